@@ -1,0 +1,80 @@
+/* Communication: a table of functions over a pool of groups that is created once. Host: MPI (mpi.c).
+ *
+ * A request is started, then tested until it is complete; nothing blocks, so the caller interleaves progress of many
+ * streams and applies a deadline. Requests of one channel (group, stream) are started in the same order by all its
+ * members. Requests live in the communicator: start and test allocate nothing of ours. */
+#ifndef GAL_RUNTIME_COMM_COMM_H
+#define GAL_RUNTIME_COMM_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/base/dtype.h"
+#include "schemas/base/status.h"
+#include "schemas/operator.h"
+
+typedef struct gal_comm gal_comm;
+
+/* One communicator to be made: the world ranks of this rank's group, in member order (group index 0 first), on one
+ * stream. All ranks of the world pass their channels in one call; two channels with the same members and stream are
+ * one. */
+typedef struct gal_channel_spec {
+    const uint32_t *ranks;
+    uint32_t rank_count;
+    uint32_t stream;
+} gal_channel_spec;
+
+typedef struct gal_comm_request {
+    gal_op op;               /* all_reduce, all_gather, reduce_scatter, all_to_all, send, receive */
+    uint32_t channel;        /* index of the channel spec; send, receive: a channel of two ranks or more */
+    uint32_t peer;           /* send, receive: group index of the other side */
+    gal_dtype dtype;
+    uint32_t reduce;         /* GAL_REDUCE_* */
+    uint64_t elements;       /* dims[0] of the shape: see schemas/operator.h */
+    bool in_place;           /* all_gather, reduce_scatter: target is the whole, this rank's part at its index */
+    const void *source;      /* send, all_gather, reduce_scatter, all_to_all (not in place) */
+    void *target;            /* all others */
+} gal_comm_request;
+
+typedef struct gal_comm_ops {
+    const char *name;        /* "mpi" */
+    /* Starts a request; *handle is a small number that test takes. */
+    gal_code (*start)(gal_comm *comm, const gal_comm_request *request, uint32_t *handle, gal_error *err);
+    /* *done: complete, the handle is free again. Never blocks. */
+    gal_code (*test)(gal_comm *comm, uint32_t handle, bool *done, gal_error *err);
+    void (*abort)(gal_comm *comm, gal_code code); /* ends all ranks; does not return */
+} gal_comm_ops;
+
+struct gal_comm {
+    const gal_comm_ops *ops;
+    uint32_t rank, world_size;
+    void *state;
+};
+
+/* MPI. The environment is initialised once per process (MPI_Init_thread FUNNELED) and finalised at exit; ranks may
+ * make several comms one after the other (collectively). rank_count 0: all ranks of the launch; else the first
+ * rank_count ranks take part and the others get *out = NULL. */
+gal_code gal_mpi_init(int *argc, char ***argv, gal_error *err);
+void gal_mpi_finalize(void);
+uint32_t gal_mpi_rank(void);
+uint32_t gal_mpi_world_size(void);
+gal_code gal_comm_mpi_create(uint32_t rank_count, const gal_channel_spec *channels, uint32_t channel_count,
+                             gal_comm **out, gal_error *err);
+void gal_comm_free(gal_comm *comm);
+
+/* Small blocking helpers for control (never inside a step). Each returns GAL_ERR_DEVICE on MPI errors and after
+ * deadline_seconds without an answer. They run over the comm's world. */
+gal_code gal_comm_barrier(gal_comm *comm, double deadline_seconds, gal_error *err);
+gal_code gal_comm_broadcast(gal_comm *comm, uint32_t root, void *data, uint64_t byte_count, double deadline_seconds,
+                            gal_error *err);
+gal_code gal_comm_reduce_f64(gal_comm *comm, double *values, uint32_t count, uint32_t reduce, double deadline_seconds,
+                             gal_error *err); /* all-reduce */
+/* Rank root receives byte_count from each rank, in rank order, into `all` (world_size * byte_count); others pass NULL. */
+gal_code gal_comm_gather(gal_comm *comm, uint32_t root, const void *mine, uint64_t byte_count, void *all,
+                         double deadline_seconds, gal_error *err);
+/* All ranks agree on the worst (largest) code; the error text of the lowest rank that has it, prefixed "rank 3: ", goes
+ * to all. */
+gal_code gal_comm_agree(gal_comm *comm, gal_code mine, double deadline_seconds, gal_error *err);
+
+#endif

@@ -1,0 +1,101 @@
+#include "runtime/program/atoms.h"
+
+#include <string.h>
+
+void gal_atoms_of(uint32_t device_count, gal_atoms *out)
+{
+    memset(out, 0, sizeof *out);
+    uint32_t stride = 1;
+    uint32_t rest = device_count;
+    for (uint32_t prime = 2; rest > 1;) {
+        if (rest % prime != 0) {
+            prime = prime * prime > rest ? rest : prime + 1;
+            continue;
+        }
+        GAL_ASSERT(out->count < GAL_ATOMS_MAX);
+        out->radix[out->count] = prime;
+        out->stride[out->count] = stride;
+        out->count++;
+        stride *= prime;
+        rest /= prime;
+    }
+}
+
+static bool has_atom(gal_group group, uint32_t atom)
+{
+    return (group >> atom & 1u) != 0;
+}
+
+uint32_t gal_group_size(const gal_atoms *atoms, gal_group group)
+{
+    uint32_t size = 1;
+    for (uint32_t a = 0; a < atoms->count; a++) {
+        size *= has_atom(group, a) ? atoms->radix[a] : 1;
+    }
+    return size;
+}
+
+uint32_t gal_group_index(const gal_atoms *atoms, gal_group group, uint32_t device)
+{
+    uint32_t index = 0;
+    uint32_t stride = 1;
+    for (uint32_t a = 0; a < atoms->count; a++) {
+        if (has_atom(group, a)) {
+            index += device / atoms->stride[a] % atoms->radix[a] * stride;
+            stride *= atoms->radix[a];
+        }
+    }
+    return index;
+}
+
+uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t device, uint32_t *members)
+{
+    uint32_t base = device;
+    for (uint32_t a = 0; a < atoms->count; a++) {
+        if (has_atom(group, a)) {
+            base -= device / atoms->stride[a] % atoms->radix[a] * atoms->stride[a];
+        }
+    }
+    uint32_t size = gal_group_size(atoms, group);
+    for (uint32_t i = 0; i < size; i++) {
+        uint32_t rest = i;
+        members[i] = base;
+        for (uint32_t a = 0; a < atoms->count; a++) {
+            if (has_atom(group, a)) {
+                members[i] += rest % atoms->radix[a] * atoms->stride[a];
+                rest /= atoms->radix[a];
+            }
+        }
+    }
+    return size;
+}
+
+gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
+{
+    gal_mesh mesh = {GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE};
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        gal_group group = 0;
+        uint32_t left = strategy->axis[i].degree;
+        while (left > 1) {
+            GAL_ASSERT(next < atoms->count && left % atoms->radix[next] == 0);
+            left /= atoms->radix[next];
+            group |= UINT32_C(1) << next;
+            next++;
+        }
+        switch (strategy->axis[i].kind) {
+        case GAL_AXIS_DP:
+            mesh.dp = group;
+            break;
+        case GAL_AXIS_SDP:
+            mesh.sdp = group;
+            break;
+        case GAL_AXIS_TP:
+        default:
+            mesh.tp = group;
+            break;
+        }
+    }
+    GAL_ASSERT(next == atoms->count);
+    return mesh;
+}

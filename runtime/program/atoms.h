@@ -1,0 +1,89 @@
+/* Atoms, groups and layouts: where the devices of a stage stand and which rows each of them holds.
+ *
+ * D devices of a stage are numbered in a mixed radix over the prime factors of D, ascending, innermost first: the
+ * atoms. A mesh gives every atom to one axis of a strategy. A group is a set of atoms: its members are the devices
+ * that differ only there. So equal groups are equal integers, and a change of layout is set algebra. */
+#ifndef GAL_RUNTIME_PROGRAM_ATOMS_H
+#define GAL_RUNTIME_PROGRAM_ATOMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/plan.h"
+
+enum { GAL_ATOMS_MAX = 30, GAL_DIGITS_MAX = 40 };
+
+typedef struct gal_atoms {
+    uint32_t count;
+    uint32_t radix[GAL_ATOMS_MAX];
+    uint32_t stride[GAL_ATOMS_MAX]; /* device = sum(digit * stride) */
+} gal_atoms;
+
+/* Bit a set: atom a. The relations between stages are not sets of atoms and have the top bit. */
+typedef uint32_t gal_group;
+#define GAL_GROUP_NONE UINT32_C(0)
+#define GAL_GROUP_RELATION UINT32_C(0x80000000)
+#define GAL_GROUP_NEXT (GAL_GROUP_RELATION | 1u)     /* the same device of the next stage */
+#define GAL_GROUP_PREVIOUS (GAL_GROUP_RELATION | 2u) /* the same device of the previous stage */
+#define GAL_GROUP_TIED (GAL_GROUP_RELATION | 3u)     /* the same device of the first and the last stage */
+#define GAL_GROUP_WORLD (GAL_GROUP_RELATION | 4u)    /* every rank */
+
+void gal_atoms_of(uint32_t device_count, gal_atoms *out);
+uint32_t gal_group_size(const gal_atoms *atoms, gal_group group);
+/* The device's number inside its group: a mixed radix over the group's atoms, innermost first. */
+uint32_t gal_group_index(const gal_atoms *atoms, gal_group group, uint32_t device);
+/* Device numbers (within the stage) of the members of this device's group, in index order; returns their count. */
+uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t device, uint32_t *members);
+
+/* The atoms of the strategy's axes. Asserts what gal_strategy_rule_broken checks. */
+typedef struct gal_mesh {
+    gal_group dp, sdp, tp;
+} gal_mesh;
+gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy);
+
+/* Which rows of an activation a device holds. The samples of a microbatch are a mixed radix number, most significant
+ * digit first; a digit is local (the device has all its values) or owned by an atom (the device has the value that
+ * equals its own digit). Local rows are ordered [position][sample], samples ascending. The positions are split
+ * in contiguous chunks by index over sequence_group.
+ * Which atom owns which digit depends on the conversions passed before ("slice and gather"), so a kernel that needs
+ * global indices is given a sample map and never computes rank * rows. */
+typedef struct gal_digit {
+    uint32_t radix, stride; /* sample = sum(value * stride) */
+    int32_t atom;           /* -1: local */
+} gal_digit;
+
+typedef struct gal_layout {
+    uint32_t sample_count;  /* of the whole microbatch */
+    uint32_t digit_count;   /* by descending stride */
+    gal_digit digit[GAL_DIGITS_MAX];
+    gal_group sample_group; /* atoms that own digits */
+    gal_group sequence_group;
+} gal_layout;
+
+void gal_layout_whole(uint32_t sample_count, gal_layout *out);
+uint32_t gal_layout_local_samples(const gal_layout *layout);
+bool gal_layout_equal(const gal_layout *a, const gal_layout *b);
+/* map[local sample] = sample of the microbatch, for this device; gal_layout_local_samples entries. */
+void gal_layout_sample_map(const gal_layout *layout, const gal_atoms *atoms, uint32_t device, uint32_t *map);
+
+/* One step of a conversion. Rows move as the digits say; backward runs the inverse steps in reverse. */
+typedef enum gal_step_kind {
+    GAL_STEP_SLICE,     /* replicated over group -> split over it: a local copy */
+    GAL_STEP_GATHER,    /* split over group -> replicated: all_gather */
+    GAL_STEP_ALL_TO_ALL /* split by position over group <-> split by sample over it */
+} gal_step_kind;
+
+typedef struct gal_layout_step {
+    gal_step_kind kind;
+    gal_group group;
+    gal_layout from, to;
+} gal_layout_step;
+
+enum { GAL_LAYOUT_STEPS_MAX = 4 + 2 * GAL_ATOMS_MAX };
+
+/* The steps from a layout to one in which exactly sample_group owns sample digits and sequence_group splits the
+ * positions; 0 steps if that is so already. *to is the layout reached. Asserts divisibility (checked plans). */
+uint32_t gal_layout_convert(const gal_layout *from, const gal_atoms *atoms, gal_group sample_group,
+                            gal_group sequence_group, gal_layout_step *steps, gal_layout *to);
+
+#endif

@@ -1,0 +1,164 @@
+#include "runtime/program/builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_bytes)
+{
+    if (count < *capacity) {
+        return true;
+    }
+    uint32_t wanted = *capacity < 64 ? 64 : *capacity * 2;
+    void *old;
+    memcpy(&old, array, sizeof old);
+    void *grown = realloc(old, wanted * element_bytes);
+    if (grown == NULL) {
+        return false;
+    }
+    memcpy(array, &grown, sizeof grown);
+    *capacity = wanted;
+    return true;
+}
+
+static bool room(gal_builder *b, void *array, uint32_t *capacity, uint32_t count, size_t element_bytes)
+{
+    if (!gal_grow(array, capacity, count, element_bytes)) {
+        b->out_of_memory = true;
+    }
+    return !b->out_of_memory;
+}
+
+uint32_t gal_builder_buffer(gal_builder *b, gal_class class, uint32_t block, const char *name, uint64_t bytes)
+{
+    gal_program *p = b->program;
+    if (!room(b, &p->buffer, &b->buffer_capacity, p->buffer_count, sizeof *p->buffer)) {
+        return 0;
+    }
+    p->buffer[p->buffer_count] = (gal_buffer){(uint8_t)class, block, name, bytes, 0};
+    return p->buffer_count++;
+}
+
+void gal_builder_grow_buffer(gal_builder *b, uint32_t buffer, uint64_t bytes)
+{
+    if (!b->out_of_memory && b->program->buffer[buffer].bytes < bytes) {
+        b->program->buffer[buffer].bytes = bytes;
+    }
+}
+
+uint16_t gal_builder_layout(gal_builder *b, const gal_layout *layout)
+{
+    gal_program *p = b->program;
+    for (uint32_t i = 1; i < p->layout_count; i++) {
+        if (gal_layout_equal(&p->layout[i], layout)) {
+            return (uint16_t)i;
+        }
+    }
+    p->layout_count += p->layout_count == 0; /* [0] is unused */
+    if (!room(b, &p->layout, &b->layout_capacity, p->layout_count, sizeof *p->layout)) {
+        return 0;
+    }
+    GAL_ASSERT(p->layout_count < UINT16_MAX);
+    p->layout[p->layout_count] = *layout;
+    return (uint16_t)p->layout_count++;
+}
+
+uint32_t gal_builder_unit(gal_builder *b, const gal_unit *unit)
+{
+    gal_program *p = b->program;
+    if (!room(b, &p->unit, &b->unit_capacity, p->unit_count, sizeof *p->unit)) {
+        return 0;
+    }
+    p->unit[p->unit_count] = *unit;
+    return p->unit_count++;
+}
+
+void gal_builder_parameter(gal_builder *b, const gal_parameter *parameter)
+{
+    gal_program *p = b->program;
+    if (room(b, &p->parameter, &b->parameter_capacity, p->parameter_count, sizeof *p->parameter)) {
+        p->parameter[p->parameter_count++] = *parameter;
+    }
+}
+
+static uint32_t shape_hash(const gal_shape *shape)
+{
+    uint64_t h = (uint64_t)shape->op * 31 + (uint64_t)shape->dtype;
+    for (uint32_t i = 0; i < GAL_SHAPE_DIMS; i++) {
+        h = (h ^ shape->dims[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        h ^= h >> 29;
+    }
+    return (uint32_t)(h >> 20) % GAL_SHAPE_TABLE;
+}
+
+static uint32_t intern_shape(gal_builder *b, const gal_shape *shape)
+{
+    gal_program *p = b->program;
+    uint32_t slot = shape_hash(shape);
+    for (uint32_t tried = 0; tried < GAL_SHAPE_TABLE && b->shape_slot[slot] != 0; tried++) {
+        if (memcmp(&p->shape[b->shape_slot[slot] - 1], shape, sizeof *shape) == 0) {
+            return b->shape_slot[slot] - 1;
+        }
+        slot = (slot + 1) % GAL_SHAPE_TABLE;
+    }
+    if (!room(b, &p->shape, &b->shape_capacity, p->shape_count, sizeof *p->shape)) {
+        return 0;
+    }
+    p->shape[p->shape_count] = *shape;
+    if (b->shape_slot[slot] == 0) { /* a full table only costs sharing */
+        b->shape_slot[slot] = p->shape_count + 1;
+    }
+    return p->shape_count++;
+}
+
+gal_instruction *gal_builder_instruction(gal_builder *b, gal_stream stream, const char *name, const gal_shape *shape)
+{
+    static gal_instruction nowhere;
+    gal_program *p = b->program;
+    uint32_t interned = intern_shape(b, shape);
+    if (!room(b, &p->instruction, &b->instruction_capacity, p->instruction_count, sizeof *p->instruction)) {
+        return &nowhere;
+    }
+    gal_instruction *out = &p->instruction[p->instruction_count++];
+    *out = (gal_instruction){.op = (uint8_t)shape->op,
+                             .stream = (uint8_t)stream,
+                             .only_last = b->only_last,
+                             .block = b->spec->block_count > 0 ? b->spec->block[b->block].block : 0,
+                             .shape = interned,
+                             .first_operand = p->operand_count,
+                             .name = name};
+    return out;
+}
+
+void gal_builder_operand_at(gal_builder *b, const gal_operand *operand)
+{
+    gal_program *p = b->program;
+    if (b->out_of_memory || !room(b, &p->operand, &b->operand_capacity, p->operand_count, sizeof *p->operand)) {
+        return;
+    }
+    p->operand[p->operand_count++] = *operand;
+    p->instruction[p->instruction_count - 1].operand_count++;
+}
+
+void gal_builder_operand(gal_builder *b, uint32_t buffer, gal_access access)
+{
+    if (!b->out_of_memory) {
+        gal_operand operand = {.buffer = buffer, .access = (uint8_t)access, .bytes = b->program->buffer[buffer].bytes};
+        gal_builder_operand_at(b, &operand);
+    }
+}
+
+void gal_builder_begin_segment(gal_builder *b, gal_fragment_kind fragment)
+{
+    if (room(b, &b->segment, &b->segment_capacity, b->segment_count, sizeof *b->segment)) {
+        b->segment[b->segment_count] = (gal_segment){b->program->instruction_count, 0, fragment};
+    }
+}
+
+void gal_builder_end_segment(gal_builder *b)
+{
+    if (!b->out_of_memory) {
+        gal_segment *segment = &b->segment[b->segment_count];
+        segment->count = b->program->instruction_count - segment->first;
+        b->segment_count++;
+    }
+}

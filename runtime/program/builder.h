@@ -1,0 +1,65 @@
+/* The program under construction: growing arrays, interned shapes and layouts. For runtime/program alone.
+ *
+ * Nothing here fails loudly: the first failed allocation sets out_of_memory, further calls do nothing harmful, and
+ * gal_lower_spec reports it once at the end. */
+#ifndef GAL_RUNTIME_PROGRAM_BUILDER_H
+#define GAL_RUNTIME_PROGRAM_BUILDER_H
+
+#include "runtime/program/program.h"
+
+enum { GAL_RING_MAX = 2, GAL_SHAPE_TABLE = 4096 };
+
+/* A run of instructions whose work (or relayout) buffers are placed together from offset 0. */
+typedef struct gal_segment {
+    uint32_t first, count; /* instructions */
+    gal_fragment_kind fragment;
+} gal_segment;
+
+/* Two buffers that take turns; which unit each holds is known while a fragment is emitted. */
+typedef struct gal_ring {
+    uint32_t buffer[GAL_RING_MAX];
+    uint32_t unit[GAL_RING_MAX]; /* held now; GAL_NO_BUFFER: none */
+    uint32_t count, next;
+} gal_ring;
+
+typedef struct gal_builder {
+    const gal_stage_spec *spec;
+    gal_program *program;
+    uint32_t instruction_capacity, operand_capacity, wait_capacity, shape_capacity, buffer_capacity, layout_capacity,
+        unit_capacity, parameter_capacity, segment_capacity;
+    uint32_t shape_slot[GAL_SHAPE_TABLE]; /* open addressing: index + 1 into shape */
+    uint32_t segment_count;
+    gal_segment *segment;
+    gal_ring gathered, bucket;
+    uint32_t boundary[2], scratch;
+    uint32_t block;        /* being emitted: index in the stage */
+    bool only_last;        /* mark what is emitted now */
+    bool out_of_memory;
+} gal_builder;
+
+uint32_t gal_builder_buffer(gal_builder *b, gal_class class, uint32_t block, const char *name, uint64_t bytes);
+/* Rings are as large as their largest use. */
+void gal_builder_grow_buffer(gal_builder *b, uint32_t buffer, uint64_t bytes);
+uint16_t gal_builder_layout(gal_builder *b, const gal_layout *layout);
+uint32_t gal_builder_unit(gal_builder *b, const gal_unit *unit);
+void gal_builder_parameter(gal_builder *b, const gal_parameter *parameter);
+
+/* One instruction with the shape's op; operands follow by gal_builder_operand*. The returned record is valid until the
+ * next instruction. */
+gal_instruction *gal_builder_instruction(gal_builder *b, gal_stream stream, const char *name, const gal_shape *shape);
+void gal_builder_operand(gal_builder *b, uint32_t buffer, gal_access access); /* the whole buffer */
+void gal_builder_operand_at(gal_builder *b, const gal_operand *operand);
+
+/* Begins / ends a segment at the present instruction. */
+void gal_builder_begin_segment(gal_builder *b, gal_fragment_kind fragment);
+void gal_builder_end_segment(gal_builder *b);
+
+/* Grows *array of element_bytes each to hold count + 1. False without memory. */
+bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_bytes);
+
+/* Passes over the finished lists (waits.c, place.c). clock: [instruction][GAL_STREAM_COUNT], what is known complete when
+ * an instruction starts: numbers within the fragment and stream, plus one. */
+gal_code gal_derive_waits(gal_builder *b, uint32_t *clock);
+gal_code gal_place(gal_builder *b, const uint32_t *clock);
+
+#endif

@@ -1,0 +1,77 @@
+/* From graphs to instructions: the state of one block while its stage is lowered. For runtime/program alone. */
+#ifndef GAL_RUNTIME_PROGRAM_EMIT_H
+#define GAL_RUNTIME_PROGRAM_EMIT_H
+
+#include "runtime/program/builder.h"
+#include "runtime/program/graph.h"
+
+typedef struct gal_block_emit {
+    uint32_t index;                   /* in the stage */
+    const gal_strategy *strategy;
+    gal_mesh mesh;
+    gal_graph graph;
+    gal_layout layout;                /* of its input and output */
+    uint16_t chunk_layout, whole_layout; /* program layouts: the same samples, positions split / whole */
+    uint32_t samples, sequence, chunk_positions;
+
+    bool redo[GAL_GRAPH_MAX];         /* node: run again in backward */
+    bool saved[GAL_GRAPH_MAX];        /* value: kept from forward to backward */
+    uint32_t forward[GAL_GRAPH_MAX];  /* value -> buffer in the forward fragment */
+    uint32_t backward[GAL_GRAPH_MAX]; /* value -> buffer readable in the backward fragment */
+    uint32_t gradient[GAL_GRAPH_MAX]; /* value -> buffer of its gradient */
+    uint8_t pending;                  /* node whose weight gradient is still to be issued, or GAL_NO_VALUE */
+
+    uint32_t unit[GAL_BLOCK_UNITS];   /* program units */
+    bool unit_borrowed[GAL_BLOCK_UNITS]; /* a head's table that belongs to the embedding of the same stage */
+    bool unit_lent[GAL_BLOCK_UNITS];     /* the reverse: its gradient already holds the head's part */
+    uint32_t gradients_left[GAL_BLOCK_UNITS];
+    uint32_t bucket[GAL_BLOCK_UNITS]; /* ring buffer in use, or GAL_NO_BUFFER */
+    uint64_t tensor_offset[GAL_BLOCK_TENSORS]; /* elements in the unit */
+    uint64_t tensor_elements[GAL_BLOCK_TENSORS];
+
+    uint32_t x, y, dy, dx;            /* buffers of the block's ports, GAL_NO_BUFFER where there is none */
+} gal_block_emit;
+
+/* emit.c: the nodes of a block. Ports are set by the caller. */
+void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal_block_emit *out);
+void gal_emit_forward(gal_builder *b, gal_block_emit *e);
+void gal_emit_backward(gal_builder *b, gal_block_emit *e);
+void gal_emit_head_evaluation(gal_builder *b, gal_block_emit *e); /* a head's forward and loss, for evaluation */
+
+/* recompute.c: which nodes run again, which values are kept. */
+void gal_recompute_policy(gal_block_emit *e);
+/* The node that gives a value, or GAL_NO_VALUE for the block's input. */
+uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value);
+/* The value whose buffer a value shares: nodes that work in place give no buffer of their own. */
+uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value);
+
+/* zero.c: parameters, their sharding and their synchronisation. */
+void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_block_emit *table_owner); /* owner: the stage's embedding */
+/* The operand that reads a tensor's weights; ZeRO-3 gathers its unit first, unless the ring still holds it. */
+gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor);
+/* The operand that takes a tensor's gradient, and what follows when it has been written. */
+gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor);
+void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor);
+/* The update fragment: norm, clipping, Adam, gathers of sharded weights. */
+void gal_zero_update(gal_builder *b, uint32_t loss_replicas);
+/* The end of an evaluation: the loss to every rank. */
+void gal_zero_report(gal_builder *b, uint32_t loss_replicas);
+/* Forgets what the rings hold: at the start of a fragment. */
+void gal_zero_begin_fragment(gal_builder *b);
+
+/* relayout.c: rows of `features` from one layout to another; the steps of gal_layout_convert, or their inverses. The
+ * source is readable, the target is written last; what lies between is placed in class relayout from first_offset. */
+void gal_emit_steps(gal_builder *b, const gal_layout_step *steps, uint32_t step_count, bool inverse, uint32_t features,
+                    uint32_t source, uint32_t target, uint64_t first_offset);
+uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, uint32_t features);
+
+/* Collectives of the builder: sets group and bytes. elements as schemas/operator.h defines them. */
+gal_instruction *gal_emit_collective(gal_builder *b, gal_op op, gal_stream stream, const char *name, gal_dtype dtype,
+                                     gal_group group, uint64_t elements, uint32_t option);
+
+static inline uint64_t gal_align(uint64_t bytes)
+{
+    return (bytes + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
+}
+
+#endif

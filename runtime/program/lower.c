@@ -1,0 +1,432 @@
+/* Lowering of a stage: blocks chained through their ports, then waits, placement and schedule. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/program/emit.h"
+#include "runtime/program/schedule.h"
+
+static const gal_schedule_rule *const schedules[GAL_SCHEDULE_COUNT] = {[GAL_SCHEDULE_GPIPE] = &gal_schedule_gpipe,
+                                                                       [GAL_SCHEDULE_1F1B] = &gal_schedule_1f1b};
+
+/* The conversion in front of a block. */
+typedef struct conversion {
+    uint32_t count;
+    gal_layout_step step[GAL_LAYOUT_STEPS_MAX];
+} conversion;
+
+typedef struct stage {
+    gal_builder b;
+    gal_block_emit *block;
+    conversion *convert;
+    uint32_t x_in, y_out, dy_in, dx_out; /* buffers to and from the neighbours, GAL_NO_BUFFER without one */
+    gal_layout exit_layout;
+} stage;
+
+static bool is_first(const stage *s)
+{
+    return s->b.spec->stage == 0;
+}
+
+static bool is_last(const stage *s)
+{
+    return s->b.spec->stage + 1 == s->b.spec->stage_count;
+}
+
+static gal_group sequence_group(const gal_strategy *strategy, const gal_mesh *mesh)
+{
+    return strategy->sequence_parallel ? mesh->tp : GAL_GROUP_NONE;
+}
+
+/* The steps into a block's layout. An embedding makes its rows itself: every layout is free there. */
+static void enter_block(const gal_atoms *atoms, const gal_block_spec *block, const gal_layout *from, conversion *steps,
+                        gal_layout *to)
+{
+    gal_mesh mesh = gal_mesh_of(atoms, block->strategy);
+    steps->count = gal_layout_convert(from, atoms, mesh.dp | mesh.sdp, sequence_group(block->strategy, &mesh),
+                                      steps->step, to);
+    if (block->kind == GAL_BLOCK_EMBEDDING) {
+        steps->count = 0;
+    }
+}
+
+void gal_layout_after(const gal_stage_spec *spec, gal_layout *out)
+{
+    gal_atoms atoms;
+    conversion steps;
+    gal_layout now = spec->entry_layout;
+    gal_atoms_of(spec->device_count, &atoms);
+    for (uint32_t i = 0; i < spec->block_count; i++) {
+        gal_layout next;
+        enter_block(&atoms, &spec->block[i], &now, &steps, &next);
+        now = next;
+    }
+    *out = now;
+}
+
+/* ---- set-up: blocks, parameters, ports ---- */
+
+static gal_code allocate(stage *s, const gal_stage_spec *spec)
+{
+    s->b.spec = spec;
+    s->b.program = calloc(1, sizeof *s->b.program);
+    s->block = calloc(spec->block_count, sizeof *s->block);
+    s->convert = calloc(spec->block_count, sizeof *s->convert);
+    s->b.out_of_memory = s->b.program == NULL || s->block == NULL || s->convert == NULL;
+    s->b.boundary[0] = s->b.boundary[1] = s->b.scratch = GAL_NO_BUFFER;
+    s->x_in = s->y_out = s->dy_in = s->dx_out = GAL_NO_BUFFER;
+    return s->b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
+}
+
+static void describe(stage *s)
+{
+    const gal_stage_spec *spec = s->b.spec;
+    gal_program *p = s->b.program;
+    p->stage = spec->stage;
+    p->stage_count = spec->stage_count;
+    p->device_count = spec->device_count;
+    p->microbatch_samples = spec->microbatch_samples;
+    p->microbatch_count = spec->microbatch_count;
+    p->dtype = spec->model->compute_dtype;
+    p->block_count = spec->block_count;
+    p->first_block = spec->block[0].block;
+    p->in_flight = schedules[spec->schedule]->in_flight(spec->stage, spec->stage_count, spec->microbatch_count);
+    gal_atoms_of(spec->device_count, &p->atoms);
+}
+
+static void make_blocks(stage *s)
+{
+    const gal_stage_spec *spec = s->b.spec;
+    gal_layout now = spec->entry_layout;
+    gal_block_emit *table_owner = NULL;
+    for (uint32_t i = 0; i < spec->block_count; i++) {
+        gal_layout next;
+        enter_block(&s->b.program->atoms, &spec->block[i], &now, &s->convert[i], &next);
+        s->b.block = i;
+        gal_emit_init(&s->b, i, &next, &s->block[i]);
+        gal_zero_units(&s->b, &s->block[i], table_owner);
+        if (spec->block[i].kind == GAL_BLOCK_EMBEDDING) {
+            table_owner = &s->block[i];
+        }
+        now = next;
+    }
+    s->exit_layout = now;
+}
+
+static uint32_t port(stage *s, gal_class class, uint32_t block, const char *name, const gal_layout *layout)
+{
+    return gal_builder_buffer(&s->b, class, block, name, gal_layout_bytes(&s->b, layout, s->b.spec->model->hidden));
+}
+
+static bool has_head(const stage *s)
+{
+    return s->block[s->b.spec->block_count - 1].graph.head;
+}
+
+static void make_ports(stage *s)
+{
+    const gal_stage_spec *spec = s->b.spec;
+    gal_program *p = s->b.program;
+    p->loss_buffer = has_head(s) ? gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "loss", 8) : GAL_NO_BUFFER;
+    p->norm_buffer = gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "norm", 16);
+    if (!is_first(s)) {
+        s->x_in = port(s, GAL_CLASS_X_IN, GAL_NO_BUFFER, "x_in", &spec->entry_layout);
+        s->dx_out = port(s, GAL_CLASS_DX_OUT, GAL_NO_BUFFER, "dx_out", &spec->entry_layout);
+    }
+    if (!is_last(s)) {
+        s->y_out = port(s, GAL_CLASS_Y_OUT, GAL_NO_BUFFER, "y_out", &s->exit_layout);
+        s->dy_in = port(s, GAL_CLASS_DY_IN, GAL_NO_BUFFER, "dy_in", &s->exit_layout);
+    }
+    for (uint32_t i = 0; i < spec->block_count; i++) {
+        gal_block_emit *e = &s->block[i];
+        if (e->graph.x != GAL_NO_VALUE) {
+            bool received = i == 0 && s->convert[0].count == 0;
+            e->x = received ? s->x_in : port(s, GAL_CLASS_SAVED, i, "x", &e->layout);
+        }
+        if (i > 0 && s->b.boundary[i & 1u] == GAL_NO_BUFFER) {
+            s->b.boundary[i & 1u] = gal_builder_buffer(&s->b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
+        }
+    }
+}
+
+/* A buffer of class relayout at its beginning: what enters a conversion. Returns the next free offset. */
+static uint32_t relayout_buffer(stage *s, uint32_t block, const gal_layout *layout, uint64_t *next_offset)
+{
+    uint32_t buffer = port(s, GAL_CLASS_RELAYOUT, block, "relayout", layout);
+    *next_offset = gal_align(gal_layout_bytes(&s->b, layout, s->b.spec->model->hidden));
+    return buffer;
+}
+
+/* ---- fragments ---- */
+
+static void begin_fragment(stage *s, gal_fragment_kind kind)
+{
+    s->b.program->fragment[kind].first = s->b.program->instruction_count;
+    gal_zero_begin_fragment(&s->b);
+}
+
+static void end_fragment(stage *s, gal_fragment_kind kind)
+{
+    gal_fragment *fragment = &s->b.program->fragment[kind];
+    fragment->count = s->b.program->instruction_count - fragment->first;
+}
+
+static void transfer(stage *s, gal_op op, gal_stream stream, const char *name, gal_group to, uint32_t buffer)
+{
+    if (buffer == GAL_NO_BUFFER || s->b.out_of_memory) {
+        return;
+    }
+    uint64_t elements = s->b.program->buffer[buffer].bytes / gal_dtype_bytes(s->b.program->dtype);
+    gal_emit_collective(&s->b, op, stream, name, s->b.program->dtype, to, elements, 0);
+    gal_builder_operand(&s->b, buffer, op == GAL_OP_SEND ? GAL_READ : GAL_WRITE);
+}
+
+static void lower_forward(stage *s)
+{
+    gal_builder *b = &s->b;
+    uint32_t hidden = b->spec->model->hidden;
+    uint32_t source = s->x_in; /* what enters the next conversion, and the free bytes behind it */
+    uint64_t offset = 0;
+    b->block = 0;
+    begin_fragment(s, GAL_FRAGMENT_FORWARD);
+    transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_FORWARD, "receive x", GAL_GROUP_PREVIOUS, s->x_in);
+    for (uint32_t i = 0; i < b->spec->block_count && !b->out_of_memory; i++) {
+        gal_block_emit *e = &s->block[i];
+        b->block = i;
+        gal_emit_steps(b, s->convert[i].step, s->convert[i].count, false, hidden, source, e->x, offset);
+        if (e->graph.head) {
+            continue; /* its forward runs in the backward fragment: logits never live between fragments */
+        }
+        bool last = i + 1 == b->spec->block_count;
+        if (last) {
+            e->y = s->y_out;
+        } else if (s->convert[i + 1].count == 0) {
+            e->y = s->block[i + 1].x;
+        } else {
+            e->y = source = relayout_buffer(s, i + 1, &e->layout, &offset);
+        }
+        gal_builder_begin_segment(b, GAL_FRAGMENT_FORWARD);
+        gal_emit_forward(b, e);
+        gal_builder_end_segment(b);
+    }
+    transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_FORWARD, "send y", GAL_GROUP_NEXT, s->y_out);
+    end_fragment(s, GAL_FRAGMENT_FORWARD);
+}
+
+static void lower_backward(stage *s)
+{
+    gal_builder *b = &s->b;
+    uint32_t hidden = b->spec->model->hidden;
+    uint32_t dy = s->dy_in;
+    b->block = b->spec->block_count - 1;
+    begin_fragment(s, GAL_FRAGMENT_BACKWARD_SYNC);
+    transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_BACKWARD, "receive dy", GAL_GROUP_NEXT, s->dy_in);
+    for (uint32_t i = b->spec->block_count; i-- > 0 && !b->out_of_memory;) {
+        gal_block_emit *e = &s->block[i];
+        uint32_t target = i > 0 ? b->boundary[i & 1u] : s->dx_out;
+        uint64_t offset = 0;
+        b->block = i;
+        e->dy = dy;
+        e->dx = s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, &offset);
+        if (i > 0) { /* a ring: as large as its largest use */
+            gal_builder_grow_buffer(b, target, gal_layout_bytes(b, &s->block[i - 1].layout, hidden));
+        }
+        gal_builder_begin_segment(b, GAL_FRAGMENT_BACKWARD_SYNC);
+        gal_emit_backward(b, e);
+        gal_builder_end_segment(b);
+        gal_emit_steps(b, s->convert[i].step, s->convert[i].count, true, hidden, e->dx, target, offset);
+        dy = target;
+    }
+    transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_BACKWARD, "send dx", GAL_GROUP_PREVIOUS, s->dx_out);
+    end_fragment(s, GAL_FRAGMENT_BACKWARD_SYNC);
+}
+
+/* The same instructions again, over the same operands. */
+static void copy_fragment(stage *s, gal_fragment_kind from, bool with_last)
+{
+    gal_builder *b = &s->b;
+    gal_program *p = b->program;
+    gal_fragment source = p->fragment[from];
+    for (uint32_t i = 0; i < source.count && !b->out_of_memory; i++) {
+        if (!with_last && p->instruction[source.first + i].only_last) {
+            continue;
+        }
+        if (!gal_grow(&p->instruction, &b->instruction_capacity, p->instruction_count, sizeof *p->instruction)) {
+            b->out_of_memory = true;
+            return;
+        }
+        p->instruction[p->instruction_count++] = p->instruction[source.first + i];
+    }
+}
+
+static void lower_evaluation(stage *s, uint32_t loss_replicas)
+{
+    gal_builder *b = &s->b;
+    begin_fragment(s, GAL_FRAGMENT_EVALUATE);
+    copy_fragment(s, GAL_FRAGMENT_FORWARD, true);
+    if (has_head(s)) {
+        b->block = b->spec->block_count - 1;
+        gal_builder_begin_segment(b, GAL_FRAGMENT_EVALUATE);
+        gal_emit_head_evaluation(b, &s->block[b->block]);
+        gal_builder_end_segment(b);
+    }
+    end_fragment(s, GAL_FRAGMENT_EVALUATE);
+    begin_fragment(s, GAL_FRAGMENT_EVALUATE_END);
+    gal_zero_report(b, loss_replicas);
+    end_fragment(s, GAL_FRAGMENT_EVALUATE_END);
+}
+
+static void lower_fragments(stage *s)
+{
+    gal_builder *b = &s->b;
+    const gal_block_emit *last = &s->block[b->spec->block_count - 1];
+    uint32_t loss_replicas = last->graph.tp_degree;
+    lower_forward(s);
+    lower_backward(s);
+    begin_fragment(s, GAL_FRAGMENT_BACKWARD);
+    copy_fragment(s, GAL_FRAGMENT_BACKWARD_SYNC, false);
+    end_fragment(s, GAL_FRAGMENT_BACKWARD);
+    begin_fragment(s, GAL_FRAGMENT_UPDATE);
+    gal_zero_update(b, loss_replicas);
+    end_fragment(s, GAL_FRAGMENT_UPDATE);
+    lower_evaluation(s, loss_replicas);
+}
+
+static void count_items(stage *s)
+{
+    gal_program *p = s->b.program;
+    uint32_t m = p->microbatch_count;
+    uint32_t two = m < 2 ? m : 2;
+    uint32_t ahead = p->in_flight + 1 < m ? p->in_flight + 1 : m;
+    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
+        p->arena[c].count = 1;
+    }
+    p->arena[GAL_CLASS_SAVED].count = p->in_flight;
+    p->arena[GAL_CLASS_X_IN].count = s->convert[0].count == 0 ? ahead : two;
+    p->arena[GAL_CLASS_Y_OUT].count = two;
+    p->arena[GAL_CLASS_DY_IN].count = two;
+    p->arena[GAL_CLASS_DX_OUT].count = two;
+}
+
+static gal_code make_calls(stage *s)
+{
+    gal_program *p = s->b.program;
+    uint32_t m = p->microbatch_count;
+    p->call = calloc(2 * (size_t)m + 1, sizeof *p->call);
+    p->evaluate_call = calloc((size_t)m + 1, sizeof *p->evaluate_call);
+    if (p->call == NULL || p->evaluate_call == NULL) {
+        return GAL_ERR_SYSTEM;
+    }
+    schedules[s->b.spec->schedule]->order(p->stage, p->stage_count, m, p->call);
+    p->call_count = 2 * m + 1;
+    p->call[2 * m] = (gal_call){GAL_FRAGMENT_UPDATE, 0};
+    for (uint32_t i = 0; i < m; i++) {
+        p->evaluate_call[i] = (gal_call){GAL_FRAGMENT_EVALUATE, i};
+    }
+    p->evaluate_call[m] = (gal_call){GAL_FRAGMENT_EVALUATE_END, 0};
+    p->evaluate_call_count = m + 1;
+    return GAL_OK;
+}
+
+gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    uint32_t *clock = NULL;
+    stage s;
+    memset(&s, 0, sizeof s);
+    GAL_TRY(allocate(&s, spec));
+    describe(&s);
+    make_blocks(&s);
+    make_ports(&s);
+    lower_fragments(&s);
+    count_items(&s);
+    code = s.b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
+    GAL_TRY(code);
+    clock = malloc((size_t)s.b.program->instruction_count * GAL_STREAM_COUNT * sizeof *clock);
+    code = clock == NULL ? GAL_ERR_SYSTEM : GAL_OK;
+    GAL_TRY(code);
+    GAL_TRY(gal_derive_waits(&s.b, clock));
+    GAL_TRY(gal_place(&s.b, clock));
+    GAL_TRY(make_calls(&s));
+    *out = s.b.program;
+    s.b.program = NULL;
+cleanup:
+    if (code != GAL_OK) {
+        gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to lower stage %u", spec->stage);
+    }
+    free(clock);
+    free(s.b.segment);
+    free(s.convert);
+    free(s.block);
+    gal_program_free(s.b.program);
+    return code;
+}
+
+/* ---- whole plans ---- */
+
+static void spec_of_stage(const gal_plan *plan, uint32_t stage_index, gal_block_spec *blocks, gal_stage_spec *out)
+{
+    uint32_t first = gal_plan_stage_first_block(plan, stage_index);
+    *out = (gal_stage_spec){.model = &plan->model,
+                            .device_count = gal_plan_stage_devices(plan),
+                            .stage = stage_index,
+                            .stage_count = plan->stage_count,
+                            .microbatch_samples = gal_plan_microbatch_samples(plan),
+                            .microbatch_count = plan->microbatch_count,
+                            .schedule = plan->schedule,
+                            .prefetch_depth = plan->prefetch_depth,
+                            .block = blocks};
+    const gal_plan_stage *stage_plan = &plan->stage[stage_index];
+    for (uint32_t r = 0; r < stage_plan->run_count; r++) {
+        const gal_plan_run *run = &plan->run[stage_plan->first_run + r];
+        for (uint32_t i = 0; i < run->block_count; i++) {
+            uint32_t block = first + out->block_count;
+            blocks[out->block_count++] =
+                (gal_block_spec){gal_model_block_kind(&plan->model, block), block, &run->strategy};
+        }
+    }
+}
+
+/* Lowers the stages [from, to) into programs[0 ..]; the layouts of all earlier ones are followed. */
+static gal_code lower_range(const gal_plan *plan, uint32_t from, uint32_t to, gal_program **programs, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_layout entry;
+    gal_block_spec *blocks = calloc(gal_model_block_count(&plan->model), sizeof *blocks);
+    if (blocks == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to lower the plan");
+    }
+    gal_layout_whole(gal_plan_microbatch_samples(plan), &entry);
+    for (uint32_t i = 0; i < to; i++) {
+        gal_stage_spec spec;
+        spec_of_stage(plan, i, blocks, &spec);
+        spec.entry_layout = entry;
+        if (i >= from) {
+            GAL_TRY(gal_lower_spec(&spec, &programs[i - from], err));
+        }
+        gal_layout_after(&spec, &entry);
+    }
+cleanup:
+    free(blocks);
+    return code;
+}
+
+gal_code gal_lower(const gal_plan *plan, uint32_t stage_index, gal_program **out, gal_error *err)
+{
+    gal_program *program = NULL;
+    gal_code code = lower_range(plan, stage_index, stage_index + 1, &program, err);
+    if (code == GAL_OK) {
+        *out = program;
+    }
+    return code;
+}
+
+gal_code gal_lower_plan(const gal_plan *plan, gal_program **programs, gal_error *err)
+{
+    memset(programs, 0, plan->stage_count * sizeof *programs);
+    gal_code code = lower_range(plan, 0, plan->stage_count, programs, err);
+    for (uint32_t i = 0; code != GAL_OK && i < plan->stage_count; i++) {
+        gal_program_free(programs[i]);
+        programs[i] = NULL;
+    }
+    return code;
+}

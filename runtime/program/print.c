@@ -1,0 +1,144 @@
+/* Programs as text, for golden tests, teaching and messages. `>` write, `~` update, `+` accumulate; reads are plain. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "runtime/program/program.h"
+
+typedef struct line_writer {
+    char *text;
+    size_t capacity, used;
+} line_writer;
+
+__attribute__((format(printf, 2, 3))) static void put(line_writer *w, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(w->text + w->used, w->capacity - w->used, format, arguments);
+    va_end(arguments);
+    if (n > 0) {
+        size_t more = (size_t)n;
+        w->used = w->used + more < w->capacity ? w->used + more : w->capacity - 1;
+    }
+}
+
+static void put_group(line_writer *w, const gal_program *p, gal_group group)
+{
+    static const char *const relations[] = {"", "stage+1", "stage-1", "tied", "world"};
+    if ((group & GAL_GROUP_RELATION) != 0) {
+        put(w, " over %s", relations[group & ~GAL_GROUP_RELATION]);
+        return;
+    }
+    if (group == GAL_GROUP_NONE) {
+        return;
+    }
+    put(w, " over atoms{");
+    const char *comma = "";
+    for (uint32_t a = 0; a < p->atoms.count; a++) {
+        if ((group >> a & 1u) != 0) {
+            put(w, "%s%u", comma, a);
+            comma = ",";
+        }
+    }
+    put(w, "}");
+}
+
+static void put_operand(line_writer *w, const gal_program *p, const gal_operand *operand)
+{
+    static const char marks[] = {[GAL_READ] = 0, [GAL_WRITE] = '>', [GAL_UPDATE] = '~', [GAL_ACCUMULATE] = '+'};
+    const gal_buffer *buffer = &p->buffer[operand->buffer];
+    char mark[2] = {marks[operand->access], 0};
+    put(w, " %s%s.%u", mark, buffer->name, operand->buffer);
+    if (operand->offset_bytes > 0) {
+        put(w, "@%llu", (unsigned long long)operand->offset_bytes);
+    }
+    if (operand->view != GAL_GROUP_NONE) {
+        put(w, "[%llu each]", (unsigned long long)operand->view_stride_bytes);
+    }
+}
+
+static void put_shape(line_writer *w, const gal_shape *shape)
+{
+    const char *separator = " (";
+    for (uint32_t i = 0; i < gal_op_dim_count[shape->op]; i++) {
+        put(w, "%s%u", separator, shape->dims[i]);
+        separator = ",";
+    }
+    put(w, ")");
+}
+
+static void put_waits(line_writer *w, const gal_program *p, const gal_instruction *at)
+{
+    for (uint32_t i = 0; i < at->wait_count; i++) {
+        const gal_wait *wait = &p->wait[at->first_wait + i];
+        const char *stream = gal_stream_names[wait->stream];
+        if (wait->kind == GAL_WAIT_INSTRUCTION) {
+            put(w, " after %u", wait->target);
+        } else if (wait->kind == GAL_WAIT_BUFFER) {
+            put(w, " after(%s.%u on %s)", p->buffer[wait->target].name, wait->target, stream);
+        } else {
+            put(w, " after(calls on %s)", stream);
+        }
+    }
+}
+
+void gal_instruction_print(const gal_program *program, uint32_t instruction, char *line, size_t capacity)
+{
+    const gal_instruction *at = &program->instruction[instruction];
+    line_writer w = {line, capacity, 0};
+    line[0] = '\0';
+    put(&w, "%-7s %-20s %-14s b%u%s", gal_stream_names[at->stream], gal_op_names[at->op], at->name, at->block,
+        at->only_last ? " [last]" : "");
+    for (uint32_t i = 0; i < at->operand_count; i++) {
+        put_operand(&w, program, &program->operand[at->first_operand + i]);
+    }
+    put_shape(&w, &program->shape[at->shape]);
+    put_group(&w, program, at->group);
+    if (at->bytes > 0) {
+        put(&w, " %llu B", (unsigned long long)at->bytes);
+    }
+    put_waits(&w, program, at);
+}
+
+static void print_arenas(const gal_program *p, FILE *out)
+{
+    fprintf(out, "arena %llu B:", (unsigned long long)p->arena_bytes);
+    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
+        if (p->arena[c].item_bytes > 0) {
+            fprintf(out, " %s %llu B x %u", gal_class_names[c], (unsigned long long)p->arena[c].item_bytes,
+                    p->arena[c].count);
+        }
+    }
+    fputc('\n', out);
+}
+
+static void print_schedule(const gal_program *p, FILE *out)
+{
+    static const char *const marks[GAL_FRAGMENT_COUNT] = {"F", "B", "B!", "U", "E", "R"};
+    fprintf(out, "schedule");
+    for (uint32_t i = 0; i < p->call_count; i++) {
+        if (p->call[i].fragment == GAL_FRAGMENT_UPDATE) {
+            fprintf(out, " U");
+        } else {
+            fprintf(out, " %s%u", marks[p->call[i].fragment], p->call[i].microbatch);
+        }
+    }
+    fputc('\n', out);
+}
+
+void gal_program_print(const gal_program *program, FILE *out)
+{
+    char line[1024];
+    fprintf(out, "stage %u of %u: %u devices, blocks %u to %u, microbatch of %u samples x %u, %u in flight\n",
+            program->stage, program->stage_count, program->device_count, program->first_block,
+            program->first_block + program->block_count - 1, program->microbatch_samples, program->microbatch_count,
+            program->in_flight);
+    print_arenas(program, out);
+    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+        fprintf(out, "%s\n", gal_fragment_names[f]);
+        for (uint32_t i = 0; i < program->fragment[f].count; i++) {
+            gal_instruction_print(program, program->fragment[f].first + i, line, sizeof line);
+            fprintf(out, "%4u %s\n", i, line);
+        }
+    }
+    print_schedule(program, out);
+}

@@ -1,0 +1,249 @@
+/* The program of a stage: what all its devices do in a step, lowered once and read by everybody.
+ *
+ * A program holds typed instructions over statically placed buffers on named streams with derived waits. All devices
+ * of a stage share it; a rank enters only through its digits (operand views, group indices, layouts).
+ *   fragments   lists of instructions, run per microbatch; a schedule is a list of calls (fragment, microbatch)
+ *   buffers     belong to classes, arenas of equal items; the item of a call is microbatch mod count, never stored
+ *   waits       derived by one pass (waits.c): the list order alone says what reads what was written
+ *   bytes       a property of the program (place.c)
+ * Memory: everything is owned by the program and read-only for its readers. Same plan, same program. */
+#ifndef GAL_RUNTIME_PROGRAM_PROGRAM_H
+#define GAL_RUNTIME_PROGRAM_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "runtime/program/atoms.h"
+#include "schemas/base/status.h"
+#include "schemas/operator.h"
+#include "schemas/plan.h"
+
+enum { GAL_ALIGNMENT_BYTES = 256 };
+#define GAL_NO_BUFFER UINT32_MAX
+
+/* X(enumerator, name). Each stream is an in-order queue; issue order of a fragment's list is the order of every
+ * stream. One stream per direction of p2p: with fewer, 1F1B can deadlock. */
+#define GAL_STREAMS(X)                              \
+    X(GAL_STREAM_COMPUTE, "compute")                \
+    X(GAL_STREAM_TENSOR, "tensor")                  \
+    X(GAL_STREAM_GATHER, "gather")                  \
+    X(GAL_STREAM_REDUCE, "reduce")                  \
+    X(GAL_STREAM_SEND_FORWARD, "send_f")            \
+    X(GAL_STREAM_RECEIVE_FORWARD, "recv_f")         \
+    X(GAL_STREAM_SEND_BACKWARD, "send_b")           \
+    X(GAL_STREAM_RECEIVE_BACKWARD, "recv_b")
+
+/* Arenas and the number of their items. k = microbatches in flight: min(m, P - stage) for 1F1B, m for GPipe. */
+#define GAL_CLASSES(X)                                                                         \
+    X(GAL_CLASS_STATE, "state")       /* 1  weights, moments, loss, norm */                    \
+    X(GAL_CLASS_GRADIENT, "gradient") /* 1 */                                                  \
+    X(GAL_CLASS_SAVED, "saved")       /* k  kept from forward to backward */                   \
+    X(GAL_CLASS_X_IN, "x_in")         /* min(m, k + 1), or min(m, 2) where it is converted */  \
+    X(GAL_CLASS_Y_OUT, "y_out")       /* min(m, 2) */                                          \
+    X(GAL_CLASS_DY_IN, "dy_in")       /* min(m, 2) */                                          \
+    X(GAL_CLASS_DX_OUT, "dx_out")     /* min(m, 2) */                                          \
+    X(GAL_CLASS_BOUNDARY, "boundary") /* 1  dx between blocks: a ring of two buffers */        \
+    X(GAL_CLASS_RELAYOUT, "relayout") /* 1  between the steps of a conversion */               \
+    X(GAL_CLASS_GATHERED, "gathered") /* 1  ZeRO-3 weights: a ring of prefetch_depth buffers */ \
+    X(GAL_CLASS_BUCKET, "bucket")     /* 1  ZeRO-2/3 gradients before the scatter: a ring of two */ \
+    X(GAL_CLASS_SCRATCH, "scratch")   /* 1  after the scatter */                               \
+    X(GAL_CLASS_WORK, "work")         /* 1  placed per block, forward and backward apart */
+
+/* X(enumerator, name) */
+#define GAL_FRAGMENTS(X)                                                                       \
+    X(GAL_FRAGMENT_FORWARD, "forward")                                                         \
+    X(GAL_FRAGMENT_BACKWARD, "backward")                                                       \
+    X(GAL_FRAGMENT_BACKWARD_SYNC, "backward+sync")  /* of the last microbatch */               \
+    X(GAL_FRAGMENT_UPDATE, "update")                                                           \
+    X(GAL_FRAGMENT_EVALUATE, "evaluate")            /* forward without dropout, head and loss */ \
+    X(GAL_FRAGMENT_EVALUATE_END, "evaluate_end")    /* loss to every rank */
+
+#define X(enumerator, name) enumerator,
+typedef enum gal_stream { GAL_STREAMS(X) GAL_STREAM_COUNT } gal_stream;
+typedef enum gal_class { GAL_CLASSES(X) GAL_CLASS_COUNT } gal_class;
+typedef enum gal_fragment_kind { GAL_FRAGMENTS(X) GAL_FRAGMENT_COUNT } gal_fragment_kind;
+#undef X
+
+extern const char *const gal_stream_names[GAL_STREAM_COUNT];
+extern const char *const gal_class_names[GAL_CLASS_COUNT];
+extern const char *const gal_fragment_names[GAL_FRAGMENT_COUNT];
+
+typedef enum gal_access {
+    GAL_READ,
+    GAL_WRITE,
+    GAL_UPDATE,    /* reads and writes */
+    GAL_ACCUMULATE /* writes in a call of microbatch 0, updates afterwards; on the gradient and loss buffers only */
+} gal_access;
+
+/* Address = base of the class + (microbatch mod count) * item_bytes + buffer offset + offset_bytes
+ *           + gal_group_index(view, device) * view_stride_bytes; `bytes` from there on are accessed. */
+typedef struct gal_operand {
+    uint32_t buffer;
+    uint8_t access; /* gal_access */
+    gal_group view; /* GAL_GROUP_NONE: no view */
+    uint64_t offset_bytes;
+    uint64_t view_stride_bytes;
+    uint64_t bytes;
+} gal_operand;
+
+typedef struct gal_buffer {
+    uint8_t class; /* gal_class */
+    uint32_t block; /* index of the block within the stage, or GAL_NO_BUFFER for rings and state of the stage */
+    const char *name; /* static string */
+    uint64_t bytes;   /* as accessed, unaligned */
+    uint64_t offset;  /* in the item; a multiple of GAL_ALIGNMENT_BYTES */
+} gal_buffer;
+
+typedef enum gal_wait_kind {
+    GAL_WAIT_INSTRUCTION, /* target = number of an instruction in the same fragment, of another stream */
+    GAL_WAIT_BUFFER,      /* target = buffer: the latest access of `stream` to the same item in an earlier call */
+    GAL_WAIT_CALL         /* everything that `stream` was given in earlier calls */
+} gal_wait_kind;
+
+typedef struct gal_wait {
+    uint8_t kind;   /* gal_wait_kind */
+    uint8_t stream; /* who is waited for */
+    uint32_t target;
+} gal_wait;
+
+typedef struct gal_instruction {
+    uint8_t op;             /* gal_op */
+    uint8_t stream;         /* gal_stream */
+    uint8_t operand_count;
+    uint8_t only_last;      /* of the backward list: only in backward+sync */
+    uint16_t wait_count;
+    uint16_t layout;        /* into gal_program.layout: rows of the op that needs global indices; 0: none needed */
+    uint32_t block;         /* model block */
+    gal_group group;        /* collectives: the members; kernels: where this rank's features or range lie */
+    uint32_t shape;         /* into gal_program.shape */
+    uint32_t first_operand; /* into gal_program.operand */
+    uint32_t first_wait;    /* into gal_program.wait */
+    uint64_t bytes;         /* collectives: the whole message buffer of one rank: all_reduce, all_to_all, send,
+                             * receive the buffer; all_gather, reduce_scatter group size * shard. Kernels: 0 */
+    const char *name;       /* "qkv", "reduce o", "d ffn2": static string */
+} gal_instruction;
+
+typedef struct gal_fragment {
+    uint32_t first, count; /* into gal_program.instruction */
+} gal_fragment;
+
+typedef struct gal_class_arena {
+    uint32_t count;      /* items */
+    uint64_t item_bytes; /* multiple of GAL_ALIGNMENT_BYTES; 0: class not used */
+    uint64_t offset;     /* of item 0 in the rank's arena */
+} gal_class_arena;
+
+typedef struct gal_call {
+    uint8_t fragment; /* gal_fragment_kind */
+    uint32_t microbatch;
+} gal_call;
+
+/* Parameters of one block that are sharded, gathered and synchronised together, flat, padded with zeros to a
+ * multiple of the ZeRO group. Norms and row biases form a unit that is never sharded by ZeRO (it would save bytes of
+ * order `hidden` and cost two latencies). */
+typedef struct gal_unit {
+    uint32_t block;          /* within the stage */
+    const char *name;
+    uint64_t used_elements;  /* sum of its tensors on this rank's TP shard */
+    uint64_t elements;       /* padded */
+    uint64_t decay_elements; /* the first ones decay */
+    uint32_t zero_stage;     /* as applied to this unit */
+    gal_group zero_group;    /* sdp atoms if zero_stage > 0 */
+    gal_group sync_group;    /* atoms over which the local gradient is a partial sum, zero_group included */
+    gal_group split_group;   /* tp atoms if the tensors are split over them */
+    uint32_t replicas;       /* ranks that hold the same synchronised gradient element (tied copies included) */
+    bool tied;               /* has its copy on the other end of the pipeline */
+    uint32_t weight, first_moment, second_moment, gradient; /* buffers; weight and gradient whole or shard by stage */
+} gal_unit;
+
+/* One tensor of the model, and where this rank's part of it is. The global tensor is [outer][split][inner]
+ * (row-major); a rank holds the index-th contiguous chunk of `split` over split_group. Its elements lie at
+ * offset_elements of the unit, which ZeRO cuts in equal ranges by index over zero_group. */
+typedef enum gal_initial { GAL_INITIAL_ZERO, GAL_INITIAL_ONE, GAL_INITIAL_NORMAL, GAL_INITIAL_NORMAL_RESIDUAL } gal_initial;
+typedef struct gal_parameter {
+    char name[48];          /* the public name: "h.0.attn.c_attn.weight" */
+    uint32_t tensor;        /* its number in the model: key of initial weights */
+    uint32_t unit;
+    uint64_t offset_elements;
+    uint64_t outer, split, inner;
+    uint64_t split_used;    /* entries of split that are real (vocabulary without padding); the rest stay zero */
+    gal_initial initial;    /* normal: model's deviation; residual: divided by sqrt(2 layers) */
+} gal_parameter;
+
+typedef struct gal_program {
+    uint32_t stage, stage_count;
+    gal_atoms atoms;
+    uint32_t device_count;         /* D */
+    uint32_t microbatch_samples, microbatch_count, in_flight; /* k */
+    gal_dtype dtype;
+    uint32_t block_count, first_block;
+    uint32_t loss_buffer, norm_buffer; /* fp64[1] (last stage, else GAL_NO_BUFFER) and fp64[2]: sum of squares, loss */
+
+    uint32_t instruction_count, operand_count, wait_count, shape_count, buffer_count, layout_count;
+    gal_instruction *instruction;
+    gal_operand *operand;
+    gal_wait *wait;
+    gal_shape *shape;
+    gal_buffer *buffer;
+    gal_layout *layout;            /* [0] is unused */
+    uint32_t unit_count, parameter_count;
+    gal_unit *unit;
+    gal_parameter *parameter;
+    gal_fragment fragment[GAL_FRAGMENT_COUNT];
+    gal_class_arena arena[GAL_CLASS_COUNT];
+    uint64_t arena_bytes;          /* bytes of this rank: the end of the last class */
+    uint32_t call_count, evaluate_call_count;
+    gal_call *call;                /* one training step */
+    gal_call *evaluate_call;       /* one evaluated batch of the same shape */
+} gal_program;
+
+/* Lowers one stage of a checked plan: instructions, waits, placement, schedule. GAL_ERR_SYSTEM without memory. */
+gal_code gal_lower(const gal_plan *plan, uint32_t stage, gal_program **out, gal_error *err);
+void gal_program_free(gal_program *program);
+
+/* All stages; programs[plan->stage_count] is owned by the caller, each freed by gal_program_free. */
+gal_code gal_lower_plan(const gal_plan *plan, gal_program **programs, gal_error *err);
+
+/* A part of a stage: any chain of blocks, for prices and tests. */
+typedef struct gal_block_spec {
+    gal_block_kind kind;
+    uint32_t block;                /* number in the model */
+    const gal_strategy *strategy;
+} gal_block_spec;
+
+typedef struct gal_stage_spec {
+    const gal_model *model;
+    uint32_t device_count;         /* D */
+    uint32_t stage, stage_count;
+    uint32_t microbatch_samples, microbatch_count;
+    gal_schedule schedule;
+    uint32_t prefetch_depth;
+    uint32_t block_count;
+    const gal_block_spec *block;
+    gal_layout entry_layout;       /* rows as the upstream stage sends them; stage 0: gal_layout_whole */
+} gal_stage_spec;
+
+/* The layout in which a chain of blocks hands on its output, from the layout that enters it. */
+void gal_layout_after(const gal_stage_spec *spec, gal_layout *out);
+gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err);
+
+/* The bytes of a stage in closed form (program.md section 3): equal to gal_program.arena_bytes to the byte. */
+typedef struct gal_block_bytes {
+    uint64_t state, gradient, saved;      /* saved includes the block's own input, unless it is the stage's x_in */
+    uint64_t input;                       /* its own input x */
+    uint64_t boundary, relayout;          /* its dx; the conversion in front of it */
+    uint64_t gathered, bucket, scratch;   /* its largest unit in each */
+    uint64_t work;                        /* max of forward, backward and update */
+} gal_block_bytes;
+
+/* Text of a program: arenas, fragments, schedule; the same program gives the same text. */
+void gal_program_print(const gal_program *program, FILE *out);
+/* One instruction on one line, without the newline, for messages. */
+void gal_instruction_print(const gal_program *program, uint32_t instruction, char *line, size_t capacity);
+
+/* The address of an operand as an offset in the rank's arena. */
+uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device, uint32_t microbatch);
+
+#endif

@@ -1,0 +1,59 @@
+/* Recompute as a set of nodes that run again in backward. A value that backward reads is kept if its producer does not
+ * run again; else whatever its producer reads is needed in its place. What nobody needs is neither kept nor run again:
+ * so the last linear and the last collective of a fully recomputed block vanish (the redundant communication that
+ * Oases section 3.3 removes), and gathers of sequence chunks are simply nodes that always run again. */
+#include "runtime/program/emit.h"
+
+uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value)
+{
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (graph->node[i].out[0] == value || graph->node[i].out[1] == value) {
+            return (uint8_t)i;
+        }
+    }
+    return GAL_NO_VALUE;
+}
+
+uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value)
+{
+    uint8_t producer = gal_graph_producer(graph, value);
+    while (producer != GAL_NO_VALUE && (graph->node[producer].kind == GAL_NODE_SPLIT ||
+                                        graph->node[producer].kind == GAL_NODE_REDUCE)) {
+        value = graph->node[producer].in[0];
+        producer = gal_graph_producer(graph, value);
+    }
+    return value;
+}
+
+static void need(gal_block_emit *e, uint8_t value)
+{
+    if (value == GAL_NO_VALUE || value == e->graph.x) {
+        return;
+    }
+    uint8_t producer = gal_graph_producer(&e->graph, value);
+    GAL_ASSERT(producer != GAL_NO_VALUE);
+    if (!e->redo[producer]) {
+        e->saved[gal_graph_storage(&e->graph, value)] = true;
+        return;
+    }
+    need(e, e->graph.node[producer].in[0]);
+    need(e, e->graph.node[producer].in[1]);
+}
+
+void gal_recompute_policy(gal_block_emit *e)
+{
+    bool full = e->strategy->recompute == GAL_RECOMPUTE_FULL || e->graph.head;
+    for (uint32_t i = 0; i < e->graph.node_count; i++) {
+        gal_node_kind kind = e->graph.node[i].kind;
+        bool cheap = kind == GAL_NODE_GATHER_SEQUENCE || kind == GAL_NODE_SPLIT;
+        e->redo[i] = cheap || (full && (kind != GAL_NODE_LOAD || e->graph.head));
+    }
+    for (uint32_t i = 0; i < e->graph.node_count; i++) {
+        const gal_node *node = &e->graph.node[i];
+        uint8_t needs = gal_node_backward_needs[node->kind];
+        need(e, (needs & GAL_NEEDS_IN0) != 0 ? node->in[0] : GAL_NO_VALUE);
+        need(e, (needs & GAL_NEEDS_IN1) != 0 ? node->in[1] : GAL_NO_VALUE);
+        need(e, (needs & GAL_NEEDS_OUT0) != 0 ? node->out[0] : GAL_NO_VALUE);
+        need(e, (needs & GAL_NEEDS_OUT1) != 0 ? node->out[1] : GAL_NO_VALUE);
+    }
+}

@@ -1,0 +1,118 @@
+/* Instructions of a layout conversion. */
+#include "runtime/program/emit.h"
+#include "runtime/program/layout.h"
+
+static uint32_t positions_of(const gal_builder *b, const gal_layout *layout)
+{
+    return b->spec->model->sequence_length / gal_group_size(&b->program->atoms, layout->sequence_group);
+}
+
+static uint64_t rows_of(const gal_builder *b, const gal_layout *layout)
+{
+    return (uint64_t)positions_of(b, layout) * gal_layout_local_samples(layout);
+}
+
+uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, uint32_t features)
+{
+    return rows_of(b, layout) * features * gal_dtype_bytes(b->program->dtype);
+}
+
+typedef struct mover {
+    gal_builder *b;
+    uint32_t features;
+    uint64_t offset; /* next free byte of class relayout */
+} mover;
+
+static uint32_t temporary(mover *m, uint64_t bytes)
+{
+    uint32_t buffer = gal_builder_buffer(m->b, GAL_CLASS_RELAYOUT, m->b->block, "relayout", bytes);
+    if (!m->b->out_of_memory) {
+        m->b->program->buffer[buffer].offset = m->offset;
+        m->offset += gal_align(bytes);
+    }
+    return buffer;
+}
+
+static void permute(mover *m, const gal_permutation *how, gal_group group, uint32_t source, uint64_t source_bytes,
+                    uint32_t target, uint64_t target_bytes)
+{
+    gal_builder *b = m->b;
+    gal_shape shape = {.op = GAL_OP_PERMUTE, .dtype = b->program->dtype, .dims = {m->features}};
+    for (uint32_t i = 0; i < GAL_PERMUTE_DIMS; i++) {
+        shape.dims[1 + i] = how->count[i];
+        shape.dims[1 + GAL_PERMUTE_DIMS + i] = how->stride[i];
+    }
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, how->view_stride > 0 ? "slice" : "permute", &shape);
+    uint64_t row_bytes = m->features * gal_dtype_bytes(b->program->dtype);
+    gal_operand from = {.buffer = source, .access = GAL_READ, .bytes = source_bytes};
+    if (how->view_stride > 0) { /* the last byte that the strides reach, from this device's first row */
+        uint64_t span = 1;
+        for (uint32_t i = 0; i < GAL_PERMUTE_DIMS; i++) {
+            span += (uint64_t)(how->count[i] - 1) * how->stride[i];
+        }
+        from.view = group;
+        from.view_stride_bytes = how->view_stride * row_bytes;
+        from.bytes = span * row_bytes;
+    }
+    gal_builder_operand_at(b, &from);
+    gal_operand to = {.buffer = target, .access = GAL_WRITE, .bytes = target_bytes};
+    gal_builder_operand_at(b, &to);
+}
+
+static void collective(mover *m, gal_op op, const gal_layout_step *step, uint32_t source, uint32_t target)
+{
+    gal_builder *b = m->b;
+    uint64_t rows = rows_of(b, &step->from);
+    uint64_t divide = op == GAL_OP_ALL_TO_ALL ? gal_group_size(&b->program->atoms, step->group) : 1;
+    gal_emit_collective(b, op, GAL_STREAM_TENSOR, op == GAL_OP_ALL_TO_ALL ? "exchange" : "gather x", b->program->dtype,
+                        step->group, rows * m->features / divide, 0);
+    gal_operand from = {.buffer = source, .access = GAL_READ, .bytes = gal_layout_bytes(b, &step->from, m->features)};
+    gal_operand to = {.buffer = target, .access = GAL_WRITE, .bytes = gal_layout_bytes(b, &step->to, m->features)};
+    gal_builder_operand_at(b, &from);
+    gal_builder_operand_at(b, &to);
+}
+
+static void emit_step(mover *m, const gal_layout_step *step, uint32_t source, uint32_t target)
+{
+    gal_builder *b = m->b;
+    gal_permutation how;
+    uint64_t source_bytes = gal_layout_bytes(b, &step->from, m->features);
+    uint64_t target_bytes = gal_layout_bytes(b, &step->to, m->features);
+    bool sequence = step->from.sequence_group != step->to.sequence_group;
+    if (step->kind == GAL_STEP_GATHER && sequence) {
+        collective(m, GAL_OP_ALL_GATHER, step, source, target);
+        return;
+    }
+    bool fits = gal_step_permutation(step, &b->program->atoms, b->spec->model->sequence_length, &how);
+    GAL_ASSERT(fits);
+    if (step->kind == GAL_STEP_SLICE) {
+        permute(m, &how, step->group, source, source_bytes, target, target_bytes);
+        return;
+    }
+    gal_op op = step->kind == GAL_STEP_GATHER ? GAL_OP_ALL_GATHER : GAL_OP_ALL_TO_ALL;
+    bool pack = op == GAL_OP_ALL_TO_ALL && step->from.sequence_group != 0;
+    if (how.identity) {
+        collective(m, op, step, source, target);
+    } else if (pack) {
+        uint32_t packed = temporary(m, source_bytes);
+        permute(m, &how, GAL_GROUP_NONE, source, source_bytes, packed, source_bytes);
+        collective(m, op, step, packed, target);
+    } else {
+        uint32_t received = temporary(m, target_bytes);
+        collective(m, op, step, source, received);
+        permute(m, &how, GAL_GROUP_NONE, received, target_bytes, target, target_bytes);
+    }
+}
+
+void gal_emit_steps(gal_builder *b, const gal_layout_step *steps, uint32_t step_count, bool inverse, uint32_t features,
+                    uint32_t source, uint32_t target, uint64_t first_offset)
+{
+    mover m = {b, features, first_offset};
+    for (uint32_t i = 0; i < step_count; i++) {
+        gal_layout_step step = inverse ? gal_layout_step_inverse(&steps[step_count - 1 - i]) : steps[i];
+        bool last = i + 1 == step_count;
+        uint32_t next = last ? target : temporary(&m, gal_layout_bytes(b, &step.to, features));
+        emit_step(&m, &step, source, next);
+        source = next;
+    }
+}

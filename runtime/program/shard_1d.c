@@ -1,0 +1,134 @@
+/* 1D tensor parallelism (Megatron; Colossal-AI section III): column-parallel linears keep their outputs' features
+ * split, row-parallel ones yield partial sums. Without sequence parallelism activations between the pairs are whole on
+ * every device: identity in front of a column-parallel linear (its gradient is all-reduced), all-reduce behind a
+ * row-parallel one. With it they are chunks of the positions: all-gather in front, reduce-scatter behind. */
+#include "runtime/program/graph.h"
+
+#include <string.h>
+
+typedef struct rewriter {
+    gal_graph out;
+    uint8_t now[GAL_GRAPH_MAX]; /* old value -> the value that stands for it now */
+    uint32_t tp_degree;
+    bool sequence_parallel;
+} rewriter;
+
+static uint8_t add_value(rewriter *r, gal_value v)
+{
+    GAL_ASSERT(r->out.value_count < GAL_GRAPH_MAX);
+    r->out.value[r->out.value_count] = v;
+    return (uint8_t)r->out.value_count++;
+}
+
+static uint8_t insert(rewriter *r, gal_node_kind kind, const char *name, const char *backward_name, uint8_t in,
+                      bool chunk)
+{
+    gal_value v = r->out.value[in];
+    v.chunk = chunk;
+    uint8_t out = add_value(r, v);
+    GAL_ASSERT(r->out.node_count < GAL_GRAPH_MAX);
+    r->out.node[r->out.node_count++] = (gal_node){.kind = kind,
+                                                  .name = name,
+                                                  .backward_name = backward_name,
+                                                  .in = {in, GAL_NO_VALUE},
+                                                  .out = {out, GAL_NO_VALUE},
+                                                  .weight = GAL_NO_VALUE,
+                                                  .bias = GAL_NO_VALUE};
+    return out;
+}
+
+/* Whole rows in front of a column-parallel linear. */
+static uint8_t enter(rewriter *r, uint8_t x)
+{
+    if (r->sequence_parallel) {
+        return insert(r, GAL_NODE_GATHER_SEQUENCE, "gather a", "scatter da", x, false);
+    }
+    return insert(r, GAL_NODE_SPLIT, "split a", "reduce da", x, false);
+}
+
+static uint8_t leave(rewriter *r, uint8_t y)
+{
+    if (r->sequence_parallel) {
+        return insert(r, GAL_NODE_SCATTER_SEQUENCE, "scatter o", "gather do", y, true);
+    }
+    return insert(r, GAL_NODE_REDUCE, "reduce o", "", y, false);
+}
+
+/* Features of an output: split behind column-parallel linears and what follows them up to the row-parallel one. */
+static bool is_split(const gal_graph *g, uint8_t v)
+{
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const gal_node *n = &g->node[i];
+        if (n->out[0] == v || n->out[1] == v) {
+            return n->kind == GAL_NODE_LINEAR ? n->role == GAL_ROLE_COLUMN
+                                              : n->kind == GAL_NODE_ATTENTION || n->kind == GAL_NODE_ACTIVATION;
+        }
+    }
+    return false;
+}
+
+static bool is_chunk(const gal_graph *g, const gal_node *producer, uint8_t v)
+{
+    if (producer == NULL) {
+        return v == g->x;
+    }
+    return producer->kind == GAL_NODE_NORM || producer->kind == GAL_NODE_RESIDUAL ||
+           producer->kind == GAL_NODE_POSITION;
+}
+
+static uint8_t map_value(rewriter *r, const gal_graph *g, const gal_node *producer, uint8_t v)
+{
+    if (v == GAL_NO_VALUE) {
+        return GAL_NO_VALUE;
+    }
+    gal_value mapped = g->value[v];
+    mapped.features /= is_split(g, v) ? r->tp_degree : 1;
+    mapped.chunk = r->sequence_parallel && is_chunk(g, producer, v);
+    r->now[v] = add_value(r, mapped);
+    return r->now[v];
+}
+
+static void rewrite_node(rewriter *r, const gal_graph *g, const gal_node *old)
+{
+    gal_node n = *old;
+    for (uint32_t i = 0; i < 2; i++) {
+        n.in[i] = old->in[i] == GAL_NO_VALUE ? GAL_NO_VALUE : r->now[old->in[i]];
+    }
+    if (old->kind == GAL_NODE_LINEAR && old->role == GAL_ROLE_COLUMN) {
+        n.in[0] = enter(r, n.in[0]);
+        n.out_features /= r->tp_degree;
+    } else if (old->kind == GAL_NODE_LINEAR && old->role == GAL_ROLE_ROW) {
+        n.in_features /= r->tp_degree;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        n.out[i] = map_value(r, g, old, old->out[i]);
+    }
+    GAL_ASSERT(r->out.node_count < GAL_GRAPH_MAX);
+    r->out.node[r->out.node_count++] = n;
+    if (old->role == GAL_ROLE_ROW) {
+        r->now[old->out[0]] = leave(r, n.out[0]);
+    }
+}
+
+void gal_shard_1d(gal_graph *graph, uint32_t tp_degree, bool sequence_parallel)
+{
+    if (tp_degree == 1) {
+        return;
+    }
+    rewriter r;
+    r.out = *graph;
+    r.out.value_count = 0;
+    r.out.node_count = 0;
+    r.out.tp_degree = tp_degree;
+    r.tp_degree = tp_degree;
+    r.sequence_parallel = sequence_parallel;
+    memset(r.now, GAL_NO_VALUE, sizeof r.now);
+    if (graph->x != GAL_NO_VALUE) {
+        r.out.x = map_value(&r, graph, NULL, graph->x);
+    }
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        rewrite_node(&r, graph, &graph->node[i]);
+    }
+    r.out.y = graph->y == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[graph->y];
+    *graph = r.out;
+}

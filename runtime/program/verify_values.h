@@ -1,0 +1,76 @@
+/* What the buffers of a stage hold, as types: the store that the typing rules read and write. For verify_*.c alone. */
+#ifndef GAL_RUNTIME_PROGRAM_VERIFY_VALUES_H
+#define GAL_RUNTIME_PROGRAM_VERIFY_VALUES_H
+
+#include "runtime/program/verify_rows.h"
+
+/* A value on the devices of a stage. What follows `kind` is used by the kinds named there. */
+typedef enum gal_value_kind {
+    GAL_VALUE_ROWS,     /* activations: rows, features, split, partial, max_partial */
+    GAL_VALUE_TOKENS,   /* rows [sample][position]; features: the operator that loaded them */
+    GAL_VALUE_WEIGHT,   /* of `unit`: range, in_place */
+    GAL_VALUE_MOMENT,   /* of `unit`: range */
+    GAL_VALUE_PIECE,    /* gradient of one tensor, m by n: split over atoms by rows, by columns; partial */
+    GAL_VALUE_GRADIENT, /* of a whole unit, made of pieces: range, in_place, partial */
+    GAL_VALUE_ZERO,
+    GAL_VALUE_LOSS,     /* partial */
+    GAL_VALUE_NORM      /* partial over the world, or of everything */
+} gal_value_kind;
+
+/* Sets of atoms, and two bits more for sums over relations between stages. */
+#define GAL_PARTIAL_TIED (UINT32_C(1) << 30)
+#define GAL_PARTIAL_WORLD (UINT32_C(1) << 31)
+
+typedef struct gal_typed {
+    uint8_t kind;        /* gal_value_kind */
+    bool in_place;       /* only the own range of the whole is right */
+    uint32_t rows;       /* number of an interned gal_rows */
+    uint32_t unit;
+    uint64_t features;   /* per row, on a device */
+    gal_group split;     /* features are the index-th chunk over these atoms */
+    gal_group partial;   /* the value is the sum of what the devices of this set hold */
+    gal_group max_partial;
+    uint64_t m, n;
+    gal_group split_m, split_n;
+    uint32_t first_piece, piece_count;
+    gal_group range;     /* a flat unit is cut over these atoms */
+} gal_typed;
+
+/* A tensor's gradient inside a unit. */
+typedef struct gal_piece {
+    uint64_t offset_bytes, bytes, m, n;
+    gal_group split_m, split_n;
+} gal_piece;
+
+/* A stretch of a buffer with one value; a list per buffer, by offset. */
+typedef struct gal_stretch {
+    uint64_t begin, end;
+    gal_typed value;
+    uint32_t next;
+} gal_stretch;
+
+typedef struct gal_store {
+    const gal_program *program;
+    uint32_t *head; /* per buffer; 0: nothing known */
+    gal_stretch *stretch;
+    uint32_t stretch_count, stretch_capacity, free_list;
+    gal_piece *piece;
+    uint32_t piece_count, piece_capacity;
+    bool out_of_memory;
+} gal_store;
+
+bool gal_store_init(gal_store *store, const gal_program *program);
+void gal_store_free(gal_store *store);
+
+/* The stretch that covers exactly [begin, end) of the buffer, the one that holds it, or NULL. */
+gal_stretch *gal_store_exact(gal_store *store, uint32_t buffer, uint64_t begin, uint64_t end);
+gal_stretch *gal_store_around(gal_store *store, uint32_t buffer, uint64_t begin, uint64_t end);
+
+/* Replaces what [begin, end) held; a stretch cut by it is forgotten. */
+void gal_store_put(gal_store *store, uint32_t buffer, uint64_t begin, uint64_t end, const gal_typed *value);
+
+/* The gradient of a unit in [0, bytes): as stored, or put together from pieces and zeros that cover it and are partial
+ * alike. NULL, or the rule that is broken. */
+const char *gal_store_gradient(gal_store *store, uint32_t buffer, uint64_t bytes, gal_typed *out);
+
+#endif

@@ -1,0 +1,378 @@
+/* Parameters: units, ZeRO sharding and gradient synchronisation (Colossal-AI section III-C; DeepSpeed's stages).
+ *
+ *   stage 0  weights, moments, gradients whole; at the last microbatch all_reduce of the gradient
+ *   stage 1  moments sharded; at the last microbatch reduce_scatter in place, update of the own range, all_gather
+ *   stage 2  gradients sharded too: every microbatch bucket -> reduce_scatter -> scratch -> added to the shard
+ *   stage 3  weights sharded too: all_gather into a ring buffer before use. Prefetch needs no pass: the gather stream
+ *            runs ahead until the ring is full; release is the wait of the next gather into that buffer
+ * DP atoms beside SDP atoms (replicas of the shards) are reduced after the scatter, at the last microbatch. */
+#include "runtime/program/emit.h"
+
+static uint64_t local_elements(const gal_block_emit *e, const gal_tensor *t)
+{
+    return t->outer * (t->split / (t->is_split ? e->graph.tp_degree : 1)) * t->inner;
+}
+
+static uint64_t shard_elements(const gal_builder *b, const gal_unit *u)
+{
+    return u->elements / gal_group_size(&b->program->atoms, u->zero_group);
+}
+
+static const char *public_name(const gal_builder *b, const gal_block_emit *e, const char *suffix, char *name,
+                               size_t capacity)
+{
+    gal_block_kind kind = b->spec->block[e->index].kind;
+    if (kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN) {
+        snprintf(name, capacity, "h.%u.%s", (b->spec->block[e->index].block - 1) / 2, suffix);
+    } else {
+        snprintf(name, capacity, "%s", suffix);
+    }
+    return name;
+}
+
+/* Tensors are numbered over the model: 2 of the embedding, 6 per block, then those of the head; a tied table is 0. */
+static uint32_t tensor_number(const gal_builder *b, const gal_block_emit *e, const gal_tensor *t)
+{
+    uint32_t block = b->spec->block[e->index].block;
+    if (e->graph.unit[t->unit].tied) {
+        return 0;
+    }
+    return block == 0 ? t->number : 2 + 6 * (block - 1) + t->number;
+}
+
+static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit)
+{
+    for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
+        const gal_tensor *tensor = &e->graph.tensor[t];
+        if (tensor->unit != unit) {
+            continue;
+        }
+        gal_parameter p = {.tensor = tensor_number(b, e, tensor),
+                           .unit = e->unit[unit],
+                           .offset_elements = e->tensor_offset[t],
+                           .outer = tensor->outer,
+                           .split = tensor->split,
+                           .inner = tensor->inner,
+                           .split_used = tensor->split_used,
+                           .initial = tensor->initial};
+        public_name(b, e, tensor->suffix, p.name, sizeof p.name);
+        gal_builder_parameter(b, &p);
+    }
+}
+
+static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
+{
+    const gal_block_unit *about = &e->graph.unit[index];
+    const gal_atoms *atoms = &b->program->atoms;
+    gal_unit u = {.block = e->index, .name = about->name};
+    bool is_split = false;
+    for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
+        const gal_tensor *tensor = &e->graph.tensor[t];
+        if (tensor->unit == index) { /* tensors that decay are listed first in every unit */
+            is_split = tensor->is_split;
+            u.used_elements += e->tensor_elements[t];
+            u.decay_elements += tensor->decays ? e->tensor_elements[t] : 0;
+        }
+    }
+    u.zero_stage = about->persistent ? 0 : e->strategy->zero_stage;
+    u.zero_group = u.zero_stage > 0 ? e->mesh.sdp : GAL_GROUP_NONE;
+    u.split_group = is_split ? e->mesh.tp : GAL_GROUP_NONE;
+    bool partial_over_tp = e->strategy->sequence_parallel && !is_split;
+    u.sync_group = e->mesh.dp | e->mesh.sdp | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
+    uint32_t shards = gal_group_size(atoms, u.zero_group);
+    u.elements = (u.used_elements + shards - 1) / shards * shards;
+    u.tied = about->tied && b->spec->stage_count > 1;
+    u.replicas = b->program->device_count / (shards * gal_group_size(atoms, u.split_group)) * (u.tied ? 2 : 1);
+    uint64_t whole = u.elements * gal_dtype_bytes(b->program->dtype);
+    uint64_t shard = whole / shards;
+    u.weight = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "w", u.zero_stage == 3 ? shard : whole);
+    u.first_moment = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "m", shard);
+    u.second_moment = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "v", shard);
+    u.gradient = gal_builder_buffer(b, GAL_CLASS_GRADIENT, e->index, "dw", u.zero_stage >= 2 ? shard : whole);
+    e->unit[index] = gal_builder_unit(b, &u);
+    add_parameters(b, e, index);
+}
+
+void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_block_emit *table_owner)
+{
+    uint64_t used[GAL_BLOCK_UNITS] = {0};
+    for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
+        const gal_tensor *tensor = &e->graph.tensor[t];
+        e->tensor_elements[t] = local_elements(e, tensor);
+        e->tensor_offset[t] = used[tensor->unit];
+        used[tensor->unit] += e->tensor_elements[t];
+    }
+    for (uint8_t u = 0; u < e->graph.unit_count; u++) {
+        if (e->graph.head && e->graph.unit[u].tied && table_owner != NULL) {
+            e->unit[u] = table_owner->unit[0];
+            e->unit_borrowed[u] = true;
+            table_owner->unit_lent[0] = true;
+        } else {
+            new_unit(b, e, u);
+        }
+    }
+}
+
+void gal_zero_begin_fragment(gal_builder *b)
+{
+    for (uint32_t i = 0; i < GAL_RING_MAX; i++) {
+        b->gathered.unit[i] = GAL_NO_BUFFER;
+        b->bucket.unit[i] = GAL_NO_BUFFER;
+    }
+    b->gathered.next = 0;
+    b->bucket.next = 0;
+}
+
+static void make_ring(gal_builder *b, gal_ring *ring, gal_class class, uint32_t count)
+{
+    if (ring->count == 0) {
+        for (uint32_t i = 0; i < count; i++) {
+            ring->buffer[i] = gal_builder_buffer(b, class, GAL_NO_BUFFER, gal_class_names[class], 0);
+        }
+        ring->count = count;
+    }
+}
+
+/* The ring buffer that holds the unit from now on. */
+static uint32_t take_turn(gal_builder *b, gal_ring *ring, uint32_t unit, uint64_t bytes)
+{
+    uint32_t slot = ring->next;
+    ring->next = (slot + 1) % ring->count;
+    ring->unit[slot] = unit;
+    gal_builder_grow_buffer(b, ring->buffer[slot], bytes);
+    return ring->buffer[slot];
+}
+
+static uint32_t gathered_weight(gal_builder *b, uint32_t unit)
+{
+    gal_unit u = b->program->unit[unit];
+    make_ring(b, &b->gathered, GAL_CLASS_GATHERED, b->spec->prefetch_depth);
+    for (uint32_t i = 0; i < b->gathered.count; i++) {
+        if (b->gathered.unit[i] == unit) {
+            return b->gathered.buffer[i];
+        }
+    }
+    uint64_t bytes = u.elements * gal_dtype_bytes(b->program->dtype);
+    uint32_t buffer = take_turn(b, &b->gathered, unit, bytes);
+    gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", b->program->dtype, u.zero_group,
+                        shard_elements(b, &u), 0);
+    gal_builder_operand(b, u.weight, GAL_READ);
+    gal_operand whole = {.buffer = buffer, .access = GAL_WRITE, .bytes = bytes};
+    gal_builder_operand_at(b, &whole);
+    return buffer;
+}
+
+static gal_operand tensor_operand(const gal_builder *b, const gal_block_emit *e, uint8_t tensor, uint32_t buffer,
+                                  gal_access access)
+{
+    uint64_t item = gal_dtype_bytes(b->program->dtype);
+    return (gal_operand){.buffer = buffer,
+                         .access = (uint8_t)access,
+                         .offset_bytes = e->tensor_offset[tensor] * item,
+                         .bytes = e->tensor_elements[tensor] * item};
+}
+
+gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor)
+{
+    gal_operand nowhere = {0};
+    if (b->out_of_memory) {
+        return nowhere;
+    }
+    uint32_t unit = e->unit[e->graph.tensor[tensor].unit];
+    uint32_t buffer = b->program->unit[unit].zero_stage == 3 ? gathered_weight(b, unit) : b->program->unit[unit].weight;
+    return tensor_operand(b, e, tensor, buffer, GAL_READ);
+}
+
+gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
+{
+    gal_operand nowhere = {0};
+    if (b->out_of_memory) {
+        return nowhere;
+    }
+    uint8_t index = e->graph.tensor[tensor].unit;
+    const gal_unit u = b->program->unit[e->unit[index]];
+    if (e->gradients_left[index] == 0) {
+        for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
+            e->gradients_left[index] += e->graph.tensor[t].unit == index;
+        }
+    }
+    if (u.zero_stage < 2) {
+        return tensor_operand(b, e, tensor, u.gradient, e->unit_lent[index] ? GAL_UPDATE : GAL_ACCUMULATE);
+    }
+    make_ring(b, &b->bucket, GAL_CLASS_BUCKET, GAL_RING_MAX);
+    if (e->bucket[index] == GAL_NO_BUFFER) {
+        e->bucket[index] =
+            take_turn(b, &b->bucket, e->unit[index], u.elements * gal_dtype_bytes(b->program->dtype));
+    }
+    return tensor_operand(b, e, tensor, e->bucket[index], GAL_WRITE);
+}
+
+/* Zeros behind the tensors, where ZeRO's ranges are padded. */
+static void fill_padding(gal_builder *b, const gal_unit *u, uint32_t buffer)
+{
+    uint64_t item = gal_dtype_bytes(b->program->dtype);
+    uint64_t padding = u->elements - u->used_elements;
+    if (padding == 0) {
+        return;
+    }
+    gal_shape shape = {.op = GAL_OP_FILL, .dtype = b->program->dtype, .dims = {(uint32_t)padding}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, "pad dw", &shape);
+    gal_operand tail = {.buffer = buffer,
+                        .access = GAL_WRITE,
+                        .offset_bytes = u->used_elements * item,
+                        .bytes = padding * item};
+    gal_builder_operand_at(b, &tail);
+}
+
+/* This device's range of a whole buffer, or all of a shard buffer. */
+static gal_operand own_range(const gal_builder *b, const gal_unit *u, uint32_t buffer, bool whole, gal_access access)
+{
+    uint64_t bytes = shard_elements(b, u) * gal_dtype_bytes(b->program->dtype);
+    bool view = whole && u->zero_group != GAL_GROUP_NONE;
+    return (gal_operand){.buffer = buffer,
+                         .access = (uint8_t)access,
+                         .view = view ? u->zero_group : GAL_GROUP_NONE,
+                         .view_stride_bytes = view ? bytes : 0,
+                         .bytes = bytes};
+}
+
+static void scatter_bucket(gal_builder *b, const gal_unit *u, uint32_t bucket, bool lent)
+{
+    uint64_t shard = shard_elements(b, u);
+    uint64_t item = gal_dtype_bytes(b->program->dtype);
+    fill_padding(b, u, bucket);
+    if (b->scratch == GAL_NO_BUFFER) {
+        b->scratch = gal_builder_buffer(b, GAL_CLASS_SCRATCH, GAL_NO_BUFFER, "scratch", 0);
+    }
+    gal_builder_grow_buffer(b, b->scratch, shard * item);
+    gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", b->program->dtype, u->zero_group,
+                        shard, 0);
+    gal_operand from = {.buffer = bucket, .access = GAL_READ, .bytes = u->elements * item};
+    gal_operand to = {.buffer = b->scratch, .access = GAL_WRITE, .bytes = shard * item};
+    gal_builder_operand_at(b, &from);
+    gal_builder_operand_at(b, &to);
+    gal_shape shape = {.op = GAL_OP_ADD, .dtype = b->program->dtype, .dims = {(uint32_t)shard}};
+    gal_builder_instruction(b, GAL_STREAM_REDUCE, "accumulate", &shape);
+    to.access = GAL_READ;
+    gal_builder_operand_at(b, &to);
+    gal_builder_operand(b, u->gradient, lent ? GAL_UPDATE : GAL_ACCUMULATE);
+}
+
+/* At the last microbatch: what is still a partial sum becomes the gradient. */
+static void synchronise(gal_builder *b, const gal_unit *u)
+{
+    b->only_last = true;
+    if (u->zero_stage == 1) {
+        fill_padding(b, u, u->gradient);
+        gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", b->program->dtype,
+                            u->zero_group, shard_elements(b, u), 1);
+        gal_builder_operand(b, u->gradient, GAL_UPDATE);
+    }
+    gal_group rest = u->sync_group & ~u->zero_group;
+    if (rest != GAL_GROUP_NONE) {
+        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce dw", b->program->dtype, rest,
+                            shard_elements(b, u), GAL_REDUCE_SUM);
+        gal_operand range = own_range(b, u, u->gradient, u->zero_stage < 2, GAL_UPDATE);
+        gal_builder_operand_at(b, &range);
+    }
+    b->only_last = false;
+}
+
+void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor)
+{
+    uint8_t index = e->graph.tensor[tensor].unit;
+    if (b->out_of_memory) {
+        return;
+    }
+    GAL_ASSERT(e->gradients_left[index] > 0);
+    e->gradients_left[index]--;
+    if (e->gradients_left[index] > 0) {
+        return;
+    }
+    const gal_unit u = b->program->unit[e->unit[index]];
+    if (u.zero_stage >= 2) {
+        scatter_bucket(b, &u, e->bucket[index], e->unit_lent[index]);
+        e->bucket[index] = GAL_NO_BUFFER;
+    }
+    if (!e->unit_borrowed[index]) {
+        synchronise(b, &u);
+    }
+}
+
+static void start_norm(gal_builder *b, uint32_t loss_replicas)
+{
+    gal_program *p = b->program;
+    bool has_loss = p->loss_buffer != GAL_NO_BUFFER;
+    gal_shape shape = {.op = GAL_OP_NORM_START, .dtype = GAL_FP64, .dims = {loss_replicas}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, "loss", &shape);
+    if (has_loss) {
+        gal_builder_operand(b, p->loss_buffer, GAL_READ);
+    }
+    gal_builder_operand(b, p->norm_buffer, GAL_WRITE);
+}
+
+static void reduce_norm(gal_builder *b)
+{
+    gal_instruction *i = gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "norm", GAL_FP64,
+                                             GAL_GROUP_WORLD, 2, GAL_REDUCE_SUM);
+    i->bytes = 2 * gal_dtype_bytes(GAL_FP64);
+    gal_builder_operand(b, b->program->norm_buffer, GAL_UPDATE);
+}
+
+static void update_unit(gal_builder *b, const gal_unit *u)
+{
+    gal_shape shape = {.op = GAL_OP_ADAM,
+                       .dtype = b->program->dtype,
+                       .dims = {(uint32_t)shard_elements(b, u), (uint32_t)u->decay_elements}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, "adam", &shape)->group = u->zero_group;
+    gal_operand weight = own_range(b, u, u->weight, u->zero_stage < 3, GAL_UPDATE);
+    gal_operand gradient = own_range(b, u, u->gradient, u->zero_stage < 2, GAL_READ);
+    gal_builder_operand_at(b, &weight);
+    gal_builder_operand_at(b, &gradient);
+    gal_builder_operand(b, u->first_moment, GAL_UPDATE);
+    gal_builder_operand(b, u->second_moment, GAL_UPDATE);
+    gal_builder_operand(b, b->program->norm_buffer, GAL_READ);
+    if (u->zero_stage == 1 || u->zero_stage == 2) {
+        gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", b->program->dtype, u->zero_group,
+                            shard_elements(b, u), 1);
+        gal_builder_operand(b, u->weight, GAL_UPDATE);
+    }
+}
+
+void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
+{
+    gal_program *p = b->program;
+    /* Copies of a tied table on the first and the last stage. In update, not in backward: there the reduction would wait
+     * for a stream that waits for it. */
+    for (uint32_t i = 0; i < p->unit_count; i++) {
+        const gal_unit u = p->unit[i];
+        if (u.tied) {
+            gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce tied dw", p->dtype, GAL_GROUP_TIED,
+                                shard_elements(b, &u), GAL_REDUCE_SUM);
+            gal_operand range = own_range(b, &u, u.gradient, u.zero_stage < 2, GAL_UPDATE);
+            gal_builder_operand_at(b, &range);
+        }
+    }
+    start_norm(b, loss_replicas);
+    for (uint32_t i = 0; i < p->unit_count; i++) {
+        const gal_unit u = p->unit[i];
+        gal_shape shape = {.op = GAL_OP_SUM_SQUARES,
+                           .dtype = p->dtype,
+                           .dims = {(uint32_t)shard_elements(b, &u), u.replicas}};
+        gal_builder_instruction(b, GAL_STREAM_COMPUTE, "square dw", &shape);
+        gal_operand range = own_range(b, &u, u.gradient, u.zero_stage < 2, GAL_READ);
+        gal_builder_operand_at(b, &range);
+        gal_builder_operand(b, p->norm_buffer, GAL_UPDATE);
+    }
+    reduce_norm(b);
+    for (uint32_t i = 0; i < p->unit_count; i++) {
+        const gal_unit u = p->unit[i];
+        update_unit(b, &u);
+    }
+}
+
+void gal_zero_report(gal_builder *b, uint32_t loss_replicas)
+{
+    start_norm(b, loss_replicas);
+    reduce_norm(b);
+}

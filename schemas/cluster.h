@@ -1,0 +1,47 @@
+/* The cluster document: equal devices on a tree of links.
+ *
+ * Levels are listed from the innermost outwards; level i joins `span_devices` consecutive devices (a multiple of the
+ * level below; the last one spans device_count). Two devices talk over the innermost level that holds both. */
+#ifndef GAL_SCHEMAS_CLUSTER_H
+#define GAL_SCHEMAS_CLUSTER_H
+
+#include <stdint.h>
+
+#include "schemas/base/json.h"
+#include "schemas/base/status.h"
+#include "schemas/model.h"
+
+enum { GAL_CLUSTER_VERSION = 1, GAL_LINK_LEVELS_MAX = 8 };
+
+typedef struct gal_device {
+    char kind[GAL_NAME_BYTES];       /* "h100-80g", or the processor's name on a host */
+    uint64_t memory_bytes;           /* what one rank may use */
+    double fp32_flops_per_second;    /* peak rates, > 0 */
+    double fp64_flops_per_second;
+    double memory_bytes_per_second;
+} gal_device;
+
+typedef struct gal_link_level {
+    char name[GAL_NAME_BYTES];
+    uint32_t span_devices;
+    double latency_seconds;
+    double bytes_per_second;         /* per device and direction */
+} gal_link_level;
+
+typedef struct gal_cluster {
+    char name[GAL_NAME_BYTES];
+    uint32_t device_count;
+    gal_device device;
+    uint32_t level_count;            /* 1 .. GAL_LINK_LEVELS_MAX */
+    gal_link_level level[GAL_LINK_LEVELS_MAX];
+} gal_cluster;
+
+gal_code gal_cluster_read(const char *path, gal_cluster *out, gal_error *err);
+gal_code gal_cluster_write(const char *path, const gal_cluster *cluster, gal_error *err);
+void gal_cluster_read_at(const gal_json_cursor *at, gal_cluster *out);
+void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster);
+
+/* The innermost level that spans both devices, 0-based. */
+uint32_t gal_cluster_level_between(const gal_cluster *cluster, uint32_t device_a, uint32_t device_b);
+
+#endif

@@ -1,0 +1,102 @@
+/* The model document: what is trained, with which optimizer, in which arithmetic.
+ *
+ * A model is a chain of blocks, the unit of graph, strategy, price and search: one embedding block, then an
+ * attention block and an FFN block per layer, then one head block (final norm, projection on the vocabulary, loss).
+ * Block b of a decoder with L layers: 0 embedding; 1 + 2l attention of layer l; 2 + 2l FFN of layer l; 2L + 1 head. */
+#ifndef GAL_SCHEMAS_MODEL_H
+#define GAL_SCHEMAS_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/base/dtype.h"
+#include "schemas/base/json.h"
+#include "schemas/base/status.h"
+
+enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
+
+/* X(enumerator, document name) */
+#define GAL_FAMILIES(X) X(GAL_FAMILY_DECODER, "decoder")
+
+#define GAL_ACTIVATIONS(X)                     \
+    X(GAL_ACTIVATION_GELU_TANH, "gelu_tanh")   \
+    X(GAL_ACTIVATION_GELU_ERF, "gelu_erf")     \
+    X(GAL_ACTIVATION_RELU, "relu")
+
+#define GAL_OPTIMIZERS(X)         \
+    X(GAL_OPTIMIZER_ADAM, "adam") \
+    X(GAL_OPTIMIZER_ADAMW, "adamw")
+
+#define GAL_BLOCK_KINDS(X)               \
+    X(GAL_BLOCK_EMBEDDING, "embedding")  \
+    X(GAL_BLOCK_ATTENTION, "attention")  \
+    X(GAL_BLOCK_FFN, "ffn")              \
+    X(GAL_BLOCK_HEAD, "head")
+
+#define X(enumerator, name) enumerator,
+typedef enum gal_family { GAL_FAMILIES(X) GAL_FAMILY_COUNT } gal_family;
+typedef enum gal_activation { GAL_ACTIVATIONS(X) GAL_ACTIVATION_COUNT } gal_activation;
+typedef enum gal_optimizer_kind { GAL_OPTIMIZERS(X) GAL_OPTIMIZER_COUNT } gal_optimizer_kind;
+typedef enum gal_block_kind { GAL_BLOCK_KINDS(X) GAL_BLOCK_KIND_COUNT } gal_block_kind;
+#undef X
+
+extern const char *const gal_family_names[GAL_FAMILY_COUNT];
+extern const char *const gal_activation_names[GAL_ACTIVATION_COUNT];
+extern const char *const gal_optimizer_names[GAL_OPTIMIZER_COUNT];
+extern const char *const gal_block_kind_names[GAL_BLOCK_KIND_COUNT];
+
+/* Adam (L2 term added to the gradient) or AdamW (decoupled). Decay applies to matrices, not to biases and norms.
+ * Learning rate: linear warm-up over warmup_steps, then cosine from learning_rate to minimum_learning_rate over
+ * decay_steps, then constant; decay_steps 0 means constant after warm-up. */
+typedef struct gal_optimizer {
+    gal_optimizer_kind kind;
+    double learning_rate;
+    double minimum_learning_rate;
+    uint32_t warmup_steps;
+    uint32_t decay_steps;
+    double beta1, beta2, epsilon;
+    double weight_decay;
+    double gradient_clip_norm; /* clip by the global 2-norm; 0: off */
+} gal_optimizer;
+
+typedef struct gal_model {
+    char name[GAL_NAME_BYTES];
+    gal_family family;
+    uint32_t layer_count;
+    uint32_t hidden;
+    uint32_t head_count;          /* divides hidden */
+    uint32_t ffn_hidden;
+    uint32_t sequence_length;     /* tokens per sample, = learned positions */
+    uint32_t vocabulary;          /* real entries: what files hold */
+    uint32_t vocabulary_multiple; /* padded up to this multiple in memory; padded logits are masked */
+    gal_activation activation;
+    bool tied_embeddings;
+    double layer_norm_epsilon;
+    double embedding_dropout, attention_dropout, residual_dropout; /* probabilities in [0, 1) */
+    double initial_standard_deviation;
+    gal_dtype compute_dtype;      /* fp32 or fp64 */
+    uint32_t global_batch_samples; /* samples per optimizer step unless the command says otherwise */
+    gal_optimizer optimizer;
+} gal_model;
+
+/* Reads a model document, or a Hugging Face config.json of GPT-2 (told by its "model_type"; what that file does not
+ * hold takes the defaults of gal_model_defaults). GAL_ERR_DOCUMENT with file, line, path, rule and value;
+ * GAL_ERR_SYSTEM if the file cannot be read. */
+gal_code gal_model_read(const char *path, gal_model *out, gal_error *err);
+
+/* The same, from / to a place inside a larger document. */
+void gal_model_read_at(const gal_json_cursor *at, gal_model *out);
+void gal_model_write_at(gal_json_writer *out, const gal_model *model);
+gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err);
+
+/* GPT-2's defaults for everything but the sizes: AdamW (0.9, 0.95, 1e-8), decay 0.1, clip 1, fp32, no dropout. */
+void gal_model_defaults(gal_model *out);
+
+uint32_t gal_model_block_count(const gal_model *model);
+gal_block_kind gal_model_block_kind(const gal_model *model, uint32_t block);
+uint32_t gal_model_padded_vocabulary(const gal_model *model);
+
+/* Trainable parameters as published: without padding, a tied head not counted twice. */
+uint64_t gal_model_parameter_count(const gal_model *model);
+
+#endif

@@ -1,0 +1,116 @@
+/* The vocabulary of instructions: one table for documents, programs, kernels, prices and checks.
+ *
+ * A shape is (kind, dtype, dims[]): it fixes a kernel's work and is the key of a profile's operator table. Rows of an
+ * activation are ordered [position][sample]; T = positions * samples. Operand order and access (r read, w write,
+ * u read-write, a accumulate: write in a call's first microbatch, add afterwards) are part of the contract:
+ *
+ * kind                 dims                                               operands
+ * load_tokens          samples, sequence                                  w int32[samples][sequence]
+ * load_targets         samples, sequence                                  w int32[samples][sequence]
+ * embed                samples, sequence, hidden, vocabulary_local        r tokens, r table[vocabulary_local][hidden],
+ *                                                                         w e[T][hidden] (0 where the id is elsewhere)
+ * embed_backward       samples, sequence, hidden, vocabulary_local        r tokens, r de, a|u dtable
+ * position             samples, positions_local, hidden, sequence         r e, r table[sequence][hidden], w y (dropout)
+ * position_backward    samples, positions_local, hidden, sequence         r dy, w de, a dtable[sequence][hidden]
+ * layer_norm           rows, hidden                                       r x, r gain, r bias, w y, w stats[2][rows]
+ *                                                                         (means, then reciprocal deviations)
+ * layer_norm_backward  rows, hidden, addend (0|1)                         r dy, r x, r gain, r stats, w dx, a dgain,
+ *                                                                         a dbias [, r addend]: dx = addend + norm'(dy)
+ * gemm                 m, n, k, flags (GAL_GEMM_*)                        r a, r b, w|a|u c[m][n] [, r bias[n]]
+ *                                                                         c = op(a)[m][k] op(b)[k][n] (+ bias)
+ * bias_gradient        rows, features                                     r dy, a dbias: column sums
+ * attention            samples, sequence, heads_local, head_dim           r qkv[T][3][heads_local*head_dim],
+ *                                                                         w ctx[T][heads_local*head_dim],
+ *                                                                         w lse[samples][heads_local][sequence]
+ * attention_backward   samples, sequence, heads_local, head_dim           r dctx, r qkv, r ctx, r lse, w dqkv
+ * activation           elements, activation                               r u, w g
+ * activation_backward  elements, activation                               r dg, r u, w du
+ * residual             samples, positions_local, hidden                   r x, r o, r bias[hidden], w y
+ *                                                                         y = x + dropout(o + bias)
+ * residual_backward    samples, positions_local, hidden                   r dy, w do: the same dropout mask
+ * cross_entropy_max    rows, vocabulary_local, vocabulary                 r logits, w max[rows]; padding masked
+ * cross_entropy_sum    samples, sequence, vocabulary_local, vocabulary    r logits, r max, r targets, w sums[2][rows]
+ *                                                                         (sum of exp(z - max); z of the target - max)
+ * cross_entropy_loss   rows                                               r sums, a loss: fp64[1],
+ *                                                                         += sum over rows of log(sum) - target
+ * cross_entropy_backward samples, sequence, vocabulary_local, vocabulary  u logits -> dlogits, r max, r sums, r targets
+ * permute              row_elements, count0..count4, stride0..stride4     r source, w target: target[c0..c4][row] =
+ *                                                                         source row sum(c_i stride_i), strides in rows
+ * add                  elements                                           r source, a target
+ * fill                 elements                                           w target: zeros
+ * norm_start           replicas                                           [r loss,] w norm: fp64[2] = {0, loss/replicas}
+ * sum_squares          elements, replicas                                 r gradient, u norm: [0] += sum / replicas
+ * adam                 elements, decay_elements                           u w, r g, u m, u v, r norm; this rank's range
+ *                                                                         is elements [index*elements, ...) of a unit
+ *                                                                         whose first decay_elements decay
+ * all_reduce           elements, reduce (GAL_REDUCE_*)                    u buffer
+ * all_gather           elements (per rank), in_place (0|1)                r shard, w whole | u whole
+ * reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
+ * all_to_all           elements (per pair)                                r source[n][elements], w target[n][elements]
+ * send                 elements                                           r buffer
+ * receive              elements                                           w buffer
+ */
+#ifndef GAL_SCHEMAS_OPERATOR_H
+#define GAL_SCHEMAS_OPERATOR_H
+
+#include <stdint.h>
+
+#include "schemas/base/dtype.h"
+
+/* X(enumerator, name, number of dims, is_collective (communicates)) */
+#define GAL_OPERATORS(X)                                                     \
+    X(GAL_OP_LOAD_TOKENS, "load_tokens", 2, 0)                               \
+    X(GAL_OP_LOAD_TARGETS, "load_targets", 2, 0)                             \
+    X(GAL_OP_EMBED, "embed", 4, 0)                                           \
+    X(GAL_OP_EMBED_BACKWARD, "embed_backward", 4, 0)                         \
+    X(GAL_OP_POSITION, "position", 4, 0)                                     \
+    X(GAL_OP_POSITION_BACKWARD, "position_backward", 4, 0)                   \
+    X(GAL_OP_LAYER_NORM, "layer_norm", 2, 0)                                 \
+    X(GAL_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", 3, 0)               \
+    X(GAL_OP_GEMM, "gemm", 4, 0)                                             \
+    X(GAL_OP_BIAS_GRADIENT, "bias_gradient", 2, 0)                           \
+    X(GAL_OP_ATTENTION, "attention", 4, 0)                                   \
+    X(GAL_OP_ATTENTION_BACKWARD, "attention_backward", 4, 0)                 \
+    X(GAL_OP_ACTIVATION, "activation", 2, 0)                                 \
+    X(GAL_OP_ACTIVATION_BACKWARD, "activation_backward", 2, 0)               \
+    X(GAL_OP_RESIDUAL, "residual", 3, 0)                                     \
+    X(GAL_OP_RESIDUAL_BACKWARD, "residual_backward", 3, 0)                   \
+    X(GAL_OP_CROSS_ENTROPY_MAX, "cross_entropy_max", 3, 0)                   \
+    X(GAL_OP_CROSS_ENTROPY_SUM, "cross_entropy_sum", 4, 0)                   \
+    X(GAL_OP_CROSS_ENTROPY_LOSS, "cross_entropy_loss", 1, 0)                 \
+    X(GAL_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", 4, 0)         \
+    X(GAL_OP_PERMUTE, "permute", 11, 0)                                      \
+    X(GAL_OP_ADD, "add", 1, 0)                                               \
+    X(GAL_OP_FILL, "fill", 1, 0)                                             \
+    X(GAL_OP_NORM_START, "norm_start", 1, 0)                                 \
+    X(GAL_OP_SUM_SQUARES, "sum_squares", 2, 0)                               \
+    X(GAL_OP_ADAM, "adam", 2, 0)                                             \
+    X(GAL_OP_ALL_REDUCE, "all_reduce", 2, 1)                                 \
+    X(GAL_OP_ALL_GATHER, "all_gather", 2, 1)                                 \
+    X(GAL_OP_REDUCE_SCATTER, "reduce_scatter", 2, 1)                         \
+    X(GAL_OP_ALL_TO_ALL, "all_to_all", 1, 1)                                 \
+    X(GAL_OP_SEND, "send", 1, 1)                                             \
+    X(GAL_OP_RECEIVE, "receive", 1, 1)
+
+typedef enum gal_op {
+#define X(enumerator, name, dims, collective) enumerator,
+    GAL_OPERATORS(X)
+#undef X
+        GAL_OP_COUNT
+} gal_op;
+
+enum { GAL_SHAPE_DIMS = 11 };
+enum { GAL_GEMM_TRANSPOSE_A = 1, GAL_GEMM_TRANSPOSE_B = 2, GAL_GEMM_BIAS = 4 };
+enum { GAL_REDUCE_SUM = 0, GAL_REDUCE_MAX = 1 };
+
+typedef struct gal_shape {
+    gal_op op;
+    gal_dtype dtype;
+    uint32_t dims[GAL_SHAPE_DIMS]; /* unused ones 0 */
+} gal_shape;
+
+extern const char *const gal_op_names[GAL_OP_COUNT];
+extern const uint8_t gal_op_dim_count[GAL_OP_COUNT];
+extern const uint8_t gal_op_is_collective[GAL_OP_COUNT];
+
+#endif

@@ -1,0 +1,105 @@
+/* The plan document: who computes what. Self-contained: it carries its model and its cluster whole.
+ *
+ * The world is pp_degree stages of device_count / pp_degree devices each; rank = stage * D + device. In a stage every
+ * block has a mesh, the ordered axes of its strategy, innermost (fastest-varying device number) first; their degrees
+ * multiply to D. A microbatch has global_batch_samples / microbatch_count samples, split evenly over the DP and SDP
+ * axes of each block. */
+#ifndef GAL_SCHEMAS_PLAN_H
+#define GAL_SCHEMAS_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/base/json.h"
+#include "schemas/base/status.h"
+#include "schemas/cluster.h"
+#include "schemas/model.h"
+
+enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_HASH_BYTES = 17 /* 16 hexadecimal digits and NUL */ };
+
+#define GAL_AXIS_KINDS(X) \
+    X(GAL_AXIS_DP, "dp")  /* replicas of the parameters */ \
+    X(GAL_AXIS_SDP, "sdp") /* replicas whose states are sharded by zero_stage */ \
+    X(GAL_AXIS_TP, "tp")  /* 1D tensor parallel */
+
+#define GAL_RECOMPUTES(X)             \
+    X(GAL_RECOMPUTE_NONE, "none")     \
+    X(GAL_RECOMPUTE_FULL, "full")
+
+#define GAL_SCHEDULES(X)              \
+    X(GAL_SCHEDULE_GPIPE, "gpipe")    \
+    X(GAL_SCHEDULE_1F1B, "1f1b")
+
+#define X(enumerator, name) enumerator,
+typedef enum gal_axis_kind { GAL_AXIS_KINDS(X) GAL_AXIS_KIND_COUNT } gal_axis_kind;
+typedef enum gal_recompute { GAL_RECOMPUTES(X) GAL_RECOMPUTE_COUNT } gal_recompute;
+typedef enum gal_schedule { GAL_SCHEDULES(X) GAL_SCHEDULE_COUNT } gal_schedule;
+#undef X
+
+extern const char *const gal_axis_kind_names[GAL_AXIS_KIND_COUNT];
+extern const char *const gal_recompute_names[GAL_RECOMPUTE_COUNT];
+extern const char *const gal_schedule_names[GAL_SCHEDULE_COUNT];
+
+typedef struct gal_axis {
+    gal_axis_kind kind;
+    uint32_t degree; /* >= 2 */
+} gal_axis;
+
+typedef struct gal_strategy {
+    uint32_t axis_count;         /* 0 on one device */
+    gal_axis axis[GAL_AXES_MAX]; /* innermost first; no kind twice */
+    uint32_t zero_stage;         /* 1, 2 or 3 with an SDP axis, else 0 */
+    bool sequence_parallel;      /* Megatron sequence parallelism; needs a TP axis */
+    gal_recompute recompute;
+} gal_strategy;
+
+/* Consecutive blocks of one stage under one strategy. */
+typedef struct gal_plan_run {
+    uint32_t block_count; /* >= 1 */
+    gal_strategy strategy;
+} gal_plan_run;
+
+typedef struct gal_plan_stage {
+    uint32_t first_run, run_count; /* into gal_plan.run */
+    uint64_t predicted_bytes;      /* arena bytes per device of this stage + the profile's fixed bytes; 0: not known */
+} gal_plan_stage;
+
+typedef struct gal_plan {
+    gal_model model;
+    gal_cluster cluster;
+    char profile_hash[GAL_HASH_BYTES]; /* "" : no profile */
+    uint32_t global_batch_samples;
+    uint32_t microbatch_count;
+    uint32_t pp_degree;
+    gal_schedule schedule;
+    uint32_t prefetch_depth;           /* 1: gathers wait for the previous use, 2: one gather runs ahead */
+    uint32_t stage_count;              /* = pp_degree */
+    gal_plan_stage *stage;             /* owned */
+    uint32_t run_count;
+    gal_plan_run *run;                 /* owned; in block order */
+    uint64_t fixed_bytes;              /* per device, from the profile: context, communicators */
+    double objective_seconds;          /* what the search minimised; 0: not known */
+    double simulated_seconds;
+    double lower_bound_seconds;
+} gal_plan;
+
+/* Reads and checks a plan (gal_plan_check included). gal_plan_free releases what read or copy gave. */
+gal_code gal_plan_read(const char *path, gal_plan *out, gal_error *err);
+gal_code gal_plan_write(const char *path, const gal_plan *plan, gal_error *err);
+void gal_plan_free(gal_plan *plan); /* the arrays and the fields; accepts a zeroed plan */
+
+/* Copies the arrays too. GAL_ERR_SYSTEM without memory. */
+gal_code gal_plan_copy(const gal_plan *from, gal_plan *out, gal_error *err);
+
+uint32_t gal_plan_stage_devices(const gal_plan *plan);                       /* D */
+uint32_t gal_plan_microbatch_samples(const gal_plan *plan);
+uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t stage);
+uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t stage);
+const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block);
+uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind); /* 1 if the axis is absent */
+bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);
+
+/* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "serial". buffer holds at least 64 bytes. */
+const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
+
+#endif

@@ -1,0 +1,24 @@
+/* The referee of plans: every structural rule that links a plan to its model and cluster, in one place. galplan and
+ * galrun both call it; the search generates only what it accepts; schemas/plan.c calls it after reading. */
+#ifndef GAL_SCHEMAS_PLAN_CHECK_H
+#define GAL_SCHEMAS_PLAN_CHECK_H
+
+#include "schemas/plan.h"
+
+/* One rule that a strategy breaks for a block, or NULL if it is legal: a static string such as
+ * "tp degree must divide head_count". device_count is D; microbatch_samples the samples of one microbatch.
+ *   axes multiply to D, each degree >= 2, no kind twice; every axis covers whole prime factors of D taken in
+ *     ascending order from the innermost (the atoms of runtime/program/atoms.h)
+ *   zero_stage in 1..3 iff there is an SDP axis; sequence_parallel only with TP
+ *   DP x SDP divides microbatch_samples; TP divides head_count, ffn_hidden and the padded vocabulary;
+ *     with sequence_parallel TP divides sequence_length */
+const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
+                                     uint32_t device_count, uint32_t microbatch_samples);
+
+/* Checks the whole plan: stages cover the blocks once and in order, none empty; pp_degree divides device_count;
+ * microbatch_count divides global_batch_samples; every strategy legal; with tied embeddings the first and the last
+ * block have equal axes and zero_stage. GAL_ERR_DOCUMENT with the plan's path ("/stages/1/runs/0/strategy: ...").
+ * prefix (may be NULL) is put before it, "plan.json: " say. */
+gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err);
+
+#endif

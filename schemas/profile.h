@@ -1,0 +1,87 @@
+/* The profile document: the cluster as found and what was measured on it. Every entry says how it was had. */
+#ifndef GAL_SCHEMAS_PROFILE_H
+#define GAL_SCHEMAS_PROFILE_H
+
+#include <stdint.h>
+
+#include "schemas/base/json.h"
+#include "schemas/base/status.h"
+#include "schemas/cluster.h"
+#include "schemas/operator.h"
+
+enum { GAL_PROFILE_VERSION = 1, GAL_TEXT_BYTES = 256, GAL_HASH_TEXT_BYTES = 17, GAL_PROFILE_ENTRIES_MAX = 1000000 };
+
+#define GAL_SOURCES(X)                       \
+    X(GAL_SOURCE_MEASURED, "measured")       \
+    X(GAL_SOURCE_FITTED, "fitted")           \
+    X(GAL_SOURCE_ANALYTIC, "analytic")
+
+/* Who is slowed by whom: computation, communication. */
+#define GAL_ACTIVITIES(X)                            \
+    X(GAL_ACTIVITY_COMPUTE, "compute")               \
+    X(GAL_ACTIVITY_COMMUNICATION, "communication")
+
+#define X(enumerator, name) enumerator,
+typedef enum gal_source { GAL_SOURCES(X) GAL_SOURCE_COUNT } gal_source;
+typedef enum gal_activity { GAL_ACTIVITIES(X) GAL_ACTIVITY_COUNT } gal_activity;
+#undef X
+
+extern const char *const gal_source_names[GAL_SOURCE_COUNT];
+extern const char *const gal_activity_names[GAL_ACTIVITY_COUNT];
+
+/* One kernel by shape: median over repeats of the slowest rank, all ranks busy alike. */
+typedef struct gal_profile_operator {
+    gal_shape shape;
+    double seconds;
+    double spread_seconds; /* half the distance between the quartiles */
+    gal_source source;
+} gal_profile_operator;
+
+/* One collective, or p2p (op send): by the members at each link level, innermost first (a group of 4 consecutive
+ * ranks in nodes of 2 is {2, 2}); bytes as gal_instruction.bytes counts them. */
+typedef struct gal_profile_collective {
+    gal_op op;
+    uint32_t level_counts[GAL_LINK_LEVELS_MAX]; /* 1 where the group does not extend; p2p: 2 at the level crossed */
+    uint64_t bytes;
+    double seconds;
+    double spread_seconds;
+    gal_source source;
+} gal_profile_collective;
+
+/* A whole block run in its program, against the sum of its operators' entries: what company costs or saves. */
+typedef struct gal_profile_block {
+    gal_block_kind kind;
+    uint32_t tp_degree;
+    uint32_t samples;
+    double forward_seconds, backward_seconds;
+    double forward_operator_seconds, backward_operator_seconds;
+} gal_profile_block;
+
+typedef struct gal_profile {
+    gal_cluster cluster;
+    char date[GAL_NAME_BYTES];        /* ISO 8601, when it was measured */
+    char processor[GAL_TEXT_BYTES];   /* hwloc's view: packages, cores, caches */
+    char libraries[GAL_TEXT_BYTES];   /* "OpenBLAS 0.3.21; Open MPI 4.1.4; hwloc 2.9.0" */
+    char command[GAL_TEXT_BYTES];
+    uint32_t rank_count;              /* ranks that measured together */
+    uint64_t fixed_bytes;             /* per rank beside the arena: process, communicators, library workspaces */
+    double fixed_step_seconds;        /* per step beside the program: data, progress, barrier */
+    double instruction_seconds;       /* host cost of issuing one instruction */
+    /* slowdown[i][j]: factor on activity i while j runs beside it on another stream; >= 1 */
+    double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
+    uint32_t operator_count;
+    gal_profile_operator *operators;     /* owned; sorted by shape (gal_shape_compare) */
+    uint32_t collective_count;
+    gal_profile_collective *collectives; /* owned; sorted by op, level_counts, bytes */
+    uint32_t block_count;
+    gal_profile_block *blocks;           /* owned */
+    char hash[GAL_HASH_TEXT_BYTES];      /* of the document read; not written */
+} gal_profile;
+
+gal_code gal_profile_read(const char *path, gal_profile *out, gal_error *err);
+gal_code gal_profile_write(const char *path, gal_profile *profile, gal_error *err); /* sorts the tables */
+void gal_profile_free(gal_profile *profile);
+
+int gal_shape_compare(const gal_shape *a, const gal_shape *b); /* total order: op, dtype, dims */
+
+#endif
