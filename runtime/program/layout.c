@@ -249,9 +249,9 @@ bool gal_step_permutation(const gal_layout_step *step, const gal_atoms *atoms, u
         add_dim(&dims, to_positions * from_samples, 1);
         return fill_permutation(&dims, to_positions * from_samples, out);
     }
-    if (to_samples) { /* target [member][position][sample]: the digits that members will own come first */
+    for (uint32_t a = atoms->count; to_samples && a-- > 0;) { /* target [member][position][sample]: by member first */
         for (uint32_t e = 0; e < digit_count; e++) {
-            if (digit[e].to_atom != LOCAL && digit[e].from_atom == LOCAL) {
+            if (digit[e].to_atom == (int32_t)a && digit[e].from_atom == LOCAL) {
                 add_dim(&dims, digit[e].radix, digit[e].from_local);
             }
         }

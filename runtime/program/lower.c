@@ -8,10 +8,10 @@
 static const gal_schedule_rule *const schedules[GAL_SCHEDULE_COUNT] = {[GAL_SCHEDULE_GPIPE] = &gal_schedule_gpipe,
                                                                        [GAL_SCHEDULE_1F1B] = &gal_schedule_1f1b};
 
-/* The conversion in front of a block. */
+/* The conversion in front of a block; most blocks have none. */
 typedef struct conversion {
     uint32_t count;
-    gal_layout_step step[GAL_LAYOUT_STEPS_MAX];
+    gal_layout_step *step; /* owned */
 } conversion;
 
 typedef struct stage {
@@ -38,26 +38,24 @@ static gal_group sequence_group(const gal_strategy *strategy, const gal_mesh *me
 }
 
 /* The steps into a block's layout. An embedding makes its rows itself: every layout is free there. */
-static void enter_block(const gal_atoms *atoms, const gal_block_spec *block, const gal_layout *from, conversion *steps,
-                        gal_layout *to)
+static uint32_t enter_block(const gal_atoms *atoms, const gal_block_spec *block, const gal_layout *from,
+                            gal_layout_step *steps, gal_layout *to)
 {
     gal_mesh mesh = gal_mesh_of(atoms, block->strategy);
-    steps->count = gal_layout_convert(from, atoms, mesh.dp | mesh.sdp, sequence_group(block->strategy, &mesh),
-                                      steps->step, to);
-    if (block->kind == GAL_BLOCK_EMBEDDING) {
-        steps->count = 0;
-    }
+    uint32_t count =
+        gal_layout_convert(from, atoms, mesh.dp | mesh.sdp, sequence_group(block->strategy, &mesh), steps, to);
+    return block->kind == GAL_BLOCK_EMBEDDING ? 0 : count;
 }
 
 void gal_layout_after(const gal_stage_spec *spec, gal_layout *out)
 {
     gal_atoms atoms;
-    conversion steps;
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     gal_layout now = spec->entry_layout;
     gal_atoms_of(spec->device_count, &atoms);
     for (uint32_t i = 0; i < spec->block_count; i++) {
         gal_layout next;
-        enter_block(&atoms, &spec->block[i], &now, &steps, &next);
+        enter_block(&atoms, &spec->block[i], &now, steps, &next);
         now = next;
     }
     *out = now;
@@ -93,14 +91,29 @@ static void describe(stage *s)
     gal_atoms_of(spec->device_count, &p->atoms);
 }
 
+static void keep_steps(stage *s, uint32_t block, const gal_layout_step *steps, uint32_t count)
+{
+    if (count == 0) {
+        return;
+    }
+    s->convert[block].step = malloc(count * sizeof *steps);
+    if (s->convert[block].step == NULL) {
+        s->b.out_of_memory = true;
+        return;
+    }
+    memcpy(s->convert[block].step, steps, count * sizeof *steps);
+    s->convert[block].count = count;
+}
+
 static void make_blocks(stage *s)
 {
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     const gal_stage_spec *spec = s->b.spec;
     gal_layout now = spec->entry_layout;
     gal_block_emit *table_owner = NULL;
     for (uint32_t i = 0; i < spec->block_count; i++) {
         gal_layout next;
-        enter_block(&s->b.program->atoms, &spec->block[i], &now, &s->convert[i], &next);
+        keep_steps(s, i, steps, enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next));
         s->b.block = i;
         gal_emit_init(&s->b, i, &next, &s->block[i]);
         gal_zero_units(&s->b, &s->block[i], table_owner);
@@ -355,6 +368,9 @@ cleanup:
     }
     free(clock);
     free(s.b.segment);
+    for (uint32_t i = 0; s.convert != NULL && i < spec->block_count; i++) {
+        free(s.convert[i].step);
+    }
     free(s.convert);
     free(s.block);
     gal_program_free(s.b.program);
