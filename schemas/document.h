@@ -10,10 +10,10 @@
 #include "schemas/profile.h"
 
 /* X(enumerator, value of the key "document") */
-#define GAL_DOCUMENTS(X)                      \
-    X(GAL_DOCUMENT_MODEL, "model")            \
-    X(GAL_DOCUMENT_CLUSTER, "cluster")        \
-    X(GAL_DOCUMENT_PROFILE, "profile")        \
+#define GAL_DOCUMENTS(X)                                                                                               \
+    X(GAL_DOCUMENT_MODEL, "model")                                                                                     \
+    X(GAL_DOCUMENT_CLUSTER, "cluster")                                                                                 \
+    X(GAL_DOCUMENT_PROFILE, "profile")                                                                                 \
     X(GAL_DOCUMENT_PLAN, "plan")
 
 typedef enum gal_document_kind {

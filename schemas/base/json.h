@@ -65,9 +65,10 @@ void gal_json_reject_unknown(const gal_json_cursor *at);
 void gal_json_accept_unknown(const gal_json_cursor *at);
 /* Records an error at this place: "rule, got VALUE" (objects and arrays: "rule"). */
 void gal_json_error(const gal_json_cursor *at, const char *rule_format, ...) __attribute__((format(printf, 2, 3)));
-/* The same without the value: text says it all. */
-void gal_json_error_plain(const gal_json_cursor *at, const char *text);
-/* The same at a path such as "/stages/0/runs/1", for rules that are checked on the struct; where the path leaves the
+/* The same at a member, for rules between members. */
+void gal_json_member_error(const gal_json_cursor *at, const char *key, const char *rule_format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* An error without the value at a path such as "/stages/0/runs/1", for rules that are checked on the struct; where the path leaves the
  * document, the last place on it that exists. */
 void gal_json_error_at_path(gal_json_doc *doc, const char *path, const char *text);
 

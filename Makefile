@@ -1,0 +1,276 @@
+# Sources are found by folder: a new file needs no edit here. Variables to set on the command line:
+#   BUILD=build/other   where everything is written        CC=clang      the compiler
+#   SANITIZE=address,undefined   sanitizers                BARE=1        as if MPI, OpenBLAS, hwloc and cmocka were absent
+#   WERROR=             warnings do not stop the build     JOBS=4        compilers at a time under check and demo
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+BUILD ?= build
+SANITIZE ?=
+BARE ?=
+WERROR ?= -Werror
+JOBS ?= $(shell nproc)
+OBJ := $(BUILD)/obj
+
+# ---- what this machine has ----
+
+# $(call probe,package): yes if pkg-config knows the package. GLPK has no pkg-config file: its header is looked for.
+probe = $(if $(BARE),,$(shell pkg-config --exists $(1) 2>/dev/null && echo yes))
+flags = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(1) 2>/dev/null))
+libs = $(shell pkg-config --libs $(1) 2>/dev/null)
+
+HAVE_CJSON := $(shell pkg-config --exists libcjson 2>/dev/null && echo yes)
+HAVE_GLPK := $(shell echo '\#include <glpk.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
+HAVE_MPI := $(call probe,ompi-c)
+HAVE_BLAS := $(call probe,openblas)
+HAVE_HWLOC := $(call probe,hwloc)
+HAVE_CMOCKA := $(call probe,cmocka)
+
+WHY_NOT_PLAN := $(strip $(if $(HAVE_CJSON),,no cJSON: apt-get install libcjson-dev pkg-config;) \
+	$(if $(HAVE_GLPK),,no GLPK: apt-get install libglpk-dev;))
+WHY_NOT_RUN := $(strip $(if $(HAVE_MPI),,no MPI: apt-get install libopenmpi-dev;) \
+	$(if $(HAVE_BLAS),,no OpenBLAS: apt-get install libopenblas-pthread-dev;))
+WHY_NOT_PROFILE := $(strip $(WHY_NOT_RUN) $(if $(HAVE_HWLOC),,no hwloc: apt-get install libhwloc-dev;))
+WHY_NOT_TESTS := $(strip $(WHY_NOT_PROFILE) $(if $(HAVE_CMOCKA),,no cmocka: apt-get install libcmocka-dev;))
+
+# ---- flags ----
+
+# -ffp-contract=off: no fused multiply-add behind the source's back, so plans and losses agree across machines.
+CFLAGS := -std=c11 -D_GNU_SOURCE -O3 -g -ffp-contract=off -fno-math-errno \
+	-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef $(WERROR) -I.
+LDFLAGS := -Wl,--as-needed
+ifneq ($(SANITIZE),)
+CFLAGS += -O1 -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+LDFLAGS += -fsanitize=$(SANITIZE)
+endif
+PLAN_CFLAGS := $(call flags,libcjson)
+RUN_CFLAGS := $(PLAN_CFLAGS) $(if $(HAVE_MPI),$(call flags,ompi-c)) $(if $(HAVE_BLAS),$(call flags,openblas)) \
+	$(if $(HAVE_HWLOC),$(call flags,hwloc))
+TEST_CFLAGS := $(RUN_CFLAGS) $(if $(HAVE_CMOCKA),$(call flags,cmocka))
+# GLPK is GPL: galplan alone links it (LICENSE). Tests link it too, and are not distributed.
+BASE_LIBS := $(call libs,libcjson) -lm
+PLAN_LIBS := $(BASE_LIBS) -lglpk
+RUN_LIBS := $(BASE_LIBS) $(if $(HAVE_MPI),$(call libs,ompi-c)) $(if $(HAVE_BLAS),$(call libs,openblas))
+PROFILE_LIBS := $(RUN_LIBS) $(if $(HAVE_HWLOC),$(call libs,hwloc))
+TEST_LIBS := $(PROFILE_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
+
+# ---- sources ----
+
+PLAN_SOURCES := $(wildcard schemas/*.c schemas/base/*.c schemas/catalogue/*.c runtime/program/*.c costmodel/*.c planner/*.c)
+HOST_SOURCES := $(wildcard runtime/ops/host/*.c)
+HOST_ONCE := $(filter %_any.c,$(HOST_SOURCES))
+HOST_TWICE := $(filter-out %_any.c,$(HOST_SOURCES))
+RUN_SOURCES := $(wildcard runtime/*.c runtime/device/*.c runtime/ops/*.c runtime/comm/*.c runtime/train/*.c profiler/*.c)
+PLAN_CLI := $(wildcard planner/cli/*.c)
+RUN_CLI := $(wildcard runtime/cli/*.c)
+PROFILE_CLI := $(wildcard profiler/cli/*.c)
+
+# Below tests/, a file with a main is a program; *_count.c in support are preloaded into the ranks; the rest is shared.
+PRELOAD_SOURCES := $(wildcard tests/support/*_count.c)
+TEST_ALL := $(filter-out $(PRELOAD_SOURCES),$(wildcard tests/*/*.c tests/*/*/*.c))
+with_main = $(if $(1),$(shell grep -l '^int main\>' $(1)))
+TEST_SOURCES := $(call with_main,$(TEST_ALL))
+SUPPORT_SOURCES := $(filter-out $(TEST_SOURCES),$(TEST_ALL))
+
+# The catalogue's documents are linked in: galplan is one file.
+CATALOGUE := $(if $(wildcard schemas/catalogue/*/*.json),$(BUILD)/catalogue.c)
+
+PLAN_OBJECTS := $(PLAN_SOURCES:%.c=$(OBJ)/%.o) $(CATALOGUE:$(BUILD)/%.c=$(OBJ)/%.o)
+HOST_OBJECTS := $(HOST_TWICE:%.c=$(OBJ)/%.fp32.o) $(HOST_TWICE:%.c=$(OBJ)/%.fp64.o) $(HOST_ONCE:%.c=$(OBJ)/%.o)
+RUN_OBJECTS := $(RUN_SOURCES:%.c=$(OBJ)/%.o) $(HOST_OBJECTS)
+CLI_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(PLAN_CLI) $(RUN_CLI) $(PROFILE_CLI))
+SUPPORT_OBJECTS := $(SUPPORT_SOURCES:%.c=$(OBJ)/%.o)
+TEST_OBJECTS := $(TEST_SOURCES:%.c=$(OBJ)/%.o)
+OBJECTS := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS)
+
+# ---- products ----
+
+LIB_PLAN := $(BUILD)/libgalplan.a
+LIB_RUN := $(BUILD)/libgalrun.a
+LIB_SUPPORT := $(BUILD)/libtestsupport.a
+PROGRAMS := $(if $(WHY_NOT_PLAN),,$(LIB_PLAN) $(if $(call with_main,$(PLAN_CLI)),$(BUILD)/galplan)) \
+	$(if $(WHY_NOT_RUN),,$(LIB_RUN) $(if $(call with_main,$(RUN_CLI)),$(BUILD)/galrun)) \
+	$(if $(WHY_NOT_PROFILE),,$(if $(call with_main,$(PROFILE_CLI)),$(BUILD)/galplan-profile))
+ifneq ($(WHY_NOT_PROFILE),)
+# Files of the profiler that need hwloc cannot be compiled: galrun does without all of profiler/.
+RUN_OBJECTS := $(filter-out $(OBJ)/profiler/%,$(RUN_OBJECTS))
+endif
+TEST_PROGRAMS := $(if $(WHY_NOT_TESTS),,$(TEST_SOURCES:%.c=$(BUILD)/%))
+PRELOADS := $(if $(HAVE_MPI),$(PRELOAD_SOURCES:tests/support/%.c=$(BUILD)/tests/lib%.so))
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: FORCE
+
+## all: build what this machine allows and say what is left out (the default)
+.PHONY: all
+all: $(PROGRAMS)
+	@$(if $(WHY_NOT_PLAN),echo 'left out: galplan ($(WHY_NOT_PLAN:;=))',:)
+	@$(if $(WHY_NOT_RUN),echo 'left out: galrun ($(WHY_NOT_RUN:;=))',:)
+	@$(if $(WHY_NOT_PROFILE),echo 'left out: galplan-profile ($(WHY_NOT_PROFILE:;=))',:)
+
+## tests: build the test programs, without running them
+.PHONY: tests
+tests: $(TEST_PROGRAMS) $(PRELOADS)
+	@$(if $(WHY_NOT_TESTS),echo 'left out: tests ($(WHY_NOT_TESTS:;=))',:)
+
+$(BUILD)/galplan: $(PLAN_CLI:%.c=$(OBJ)/%.o) $(LIB_PLAN)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PLAN_LIBS)
+
+$(BUILD)/galrun: $(RUN_CLI:%.c=$(OBJ)/%.o) $(LIB_RUN) $(LIB_PLAN)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(RUN_LIBS)
+
+$(BUILD)/galplan-profile: $(PROFILE_CLI:%.c=$(OBJ)/%.o) $(LIB_RUN) $(LIB_PLAN)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PROFILE_LIBS)
+
+$(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS)
+
+$(BUILD)/tests/lib%.so: tests/support/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS)) $(RUN_CFLAGS) -fPIC -shared -o $@ $< $(call libs,ompi-c)
+
+$(LIB_PLAN): $(PLAN_OBJECTS) $(BUILD)/sources
+$(LIB_RUN): $(RUN_OBJECTS) $(BUILD)/sources
+$(LIB_SUPPORT): $(SUPPORT_OBJECTS) $(BUILD)/sources
+$(BUILD)/%.a:
+	@rm -f $@
+	ar rcs $@ $(filter %.o,$^)
+
+# Flags by folder. The pure folders see no header of MPI, OpenBLAS or hwloc by these.
+$(OBJ)/schemas/%.o $(OBJ)/runtime/program/%.o $(OBJ)/costmodel/%.o $(OBJ)/planner/%.o $(OBJ)/catalogue.o: FOLDER_CFLAGS = $(PLAN_CFLAGS)
+$(OBJ)/tests/%.o: FOLDER_CFLAGS = $(TEST_CFLAGS)
+FOLDER_CFLAGS = $(RUN_CFLAGS)
+
+COMPILE = $(CC) $(CFLAGS) $(FOLDER_CFLAGS) -MMD -MP -c -o $@ $<
+$(OBJ)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE)
+$(OBJ)/%.fp32.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) -DGAL_REAL_FP64=0
+$(OBJ)/%.fp64.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) -DGAL_REAL_FP64=1
+$(OBJ)/catalogue.o: $(BUILD)/catalogue.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE)
+$(BUILD)/catalogue.c: schemas/catalogue/embed.sh $(wildcard schemas/catalogue/*/*.json)
+	@mkdir -p $(@D)
+	sh schemas/catalogue/embed.sh schemas/catalogue > $@
+
+# These two files change only when the compiler and its flags do, or the list of sources: what depends on them is then
+# made again.
+FINGERPRINT_FLAGS := $(CC) $(CFLAGS) $(TEST_CFLAGS)
+FINGERPRINT_SOURCES := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(SUPPORT_OBJECTS)
+$(BUILD)/flags: FINGERPRINT = $(FINGERPRINT_FLAGS)
+$(BUILD)/sources: FINGERPRINT = $(FINGERPRINT_SOURCES)
+$(BUILD)/flags $(BUILD)/sources: FORCE
+	@mkdir -p $(@D)
+	@echo '$(FINGERPRINT)' | cmp -s - $@ || echo '$(FINGERPRINT)' > $@
+
+# ---- tasks ----
+
+# Compilers at a time in a make below this one, unless this one was given -j itself.
+J = $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
+RUN_CHECKS = BUILD=$(BUILD) bash tests/support/run_checks.sh
+
+## setup: install the Debian packages that make check needs (or print the command)
+.PHONY: setup setup-demo
+setup:
+	@sh tests/support/setup.sh check
+
+setup-demo:
+	@sh tests/support/setup.sh demo
+
+## demo: profile this machine, search a plan, train a small GPT on a real text by it (5 minutes)
+.PHONY: demo
+demo: setup-demo
+	@$(MAKE) $(J) all
+	@BUILD=$(BUILD) bash tests/demo/demo.sh $(BUILD)
+
+## check: all that must be green at every commit; the last line is N passed, N failed, N skipped
+.PHONY: check
+check: setup
+	@$(MAKE) $(J) all tests
+	@PLANS=100 $(RUN_CHECKS) $(ONLY)
+
+## check-all: check with 500 random plans in the equivalence test instead of 100
+.PHONY: check-all
+check-all: setup
+	@$(MAKE) $(J) all tests
+	@PLANS=500 $(RUN_CHECKS) $(ONLY)
+
+## check-asan: check under AddressSanitizer, LeakSanitizer and UBSan, with 10 plans
+.PHONY: check-asan
+check-asan: setup
+	@$(MAKE) $(J) BUILD=$(BUILD)/asan SANITIZE=address,undefined all tests
+	@SANITIZE=address,undefined PLANS=10 BUILD=$(BUILD)/asan bash tests/support/run_checks.sh $(ONLY)
+
+## check-tsan: unit and property tests under ThreadSanitizer
+.PHONY: check-tsan
+check-tsan: setup
+	@$(MAKE) $(J) BUILD=$(BUILD)/tsan SANITIZE=thread all tests
+	@SANITIZE=thread BUILD=$(BUILD)/tsan bash tests/support/run_checks.sh $(or $(ONLY),tests/unit/ tests/property/)
+
+## check-bare: build galplan as on a machine without MPI, OpenBLAS and hwloc, and see that it runs and links none
+.PHONY: check-bare
+check-bare:
+	@$(MAKE) $(J) BARE=1 BUILD=$(BUILD)/bare all
+	@sh tests/support/check_bare.sh $(BUILD)/bare
+
+## equivalence: 500 random plans against one rank in fp64, with the coverage matrix
+.PHONY: equivalence
+equivalence: setup
+	@$(MAKE) $(J) all tests
+	@BUILD=$(BUILD) PLANS=500 bash tests/numerics/equivalence.sh $(BUILD)
+
+## accuracy: profile this machine, then predicted against measured seconds of 40 plans
+.PHONY: accuracy
+accuracy: setup
+	@$(MAKE) $(J) all tests
+	@BUILD=$(BUILD) bash tests/accuracy/host.sh $(BUILD)
+
+## bench-program: time to lower, verify, simulate and price a plan of 96 layers on 1,024 devices
+.PHONY: bench-program
+bench-program:
+	@$(MAKE) $(J) all tests
+	@BUILD=$(BUILD) bash tests/bench/program.sh $(BUILD)
+
+## golden: renew the expected output in tests/golden (review the diff as code)
+.PHONY: golden
+golden:
+	@$(MAKE) $(J) all
+	@BUILD=$(BUILD) bash tests/golden/run.sh $(BUILD) --renew
+
+## format: lay out every C file by .clang-format
+.PHONY: format
+format:
+	clang-format -i $(shell find $(C_FOLDERS) -name '*.[ch]')
+
+## lint: clang-tidy (.clang-tidy) and cppcheck; what the compilers and check-asan see better is suppressed (3 minutes)
+.PHONY: lint
+lint: $(CATALOGUE)
+	clang-tidy --quiet $(PLAN_SOURCES) $(PLAN_CLI) $(RUN_SOURCES) $(RUN_CLI) $(PROFILE_CLI) $(HOST_ONCE) $(HOST_TWICE) -- \
+		-std=c11 -D_GNU_SOURCE -I. -DGAL_REAL_FP64=1 $(RUN_CFLAGS)
+	cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
+		--suppress=missingIncludeSystem --suppress=uninitvar --suppress=memleak --suppress=invalidPrintfArgType_uint \
+		-I. -D_GNU_SOURCE -DGAL_REAL_FP64=1 $(C_FOLDERS)
+C_FOLDERS := schemas runtime costmodel planner profiler tests
+
+## clean: remove everything that was built
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do \
+		printf '%-15s %s\n' "$$name" "$$text"; done
+	@echo 'ONLY=word runs the checks whose path holds the word: make check ONLY=unit/test_json'
+
+-include $(OBJECTS:.o=.d)

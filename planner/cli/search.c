@@ -1,0 +1,309 @@
+/* galplan search: the fastest plan that fits. */
+#include "planner/cli/search.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "planner/cli/ranges.h"
+#include "planner/joint_search.h"
+
+typedef struct search_options {
+    const char *model, *profile, *cluster, *batch, *microbatches, *space, *output;
+    uint64_t memory_bytes;
+    gal_u32_list pp_degrees;
+    uint32_t devices, schedule, prefetch_depth, top, label_limit;
+    bool json, timing;
+} search_options;
+
+static const char notes[] =
+    "\n--batch takes a list 8,16,24 or a range: A:B doubles, A:B:STEP adds, A:B:xF multiplies. Without it the model's\n"
+    "own batch is used. --microbatches takes a list or max:N (1, 2, 4 ... N); without it all powers of two that\n"
+    "divide the batch are tried. The plan goes to --output; '-' is stdout, and the table then goes to stderr.\n"
+    "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n";
+
+static bool parse(int argc, char **argv, search_options *o, int *exit_code)
+{
+    const gal_option options[] = {
+        gal_option_required(gal_option_string("model", "M", "model document, Hugging Face config.json or catalogue name",
+                                              &o->model)),
+        gal_option_string("profile", "P", "profile of the cluster (brings the cluster)", &o->profile),
+        gal_option_string("cluster", "C", "cluster document: analytic durations", &o->cluster),
+        gal_option_u32("devices", "N", "use the first N devices of the cluster", &o->devices, 1, 1u << 20),
+        gal_option_bytes("memory", "SIZE", "memory per device, in place of the cluster's (16GiB)", &o->memory_bytes, 1,
+                         UINT64_C(1) << 50),
+        gal_option_string("batch", "LIST", "global batch in samples", &o->batch),
+        gal_option_string("microbatches", "LIST", "microbatch counts", &o->microbatches),
+        gal_option_u32_list("pp", "LIST", "pipeline degrees; without it all divisors of the devices", &o->pp_degrees, 1,
+                            GAL_STAGES_MAX),
+        gal_option_string("space", "AXES", "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute; without it all", &o->space),
+        gal_option_enum("schedule", "order of the microbatches", &o->schedule, gal_schedule_names, GAL_SCHEDULE_COUNT),
+        gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers", &o->prefetch_depth, 1, 2),
+        gal_option_u32("top", "K", "list the best K cells", &o->top, 1, 1000),
+        gal_option_u32("label-limit", "N", "labels kept at one block; the bound stays proven when it is hit",
+                       &o->label_limit, 1, 100000000),
+        gal_option_flag("json", "print one JSON object", &o->json),
+        gal_option_flag("timing", "print the time of the search itself", &o->timing),
+        gal_option_short('o', gal_option_string("output", "FILE", "write the plan", &o->output)),
+    };
+    const gal_command command = {.program = "galplan",
+                                 .command = "search",
+                                 .summary = "Find the fastest plan that fits in memory.",
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof options[0],
+                                 .notes = notes};
+    gal_arguments arguments;
+    return gal_options_run(&command, argc, argv, &arguments, exit_code);
+}
+
+static gal_code usage_rules(const search_options *o, gal_search_request *request, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    if ((o->profile == NULL) == (o->cluster == NULL)) {
+        return gal_fail(err, GAL_ERR_USAGE, "give either --profile or --cluster");
+    }
+    if (o->devices != 0 && o->cluster == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "--devices goes with --cluster: a profile holds for the devices it measured");
+    }
+    if (o->batch != NULL) {
+        code = gal_parse_batches("batch", o->batch, &request->batches, err);
+    }
+    if (code == GAL_OK && o->microbatches != NULL) {
+        code = gal_parse_microbatches("microbatches", o->microbatches, &request->microbatch_counts, err);
+    }
+    if (code == GAL_OK && o->space != NULL) {
+        code = gal_space_parse(o->space, &request->space, err);
+    }
+    return code;
+}
+
+static gal_code shrink_cluster(gal_cluster *cluster, uint32_t devices, gal_error *err)
+{
+    if (devices > cluster->device_count) {
+        return gal_fail(err, GAL_ERR_USAGE, "--devices: must be at most the cluster's %u, got %u",
+                        cluster->device_count, devices);
+    }
+    cluster->device_count = devices;
+    while (cluster->level_count > 1 && cluster->level[cluster->level_count - 2].span_devices >= devices) {
+        cluster->level_count--;
+    }
+    cluster->level[cluster->level_count - 1].span_devices = devices;
+    return GAL_OK;
+}
+
+static gal_code read_durations(const search_options *o, gal_durations **durations, char *hash, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_profile profile = {0};
+    gal_cluster cluster;
+    if (o->profile != NULL) {
+        GAL_TRY(gal_profile_read(o->profile, &profile, err));
+        memcpy(hash, profile.hash, GAL_HASH_BYTES);
+        GAL_TRY(gal_durations_create(&profile, durations, err));
+    } else {
+        GAL_TRY(gal_cluster_read(o->cluster, &cluster, err));
+        if (o->devices != 0) {
+            GAL_TRY(shrink_cluster(&cluster, o->devices, err));
+        }
+        GAL_TRY(gal_durations_create_analytic(&cluster, durations, err));
+    }
+cleanup:
+    gal_profile_free(&profile);
+    return code;
+}
+
+/* ---- output ---- */
+
+static double gap_of(const gal_search_result *result)
+{
+    return result->finalist[0].objective_seconds / result->lower_bound_seconds - 1.0;
+}
+
+static void print_plan(FILE *out, const gal_finalist *f)
+{
+    const gal_plan *plan = &f->plan;
+    char name[64];
+    fprintf(out, "\n  stage  devices  blocks  strategy                     bytes per device\n");
+    for (uint32_t p = 0; p < plan->stage_count; p++) {
+        uint32_t first = gal_plan_stage_first_block(plan, p);
+        for (uint32_t r = 0; r < plan->stage[p].run_count; r++) {
+            const gal_plan_run *run = &plan->run[plan->stage[p].first_run + r];
+            fprintf(out, "  %5u  %7u  %2u..%-3u %-24s", p, gal_plan_stage_devices(plan), first,
+                    first + run->block_count - 1, gal_strategy_name(&run->strategy, name));
+            if (r == 0) {
+                fprintf(out, "  %12.1f MiB", (double)plan->stage[p].predicted_bytes / 1048576.0);
+            }
+            fputc('\n', out);
+            first += run->block_count;
+        }
+    }
+}
+
+static void print_result(FILE *out, const gal_search_result *result, uint32_t top)
+{
+    const gal_finalist *f = &result->finalist[0];
+    fprintf(out, "fastest plan: %.2f samples/s\n", f->global_batch_samples / f->simulated_seconds);
+    fprintf(out, "  batch %u in %u microbatches, pp_degree %u, %s\n", f->global_batch_samples, f->microbatch_count,
+            f->pp_degree, gal_schedule_names[f->plan.schedule]);
+    fprintf(out, "  simulated %.6f s, objective %.6f s, proven bound %.6f s (gap %.3f %%)\n", f->simulated_seconds,
+            f->objective_seconds, result->lower_bound_seconds, 100.0 * gap_of(result));
+    print_plan(out, f);
+    if (top > 1) {
+        fprintf(out, "\n  batch  microbatches  pp  samples/s  simulated s  objective s  peak MiB\n");
+    }
+    for (uint32_t i = 0; top > 1 && i < top && i < result->finalist_count; i++) {
+        f = &result->finalist[i];
+        fprintf(out, "  %5u  %12u  %2u  %9.2f  %11.6f  %11.6f  %8.1f\n", f->global_batch_samples, f->microbatch_count,
+                f->pp_degree, f->global_batch_samples / f->simulated_seconds, f->simulated_seconds,
+                f->objective_seconds, (double)f->peak_bytes / 1048576.0);
+    }
+}
+
+static void put_strategies(gal_json_writer *out, const gal_plan *plan)
+{
+    char name[64];
+    gal_json_begin_array(out, "strategies");
+    for (uint32_t p = 0; p < plan->stage_count; p++) {
+        for (uint32_t r = 0; r < plan->stage[p].run_count; r++) {
+            const gal_plan_run *run = &plan->run[plan->stage[p].first_run + r];
+            gal_json_begin_object(out, NULL);
+            gal_json_put_u64(out, "stage", p);
+            gal_json_put_u64(out, "block_count", run->block_count);
+            gal_json_put_string(out, "strategy", gal_strategy_name(&run->strategy, name));
+            gal_json_end_object(out);
+        }
+    }
+    gal_json_end_array(out);
+    gal_json_begin_array(out, "stage_block_counts");
+    for (uint32_t p = 0; p < plan->stage_count; p++) {
+        gal_json_put_u64(out, NULL, gal_plan_stage_block_count(plan, p));
+    }
+    gal_json_end_array(out);
+}
+
+static gal_code print_json(const gal_search_result *result, bool timing, double seconds, gal_error *err)
+{
+    gal_json_writer *out = gal_json_writer_create();
+    gal_json_begin_object(out, NULL);
+    gal_json_put_bool(out, "feasible", result->feasible);
+    if (result->feasible) {
+        const gal_finalist *f = &result->finalist[0];
+        gal_json_put_f64(out, "samples_per_second", f->global_batch_samples / f->simulated_seconds);
+        gal_json_put_f64(out, "objective_seconds", f->objective_seconds);
+        gal_json_put_f64(out, "simulated_seconds", f->simulated_seconds);
+        gal_json_put_f64(out, "lower_bound_seconds", result->lower_bound_seconds);
+        gal_json_put_f64(out, "optimality_gap", gap_of(result));
+        gal_json_put_u64(out, "global_batch_samples", f->global_batch_samples);
+        gal_json_put_u64(out, "microbatch_count", f->microbatch_count);
+        gal_json_put_u64(out, "pp_degree", f->pp_degree);
+        gal_json_put_u64(out, "peak_bytes", f->peak_bytes);
+        put_strategies(out, &f->plan);
+    } else {
+        gal_json_put_u64(out, "least_bytes", result->least_bytes);
+    }
+    gal_json_put_u64(out, "cell_count", result->cell_count);
+    gal_json_put_u64(out, "label_count", result->label_count);
+    if (timing) {
+        gal_json_put_f64(out, "search_seconds", seconds);
+    }
+    gal_json_end_object(out);
+    gal_code code = gal_json_writer_save(out, "-", err);
+    gal_json_writer_free(out);
+    return code;
+}
+
+static void explain_refusal(const gal_search_result *result, uint64_t memory_bytes)
+{
+    if (result->cell_count == 0) {
+        fprintf(stderr, "galplan: no plan: %s\n", result->refusal);
+    } else if (result->least_bytes == 0) {
+        fprintf(stderr, "galplan: no plan: no strategy of --space is legal for every block (batch, heads, ffn, vocabulary "
+                        "and sequence must divide)\n");
+    } else {
+        fprintf(stderr,
+                "galplan: no plan fits in %.1f MiB per device: the smallest plan met needs %.1f MiB; try more devices, "
+                "a smaller batch, more microbatches or a larger --space\n",
+                (double)memory_bytes / 1048576.0, (double)result->least_bytes / 1048576.0);
+    }
+}
+
+static double now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static gal_code report(const search_options *o, const gal_search_request *request, const gal_search_result *result,
+                       double seconds, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    bool plan_on_stdout = o->output != NULL && strcmp(o->output, "-") == 0;
+    uint64_t memory = o->memory_bytes != 0 ? o->memory_bytes : gal_durations_cluster(request->durations)->device.memory_bytes;
+    if (!result->feasible) {
+        explain_refusal(result, memory);
+        code = o->json ? print_json(result, o->timing, seconds, err) : GAL_OK;
+        return code == GAL_OK ? GAL_NO : code;
+    }
+    if (o->output != NULL) {
+        GAL_TRY(gal_plan_write(o->output, &result->finalist[0].plan, err));
+    }
+    if (o->json && !plan_on_stdout) {
+        GAL_TRY(print_json(result, o->timing, seconds, err));
+    } else {
+        FILE *out = plan_on_stdout ? stderr : stdout;
+        print_result(out, result, o->top);
+        if (o->timing) {
+            fprintf(out, "\nsearched %u cells, %llu labels in %.1f ms\n", result->cell_count,
+                    (unsigned long long)result->label_count, seconds * 1e3);
+        }
+    }
+cleanup:
+    return code;
+}
+
+static gal_code run(const search_options *o, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_model model;
+    gal_durations *durations = NULL;
+    gal_search_result result = {0};
+    char hash[GAL_HASH_BYTES] = "";
+    gal_search_request request = {.model = &model,
+                                  .profile_hash = hash,
+                                  .memory_bytes = o->memory_bytes,
+                                  .pp_degrees = o->pp_degrees,
+                                  .schedule = (gal_schedule)o->schedule,
+                                  .prefetch_depth = o->prefetch_depth,
+                                  .label_limit = o->label_limit};
+    gal_space_all(&request.space);
+    GAL_TRY(usage_rules(o, &request, err));
+    GAL_TRY(gal_model_read(o->model, &model, err));
+    GAL_TRY(read_durations(o, &durations, hash, err));
+    request.durations = durations;
+    double begin = now_seconds();
+    GAL_TRY(gal_search(&request, &result, err));
+    GAL_TRY(report(o, &request, &result, now_seconds() - begin, err));
+cleanup:
+    gal_search_result_free(&result);
+    gal_durations_free(durations);
+    return code;
+}
+
+int gal_cli_search(int argc, char **argv)
+{
+    search_options o = {.schedule = GAL_SCHEDULE_1F1B, .prefetch_depth = 2, .top = 1, .label_limit = 4000};
+    gal_error err = {0};
+    int exit_code = 0;
+    if (!parse(argc, argv, &o, &exit_code)) {
+        return exit_code;
+    }
+    gal_code code = run(&o, &err);
+    if (err.code != GAL_OK) {
+        fprintf(stderr, "galplan: error: %s\n", err.text);
+        if (err.code == GAL_ERR_USAGE) {
+            fprintf(stderr, "try 'galplan search --help'\n");
+        }
+    }
+    return (int)code;
+}

@@ -1,0 +1,121 @@
+#include "planner/strategy_space.h"
+
+#include <string.h>
+
+void gal_space_all(gal_space *out)
+{
+    *out = (gal_space){.axis = {true, true, true},
+                       .zero_stage = {false, true, true, true},
+                       .sequence_parallel = true,
+                       .recompute = true};
+}
+
+static bool *field_of(gal_space *space, const char *word, size_t length)
+{
+    const struct {
+        const char *name;
+        bool *field;
+    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},
+                 {"sdp", &space->axis[GAL_AXIS_SDP]},
+                 {"tp", &space->axis[GAL_AXIS_TP]},
+                 {"sp", &space->sequence_parallel},
+                 {"recompute", &space->recompute},
+                 {"zero1", &space->zero_stage[1]},
+                 {"zero2", &space->zero_stage[2]},
+                 {"zero3", &space->zero_stage[3]}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
+            return words[i].field;
+        }
+    }
+    return NULL;
+}
+
+gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
+{
+    gal_space space = {0};
+    for (const char *word = text; word != NULL;) {
+        const char *comma = strchr(word, ',');
+        size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
+        bool *field = field_of(&space, word, length);
+        if (field == NULL) {
+            return gal_fail(err, GAL_ERR_USAGE,
+                            "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, recompute)",
+                            (int)length, word);
+        }
+        *field = true;
+        word = comma == NULL ? NULL : comma + 1;
+    }
+    bool *zero = space.zero_stage;
+    space.axis[GAL_AXIS_SDP] = space.axis[GAL_AXIS_SDP] || zero[1] || zero[2] || zero[3];
+    if (space.axis[GAL_AXIS_SDP] && !zero[1] && !zero[2] && !zero[3]) {
+        zero[1] = zero[2] = zero[3] = true;
+    }
+    *out = space;
+    return GAL_OK;
+}
+
+typedef struct enumeration {
+    const gal_space *space;
+    gal_strategy *out;
+    uint32_t count;
+} enumeration;
+
+static void emit(enumeration *e, gal_strategy strategy)
+{
+    bool recompute[2] = {true, e->space->recompute};
+    for (uint32_t r = 0; r < 2; r++) {
+        if (recompute[r] && e->count < GAL_SPACE_MAX) {
+            strategy.recompute = r == 0 ? GAL_RECOMPUTE_NONE : GAL_RECOMPUTE_FULL;
+            e->out[e->count++] = strategy;
+        }
+    }
+}
+
+static void emit_variants(enumeration *e, const gal_strategy *axes)
+{
+    bool sharded = gal_strategy_degree(axes, GAL_AXIS_SDP) > 1;
+    bool split = gal_strategy_degree(axes, GAL_AXIS_TP) > 1;
+    for (uint32_t zero = sharded ? 1 : 0; zero <= (sharded ? 3u : 0u); zero++) {
+        if (sharded && !e->space->zero_stage[zero]) {
+            continue;
+        }
+        for (uint32_t sp = 0; sp <= (split && e->space->sequence_parallel ? 1u : 0u); sp++) {
+            gal_strategy strategy = *axes;
+            strategy.zero_stage = zero;
+            strategy.sequence_parallel = sp == 1;
+            emit(e, strategy);
+        }
+    }
+}
+
+/* The next axis outwards: any kind not used yet, any degree that divides what is left. */
+static void grow(enumeration *e, gal_strategy *axes, uint32_t devices_left)
+{
+    if (devices_left == 1) {
+        emit_variants(e, axes);
+        return;
+    }
+    for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
+        if (!e->space->axis[kind] || gal_strategy_degree(axes, (gal_axis_kind)kind) > 1) {
+            continue;
+        }
+        for (uint32_t degree = 2; degree <= devices_left; degree++) {
+            if (devices_left % degree == 0) {
+                axes->axis[axes->axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
+                grow(e, axes, devices_left / degree);
+                axes->axis_count--;
+                axes->axis[axes->axis_count] = (gal_axis){0};
+            }
+        }
+    }
+}
+
+uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal_strategy *out)
+{
+    enumeration e = {space, out, 0};
+    gal_strategy axes;
+    memset(&axes, 0, sizeof axes);
+    grow(&e, &axes, device_count);
+    return e.count;
+}

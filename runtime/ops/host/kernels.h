@@ -1,0 +1,74 @@
+/* The host kernels of one element type, for table.c, and the parts that several of them share. */
+#ifndef GAL_RUNTIME_OPS_HOST_KERNELS_H
+#define GAL_RUNTIME_OPS_HOST_KERNELS_H
+
+#include "runtime/ops/host/philox.h"
+#include "runtime/ops/host/real.h"
+#include "runtime/ops/ops.h"
+
+/* X(enumerator, name): what this folder serves */
+#define GAL_HOST_KERNELS(X)                                                                                            \
+    X(GAL_OP_EMBED, embed)                                                                                             \
+    X(GAL_OP_EMBED_BACKWARD, embed_backward)                                                                           \
+    X(GAL_OP_POSITION, position)                                                                                       \
+    X(GAL_OP_POSITION_BACKWARD, position_backward)                                                                     \
+    X(GAL_OP_LAYER_NORM, layer_norm)                                                                                   \
+    X(GAL_OP_LAYER_NORM_BACKWARD, layer_norm_backward)                                                                 \
+    X(GAL_OP_GEMM, gemm)                                                                                               \
+    X(GAL_OP_BIAS_GRADIENT, bias_gradient)                                                                             \
+    X(GAL_OP_ATTENTION, attention)                                                                                     \
+    X(GAL_OP_ATTENTION_BACKWARD, attention_backward)                                                                   \
+    X(GAL_OP_ACTIVATION, activation)                                                                                   \
+    X(GAL_OP_ACTIVATION_BACKWARD, activation_backward)                                                                 \
+    X(GAL_OP_RESIDUAL, residual)                                                                                       \
+    X(GAL_OP_RESIDUAL_BACKWARD, residual_backward)                                                                     \
+    X(GAL_OP_CROSS_ENTROPY_MAX, cross_entropy_max)                                                                     \
+    X(GAL_OP_CROSS_ENTROPY_SUM, cross_entropy_sum)                                                                     \
+    X(GAL_OP_CROSS_ENTROPY_LOSS, cross_entropy_loss)                                                                   \
+    X(GAL_OP_CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                           \
+    X(GAL_OP_PERMUTE, permute)                                                                                         \
+    X(GAL_OP_ADD, add)                                                                                                 \
+    X(GAL_OP_FILL, fill)                                                                                               \
+    X(GAL_OP_NORM_START, norm_start)                                                                                   \
+    X(GAL_OP_SUM_SQUARES, sum_squares)                                                                                 \
+    X(GAL_OP_ADAM, adam)
+
+#define GAL_KERNEL(name) GAL_REAL(gal_host_##name)
+
+#define X(enumerator, name) gal_code GAL_KERNEL(name)(const gal_kernel_call *call, gal_error *err);
+GAL_HOST_KERNELS(X)
+#undef X
+
+enum { GAL_DROPOUT_CHUNK = 256 }; /* elements masked at a time */
+
+/* The dropout of one call. active false: none, and nothing else is set. */
+typedef struct gal_dropout {
+    bool active;
+    uint32_t drop_max;   /* an element is dropped when its lane is <= drop_max, that is < probability * 2^32 */
+    gal_real keep_scale; /* 1 / (1 - probability) */
+    uint64_t key;
+    uint32_t site, step;
+} gal_dropout;
+
+/* site  0 rows, 1 attention probabilities */
+#define gal_dropout_of GAL_REAL(gal_host_dropout_of)
+gal_dropout gal_dropout_of(const gal_kernel_call *call, double probability, uint32_t site);
+
+/* factor[count] = keep_scale or 0 of the elements with global indices first_index ...; count <= GAL_DROPOUT_CHUNK. */
+#define gal_dropout_factors GAL_REAL(gal_host_dropout_factors)
+void gal_dropout_factors(const gal_dropout *dropout, uint64_t first_index, size_t count, gal_real *factor);
+
+/* Global index of feature 0 of local row [position][sample] for dropout of rows. */
+GAL_INLINE uint64_t gal_dropout_row(const gal_kernel_call *call, uint32_t position, uint32_t sample, uint32_t hidden)
+{
+    const uint64_t row = (uint64_t)call->sample_map[sample] * call->step->model->sequence_length +
+                         (uint64_t)call->position_begin + position;
+    return row * hidden;
+}
+
+/* to = from * dropout factors for one local row; to == from allowed. */
+#define gal_dropout_apply_row GAL_REAL(gal_host_dropout_apply_row)
+void gal_dropout_apply_row(const gal_dropout *dropout, uint64_t first_index, size_t count, const gal_real *from,
+                           gal_real *to);
+
+#endif

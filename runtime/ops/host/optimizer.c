@@ -1,0 +1,88 @@
+/* Global gradient norm, and Adam with L2 or decoupled decay.
+ * Source: D. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1; I. Loshchilov,
+ * F. Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2 (decay times the learning rate, as
+ * PyTorch has it). Clipping as torch.nn.utils.clip_grad_norm_. */
+#include "runtime/ops/host/kernels.h"
+
+gal_code GAL_KERNEL(norm_start)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    const bool has_loss = call->operand_count == 2;
+    double *norm = call->operand[has_loss ? 1 : 0];
+    const double loss = has_loss ? *(const double *)call->operand[0] : 0.0;
+    norm[0] = 0.0;
+    norm[1] = loss / (double)call->dims[0];
+    return GAL_OK;
+}
+
+GAL_VECTOR
+static double sum_of_squares(const gal_real *x, size_t count)
+{
+    return gal_row_dot(x, x, count);
+}
+
+gal_code GAL_KERNEL(sum_squares)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    double *norm = call->operand[1];
+    norm[0] += sum_of_squares(call->operand[0], call->dims[0]) / (double)call->dims[1];
+    return GAL_OK;
+}
+
+/* w -= rate (mhat / (sqrt(vhat) + epsilon) + decoupled w), mhat and vhat by their bias corrections. */
+typedef struct adam_scalars {
+    gal_real clip, l2, decoupled_rate, beta1, beta2, rest1, rest2, corrected_rate, v_correction, epsilon;
+} adam_scalars;
+
+static adam_scalars scalars_of(const gal_kernel_step *step, double square_sum)
+{
+    const gal_optimizer *optimizer = &step->model->optimizer;
+    const double count = (double)(step->step + 1);
+    double clip = 1.0;
+    if (optimizer->gradient_clip_norm > 0.0) {
+        clip = optimizer->gradient_clip_norm / (sqrt(square_sum) + 1e-6);
+        clip = clip > 1.0 ? 1.0 : clip; /* NaN stays NaN */
+    }
+    const bool decoupled = optimizer->kind == GAL_OPTIMIZER_ADAMW;
+    return (adam_scalars){
+        .clip = (gal_real)clip,
+        .l2 = (gal_real)(decoupled ? 0.0 : optimizer->weight_decay),
+        .decoupled_rate = (gal_real)(decoupled ? step->learning_rate * optimizer->weight_decay : 0.0),
+        .beta1 = (gal_real)optimizer->beta1,
+        .beta2 = (gal_real)optimizer->beta2,
+        .rest1 = (gal_real)(1.0 - optimizer->beta1),
+        .rest2 = (gal_real)(1.0 - optimizer->beta2),
+        .corrected_rate = (gal_real)(step->learning_rate / (1.0 - pow(optimizer->beta1, count))),
+        .v_correction = (gal_real)(1.0 / sqrt(1.0 - pow(optimizer->beta2, count))),
+        .epsilon = (gal_real)optimizer->epsilon,
+    };
+}
+
+GAL_VECTOR
+static void adam_range(const adam_scalars *at, gal_real *restrict w, const gal_real *restrict g, gal_real *restrict m,
+                       gal_real *restrict v, size_t begin, size_t end)
+{
+    const adam_scalars a = *at;
+    for (size_t i = begin; i < end; i++) {
+        const gal_real gradient = g[i] * a.clip + a.l2 * w[i];
+        m[i] = a.beta1 * m[i] + a.rest1 * gradient;
+        v[i] = a.beta2 * v[i] + a.rest2 * gradient * gradient;
+        const gal_real deviation = gal_real_sqrt(v[i]) * a.v_correction + a.epsilon;
+        w[i] = (w[i] - a.decoupled_rate * w[i]) - a.corrected_rate * m[i] / deviation;
+    }
+}
+
+gal_code GAL_KERNEL(adam)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    const uint64_t elements = call->dims[0], first = (uint64_t)call->group_index * elements;
+    const uint64_t left = call->dims[1] > first ? call->dims[1] - first : 0;
+    const size_t decaying = (size_t)(left < elements ? left : elements);
+    adam_scalars scalars = scalars_of(call->step, *(const double *)call->operand[4]);
+    gal_real *w = call->operand[0], *m = call->operand[2], *v = call->operand[3];
+    adam_range(&scalars, w, call->operand[1], m, v, 0, decaying);
+    scalars.l2 = 0;
+    scalars.decoupled_rate = 0;
+    adam_range(&scalars, w, call->operand[1], m, v, decaying, (size_t)elements);
+    return GAL_OK;
+}

@@ -1,0 +1,216 @@
+/* Operators that treat elements or rows one by one: activation, residual, copies. */
+#include <string.h>
+
+#include "runtime/ops/host/kernels.h"
+
+/* gelu_tanh(u) = u/2 (1 + tanh(a)) = u sigmoid(2 a), a = sqrt(2/pi) (u + 0.044715 u^3). The sigmoid of a negative
+ * number is e / (1 + e), e = exp(2 a): no cancellation where 1 + tanh(a) has nothing left.
+ * Source: D. Hendrycks, K. Gimpel, "Gaussian error linear units", arXiv 1606.08415, section 2. */
+static const gal_real gelu_slope = (gal_real)0.7978845608028653559; /* sqrt(2/pi) */
+static const gal_real gelu_cubic = (gal_real)0.044715;
+static const gal_real sqrt_half = (gal_real)0.7071067811865475244;
+static const gal_real normal_density = (gal_real)0.3989422804014326779; /* 1 / sqrt(2 pi) */
+
+GAL_VECTOR
+static void gelu_tanh(const gal_real *u, gal_real *g, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const gal_real x = u[i];
+        const gal_real a = gelu_slope * (x + gelu_cubic * x * x * x);
+        const gal_real e = gal_exp_nonpositive((gal_real)-2 * gal_real_fabs(a));
+        g[i] = x * ((a < 0 ? e : (gal_real)1) / (1 + e));
+    }
+}
+
+/* d/du (u s(2a)) = s + u 2 s (1 - s) da/du, s (1 - s) = e / (1 + e)^2 on either side. */
+GAL_VECTOR
+static void gelu_tanh_backward(const gal_real *dg, const gal_real *u, gal_real *du, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const gal_real x = u[i];
+        const gal_real a = gelu_slope * (x + gelu_cubic * x * x * x);
+        const gal_real slope = gelu_slope * (1 + 3 * gelu_cubic * x * x);
+        const gal_real e = gal_exp_nonpositive((gal_real)-2 * gal_real_fabs(a));
+        const gal_real reciprocal = 1 / (1 + e);
+        const gal_real s = (a < 0 ? e : (gal_real)1) * reciprocal;
+        du[i] = dg[i] * (s + 2 * x * (e * reciprocal * reciprocal) * slope);
+    }
+}
+
+/* gelu_erf(u) = u Phi(u), Phi(u) = erfc(-u / sqrt 2) / 2; derivative Phi(u) + u phi(u). */
+static void gelu_erf(const gal_real *u, gal_real *g, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        g[i] = u[i] * ((gal_real)0.5 * gal_real_erfc(-u[i] * sqrt_half));
+    }
+}
+
+static void gelu_erf_backward(const gal_real *dg, const gal_real *u, gal_real *du, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const gal_real x = u[i];
+        const gal_real phi = normal_density * gal_exp_nonpositive((gal_real)-0.5 * x * x);
+        du[i] = dg[i] * ((gal_real)0.5 * gal_real_erfc(-x * sqrt_half) + x * phi);
+    }
+}
+
+GAL_VECTOR
+static void relu(const gal_real *u, gal_real *g, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        g[i] = u[i] <= 0 ? (gal_real)0 : u[i]; /* NaN stays */
+    }
+}
+
+GAL_VECTOR
+static void relu_backward(const gal_real *dg, const gal_real *u, gal_real *du, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        du[i] = u[i] > 0 ? dg[i] : (gal_real)0;
+    }
+}
+
+static void (*const forward[GAL_ACTIVATION_COUNT])(const gal_real *, gal_real *, size_t) = {
+    [GAL_ACTIVATION_GELU_TANH] = gelu_tanh,
+    [GAL_ACTIVATION_GELU_ERF] = gelu_erf,
+    [GAL_ACTIVATION_RELU] = relu,
+};
+
+static void (*const backward[GAL_ACTIVATION_COUNT])(const gal_real *, const gal_real *, gal_real *, size_t) = {
+    [GAL_ACTIVATION_GELU_TANH] = gelu_tanh_backward,
+    [GAL_ACTIVATION_GELU_ERF] = gelu_erf_backward,
+    [GAL_ACTIVATION_RELU] = relu_backward,
+};
+
+gal_code GAL_KERNEL(activation)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    GAL_ASSERT(call->dims[1] < GAL_ACTIVATION_COUNT);
+    forward[call->dims[1]](call->operand[0], call->operand[1], call->dims[0]);
+    return GAL_OK;
+}
+
+gal_code GAL_KERNEL(activation_backward)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    GAL_ASSERT(call->dims[1] < GAL_ACTIVATION_COUNT);
+    backward[call->dims[1]](call->operand[0], call->operand[1], call->operand[2], call->dims[0]);
+    return GAL_OK;
+}
+
+GAL_VECTOR
+static void residual_span(const gal_real *x, const gal_real *o, const gal_real *bias, const gal_real *factor,
+                          size_t count, gal_real *y)
+{
+    if (factor == NULL) {
+        for (size_t j = 0; j < count; j++) {
+            y[j] = x[j] + (o[j] + bias[j]);
+        }
+    } else {
+        for (size_t j = 0; j < count; j++) {
+            y[j] = x[j] + (o[j] + bias[j]) * factor[j];
+        }
+    }
+}
+
+gal_code GAL_KERNEL(residual)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    const uint32_t samples = call->dims[0], positions = call->dims[1], hidden = call->dims[2];
+    const gal_real *x = call->operand[0];
+    const gal_real *o = call->operand[1];
+    const gal_real *bias = call->operand[2];
+    gal_real *y = call->operand[3];
+    const gal_dropout dropout = gal_dropout_of(call, call->step->model->residual_dropout, 0);
+    gal_real factor[GAL_DROPOUT_CHUNK];
+    for (uint32_t p = 0; p < positions; p++) {
+        for (uint32_t s = 0; s < samples; s++) {
+            const size_t row = ((size_t)p * samples + s) * hidden;
+            if (!dropout.active) {
+                residual_span(x + row, o + row, bias, NULL, hidden, y + row);
+                continue;
+            }
+            const uint64_t index = gal_dropout_row(call, p, s, hidden);
+            for (size_t j = 0; j < hidden; j += GAL_DROPOUT_CHUNK) {
+                const size_t count = hidden - j < GAL_DROPOUT_CHUNK ? hidden - j : GAL_DROPOUT_CHUNK;
+                gal_dropout_factors(&dropout, index + j, count, factor);
+                residual_span(x + row + j, o + row + j, bias + j, factor, count, y + row + j);
+            }
+        }
+    }
+    return GAL_OK;
+}
+
+gal_code GAL_KERNEL(residual_backward)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    const uint32_t samples = call->dims[0], positions = call->dims[1], hidden = call->dims[2];
+    const gal_real *dy = call->operand[0];
+    gal_real *d_o = call->operand[1];
+    const gal_dropout dropout = gal_dropout_of(call, call->step->model->residual_dropout, 0);
+    if (!dropout.active) {
+        memmove(d_o, dy, (size_t)samples * positions * hidden * sizeof *d_o);
+        return GAL_OK;
+    }
+    for (uint32_t p = 0; p < positions; p++) {
+        for (uint32_t s = 0; s < samples; s++) {
+            const size_t row = ((size_t)p * samples + s) * hidden;
+            gal_dropout_apply_row(&dropout, gal_dropout_row(call, p, s, hidden), hidden, dy + row, d_o + row);
+        }
+    }
+    return GAL_OK;
+}
+
+/* Where source rows follow one another (innermost stride 1) they are copied as one piece. */
+gal_code GAL_KERNEL(permute)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    const size_t row_elements = call->dims[0];
+    const uint32_t *count = call->dims + 1;
+    const uint32_t *stride = call->dims + 6;
+    const bool contiguous = stride[4] == 1;
+    const size_t piece = row_elements * (contiguous ? count[4] : 1U);
+    const uint32_t pieces = contiguous ? 1U : count[4];
+    const gal_real *source = call->operand[0];
+    gal_real *target = call->operand[1];
+    for (size_t c0 = 0; c0 < count[0]; c0++) {
+        for (size_t c1 = 0; c1 < count[1]; c1++) {
+            for (size_t c2 = 0; c2 < count[2]; c2++) {
+                for (size_t c3 = 0; c3 < count[3]; c3++) {
+                    const size_t row = c0 * stride[0] + c1 * stride[1] + c2 * stride[2] + c3 * stride[3];
+                    for (size_t c4 = 0; c4 < pieces; c4++) {
+                        memcpy(target, source + (row + c4 * stride[4]) * row_elements, piece * sizeof *target);
+                        target += piece;
+                    }
+                }
+            }
+        }
+    }
+    return GAL_OK;
+}
+
+GAL_VECTOR
+static void add_elements(const gal_real *source, gal_real *target, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        target[i] += source[i];
+    }
+}
+
+gal_code GAL_KERNEL(add)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    if (call->add) {
+        add_elements(call->operand[0], call->operand[1], call->dims[0]);
+    } else {
+        memmove(call->operand[1], call->operand[0], (size_t)call->dims[0] * sizeof(gal_real));
+    }
+    return GAL_OK;
+}
+
+gal_code GAL_KERNEL(fill)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    memset(call->operand[0], 0, (size_t)call->dims[0] * sizeof(gal_real));
+    return GAL_OK;
+}

@@ -1,0 +1,25 @@
+/* Documents that ship with the programs, found by kind and name. The texts are schemas/catalogue/<kind>s/<name>.json;
+ * embed.sh makes a C source of them at build time, so nothing is looked for at run time. */
+#ifndef GAL_SCHEMAS_CATALOGUE_H
+#define GAL_SCHEMAS_CATALOGUE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct gal_catalogue_entry {
+    const char *kind; /* "model", "cluster" */
+    const char *name; /* "gpt2-small" */
+    const char *text; /* the document */
+} gal_catalogue_entry;
+
+/* In order of kind, then name. */
+extern const gal_catalogue_entry gal_catalogue_entries[];
+extern const uint32_t gal_catalogue_entry_count;
+
+/* The text, or NULL. */
+const char *gal_catalogue_find(const char *kind, const char *name);
+
+/* The names of a kind with ", " between them; cut to capacity. */
+void gal_catalogue_names(const char *kind, char *text, size_t capacity);
+
+#endif

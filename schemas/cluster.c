@@ -1,0 +1,136 @@
+#include "schemas/cluster.h"
+
+#include "schemas/document.h"
+#include "schemas/limits.h"
+
+static void read_name(const gal_json_cursor *at, const char *key, char *buffer, size_t capacity)
+{
+    gal_json_string(at, key, buffer, capacity);
+    if (buffer[0] == '\0') {
+        gal_json_member_error(at, key, "must not be empty");
+    }
+}
+
+static void read_device(const gal_json_cursor *at, gal_device *out)
+{
+    read_name(at, "kind", out->kind, sizeof out->kind);
+    out->memory_bytes = gal_json_u64(at, "memory_bytes", 1, GAL_BYTES_MAX);
+    out->fp32_flops_per_second = gal_json_f64(at, "fp32_flops_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    out->fp64_flops_per_second = gal_json_f64(at, "fp64_flops_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    out->memory_bytes_per_second = gal_json_f64(at, "memory_bytes_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    gal_json_reject_unknown(at);
+}
+
+static void read_level(const gal_json_cursor *at, gal_link_level *out)
+{
+    read_name(at, "name", out->name, sizeof out->name);
+    out->span_devices = gal_json_u32(at, "span_devices", 1, GAL_DEVICES_MAX);
+    out->latency_seconds = gal_json_f64(at, "latency_seconds", 0.0, GAL_SECONDS_MAX);
+    out->bytes_per_second = gal_json_f64(at, "bytes_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    gal_json_reject_unknown(at);
+}
+
+static void read_levels(const gal_json_cursor *at, gal_cluster *out)
+{
+    gal_json_cursor levels = gal_json_array(at, "levels", 1, GAL_LINK_LEVELS_MAX, &out->level_count);
+    for (uint32_t i = 0; i < out->level_count; i++) {
+        gal_json_cursor level = gal_json_element(&levels, i);
+        read_level(&level, &out->level[i]);
+        uint32_t span = out->level[i].span_devices;
+        uint32_t below = i == 0 ? 1 : out->level[i - 1].span_devices;
+        if (below != 0 && (span % below != 0 || (i > 0 && span == below))) {
+            gal_json_member_error(&level, "span_devices", "must be a larger multiple of the level below's %u", below);
+        }
+        if (i + 1 == out->level_count && span != out->device_count) {
+            gal_json_member_error(&level, "span_devices", "must be device_count %u in the last level",
+                                  out->device_count);
+        }
+    }
+}
+
+void gal_cluster_read_at(const gal_json_cursor *at, gal_cluster *out)
+{
+    *out = (gal_cluster){0};
+    gal_json_expect_document(at, "cluster", GAL_CLUSTER_VERSION);
+    read_name(at, "name", out->name, sizeof out->name);
+    out->device_count = gal_json_u32(at, "device_count", 1, GAL_DEVICES_MAX);
+    gal_json_cursor device = gal_json_object(at, "device");
+    read_device(&device, &out->device);
+    read_levels(at, out);
+    gal_json_reject_unknown(at);
+}
+
+gal_code gal_cluster_read_document(gal_json_doc *doc, gal_cluster *out, gal_error *err)
+{
+    gal_cluster cluster;
+    gal_json_cursor root = gal_json_root(doc);
+    gal_cluster_read_at(&root, &cluster);
+    gal_code code = gal_json_status(doc, err);
+    if (code == GAL_OK) {
+        *out = cluster;
+    }
+    return code;
+}
+
+gal_code gal_cluster_read(const char *path, gal_cluster *out, gal_error *err)
+{
+    gal_json_doc *doc = NULL;
+    gal_code code = gal_document_open(GAL_DOCUMENT_CLUSTER, path, &doc, err);
+    if (code == GAL_OK) {
+        code = gal_cluster_read_document(doc, out, err);
+    }
+    gal_json_close(doc);
+    return code;
+}
+
+static void write_device(gal_json_writer *out, const gal_device *device)
+{
+    gal_json_begin_object(out, "device");
+    gal_json_put_string(out, "kind", device->kind);
+    gal_json_put_u64(out, "memory_bytes", device->memory_bytes);
+    gal_json_put_f64(out, "fp32_flops_per_second", device->fp32_flops_per_second);
+    gal_json_put_f64(out, "fp64_flops_per_second", device->fp64_flops_per_second);
+    gal_json_put_f64(out, "memory_bytes_per_second", device->memory_bytes_per_second);
+    gal_json_end_object(out);
+}
+
+void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster)
+{
+    gal_json_put_string(out, "document", "cluster");
+    gal_json_put_u64(out, "version", GAL_CLUSTER_VERSION);
+    gal_json_put_string(out, "name", cluster->name);
+    gal_json_put_u64(out, "device_count", cluster->device_count);
+    write_device(out, &cluster->device);
+    gal_json_begin_array(out, "levels");
+    for (uint32_t i = 0; i < cluster->level_count; i++) {
+        const gal_link_level *level = &cluster->level[i];
+        gal_json_begin_object(out, NULL);
+        gal_json_put_string(out, "name", level->name);
+        gal_json_put_u64(out, "span_devices", level->span_devices);
+        gal_json_put_f64(out, "latency_seconds", level->latency_seconds);
+        gal_json_put_f64(out, "bytes_per_second", level->bytes_per_second);
+        gal_json_end_object(out);
+    }
+    gal_json_end_array(out);
+}
+
+gal_code gal_cluster_write(const char *path, const gal_cluster *cluster, gal_error *err)
+{
+    gal_json_writer *out = gal_json_writer_create();
+    gal_json_begin_object(out, NULL);
+    gal_cluster_write_at(out, cluster);
+    gal_json_end_object(out);
+    gal_code code = gal_json_writer_save(out, path, err);
+    gal_json_writer_free(out);
+    return code;
+}
+
+uint32_t gal_cluster_level_between(const gal_cluster *cluster, uint32_t device_a, uint32_t device_b)
+{
+    GAL_ASSERT(device_a < cluster->device_count && device_b < cluster->device_count);
+    uint32_t level = 0;
+    while (device_a / cluster->level[level].span_devices != device_b / cluster->level[level].span_devices) {
+        level++;
+    }
+    return level;
+}

@@ -1,0 +1,66 @@
+#include "schemas/document.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "schemas/catalogue/catalogue.h"
+
+#define X(enumerator, name) [enumerator] = name,
+const char *const gal_document_names[GAL_DOCUMENT_KIND_COUNT] = {GAL_DOCUMENTS(X)};
+#undef X
+
+gal_code gal_document_open(gal_document_kind kind, const char *path, gal_json_doc **out, gal_error *err)
+{
+    bool may_be_name = strpbrk(path, "/.") == NULL && strcmp(path, "-") != 0 && access(path, F_OK) != 0;
+    if (!may_be_name) {
+        return gal_json_open(path, out, err);
+    }
+    const char *text = gal_catalogue_find(gal_document_names[kind], path);
+    if (text == NULL) {
+        char names[GAL_ERROR_TEXT_BYTES / 2];
+        gal_catalogue_names(gal_document_names[kind], names, sizeof names);
+        return gal_fail(err, GAL_ERR_SYSTEM, "%s: no such file, and no built-in %s of that name (%s)", path,
+                        gal_document_names[kind], names[0] == '\0' ? "there are none" : names);
+    }
+    return gal_json_open_text(path, text, strlen(text), out, err);
+}
+
+static gal_document_kind kind_of(gal_json_doc *doc)
+{
+    gal_json_cursor root = gal_json_root(doc);
+    if (!gal_json_has(&root, "document") && gal_json_has(&root, "model_type")) {
+        return GAL_DOCUMENT_MODEL;
+    }
+    return (gal_document_kind)gal_json_enum(&root, "document", gal_document_names, GAL_DOCUMENT_KIND_COUNT);
+}
+
+gal_code gal_document_check(gal_json_doc *doc, gal_document_kind *kind, gal_error *err)
+{
+    gal_model model;
+    gal_cluster cluster;
+    gal_profile profile = {0};
+    gal_plan plan = {0};
+    gal_document_kind found = kind_of(doc);
+    gal_code code = gal_json_status(doc, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    *kind = found;
+    switch (found) {
+    case GAL_DOCUMENT_MODEL:
+        code = gal_model_read_document(doc, &model, err);
+        break;
+    case GAL_DOCUMENT_CLUSTER:
+        code = gal_cluster_read_document(doc, &cluster, err);
+        break;
+    case GAL_DOCUMENT_PROFILE:
+        code = gal_profile_read_document(doc, &profile, err);
+        break;
+    default:
+        code = gal_plan_read_document(doc, &plan, err);
+        break;
+    }
+    gal_plan_free(&plan);
+    gal_profile_free(&profile);
+    return code;
+}

@@ -1,0 +1,280 @@
+#include "schemas/model.h"
+
+#include <string.h>
+
+#include "schemas/document.h"
+#include "schemas/limits.h"
+
+#define X(enumerator, name) [enumerator] = name,
+const char *const gal_family_names[GAL_FAMILY_COUNT] = {GAL_FAMILIES(X)};
+const char *const gal_activation_names[GAL_ACTIVATION_COUNT] = {GAL_ACTIVATIONS(X)};
+const char *const gal_optimizer_names[GAL_OPTIMIZER_COUNT] = {GAL_OPTIMIZERS(X)};
+const char *const gal_block_kind_names[GAL_BLOCK_KIND_COUNT] = {GAL_BLOCK_KINDS(X)};
+#undef X
+
+/* fp32 and fp64: the first names of gal_dtype_names. */
+enum { COMPUTE_DTYPES = GAL_FP64 + 1 };
+
+void gal_model_defaults(gal_model *out)
+{
+    *out = (gal_model){
+        .family = GAL_FAMILY_DECODER,
+        .vocabulary_multiple = 128,
+        .activation = GAL_ACTIVATION_GELU_TANH,
+        .tied_embeddings = true,
+        .layer_norm_epsilon = 1e-5,
+        .initial_standard_deviation = 0.02,
+        .compute_dtype = GAL_FP32,
+        .global_batch_samples = 32,
+        .optimizer = {.kind = GAL_OPTIMIZER_ADAMW,
+                      .learning_rate = 6e-4,
+                      .minimum_learning_rate = 6e-5,
+                      .warmup_steps = 100,
+                      .decay_steps = 0,
+                      .beta1 = 0.9,
+                      .beta2 = 0.95,
+                      .epsilon = 1e-8,
+                      .weight_decay = 0.1,
+                      .gradient_clip_norm = 1.0},
+    };
+    memcpy(out->name, "gpt2", sizeof "gpt2");
+}
+
+static void read_optimizer(const gal_json_cursor *at, gal_optimizer *out)
+{
+    out->kind = (gal_optimizer_kind)gal_json_enum(at, "kind", gal_optimizer_names, GAL_OPTIMIZER_COUNT);
+    out->learning_rate = gal_json_f64(at, "learning_rate", GAL_POSITIVE_MIN, 1000.0);
+    out->minimum_learning_rate = gal_json_f64(at, "minimum_learning_rate", 0.0, 1000.0);
+    out->warmup_steps = gal_json_u32(at, "warmup_steps", 0, GAL_STEPS_MAX);
+    out->decay_steps = gal_json_u32(at, "decay_steps", 0, GAL_STEPS_MAX);
+    out->beta1 = gal_json_f64(at, "beta1", 0.0, GAL_JSON_BELOW_ONE);
+    out->beta2 = gal_json_f64(at, "beta2", 0.0, GAL_JSON_BELOW_ONE);
+    out->epsilon = gal_json_f64(at, "epsilon", GAL_POSITIVE_MIN, 1.0);
+    out->weight_decay = gal_json_f64(at, "weight_decay", 0.0, 1000.0);
+    out->gradient_clip_norm = gal_json_f64(at, "gradient_clip_norm", 0.0, 1e9);
+    gal_json_reject_unknown(at);
+    if (out->minimum_learning_rate > out->learning_rate) {
+        gal_json_member_error(at, "minimum_learning_rate", "must be at most learning_rate %g", out->learning_rate);
+    }
+}
+
+/* What holds between numbers, for every source of models; heads_key is what the document calls head_count. */
+static void check_model(const gal_json_cursor *at, const gal_model *model, const char *heads_key)
+{
+    if (model->head_count != 0 && model->hidden % model->head_count != 0) {
+        gal_json_member_error(at, heads_key, "must divide the hidden size %u", model->hidden);
+    }
+    if ((uint64_t)model->global_batch_samples * model->sequence_length > GAL_BATCH_TOKENS_MAX) {
+        gal_json_error(at, "global_batch_samples times the sequence length must be at most %d tokens, got %llu",
+                       GAL_BATCH_TOKENS_MAX, (unsigned long long)model->global_batch_samples * model->sequence_length);
+    }
+}
+
+void gal_model_read_at(const gal_json_cursor *at, gal_model *out)
+{
+    *out = (gal_model){0};
+    gal_json_expect_document(at, "model", GAL_MODEL_VERSION);
+    gal_json_string(at, "name", out->name, sizeof out->name);
+    if (out->name[0] == '\0') {
+        gal_json_member_error(at, "name", "must not be empty");
+    }
+    out->family = (gal_family)gal_json_enum(at, "family", gal_family_names, GAL_FAMILY_COUNT);
+    out->layer_count = gal_json_u32(at, "layer_count", 1, GAL_LAYERS_MAX);
+    out->hidden = gal_json_u32(at, "hidden", 1, GAL_HIDDEN_MAX);
+    out->head_count = gal_json_u32(at, "head_count", 1, GAL_HIDDEN_MAX);
+    out->ffn_hidden = gal_json_u32(at, "ffn_hidden", 1, GAL_FFN_HIDDEN_MAX);
+    out->sequence_length = gal_json_u32(at, "sequence_length", 1, GAL_SEQUENCE_LENGTH_MAX);
+    out->vocabulary = gal_json_u32(at, "vocabulary", 1, GAL_VOCABULARY_MAX);
+    out->vocabulary_multiple = gal_json_u32(at, "vocabulary_multiple", 1, GAL_VOCABULARY_MULTIPLE_MAX);
+    out->activation = (gal_activation)gal_json_enum(at, "activation", gal_activation_names, GAL_ACTIVATION_COUNT);
+    out->tied_embeddings = gal_json_bool(at, "tied_embeddings");
+    out->layer_norm_epsilon = gal_json_f64(at, "layer_norm_epsilon", GAL_POSITIVE_MIN, 1.0);
+    out->embedding_dropout = gal_json_f64(at, "embedding_dropout", 0.0, GAL_JSON_BELOW_ONE);
+    out->attention_dropout = gal_json_f64(at, "attention_dropout", 0.0, GAL_JSON_BELOW_ONE);
+    out->residual_dropout = gal_json_f64(at, "residual_dropout", 0.0, GAL_JSON_BELOW_ONE);
+    out->initial_standard_deviation = gal_json_f64(at, "initial_standard_deviation", GAL_POSITIVE_MIN, 10.0);
+    out->compute_dtype = (gal_dtype)gal_json_enum(at, "compute_dtype", gal_dtype_names, COMPUTE_DTYPES);
+    out->global_batch_samples = gal_json_u32(at, "global_batch_samples", 1, GAL_BATCH_SAMPLES_MAX);
+    gal_json_cursor optimizer = gal_json_object(at, "optimizer");
+    read_optimizer(&optimizer, &out->optimizer);
+    gal_json_reject_unknown(at);
+    check_model(at, out, "head_count");
+}
+
+/* ---- Hugging Face config.json of GPT-2 ---- */
+
+static const char *const hugging_face_activations[] = {"gelu_new", "gelu", "relu", "gelu_pytorch_tanh"};
+static const gal_activation activation_of_hugging_face[] = {GAL_ACTIVATION_GELU_TANH, GAL_ACTIVATION_GELU_ERF,
+                                                            GAL_ACTIVATION_RELU, GAL_ACTIVATION_GELU_TANH};
+
+static void refuse_variant(const gal_json_cursor *root, const char *key, bool refused)
+{
+    if (gal_json_has(root, key) && gal_json_bool(root, key) == refused) {
+        gal_json_member_error(root, key, "must be %s: the other variant is not supported", refused ? "false" : "true");
+    }
+}
+
+static double optional_f64(const gal_json_cursor *at, const char *key, double otherwise, double min, double max)
+{
+    return gal_json_has(at, key) ? gal_json_f64(at, key, min, max) : otherwise;
+}
+
+static void read_hugging_face_sizes(const gal_json_cursor *root, gal_model *out)
+{
+    const char *positions = gal_json_has(root, "n_positions") || !gal_json_has(root, "n_ctx") ? "n_positions" : "n_ctx";
+    out->layer_count = gal_json_u32(root, "n_layer", 1, GAL_LAYERS_MAX);
+    out->hidden = gal_json_u32(root, "n_embd", 1, GAL_HIDDEN_MAX);
+    out->head_count = gal_json_u32(root, "n_head", 1, GAL_HIDDEN_MAX);
+    out->sequence_length = gal_json_u32(root, positions, 1, GAL_SEQUENCE_LENGTH_MAX);
+    out->vocabulary = gal_json_u32(root, "vocab_size", 1, GAL_VOCABULARY_MAX);
+    out->ffn_hidden = 4 * out->hidden;
+    if (gal_json_has(root, "n_inner") && !gal_json_is_null(root, "n_inner")) {
+        out->ffn_hidden = gal_json_u32(root, "n_inner", 1, GAL_FFN_HIDDEN_MAX);
+    }
+}
+
+static void read_hugging_face(const gal_json_cursor *root, gal_model *out)
+{
+    static const char *const types[] = {"gpt2"};
+    gal_model_defaults(out);
+    (void)gal_json_enum(root, "model_type", types, 1);
+    read_hugging_face_sizes(root, out);
+    if (gal_json_has(root, "activation_function")) {
+        uint32_t activation = gal_json_enum(root, "activation_function", hugging_face_activations, 4);
+        out->activation = activation_of_hugging_face[activation];
+    }
+    out->layer_norm_epsilon = optional_f64(root, "layer_norm_epsilon", out->layer_norm_epsilon, GAL_POSITIVE_MIN, 1.0);
+    out->initial_standard_deviation =
+        optional_f64(root, "initializer_range", out->initial_standard_deviation, GAL_POSITIVE_MIN, 10.0);
+    out->embedding_dropout = optional_f64(root, "embd_pdrop", out->embedding_dropout, 0.0, GAL_JSON_BELOW_ONE);
+    out->attention_dropout = optional_f64(root, "attn_pdrop", out->attention_dropout, 0.0, GAL_JSON_BELOW_ONE);
+    out->residual_dropout = optional_f64(root, "resid_pdrop", out->residual_dropout, 0.0, GAL_JSON_BELOW_ONE);
+    if (gal_json_has(root, "tie_word_embeddings")) {
+        out->tied_embeddings = gal_json_bool(root, "tie_word_embeddings");
+    }
+    refuse_variant(root, "scale_attn_weights", false);
+    refuse_variant(root, "scale_attn_by_inverse_layer_idx", true);
+    refuse_variant(root, "add_cross_attention", true);
+    gal_json_accept_unknown(root);
+    check_model(root, out, "n_head");
+}
+
+/* ---- whole documents ---- */
+
+gal_code gal_model_read_document(gal_json_doc *doc, gal_model *out, gal_error *err)
+{
+    gal_model model;
+    gal_json_cursor root = gal_json_root(doc);
+    if (!gal_json_has(&root, "document") && gal_json_has(&root, "model_type")) {
+        read_hugging_face(&root, &model);
+    } else {
+        gal_model_read_at(&root, &model);
+    }
+    gal_code code = gal_json_status(doc, err);
+    if (code == GAL_OK) {
+        *out = model;
+    }
+    return code;
+}
+
+gal_code gal_model_read(const char *path, gal_model *out, gal_error *err)
+{
+    gal_json_doc *doc = NULL;
+    gal_code code = gal_document_open(GAL_DOCUMENT_MODEL, path, &doc, err);
+    if (code == GAL_OK) {
+        code = gal_model_read_document(doc, out, err);
+    }
+    gal_json_close(doc);
+    return code;
+}
+
+static void write_optimizer(gal_json_writer *out, const gal_optimizer *optimizer)
+{
+    gal_json_begin_object(out, "optimizer");
+    gal_json_put_string(out, "kind", gal_optimizer_names[optimizer->kind]);
+    gal_json_put_f64(out, "learning_rate", optimizer->learning_rate);
+    gal_json_put_f64(out, "minimum_learning_rate", optimizer->minimum_learning_rate);
+    gal_json_put_u64(out, "warmup_steps", optimizer->warmup_steps);
+    gal_json_put_u64(out, "decay_steps", optimizer->decay_steps);
+    gal_json_put_f64(out, "beta1", optimizer->beta1);
+    gal_json_put_f64(out, "beta2", optimizer->beta2);
+    gal_json_put_f64(out, "epsilon", optimizer->epsilon);
+    gal_json_put_f64(out, "weight_decay", optimizer->weight_decay);
+    gal_json_put_f64(out, "gradient_clip_norm", optimizer->gradient_clip_norm);
+    gal_json_end_object(out);
+}
+
+void gal_model_write_at(gal_json_writer *out, const gal_model *model)
+{
+    gal_json_put_string(out, "document", "model");
+    gal_json_put_u64(out, "version", GAL_MODEL_VERSION);
+    gal_json_put_string(out, "name", model->name);
+    gal_json_put_string(out, "family", gal_family_names[model->family]);
+    gal_json_put_u64(out, "layer_count", model->layer_count);
+    gal_json_put_u64(out, "hidden", model->hidden);
+    gal_json_put_u64(out, "head_count", model->head_count);
+    gal_json_put_u64(out, "ffn_hidden", model->ffn_hidden);
+    gal_json_put_u64(out, "sequence_length", model->sequence_length);
+    gal_json_put_u64(out, "vocabulary", model->vocabulary);
+    gal_json_put_u64(out, "vocabulary_multiple", model->vocabulary_multiple);
+    gal_json_put_string(out, "activation", gal_activation_names[model->activation]);
+    gal_json_put_bool(out, "tied_embeddings", model->tied_embeddings);
+    gal_json_put_f64(out, "layer_norm_epsilon", model->layer_norm_epsilon);
+    gal_json_put_f64(out, "embedding_dropout", model->embedding_dropout);
+    gal_json_put_f64(out, "attention_dropout", model->attention_dropout);
+    gal_json_put_f64(out, "residual_dropout", model->residual_dropout);
+    gal_json_put_f64(out, "initial_standard_deviation", model->initial_standard_deviation);
+    gal_json_put_string(out, "compute_dtype", gal_dtype_names[model->compute_dtype]);
+    gal_json_put_u64(out, "global_batch_samples", model->global_batch_samples);
+    write_optimizer(out, &model->optimizer);
+}
+
+gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err)
+{
+    gal_json_writer *out = gal_json_writer_create();
+    gal_json_begin_object(out, NULL);
+    gal_model_write_at(out, model);
+    gal_json_end_object(out);
+    gal_code code = gal_json_writer_save(out, path, err);
+    gal_json_writer_free(out);
+    return code;
+}
+
+/* ---- what a model says ---- */
+
+uint32_t gal_model_block_count(const gal_model *model)
+{
+    return 2 * model->layer_count + 2;
+}
+
+gal_block_kind gal_model_block_kind(const gal_model *model, uint32_t block)
+{
+    GAL_ASSERT(block < gal_model_block_count(model));
+    if (block == 0) {
+        return GAL_BLOCK_EMBEDDING;
+    }
+    if (block + 1 == gal_model_block_count(model)) {
+        return GAL_BLOCK_HEAD;
+    }
+    return block % 2 == 1 ? GAL_BLOCK_ATTENTION : GAL_BLOCK_FFN;
+}
+
+uint32_t gal_model_padded_vocabulary(const gal_model *model)
+{
+    uint32_t multiple = model->vocabulary_multiple;
+    return (model->vocabulary + multiple - 1) / multiple * multiple;
+}
+
+/* Fits 64 bits by the bounds of schemas/limits.h. */
+uint64_t gal_model_parameter_count(const gal_model *model)
+{
+    uint64_t hidden = model->hidden;
+    uint64_t ffn = model->ffn_hidden;
+    uint64_t norm = 2 * hidden;
+    uint64_t attention = norm + 3 * hidden * hidden + 3 * hidden + hidden * hidden + hidden;
+    uint64_t feed_forward = norm + hidden * ffn + ffn + ffn * hidden + hidden;
+    uint64_t table = hidden * model->vocabulary;
+    uint64_t embedding = table + hidden * model->sequence_length;
+    uint64_t head = norm + (model->tied_embeddings ? 0 : table);
+    return embedding + model->layer_count * (attention + feed_forward) + head;
+}

@@ -1,0 +1,355 @@
+#include "schemas/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/document.h"
+#include "schemas/limits.h"
+#include "schemas/plan_check.h"
+
+#define X(enumerator, name) [enumerator] = name,
+const char *const gal_axis_kind_names[GAL_AXIS_KIND_COUNT] = {GAL_AXIS_KINDS(X)};
+const char *const gal_recompute_names[GAL_RECOMPUTE_COUNT] = {GAL_RECOMPUTES(X)};
+const char *const gal_schedule_names[GAL_SCHEDULE_COUNT] = {GAL_SCHEDULES(X)};
+#undef X
+
+enum { BLOCKS_MAX = 2 * GAL_LAYERS_MAX + 2 };
+
+/* ---- reading ---- */
+
+static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
+{
+    gal_json_cursor axes = gal_json_array(at, "axes", 0, GAL_AXES_MAX, &out->axis_count);
+    for (uint32_t i = 0; i < out->axis_count; i++) {
+        gal_json_cursor axis = gal_json_element(&axes, i);
+        out->axis[i].kind = (gal_axis_kind)gal_json_enum(&axis, "kind", gal_axis_kind_names, GAL_AXIS_KIND_COUNT);
+        out->axis[i].degree = gal_json_u32(&axis, "degree", 2, GAL_DEVICES_MAX);
+        gal_json_reject_unknown(&axis);
+    }
+    out->zero_stage = gal_json_u32(at, "zero_stage", 0, 3);
+    out->sequence_parallel = gal_json_bool(at, "sequence_parallel");
+    out->recompute = (gal_recompute)gal_json_enum(at, "recompute", gal_recompute_names, GAL_RECOMPUTE_COUNT);
+    gal_json_reject_unknown(at);
+}
+
+static void read_run(const gal_json_cursor *at, gal_plan_run *out)
+{
+    *out = (gal_plan_run){0};
+    out->block_count = gal_json_u32(at, "block_count", 1, BLOCKS_MAX);
+    gal_json_cursor strategy = gal_json_object(at, "strategy");
+    read_strategy(&strategy, &out->strategy);
+    gal_json_reject_unknown(at);
+}
+
+static bool grow_runs(gal_plan *plan, uint32_t added)
+{
+    uint64_t count = (uint64_t)plan->run_count + added; /* at most BLOCKS_MAX for each of BLOCKS_MAX stages */
+    gal_plan_run *larger = realloc(plan->run, (size_t)count * sizeof *larger);
+    if (larger == NULL) {
+        return false;
+    }
+    plan->run = larger;
+    return true;
+}
+
+/* False without memory. */
+static bool read_stage(const gal_json_cursor *at, gal_plan *plan, gal_plan_stage *out)
+{
+    uint32_t run_count;
+    *out = (gal_plan_stage){.first_run = plan->run_count};
+    out->predicted_bytes = gal_json_u64(at, "predicted_bytes", 0, GAL_BYTES_MAX);
+    gal_json_cursor runs = gal_json_array(at, "runs", 1, BLOCKS_MAX, &run_count);
+    if (run_count > 0 && !grow_runs(plan, run_count)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < run_count; i++) {
+        gal_json_cursor run = gal_json_element(&runs, i);
+        read_run(&run, &plan->run[plan->run_count++]);
+    }
+    out->run_count = run_count;
+    gal_json_reject_unknown(at);
+    return true;
+}
+
+static bool read_stages(const gal_json_cursor *root, gal_plan *plan)
+{
+    uint32_t stage_count;
+    gal_json_cursor stages = gal_json_array(root, "stages", 1, BLOCKS_MAX, &stage_count);
+    if (stage_count == 0) {
+        return true;
+    }
+    plan->stage = calloc(stage_count, sizeof *plan->stage);
+    if (plan->stage == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < stage_count; i++) {
+        gal_json_cursor stage = gal_json_element(&stages, i);
+        if (!read_stage(&stage, plan, &plan->stage[i])) {
+            return false;
+        }
+    }
+    plan->stage_count = stage_count;
+    return true;
+}
+
+static void read_profile_hash(const gal_json_cursor *root, gal_plan *plan)
+{
+    gal_json_string(root, "profile_hash", plan->profile_hash, sizeof plan->profile_hash);
+    size_t length = strlen(plan->profile_hash);
+    if (length != 0 && (length != GAL_HASH_BYTES - 1 || strspn(plan->profile_hash, "0123456789abcdef") != length)) {
+        gal_json_member_error(root, "profile_hash", "must be empty or 16 hexadecimal digits 0-9a-f");
+    }
+}
+
+static bool read_plan(const gal_json_cursor *root, gal_plan *plan)
+{
+    gal_json_expect_document(root, "plan", GAL_PLAN_VERSION);
+    gal_json_cursor model = gal_json_object(root, "model");
+    gal_model_read_at(&model, &plan->model);
+    gal_json_cursor cluster = gal_json_object(root, "cluster");
+    gal_cluster_read_at(&cluster, &plan->cluster);
+    read_profile_hash(root, plan);
+    plan->global_batch_samples = gal_json_u32(root, "global_batch_samples", 1, GAL_BATCH_SAMPLES_MAX);
+    plan->microbatch_count = gal_json_u32(root, "microbatch_count", 1, GAL_BATCH_SAMPLES_MAX);
+    plan->pp_degree = gal_json_u32(root, "pp_degree", 1, GAL_DEVICES_MAX);
+    plan->schedule = (gal_schedule)gal_json_enum(root, "schedule", gal_schedule_names, GAL_SCHEDULE_COUNT);
+    plan->prefetch_depth = gal_json_u32(root, "prefetch_depth", 1, 2);
+    plan->fixed_bytes = gal_json_u64(root, "fixed_bytes", 0, GAL_BYTES_MAX);
+    plan->objective_seconds = gal_json_f64(root, "objective_seconds", 0.0, GAL_SECONDS_MAX);
+    plan->simulated_seconds = gal_json_f64(root, "simulated_seconds", 0.0, GAL_SECONDS_MAX);
+    plan->lower_bound_seconds = gal_json_f64(root, "lower_bound_seconds", 0.0, GAL_SECONDS_MAX);
+    bool has_memory = read_stages(root, plan);
+    gal_json_reject_unknown(root);
+    return has_memory;
+}
+
+/* gal_plan_check says "/stages/0/runs/1: rule"; in a document the place has a line and a column too. */
+static void record_broken_rule(gal_json_doc *doc, gal_error *broken)
+{
+    char *separator = strstr(broken->text, ": ");
+    GAL_ASSERT(separator != NULL);
+    *separator = '\0';
+    gal_json_error_at_path(doc, broken->text, separator + 2);
+}
+
+gal_code gal_plan_read_document(gal_json_doc *doc, gal_plan *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_error broken = {0};
+    gal_plan plan = {0};
+    gal_json_cursor root = gal_json_root(doc);
+    if (!read_plan(&root, &plan)) {
+        code = gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+        goto cleanup;
+    }
+    GAL_TRY(gal_json_status(doc, err));
+    if (gal_plan_check(&plan, NULL, &broken) != GAL_OK) {
+        record_broken_rule(doc, &broken);
+    }
+    GAL_TRY(gal_json_status(doc, err));
+    *out = plan;
+    plan = (gal_plan){0};
+cleanup:
+    gal_plan_free(&plan);
+    return code;
+}
+
+gal_code gal_plan_read(const char *path, gal_plan *out, gal_error *err)
+{
+    gal_json_doc *doc = NULL;
+    gal_code code = gal_json_open(path, &doc, err);
+    if (code == GAL_OK) {
+        code = gal_plan_read_document(doc, out, err);
+    }
+    gal_json_close(doc);
+    return code;
+}
+
+/* ---- writing ---- */
+
+static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
+{
+    gal_json_begin_object(out, "strategy");
+    gal_json_begin_array(out, "axes");
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        gal_json_begin_object(out, NULL);
+        gal_json_put_string(out, "kind", gal_axis_kind_names[strategy->axis[i].kind]);
+        gal_json_put_u64(out, "degree", strategy->axis[i].degree);
+        gal_json_end_object(out);
+    }
+    gal_json_end_array(out);
+    gal_json_put_u64(out, "zero_stage", strategy->zero_stage);
+    gal_json_put_bool(out, "sequence_parallel", strategy->sequence_parallel);
+    gal_json_put_string(out, "recompute", gal_recompute_names[strategy->recompute]);
+    gal_json_end_object(out);
+}
+
+static void write_stage(gal_json_writer *out, const gal_plan *plan, const gal_plan_stage *stage)
+{
+    gal_json_begin_object(out, NULL);
+    gal_json_put_u64(out, "predicted_bytes", stage->predicted_bytes);
+    gal_json_begin_array(out, "runs");
+    for (uint32_t i = 0; i < stage->run_count; i++) {
+        const gal_plan_run *run = &plan->run[stage->first_run + i];
+        gal_json_begin_object(out, NULL);
+        gal_json_put_u64(out, "block_count", run->block_count);
+        write_strategy(out, &run->strategy);
+        gal_json_end_object(out);
+    }
+    gal_json_end_array(out);
+    gal_json_end_object(out);
+}
+
+static void write_plan(gal_json_writer *out, const gal_plan *plan)
+{
+    gal_json_begin_object(out, NULL);
+    gal_json_put_string(out, "document", "plan");
+    gal_json_put_u64(out, "version", GAL_PLAN_VERSION);
+    gal_json_begin_object(out, "model");
+    gal_model_write_at(out, &plan->model);
+    gal_json_end_object(out);
+    gal_json_begin_object(out, "cluster");
+    gal_cluster_write_at(out, &plan->cluster);
+    gal_json_end_object(out);
+    gal_json_put_string(out, "profile_hash", plan->profile_hash);
+    gal_json_put_u64(out, "global_batch_samples", plan->global_batch_samples);
+    gal_json_put_u64(out, "microbatch_count", plan->microbatch_count);
+    gal_json_put_u64(out, "pp_degree", plan->pp_degree);
+    gal_json_put_string(out, "schedule", gal_schedule_names[plan->schedule]);
+    gal_json_put_u64(out, "prefetch_depth", plan->prefetch_depth);
+    gal_json_put_u64(out, "fixed_bytes", plan->fixed_bytes);
+    gal_json_put_f64(out, "objective_seconds", plan->objective_seconds);
+    gal_json_put_f64(out, "simulated_seconds", plan->simulated_seconds);
+    gal_json_put_f64(out, "lower_bound_seconds", plan->lower_bound_seconds);
+    gal_json_begin_array(out, "stages");
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        write_stage(out, plan, &plan->stage[s]);
+    }
+    gal_json_end_array(out);
+    gal_json_end_object(out);
+}
+
+gal_code gal_plan_write(const char *path, const gal_plan *plan, gal_error *err)
+{
+    gal_json_writer *out = gal_json_writer_create();
+    write_plan(out, plan);
+    gal_code code = gal_json_writer_save(out, path, err);
+    gal_json_writer_free(out);
+    return code;
+}
+
+/* ---- the struct ---- */
+
+void gal_plan_free(gal_plan *plan)
+{
+    if (plan == NULL) {
+        return;
+    }
+    free(plan->stage);
+    free(plan->run);
+    *plan = (gal_plan){0};
+}
+
+gal_code gal_plan_copy(const gal_plan *from, gal_plan *out, gal_error *err)
+{
+    gal_plan copy = *from;
+    copy.stage = malloc(from->stage_count * sizeof *copy.stage + 1);
+    copy.run = malloc(from->run_count * sizeof *copy.run + 1);
+    if (copy.stage == NULL || copy.run == NULL) {
+        gal_plan_free(&copy);
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    if (from->stage_count > 0) {
+        memcpy(copy.stage, from->stage, from->stage_count * sizeof *copy.stage);
+    }
+    if (from->run_count > 0) {
+        memcpy(copy.run, from->run, from->run_count * sizeof *copy.run);
+    }
+    *out = copy;
+    return GAL_OK;
+}
+
+uint32_t gal_plan_stage_devices(const gal_plan *plan)
+{
+    return plan->cluster.device_count / plan->pp_degree;
+}
+
+uint32_t gal_plan_microbatch_samples(const gal_plan *plan)
+{
+    return plan->global_batch_samples / plan->microbatch_count;
+}
+
+uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t stage)
+{
+    GAL_ASSERT(stage < plan->stage_count);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->stage[stage].run_count; i++) {
+        count += plan->run[plan->stage[stage].first_run + i].block_count;
+    }
+    return count;
+}
+
+uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t stage)
+{
+    GAL_ASSERT(stage < plan->stage_count);
+    uint32_t block = 0;
+    for (uint32_t i = 0; i < plan->stage[stage].first_run; i++) {
+        block += plan->run[i].block_count;
+    }
+    return block;
+}
+
+const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block)
+{
+    uint32_t run = 0;
+    while (block >= plan->run[run].block_count) {
+        block -= plan->run[run].block_count;
+        run++;
+        GAL_ASSERT(run < plan->run_count);
+    }
+    return &plan->run[run].strategy;
+}
+
+uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind)
+{
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        if (strategy->axis[i].kind == kind) {
+            return strategy->axis[i].degree;
+        }
+    }
+    return 1;
+}
+
+bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
+{
+    bool are_equal = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage &&
+                     a->sequence_parallel == b->sequence_parallel && a->recompute == b->recompute;
+    for (uint32_t i = 0; are_equal && i < a->axis_count; i++) {
+        are_equal = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
+    }
+    return are_equal;
+}
+
+const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
+{
+    enum { BUFFER_BYTES = 64 };
+    size_t used = 0;
+    for (uint32_t i = 0; i < strategy->axis_count && used < BUFFER_BYTES; i++) {
+        const gal_axis *axis = &strategy->axis[i];
+        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s%s%u", i == 0 ? "" : "-",
+                                 gal_axis_kind_names[axis->kind], axis->degree);
+        if (axis->kind == GAL_AXIS_TP && strategy->sequence_parallel && used < BUFFER_BYTES) {
+            used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".sp");
+        } else if (axis->kind == GAL_AXIS_SDP && used < BUFFER_BYTES) {
+            used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".z%u", strategy->zero_stage);
+        }
+    }
+    if (strategy->axis_count == 0) {
+        used = (size_t)snprintf(buffer, BUFFER_BYTES, "serial");
+    }
+    if (strategy->recompute == GAL_RECOMPUTE_FULL && used < BUFFER_BYTES) {
+        (void)snprintf(buffer + used, BUFFER_BYTES - used, "-ckpt");
+    }
+    return buffer;
+}

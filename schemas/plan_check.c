@@ -1,0 +1,267 @@
+#include "schemas/plan_check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "schemas/limits.h"
+
+static uint32_t smallest_prime_factor(uint32_t value)
+{
+    for (uint32_t factor = 2; factor <= value / factor; factor++) {
+        if (value % factor == 0) {
+            return factor;
+        }
+    }
+    return value;
+}
+
+/* The product of the axes from the innermost up to each one must be the product of the smallest prime factors of
+ * device_count up to some one: then the axis covers whole atoms. Prime factors ascend, so one pass meets them all. */
+static bool covers_whole_atoms(const gal_strategy *strategy, uint32_t device_count)
+{
+    uint64_t atoms = 1;
+    uint64_t axes = 1;
+    uint32_t rest = device_count;
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        axes *= strategy->axis[i].degree;
+        while (atoms < axes && rest > 1) {
+            uint32_t factor = smallest_prime_factor(rest);
+            atoms *= factor;
+            rest /= factor;
+        }
+        if (atoms != axes) {
+            return false;
+        }
+    }
+    return atoms == device_count;
+}
+
+static const char *axes_rule_broken(const gal_strategy *strategy, uint32_t device_count)
+{
+    uint32_t seen = 0;
+    uint64_t product = 1;
+    if (strategy->axis_count > GAL_AXES_MAX) {
+        return "too many axes";
+    }
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        const gal_axis *axis = &strategy->axis[i];
+        if ((unsigned)axis->kind >= GAL_AXIS_KIND_COUNT) {
+            return "unknown axis kind";
+        }
+        if (axis->degree < 2) {
+            return "axis degrees must be at least 2";
+        }
+        if ((seen & (1u << axis->kind)) != 0) {
+            return "no axis kind may come twice";
+        }
+        seen |= 1u << axis->kind;
+        product *= axis->degree;
+        if (product > device_count) {
+            return "axis degrees must multiply to the devices of a stage";
+        }
+    }
+    if (product != device_count) {
+        return "axis degrees must multiply to the devices of a stage";
+    }
+    if (!covers_whole_atoms(strategy, device_count)) {
+        return "axes must cover whole prime factors of the devices of a stage, ascending from the innermost";
+    }
+    return NULL;
+}
+
+static const char *switches_rule_broken(const gal_strategy *strategy)
+{
+    bool has_sdp = gal_strategy_degree(strategy, GAL_AXIS_SDP) > 1;
+    if (has_sdp && (strategy->zero_stage < 1 || strategy->zero_stage > 3)) {
+        return "zero_stage must be 1, 2 or 3 with an sdp axis";
+    }
+    if (!has_sdp && strategy->zero_stage != 0) {
+        return "zero_stage must be 0 without an sdp axis";
+    }
+    if (strategy->sequence_parallel && gal_strategy_degree(strategy, GAL_AXIS_TP) == 1) {
+        return "sequence_parallel needs a tp axis";
+    }
+    if ((unsigned)strategy->recompute >= GAL_RECOMPUTE_COUNT) {
+        return "unknown recompute";
+    }
+    return NULL;
+}
+
+static const char *tp_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy)
+{
+    uint32_t tp_degree = gal_strategy_degree(strategy, GAL_AXIS_TP);
+    if (kind == GAL_BLOCK_ATTENTION && model->head_count % tp_degree != 0) {
+        return "tp degree must divide head_count";
+    }
+    if (kind == GAL_BLOCK_FFN && model->ffn_hidden % tp_degree != 0) {
+        return "tp degree must divide ffn_hidden";
+    }
+    if ((kind == GAL_BLOCK_EMBEDDING || kind == GAL_BLOCK_HEAD) &&
+        gal_model_padded_vocabulary(model) % tp_degree != 0) {
+        return "tp degree must divide the padded vocabulary";
+    }
+    if (strategy->sequence_parallel && model->sequence_length % tp_degree != 0) {
+        return "tp degree must divide sequence_length with sequence_parallel";
+    }
+    return NULL;
+}
+
+const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
+                                     uint32_t device_count, uint32_t microbatch_samples)
+{
+    const char *rule = axes_rule_broken(strategy, device_count);
+    if (rule == NULL) {
+        rule = switches_rule_broken(strategy);
+    }
+    if (rule != NULL) {
+        return rule;
+    }
+    uint32_t replicas = gal_strategy_degree(strategy, GAL_AXIS_DP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
+    if (microbatch_samples % replicas != 0) {
+        return "dp degree times sdp degree must divide the samples of a microbatch";
+    }
+    return tp_rule_broken(model, kind, strategy);
+}
+
+/* ---- the whole plan ---- */
+
+__attribute__((format(printf, 3, 4))) static gal_code refuse(const char *prefix, gal_error *err, const char *format,
+                                                             ...)
+{
+    char text[GAL_ERROR_TEXT_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return gal_fail(err, GAL_ERR_DOCUMENT, "%s%s", prefix == NULL ? "" : prefix, text);
+}
+
+static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error *err)
+{
+    if (plan->pp_degree == 0 || plan->cluster.device_count % plan->pp_degree != 0) {
+        return refuse(prefix, err, "/pp_degree: must divide device_count %u, got %u", plan->cluster.device_count,
+                      plan->pp_degree);
+    }
+    if (plan->stage_count != plan->pp_degree) {
+        return refuse(prefix, err, "/stages: must be pp_degree %u stages, got %u", plan->pp_degree, plan->stage_count);
+    }
+    if (plan->global_batch_samples == 0 ||
+        (uint64_t)plan->global_batch_samples * plan->model.sequence_length > GAL_BATCH_TOKENS_MAX) {
+        return refuse(prefix, err, "/global_batch_samples: must be 1 to %u with sequence_length %u, got %u",
+                      GAL_BATCH_TOKENS_MAX / plan->model.sequence_length, plan->model.sequence_length,
+                      plan->global_batch_samples);
+    }
+    if (plan->microbatch_count == 0 || plan->global_batch_samples % plan->microbatch_count != 0) {
+        return refuse(prefix, err, "/microbatch_count: must divide global_batch_samples %u, got %u",
+                      plan->global_batch_samples, plan->microbatch_count);
+    }
+    if ((unsigned)plan->schedule >= GAL_SCHEDULE_COUNT) {
+        return refuse(prefix, err, "/schedule: unknown schedule");
+    }
+    if (plan->prefetch_depth < 1 || plan->prefetch_depth > 2) {
+        return refuse(prefix, err, "/prefetch_depth: must be 1 or 2, got %u", plan->prefetch_depth);
+    }
+    return GAL_OK;
+}
+
+/* Runs lie in the order of the stages, none is empty, and together they have the model's blocks. */
+static gal_code check_cover(const gal_plan *plan, const char *prefix, gal_error *err)
+{
+    uint32_t block_count = gal_model_block_count(&plan->model);
+    uint64_t covered = 0;
+    uint32_t next_run = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const gal_plan_stage *stage = &plan->stage[s];
+        if (stage->run_count == 0) {
+            return refuse(prefix, err, "/stages/%u: must have at least one block", s);
+        }
+        if (stage->first_run != next_run || stage->run_count > plan->run_count - next_run) {
+            return refuse(prefix, err, "/stages/%u: runs must follow those of the stage before", s);
+        }
+        for (uint32_t r = 0; r < stage->run_count; r++) {
+            uint32_t run_blocks = plan->run[next_run + r].block_count;
+            if (run_blocks == 0) {
+                return refuse(prefix, err, "/stages/%u/runs/%u/block_count: must be >= 1, got 0", s, r);
+            }
+            covered += run_blocks;
+        }
+        next_run += stage->run_count;
+    }
+    if (covered != block_count || next_run != plan->run_count) {
+        return refuse(prefix, err, "/stages: must cover the model's %u blocks once, got %llu", block_count,
+                      (unsigned long long)covered);
+    }
+    return GAL_OK;
+}
+
+/* A run's kinds: its first block, the layer blocks of both kinds that follow, and its last block. */
+static gal_code check_run(const gal_plan *plan, uint32_t first_block, const gal_plan_run *run, const char *place,
+                          const char *prefix, gal_error *err)
+{
+    const uint32_t sampled[] = {0, 1, 2, run->block_count - 1};
+    for (uint32_t i = 0; i < sizeof sampled / sizeof sampled[0]; i++) {
+        if (sampled[i] >= run->block_count) {
+            continue;
+        }
+        gal_block_kind kind = gal_model_block_kind(&plan->model, first_block + sampled[i]);
+        const char *rule = gal_strategy_rule_broken(&plan->model, kind, &run->strategy, gal_plan_stage_devices(plan),
+                                                    gal_plan_microbatch_samples(plan));
+        if (rule != NULL) {
+            return refuse(prefix, err, "%s/strategy: %s (%s block)", place, rule, gal_block_kind_names[kind]);
+        }
+    }
+    return GAL_OK;
+}
+
+static gal_code check_strategies(const gal_plan *plan, const char *prefix, gal_error *err)
+{
+    uint32_t block = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const gal_plan_stage *stage = &plan->stage[s];
+        for (uint32_t r = 0; r < stage->run_count; r++) {
+            const gal_plan_run *run = &plan->run[stage->first_run + r];
+            char place[64];
+            (void)snprintf(place, sizeof place, "/stages/%u/runs/%u", s, r);
+            gal_code code = check_run(plan, block, run, place, prefix, err);
+            if (code != GAL_OK) {
+                return code;
+            }
+            block += run->block_count;
+        }
+    }
+    return GAL_OK;
+}
+
+static bool have_equal_layouts(const gal_strategy *a, const gal_strategy *b)
+{
+    bool are_equal = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage;
+    for (uint32_t i = 0; are_equal && i < a->axis_count; i++) {
+        are_equal = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
+    }
+    return are_equal;
+}
+
+static gal_code check_tied(const gal_plan *plan, const char *prefix, gal_error *err)
+{
+    const gal_plan_stage *last = &plan->stage[plan->stage_count - 1];
+    if (!plan->model.tied_embeddings ||
+        have_equal_layouts(&plan->run[0].strategy, &plan->run[plan->run_count - 1].strategy)) {
+        return GAL_OK;
+    }
+    return refuse(prefix, err,
+                  "/stages/%u/runs/%u/strategy: with tied embeddings the first and the last block must have equal axes "
+                  "and zero_stage",
+                  plan->stage_count - 1, last->run_count - 1);
+}
+
+gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    GAL_TRY(check_counts(plan, prefix, err));
+    GAL_TRY(check_cover(plan, prefix, err));
+    GAL_TRY(check_strategies(plan, prefix, err));
+    GAL_TRY(check_tied(plan, prefix, err));
+cleanup:
+    return code;
+}

@@ -1,0 +1,384 @@
+#include "schemas/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/document.h"
+#include "schemas/limits.h"
+
+#define X(enumerator, name) [enumerator] = name,
+const char *const gal_source_names[GAL_SOURCE_COUNT] = {GAL_SOURCES(X)};
+const char *const gal_activity_names[GAL_ACTIVITY_COUNT] = {GAL_ACTIVITIES(X)};
+#undef X
+
+#define SLOWDOWN_MAX 1000.0
+
+/* ---- order ---- */
+
+int gal_shape_compare(const gal_shape *a, const gal_shape *b)
+{
+    if (a->op != b->op) {
+        return a->op < b->op ? -1 : 1;
+    }
+    if (a->dtype != b->dtype) {
+        return a->dtype < b->dtype ? -1 : 1;
+    }
+    for (uint32_t i = 0; i < GAL_SHAPE_DIMS; i++) {
+        if (a->dims[i] != b->dims[i]) {
+            return a->dims[i] < b->dims[i] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static int compare_operators(const void *a, const void *b)
+{
+    return gal_shape_compare(&((const gal_profile_operator *)a)->shape, &((const gal_profile_operator *)b)->shape);
+}
+
+static int compare_collectives(const void *a, const void *b)
+{
+    const gal_profile_collective *left = a;
+    const gal_profile_collective *right = b;
+    if (left->op != right->op) {
+        return left->op < right->op ? -1 : 1;
+    }
+    for (uint32_t i = 0; i < GAL_LINK_LEVELS_MAX; i++) {
+        if (left->level_counts[i] != right->level_counts[i]) {
+            return left->level_counts[i] < right->level_counts[i] ? -1 : 1;
+        }
+    }
+    return left->bytes == right->bytes ? 0 : left->bytes < right->bytes ? -1 : 1;
+}
+
+static void sort_tables(gal_profile *profile)
+{
+    if (profile->operator_count > 0) {
+        qsort(profile->operators, profile->operator_count, sizeof *profile->operators, compare_operators);
+    }
+    if (profile->collective_count > 0) {
+        qsort(profile->collectives, profile->collective_count, sizeof *profile->collectives, compare_collectives);
+    }
+}
+
+/* ---- reading ---- */
+
+static void read_operator(const gal_json_cursor *at, gal_profile_operator *out)
+{
+    uint32_t dim_count;
+    *out = (gal_profile_operator){0};
+    out->shape.op = (gal_op)gal_json_enum(at, "op", gal_op_names, GAL_OP_COUNT);
+    if (gal_op_is_collective[out->shape.op]) {
+        gal_json_member_error(at, "op", "must be a kernel (collectives have their own table)");
+    }
+    out->shape.dtype = (gal_dtype)gal_json_enum(at, "dtype", gal_dtype_names, GAL_DTYPE_COUNT);
+    uint32_t expected = gal_op_dim_count[out->shape.op];
+    gal_json_cursor dims = gal_json_array(at, "dims", expected, expected, &dim_count);
+    for (uint32_t i = 0; i < dim_count; i++) {
+        out->shape.dims[i] = (uint32_t)gal_json_element_u64(&dims, i, 0, UINT32_MAX);
+    }
+    out->seconds = gal_json_f64(at, "seconds", 0.0, GAL_SECONDS_MAX);
+    out->spread_seconds = gal_json_f64(at, "spread_seconds", 0.0, GAL_SECONDS_MAX);
+    out->source = (gal_source)gal_json_enum(at, "source", gal_source_names, GAL_SOURCE_COUNT);
+    gal_json_reject_unknown(at);
+}
+
+/* How many parts of a level's devices a group can reach: the level's span over that of the level below. */
+static uint32_t level_width(const gal_cluster *cluster, uint32_t level)
+{
+    uint32_t below = level == 0 ? 1 : cluster->level[level - 1].span_devices;
+    return below == 0 ? 1 : cluster->level[level].span_devices / below;
+}
+
+static void read_level_counts(const gal_json_cursor *at, const gal_cluster *cluster, gal_profile_collective *out)
+{
+    uint32_t level_count;
+    uint32_t crossed = 0;
+    uint64_t members = 1;
+    for (uint32_t i = 0; i < GAL_LINK_LEVELS_MAX; i++) {
+        out->level_counts[i] = 1;
+    }
+    gal_json_cursor counts =
+        gal_json_array(at, "level_counts", cluster->level_count, cluster->level_count, &level_count);
+    for (uint32_t i = 0; i < level_count; i++) {
+        out->level_counts[i] = (uint32_t)gal_json_element_u64(&counts, i, 1, level_width(cluster, i));
+        members *= out->level_counts[i];
+        crossed += out->level_counts[i] > 1;
+    }
+    if (members < 2) {
+        gal_json_member_error(at, "level_counts", "must give a group of at least 2 members");
+    }
+    if (out->op == GAL_OP_SEND && (crossed != 1 || members != 2)) {
+        gal_json_member_error(at, "level_counts", "must be 2 at one level and 1 elsewhere for send");
+    }
+}
+
+static void read_collective(const gal_json_cursor *at, const gal_cluster *cluster, gal_profile_collective *out)
+{
+    *out = (gal_profile_collective){0};
+    out->op = (gal_op)gal_json_enum(at, "op", gal_op_names, GAL_OP_COUNT);
+    if (!gal_op_is_collective[out->op] || out->op == GAL_OP_RECEIVE) {
+        gal_json_member_error(at, "op", "must be a collective or send");
+    }
+    read_level_counts(at, cluster, out);
+    out->bytes = gal_json_u64(at, "bytes", 1, GAL_BYTES_MAX);
+    out->seconds = gal_json_f64(at, "seconds", 0.0, GAL_SECONDS_MAX);
+    out->spread_seconds = gal_json_f64(at, "spread_seconds", 0.0, GAL_SECONDS_MAX);
+    out->source = (gal_source)gal_json_enum(at, "source", gal_source_names, GAL_SOURCE_COUNT);
+    gal_json_reject_unknown(at);
+}
+
+static void read_block(const gal_json_cursor *at, gal_profile_block *out)
+{
+    out->kind = (gal_block_kind)gal_json_enum(at, "kind", gal_block_kind_names, GAL_BLOCK_KIND_COUNT);
+    out->tp_degree = gal_json_u32(at, "tp_degree", 1, GAL_DEVICES_MAX);
+    out->samples = gal_json_u32(at, "samples", 1, GAL_BATCH_SAMPLES_MAX);
+    out->forward_seconds = gal_json_f64(at, "forward_seconds", GAL_POSITIVE_MIN, GAL_SECONDS_MAX);
+    out->backward_seconds = gal_json_f64(at, "backward_seconds", GAL_POSITIVE_MIN, GAL_SECONDS_MAX);
+    out->forward_operator_seconds = gal_json_f64(at, "forward_operator_seconds", GAL_POSITIVE_MIN, GAL_SECONDS_MAX);
+    out->backward_operator_seconds = gal_json_f64(at, "backward_operator_seconds", GAL_POSITIVE_MIN, GAL_SECONDS_MAX);
+    gal_json_reject_unknown(at);
+}
+
+static void read_slowdown(const gal_json_cursor *root, gal_profile *out)
+{
+    uint32_t row_count;
+    uint32_t column_count;
+    gal_json_cursor rows = gal_json_array(root, "slowdown", GAL_ACTIVITY_COUNT, GAL_ACTIVITY_COUNT, &row_count);
+    for (uint32_t i = 0; i < row_count; i++) {
+        gal_json_cursor row = gal_json_element_array(&rows, i, GAL_ACTIVITY_COUNT, GAL_ACTIVITY_COUNT, &column_count);
+        for (uint32_t j = 0; j < column_count; j++) {
+            out->slowdown[i][j] = gal_json_element_f64(&row, j, 1.0, SLOWDOWN_MAX);
+        }
+    }
+}
+
+/* False without memory. Every table has one entry more than it needs: no allocation of 0 bytes. */
+static bool read_tables(const gal_json_cursor *root, gal_profile *out)
+{
+    gal_json_cursor operators = gal_json_array(root, "operators", 0, GAL_PROFILE_ENTRIES_MAX, &out->operator_count);
+    gal_json_cursor collectives =
+        gal_json_array(root, "collectives", 0, GAL_PROFILE_ENTRIES_MAX, &out->collective_count);
+    gal_json_cursor blocks = gal_json_array(root, "blocks", 0, GAL_PROFILE_ENTRIES_MAX, &out->block_count);
+    out->operators = calloc((size_t)out->operator_count + 1, sizeof *out->operators);
+    out->collectives = calloc((size_t)out->collective_count + 1, sizeof *out->collectives);
+    out->blocks = calloc((size_t)out->block_count + 1, sizeof *out->blocks);
+    if (out->operators == NULL || out->collectives == NULL || out->blocks == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < out->operator_count; i++) {
+        gal_json_cursor entry = gal_json_element(&operators, i);
+        read_operator(&entry, &out->operators[i]);
+    }
+    for (uint32_t i = 0; i < out->collective_count; i++) {
+        gal_json_cursor entry = gal_json_element(&collectives, i);
+        read_collective(&entry, &out->cluster, &out->collectives[i]);
+    }
+    for (uint32_t i = 0; i < out->block_count; i++) {
+        gal_json_cursor entry = gal_json_element(&blocks, i);
+        read_block(&entry, &out->blocks[i]);
+    }
+    return true;
+}
+
+static bool read_profile(const gal_json_cursor *root, gal_profile *out)
+{
+    gal_json_expect_document(root, "profile", GAL_PROFILE_VERSION);
+    gal_json_cursor cluster = gal_json_object(root, "cluster");
+    gal_cluster_read_at(&cluster, &out->cluster);
+    gal_json_string(root, "date", out->date, sizeof out->date);
+    gal_json_string(root, "processor", out->processor, sizeof out->processor);
+    gal_json_string(root, "libraries", out->libraries, sizeof out->libraries);
+    gal_json_string(root, "command", out->command, sizeof out->command);
+    out->rank_count = gal_json_u32(root, "rank_count", 1, GAL_DEVICES_MAX);
+    out->fixed_bytes = gal_json_u64(root, "fixed_bytes", 0, GAL_BYTES_MAX);
+    out->fixed_step_seconds = gal_json_f64(root, "fixed_step_seconds", 0.0, GAL_SECONDS_MAX);
+    out->instruction_seconds = gal_json_f64(root, "instruction_seconds", 0.0, GAL_SECONDS_MAX);
+    read_slowdown(root, out);
+    bool has_memory = read_tables(root, out);
+    gal_json_reject_unknown(root);
+    return has_memory;
+}
+
+static void shape_text(const gal_shape *shape, char *text, size_t capacity)
+{
+    size_t used = (size_t)snprintf(text, capacity, "%s %s [", gal_op_names[shape->op], gal_dtype_names[shape->dtype]);
+    for (uint32_t i = 0; i < gal_op_dim_count[shape->op]; i++) {
+        used += (size_t)snprintf(text + used, capacity - used, "%s%u", i == 0 ? "" : ", ", shape->dims[i]);
+    }
+    (void)snprintf(text + used, capacity - used, "]");
+}
+
+/* The tables are keys: two entries for one key would make prices depend on their order. */
+static void refuse_doubles(gal_json_doc *doc, const gal_profile *profile)
+{
+    char text[320];
+    for (uint32_t i = 1; i < profile->operator_count; i++) {
+        if (compare_operators(&profile->operators[i - 1], &profile->operators[i]) == 0) {
+            char shape[256];
+            shape_text(&profile->operators[i].shape, shape, sizeof shape);
+            (void)snprintf(text, sizeof text, "must have one entry per shape, got two of %s", shape);
+            gal_json_error_at_path(doc, "/operators", text);
+            return;
+        }
+    }
+    for (uint32_t i = 1; i < profile->collective_count; i++) {
+        const gal_profile_collective *entry = &profile->collectives[i];
+        if (compare_collectives(entry - 1, entry) == 0) {
+            (void)snprintf(text, sizeof text,
+                           "must have one entry per op, level_counts and bytes, got two of %s of %llu bytes",
+                           gal_op_names[entry->op], (unsigned long long)entry->bytes);
+            gal_json_error_at_path(doc, "/collectives", text);
+            return;
+        }
+    }
+}
+
+gal_code gal_profile_read_document(gal_json_doc *doc, gal_profile *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_profile profile = {0};
+    gal_json_cursor root = gal_json_root(doc);
+    if (!read_profile(&root, &profile)) {
+        code = gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+        goto cleanup;
+    }
+    GAL_TRY(gal_json_status(doc, err));
+    sort_tables(&profile);
+    refuse_doubles(doc, &profile);
+    GAL_TRY(gal_json_status(doc, err));
+    gal_json_hash(doc, profile.hash);
+    *out = profile;
+    profile = (gal_profile){0};
+cleanup:
+    gal_profile_free(&profile);
+    return code;
+}
+
+gal_code gal_profile_read(const char *path, gal_profile *out, gal_error *err)
+{
+    gal_json_doc *doc = NULL;
+    gal_code code = gal_json_open(path, &doc, err);
+    if (code == GAL_OK) {
+        code = gal_profile_read_document(doc, out, err);
+    }
+    gal_json_close(doc);
+    return code;
+}
+
+void gal_profile_free(gal_profile *profile)
+{
+    if (profile == NULL) {
+        return;
+    }
+    free(profile->operators);
+    free(profile->collectives);
+    free(profile->blocks);
+    *profile = (gal_profile){0};
+}
+
+/* ---- writing ---- */
+
+static void write_operator(gal_json_writer *out, const gal_profile_operator *entry)
+{
+    gal_json_begin_object(out, NULL);
+    gal_json_put_string(out, "op", gal_op_names[entry->shape.op]);
+    gal_json_put_string(out, "dtype", gal_dtype_names[entry->shape.dtype]);
+    gal_json_begin_array(out, "dims");
+    for (uint32_t i = 0; i < gal_op_dim_count[entry->shape.op]; i++) {
+        gal_json_put_u64(out, NULL, entry->shape.dims[i]);
+    }
+    gal_json_end_array(out);
+    gal_json_put_f64(out, "seconds", entry->seconds);
+    gal_json_put_f64(out, "spread_seconds", entry->spread_seconds);
+    gal_json_put_string(out, "source", gal_source_names[entry->source]);
+    gal_json_end_object(out);
+}
+
+static void write_collective(gal_json_writer *out, const gal_profile_collective *entry, uint32_t level_count)
+{
+    gal_json_begin_object(out, NULL);
+    gal_json_put_string(out, "op", gal_op_names[entry->op]);
+    gal_json_begin_array(out, "level_counts");
+    for (uint32_t i = 0; i < level_count; i++) {
+        gal_json_put_u64(out, NULL, entry->level_counts[i]);
+    }
+    gal_json_end_array(out);
+    gal_json_put_u64(out, "bytes", entry->bytes);
+    gal_json_put_f64(out, "seconds", entry->seconds);
+    gal_json_put_f64(out, "spread_seconds", entry->spread_seconds);
+    gal_json_put_string(out, "source", gal_source_names[entry->source]);
+    gal_json_end_object(out);
+}
+
+static void write_block(gal_json_writer *out, const gal_profile_block *entry)
+{
+    gal_json_begin_object(out, NULL);
+    gal_json_put_string(out, "kind", gal_block_kind_names[entry->kind]);
+    gal_json_put_u64(out, "tp_degree", entry->tp_degree);
+    gal_json_put_u64(out, "samples", entry->samples);
+    gal_json_put_f64(out, "forward_seconds", entry->forward_seconds);
+    gal_json_put_f64(out, "backward_seconds", entry->backward_seconds);
+    gal_json_put_f64(out, "forward_operator_seconds", entry->forward_operator_seconds);
+    gal_json_put_f64(out, "backward_operator_seconds", entry->backward_operator_seconds);
+    gal_json_end_object(out);
+}
+
+static void write_tables(gal_json_writer *out, const gal_profile *profile)
+{
+    gal_json_begin_array(out, "operators");
+    for (uint32_t i = 0; i < profile->operator_count; i++) {
+        write_operator(out, &profile->operators[i]);
+    }
+    gal_json_end_array(out);
+    gal_json_begin_array(out, "collectives");
+    for (uint32_t i = 0; i < profile->collective_count; i++) {
+        write_collective(out, &profile->collectives[i], profile->cluster.level_count);
+    }
+    gal_json_end_array(out);
+    gal_json_begin_array(out, "blocks");
+    for (uint32_t i = 0; i < profile->block_count; i++) {
+        write_block(out, &profile->blocks[i]);
+    }
+    gal_json_end_array(out);
+}
+
+static void write_profile(gal_json_writer *out, const gal_profile *profile)
+{
+    gal_json_begin_object(out, NULL);
+    gal_json_put_string(out, "document", "profile");
+    gal_json_put_u64(out, "version", GAL_PROFILE_VERSION);
+    gal_json_begin_object(out, "cluster");
+    gal_cluster_write_at(out, &profile->cluster);
+    gal_json_end_object(out);
+    gal_json_put_string(out, "date", profile->date);
+    gal_json_put_string(out, "processor", profile->processor);
+    gal_json_put_string(out, "libraries", profile->libraries);
+    gal_json_put_string(out, "command", profile->command);
+    gal_json_put_u64(out, "rank_count", profile->rank_count);
+    gal_json_put_u64(out, "fixed_bytes", profile->fixed_bytes);
+    gal_json_put_f64(out, "fixed_step_seconds", profile->fixed_step_seconds);
+    gal_json_put_f64(out, "instruction_seconds", profile->instruction_seconds);
+    gal_json_begin_array(out, "slowdown");
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
+        gal_json_begin_array(out, NULL);
+        for (uint32_t j = 0; j < GAL_ACTIVITY_COUNT; j++) {
+            gal_json_put_f64(out, NULL, profile->slowdown[i][j]);
+        }
+        gal_json_end_array(out);
+    }
+    gal_json_end_array(out);
+    write_tables(out, profile);
+    gal_json_end_object(out);
+}
+
+gal_code gal_profile_write(const char *path, gal_profile *profile, gal_error *err)
+{
+    gal_json_writer *out = gal_json_writer_create();
+    sort_tables(profile);
+    write_profile(out, profile);
+    gal_code code = gal_json_writer_save(out, path, err);
+    gal_json_writer_free(out);
+    return code;
+}

@@ -1,0 +1,246 @@
+/* Sum of prices against the event simulation, and bytes in closed form against placement, over random plans. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "costmodel/fit.h"
+#include "costmodel/objective.h"
+#include "costmodel/simulate.h"
+#include "schemas/plan_check.h"
+#include "tests/support/random_plan.h"
+
+enum { PLANS = 300, SEED = 20240607, SMALL_PLANS = 400 };
+
+/* Prices assume that a stage's round repeats: a layer or more per stage, and more microbatches than the shortest. */
+static void describe(uint64_t *state, gal_plan *plan)
+{
+    static const uint32_t hidden[] = {1024, 2048, 4096, 8192};
+    gal_model *model = &plan->model;
+    gal_cluster *cluster = &plan->cluster;
+    memset(plan, 0, sizeof *plan);
+    gal_model_defaults(model);
+    (void)snprintf(model->name, sizeof model->name, "random");
+    model->hidden = hidden[gal_random_below(state, 4)];
+    model->head_count = model->hidden / 64;
+    model->ffn_hidden = 4 * model->hidden;
+    model->sequence_length = 1024;
+    model->vocabulary = 50257;
+    model->vocabulary_multiple = 128;
+    model->tied_embeddings = gal_random_below(state, 2) == 0;
+    plan->pp_degree = UINT32_C(1) << gal_random_below(state, 4);
+    plan->stage_count = plan->pp_degree;
+    static const double inner[] = {300e9, 100e9, 30e9};
+    static const double outer[] = {50e9, 25e9, 10e9};
+    const uint32_t devices = UINT32_C(1) << gal_random_below(state, 5);
+    model->layer_count = plan->pp_degree * (3 + gal_random_below(state, 6));
+    plan->microbatch_count = plan->pp_degree * (2 + gal_random_below(state, 7));
+    plan->global_batch_samples = plan->microbatch_count * devices * (1 + gal_random_below(state, 2));
+    model->global_batch_samples = plan->global_batch_samples;
+    plan->schedule = GAL_SCHEDULE_1F1B;
+    plan->prefetch_depth = 2;
+    (void)snprintf(cluster->name, sizeof cluster->name, "random");
+    cluster->device_count = plan->pp_degree * devices;
+    cluster->device = (gal_device){"device", UINT64_C(80) << 30, 60e12, 30e12, 3.3e12};
+    cluster->level_count = cluster->device_count > 8 ? 2 : 1;
+    cluster->level[0] = (gal_link_level){"inner", cluster->device_count > 8 ? 8 : cluster->device_count, 5e-6,
+                                          inner[gal_random_below(state, 3)]};
+    cluster->level[1] = (gal_link_level){"outer", cluster->device_count, 1e-5, outer[gal_random_below(state, 3)]};
+}
+
+/* A legal strategy; ZeRO-2 and 3 only if asked for. */
+static gal_strategy draw(uint64_t *state, const gal_plan *plan, bool sharded)
+{
+    const uint32_t devices = gal_plan_stage_devices(plan);
+    for (;;) {
+        gal_strategy s = {0};
+        uint32_t left = devices;
+        uint32_t degree = UINT32_C(1) << gal_random_below(state, 4);
+        degree = degree > left ? left : degree;
+        if (degree > 1) {
+            s.axis[s.axis_count++] = (gal_axis){GAL_AXIS_TP, degree};
+            s.sequence_parallel = gal_random_below(state, 2) == 0;
+            left /= degree;
+        }
+        if (left > 1) {
+            const bool sdp = sharded || gal_random_below(state, 2) == 0;
+            s.axis[s.axis_count++] = (gal_axis){sdp ? GAL_AXIS_SDP : GAL_AXIS_DP, left};
+            s.zero_stage = !sdp ? 0 : sharded ? 2 + gal_random_below(state, 2) : 1;
+        }
+        s.recompute = gal_random_below(state, 3) == 0 ? GAL_RECOMPUTE_FULL : GAL_RECOMPUTE_NONE;
+        if (gal_strategy_rule_broken(&plan->model, GAL_BLOCK_ATTENTION, &s, devices,
+                                     gal_plan_microbatch_samples(plan)) == NULL) {
+            return s;
+        }
+    }
+}
+
+/* Even stages; homogeneous, or another strategy every few blocks. */
+static void fill(uint64_t *state, gal_plan *plan, bool mixed, bool sharded)
+{
+    const uint32_t blocks = gal_model_block_count(&plan->model);
+    const uint32_t stages = plan->stage_count;
+    plan->stage = calloc(stages, sizeof *plan->stage);
+    plan->run = calloc(blocks, sizeof *plan->run);
+    assert_non_null(plan->stage);
+    assert_non_null(plan->run);
+    plan->run_count = blocks;
+    gal_strategy now = draw(state, plan, sharded);
+    const gal_strategy first = now;
+    for (uint32_t i = 0; i < blocks; i++) {
+        if (mixed && i > 0 && gal_random_below(state, 4) == 0) {
+            now = draw(state, plan, sharded);
+        }
+        plan->run[i] = (gal_plan_run){1, i + 1 == blocks ? first : now};
+    }
+    const uint32_t per_stage = 2 * plan->model.layer_count / stages;
+    uint32_t begin = 0;
+    for (uint32_t s = 0; s < stages; s++) {
+        const uint32_t end = s + 1 == stages ? blocks : 1 + (s + 1) * per_stage;
+        plan->stage[s] = (gal_plan_stage){.first_run = begin, .run_count = end - begin};
+        begin = end;
+    }
+}
+
+static void free_programs(gal_program **programs, uint32_t count)
+{
+    for (uint32_t s = 0; s < count; s++) {
+        gal_program_free(programs[s]);
+    }
+    free(programs);
+}
+
+static gal_program **lower(const gal_plan *plan)
+{
+    gal_error err = {0};
+    gal_program **programs = calloc(plan->stage_count, sizeof *programs);
+    assert_non_null(programs);
+    if (gal_lower_plan(plan, programs, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    return programs;
+}
+
+/* Objective / simulated - 1. */
+static double additive_error(const gal_plan *plan)
+{
+    gal_error err = {0};
+    gal_durations *durations = NULL;
+    gal_price_cache *cache = NULL;
+    gal_simulation simulation = {0};
+    double objective = 0.0;
+    gal_program **programs = lower(plan);
+    if (gal_durations_create_analytic(&plan->cluster, &durations, &err) != GAL_OK ||
+        gal_price_cache_create(&plan->model, durations, &cache, &err) != GAL_OK ||
+        gal_plan_objective(cache, durations, plan, &objective, &err) != GAL_OK ||
+        gal_simulate(programs, plan->stage_count, durations, false, &simulation, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    const double error = objective / simulation.iteration_seconds - 1.0;
+    gal_simulation_free(&simulation);
+    gal_price_cache_free(cache);
+    gal_durations_free(durations);
+    free_programs(programs, plan->stage_count);
+    return error;
+}
+
+static void check_group(const char *name, bool mixed, bool sharded, double median_bound, double worst_bound)
+{
+    uint64_t state = (uint64_t)SEED + (mixed ? 1u : 0u) + (sharded ? 2u : 0u);
+    double error[PLANS];
+    double worst = 0.0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < PLANS; i++) {
+        gal_plan plan;
+        gal_error err = {0};
+        describe(&state, &plan);
+        fill(&state, &plan, mixed, sharded);
+        if (gal_plan_check(&plan, "", &err) != GAL_OK) {
+            fail_msg("%s", err.text);
+        }
+        const double signed_error = additive_error(&plan);
+        if (getenv("GAL_VERBOSE") != NULL) {
+            char text[64];
+            printf("  %+6.2f %% P %u D %u m %u layers %u hidden %u samples %u tied %d %s\n", 100 * signed_error,
+                   plan.stage_count, gal_plan_stage_devices(&plan), plan.microbatch_count, plan.model.layer_count,
+                   plan.model.hidden, gal_plan_microbatch_samples(&plan), plan.model.tied_embeddings,
+                   mixed ? "mixed" : gal_strategy_name(&plan.run[0].strategy, text));
+        }
+        error[count] = fabs(signed_error);
+        worst = fmax(worst, error[count]);
+        count++;
+        gal_plan_free(&plan);
+    }
+    const double median = gal_median(error, count);
+    printf("prices, %s: seed %u, %u plans, median %.2f %%, 90th percentile %.2f %%, worst %.2f %%\n", name, SEED, count,
+           100 * median, 100 * error[count * 9 / 10], 100 * worst);
+    assert_true(median <= median_bound);
+    assert_true(worst <= worst_bound);
+}
+
+static void homogeneous_plans(void **unused)
+{
+    (void)unused;
+    check_group("homogeneous", false, false, 0.03, 0.10);
+}
+
+static void mixed_plans(void **unused)
+{
+    (void)unused;
+    check_group("mixed", true, false, 0.03, 0.10);
+}
+
+static void sharded_plans(void **unused)
+{
+    (void)unused;
+    check_group("ZeRO-2 and 3, homogeneous", false, true, 0.03, 0.10);
+}
+
+static void sharded_mixed_plans(void **unused)
+{
+    (void)unused;
+    check_group("ZeRO-2 and 3, mixed", true, true, 0.03, 0.10);
+}
+
+static void bytes_are_exact(void **unused)
+{
+    (void)unused;
+    static const uint32_t worlds[] = {1, 2, 3, 4, 6, 8};
+    for (uint64_t seed = 1; seed <= SMALL_PLANS; seed++) {
+        gal_error err = {0};
+        gal_plan plan;
+        gal_durations *durations = NULL;
+        gal_price_cache *cache = NULL;
+        gal_random_plan(seed, worlds[seed % 6], &plan);
+        gal_program **programs = lower(&plan);
+        assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
+        assert_int_equal(gal_price_cache_create(&plan.model, durations, &cache, &err), GAL_OK);
+        for (uint32_t s = 0; s < plan.stage_count; s++) {
+            uint64_t bytes = 0;
+            assert_int_equal(gal_plan_stage_bytes(cache, &plan, s, &bytes, &err), GAL_OK);
+            if (bytes != programs[s]->arena_bytes) {
+                fail_msg("seed %u, stage %u of %u: closed form %lu, placed %lu", (unsigned)seed, s, plan.stage_count,
+                         (unsigned long)bytes, (unsigned long)programs[s]->arena_bytes);
+            }
+        }
+        gal_price_cache_free(cache);
+        gal_durations_free(durations);
+        free_programs(programs, plan.stage_count);
+        gal_plan_free(&plan);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_exact),   cmocka_unit_test(homogeneous_plans), cmocka_unit_test(mixed_plans),
+        cmocka_unit_test(sharded_plans), cmocka_unit_test(sharded_mixed_plans),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

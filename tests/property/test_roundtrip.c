@@ -1,0 +1,467 @@
+/* Seeded random documents: write -> read gives the same bits in every field, and write -> read -> write the same
+ * bytes. A failure prints its seed; GAL_SEED=n in the environment starts there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "schemas/base/file.h"
+#include "schemas/document.h"
+#include "schemas/limits.h"
+#include "schemas/plan_check.h"
+
+enum { CASES = 500 };
+
+/* splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) */
+static uint64_t next(uint64_t *seed)
+{
+    uint64_t z = *seed += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static uint32_t below(uint64_t *seed, uint64_t count)
+{
+    return (uint32_t)(next(seed) % count);
+}
+
+/* Any double of [min, max] whose bits are all random, or a whole one now and then; min > 0. */
+static double real(uint64_t *seed, double min, double max)
+{
+    if (below(seed, 8) == 0) {
+        return max >= 1.0 && min <= 1.0 ? 1.0 : max;
+    }
+    double unit = (double)(next(seed) >> 11) * 0x1p-53;
+    double value = exp(log(min) + unit * (log(max) - log(min)));
+    return value < min ? min : value > max ? max : value;
+}
+
+static double real_or_zero(uint64_t *seed, double max)
+{
+    return below(seed, 3) == 0 ? 0.0 : real(seed, DBL_MIN, max);
+}
+
+static uint64_t bytes(uint64_t *seed)
+{
+    return 1 + (next(seed) >> (11 + below(seed, 52)));
+}
+
+/* Any characters that JSON must escape or pass on, and some of several bytes. */
+static void text(uint64_t *seed, char *buffer, size_t capacity)
+{
+    static const char *const letters[] = {"a",  "Z",  "0",    " ",    "\"",       "\\",           "/",
+                                          "\n", "\t", "\x01", "\x7f", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    size_t used = 0;
+    uint32_t count = 1 + below(seed, capacity - 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *letter = letters[below(seed, sizeof letters / sizeof letters[0])];
+        if (used + strlen(letter) >= capacity) {
+            break;
+        }
+        memcpy(buffer + used, letter, strlen(letter));
+        used += strlen(letter);
+    }
+    if (used == 0) {
+        buffer[used++] = 'x';
+    }
+    buffer[used] = '\0';
+}
+
+static gal_model random_model(uint64_t *seed)
+{
+    gal_model m = {0};
+    text(seed, m.name, sizeof m.name);
+    m.layer_count = 1 + below(seed, GAL_LAYERS_MAX);
+    m.head_count = 1 + below(seed, 64);
+    m.hidden = m.head_count * (1 + below(seed, 256));
+    m.ffn_hidden = 1 + below(seed, GAL_FFN_HIDDEN_MAX);
+    m.sequence_length = 1 + below(seed, 32768);
+    m.vocabulary = 1 + below(seed, GAL_VOCABULARY_MAX);
+    m.vocabulary_multiple = 1 + below(seed, GAL_VOCABULARY_MULTIPLE_MAX);
+    m.activation = (gal_activation)below(seed, GAL_ACTIVATION_COUNT);
+    m.tied_embeddings = below(seed, 2) == 1;
+    m.layer_norm_epsilon = real(seed, DBL_MIN, 1.0);
+    m.embedding_dropout = real_or_zero(seed, GAL_JSON_BELOW_ONE);
+    m.attention_dropout = real_or_zero(seed, GAL_JSON_BELOW_ONE);
+    m.residual_dropout = real_or_zero(seed, GAL_JSON_BELOW_ONE);
+    m.initial_standard_deviation = real(seed, DBL_MIN, 10.0);
+    m.compute_dtype = below(seed, 2) == 0 ? GAL_FP32 : GAL_FP64;
+    m.global_batch_samples = 1 + below(seed, 32768);
+    m.optimizer.kind = (gal_optimizer_kind)below(seed, GAL_OPTIMIZER_COUNT);
+    m.optimizer.learning_rate = real(seed, 1e-30, 1000.0);
+    m.optimizer.minimum_learning_rate = real_or_zero(seed, 1.0) * m.optimizer.learning_rate;
+    m.optimizer.warmup_steps = below(seed, GAL_STEPS_MAX);
+    m.optimizer.decay_steps = below(seed, GAL_STEPS_MAX);
+    m.optimizer.beta1 = real_or_zero(seed, GAL_JSON_BELOW_ONE);
+    m.optimizer.beta2 = real_or_zero(seed, GAL_JSON_BELOW_ONE);
+    m.optimizer.epsilon = real(seed, DBL_MIN, 1.0);
+    m.optimizer.weight_decay = real_or_zero(seed, 1000.0);
+    m.optimizer.gradient_clip_norm = real_or_zero(seed, 1e9);
+    return m;
+}
+
+static gal_cluster random_cluster(uint64_t *seed)
+{
+    gal_cluster c = {0};
+    text(seed, c.name, sizeof c.name);
+    text(seed, c.device.kind, sizeof c.device.kind);
+    c.device.memory_bytes = bytes(seed);
+    c.device.fp32_flops_per_second = real(seed, DBL_MIN, GAL_RATE_MAX);
+    c.device.fp64_flops_per_second = real(seed, 1.0, 1e15);
+    c.device.memory_bytes_per_second = real(seed, 1.0, GAL_RATE_MAX);
+    c.level_count = 1 + below(seed, GAL_LINK_LEVELS_MAX);
+    c.device_count = 1;
+    for (uint32_t i = 0; i < c.level_count; i++) {
+        c.device_count *= 2 + below(seed, 3);
+        text(seed, c.level[i].name, sizeof c.level[i].name);
+        c.level[i].span_devices = c.device_count;
+        c.level[i].latency_seconds = real_or_zero(seed, GAL_SECONDS_MAX);
+        c.level[i].bytes_per_second = real(seed, DBL_MIN, GAL_RATE_MAX);
+    }
+    return c;
+}
+
+static gal_op random_op(uint64_t *seed, bool is_collective)
+{
+    gal_op op;
+    do {
+        op = (gal_op)below(seed, GAL_OP_COUNT);
+    } while ((gal_op_is_collective[op] != 0) != is_collective || op == GAL_OP_RECEIVE || op == GAL_OP_SEND);
+    return op;
+}
+
+/* Entries get distinct keys: their number is in the first dimension, or in the bytes. */
+static void random_tables(uint64_t *seed, gal_profile *p)
+{
+    p->operator_count = below(seed, 20);
+    p->collective_count = below(seed, 20);
+    p->block_count = below(seed, 5);
+    p->operators = calloc(20, sizeof *p->operators);
+    p->collectives = calloc(20, sizeof *p->collectives);
+    p->blocks = calloc(5, sizeof *p->blocks);
+    assert_true(p->operators != NULL && p->collectives != NULL && p->blocks != NULL);
+    for (uint32_t i = 0; i < p->operator_count; i++) {
+        gal_profile_operator *entry = &p->operators[i];
+        entry->shape.op = random_op(seed, false);
+        entry->shape.dtype = (gal_dtype)below(seed, GAL_DTYPE_COUNT);
+        for (uint32_t d = 0; d < gal_op_dim_count[entry->shape.op]; d++) {
+            entry->shape.dims[d] = d == 0 ? i : (uint32_t)next(seed);
+        }
+        entry->seconds = real_or_zero(seed, GAL_SECONDS_MAX);
+        entry->spread_seconds = real_or_zero(seed, 1.0);
+        entry->source = (gal_source)below(seed, GAL_SOURCE_COUNT);
+    }
+    for (uint32_t i = 0; i < p->collective_count; i++) {
+        gal_profile_collective *entry = &p->collectives[i];
+        entry->op = random_op(seed, true);
+        for (uint32_t l = 0; l < GAL_LINK_LEVELS_MAX; l++) {
+            entry->level_counts[l] = l == 0 ? 2 : l < p->cluster.level_count ? 1 + below(seed, 2) : 1;
+        }
+        entry->bytes = bytes(seed) / 32 * 32 + i + 1;
+        entry->bytes = entry->bytes > GAL_BYTES_MAX ? GAL_BYTES_MAX - i : entry->bytes;
+        entry->seconds = real_or_zero(seed, GAL_SECONDS_MAX);
+        entry->source = (gal_source)below(seed, GAL_SOURCE_COUNT);
+    }
+    for (uint32_t i = 0; i < p->block_count; i++) {
+        p->blocks[i] = (gal_profile_block){.kind = (gal_block_kind)below(seed, GAL_BLOCK_KIND_COUNT),
+                                           .tp_degree = 1 + below(seed, 64),
+                                           .samples = 1 + below(seed, 64),
+                                           .forward_seconds = real(seed, DBL_MIN, 10.0),
+                                           .backward_seconds = real(seed, 1e-9, 10.0),
+                                           .forward_operator_seconds = real(seed, 1e-9, 10.0),
+                                           .backward_operator_seconds = real(seed, 1e-9, 10.0)};
+    }
+}
+
+static gal_profile random_profile(uint64_t *seed)
+{
+    gal_profile p = {0};
+    p.cluster = random_cluster(seed);
+    text(seed, p.date, sizeof p.date);
+    text(seed, p.processor, sizeof p.processor);
+    text(seed, p.libraries, sizeof p.libraries);
+    text(seed, p.command, sizeof p.command);
+    p.rank_count = 1 + below(seed, GAL_DEVICES_MAX);
+    p.fixed_bytes = bytes(seed);
+    p.fixed_step_seconds = real_or_zero(seed, 1.0);
+    p.instruction_seconds = real_or_zero(seed, 1.0);
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT * GAL_ACTIVITY_COUNT; i++) {
+        p.slowdown[i / GAL_ACTIVITY_COUNT][i % GAL_ACTIVITY_COUNT] = real(seed, 1.0, 3.0);
+    }
+    random_tables(seed, &p);
+    return p;
+}
+
+/* A legal strategy on a power of two of devices: their order and the switches are random. */
+static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
+{
+    gal_strategy s = {0};
+    uint32_t kind = below(seed, GAL_AXIS_KIND_COUNT);
+    while (devices > 1) {
+        uint32_t degree = s.axis_count == GAL_AXIS_KIND_COUNT - 1 ? devices : 2u << below(seed, 3);
+        degree = degree > devices ? devices : degree;
+        s.axis[s.axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
+        kind = (kind + 1) % GAL_AXIS_KIND_COUNT;
+        devices /= degree;
+    }
+    s.zero_stage = gal_strategy_degree(&s, GAL_AXIS_SDP) > 1 ? 1 + below(seed, 3) : 0;
+    s.sequence_parallel = gal_strategy_degree(&s, GAL_AXIS_TP) > 1 && below(seed, 2) == 0;
+    s.recompute = (gal_recompute)below(seed, GAL_RECOMPUTE_COUNT);
+    return s;
+}
+
+/* Sizes are multiples of 64 = the most devices, so that every strategy is legal. */
+static gal_plan random_plan(uint64_t *seed)
+{
+    gal_plan p = {0};
+    p.model = random_model(seed);
+    p.model.layer_count = 1 + below(seed, 12);
+    p.model.head_count = p.model.hidden = 64;
+    p.model.ffn_hidden = p.model.vocabulary_multiple = 128;
+    p.model.sequence_length = 64;
+    p.cluster = random_cluster(seed);
+    p.cluster.level_count = 1;
+    p.cluster.device_count = p.cluster.level[0].span_devices = 1u << below(seed, 7);
+    memset(&p.cluster.level[1], 0, sizeof p.cluster.level - sizeof p.cluster.level[0]);
+    p.microbatch_count = 1 + below(seed, 16);
+    p.global_batch_samples = 64 * (1 + below(seed, 4)) * p.microbatch_count;
+    p.pp_degree = 1u << below(seed, 3);
+    p.pp_degree = p.pp_degree > p.cluster.device_count ? p.cluster.device_count : p.pp_degree;
+    p.schedule = (gal_schedule)below(seed, GAL_SCHEDULE_COUNT);
+    p.prefetch_depth = 1 + below(seed, 2);
+    p.fixed_bytes = bytes(seed);
+    p.objective_seconds = real_or_zero(seed, 1e9);
+    p.simulated_seconds = real_or_zero(seed, 1e9);
+    p.lower_bound_seconds = real_or_zero(seed, 1e9);
+    if (below(seed, 2) == 0) {
+        (void)snprintf(p.profile_hash, sizeof p.profile_hash, "%016llx", (unsigned long long)next(seed));
+    }
+    uint32_t blocks = gal_model_block_count(&p.model);
+    p.stage_count = p.pp_degree;
+    p.stage = calloc(p.stage_count, sizeof *p.stage);
+    p.run = calloc(blocks, sizeof *p.run);
+    assert_true(p.stage != NULL && p.run != NULL);
+    uint32_t left = blocks;
+    for (uint32_t s = 0; s < p.stage_count; s++) {
+        uint32_t after = p.stage_count - s - 1;
+        uint32_t here = after == 0 ? left : 1 + below(seed, left - after);
+        p.stage[s] = (gal_plan_stage){.first_run = p.run_count, .predicted_bytes = bytes(seed)};
+        left -= here;
+        while (here > 0) {
+            uint32_t count = 1 + below(seed, here);
+            p.run[p.run_count++] = (gal_plan_run){count, random_strategy(seed, p.cluster.device_count / p.pp_degree)};
+            here -= count;
+        }
+        p.stage[s].run_count = p.run_count - p.stage[s].first_run;
+    }
+    p.model.tied_embeddings = false;
+    return p;
+}
+
+/* ---- comparing: write(read(write(x))) has the bytes of write(x), and the structs have equal bits ---- */
+
+static char path_a[64], path_b[64];
+
+static void expect_equal_files(uint64_t seed)
+{
+    char *a = NULL;
+    char *b = NULL;
+    size_t a_bytes = 0;
+    size_t b_bytes = 0;
+    assert_int_equal(gal_file_read(path_a, SIZE_MAX, &a, &a_bytes, NULL), GAL_OK);
+    assert_int_equal(gal_file_read(path_b, SIZE_MAX, &b, &b_bytes, NULL), GAL_OK);
+    if (a_bytes != b_bytes || memcmp(a, b, a_bytes) != 0) {
+        fail_msg("seed %llu: second writing differs", (unsigned long long)seed);
+    }
+    free(a);
+    free(b);
+}
+
+static void expect_ok(gal_code code, const gal_error *err, uint64_t seed)
+{
+    if (code != GAL_OK) {
+        fail_msg("seed %llu: %s", (unsigned long long)seed, err->text);
+    }
+}
+
+static bool equal_optimizers(const gal_optimizer *a, const gal_optimizer *b)
+{
+    return a->kind == b->kind && a->warmup_steps == b->warmup_steps && a->decay_steps == b->decay_steps &&
+           memcmp(&a->learning_rate, &b->learning_rate, 2 * sizeof(double)) == 0 &&
+           memcmp(&a->beta1, &b->beta1, 5 * sizeof(double)) == 0;
+}
+
+static bool equal_models(const gal_model *a, const gal_model *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->family == b->family &&
+           memcmp(&a->layer_count, &b->layer_count, 7 * sizeof(uint32_t)) == 0 && a->activation == b->activation &&
+           a->tied_embeddings == b->tied_embeddings &&
+           memcmp(&a->layer_norm_epsilon, &b->layer_norm_epsilon, 5 * sizeof(double)) == 0 &&
+           a->compute_dtype == b->compute_dtype && a->global_batch_samples == b->global_batch_samples &&
+           equal_optimizers(&a->optimizer, &b->optimizer);
+}
+
+static bool equal_clusters(const gal_cluster *a, const gal_cluster *b)
+{
+    bool are_equal =
+        strcmp(a->name, b->name) == 0 && a->device_count == b->device_count && a->level_count == b->level_count &&
+        strcmp(a->device.kind, b->device.kind) == 0 && a->device.memory_bytes == b->device.memory_bytes &&
+        memcmp(&a->device.fp32_flops_per_second, &b->device.fp32_flops_per_second, 3 * sizeof(double)) == 0;
+    for (uint32_t i = 0; are_equal && i < a->level_count; i++) {
+        are_equal = strcmp(a->level[i].name, b->level[i].name) == 0 &&
+                    a->level[i].span_devices == b->level[i].span_devices &&
+                    memcmp(&a->level[i].latency_seconds, &b->level[i].latency_seconds, 2 * sizeof(double)) == 0;
+    }
+    return are_equal;
+}
+
+static bool equal_profiles(const gal_profile *a, const gal_profile *b)
+{
+    bool are_equal =
+        equal_clusters(&a->cluster, &b->cluster) && strcmp(a->date, b->date) == 0 &&
+        strcmp(a->processor, b->processor) == 0 && strcmp(a->libraries, b->libraries) == 0 &&
+        strcmp(a->command, b->command) == 0 && a->rank_count == b->rank_count && a->fixed_bytes == b->fixed_bytes &&
+        memcmp(&a->fixed_step_seconds, &b->fixed_step_seconds, 2 * sizeof(double)) == 0 &&
+        memcmp(a->slowdown, b->slowdown, sizeof a->slowdown) == 0 && a->operator_count == b->operator_count &&
+        a->collective_count == b->collective_count && a->block_count == b->block_count;
+    for (uint32_t i = 0; are_equal && i < a->operator_count; i++) {
+        are_equal = gal_shape_compare(&a->operators[i].shape, &b->operators[i].shape) == 0 &&
+                    memcmp(&a->operators[i].seconds, &b->operators[i].seconds, 2 * sizeof(double)) == 0 &&
+                    a->operators[i].source == b->operators[i].source;
+    }
+    for (uint32_t i = 0; are_equal && i < a->collective_count; i++) {
+        const gal_profile_collective *x = &a->collectives[i];
+        const gal_profile_collective *y = &b->collectives[i];
+        are_equal = x->op == y->op && memcmp(x->level_counts, y->level_counts, sizeof x->level_counts) == 0 &&
+                    x->bytes == y->bytes && memcmp(&x->seconds, &y->seconds, 2 * sizeof(double)) == 0 &&
+                    x->source == y->source;
+    }
+    for (uint32_t i = 0; are_equal && i < a->block_count; i++) {
+        are_equal = a->blocks[i].kind == b->blocks[i].kind && a->blocks[i].tp_degree == b->blocks[i].tp_degree &&
+                    a->blocks[i].samples == b->blocks[i].samples &&
+                    memcmp(&a->blocks[i].forward_seconds, &b->blocks[i].forward_seconds, 4 * sizeof(double)) == 0;
+    }
+    return are_equal;
+}
+
+static bool equal_plans(const gal_plan *a, const gal_plan *b)
+{
+    bool are_equal = equal_models(&a->model, &b->model) && equal_clusters(&a->cluster, &b->cluster) &&
+                     strcmp(a->profile_hash, b->profile_hash) == 0 &&
+                     a->global_batch_samples == b->global_batch_samples && a->microbatch_count == b->microbatch_count &&
+                     a->pp_degree == b->pp_degree && a->schedule == b->schedule &&
+                     a->prefetch_depth == b->prefetch_depth && a->stage_count == b->stage_count &&
+                     a->run_count == b->run_count && a->fixed_bytes == b->fixed_bytes &&
+                     memcmp(&a->objective_seconds, &b->objective_seconds, 3 * sizeof(double)) == 0;
+    for (uint32_t i = 0; are_equal && i < a->stage_count; i++) {
+        are_equal = a->stage[i].first_run == b->stage[i].first_run && a->stage[i].run_count == b->stage[i].run_count &&
+                    a->stage[i].predicted_bytes == b->stage[i].predicted_bytes;
+    }
+    for (uint32_t i = 0; are_equal && i < a->run_count; i++) {
+        are_equal = a->run[i].block_count == b->run[i].block_count &&
+                    gal_strategy_equal(&a->run[i].strategy, &b->run[i].strategy);
+    }
+    return are_equal;
+}
+
+static uint64_t first_seed(void)
+{
+    const char *text_of_seed = getenv("GAL_SEED");
+    return text_of_seed == NULL ? 1 : strtoull(text_of_seed, NULL, 10);
+}
+
+static void test_models(void **state)
+{
+    (void)state;
+    for (uint64_t seed = first_seed(), end = seed + CASES; seed < end; seed++) {
+        uint64_t stream = seed;
+        gal_error err = {0};
+        gal_model back;
+        gal_model model = random_model(&stream);
+        expect_ok(gal_model_write(path_a, &model, &err), &err, seed);
+        expect_ok(gal_model_read(path_a, &back, &err), &err, seed);
+        expect_ok(gal_model_write(path_b, &back, &err), &err, seed);
+        expect_equal_files(seed);
+        assert_true(equal_models(&model, &back));
+    }
+}
+
+static void test_clusters(void **state)
+{
+    (void)state;
+    for (uint64_t seed = first_seed(), end = seed + CASES; seed < end; seed++) {
+        uint64_t stream = seed;
+        gal_error err = {0};
+        gal_cluster back;
+        gal_cluster cluster = random_cluster(&stream);
+        expect_ok(gal_cluster_write(path_a, &cluster, &err), &err, seed);
+        expect_ok(gal_cluster_read(path_a, &back, &err), &err, seed);
+        expect_ok(gal_cluster_write(path_b, &back, &err), &err, seed);
+        expect_equal_files(seed);
+        assert_true(equal_clusters(&cluster, &back));
+    }
+}
+
+static void test_profiles(void **state)
+{
+    (void)state;
+    for (uint64_t seed = first_seed(), end = seed + CASES; seed < end; seed++) {
+        uint64_t stream = seed;
+        gal_error err = {0};
+        gal_profile back = {0};
+        gal_profile profile = random_profile(&stream);
+        expect_ok(gal_profile_write(path_a, &profile, &err), &err, seed); /* sorts, so the structs compare below */
+        expect_ok(gal_profile_read(path_a, &back, &err), &err, seed);
+        expect_ok(gal_profile_write(path_b, &back, &err), &err, seed);
+        expect_equal_files(seed);
+        assert_true(equal_profiles(&profile, &back));
+        gal_profile_free(&profile);
+        gal_profile_free(&back);
+    }
+}
+
+static void test_plans(void **state)
+{
+    (void)state;
+    for (uint64_t seed = first_seed(), end = seed + CASES; seed < end; seed++) {
+        uint64_t stream = seed;
+        gal_error err = {0};
+        gal_plan back = {0};
+        gal_plan plan = random_plan(&stream);
+        expect_ok(gal_plan_check(&plan, NULL, &err), &err, seed);
+        expect_ok(gal_plan_write(path_a, &plan, &err), &err, seed);
+        expect_ok(gal_plan_read(path_a, &back, &err), &err, seed);
+        expect_ok(gal_plan_write(path_b, &back, &err), &err, seed);
+        expect_equal_files(seed);
+        assert_true(equal_plans(&plan, &back));
+        gal_plan_free(&plan);
+        gal_plan_free(&back);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models), cmocka_unit_test(test_clusters),
+                                       cmocka_unit_test(test_profiles), cmocka_unit_test(test_plans)};
+    char folder[] = "/tmp/gal_roundtrip_XXXXXX";
+    if (mkdtemp(folder) == NULL) {
+        perror("mkdtemp");
+        return 1;
+    }
+    (void)snprintf(path_a, sizeof path_a, "%s/a.json", folder);
+    (void)snprintf(path_b, sizeof path_b, "%s/b.json", folder);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)unlink(path_a);
+    (void)unlink(path_b);
+    (void)rmdir(folder);
+    return failed;
+}

@@ -1,0 +1,258 @@
+/* Checkpoints: what is written is read back to the same bits by every device; what is damaged or foreign is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/train/shard_file.h"
+#include "runtime/train/weights.h"
+
+enum { PATH_BYTES = 64, DEVICES_MAX = 8 };
+
+static char directory[PATH_BYTES];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/test_checkpoint.XXXXXX");
+    return mkdtemp(directory) == NULL;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    char command[PATH_BYTES + 16];
+    snprintf(command, sizeof command, "rm -r '%s'", directory);
+    return system(command);
+}
+
+static const char *below(const char *name)
+{
+    static char path[3 * PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+/* One stage of a plan with the memory of all its devices. */
+typedef struct stage {
+    gal_plan plan;
+    gal_program *program;
+    gal_memory memory[DEVICES_MAX];
+} stage;
+
+static void open_stage(stage *s, const char *plan_path, uint32_t number)
+{
+    gal_error err = {0};
+    memset(s, 0, sizeof *s);
+    if (gal_plan_read(plan_path, &s->plan, &err) != GAL_OK || gal_lower(&s->plan, number, &s->program, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    assert_true(s->program->device_count <= DEVICES_MAX);
+    for (uint32_t d = 0; d < s->program->device_count; d++) {
+        assert_int_equal(gal_device_host.allocate(s->program->arena_bytes, true, &s->memory[d], &err), GAL_OK);
+    }
+}
+
+static void close_stage(stage *s)
+{
+    for (uint32_t d = 0; d < s->program->device_count; d++) {
+        gal_device_host.release(&s->memory[d]);
+    }
+    gal_program_free(s->program);
+    gal_plan_free(&s->plan);
+}
+
+static gal_checkpoint_state state_of(const stage *s, uint32_t device)
+{
+    return (gal_checkpoint_state){.plan = &s->plan,
+                                  .program = s->program,
+                                  .device = device,
+                                  .ops = &gal_device_host,
+                                  .memory = &s->memory[device]};
+}
+
+/* Numbers that are functions of unit, part, place in the split group and element, so that replicas agree. */
+static double number_of(uint32_t unit, uint32_t part, uint32_t split_index, uint64_t element)
+{
+    return (double)(unit + 1) * 1e6 + part * 1e5 + split_index * 1e4 + (double)element;
+}
+
+static void visit(stage *s, bool check)
+{
+    for (uint32_t d = 0; d < s->program->device_count; d++) {
+        for (uint32_t u = 0; u < s->program->unit_count; u++) {
+            const gal_unit *unit = &s->program->unit[u];
+            const uint32_t split_index = gal_group_index(&s->program->atoms, unit->split_group, d);
+            for (uint32_t p = 0; p < GAL_STATE_GRADIENT; p++) {
+                const gal_state_range range = gal_state_range_of(s->program, unit, d, (gal_state_part)p);
+                double *values = (double *)(void *)((char *)s->memory[d].base + range.offset_bytes);
+                for (uint64_t i = 0; i < range.count; i++) {
+                    const double want = number_of(u, p, split_index, range.first + i);
+                    if (check) {
+                        assert_true(values[i] == want);
+                    }
+                    values[i] = check ? -1.0 : want;
+                }
+            }
+        }
+    }
+}
+
+/* Every device of a stage under mixed strategies writes its file; all read their state from those files. */
+static void check_shards(const char *plan_path, uint32_t number)
+{
+    stage s;
+    gal_error err = {0};
+    gal_shard_record records[DEVICES_MAX];
+    open_stage(&s, plan_path, number);
+    visit(&s, false);
+    uint64_t total = 0;
+    for (uint32_t d = 0; d < s.program->device_count; d++) {
+        const gal_checkpoint_state state = state_of(&s, d);
+        assert_int_equal(gal_shard_write(directory, &state, &records[d], &err), GAL_OK);
+        assert_int_equal(gal_shard_check(directory, &state, &records[d], &err), GAL_OK);
+        total += records[d].file_bytes;
+    }
+    visit(&s, true); /* and overwrites */
+    for (uint32_t d = 0; d < s.program->device_count; d++) {
+        const gal_checkpoint_state state = state_of(&s, d);
+        if (gal_shard_read(directory, &state, &err) != GAL_OK) {
+            fail_msg("%s", err.text);
+        }
+    }
+    visit(&s, true);
+    /* Nothing is written twice: elements over the split group, three parts, 8 bytes. */
+    uint64_t expected = 0;
+    for (uint32_t u = 0; u < s.program->unit_count; u++) {
+        const gal_unit *unit = &s.program->unit[u];
+        expected += unit->elements * gal_group_size(&s.program->atoms, unit->split_group) * 3 * 8;
+    }
+    assert_int_equal(total, expected);
+    close_stage(&s);
+}
+
+static void test_shards_of_every_strategy(void **state)
+{
+    (void)state;
+    check_shards("tests/numerics/plans/serial.json", 0);
+    check_shards("tests/numerics/plans/tp2-dp2.json", 0);
+    check_shards("tests/numerics/plans/zero3-pp2.json", 0);
+    check_shards("tests/numerics/plans/zero3-pp2.json", 1);
+    check_shards("tests/numerics/plans/mixed.json", 0);
+}
+
+static const gal_world alone = {.deadline_seconds = 10.0};
+
+static void save(const stage *s, uint64_t step, uint32_t keep)
+{
+    gal_error err = {0};
+    const gal_checkpoint_state state = state_of(s, 0);
+    const gal_checkpoint_position position = {.step = step, .seed = 5, .train_windows = 17};
+    if (gal_checkpoint_save(below("save"), &state, &position, keep, &alone, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static void assert_refused(const stage *s, const char *path, gal_code code, const char *text)
+{
+    gal_error err = {0};
+    gal_checkpoint_position position = {.step = 99};
+    const gal_checkpoint_state state = state_of(s, 0);
+    assert_int_equal(gal_checkpoint_load(path, &state, &position, &alone, &err), code);
+    assert_int_equal(position.step, 99);
+    if (strstr(err.text, text) == NULL) {
+        fail_msg("got: %s", err.text);
+    }
+}
+
+static bool exists(const char *name)
+{
+    struct stat status;
+    return stat(below(name), &status) == 0;
+}
+
+/* Saves at 1, 2, 3, again 3, keeping two: 2 and 3 remain, `latest` is 3, nothing unfinished is left. */
+static void test_save_keep_load(void **state)
+{
+    (void)state;
+    stage s;
+    gal_error err = {0};
+    gal_checkpoint_position position = {0};
+    open_stage(&s, "tests/numerics/plans/serial.json", 0);
+    visit(&s, false);
+    save(&s, 1, 2);
+    save(&s, 2, 2);
+    save(&s, 3, 2);
+    save(&s, 3, 2);
+    assert_false(exists("save/step-00000001"));
+    assert_true(exists("save/step-00000002/index.json"));
+    assert_false(exists("save/next.partial"));
+    assert_false(exists("save/replaced.partial"));
+    visit(&s, true);
+    const gal_checkpoint_state at = state_of(&s, 0);
+    assert_int_equal(gal_checkpoint_load(below("save"), &at, &position, &alone, &err), GAL_OK);
+    assert_int_equal(position.step, 3);
+    assert_int_equal(position.seed, 5);
+    assert_int_equal(position.train_windows, 17);
+    visit(&s, true);
+    assert_int_equal(gal_checkpoint_load(below("save/step-00000002"), &at, &position, &alone, &err), GAL_OK);
+    assert_int_equal(position.step, 2);
+    visit(&s, true);
+    close_stage(&s);
+}
+
+static void change_file(const char *name, long offset, const char *text)
+{
+    FILE *file = fopen(below(name), "r+");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+    assert_true(fputs(text, file) >= 0);
+    fclose(file);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    stage s;
+    open_stage(&s, "tests/numerics/plans/serial.json", 0);
+    visit(&s, false);
+    assert_refused(&s, below("nowhere"), GAL_ERR_SYSTEM, "no checkpoint");
+    save(&s, 4, 0);
+    change_file("save/step-00000004/rank-00000.bin", 100, "x");
+    assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "rank-00000.bin: the content is damaged");
+    save(&s, 4, 0);
+    assert_int_equal(truncate(below("save/step-00000004/rank-00000.bin"), 1000), 0);
+    assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "the file ends at byte 1000");
+    save(&s, 4, 0);
+    change_file("save/step-00000004/index.json", 0, "[");
+    assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "index.json:");
+    change_file("save/latest", 0, "../else");
+    assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "must name a step directory");
+    save(&s, 4, 0);
+    s.plan.model.optimizer.weight_decay = 0.2;
+    assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "written under another plan of model 'tiny'");
+    s.plan.model.optimizer.weight_decay = 0.1;
+    s.plan.simulated_seconds = 3.0; /* predictions do not matter */
+    gal_error err = {0};
+    gal_checkpoint_position position = {0};
+    const gal_checkpoint_state at = state_of(&s, 0);
+    assert_int_equal(gal_checkpoint_load(below("save"), &at, &position, &alone, &err), GAL_OK);
+    close_stage(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shards_of_every_strategy),
+        cmocka_unit_test(test_save_keep_load),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

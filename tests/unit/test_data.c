@@ -1,0 +1,247 @@
+/* Training data: files, splits, windows and their order. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/train/data.h"
+
+enum { PATH_BYTES = 64, LENGTH = 4, BATCH = 3 };
+
+static char directory[PATH_BYTES];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/test_data.XXXXXX");
+    return mkdtemp(directory) == NULL;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    char command[PATH_BYTES + 16];
+    snprintf(command, sizeof command, "rm -r '%s'", directory);
+    return system(command);
+}
+
+static const char *write_file(const char *name, const void *bytes, size_t byte_count)
+{
+    static char path[2 * PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, byte_count, file), byte_count);
+    fclose(file);
+    return path;
+}
+
+static const char *write_tokens(const char *name, int32_t version, int32_t claimed, const uint16_t *tokens,
+                                size_t token_count)
+{
+    char bytes[4096] = {0};
+    const int32_t header[3] = {20240520, version, claimed};
+    memcpy(bytes, header, sizeof header);
+    memcpy(bytes + 1024, tokens, token_count * sizeof *tokens);
+    return write_file(name, bytes, 1024 + token_count * sizeof *tokens);
+}
+
+static gal_data_options options_of(const char *path)
+{
+    return (gal_data_options){.path = path,
+                              .vocabulary = 256,
+                              .sequence_length = LENGTH,
+                              .global_batch_samples = BATCH,
+                              .seed = 7};
+}
+
+static void assert_refused(const gal_data_options *options, gal_code code, const char *text)
+{
+    gal_error err = {0};
+    gal_data *data = NULL;
+    assert_int_equal(gal_data_open(options, &data, &err), code);
+    assert_null(data);
+    if (strstr(err.text, text) == NULL) {
+        fail_msg("got: %s", err.text);
+    }
+}
+
+static void test_permutation_is_a_bijection(void **state)
+{
+    (void)state;
+    for (uint64_t count = 1; count <= 300; count++) {
+        for (uint64_t key = 0; key < 4; key++) {
+            uint8_t seen[300] = {0};
+            for (uint64_t i = 0; i < count; i++) {
+                const uint64_t to = gal_permute(i, count, key);
+                assert_true(to < count);
+                assert_int_equal(seen[to]++, 0);
+            }
+        }
+    }
+}
+
+/* Of a random permutation of 1000, about one element stays in place; two share about one place. */
+static void test_permutation_mixes(void **state)
+{
+    (void)state;
+    uint32_t fixed = 0, common = 0;
+    for (uint64_t i = 0; i < 1000; i++) {
+        fixed += gal_permute(i, 1000, 1) == i;
+        common += gal_permute(i, 1000, 1) == gal_permute(i, 1000, 2);
+    }
+    assert_true(fixed < 10 && common < 10);
+}
+
+/* 100 bytes 0..99: 90 for training are windows at 0, 4, ... 84 (the last needs byte 88 as its last target: 22 windows),
+ * 10 for validation are windows at 90 and 94. */
+static void test_windows(void **state)
+{
+    (void)state;
+    uint8_t text[100];
+    uint32_t samples[BATCH] = {0, 1, 2}, seen[22] = {0};
+    int32_t tokens[BATCH * LENGTH], targets[BATCH * LENGTH];
+    for (uint8_t i = 0; i < 100; i++) {
+        text[i] = i;
+    }
+    const gal_data_options options = options_of(write_file("text", text, sizeof text));
+    gal_error err = {0};
+    gal_data *data = NULL;
+    assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
+    assert_int_equal(gal_data_train_windows(data), 22);
+    assert_int_equal(gal_data_validation_windows(data), 2);
+    assert_float_equal(gal_data_unigram_entropy(data), log(100.0), 1e-12);
+    gal_token_request request = {
+        .samples = samples, .sample_count = BATCH, .sequence_length = LENGTH};
+    for (request.batch = 0; request.batch < 22; request.batch++) { /* 66 samples: three epochs */
+        request.targets = false;
+        assert_int_equal(gal_data_fill(data, &request, tokens, &err), GAL_OK);
+        request.targets = true;
+        assert_int_equal(gal_data_fill(data, &request, targets, &err), GAL_OK);
+        for (uint32_t i = 0; i < BATCH * LENGTH; i++) {
+            assert_int_equal(tokens[i], tokens[i / LENGTH * LENGTH] + (int32_t)(i % LENGTH));
+            assert_int_equal(targets[i], tokens[i] + 1);
+        }
+        for (uint32_t s = 0; s < BATCH; s++) {
+            assert_int_equal(tokens[s * LENGTH] % LENGTH, 0);
+            seen[tokens[s * LENGTH] / LENGTH]++;
+        }
+    }
+    for (uint32_t w = 0; w < 22; w++) {
+        assert_int_equal(seen[w], 3);
+    }
+    request = (gal_token_request){
+        .samples = samples, .sample_count = BATCH, .sequence_length = LENGTH, .evaluation = true};
+    assert_int_equal(gal_data_fill(data, &request, tokens, &err), GAL_OK);
+    assert_int_equal(tokens[0], 90);
+    assert_int_equal(tokens[LENGTH], 94);
+    assert_int_equal(tokens[2 * LENGTH], 90);
+    gal_data_close(data);
+}
+
+/* Sample i of the batch is the same, whoever asks for it and with which others. */
+static void test_samples_do_not_depend_on_who_asks(void **state)
+{
+    (void)state;
+    char text[500];
+    for (uint32_t i = 0; i < sizeof text; i++) {
+        text[i] = (char)('a' + i * i % 23);
+    }
+    const gal_data_options options = options_of(write_file("text", text, sizeof text));
+    gal_error err = {0};
+    gal_data *data = NULL;
+    const uint32_t all[BATCH] = {0, 1, 2}, some[2] = {2, 0};
+    int32_t whole[BATCH * LENGTH], part[2 * LENGTH];
+    assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
+    gal_token_request request = {
+        .batch = 5, .samples = all, .sample_count = BATCH, .sequence_length = LENGTH};
+    assert_int_equal(gal_data_fill(data, &request, whole, &err), GAL_OK);
+    request.samples = some;
+    request.sample_count = 2;
+    assert_int_equal(gal_data_fill(data, &request, part, &err), GAL_OK);
+    assert_memory_equal(part, whole + 2 * LENGTH, LENGTH * sizeof *part);
+    assert_memory_equal(part + LENGTH, whole, LENGTH * sizeof *part);
+    gal_data_close(data);
+}
+
+static void test_token_file(void **state)
+{
+    (void)state;
+    uint16_t tokens[60];
+    for (uint16_t i = 0; i < 60; i++) {
+        tokens[i] = (uint16_t)(1000 + i);
+    }
+    gal_data_options options = options_of(write_tokens("data.bin", 1, 60, tokens, 60));
+    options.vocabulary = 1060;
+    gal_error err = {0};
+    gal_data *data = NULL;
+    const uint32_t first = 0;
+    int32_t out[LENGTH];
+    assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
+    const gal_token_request request = {
+        .samples = &first, .sample_count = 1, .sequence_length = LENGTH, .targets = true, .evaluation = true};
+    assert_int_equal(gal_data_fill(data, &request, out, &err), GAL_OK);
+    assert_int_equal(out[0], 1055); /* validation is tokens 54..59 */
+    gal_data_close(data);
+    options.vocabulary = 1059;
+    assert_refused(&options, GAL_ERR_DOCUMENT, "token 59 is 1059, the model's vocabulary has 1059 entries");
+}
+
+static void test_validation_file(void **state)
+{
+    (void)state;
+    char other[2 * PATH_BYTES];
+    snprintf(other, sizeof other, "%s", write_file("other", "0123456789", 10));
+    gal_data_options options = options_of(write_file("text", "abcdefghijklmnopqrstuvwxyz", 26));
+    options.validation_path = other;
+    gal_error err = {0};
+    gal_data *data = NULL;
+    assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
+    assert_int_equal(gal_data_train_tokens(data), 26);
+    assert_int_equal(gal_data_validation_windows(data), 2); /* 0..4 and 4..8 with their targets */
+    gal_data_close(data);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    const uint16_t tokens[20] = {0};
+    gal_data_options options = options_of("/nonexistent/data");
+    assert_refused(&options, GAL_ERR_SYSTEM, "/nonexistent/data: No such file");
+    options.path = directory;
+    assert_refused(&options, GAL_ERR_DOCUMENT, "not a regular file");
+    options.path = write_file("empty", "", 0);
+    assert_refused(&options, GAL_ERR_DOCUMENT, "the file is empty");
+    options.path = write_file("short", "0123456789", 10);
+    assert_refused(&options, GAL_ERR_DOCUMENT, "has 1 tokens, one window needs 5");
+    options.path = write_file("text.bin", "0123456789", 10);
+    assert_refused(&options, GAL_ERR_DOCUMENT, "must begin with 20240520");
+    options.path = write_tokens("version", 2, 20, tokens, 20);
+    assert_refused(&options, GAL_ERR_DOCUMENT, "version must be 1, got 2");
+    options.path = write_tokens("cut", 1, 21, tokens, 20);
+    assert_refused(&options, GAL_ERR_DOCUMENT, "21 tokens make 1066 bytes, the file has 1064");
+    options.path = write_file("text", "0123456789", 10);
+    options.vocabulary = 255;
+    assert_refused(&options, GAL_ERR_DOCUMENT, "needs a vocabulary of 256 or more, the model has 255");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_permutation_is_a_bijection),
+        cmocka_unit_test(test_permutation_mixes),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_samples_do_not_depend_on_who_asks),
+        cmocka_unit_test(test_token_file),
+        cmocka_unit_test(test_validation_file),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

@@ -1,0 +1,177 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/catalogue/catalogue.h"
+#include "schemas/document.h"
+
+#define VALID "tests/fixtures/valid/"
+
+static void test_catalogue_counts(void **state)
+{
+    (void)state;
+    /* the published parameter counts of GPT-2 */
+    static const struct {
+        const char *name;
+        uint64_t parameter_count;
+    } published[] = {{"gpt2-small", 124439808},
+                     {"gpt2-medium", 354823168},
+                     {"gpt2-large", 774030080},
+                     {"gpt2-xl", UINT64_C(1557611200)}};
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
+        gal_model model;
+        gal_error err = {0};
+        if (gal_model_read(published[i].name, &model, &err) != GAL_OK) {
+            fail_msg("%s", err.text);
+        }
+        assert_string_equal(model.name, published[i].name);
+        assert_int_equal(gal_model_parameter_count(&model), published[i].parameter_count);
+        assert_int_equal(gal_model_padded_vocabulary(&model), 50304); /* 393 * 128 */
+    }
+}
+
+static void test_catalogue_misses(void **state)
+{
+    (void)state;
+    gal_model model;
+    gal_cluster cluster;
+    gal_error err = {0};
+    assert_int_equal(gal_model_read("gpt2-smal", &model, &err), GAL_ERR_SYSTEM);
+    assert_string_equal(err.text, "gpt2-smal: no such file, and no built-in model of that name (gpt2-large, "
+                                  "gpt2-medium, gpt2-small, gpt2-xl)");
+    assert_int_equal(gal_model_read("./gpt2-small", &model, NULL), GAL_ERR_SYSTEM); /* a path is never a name */
+    assert_int_equal(gal_cluster_read("gpt2-small", &cluster, NULL), GAL_ERR_SYSTEM);
+    assert_null(gal_catalogue_find("model", "gpt2"));
+}
+
+static void test_hugging_face(void **state)
+{
+    (void)state;
+    gal_model model;
+    gal_model small;
+    assert_int_equal(gal_model_read(VALID "hugging_face_gpt2.json", &model, NULL), GAL_OK);
+    assert_int_equal(gal_model_read("gpt2-small", &small, NULL), GAL_OK);
+    assert_int_equal(gal_model_parameter_count(&model), gal_model_parameter_count(&small));
+    assert_int_equal(model.ffn_hidden, 3072); /* n_inner null: 4 * 768 */
+    assert_int_equal(model.activation, GAL_ACTIVATION_GELU_TANH);
+    assert_true(model.tied_embeddings);
+    assert_true(model.attention_dropout == 0.1);
+    assert_true(model.optimizer.beta2 == 0.95);
+
+    assert_int_equal(gal_model_read(VALID "hugging_face_short.json", &model, NULL), GAL_OK);
+    assert_int_equal(model.ffn_hidden, 100);
+    assert_int_equal(model.sequence_length, 128); /* from n_ctx */
+    assert_int_equal(model.activation, GAL_ACTIVATION_RELU);
+    assert_false(model.tied_embeddings);
+    assert_true(model.residual_dropout == 0.0);
+}
+
+/* hidden 64, ffn 256, sequence 32, vocabulary 256, 2 layers.
+ * embedding 256*64 + 32*64 = 18432; attention 2*64 + 64*192 + 192 + 64*64 + 64 = 16768;
+ * ffn 2*64 + 64*256 + 256 + 256*64 + 64 = 33216; head 2*64 = 128, untied 128 + 256*64 = 16512. */
+static void test_model_by_hand(void **state)
+{
+    (void)state;
+    gal_model model;
+    assert_int_equal(gal_model_read(VALID "model.json", &model, NULL), GAL_OK);
+    assert_int_equal(gal_model_parameter_count(&model), 18432 + 2 * (16768 + 33216) + 128);
+    model.tied_embeddings = false;
+    assert_int_equal(gal_model_parameter_count(&model), 18432 + 2 * (16768 + 33216) + 16512);
+    assert_int_equal(gal_model_block_count(&model), 6);
+    static const gal_block_kind kinds[] = {GAL_BLOCK_EMBEDDING, GAL_BLOCK_ATTENTION, GAL_BLOCK_FFN,
+                                           GAL_BLOCK_ATTENTION, GAL_BLOCK_FFN,       GAL_BLOCK_HEAD};
+    for (uint32_t b = 0; b < 6; b++) {
+        assert_int_equal(gal_model_block_kind(&model, b), kinds[b]);
+    }
+    assert_int_equal(gal_model_padded_vocabulary(&model), 256);
+    model.vocabulary = 257;
+    assert_int_equal(gal_model_padded_vocabulary(&model), 384);
+}
+
+/* Two levels: 2 devices each, then 4. */
+static void test_level_between(void **state)
+{
+    (void)state;
+    gal_cluster cluster;
+    assert_int_equal(gal_cluster_read(VALID "cluster.json", &cluster, NULL), GAL_OK);
+    assert_int_equal(gal_cluster_level_between(&cluster, 0, 1), 0);
+    assert_int_equal(gal_cluster_level_between(&cluster, 1, 2), 1);
+    assert_int_equal(gal_cluster_level_between(&cluster, 3, 3), 0);
+}
+
+static void test_profile(void **state)
+{
+    (void)state;
+    gal_profile profile = {0};
+    assert_int_equal(gal_profile_read(VALID "profile.json", &profile, NULL), GAL_OK);
+    assert_int_equal(profile.operator_count, 3);
+    assert_int_equal(profile.operators[0].shape.op, GAL_OP_LAYER_NORM);
+    assert_int_equal(profile.operators[1].shape.op, GAL_OP_GEMM);
+    assert_int_equal(profile.operators[1].shape.dims[3], 4);
+    assert_int_equal(profile.operators[1].shape.dims[4], 0);
+    assert_int_equal(profile.collectives[1].op, GAL_OP_SEND);
+    assert_int_equal(profile.collectives[1].level_counts[1], 2);
+    assert_int_equal(profile.collectives[1].level_counts[7], 1);
+    assert_true(profile.slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMMUNICATION] == 1.5);
+    assert_int_equal(strlen(profile.hash), 16);
+    gal_profile_free(&profile);
+    gal_profile_free(NULL);
+}
+
+static void test_plan(void **state)
+{
+    (void)state;
+    gal_plan plan = {0};
+    gal_plan copy = {0};
+    assert_int_equal(gal_plan_read(VALID "plan.json", &plan, NULL), GAL_OK);
+    assert_int_equal(gal_plan_copy(&plan, &copy, NULL), GAL_OK);
+    gal_plan_free(&plan);
+    assert_null(plan.run);
+    assert_int_equal(gal_plan_stage_devices(&copy), 2);
+    assert_int_equal(gal_plan_microbatch_samples(&copy), 4);
+    assert_int_equal(gal_plan_stage_block_count(&copy, 0), 3);
+    assert_int_equal(gal_plan_stage_first_block(&copy, 1), 3);
+    assert_ptr_equal(gal_plan_block_strategy(&copy, 2), &copy.run[1].strategy);
+    assert_ptr_equal(gal_plan_block_strategy(&copy, 5), &copy.run[3].strategy);
+    assert_true(gal_strategy_equal(&copy.run[0].strategy, &copy.run[3].strategy));
+    assert_false(gal_strategy_equal(&copy.run[0].strategy, &copy.run[1].strategy));
+    assert_int_equal(gal_strategy_degree(&copy.run[1].strategy, GAL_AXIS_TP), 2);
+    assert_int_equal(gal_strategy_degree(&copy.run[1].strategy, GAL_AXIS_DP), 1);
+    gal_plan_free(&copy);
+    gal_plan_free(NULL);
+}
+
+static void test_strategy_names(void **state)
+{
+    (void)state;
+    char text[64];
+    gal_strategy s = {.axis_count = 2, .axis = {{GAL_AXIS_TP, 2}, {GAL_AXIS_DP, 2}}, .sequence_parallel = true};
+    assert_string_equal(gal_strategy_name(&s, text), "tp2.sp-dp2");
+    s = (gal_strategy){.axis_count = 1, .axis = {{GAL_AXIS_SDP, 4}}, .zero_stage = 3, .recompute = GAL_RECOMPUTE_FULL};
+    assert_string_equal(gal_strategy_name(&s, text), "sdp4.z3-ckpt");
+    s = (gal_strategy){0};
+    assert_string_equal(gal_strategy_name(&s, text), "serial");
+    s.recompute = GAL_RECOMPUTE_FULL;
+    assert_string_equal(gal_strategy_name(&s, text), "serial-ckpt");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_catalogue_counts),
+        cmocka_unit_test(test_catalogue_misses),
+        cmocka_unit_test(test_hugging_face),
+        cmocka_unit_test(test_model_by_hand),
+        cmocka_unit_test(test_level_between),
+        cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_strategy_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,286 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "schemas/plan_check.h"
+
+/* 12 heads, ffn 48, vocabulary 90 padded to 96, sequence 24. */
+static gal_model small_model(void)
+{
+    gal_model model;
+    gal_model_defaults(&model);
+    model.layer_count = 2;
+    model.hidden = 24;
+    model.head_count = 12;
+    model.ffn_hidden = 48;
+    model.sequence_length = 24;
+    model.vocabulary = 90;
+    model.vocabulary_multiple = 32;
+    return model;
+}
+
+static gal_strategy two_axes(gal_axis_kind inner, uint32_t inner_degree, gal_axis_kind outer, uint32_t outer_degree)
+{
+    return (gal_strategy){
+        .axis_count = 2, .axis = {{inner, inner_degree}, {outer, outer_degree}}, .zero_stage = outer == GAL_AXIS_SDP};
+}
+
+static gal_strategy one_axis(gal_axis_kind kind, uint32_t degree)
+{
+    return (gal_strategy){.axis_count = 1, .axis = {{kind, degree}}, .zero_stage = kind == GAL_AXIS_SDP};
+}
+
+static void expect_rule(const gal_strategy *strategy, gal_block_kind kind, uint32_t device_count, uint32_t samples,
+                        const char *rule)
+{
+    gal_model model = small_model();
+    const char *broken = gal_strategy_rule_broken(&model, kind, strategy, device_count, samples);
+    if (rule == NULL) {
+        if (broken != NULL) {
+            fail_msg("%s", broken);
+        }
+    } else {
+        assert_non_null(broken);
+        assert_string_equal(broken, rule);
+    }
+}
+
+#define ATOMS_RULE "axes must cover whole prime factors of the devices of a stage, ascending from the innermost"
+
+/* 12 = 2 * 2 * 3, innermost first: the borders between atoms are after 2, 4 and 12 devices. */
+static void test_atoms_of_twelve(void **state)
+{
+    (void)state;
+    for (uint32_t inner = 2; inner <= 6; inner++) {
+        if (12 % inner != 0) {
+            continue;
+        }
+        gal_strategy s = two_axes(GAL_AXIS_TP, inner, GAL_AXIS_DP, 12 / inner);
+        bool is_border = inner == 2 || inner == 4;
+        expect_rule(&s, GAL_BLOCK_ATTENTION, 12, 12, is_border ? NULL : ATOMS_RULE);
+    }
+    gal_strategy s = one_axis(GAL_AXIS_DP, 12);
+    expect_rule(&s, GAL_BLOCK_FFN, 12, 24, NULL);
+}
+
+/* Against a second way to say it: the cumulative degree is a product of the first k prime factors. */
+static void test_atoms_by_enumeration(void **state)
+{
+    (void)state;
+    for (uint32_t devices = 2; devices <= 64; devices++) {
+        bool is_border[65] = {false};
+        uint32_t product = 1;
+        uint32_t rest = devices;
+        for (uint32_t factor = 2; rest > 1;) {
+            if (rest % factor != 0) {
+                factor++;
+                continue;
+            }
+            product *= factor;
+            rest /= factor;
+            is_border[product] = true;
+        }
+        for (uint32_t inner = 2; inner < devices; inner++) {
+            if (devices % inner == 0) {
+                gal_strategy s = two_axes(GAL_AXIS_DP, inner, GAL_AXIS_SDP, devices / inner);
+                expect_rule(&s, GAL_BLOCK_FFN, devices, devices, is_border[inner] ? NULL : ATOMS_RULE);
+            }
+        }
+    }
+}
+
+static void test_axis_rules(void **state)
+{
+    (void)state;
+    gal_strategy s = {0};
+    expect_rule(&s, GAL_BLOCK_FFN, 1, 1, NULL);
+    expect_rule(&s, GAL_BLOCK_FFN, 2, 2, "axis degrees must multiply to the devices of a stage");
+    s = two_axes(GAL_AXIS_DP, 2, GAL_AXIS_DP, 2);
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 4, "no axis kind may come twice");
+    s = one_axis(GAL_AXIS_DP, 1);
+    expect_rule(&s, GAL_BLOCK_FFN, 1, 1, "axis degrees must be at least 2");
+    s = one_axis(GAL_AXIS_DP, 4);
+    expect_rule(&s, GAL_BLOCK_FFN, 2, 4, "axis degrees must multiply to the devices of a stage");
+    s = two_axes(GAL_AXIS_DP, 65536, GAL_AXIS_TP, 65536); /* 2^32 is not 0 */
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 4, "axis degrees must multiply to the devices of a stage");
+    s = one_axis((gal_axis_kind)7, 2);
+    expect_rule(&s, GAL_BLOCK_FFN, 2, 2, "unknown axis kind");
+    s = (gal_strategy){.axis_count = GAL_AXES_MAX + 1};
+    expect_rule(&s, GAL_BLOCK_FFN, 2, 2, "too many axes");
+}
+
+static void test_switch_rules(void **state)
+{
+    (void)state;
+    gal_strategy s = one_axis(GAL_AXIS_SDP, 2);
+    for (uint32_t zero_stage = 0; zero_stage <= 4; zero_stage++) {
+        s.zero_stage = zero_stage;
+        bool is_legal = zero_stage >= 1 && zero_stage <= 3;
+        expect_rule(&s, GAL_BLOCK_FFN, 2, 2, is_legal ? NULL : "zero_stage must be 1, 2 or 3 with an sdp axis");
+    }
+    s = one_axis(GAL_AXIS_DP, 2);
+    s.zero_stage = 1;
+    expect_rule(&s, GAL_BLOCK_FFN, 2, 2, "zero_stage must be 0 without an sdp axis");
+    s.zero_stage = 0;
+    s.sequence_parallel = true;
+    expect_rule(&s, GAL_BLOCK_FFN, 2, 2, "sequence_parallel needs a tp axis");
+    s.sequence_parallel = false;
+    s.recompute = (gal_recompute)9;
+    expect_rule(&s, GAL_BLOCK_FFN, 2, 2, "unknown recompute");
+}
+
+static void test_divisibility(void **state)
+{
+    (void)state;
+    gal_strategy s = one_axis(GAL_AXIS_DP, 4);
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 6, "dp degree times sdp degree must divide the samples of a microbatch");
+    s = two_axes(GAL_AXIS_DP, 2, GAL_AXIS_SDP, 2);
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 6, "dp degree times sdp degree must divide the samples of a microbatch");
+    s = one_axis(GAL_AXIS_TP, 8); /* 8 divides 48 and 96 and 24, not 12 */
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 1, "tp degree must divide head_count");
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 1, NULL);
+    expect_rule(&s, GAL_BLOCK_HEAD, 8, 1, NULL);
+    expect_rule(&s, GAL_BLOCK_EMBEDDING, 8, 1, NULL);
+    s = one_axis(GAL_AXIS_TP, 32); /* divides 96, not 48 and not 24 */
+    expect_rule(&s, GAL_BLOCK_FFN, 32, 1, "tp degree must divide ffn_hidden");
+    expect_rule(&s, GAL_BLOCK_HEAD, 32, 1, NULL);
+    s.sequence_parallel = true;
+    expect_rule(&s, GAL_BLOCK_HEAD, 32, 1, "tp degree must divide sequence_length with sequence_parallel");
+    s = one_axis(GAL_AXIS_TP, 5);
+    expect_rule(&s, GAL_BLOCK_EMBEDDING, 5, 1, "tp degree must divide the padded vocabulary");
+}
+
+typedef struct whole_plan {
+    gal_plan plan;
+    gal_plan_stage stage[2];
+    gal_plan_run run[3];
+} whole_plan;
+
+/* 2 stages of 2 devices; 6 blocks as 2 + 3 | 1. */
+static void make_plan(whole_plan *out)
+{
+    *out = (whole_plan){0};
+    out->plan.model = small_model();
+    out->plan.cluster.device_count = 4;
+    out->plan.global_batch_samples = 8;
+    out->plan.microbatch_count = 2;
+    out->plan.pp_degree = 2;
+    out->plan.prefetch_depth = 1;
+    out->plan.stage_count = 2;
+    out->plan.stage = out->stage;
+    out->plan.run_count = 3;
+    out->plan.run = out->run;
+    out->stage[0] = (gal_plan_stage){.first_run = 0, .run_count = 2};
+    out->stage[1] = (gal_plan_stage){.first_run = 2, .run_count = 1};
+    out->run[0] = (gal_plan_run){.block_count = 2, .strategy = one_axis(GAL_AXIS_DP, 2)};
+    out->run[1] = (gal_plan_run){.block_count = 3, .strategy = one_axis(GAL_AXIS_TP, 2)};
+    out->run[2] = (gal_plan_run){.block_count = 1, .strategy = one_axis(GAL_AXIS_DP, 2)};
+}
+
+static void expect_plan(const whole_plan *w, const char *expected)
+{
+    gal_error err = {0};
+    gal_code code = gal_plan_check(&w->plan, "p: ", &err);
+    assert_string_equal(err.text, expected == NULL ? "" : expected);
+    assert_int_equal(code, expected == NULL ? GAL_OK : GAL_ERR_DOCUMENT);
+}
+
+static void test_whole_plans(void **state)
+{
+    (void)state;
+    whole_plan w;
+    make_plan(&w);
+    expect_plan(&w, NULL);
+    w.plan.pp_degree = 3;
+    expect_plan(&w, "p: /pp_degree: must divide device_count 4, got 3");
+    w.plan.pp_degree = 0;
+    expect_plan(&w, "p: /pp_degree: must divide device_count 4, got 0");
+    w.plan.pp_degree = 4;
+    expect_plan(&w, "p: /stages: must be pp_degree 4 stages, got 2");
+    make_plan(&w);
+    w.plan.microbatch_count = 3;
+    expect_plan(&w, "p: /microbatch_count: must divide global_batch_samples 8, got 3");
+    make_plan(&w);
+    w.plan.prefetch_depth = 0;
+    expect_plan(&w, "p: /prefetch_depth: must be 1 or 2, got 0");
+    make_plan(&w);
+    w.run[1].block_count = 2;
+    expect_plan(&w, "p: /stages: must cover the model's 6 blocks once, got 5");
+    make_plan(&w);
+    w.run[1].block_count = UINT32_MAX;
+    w.run[2].block_count = 5; /* the sum is 6 modulo 2^32 */
+    w.run[0].block_count = 2;
+    expect_plan(&w, "p: /stages: must cover the model's 6 blocks once, got 4294967302");
+    make_plan(&w);
+    w.stage[1].first_run = 1;
+    expect_plan(&w, "p: /stages/1: runs must follow those of the stage before");
+    make_plan(&w);
+    w.stage[1].run_count = 0;
+    expect_plan(&w, "p: /stages/1: must have at least one block");
+    make_plan(&w);
+    w.stage[1].run_count = 2;
+    expect_plan(&w, "p: /stages/1: runs must follow those of the stage before");
+    make_plan(&w);
+    w.run[2].block_count = 0;
+    expect_plan(&w, "p: /stages/1/runs/0/block_count: must be >= 1, got 0");
+}
+
+/* The rule of a block is found wherever in its run the block stands. */
+static void test_run_with_both_kinds(void **state)
+{
+    (void)state;
+    whole_plan w;
+    make_plan(&w);
+    w.plan.model.ffn_hidden = 49; /* blocks 2 and 4, in the run of blocks 2, 3, 4 */
+    expect_plan(&w, "p: /stages/0/runs/1/strategy: tp degree must divide ffn_hidden (ffn block)");
+    make_plan(&w);
+    w.plan.model.hidden = 27;
+    w.plan.model.head_count = 9; /* block 3 */
+    expect_plan(&w, "p: /stages/0/runs/1/strategy: tp degree must divide head_count (attention block)");
+    make_plan(&w);
+    w.plan.pp_degree = w.plan.stage_count = w.plan.run_count = w.stage[0].run_count = 1;
+    w.plan.cluster.device_count = 5; /* one run of all 6 blocks: the last one alone breaks no rule of the others */
+    w.plan.model = small_model();
+    w.plan.model.head_count = 5;
+    w.plan.model.hidden = 25;
+    w.plan.model.ffn_hidden = 50;
+    w.run[0] = (gal_plan_run){.block_count = 6, .strategy = one_axis(GAL_AXIS_TP, 5)};
+    expect_plan(&w, "p: /stages/0/runs/0/strategy: tp degree must divide the padded vocabulary (embedding block)");
+}
+
+static void test_tied(void **state)
+{
+    (void)state;
+    static const char rule[] = "p: /stages/1/runs/0/strategy: with tied embeddings the first and the last block must "
+                               "have equal axes and zero_stage";
+    whole_plan w;
+    make_plan(&w);
+    w.run[2].strategy = one_axis(GAL_AXIS_TP, 2);
+    expect_plan(&w, rule);
+    w.plan.model.tied_embeddings = false;
+    expect_plan(&w, NULL);
+    make_plan(&w);
+    w.run[2].strategy.recompute = GAL_RECOMPUTE_FULL; /* not a matter of layout */
+    expect_plan(&w, NULL);
+    make_plan(&w);
+    w.run[0].strategy = w.run[2].strategy = one_axis(GAL_AXIS_SDP, 2);
+    expect_plan(&w, NULL);
+    w.run[2].strategy.zero_stage = 2;
+    expect_plan(&w, rule);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_atoms_of_twelve),     cmocka_unit_test(test_atoms_by_enumeration),
+        cmocka_unit_test(test_axis_rules),          cmocka_unit_test(test_switch_rules),
+        cmocka_unit_test(test_divisibility),        cmocka_unit_test(test_whole_plans),
+        cmocka_unit_test(test_run_with_both_kinds), cmocka_unit_test(test_tied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
