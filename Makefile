@@ -42,8 +42,10 @@ CFLAGS := -std=c11 -D_GNU_SOURCE -O3 -g -ffp-contract=off -fno-math-errno \
 LDFLAGS := -Wl,--as-needed
 ifneq ($(SANITIZE),)
 CFLAGS += -O1 -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
-LDFLAGS += -fsanitize=$(SANITIZE)
+LDFLAGS += -fsanitize=$(SANITIZE) -Wl,--export-dynamic-symbol=dlclose
 endif
+KEEP_SOURCE := tests/support/keep_libraries.c
+KEEP_LIBRARIES := $(if $(findstring address,$(SANITIZE)),$(KEEP_SOURCE:%.c=$(OBJ)/%.o))
 PLAN_CFLAGS := $(call flags,libcjson)
 RUN_CFLAGS := $(PLAN_CFLAGS) $(if $(HAVE_MPI),$(call flags,ompi-c)) $(if $(HAVE_BLAS),$(call flags,openblas)) \
 	$(if $(HAVE_HWLOC),$(call flags,hwloc))
@@ -68,7 +70,7 @@ PROFILE_CLI := $(wildcard profiler/cli/*.c)
 
 # Below tests/, a file with a main is a program; *_count.c in support are preloaded into the ranks; the rest is shared.
 PRELOAD_SOURCES := $(wildcard tests/support/*_count.c)
-TEST_ALL := $(filter-out $(PRELOAD_SOURCES),$(wildcard tests/*/*.c tests/*/*/*.c))
+TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE),$(wildcard tests/*/*.c tests/*/*/*.c))
 with_main = $(if $(1),$(shell grep -l '^int main\>' $(1)))
 TEST_SOURCES := $(call with_main,$(TEST_ALL))
 SUPPORT_SOURCES := $(filter-out $(TEST_SOURCES),$(TEST_ALL))
@@ -107,25 +109,25 @@ PRELOADS := $(if $(HAVE_MPI),$(PRELOAD_SOURCES:tests/support/%.c=$(BUILD)/tests/
 ## all: build what this machine allows and say what is left out (the default)
 .PHONY: all
 all: $(PROGRAMS)
-	@$(if $(WHY_NOT_PLAN),echo 'left out: galplan ($(WHY_NOT_PLAN:;=))',:)
-	@$(if $(WHY_NOT_RUN),echo 'left out: galrun ($(WHY_NOT_RUN:;=))',:)
-	@$(if $(WHY_NOT_PROFILE),echo 'left out: galplan-profile ($(WHY_NOT_PROFILE:;=))',:)
+	@$(if $(WHY_NOT_PLAN),echo 'left out: galplan ($(WHY_NOT_PLAN))' | sed 's/;\(.\)$$/\1/',:)
+	@$(if $(WHY_NOT_RUN),echo 'left out: galrun ($(WHY_NOT_RUN))' | sed 's/;\(.\)$$/\1/',:)
+	@$(if $(WHY_NOT_PROFILE),echo 'left out: galplan-profile ($(WHY_NOT_PROFILE))' | sed 's/;\(.\)$$/\1/',:)
 
 ## tests: build the test programs, without running them
 .PHONY: tests
 tests: $(TEST_PROGRAMS) $(PRELOADS)
-	@$(if $(WHY_NOT_TESTS),echo 'left out: tests ($(WHY_NOT_TESTS:;=))',:)
+	@$(if $(WHY_NOT_TESTS),echo 'left out: tests ($(WHY_NOT_TESTS))' | sed 's/;\(.\)$$/\1/',:)
 
 $(BUILD)/galplan: $(PLAN_CLI:%.c=$(OBJ)/%.o) $(LIB_PLAN)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PLAN_LIBS)
 
-$(BUILD)/galrun: $(RUN_CLI:%.c=$(OBJ)/%.o) $(LIB_RUN) $(LIB_PLAN)
+$(BUILD)/galrun: $(RUN_CLI:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_RUN) $(LIB_PLAN)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(RUN_LIBS)
 
-$(BUILD)/galplan-profile: $(PROFILE_CLI:%.c=$(OBJ)/%.o) $(LIB_RUN) $(LIB_PLAN)
+$(BUILD)/galplan-profile: $(PROFILE_CLI:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_RUN) $(LIB_PLAN)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PROFILE_LIBS)
 
-$(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
+$(BUILD)/tests/%: $(OBJ)/tests/%.o $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS)
 
@@ -257,7 +259,8 @@ lint: $(CATALOGUE)
 	clang-tidy --quiet $(PLAN_SOURCES) $(PLAN_CLI) $(RUN_SOURCES) $(RUN_CLI) $(PROFILE_CLI) $(HOST_ONCE) $(HOST_TWICE) -- \
 		-std=c11 -D_GNU_SOURCE -I. -DGAL_REAL_FP64=1 $(RUN_CFLAGS)
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
-		--suppress=missingIncludeSystem --suppress=uninitvar --suppress=memleak --suppress=invalidPrintfArgType_uint \
+		--suppress=missingIncludeSystem --suppress=internalAstError --suppress=uninitvar --suppress=memleak \
+		--suppress=invalidPrintfArgType_uint \
 		-I. -D_GNU_SOURCE -DGAL_REAL_FP64=1 $(C_FOLDERS)
 C_FOLDERS := schemas runtime costmodel planner profiler tests
 

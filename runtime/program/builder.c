@@ -80,6 +80,12 @@ void gal_builder_parameter(gal_builder *b, const gal_parameter *parameter)
     }
 }
 
+uint32_t gal_builder_dim(gal_builder *b, uint64_t count)
+{
+    b->too_large = b->too_large || count > UINT32_MAX;
+    return count > UINT32_MAX ? 0 : (uint32_t)count;
+}
+
 static uint32_t shape_hash(const gal_shape *shape)
 {
     uint64_t h = (uint64_t)shape->op * 31 + (uint64_t)shape->dtype;
@@ -135,8 +141,10 @@ void gal_builder_operand_at(gal_builder *b, const gal_operand *operand)
     if (b->out_of_memory || !room(b, &p->operand, &b->operand_capacity, p->operand_count, sizeof *p->operand)) {
         return;
     }
+    gal_instruction *at = &p->instruction[p->instruction_count - 1];
+    GAL_ASSERT(at->operand_count < GAL_INSTRUCTION_OPERANDS_MAX);
+    at->operand_count++;
     p->operand[p->operand_count++] = *operand;
-    p->instruction[p->instruction_count - 1].operand_count++;
 }
 
 void gal_builder_operand(gal_builder *b, uint32_t buffer, gal_access access)

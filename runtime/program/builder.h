@@ -35,6 +35,7 @@ typedef struct gal_builder {
     uint32_t block;        /* being emitted: index in the stage */
     bool only_last;        /* mark what is emitted now */
     bool out_of_memory;
+    bool too_large;        /* a count of elements that no shape can hold */
 } gal_builder;
 
 uint32_t gal_builder_buffer(gal_builder *b, gal_class class, uint32_t block, const char *name, uint64_t bytes);
@@ -49,6 +50,9 @@ void gal_builder_parameter(gal_builder *b, const gal_parameter *parameter);
 gal_instruction *gal_builder_instruction(gal_builder *b, gal_stream stream, const char *name, const gal_shape *shape);
 void gal_builder_operand(gal_builder *b, uint32_t buffer, gal_access access); /* the whole buffer */
 void gal_builder_operand_at(gal_builder *b, const gal_operand *operand);
+
+/* A count of elements as a shape's dimension; what does not fit in 32 bits is refused when the lowering ends. */
+uint32_t gal_builder_dim(gal_builder *b, uint64_t count);
 
 /* Begins / ends a segment at the present instruction. */
 void gal_builder_begin_segment(gal_builder *b, gal_fragment_kind fragment);

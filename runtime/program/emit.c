@@ -7,8 +7,7 @@
 gal_instruction *gal_emit_collective(gal_builder *b, gal_op op, gal_stream stream, const char *name, gal_dtype dtype,
                                      gal_group group, uint64_t elements, uint32_t option)
 {
-    GAL_ASSERT(elements <= UINT32_MAX);
-    gal_shape shape = {.op = op, .dtype = dtype, .dims = {(uint32_t)elements, option}};
+    gal_shape shape = {.op = op, .dtype = dtype, .dims = {gal_builder_dim(b, elements), option}};
     gal_instruction *out = gal_builder_instruction(b, stream, name, &shape);
     bool per_member = op == GAL_OP_ALL_GATHER || op == GAL_OP_REDUCE_SCATTER || op == GAL_OP_ALL_TO_ALL;
     uint64_t members = per_member ? gal_group_size(&b->program->atoms, group) : 1;
@@ -218,13 +217,12 @@ static void forward_attention(gal_builder *b, gal_block_emit *e, place at, const
     access_value(b, e, lse, n->out[1], GAL_WRITE);
 }
 
-static gal_shape activation_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t value)
+static gal_shape activation_shape(gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t value)
 {
     uint64_t elements = (uint64_t)rows_of(e, value) * e->graph.value[value].features;
-    GAL_ASSERT(elements <= UINT32_MAX);
     return (gal_shape){.op = op,
                        .dtype = b->program->dtype,
-                       .dims = {(uint32_t)elements, (uint32_t)model_of(b)->activation}};
+                       .dims = {gal_builder_dim(b, elements), (uint32_t)model_of(b)->activation}};
 }
 
 static void forward_activation(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)

@@ -354,6 +354,11 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
     count_items(&s);
     code = s.b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
     GAL_TRY(code);
+    if (s.b.too_large) {
+        GAL_TRY(gal_fail(err, GAL_ERR_DOCUMENT,
+                         "stage %u: a tensor has more than 4294967295 elements on one device: use more microbatches, "
+                         "more tensor parallelism or sharding", spec->stage));
+    }
     clock = malloc((size_t)s.b.program->instruction_count * GAL_STREAM_COUNT * sizeof *clock);
     code = clock == NULL ? GAL_ERR_SYSTEM : GAL_OK;
     GAL_TRY(code);
@@ -363,8 +368,8 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
     *out = s.b.program;
     s.b.program = NULL;
 cleanup:
-    if (code != GAL_OK) {
-        gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to lower stage %u", spec->stage);
+    if (code == GAL_ERR_SYSTEM) {
+        gal_fail(err, code, "not enough memory to lower stage %u", spec->stage);
     }
     free(clock);
     free(s.b.segment);

@@ -2,8 +2,9 @@
  *
  * Work buffers are placed once per block and direction (largest first, first fit) from offset 0, so the work of a stage
  * is the maximum over its blocks and a stage's bytes are a closed form of per-block numbers. Lifetimes are measured in
- * compute instructions, by what waits guarantee: born after the last one known complete at the first access, dead at
- * the first one that knows all accesses complete. Buffers whose lives do not meet share bytes without further waits.
+ * compute instructions and the gaps between them, by what waits guarantee: born in the gap behind the last one known
+ * complete at the first access, dead in the gap in front of the first one that knows all accesses complete. Buffers
+ * whose lives do not meet share bytes without further waits.
  * All other classes hold their buffers side by side (relayout.c has placed relayout's). */
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +37,20 @@ static lifetime *life_of(placer *p, uint32_t buffer)
     return &p->life[p->count++];
 }
 
-/* The number of the first compute instruction of the segment that starts after instruction `at` of `stream` is known
- * complete; the bytes are in use up to the one before it. */
+/* Moments: compute instruction i of the fragment is 2i + 1, the gap in front of it 2i. What another stream runs between
+ * two compute instructions reads and writes in one gap, so its source and target meet there. */
+static uint32_t moment_of(uint32_t compute_number)
+{
+    return 2 * compute_number + 1;
+}
+
+static uint32_t gap_before(uint32_t compute_number)
+{
+    return 2 * compute_number;
+}
+
+/* The gap in front of the first compute instruction of the segment that starts after instruction `at` of `stream` is
+ * known complete: the bytes are in use up to there. */
 static uint32_t known_complete(const placer *p, const gal_segment *segment, uint32_t at, uint32_t stream,
                                uint32_t number, uint32_t compute_number)
 {
@@ -47,7 +60,7 @@ static uint32_t known_complete(const placer *p, const gal_segment *segment, uint
             continue;
         }
         if (p->clock[(size_t)i * GAL_STREAM_COUNT + stream] >= number) {
-            return compute_number == 0 ? 0 : compute_number - 1;
+            return gap_before(compute_number);
         }
         compute_number++;
     }
@@ -69,9 +82,10 @@ static void measure(placer *p, const gal_segment *segment, uint32_t *numbers)
             lifetime *life = life_of(p, buffer);
             bool compute = at->stream == GAL_STREAM_COMPUTE;
             uint32_t now = numbers[GAL_STREAM_COMPUTE]; /* compute instructions issued so far, this one included */
-            uint32_t from = compute ? now - 1 : p->clock[(size_t)i * GAL_STREAM_COUNT + GAL_STREAM_COMPUTE];
-            uint32_t to =
-                compute ? now - 1 : known_complete(p, segment, i, at->stream, numbers[at->stream], now);
+            uint32_t known = p->clock[(size_t)i * GAL_STREAM_COUNT + GAL_STREAM_COMPUTE];
+            uint32_t from = compute ? moment_of(now - 1) : gap_before(known);
+            uint32_t to = compute ? moment_of(now - 1)
+                                  : known_complete(p, segment, i, at->stream, numbers[at->stream], now);
             life->born = from < life->born ? from : life->born;
             life->dead = to > life->dead ? to : life->dead;
         }

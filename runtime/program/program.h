@@ -20,7 +20,7 @@
 #include "schemas/operator.h"
 #include "schemas/plan.h"
 
-enum { GAL_ALIGNMENT_BYTES = 256 };
+enum { GAL_ALIGNMENT_BYTES = 256, GAL_INSTRUCTION_OPERANDS_MAX = 8 };
 #define GAL_NO_BUFFER UINT32_MAX
 
 /* X(enumerator, name). Each stream is an in-order queue; issue order of a fragment's list is the order of every
@@ -199,7 +199,8 @@ typedef struct gal_program {
     gal_call *evaluate_call;       /* one evaluated batch of the same shape */
 } gal_program;
 
-/* Lowers one stage of a checked plan: instructions, waits, placement, schedule. GAL_ERR_SYSTEM without memory. */
+/* Lowers one stage of a checked plan: instructions, waits, placement, schedule. GAL_ERR_SYSTEM without memory;
+ * GAL_ERR_DOCUMENT if a tensor has more than 2^32 - 1 elements on one device. */
 gal_code gal_lower(const gal_plan *plan, uint32_t stage, gal_program **out, gal_error *err);
 void gal_program_free(gal_program *program);
 

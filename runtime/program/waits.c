@@ -19,6 +19,7 @@ typedef struct buffer_state {
     uint8_t write_stream;
     uint8_t touched; /* streams that waited for earlier calls here, in this fragment, as readers */
     uint8_t readers, writers; /* streams over all fragments */
+    bool shares_bytes;        /* of class work or relayout */
     uint32_t touched_stamp;
 } buffer_state;
 
@@ -34,12 +35,6 @@ typedef struct deriver {
     uint32_t needed[GAL_STREAM_COUNT];     /* number + 1 to wait for, of this instruction */
     uint32_t needed_instruction[GAL_STREAM_COUNT];
 } deriver;
-
-static bool shares_bytes(const gal_builder *b, uint32_t buffer)
-{
-    uint8_t class = b->program->buffer[buffer].class;
-    return class == GAL_CLASS_WORK || class == GAL_CLASS_RELAYOUT;
-}
 
 static void add_wait(deriver *d, gal_instruction *at, gal_wait_kind kind, uint32_t stream, uint32_t target)
 {
@@ -83,7 +78,7 @@ static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, b
 {
     buffer_state *s = &d->state[buffer];
     uint32_t me = at->stream;
-    if (shares_bytes(d->b, buffer)) {
+    if (s->shares_bytes) {
         if (me != GAL_STREAM_COMPUTE && d->now[me][GAL_STREAM_COMPUTE] == 0 && (d->called >> me & 1) == 0) {
             add_wait(d, at, GAL_WAIT_CALL, GAL_STREAM_COMPUTE, 0);
             d->called |= (uint8_t)(1u << me);
@@ -131,18 +126,31 @@ static void record(deriver *d, const gal_instruction *at, uint32_t instruction, 
     }
 }
 
+/* Most buffers belong to one stream: its order is all they need. */
+static bool is_private(const deriver *d, uint32_t stream, uint32_t buffer)
+{
+    const buffer_state *s = &d->state[buffer];
+    bool alone = (s->readers | s->writers) == (1u << stream);
+    return alone && (!s->shares_bytes || (stream == GAL_STREAM_COMPUTE && d->left_running == 0));
+}
+
 static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
 {
     gal_program *p = d->b->program;
     gal_instruction *at = &p->instruction[first + index];
     uint32_t me = at->stream;
     uint32_t *mine = d->now[me];
+    const gal_operand *shared[GAL_INSTRUCTION_OPERANDS_MAX];
+    uint32_t shared_count = 0;
     at->first_wait = p->wait_count;
     at->wait_count = 0;
     memset(d->needed, 0, sizeof d->needed);
     for (uint32_t o = 0; o < at->operand_count; o++) {
         const gal_operand *operand = &p->operand[at->first_operand + o];
-        conflicts_here(d, &d->state[operand->buffer], operand->access != GAL_READ);
+        if (!is_private(d, me, operand->buffer)) {
+            shared[shared_count++] = operand;
+            conflicts_here(d, &d->state[operand->buffer], operand->access != GAL_READ);
+        }
     }
     for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
         if (t != me && d->needed[t] > mine[t]) {
@@ -155,16 +163,14 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
             mine[t] = d->needed[t] > mine[t] ? d->needed[t] : mine[t];
         }
     }
-    for (uint32_t o = 0; o < at->operand_count; o++) {
-        const gal_operand *operand = &p->operand[at->first_operand + o];
-        conflicts_before(d, at, operand->buffer, operand->access != GAL_READ);
+    for (uint32_t o = 0; o < shared_count; o++) {
+        conflicts_before(d, at, shared[o]->buffer, shared[o]->access != GAL_READ);
     }
     memcpy(&d->clock[(size_t)(first + index) * GAL_STREAM_COUNT], mine, sizeof d->now[me]);
     d->issued[me]++;
     mine[me] = d->issued[me];
-    for (uint32_t o = 0; o < at->operand_count; o++) {
-        const gal_operand *operand = &p->operand[at->first_operand + o];
-        record(d, at, index, operand->buffer, operand->access != GAL_READ);
+    for (uint32_t o = 0; o < shared_count; o++) {
+        record(d, at, index, shared[o]->buffer, shared[o]->access != GAL_READ);
     }
 }
 
@@ -185,7 +191,7 @@ static void note_left_running(deriver *d, const gal_fragment *fragment)
         const gal_instruction *at = &p->instruction[fragment->first + i];
         number[at->stream]++;
         for (uint32_t o = 0; o < at->operand_count; o++) {
-            if (at->stream != GAL_STREAM_COMPUTE && shares_bytes(d->b, p->operand[at->first_operand + o].buffer) &&
+            if (at->stream != GAL_STREAM_COMPUTE && d->state[p->operand[at->first_operand + o].buffer].shares_bytes &&
                 number[at->stream] > d->now[GAL_STREAM_COMPUTE][at->stream]) {
                 d->left_running |= (uint8_t)(1u << at->stream);
             }
@@ -214,6 +220,10 @@ gal_code gal_derive_waits(gal_builder *b, uint32_t *clock)
     if (d.state == NULL) {
         b->out_of_memory = true;
         return GAL_ERR_SYSTEM;
+    }
+    for (uint32_t i = 0; i < p->buffer_count; i++) {
+        uint8_t class = p->buffer[i].class;
+        d.state[i].shares_bytes = class == GAL_CLASS_WORK || class == GAL_CLASS_RELAYOUT;
     }
     for (uint32_t i = 0; i < p->instruction_count; i++) {
         const gal_instruction *at = &p->instruction[i];

@@ -6,6 +6,8 @@
  *   stage 3  weights sharded too: all_gather into a ring buffer before use. Prefetch needs no pass: the gather stream
  *            runs ahead until the ring is full; release is the wait of the next gather into that buffer
  * DP atoms beside SDP atoms (replicas of the shards) are reduced after the scatter, at the last microbatch. */
+#include <string.h>
+
 #include "runtime/program/emit.h"
 
 static uint64_t local_elements(const gal_block_emit *e, const gal_tensor *t)
@@ -18,16 +20,26 @@ static uint64_t shard_elements(const gal_builder *b, const gal_unit *u)
     return u->elements / gal_group_size(&b->program->atoms, u->zero_group);
 }
 
-static const char *public_name(const gal_builder *b, const gal_block_emit *e, const char *suffix, char *name,
-                               size_t capacity)
+/* "h.12." and the suffix for blocks of a layer. Written by hand: names are a tenth of a lowering if printf does it. */
+static void public_name(const gal_builder *b, const gal_block_emit *e, const char *suffix, char *name, size_t capacity)
 {
     gal_block_kind kind = b->spec->block[e->index].kind;
+    size_t used = 0;
     if (kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN) {
-        snprintf(name, capacity, "h.%u.%s", (b->spec->block[e->index].block - 1) / 2, suffix);
-    } else {
-        snprintf(name, capacity, "%s", suffix);
+        char digits[12];
+        size_t count = 0;
+        for (uint32_t layer = (b->spec->block[e->index].block - 1) / 2; layer > 0 || count == 0; layer /= 10) {
+            digits[count++] = (char)('0' + layer % 10);
+        }
+        name[used++] = 'h';
+        name[used++] = '.';
+        while (count > 0) {
+            name[used++] = digits[--count];
+        }
+        name[used++] = '.';
     }
-    return name;
+    GAL_ASSERT(used + strlen(suffix) < capacity);
+    strcpy(name + used, suffix);
 }
 
 /* Tensors are numbered over the model: 2 of the embedding, 6 per block, then those of the head; a tied table is 0. */
@@ -215,7 +227,7 @@ static void fill_padding(gal_builder *b, const gal_unit *u, uint32_t buffer)
     if (padding == 0) {
         return;
     }
-    gal_shape shape = {.op = GAL_OP_FILL, .dtype = b->program->dtype, .dims = {(uint32_t)padding}};
+    gal_shape shape = {.op = GAL_OP_FILL, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, padding)}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, "pad dw", &shape);
     gal_operand tail = {.buffer = buffer,
                         .access = GAL_WRITE,
@@ -251,7 +263,7 @@ static void scatter_bucket(gal_builder *b, const gal_unit *u, uint32_t bucket, b
     gal_operand to = {.buffer = b->scratch, .access = GAL_WRITE, .bytes = shard * item};
     gal_builder_operand_at(b, &from);
     gal_builder_operand_at(b, &to);
-    gal_shape shape = {.op = GAL_OP_ADD, .dtype = b->program->dtype, .dims = {(uint32_t)shard}};
+    gal_shape shape = {.op = GAL_OP_ADD, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, shard)}};
     gal_builder_instruction(b, GAL_STREAM_REDUCE, "accumulate", &shape);
     to.access = GAL_READ;
     gal_builder_operand_at(b, &to);
@@ -323,7 +335,7 @@ static void update_unit(gal_builder *b, const gal_unit *u)
 {
     gal_shape shape = {.op = GAL_OP_ADAM,
                        .dtype = b->program->dtype,
-                       .dims = {(uint32_t)shard_elements(b, u), (uint32_t)u->decay_elements}};
+                       .dims = {gal_builder_dim(b, shard_elements(b, u)), gal_builder_dim(b, u->decay_elements)}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, "adam", &shape)->group = u->zero_group;
     gal_operand weight = own_range(b, u, u->weight, u->zero_stage < 3, GAL_UPDATE);
     gal_operand gradient = own_range(b, u, u->gradient, u->zero_stage < 2, GAL_READ);
@@ -358,7 +370,7 @@ void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
         const gal_unit u = p->unit[i];
         gal_shape shape = {.op = GAL_OP_SUM_SQUARES,
                            .dtype = p->dtype,
-                           .dims = {(uint32_t)shard_elements(b, &u), u.replicas}};
+                           .dims = {gal_builder_dim(b, shard_elements(b, &u)), u.replicas}};
         gal_builder_instruction(b, GAL_STREAM_COMPUTE, "square dw", &shape);
         gal_operand range = own_range(b, &u, u.gradient, u.zero_stage < 2, GAL_READ);
         gal_builder_operand_at(b, &range);

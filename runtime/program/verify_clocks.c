@@ -1,0 +1,542 @@
+/* Vector clocks on physical cells over expanded schedules: a step and the beginning of the next; an update, an evaluation,
+ * the beginning of a step and its update.
+ *
+ * Proves, for every rank of the class at once: two accesses to the same bytes, one of them a write, are ordered by
+ * waits and queues as the host issues them, so every legal execution computes what the list in issue order does; and
+ * in that order every read finds what it names: bytes of its own buffer, written, of the microbatch of the call (but
+ * in state and gradients: there, of this step), in rings that blocks share of its own block. Something of what
+ * an instruction wrote is read by somebody before it is lost: so a left-out step of a chain shows even where the next
+ * one finds an older value of the same type.
+ * A view is taken as the union over all ranks, which can only refuse more; verify_types.c proves the ranges.
+ * Does not prove: that the value read is the right one of its microbatch (types), nor anything between stages
+ * (queues). Assumes that weights and moments are initialised, and that the update is the last call (schedule).
+ * Between steps nothing is drained.
+ *
+ * An item of a class is a sorted run of cells. A write makes one cell of all that it covers, so their number stays
+ * that of the live buffers. */
+#include "runtime/program/verify_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/program/verify.h"
+
+typedef enum cell_content { NOTHING, INITIAL, WRITTEN } cell_content;
+
+typedef struct cell {
+    uint64_t end;                     /* begins where the one before ends */
+    uint32_t buffer, microbatch, block;
+    uint32_t result;                  /* of which instruction of the expanded lists, from 1; 0: of none */
+    uint32_t write_number, write_position;
+    uint32_t read_number[GAL_STREAM_COUNT];
+    uint8_t content, write_queue, write_fragment, readers; /* readers: bit per queue */
+    uint8_t list;                     /* in which it was written */
+} cell;
+
+typedef struct result {
+    uint32_t position;
+    uint8_t fragment, read;
+} result;
+
+typedef struct checker {
+    const gal_program *program;
+    gal_order order;
+    cell *cell;
+    uint32_t first_item[GAL_CLASS_COUNT];  /* into item_count */
+    uint32_t capacity[GAL_CLASS_COUNT];    /* cells of an item */
+    size_t first_cell[GAL_CLASS_COUNT];
+    uint32_t *item_count;                  /* cells in use */
+    uint32_t *hint;                        /* per buffer: where it was last found in an item */
+    bool *is_initial;                      /* per buffer: holds a value before the first call */
+    result *result;
+    uint32_t result_count;
+    uint8_t list;
+    uint32_t known[GAL_STREAM_COUNT], number;
+    gal_event event;
+} checker;
+
+static bool keeps_microbatch(uint32_t class)
+{
+    return class != GAL_CLASS_STATE && class != GAL_CLASS_GRADIENT;
+}
+
+static bool is_shared_ring(uint32_t class)
+{
+    return class == GAL_CLASS_GATHERED || class == GAL_CLASS_BUCKET || class == GAL_CLASS_SCRATCH;
+}
+
+static gal_code check_operand(const gal_program *p, gal_fragment_kind fragment, uint32_t position,
+                              const gal_operand *operand, gal_error *err)
+{
+    if (operand->buffer >= p->buffer_count || operand->access > GAL_ACCUMULATE) {
+        return gal_refuse(err, p, fragment, position, "an operand of no buffer or access");
+    }
+    const gal_buffer *buffer = &p->buffer[operand->buffer];
+    if (operand->bytes == 0 || operand->offset_bytes + gal_operand_span(p, operand) > buffer->bytes) {
+        return gal_refuse(err, p, fragment, position, "reaches outside of buffer %s.%u", buffer->name,
+                          operand->buffer);
+    }
+    if (operand->access == GAL_ACCUMULATE && buffer->class != GAL_CLASS_GRADIENT && buffer->class != GAL_CLASS_STATE) {
+        return gal_refuse(err, p, fragment, position, "accumulates in buffer %s.%u of class %s", buffer->name,
+                          operand->buffer, gal_class_names[buffer->class]);
+    }
+    return GAL_OK;
+}
+
+static gal_code check_arenas(const gal_program *p, gal_error *err)
+{
+    uint64_t end = 0;
+    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
+        const gal_class_arena *arena = &p->arena[c];
+        if (arena->item_bytes == 0) {
+            continue;
+        }
+        if (arena->offset < end) {
+            return gal_fail(err, GAL_NO, "stage %u: class %s overlaps the class before", p->stage, gal_class_names[c]);
+        }
+        end = arena->offset + arena->count * arena->item_bytes;
+    }
+    if (end > p->arena_bytes) {
+        return gal_fail(err, GAL_NO, "stage %u: the classes end at byte %llu of an arena of %llu", p->stage,
+                        (unsigned long long)end, (unsigned long long)p->arena_bytes);
+    }
+    for (uint32_t b = 0; b < p->buffer_count; b++) {
+        if (p->buffer[b].offset + p->buffer[b].bytes > p->arena[p->buffer[b].class].item_bytes) {
+            return gal_fail(err, GAL_NO, "stage %u: buffer %s.%u reaches outside of class %s", p->stage,
+                            p->buffer[b].name, b, gal_class_names[p->buffer[b].class]);
+        }
+    }
+    return GAL_OK;
+}
+
+static gal_code check_bounds(const gal_program *p, gal_error *err)
+{
+    gal_code code = check_arenas(p, err);
+    for (uint32_t f = 0; code == GAL_OK && f < GAL_FRAGMENT_COUNT; f++) {
+        for (uint32_t i = 0; code == GAL_OK && i < p->fragment[f].count; i++) {
+            const gal_instruction *in = &p->instruction[p->fragment[f].first + i];
+            for (uint32_t k = 0; code == GAL_OK && k < in->operand_count; k++) {
+                code = check_operand(p, (gal_fragment_kind)f, i, &p->operand[in->first_operand + k], err);
+            }
+        }
+    }
+    return code;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* An item never has more cells than there are distinct ends of operands and buffers in its class, and two. */
+static gal_code count_cuts(checker *c, gal_error *err)
+{
+    const gal_program *p = c->program;
+    uint64_t *cut = malloc((((size_t)p->operand_count + p->buffer_count) * 2 + 1) * sizeof *cut);
+    if (cut == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
+        size_t count = 0;
+        for (uint32_t k = 0; k < p->operand_count; k++) {
+            const gal_operand *operand = &p->operand[k];
+            const gal_buffer *buffer = &p->buffer[operand->buffer];
+            if (buffer->class == class) {
+                cut[count++] = buffer->offset + operand->offset_bytes;
+                cut[count++] = buffer->offset + operand->offset_bytes + gal_operand_span(p, operand);
+            }
+        }
+        for (uint32_t b = 0; b < p->buffer_count; b++) {
+            if (p->buffer[b].class == class) {
+                cut[count++] = p->buffer[b].offset;
+                cut[count++] = p->buffer[b].offset + p->buffer[b].bytes;
+            }
+        }
+        qsort(cut, count, sizeof *cut, compare_u64);
+        uint32_t distinct = 2;
+        for (size_t i = 0; i < count; i++) {
+            distinct += i == 0 || cut[i] != cut[i - 1];
+        }
+        c->capacity[class] = distinct;
+    }
+    free(cut);
+    return GAL_OK;
+}
+
+static uint64_t expanded_count(const gal_program *p, const gal_call_list *lists, uint32_t list_count)
+{
+    uint64_t total = 0;
+    for (uint32_t l = 0; l < list_count; l++) {
+        for (uint32_t i = 0; i < lists[l].count; i++) {
+            const gal_fragment *fragment = &p->fragment[lists[l].call[i].fragment];
+            total += fragment->count;
+        }
+    }
+    return total;
+}
+
+static gal_code make_cells(checker *c, const gal_call_list *lists, uint32_t list_count, gal_error *err)
+{
+    const gal_program *p = c->program;
+    gal_code code = count_cuts(c, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    size_t cells = 0;
+    uint32_t items = 0;
+    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
+        c->first_item[class] = items;
+        c->first_cell[class] = cells;
+        items += p->arena[class].count;
+        cells += (size_t)p->arena[class].count * c->capacity[class];
+    }
+    c->cell = calloc(cells + 1, sizeof *c->cell);
+    c->item_count = calloc((size_t)items + 1, sizeof *c->item_count);
+    c->hint = calloc((size_t)p->buffer_count + 1, sizeof *c->hint);
+    c->is_initial = calloc((size_t)p->buffer_count + 1, sizeof *c->is_initial);
+    c->result = calloc(expanded_count(p, lists, list_count) + 1, sizeof *c->result);
+    if (c->cell == NULL || c->item_count == NULL || c->hint == NULL || c->is_initial == NULL || c->result == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
+        for (uint32_t i = 0; i < p->arena[class].count; i++) {
+            c->cell[c->first_cell[class] + (size_t)i * c->capacity[class]].end = p->arena[class].item_bytes;
+            c->item_count[c->first_item[class] + i] = 1;
+        }
+    }
+    return GAL_OK;
+}
+
+typedef struct item {
+    cell *cell;
+    uint32_t *count;
+} item;
+
+static item item_of(checker *c, uint32_t buffer, uint32_t microbatch)
+{
+    uint32_t class = c->program->buffer[buffer].class;
+    uint32_t index = microbatch % c->program->arena[class].count;
+    return (item){c->cell + c->first_cell[class] + (size_t)index * c->capacity[class],
+                  &c->item_count[c->first_item[class] + index]};
+}
+
+/* The cell that holds byte `at`, from a guess. */
+static uint32_t find_cell(const item *in, uint64_t at, uint32_t guess)
+{
+    uint32_t i = guess < *in->count ? guess : *in->count - 1;
+    while (i > 0 && in->cell[i - 1].end > at) {
+        i--;
+    }
+    while (in->cell[i].end <= at) {
+        i++;
+    }
+    return i;
+}
+
+/* Cuts cell i at byte `at`, if it does not end there already. */
+static void cut_cell(item *in, uint32_t i, uint64_t at)
+{
+    if (in->cell[i].end == at) {
+        return;
+    }
+    memmove(&in->cell[i + 1], &in->cell[i], (*in->count - i) * sizeof *in->cell);
+    (*in->count)++;
+    in->cell[i].end = at;
+}
+
+/* The cells of exactly [begin, end): the first, and one past the last in *last. */
+static uint32_t cut_range(checker *c, item *in, uint32_t buffer, uint64_t begin, uint64_t end, uint32_t *last)
+{
+    uint32_t i = find_cell(in, begin, c->hint[buffer]);
+    if ((i == 0 ? 0 : in->cell[i - 1].end) != begin) {
+        cut_cell(in, i, begin);
+        i++;
+    }
+    uint32_t j = i;
+    while (in->cell[j].end < end) {
+        j++;
+    }
+    cut_cell(in, j, end);
+    *last = j + 1;
+    c->hint[buffer] = i;
+    return i;
+}
+
+static gal_code refuse_cell(checker *c, const cell *at, uint32_t buffer, const char *rule, gal_error *err)
+{
+    const gal_program *p = c->program;
+    const gal_buffer *b = &p->buffer[buffer];
+    char writer[64] = "nothing";
+    if (at->content == WRITTEN) {
+        snprintf(writer, sizeof writer, "%s instruction %u of microbatch %u",
+                 gal_fragment_names[at->write_fragment], at->write_position, at->microbatch);
+    }
+    return gal_refuse(err, p, (gal_fragment_kind)c->event.fragment, c->event.position,
+                      "microbatch %u: buffer %s.%u %s; last written by %s", c->event.microbatch, b->name, buffer, rule,
+                      writer);
+}
+
+static const char *read_rule_broken(const checker *c, const cell *at, uint32_t buffer)
+{
+    uint32_t class = c->program->buffer[buffer].class;
+    if (at->content == NOTHING) {
+        return "is read before it is written";
+    }
+    if (at->write_number > c->known[at->write_queue]) {
+        return "is read without waiting for its writer";
+    }
+    if (at->buffer != buffer) {
+        return "is read after another buffer took its bytes";
+    }
+    if (keeps_microbatch(class) && at->microbatch != c->event.microbatch) {
+        return "is read with the value of another microbatch";
+    }
+    if (is_shared_ring(class) && at->block != c->event.instruction->block) {
+        return "is read with the value of another block";
+    }
+    if (!keeps_microbatch(class) && !c->is_initial[buffer] && at->list != c->list) {
+        return "is read with the value of an earlier step";
+    }
+    return NULL;
+}
+
+static gal_code read_cells(checker *c, item *in, uint32_t first, uint32_t last, uint32_t buffer, uint32_t queue,
+                           gal_error *err)
+{
+    for (uint32_t i = first; i < last; i++) {
+        cell *at = &in->cell[i];
+        const char *rule = read_rule_broken(c, at, buffer);
+        if (rule != NULL) {
+            return refuse_cell(c, at, buffer, rule, err);
+        }
+        at->readers |= (uint8_t)(1u << queue);
+        at->read_number[queue] = c->number;
+        c->result[at->result].read = 1;
+    }
+    return GAL_OK;
+}
+
+static bool has_late_reader(const checker *c, const cell *at)
+{
+    for (uint32_t readers = at->readers; readers != 0; readers &= readers - 1) {
+        uint32_t queue = (uint32_t)__builtin_ctz(readers);
+        if (at->read_number[queue] > c->known[queue]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An operand that overlaps one read before by the same instruction is a race of the instruction with itself. */
+static gal_code check_overwritten(checker *c, const item *in, uint32_t first, uint32_t last, uint32_t buffer,
+                                  gal_error *err)
+{
+    for (uint32_t i = first; i < last; i++) {
+        const cell *at = &in->cell[i];
+        if (at->content == WRITTEN && at->write_number > c->known[at->write_queue]) {
+            return refuse_cell(c, at, buffer, "is overwritten without waiting for its writer", err);
+        }
+        if (has_late_reader(c, at)) {
+            return refuse_cell(c, at, buffer, "is overwritten without waiting for a reader", err);
+        }
+    }
+    return GAL_OK;
+}
+
+static void write_cells(checker *c, item *in, uint32_t first, uint32_t last, uint32_t buffer, uint32_t queue)
+{
+    uint64_t end = in->cell[last - 1].end;
+    if (last - first > 1) {
+        memmove(&in->cell[first + 1], &in->cell[last], (*in->count - last) * sizeof *in->cell);
+        *in->count -= last - first - 1;
+    }
+    cell *at = &in->cell[first];
+    at->end = end;
+    at->buffer = buffer;
+    at->microbatch = c->event.microbatch;
+    at->block = c->event.instruction->block;
+    at->result = keeps_microbatch(c->program->buffer[buffer].class) ? c->result_count : 0;
+    at->write_number = c->number;
+    at->write_position = c->event.position;
+    at->content = WRITTEN;
+    at->write_queue = (uint8_t)queue;
+    at->write_fragment = c->event.fragment;
+    at->readers = 0;
+    at->list = c->list;
+}
+
+static gal_code access_operand(checker *c, const gal_operand *operand, gal_error *err)
+{
+    const gal_program *p = c->program;
+    uint32_t queue = c->event.instruction->stream;
+    uint64_t begin = p->buffer[operand->buffer].offset + operand->offset_bytes;
+    uint64_t end = begin + gal_operand_span(p, operand);
+    item in = item_of(c, operand->buffer, c->event.microbatch);
+    uint32_t last;
+    uint32_t first = cut_range(c, &in, operand->buffer, begin, end, &last);
+    bool reads = operand->access == GAL_READ || operand->access == GAL_UPDATE ||
+                 (operand->access == GAL_ACCUMULATE && c->event.microbatch != 0);
+    gal_code code = GAL_OK;
+    if (operand->access != GAL_READ) {
+        code = check_overwritten(c, &in, first, last, operand->buffer, err);
+    }
+    if (code == GAL_OK && reads) {
+        code = read_cells(c, &in, first, last, operand->buffer, queue, err);
+    }
+    if (code == GAL_OK && operand->access != GAL_READ) {
+        write_cells(c, &in, first, last, operand->buffer, queue);
+    }
+    return code;
+}
+
+static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
+{
+    const gal_program *p = c->program;
+    const gal_fragment *fragment = &p->fragment[call->fragment];
+    gal_order_begin_call(&c->order);
+    c->event.fragment = call->fragment;
+    c->event.microbatch = call->microbatch;
+    for (uint32_t i = 0; i < fragment->count; i++) {
+        const gal_instruction *in = &p->instruction[fragment->first + i];
+        c->event.instruction = in;
+        c->event.position = i;
+        c->number = gal_order_issue(&c->order, &c->event, c->known);
+        c->result[++c->result_count] = (result){i, call->fragment, 0};
+        for (uint32_t k = 0; k < in->operand_count; k++) {
+            gal_code code = access_operand(c, &p->operand[in->first_operand + k], err);
+            if (code != GAL_OK) {
+                return code;
+            }
+        }
+    }
+    return GAL_OK;
+}
+
+/* State and gradients are read by the next step or by nobody; a send delivers elsewhere. */
+static bool must_be_read(const gal_program *p, const result *r)
+{
+    const gal_instruction *in = &p->instruction[p->fragment[r->fragment].first + r->position];
+    for (uint32_t k = 0; k < in->operand_count; k++) {
+        const gal_operand *operand = &p->operand[in->first_operand + k];
+        if (operand->access != GAL_READ && keeps_microbatch(p->buffer[operand->buffer].class)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static gal_code check_results(const checker *c, uint32_t count, gal_error *err)
+{
+    for (uint32_t i = 1; i <= count; i++) {
+        if (!c->result[i].read && must_be_read(c->program, &c->result[i])) {
+            return gal_refuse(err, c->program, (gal_fragment_kind)c->result[i].fragment, c->result[i].position,
+                              "nobody reads the result");
+        }
+    }
+    return GAL_OK;
+}
+
+static void initialise_buffer(checker *c, uint32_t buffer)
+{
+    const gal_buffer *b = &c->program->buffer[buffer];
+    c->is_initial[buffer] = true;
+    item in = item_of(c, buffer, 0);
+    uint32_t last;
+    uint32_t first = cut_range(c, &in, buffer, b->offset, b->offset + b->bytes, &last);
+    for (uint32_t i = first; i < last; i++) {
+        in.cell[i].content = INITIAL;
+        in.cell[i].buffer = buffer;
+    }
+}
+
+/* Weights and moments hold values before the first step; gradients and the loss too where an update comes first. */
+static void initialise(checker *c, bool update_first)
+{
+    const gal_program *p = c->program;
+    for (uint32_t u = 0; u < p->unit_count; u++) {
+        initialise_buffer(c, p->unit[u].weight);
+        initialise_buffer(c, p->unit[u].first_moment);
+        initialise_buffer(c, p->unit[u].second_moment);
+    }
+    for (uint32_t b = 0; update_first && b < p->buffer_count; b++) {
+        if (!keeps_microbatch(p->buffer[b].class) && !c->is_initial[b]) {
+            initialise_buffer(c, b);
+        }
+    }
+}
+
+/* Of the next step as much as meets every item of every class again. */
+static gal_call_list beginning_of_step(const gal_program *p)
+{
+    uint32_t items = 1;
+    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
+        items = p->arena[class].count > items ? p->arena[class].count : items;
+    }
+    gal_call_list list = {p->call, 0};
+    while (list.count < p->call_count) {
+        const gal_call *call = &p->call[list.count++];
+        if (call->fragment == GAL_FRAGMENT_BACKWARD && call->microbatch == items) {
+            break;
+        }
+    }
+    return list;
+}
+
+/* Expands the lists one behind the other; the results of all but the first `complete_count` may go unread. */
+static gal_code check_lists(checker *c, const gal_call_list *lists, uint32_t list_count, uint32_t complete_count,
+                            gal_error *err)
+{
+    static const uint8_t own_queue[GAL_STREAM_COUNT] = {0, 1, 2, 3, 4, 5, 6, 7};
+    gal_code code = GAL_OK;
+    uint32_t complete_results = 0;
+    GAL_TRY(gal_order_init(&c->order, c->program, own_queue, lists, list_count, err));
+    GAL_TRY(make_cells(c, lists, list_count, err));
+    initialise(c, lists[0].call[0].fragment == GAL_FRAGMENT_UPDATE);
+    for (uint32_t l = 0; l < list_count; l++) {
+        c->list = (uint8_t)l;
+        for (uint32_t i = 0; i < lists[l].count; i++) {
+            GAL_TRY(run_call(c, &lists[l].call[i], err));
+        }
+        complete_results = l < complete_count ? c->result_count : complete_results;
+    }
+    GAL_TRY(check_results(c, complete_results, err));
+cleanup:
+    gal_order_free(&c->order);
+    free(c->cell);
+    free(c->item_count);
+    free(c->hint);
+    free(c->is_initial);
+    free(c->result);
+    return code;
+}
+
+static gal_code check_stage(const gal_program *p, gal_error *err)
+{
+    const gal_call_list beginning = beginning_of_step(p);
+    const gal_call_list steps[] = {{p->call, p->call_count}, beginning};
+    const gal_call_list update = {p->call + p->call_count - 1, 1};
+    const gal_call_list evaluation[] = {update, {p->evaluate_call, p->evaluate_call_count}, beginning, update};
+    gal_code code = GAL_OK;
+    GAL_TRY(gal_check_waits(p, err));
+    GAL_TRY(check_bounds(p, err));
+    checker c;
+    memset(&c, 0, sizeof c);
+    c.program = p;
+    GAL_TRY(check_lists(&c, steps, 2, 1, err));
+    memset(&c, 0, sizeof c);
+    c.program = p;
+    GAL_TRY(check_lists(&c, evaluation, 4, 2, err));
+cleanup:
+    return code;
+}
+
+gal_code gal_verify_clocks(gal_program *const *programs, uint32_t stage_count, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t s = 0; code == GAL_OK && s < stage_count; s++) {
+        code = check_stage(programs[s], err);
+    }
+    return code;
+}

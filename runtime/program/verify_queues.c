@@ -1,0 +1,369 @@
+/* Queues without time: do the stages of a plan wait for each other in circles, and do partners mean the same?
+ *
+ * Proves, for several mappings of streams to hardware queues: with rendezvous (no operation between stages completes
+ * before all its members have posted it) every queue of every stage runs empty; the n-th send of a channel meets the
+ * n-th receive, the n-th relation of all stages its likes, equal in operation, reduction, bytes, fragment and
+ * microbatch. By class: all devices of a stage issue the same list, and a group inside the stage has members of that
+ * stage alone, so its members meet in order; the system has no choices (a marked graph), so if the classes finish in
+ * lockstep, the ranks finish.
+ * Does not prove: which values are sent (types), nor races (clocks).
+ *
+ * Inside a stage waits point backwards in issue order, so only operations between stages can block. Each is reduced to
+ * the numbers of such operations that must be complete, per queue, before it is posted. */
+#include "runtime/program/verify.h"
+#include "runtime/program/verify_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LISTS = 2 };
+
+/* An operation between stages, of one call. need[q]: how many such operations of queue q come before. */
+typedef struct crossing {
+    gal_event event;
+    uint32_t number; /* in its queue, among all instructions */
+    uint32_t need[GAL_STREAM_COUNT];
+} crossing;
+
+typedef struct queue_line {
+    crossing *crossing; /* of one queue of one stage, in order */
+    uint32_t count, capacity, done;
+} queue_line;
+
+/* The order in which a stage issues the operations of one relation. */
+typedef struct relation {
+    uint32_t *crossing; /* queue << 28 | index, in issue order */
+    uint32_t count, capacity;
+} relation;
+
+enum { TO_NEXT, TO_PREVIOUS, FROM_NEXT, FROM_PREVIOUS, OF_TIED, OF_WORLD, CHANNELS };
+
+typedef struct stage_queues {
+    const gal_program *program;
+    queue_line line[GAL_STREAM_COUNT];
+    relation channel[CHANNELS];
+} stage_queues;
+
+static int channel_of(const gal_instruction *in)
+{
+    switch (in->group) {
+    case GAL_GROUP_NEXT:
+        return in->op == GAL_OP_SEND ? TO_NEXT : FROM_NEXT;
+    case GAL_GROUP_PREVIOUS:
+        return in->op == GAL_OP_SEND ? TO_PREVIOUS : FROM_PREVIOUS;
+    case GAL_GROUP_TIED:
+        return OF_TIED;
+    case GAL_GROUP_WORLD:
+        return OF_WORLD;
+    default:
+        return -1;
+    }
+}
+
+static const char *form_rule_broken(const gal_program *p, const gal_instruction *in)
+{
+    bool point_to_point = in->op == GAL_OP_SEND || in->op == GAL_OP_RECEIVE;
+    bool neighbour = in->group == GAL_GROUP_NEXT || in->group == GAL_GROUP_PREVIOUS;
+    if (!gal_op_is_collective[in->op]) {
+        return (in->group & GAL_GROUP_RELATION) != 0 ? "a kernel over a relation between stages" : NULL;
+    }
+    if (point_to_point != neighbour) {
+        return "sends and receives, and nothing else, are between neighbouring stages";
+    }
+    if ((in->group == GAL_GROUP_NEXT && p->stage + 1 == p->stage_count) ||
+        (in->group == GAL_GROUP_PREVIOUS && p->stage == 0) ||
+        (in->group == GAL_GROUP_TIED && p->stage != 0 && p->stage + 1 != p->stage_count)) {
+        return "the partner stage does not exist";
+    }
+    if ((in->group & GAL_GROUP_RELATION) != 0 ? channel_of(in) < 0 : in->group >> p->atoms.count != 0) {
+        return "an unknown group";
+    }
+    if (in->group == GAL_GROUP_NONE) {
+        return "a collective over nobody";
+    }
+    return (in->group & GAL_GROUP_RELATION) != 0 && !point_to_point && in->op != GAL_OP_ALL_REDUCE
+               ? "only all_reduce spans stages"
+               : NULL;
+}
+
+static bool grow(void **array, uint32_t *capacity, uint32_t count, size_t element_bytes)
+{
+    if (count < *capacity) {
+        return true;
+    }
+    uint32_t wanted = *capacity == 0 ? 256 : *capacity * 2;
+    void *grown = realloc(*array, wanted * element_bytes);
+    if (grown == NULL) {
+        return false;
+    }
+    *array = grown;
+    *capacity = wanted;
+    return true;
+}
+
+static bool add_crossing(stage_queues *s, const gal_event *event, uint32_t queue, uint32_t number,
+                         const uint32_t known[GAL_STREAM_COUNT])
+{
+    queue_line *line = &s->line[queue];
+    relation *channel = &s->channel[channel_of(event->instruction)];
+    void *crossings = line->crossing;
+    void *numbers = channel->crossing;
+    bool room = grow(&crossings, &line->capacity, line->count, sizeof *line->crossing);
+    line->crossing = crossings;
+    room = room && grow(&numbers, &channel->capacity, channel->count, sizeof *channel->crossing);
+    channel->crossing = numbers;
+    if (!room) {
+        return false;
+    }
+    crossing *c = &line->crossing[line->count];
+    c->event = *event;
+    c->number = number;
+    for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) { /* operations of q numbered up to known[q] */
+        uint32_t below = s->line[q].count;
+        while (below > 0 && s->line[q].crossing[below - 1].number > known[q]) {
+            below--;
+        }
+        c->need[q] = below;
+    }
+    channel->crossing[channel->count++] = queue << 28 | line->count++;
+    return true;
+}
+
+static gal_code expand_call(stage_queues *s, gal_order *order, const gal_call *call, gal_error *err)
+{
+    const gal_program *p = s->program;
+    gal_order_begin_call(order);
+    gal_event event = {.fragment = call->fragment, .microbatch = call->microbatch};
+    for (uint32_t i = 0; i < p->fragment[call->fragment].count; i++) {
+        uint32_t known[GAL_STREAM_COUNT];
+        event.instruction = &p->instruction[p->fragment[call->fragment].first + i];
+        event.position = i;
+        uint32_t number = gal_order_issue(order, &event, known);
+        if ((event.instruction->group & GAL_GROUP_RELATION) != 0 &&
+            !add_crossing(s, &event, order->queue_of[event.instruction->stream], number, known)) {
+            return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+        }
+    }
+    return GAL_OK;
+}
+
+static gal_code check_form(const gal_program *p, gal_error *err)
+{
+    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+        for (uint32_t i = 0; i < p->fragment[f].count; i++) {
+            const char *rule = form_rule_broken(p, &p->instruction[p->fragment[f].first + i]);
+            if (rule != NULL) {
+                return gal_refuse(err, p, (gal_fragment_kind)f, i, "%s", rule);
+            }
+        }
+    }
+    return GAL_OK;
+}
+
+static gal_code expand_stage(stage_queues *s, const uint8_t queue_of[GAL_STREAM_COUNT], gal_error *err)
+{
+    const gal_program *p = s->program;
+    const gal_call_list lists[LISTS] = {{p->call, p->call_count}, {p->evaluate_call, p->evaluate_call_count}};
+    gal_order order;
+    gal_code code = gal_order_init(&order, p, queue_of, lists, LISTS, err);
+    for (uint32_t l = 0; l < LISTS; l++) {
+        for (uint32_t i = 0; code == GAL_OK && i < lists[l].count; i++) {
+            code = expand_call(s, &order, &lists[l].call[i], err);
+        }
+    }
+    gal_order_free(&order);
+    return code;
+}
+
+static crossing *channel_entry(const stage_queues *s, uint32_t which, uint32_t index)
+{
+    uint32_t packed = s->channel[which].crossing[index];
+    return &s->line[packed >> 28].crossing[packed & 0x0fffffffu];
+}
+
+static bool partners_agree(const stage_queues *a, const crossing *x, const stage_queues *b, const crossing *y)
+{
+    const gal_shape *left = &a->program->shape[x->event.instruction->shape];
+    const gal_shape *right = &b->program->shape[y->event.instruction->shape];
+    bool same_reduction = left->op != GAL_OP_ALL_REDUCE || left->dims[1] == right->dims[1];
+    return x->event.instruction->bytes == y->event.instruction->bytes && left->dtype == right->dtype &&
+           same_reduction && x->event.microbatch == y->event.microbatch && x->event.fragment == y->event.fragment;
+}
+
+/* Partners in two channels one by one; the shorter channel is a missing partner. */
+static gal_code match(const stage_queues *a, uint32_t which_a, const stage_queues *b, uint32_t which_b, gal_error *err)
+{
+    uint32_t count_a = a->channel[which_a].count;
+    uint32_t count_b = b->channel[which_b].count;
+    for (uint32_t i = 0; i < count_a || i < count_b; i++) {
+        const crossing *x = i < count_a ? channel_entry(a, which_a, i) : NULL;
+        const crossing *y = i < count_b ? channel_entry(b, which_b, i) : NULL;
+        const stage_queues *own = x != NULL ? a : b;
+        const crossing *at = x != NULL ? x : y;
+        uint32_t other = (own == a ? b : a)->program->stage;
+        if (x == NULL || y == NULL) {
+            return gal_refuse(err, own->program, (gal_fragment_kind)at->event.fragment, at->event.position,
+                              "microbatch %u: stage %u has no partner for it", at->event.microbatch, other);
+        }
+        if (!partners_agree(a, x, b, y)) {
+            return gal_refuse(err, a->program, (gal_fragment_kind)x->event.fragment, x->event.position,
+                              "microbatch %u: its partner, %s instruction %u of stage %u, microbatch %u, %llu bytes, "
+                              "is another operation",
+                              x->event.microbatch, gal_fragment_names[y->event.fragment], y->event.position, other,
+                              y->event.microbatch, (unsigned long long)y->event.instruction->bytes);
+        }
+    }
+    return GAL_OK;
+}
+
+static gal_code match_all(const stage_queues *stages, uint32_t stage_count, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t s = 0; code == GAL_OK && s + 1 < stage_count; s++) {
+        code = match(&stages[s], TO_NEXT, &stages[s + 1], FROM_PREVIOUS, err);
+        code = code == GAL_OK ? match(&stages[s], FROM_NEXT, &stages[s + 1], TO_PREVIOUS, err) : code;
+        code = code == GAL_OK ? match(&stages[s], OF_WORLD, &stages[s + 1], OF_WORLD, err) : code;
+    }
+    if (code == GAL_OK && stage_count > 1) {
+        code = match(&stages[0], OF_TIED, &stages[stage_count - 1], OF_TIED, err);
+    }
+    return code;
+}
+
+static bool is_posted(const stage_queues *s, uint32_t packed)
+{
+    const queue_line *line = &s->line[packed >> 28];
+    uint32_t index = packed & 0x0fffffffu;
+    if (line->done != index) {
+        return false;
+    }
+    for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
+        if (s->line[q].done < line->crossing[index].need[q]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Completes as many operations of the relation as are posted by both ends; channels are matched already. */
+static bool advance_pair(stage_queues *a, uint32_t which_a, stage_queues *b, uint32_t which_b, uint32_t *next)
+{
+    bool moved = false;
+    while (*next < a->channel[which_a].count) {
+        uint32_t x = a->channel[which_a].crossing[*next];
+        uint32_t y = b->channel[which_b].crossing[*next];
+        if (!is_posted(a, x) || !is_posted(b, y)) {
+            break;
+        }
+        a->line[x >> 28].done++;
+        b->line[y >> 28].done++;
+        (*next)++;
+        moved = true;
+    }
+    return moved;
+}
+
+static bool advance_world(stage_queues *stages, uint32_t stage_count, uint32_t *next)
+{
+    bool moved = false;
+    for (; *next < stages[0].channel[OF_WORLD].count; (*next)++, moved = true) {
+        for (uint32_t s = 0; s < stage_count; s++) {
+            if (!is_posted(&stages[s], stages[s].channel[OF_WORLD].crossing[*next])) {
+                return moved;
+            }
+        }
+        for (uint32_t s = 0; s < stage_count; s++) {
+            stages[s].line[stages[s].channel[OF_WORLD].crossing[*next] >> 28].done++;
+        }
+    }
+    return moved;
+}
+
+static gal_code refuse_stuck(const stage_queues *stages, uint32_t stage_count, const char *mapping, gal_error *err)
+{
+    for (uint32_t s = 0; s < stage_count; s++) {
+        for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
+            const queue_line *line = &stages[s].line[q];
+            if (line->done < line->count) {
+                const gal_event *event = &line->crossing[line->done].event;
+                return gal_refuse(err, stages[s].program, (gal_fragment_kind)event->fragment, event->position,
+                                  "deadlock at microbatch %u (%s)", event->microbatch, mapping);
+            }
+        }
+    }
+    return GAL_OK;
+}
+
+/* next[s]: forward of border s; next[P + s]: backward; then tied and world. */
+static gal_code run_queues(stage_queues *stages, uint32_t stage_count, const char *mapping, gal_error *err)
+{
+    uint32_t *next = calloc((size_t)stage_count * 2 + 2, sizeof *next);
+    if (next == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t s = 0; s + 1 < stage_count; s++) {
+            moved |= advance_pair(&stages[s], TO_NEXT, &stages[s + 1], FROM_PREVIOUS, &next[s]);
+        }
+        for (uint32_t s = stage_count - 1; s-- > 0;) {
+            moved |= advance_pair(&stages[s], FROM_NEXT, &stages[s + 1], TO_PREVIOUS, &next[stage_count + s]);
+        }
+        if (stage_count > 1) {
+            moved |= advance_pair(&stages[0], OF_TIED, &stages[stage_count - 1], OF_TIED, &next[2 * stage_count]);
+        }
+        moved |= advance_world(stages, stage_count, &next[2 * stage_count + 1]);
+    }
+    free(next);
+    return refuse_stuck(stages, stage_count, mapping, err);
+}
+
+static void free_stages(stage_queues *stages, uint32_t stage_count)
+{
+    for (uint32_t s = 0; s < stage_count; s++) {
+        for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
+            free(stages[s].line[q].crossing);
+        }
+        for (uint32_t c = 0; c < CHANNELS; c++) {
+            free(stages[s].channel[c].crossing);
+        }
+    }
+    free(stages);
+}
+
+static gal_code check_mapping(gal_program *const *programs, uint32_t stage_count,
+                              const uint8_t queue_of[GAL_STREAM_COUNT], const char *mapping, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    stage_queues *stages = calloc(stage_count, sizeof *stages);
+    if (stages == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    for (uint32_t s = 0; s < stage_count; s++) {
+        stages[s].program = programs[s];
+        GAL_TRY(expand_stage(&stages[s], queue_of, err));
+    }
+    GAL_TRY(match_all(stages, stage_count, err));
+    GAL_TRY(run_queues(stages, stage_count, mapping, err));
+cleanup:
+    free_stages(stages, stage_count);
+    return code;
+}
+
+gal_code gal_verify_queues(gal_program *const *programs, uint32_t stage_count, gal_error *err)
+{
+    static const struct {
+        const char *name;
+        uint8_t queue_of[GAL_STREAM_COUNT];
+    } mappings[] = {{"a queue per stream", {0, 1, 2, 3, 4, 5, 6, 7}},
+                    {"a queue per direction of the pipeline", {0, 1, 2, 3, 4, 4, 5, 5}}};
+    gal_code code = GAL_OK;
+    for (uint32_t s = 0; code == GAL_OK && s < stage_count; s++) {
+        code = gal_check_waits(programs[s], err);
+        code = code == GAL_OK ? check_form(programs[s], err) : code;
+    }
+    for (size_t i = 0; code == GAL_OK && i < sizeof mappings / sizeof mappings[0]; i++) {
+        code = check_mapping(programs, stage_count, mappings[i].queue_of, mappings[i].name, err);
+    }
+    return code;
+}
