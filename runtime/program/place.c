@@ -11,7 +11,8 @@
 
 #include "runtime/program/emit.h"
 
-enum { SEGMENT_BUFFERS_MAX = 64, FOREVER = UINT32_MAX };
+enum { SEGMENT_BUFFERS_MAX = 64 };
+#define FOREVER UINT32_MAX
 
 typedef struct lifetime {
     uint32_t buffer, born, dead;

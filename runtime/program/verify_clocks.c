@@ -29,7 +29,7 @@ typedef struct cell {
     uint32_t result;                  /* of which instruction of the expanded lists, from 1; 0: of none */
     uint32_t write_number, write_position;
     uint32_t read_number[GAL_STREAM_COUNT];
-    uint8_t content, write_queue, write_fragment, readers; /* readers: bit per queue */
+    uint8_t content, write_stream, write_fragment, readers; /* readers: bit per stream */
     uint8_t list;                     /* in which it was written */
 } cell;
 
@@ -38,12 +38,20 @@ typedef struct result {
     uint8_t fragment, read;
 } result;
 
+/* Where an operand lies in an item of its class. */
+typedef struct reach {
+    uint64_t begin, end;
+    uint32_t buffer;
+    uint8_t class, access;
+} reach;
+
 typedef struct checker {
     const gal_program *program;
+    const reach *reach; /* of each operand */
     gal_order order;
     cell *cell;
     uint32_t first_item[GAL_CLASS_COUNT];  /* into item_count */
-    uint32_t capacity[GAL_CLASS_COUNT];    /* cells of an item */
+    const uint32_t *capacity;              /* of each class: cells of an item */
     size_t first_cell[GAL_CLASS_COUNT];
     uint32_t *item_count;                  /* cells in use */
     uint32_t *hint;                        /* per buffer: where it was last found in an item */
@@ -131,9 +139,8 @@ static int compare_u64(const void *a, const void *b)
 }
 
 /* An item never has more cells than there are distinct ends of operands and buffers in its class, and two. */
-static gal_code count_cuts(checker *c, gal_error *err)
+static gal_code count_cuts(const gal_program *p, const reach *reaches, uint32_t *capacity, gal_error *err)
 {
-    const gal_program *p = c->program;
     uint64_t *cut = malloc((((size_t)p->operand_count + p->buffer_count) * 2 + 1) * sizeof *cut);
     if (cut == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
@@ -141,11 +148,9 @@ static gal_code count_cuts(checker *c, gal_error *err)
     for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
         size_t count = 0;
         for (uint32_t k = 0; k < p->operand_count; k++) {
-            const gal_operand *operand = &p->operand[k];
-            const gal_buffer *buffer = &p->buffer[operand->buffer];
-            if (buffer->class == class) {
-                cut[count++] = buffer->offset + operand->offset_bytes;
-                cut[count++] = buffer->offset + operand->offset_bytes + gal_operand_span(p, operand);
+            if (reaches[k].class == class) {
+                cut[count++] = reaches[k].begin;
+                cut[count++] = reaches[k].end;
             }
         }
         for (uint32_t b = 0; b < p->buffer_count; b++) {
@@ -159,7 +164,7 @@ static gal_code count_cuts(checker *c, gal_error *err)
         for (size_t i = 0; i < count; i++) {
             distinct += i == 0 || cut[i] != cut[i - 1];
         }
-        c->capacity[class] = distinct;
+        capacity[class] = distinct;
     }
     free(cut);
     return GAL_OK;
@@ -180,10 +185,6 @@ static uint64_t expanded_count(const gal_program *p, const gal_call_list *lists,
 static gal_code make_cells(checker *c, const gal_call_list *lists, uint32_t list_count, gal_error *err)
 {
     const gal_program *p = c->program;
-    gal_code code = count_cuts(c, err);
-    if (code != GAL_OK) {
-        return code;
-    }
     size_t cells = 0;
     uint32_t items = 0;
     for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
@@ -214,10 +215,9 @@ typedef struct item {
     uint32_t *count;
 } item;
 
-static item item_of(checker *c, uint32_t buffer, uint32_t microbatch)
+static item item_of(checker *c, uint32_t class)
 {
-    uint32_t class = c->program->buffer[buffer].class;
-    uint32_t index = microbatch % c->program->arena[class].count;
+    uint32_t index = c->order.item[class];
     return (item){c->cell + c->first_cell[class] + (size_t)index * c->capacity[class],
                   &c->item_count[c->first_item[class] + index]};
 }
@@ -249,7 +249,12 @@ static void cut_cell(item *in, uint32_t i, uint64_t at)
 /* The cells of exactly [begin, end): the first, and one past the last in *last. */
 static uint32_t cut_range(checker *c, item *in, uint32_t buffer, uint64_t begin, uint64_t end, uint32_t *last)
 {
-    uint32_t i = find_cell(in, begin, c->hint[buffer]);
+    uint32_t hint = c->hint[buffer];
+    if (hint < *in->count && in->cell[hint].end == end && (hint == 0 ? 0 : in->cell[hint - 1].end) == begin) {
+        *last = hint + 1; /* as it was found before: the common case */
+        return hint;
+    }
+    uint32_t i = find_cell(in, begin, hint);
     if ((i == 0 ? 0 : in->cell[i - 1].end) != begin) {
         cut_cell(in, i, begin);
         i++;
@@ -284,7 +289,7 @@ static const char *read_rule_broken(const checker *c, const cell *at, uint32_t b
     if (at->content == NOTHING) {
         return "is read before it is written";
     }
-    if (at->write_number > c->known[at->write_queue]) {
+    if (at->write_number > c->known[at->write_stream]) {
         return "is read without waiting for its writer";
     }
     if (at->buffer != buffer) {
@@ -302,7 +307,7 @@ static const char *read_rule_broken(const checker *c, const cell *at, uint32_t b
     return NULL;
 }
 
-static gal_code read_cells(checker *c, item *in, uint32_t first, uint32_t last, uint32_t buffer, uint32_t queue,
+static gal_code read_cells(checker *c, item *in, uint32_t first, uint32_t last, uint32_t buffer, uint32_t stream,
                            gal_error *err)
 {
     for (uint32_t i = first; i < last; i++) {
@@ -311,8 +316,8 @@ static gal_code read_cells(checker *c, item *in, uint32_t first, uint32_t last, 
         if (rule != NULL) {
             return refuse_cell(c, at, buffer, rule, err);
         }
-        at->readers |= (uint8_t)(1u << queue);
-        at->read_number[queue] = c->number;
+        at->readers |= (uint8_t)(1u << stream);
+        at->read_number[stream] = c->number;
         c->result[at->result].read = 1;
     }
     return GAL_OK;
@@ -321,8 +326,8 @@ static gal_code read_cells(checker *c, item *in, uint32_t first, uint32_t last, 
 static bool has_late_reader(const checker *c, const cell *at)
 {
     for (uint32_t readers = at->readers; readers != 0; readers &= readers - 1) {
-        uint32_t queue = (uint32_t)__builtin_ctz(readers);
-        if (at->read_number[queue] > c->known[queue]) {
+        uint32_t stream = (uint32_t)__builtin_ctz(readers);
+        if (at->read_number[stream] > c->known[stream]) {
             return true;
         }
     }
@@ -335,7 +340,7 @@ static gal_code check_overwritten(checker *c, const item *in, uint32_t first, ui
 {
     for (uint32_t i = first; i < last; i++) {
         const cell *at = &in->cell[i];
-        if (at->content == WRITTEN && at->write_number > c->known[at->write_queue]) {
+        if (at->content == WRITTEN && at->write_number > c->known[at->write_stream]) {
             return refuse_cell(c, at, buffer, "is overwritten without waiting for its writer", err);
         }
         if (has_late_reader(c, at)) {
@@ -345,7 +350,7 @@ static gal_code check_overwritten(checker *c, const item *in, uint32_t first, ui
     return GAL_OK;
 }
 
-static void write_cells(checker *c, item *in, uint32_t first, uint32_t last, uint32_t buffer, uint32_t queue)
+static void write_cells(checker *c, item *in, uint32_t first, uint32_t last, uint32_t buffer, uint32_t stream)
 {
     uint64_t end = in->cell[last - 1].end;
     if (last - first > 1) {
@@ -361,32 +366,29 @@ static void write_cells(checker *c, item *in, uint32_t first, uint32_t last, uin
     at->write_number = c->number;
     at->write_position = c->event.position;
     at->content = WRITTEN;
-    at->write_queue = (uint8_t)queue;
+    at->write_stream = (uint8_t)stream;
     at->write_fragment = c->event.fragment;
     at->readers = 0;
     at->list = c->list;
 }
 
-static gal_code access_operand(checker *c, const gal_operand *operand, gal_error *err)
+static gal_code access_operand(checker *c, const reach *at, gal_error *err)
 {
-    const gal_program *p = c->program;
-    uint32_t queue = c->event.instruction->stream;
-    uint64_t begin = p->buffer[operand->buffer].offset + operand->offset_bytes;
-    uint64_t end = begin + gal_operand_span(p, operand);
-    item in = item_of(c, operand->buffer, c->event.microbatch);
+    uint32_t stream = c->event.instruction->stream;
+    item in = item_of(c, at->class);
     uint32_t last;
-    uint32_t first = cut_range(c, &in, operand->buffer, begin, end, &last);
-    bool reads = operand->access == GAL_READ || operand->access == GAL_UPDATE ||
-                 (operand->access == GAL_ACCUMULATE && c->event.microbatch != 0);
+    uint32_t first = cut_range(c, &in, at->buffer, at->begin, at->end, &last);
+    bool reads = at->access == GAL_READ || at->access == GAL_UPDATE ||
+                 (at->access == GAL_ACCUMULATE && c->event.microbatch != 0);
     gal_code code = GAL_OK;
-    if (operand->access != GAL_READ) {
-        code = check_overwritten(c, &in, first, last, operand->buffer, err);
+    if (at->access != GAL_READ) {
+        code = check_overwritten(c, &in, first, last, at->buffer, err);
     }
     if (code == GAL_OK && reads) {
-        code = read_cells(c, &in, first, last, operand->buffer, queue, err);
+        code = read_cells(c, &in, first, last, at->buffer, stream, err);
     }
-    if (code == GAL_OK && operand->access != GAL_READ) {
-        write_cells(c, &in, first, last, operand->buffer, queue);
+    if (code == GAL_OK && at->access != GAL_READ) {
+        write_cells(c, &in, first, last, at->buffer, stream);
     }
     return code;
 }
@@ -395,7 +397,7 @@ static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
 {
     const gal_program *p = c->program;
     const gal_fragment *fragment = &p->fragment[call->fragment];
-    gal_order_begin_call(&c->order);
+    gal_order_begin_call(&c->order, call->microbatch);
     c->event.fragment = call->fragment;
     c->event.microbatch = call->microbatch;
     for (uint32_t i = 0; i < fragment->count; i++) {
@@ -405,7 +407,7 @@ static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
         c->number = gal_order_issue(&c->order, &c->event, c->known);
         c->result[++c->result_count] = (result){i, call->fragment, 0};
         for (uint32_t k = 0; k < in->operand_count; k++) {
-            gal_code code = access_operand(c, &p->operand[in->first_operand + k], err);
+            gal_code code = access_operand(c, &c->reach[in->first_operand + k], err);
             if (code != GAL_OK) {
                 return code;
             }
@@ -442,7 +444,7 @@ static void initialise_buffer(checker *c, uint32_t buffer)
 {
     const gal_buffer *b = &c->program->buffer[buffer];
     c->is_initial[buffer] = true;
-    item in = item_of(c, buffer, 0);
+    item in = item_of(c, b->class);
     uint32_t last;
     uint32_t first = cut_range(c, &in, buffer, b->offset, b->offset + b->bytes, &last);
     for (uint32_t i = first; i < last; i++) {
@@ -488,10 +490,9 @@ static gal_call_list beginning_of_step(const gal_program *p)
 static gal_code check_lists(checker *c, const gal_call_list *lists, uint32_t list_count, uint32_t complete_count,
                             gal_error *err)
 {
-    static const uint8_t own_queue[GAL_STREAM_COUNT] = {0, 1, 2, 3, 4, 5, 6, 7};
     gal_code code = GAL_OK;
     uint32_t complete_results = 0;
-    GAL_TRY(gal_order_init(&c->order, c->program, own_queue, lists, list_count, err));
+    GAL_TRY(gal_order_init(&c->order, c->program, lists, list_count, err));
     GAL_TRY(make_cells(c, lists, list_count, err));
     initialise(c, lists[0].call[0].fragment == GAL_FRAGMENT_UPDATE);
     for (uint32_t l = 0; l < list_count; l++) {
@@ -512,6 +513,18 @@ cleanup:
     return code;
 }
 
+static reach *reach_of_operands(const gal_program *p)
+{
+    reach *out = malloc(((size_t)p->operand_count + 1) * sizeof *out);
+    for (uint32_t k = 0; out != NULL && k < p->operand_count; k++) {
+        const gal_operand *operand = &p->operand[k];
+        const gal_buffer *buffer = &p->buffer[operand->buffer];
+        uint64_t begin = buffer->offset + operand->offset_bytes;
+        out[k] = (reach){begin, begin + gal_operand_span(p, operand), operand->buffer, buffer->class, operand->access};
+    }
+    return out;
+}
+
 static gal_code check_stage(const gal_program *p, gal_error *err)
 {
     const gal_call_list beginning = beginning_of_step(p);
@@ -519,16 +532,21 @@ static gal_code check_stage(const gal_program *p, gal_error *err)
     const gal_call_list update = {p->call + p->call_count - 1, 1};
     const gal_call_list evaluation[] = {update, {p->evaluate_call, p->evaluate_call_count}, beginning, update};
     gal_code code = GAL_OK;
+    reach *reaches = NULL;
+    uint32_t capacity[GAL_CLASS_COUNT];
     GAL_TRY(gal_check_waits(p, err));
     GAL_TRY(check_bounds(p, err));
-    checker c;
-    memset(&c, 0, sizeof c);
-    c.program = p;
+    reaches = reach_of_operands(p);
+    code = reaches == NULL ? gal_fail(err, GAL_ERR_SYSTEM, "out of memory") : GAL_OK;
+    GAL_TRY(code);
+    GAL_TRY(count_cuts(p, reaches, capacity, err));
+    const checker fresh = {.program = p, .reach = reaches, .capacity = capacity};
+    checker c = fresh;
     GAL_TRY(check_lists(&c, steps, 2, 1, err));
-    memset(&c, 0, sizeof c);
-    c.program = p;
+    c = fresh;
     GAL_TRY(check_lists(&c, evaluation, 4, 2, err));
 cleanup:
+    free(reaches);
     return code;
 }
 

@@ -16,37 +16,37 @@ typedef struct gal_event {
     uint32_t position, microbatch;
 } gal_event;
 
-/* The happens-before relation of one stage on a run of calls, as vector clocks over queues.
- * known[q] of an instruction = how many instructions of queue q are complete for certain when it starts. A wait for a
+/* The happens-before relation of one stage on a run of calls, as vector clocks over streams.
+ * known[t] of an instruction = how many instructions of stream t are complete for certain when it starts. A wait for a
  * buffer means the latest access in an *earlier* call, which is the weaker reading of what the engine does. */
 typedef struct gal_order {
     const gal_program *program;
-    uint8_t queue_of[GAL_STREAM_COUNT];
-    uint32_t issued[GAL_STREAM_COUNT];                  /* per queue */
-    uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT];   /* per queue: what its latest instruction knows, itself included */
-    uint32_t stream_issued[GAL_STREAM_COUNT];           /* number in its queue of the latest instruction of a stream */
+    uint32_t issued[GAL_STREAM_COUNT];
     uint32_t before_call[GAL_STREAM_COUNT];             /* the same, at the start of this call */
-    uint32_t base[GAL_STREAM_COUNT + 1];                /* of each queue in `done` */
+    uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT];   /* per stream: what its latest instruction knew of others */
+    uint32_t base[GAL_STREAM_COUNT];                    /* of each stream in `done` */
     uint32_t (*done)[GAL_STREAM_COUNT];                 /* clock at the end of every instruction, [base + number] */
-    uint32_t *number;                                   /* of an instruction of this call in its queue; by position */
+    uint32_t *number;                                   /* of an instruction of this call in its stream; by position */
+    uint32_t item[GAL_CLASS_COUNT];                     /* that this call addresses */
     uint32_t *slot;                                     /* [buffer * streams + stream] into access, or GAL_NO_BUFFER */
+    struct gal_noted_access *noted;                     /* accesses that somebody waits for, instruction by instruction */
+    uint32_t *first_noted;                              /* of each instruction, and one past the last */
     struct gal_latest_access *access;
     uint32_t call_number;
 } gal_order;
 
-/* The runs of calls of a stage that the clocks expand: a step, an evaluation, and the step again. */
+/* Calls that are issued one behind the other. */
 typedef struct gal_call_list {
     const gal_call *call;
     uint32_t count;
 } gal_call_list;
 
-/* queue_of: hardware queue of each stream. lists: all calls that will be issued. GAL_NO for a broken wait,
- * GAL_ERR_SYSTEM without memory. gal_order_free accepts a zeroed one. */
-gal_code gal_order_init(gal_order *order, const gal_program *program, const uint8_t queue_of[GAL_STREAM_COUNT],
-                        const gal_call_list *lists, uint32_t list_count, gal_error *err);
+/* lists: all calls that will be issued. GAL_ERR_SYSTEM without memory. gal_order_free accepts a zeroed one. */
+gal_code gal_order_init(gal_order *order, const gal_program *program, const gal_call_list *lists, uint32_t list_count,
+                        gal_error *err);
 void gal_order_free(gal_order *order);
-void gal_order_begin_call(gal_order *order);
-/* Issues the next instruction; known[] is what is complete when it starts. Returns its number in its queue, from 1. */
+void gal_order_begin_call(gal_order *order, uint32_t microbatch);
+/* Issues the next instruction; known[] is what is complete when it starts. Returns its number in its stream, from 1. */
 uint32_t gal_order_issue(gal_order *order, const gal_event *event, uint32_t known[GAL_STREAM_COUNT]);
 
 /* Waits of all fragments point to earlier instructions, or to buffers and streams that exist; no class is without

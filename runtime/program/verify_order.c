@@ -1,4 +1,4 @@
-/* What happens before what in a stage: vector clocks over its queues, one pass in issue order.
+/* What happens before what in a stage: vector clocks over its streams, one pass in issue order.
  *
  * Proves nothing alone; queues and clocks read it. Linear in the instructions of the expanded schedule; memory is
  * taken once. Source: Fidge, "Timestamps in message-passing systems that preserve the partial ordering", 1988. */
@@ -10,8 +10,13 @@
 
 typedef struct gal_latest_access {
     uint32_t call;             /* of `number` */
-    uint32_t number, previous; /* in the queue: the latest access, and the latest one of an earlier call */
+    uint32_t number, previous; /* in the stream: the latest access, and the latest one of an earlier call */
 } gal_latest_access;
+
+typedef struct gal_noted_access {
+    uint32_t slot;
+    uint8_t class;
+} gal_noted_access;
 
 gal_code gal_refuse(gal_error *err, const gal_program *program, gal_fragment_kind fragment, uint32_t position,
                     const char *rule_format, ...)
@@ -107,32 +112,59 @@ static gal_code make_slots(gal_order *o, gal_error *err)
     return o->access != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
 }
 
-gal_code gal_order_init(gal_order *o, const gal_program *p, const uint8_t queue_of[GAL_STREAM_COUNT],
-                        const gal_call_list *lists, uint32_t list_count, gal_error *err)
+static gal_code note_operands(gal_order *o, gal_error *err)
+{
+    const gal_program *p = o->program;
+    size_t most = 0;
+    for (uint32_t i = 0; i < p->instruction_count; i++) {
+        most += p->instruction[i].operand_count;
+    }
+    o->noted = malloc((most + 1) * sizeof *o->noted);
+    o->first_noted = malloc(((size_t)p->instruction_count + 1) * sizeof *o->first_noted);
+    if (o->noted == NULL || o->first_noted == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->instruction_count; i++) {
+        const gal_instruction *in = &p->instruction[i];
+        o->first_noted[i] = count;
+        for (uint32_t k = 0; k < in->operand_count; k++) {
+            uint32_t buffer = p->operand[in->first_operand + k].buffer;
+            uint32_t slot = o->slot[(size_t)buffer * GAL_STREAM_COUNT + in->stream];
+            if (slot != GAL_NO_BUFFER) {
+                o->noted[count++] = (gal_noted_access){slot, p->buffer[buffer].class};
+            }
+        }
+    }
+    o->first_noted[p->instruction_count] = count;
+    return GAL_OK;
+}
+
+gal_code gal_order_init(gal_order *o, const gal_program *p, const gal_call_list *lists, uint32_t list_count,
+                        gal_error *err)
 {
     memset(o, 0, sizeof *o);
     o->program = p;
-    memcpy(o->queue_of, queue_of, GAL_STREAM_COUNT);
-    uint64_t per_queue[GAL_STREAM_COUNT] = {0};
+    uint64_t per_stream[GAL_STREAM_COUNT] = {0};
     uint64_t in_fragment[GAL_FRAGMENT_COUNT][GAL_STREAM_COUNT] = {{0}};
     uint32_t longest = 0;
     for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
         longest = p->fragment[f].count > longest ? p->fragment[f].count : longest;
         for (uint32_t i = 0; i < p->fragment[f].count; i++) {
-            in_fragment[f][queue_of[p->instruction[p->fragment[f].first + i].stream]]++;
+            in_fragment[f][p->instruction[p->fragment[f].first + i].stream]++;
         }
     }
     for (uint32_t l = 0; l < list_count; l++) {
         for (uint32_t c = 0; c < lists[l].count; c++) {
-            for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
-                per_queue[q] += in_fragment[lists[l].call[c].fragment][q];
+            for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+                per_stream[t] += in_fragment[lists[l].call[c].fragment][t];
             }
         }
     }
     uint64_t total = 0;
-    for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
-        o->base[q] = (uint32_t)total;
-        total += per_queue[q] + 1; /* number 0: nothing yet */
+    for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+        o->base[t] = (uint32_t)total;
+        total += per_stream[t] + 1; /* number 0: nothing yet */
     }
     if (total > UINT32_MAX) {
         return gal_fail(err, GAL_ERR_SYSTEM, "stage %u: the expanded schedule has too many instructions", p->stage);
@@ -142,10 +174,11 @@ gal_code gal_order_init(gal_order *o, const gal_program *p, const uint8_t queue_
     if (o->done == NULL || o->number == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
-    for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
-        memset(o->done[o->base[q]], 0, sizeof *o->done);
+    for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+        memset(o->done[o->base[t]], 0, sizeof *o->done);
     }
-    return make_slots(o, err);
+    gal_code code = make_slots(o, err);
+    return code == GAL_OK ? note_operands(o, err) : code;
 }
 
 void gal_order_free(gal_order *o)
@@ -153,23 +186,29 @@ void gal_order_free(gal_order *o)
     free(o->done);
     free(o->number);
     free(o->slot);
+    free(o->noted);
+    free(o->first_noted);
     free(o->access);
 }
 
-void gal_order_begin_call(gal_order *o)
+void gal_order_begin_call(gal_order *o, uint32_t microbatch)
 {
     o->call_number++;
-    memcpy(o->before_call, o->stream_issued, sizeof o->before_call);
+    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
+        uint32_t count = o->program->arena[c].count;
+        o->item[c] = count > 0 ? microbatch % count : 0;
+    }
+    memcpy(o->before_call, o->issued, sizeof o->before_call);
 }
 
 static void learn(uint32_t *known, const uint32_t *other)
 {
-    for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
-        known[q] = known[q] < other[q] ? other[q] : known[q];
+    for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+        known[t] = known[t] < other[t] ? other[t] : known[t];
     }
 }
 
-static uint32_t awaited_number(const gal_order *o, const gal_wait *wait, uint32_t microbatch)
+static uint32_t awaited_number(const gal_order *o, const gal_wait *wait)
 {
     if (wait->kind == GAL_WAIT_INSTRUCTION) {
         return o->number[wait->target];
@@ -177,24 +216,16 @@ static uint32_t awaited_number(const gal_order *o, const gal_wait *wait, uint32_
     if (wait->kind == GAL_WAIT_CALL) {
         return o->before_call[wait->stream];
     }
-    uint32_t count = o->program->arena[o->program->buffer[wait->target].class].count;
-    const gal_latest_access *latest =
-        &o->access[o->slot[(size_t)wait->target * GAL_STREAM_COUNT + wait->stream] + microbatch % count];
+    uint32_t slot = o->slot[(size_t)wait->target * GAL_STREAM_COUNT + wait->stream];
+    const gal_latest_access *latest = &o->access[slot + o->item[o->program->buffer[wait->target].class]];
     return latest->call == o->call_number ? latest->previous : latest->number;
 }
 
-static void note_accesses(gal_order *o, const gal_event *event, uint32_t number)
+static void note_accesses(gal_order *o, const gal_instruction *in, uint32_t number)
 {
-    const gal_program *p = o->program;
-    const gal_instruction *in = event->instruction;
-    const gal_operand *operand = p->operand + in->first_operand;
-    for (uint32_t k = 0; k < in->operand_count; k++) {
-        uint32_t slot = o->slot[(size_t)operand[k].buffer * GAL_STREAM_COUNT + in->stream];
-        if (slot == GAL_NO_BUFFER) {
-            continue;
-        }
-        uint32_t count = p->arena[p->buffer[operand[k].buffer].class].count;
-        gal_latest_access *latest = &o->access[slot + event->microbatch % count];
+    size_t index = (size_t)(in - o->program->instruction);
+    for (uint32_t i = o->first_noted[index]; i < o->first_noted[index + 1]; i++) {
+        gal_latest_access *latest = &o->access[o->noted[i].slot + o->item[o->noted[i].class]];
         if (latest->call != o->call_number) {
             latest->previous = latest->number;
             latest->call = o->call_number;
@@ -206,22 +237,22 @@ static void note_accesses(gal_order *o, const gal_event *event, uint32_t number)
 uint32_t gal_order_issue(gal_order *o, const gal_event *event, uint32_t known[GAL_STREAM_COUNT])
 {
     const gal_instruction *in = event->instruction;
-    uint32_t queue = o->queue_of[in->stream];
-    memcpy(known, o->now[queue], sizeof o->now[queue]);
+    uint32_t stream = in->stream;
+    uint32_t number = ++o->issued[stream];
+    memcpy(known, o->now[stream], sizeof o->now[stream]);
     const gal_wait *wait = o->program->wait + in->first_wait;
     for (uint32_t w = 0; w < in->wait_count; w++) {
-        uint32_t number = awaited_number(o, &wait[w], event->microbatch);
-        uint32_t other = o->queue_of[wait[w].stream];
-        if (number > known[other]) {
-            learn(known, o->done[o->base[other] + number]);
+        uint32_t awaited = awaited_number(o, &wait[w]);
+        uint32_t other = wait[w].stream;
+        if (other != stream && awaited > known[other]) {
+            learn(known, o->done[o->base[other] + awaited]);
         }
     }
-    uint32_t number = ++o->issued[queue];
-    memcpy(o->now[queue], known, sizeof o->now[queue]);
-    o->now[queue][queue] = number;
-    memcpy(o->done[o->base[queue] + number], o->now[queue], sizeof o->now[queue]);
-    o->stream_issued[in->stream] = number;
+    memcpy(o->now[stream], known, sizeof o->now[stream]);
+    memcpy(o->done[o->base[stream] + number], known, sizeof o->now[stream]);
+    o->done[o->base[stream] + number][stream] = number;
+    known[stream] = number - 1;
     o->number[event->position] = number;
-    note_accesses(o, event, number);
+    note_accesses(o, in, number);
     return number;
 }

@@ -9,30 +9,39 @@
  * Does not prove: which values are sent (types), nor races (clocks).
  *
  * Inside a stage waits point backwards in issue order, so only operations between stages can block. Each is reduced to
- * the numbers of such operations that must be complete, per queue, before it is posted. */
+ * the numbers of such operations that must be complete, per stream, before it is posted. Queues that several streams
+ * share hold sends and receives only, so sharing adds nothing but an order among them. */
 #include "runtime/program/verify.h"
 #include "runtime/program/verify_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LISTS = 2 };
+enum { LISTS = 2, MAPPINGS = 2 };
 
-/* An operation between stages, of one call. need[q]: how many such operations of queue q come before. */
+/* Hardware queues of the streams. Merged ones hold nothing but sends and receives (check_form). */
+static const struct {
+    const char *name;
+    uint8_t queue_of[GAL_STREAM_COUNT];
+} mappings[MAPPINGS] = {{"a queue per stream", {0, 1, 2, 3, 4, 5, 6, 7}},
+                        {"a queue per direction of the pipeline", {0, 1, 2, 3, 4, 4, 5, 5}}};
+
+/* An operation between stages, of one call. need[t]: how many such operations of stream t come before. */
 typedef struct crossing {
     gal_event event;
-    uint32_t number; /* in its queue, among all instructions */
+    uint32_t number;         /* in its stream, among all instructions */
+    uint32_t turn[MAPPINGS]; /* in its hardware queue, among operations between stages */
     uint32_t need[GAL_STREAM_COUNT];
 } crossing;
 
 typedef struct queue_line {
-    crossing *crossing; /* of one queue of one stage, in order */
+    crossing *crossing; /* of one stream of one stage, in order */
     uint32_t count, capacity, done;
 } queue_line;
 
 /* The order in which a stage issues the operations of one relation. */
 typedef struct relation {
-    uint32_t *crossing; /* queue << 28 | index, in issue order */
+    uint32_t *crossing; /* stream << 28 | index, in issue order */
     uint32_t count, capacity;
 } relation;
 
@@ -40,6 +49,8 @@ enum { TO_NEXT, TO_PREVIOUS, FROM_NEXT, FROM_PREVIOUS, OF_TIED, OF_WORLD, CHANNE
 
 typedef struct stage_queues {
     const gal_program *program;
+    uint32_t issued[MAPPINGS][GAL_STREAM_COUNT]; /* per hardware queue */
+    uint32_t done[GAL_STREAM_COUNT];             /* per hardware queue of the mapping that is run */
     queue_line line[GAL_STREAM_COUNT];
     relation channel[CHANNELS];
 } stage_queues;
@@ -64,6 +75,9 @@ static const char *form_rule_broken(const gal_program *p, const gal_instruction 
 {
     bool point_to_point = in->op == GAL_OP_SEND || in->op == GAL_OP_RECEIVE;
     bool neighbour = in->group == GAL_GROUP_NEXT || in->group == GAL_GROUP_PREVIOUS;
+    if (in->stream >= GAL_STREAM_SEND_FORWARD && !point_to_point) {
+        return "a stream of sends and receives carries something else";
+    }
     if (!gal_op_is_collective[in->op]) {
         return (in->group & GAL_GROUP_RELATION) != 0 ? "a kernel over a relation between stages" : NULL;
     }
@@ -101,10 +115,11 @@ static bool grow(void **array, uint32_t *capacity, uint32_t count, size_t elemen
     return true;
 }
 
-static bool add_crossing(stage_queues *s, const gal_event *event, uint32_t queue, uint32_t number,
+static bool add_crossing(stage_queues *s, const gal_event *event, uint32_t number,
                          const uint32_t known[GAL_STREAM_COUNT])
 {
-    queue_line *line = &s->line[queue];
+    uint32_t stream = event->instruction->stream;
+    queue_line *line = &s->line[stream];
     relation *channel = &s->channel[channel_of(event->instruction)];
     void *crossings = line->crossing;
     void *numbers = channel->crossing;
@@ -118,21 +133,24 @@ static bool add_crossing(stage_queues *s, const gal_event *event, uint32_t queue
     crossing *c = &line->crossing[line->count];
     c->event = *event;
     c->number = number;
-    for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) { /* operations of q numbered up to known[q] */
-        uint32_t below = s->line[q].count;
-        while (below > 0 && s->line[q].crossing[below - 1].number > known[q]) {
+    for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) { /* operations of t numbered up to known[t] */
+        uint32_t below = s->line[t].count;
+        while (below > 0 && s->line[t].crossing[below - 1].number > known[t]) {
             below--;
         }
-        c->need[q] = below;
+        c->need[t] = below;
     }
-    channel->crossing[channel->count++] = queue << 28 | line->count++;
+    for (uint32_t m = 0; m < MAPPINGS; m++) {
+        c->turn[m] = s->issued[m][mappings[m].queue_of[stream]]++;
+    }
+    channel->crossing[channel->count++] = stream << 28 | line->count++;
     return true;
 }
 
 static gal_code expand_call(stage_queues *s, gal_order *order, const gal_call *call, gal_error *err)
 {
     const gal_program *p = s->program;
-    gal_order_begin_call(order);
+    gal_order_begin_call(order, call->microbatch);
     gal_event event = {.fragment = call->fragment, .microbatch = call->microbatch};
     for (uint32_t i = 0; i < p->fragment[call->fragment].count; i++) {
         uint32_t known[GAL_STREAM_COUNT];
@@ -140,7 +158,7 @@ static gal_code expand_call(stage_queues *s, gal_order *order, const gal_call *c
         event.position = i;
         uint32_t number = gal_order_issue(order, &event, known);
         if ((event.instruction->group & GAL_GROUP_RELATION) != 0 &&
-            !add_crossing(s, &event, order->queue_of[event.instruction->stream], number, known)) {
+            !add_crossing(s, &event, number, known)) {
             return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
         }
     }
@@ -160,12 +178,12 @@ static gal_code check_form(const gal_program *p, gal_error *err)
     return GAL_OK;
 }
 
-static gal_code expand_stage(stage_queues *s, const uint8_t queue_of[GAL_STREAM_COUNT], gal_error *err)
+static gal_code expand_stage(stage_queues *s, gal_error *err)
 {
     const gal_program *p = s->program;
     const gal_call_list lists[LISTS] = {{p->call, p->call_count}, {p->evaluate_call, p->evaluate_call_count}};
     gal_order order;
-    gal_code code = gal_order_init(&order, p, queue_of, lists, LISTS, err);
+    gal_code code = gal_order_init(&order, p, lists, LISTS, err);
     for (uint32_t l = 0; l < LISTS; l++) {
         for (uint32_t i = 0; code == GAL_OK && i < lists[l].count; i++) {
             code = expand_call(s, &order, &lists[l].call[i], err);
@@ -230,64 +248,72 @@ static gal_code match_all(const stage_queues *stages, uint32_t stage_count, gal_
     return code;
 }
 
-static bool is_posted(const stage_queues *s, uint32_t packed)
+static bool is_posted(const stage_queues *s, uint32_t packed, uint32_t mapping)
 {
     const queue_line *line = &s->line[packed >> 28];
     uint32_t index = packed & 0x0fffffffu;
-    if (line->done != index) {
+    const crossing *c = &line->crossing[index];
+    if (line->done != index || s->done[mappings[mapping].queue_of[packed >> 28]] != c->turn[mapping]) {
         return false;
     }
-    for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
-        if (s->line[q].done < line->crossing[index].need[q]) {
+    for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+        if (s->line[t].done < c->need[t]) {
             return false;
         }
     }
     return true;
 }
 
+static void complete(stage_queues *s, uint32_t packed, uint32_t mapping)
+{
+    s->line[packed >> 28].done++;
+    s->done[mappings[mapping].queue_of[packed >> 28]]++;
+}
+
 /* Completes as many operations of the relation as are posted by both ends; channels are matched already. */
-static bool advance_pair(stage_queues *a, uint32_t which_a, stage_queues *b, uint32_t which_b, uint32_t *next)
+static bool advance_pair(stage_queues *a, uint32_t which_a, stage_queues *b, uint32_t which_b, uint32_t mapping,
+                         uint32_t *next)
 {
     bool moved = false;
     while (*next < a->channel[which_a].count) {
         uint32_t x = a->channel[which_a].crossing[*next];
         uint32_t y = b->channel[which_b].crossing[*next];
-        if (!is_posted(a, x) || !is_posted(b, y)) {
+        if (!is_posted(a, x, mapping) || !is_posted(b, y, mapping)) {
             break;
         }
-        a->line[x >> 28].done++;
-        b->line[y >> 28].done++;
+        complete(a, x, mapping);
+        complete(b, y, mapping);
         (*next)++;
         moved = true;
     }
     return moved;
 }
 
-static bool advance_world(stage_queues *stages, uint32_t stage_count, uint32_t *next)
+static bool advance_world(stage_queues *stages, uint32_t stage_count, uint32_t mapping, uint32_t *next)
 {
     bool moved = false;
     for (; *next < stages[0].channel[OF_WORLD].count; (*next)++, moved = true) {
         for (uint32_t s = 0; s < stage_count; s++) {
-            if (!is_posted(&stages[s], stages[s].channel[OF_WORLD].crossing[*next])) {
+            if (!is_posted(&stages[s], stages[s].channel[OF_WORLD].crossing[*next], mapping)) {
                 return moved;
             }
         }
         for (uint32_t s = 0; s < stage_count; s++) {
-            stages[s].line[stages[s].channel[OF_WORLD].crossing[*next] >> 28].done++;
+            complete(&stages[s], stages[s].channel[OF_WORLD].crossing[*next], mapping);
         }
     }
     return moved;
 }
 
-static gal_code refuse_stuck(const stage_queues *stages, uint32_t stage_count, const char *mapping, gal_error *err)
+static gal_code refuse_stuck(const stage_queues *stages, uint32_t stage_count, uint32_t mapping, gal_error *err)
 {
     for (uint32_t s = 0; s < stage_count; s++) {
-        for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
-            const queue_line *line = &stages[s].line[q];
+        for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+            const queue_line *line = &stages[s].line[t];
             if (line->done < line->count) {
                 const gal_event *event = &line->crossing[line->done].event;
                 return gal_refuse(err, stages[s].program, (gal_fragment_kind)event->fragment, event->position,
-                                  "deadlock at microbatch %u (%s)", event->microbatch, mapping);
+                                  "deadlock at microbatch %u (%s)", event->microbatch, mappings[mapping].name);
             }
         }
     }
@@ -295,24 +321,30 @@ static gal_code refuse_stuck(const stage_queues *stages, uint32_t stage_count, c
 }
 
 /* next[s]: forward of border s; next[P + s]: backward; then tied and world. */
-static gal_code run_queues(stage_queues *stages, uint32_t stage_count, const char *mapping, gal_error *err)
+static gal_code run_queues(stage_queues *stages, uint32_t stage_count, uint32_t mapping, gal_error *err)
 {
     uint32_t *next = calloc((size_t)stage_count * 2 + 2, sizeof *next);
     if (next == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
+    for (uint32_t s = 0; s < stage_count; s++) {
+        memset(stages[s].done, 0, sizeof stages[s].done);
+        for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+            stages[s].line[t].done = 0;
+        }
+    }
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t s = 0; s + 1 < stage_count; s++) {
-            moved |= advance_pair(&stages[s], TO_NEXT, &stages[s + 1], FROM_PREVIOUS, &next[s]);
+            moved |= advance_pair(&stages[s], TO_NEXT, &stages[s + 1], FROM_PREVIOUS, mapping, &next[s]);
         }
         for (uint32_t s = stage_count - 1; s-- > 0;) {
-            moved |= advance_pair(&stages[s], FROM_NEXT, &stages[s + 1], TO_PREVIOUS, &next[stage_count + s]);
+            moved |= advance_pair(&stages[s], FROM_NEXT, &stages[s + 1], TO_PREVIOUS, mapping, &next[stage_count + s]);
         }
         if (stage_count > 1) {
-            moved |= advance_pair(&stages[0], OF_TIED, &stages[stage_count - 1], OF_TIED, &next[2 * stage_count]);
+            moved |= advance_pair(&stages[0], OF_TIED, &stages[stage_count - 1], OF_TIED, mapping, &next[2 * stage_count]);
         }
-        moved |= advance_world(stages, stage_count, &next[2 * stage_count + 1]);
+        moved |= advance_world(stages, stage_count, mapping, &next[2 * stage_count + 1]);
     }
     free(next);
     return refuse_stuck(stages, stage_count, mapping, err);
@@ -321,8 +353,8 @@ static gal_code run_queues(stage_queues *stages, uint32_t stage_count, const cha
 static void free_stages(stage_queues *stages, uint32_t stage_count)
 {
     for (uint32_t s = 0; s < stage_count; s++) {
-        for (uint32_t q = 0; q < GAL_STREAM_COUNT; q++) {
-            free(stages[s].line[q].crossing);
+        for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+            free(stages[s].line[t].crossing);
         }
         for (uint32_t c = 0; c < CHANNELS; c++) {
             free(stages[s].channel[c].crossing);
@@ -331,8 +363,7 @@ static void free_stages(stage_queues *stages, uint32_t stage_count)
     free(stages);
 }
 
-static gal_code check_mapping(gal_program *const *programs, uint32_t stage_count,
-                              const uint8_t queue_of[GAL_STREAM_COUNT], const char *mapping, gal_error *err)
+gal_code gal_verify_queues(gal_program *const *programs, uint32_t stage_count, gal_error *err)
 {
     gal_code code = GAL_OK;
     stage_queues *stages = calloc(stage_count, sizeof *stages);
@@ -341,29 +372,15 @@ static gal_code check_mapping(gal_program *const *programs, uint32_t stage_count
     }
     for (uint32_t s = 0; s < stage_count; s++) {
         stages[s].program = programs[s];
-        GAL_TRY(expand_stage(&stages[s], queue_of, err));
+        GAL_TRY(gal_check_waits(programs[s], err));
+        GAL_TRY(check_form(programs[s], err));
+        GAL_TRY(expand_stage(&stages[s], err));
     }
     GAL_TRY(match_all(stages, stage_count, err));
-    GAL_TRY(run_queues(stages, stage_count, mapping, err));
+    for (uint32_t m = 0; m < MAPPINGS; m++) {
+        GAL_TRY(run_queues(stages, stage_count, m, err));
+    }
 cleanup:
     free_stages(stages, stage_count);
-    return code;
-}
-
-gal_code gal_verify_queues(gal_program *const *programs, uint32_t stage_count, gal_error *err)
-{
-    static const struct {
-        const char *name;
-        uint8_t queue_of[GAL_STREAM_COUNT];
-    } mappings[] = {{"a queue per stream", {0, 1, 2, 3, 4, 5, 6, 7}},
-                    {"a queue per direction of the pipeline", {0, 1, 2, 3, 4, 4, 5, 5}}};
-    gal_code code = GAL_OK;
-    for (uint32_t s = 0; code == GAL_OK && s < stage_count; s++) {
-        code = gal_check_waits(programs[s], err);
-        code = code == GAL_OK ? check_form(programs[s], err) : code;
-    }
-    for (size_t i = 0; code == GAL_OK && i < sizeof mappings / sizeof mappings[0]; i++) {
-        code = check_mapping(programs, stage_count, mappings[i].queue_of, mappings[i].name, err);
-    }
     return code;
 }

@@ -51,7 +51,8 @@ static void open_stage(stage *s, const char *plan_path, uint32_t number)
 {
     gal_error err = {0};
     memset(s, 0, sizeof *s);
-    if (gal_plan_read(plan_path, &s->plan, &err) != GAL_OK || gal_lower(&s->plan, number, &s->program, &err) != GAL_OK) {
+    if (gal_plan_read(plan_path, &s->plan, &err) != GAL_OK ||
+        gal_lower(&s->plan, number, &s->program, &err) != GAL_OK) {
         fail_msg("%s", err.text);
     }
     assert_true(s->program->device_count <= DEVICES_MAX);

@@ -55,11 +55,8 @@ static const char *write_tokens(const char *name, int32_t version, int32_t claim
 
 static gal_data_options options_of(const char *path)
 {
-    return (gal_data_options){.path = path,
-                              .vocabulary = 256,
-                              .sequence_length = LENGTH,
-                              .global_batch_samples = BATCH,
-                              .seed = 7};
+    return (gal_data_options){
+        .path = path, .vocabulary = 256, .sequence_length = LENGTH, .global_batch_samples = BATCH, .seed = 7};
 }
 
 static void assert_refused(const gal_data_options *options, gal_code code, const char *text)
@@ -118,8 +115,7 @@ static void test_windows(void **state)
     assert_int_equal(gal_data_train_windows(data), 22);
     assert_int_equal(gal_data_validation_windows(data), 2);
     assert_float_equal(gal_data_unigram_entropy(data), log(100.0), 1e-12);
-    gal_token_request request = {
-        .samples = samples, .sample_count = BATCH, .sequence_length = LENGTH};
+    gal_token_request request = {.samples = samples, .sample_count = BATCH, .sequence_length = LENGTH};
     for (request.batch = 0; request.batch < 22; request.batch++) { /* 66 samples: three epochs */
         request.targets = false;
         assert_int_equal(gal_data_fill(data, &request, tokens, &err), GAL_OK);
@@ -137,8 +133,8 @@ static void test_windows(void **state)
     for (uint32_t w = 0; w < 22; w++) {
         assert_int_equal(seen[w], 3);
     }
-    request = (gal_token_request){
-        .samples = samples, .sample_count = BATCH, .sequence_length = LENGTH, .evaluation = true};
+    request =
+        (gal_token_request){.samples = samples, .sample_count = BATCH, .sequence_length = LENGTH, .evaluation = true};
     assert_int_equal(gal_data_fill(data, &request, tokens, &err), GAL_OK);
     assert_int_equal(tokens[0], 90);
     assert_int_equal(tokens[LENGTH], 94);
@@ -160,8 +156,7 @@ static void test_samples_do_not_depend_on_who_asks(void **state)
     const uint32_t all[BATCH] = {0, 1, 2}, some[2] = {2, 0};
     int32_t whole[BATCH * LENGTH], part[2 * LENGTH];
     assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
-    gal_token_request request = {
-        .batch = 5, .samples = all, .sample_count = BATCH, .sequence_length = LENGTH};
+    gal_token_request request = {.batch = 5, .samples = all, .sample_count = BATCH, .sequence_length = LENGTH};
     assert_int_equal(gal_data_fill(data, &request, whole, &err), GAL_OK);
     request.samples = some;
     request.sample_count = 2;

@@ -24,7 +24,8 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
     }
     for (uint32_t s = 0; s < request->sample_count; s++) {
         for (uint32_t i = 0; i < request->sequence_length; i++) {
-            const uint64_t token = request->samples[s] * 31u + (i + (request->targets ? 1u : 0u)) * 7u + request->batch * 3u;
+            const uint64_t token =
+                request->samples[s] * 31u + (i + (request->targets ? 1u : 0u)) * 7u + request->batch * 3u;
             out[s * request->sequence_length + i] = (int32_t)(token % 257);
         }
     }
@@ -173,7 +174,8 @@ static void test_deadline(void **state)
     gal_weights_initialize(program, &plan.model, 0, 3, &gal_device_host, gal_engine_memory(engine));
     const gal_step_settings settings = {.seed = 3, .learning_rate = 0.01};
     assert_int_equal(gal_engine_step(engine, &settings, &result, &err), GAL_ERR_DEVICE);
-    assert_non_null(strstr(err.text, "in step 0 (stage 0, device 0); forward of microbatch 0, waits for its peers: send_f"));
+    assert_non_null(
+        strstr(err.text, "in step 0 (stage 0, device 0); forward of microbatch 0, waits for its peers: send_f"));
     assert_non_null(strstr(err.text, "backward of microbatch 0, waits for its peers: recv_b"));
     gal_engine_free(engine);
     gal_channels_free(&channels);

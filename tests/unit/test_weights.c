@@ -19,8 +19,7 @@ static const char *const plans[] = {"tests/numerics/plans/serial.json", "tests/n
 
 static double expected(const gal_model *model, const gal_parameter *parameter, uint64_t index)
 {
-    const double normal =
-        model->initial_standard_deviation * gal_initial_normal(SEED, parameter->tensor, index);
+    const double normal = model->initial_standard_deviation * gal_initial_normal(SEED, parameter->tensor, index);
     switch (parameter->initial) {
     case GAL_INITIAL_ZERO:
         return 0.0;
@@ -68,10 +67,8 @@ static void check_padding_is_zero(const gal_program *program, const gal_memory *
 {
     for (uint32_t u = 0; u < program->unit_count; u++) {
         for (uint32_t d = 0; d < program->device_count; d++) {
-            const gal_state_range weight =
-                gal_state_range_of(program, &program->unit[u], d, GAL_STATE_WEIGHT);
-            const gal_state_range moment =
-                gal_state_range_of(program, &program->unit[u], d, GAL_STATE_SECOND_MOMENT);
+            const gal_state_range weight = gal_state_range_of(program, &program->unit[u], d, GAL_STATE_WEIGHT);
+            const gal_state_range moment = gal_state_range_of(program, &program->unit[u], d, GAL_STATE_SECOND_MOMENT);
             const double *values = (const double *)(const void *)((char *)memories[d].base + weight.offset_bytes);
             for (uint64_t i = 0; i < weight.count; i++) {
                 assert_true(isfinite(values[i]));

@@ -1,0 +1,487 @@
+#include "costmodel/duration.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "costmodel/fit.h"
+#include "costmodel/work.h"
+
+/* Analytic rates: shares of the peak that large kernels reach, and what a kernel costs at least. Assumptions of the
+ * catalogue, not measurements; a profile replaces them. */
+static const double gemm_efficiency = 0.7;
+static const double attention_efficiency = 0.4;
+static const double other_efficiency = 0.1;
+static const double memory_efficiency = 0.8;
+static const double kernel_seconds_min = 2e-6;
+/* Half of a dimension's rate is reached here: tiles of 128 with half of them idle. */
+static const double gemm_half_dimension = 64.0;
+
+typedef struct kernel_entry {
+    gal_shape shape;
+    double seconds;
+    gal_source source;
+} kernel_entry;
+
+typedef struct kernel_fit {
+    bool known;
+    bool scaled;       /* analytic times coefficient[0] */
+    double coefficient[3]; /* seconds, per flop, per byte */
+} kernel_fit;
+
+struct gal_durations {
+    gal_cluster cluster;
+    double fixed_step_seconds;
+    uint64_t fixed_bytes;
+    double instruction_seconds;
+    double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
+    double forward_factor, backward_factor;
+    uint32_t kernel_count;
+    kernel_entry *kernel;
+    uint32_t slot_mask;
+    uint32_t *slot; /* open addressing: index + 1 into kernel */
+    kernel_fit fit[GAL_OP_COUNT][GAL_DTYPE_COUNT];
+    uint32_t collective_count;
+    gal_profile_collective *collective; /* by op, level_counts, bytes */
+};
+
+/* ---- kernels ---- */
+
+static uint32_t shape_hash(const gal_shape *shape)
+{
+    uint64_t hash = ((uint64_t)shape->op << 8 | (uint64_t)shape->dtype) * UINT64_C(0x9E3779B97F4A7C15);
+    for (uint32_t i = 0; i < gal_op_dim_count[shape->op]; i++) {
+        hash = (hash ^ shape->dims[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 29;
+    }
+    return (uint32_t)(hash >> 32);
+}
+
+static bool shapes_equal(const gal_shape *a, const gal_shape *b)
+{
+    return a->op == b->op && a->dtype == b->dtype &&
+           memcmp(a->dims, b->dims, gal_op_dim_count[a->op] * sizeof a->dims[0]) == 0;
+}
+
+static const kernel_entry *kernel_find(const gal_durations *d, const gal_shape *shape)
+{
+    if (d->kernel_count == 0) {
+        return NULL;
+    }
+    for (uint32_t at = shape_hash(shape) & d->slot_mask; d->slot[at] != 0; at = (at + 1) & d->slot_mask) {
+        const kernel_entry *entry = &d->kernel[d->slot[at] - 1];
+        if (shapes_equal(&entry->shape, shape)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static gal_code copy_kernels(gal_durations *d, const gal_profile *profile, gal_error *err)
+{
+    uint32_t slots = 16;
+    while (slots < 2 * profile->operator_count) {
+        slots *= 2;
+    }
+    d->kernel = calloc((size_t)profile->operator_count + 1, sizeof *d->kernel);
+    d->slot = calloc(slots, sizeof *d->slot);
+    if (d->kernel == NULL || d->slot == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
+    }
+    d->slot_mask = slots - 1;
+    for (uint32_t i = 0; i < profile->operator_count; i++) {
+        const gal_profile_operator *from = &profile->operators[i];
+        if (kernel_find(d, &from->shape) != NULL) {
+            continue;
+        }
+        d->kernel[d->kernel_count] = (kernel_entry){from->shape, from->seconds, from->source};
+        uint32_t at = shape_hash(&from->shape) & d->slot_mask;
+        while (d->slot[at] != 0) {
+            at = (at + 1) & d->slot_mask;
+        }
+        d->slot[at] = ++d->kernel_count;
+    }
+    return GAL_OK;
+}
+
+static double gemm_fill(const gal_shape *shape)
+{
+    double fill = 1.0;
+    for (uint32_t i = 0; i < 3; i++) {
+        const double n = (double)shape->dims[i];
+        fill *= n / (n + gemm_half_dimension);
+    }
+    return fill;
+}
+
+static double kernel_analytic(const gal_cluster *cluster, const gal_shape *shape)
+{
+    const gal_device *device = &cluster->device;
+    const double peak = shape->dtype == GAL_FP64 ? device->fp64_flops_per_second : device->fp32_flops_per_second;
+    double efficiency = other_efficiency;
+    if (shape->op == GAL_OP_GEMM) {
+        efficiency = gemm_efficiency * gemm_fill(shape);
+    } else if (shape->op == GAL_OP_ATTENTION || shape->op == GAL_OP_ATTENTION_BACKWARD) {
+        efficiency = attention_efficiency;
+    }
+    const double flop_seconds = gal_shape_flops(shape) / (peak * efficiency);
+    const double byte_seconds = gal_shape_bytes(shape) / (device->memory_bytes_per_second * memory_efficiency);
+    return kernel_seconds_min + (flop_seconds > byte_seconds ? flop_seconds : byte_seconds);
+}
+
+/* The measured entries of one (op, dtype), as rows of a fit. */
+static void fit_kernels(gal_durations *d, gal_op op, gal_dtype dtype, gal_fit_row *row, double *ratio)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < d->kernel_count; i++) {
+        const kernel_entry *entry = &d->kernel[i];
+        if (entry->shape.op != op || entry->shape.dtype != dtype || entry->source != GAL_SOURCE_MEASURED ||
+            !(entry->seconds > 0.0)) {
+            continue;
+        }
+        row[count] = (gal_fit_row){.x = {1.0, gal_shape_flops(&entry->shape), gal_shape_bytes(&entry->shape)},
+                                   .y = entry->seconds};
+        ratio[count] = entry->seconds / kernel_analytic(&d->cluster, &entry->shape);
+        count++;
+    }
+    kernel_fit *fit = &d->fit[op][dtype];
+    fit->known = count > 0;
+    fit->scaled = count < 4;
+    if (fit->known && fit->scaled) {
+        fit->coefficient[0] = gal_median(ratio, count);
+    } else if (fit->known) {
+        gal_fit_non_negative(row, count, fit->coefficient);
+    }
+}
+
+static gal_code fit_all(gal_durations *d, gal_error *err)
+{
+    gal_fit_row *row = malloc(((size_t)d->kernel_count + 1) * sizeof *row);
+    double *ratio = malloc(((size_t)d->kernel_count + 1) * sizeof *ratio);
+    const bool complete = row != NULL && ratio != NULL;
+    if (complete) {
+        for (uint32_t op = 0; op < GAL_OP_COUNT; op++) {
+            for (uint32_t dtype = 0; dtype < GAL_DTYPE_COUNT; dtype++) {
+                fit_kernels(d, (gal_op)op, (gal_dtype)dtype, row, ratio);
+            }
+        }
+    }
+    free(ratio);
+    free(row);
+    return complete ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
+}
+
+double gal_kernel_seconds(const gal_durations *d, const gal_shape *shape, gal_source *source)
+{
+    gal_source ignored;
+    gal_source *how = source != NULL ? source : &ignored;
+    const kernel_entry *entry = kernel_find(d, shape);
+    if (entry != NULL) {
+        *how = entry->source;
+        return entry->seconds;
+    }
+    const kernel_fit *fit = &d->fit[shape->op][shape->dtype];
+    *how = GAL_SOURCE_FITTED;
+    if (fit->known && fit->scaled) {
+        return fit->coefficient[0] * kernel_analytic(&d->cluster, shape);
+    }
+    const double fitted = fit->coefficient[0] + fit->coefficient[1] * gal_shape_flops(shape) +
+                          fit->coefficient[2] * gal_shape_bytes(shape);
+    if (fit->known && fitted > 0.0) {
+        return fitted;
+    }
+    *how = GAL_SOURCE_ANALYTIC;
+    return kernel_analytic(&d->cluster, shape);
+}
+
+/* ---- collectives ---- */
+
+static int compare_key(gal_op op, const uint32_t *level_counts, const gal_profile_collective *b)
+{
+    if (op != b->op) {
+        return op < b->op ? -1 : 1;
+    }
+    for (uint32_t i = 0; i < GAL_LINK_LEVELS_MAX; i++) {
+        if (level_counts[i] != b->level_counts[i]) {
+            return level_counts[i] < b->level_counts[i] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static int compare_collectives(const void *left, const void *right)
+{
+    const gal_profile_collective *a = left;
+    const gal_profile_collective *b = right;
+    const int key = compare_key(a->op, a->level_counts, b);
+    return key != 0 ? key : (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+static gal_code copy_collectives(gal_durations *d, const gal_profile *profile, gal_error *err)
+{
+    d->collective = calloc((size_t)profile->collective_count + 1, sizeof *d->collective);
+    if (d->collective == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
+    }
+    for (uint32_t i = 0; i < profile->collective_count; i++) {
+        gal_profile_collective *to = &d->collective[d->collective_count];
+        *to = profile->collectives[i];
+        for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
+            to->level_counts[level] += to->level_counts[level] == 0;
+        }
+        d->collective_count += to->seconds > 0.0 && to->bytes > 0;
+    }
+    qsort(d->collective, d->collective_count, sizeof *d->collective, compare_collectives);
+    return GAL_OK;
+}
+
+static uint32_t member_count(const uint32_t *level_counts)
+{
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < GAL_LINK_LEVELS_MAX; i++) {
+        count *= level_counts[i];
+    }
+    return count;
+}
+
+/* The slowest link crossed: the greatest latency, the least bandwidth. */
+static void slowest_link(const gal_cluster *cluster, const uint32_t *level_counts, double *latency, double *bandwidth)
+{
+    *latency = 0.0;
+    *bandwidth = INFINITY;
+    for (uint32_t i = 0; i < cluster->level_count; i++) {
+        if (level_counts[i] > 1) {
+            *latency = fmax(*latency, cluster->level[i].latency_seconds);
+            *bandwidth = fmin(*bandwidth, cluster->level[i].bytes_per_second);
+        }
+    }
+}
+
+double gal_collective_analytic_seconds(const gal_cluster *cluster, gal_op op,
+                                       const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes)
+{
+    const double n = (double)member_count(level_counts);
+    if (n <= 1.0) {
+        return 0.0;
+    }
+    double latency = 0.0;
+    double bandwidth = 0.0;
+    slowest_link(cluster, level_counts, &latency, &bandwidth);
+    if (op == GAL_OP_SEND || op == GAL_OP_RECEIVE) {
+        return latency + (double)bytes / bandwidth;
+    }
+    const double passes = op == GAL_OP_ALL_REDUCE ? 2.0 : 1.0;
+    const double ring = passes * ((n - 1.0) * latency + (n - 1.0) / n * (double)bytes / bandwidth);
+    const double tree = passes * ceil(log2(n)) * (latency + (double)bytes / bandwidth);
+    return op == GAL_OP_ALL_REDUCE && tree < ring ? tree : ring;
+}
+
+/* The entries of a key are [*first, *end). */
+static bool collective_range(const gal_durations *d, gal_op op, const uint32_t *level_counts, uint32_t *first,
+                             uint32_t *end)
+{
+    uint32_t low = 0;
+    for (uint32_t high = d->collective_count; low < high;) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (compare_key(op, level_counts, &d->collective[middle]) > 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *first = low;
+    while (low < d->collective_count && compare_key(op, level_counts, &d->collective[low]) == 0) {
+        low++;
+    }
+    *end = low;
+    return *end > *first;
+}
+
+static double between(const gal_profile_collective *a, const gal_profile_collective *b, double bytes)
+{
+    const double share = (log(bytes) - log((double)a->bytes)) / (log((double)b->bytes) - log((double)a->bytes));
+    return exp(log(a->seconds) + share * (log(b->seconds) - log(a->seconds)));
+}
+
+static double beyond(const gal_durations *d, const gal_profile_collective *nearest, uint64_t bytes)
+{
+    const double there = gal_collective_analytic_seconds(&d->cluster, nearest->op, nearest->level_counts,
+                                                         nearest->bytes);
+    const double here = gal_collective_analytic_seconds(&d->cluster, nearest->op, nearest->level_counts, bytes);
+    return there > 0.0 && isfinite(there) ? nearest->seconds * here / there : nearest->seconds;
+}
+
+double gal_collective_seconds(const gal_durations *d, gal_op op, const uint32_t level_counts[GAL_LINK_LEVELS_MAX],
+                              uint64_t bytes, gal_source *source)
+{
+    gal_source ignored;
+    gal_source *how = source != NULL ? source : &ignored;
+    const gal_op key = op == GAL_OP_RECEIVE ? GAL_OP_SEND : op;
+    *how = GAL_SOURCE_ANALYTIC;
+    uint32_t first = 0;
+    uint32_t end = 0;
+    if (member_count(level_counts) <= 1 || !collective_range(d, key, level_counts, &first, &end)) {
+        return gal_collective_analytic_seconds(&d->cluster, key, level_counts, bytes);
+    }
+    uint32_t next = first;
+    while (next < end && d->collective[next].bytes < bytes) {
+        next++;
+    }
+    if (next < end && d->collective[next].bytes == bytes) {
+        *how = d->collective[next].source;
+        return d->collective[next].seconds;
+    }
+    *how = GAL_SOURCE_FITTED;
+    if (next == first || next == end) {
+        return beyond(d, &d->collective[next == end ? end - 1 : first], bytes);
+    }
+    return between(&d->collective[next - 1], &d->collective[next], (double)bytes);
+}
+
+/* ---- creation ---- */
+
+/* Median over the blocks of measured seconds / sum of the operators' seconds; 1 without blocks. */
+static gal_code company_factors(gal_durations *d, const gal_profile *profile, gal_error *err)
+{
+    double *forward = malloc(2 * ((size_t)profile->block_count + 1) * sizeof *forward);
+    if (forward == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
+    }
+    double *backward = forward + profile->block_count + 1;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < profile->block_count; i++) {
+        const gal_profile_block *block = &profile->blocks[i];
+        if (block->forward_operator_seconds > 0.0 && block->backward_operator_seconds > 0.0 &&
+            block->forward_seconds > 0.0 && block->backward_seconds > 0.0) {
+            forward[count] = block->forward_seconds / block->forward_operator_seconds;
+            backward[count] = block->backward_seconds / block->backward_operator_seconds;
+            count++;
+        }
+    }
+    d->forward_factor = count > 0 ? gal_median(forward, count) : 1.0;
+    d->backward_factor = count > 0 ? gal_median(backward, count) : 1.0;
+    free(forward);
+    return GAL_OK;
+}
+
+gal_code gal_durations_create(const gal_profile *profile, gal_durations **out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_durations *d = calloc(1, sizeof *d);
+    if (d == NULL) {
+        code = gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
+        goto cleanup;
+    }
+    d->cluster = profile->cluster;
+    d->fixed_step_seconds = profile->fixed_step_seconds;
+    d->fixed_bytes = profile->fixed_bytes;
+    d->instruction_seconds = profile->instruction_seconds;
+    memcpy(d->slowdown, profile->slowdown, sizeof d->slowdown);
+    GAL_TRY(copy_kernels(d, profile, err));
+    GAL_TRY(fit_all(d, err));
+    GAL_TRY(copy_collectives(d, profile, err));
+    GAL_TRY(company_factors(d, profile, err));
+    *out = d;
+    d = NULL;
+cleanup:
+    gal_durations_free(d);
+    return code;
+}
+
+gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations **out, gal_error *err)
+{
+    const gal_profile profile = {
+        .cluster = *cluster,
+        .slowdown = {[GAL_ACTIVITY_COMPUTE] = {[GAL_ACTIVITY_COMPUTE] = 2.0, [GAL_ACTIVITY_COMMUNICATION] = 1.1},
+                     [GAL_ACTIVITY_COMMUNICATION] = {[GAL_ACTIVITY_COMPUTE] = 1.3,
+                                                     [GAL_ACTIVITY_COMMUNICATION] = 2.0}},
+    };
+    return gal_durations_create(&profile, out, err);
+}
+
+void gal_durations_free(gal_durations *d)
+{
+    if (d != NULL) {
+        free(d->kernel);
+        free(d->slot);
+        free(d->collective);
+        free(d);
+    }
+}
+
+const gal_cluster *gal_durations_cluster(const gal_durations *d)
+{
+    return &d->cluster;
+}
+
+double gal_durations_fixed_step_seconds(const gal_durations *d)
+{
+    return d->fixed_step_seconds;
+}
+
+uint64_t gal_durations_fixed_bytes(const gal_durations *d)
+{
+    return d->fixed_bytes;
+}
+
+double gal_durations_slowdown(const gal_durations *d, gal_activity slowed, gal_activity beside)
+{
+    return d->slowdown[slowed][beside];
+}
+
+/* ---- programs ---- */
+
+static gal_cost collective_cost(const gal_durations *d, const gal_place_in_cluster *place, const gal_instruction *in)
+{
+    uint32_t level_counts[GAL_LINK_LEVELS_MAX];
+    gal_group_level_counts(&d->cluster, place, in->group, level_counts);
+    uint8_t level = 0;
+    for (uint32_t i = 0; i < d->cluster.level_count; i++) {
+        level = level_counts[i] > 1 ? (uint8_t)i : level;
+    }
+    return (gal_cost){.seconds = gal_collective_seconds(d, (gal_op)in->op, level_counts, in->bytes, NULL),
+                      .activity = GAL_ACTIVITY_COMMUNICATION,
+                      .level = level};
+}
+
+double gal_kernel_in_company(const gal_durations *d, gal_fragment_kind fragment, double seconds)
+{
+    const bool backward = fragment == GAL_FRAGMENT_BACKWARD || fragment == GAL_FRAGMENT_BACKWARD_SYNC;
+    const double factor = fragment == GAL_FRAGMENT_UPDATE ? 1.0 : backward ? d->backward_factor : d->forward_factor;
+    return seconds * factor + d->instruction_seconds;
+}
+
+gal_cost gal_one_cost(const gal_durations *d, const gal_place_in_cluster *place, const gal_instruction *in,
+                      const gal_shape *shape)
+{
+    if (gal_op_is_collective[in->op]) {
+        return collective_cost(d, place, in);
+    }
+    return (gal_cost){.seconds = gal_kernel_seconds(d, shape, NULL), .activity = GAL_ACTIVITY_COMPUTE};
+}
+
+static gal_fragment_kind fragment_of(const gal_program *program, uint32_t instruction)
+{
+    uint32_t f = 0;
+    while (f + 1 < GAL_FRAGMENT_COUNT && (instruction < program->fragment[f].first ||
+                                          instruction - program->fragment[f].first >= program->fragment[f].count)) {
+        f++;
+    }
+    return (gal_fragment_kind)f;
+}
+
+void gal_instruction_costs(const gal_durations *d, const gal_program *program, uint32_t first, uint32_t count,
+                           gal_cost *cost)
+{
+    const gal_place_in_cluster place = {.atoms = &program->atoms,
+                                        .device_count = program->device_count,
+                                        .stage = program->stage,
+                                        .stage_count = program->stage_count};
+    for (uint32_t i = 0; i < count; i++) {
+        const gal_instruction *in = &program->instruction[first + i];
+        cost[i] = gal_one_cost(d, &place, in, &program->shape[in->shape]);
+        if (!gal_op_is_collective[in->op]) {
+            cost[i].seconds = gal_kernel_in_company(d, fragment_of(program, first + i), cost[i].seconds);
+        }
+    }
+}

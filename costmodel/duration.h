@@ -1,0 +1,77 @@
+/* Seconds of instructions: a measured entry, else a fit over the measured shapes, else the analytic formula.
+ *
+ * Kernels       measured: the profile's entry of the very shape. Fitted: per (op, dtype) seconds ~ a + b flops + c bytes
+ *               over its entries, non-negative least squares of the relative error (fewer than four entries: the
+ *               analytic value times the median of their measured / analytic). Analytic: the longer of
+ *               flops / (peak rate x efficiency) and bytes / (memory rate x efficiency), plus a constant.
+ * Collectives   by the members at each link level (gal_profile_collective.level_counts). Measured: the entry. Fitted:
+ *               between entries of equal op and level_counts, a straight line in (log bytes, log seconds); outside them
+ *               the nearest entry scaled by the analytic ratio. Analytic: gal_collective_analytic_seconds.
+ * In a program kernels take the profile's factor "in company" (median over its blocks of block seconds / sum of the
+ * operators' seconds; forward and backward apart, 1 for the update) plus instruction_seconds each.
+ * Durations are read-only after creation: pure functions of the profile. */
+#ifndef GAL_COSTMODEL_DURATION_H
+#define GAL_COSTMODEL_DURATION_H
+
+#include "runtime/program/program.h"
+#include "schemas/profile.h"
+
+typedef struct gal_durations gal_durations;
+
+/* The profile (its cluster included) is copied as far as it is needed. GAL_ERR_SYSTEM without memory. */
+gal_code gal_durations_create(const gal_profile *profile, gal_durations **out, gal_error *err);
+/* Analytic rates alone; computation is slowed 1.1 and communication 1.3 while together, two messages on one link share
+ * it (2): the figures of notes/program.md. */
+gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations **out, gal_error *err);
+void gal_durations_free(gal_durations *durations);
+
+const gal_cluster *gal_durations_cluster(const gal_durations *durations);
+double gal_durations_fixed_step_seconds(const gal_durations *durations);
+uint64_t gal_durations_fixed_bytes(const gal_durations *durations);
+/* Factor on activity `slowed` while `beside` runs on another stream; >= 1. */
+double gal_durations_slowdown(const gal_durations *durations, gal_activity slowed, gal_activity beside);
+
+/* Seconds of one kernel alone. source (may be NULL): how it was had. > 0. */
+double gal_kernel_seconds(const gal_durations *durations, const gal_shape *shape, gal_source *source);
+/* Seconds of one collective alone; op send for p2p, receive counts as send. bytes as gal_instruction.bytes. */
+double gal_collective_seconds(const gal_durations *durations, gal_op op,
+                              const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes, gal_source *source);
+
+/* Closed forms over a ring of n members whose hops all take the slowest level crossed (latency l, bandwidth w):
+ *     all_reduce 2(n-1) l + 2 (n-1)/n bytes/w        all_gather, reduce_scatter, all_to_all (n-1) l + (n-1)/n bytes/w
+ *     send l + bytes/w                               one member: 0
+ * a small all_reduce goes up and down a binary tree instead where that is faster: 2 ceil(log2 n) (l + bytes/w)
+ * Source: bandwidth factors as derived in nccl-tests, doc/PERFORMANCE.md. */
+double gal_collective_analytic_seconds(const gal_cluster *cluster, gal_op op,
+                                       const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes);
+
+/* The members of a group at each link level, innermost first. D devices per stage; groups that do not lie alike in all
+ * places (a span that is no multiple of D's factors) count as their widest. NEXT and PREVIOUS are pairs: 2 at the level
+ * crossed; TIED is the pair of first and last stage; WORLD every rank. */
+typedef struct gal_place_in_cluster {
+    const gal_atoms *atoms;
+    uint32_t device_count; /* D */
+    uint32_t stage, stage_count;
+} gal_place_in_cluster;
+
+void gal_group_level_counts(const gal_cluster *cluster, const gal_place_in_cluster *place, gal_group group,
+                            uint32_t level_counts[GAL_LINK_LEVELS_MAX]);
+
+/* What one instruction costs in its program when nothing runs beside it. */
+typedef struct gal_cost {
+    double seconds;
+    uint8_t activity; /* gal_activity */
+    uint8_t level;    /* outermost link level crossed; messages slow each other on equal levels */
+} gal_cost;
+
+/* cost[count] of the instructions [first, first + count) of the program's list. Backward fragments take the backward
+ * factor, the others but the update the forward one. */
+void gal_instruction_costs(const gal_durations *durations, const gal_program *program, uint32_t first, uint32_t count,
+                           gal_cost *cost);
+/* One instruction with its shape (not looked up in a program): a collective as it is, a kernel alone, without company. */
+gal_cost gal_one_cost(const gal_durations *durations, const gal_place_in_cluster *place, const gal_instruction *in,
+                      const gal_shape *shape);
+/* The seconds of a kernel in a fragment, from those alone. */
+double gal_kernel_in_company(const gal_durations *durations, gal_fragment_kind fragment, double seconds);
+
+#endif

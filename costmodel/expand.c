@@ -1,0 +1,279 @@
+#include "costmodel/expand.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A buffer and a stream whose accesses are waited for. */
+typedef struct pair {
+    uint32_t first_item, item_count; /* into latest */
+    uint32_t stream;
+    uint32_t here;                   /* steps of the stream up to its last access in the fragment at hand; 0: none */
+} pair;
+
+typedef struct access {
+    uint32_t pair, steps;
+} access;
+
+typedef struct fragment_accesses {
+    uint32_t first_access, access_count; /* into access */
+    uint32_t first_pair, pair_count;     /* into awaited: the pairs that its waits on buffers name, in wait order */
+} fragment_accesses;
+
+typedef struct expander {
+    const gal_program *program;
+    const gal_cost *cost;
+    bool alone;
+    gal_expansion *out;
+    uint32_t *steps_to;  /* [instruction]: number in its fragment and stream, from 1 */
+    uint32_t *pair_of;   /* [buffer * streams + stream]: index + 1 into pair */
+    pair *pair;
+    uint32_t pair_count, item_count;
+    uint32_t *awaited;
+    uint32_t awaited_count;
+    access *access;
+    uint32_t access_count;
+    uint32_t *latest;    /* [pair's items]: steps of the stream, earlier calls */
+    fragment_accesses fragment[GAL_FRAGMENT_COUNT];
+} expander;
+
+static void expander_free(expander *e)
+{
+    free(e->steps_to);
+    free(e->pair_of);
+    free(e->pair);
+    free(e->awaited);
+    free(e->access);
+    free(e->latest);
+}
+
+static gal_code out_of_memory(gal_error *err)
+{
+    return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: simulation");
+}
+
+static gal_code expander_create(expander *e, gal_error *err)
+{
+    const gal_program *program = e->program;
+    e->steps_to = malloc(((size_t)program->instruction_count + 1) * sizeof *e->steps_to);
+    e->pair_of = calloc(((size_t)program->buffer_count + 1) * GAL_STREAM_COUNT, sizeof *e->pair_of);
+    e->pair = malloc(((size_t)program->wait_count + 1) * sizeof *e->pair);
+    e->awaited = malloc(((size_t)program->wait_count + 1) * sizeof *e->awaited);
+    e->access = malloc(((size_t)program->operand_count + 1) * sizeof *e->access);
+    e->out->step = malloc(((size_t)program->instruction_count + 1) * sizeof *e->out->step);
+    e->out->wait = malloc(((size_t)program->wait_count + 1) * sizeof *e->out->wait);
+    return e->steps_to == NULL || e->pair_of == NULL || e->pair == NULL || e->awaited == NULL || e->access == NULL ||
+                   e->out->step == NULL || e->out->wait == NULL
+               ? out_of_memory(err)
+               : GAL_OK;
+}
+
+static void set_relation(const expander *e, const gal_instruction *in, gal_step *step)
+{
+    static const uint8_t other_end[GAL_STREAM_COUNT] = {
+        [GAL_STREAM_SEND_FORWARD] = GAL_STREAM_RECEIVE_FORWARD,
+        [GAL_STREAM_RECEIVE_FORWARD] = GAL_STREAM_SEND_FORWARD,
+        [GAL_STREAM_SEND_BACKWARD] = GAL_STREAM_RECEIVE_BACKWARD,
+        [GAL_STREAM_RECEIVE_BACKWARD] = GAL_STREAM_SEND_BACKWARD,
+    };
+    const uint32_t stage = e->program->stage;
+    step->relation = GAL_RELATION_NONE;
+    if (e->alone || (in->group & GAL_GROUP_RELATION) == 0) {
+        return;
+    }
+    step->relation = in->group == GAL_GROUP_WORLD ? GAL_RELATION_WORLD : GAL_RELATION_PAIR;
+    step->partner_stream = in->group == GAL_GROUP_TIED ? in->stream : other_end[in->stream];
+    if (in->group == GAL_GROUP_NEXT) {
+        step->partner_stage = stage + 1;
+    } else if (in->group == GAL_GROUP_PREVIOUS) {
+        step->partner_stage = stage - 1;
+    } else {
+        step->partner_stage = stage == 0 ? e->program->stage_count - 1 : 0;
+    }
+}
+
+/* Sorts the fragment's instructions into lists of steps, one per stream. */
+static void list_steps(expander *e, uint32_t f, uint32_t *step_count)
+{
+    const gal_program *program = e->program;
+    const gal_fragment *fragment = &program->fragment[f];
+    gal_step_list *list = e->out->list[f];
+    for (uint32_t i = 0; i < fragment->count; i++) {
+        const uint32_t stream = program->instruction[fragment->first + i].stream;
+        e->steps_to[fragment->first + i] = ++list[stream].count;
+    }
+    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+        list[stream].first = *step_count;
+        *step_count += list[stream].count;
+    }
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        gal_step *step = &e->out->step[list[in->stream].first + e->steps_to[i] - 1];
+        *step = (gal_step){.seconds = e->cost[i].seconds,
+                           .instruction = i,
+                           .activity = e->cost[i].activity,
+                           .level = e->cost[i].level,
+                           .block = in->block - program->first_block};
+        set_relation(e, in, step);
+    }
+}
+
+static uint32_t pair_index(expander *e, uint32_t buffer, uint32_t stream)
+{
+    uint32_t *index = &e->pair_of[(size_t)buffer * GAL_STREAM_COUNT + stream];
+    if (*index == 0) {
+        const uint32_t items = e->program->arena[e->program->buffer[buffer].class].count;
+        e->pair[e->pair_count] = (pair){.first_item = e->item_count, .item_count = items, .stream = stream};
+        e->item_count += items;
+        *index = ++e->pair_count;
+    }
+    return *index - 1;
+}
+
+static void list_waits(expander *e, uint32_t f, uint32_t *wait_count)
+{
+    const gal_program *program = e->program;
+    const gal_fragment *fragment = &program->fragment[f];
+    fragment_accesses *of = &e->fragment[f];
+    of->first_pair = e->awaited_count;
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        gal_step *step = &e->out->step[e->out->list[f][in->stream].first + e->steps_to[i] - 1];
+        step->first_wait = *wait_count;
+        for (uint32_t w = 0; w < in->wait_count; w++) {
+            const gal_wait *wait = &program->wait[in->first_wait + w];
+            if (wait->stream == in->stream) { /* in order anyway */
+                continue;
+            }
+            gal_step_wait *to = &e->out->wait[(*wait_count)++];
+            *to = (gal_step_wait){.kind = wait->kind, .stream = wait->stream, .target = 0};
+            if (wait->kind == GAL_WAIT_INSTRUCTION) {
+                to->target = e->steps_to[fragment->first + wait->target];
+            } else if (wait->kind == GAL_WAIT_BUFFER) {
+                to->target = of->pair_count++;
+                e->awaited[e->awaited_count++] = pair_index(e, wait->target, wait->stream);
+            }
+        }
+        step->wait_count = (uint16_t)(*wait_count - step->first_wait);
+    }
+}
+
+/* The last access of every awaited pair in the fragment. */
+static void list_accesses(expander *e, uint32_t f)
+{
+    const gal_program *program = e->program;
+    const gal_fragment *fragment = &program->fragment[f];
+    fragment_accesses *of = &e->fragment[f];
+    of->first_access = e->access_count;
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        for (uint32_t o = 0; o < in->operand_count; o++) {
+            const uint32_t buffer = program->operand[in->first_operand + o].buffer;
+            const uint32_t index = e->pair_of[(size_t)buffer * GAL_STREAM_COUNT + in->stream];
+            if (index == 0) {
+                continue;
+            }
+            if (e->pair[index - 1].here == 0) {
+                e->access[e->access_count++].pair = index - 1;
+            }
+            e->pair[index - 1].here = e->steps_to[i];
+        }
+    }
+    of->access_count = e->access_count - of->first_access;
+    for (uint32_t a = of->first_access; a < e->access_count; a++) {
+        e->access[a].steps = e->pair[e->access[a].pair].here;
+        e->pair[e->access[a].pair].here = 0;
+    }
+}
+
+static void list_fragments(expander *e)
+{
+    bool called[GAL_FRAGMENT_COUNT] = {false};
+    uint32_t wait_count = 0;
+    for (uint32_t c = 0; c < e->out->call_count; c++) {
+        called[e->out->call[c].fragment] = true;
+    }
+    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+        if (called[f]) {
+            list_steps(e, f, &e->out->step_count);
+        }
+    }
+    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+        if (called[f]) {
+            list_waits(e, f, &wait_count);
+        }
+    }
+    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+        if (called[f]) {
+            list_accesses(e, f);
+        }
+    }
+}
+
+static gal_code reserve_calls(expander *e, gal_error *err)
+{
+    gal_expansion *out = e->out;
+    size_t rows = 0;
+    for (uint32_t c = 0; c < out->call_count; c++) {
+        rows += e->fragment[out->call[c].fragment].pair_count;
+    }
+    e->latest = calloc((size_t)e->item_count + 1, sizeof *e->latest);
+    out->before = malloc(((size_t)out->call_count + 1) * sizeof *out->before);
+    out->first_row = malloc(((size_t)out->call_count + 1) * sizeof *out->first_row);
+    out->row = malloc((rows + 1) * sizeof *out->row);
+    return e->latest == NULL || out->before == NULL || out->first_row == NULL || out->row == NULL || rows >= UINT32_MAX
+               ? out_of_memory(err)
+               : GAL_OK;
+}
+
+static void resolve_call(expander *e, uint32_t c, uint32_t completed[GAL_STREAM_COUNT], uint32_t *row_count)
+{
+    gal_expansion *out = e->out;
+    const gal_call *call = &out->call[c];
+    const fragment_accesses *of = &e->fragment[call->fragment];
+    memcpy(out->before[c], completed, sizeof out->before[c]);
+    out->first_row[c] = *row_count;
+    for (uint32_t i = 0; i < of->pair_count; i++) {
+        const pair *p = &e->pair[e->awaited[of->first_pair + i]];
+        out->row[(*row_count)++] = e->latest[p->first_item + call->microbatch % p->item_count];
+    }
+    for (uint32_t a = of->first_access; a < of->first_access + of->access_count; a++) {
+        const pair *p = &e->pair[e->access[a].pair];
+        e->latest[p->first_item + call->microbatch % p->item_count] = completed[p->stream] + e->access[a].steps;
+    }
+    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+        completed[stream] += out->list[call->fragment][stream].count;
+        out->event_count += out->list[call->fragment][stream].count;
+    }
+}
+
+gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t call_count, const gal_cost *cost,
+                    bool alone, gal_expansion *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_expansion expansion = {.call = call, .call_count = call_count};
+    expander e = {.program = program, .cost = cost, .alone = alone, .out = &expansion};
+    uint32_t completed[GAL_STREAM_COUNT] = {0};
+    uint32_t row_count = 0;
+    GAL_TRY(expander_create(&e, err));
+    list_fragments(&e);
+    GAL_TRY(reserve_calls(&e, err));
+    for (uint32_t c = 0; c < call_count; c++) {
+        resolve_call(&e, c, completed, &row_count);
+    }
+    *out = expansion;
+    memset(&expansion, 0, sizeof expansion);
+cleanup:
+    expander_free(&e);
+    gal_expansion_free(&expansion);
+    return code;
+}
+
+void gal_expansion_free(gal_expansion *expansion)
+{
+    free(expansion->step);
+    free(expansion->wait);
+    free(expansion->before);
+    free(expansion->first_row);
+    free(expansion->row);
+    memset(expansion, 0, sizeof *expansion);
+}

@@ -1,0 +1,231 @@
+#include "costmodel/memory.h"
+
+#include <string.h>
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- from a program ---- */
+
+static void add_turn(gal_ring_turns *turns, uint64_t bytes)
+{
+    GAL_ASSERT(turns->count < GAL_BLOCK_TURNS_MAX);
+    turns->bytes[turns->count++] = aligned(bytes);
+}
+
+/* The gathers into ring buffers that a block issues in a fragment. */
+static void read_gathers(const gal_program *program, gal_fragment_kind kind, uint32_t block, gal_ring_turns *turns)
+{
+    const gal_fragment *fragment = &program->fragment[kind];
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        if (in->stream != GAL_STREAM_GATHER || in->block != block) {
+            continue;
+        }
+        for (uint32_t o = 0; o < in->operand_count; o++) {
+            const gal_operand *operand = &program->operand[in->first_operand + o];
+            if (program->buffer[operand->buffer].class == GAL_CLASS_GATHERED) {
+                add_turn(turns, operand->bytes);
+            }
+        }
+    }
+}
+
+/* Gradients pass through the bucket ring in the order in which their scatters are issued. */
+static void read_buckets(const gal_program *program, uint32_t block, gal_block_memory *out)
+{
+    const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_BACKWARD];
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        for (uint32_t o = 0; in->block == block && in->stream == GAL_STREAM_REDUCE && o < in->operand_count; o++) {
+            const gal_operand *operand = &program->operand[in->first_operand + o];
+            const uint8_t class = program->buffer[operand->buffer].class;
+            if (class == GAL_CLASS_BUCKET) {
+                add_turn(&out->buckets, operand->bytes);
+            } else if (class == GAL_CLASS_SCRATCH) {
+                out->bytes.scratch = larger(out->bytes.scratch, aligned(operand->bytes));
+            }
+        }
+    }
+}
+
+static uint64_t most(const gal_ring_turns *turns)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < turns->count; i++) {
+        bytes = larger(bytes, turns->bytes[i]);
+    }
+    return bytes;
+}
+
+/* The end of what a fragment touches of class relayout in front of a block, and the buffer that lies first there. */
+static uint64_t relayout_reach(const gal_program *program, gal_fragment_kind kind, uint32_t index, uint64_t *first)
+{
+    const gal_fragment *fragment = &program->fragment[kind];
+    uint64_t reach = 0;
+    *first = 0;
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        for (uint32_t o = 0; o < in->operand_count; o++) {
+            const gal_buffer *buffer = &program->buffer[program->operand[in->first_operand + o].buffer];
+            if (buffer->class == GAL_CLASS_RELAYOUT && buffer->block == index) {
+                reach = larger(reach, buffer->offset + aligned(buffer->bytes));
+                *first = buffer->offset == 0 ? aligned(buffer->bytes) : *first;
+            }
+        }
+    }
+    return reach;
+}
+
+/* Inside a chain the rows that enter a conversion are the first buffer; in front of a stage forward finds them in x_in,
+ * backward leaves them in dx_out and starts from the block's own dx. */
+static void read_relayout(const gal_program *program, uint32_t index, gal_block_memory *out)
+{
+    uint64_t source = 0;
+    uint64_t unused = 0;
+    const uint64_t forward = relayout_reach(program, GAL_FRAGMENT_FORWARD, index, &source);
+    const uint64_t backward = relayout_reach(program, GAL_FRAGMENT_BACKWARD, index, &unused);
+    out->bytes.relayout = larger(forward, backward);
+    out->relayout_entry = larger(forward - source, backward);
+}
+
+static void read_buffer(const gal_buffer *buffer, gal_block_bytes *out)
+{
+    const uint64_t bytes = aligned(buffer->bytes);
+    switch ((gal_class)buffer->class) {
+    case GAL_CLASS_STATE:
+        out->state += bytes;
+        break;
+    case GAL_CLASS_GRADIENT:
+        out->gradient += bytes;
+        break;
+    case GAL_CLASS_SAVED:
+        out->saved += bytes;
+        out->input = strcmp(buffer->name, "x") == 0 ? bytes : out->input;
+        break;
+    case GAL_CLASS_WORK:
+        out->work = larger(out->work, buffer->offset + bytes);
+        break;
+    default:
+        break;
+    }
+}
+
+void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_memory *out)
+{
+    const uint32_t block = program->first_block + index;
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < program->buffer_count; i++) {
+        if (program->buffer[i].block == index) {
+            read_buffer(&program->buffer[i], &out->bytes);
+        }
+    }
+    out->bytes.boundary = out->bytes.input;
+    read_relayout(program, index, out);
+    read_gathers(program, GAL_FRAGMENT_FORWARD, block, &out->gathers_forward);
+    read_gathers(program, GAL_FRAGMENT_BACKWARD, block, &out->gathers_backward);
+    if (out->gathers_forward.count == 0) { /* a head's, after the copied forward: the ring starts anew */
+        read_gathers(program, GAL_FRAGMENT_EVALUATE, block, &out->gathers_evaluate);
+    }
+    read_buckets(program, block, out);
+    out->bytes.gathered =
+        larger(larger(most(&out->gathers_forward), most(&out->gathers_backward)), most(&out->gathers_evaluate));
+    out->bytes.bucket = most(&out->buckets);
+}
+
+/* ---- of a stage ---- */
+
+enum { RING_MAX = 2 };
+
+typedef struct ring {
+    uint32_t count, next;
+    uint64_t bytes[RING_MAX];
+} ring;
+
+static void take_turns(ring *r, const gal_ring_turns *turns)
+{
+    for (uint32_t i = 0; i < turns->count; i++) {
+        r->bytes[r->next] = larger(r->bytes[r->next], turns->bytes[i]);
+        r->next = (r->next + 1) % r->count;
+    }
+}
+
+static uint64_t gathered_bytes(const gal_stage_memory *stage)
+{
+    ring r = {.count = stage->prefetch_depth};
+    for (uint32_t i = 0; i < stage->block_count; i++) {
+        take_turns(&r, &stage->block[i].memory->gathers_forward);
+    }
+    r.next = 0;
+    for (uint32_t i = stage->block_count; i-- > 0;) {
+        take_turns(&r, &stage->block[i].memory->gathers_backward);
+    }
+    r.next = 0;
+    for (uint32_t i = 0; i < stage->block_count; i++) {
+        take_turns(&r, &stage->block[i].memory->gathers_evaluate);
+    }
+    return r.bytes[0] + r.bytes[1];
+}
+
+static uint64_t bucket_bytes(const gal_stage_memory *stage)
+{
+    ring r = {.count = RING_MAX};
+    for (uint32_t i = stage->block_count; i-- > 0;) {
+        take_turns(&r, &stage->block[i].memory->buckets);
+    }
+    return r.bytes[0] + r.bytes[1];
+}
+
+/* dx of block i lies in buffer i mod 2, in the layout of block i - 1. */
+static uint64_t boundary_bytes(const gal_stage_memory *stage)
+{
+    uint64_t bytes[2] = {0};
+    for (uint32_t i = 1; i < stage->block_count; i++) {
+        bytes[i % 2] = larger(bytes[i % 2], stage->block[i - 1].memory->bytes.boundary);
+    }
+    return bytes[0] + bytes[1];
+}
+
+uint64_t gal_stage_bytes(const gal_stage_memory *stage)
+{
+    const uint64_t own = aligned(16) + (stage->has_head ? aligned(8) : 0); /* norm, loss */
+    const uint64_t two = stage->microbatch_count < 2 ? stage->microbatch_count : 2;
+    uint64_t fixed = 0;
+    uint64_t saved = 0;
+    uint64_t scratch = 0;
+    uint64_t work = 0;
+    uint64_t relayout = 0;
+    for (uint32_t i = 0; i < stage->block_count; i++) {
+        const gal_block_bytes *bytes = &stage->block[i].memory->bytes;
+        fixed += bytes->state + bytes->gradient;
+        saved += bytes->saved;
+        scratch = larger(scratch, bytes->scratch);
+        work = larger(work, bytes->work);
+        relayout = larger(relayout, stage->block[i].relayout_bytes);
+    }
+    uint64_t ports = 0;
+    if (stage->stage > 0) {
+        const uint64_t ahead =
+            stage->in_flight < stage->microbatch_count ? (uint64_t)stage->in_flight + 1 : stage->microbatch_count;
+        ports += ((stage->converts_entry ? two : ahead) + two) * aligned(stage->entry_bytes);
+        saved -= stage->converts_entry ? 0 : stage->block[0].memory->bytes.input;
+    }
+    if (stage->stage + 1 < stage->stage_count) {
+        ports += 2 * two * stage->block[stage->block_count - 1].memory->bytes.boundary;
+    }
+    return own + fixed + stage->in_flight * saved + ports + boundary_bytes(stage) + relayout + gathered_bytes(stage) +
+           bucket_bytes(stage) + scratch + work;
+}
+
+uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_count, uint32_t microbatch_count)
+{
+    const uint32_t ahead = schedule == GAL_SCHEDULE_1F1B ? stage_count - stage : microbatch_count;
+    return ahead < microbatch_count ? ahead : microbatch_count;
+}

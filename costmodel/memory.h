@@ -1,0 +1,56 @@
+/* Bytes of a stage in closed form, from numbers of its blocks (notes/program.md section 3): equal to the placed
+ * gal_program.arena_bytes to the byte. All numbers are multiples of GAL_ALIGNMENT_BYTES.
+ *
+ *     bytes = sum(state + gradient) + k sum(saved) + c x_in + 2 (y_out + dy_in + dx_out) + boundary + max(relayout)
+ *           + gathered + bucket + max(scratch) + max(work) + the stage's own numbers (norm, loss)
+ * with k microbatches in flight, c = min(m, k + 1), or min(m, 2) where x_in is converted; the 2 is min(m, 2).
+ * boundary, gathered and bucket are rings of buffers that blocks use in turn: a buffer is as large as the largest use
+ * whose turn it was, so the blocks' uses are replayed in order. gathered <= prefetch_depth max, the others <= 2 max:
+ * what a search may charge without knowing the order. */
+#ifndef GAL_COSTMODEL_MEMORY_H
+#define GAL_COSTMODEL_MEMORY_H
+
+#include "runtime/program/program.h"
+
+enum { GAL_BLOCK_TURNS_MAX = 12 };
+
+/* The uses of a ring by one block in one fragment, in order. */
+typedef struct gal_ring_turns {
+    uint32_t count;
+    uint64_t bytes[GAL_BLOCK_TURNS_MAX];
+} gal_ring_turns;
+
+/* bytes.saved includes the block's own input; bytes.boundary is a row buffer in its layout; bytes.relayout is of the
+ * conversion in front of it in the program read, 0 without one; at the entry of a stage the rows to convert lie in x_in
+ * and it takes relayout_entry instead. */
+typedef struct gal_block_memory {
+    gal_block_bytes bytes;
+    uint64_t relayout_entry;
+    gal_ring_turns gathers_forward, gathers_backward, gathers_evaluate, buckets;
+} gal_block_memory;
+
+/* Reads the numbers of block `index` of a lowered program. It must not be the first of a chain that receives its input
+ * (the input is not among its saved buffers there); an embedding is read as it is. */
+void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_memory *out);
+
+typedef struct gal_stage_block {
+    const gal_block_memory *memory;
+    uint64_t relayout_bytes; /* of the conversion in front of it, whatever memory says */
+} gal_stage_block;
+
+typedef struct gal_stage_memory {
+    uint32_t stage, stage_count;
+    uint32_t microbatch_count, in_flight; /* m, k */
+    uint32_t prefetch_depth;
+    uint32_t block_count;
+    const gal_stage_block *block;
+    bool has_head;
+    bool converts_entry;     /* the first block has another layout than what is received */
+    uint64_t entry_bytes;    /* rows as the upstream stage sends them; not used in stage 0 */
+} gal_stage_memory;
+
+uint64_t gal_stage_bytes(const gal_stage_memory *stage);
+/* Microbatches in flight: min(m, P - stage) for 1F1B, m for GPipe. */
+uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_count, uint32_t microbatch_count);
+
+#endif

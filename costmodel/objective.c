@@ -1,0 +1,233 @@
+#include "costmodel/objective.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t microbatch_count,
+                             double common_update_seconds)
+{
+    double slowest = 0.0;
+    double sum = 0.0;
+    double drained = 0.0; /* backward of the stages before */
+    double exposed = 0.0;
+    double transfers = 0.0;
+    double update = 0.0;
+    for (uint32_t i = 0; i < stage_count; i++) {
+        const double round = stage[i].forward_seconds + stage[i].backward_seconds;
+        slowest = fmax(slowest, round);
+        sum += round;
+        exposed = fmax(exposed, stage[i].tail_seconds - drained);
+        drained += stage[i].backward_seconds;
+        transfers += stage[i].transfer_seconds;
+        update = fmax(update, stage[i].update_seconds);
+    }
+    return (microbatch_count - 1) * slowest + sum + exposed + 2.0 * transfers + update + common_update_seconds;
+}
+
+static gal_price_query query_of(const gal_plan *plan, uint32_t stage, uint32_t block)
+{
+    return (gal_price_query){.kind = gal_model_block_kind(&plan->model, block),
+                             .strategy = gal_plan_block_strategy(plan, block),
+                             .device_count = gal_plan_stage_devices(plan),
+                             .stage = stage,
+                             .stage_count = plan->stage_count,
+                             .microbatch_samples = gal_plan_microbatch_samples(plan),
+                             .prefetch_depth = plan->prefetch_depth};
+}
+
+static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
+                          gal_stage_sum *sum, const gal_block_price **price, gal_error *err)
+{
+    const gal_price_query query = query_of(plan, stage, block);
+    const gal_pair_price *pair = NULL;
+    gal_code code = gal_price_block(cache, &query, price, err);
+    if (code == GAL_OK && block > 0) {
+        const gal_price_query before = query_of(plan, stage, block - 1);
+        code = gal_price_pair(cache, &before, query.kind, query.strategy, &pair, err);
+    }
+    if (code != GAL_OK) {
+        return code;
+    }
+    sum->forward_seconds += (*price)->forward_seconds;
+    sum->backward_seconds += (*price)->backward_seconds;
+    sum->tail_seconds += (*price)->sync_seconds;
+    sum->update_seconds += (*price)->update_seconds;
+    if (pair != NULL) {
+        sum->forward_seconds += pair->forward_seconds;
+        sum->backward_seconds += pair->backward_seconds;
+        sum->tail_seconds += pair->sync_seconds;
+    }
+    return GAL_OK;
+}
+
+/* The turns of the schedule, at the ends of the chain. */
+static gal_code add_ends(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, gal_stage_sum *sum,
+                         gal_error *err)
+{
+    const uint32_t first = gal_plan_stage_first_block(plan, stage);
+    const uint32_t last = first + gal_plan_stage_block_count(plan, stage) - 1;
+    const gal_price_query bottom = query_of(plan, stage, first);
+    const gal_price_query top = query_of(plan, stage, last);
+    const gal_block_price *enter = NULL;
+    const gal_block_price *leave = NULL;
+    gal_code code = gal_price_block(cache, &bottom, &enter, err);
+    code = code == GAL_OK ? gal_price_block(cache, &top, &leave, err) : code;
+    if (code == GAL_OK) {
+        sum->forward_seconds += enter->enter_seconds;
+        sum->backward_seconds += leave->leave_seconds;
+        sum->tail_seconds += enter->tail_seconds;
+    }
+    return code;
+}
+
+gal_code gal_plan_stage_sum(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
+                            uint32_t stage, gal_stage_sum *out, gal_error *err)
+{
+    const uint32_t first = gal_plan_stage_first_block(plan, stage);
+    const uint32_t count = gal_plan_stage_block_count(plan, stage);
+    const gal_block_price *price = NULL;
+    gal_stage_sum sum = {0};
+    gal_code code = GAL_OK;
+    for (uint32_t i = 0; i < count && code == GAL_OK; i++) {
+        code = add_block(cache, plan, stage, first + i, &sum, &price, err);
+    }
+    code = code == GAL_OK ? add_ends(cache, plan, stage, &sum, err) : code;
+    if (code != GAL_OK) {
+        return code;
+    }
+    if (stage + 1 < plan->stage_count) {
+        sum.transfer_seconds = gal_price_transfer(durations, gal_plan_stage_devices(plan), stage, plan->stage_count,
+                                                  price->memory.bytes.boundary);
+    }
+    *out = sum;
+    return GAL_OK;
+}
+
+/* What a device reduces with its partner of the tied table: the gradient as it is held. */
+static uint64_t tied_bytes(const gal_plan *plan)
+{
+    const gal_strategy *strategy = gal_plan_block_strategy(plan, 0);
+    const uint64_t elements = (uint64_t)gal_model_padded_vocabulary(&plan->model) * plan->model.hidden;
+    const uint32_t shards =
+        gal_strategy_degree(strategy, GAL_AXIS_TP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
+    return plan->model.tied_embeddings && plan->stage_count > 1
+               ? elements / shards * gal_dtype_bytes(plan->model.compute_dtype)
+               : 0;
+}
+
+gal_code gal_plan_objective(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
+                            double *seconds, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_stage_sum *sum = calloc(plan->stage_count, sizeof *sum);
+    if (sum == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: prices");
+    }
+    for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
+        GAL_TRY(gal_plan_stage_sum(cache, durations, plan, stage, &sum[stage], err));
+    }
+    const double common = gal_price_common_update(durations, gal_plan_stage_devices(plan), plan->stage_count,
+                                                  tied_bytes(plan));
+    *seconds = gal_objective_seconds(sum, plan->stage_count, plan->microbatch_count, common) +
+               gal_durations_fixed_step_seconds(durations);
+cleanup:
+    free(sum);
+    return code;
+}
+
+/* ---- bytes ---- */
+
+/* Follows the rows into block `block`: from the layout before it to its own. */
+static void enter_block(const gal_plan *plan, uint32_t block, gal_layout *now)
+{
+    const gal_block_spec only = {gal_model_block_kind(&plan->model, block), block,
+                                 gal_plan_block_strategy(plan, block)};
+    const gal_stage_spec spec = {.model = &plan->model,
+                                 .device_count = gal_plan_stage_devices(plan),
+                                 .microbatch_samples = gal_plan_microbatch_samples(plan),
+                                 .block_count = 1,
+                                 .block = &only,
+                                 .entry_layout = *now};
+    gal_layout next;
+    gal_layout_after(&spec, &next);
+    *now = next;
+}
+
+static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
+                                 const gal_layout *from, bool *converts, uint64_t *bytes, gal_error *err)
+{
+    const gal_price_query before = query_of(plan, stage, block - 1);
+    const gal_price_query here = query_of(plan, stage, block);
+    const gal_pair_price *pair = NULL;
+    gal_code code = gal_price_pair(cache, &before, here.kind, here.strategy, &pair, err);
+    *bytes = 0;
+    if (code != GAL_OK) {
+        return code;
+    }
+    *converts = pair->converts;
+    if (pair->converts) {
+        uint64_t inside = 0;
+        uint64_t entry = 0;
+        code = gal_price_relayout(cache, &before, from, here.kind, here.strategy, &inside, &entry, err);
+        *bytes = block == gal_plan_stage_first_block(plan, stage) ? entry : inside;
+    }
+    return code;
+}
+
+static gal_code entry_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint64_t *bytes,
+                            gal_error *err)
+{
+    const gal_price_query upstream = query_of(plan, stage - 1, gal_plan_stage_first_block(plan, stage) - 1);
+    const gal_block_price *price = NULL;
+    const gal_code code = gal_price_block(cache, &upstream, &price, err);
+    if (code == GAL_OK) {
+        *bytes = price->memory.bytes.boundary;
+    }
+    return code;
+}
+
+gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint64_t *bytes,
+                              gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t first = gal_plan_stage_first_block(plan, stage);
+    const uint32_t count = gal_plan_stage_block_count(plan, stage);
+    gal_stage_block *blocks = calloc(count, sizeof *blocks);
+    gal_stage_memory memory = {
+        .stage = stage,
+        .stage_count = plan->stage_count,
+        .microbatch_count = plan->microbatch_count,
+        .in_flight = gal_in_flight(plan->schedule, stage, plan->stage_count, plan->microbatch_count),
+        .prefetch_depth = plan->prefetch_depth,
+        .block_count = count,
+        .block = blocks,
+        .has_head = stage + 1 == plan->stage_count};
+    gal_layout now;
+    if (blocks == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: bytes of a stage");
+    }
+    gal_layout_whole(gal_plan_microbatch_samples(plan), &now);
+    for (uint32_t block = 0; block < first + count; block++) {
+        if (block >= first) {
+            const gal_price_query query = query_of(plan, stage, block);
+            const gal_block_price *price = NULL;
+            bool converts = false;
+            GAL_TRY(gal_price_block(cache, &query, &price, err));
+            blocks[block - first].memory = &price->memory;
+            if (block > 0) {
+                GAL_TRY(conversion_bytes(cache, plan, stage, block, &now, &converts,
+                                         &blocks[block - first].relayout_bytes, err));
+            }
+            memory.converts_entry = block == first ? converts : memory.converts_entry;
+        }
+        enter_block(plan, block, &now);
+    }
+    if (stage > 0) {
+        GAL_TRY(entry_bytes(cache, plan, stage, &memory.entry_bytes, err));
+    }
+    *bytes = gal_stage_bytes(&memory);
+cleanup:
+    free(blocks);
+    return code;
+}

@@ -1,0 +1,34 @@
+/* The objective of the search: the additive pipeline form of notes/program.md section 4.
+ *
+ *     T = (m - 1) max g_i + sum g_i + max_i (tail_i - sum_{j<i} b_j)+ + 2 sum p2p_i + update
+ * g forward + backward without sync, b backward, tail what sync adds: stage i's sync hides behind the backward of
+ * stages 0 .. i-1, which drain after it. update: the slowest stage's, plus what is common. */
+#ifndef GAL_COSTMODEL_OBJECTIVE_H
+#define GAL_COSTMODEL_OBJECTIVE_H
+
+#include "costmodel/price.h"
+#include "schemas/plan.h"
+
+typedef struct gal_stage_sum {
+    double forward_seconds, backward_seconds; /* of one microbatch: prices, pairs, enter, leave */
+    double tail_seconds;
+    double update_seconds;
+    double transfer_seconds; /* to the next stage, one way; 0 for the last */
+} gal_stage_sum;
+
+double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t microbatch_count,
+                             double common_update_seconds);
+
+/* The sums of one stage of a plan: block i's price plus the pair with its predecessor (the border's pair belongs to the
+ * stage that converts, the later one), the turns at both ends. */
+gal_code gal_plan_stage_sum(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
+                            uint32_t stage, gal_stage_sum *out, gal_error *err);
+/* The objective of a plan: the sum of prices of all its stages, fixed_step_seconds included. */
+gal_code gal_plan_objective(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
+                            double *seconds, gal_error *err);
+/* The arena bytes of one stage in closed form, equal to gal_program.arena_bytes; its conversions follow the plan's own
+ * layouts. */
+gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint64_t *bytes,
+                              gal_error *err);
+
+#endif

@@ -1,0 +1,79 @@
+/* Prices in company: what one more block costs in a running stage, from lowered and simulated chains of blocks.
+ *
+ * Three equal blocks run forward, backward, forward, backward with sync, transfers at no cost and everything else as
+ * in gal_simulate.
+ *     forward_seconds    compute's end of the third block minus the second's, in the second forward
+ *     backward_seconds   the same in backward (the blocks in reverse)
+ *     enter_seconds      what that forward took beyond three of these: the turn from backward to forward, paid once
+ *                        per stage by its first block (a gather that nothing hides; negative where a reduction left
+ *                        over from backward runs under forward)
+ *     leave_seconds      the same of backward, for the turn from forward to backward, paid by the last block
+ *     sync_seconds       end of the third block on all streams minus the second's in backward with sync, less
+ *                        backward_seconds
+ *     tail_seconds       what it took beyond backward and three of these, paid by the first block
+ * Embedding and head are priced as what a chain of two blocks of their strategy gains by them: with enter, leave and
+ * tail inside.
+ * A price depends on (kind, strategy, samples, D, prefetch depth) and on how the stage lies in the link tree. */
+#ifndef GAL_COSTMODEL_PRICE_H
+#define GAL_COSTMODEL_PRICE_H
+
+#include "costmodel/duration.h"
+#include "costmodel/memory.h"
+
+typedef struct gal_block_price {
+    double forward_seconds, backward_seconds, sync_seconds;
+    double enter_seconds, leave_seconds, tail_seconds;
+    double update_seconds;   /* sums of squares, Adam, gathers of ZeRO-1 and 2 where Adam does not hide them */
+    gal_block_memory memory; /* memory.bytes.relayout is 0 */
+} gal_block_price;
+
+/* Conversions are priced between layouts reached from whole rows. In a plan the samples may lie in another order, by the
+ * conversions passed before; its conversions may then take other steps (gal_price_relayout has their exact bytes).
+ *
+ * R(s, s'): what the change of strategy costs between two neighbours: the conversion and the overlap lost. */
+typedef struct gal_pair_price {
+    double forward_seconds, backward_seconds, sync_seconds;
+    bool converts;           /* the layouts differ */
+    uint64_t relayout_bytes;       /* of class relayout, inside a stage */
+    uint64_t relayout_entry_bytes; /* where `to` is the first block of its stage */
+} gal_pair_price;
+
+typedef struct gal_price_cache gal_price_cache;
+
+/* model and durations are referred to, not copied. GAL_ERR_SYSTEM without memory. */
+gal_code gal_price_cache_create(const gal_model *model, const gal_durations *durations, gal_price_cache **out,
+                                gal_error *err);
+void gal_price_cache_free(gal_price_cache *cache);
+
+typedef struct gal_price_query {
+    gal_block_kind kind;
+    const gal_strategy *strategy;  /* legal for the kind: gal_strategy_rule_broken gives NULL */
+    uint32_t device_count;         /* D */
+    uint32_t stage, stage_count;   /* which devices; one stage of a tied model has one table */
+    uint32_t microbatch_samples;
+    uint32_t prefetch_depth;
+} gal_price_query;
+
+/* *out belongs to the cache and stays valid until it is freed. */
+gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
+                         gal_error *err);
+/* The neighbour `to` follows query's block; across a stage border too (there without the transfer). Equal strategies cost
+ * nothing. */
+gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, gal_block_kind to_kind,
+                        const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err);
+
+/* Bytes of class relayout of the conversion from query's block, whose rows lie as `from`, to the next: inside a stage, and
+ * in front of one. Not cached. */
+gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
+                            gal_block_kind to_kind, const gal_strategy *to_strategy, uint64_t *inside_bytes,
+                            uint64_t *entry_bytes, gal_error *err);
+
+/* Seconds of the transfer of `bytes` (one device's rows) from a stage to the next. */
+double gal_price_transfer(const gal_durations *durations, uint32_t device_count, uint32_t stage, uint32_t stage_count,
+                          uint64_t bytes);
+/* Seconds of the update that no block owns: the norm over the world, and the tied table's reduction of `tied_bytes`
+ * (0: not tied, or one stage). */
+double gal_price_common_update(const gal_durations *durations, uint32_t device_count, uint32_t stage_count,
+                               uint64_t tied_bytes);
+
+#endif

@@ -1,0 +1,560 @@
+#include "costmodel/simulate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "costmodel/alone.h"
+
+enum { LANES = GAL_STREAM_COUNT };
+
+typedef enum lane_state {
+    LANE_WAITS,   /* for steps of another stream */
+    LANE_MEETS,   /* at the head, for the other sides */
+    LANE_RUNS,
+    LANE_ENDED
+} lane_state;
+
+/* One stream of one stage. */
+typedef struct lane {
+    uint8_t state;
+    uint8_t wait_stream;     /* LANE_WAITS: for this one ... */
+    uint32_t wait_completed; /* ... to have completed so many */
+    uint32_t next_wait;      /* of the head: those before are met */
+    uint32_t completed;
+    uint32_t call;           /* of the head; */
+    uint32_t step, end;      /* into the expansion's steps */
+    double start_seconds;
+    double since_seconds;    /* remaining_seconds and factor hold from here on */
+    double remaining_seconds; /* at full speed */
+    double factor;           /* by what runs on this stage */
+    double end_seconds;      /* INFINITY: not running, or another stage keeps the clock of this transfer */
+    struct lane *other;      /* the other end of a running transfer, or NULL */
+    uint32_t stage;
+} lane;
+
+typedef struct stage {
+    gal_expansion expansion;
+    lane lane[LANES];
+    uint32_t running;   /* bits of streams */
+    uint32_t waiting[LANES]; /* streams that wait for this one */
+    uint32_t kernels, messages;
+    uint8_t messages_on[GAL_LINK_LEVELS_MAX];
+    double next_seconds;
+    bool touched;
+    uint8_t world_stream;
+} stage;
+
+typedef struct simulator {
+    const gal_simulation_input *input;
+    uint32_t stage_count, leaf_count;
+    stage *stage;
+    uint32_t *winner;   /* tournament over the stages by next_seconds; [1] is the root */
+    uint32_t *touched;  /* stages whose company changed */
+    uint32_t touched_count;
+    uint32_t at_world;  /* sides of the world reduction that have come */
+    bool slows;
+    gal_alone_ends *ends; /* NULL: not asked for */
+    double now_seconds;
+    gal_simulation *out;
+} simulator;
+
+static const gal_step *head(const stage *st, const lane *l)
+{
+    return &st->expansion.step[l->step];
+}
+
+/* ---- speed ---- */
+
+static void touch(simulator *sim, uint32_t s)
+{
+    if (!sim->stage[s].touched) {
+        sim->stage[s].touched = true;
+        sim->touched[sim->touched_count++] = s;
+    }
+}
+
+static double factor_of(const simulator *sim, const stage *st, const gal_step *step)
+{
+    const double *slowdown = sim->input->slowdown[step->activity];
+    const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
+    const bool beside_kernel = st->kernels > (kernel ? 1u : 0u);
+    const bool beside_message = kernel ? st->messages > 0 : st->messages_on[step->level] > 1;
+    return (beside_kernel ? slowdown[GAL_ACTIVITY_COMPUTE] : 1.0) *
+           (beside_message ? slowdown[GAL_ACTIVITY_COMMUNICATION] : 1.0);
+}
+
+/* The side of a transfer that keeps its clock. */
+static lane *keeper(lane *l)
+{
+    return l->other != NULL && l->other->stage < l->stage ? l->other : l;
+}
+
+static double speed_factor(const lane *l)
+{
+    return l->other != NULL && l->other->factor > l->factor ? l->other->factor : l->factor;
+}
+
+/* Counts the work done so far at the old speed; the caller then sets the new one and calls renew_end. */
+static void settle(const simulator *sim, lane *clock)
+{
+    clock->remaining_seconds -= (sim->now_seconds - clock->since_seconds) / speed_factor(clock);
+    clock->remaining_seconds = clock->remaining_seconds > 0.0 ? clock->remaining_seconds : 0.0;
+    clock->since_seconds = sim->now_seconds;
+}
+
+static void renew_end(lane *clock)
+{
+    clock->end_seconds = clock->since_seconds + clock->remaining_seconds * speed_factor(clock);
+}
+
+static void renew_speeds(simulator *sim, uint32_t s)
+{
+    stage *st = &sim->stage[s];
+    for (uint32_t left = st->running; left != 0; left &= left - 1) {
+        lane *l = &st->lane[__builtin_ctz(left)];
+        const bool has_clock = !isinf(l->end_seconds) || l->other != NULL; /* not so: a side of the world reduction */
+        const double factor = has_clock ? factor_of(sim, st, head(st, l)) : l->factor;
+        if (factor != l->factor) {
+            lane *clock = keeper(l);
+            settle(sim, clock);
+            l->factor = factor;
+            renew_end(clock);
+            touch(sim, clock->stage);
+        }
+    }
+}
+
+static void renew_next(simulator *sim, uint32_t s)
+{
+    stage *st = &sim->stage[s];
+    double next = INFINITY;
+    for (uint32_t left = st->running; left != 0; left &= left - 1) {
+        const double end = st->lane[__builtin_ctz(left)].end_seconds;
+        next = end < next ? end : next;
+    }
+    st->next_seconds = next;
+    for (uint32_t node = (sim->leaf_count + s) / 2; node >= 1; node /= 2) {
+        const uint32_t a = sim->winner[2 * node];
+        const uint32_t b = sim->winner[2 * node + 1];
+        sim->winner[node] = sim->stage[b].next_seconds < sim->stage[a].next_seconds ? b : a;
+    }
+}
+
+static void renew_touched(simulator *sim)
+{
+    for (uint32_t i = 0; i < sim->touched_count; i++) { /* grows: a transfer's clock may be on another stage */
+        if (sim->slows) {
+            renew_speeds(sim, sim->touched[i]);
+        }
+    }
+    for (uint32_t i = 0; i < sim->touched_count; i++) {
+        sim->stage[sim->touched[i]].touched = false;
+        renew_next(sim, sim->touched[i]);
+    }
+    sim->touched_count = 0;
+}
+
+/* ---- starting ---- */
+
+static void run(simulator *sim, stage *st, uint32_t stream, double seconds)
+{
+    lane *l = &st->lane[stream];
+    const gal_step *step = head(st, l);
+    l->state = LANE_RUNS;
+    l->start_seconds = sim->now_seconds;
+    l->since_seconds = sim->now_seconds;
+    l->remaining_seconds = seconds;
+    l->factor = 1.0;
+    l->end_seconds = sim->now_seconds + seconds;
+    l->other = NULL;
+    st->running |= 1u << stream;
+    if (step->activity == GAL_ACTIVITY_COMPUTE) {
+        st->kernels++;
+    } else {
+        st->messages++;
+        st->messages_on[step->level]++;
+    }
+    touch(sim, l->stage);
+}
+
+static bool meets(const simulator *sim, const gal_step *step)
+{
+    return sim->stage[step->partner_stage].lane[step->partner_stream].state == LANE_MEETS;
+}
+
+static void run_pair(simulator *sim, stage *st, uint32_t stream)
+{
+    lane *l = &st->lane[stream];
+    const gal_step *step = head(st, l);
+    stage *partner = &sim->stage[step->partner_stage];
+    lane *other = &partner->lane[step->partner_stream];
+    const double seconds = fmax(step->seconds, head(partner, other)->seconds);
+    run(sim, st, stream, seconds);
+    run(sim, partner, step->partner_stream, seconds);
+    l->other = other;
+    other->other = l;
+    (keeper(l) == l ? other : l)->end_seconds = INFINITY;
+}
+
+/* The first stage keeps the clock; no other side slows it. */
+static void run_world(simulator *sim)
+{
+    double seconds = 0.0;
+    for (uint32_t s = 0; s < sim->stage_count; s++) {
+        const stage *st = &sim->stage[s];
+        seconds = fmax(seconds, head(st, &st->lane[st->world_stream])->seconds);
+    }
+    for (uint32_t s = 0; s < sim->stage_count; s++) {
+        run(sim, &sim->stage[s], sim->stage[s].world_stream, seconds);
+        sim->stage[s].lane[sim->stage[s].world_stream].end_seconds = s == 0 ? sim->now_seconds + seconds : INFINITY;
+    }
+    sim->at_world = 0;
+}
+
+static bool waits_met(stage *st, uint32_t stream)
+{
+    lane *l = &st->lane[stream];
+    const gal_step *step = head(st, l);
+    for (; l->next_wait < step->wait_count; l->next_wait++) {
+        const gal_step_wait *wait = &st->expansion.wait[step->first_wait + l->next_wait];
+        uint32_t completed = 0;
+        if (wait->kind == GAL_WAIT_BUFFER) {
+            completed = st->expansion.row[st->expansion.first_row[l->call] + wait->target];
+        } else {
+            completed = st->expansion.before[l->call][wait->stream] + wait->target;
+        }
+        if (st->lane[wait->stream].completed < completed) {
+            l->wait_stream = wait->stream;
+            l->wait_completed = completed;
+            st->waiting[wait->stream] |= 1u << stream;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void start(simulator *sim, uint32_t s, uint32_t stream)
+{
+    stage *st = &sim->stage[s];
+    lane *l = &st->lane[stream];
+    if (!waits_met(st, stream)) {
+        l->state = LANE_WAITS;
+        return;
+    }
+    const gal_step *step = head(st, l);
+    switch ((gal_relation)step->relation) {
+    case GAL_RELATION_NONE:
+        run(sim, st, stream, step->seconds);
+        return;
+    case GAL_RELATION_PAIR:
+        l->state = LANE_MEETS;
+        if (meets(sim, step)) {
+            run_pair(sim, st, stream);
+        }
+        return;
+    case GAL_RELATION_WORLD:
+        l->state = LANE_MEETS;
+        st->world_stream = (uint8_t)stream;
+        if (++sim->at_world == sim->stage_count) {
+            run_world(sim);
+        }
+        return;
+    }
+}
+
+/* ---- ending ---- */
+
+/* Moves to the next step of the queue; false at its end. */
+static bool advance(stage *st, uint32_t stream)
+{
+    lane *l = &st->lane[stream];
+    const gal_expansion *e = &st->expansion;
+    l->next_wait = 0;
+    l->step++;
+    while (l->step >= l->end) {
+        if (++l->call >= e->call_count) {
+            l->state = LANE_ENDED;
+            return false;
+        }
+        const gal_step_list *list = &e->list[e->call[l->call].fragment][stream];
+        l->step = list->first;
+        l->end = list->first + list->count;
+    }
+    return true;
+}
+
+static void record(simulator *sim, uint32_t s, uint32_t stream)
+{
+    const stage *st = &sim->stage[s];
+    const lane *l = &st->lane[stream];
+    gal_simulation *out = sim->out;
+    out->stage[s].busy_seconds[stream] += sim->now_seconds - l->start_seconds;
+    out->stage[s].finish_seconds = sim->now_seconds;
+    if (out->timeline != NULL) {
+        out->timeline[out->event_count] = (gal_timeline_event){.stage = s,
+                                                               .instruction = head(st, l)->instruction,
+                                                               .call = l->call,
+                                                               .start_seconds = l->start_seconds,
+                                                               .end_seconds = sim->now_seconds};
+    }
+    out->event_count++;
+    if (sim->ends != NULL && (stream == GAL_STREAM_COMPUTE || l->call + 1 == st->expansion.call_count)) {
+        sim->ends->block_seconds[l->call][head(st, l)->block] = sim->now_seconds;
+        sim->ends->call_seconds[l->call] = sim->now_seconds;
+    }
+}
+
+static void wake(simulator *sim, uint32_t s, uint32_t stream)
+{
+    stage *st = &sim->stage[s];
+    for (uint32_t left = st->waiting[stream]; left != 0; left &= left - 1) {
+        const uint32_t waiter = (uint32_t)__builtin_ctz(left);
+        if (st->lane[waiter].wait_completed <= st->lane[stream].completed) {
+            st->waiting[stream] &= ~(1u << waiter);
+            start(sim, s, waiter);
+        }
+    }
+}
+
+static void end_step(simulator *sim, uint32_t s, uint32_t stream)
+{
+    stage *st = &sim->stage[s];
+    lane *l = &st->lane[stream];
+    const gal_step *step = head(st, l);
+    record(sim, s, stream);
+    st->running &= ~(1u << stream);
+    if (step->activity == GAL_ACTIVITY_COMPUTE) {
+        st->kernels--;
+    } else {
+        st->messages--;
+        st->messages_on[step->level]--;
+    }
+    l->end_seconds = INFINITY;
+    l->other = NULL;
+    l->completed++;
+    touch(sim, s);
+    if (advance(st, stream)) {
+        start(sim, s, stream);
+    }
+    wake(sim, s, stream);
+}
+
+/* Ends what the stage's earliest clock says, on all its sides. */
+static void end_next(simulator *sim, uint32_t s)
+{
+    stage *st = &sim->stage[s];
+    uint32_t stream = 0;
+    while ((st->running >> stream & 1u) == 0 || st->lane[stream].end_seconds > st->next_seconds) {
+        stream++;
+    }
+    lane *other = st->lane[stream].other;
+    if (head(st, &st->lane[stream])->relation == GAL_RELATION_WORLD) {
+        for (uint32_t side = 0; side < sim->stage_count; side++) {
+            end_step(sim, side, sim->stage[side].world_stream);
+        }
+        return;
+    }
+    end_step(sim, s, stream);
+    if (other != NULL) {
+        end_step(sim, other->stage, (uint32_t)(other - sim->stage[other->stage].lane));
+    }
+}
+
+/* ---- the whole ---- */
+
+static void start_all(simulator *sim)
+{
+    for (uint32_t s = 0; s < sim->stage_count; s++) {
+        for (uint32_t stream = 0; stream < LANES; stream++) {
+            lane *l = &sim->stage[s].lane[stream];
+            *l = (lane){.call = UINT32_MAX /* before the first */, .factor = 1.0, .end_seconds = INFINITY, .stage = s};
+            if (advance(&sim->stage[s], stream)) {
+                l->state = LANE_WAITS;
+            }
+        }
+    }
+    for (uint32_t s = 0; s < sim->stage_count; s++) {
+        for (uint32_t stream = 0; stream < LANES; stream++) {
+            if (sim->stage[s].lane[stream].state == LANE_WAITS) {
+                start(sim, s, stream);
+            }
+        }
+    }
+}
+
+static gal_code check_ended(const simulator *sim, gal_error *err)
+{
+    for (uint32_t s = 0; s < sim->stage_count; s++) {
+        for (uint32_t stream = 0; stream < LANES; stream++) {
+            const lane *l = &sim->stage[s].lane[stream];
+            if (l->state != LANE_ENDED) {
+                char line[256];
+                gal_instruction_print(sim->input->program[s], head(&sim->stage[s], l)->instruction, line, sizeof line);
+                return gal_fail(err, GAL_NO, "deadlock: stage %u, stream %s is left at: %s", s,
+                                gal_stream_names[stream], line);
+            }
+        }
+    }
+    return GAL_OK;
+}
+
+static gal_code prepare(simulator *sim, gal_error *err)
+{
+    const gal_simulation_input *input = sim->input;
+    sim->leaf_count = 1;
+    while (sim->leaf_count < sim->stage_count) {
+        sim->leaf_count *= 2;
+    }
+    sim->stage = calloc(sim->leaf_count, sizeof *sim->stage);
+    sim->winner = calloc(2 * (size_t)sim->leaf_count, sizeof *sim->winner);
+    sim->touched = calloc(sim->stage_count, sizeof *sim->touched);
+    sim->out->stage = calloc(sim->stage_count, sizeof *sim->out->stage);
+    if (sim->stage == NULL || sim->winner == NULL || sim->touched == NULL || sim->out->stage == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: simulation");
+    }
+    uint64_t event_count = 0;
+    for (uint32_t s = 0; s < sim->stage_count; s++) {
+        const gal_program *program = input->program[s];
+        const gal_code code = gal_expand(program, input->call != NULL ? input->call : program->call,
+                                         input->call != NULL ? input->call_count : program->call_count, input->cost[s],
+                                         input->alone, &sim->stage[s].expansion, err);
+        if (code != GAL_OK) {
+            return code;
+        }
+        event_count += sim->stage[s].expansion.event_count;
+    }
+    if (input->timeline) {
+        sim->out->timeline = malloc((event_count + 1) * sizeof *sim->out->timeline);
+        if (sim->out->timeline == NULL) {
+            return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: timeline");
+        }
+    }
+    for (uint32_t s = 0; s < sim->leaf_count; s++) {
+        sim->stage[s].next_seconds = INFINITY;
+        sim->winner[sim->leaf_count + s] = s;
+    }
+    for (uint32_t node = sim->leaf_count; --node >= 1;) {
+        sim->winner[node] = sim->winner[2 * node];
+    }
+    return GAL_OK;
+}
+
+static bool slows(const gal_simulation_input *input)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT * GAL_ACTIVITY_COUNT; i++) {
+        found = found || input->slowdown[i / GAL_ACTIVITY_COUNT][i % GAL_ACTIVITY_COUNT] != 1.0;
+    }
+    return found;
+}
+
+static void play(simulator *sim)
+{
+    sim->slows = slows(sim->input);
+    start_all(sim);
+    renew_touched(sim);
+    for (;;) {
+        const uint32_t s = sim->leaf_count == 1 ? 0 : sim->winner[1];
+        if (isinf(sim->stage[s].next_seconds)) {
+            return;
+        }
+        sim->now_seconds = sim->stage[s].next_seconds;
+        end_next(sim, s);
+        renew_touched(sim);
+    }
+}
+
+void gal_play_alone(const gal_expansion *expansion, const gal_simulation_input *input, gal_alone_ends *ends)
+{
+    stage only = {.expansion = *expansion, .next_seconds = INFINITY};
+    gal_stage_simulation busy = {.finish_seconds = 0.0};
+    gal_simulation result = {.stage_count = 1, .stage = &busy};
+    uint32_t touched = 0;
+    simulator sim = {.input = input,
+                     .stage_count = 1,
+                     .leaf_count = 1,
+                     .stage = &only,
+                     .touched = &touched,
+                     .ends = ends,
+                     .out = &result};
+    memset(ends, 0, sizeof *ends);
+    play(&sim);
+    GAL_ASSERT(result.event_count == expansion->event_count); /* one stage alone cannot wait for another */
+}
+
+static void release(simulator *sim)
+{
+    for (uint32_t s = 0; s < sim->stage_count && sim->stage != NULL; s++) {
+        gal_expansion_free(&sim->stage[s].expansion);
+    }
+    free(sim->stage);
+    free(sim->winner);
+    free(sim->touched);
+}
+
+gal_code gal_simulate_costs(const gal_simulation_input *input, gal_simulation *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_simulation result = {.stage_count = input->stage_count};
+    simulator sim = {.input = input, .stage_count = input->stage_count, .out = &result};
+    GAL_TRY(prepare(&sim, err));
+    play(&sim);
+    GAL_TRY(check_ended(&sim, err));
+    result.iteration_seconds = sim.now_seconds + input->fixed_step_seconds;
+    *out = result;
+    memset(&result, 0, sizeof result);
+cleanup:
+    release(&sim);
+    gal_simulation_free(&result);
+    return code;
+}
+
+void gal_simulation_slowdowns(const gal_durations *durations, gal_simulation_input *input)
+{
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
+        for (uint32_t j = 0; j < GAL_ACTIVITY_COUNT; j++) {
+            input->slowdown[i][j] = gal_durations_slowdown(durations, (gal_activity)i, (gal_activity)j);
+        }
+    }
+}
+
+gal_code gal_simulate(gal_program *const *program, uint32_t stage_count, const gal_durations *durations, bool timeline,
+                      gal_simulation *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    size_t instructions = 0;
+    for (uint32_t s = 0; s < stage_count; s++) {
+        instructions += program[s]->instruction_count;
+    }
+    gal_cost *all = malloc((instructions + 1) * sizeof *all);
+    const gal_cost **cost = malloc(stage_count * sizeof *cost);
+    if (all == NULL || cost == NULL) {
+        code = gal_fail(err, GAL_ERR_SYSTEM, "out of memory: simulation");
+        goto cleanup;
+    }
+    gal_cost *next = all;
+    for (uint32_t s = 0; s < stage_count; s++) {
+        gal_instruction_costs(durations, program[s], 0, program[s]->instruction_count, next);
+        cost[s] = next;
+        next += program[s]->instruction_count;
+    }
+    gal_simulation_input input = {.program = program,
+                                  .stage_count = stage_count,
+                                  .cost = cost,
+                                  .fixed_step_seconds = gal_durations_fixed_step_seconds(durations),
+                                  .timeline = timeline};
+    gal_simulation_slowdowns(durations, &input);
+    GAL_TRY(gal_simulate_costs(&input, out, err));
+cleanup:
+    free(cost);
+    free(all);
+    return code;
+}
+
+void gal_simulation_free(gal_simulation *simulation)
+{
+    free(simulation->stage);
+    free(simulation->timeline);
+    memset(simulation, 0, sizeof *simulation);
+}

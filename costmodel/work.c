@@ -1,0 +1,224 @@
+#include "costmodel/work.h"
+
+#include <stddef.h>
+
+typedef struct work {
+    double flops;
+    double elements; /* of the shape's dtype */
+    double integers; /* 4 bytes each: tokens and targets */
+    double doubles;  /* 8 bytes each: loss and norm */
+} work;
+
+enum { POSITION_FLOPS = 2, NORM_FLOPS = 8, NORM_BACKWARD_FLOPS = 13, ACTIVATION_FLOPS = 12, ACTIVATION_BACKWARD_FLOPS = 20,
+       RESIDUAL_FLOPS = 2, ADAM_FLOPS = 12 };
+
+static double dim(const gal_shape *shape, uint32_t i)
+{
+    return (double)shape->dims[i];
+}
+
+/* Rows of an activation: the first two dims of most shapes. */
+static double rows(const gal_shape *shape)
+{
+    return dim(shape, 0) * dim(shape, 1);
+}
+
+static work work_tokens(const gal_shape *s)
+{
+    return (work){.integers = rows(s)};
+}
+
+/* Gathers hidden entries per token: the table's untouched rows are not read. */
+static work work_embed(const gal_shape *s)
+{
+    const double entries = rows(s) * dim(s, 2);
+    return (work){.elements = 2 * entries, .integers = rows(s)};
+}
+
+static work work_embed_backward(const gal_shape *s)
+{
+    const double entries = rows(s) * dim(s, 2);
+    return (work){.flops = entries, .elements = 3 * entries, .integers = rows(s)};
+}
+
+static work work_position(const gal_shape *s)
+{
+    const double entries = rows(s) * dim(s, 2);
+    return (work){.flops = POSITION_FLOPS * entries, .elements = 2 * entries + dim(s, 1) * dim(s, 2)};
+}
+
+static work work_position_backward(const gal_shape *s)
+{
+    const double entries = rows(s) * dim(s, 2);
+    return (work){.flops = POSITION_FLOPS * entries, .elements = 2 * entries + 2 * dim(s, 1) * dim(s, 2)};
+}
+
+static work work_norm(const gal_shape *s)
+{
+    return (work){.flops = NORM_FLOPS * rows(s), .elements = 2 * rows(s) + 2 * dim(s, 0) + 2 * dim(s, 1)};
+}
+
+static work work_norm_backward(const gal_shape *s)
+{
+    const double addend = dim(s, 2);
+    return (work){.flops = (NORM_BACKWARD_FLOPS + addend) * rows(s),
+                  .elements = (3 + addend) * rows(s) + 2 * dim(s, 0) + 5 * dim(s, 1)};
+}
+
+static work work_gemm(const gal_shape *s)
+{
+    const double m = dim(s, 0);
+    const double n = dim(s, 1);
+    const double k = dim(s, 2);
+    const double bias = (s->dims[3] & GAL_GEMM_BIAS) != 0 ? n : 0;
+    return (work){.flops = 2 * m * n * k, .elements = m * k + k * n + m * n + bias};
+}
+
+static work work_bias_gradient(const gal_shape *s)
+{
+    return (work){.flops = rows(s), .elements = rows(s) + 2 * dim(s, 1)};
+}
+
+/* Causal: position i looks at i + 1 positions. Two products of head_dim per pair, four operations for the softmax. */
+static work work_attention(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2);
+    const double pairs = heads * dim(s, 1) * (dim(s, 1) + 1) / 2;
+    const double entries = heads * dim(s, 1) * dim(s, 3);
+    return (work){.flops = pairs * (4 * dim(s, 3) + 4), .elements = 4 * entries + heads * dim(s, 1)};
+}
+
+/* Five products per pair: scores again, dV, dP, dQ, dK. */
+static work work_attention_backward(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2);
+    const double pairs = heads * dim(s, 1) * (dim(s, 1) + 1) / 2;
+    const double entries = heads * dim(s, 1) * dim(s, 3);
+    return (work){.flops = pairs * (10 * dim(s, 3) + 7), .elements = 8 * entries + heads * dim(s, 1)};
+}
+
+static work work_activation(const gal_shape *s)
+{
+    return (work){.flops = ACTIVATION_FLOPS * dim(s, 0), .elements = 2 * dim(s, 0)};
+}
+
+static work work_activation_backward(const gal_shape *s)
+{
+    return (work){.flops = ACTIVATION_BACKWARD_FLOPS * dim(s, 0), .elements = 3 * dim(s, 0)};
+}
+
+static work work_residual(const gal_shape *s)
+{
+    const double entries = rows(s) * dim(s, 2);
+    return (work){.flops = RESIDUAL_FLOPS * entries, .elements = 3 * entries + dim(s, 2)};
+}
+
+static work work_residual_backward(const gal_shape *s)
+{
+    const double entries = rows(s) * dim(s, 2);
+    return (work){.flops = entries, .elements = 2 * entries};
+}
+
+static work work_cross_entropy_max(const gal_shape *s)
+{
+    return (work){.flops = rows(s), .elements = rows(s) + dim(s, 0)};
+}
+
+static work work_cross_entropy_sum(const gal_shape *s)
+{
+    const double logits = rows(s) * dim(s, 2);
+    return (work){.flops = 3 * logits, .elements = logits + 3 * rows(s), .integers = rows(s)};
+}
+
+static work work_cross_entropy_loss(const gal_shape *s)
+{
+    return (work){.flops = 3 * dim(s, 0), .elements = 2 * dim(s, 0), .doubles = 2};
+}
+
+static work work_cross_entropy_backward(const gal_shape *s)
+{
+    const double logits = rows(s) * dim(s, 2);
+    return (work){.flops = 4 * logits, .elements = 2 * logits + 3 * rows(s), .integers = rows(s)};
+}
+
+static work work_permute(const gal_shape *s)
+{
+    double entries = dim(s, 0);
+    for (uint32_t i = 1; i <= 5; i++) {
+        entries *= dim(s, i);
+    }
+    return (work){.elements = 2 * entries};
+}
+
+static work work_add(const gal_shape *s)
+{
+    return (work){.flops = dim(s, 0), .elements = 3 * dim(s, 0)};
+}
+
+static work work_fill(const gal_shape *s)
+{
+    return (work){.elements = dim(s, 0)};
+}
+
+static work work_norm_start(const gal_shape *s)
+{
+    (void)s;
+    return (work){.flops = 1, .doubles = 3};
+}
+
+static work work_sum_squares(const gal_shape *s)
+{
+    return (work){.flops = 2 * dim(s, 0), .elements = dim(s, 0), .doubles = 2};
+}
+
+/* Reads weight, gradient and two moments, writes weight and moments. */
+static work work_adam(const gal_shape *s)
+{
+    return (work){.flops = ADAM_FLOPS * dim(s, 0), .elements = 7 * dim(s, 0), .doubles = 2};
+}
+
+static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
+    [GAL_OP_LOAD_TOKENS] = work_tokens,
+    [GAL_OP_LOAD_TARGETS] = work_tokens,
+    [GAL_OP_EMBED] = work_embed,
+    [GAL_OP_EMBED_BACKWARD] = work_embed_backward,
+    [GAL_OP_POSITION] = work_position,
+    [GAL_OP_POSITION_BACKWARD] = work_position_backward,
+    [GAL_OP_LAYER_NORM] = work_norm,
+    [GAL_OP_LAYER_NORM_BACKWARD] = work_norm_backward,
+    [GAL_OP_GEMM] = work_gemm,
+    [GAL_OP_BIAS_GRADIENT] = work_bias_gradient,
+    [GAL_OP_ATTENTION] = work_attention,
+    [GAL_OP_ATTENTION_BACKWARD] = work_attention_backward,
+    [GAL_OP_ACTIVATION] = work_activation,
+    [GAL_OP_ACTIVATION_BACKWARD] = work_activation_backward,
+    [GAL_OP_RESIDUAL] = work_residual,
+    [GAL_OP_RESIDUAL_BACKWARD] = work_residual_backward,
+    [GAL_OP_CROSS_ENTROPY_MAX] = work_cross_entropy_max,
+    [GAL_OP_CROSS_ENTROPY_SUM] = work_cross_entropy_sum,
+    [GAL_OP_CROSS_ENTROPY_LOSS] = work_cross_entropy_loss,
+    [GAL_OP_CROSS_ENTROPY_BACKWARD] = work_cross_entropy_backward,
+    [GAL_OP_PERMUTE] = work_permute,
+    [GAL_OP_ADD] = work_add,
+    [GAL_OP_FILL] = work_fill,
+    [GAL_OP_NORM_START] = work_norm_start,
+    [GAL_OP_SUM_SQUARES] = work_sum_squares,
+    [GAL_OP_ADAM] = work_adam,
+};
+
+static work work_of_shape(const gal_shape *shape)
+{
+    return work_of[shape->op] == NULL ? (work){0} : work_of[shape->op](shape);
+}
+
+double gal_shape_flops(const gal_shape *shape)
+{
+    return work_of_shape(shape).flops;
+}
+
+double gal_shape_bytes(const gal_shape *shape)
+{
+    const work w = work_of_shape(shape);
+    const double element_bytes = (double)gal_dtype_bytes(shape->dtype);
+    return w.elements * element_bytes + w.integers * 4.0 + w.doubles * 8.0;
+}

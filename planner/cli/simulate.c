@@ -1,0 +1,205 @@
+/* galplan simulate: plays a plan's programs against a profile, or against the analytic rates of its cluster. */
+#include "planner/cli/simulate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "costmodel/objective.h"
+#include "costmodel/simulate.h"
+#include "schemas/base/options.h"
+
+typedef struct run {
+    gal_plan plan;
+    gal_profile profile;
+    gal_durations *durations;
+    gal_program **program; /* [stage_count] */
+    gal_simulation simulation;
+    double objective_seconds;
+    bool profiled;
+} run;
+
+static void release(run *r)
+{
+    gal_simulation_free(&r->simulation);
+    for (uint32_t s = 0; r->program != NULL && s < r->plan.stage_count; s++) {
+        gal_program_free(r->program[s]);
+    }
+    free(r->program);
+    gal_durations_free(r->durations);
+    gal_profile_free(&r->profile);
+    gal_plan_free(&r->plan);
+}
+
+static gal_code load(run *r, const char *plan_path, const char *profile_path, gal_error *err)
+{
+    gal_code code = gal_plan_read(plan_path, &r->plan, err);
+    if (code != GAL_OK || profile_path == NULL) {
+        return code == GAL_OK ? gal_durations_create_analytic(&r->plan.cluster, &r->durations, err) : code;
+    }
+    code = gal_profile_read(profile_path, &r->profile, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    const uint32_t devices = r->plan.pp_degree * gal_plan_stage_devices(&r->plan);
+    if (r->profile.cluster.device_count < devices) {
+        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: /cluster/device_count: must be >= the plan's %u devices, got %u",
+                        profile_path, devices, r->profile.cluster.device_count);
+    }
+    r->profiled = true;
+    return gal_durations_create(&r->profile, &r->durations, err);
+}
+
+static gal_code play(run *r, bool timeline, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_price_cache *cache = NULL;
+    r->program = calloc(r->plan.stage_count, sizeof *r->program);
+    if (r->program == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to simulate");
+    }
+    GAL_TRY(gal_lower_plan(&r->plan, r->program, err));
+    GAL_TRY(gal_simulate(r->program, r->plan.stage_count, r->durations, timeline, &r->simulation, err));
+    GAL_TRY(gal_price_cache_create(&r->plan.model, r->durations, &cache, err));
+    GAL_TRY(gal_plan_objective(cache, r->durations, &r->plan, &r->objective_seconds, err));
+cleanup:
+    gal_price_cache_free(cache);
+    return code;
+}
+
+static gal_code save_trace(const run *r, const char *path, gal_error *err)
+{
+    gal_json_writer *out = gal_json_writer_create();
+    gal_simulation_write_trace(&r->simulation, r->program, out);
+    const gal_code code = gal_json_writer_save(out, path, err);
+    gal_json_writer_free(out);
+    return code;
+}
+
+static double tokens_per_second(const run *r)
+{
+    const double tokens = (double)r->plan.global_batch_samples * (double)r->plan.model.sequence_length;
+    return tokens / r->simulation.iteration_seconds;
+}
+
+static uint64_t stage_bytes(const run *r, uint32_t stage)
+{
+    return r->program[stage]->arena_bytes +
+           (r->profiled ? gal_durations_fixed_bytes(r->durations) : r->plan.fixed_bytes);
+}
+
+static double share(const run *r, double seconds)
+{
+    return seconds / r->simulation.iteration_seconds;
+}
+
+static double transfer_seconds(const gal_stage_simulation *stage)
+{
+    double seconds = 0.0;
+    for (uint32_t stream = GAL_STREAM_SEND_FORWARD; stream <= GAL_STREAM_RECEIVE_BACKWARD; stream++) {
+        seconds += stage->busy_seconds[stream];
+    }
+    return seconds;
+}
+
+/* Shares of the iteration in which each stream is busy; the bubble is what compute is idle, for whatever reason. */
+static void print_table(const run *r)
+{
+    const double iteration = r->simulation.iteration_seconds;
+    printf("durations            %s\n", r->profiled ? "profile" : "analytic, from the plan's cluster");
+    printf("iteration            %.6g s\n", iteration);
+    printf("throughput           %.6g samples/s, %.6g tokens/s\n", r->plan.global_batch_samples / iteration,
+           tokens_per_second(r));
+    printf("objective            %.6g s (sum of prices), %+.2f %% of the simulation\n\n", r->objective_seconds,
+           100.0 * (r->objective_seconds / iteration - 1.0));
+    printf("stage  blocks  compute   tensor   gather   reduce      p2p   bubble        bytes\n");
+    for (uint32_t s = 0; s < r->plan.stage_count; s++) {
+        const gal_stage_simulation *stage = &r->simulation.stage[s];
+        const double *busy = stage->busy_seconds;
+        printf("%5u  %6u  %6.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %8.3f MiB\n", s,
+               gal_plan_stage_block_count(&r->plan, s), 100.0 * share(r, busy[GAL_STREAM_COMPUTE]),
+               100.0 * share(r, busy[GAL_STREAM_TENSOR]), 100.0 * share(r, busy[GAL_STREAM_GATHER]),
+               100.0 * share(r, busy[GAL_STREAM_REDUCE]), 100.0 * share(r, transfer_seconds(stage)),
+               100.0 * (1.0 - share(r, busy[GAL_STREAM_COMPUTE])), (double)stage_bytes(r, s) / 1048576.0);
+    }
+}
+
+static void put_stage(const run *r, uint32_t stage, gal_json_writer *out)
+{
+    const double *busy = r->simulation.stage[stage].busy_seconds;
+    gal_json_begin_object(out, NULL);
+    gal_json_put_u64(out, "block_count", gal_plan_stage_block_count(&r->plan, stage));
+    gal_json_put_u64(out, "bytes", stage_bytes(r, stage));
+    gal_json_put_u64(out, "arena_bytes", r->program[stage]->arena_bytes);
+    gal_json_put_f64(out, "bubble_share", 1.0 - share(r, busy[GAL_STREAM_COMPUTE]));
+    gal_json_begin_object(out, "busy_seconds");
+    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+        gal_json_put_f64(out, gal_stream_names[stream], busy[stream]);
+    }
+    gal_json_end_object(out);
+    gal_json_end_object(out);
+}
+
+static gal_code print_json(const run *r, gal_error *err)
+{
+    gal_json_writer *out = gal_json_writer_create();
+    gal_json_begin_object(out, NULL);
+    gal_json_put_string(out, "durations", r->profiled ? "profile" : "analytic");
+    gal_json_put_f64(out, "simulated_seconds", r->simulation.iteration_seconds);
+    gal_json_put_f64(out, "objective_seconds", r->objective_seconds);
+    gal_json_put_f64(out, "samples_per_second", r->plan.global_batch_samples / r->simulation.iteration_seconds);
+    gal_json_put_f64(out, "tokens_per_second", tokens_per_second(r));
+    gal_json_begin_array(out, "stages");
+    for (uint32_t s = 0; s < r->plan.stage_count; s++) {
+        put_stage(r, s, out);
+    }
+    gal_json_end_array(out);
+    gal_json_end_object(out);
+    const gal_code code = gal_json_writer_save(out, "-", err);
+    gal_json_writer_free(out);
+    return code;
+}
+
+int gal_cli_simulate(int argc, char **argv)
+{
+    const char *profile_path = NULL;
+    const char *trace_path = NULL;
+    bool json = false;
+    const gal_option options[] = {
+        gal_option_string("profile", "FILE", "measured durations; without it the plan's cluster gives analytic ones",
+                          &profile_path),
+        gal_option_string("trace", "FILE", "write the time line for chrome://tracing or Perfetto", &trace_path),
+        gal_option_flag("json", "print one JSON object", &json),
+    };
+    const gal_command command = {.program = "galplan",
+                                 .command = "simulate",
+                                 .summary = "Play a plan against a profile: seconds, bytes, time line.",
+                                 .positional = "PLAN",
+                                 .positional_min = 1,
+                                 .positional_max = 1,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof options[0]};
+    gal_arguments arguments;
+    int exit_code = GAL_OK;
+    if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
+        return exit_code;
+    }
+    gal_error err = {0};
+    run r = {0};
+    gal_code code = GAL_OK;
+    GAL_TRY(load(&r, arguments.positional[0], profile_path, &err));
+    GAL_TRY(play(&r, trace_path != NULL, &err));
+    if (trace_path != NULL) {
+        GAL_TRY(save_trace(&r, trace_path, &err));
+    }
+    if (json) {
+        GAL_TRY(print_json(&r, &err));
+    } else {
+        print_table(&r);
+    }
+cleanup:
+    if (code != GAL_OK) {
+        fprintf(stderr, "galplan: error: %s\n", err.text);
+    }
+    release(&r);
+    return (int)code;
+}

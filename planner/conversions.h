@@ -1,0 +1,26 @@
+/* The most that the layout conversions of a chain can take.
+ *
+ * A conversion starts from the order of samples that the conversions before it left behind (runtime/program/atoms.h), so
+ * its steps and bytes depend on the whole chain. The orders that a chain can reach are few: they are listed by closure
+ * from whole rows, and between two classes of strategies (equal groups over samples and positions) the most over all of
+ * them is kept. */
+#ifndef GAL_PLANNER_CONVERSIONS_H
+#define GAL_PLANNER_CONVERSIONS_H
+
+#include "costmodel/price.h"
+
+typedef struct gal_conversions {
+    uint32_t class_count;
+    uint32_t *class_of;      /* [strategy] */
+    uint64_t *inside_bytes;  /* [from class][to class] of class relayout, inside a stage */
+    uint64_t *entry_bytes;   /* in front of a stage */
+} gal_conversions;
+
+/* The strategies are legal for attention or FFN blocks (legal[s] says so; others take no part) on device_count devices.
+ * GAL_ERR_SYSTEM without memory. */
+gal_code gal_conversions_create(gal_price_cache *cache, const gal_model *model, uint32_t device_count,
+                                uint32_t microbatch_samples, uint32_t prefetch_depth, const gal_strategy *strategy,
+                                uint32_t strategy_count, gal_conversions *out, gal_error *err);
+void gal_conversions_free(gal_conversions *conversions);
+
+#endif

@@ -1,0 +1,310 @@
+/* galrun: trains by a plan, on this machine or under a launcher. */
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cli/report.h"
+#include "runtime/clock.h"
+#include "runtime/launch.h"
+#include "runtime/ops/host/blas.h"
+#include "runtime/train/session.h"
+#include "runtime/train/train.h"
+#include "schemas/base/options.h"
+
+enum { DEFAULT_STEPS = 100, DEFAULT_KEEP = 3, SEED_MAX_BITS = 53, NUMBER_BYTES = 32, REPEAT_SECONDS = 2 };
+
+static const double default_timeout_seconds = 300.0, control_margin_seconds = 30.0;
+
+typedef struct settings {
+    const char *plan_path;
+    const char *data_path, *validation_path, *save_directory, *resume, *log_path;
+    uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
+    uint32_t rank_count, keep, thread_count, verbose_count;
+    double timeout_seconds;
+    bool quiet, dry_run;
+} settings;
+
+static volatile sig_atomic_t stop_requested, first_signal_seconds;
+
+/* The first signal asks for an orderly end. One request often arrives twice, at the process and at its group: only one
+ * that comes seconds later ends the process at once. */
+static void request_stop(int number)
+{
+    const sig_atomic_t now_seconds = (sig_atomic_t)gal_now_seconds() + 1;
+    if (stop_requested != 0 && number != SIGUSR1 && now_seconds - first_signal_seconds > REPEAT_SECONDS) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    if (stop_requested == 0) {
+        first_signal_seconds = now_seconds;
+    }
+    stop_requested = 1;
+}
+
+/* SIGUSR1 is what gal_launch sends for SIGTERM and SIGINT. */
+static void set_handlers(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = request_stop;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+/* ---- command line ---- */
+
+static const char notes[] =
+    "A plan for one device runs at once; for more, --np starts the ranks on this machine, or a launcher does:\n"
+    "  mpirun -n 4 galrun plan.json --data FILE       srun -n 4 galrun plan.json --data FILE\n"
+    "SIGTERM (or Ctrl-C) ends the run after the present step, saves if --save is given, and exits 0. Under mpirun\n"
+    "itself send it SIGUSR1, which it passes on; on SIGTERM mpirun kills the ranks.\n";
+
+static bool parse(int argc, char **argv, settings *s, int *exit_code)
+{
+    const gal_option options[] = {
+        gal_option_required(
+            gal_option_string("data", "FILE", "text (bytes) or token file (.bin of llm.c)", &s->data_path)),
+        gal_option_string("validation", "FILE", "validate on this file (default: the last tenth of the data)",
+                          &s->validation_path),
+        gal_option_u64("steps", "N", "end when N optimizer steps are done (default: warm-up and decay, or 100)",
+                       &s->step_count, 0, 99999999),
+        gal_option_u32("np", "N", "start N ranks on this machine", &s->rank_count, 1, 4096),
+        gal_option_u32("threads", "N", "BLAS threads per rank (default 1)", &s->thread_count, 1, 1024),
+        gal_option_u64("seed", "N", "of initial weights, data order and dropout (default 1)", &s->seed, 0,
+                       UINT64_C(1) << SEED_MAX_BITS),
+        gal_option_u64("evaluate-every", "N", "validate every N steps (default: at the end)", &s->evaluate_every, 1,
+                       99999999),
+        gal_option_u64("evaluate-batches", "N", "batches per validation (default: all, at most 20)",
+                       &s->evaluate_batches, 1, 99999999),
+        gal_option_string("save", "DIR", "write checkpoints to DIR, one at the end", &s->save_directory),
+        gal_option_u64("save-every", "N", "and every N steps", &s->save_every, 1, 99999999),
+        gal_option_u32("keep", "K", "keep the K newest checkpoints, 0 all (default 3)", &s->keep, 0, 1000000),
+        gal_option_string("resume", "PATH", "go on from a checkpoint; 'latest': the newest in --save", &s->resume),
+        gal_option_flag("dry-run", "print what would be run, and run nothing", &s->dry_run),
+        gal_option_string("log", "FILE", "write JSON lines", &s->log_path),
+        gal_option_f64("timeout", "S", "fail after S seconds without progress (default 300)", &s->timeout_seconds, 1.0,
+                       1e6),
+        gal_option_short('q', gal_option_flag("quiet", "warnings and errors only", &s->quiet)),
+        gal_option_short('v', gal_option_count("verbose", "say more; -vv still more", &s->verbose_count)),
+    };
+    const gal_command command = {
+        .program = "galrun",
+        .summary = "Train by a plan.",
+        .positional = "PLAN",
+        .positional_min = 1,
+        .positional_max = 1,
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes = notes,
+    };
+    gal_arguments arguments;
+    if (gal_launched_rank() > 0) { /* rank 0 says what is wrong */
+        *exit_code = (int)gal_options_parse(&command, argc, argv, &arguments, NULL);
+        if (*exit_code != GAL_OK || arguments.help) {
+            return false;
+        }
+    } else if (!gal_options_run(&command, argc, argv, &arguments, exit_code)) {
+        return false;
+    }
+    s->plan_path = arguments.positional[0];
+    return true;
+}
+
+static gal_code check_settings(const settings *s, const gal_plan *plan, gal_error *err)
+{
+    const uint32_t ranks = gal_plan_rank_count(plan);
+    if (s->resume != NULL && strcmp(s->resume, "latest") == 0 && s->save_directory == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "--resume latest needs --save DIR, where it looks");
+    }
+    if (s->save_every > 0 && s->save_directory == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "--save-every needs --save DIR");
+    }
+    if (!s->dry_run && !gal_launched() && s->rank_count != ranks && (s->rank_count != 0 || ranks != 1)) {
+        char given[NUMBER_BYTES] = "";
+        if (s->rank_count != 0) {
+            snprintf(given, sizeof given, ", --np says %u", s->rank_count);
+        }
+        return gal_fail(err, GAL_ERR_USAGE, "%s is for %u ranks%s: type --np %u, or start it by mpirun -n %u",
+                        s->plan_path, ranks, given, ranks, ranks);
+    }
+    if (s->rank_count > 1 && strcmp(s->plan_path, "-") == 0) {
+        return gal_fail(err, GAL_ERR_USAGE, "with --np the plan must be a file: every rank reads it");
+    }
+    return GAL_OK;
+}
+
+static gal_train_options train_options(const settings *s, const gal_plan *plan, const gal_log *log)
+{
+    const gal_optimizer *optimizer = &plan->model.optimizer;
+    gal_train_options options = {
+        .data_path = s->data_path,
+        .validation_path = s->validation_path,
+        .step_count = s->step_count,
+        .evaluate_every = s->evaluate_every,
+        .evaluate_batches = s->evaluate_batches,
+        .seed = s->seed,
+        .seed_given = s->seed != UINT64_MAX,
+        .save_directory = s->save_directory,
+        .save_every = s->save_every,
+        .keep = s->keep,
+        .resume_path = s->resume != NULL && strcmp(s->resume, "latest") == 0 ? s->save_directory : s->resume,
+        .log_path = s->log_path,
+        .deadline_seconds = s->timeout_seconds,
+        .terminal = gal_launched_terminal(),
+        .log = log,
+        .stop = &stop_requested,
+    };
+    if (!options.seed_given) {
+        options.seed = 1;
+    }
+    if (s->step_count == UINT64_MAX) {
+        options.step_count =
+            optimizer->decay_steps == 0 ? DEFAULT_STEPS : (uint64_t)optimizer->warmup_steps + optimizer->decay_steps;
+    }
+    return options;
+}
+
+/* ---- runs ---- */
+
+static gal_code train(const gal_plan *plan, const settings *s, const gal_world *world, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_train_summary summary = {0};
+    const bool alone = gal_world_size(world) == 1;
+    const gal_log log = {.level = gal_log_level_of(s->quiet, s->verbose_count),
+                         .rank = alone ? GAL_LOG_NO_RANK : (int32_t)gal_world_rank(world)};
+    const gal_train_options options = train_options(s, plan, &log);
+    openblas_set_num_threads((int)s->thread_count);
+    gal_log_line(&log, GAL_LOG_DETAIL, "%s, %u threads per rank", gal_blas_description(), s->thread_count);
+    GAL_TRY(gal_train(plan, world, &options, &summary, err));
+    if (gal_world_rank(world) == 0) {
+        gal_report_summary(plan, &summary, s->save_directory, stdout);
+    }
+cleanup:
+    gal_train_summary_free(&summary);
+    return code;
+}
+
+static void print_error(const gal_error *err)
+{
+    if (gal_launched_rank() == 0) { /* the others have the same text */
+        fprintf(stderr, "galrun: error: %s\n", err->text);
+    }
+}
+
+/* Without a communicator: a plan for one device that nobody launched. */
+static gal_code train_alone(const gal_plan *plan, const settings *s, gal_error *err)
+{
+    const gal_world world = {.deadline_seconds = s->timeout_seconds};
+    return train(plan, s, &world, err);
+}
+
+/* Prints its error itself. */
+static gal_code train_launched(const gal_plan *plan, const settings *s, int *argc, char ***argv, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t ranks = gal_plan_rank_count(plan);
+    gal_world world = {.deadline_seconds = s->timeout_seconds + control_margin_seconds};
+    GAL_TRY(gal_mpi_init(argc, argv, err));
+    if (gal_mpi_world_size() != ranks) {
+        code = gal_fail(err, GAL_ERR_USAGE, "%s is for %u ranks, this run has %u: type mpirun -n %u galrun ...",
+                        s->plan_path, ranks, gal_mpi_world_size(), ranks);
+        goto cleanup;
+    }
+    GAL_TRY(gal_comm_mpi_create(0, NULL, 0, &world.comm, err));
+    GAL_TRY(train(plan, s, &world, err));
+cleanup:
+    if (code != GAL_OK) { /* before the others can leave: mpirun ends all when one exits with an error */
+        print_error(err);
+        fflush(stderr);
+    }
+    if (world.comm != NULL) {
+        gal_comm_free(world.comm);
+    }
+    gal_mpi_finalize();
+    return code;
+}
+
+/* The arguments without --np. */
+static gal_code launch(const settings *s, char *const *argv, int *exit_code, gal_error *err)
+{
+    size_t count = 0, kept = 0;
+    while (argv[count] != NULL) {
+        count++;
+    }
+    char **rest = calloc(count + 1, sizeof *rest);
+    if (rest == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: arguments");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(argv[i], "--np") == 0) {
+            i++;
+        } else if (strncmp(argv[i], "--np=", 5) != 0) {
+            rest[kept++] = argv[i];
+        }
+    }
+    const gal_code code = gal_launch(s->rank_count, s->thread_count, rest, exit_code, err);
+    free(rest);
+    return code;
+}
+
+/* argv as it was given: the options reorder theirs. NULL without memory. */
+static char **copy_arguments(int argc, char **argv)
+{
+    char **copy = calloc((size_t)argc + 1, sizeof *copy);
+    if (copy != NULL) {
+        memcpy(copy, argv, (size_t)argc * sizeof *copy);
+    }
+    return copy;
+}
+
+static gal_code run(const settings *s, int argc, char **argv, char *const *given, int *exit_code, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_plan plan = {0};
+    GAL_TRY(gal_plan_read(s->plan_path, &plan, err));
+    GAL_TRY(check_settings(s, &plan, err));
+    if (s->dry_run) {
+        const gal_train_options options = train_options(s, &plan, NULL);
+        code = gal_launched_rank() == 0 ? gal_report_dry_run(&plan, &options, stdout, err) : GAL_OK;
+    } else if (gal_launched()) {
+        *exit_code = (int)train_launched(&plan, s, &argc, &argv, err);
+    } else if (s->rank_count > 1) {
+        code = launch(s, given, exit_code, err);
+    } else {
+        code = train_alone(&plan, s, err);
+    }
+cleanup:
+    gal_plan_free(&plan);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    int exit_code = GAL_OK;
+    gal_error err = {0};
+    settings s = {.step_count = UINT64_MAX, .seed = UINT64_MAX, .keep = DEFAULT_KEEP, .thread_count = 1};
+    s.timeout_seconds = default_timeout_seconds;
+    gal_blas_choose_kernels(argv);
+    set_handlers();
+    char **given = copy_arguments(argc, argv);
+    if (given == NULL) {
+        fputs("galrun: error: out of memory\n", stderr);
+        return GAL_ERR_SYSTEM;
+    }
+    if (!parse(argc, argv, &s, &exit_code)) {
+        free(given);
+        return exit_code;
+    }
+    const gal_code code = run(&s, argc, argv, given, &exit_code, &err);
+    free(given);
+    if (code != GAL_OK) {
+        print_error(&err);
+        return (int)code;
+    }
+    return exit_code;
+}

@@ -1,0 +1,135 @@
+#include "runtime/cli/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/program/program.h"
+#include "runtime/train/data.h"
+#include "runtime/train/session.h"
+
+enum { STRATEGY_NAME_BYTES = 64 };
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1024.0 * 1024.0);
+}
+
+static void print_rate(const char *name, double predicted, double measured, const char *format, FILE *out)
+{
+    char text[2][32] = {"-", "-"};
+    if (predicted > 0.0) {
+        snprintf(text[0], sizeof text[0], format, predicted);
+    }
+    if (measured > 0.0) {
+        snprintf(text[1], sizeof text[1], format, measured);
+    }
+    fprintf(out, "%-20s %12s %12s", name, text[0], text[1]);
+    if (predicted > 0.0 && measured > 0.0) {
+        fprintf(out, "   %+.1f %%", 100.0 * (predicted / measured - 1.0));
+    }
+    fputc('\n', out);
+}
+
+void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, const char *save_directory, FILE *out)
+{
+    const double tokens = (double)plan->global_batch_samples * (double)plan->model.sequence_length;
+    fprintf(out, "%-20s %llu (%llu in this run%s)\n", "steps done", (unsigned long long)summary->step,
+            (unsigned long long)(summary->step - summary->first_step), summary->interrupted ? ", interrupted" : "");
+    if (!isnan(summary->loss)) {
+        fprintf(out, "%-20s %.4f -> %.4f nats per token\n", "training loss", summary->first_loss, summary->loss);
+    }
+    if (!isnan(summary->validation_loss)) {
+        fprintf(out, "%-20s %.4f nats per token, over %llu batches\n", "validation loss", summary->validation_loss,
+                (unsigned long long)summary->validation_batches);
+    }
+    fprintf(out, "%-20s %.4f nats per token: what token frequencies alone give\n", "unigram entropy",
+            summary->unigram_entropy);
+    if (summary->saved) {
+        fprintf(out, "%-20s %s\n", "checkpoint", save_directory);
+    }
+    fprintf(out, "\n%-20s %12s %12s   error of the prediction\n", "", "predicted", "measured");
+    print_rate("seconds per step", plan->simulated_seconds, summary->step_seconds, "%.6f", out);
+    print_rate("tokens per second", plan->simulated_seconds > 0.0 ? tokens / plan->simulated_seconds : 0.0,
+               summary->tokens_per_second, "%.1f", out);
+    for (uint32_t s = 0; s < summary->stage_count; s++) {
+        const gal_stage_bytes *stage = &summary->stage[s];
+        char name[32];
+        snprintf(name, sizeof name, "MiB, stage %u", s);
+        print_rate(name, mib(stage->predicted_bytes), mib(stage->resident_bytes), "%.2f", out);
+        snprintf(name, sizeof name, "  of it arena");
+        const uint64_t arena =
+            stage->predicted_bytes > plan->fixed_bytes ? stage->predicted_bytes - plan->fixed_bytes : 0;
+        print_rate(name, mib(arena), mib(stage->arena_bytes), "%.2f", out);
+    }
+}
+
+static gal_code print_stage(const gal_plan *plan, uint32_t stage, FILE *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_program *program = NULL;
+    char name[STRATEGY_NAME_BYTES];
+    const gal_plan_stage *at = &plan->stage[stage];
+    GAL_TRY(gal_lower(plan, stage, &program, err));
+    fprintf(out, "stage %u: %u devices, blocks %u..%u, arena %.2f MiB per device", stage, program->device_count,
+            program->first_block, program->first_block + program->block_count - 1, mib(program->arena_bytes));
+    if (at->predicted_bytes > 0) {
+        fprintf(out, ", planned %.2f MiB with %.2f MiB fixed", mib(at->predicted_bytes), mib(plan->fixed_bytes));
+    }
+    fputc('\n', out);
+    uint32_t block = program->first_block;
+    for (uint32_t r = at->first_run; r < at->first_run + at->run_count; r++) {
+        fprintf(out, "  blocks %u..%u: %s\n", block, block + plan->run[r].block_count - 1,
+                gal_strategy_name(&plan->run[r].strategy, name));
+        block += plan->run[r].block_count;
+    }
+    fprintf(out, "  %u instructions, %u calls per step, %u microbatches in flight\n", program->instruction_count,
+            program->call_count, program->in_flight);
+cleanup:
+    gal_program_free(program);
+    return code;
+}
+
+static gal_code print_data(const gal_plan *plan, const gal_train_options *options, FILE *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_data *data = NULL;
+    const gal_data_options data_options = {
+        .path = options->data_path,
+        .validation_path = options->validation_path,
+        .vocabulary = plan->model.vocabulary,
+        .sequence_length = plan->model.sequence_length,
+        .global_batch_samples = plan->global_batch_samples,
+        .seed = options->seed,
+    };
+    GAL_TRY(gal_data_open(&data_options, &data, err));
+    const double epochs =
+        (double)options->step_count * (double)plan->global_batch_samples / (double)gal_data_train_windows(data);
+    fprintf(out,
+            "data: %s: %llu training tokens in %llu windows, %llu validation windows; %llu steps are %.2f epochs\n",
+            options->data_path, (unsigned long long)gal_data_train_tokens(data),
+            (unsigned long long)gal_data_train_windows(data), (unsigned long long)gal_data_validation_windows(data),
+            (unsigned long long)options->step_count, epochs);
+cleanup:
+    gal_data_close(data);
+    return code;
+}
+
+gal_code gal_report_dry_run(const gal_plan *plan, const gal_train_options *options, FILE *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_model *model = &plan->model;
+    fprintf(out, "model %s: %llu parameters, %u layers, hidden %u, sequence %u, %s\n", model->name,
+            (unsigned long long)gal_model_parameter_count(model), model->layer_count, model->hidden,
+            model->sequence_length, gal_dtype_names[model->compute_dtype]);
+    fprintf(out, "plan: %u ranks in %u stages, batch %u in %u microbatches, schedule %s\n", gal_plan_rank_count(plan),
+            plan->stage_count, plan->global_batch_samples, plan->microbatch_count, gal_schedule_names[plan->schedule]);
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        GAL_TRY(print_stage(plan, s, out, err));
+    }
+    if (plan->simulated_seconds > 0.0) {
+        fprintf(out, "predicted: %.6f seconds per step\n", plan->simulated_seconds);
+    }
+    GAL_TRY(print_data(plan, options, out, err));
+cleanup:
+    return code;
+}

@@ -1,0 +1,15 @@
+/* What galrun prints on stdout. */
+#ifndef GAL_RUNTIME_CLI_REPORT_H
+#define GAL_RUNTIME_CLI_REPORT_H
+
+#include <stdio.h>
+
+#include "runtime/train/train.h"
+
+/* The result of a run: losses, predicted against measured. */
+void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, const char *save_directory, FILE *out);
+
+/* --dry-run: the stages as lowered, their bytes, and what would be trained. GAL_ERR_SYSTEM, GAL_ERR_DOCUMENT (data). */
+gal_code gal_report_dry_run(const gal_plan *plan, const gal_train_options *options, FILE *out, gal_error *err);
+
+#endif

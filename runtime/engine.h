@@ -1,0 +1,83 @@
+/* The engine: carries out the program of one rank on a device and a communicator.
+ *
+ * One host thread serves all streams of the rank. Every stream is an in-order queue over the whole step; compute runs
+ * in the thread when it is at the head of its queue and its waits are met, and between two kernels every other queue
+ * is advanced: a collective starts when it is at the head and its waits are met, and is tested until it is complete.
+ * Nothing is issued late, so a step ends whenever the queues of program/verify.h do. A step allocates nothing. */
+#ifndef GAL_RUNTIME_ENGINE_H
+#define GAL_RUNTIME_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/channels.h"
+#include "runtime/comm/comm.h"
+#include "runtime/device/device.h"
+#include "runtime/ops/ops.h"
+#include "runtime/program/program.h"
+
+/* Rows of tokens, or of the tokens that follow them. */
+typedef struct gal_token_request {
+    uint64_t batch;          /* number of the step, or of the evaluated batch */
+    const uint32_t *samples; /* [sample_count] index in the global batch */
+    uint32_t sample_count;
+    uint32_t sequence_length;
+    bool targets; /* the next token of every position */
+    bool evaluation;
+} gal_token_request;
+
+typedef struct gal_token_source {
+    void *context;
+    /* out[sample_count][sequence_length], each in [0, vocabulary). Called within a step: allocates nothing. */
+    gal_code (*fill)(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
+} gal_token_source;
+
+/* Called for every instruction that is complete: seconds of gal_now_seconds. */
+typedef struct gal_trace {
+    void *context;
+    void (*done)(void *context, uint32_t instruction, uint32_t microbatch, double start_seconds, double end_seconds);
+} gal_trace;
+
+typedef struct gal_engine_options {
+    const gal_device_ops *device;
+    const gal_ops *ops; /* of the program's dtype */
+    gal_comm *comm;     /* made with the same channels; NULL if there are none */
+    gal_token_source tokens;
+    gal_trace trace;         /* done NULL: none */
+    double deadline_seconds; /* without any progress on this rank */
+    bool poison;             /* the arena starts as NaN instead of zeros */
+} gal_engine_options;
+
+typedef struct gal_engine gal_engine;
+
+typedef struct gal_step_settings {
+    uint64_t step; /* 0-based */
+    uint64_t seed; /* of dropout */
+    double learning_rate;
+} gal_step_settings;
+
+typedef struct gal_step_result {
+    double loss;          /* mean over the tokens of the global batch, nats; equal on all ranks */
+    double gradient_norm; /* global 2-norm before clipping */
+} gal_step_result;
+
+/* Allocates the arena (exactly program->arena_bytes) and resolves everything that does not change from step to step.
+ * device: number within the stage. program, model, channels, comm are borrowed. The arena's content is undefined:
+ * gal_weights_initialize or a checkpoint fills the state. GAL_ERR_SYSTEM without memory; GAL_ERR_DEVICE if the ops
+ * lack a kernel. */
+gal_code gal_engine_create(const gal_program *program, const gal_model *model, uint32_t device,
+                           const gal_channels *channels, const gal_engine_options *options, gal_engine **out,
+                           gal_error *err);
+void gal_engine_free(gal_engine *engine);
+
+/* One optimizer step, to its end. GAL_ERR_DEVICE: no progress within the deadline, named with the heads of all
+ * streams, or a failed collective; the engine is of no use afterwards. A result that is not finite is not an error
+ * here. */
+gal_code gal_engine_step(gal_engine *engine, const gal_step_settings *settings, gal_step_result *out, gal_error *err);
+
+/* Mean loss of one evaluated batch, without dropout; the state is not touched. Equal on all ranks. */
+gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, gal_error *err);
+
+const gal_memory *gal_engine_memory(const gal_engine *engine);
+
+#endif

@@ -1,0 +1,52 @@
+/* Checkpoints: what a run needs to go on with the same bits under the same plan.
+ *
+ *     DIR/latest                 name of the newest one and a newline
+ *     DIR/step-00000120/
+ *         index.json             document "checkpoint": plan, step, seed, position in the data, files with checksums
+ *         rank-00000.bin         what this rank owns: per unit weights, first and second moments, as in memory
+ *                                (little-endian elements of the model's dtype)
+ * A unit's elements are written once: by the rank whose digits outside the unit's split and ZeRO groups are zero, and
+ * of a ZeRO group by each member its range. All ranks see DIR (a shared file system when there are several nodes).
+ * A checkpoint appears whole or not at all: it is written under another name, synchronised to disk, then renamed;
+ * `latest` is replaced afterwards. */
+#ifndef GAL_RUNTIME_TRAIN_CHECKPOINT_H
+#define GAL_RUNTIME_TRAIN_CHECKPOINT_H
+
+#include "runtime/device/device.h"
+#include "runtime/program/program.h"
+#include "runtime/train/world.h"
+
+enum { GAL_CHECKPOINT_VERSION = 1, GAL_PATH_BYTES = 4096 };
+
+typedef struct gal_checkpoint_position {
+    uint64_t step; /* steps done */
+    uint64_t seed;
+    uint64_t train_windows; /* of the data, so that other data are noticed */
+} gal_checkpoint_position;
+
+/* The state of one rank. */
+typedef struct gal_checkpoint_state {
+    const gal_plan *plan;
+    const gal_program *program;
+    uint32_t device;
+    const gal_device_ops *ops;
+    const gal_memory *memory;
+} gal_checkpoint_state;
+
+/* All ranks call these together and get the same code (and the same text). */
+
+/* Writes DIR/step-N (replacing one of the same step), then removes the oldest beyond `keep` (0: keeps all). Creates
+ * DIR if its parent exists. GAL_ERR_SYSTEM. */
+gal_code gal_checkpoint_save(const char *directory, const gal_checkpoint_state *state,
+                             const gal_checkpoint_position *position, uint32_t keep, const gal_world *world,
+                             gal_error *err);
+
+/* path: a step directory, or a directory whose `latest` names one. Fills weights and moments. GAL_ERR_SYSTEM: cannot
+ * be read; GAL_ERR_DOCUMENT: written under another plan or model, a file is short or its checksum differs. */
+gal_code gal_checkpoint_load(const char *path, const gal_checkpoint_state *state, gal_checkpoint_position *position,
+                             const gal_world *world, gal_error *err);
+
+/* Names what a checkpoint's bytes depend on: model, batch, stages, strategies; not predictions or cluster. */
+gal_code gal_checkpoint_plan_hash(const gal_plan *plan, char hash[GAL_HASH_BYTES], gal_error *err);
+
+#endif

@@ -1,0 +1,49 @@
+/* Training data: tokens of a file, cut in windows, in an order that depends on seed and epoch alone.
+ *
+ * Text files are bytes, one token each; token files are llm.c's: 256 int32 (magic 20240520, version 1, token count)
+ * and uint16 tokens. A window is sequence_length tokens and, as targets, the ones that follow: windows start every
+ * sequence_length tokens. The last tenth of the file is the validation split, unless validation has its own file.
+ * Sample i of step t is the t * batch + i -th of an endless series: epoch after epoch, each a permutation of all
+ * windows. So the order is the same for every plan, and resuming needs the step only. */
+#ifndef GAL_RUNTIME_TRAIN_DATA_H
+#define GAL_RUNTIME_TRAIN_DATA_H
+
+#include <stdint.h>
+
+#include "runtime/engine.h"
+#include "schemas/base/status.h"
+
+typedef struct gal_data_options {
+    const char *path;
+    const char *validation_path; /* NULL: the last tenth of path */
+    uint32_t vocabulary;         /* tokens must be below */
+    uint32_t sequence_length;
+    uint32_t global_batch_samples;
+    uint64_t seed; /* of the order */
+} gal_data_options;
+
+typedef struct gal_data gal_data;
+
+/* Maps the file(s) and checks every token. GAL_ERR_SYSTEM: cannot be read; GAL_ERR_DOCUMENT: not a token file, a
+ * token outside the vocabulary (with its position), or too short for one window of each split. */
+gal_code gal_data_open(const gal_data_options *options, gal_data **out, gal_error *err);
+void gal_data_close(gal_data *data);
+
+uint64_t gal_data_train_windows(const gal_data *data);
+uint64_t gal_data_validation_windows(const gal_data *data);
+uint64_t gal_data_train_tokens(const gal_data *data);
+
+/* Entropy in nats of the distribution of single tokens over the training and the validation split: the loss of a
+ * model that knows the frequencies and nothing else. */
+double gal_data_unigram_entropy(const gal_data *data);
+
+/* gal_token_source.fill; context is the gal_data. Evaluated batch t takes validation windows t * batch + i, modulo
+ * their count, in file order. Cannot fail. */
+gal_code gal_data_fill(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
+
+/* The index-th element of a permutation of [0, count): a bijection for every key. A Feistel network on the next even
+ * power of two, walked until it lands inside: no memory, fewer than four rounds expected. Source: Black and Rogaway,
+ * "Ciphers with arbitrary finite domains", CT-RSA 2002, section 4 (generalized-Feistel and cycle walking). */
+uint64_t gal_permute(uint64_t index, uint64_t count, uint64_t key);
+
+#endif

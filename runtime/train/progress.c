@@ -1,0 +1,116 @@
+#include "runtime/train/progress.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "runtime/clock.h"
+
+static const double terminal_interval_seconds = 0.1, plain_interval_seconds = 10.0;
+
+gal_code gal_progress_open(gal_progress *progress, const char *path, bool append, gal_error *err)
+{
+    if (path == NULL) {
+        return GAL_OK;
+    }
+    progress->lines_path = path;
+    progress->lines = fopen(path, append ? "ae" : "we");
+    return progress->lines != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "%s: %s", path, strerror(errno));
+}
+
+static void leave_line(gal_progress *progress)
+{
+    if (progress->on_line) {
+        fputc('\n', stderr);
+        progress->on_line = false;
+    }
+}
+
+static void show_step(gal_progress *progress, const gal_progress_step *step)
+{
+    const double now_seconds = gal_now_seconds();
+    const bool last = step->step == progress->step_count;
+    const double rate = progress->average_seconds > 0.0 ? progress->tokens_per_step / progress->average_seconds : 0.0;
+    const double left_seconds = (double)(progress->step_count - step->step) * progress->average_seconds;
+    const double interval_seconds = progress->terminal ? terminal_interval_seconds : plain_interval_seconds;
+    if (progress->log == NULL || (!last && now_seconds - progress->shown_seconds < interval_seconds)) {
+        return;
+    }
+    progress->shown_seconds = now_seconds;
+    const unsigned long long left = (unsigned long long)(left_seconds + 0.5);
+    if (!progress->terminal) {
+        gal_log_line(progress->log, GAL_LOG_DETAIL, "step %llu/%llu  loss %.4f  %.0f tokens/s  %llu:%02llu left",
+                     (unsigned long long)step->step, (unsigned long long)progress->step_count, step->loss, rate,
+                     left / 60, left % 60);
+    } else if (progress->log->level >= GAL_LOG_INFO) {
+        fprintf(stderr, "\r\033[Kstep %llu/%llu  loss %.4f  %.0f tokens/s  %llu:%02llu left",
+                (unsigned long long)step->step, (unsigned long long)progress->step_count, step->loss, rate, left / 60,
+                left % 60);
+        fflush(stderr);
+        progress->on_line = true;
+    }
+}
+
+void gal_progress_put_step(gal_progress *progress, const gal_progress_step *step)
+{
+    const double weight = progress->average_seconds > 0.0 ? 0.1 : 1.0;
+    progress->average_seconds += weight * (step->seconds - progress->average_seconds);
+    if (progress->lines != NULL) {
+        fprintf(progress->lines,
+                "{\"event\": \"step\", \"step\": %llu, \"loss\": %.17g, \"gradient_norm\": %.17g, "
+                "\"learning_rate\": %.17g, \"seconds\": %.9g, \"tokens_per_second\": %.9g}\n",
+                (unsigned long long)step->step, step->loss, step->gradient_norm, step->learning_rate, step->seconds,
+                step->seconds > 0.0 ? progress->tokens_per_step / step->seconds : 0.0);
+        fflush(progress->lines);
+    }
+    show_step(progress, step);
+}
+
+void gal_progress_put_evaluation(gal_progress *progress, uint64_t step, double validation_loss, uint64_t batches)
+{
+    if (progress->lines != NULL) {
+        fprintf(progress->lines,
+                "{\"event\": \"evaluation\", \"step\": %llu, \"validation_loss\": %.17g, \"batches\": %llu}\n",
+                (unsigned long long)step, validation_loss, (unsigned long long)batches);
+        fflush(progress->lines);
+    }
+    leave_line(progress);
+    gal_log_line(progress->log, GAL_LOG_INFO, "step %llu: validation loss %.4f", (unsigned long long)step,
+                 validation_loss);
+}
+
+void gal_progress_put_save(gal_progress *progress, uint64_t step)
+{
+    if (progress->lines != NULL) {
+        fprintf(progress->lines, "{\"event\": \"save\", \"step\": %llu}\n", (unsigned long long)step);
+        fflush(progress->lines);
+    }
+    leave_line(progress);
+    gal_log_line(progress->log, GAL_LOG_DETAIL, "step %llu: checkpoint saved", (unsigned long long)step);
+}
+
+void gal_progress_put_final(gal_progress *progress, uint64_t step, double seconds_per_step,
+                            double predicted_seconds_per_step, bool interrupted)
+{
+    leave_line(progress);
+    if (progress->lines != NULL) {
+        fprintf(progress->lines,
+                "{\"event\": \"final\", \"step\": %llu, \"seconds_per_step\": %.9g, "
+                "\"predicted_seconds_per_step\": %.9g, \"interrupted\": %s}\n",
+                (unsigned long long)step, seconds_per_step, predicted_seconds_per_step, interrupted ? "true" : "false");
+    }
+}
+
+gal_code gal_progress_close(gal_progress *progress, gal_error *err)
+{
+    leave_line(progress);
+    if (progress->lines == NULL) {
+        return GAL_OK;
+    }
+    const int failed = ferror(progress->lines);
+    const int not_closed = fclose(progress->lines);
+    progress->lines = NULL;
+    if (failed != 0 || not_closed != 0) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "%s: could not be written whole", progress->lines_path);
+    }
+    return GAL_OK;
+}

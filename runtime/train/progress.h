@@ -1,0 +1,48 @@
+/* What a run says while it trains: one line that is rewritten on a terminal, plain lines elsewhere for those who ask
+ * (-v), and a file of JSON lines for machines. Rank 0 alone has one.
+ *
+ * JSON lines, one object each; "event" is
+ *   "step"        step (number done), loss (before the update), gradient_norm, learning_rate, seconds,
+ *                 tokens_per_second
+ *   "evaluation"  step, validation_loss, batches
+ *   "save"        step
+ *   "final"       step, seconds_per_step (median without the first), predicted_seconds_per_step (0: not known),
+ *                 interrupted */
+#ifndef GAL_RUNTIME_TRAIN_PROGRESS_H
+#define GAL_RUNTIME_TRAIN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "schemas/base/log.h"
+#include "schemas/base/status.h"
+
+typedef struct gal_progress {
+    const gal_log *log; /* NULL: says nothing */
+    bool terminal;
+    uint64_t step_count; /* where the run ends */
+    double tokens_per_step;
+    FILE *lines; /* NULL: no --log */
+    const char *lines_path;
+    double shown_seconds;   /* when the last line was printed; 0: none */
+    double average_seconds; /* of a step, recent ones weigh more */
+    bool on_line;           /* the cursor is on the rewritten line */
+} gal_progress;
+
+typedef struct gal_progress_step {
+    uint64_t step; /* number done, this one included */
+    double loss, gradient_norm, learning_rate, seconds;
+} gal_progress_step;
+
+/* Opens the file of JSON lines (path NULL: none), to append when a run is resumed. GAL_ERR_SYSTEM. */
+gal_code gal_progress_open(gal_progress *progress, const char *path, bool append, gal_error *err);
+void gal_progress_put_step(gal_progress *progress, const gal_progress_step *step);
+void gal_progress_put_evaluation(gal_progress *progress, uint64_t step, double validation_loss, uint64_t batches);
+void gal_progress_put_save(gal_progress *progress, uint64_t step);
+void gal_progress_put_final(gal_progress *progress, uint64_t step, double seconds_per_step,
+                            double predicted_seconds_per_step, bool interrupted);
+/* Leaves the rewritten line, closes the file. GAL_ERR_SYSTEM if something could not be written. */
+gal_code gal_progress_close(gal_progress *progress, gal_error *err);
+
+#endif

@@ -1,0 +1,79 @@
+#include "runtime/train/session.h"
+
+#include <stdlib.h>
+
+uint32_t gal_plan_rank_count(const gal_plan *plan)
+{
+    return plan->stage_count * gal_plan_stage_devices(plan);
+}
+
+static gal_code create_engine(gal_session *session, const gal_session_options *options, gal_error *err)
+{
+    const gal_engine_options engine = {
+        .device = &gal_device_host,
+        .ops = session->plan->model.compute_dtype == GAL_FP64 ? &gal_ops_host_fp64 : &gal_ops_host_fp32,
+        .comm = session->comm,
+        .tokens = options->tokens,
+        .trace = options->trace,
+        .deadline_seconds = options->deadline_seconds,
+        .poison = options->poison,
+    };
+    return gal_engine_create(session->program, &session->plan->model, session->device, &session->channels, &engine,
+                             &session->engine, err);
+}
+
+gal_code gal_session_create(const gal_plan *plan, const gal_world *world, const gal_session_options *options,
+                            gal_session **out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t rank = gal_world_rank(world);
+    const uint32_t stage_devices = gal_plan_stage_devices(plan);
+    gal_session *session = calloc(1, sizeof *session);
+    GAL_ASSERT(gal_world_size(world) == gal_plan_rank_count(plan));
+    code = session != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: session");
+    GAL_TRY(gal_world_agree(world, code, err));
+    session->plan = plan;
+    session->world = *world;
+    session->device = rank % stage_devices;
+    code = gal_lower(plan, rank / stage_devices, &session->program, err);
+    if (code == GAL_OK) {
+        code = gal_channels_of(session->program, session->device, &session->channels, err);
+    }
+    GAL_TRY(gal_world_agree(world, code, err));
+    if (world->comm != NULL) {
+        code = gal_comm_mpi_create(0, session->channels.spec, session->channels.count, &session->comm, err);
+        GAL_TRY(gal_world_agree(world, code, err));
+    }
+    code = create_engine(session, options, err);
+    GAL_TRY(gal_world_agree(world, code, err));
+    *out = session;
+    session = NULL;
+cleanup:
+    gal_session_free(session);
+    return code;
+}
+
+void gal_session_free(gal_session *session)
+{
+    if (session == NULL) {
+        return;
+    }
+    gal_engine_free(session->engine);
+    if (session->comm != NULL) {
+        gal_comm_free(session->comm);
+    }
+    gal_channels_free(&session->channels);
+    gal_program_free(session->program);
+    free(session);
+}
+
+gal_checkpoint_state gal_session_state(const gal_session *session)
+{
+    return (gal_checkpoint_state){
+        .plan = session->plan,
+        .program = session->program,
+        .device = session->device,
+        .ops = &gal_device_host,
+        .memory = gal_engine_memory(session->engine),
+    };
+}

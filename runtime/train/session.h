@@ -1,0 +1,37 @@
+/* One rank of a plan, ready to run: its program, its communicators, its engine. */
+#ifndef GAL_RUNTIME_TRAIN_SESSION_H
+#define GAL_RUNTIME_TRAIN_SESSION_H
+
+#include "runtime/engine.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/world.h"
+
+typedef struct gal_session_options {
+    gal_token_source tokens;
+    gal_trace trace;         /* done NULL: none */
+    double deadline_seconds; /* of a step without progress */
+    bool poison;             /* the arena starts as NaN */
+} gal_session_options;
+
+typedef struct gal_session {
+    const gal_plan *plan; /* borrowed, as is world */
+    gal_world world;
+    uint32_t device;      /* number in the stage */
+    gal_program *program; /* of this rank's stage */
+    gal_channels channels;
+    gal_comm *comm; /* of the program's collectives; NULL for one rank */
+    gal_engine *engine;
+} gal_session;
+
+/* Collective over the world, which has as many ranks as the plan has devices; all ranks get the same code. The arena
+ * is allocated, its content undefined. */
+gal_code gal_session_create(const gal_plan *plan, const gal_world *world, const gal_session_options *options,
+                            gal_session **out, gal_error *err);
+void gal_session_free(gal_session *session); /* accepts NULL */
+
+/* The rank's state, for checkpoints. Valid as long as the session. */
+gal_checkpoint_state gal_session_state(const gal_session *session);
+
+uint32_t gal_plan_rank_count(const gal_plan *plan);
+
+#endif

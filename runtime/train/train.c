@@ -1,0 +1,400 @@
+#include "runtime/train/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/clock.h"
+#include "runtime/train/data.h"
+#include "runtime/train/progress.h"
+#include "runtime/train/session.h"
+#include "runtime/train/weights.h"
+
+enum { TIMED_STEPS_MAX = 1 << 20, DEFAULT_EVALUATE_BATCHES = 20 };
+
+/* A rank that failed in a step waits so long for the others to fail too; then it ends them. */
+static const double failed_deadline_seconds = 2.0;
+
+typedef struct run {
+    const gal_plan *plan;
+    const gal_train_options *options;
+    gal_world world;
+    gal_data *data;
+    gal_session *session;
+    gal_checkpoint_position position;
+    gal_progress progress;
+    uint64_t evaluate_batches;
+    uint64_t saved_step; /* UINT64_MAX: none by this run */
+    uint64_t evaluated_step;
+    double *timed_seconds; /* of the first TIMED_STEPS_MAX steps of this run */
+    uint64_t timed_count;
+    bool stopping;
+    gal_train_summary summary;
+} run;
+
+double gal_learning_rate(const gal_optimizer *optimizer, uint64_t step)
+{
+    const double peak = optimizer->learning_rate, least = optimizer->minimum_learning_rate;
+    if (step < optimizer->warmup_steps) {
+        return peak * (double)(step + 1) / (double)optimizer->warmup_steps;
+    }
+    const uint64_t since = step - optimizer->warmup_steps;
+    if (optimizer->decay_steps == 0) {
+        return peak;
+    }
+    if (since >= optimizer->decay_steps) {
+        return least;
+    }
+    return least + (peak - least) * 0.5 * (1.0 + cos(acos(-1.0) * (double)since / (double)optimizer->decay_steps));
+}
+
+/* ---- start ---- */
+
+static gal_code open_data(run *r, gal_error *err)
+{
+    const gal_model *model = &r->plan->model;
+    const gal_data_options options = {
+        .path = r->options->data_path,
+        .validation_path = r->options->validation_path,
+        .vocabulary = model->vocabulary,
+        .sequence_length = model->sequence_length,
+        .global_batch_samples = r->plan->global_batch_samples,
+        .seed = r->position.seed,
+    };
+    return gal_data_open(&options, &r->data, err);
+}
+
+/* The seed of a resumed run is known only after its checkpoint is read, and the data are opened before: so the engine
+ * is given the run, which holds the data of the moment. */
+static gal_code fill_tokens(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    const run *r = context;
+    return gal_data_fill(r->data, request, out, err);
+}
+
+static gal_code resume(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_checkpoint_state state = gal_session_state(r->session);
+    const uint64_t train_windows = gal_data_train_windows(r->data);
+    const uint64_t seed = r->position.seed;
+    GAL_TRY(gal_checkpoint_load(r->options->resume_path, &state, &r->position, &r->world, err));
+    if (r->options->seed_given && r->position.seed != seed) {
+        code = gal_fail(err, GAL_ERR_USAGE, "%s was started with --seed %llu, this run asks for %llu",
+                        r->options->resume_path, (unsigned long long)r->position.seed, (unsigned long long)seed);
+    } else if (r->position.seed != seed) {
+        gal_data_close(r->data);
+        r->data = NULL;
+        code = open_data(r, err);
+    }
+    GAL_TRY(gal_world_agree(&r->world, code, err));
+    if (r->position.train_windows != train_windows && gal_world_rank(&r->world) == 0) {
+        gal_log_line(r->options->log, GAL_LOG_WARN,
+                     "the checkpoint was made with other data (%llu training windows, now %llu): their order does not "
+                     "continue",
+                     (unsigned long long)r->position.train_windows, (unsigned long long)train_windows);
+    }
+cleanup:
+    return code;
+}
+
+static void start_anew(run *r)
+{
+    const gal_session *session = r->session;
+    gal_weights_initialize(session->program, &r->plan->model, session->device, r->position.seed, &gal_device_host,
+                           gal_engine_memory(session->engine));
+}
+
+static void choose_evaluation(run *r)
+{
+    const uint64_t windows = gal_data_validation_windows(r->data);
+    const uint64_t batch = r->plan->global_batch_samples;
+    const uint64_t once = windows < batch ? 1 : windows / batch;
+    r->evaluate_batches = r->options->evaluate_batches;
+    if (r->evaluate_batches == 0) {
+        r->evaluate_batches = once < DEFAULT_EVALUATE_BATCHES ? once : DEFAULT_EVALUATE_BATCHES;
+    }
+}
+
+static gal_code start_progress(run *r, gal_error *err)
+{
+    if (gal_world_rank(&r->world) != 0) {
+        return GAL_OK;
+    }
+    r->progress = (gal_progress){
+        .log = r->options->log,
+        .terminal = r->options->terminal,
+        .step_count = r->options->step_count,
+        .tokens_per_step = (double)r->plan->global_batch_samples * (double)r->plan->model.sequence_length,
+    };
+    return gal_progress_open(&r->progress, r->options->log_path, r->options->resume_path != NULL, err);
+}
+
+static gal_code start(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_session_options session = {.tokens = {r, fill_tokens}, .deadline_seconds = r->options->deadline_seconds};
+    const uint64_t timed =
+        r->options->step_count < TIMED_STEPS_MAX ? r->options->step_count : (uint64_t)TIMED_STEPS_MAX;
+    r->position.seed = r->options->seed;
+    r->timed_seconds = malloc((size_t)(timed + 1) * sizeof *r->timed_seconds);
+    code = r->timed_seconds != NULL ? open_data(r, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: step times");
+    GAL_TRY(gal_world_agree(&r->world, code, err));
+    GAL_TRY(gal_session_create(r->plan, &r->world, &session, &r->session, err));
+    if (r->options->resume_path != NULL) {
+        GAL_TRY(resume(r, err));
+    } else {
+        start_anew(r);
+    }
+    r->position.train_windows = gal_data_train_windows(r->data);
+    choose_evaluation(r);
+    GAL_TRY(gal_world_agree(&r->world, start_progress(r, err), err));
+cleanup:
+    return code;
+}
+
+/* ---- steps ---- */
+
+/* Ends what all ranks did together: an error of any of them is an error of all, a wish to stop too. */
+static gal_code settle(run *r, gal_code mine, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_error unheard = {0};
+    double values[2] = {(double)mine, r->options->stop != NULL && *r->options->stop != 0 ? 1.0 : 0.0};
+    gal_world world = r->world;
+    if (mine != GAL_OK && world.deadline_seconds > failed_deadline_seconds) {
+        world.deadline_seconds = failed_deadline_seconds;
+    }
+    code = gal_world_maximum(&world, values, 2, &unheard);
+    if (code != GAL_OK) {
+        const gal_error *cause = mine != GAL_OK && err != NULL ? err : &unheard;
+        gal_log_line(r->options->log, GAL_LOG_ERROR, "%s", cause->text);
+        r->world.comm->ops->abort(r->world.comm, mine != GAL_OK ? mine : code);
+    }
+    if (values[0] > 0.0) {
+        return gal_world_agree(&r->world, mine, err);
+    }
+    r->stopping = values[1] > 0.0;
+    return GAL_OK;
+}
+
+static gal_code check_finite(const run *r, const gal_step_result *result, gal_error *err)
+{
+    if (isfinite(result->loss) && isfinite(result->gradient_norm)) {
+        return GAL_OK;
+    }
+    return gal_fail(err, GAL_ERR_DEVICE, "step %llu: the loss is %g and the gradient norm %g: training has diverged",
+                    (unsigned long long)r->position.step + 1, result->loss, result->gradient_norm);
+}
+
+static gal_code train_step(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_step_result result = {0};
+    const gal_step_settings settings = {
+        .step = r->position.step,
+        .seed = r->position.seed,
+        .learning_rate = gal_learning_rate(&r->plan->model.optimizer, r->position.step),
+    };
+    const double begin_seconds = gal_now_seconds();
+    code = gal_engine_step(r->session->engine, &settings, &result, err);
+    if (code == GAL_OK) {
+        code = check_finite(r, &result, err);
+    }
+    GAL_TRY(settle(r, code, err));
+    const double seconds = gal_now_seconds() - begin_seconds;
+    r->position.step++;
+    if (r->timed_count < TIMED_STEPS_MAX) {
+        r->timed_seconds[r->timed_count++] = seconds;
+    }
+    r->summary.loss = result.loss;
+    if (isnan(r->summary.first_loss)) {
+        r->summary.first_loss = result.loss;
+    }
+    if (gal_world_rank(&r->world) == 0) {
+        const gal_progress_step done = {.step = r->position.step,
+                                        .loss = result.loss,
+                                        .gradient_norm = result.gradient_norm,
+                                        .learning_rate = settings.learning_rate,
+                                        .seconds = seconds};
+        gal_progress_put_step(&r->progress, &done);
+    }
+cleanup:
+    return code;
+}
+
+static gal_code evaluate(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    double sum = 0.0;
+    for (uint64_t b = 0; b < r->evaluate_batches; b++) {
+        double loss = 0.0;
+        code = gal_engine_evaluate(r->session->engine, b, &loss, err);
+        GAL_TRY(settle(r, code, err));
+        sum += loss;
+    }
+    r->summary.validation_loss = sum / (double)r->evaluate_batches;
+    r->summary.validation_batches = r->evaluate_batches;
+    r->evaluated_step = r->position.step;
+    if (gal_world_rank(&r->world) == 0) {
+        gal_progress_put_evaluation(&r->progress, r->position.step, r->summary.validation_loss, r->evaluate_batches);
+    }
+cleanup:
+    return code;
+}
+
+static gal_code save(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_checkpoint_state state = gal_session_state(r->session);
+    if (r->options->save_directory == NULL || r->saved_step == r->position.step) {
+        return GAL_OK;
+    }
+    GAL_TRY(gal_checkpoint_save(r->options->save_directory, &state, &r->position, r->options->keep, &r->world, err));
+    r->saved_step = r->position.step;
+    r->summary.saved = true;
+    if (gal_world_rank(&r->world) == 0) {
+        gal_progress_put_save(&r->progress, r->position.step);
+    }
+cleanup:
+    return code;
+}
+
+static bool is_due(uint64_t step, uint64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+static gal_code loop(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    while (r->position.step < r->options->step_count && !r->stopping) {
+        GAL_TRY(train_step(r, err));
+        if (!r->stopping && is_due(r->position.step, r->options->evaluate_every)) {
+            GAL_TRY(evaluate(r, err));
+        }
+        if (is_due(r->position.step, r->options->save_every)) {
+            GAL_TRY(save(r, err));
+        }
+    }
+    GAL_TRY(save(r, err));
+    if (!r->stopping && r->evaluated_step != r->position.step) {
+        GAL_TRY(evaluate(r, err));
+    }
+    r->summary.interrupted = r->stopping;
+cleanup:
+    return code;
+}
+
+/* ---- end ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_seconds(run *r)
+{
+    const uint64_t skipped = r->timed_count > 1 ? 1 : 0; /* the first touches every page */
+    const uint64_t count = r->timed_count - skipped;
+    double *seconds = r->timed_seconds + skipped;
+    if (count == 0) {
+        return NAN;
+    }
+    qsort(seconds, count, sizeof *seconds, ascending);
+    return count % 2 == 1 ? seconds[count / 2] : 0.5 * (seconds[count / 2 - 1] + seconds[count / 2]);
+}
+
+/* The most this process ever had resident; 0: not known. (getrusage counts the image before exec too.) */
+static uint64_t peak_resident_bytes(void)
+{
+    char line[256];
+    unsigned long long kibibytes = 0;
+    FILE *status = fopen("/proc/self/status", "re");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+        if (sscanf(line, "VmHWM: %llu kB", &kibibytes) == 1) {
+            break;
+        }
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+    return (uint64_t)kibibytes * 1024;
+}
+
+static gal_code measure_bytes(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const bool first = gal_world_rank(&r->world) == 0;
+    const uint32_t world_size = gal_world_size(&r->world);
+    const uint32_t stage_devices = gal_plan_stage_devices(r->plan);
+    const uint64_t mine[2] = {gal_engine_memory(r->session->engine)->bytes, peak_resident_bytes()};
+    uint64_t(*all)[2] = calloc(world_size, sizeof *all);
+    gal_stage_bytes *stage = calloc(r->plan->stage_count, sizeof *stage);
+    code = all != NULL && stage != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: summary");
+    GAL_TRY(gal_world_agree(&r->world, code, err));
+    GAL_TRY(gal_world_gather(&r->world, mine, sizeof mine, first ? all : NULL, err));
+    if (first) {
+        for (uint32_t i = 0; i < world_size; i++) {
+            gal_stage_bytes *at = &stage[i / stage_devices];
+            at->predicted_bytes = r->plan->stage[i / stage_devices].predicted_bytes;
+            at->arena_bytes = all[i][0] > at->arena_bytes ? all[i][0] : at->arena_bytes;
+            at->resident_bytes = all[i][1] > at->resident_bytes ? all[i][1] : at->resident_bytes;
+        }
+        r->summary.stage_count = r->plan->stage_count;
+        r->summary.stage = stage;
+        stage = NULL;
+    }
+cleanup:
+    free(stage);
+    free(all);
+    return code;
+}
+
+static gal_code finish(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_train_summary *s = &r->summary;
+    s->step = r->position.step;
+    s->step_seconds = median_seconds(r);
+    s->tokens_per_second =
+        (double)r->plan->global_batch_samples * (double)r->plan->model.sequence_length / s->step_seconds;
+    GAL_TRY(measure_bytes(r, err));
+    if (gal_world_rank(&r->world) == 0) {
+        s->unigram_entropy = gal_data_unigram_entropy(r->data);
+        gal_progress_put_final(&r->progress, s->step, isnan(s->step_seconds) ? 0.0 : s->step_seconds,
+                               r->plan->simulated_seconds, s->interrupted);
+        code = gal_progress_close(&r->progress, err);
+    }
+    GAL_TRY(gal_world_agree(&r->world, code, err));
+cleanup:
+    return code;
+}
+
+gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train_options *options,
+                   gal_train_summary *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    run r = {.plan = plan, .options = options, .world = *world, .saved_step = UINT64_MAX, .evaluated_step = UINT64_MAX};
+    r.summary.first_loss = r.summary.loss = r.summary.validation_loss = r.summary.unigram_entropy = NAN;
+    GAL_TRY(start(&r, err));
+    r.summary.first_step = r.position.step;
+    GAL_TRY(loop(&r, err));
+    GAL_TRY(finish(&r, err));
+    *out = r.summary;
+    r.summary.stage = NULL;
+cleanup:
+    (void)gal_progress_close(&r.progress, NULL);
+    gal_train_summary_free(&r.summary);
+    gal_session_free(r.session);
+    gal_data_close(r.data);
+    free(r.timed_seconds);
+    return code;
+}
+
+void gal_train_summary_free(gal_train_summary *summary)
+{
+    free(summary->stage);
+    memset(summary, 0, sizeof *summary);
+}

@@ -1,0 +1,63 @@
+/* Training by a plan: the loop over steps, evaluations and checkpoints. */
+#ifndef GAL_RUNTIME_TRAIN_TRAIN_H
+#define GAL_RUNTIME_TRAIN_TRAIN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/train/world.h"
+#include "schemas/base/log.h"
+#include "schemas/plan.h"
+
+typedef struct gal_train_options {
+    const char *data_path;
+    const char *validation_path;       /* NULL: the last tenth of the data */
+    uint64_t step_count;               /* the run ends when so many steps are done, those before a resume included */
+    uint64_t evaluate_every;           /* steps; 0: at the end only */
+    uint64_t evaluate_batches;         /* 0: the validation split once, at most 20 batches */
+    uint64_t seed;                     /* of initial weights, order of the data, dropout */
+    bool seed_given;                   /* then a resumed run must have had the same */
+    const char *save_directory;        /* NULL: no checkpoints */
+    uint64_t save_every;               /* steps; 0: at the end only */
+    uint32_t keep;                     /* checkpoints; 0: all */
+    const char *resume_path;           /* NULL: start anew */
+    const char *log_path;              /* JSON lines; NULL: none */
+    double deadline_seconds;           /* without progress, then the run fails */
+    bool terminal;                     /* rank 0 rewrites one line */
+    const gal_log *log;                /* of this rank */
+    const volatile sig_atomic_t *stop; /* not 0: end after this step, saving; may be set on any rank */
+} gal_train_options;
+
+typedef struct gal_stage_bytes {
+    uint64_t predicted_bytes; /* of the plan: arena and fixed; 0: not known */
+    uint64_t arena_bytes;     /* allocated */
+    uint64_t resident_bytes;  /* the most of a rank of the stage, whole process, at its peak */
+} gal_stage_bytes;
+
+typedef struct gal_train_summary {
+    uint64_t first_step, step; /* done when the run began, and when it ended */
+    bool interrupted, saved;
+    double first_loss, loss; /* of the first and the last step of this run; NAN without a step */
+    double validation_loss;  /* NAN: not evaluated */
+    uint64_t validation_batches;
+    double unigram_entropy;   /* of the data, nats */
+    double step_seconds;      /* median without the first step; NAN without a step */
+    double tokens_per_second; /* from it */
+    uint32_t stage_count;
+    gal_stage_bytes *stage; /* [stage_count]; owned; on rank 0 */
+} gal_train_summary;
+
+/* Trains. Collective over the world; all ranks return the same code and text. A rank that fails alone within a step
+ * cannot tell the others, who wait for it: it writes its error to the log and ends all ranks with its code.
+ * GAL_ERR_DEVICE: a loss or a gradient norm that is not finite, or no progress within the deadline. The summary is
+ * released by gal_train_summary_free. */
+gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train_options *options,
+                   gal_train_summary *out, gal_error *err);
+void gal_train_summary_free(gal_train_summary *summary);
+
+/* The learning rate of a 0-based step: learning_rate * (step + 1) / warmup_steps while warming up, then
+ * minimum + (learning_rate - minimum) (1 + cos(pi t / decay_steps)) / 2 with t steps since, then the minimum. */
+double gal_learning_rate(const gal_optimizer *optimizer, uint64_t step);
+
+#endif

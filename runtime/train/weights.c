@@ -1,0 +1,219 @@
+#include "runtime/train/weights.h"
+
+#include <math.h>
+
+#include "runtime/ops/ops.h"
+
+enum { CHUNK_ELEMENTS = 1024 };
+
+static uint32_t buffer_of(const gal_unit *unit, gal_state_part part)
+{
+    switch (part) {
+    case GAL_STATE_FIRST_MOMENT:
+        return unit->first_moment;
+    case GAL_STATE_SECOND_MOMENT:
+        return unit->second_moment;
+    case GAL_STATE_GRADIENT:
+        return unit->gradient;
+    default:
+        return unit->weight;
+    }
+}
+
+gal_state_range gal_state_range_of(const gal_program *program, const gal_unit *unit, uint32_t device,
+                                   gal_state_part part)
+{
+    const gal_buffer *buffer = &program->buffer[buffer_of(unit, part)];
+    const uint64_t element_bytes = gal_dtype_bytes(program->dtype);
+    const uint64_t held = buffer->bytes / element_bytes;
+    gal_state_range range = {.count = unit->elements,
+                             .offset_bytes = program->arena[buffer->class].offset + buffer->offset};
+    if (unit->zero_stage == 3 || (unit->zero_stage > 0 && part != GAL_STATE_WEIGHT)) {
+        range.count = unit->elements / gal_group_size(&program->atoms, unit->zero_group);
+        range.first = range.count * gal_group_index(&program->atoms, unit->zero_group, device);
+        if (held == unit->elements) { /* the range of a whole buffer */
+            range.offset_bytes += range.first * element_bytes;
+        }
+    }
+    GAL_ASSERT(held == unit->elements || held == range.count);
+    return range;
+}
+
+uint32_t gal_state_owner(const gal_program *program, const gal_unit *unit, uint32_t device)
+{
+    const gal_group kept = unit->split_group | unit->zero_group;
+    uint32_t owner = 0;
+    for (uint32_t a = 0; a < program->atoms.count; a++) {
+        if ((kept >> a & 1u) != 0) {
+            const uint32_t digit = device / program->atoms.stride[a] % program->atoms.radix[a];
+            owner += digit * program->atoms.stride[a];
+        }
+    }
+    return owner;
+}
+
+uint64_t gal_tensor_elements(const gal_parameter *parameter)
+{
+    return parameter->outer * parameter->split_used * parameter->inner;
+}
+
+void gal_tensor_runs(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
+                     gal_tensor_run_visit visit, void *context)
+{
+    const gal_unit *unit = &program->unit[parameter->unit];
+    const gal_state_range range = gal_state_range_of(program, unit, device, part);
+    const uint64_t element_bytes = gal_dtype_bytes(program->dtype);
+    const uint64_t rows = parameter->split / gal_group_size(&program->atoms, unit->split_group);
+    const uint64_t first_row = rows * gal_group_index(&program->atoms, unit->split_group, device);
+    uint64_t used_rows = parameter->split_used > first_row ? parameter->split_used - first_row : 0;
+    used_rows = used_rows < rows ? used_rows : rows;
+    for (uint64_t o = 0; o < parameter->outer; o++) {
+        /* Elements [begin, end) of the unit are rows first_row.. of outer index o. */
+        const uint64_t begin = parameter->offset_elements + o * rows * parameter->inner;
+        const uint64_t end = begin + used_rows * parameter->inner;
+        const uint64_t from = begin > range.first ? begin : range.first;
+        const uint64_t to = end < range.first + range.count ? end : range.first + range.count;
+        if (from < to) {
+            const uint64_t row_start = (o * parameter->split_used + first_row) * parameter->inner;
+            const gal_tensor_run run = {.global_index = row_start + (from - begin),
+                                        .count = to - from,
+                                        .offset_bytes = range.offset_bytes + (from - range.first) * element_bytes};
+            visit(context, &run);
+        }
+    }
+}
+
+/* ---- visits ---- */
+
+typedef struct copy {
+    const gal_device_ops *ops;
+    const gal_memory *memory;
+    gal_dtype dtype;
+    double *target;       /* global tensor, when reading */
+    const double *source; /* global tensor, when writing */
+    uint64_t seed;        /* when drawing */
+    uint32_t tensor;
+    double scale;
+} copy;
+
+static uint64_t chunk_of(uint64_t left)
+{
+    return left < CHUNK_ELEMENTS ? left : CHUNK_ELEMENTS;
+}
+
+static void put(const copy *c, uint64_t offset_bytes, const double *values, uint64_t count)
+{
+    if (c->dtype == GAL_FP64) {
+        c->ops->write(c->memory, offset_bytes, values, count * sizeof *values);
+        return;
+    }
+    float narrow[CHUNK_ELEMENTS];
+    for (uint64_t i = 0; i < count; i++) {
+        narrow[i] = (float)values[i];
+    }
+    c->ops->write(c->memory, offset_bytes, narrow, count * sizeof *narrow);
+}
+
+static void get(const copy *c, uint64_t offset_bytes, double *values, uint64_t count)
+{
+    if (c->dtype == GAL_FP64) {
+        c->ops->read(c->memory, offset_bytes, values, count * sizeof *values);
+        return;
+    }
+    float narrow[CHUNK_ELEMENTS];
+    c->ops->read(c->memory, offset_bytes, narrow, count * sizeof *narrow);
+    for (uint64_t i = 0; i < count; i++) {
+        values[i] = (double)narrow[i];
+    }
+}
+
+static void visit_read(void *context, const gal_tensor_run *run)
+{
+    const copy *c = context;
+    const uint64_t element_bytes = gal_dtype_bytes(c->dtype);
+    for (uint64_t i = 0; i < run->count; i += CHUNK_ELEMENTS) {
+        get(c, run->offset_bytes + i * element_bytes, c->target + run->global_index + i, chunk_of(run->count - i));
+    }
+}
+
+static void visit_write(void *context, const gal_tensor_run *run)
+{
+    const copy *c = context;
+    const uint64_t element_bytes = gal_dtype_bytes(c->dtype);
+    for (uint64_t i = 0; i < run->count; i += CHUNK_ELEMENTS) {
+        put(c, run->offset_bytes + i * element_bytes, c->source + run->global_index + i, chunk_of(run->count - i));
+    }
+}
+
+static void visit_one(void *context, const gal_tensor_run *run)
+{
+    const copy *c = context;
+    double ones[CHUNK_ELEMENTS];
+    for (uint64_t i = 0; i < CHUNK_ELEMENTS; i++) {
+        ones[i] = 1.0;
+    }
+    for (uint64_t i = 0; i < run->count; i += CHUNK_ELEMENTS) {
+        put(c, run->offset_bytes + i * gal_dtype_bytes(c->dtype), ones, chunk_of(run->count - i));
+    }
+}
+
+static void visit_normal(void *context, const gal_tensor_run *run)
+{
+    const copy *c = context;
+    double values[CHUNK_ELEMENTS];
+    for (uint64_t i = 0; i < run->count; i += CHUNK_ELEMENTS) {
+        const uint64_t count = chunk_of(run->count - i);
+        for (uint64_t j = 0; j < count; j++) {
+            values[j] = c->scale * gal_initial_normal(c->seed, c->tensor, run->global_index + i + j);
+        }
+        put(c, run->offset_bytes + i * gal_dtype_bytes(c->dtype), values, count);
+    }
+}
+
+void gal_tensor_read(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
+                     const gal_device_ops *ops, const gal_memory *memory, double *global)
+{
+    copy c = {.ops = ops, .memory = memory, .dtype = program->dtype, .target = global};
+    gal_tensor_runs(program, parameter, device, part, visit_read, &c);
+}
+
+void gal_tensor_write(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
+                      const gal_device_ops *ops, const gal_memory *memory, const double *global)
+{
+    copy c = {.ops = ops, .memory = memory, .dtype = program->dtype, .source = global};
+    gal_tensor_runs(program, parameter, device, part, visit_write, &c);
+}
+
+static void zero_buffer(const gal_program *program, uint32_t buffer, const gal_device_ops *ops,
+                        const gal_memory *memory)
+{
+    const gal_buffer *at = &program->buffer[buffer];
+    ops->zero(memory, program->arena[at->class].offset + at->offset, at->bytes);
+}
+
+void gal_weights_initialize(const gal_program *program, const gal_model *model, uint32_t device, uint64_t seed,
+                            const gal_device_ops *ops, const gal_memory *memory)
+{
+    for (uint32_t u = 0; u < program->unit_count; u++) {
+        zero_buffer(program, program->unit[u].weight, ops, memory);
+        zero_buffer(program, program->unit[u].first_moment, ops, memory);
+        zero_buffer(program, program->unit[u].second_moment, ops, memory);
+    }
+    for (uint32_t p = 0; p < program->parameter_count; p++) {
+        const gal_parameter *parameter = &program->parameter[p];
+        copy c = {.ops = ops,
+                  .memory = memory,
+                  .dtype = program->dtype,
+                  .seed = seed,
+                  .tensor = parameter->tensor,
+                  .scale = model->initial_standard_deviation};
+        if (parameter->initial == GAL_INITIAL_NORMAL_RESIDUAL) {
+            c.scale /= sqrt(2.0 * (double)model->layer_count);
+        }
+        if (parameter->initial == GAL_INITIAL_ONE) {
+            gal_tensor_runs(program, parameter, device, GAL_STATE_WEIGHT, visit_one, &c);
+        } else if (parameter->initial != GAL_INITIAL_ZERO) {
+            gal_tensor_runs(program, parameter, device, GAL_STATE_WEIGHT, visit_normal, &c);
+        }
+    }
+}

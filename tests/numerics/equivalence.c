@@ -1,0 +1,519 @@
+/* Any plan computes what one rank computes: random plans over 1 to 8 ranks in fp64, in one launch.
+ *
+ *     mpirun -np 8 equivalence PLANS SEED         PLANS plans drawn from SEED
+ *     mpirun -np 8 equivalence 1 SEED WORLD       the one plan of this seed over WORLD ranks, as the log names it
+ *     mpirun -np 8 equivalence PLANS SEED 0 SCALE hidden sizes and sequences SCALE times as long: arenas of many MiB
+ *
+ * Of each plan: loss, gradient norm, every element of every gradient on every rank that holds it, the weights after
+ * 5 steps and the loss of an evaluated batch against one rank (computed with microbatch_count 1); the same plan with the other
+ * schedule and with the other prefetch depth, equal to the bit; the arena against the plan's bytes; resident memory.
+ * With liballoc_count preloaded the phase "step" holds steps 2 and later.
+ *
+ * From 500 plans on, every legal cell of the coverage matrix must be met by 3 plans. Plans are drawn at random; of 32 draws the
+ * one that meets most of the cells still short is taken. */
+#include <dlfcn.h>
+#include <math.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/support/numerics_bytes.h"
+#include "tests/support/numerics_coverage.h"
+#include "tests/support/numerics_trial.h"
+#include "tests/support/random_plan.h"
+
+enum { DRAWS = 32, COVERED_PLANS = 500 };
+
+/* fp64: sums of at most some thousand terms in another order are off by 1e-13 of the largest; conversions between
+ * plans add nothing to that, whereas anything forgotten or doubled shows in the first digits. */
+static const double relative_bound = 1e-10;
+static const double learning_rate = 1e-3;
+/* Resident growth after step 1: 1 % of the arena, where that is more than the 64 KiB by which the allocator's top and
+ * Open MPI's lists of requests and fragments, filled at need, move the process whatever the plan. */
+static const double resident_fraction = 0.01;
+static const double resident_floor_bytes = 65536.0;
+
+/* X(enumerator, name): what is checked, as an error in units of the allowed one. */
+#define CHECKS(X)                                                                  \
+    X(CHECK_LOSS, "losses of 5 steps")                                             \
+    X(CHECK_NORM, "gradient norms of 5 steps")                                     \
+    X(CHECK_GRADIENT, "every gradient after step 1, on every replica")             \
+    X(CHECK_REPLICAS, "each gradient element is held by as many ranks as planned") \
+    X(CHECK_WEIGHT, "weights after 5 steps, on every replica")                     \
+    X(CHECK_EVALUATION, "evaluation loss")                                         \
+    X(CHECK_SCHEDULE, "GPipe and 1F1B, bit for bit")                               \
+    X(CHECK_PREFETCH, "prefetch on and off, bit for bit")                          \
+    X(CHECK_BYTES, "highest byte written is the plan's, in every item")            \
+    X(CHECK_RESIDENT, "resident growth after step 1")
+enum {
+#define X(enumerator, name) enumerator,
+    CHECKS(X)
+#undef X
+        CHECK_COUNT
+};
+static const char *const check_names[CHECK_COUNT] = {
+#define X(enumerator, name) name,
+    CHECKS(X)
+#undef X
+};
+
+typedef struct drawn {
+    uint64_t seed;
+    uint32_t world;
+} drawn;
+
+typedef struct settings {
+    uint32_t plans;
+    uint64_t seed;
+    uint32_t world; /* 0: drawn */
+    uint32_t scale;
+} settings;
+
+typedef struct report {
+    double error[CHECK_COUNT];
+    uint32_t plans[CHECK_COUNT];
+    uint32_t failed;
+} report;
+
+static void stop_all(const char *what, const gal_error *err)
+{
+    (void)fprintf(stderr, "rank %u: %s: %s\n", gal_mpi_rank(), what, err->text);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* Ranks that a plan does not need leave the cores to the others. */
+static void wait_for_all(void)
+{
+    const struct timespec nap = {0, 500000};
+    MPI_Request request;
+    int done = 0;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done; MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {
+        nanosleep(&nap, NULL);
+    }
+}
+
+/* ISO C has no cast from an object pointer to a function pointer; POSIX says that the bytes are the function's. */
+static void name_phase(const char *name)
+{
+    static bool looked_up;
+    static void (*phase)(const char *);
+    if (!looked_up) {
+        void *symbol = dlsym(RTLD_DEFAULT, "alloc_count_phase");
+        memcpy(&phase, &symbol, sizeof phase);
+        looked_up = true;
+    }
+    if (phase != NULL) {
+        phase(name);
+    }
+}
+
+/* ---- which plans ---- */
+
+static uint32_t world_of(uint32_t slot)
+{
+    static const uint8_t worlds[] = {8, 4, 8, 2, 8, 4, 8, 3, 4, 8, 2, 8, 4, 8, 6, 4, 8, 2, 4, 1};
+    return worlds[slot % sizeof worlds];
+}
+
+static int by_world(const void *a, const void *b)
+{
+    const drawn *x = a;
+    const drawn *y = b;
+    return x->world != y->world ? (x->world > y->world ? 1 : -1) : (x->seed > y->seed) - (x->seed < y->seed);
+}
+
+static drawn draw_one(uint64_t *seed, uint32_t world, gal_coverage *coverage)
+{
+    drawn best = {0, world};
+    bool best_hit[GAL_COVERAGE_CELLS_MAX] = {false};
+    uint32_t best_gain = 0;
+    for (uint32_t d = 0; d < DRAWS && (d == 0 || gal_coverage_short(coverage) > 0); d++) {
+        bool hit[GAL_COVERAGE_CELLS_MAX];
+        gal_plan plan;
+        gal_random_plan(++*seed, world, &plan);
+        gal_coverage_of(&plan, hit);
+        gal_plan_free(&plan);
+        const uint32_t gain = gal_coverage_gain(coverage, hit);
+        if (d == 0 || gain > best_gain) {
+            best.seed = *seed;
+            best_gain = gain;
+            memcpy(best_hit, hit, sizeof best_hit);
+        }
+    }
+    gal_coverage_add(coverage, best_hit);
+    return best;
+}
+
+static drawn *draw_plans(uint32_t count, uint64_t seed, uint32_t launched, gal_coverage *coverage)
+{
+    drawn *out = calloc(count, sizeof *out);
+    GAL_ASSERT(out != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t world = world_of(i);
+        out[i] = draw_one(&seed, world <= launched ? world : launched, coverage);
+    }
+    qsort(out, count, sizeof *out, by_world);
+    return out;
+}
+
+/* ---- one run of a plan ---- */
+
+/* What must be equal to the bit between runs of one plan under other schedules: losses, norms, and of each unit weights and
+ * moments as they lie on this rank. */
+typedef struct outcome {
+    double loss[GAL_TRIAL_STEPS], norm[GAL_TRIAL_STEPS], evaluation;
+    unsigned char *state; /* owned */
+    size_t state_bytes;
+} outcome;
+
+static void keep_state(const gal_trial *trial, outcome *out)
+{
+    const gal_program *p = trial->program;
+    const char *base = gal_engine_memory(trial->engine)->base;
+    size_t used = 0;
+    for (uint32_t u = 0; u < p->unit_count; u++) {
+        const uint32_t buffers[] = {p->unit[u].weight, p->unit[u].first_moment, p->unit[u].second_moment};
+        for (uint32_t i = 0; i < 3; i++) {
+            out->state_bytes += p->buffer[buffers[i]].bytes;
+        }
+    }
+    out->state = malloc(out->state_bytes + 1);
+    GAL_ASSERT(out->state != NULL);
+    for (uint32_t u = 0; u < p->unit_count; u++) {
+        const uint32_t buffers[] = {p->unit[u].weight, p->unit[u].first_moment, p->unit[u].second_moment};
+        for (uint32_t i = 0; i < 3; i++) {
+            const gal_buffer *buffer = &p->buffer[buffers[i]];
+            memcpy(out->state + used, base + p->arena[buffer->class].offset + buffer->offset, buffer->bytes);
+            used += buffer->bytes;
+        }
+    }
+}
+
+static bool equal_bits(const outcome *a, const outcome *b)
+{
+    return memcmp(a->loss, b->loss, sizeof a->loss) == 0 && memcmp(a->norm, b->norm, sizeof a->norm) == 0 &&
+           memcmp(&a->evaluation, &b->evaluation, sizeof a->evaluation) == 0 && a->state_bytes == b->state_bytes &&
+           memcmp(a->state, b->state, a->state_bytes) == 0;
+}
+
+/* The first refusal of each check of a plan is told by every rank that finds one. */
+static void note(double *error, double found, const char *text)
+{
+    if (!(found <= 1.0) && *error <= 1.0) {
+        (void)fprintf(stderr, "rank %u: %s\n", gal_mpi_rank(), text);
+    }
+    *error = isnan(found) ? INFINITY : fmax(*error, found);
+}
+
+/* After the first step: the gradient, and by how many ranks each of its elements is held. */
+static void check_gradient(const gal_trial *trial, const gal_reference *reference, uint32_t *held, uint32_t *planned,
+                           double *error)
+{
+    char text[512] = "";
+    const double found = gal_trial_compare(trial, GAL_STATE_GRADIENT, &reference->table, reference->gradient,
+                                           relative_bound, held, text, sizeof text);
+    note(&error[CHECK_GRADIENT], found, text);
+    for (uint32_t i = 0; i < trial->program->parameter_count; i++) {
+        const gal_parameter *p = &trial->program->parameter[i];
+        for (uint64_t at = reference->table.offset[p->tensor]; at < reference->table.offset[p->tensor + 1]; at++) {
+            planned[at] = trial->program->unit[p->unit].replicas;
+        }
+    }
+}
+
+static void check_numbers(const gal_trial *trial, const gal_reference *reference, const outcome *run, double *error)
+{
+    char text[512] = "";
+    for (uint32_t s = 0; s < GAL_TRIAL_STEPS; s++) {
+        (void)snprintf(text, sizeof text, "step %u: loss %.17g norm %.17g, expected %.17g and %.17g", s, run->loss[s],
+                       run->norm[s], reference->loss[s], reference->norm[s]);
+        const double loss = fabs(run->loss[s] - reference->loss[s]) / (relative_bound * reference->loss[s]);
+        const double norm = fabs(run->norm[s] - reference->norm[s]) / (relative_bound * reference->norm[s]);
+        note(&error[CHECK_LOSS], loss, text);
+        note(&error[CHECK_NORM], norm, text);
+    }
+    (void)snprintf(text, sizeof text, "evaluation loss %.17g, expected %.17g", run->evaluation, reference->evaluation);
+    note(&error[CHECK_EVALUATION],
+         fabs(run->evaluation - reference->evaluation) / (relative_bound * reference->evaluation), text);
+    const double weight = gal_trial_compare(trial, GAL_STATE_WEIGHT, &reference->table, reference->weight,
+                                            relative_bound, NULL, text, sizeof text);
+    note(&error[CHECK_WEIGHT], weight, text);
+}
+
+static void check_memory(const gal_trial *trial, uint64_t grown_bytes, double *error)
+{
+    char text[512] = "";
+    const bool fits = gal_arena_as_planned(trial->program, gal_engine_memory(trial->engine), text, sizeof text);
+    note(&error[CHECK_BYTES], fits ? 0.0 : INFINITY, text);
+    if (dlsym(RTLD_DEFAULT, "__asan_init") != NULL) {
+        return; /* the sanitizer's allocator keeps what is freed */
+    }
+    const double allowed = fmax(resident_fraction * (double)trial->program->arena_bytes, resident_floor_bytes);
+    (void)snprintf(text, sizeof text, "resident memory grew by %llu bytes after step 1, allowed are %.0f",
+                   (unsigned long long)grown_bytes, allowed);
+    note(&error[CHECK_RESIDENT], (double)grown_bytes / allowed, text);
+}
+
+/* Trains and evaluates. reference NULL: not compared. held, planned: see check_gradient. */
+static void run_plan(const gal_plan *plan, uint64_t seed, const gal_reference *reference, uint32_t *held,
+                     uint32_t *planned, outcome *out, double *error)
+{
+    gal_error err = {GAL_OK, ""};
+    gal_trial trial;
+    uint64_t first_bytes = 0;
+    memset(out, 0, sizeof *out);
+    if (gal_trial_world(plan) == 1 && gal_mpi_rank() > 0) {
+        return;
+    }
+    if (gal_trial_create(plan, seed, NULL, &trial, &err) != GAL_OK) {
+        stop_all("create", &err);
+    }
+    if (trial.engine == NULL) {
+        return;
+    }
+    for (uint32_t s = 0; s < GAL_TRIAL_STEPS; s++) {
+        const gal_step_settings step = {s, seed, learning_rate};
+        gal_step_result result;
+        name_phase(s > 0 ? "step" : "other");
+        if (gal_engine_step(trial.engine, &step, &result, &err) != GAL_OK) {
+            stop_all("step", &err);
+        }
+        out->loss[s] = result.loss;
+        out->norm[s] = result.gradient_norm;
+        if (s == 0 && reference != NULL) {
+            check_gradient(&trial, reference, held, planned, error);
+        }
+        first_bytes = s == 0 ? gal_resident_anonymous_bytes() : first_bytes;
+    }
+    name_phase("other");
+    const uint64_t last_bytes = gal_resident_anonymous_bytes();
+    if (gal_engine_evaluate(trial.engine, 0, &out->evaluation, &err) != GAL_OK) {
+        stop_all("evaluate", &err);
+    }
+    keep_state(&trial, out);
+    if (reference != NULL) {
+        check_numbers(&trial, reference, out, error);
+    }
+    check_memory(&trial, last_bytes > first_bytes ? last_bytes - first_bytes : 0, error);
+    gal_trial_free(&trial);
+}
+
+/* ---- one plan ---- */
+
+static bool has_zero_3(const gal_plan *plan)
+{
+    bool found = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        found |= plan->run[r].strategy.zero_stage == 3;
+    }
+    return found;
+}
+
+static void run_variant(const gal_plan *plan, const drawn *which, const outcome *base, uint32_t check, double *error)
+{
+    outcome other;
+    run_plan(plan, which->seed, NULL, NULL, NULL, &other, error);
+    const bool equal = base->state == NULL || equal_bits(base, &other);
+    note(&error[check], equal ? 0.0 : INFINITY, check_names[check]);
+    free(other.state);
+}
+
+/* Rank 0 knows afterwards how many ranks hold each element, and how many should. */
+static void check_replicas(const gal_tensor_table *table, const uint32_t *held, const uint32_t *planned, double *error)
+{
+    const uint64_t elements = table->offset[table->count];
+    uint32_t *sum = calloc(2 * elements, sizeof *sum);
+    GAL_ASSERT(sum != NULL);
+    MPI_Reduce(held, sum, (int)elements, MPI_UINT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(planned, sum + elements, (int)elements, MPI_UINT32_T, MPI_MAX, 0, MPI_COMM_WORLD);
+    for (uint64_t i = 0; gal_mpi_rank() == 0 && i < elements; i++) {
+        char text[128];
+        (void)snprintf(text, sizeof text, "element %llu of all gradients: on %u ranks, planned are %u",
+                       (unsigned long long)i, sum[i], sum[elements + i]);
+        if (sum[i] == 0 || sum[i] != sum[elements + i]) {
+            note(&error[CHECK_REPLICAS], INFINITY, text);
+            break;
+        }
+    }
+    free(sum);
+}
+
+static void try_plan(const drawn *which, const gal_plan *plan, const gal_reference *reference, report *total)
+{
+    double error[CHECK_COUNT] = {0.0};
+    outcome base;
+    const uint64_t elements = reference->table.offset[reference->table.count];
+    uint32_t *counts = calloc(2 * elements, sizeof *counts);
+    GAL_ASSERT(counts != NULL);
+    run_plan(plan, which->seed, reference, counts, counts + elements, &base, error);
+    check_replicas(&reference->table, counts, counts + elements, error);
+    const bool other_schedule = plan->microbatch_count > 1;
+    const bool other_prefetch = has_zero_3(plan);
+    gal_plan variant = *plan;
+    if (other_schedule) {
+        variant.schedule = plan->schedule == GAL_SCHEDULE_GPIPE ? GAL_SCHEDULE_1F1B : GAL_SCHEDULE_GPIPE;
+        run_variant(&variant, which, &base, CHECK_SCHEDULE, error);
+        variant.schedule = plan->schedule;
+    }
+    if (other_prefetch) {
+        variant.prefetch_depth = 3 - plan->prefetch_depth;
+        run_variant(&variant, which, &base, CHECK_PREFETCH, error);
+    }
+    free(base.state);
+    free(counts);
+    MPI_Allreduce(MPI_IN_PLACE, error, CHECK_COUNT, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    bool failed = false;
+    for (uint32_t c = 0; c < CHECK_COUNT; c++) {
+        const bool tried = (c != CHECK_SCHEDULE || other_schedule) && (c != CHECK_PREFETCH || other_prefetch);
+        total->plans[c] += tried;
+        total->error[c] = fmax(total->error[c], error[c]);
+        failed |= error[c] > 1.0;
+    }
+    total->failed += failed;
+}
+
+static void print_plan(const drawn *which, const gal_plan *plan, bool failed)
+{
+    (void)printf("%s seed %llu world %u: P %u, m %u of %u samples, %s, prefetch %u, %s%s:",
+                 failed ? "FAILED" : "plan", (unsigned long long)which->seed, which->world, plan->stage_count,
+                 plan->microbatch_count, gal_plan_microbatch_samples(plan), gal_schedule_names[plan->schedule],
+                 plan->prefetch_depth, plan->model.tied_embeddings ? "tied" : "untied",
+                 plan->model.attention_dropout + plan->model.embedding_dropout + plan->model.residual_dropout > 0
+                     ? ", dropout"
+                     : "");
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        for (uint32_t r = 0; r < plan->stage[s].run_count; r++) {
+            const gal_plan_run *run = &plan->run[plan->stage[s].first_run + r];
+            char name[64];
+            (void)printf("%s %ux %s", r == 0 && s > 0 ? " |" : "", run->block_count,
+                         gal_strategy_name(&run->strategy, name));
+        }
+    }
+    (void)printf("\n");
+    (void)fflush(stdout);
+}
+
+/* ---- all plans ---- */
+
+static void share_reference(gal_reference *reference, int owner)
+{
+    const int elements = (int)reference->table.offset[reference->table.count];
+    MPI_Bcast(reference->loss, GAL_TRIAL_STEPS, MPI_DOUBLE, owner, MPI_COMM_WORLD);
+    MPI_Bcast(reference->norm, GAL_TRIAL_STEPS, MPI_DOUBLE, owner, MPI_COMM_WORLD);
+    MPI_Bcast(&reference->evaluation, 1, MPI_DOUBLE, owner, MPI_COMM_WORLD);
+    MPI_Bcast(reference->gradient, elements, MPI_DOUBLE, owner, MPI_COMM_WORLD);
+    MPI_Bcast(reference->weight, elements, MPI_DOUBLE, owner, MPI_COMM_WORLD);
+}
+
+/* As many plans as there are ranks: each rank computes the reference of one, then all try one after the other. */
+static void try_batch(const drawn *which, uint32_t count, uint32_t scale, report *total)
+{
+    const uint32_t rank = gal_mpi_rank();
+    gal_error err = {GAL_OK, ""};
+    gal_plan *plan = calloc(2 * (size_t)count, sizeof *plan);
+    gal_reference *reference = calloc(count, sizeof *reference);
+    GAL_ASSERT(plan != NULL && reference != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        gal_random_plan(which[i].seed, which[i].world, &plan[i]);
+        plan[i].model.hidden *= scale;
+        plan[i].model.ffn_hidden *= scale;
+        plan[i].model.sequence_length *= scale;
+        gal_trial_serial_plan(&plan[i], &plan[count + i]);
+        gal_reference_create(&plan[count + i], &reference[i]);
+    }
+    if (rank < count &&
+        gal_reference_run(&plan[count + rank], which[rank].seed, learning_rate, &reference[rank], &err) != GAL_OK) {
+        stop_all("reference", &err);
+    }
+    wait_for_all();
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t failed_before = total->failed;
+        share_reference(&reference[i], (int)i);
+        try_plan(&which[i], &plan[i], &reference[i], total);
+        if (rank == 0) {
+            print_plan(&which[i], &plan[i], total->failed > failed_before);
+        }
+        wait_for_all();
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        gal_reference_free(&reference[i]);
+        gal_plan_free(&plan[i]);
+        gal_plan_free(&plan[count + i]);
+    }
+    free(plan);
+    free(reference);
+}
+
+static bool print_report(const report *total, const gal_coverage *coverage, uint32_t plans)
+{
+    bool passed = true;
+    gal_coverage_print(coverage, stdout);
+    for (uint32_t c = 0; c < CHECK_COUNT; c++) {
+        const bool good = total->error[c] <= 1.0;
+        passed &= good;
+        (void)printf("%s %s (%u plans; the largest error is %.2g of the allowed)\n", good ? "ok" : "not ok",
+                     check_names[c], total->plans[c], total->error[c]);
+    }
+    if (plans >= COVERED_PLANS) {
+        const bool covered = gal_coverage_short(coverage) == 0;
+        passed &= covered;
+        (void)printf("%s coverage: every legal cell is met by %d plans\n", covered ? "ok" : "not ok",
+                     GAL_COVERAGE_PLANS);
+    }
+    return passed;
+}
+
+static bool read_arguments(int argc, char **argv, settings *out)
+{
+    if (argc < 3 || argc > 5) {
+        return false;
+    }
+    out->plans = (uint32_t)strtoul(argv[1], NULL, 10);
+    out->seed = strtoull(argv[2], NULL, 10);
+    out->world = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
+    out->scale = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
+    out->plans = out->world > 0 ? 1 : out->plans;
+    return out->plans > 0 && out->scale > 0 && out->world <= gal_mpi_world_size();
+}
+
+static bool run(const settings *at)
+{
+    gal_coverage coverage = {{0}};
+    report total = {{0.0}, {0}, 0};
+    const uint32_t launched = gal_mpi_world_size();
+    const drawn one = {at->seed, at->world};
+    drawn *drawn_plans = at->world > 0 ? NULL : draw_plans(at->plans, at->seed, launched, &coverage);
+    const drawn *which = at->world > 0 ? &one : drawn_plans;
+    int passed = 0;
+    if (gal_mpi_rank() == 0) {
+        (void)printf("seed %llu, %u plans, %u ranks\n", (unsigned long long)at->seed, at->plans, launched);
+    }
+    for (uint32_t i = 0; i < at->plans; i += launched) {
+        try_batch(which + i, at->plans - i < launched ? at->plans - i : launched, at->scale, &total);
+    }
+    if (gal_mpi_rank() == 0) {
+        passed = print_report(&total, &coverage, at->plans);
+    }
+    MPI_Bcast(&passed, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    free(drawn_plans);
+    return passed != 0;
+}
+
+int main(int argc, char **argv)
+{
+    gal_error err = {GAL_OK, ""};
+    settings at;
+    if (gal_mpi_init(&argc, &argv, &err) != GAL_OK) {
+        (void)fprintf(stderr, "equivalence: %s\n", err.text);
+        return 5;
+    }
+    const bool understood = read_arguments(argc, argv, &at);
+    if (!understood) {
+        (void)fprintf(stderr, "equivalence PLANS SEED [WORLD [SCALE]], WORLD at most the ranks launched\n");
+    }
+    const bool passed = understood && run(&at);
+    gal_mpi_finalize();
+    return passed ? 0 : (understood ? 1 : 2);
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# PLANS random plans (100) against one rank in fp64, drawn from the printed SEED (1): see equivalence.c. Two launches: the
+# second, of 10 plans, under the allocation counter, which must find no call by our code in steps 2 and later.
+# From 500 plans on (make equivalence, make check-all) the coverage matrix must be full.
+# timeout_seconds: 900
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
+tests=${BUILD:-build}/tests
+program=$tests/numerics/equivalence
+plans=${PLANS:-100} seed=${SEED:-1}
+counted_plans=10
+scratch=$(mktemp -d) || exit 4
+trap 'rm -rf "$scratch"' EXIT
+# Open MPI keeps allocations until the process ends; they are not ours to free.
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
+export MPIRUN_TIMEOUT=840
+failed=0
+
+if [ ! -x "$program" ]; then
+    echo 'not built, see what make left out'
+    exit 77
+fi
+
+bash tests/support/mpirun.sh 8 "$program" "$plans" "$seed"
+status=$?
+if [ $status -ne 0 ] && [ $status -ne 1 ]; then
+    echo "not ok equivalence ends with $status"
+    failed=1
+fi
+[ $status -eq 0 ] || failed=1
+
+if grep -q __asan_init "$program"; then
+    echo 'skip no allocation in a step: a sanitizer brings its own allocator and must be loaded first'
+    exit $failed
+fi
+bash tests/support/mpirun.sh 8 -x LD_PRELOAD="$tests/liballoc_count.so" -x GALPLAN_ALLOC_FILE="$scratch/alloc" \
+    "$program" "$counted_plans" "$seed" >"$scratch/out" 2>&1 || cat "$scratch/out"
+# Every rank that took part has named the phase; each has one line of its total, and none of another function.
+ranks=$(cat "$scratch"/alloc.* | grep -c '^step total 0 0$')
+others=$(cat "$scratch"/alloc.* | grep '^step ' | grep -cv '^step total 0 0$')
+if [ "$ranks" -eq 8 ] && [ "$others" -eq 0 ]; then
+    echo "ok no allocation by our code in steps 2 and later ($counted_plans plans, 8 ranks)"
+else
+    cat "$scratch"/alloc.* | grep '^step '
+    echo "not ok no allocation by our code in steps 2 and later ($ranks ranks of 8 without)"
+    failed=1
+fi
+exit $failed

@@ -1,0 +1,199 @@
+#!/usr/bin/python3
+"""Writes the referee documents: a small GPT-2 in PyTorch's own operators, fp64, on the processor.
+
+    /usr/bin/python3 tests/numerics/referee/make_referee.py tests/numerics/referee
+
+Debian 12: apt-get install python3-torch. Nothing is taken from galplan's code: the random numbers of the initial
+weights are written again below from their definition in runtime/ops/ops.h. Dropout is off.
+
+Of every tensor the document holds the gradient of the first step (before clipping) and the weight after the last
+step: every stride-th element (all of small tensors), the sum of squares of all elements, and their sum with the factors
+frac(0.6180339887498949 i) - 0.5, so that no element can be wrong unseen.
+"""
+import json
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+
+STEPS, SAMPLES, SEED = 10, 4, 20240607
+FULL_ELEMENTS, STRIDE = 800, 13
+
+
+def philox(key, counter):
+    """Philox 4x32-10 (Salmon et al., SC 2011)."""
+    mask = 0xFFFFFFFF
+    c = list(counter)
+    key0, key1 = key & mask, key >> 32
+    for _ in range(10):
+        product0, product1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(product1 >> 32) ^ c[1] ^ key0, product1 & mask, (product0 >> 32) ^ c[3] ^ key1, product0 & mask]
+        key0, key1 = (key0 + 0x9E3779B9) & mask, (key1 + 0xBB67AE85) & mask
+    return c
+
+
+def uniform(low, high):
+    return ((((high << 32) | low) >> 12) + 0.5) * 2.0**-52
+
+
+def normal(tensor, count):
+    """gal_initial_normal of elements 0 .. count - 1: Box-Muller on Philox, counter (index / 2, tensor, 2^32 - 1)."""
+    out = []
+    for pair in range((count + 1) // 2):
+        lanes = philox(SEED, (pair & 0xFFFFFFFF, pair >> 32, tensor, 0xFFFFFFFF))
+        radius = math.sqrt(-2.0 * math.log(uniform(lanes[0], lanes[1])))
+        angle = 6.283185307179586476925286766559 * uniform(lanes[2], lanes[3])
+        out += [radius * math.cos(angle), radius * math.sin(angle)]
+    return out[:count]
+
+
+class Weights:
+    """All tensors by public name, in the order of their numbers; matrices [in][out], tables [entry][hidden]."""
+
+    def __init__(self, model):
+        self.model = model
+        self.tensors = {}
+        h, f, layers = model["hidden"], model["ffn_hidden"], model["layer_count"]
+        deviation = model["initial_standard_deviation"]
+        residual = deviation / math.sqrt(2.0 * layers)
+        self.draw("wte.weight", 0, (model["vocabulary"], h), deviation)
+        self.draw("wpe.weight", 1, (model["sequence_length"], h), deviation)
+        for layer in range(layers):
+            first = 2 + 12 * layer
+            at = "h.%d." % layer
+            self.norm(at + "ln_1", first, h)
+            self.draw(at + "attn.c_attn.weight", first + 2, (h, 3 * h), deviation)
+            self.fill(at + "attn.c_attn.bias", 3 * h, 0.0)
+            self.draw(at + "attn.c_proj.weight", first + 4, (h, h), residual)
+            self.fill(at + "attn.c_proj.bias", h, 0.0)
+            self.norm(at + "ln_2", first + 6, h)
+            self.draw(at + "mlp.c_fc.weight", first + 8, (h, f), deviation)
+            self.fill(at + "mlp.c_fc.bias", f, 0.0)
+            self.draw(at + "mlp.c_proj.weight", first + 10, (f, h), residual)
+            self.fill(at + "mlp.c_proj.bias", h, 0.0)
+        self.norm("ln_f", 2 + 12 * layers, h)
+        if not model["tied_embeddings"]:
+            self.draw("lm_head.weight", 2 + 12 * layers + 2, (model["vocabulary"], h), deviation)
+
+    def add(self, name, values, shape):
+        self.tensors[name] = torch.tensor(values, dtype=torch.float64).reshape(shape).requires_grad_(True)
+
+    def draw(self, name, number, shape, deviation):
+        self.add(name, [deviation * x for x in normal(number, math.prod(shape))], shape)
+
+    def fill(self, name, count, value):
+        self.add(name, [value] * count, (count,))
+
+    def norm(self, name, number, hidden):
+        self.fill(name + ".weight", hidden, 1.0)
+        self.fill(name + ".bias", hidden, 0.0)
+
+    def __getitem__(self, name):
+        return self.tensors[name]
+
+
+def attention(w, at, x, heads):
+    samples, positions, h = x.shape
+    q, k, v = (x @ w[at + "attn.c_attn.weight"] + w[at + "attn.c_attn.bias"]).split(h, dim=2)
+    q, k, v = (t.reshape(samples, positions, heads, h // heads).transpose(1, 2) for t in (q, k, v))
+    scores = q @ k.transpose(2, 3) / math.sqrt(h // heads)
+    future = torch.ones(positions, positions, dtype=torch.bool).triu(1)
+    weights = torch.softmax(scores.masked_fill(future, float("-inf")), dim=3)
+    context = (weights @ v).transpose(1, 2).reshape(samples, positions, h)
+    return context @ w[at + "attn.c_proj.weight"] + w[at + "attn.c_proj.bias"]
+
+
+def loss_of(w, tokens):
+    m = w.model
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    approximate = "tanh" if m["activation"] == "gelu_tanh" else "none"
+
+    def norm(name, x):
+        return F.layer_norm(x, (m["hidden"],), w[name + ".weight"], w[name + ".bias"], m["layer_norm_epsilon"])
+
+    x = w["wte.weight"][inputs] + w["wpe.weight"]
+    for layer in range(m["layer_count"]):
+        at = "h.%d." % layer
+        x = x + attention(w, at, norm(at + "ln_1", x), m["head_count"])
+        u = norm(at + "ln_2", x) @ w[at + "mlp.c_fc.weight"] + w[at + "mlp.c_fc.bias"]
+        x = x + F.gelu(u, approximate=approximate) @ w[at + "mlp.c_proj.weight"] + w[at + "mlp.c_proj.bias"]
+    table = w["wte.weight"] if m["tied_embeddings"] else w["lm_head.weight"]
+    logits = norm("ln_f", x) @ table.t()
+    return F.cross_entropy(logits.reshape(-1, m["vocabulary"]), targets.reshape(-1))
+
+
+def learning_rate(optimizer, step):
+    peak, least = optimizer["learning_rate"], optimizer["minimum_learning_rate"]
+    warmup, decay = optimizer["warmup_steps"], optimizer["decay_steps"]
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    since = min(step - warmup, decay)
+    return least + (peak - least) * (1.0 + math.cos(math.pi * since / decay)) / 2.0
+
+
+def summary(tensor):
+    flat = tensor.detach().reshape(-1).tolist()
+    stride = 1 if len(flat) <= FULL_ELEMENTS else STRIDE
+    return {"values": flat[::stride], "square_sum": math.fsum(x * x for x in flat),
+            "projection": math.fsum(x * (math.fmod(0.6180339887498949 * i, 1.0) - 0.5) for i, x in enumerate(flat))}
+
+
+def train(model):
+    w = Weights(model)
+    settings = model["optimizer"]
+    tensors = list(w.tensors.values())
+    groups = [{"params": [t for t in tensors if t.dim() == 2], "weight_decay": settings["weight_decay"]},
+              {"params": [t for t in tensors if t.dim() == 1], "weight_decay": 0.0}]
+    kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[settings["kind"]]
+    optimizer = kind(groups, lr=1.0, betas=(settings["beta1"], settings["beta2"]), eps=settings["epsilon"])
+    generator = torch.Generator().manual_seed(SEED)
+    shape = (STEPS, SAMPLES, model["sequence_length"] + 1)
+    tokens = torch.randint(model["vocabulary"], shape, generator=generator)
+    losses, norms, gradients = [], [], {}
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = loss_of(w, tokens[step])
+        loss.backward()
+        if step == 0:
+            gradients = {name: summary(t.grad) for name, t in w.tensors.items()}
+        losses.append(loss.item())
+        norms.append(torch.nn.utils.clip_grad_norm_(tensors, settings["gradient_clip_norm"]).item())
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(settings, step)
+        optimizer.step()
+    return {"document": "referee", "version": 1, "torch": torch.__version__, "seed": SEED, "model": model,
+            "tokens": tokens.reshape(-1).tolist(), "losses": losses, "gradient_norms": norms,
+            "tensors": [{"name": name, "elements": t.numel(), "gradient": gradients[name], "weight": summary(t)}
+                        for name, t in w.tensors.items()]}
+
+
+def model(name, heads, activation, tied, kind):
+    return {"document": "model", "version": 1, "name": name, "family": "decoder", "layer_count": 2, "hidden": 48,
+            "head_count": heads, "ffn_hidden": 192, "sequence_length": 16, "vocabulary": 101,
+            "vocabulary_multiple": 128, "activation": activation, "tied_embeddings": tied, "layer_norm_epsilon": 1e-5,
+            "embedding_dropout": 0, "attention_dropout": 0, "residual_dropout": 0,
+            "initial_standard_deviation": 0.08, "compute_dtype": "fp64", "global_batch_samples": SAMPLES,
+            "optimizer": {"kind": kind, "learning_rate": 0.003, "minimum_learning_rate": 0.0003, "warmup_steps": 3,
+                          "decay_steps": 6, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1,
+                          "gradient_clip_norm": 1.0}}
+
+
+def write(path, document):
+    """Numbers with 17 digits at most (Python's repr reads back to the same bits), one tensor or list per line."""
+    with open(path, "w", encoding="ascii") as out:
+        out.write("{\n")
+        for key, value in document.items():
+            last = key == "tensors"
+            rows = ",\n".join(json.dumps(row) for row in value) if last else json.dumps(value)
+            out.write("%s: %s%s\n" % (json.dumps(key), "[\n" + rows + "\n]" if last else rows, "" if last else ","))
+        out.write("}\n")
+
+
+def main():
+    torch.set_num_threads(1)
+    write(sys.argv[1] + "/gpt2_tied_adamw.json", train(model("gpt2-tied-adamw", 4, "gelu_tanh", True, "adamw")))
+    write(sys.argv[1] + "/gpt2_untied_adam.json", train(model("gpt2-untied-adam", 3, "gelu_erf", False, "adam")))
+
+
+main()

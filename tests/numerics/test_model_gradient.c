@@ -1,0 +1,160 @@
+/* The gradient of a whole 2-layer model against differences of its loss, through the engine's training path, in fp64.
+ *
+ * The loss is that of a step with learning rate 0, which leaves the weights as they are to the bit (w - 0 w - 0 u = w), with the
+ * same dropout masks each time: seed and step number are the same. The five-point difference
+ *   f' = (f(-2h) - 8 f(-h) + 8 f(h) - f(2h)) / 12h
+ * is off by h^4 f5 / 30 (h = 2e-3: 5e-13 f5) and by rounding, about 1.5 eps |L| / h = 4e-13 for a loss near 2.6. Gradients here
+ * have entries of 1e-3 to 1e-1 in every tensor: the bound, 1e-7 of the largest of the tensor, leaves room for fifth
+ * derivatives of some hundred times the gradient. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/numerics_trial.h"
+
+enum { SAMPLES_PER_TENSOR = 24 };
+static const double h = 2e-3;
+static const double relative_bound = 1e-7;
+static const uint64_t seed = 11;
+
+static void small_model(gal_model *model, bool tied, gal_activation activation, double dropout)
+{
+    gal_model_defaults(model);
+    model->layer_count = 2;
+    model->hidden = 16;
+    model->head_count = 2;
+    model->ffn_hidden = 32;
+    model->sequence_length = 8;
+    model->vocabulary = 13;
+    model->vocabulary_multiple = 8;
+    model->activation = activation;
+    model->tied_embeddings = tied;
+    model->embedding_dropout = model->attention_dropout = model->residual_dropout = dropout;
+    model->initial_standard_deviation = 0.2; /* far from linear */
+    model->compute_dtype = GAL_FP64;
+}
+
+/* Two microbatches, so that gradients accumulate; the second run of blocks is recomputed. */
+static void one_rank(const gal_model *model, gal_plan *out, gal_plan_stage *stage, gal_plan_run run[2])
+{
+    memset(run, 0, 2 * sizeof *run);
+    run[0].block_count = 3;
+    run[1].block_count = gal_model_block_count(model) - 3;
+    run[1].strategy.recompute = GAL_RECOMPUTE_FULL;
+    *stage = (gal_plan_stage){0, 2, 0};
+    *out = (gal_plan){.model = *model,
+                      .global_batch_samples = 4,
+                      .microbatch_count = 2,
+                      .pp_degree = 1,
+                      .schedule = GAL_SCHEDULE_1F1B,
+                      .prefetch_depth = 1,
+                      .stage_count = 1,
+                      .stage = stage,
+                      .run_count = 2,
+                      .run = run};
+    out->cluster.device_count = 1;
+}
+
+static double loss_of(const gal_trial *trial)
+{
+    const gal_step_settings settings = {0, seed, 0.0};
+    gal_step_result result = {0.0, 0.0};
+    gal_error err = {GAL_OK, ""};
+    assert_int_equal(gal_engine_step(trial->engine, &settings, &result, &err), GAL_OK);
+    return result.loss;
+}
+
+static double difference(const gal_trial *trial, double *weight)
+{
+    static const double factor[] = {1.0, -8.0, 8.0, -1.0};
+    static const double at[] = {-2.0, -1.0, 1.0, 2.0};
+    const double kept = *weight;
+    double sum = 0.0;
+    for (int i = 0; i < 4; i++) {
+        *weight = kept + at[i] * h;
+        sum += factor[i] * loss_of(trial);
+    }
+    *weight = kept;
+    return sum / (12.0 * h);
+}
+
+static double *weight_of(const gal_trial *trial, const gal_parameter *p)
+{
+    const gal_program *program = trial->program;
+    const gal_buffer *buffer = &program->buffer[program->unit[p->unit].weight];
+    char *base = gal_engine_memory(trial->engine)->base;
+    return (double *)(void *)(base + program->arena[buffer->class].offset + buffer->offset) + p->offset_elements;
+}
+
+static void check_tensor(const gal_trial *trial, const gal_parameter *p, const double *gradient, uint64_t elements)
+{
+    double *weight = weight_of(trial, p);
+    double largest = 0.0;
+    for (uint64_t i = 0; i < elements; i++) {
+        largest = fmax(largest, fabs(gradient[i]));
+    }
+    assert_true(largest > 1e-4);
+    /* One rank holds tensors whole; padded rows of a table come last, so indices agree with the global tensor's. */
+    for (uint64_t i = 0; i < elements; i += 1 + elements / SAMPLES_PER_TENSOR) {
+        const double found = difference(trial, weight + i);
+        if (!(fabs(found - gradient[i]) <= relative_bound * largest)) {
+            print_error("%s[%llu]: gradient %.17g, difference %.17g, largest %.3g\n", p->name, (unsigned long long)i,
+                        gradient[i], found, largest);
+            fail();
+        }
+    }
+}
+
+static void check_model(const gal_model *model)
+{
+    gal_plan plan;
+    gal_plan_stage stage;
+    gal_plan_run run[2];
+    gal_trial trial;
+    gal_tensor_table table;
+    gal_error err = {GAL_OK, ""};
+    one_rank(model, &plan, &stage, run);
+    assert_int_equal(gal_trial_create(&plan, seed, NULL, &trial, &err), GAL_OK);
+    gal_tensor_table_of(trial.program, &table);
+    double *gradient = calloc(table.offset[table.count], sizeof *gradient);
+    assert_non_null(gradient);
+    const double loss = loss_of(&trial);
+    gal_trial_read(&trial, GAL_STATE_GRADIENT, &table, gradient);
+    for (uint32_t i = 0; i < trial.program->parameter_count; i++) {
+        const gal_parameter *p = &trial.program->parameter[i];
+        check_tensor(&trial, p, gradient + table.offset[p->tensor], table.offset[p->tensor + 1] - table.offset[p->tensor]);
+    }
+    assert_true(loss_of(&trial) == loss); /* nothing but the perturbed entries ever moved */
+    free(gradient);
+    gal_trial_free(&trial);
+}
+
+static void test_tied_with_dropout(void **state)
+{
+    (void)state;
+    gal_model model;
+    small_model(&model, true, GAL_ACTIVATION_GELU_TANH, 0.2);
+    check_model(&model);
+}
+
+static void test_untied_without_dropout(void **state)
+{
+    (void)state;
+    gal_model model;
+    small_model(&model, false, GAL_ACTIVATION_GELU_ERF, 0.0);
+    check_model(&model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tied_with_dropout),
+        cmocka_unit_test(test_untied_without_dropout),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,19 @@
+/* Wrong programs made from right ones, for tests of the verifier. */
+#ifndef GAL_TESTS_SUPPORT_MUTATE_H
+#define GAL_TESTS_SUPPORT_MUTATE_H
+
+#include "runtime/program/program.h"
+
+/* A copy to be changed and freed with gal_program_free; NULL without memory. */
+gal_program *gal_program_clone(const gal_program *program);
+
+typedef struct gal_mutation {
+    const char *name;
+    /* Changes the programs of all stages in place, at a place chosen by *random. False if there is none. */
+    bool (*apply)(gal_program *const *programs, uint32_t stage_count, uint64_t *random);
+} gal_mutation;
+
+extern const gal_mutation gal_mutations[];
+extern const uint32_t gal_mutation_count;
+
+#endif

@@ -1,0 +1,84 @@
+#include "tests/support/numerics_bytes.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { POISON = 0xFF };
+
+/* The bytes of the item from 0 to the end of its last written one, in whole alignments. */
+static uint64_t written_bytes(const unsigned char *item, uint64_t item_bytes)
+{
+    uint64_t end = item_bytes;
+    while (end > 0 && item[end - 1] == POISON) {
+        end--;
+    }
+    return (end + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
+}
+
+/* The first written byte that belongs to no buffer of the class, item_bytes if there is none. */
+static uint64_t stray_byte(const gal_program *program, uint32_t class, const unsigned char *item)
+{
+    const uint64_t item_bytes = program->arena[class].item_bytes;
+    bool *owned = calloc(item_bytes + 1, sizeof *owned);
+    uint64_t stray = 0;
+    GAL_ASSERT(owned != NULL);
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        const gal_buffer *buffer = &program->buffer[b];
+        if (buffer->class == class) {
+            GAL_ASSERT(buffer->offset + buffer->bytes <= item_bytes);
+            memset(owned + buffer->offset, true, buffer->bytes);
+        }
+    }
+    while (stray < item_bytes && (owned[stray] || item[stray] == POISON)) {
+        stray++;
+    }
+    free(owned);
+    return stray;
+}
+
+bool gal_arena_as_planned(const gal_program *program, const gal_memory *memory, char *text, size_t capacity)
+{
+    if (memory->bytes != program->arena_bytes) {
+        (void)snprintf(text, capacity, "the arena has %llu bytes, planned are %llu", (unsigned long long)memory->bytes,
+                       (unsigned long long)program->arena_bytes);
+        return false;
+    }
+    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
+        const gal_class_arena *arena = &program->arena[c];
+        for (uint32_t i = 0; i < arena->count && arena->item_bytes > 0; i++) {
+            const unsigned char *item = (const unsigned char *)memory->base + arena->offset + i * arena->item_bytes;
+            const uint64_t written = written_bytes(item, arena->item_bytes);
+            const uint64_t stray = stray_byte(program, c, item);
+            if (written != arena->item_bytes) {
+                (void)snprintf(text, capacity, "class %s item %u: written up to byte %llu of %llu planned",
+                               gal_class_names[c], i, (unsigned long long)written,
+                               (unsigned long long)arena->item_bytes);
+                return false;
+            }
+            if (stray != arena->item_bytes) {
+                (void)snprintf(text, capacity, "class %s item %u: byte %llu was written and belongs to no buffer",
+                               gal_class_names[c], i, (unsigned long long)stray);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+uint64_t gal_resident_anonymous_bytes(void)
+{
+    static const char key[] = "RssAnon:";
+    char text[4096] = "";
+    (void)malloc_trim(0);
+    const int file = open("/proc/self/status", O_RDONLY);
+    GAL_ASSERT(file >= 0);
+    const ssize_t length = read(file, text, sizeof text - 1);
+    close(file);
+    GAL_ASSERT(length > 0);
+    const char *at = strstr(text, key);
+    GAL_ASSERT(at != NULL);
+    return strtoull(at + sizeof key - 1, NULL, 10) * 1024;
+}

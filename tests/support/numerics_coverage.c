@@ -1,0 +1,316 @@
+#include "tests/support/numerics_coverage.h"
+
+#include <string.h>
+
+/* What a strategy is made of; one strategy may have several. */
+enum { DP, ZERO_1, ZERO_2, ZERO_3, TP, TP_SP, TRAIT_COUNT };
+static const char *const trait_names[TRAIT_COUNT] = {"dp", "zero1", "zero2", "zero3", "tp", "tp+sp"};
+
+/* Ordered axes, innermost first, on 2, 4 and 8 devices: 3 + 9 + 21. */
+enum { AXES_CELLS = 33, ZERO_STAGES = 4, PP_DEGREES = 4 };
+
+enum {
+    WITHIN_STAGE = 0,                                              /* [trait][trait of the next block] */
+    ACROSS_STAGES = WITHIN_STAGE + TRAIT_COUNT * TRAIT_COUNT,      /* the same at a stage border */
+    AXES = ACROSS_STAGES + TRAIT_COUNT * TRAIT_COUNT,              /* [axes] */
+    ZERO = AXES + AXES_CELLS,                                      /* [stage][log2 P][schedule] */
+    SWITCHES = ZERO + ZERO_STAGES * PP_DEGREES * GAL_SCHEDULE_COUNT, /* [tied][uneven][accumulation], P > 1 */
+    DROPOUTS = SWITCHES + 8,                                       /* [dropout][recompute] */
+    OTHERS = DROPOUTS + 4
+};
+
+#define OTHER_CELLS(X)                                  \
+    X(SERIAL, "one rank")                               \
+    X(TIED_ONE_STAGE, "tied, one stage")                \
+    X(ADAM_CLIPPED, "adam, clipped")                    \
+    X(ADAM_FREE, "adam, not clipped")                   \
+    X(ADAMW_CLIPPED, "adamw, clipped")                  \
+    X(ADAMW_FREE, "adamw, not clipped")                 \
+    X(PREFETCH_OFF, "zero3, prefetch off")              \
+    X(PREFETCH_ON, "zero3, prefetch on")                \
+    X(EMBEDDING_DROPOUT, "embedding dropout")           \
+    X(ATTENTION_DROPOUT, "attention dropout")           \
+    X(RESIDUAL_DROPOUT, "residual dropout")             \
+    X(RECOMPUTE_ZERO_3, "recompute of a zero3 block")   \
+    X(RECOMPUTE_SP, "recompute of a tp+sp block")       \
+    X(TIED_ZERO, "tied table under zero, P > 1")        \
+    X(TIED_TP, "tied table under tp, P > 1")            \
+    X(PADDED_VOCABULARY, "padded vocabulary split by tp")
+enum {
+#define X(enumerator, name) enumerator,
+    OTHER_CELLS(X)
+#undef X
+        OTHER_COUNT
+};
+static const char *const other_names[OTHER_COUNT] = {
+#define X(enumerator, name) name,
+    OTHER_CELLS(X)
+#undef X
+};
+enum { CELL_COUNT = OTHERS + OTHER_COUNT };
+_Static_assert(CELL_COUNT <= GAL_COVERAGE_CELLS_MAX, "cells");
+
+/* ---- strategies ---- */
+
+static void traits_of(const gal_strategy *s, bool trait[TRAIT_COUNT])
+{
+    memset(trait, false, TRAIT_COUNT * sizeof *trait);
+    trait[DP] = gal_strategy_degree(s, GAL_AXIS_DP) > 1;
+    trait[ZERO_1] = s->zero_stage == 1;
+    trait[ZERO_2] = s->zero_stage == 2;
+    trait[ZERO_3] = s->zero_stage == 3;
+    trait[TP] = gal_strategy_degree(s, GAL_AXIS_TP) > 1 && !s->sequence_parallel;
+    trait[TP_SP] = s->sequence_parallel;
+}
+
+typedef struct axes_table {
+    uint32_t count;
+    gal_strategy strategy[AXES_CELLS];
+} axes_table;
+
+static void list_axes(axes_table *table, gal_strategy *at, uint32_t left, uint32_t used)
+{
+    if (left == 1) {
+        GAL_ASSERT(table->count < AXES_CELLS);
+        table->strategy[table->count++] = *at;
+        return;
+    }
+    for (uint32_t degree = left; degree >= 2; degree /= 2) {
+        for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
+            if ((used >> kind & 1u) == 0) {
+                at->axis[at->axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
+                list_axes(table, at, left / degree, used | 1u << kind);
+                at->axis_count--;
+            }
+        }
+    }
+}
+
+static void all_axes(axes_table *table)
+{
+    gal_strategy at;
+    memset(table, 0, sizeof *table);
+    for (uint32_t devices = 2; devices <= 8; devices *= 2) {
+        memset(&at, 0, sizeof at);
+        list_axes(table, &at, devices, 0);
+    }
+    GAL_ASSERT(table->count == AXES_CELLS);
+}
+
+static bool same_axes(const gal_strategy *a, const gal_strategy *b)
+{
+    bool same = a->axis_count == b->axis_count;
+    for (uint32_t i = 0; same && i < a->axis_count; i++) {
+        same = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
+    }
+    return same;
+}
+
+/* ---- one plan ---- */
+
+static void hit_pairs(const gal_plan *plan, bool *hit)
+{
+    const uint32_t blocks = gal_model_block_count(&plan->model);
+    uint32_t stage = 0;
+    for (uint32_t b = 0; b + 1 < blocks; b++) {
+        bool here[TRAIT_COUNT], next[TRAIT_COUNT];
+        const uint32_t end = gal_plan_stage_first_block(plan, stage) + gal_plan_stage_block_count(plan, stage);
+        const bool border = b + 1 == end;
+        stage += border;
+        traits_of(gal_plan_block_strategy(plan, b), here);
+        traits_of(gal_plan_block_strategy(plan, b + 1), next);
+        for (uint32_t i = 0; i < TRAIT_COUNT * TRAIT_COUNT; i++) {
+            const bool met = here[i / TRAIT_COUNT] && next[i % TRAIT_COUNT];
+            hit[(border ? ACROSS_STAGES : WITHIN_STAGE) + i] |= met;
+        }
+    }
+}
+
+static void hit_strategies(const gal_plan *plan, bool *hit)
+{
+    axes_table axes;
+    uint32_t log2_pp = 0;
+    all_axes(&axes);
+    while ((1u << log2_pp) < plan->stage_count) {
+        log2_pp++;
+    }
+    const bool power_of_two = (1u << log2_pp) == plan->stage_count && log2_pp < PP_DEGREES;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        const bool redo = s->recompute == GAL_RECOMPUTE_FULL;
+        for (uint32_t i = 0; i < AXES_CELLS; i++) {
+            hit[AXES + i] |= same_axes(s, &axes.strategy[i]);
+        }
+        if (power_of_two) {
+            hit[ZERO + (s->zero_stage * PP_DEGREES + log2_pp) * GAL_SCHEDULE_COUNT + plan->schedule] = true;
+        }
+        hit[OTHERS + PREFETCH_OFF] |= s->zero_stage == 3 && plan->prefetch_depth == 1;
+        hit[OTHERS + PREFETCH_ON] |= s->zero_stage == 3 && plan->prefetch_depth == 2;
+        hit[OTHERS + RECOMPUTE_ZERO_3] |= s->zero_stage == 3 && redo;
+        hit[OTHERS + RECOMPUTE_SP] |= s->sequence_parallel && redo;
+    }
+}
+
+static bool is_uneven(const gal_plan *plan)
+{
+    bool uneven = false;
+    for (uint32_t s = 1; s < plan->stage_count; s++) {
+        uneven |= gal_plan_stage_block_count(plan, s) != gal_plan_stage_block_count(plan, 0);
+    }
+    return uneven;
+}
+
+static void hit_model(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    const gal_strategy *table = gal_plan_block_strategy(plan, 0);
+    const bool pipeline = plan->stage_count > 1;
+    const bool dropout = m->embedding_dropout > 0 || m->attention_dropout > 0 || m->residual_dropout > 0;
+    const bool clipped = m->optimizer.gradient_clip_norm > 0;
+    const bool adam = m->optimizer.kind == GAL_OPTIMIZER_ADAM;
+    bool redo = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        redo |= plan->run[r].strategy.recompute == GAL_RECOMPUTE_FULL;
+    }
+    if (pipeline) {
+        hit[SWITCHES + (uint32_t)m->tied_embeddings * 4 + (uint32_t)is_uneven(plan) * 2 +
+            (uint32_t)(plan->microbatch_count > 1)] = true;
+    }
+    hit[DROPOUTS + (uint32_t)dropout * 2 + (uint32_t)redo] = true;
+    hit[OTHERS + SERIAL] = plan->cluster.device_count == 1;
+    hit[OTHERS + TIED_ONE_STAGE] = m->tied_embeddings && !pipeline && plan->cluster.device_count > 1;
+    hit[OTHERS + (adam ? ADAM_CLIPPED : ADAMW_CLIPPED)] |= clipped;
+    hit[OTHERS + (adam ? ADAM_FREE : ADAMW_FREE)] |= !clipped;
+    hit[OTHERS + EMBEDDING_DROPOUT] = m->embedding_dropout > 0;
+    hit[OTHERS + ATTENTION_DROPOUT] = m->attention_dropout > 0;
+    hit[OTHERS + RESIDUAL_DROPOUT] = m->residual_dropout > 0;
+    hit[OTHERS + TIED_ZERO] = m->tied_embeddings && pipeline && table->zero_stage > 0;
+    hit[OTHERS + TIED_TP] = m->tied_embeddings && pipeline && gal_strategy_degree(table, GAL_AXIS_TP) > 1;
+    hit[OTHERS + PADDED_VOCABULARY] =
+        gal_model_padded_vocabulary(m) > m->vocabulary && gal_strategy_degree(table, GAL_AXIS_TP) > 1;
+}
+
+void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
+{
+    memset(hit, false, GAL_COVERAGE_CELLS_MAX * sizeof *hit);
+    hit_pairs(plan, hit);
+    hit_strategies(plan, hit);
+    hit_model(plan, hit);
+}
+
+/* ---- many plans ---- */
+
+/* ZeRO needs two devices in a stage at least, so not P = 8 of 8 ranks. All other cells can be met. */
+static bool is_legal(uint32_t cell)
+{
+    if (cell < ZERO || cell >= SWITCHES) {
+        return cell < CELL_COUNT;
+    }
+    const uint32_t zero_stage = (cell - ZERO) / GAL_SCHEDULE_COUNT / PP_DEGREES;
+    const uint32_t log2_pp = (cell - ZERO) / GAL_SCHEDULE_COUNT % PP_DEGREES;
+    return zero_stage == 0 || log2_pp < 3;
+}
+
+void gal_coverage_add(gal_coverage *coverage, const bool hit[GAL_COVERAGE_CELLS_MAX])
+{
+    for (uint32_t c = 0; c < CELL_COUNT; c++) {
+        coverage->met[c] += hit[c];
+    }
+}
+
+uint32_t gal_coverage_gain(const gal_coverage *coverage, const bool hit[GAL_COVERAGE_CELLS_MAX])
+{
+    uint32_t gain = 0;
+    for (uint32_t c = 0; c < CELL_COUNT; c++) {
+        gain += hit[c] && coverage->met[c] < GAL_COVERAGE_PLANS;
+    }
+    return gain;
+}
+
+uint32_t gal_coverage_short(const gal_coverage *coverage)
+{
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < CELL_COUNT; c++) {
+        count += is_legal(c) && coverage->met[c] < GAL_COVERAGE_PLANS;
+    }
+    return count;
+}
+
+static void print_traits(const gal_coverage *coverage, uint32_t first, const char *title, FILE *out)
+{
+    (void)fprintf(out, "%s\n%10s", title, "");
+    for (uint32_t t = 0; t < TRAIT_COUNT; t++) {
+        (void)fprintf(out, "%7s", trait_names[t]);
+    }
+    for (uint32_t i = 0; i < TRAIT_COUNT * TRAIT_COUNT; i++) {
+        if (i % TRAIT_COUNT == 0) {
+            (void)fprintf(out, "\n%10s", trait_names[i / TRAIT_COUNT]);
+        }
+        (void)fprintf(out, "%7u", coverage->met[first + i]);
+    }
+    (void)fprintf(out, "\n");
+}
+
+static void print_axes(const gal_coverage *coverage, FILE *out)
+{
+    axes_table axes;
+    all_axes(&axes);
+    (void)fprintf(out, "plans by order and degree of axes, innermost first");
+    for (uint32_t i = 0; i < AXES_CELLS; i++) {
+        char name[64] = "";
+        size_t used = 0;
+        for (uint32_t a = 0; a < axes.strategy[i].axis_count; a++) {
+            const gal_axis *axis = &axes.strategy[i].axis[a];
+            used += (size_t)snprintf(name + used, sizeof name - used, "%s%s%u", a > 0 ? "-" : "",
+                                     gal_axis_kind_names[axis->kind], axis->degree);
+        }
+        (void)fprintf(out, "%s%16s%5u", i % 4 == 0 ? "\n" : "", name, coverage->met[AXES + i]);
+    }
+    (void)fprintf(out, "\n");
+}
+
+static void print_zero(const gal_coverage *coverage, FILE *out)
+{
+    (void)fprintf(out, "plans by zero stage, P and schedule\n%10s", "");
+    for (uint32_t p = 0; p < PP_DEGREES * GAL_SCHEDULE_COUNT; p++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "P%u %s", 1u << p / GAL_SCHEDULE_COUNT,
+                       gal_schedule_names[p % GAL_SCHEDULE_COUNT]);
+        (void)fprintf(out, "%10s", name);
+    }
+    for (uint32_t i = 0; i < ZERO_STAGES * PP_DEGREES * GAL_SCHEDULE_COUNT; i++) {
+        if (i % (PP_DEGREES * GAL_SCHEDULE_COUNT) == 0) {
+            (void)fprintf(out, "\n%9s%u", "zero", i / (PP_DEGREES * GAL_SCHEDULE_COUNT));
+        }
+        if (is_legal(ZERO + i)) {
+            (void)fprintf(out, "%10u", coverage->met[ZERO + i]);
+        } else {
+            (void)fprintf(out, "%10s", "-");
+        }
+    }
+    (void)fprintf(out, "\n");
+}
+
+void gal_coverage_print(const gal_coverage *coverage, FILE *out)
+{
+    print_traits(coverage, WITHIN_STAGE, "plans by strategy (row) and that of the next block, same stage", out);
+    print_traits(coverage, ACROSS_STAGES, "the same across a stage border", out);
+    print_axes(coverage, out);
+    print_zero(coverage, out);
+    (void)fprintf(out, "plans with P > 1 by tied, uneven stages, accumulation\n");
+    for (uint32_t i = 0; i < 8; i++) {
+        (void)fprintf(out, "  %s, %s, %s: %u\n", i & 4u ? "tied" : "untied", i & 2u ? "uneven" : "even",
+                      i & 1u ? "m > 1" : "m = 1", coverage->met[SWITCHES + i]);
+    }
+    (void)fprintf(out, "plans by dropout and recompute\n");
+    for (uint32_t i = 0; i < 4; i++) {
+        (void)fprintf(out, "  %s, %s: %u\n", i & 2u ? "dropout" : "no dropout", i & 1u ? "recompute" : "no recompute",
+                      coverage->met[DROPOUTS + i]);
+    }
+    (void)fprintf(out, "plans with\n");
+    for (uint32_t i = 0; i < OTHER_COUNT; i++) {
+        (void)fprintf(out, "  %s: %u\n", other_names[i], coverage->met[OTHERS + i]);
+    }
+    (void)fprintf(out, "legal cells met by fewer than %d plans: %u of %d\n", GAL_COVERAGE_PLANS,
+                  gal_coverage_short(coverage), CELL_COUNT - 3 * GAL_SCHEDULE_COUNT);
+}

@@ -1,0 +1,283 @@
+#include "tests/support/numerics_trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/random_plan.h"
+
+/* ---- data ---- */
+
+int32_t gal_trial_token(uint32_t vocabulary, uint64_t batch, uint32_t sample, uint32_t position, bool evaluation)
+{
+    uint64_t state = (batch * 2 + evaluation) * UINT64_C(0x100000001B3) + ((uint64_t)sample << 32) + position;
+    return (int32_t)gal_random_below(&state, vocabulary);
+}
+
+static gal_code fill(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    (void)err;
+    const gal_trial *trial = context;
+    for (uint32_t s = 0; s < request->sample_count; s++) {
+        for (uint32_t p = 0; p < request->sequence_length; p++) {
+            out[(size_t)s * request->sequence_length + p] =
+                gal_trial_token(trial->vocabulary, request->batch, request->samples[s], p + request->targets,
+                                request->evaluation);
+        }
+    }
+    return GAL_OK;
+}
+
+/* ---- one rank ---- */
+
+uint32_t gal_trial_world(const gal_plan *plan)
+{
+    return plan->stage_count * gal_plan_stage_devices(plan);
+}
+
+static gal_code create_comm(const gal_plan *plan, gal_trial *trial, gal_error *err)
+{
+    const uint32_t world = gal_trial_world(plan);
+    return world == 1 ? GAL_OK
+                      : gal_comm_mpi_create(world, trial->channels.spec, trial->channels.count, &trial->comm, err);
+}
+
+static gal_code create_engine(gal_trial *trial, const gal_token_source *tokens, gal_error *err)
+{
+    const gal_engine_options options = {
+        .device = &gal_device_host,
+        .ops = &gal_ops_host_fp64,
+        .comm = trial->comm,
+        .tokens = tokens != NULL ? *tokens : (gal_token_source){trial, fill},
+        .deadline_seconds = 60.0,
+        .poison = true,
+    };
+    return gal_engine_create(trial->program, &trial->plan->model, trial->device, &trial->channels, &options,
+                             &trial->engine, err);
+}
+
+gal_code gal_trial_create(const gal_plan *plan, uint64_t seed, const gal_token_source *tokens, gal_trial *out,
+                          gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t world = gal_trial_world(plan);
+    const uint32_t devices = gal_plan_stage_devices(plan);
+    memset(out, 0, sizeof *out);
+    out->plan = plan;
+    out->rank = world == 1 ? 0 : gal_mpi_rank();
+    out->device = out->rank % devices;
+    out->vocabulary = plan->model.vocabulary;
+    if (out->rank >= world) {
+        return create_comm(plan, out, err);
+    }
+    GAL_TRY(gal_lower(plan, out->rank / devices, &out->program, err));
+    GAL_TRY(gal_channels_of(out->program, out->device, &out->channels, err));
+    GAL_TRY(create_comm(plan, out, err));
+    GAL_TRY(create_engine(out, tokens, err));
+    gal_weights_initialize(out->program, &plan->model, out->device, seed, &gal_device_host,
+                           gal_engine_memory(out->engine));
+cleanup:
+    return code;
+}
+
+void gal_trial_free(gal_trial *trial)
+{
+    gal_engine_free(trial->engine);
+    if (trial->comm != NULL) {
+        gal_comm_free(trial->comm);
+    }
+    gal_channels_free(&trial->channels);
+    gal_program_free(trial->program);
+    memset(trial, 0, sizeof *trial);
+}
+
+void gal_trial_serial_plan(const gal_plan *plan, gal_plan *out)
+{
+    *out = *plan;
+    out->cluster.device_count = 1;
+    out->cluster.level_count = 1;
+    out->cluster.level[0].span_devices = 1;
+    out->pp_degree = out->stage_count = out->run_count = 1;
+    out->microbatch_count = 1;
+    out->schedule = GAL_SCHEDULE_GPIPE;
+    out->prefetch_depth = 1;
+    out->stage = calloc(1, sizeof *out->stage);
+    out->run = calloc(1, sizeof *out->run);
+    GAL_ASSERT(out->stage != NULL && out->run != NULL);
+    out->stage[0].run_count = 1;
+    out->run[0].block_count = gal_model_block_count(&plan->model);
+}
+
+/* ---- the reference ---- */
+
+void gal_tensor_table_of(const gal_program *program, gal_tensor_table *out)
+{
+    uint64_t elements[GAL_TRIAL_TENSORS_MAX] = {0};
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < program->parameter_count; i++) {
+        const gal_parameter *p = &program->parameter[i];
+        GAL_ASSERT(p->tensor < GAL_TRIAL_TENSORS_MAX);
+        elements[p->tensor] = p->outer * p->split_used * p->inner;
+        memcpy(out->name[p->tensor], p->name, sizeof out->name[0]);
+        out->count = p->tensor >= out->count ? p->tensor + 1 : out->count;
+    }
+    for (uint32_t t = 0; t < out->count; t++) {
+        out->offset[t + 1] = out->offset[t] + elements[t];
+    }
+}
+
+void gal_reference_create(const gal_plan *serial, gal_reference *out)
+{
+    gal_program *program = NULL;
+    memset(out, 0, sizeof *out);
+    GAL_ASSERT(gal_lower(serial, 0, &program, NULL) == GAL_OK);
+    gal_tensor_table_of(program, &out->table);
+    gal_program_free(program);
+    out->gradient = calloc(out->table.offset[out->table.count], sizeof *out->gradient);
+    out->weight = calloc(out->table.offset[out->table.count], sizeof *out->weight);
+    GAL_ASSERT(out->gradient != NULL && out->weight != NULL);
+}
+
+void gal_reference_free(gal_reference *reference)
+{
+    free(reference->gradient);
+    free(reference->weight);
+    memset(reference, 0, sizeof *reference);
+}
+
+gal_code gal_reference_run(const gal_plan *serial, uint64_t seed, double learning_rate, gal_reference *out,
+                           gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_trial trial;
+    GAL_TRY(gal_trial_create(serial, seed, NULL, &trial, err));
+    for (uint64_t step = 0; step < GAL_TRIAL_STEPS; step++) {
+        const gal_step_settings settings = {step, seed, learning_rate};
+        gal_step_result result;
+        GAL_TRY(gal_engine_step(trial.engine, &settings, &result, err));
+        out->loss[step] = result.loss;
+        out->norm[step] = result.gradient_norm;
+        if (step == 0) {
+            gal_trial_read(&trial, GAL_STATE_GRADIENT, &out->table, out->gradient);
+        }
+    }
+    gal_trial_read(&trial, GAL_STATE_WEIGHT, &out->table, out->weight);
+    GAL_TRY(gal_engine_evaluate(trial.engine, 0, &out->evaluation, err));
+cleanup:
+    gal_trial_free(&trial);
+    return code;
+}
+
+/* ---- what a rank holds ---- */
+
+bool gal_unit_element(const gal_program *program, uint32_t unit, uint32_t device, uint64_t element,
+                      const gal_parameter **parameter, uint64_t *global_index)
+{
+    const gal_group split = program->unit[unit].split_group;
+    const uint64_t parts = gal_group_size(&program->atoms, split);
+    const uint64_t part = gal_group_index(&program->atoms, split, device);
+    *parameter = NULL;
+    for (uint32_t i = 0; i < program->parameter_count; i++) {
+        const gal_parameter *p = &program->parameter[i];
+        const uint64_t rows = p->split / parts;
+        const uint64_t local = element - p->offset_elements;
+        if (p->unit != unit || element < p->offset_elements || local >= p->outer * rows * p->inner) {
+            continue;
+        }
+        const uint64_t row = part * rows + local / p->inner % rows;
+        if (row < p->split_used) {
+            *parameter = p;
+            *global_index = (local / p->inner / rows * p->split_used + row) * p->inner + local % p->inner;
+        }
+        break;
+    }
+    return *parameter != NULL;
+}
+
+static uint32_t buffer_of(const gal_unit *unit, gal_state_part part)
+{
+    GAL_ASSERT(part == GAL_STATE_WEIGHT || part == GAL_STATE_GRADIENT);
+    return part == GAL_STATE_WEIGHT ? unit->weight : unit->gradient;
+}
+
+gal_unit_values gal_trial_unit_values(const gal_trial *trial, uint32_t unit, gal_state_part part)
+{
+    const gal_program *program = trial->program;
+    const gal_unit *u = &program->unit[unit];
+    const gal_buffer *buffer = &program->buffer[buffer_of(u, part)];
+    const char *base = gal_engine_memory(trial->engine)->base;
+    const double *whole = (const void *)(base + program->arena[buffer->class].offset + buffer->offset);
+    const uint64_t shard = u->elements / gal_group_size(&program->atoms, u->zero_group);
+    const uint64_t first = shard * gal_group_index(&program->atoms, u->zero_group, trial->device);
+    const bool all = u->zero_stage == 0 || (part == GAL_STATE_WEIGHT && u->zero_stage < 3);
+    if (all) {
+        return (gal_unit_values){0, u->elements, whole};
+    }
+    /* ZeRO-1 keeps the gradient whole, but only its own range is synchronised. */
+    const bool range_of_whole = part == GAL_STATE_GRADIENT && u->zero_stage == 1;
+    return (gal_unit_values){first, shard, range_of_whole ? whole + first : whole};
+}
+
+void gal_trial_read(const gal_trial *trial, gal_state_part part, const gal_tensor_table *table, double *out)
+{
+    for (uint32_t u = 0; u < trial->program->unit_count; u++) {
+        const gal_unit_values held = gal_trial_unit_values(trial, u, part);
+        for (uint64_t i = 0; i < held.count; i++) {
+            const gal_parameter *parameter = NULL;
+            uint64_t index = 0;
+            if (gal_unit_element(trial->program, u, trial->device, held.first + i, &parameter, &index)) {
+                out[table->offset[parameter->tensor] + index] = held.value[i];
+            }
+        }
+    }
+}
+
+static double largest(const double *value, uint64_t count)
+{
+    double out = 0.0;
+    for (uint64_t i = 0; i < count; i++) {
+        out = fmax(out, fabs(value[i]));
+    }
+    return out;
+}
+
+static void allowances(const gal_tensor_table *table, const double *expected, double relative, double *allowed)
+{
+    const double model = largest(expected, table->offset[table->count]);
+    for (uint32_t t = 0; t < table->count; t++) {
+        const double own = largest(expected + table->offset[t], table->offset[t + 1] - table->offset[t]);
+        allowed[t] = relative * fmax(own, 1e-6 * model);
+    }
+}
+
+double gal_trial_compare(const gal_trial *trial, gal_state_part part, const gal_tensor_table *table,
+                         const double *expected, double relative, uint32_t *held, char *text, size_t capacity)
+{
+    double allowed[GAL_TRIAL_TENSORS_MAX];
+    double worst = 0.0;
+    allowances(table, expected, relative, allowed);
+    for (uint32_t u = 0; u < trial->program->unit_count; u++) {
+        const gal_unit_values here = gal_trial_unit_values(trial, u, part);
+        for (uint64_t i = 0; i < here.count; i++) {
+            const gal_parameter *p = NULL;
+            uint64_t index = 0;
+            const bool used = gal_unit_element(trial->program, u, trial->device, here.first + i, &p, &index);
+            const uint64_t at = used ? table->offset[p->tensor] + index : 0;
+            const double want = used ? expected[at] : 0.0;
+            const double error = fabs(here.value[i] - want);
+            double ratio = used ? error / allowed[p->tensor] : (error > 0.0 ? INFINITY : 0.0);
+            ratio = isfinite(here.value[i]) ? ratio : INFINITY;
+            if (used && held != NULL) {
+                held[at]++;
+            }
+            if (ratio > worst) {
+                worst = ratio;
+                (void)snprintf(text, capacity, "%s %s[%llu] is %.17g, expected %.17g: %.2g times the allowed error",
+                               part == GAL_STATE_WEIGHT ? "weight" : "gradient", used ? p->name : "padding", (unsigned long long)index,
+                               here.value[i], want, ratio);
+            }
+        }
+    }
+    return worst;
+}

@@ -1,0 +1,231 @@
+#include "tests/support/random_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/plan_check.h"
+
+enum { AXES_MAX = 256, BLOCKS_MAX = 8 };
+
+uint64_t gal_random_next(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+uint32_t gal_random_below(uint64_t *state, uint32_t count)
+{
+    return (uint32_t)((gal_random_next(state) >> 32) * count >> 32);
+}
+
+static bool coin(uint64_t *random)
+{
+    return gal_random_below(random, 2) == 1;
+}
+
+/* ---- strategies: ordered axes first, then what they allow ---- */
+
+typedef struct axes_list {
+    uint32_t count;
+    gal_strategy strategy[AXES_MAX];
+} axes_list;
+
+/* The switches that axes need to be legal at all. */
+static gal_strategy with_least_switches(gal_strategy strategy)
+{
+    strategy.zero_stage = gal_strategy_degree(&strategy, GAL_AXIS_SDP) > 1 ? 1 : 0;
+    return strategy;
+}
+
+/* Every order of axes whose degrees multiply to what is left. */
+static void add_axes(axes_list *list, gal_strategy *strategy, uint32_t left, uint32_t used)
+{
+    if (left == 1) {
+        GAL_ASSERT(list->count < AXES_MAX);
+        list->strategy[list->count++] = with_least_switches(*strategy);
+        return;
+    }
+    for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
+        for (uint32_t degree = 2; (used >> kind & 1) == 0 && degree <= left; degree++) {
+            if (left % degree == 0) {
+                strategy->axis[strategy->axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
+                add_axes(list, strategy, left / degree, used | 1u << kind);
+                strategy->axis_count--;
+            }
+        }
+    }
+}
+
+static void random_strategy(uint64_t *random, const gal_model *model, uint32_t block, uint32_t devices,
+                            uint32_t samples, gal_strategy *out)
+{
+    static axes_list all; /* tests run on one thread */
+    axes_list *list = &all;
+    gal_strategy empty;
+    gal_block_kind kind = gal_model_block_kind(model, block);
+    memset(&empty, 0, sizeof empty);
+    list->count = 0;
+    add_axes(list, &empty, devices, 0);
+    uint32_t legal = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (gal_strategy_rule_broken(model, kind, &list->strategy[i], devices, samples) == NULL) {
+            list->strategy[legal++] = list->strategy[i];
+        }
+    }
+    GAL_ASSERT(legal > 0);
+    *out = list->strategy[gal_random_below(random, legal)];
+    out->zero_stage = out->zero_stage > 0 ? 1 + gal_random_below(random, 3) : 0;
+    out->sequence_parallel = coin(random);
+    if (gal_strategy_rule_broken(model, kind, out, devices, samples) != NULL) {
+        out->sequence_parallel = false;
+    }
+    out->recompute = coin(random) ? GAL_RECOMPUTE_FULL : GAL_RECOMPUTE_NONE;
+}
+
+/* ---- the plan ---- */
+
+static void random_model(uint64_t *random, uint32_t world, gal_model *model)
+{
+    bool threes = world % 3 == 0;
+    gal_model_defaults(model);
+    snprintf(model->name, sizeof model->name, "tiny");
+    model->layer_count = 2 + gal_random_below(random, 2);
+    model->hidden = threes ? 48 : 32;
+    model->head_count = threes ? 6 : (world == 8 ? 8 : 4);
+    model->ffn_hidden = threes ? 96 : 64;
+    model->sequence_length = threes ? 12 : UINT32_C(8) << gal_random_below(random, 2);
+    model->vocabulary = 61;
+    model->vocabulary_multiple = threes ? 12 : UINT32_C(8) << gal_random_below(random, 2);
+    model->tied_embeddings = coin(random);
+    model->compute_dtype = GAL_FP64;
+    if (coin(random)) {
+        model->embedding_dropout = coin(random) ? 0.1 : 0.0;
+        model->attention_dropout = coin(random) ? 0.2 : 0.0;
+        model->residual_dropout = coin(random) ? 0.1 : 0.0;
+    }
+    model->optimizer.kind = coin(random) ? GAL_OPTIMIZER_ADAM : GAL_OPTIMIZER_ADAMW;
+    model->optimizer.gradient_clip_norm = coin(random) ? 1.0 : 0.0;
+}
+
+static void describe_cluster(uint32_t world, gal_cluster *cluster)
+{
+    memset(cluster, 0, sizeof *cluster);
+    snprintf(cluster->name, sizeof cluster->name, "tiny");
+    cluster->device_count = world;
+    snprintf(cluster->device.kind, sizeof cluster->device.kind, "core");
+    cluster->device.memory_bytes = UINT64_C(1) << 30;
+    cluster->device.fp32_flops_per_second = 1e10;
+    cluster->device.fp64_flops_per_second = 5e9;
+    cluster->device.memory_bytes_per_second = 1e10;
+    cluster->level_count = 1;
+    snprintf(cluster->level[0].name, sizeof cluster->level[0].name, "memory");
+    cluster->level[0].span_devices = world;
+    cluster->level[0].latency_seconds = 1e-6;
+    cluster->level[0].bytes_per_second = 1e9;
+}
+
+/* A divisor of world that leaves no stage without a block. */
+static uint32_t random_stage_count(uint64_t *random, uint32_t world, uint32_t blocks)
+{
+    uint32_t choice[16];
+    uint32_t count = 0;
+    for (uint32_t p = 1; p <= world && p <= blocks; p++) {
+        if (world % p == 0) {
+            choice[count++] = p;
+        }
+    }
+    return choice[gal_random_below(random, count)];
+}
+
+/* Samples of a microbatch: half of the time as many as there are devices in a stage, so that any strategy is legal. */
+static void random_batch(uint64_t *random, uint32_t devices, gal_plan *plan)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 4, 6, 8, 12, 16};
+    uint32_t most = devices == 6 ? 24 : devices % 3 == 0 ? 18 : 16;
+    plan->microbatch_count = 1 + gal_random_below(random, 4);
+    uint32_t samples = devices;
+    while (coin(random)) {
+        samples = sizes[gal_random_below(random, sizeof sizes / sizeof sizes[0])];
+        if (samples * plan->microbatch_count <= most) {
+            break;
+        }
+    }
+    while (samples * plan->microbatch_count > most && plan->microbatch_count > 1) {
+        plan->microbatch_count--;
+    }
+    plan->global_batch_samples = samples * plan->microbatch_count;
+}
+
+/* How many blocks each stage has: even, or wherever the cuts fall. */
+static void random_partition(uint64_t *random, uint32_t blocks, uint32_t stages, uint32_t *count)
+{
+    bool even = coin(random);
+    for (uint32_t s = 0; s < stages; s++) {
+        count[s] = even ? blocks * (s + 1) / stages - blocks * s / stages : 1;
+    }
+    for (uint32_t left = even ? 0 : blocks - stages; left > 0; left--) {
+        count[gal_random_below(random, stages)]++;
+    }
+}
+
+static void fill_stages(gal_plan *plan, const uint32_t *count, const gal_strategy *strategy)
+{
+    uint32_t block = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        gal_plan_stage *stage = &plan->stage[s];
+        stage->first_run = plan->run_count;
+        for (uint32_t i = 0; i < count[s]; i++, block++) {
+            gal_plan_run *last = stage->run_count > 0 ? &plan->run[plan->run_count - 1] : NULL;
+            if (last != NULL && gal_strategy_equal(&last->strategy, &strategy[block])) {
+                last->block_count++;
+                continue;
+            }
+            plan->run[plan->run_count++] = (gal_plan_run){1, strategy[block]};
+            stage->run_count++;
+        }
+    }
+}
+
+void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
+{
+    uint64_t random = seed * UINT64_C(0x2545F4914F6CDD1D) + world;
+    gal_strategy strategy[BLOCKS_MAX];
+    uint32_t count[BLOCKS_MAX];
+    memset(out, 0, sizeof *out);
+    random_model(&random, world, &out->model);
+    describe_cluster(world, &out->cluster);
+    uint32_t blocks = gal_model_block_count(&out->model);
+    out->pp_degree = out->stage_count = random_stage_count(&random, world, blocks);
+    uint32_t devices = world / out->pp_degree;
+    random_batch(&random, devices, out);
+    out->schedule = coin(&random) ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B;
+    out->prefetch_depth = 1 + gal_random_below(&random, 2);
+    out->model.global_batch_samples = out->global_batch_samples;
+    uint32_t samples = gal_plan_microbatch_samples(out);
+    for (uint32_t b = 0; b < blocks; b++) {
+        random_strategy(&random, &out->model, b, devices, samples, &strategy[b]);
+        if (b > 0 && coin(&random) &&
+            gal_strategy_rule_broken(&out->model, gal_model_block_kind(&out->model, b), &strategy[b - 1], devices,
+                                     samples) == NULL) {
+            strategy[b] = strategy[b - 1];
+        }
+    }
+    if (out->model.tied_embeddings) { /* both copies of the table in the same form */
+        strategy[blocks - 1] = strategy[0];
+        strategy[blocks - 1].recompute = coin(&random) ? GAL_RECOMPUTE_FULL : GAL_RECOMPUTE_NONE;
+    }
+    random_partition(&random, blocks, out->stage_count, count);
+    out->stage = calloc(out->stage_count, sizeof *out->stage);
+    out->run = calloc(blocks, sizeof *out->run);
+    GAL_ASSERT(out->stage != NULL && out->run != NULL);
+    fill_stages(out, count, strategy);
+    gal_error error = {GAL_OK, ""};
+    gal_code code = gal_plan_check(out, NULL, &error);
+    if (code != GAL_OK) {
+        fprintf(stderr, "random plan of seed %llu over %u ranks: %s\n", (unsigned long long)seed, world, error.text);
+    }
+    GAL_ASSERT(code == GAL_OK);
+}

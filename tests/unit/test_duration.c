@@ -1,0 +1,136 @@
+/* Kernel durations: work by shape, measured entries, fits, the factor in company. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "costmodel/duration.h"
+#include "costmodel/fit.h"
+#include "costmodel/work.h"
+
+static void assert_near(double a, double b)
+{
+    assert_true(fabs(a - b) <= 1e-9 * fabs(b));
+}
+
+static gal_shape gemm(uint32_t m, uint32_t n, uint32_t k)
+{
+    return (gal_shape){.op = GAL_OP_GEMM, .dtype = GAL_FP32, .dims = {m, n, k, 0}};
+}
+
+static void work_of_shapes(void **unused)
+{
+    (void)unused;
+    const gal_shape product = gemm(10, 20, 30);
+    assert_near(gal_shape_flops(&product), 12000.0);             /* 2 x 10 x 20 x 30 */
+    assert_near(gal_shape_bytes(&product), 4.0 * (300 + 600 + 200));
+    /* 2 samples, 4 positions, 3 heads of 8: 6 heads x 10 causal pairs x (4 x 8 + 4) */
+    const gal_shape attention = {.op = GAL_OP_ATTENTION, .dtype = GAL_FP64, .dims = {2, 4, 3, 8}};
+    assert_near(gal_shape_flops(&attention), 2160.0);
+    assert_near(gal_shape_bytes(&attention), 8.0 * (4 * 192 + 24));
+    const gal_shape adam = {.op = GAL_OP_ADAM, .dtype = GAL_FP32, .dims = {1000, 500}};
+    assert_near(gal_shape_bytes(&adam), 28016.0); /* 7 x 4000, and the norm */
+}
+
+/* Every kernel has a positive duration on any cluster. */
+static void no_kernel_is_free(void **unused)
+{
+    (void)unused;
+    const gal_cluster cluster = {.device_count = 1,
+                                 .device = {"d", 1, 1e12, 5e11, 1e11},
+                                 .level_count = 1,
+                                 .level = {{"l", 1, 1e-6, 1e9}}};
+    gal_durations *d = NULL;
+    gal_error err = {0};
+    assert_int_equal(gal_durations_create_analytic(&cluster, &d, &err), GAL_OK);
+    for (uint32_t op = 0; op < GAL_OP_COUNT; op++) {
+        gal_shape shape = {.op = (gal_op)op, .dtype = GAL_FP32, .dims = {8, 8, 8, 8, 8, 8}};
+        gal_source source;
+        if (!gal_op_is_collective[op]) {
+            assert_true(gal_kernel_seconds(d, &shape, &source) > 0.0);
+            assert_int_equal(source, GAL_SOURCE_ANALYTIC);
+            assert_true(gal_shape_bytes(&shape) > 0.0);
+        }
+    }
+    gal_durations_free(d);
+}
+
+static void non_negative_fit(void **unused)
+{
+    (void)unused;
+    /* y = 2 + 3 f: the third term is unused */
+    const gal_fit_row exact[] = {{{1, 1, 5}, 5}, {{1, 2, 3}, 8}, {{1, 3, 9}, 11}, {{1, 7, 2}, 23}};
+    double c[GAL_FIT_TERMS];
+    gal_fit_non_negative(exact, 4, c);
+    assert_near(c[0], 2.0);
+    assert_near(c[1], 3.0);
+    assert_true(c[2] < 1e-9);
+    /* falling in f: the free optimum has a negative slope; the constant alone is the constrained one, and of relative
+     * residuals (c/2 - 1)^2 + (c/1 - 1)^2 it is (1/2 + 1) / (1/4 + 1) = 1.2 */
+    const gal_fit_row falling[] = {{{1, 0, 0}, 2}, {{1, 1, 0}, 1}};
+    gal_fit_non_negative(falling, 2, c);
+    assert_near(c[0], 1.2);
+    assert_true(c[1] == 0.0 && c[2] == 0.0);
+}
+
+static void measured_fitted_in_company(void **unused)
+{
+    (void)unused;
+    gal_profile_operator operators[5];
+    memset(operators, 0, sizeof operators);
+    for (uint32_t i = 0; i < 5; i++) {
+        operators[i].shape = gemm(64 * (i + 1), 128, 256);
+        operators[i].seconds = 1e-5 + 1e-11 * gal_shape_flops(&operators[i].shape);
+        operators[i].source = GAL_SOURCE_MEASURED;
+    }
+    gal_profile_block blocks[] = {{GAL_BLOCK_FFN, 1, 1, 1.5, 3.0, 1.0, 1.5},
+                                  {GAL_BLOCK_FFN, 1, 2, 2.6, 4.0, 2.0, 2.0},
+                                  {GAL_BLOCK_ATTENTION, 1, 1, 1.4, 2.1, 1.0, 1.0}};
+    const gal_profile profile = {.cluster = {.device_count = 1,
+                                             .device = {"d", 1, 1e12, 1e12, 1e11},
+                                             .level_count = 1,
+                                             .level = {{"l", 1, 1e-6, 1e9}}},
+                                 .instruction_seconds = 1e-6,
+                                 .operator_count = 5,
+                                 .operators = operators,
+                                 .block_count = 3,
+                                 .blocks = blocks};
+    gal_durations *d = NULL;
+    gal_error err = {0};
+    gal_source source;
+    assert_int_equal(gal_durations_create(&profile, &d, &err), GAL_OK);
+    assert_true(gal_kernel_seconds(d, &operators[2].shape, &source) == operators[2].seconds);
+    assert_int_equal(source, GAL_SOURCE_MEASURED);
+    gal_shape between = gemm(96, 128, 256);
+    assert_near(gal_kernel_seconds(d, &between, &source), 1e-5 + 1e-11 * gal_shape_flops(&between));
+    assert_int_equal(source, GAL_SOURCE_FITTED);
+
+    /* medians: forward of 1.5, 1.3, 1.4 is 1.4; backward of 2.0, 2.0, 2.1 is 2.0; none for the update */
+    gal_instruction list[3] = {{.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}};
+    const gal_program program = {.stage_count = 1,
+                                 .device_count = 1,
+                                 .instruction_count = 3,
+                                 .instruction = list,
+                                 .shape = &operators[0].shape,
+                                 .fragment = {[GAL_FRAGMENT_FORWARD] = {0, 1},
+                                              [GAL_FRAGMENT_BACKWARD] = {1, 1},
+                                              [GAL_FRAGMENT_UPDATE] = {2, 1}}};
+    gal_cost cost[3];
+    gal_instruction_costs(d, &program, 0, 3, cost);
+    assert_near(cost[0].seconds, 1.4 * operators[0].seconds + 1e-6);
+    assert_near(cost[1].seconds, 2.0 * operators[0].seconds + 1e-6);
+    assert_near(cost[2].seconds, operators[0].seconds + 1e-6);
+    gal_durations_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(work_of_shapes), cmocka_unit_test(no_kernel_is_free),
+                                       cmocka_unit_test(non_negative_fit),
+                                       cmocka_unit_test(measured_fitted_in_company)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
