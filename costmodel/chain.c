@@ -28,6 +28,8 @@ struct gal_chain {
     gal_expansion expansion;
     gal_simulation_input input; /* slowdowns */
     uint32_t microbatch_samples;
+    uint64_t grain_bytes;       /* divides all buffers that grow with the samples */
+    gal_block_memory memory[GAL_CHAIN_MAX];
     uint16_t *kind_of;          /* [instruction] */
     kind_of_cost *kind;
     gal_cost *cost;             /* [kind], renewed */
@@ -145,6 +147,33 @@ static void initial_costs(const gal_program *program, gal_cost *cost)
     }
 }
 
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static bool grows(const gal_buffer *buffer)
+{
+    return buffer->class == GAL_CLASS_SAVED || buffer->class == GAL_CLASS_WORK || buffer->class == GAL_CLASS_RELAYOUT;
+}
+
+static void read_memory(gal_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->program->buffer_count; i++) {
+        if (grows(&chain->program->buffer[i])) {
+            chain->grain_bytes = common_divisor(chain->program->buffer[i].bytes, chain->grain_bytes);
+        }
+    }
+    for (uint32_t i = 0; i < chain->program->block_count; i++) {
+        gal_block_memory_of(chain->program, i, &chain->memory[i]);
+    }
+}
+
 gal_code gal_chain_create(const gal_chain_spec *spec, gal_chain **out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -158,8 +187,10 @@ gal_code gal_chain_create(const gal_chain_spec *spec, gal_chain **out, gal_error
     GAL_TRY(lower(spec, &chain->program, err));
     GAL_TRY(allocate(chain, err));
     sort_kinds(chain);
+    read_memory(chain);
     initial_costs(chain->program, chain->cost);
-    GAL_TRY(gal_expand(chain->program, calls, CALL_COUNT, chain->cost, true, &chain->expansion, err));
+    GAL_TRY(gal_expand(chain->program, calls, CALL_COUNT, chain->cost,
+                       (gal_expand_options){.alone = true}, &chain->expansion, err));
     *out = chain;
     chain = NULL;
 cleanup:
@@ -181,35 +212,12 @@ void gal_chain_free(gal_chain *chain)
 
 /* ---- renewing ---- */
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-static bool grows(const gal_buffer *buffer)
-{
-    return buffer->class == GAL_CLASS_SAVED || buffer->class == GAL_CLASS_WORK || buffer->class == GAL_CLASS_RELAYOUT;
-}
-
 bool gal_chain_scales(const gal_chain *chain, uint32_t microbatch_samples)
 {
-    uint64_t grain = 0;
-    if (microbatch_samples == chain->microbatch_samples) {
-        return true;
-    }
-    for (uint32_t i = 0; i < chain->program->buffer_count; i++) {
-        if (grows(&chain->program->buffer[i])) {
-            grain = common_divisor(chain->program->buffer[i].bytes, grain);
-        }
-    }
-    const uint64_t all = grain * microbatch_samples;
-    return grain % GAL_ALIGNMENT_BYTES == 0 &&
-           all % ((uint64_t)chain->microbatch_samples * GAL_ALIGNMENT_BYTES) == 0;
+    const uint64_t grain = chain->grain_bytes;
+    return microbatch_samples == chain->microbatch_samples ||
+           (grain % GAL_ALIGNMENT_BYTES == 0 &&
+            grain * microbatch_samples % ((uint64_t)chain->microbatch_samples * GAL_ALIGNMENT_BYTES) == 0);
 }
 
 static void renew_costs(gal_chain *chain, uint32_t samples, uint32_t stage, uint32_t stage_count)
@@ -235,21 +243,22 @@ static void renew_costs(gal_chain *chain, uint32_t samples, uint32_t stage, uint
 /* What joins stages costs nothing here. */
 static void renew_steps(gal_chain *chain)
 {
+    static const gal_fragment_kind called[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD, GAL_FRAGMENT_BACKWARD_SYNC};
     const gal_program *program = chain->program;
     for (uint32_t i = 0; i < chain->expansion.step_count; i++) {
-        gal_step *step = &chain->expansion.step[i];
-        const gal_instruction *in = &program->instruction[step->instruction];
-        const gal_cost *cost = &chain->cost[chain->kind_of[step->instruction]];
-        if ((in->group & GAL_GROUP_RELATION) != 0) {
-            step->seconds = 0.0;
-        } else if (step->activity == GAL_ACTIVITY_COMPUTE) {
-            const bool forward = step->instruction < program->fragment[GAL_FRAGMENT_BACKWARD_SYNC].first;
-            step->seconds = gal_kernel_in_company(chain->durations,
-                                                  forward ? GAL_FRAGMENT_FORWARD : GAL_FRAGMENT_BACKWARD,
-                                                  cost->seconds);
-        } else {
-            step->seconds = cost->seconds;
-            step->level = cost->level;
+        chain->expansion.step[i].seconds = 0.0;
+    }
+    for (uint32_t f = 0; f < sizeof called / sizeof called[0]; f++) {
+        const gal_fragment *fragment = &program->fragment[called[f]];
+        for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+            const gal_cost *cost = &chain->cost[chain->kind_of[i]];
+            gal_step *step = &chain->expansion.step[chain->expansion.step_of[i]];
+            if (step->activity == GAL_ACTIVITY_COMPUTE) {
+                step->seconds += gal_kernel_in_company(chain->durations, called[f], cost->seconds);
+            } else if ((program->instruction[i].group & GAL_GROUP_RELATION) == 0) {
+                step->seconds = cost->seconds;
+                step->level = cost->level;
+            }
         }
     }
 }
@@ -307,7 +316,7 @@ void gal_chain_measure(gal_chain *chain, uint32_t microbatch_samples, uint32_t s
 
 void gal_chain_memory(const gal_chain *chain, uint32_t microbatch_samples, uint32_t block, gal_block_memory *out)
 {
-    gal_block_memory_of(chain->program, block, out);
+    *out = chain->memory[block];
     if (microbatch_samples != chain->microbatch_samples) {
         uint64_t *const grown[] = {&out->bytes.saved,    &out->bytes.input, &out->bytes.boundary,
                                    &out->bytes.relayout, &out->bytes.work,  &out->relayout_entry};

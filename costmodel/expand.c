@@ -22,8 +22,9 @@ typedef struct fragment_accesses {
 typedef struct expander {
     const gal_program *program;
     const gal_cost *cost;
-    bool alone;
+    gal_expand_options options;
     gal_expansion *out;
+    uint8_t *observed;   /* [instruction]: another stream may wait for its end */
     uint32_t *steps_to;  /* [instruction]: number in its fragment and stream, from 1 */
     uint32_t *pair_of;   /* [buffer * streams + stream]: index + 1 into pair */
     pair *pair;
@@ -38,6 +39,7 @@ typedef struct expander {
 
 static void expander_free(expander *e)
 {
+    free(e->observed);
     free(e->steps_to);
     free(e->pair_of);
     free(e->pair);
@@ -54,6 +56,7 @@ static gal_code out_of_memory(gal_error *err)
 static gal_code expander_create(expander *e, gal_error *err)
 {
     const gal_program *program = e->program;
+    e->observed = calloc((size_t)program->instruction_count + 1, sizeof *e->observed);
     e->steps_to = malloc(((size_t)program->instruction_count + 1) * sizeof *e->steps_to);
     e->pair_of = calloc(((size_t)program->buffer_count + 1) * GAL_STREAM_COUNT, sizeof *e->pair_of);
     e->pair = malloc(((size_t)program->wait_count + 1) * sizeof *e->pair);
@@ -61,7 +64,8 @@ static gal_code expander_create(expander *e, gal_error *err)
     e->access = malloc(((size_t)program->operand_count + 1) * sizeof *e->access);
     e->out->step = malloc(((size_t)program->instruction_count + 1) * sizeof *e->out->step);
     e->out->wait = malloc(((size_t)program->wait_count + 1) * sizeof *e->out->wait);
-    return e->steps_to == NULL || e->pair_of == NULL || e->pair == NULL || e->awaited == NULL || e->access == NULL ||
+    e->out->step_of = malloc(((size_t)program->instruction_count + 1) * sizeof *e->out->step_of);
+    return e->observed == NULL || e->out->step_of == NULL || e->steps_to == NULL || e->pair_of == NULL || e->pair == NULL || e->awaited == NULL || e->access == NULL ||
                    e->out->step == NULL || e->out->wait == NULL
                ? out_of_memory(err)
                : GAL_OK;
@@ -77,7 +81,7 @@ static void set_relation(const expander *e, const gal_instruction *in, gal_step 
     };
     const uint32_t stage = e->program->stage;
     step->relation = GAL_RELATION_NONE;
-    if (e->alone || (in->group & GAL_GROUP_RELATION) == 0) {
+    if (e->options.alone || (in->group & GAL_GROUP_RELATION) == 0) {
         return;
     }
     step->relation = in->group == GAL_GROUP_WORLD ? GAL_RELATION_WORLD : GAL_RELATION_PAIR;
@@ -88,32 +92,6 @@ static void set_relation(const expander *e, const gal_instruction *in, gal_step 
         step->partner_stage = stage - 1;
     } else {
         step->partner_stage = stage == 0 ? e->program->stage_count - 1 : 0;
-    }
-}
-
-/* Sorts the fragment's instructions into lists of steps, one per stream. */
-static void list_steps(expander *e, uint32_t f, uint32_t *step_count)
-{
-    const gal_program *program = e->program;
-    const gal_fragment *fragment = &program->fragment[f];
-    gal_step_list *list = e->out->list[f];
-    for (uint32_t i = 0; i < fragment->count; i++) {
-        const uint32_t stream = program->instruction[fragment->first + i].stream;
-        e->steps_to[fragment->first + i] = ++list[stream].count;
-    }
-    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
-        list[stream].first = *step_count;
-        *step_count += list[stream].count;
-    }
-    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-        const gal_instruction *in = &program->instruction[i];
-        gal_step *step = &e->out->step[list[in->stream].first + e->steps_to[i] - 1];
-        *step = (gal_step){.seconds = e->cost[i].seconds,
-                           .instruction = i,
-                           .activity = e->cost[i].activity,
-                           .level = e->cost[i].level,
-                           .block = in->block - program->first_block};
-        set_relation(e, in, step);
     }
 }
 
@@ -129,6 +107,98 @@ static uint32_t pair_index(expander *e, uint32_t buffer, uint32_t stream)
     return *index - 1;
 }
 
+/* Numbers the pairs of buffer and stream that waits name. */
+static void name_pairs(expander *e, uint32_t f)
+{
+    const gal_program *program = e->program;
+    const gal_fragment *fragment = &program->fragment[f];
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        for (uint32_t w = 0; w < in->wait_count; w++) {
+            const gal_wait *wait = &program->wait[in->first_wait + w];
+            if (wait->stream != in->stream && wait->kind == GAL_WAIT_INSTRUCTION) {
+                e->observed[fragment->first + wait->target] = 1;
+            } else if (wait->stream != in->stream && wait->kind == GAL_WAIT_BUFFER) {
+                (void)pair_index(e, wait->target, wait->stream);
+            }
+        }
+    }
+}
+
+/* The last access of every awaited pair in the fragment may be waited for by a later call. */
+static void observe_accesses(expander *e, uint32_t f)
+{
+    const gal_program *program = e->program;
+    const gal_fragment *fragment = &program->fragment[f];
+    for (uint32_t i = fragment->first + fragment->count; i-- > fragment->first;) {
+        const gal_instruction *in = &program->instruction[i];
+        for (uint32_t o = 0; o < in->operand_count; o++) {
+            const uint32_t buffer = program->operand[in->first_operand + o].buffer;
+            const uint32_t index = e->pair_of[(size_t)buffer * GAL_STREAM_COUNT + in->stream];
+            if (index != 0 && e->pair[index - 1].here != f + 1) {
+                e->pair[index - 1].here = f + 1;
+                e->observed[i] = 1;
+            }
+        }
+    }
+}
+
+static bool waits_for_others(const gal_program *program, const gal_instruction *in)
+{
+    for (uint32_t w = 0; w < in->wait_count; w++) {
+        if (program->wait[in->first_wait + w].stream != in->stream) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a kernel may run in one step with the last of its stream before it. */
+static bool joins(const expander *e, uint32_t last, uint32_t i)
+{
+    const gal_instruction *before = &e->program->instruction[last];
+    const gal_instruction *in = &e->program->instruction[i];
+    return !e->options.each && in->stream == GAL_STREAM_COMPUTE && !e->observed[last] && before->block == in->block &&
+           !gal_op_is_collective[in->op] && !waits_for_others(e->program, in);
+}
+
+/* Sorts the fragment's instructions into lists of steps, one per stream. */
+static void list_steps(expander *e, uint32_t f, uint32_t *step_count)
+{
+    const gal_program *program = e->program;
+    const gal_fragment *fragment = &program->fragment[f];
+    gal_step_list *list = e->out->list[f];
+    uint32_t last[GAL_STREAM_COUNT];
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const uint32_t stream = program->instruction[i].stream;
+        list[stream].count += list[stream].count == 0 || !joins(e, last[stream], i);
+        e->steps_to[i] = list[stream].count;
+        last[stream] = i;
+    }
+    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+        list[stream].first = *step_count;
+        *step_count += list[stream].count;
+    }
+    uint32_t begun[GAL_STREAM_COUNT] = {0};
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const uint32_t at = list[in->stream].first + e->steps_to[i] - 1;
+        gal_step *step = &e->out->step[at];
+        e->out->step_of[i] = at;
+        if (e->steps_to[i] == begun[in->stream]) {
+            step->seconds += e->cost[i].seconds;
+            continue;
+        }
+        begun[in->stream] = e->steps_to[i];
+        *step = (gal_step){.seconds = e->cost[i].seconds,
+                           .instruction = i,
+                           .activity = e->cost[i].activity,
+                           .level = e->cost[i].level,
+                           .block = in->block - program->first_block};
+        set_relation(e, in, step);
+    }
+}
+
 static void list_waits(expander *e, uint32_t f, uint32_t *wait_count)
 {
     const gal_program *program = e->program;
@@ -137,7 +207,10 @@ static void list_waits(expander *e, uint32_t f, uint32_t *wait_count)
     of->first_pair = e->awaited_count;
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
-        gal_step *step = &e->out->step[e->out->list[f][in->stream].first + e->steps_to[i] - 1];
+        gal_step *step = &e->out->step[e->out->step_of[i]];
+        if (step->instruction != i) { /* joined: it has none for others */
+            continue;
+        }
         step->first_wait = *wait_count;
         for (uint32_t w = 0; w < in->wait_count; w++) {
             const gal_wait *wait = &program->wait[in->first_wait + w];
@@ -194,6 +267,19 @@ static void list_fragments(expander *e)
     }
     for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
         if (called[f]) {
+            name_pairs(e, f);
+        }
+    }
+    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT && !e->options.each; f++) {
+        if (called[f]) {
+            observe_accesses(e, f);
+        }
+    }
+    for (uint32_t p = 0; p < e->pair_count; p++) {
+        e->pair[p].here = 0;
+    }
+    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+        if (called[f]) {
             list_steps(e, f, &e->out->step_count);
         }
     }
@@ -247,11 +333,12 @@ static void resolve_call(expander *e, uint32_t c, uint32_t completed[GAL_STREAM_
 }
 
 gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t call_count, const gal_cost *cost,
-                    bool alone, gal_expansion *out, gal_error *err)
+                    gal_expand_options options, gal_expansion *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_expansion expansion = {.call = call, .call_count = call_count};
-    expander e = {.program = program, .cost = cost, .alone = alone, .out = &expansion};
+    expander e = {.program = program, 
+                  .cost = cost, .options = options, .out = &expansion};
     uint32_t completed[GAL_STREAM_COUNT] = {0};
     uint32_t row_count = 0;
     GAL_TRY(expander_create(&e, err));
@@ -271,6 +358,7 @@ cleanup:
 void gal_expansion_free(gal_expansion *expansion)
 {
     free(expansion->step);
+    free(expansion->step_of);
     free(expansion->wait);
     free(expansion->before);
     free(expansion->first_row);

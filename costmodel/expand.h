@@ -1,6 +1,8 @@
 /* A stage's program laid out for the event simulation: per fragment and stream the steps in order, with waits turned
  * into "that stream must have completed so many steps". For costmodel alone.
  *
+ * Kernels that follow each other on the compute stream become one step where nobody could tell: no other stream waits
+ * for the first, the second waits for none, and both are of one block. Sums are as slowed as their parts.
  * Steps are stored once per fragment, not per call. Per call there remain one number per stream (steps completed by
  * earlier calls) and one per wait on a buffer (the latest access to its item, in steps of the awaited stream). */
 #ifndef GAL_COSTMODEL_EXPAND_H
@@ -18,7 +20,7 @@ typedef struct gal_step_wait {
 
 typedef struct gal_step {
     double seconds;
-    uint32_t instruction;
+    uint32_t instruction;   /* the first */
     uint32_t first_wait;
     uint16_t wait_count;
     uint8_t activity, level;
@@ -37,6 +39,7 @@ typedef struct gal_expansion {
     uint32_t call_count;
     gal_step_list list[GAL_FRAGMENT_COUNT][GAL_STREAM_COUNT];
     gal_step *step;
+    uint32_t *step_of;                    /* [instruction of a fragment that is called] */
     gal_step_wait *wait;
     uint32_t (*before)[GAL_STREAM_COUNT]; /* [call]: steps of earlier calls */
     uint32_t *first_row;                  /* [call]: into row */
@@ -45,10 +48,14 @@ typedef struct gal_expansion {
     uint64_t event_count;                 /* steps of all calls */
 } gal_expansion;
 
-/* cost[instruction_count]. alone: transfers and reductions between stages are steps like any other, of this stage's
+typedef struct gal_expand_options {
+    bool alone, each;
+} gal_expand_options;
+
+/* cost[instruction_count]. each: no two kernels in one step. alone: transfers and reductions between stages are steps like any other, of this stage's
  * own cost. The program, the calls and nothing else are referred to afterwards. GAL_ERR_SYSTEM without memory. */
 gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t call_count, const gal_cost *cost,
-                    bool alone, gal_expansion *out, gal_error *err);
+                    gal_expand_options options, gal_expansion *out, gal_error *err);
 void gal_expansion_free(gal_expansion *expansion); /* the arrays; accepts a zeroed one */
 
 #endif

@@ -38,9 +38,13 @@ typedef struct stage {
     lane lane[LANES];
     uint32_t running;   /* bits of streams */
     uint32_t waiting[LANES]; /* streams that wait for this one */
+    uint32_t fresh;     /* of these, started since speeds were last renewed */
     uint32_t kernels, messages;
     uint8_t messages_on[GAL_LINK_LEVELS_MAX];
-    double next_seconds;
+    uint32_t kernels_then; /* the company at that time */
+    uint8_t messages_then[GAL_LINK_LEVELS_MAX];
+    double next_seconds; /* the earliest end ... */
+    uint32_t next_stream; /* ... and whose it is */
     bool touched;
     uint8_t world_stream;
 } stage;
@@ -108,10 +112,22 @@ static void renew_end(lane *clock)
     clock->end_seconds = clock->since_seconds + clock->remaining_seconds * speed_factor(clock);
 }
 
+/* In unchanged company only what has just started needs a speed. */
+static uint32_t to_renew(stage *st)
+{
+    const bool changed = st->kernels != st->kernels_then ||
+                         memcmp(st->messages_on, st->messages_then, sizeof st->messages_on) != 0;
+    const uint32_t streams = changed ? st->running : st->running & st->fresh;
+    st->kernels_then = st->kernels;
+    memcpy(st->messages_then, st->messages_on, sizeof st->messages_on);
+    st->fresh = 0;
+    return streams;
+}
+
 static void renew_speeds(simulator *sim, uint32_t s)
 {
     stage *st = &sim->stage[s];
-    for (uint32_t left = st->running; left != 0; left &= left - 1) {
+    for (uint32_t left = to_renew(st); left != 0; left &= left - 1) {
         lane *l = &st->lane[__builtin_ctz(left)];
         const bool has_clock = !isinf(l->end_seconds) || l->other != NULL; /* not so: a side of the world reduction */
         const double factor = has_clock ? factor_of(sim, st, head(st, l)) : l->factor;
@@ -128,12 +144,14 @@ static void renew_speeds(simulator *sim, uint32_t s)
 static void renew_next(simulator *sim, uint32_t s)
 {
     stage *st = &sim->stage[s];
-    double next = INFINITY;
+    st->next_seconds = INFINITY;
     for (uint32_t left = st->running; left != 0; left &= left - 1) {
-        const double end = st->lane[__builtin_ctz(left)].end_seconds;
-        next = end < next ? end : next;
+        const uint32_t stream = (uint32_t)__builtin_ctz(left);
+        if (st->lane[stream].end_seconds < st->next_seconds) {
+            st->next_seconds = st->lane[stream].end_seconds;
+            st->next_stream = stream;
+        }
     }
-    st->next_seconds = next;
     for (uint32_t node = (sim->leaf_count + s) / 2; node >= 1; node /= 2) {
         const uint32_t a = sim->winner[2 * node];
         const uint32_t b = sim->winner[2 * node + 1];
@@ -169,6 +187,7 @@ static void run(simulator *sim, stage *st, uint32_t stream, double seconds)
     l->end_seconds = sim->now_seconds + seconds;
     l->other = NULL;
     st->running |= 1u << stream;
+    st->fresh |= 1u << stream;
     if (step->activity == GAL_ACTIVITY_COMPUTE) {
         st->kernels++;
     } else {
@@ -344,10 +363,7 @@ static void end_step(simulator *sim, uint32_t s, uint32_t stream)
 static void end_next(simulator *sim, uint32_t s)
 {
     stage *st = &sim->stage[s];
-    uint32_t stream = 0;
-    while ((st->running >> stream & 1u) == 0 || st->lane[stream].end_seconds > st->next_seconds) {
-        stream++;
-    }
+    const uint32_t stream = st->next_stream;
     lane *other = st->lane[stream].other;
     if (head(st, &st->lane[stream])->relation == GAL_RELATION_WORLD) {
         for (uint32_t side = 0; side < sim->stage_count; side++) {
@@ -418,7 +434,8 @@ static gal_code prepare(simulator *sim, gal_error *err)
         const gal_program *program = input->program[s];
         const gal_code code = gal_expand(program, input->call != NULL ? input->call : program->call,
                                          input->call != NULL ? input->call_count : program->call_count, input->cost[s],
-                                         input->alone, &sim->stage[s].expansion, err);
+                                         (gal_expand_options){.alone = input->alone, .each = input->timeline},
+                                         &sim->stage[s].expansion, err);
         if (code != GAL_OK) {
             return code;
         }

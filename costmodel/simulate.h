@@ -41,7 +41,7 @@ typedef struct gal_simulation {
     double iteration_seconds;    /* of the step, fixed_step_seconds included */
     uint32_t stage_count;
     gal_stage_simulation *stage; /* owned */
-    uint64_t event_count;        /* steps run */
+    uint64_t event_count;        /* steps run; without timeline kernels that nobody waits for are one with the next */
     gal_timeline_event *timeline; /* owned; [event_count] by end, or NULL */
 } gal_simulation;
 

@@ -16,11 +16,28 @@ static size_t price_index(const gal_cell *cell, uint32_t stage, gal_block_kind k
     return ((size_t)stage * GAL_BLOCK_KIND_COUNT + (size_t)kind) * cell->strategy_count + strategy;
 }
 
+/* The kind that follows is fixed but for FFN's: attention, or the head, which takes the place that is free. */
 static size_t pair_index(const gal_cell *cell, uint32_t stage, gal_block_kind from_kind, bool to_head, uint32_t from,
                          uint32_t to)
 {
-    size_t kind = to_head ? GAL_BLOCK_KIND_COUNT - 1 : (size_t)from_kind;
+    size_t kind = to_head ? (size_t)GAL_BLOCK_HEAD : (size_t)from_kind;
     return (((size_t)stage * GAL_BLOCK_KIND_COUNT + kind) * cell->strategy_count + from) * cell->strategy_count + to;
+}
+
+size_t gal_cell_price_index(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy)
+{
+    return price_index(cell, stage, gal_model_block_kind(cell->spec.model, block), strategy);
+}
+
+size_t gal_cell_pair_index(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t to)
+{
+    return pair_index(cell, stage, gal_model_block_kind(cell->spec.model, block - 1), block + 1 == cell->block_count,
+                      from, to);
+}
+
+size_t gal_cell_pair_count(const gal_cell *cell)
+{
+    return (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count * cell->strategy_count;
 }
 
 static gal_price_query query_of(const gal_cell *cell, uint32_t stage, gal_block_kind kind, uint32_t strategy)
@@ -34,28 +51,73 @@ static gal_price_query query_of(const gal_cell *cell, uint32_t stage, gal_block_
                              .prefetch_depth = cell->spec.prefetch_depth};
 }
 
-static gal_code fill_prices(gal_cell *cell, gal_error *err)
+static bool is_legal(const gal_cell *cell, gal_block_kind kind, const gal_strategy *strategy)
 {
-    for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
-        for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT; kind++) {
-            for (uint32_t s = 0; s < cell->strategy_count; s++) {
-                const gal_strategy *strategy = &cell->strategy[s];
-                bool end = kind == GAL_BLOCK_EMBEDDING || kind == GAL_BLOCK_HEAD;
-                if ((end && strategy->recompute != GAL_RECOMPUTE_NONE) || /* nothing there to run again */
-                    gal_strategy_rule_broken(cell->spec.model, (gal_block_kind)kind, strategy, cell->stage_devices,
-                                             cell->samples) != NULL) {
-                    continue;
-                }
-                gal_price_query query = query_of(cell, stage, (gal_block_kind)kind, s);
-                gal_code code = gal_price_block(cell->spec.cache, &query,
-                                                &cell->price[price_index(cell, stage, (gal_block_kind)kind, s)], err);
-                if (code != GAL_OK) {
-                    return code;
-                }
+    const bool end = kind == GAL_BLOCK_EMBEDDING || kind == GAL_BLOCK_HEAD;
+    return (!end || strategy->recompute == GAL_RECOMPUTE_NONE) && /* nothing there to run again */
+           gal_strategy_rule_broken(cell->spec.model, kind, strategy, cell->stage_devices, cell->samples) == NULL;
+}
+
+static void keep_legal(gal_cell *cell)
+{
+    uint32_t kept = 0;
+    for (uint32_t s = 0; s < cell->strategy_count; s++) {
+        bool legal = false;
+        for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT && !legal; kind++) {
+            legal = is_legal(cell, (gal_block_kind)kind, &cell->strategy[s]);
+        }
+        if (legal) {
+            cell->strategy[kept++] = cell->strategy[s];
+        }
+    }
+    cell->strategy_count = kept;
+}
+
+static uint64_t largest_turn(const gal_ring_turns *turns)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < turns->count; i++) {
+        most = larger(most, turns->bytes[i]);
+    }
+    return most;
+}
+
+static gal_shared_bytes shared_of(const gal_cell *cell, const gal_block_memory *memory)
+{
+    const uint64_t gathers =
+        larger(largest_turn(&memory->gathers_forward),
+               larger(largest_turn(&memory->gathers_backward), largest_turn(&memory->gathers_evaluate)));
+    return (gal_shared_bytes){.gathered = cell->spec.prefetch_depth * gathers,
+                              .bucket = 2 * largest_turn(&memory->buckets),
+                              .scratch = memory->bytes.scratch,
+                              .work = memory->bytes.work};
+}
+
+static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, gal_block_kind kind, gal_error *err)
+{
+    for (uint32_t s = 0; s < cell->strategy_count; s++) {
+        if (is_legal(cell, kind, &cell->strategy[s])) {
+            const size_t at = price_index(cell, stage, kind, s);
+            const gal_price_query query = query_of(cell, stage, kind, s);
+            const gal_code code = gal_price_block(cell->spec.cache, &query, &cell->price[at], err);
+            if (code != GAL_OK) {
+                return code;
             }
+            cell->shared[at] = shared_of(cell, &cell->price[at]->memory);
         }
     }
     return GAL_OK;
+}
+
+static gal_code fill_prices(gal_cell *cell, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
+        for (uint32_t kind = 0; code == GAL_OK && kind < GAL_BLOCK_KIND_COUNT; kind++) {
+            code = fill_prices_of(cell, stage, (gal_block_kind)kind, err);
+        }
+    }
+    return code;
 }
 
 static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, gal_block_kind from_kind, gal_block_kind to_kind,
@@ -98,14 +160,31 @@ static void fill_transfers(gal_cell *cell)
 {
     for (uint32_t stage = 0; stage + 1 < cell->spec.pp_degree; stage++) {
         for (uint32_t s = 0; s < cell->strategy_count; s++) {
-            const gal_block_price *price = cell->price[price_index(cell, stage, GAL_BLOCK_ATTENTION, s)];
-            price = price == NULL ? cell->price[price_index(cell, stage, GAL_BLOCK_FFN, s)] : price;
-            if (price != NULL) {
-                cell->transfer[stage * cell->strategy_count + s] =
-                    gal_price_transfer(cell->spec.durations, cell->stage_devices, stage, cell->spec.pp_degree,
-                                       price->memory.bytes.boundary);
+            uint64_t bytes = 0; /* the same behind all kinds; not all may be legal */
+            for (uint32_t kind = 0; kind < GAL_BLOCK_HEAD; kind++) {
+                const gal_block_price *price = cell->price[price_index(cell, stage, (gal_block_kind)kind, s)];
+                bytes = price == NULL ? bytes : price->memory.bytes.boundary;
             }
+            cell->transfer[stage * cell->strategy_count + s] = gal_price_transfer(
+                cell->spec.durations, cell->stage_devices, stage, cell->spec.pp_degree, bytes);
         }
+    }
+}
+
+/* As gal_plan_objective has it: what a device reduces with its partner of the tied table. */
+static void fill_tied(gal_cell *cell)
+{
+    const gal_cell_spec *spec = &cell->spec;
+    const uint64_t table_bytes = (uint64_t)gal_model_padded_vocabulary(spec->model) * spec->model->hidden *
+                                 gal_dtype_bytes(spec->model->compute_dtype);
+    const double common = gal_price_common_update(spec->durations, cell->stage_devices, spec->pp_degree, 0);
+    cell->common_seconds = common + gal_durations_fixed_step_seconds(spec->durations);
+    for (uint32_t s = 0; s < cell->strategy_count && spec->model->tied_embeddings && spec->pp_degree > 1; s++) {
+        const uint32_t shards = gal_strategy_degree(&cell->strategy[s], GAL_AXIS_TP) *
+                                gal_strategy_degree(&cell->strategy[s], GAL_AXIS_SDP);
+        cell->tied_seconds[s] = gal_price_common_update(spec->durations, cell->stage_devices, spec->pp_degree,
+                                                        table_bytes / shards) -
+                                common;
     }
 }
 
@@ -128,45 +207,55 @@ static gal_code refuse(const gal_cell_spec *spec, gal_error *err)
 static gal_code allocate(gal_cell *cell, gal_error *err)
 {
     size_t stages = cell->spec.pp_degree;
-    size_t n = cell->strategy_count;
-    cell->price = calloc(stages * GAL_BLOCK_KIND_COUNT * n + 1, sizeof(void *));
-    cell->pair = calloc(stages * GAL_BLOCK_KIND_COUNT * n * n + 1, sizeof(void *));
+    size_t nodes = stages * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
+    cell->price = calloc(nodes + 1, sizeof(void *));
+    cell->shared = calloc(nodes + 1, sizeof *cell->shared);
+    cell->pair = calloc(gal_cell_pair_count(cell) + 1, sizeof(void *));
     cell->in_flight = calloc(stages, sizeof *cell->in_flight);
-    cell->transfer = calloc(stages * n + 1, sizeof *cell->transfer);
-    bool have = cell->price != NULL && cell->pair != NULL && cell->in_flight != NULL && cell->transfer != NULL;
+    cell->transfer = calloc(stages * cell->strategy_count + 1, sizeof *cell->transfer);
+    cell->tied_seconds = calloc(cell->strategy_count + 1, sizeof *cell->tied_seconds);
+    const bool have = cell->price != NULL && cell->shared != NULL && cell->pair != NULL && cell->in_flight != NULL &&
+                      cell->transfer != NULL && cell->tied_seconds != NULL;
     return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
 
-gal_code gal_cell_create(const gal_cell_spec *spec, gal_cell **out, gal_error *err)
+static gal_code fill(gal_cell *cell, gal_error *err)
 {
-    gal_cell *cell = NULL;
-    gal_code code = refuse(spec, err);
-    GAL_TRY(code);
-    cell = calloc(1, sizeof *cell);
-    if (cell != NULL) {
-        cell->strategy = calloc(GAL_SPACE_MAX, sizeof *cell->strategy);
-    }
-    if (cell == NULL || cell->strategy == NULL) {
-        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
-    }
-    cell->spec = *spec;
+    gal_code code = GAL_OK;
+    const gal_cell_spec *spec = &cell->spec;
     cell->stage_devices = spec->device_count / spec->pp_degree;
     cell->samples = spec->global_batch_samples / spec->microbatch_count;
     cell->block_count = gal_model_block_count(spec->model);
     cell->strategy_count = gal_space_strategies(spec->space, cell->stage_devices, cell->strategy);
+    keep_legal(cell);
     GAL_TRY(allocate(cell, err));
     for (uint32_t p = 0; p < spec->pp_degree; p++) {
         cell->in_flight[p] = gal_in_flight(spec->schedule, p, spec->pp_degree, spec->microbatch_count);
     }
     GAL_TRY(fill_prices(cell, err));
     GAL_TRY(fill_pairs(cell, err));
+    GAL_TRY(gal_conversions_create(spec->cache, spec->model, cell->stage_devices, cell->samples, spec->prefetch_depth,
+                                   cell->strategy, cell->strategy_count, &cell->conversions, err));
     fill_transfers(cell);
-    uint64_t table = (uint64_t)gal_model_padded_vocabulary(spec->model) * spec->model->hidden *
-                     gal_dtype_bytes(spec->model->compute_dtype) / cell->stage_devices;
-    bool tied = spec->model->tied_embeddings && spec->pp_degree > 1;
-    cell->common_seconds = gal_price_common_update(spec->durations, cell->stage_devices, spec->pp_degree,
-                                                   tied ? table : 0) +
-                           gal_durations_fixed_step_seconds(spec->durations);
+    fill_tied(cell);
+cleanup:
+    return code;
+}
+
+gal_code gal_cell_create(const gal_cell_spec *spec, gal_cell **out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_cell *cell = NULL;
+    GAL_TRY(refuse(spec, err));
+    cell = calloc(1, sizeof *cell);
+    if (cell != NULL) {
+        cell->spec = *spec;
+        cell->strategy = calloc(GAL_SPACE_MAX, sizeof *cell->strategy);
+    }
+    if (cell == NULL || cell->strategy == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    GAL_TRY(fill(cell, err));
     *out = cell;
     cell = NULL;
 cleanup:
@@ -179,9 +268,12 @@ void gal_cell_free(gal_cell *cell)
     if (cell == NULL) {
         return;
     }
+    gal_conversions_free(&cell->conversions);
+    free(cell->tied_seconds);
     free(cell->transfer);
     free(cell->in_flight);
     free(cell->pair);
+    free(cell->shared);
     free(cell->price);
     free(cell->strategy);
     free(cell);
@@ -189,26 +281,22 @@ void gal_cell_free(gal_cell *cell)
 
 const gal_block_price *gal_cell_price(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy)
 {
-    return cell->price[price_index(cell, stage, gal_model_block_kind(cell->spec.model, block), strategy)];
+    return cell->price[gal_cell_price_index(cell, block, stage, strategy)];
 }
 
-static const gal_pair_price *pair_before(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from,
-                                         uint32_t to)
-{
-    gal_block_kind kind = gal_model_block_kind(cell->spec.model, block - 1);
-    bool to_head = block + 1 == cell->block_count;
-    return cell->pair[pair_index(cell, stage, kind, to_head, from, to)];
-}
+/* ---- steps ---- */
 
 static void add_block(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out)
 {
-    const gal_block_price *price = gal_cell_price(cell, block, stage, strategy);
+    const size_t at = gal_cell_price_index(cell, block, stage, strategy);
+    const gal_block_price *price = cell->price[at];
     const gal_block_bytes *bytes = &price->memory.bytes;
     out->forward_seconds += price->forward_seconds;
     out->backward_seconds += price->backward_seconds;
     out->tail_seconds += price->sync_seconds;
     out->update_seconds += price->update_seconds;
     out->bytes += (int64_t)(bytes->state + bytes->gradient + cell->in_flight[stage] * bytes->saved);
+    out->shared = cell->shared[at];
 }
 
 static void add_pair(const gal_pair_price *pair, gal_cell_step *out)
@@ -216,29 +304,39 @@ static void add_pair(const gal_pair_price *pair, gal_cell_step *out)
     out->forward_seconds += pair->forward_seconds;
     out->backward_seconds += pair->backward_seconds;
     out->tail_seconds += pair->sync_seconds;
-    out->relayout_bytes = pair->relayout_bytes;
 }
 
-static void add_entry(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out)
+/* The turn from backward to forward. */
+static void add_turn(const gal_block_price *price, gal_cell_step *out)
 {
-    const gal_block_price *price = gal_cell_price(cell, block, stage, strategy);
     out->forward_seconds += price->enter_seconds;
     out->tail_seconds += price->tail_seconds;
+}
+
+static size_t conversion_index(const gal_cell *cell, uint32_t from, uint32_t to)
+{
+    const gal_conversions *c = &cell->conversions;
+    return (size_t)c->class_of[from] * c->class_count + c->class_of[to];
 }
 
 void gal_cell_start(const gal_cell *cell, uint32_t strategy, gal_cell_step *out)
 {
     memset(out, 0, sizeof *out);
     add_block(cell, 0, 0, strategy, out);
-    add_entry(cell, 0, 0, strategy, out);
+    add_turn(gal_cell_price(cell, 0, 0, strategy), out);
+    out->once_seconds = cell->tied_seconds[strategy];
 }
 
 void gal_cell_follow(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t strategy,
                      gal_cell_step *out)
 {
+    const gal_pair_price *pair = cell->pair[gal_cell_pair_index(cell, block, stage, from, strategy)];
     memset(out, 0, sizeof *out);
     add_block(cell, block, stage, strategy, out);
-    add_pair(pair_before(cell, block, stage, from, strategy), out);
+    add_pair(pair, out);
+    out->shared.boundary = 2 * gal_cell_price(cell, block - 1, stage, from)->memory.bytes.boundary; /* dx lies as x did */
+    out->shared.relayout =
+        larger(pair->relayout_bytes, cell->conversions.inside_bytes[conversion_index(cell, from, strategy)]);
 }
 
 static int64_t at_most_two(const gal_cell *cell)
@@ -246,29 +344,42 @@ static int64_t at_most_two(const gal_cell *cell)
     return cell->spec.microbatch_count < 2 ? (int64_t)cell->spec.microbatch_count : 2;
 }
 
+/* x_in, c of them, and dx_out in place of the saved input. */
+static int64_t entry_port_bytes(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t strategy,
+                                bool converts)
+{
+    const int64_t k = cell->in_flight[stage];
+    const int64_t m = cell->spec.microbatch_count;
+    const int64_t two = at_most_two(cell);
+    const int64_t received = (int64_t)gal_cell_price(cell, block - 1, stage, from)->memory.bytes.boundary;
+    const int64_t input = (int64_t)gal_cell_price(cell, block, stage, strategy)->memory.bytes.input;
+    return converts ? 2 * two * received : ((k < m ? k + 1 : m) + two) * received - k * input;
+}
+
 void gal_cell_cross(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t strategy,
                     gal_cell_step *out)
 {
-    gal_cell_follow(cell, block, stage, from, strategy, out);
-    add_entry(cell, block, stage, strategy, out);
-    bool converts = pair_before(cell, block, stage, from, strategy)->converts;
-    uint32_t k = cell->in_flight[stage];
-    int64_t ahead = k < cell->spec.microbatch_count ? (int64_t)k + 1 : (int64_t)cell->spec.microbatch_count;
-    int64_t two = at_most_two(cell);
-    int64_t entry = (int64_t)gal_cell_price(cell, block - 1, stage, from)->memory.bytes.boundary;
-    int64_t input = (int64_t)gal_cell_price(cell, block, stage, strategy)->memory.bytes.input;
-    out->bytes += ((converts ? two : ahead) + two) * entry - (converts ? 0 : (int64_t)k * input);
+    const gal_pair_price *pair = cell->pair[gal_cell_pair_index(cell, block, stage, from, strategy)];
+    memset(out, 0, sizeof *out);
+    add_block(cell, block, stage, strategy, out);
+    add_pair(pair, out);
+    add_turn(gal_cell_price(cell, block, stage, strategy), out);
+    out->bytes += entry_port_bytes(cell, block, stage, from, strategy, pair->converts);
+    out->shared.relayout =
+        larger(pair->relayout_entry_bytes, cell->conversions.entry_bytes[conversion_index(cell, from, strategy)]);
 }
 
-void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out,
-                    double *transfer_seconds)
+void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out)
 {
     const gal_block_price *price = gal_cell_price(cell, block, stage, strategy);
-    bool last = stage + 1 == cell->spec.pp_degree;
+    const bool last = stage + 1 == cell->spec.pp_degree;
     memset(out, 0, sizeof *out);
     out->backward_seconds = price->leave_seconds;
-    out->bytes = last ? 0 : 2 * at_most_two(cell) * (int64_t)price->memory.bytes.boundary;
-    *transfer_seconds = last ? 0.0 : cell->transfer[stage * cell->strategy_count + strategy];
+    out->bytes = (last ? 2 : 1) * GAL_ALIGNMENT_BYTES; /* norm, loss */
+    if (!last) {
+        out->bytes += 2 * at_most_two(cell) * (int64_t)price->memory.bytes.boundary;
+        out->once_seconds = 2.0 * cell->transfer[stage * cell->strategy_count + strategy];
+    }
 }
 
 bool gal_cell_tied_alike(const gal_cell *cell, uint32_t embedding, uint32_t head)
@@ -285,77 +396,57 @@ bool gal_cell_tied_alike(const gal_cell *cell, uint32_t embedding, uint32_t head
     return alike;
 }
 
-static uint64_t largest_turn(const gal_ring_turns *turns)
+/* ---- paths ---- */
+
+static void share(gal_shared_bytes *a, const gal_shared_bytes *b)
 {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < turns->count; i++) {
-        most = larger(most, turns->bytes[i]);
-    }
-    return most;
+    a->gathered = larger(a->gathered, b->gathered);
+    a->bucket = larger(a->bucket, b->bucket);
+    a->boundary = larger(a->boundary, b->boundary);
+    a->scratch = larger(a->scratch, b->scratch);
+    a->relayout = larger(a->relayout, b->relayout);
+    a->work = larger(a->work, b->work);
 }
 
-void gal_chain_add(gal_chain *chain, const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy,
-                   const gal_cell_step *step)
+void gal_path_add(gal_path *path, const gal_cell_step *step)
 {
-    const gal_block_memory *memory = &gal_cell_price(cell, block, stage, strategy)->memory;
-    uint64_t gathers = larger(largest_turn(&memory->gathers_forward),
-                              larger(largest_turn(&memory->gathers_backward), largest_turn(&memory->gathers_evaluate)));
-    chain->stage_round += step->forward_seconds + step->backward_seconds;
-    chain->stage_backward += step->backward_seconds;
-    chain->stage_tail += step->tail_seconds;
-    chain->stage_update += step->update_seconds;
-    chain->bytes += step->bytes;
-    chain->gathered = larger(chain->gathered, cell->spec.prefetch_depth * gathers);
-    chain->bucket = larger(chain->bucket, 2 * largest_turn(&memory->buckets));
-    if (chain->stage_blocks > 0) { /* dy of the block before; a row buffer is no smaller in its own layout's bytes */
-        chain->boundary = larger(chain->boundary, 2 * memory->bytes.boundary);
-    }
-    chain->boundary = larger(chain->boundary, chain->stage_blocks == 0 ? 0 : 2 * memory->bytes.boundary);
-    chain->scratch = larger(chain->scratch, memory->bytes.scratch);
-    chain->relayout = larger(chain->relayout, step->relayout_bytes);
-    chain->work = larger(chain->work, memory->bytes.work);
-    chain->stage_blocks++;
+    path->stage_round += step->forward_seconds + step->backward_seconds;
+    path->stage_backward += step->backward_seconds;
+    path->stage_tail += step->tail_seconds;
+    path->stage_update += step->update_seconds;
+    path->additive += step->once_seconds;
+    path->bytes += step->bytes;
+    share(&path->shared, &step->shared);
 }
 
-int64_t gal_chain_bytes(const gal_chain *chain)
+int64_t gal_path_bytes(const gal_path *path)
 {
-    return chain->bytes + (int64_t)(chain->gathered + chain->bucket + chain->boundary + chain->scratch +
-                                    chain->relayout + chain->work);
+    const gal_shared_bytes *shared = &path->shared;
+    return path->bytes + (int64_t)(shared->gathered + shared->bucket + shared->boundary + shared->scratch +
+                                   shared->relayout + shared->work);
 }
 
-bool gal_chain_close(gal_chain *chain, const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy)
+bool gal_path_close(gal_path *path, const gal_cell *cell, const gal_cell_step *step)
 {
-    gal_cell_step step;
-    double transfer = 0.0;
-    gal_cell_close(cell, block, stage, strategy, &step, &transfer);
-    double round = chain->stage_round + step.backward_seconds;
-    bool last = stage + 1 == cell->spec.pp_degree;
-    int64_t own = (last ? 2 : 1) * GAL_ALIGNMENT_BYTES; /* norm, loss */
-    int64_t bytes = gal_chain_bytes(chain) + step.bytes + own;
-    chain->additive += round + 2.0 * transfer;
-    chain->slowest = fmax(chain->slowest, round);
-    chain->exposed = fmax(chain->exposed, chain->stage_tail - chain->drained);
-    chain->drained += chain->stage_backward + step.backward_seconds;
-    chain->update = fmax(chain->update, chain->stage_update);
-    gal_chain closed = {.additive = chain->additive,
-                        .slowest = chain->slowest,
-                        .exposed = chain->exposed,
-                        .drained = chain->drained,
-                        .update = chain->update,
-                        .bytes = bytes};
-    *chain = closed;
-    return bytes <= (int64_t)cell->spec.arena_limit_bytes;
+    gal_path_add(path, step);
+    *path = (gal_path){.additive = path->additive + path->stage_round,
+                       .slowest = fmax(path->slowest, path->stage_round),
+                       .exposed = fmax(path->exposed, path->stage_tail - path->drained),
+                       .drained = path->drained + path->stage_backward,
+                       .update = fmax(path->update, path->stage_update),
+                       .bytes = gal_path_bytes(path)};
+    return path->bytes <= (int64_t)cell->spec.arena_limit_bytes;
 }
 
-double gal_chain_seconds(const gal_chain *chain, const gal_cell *cell)
+double gal_path_seconds(const gal_path *path, const gal_cell *cell)
 {
-    return chain->additive + (cell->spec.microbatch_count - 1) * chain->slowest + chain->exposed + chain->update +
+    return path->additive + (cell->spec.microbatch_count - 1) * path->slowest + path->exposed + path->update +
            cell->common_seconds;
 }
 
 double gal_cell_evaluate(const gal_cell *cell, const uint32_t *stage, const uint32_t *strategy, uint64_t *most_bytes)
 {
-    gal_chain chain = {0};
+    gal_path path = {0};
     bool fits = true;
     int64_t most = 0;
     for (uint32_t i = 0; i < cell->block_count; i++) {
@@ -365,18 +456,18 @@ double gal_cell_evaluate(const gal_cell *cell, const uint32_t *stage, const uint
         } else if (stage[i] == stage[i - 1]) {
             gal_cell_follow(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
         } else {
-            fits = gal_chain_close(&chain, cell, i - 1, stage[i - 1], strategy[i - 1]) && fits;
-            most = chain.bytes > most ? chain.bytes : most;
-            chain.bytes = 0;
             gal_cell_cross(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
+            path.bytes = 0;
         }
-        gal_chain_add(&chain, cell, i, stage[i], strategy[i], &step);
+        gal_path_add(&path, &step);
+        if (i + 1 == cell->block_count || stage[i + 1] != stage[i]) {
+            gal_cell_close(cell, i, stage[i], strategy[i], &step);
+            fits = gal_path_close(&path, cell, &step) && fits;
+            most = path.bytes > most ? path.bytes : most;
+        }
     }
-    uint32_t last = cell->block_count - 1;
-    fits = gal_chain_close(&chain, cell, last, stage[last], strategy[last]) && fits;
-    most = chain.bytes > most ? chain.bytes : most;
     if (most_bytes != NULL) {
         *most_bytes = (uint64_t)most;
     }
-    return fits ? gal_chain_seconds(&chain, cell) : HUGE_VAL;
+    return fits ? gal_path_seconds(&path, cell) : HUGE_VAL;
 }

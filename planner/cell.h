@@ -48,7 +48,7 @@ typedef struct gal_cell {
     const gal_pair_price **pair;   /* gal_cell_pair_index; NULL: not legal */
     gal_conversions conversions;
     uint32_t *in_flight;           /* [stage] */
-    double *transfer;              /* [stage][strategy] one way to the next stage, behind an ffn or attention block */
+    double *transfer;              /* [stage][strategy] one way to the next stage, */
     double *tied_seconds;          /* [strategy] of the embedding: the tables' reduction between first and last stage */
     double common_seconds;         /* norm; fixed time of a step */
 } gal_cell;

@@ -16,8 +16,8 @@ typedef struct gal_conversions {
     uint64_t *entry_bytes;   /* in front of a stage */
 } gal_conversions;
 
-/* The strategies are legal for attention or FFN blocks (legal[s] says so; others take no part) on device_count devices.
- * GAL_ERR_SYSTEM without memory. */
+/* The strategies are each legal for some kind of block of the model on device_count devices. GAL_ERR_SYSTEM without
+ * memory. */
 gal_code gal_conversions_create(gal_price_cache *cache, const gal_model *model, uint32_t device_count,
                                 uint32_t microbatch_samples, uint32_t prefetch_depth, const gal_strategy *strategy,
                                 uint32_t strategy_count, gal_conversions *out, gal_error *err);

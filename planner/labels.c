@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PRUNE_FIRST = 8192 }; /* labels of a block before they are pruned the first time */
+
 typedef struct label {
-    gal_chain chain;
+    gal_path path;
     double weighted;   /* seconds so far under the dual's weights */
     double bound;      /* weighted + to_go + constant */
     uint32_t parent;   /* index in the block before */
@@ -15,6 +17,7 @@ typedef struct label {
 typedef struct layer { /* the labels at one block */
     label *label;
     uint32_t count, capacity;
+    uint32_t prune_at;
 } layer;
 
 typedef struct search {
@@ -22,13 +25,13 @@ typedef struct search {
     const gal_cell *cell;
     layer *layer; /* [block] */
     double best;
-    uint32_t limit;
+    gal_label_settings settings;
     gal_label_result result;
     bool out_of_memory;
 } search;
 
 /* What two labels at one node can differ by at most, after any equal completion: a is never slower than b if <= 0. */
-static double slower_by(const gal_chain *a, const gal_chain *b, uint32_t microbatch_count)
+static double slower_by(const gal_path *a, const gal_path *b, uint32_t microbatch_count)
 {
     double additive = (a->additive + a->stage_round) - (b->additive + b->stage_round);
     double slowest = fmax(a->slowest - b->slowest, a->stage_round - b->stage_round);
@@ -44,11 +47,13 @@ static int64_t over(uint64_t a, uint64_t b)
 }
 
 /* Likewise in bytes of the open stage. */
-static int64_t larger_by(const gal_chain *a, const gal_chain *b)
+static int64_t larger_by(const gal_path *a, const gal_path *b)
 {
-    return a->bytes - b->bytes + over(a->gathered, b->gathered) + over(a->bucket, b->bucket) +
-           over(a->boundary, b->boundary) + over(a->scratch, b->scratch) + over(a->relayout, b->relayout) +
-           over(a->work, b->work);
+    const gal_shared_bytes *x = &a->shared;
+    const gal_shared_bytes *y = &b->shared;
+    return a->bytes - b->bytes + over(x->gathered, y->gathered) + over(x->bucket, y->bucket) +
+           over(x->boundary, y->boundary) + over(x->scratch, y->scratch) + over(x->relayout, y->relayout) +
+           over(x->work, y->work);
 }
 
 static int by_node_and_bound(const void *x, const void *y)
@@ -77,44 +82,51 @@ static int by_bound(const void *x, const void *y)
     return by_node_and_bound(x, y);
 }
 
+/* Sums of the same numbers in another order differ in their last bits; that must not keep a label. Over all blocks this
+ * loses less than a relative 1e-12. */
+static const double rounding = 4e-15;
+
 static void remove_dominated(search *s, layer *at)
 {
-    uint32_t microbatches = s->cell->spec.microbatch_count;
+    const uint32_t microbatches = s->cell->spec.microbatch_count;
     uint32_t kept = 0;
     uint32_t first = 0; /* of this node among the kept */
     qsort(at->label, at->count, sizeof at->label[0], by_node_and_bound);
-    for (uint32_t i = 0; i < at->count; i++) {
+    for (uint32_t i = 0; i < at->count && !s->settings.keep_dominated; i++) {
         const label candidate = at->label[i];
+        const double slack = rounding * fabs(candidate.bound);
         bool new_node = kept == 0 || at->label[kept - 1].stage != candidate.stage ||
                         at->label[kept - 1].strategy != candidate.strategy;
         bool dominated = false;
         first = new_node ? kept : first;
         for (uint32_t j = first; j < kept && !dominated; j++) {
-            dominated = slower_by(&at->label[j].chain, &candidate.chain, microbatches) <= 0.0 &&
-                        larger_by(&at->label[j].chain, &candidate.chain) <= 0;
+            dominated = larger_by(&at->label[j].path, &candidate.path) <= 0 &&
+                        slower_by(&at->label[j].path, &candidate.path, microbatches) <= slack;
         }
         if (!dominated) {
             at->label[kept++] = candidate;
         }
     }
-    at->count = kept;
+    at->count = s->settings.keep_dominated ? at->count : kept;
 }
 
 static void limit_room(search *s, layer *at)
 {
-    if (at->count <= s->limit) {
+    if (at->count <= s->settings.label_limit) {
         return;
     }
     qsort(at->label, at->count, sizeof at->label[0], by_bound);
-    s->result.dropped_bound = fmin(s->result.dropped_bound, at->label[s->limit].bound);
-    at->count = s->limit;
+    s->result.dropped_bound = fmin(s->result.dropped_bound, at->label[s->settings.label_limit].bound);
+    at->count = s->settings.label_limit;
+}
+
+static bool too_slow(const search *s, double bound)
+{
+    return bound >= s->best * (1.0 - 1e-12);
 }
 
 static void push(search *s, layer *to, const label *candidate)
 {
-    if (candidate->bound >= s->best * (1.0 - 1e-12)) {
-        return;
-    }
     if (to->count == to->capacity) {
         uint32_t wanted = to->capacity == 0 ? 256 : to->capacity * 2;
         label *grown = realloc(to->label, wanted * sizeof *grown);
@@ -126,114 +138,131 @@ static void push(search *s, layer *to, const label *candidate)
         to->capacity = wanted;
     }
     to->label[to->count++] = *candidate;
-    if (to->count > 4 * s->limit) {
+    if (to->count >= to->prune_at) {
         remove_dominated(s, to);
         limit_room(s, to);
+        to->prune_at = to->count < PRUNE_FIRST / 2 ? PRUNE_FIRST : 2 * to->count;
     }
 }
 
 static void extend(search *s, uint32_t block, const label *from, uint32_t parent, uint32_t stage, uint32_t strategy)
 {
     const gal_cell *cell = s->cell;
-    double rest = s->dual->to_go[gal_dual_node(cell, block, stage, strategy)];
+    const gal_dual *dual = s->dual;
+    const bool crosses = stage != from->stage;
+    const size_t edge = gal_cell_pair_index(cell, block, stage, from->strategy, strategy);
+    const double seconds = from->weighted + (crosses ? dual->cross : dual->follow)[edge];
+    const double bound = seconds + dual->to_go[gal_dual_node(cell, block, stage, strategy)] + dual->constant;
+    if (bound == HUGE_VAL || too_slow(s, bound)) {
+        return;
+    }
     label next = *from;
     gal_cell_step step;
-    if (rest == HUGE_VAL) {
-        return;
-    }
-    if (stage == from->stage) {
-        gal_cell_follow(cell, block, stage, from->strategy, strategy, &step);
-    } else {
-        if (!gal_chain_close(&next.chain, cell, block - 1, from->stage, from->strategy)) {
+    if (crosses) {
+        gal_cell_close(cell, block - 1, from->stage, from->strategy, &step);
+        if (!gal_path_close(&next.path, cell, &step)) {
             return;
         }
-        next.chain.bytes = 0;
-        next.weighted += gal_dual_close_seconds(s->dual, block - 1, from->stage, from->strategy);
+        next.path.bytes = 0;
         gal_cell_cross(cell, block, stage, from->strategy, strategy, &step);
+    } else {
+        gal_cell_follow(cell, block, stage, from->strategy, strategy, &step);
     }
-    gal_chain_add(&next.chain, cell, block, stage, strategy, &step);
-    if (gal_chain_bytes(&next.chain) > (int64_t)cell->spec.arena_limit_bytes) {
-        return;
+    gal_path_add(&next.path, &step);
+    if (gal_path_bytes(&next.path) <= (int64_t)cell->spec.arena_limit_bytes) {
+        next.weighted = seconds;
+        next.bound = bound;
+        next.parent = parent;
+        next.stage = stage;
+        next.strategy = strategy;
+        push(s, &s->layer[block], &next);
     }
-    next.weighted += gal_dual_step_seconds(s->dual, stage, &step);
-    next.bound = next.weighted + rest + gal_dual_constant(s->dual);
-    next.parent = parent;
-    next.stage = stage;
-    next.strategy = strategy;
-    push(s, &s->layer[block], &next);
 }
 
 static void start(search *s)
 {
     for (uint32_t strategy = 0; strategy < s->cell->strategy_count; strategy++) {
-        double rest = s->dual->to_go[gal_dual_node(s->cell, 0, 0, strategy)];
-        label first;
+        const double seconds = s->dual->start[strategy];
+        label first = {.weighted = seconds, .strategy = strategy};
         gal_cell_step step;
-        if (rest == HUGE_VAL) {
+        first.bound = seconds + s->dual->to_go[gal_dual_node(s->cell, 0, 0, strategy)] + s->dual->constant;
+        if (first.bound == HUGE_VAL || too_slow(s, first.bound)) {
             continue;
         }
-        memset(&first, 0, sizeof first);
         gal_cell_start(s->cell, strategy, &step);
-        gal_chain_add(&first.chain, s->cell, 0, 0, strategy, &step);
-        first.weighted = gal_dual_step_seconds(s->dual, 0, &step);
-        first.bound = first.weighted + rest + gal_dual_constant(s->dual);
-        first.strategy = strategy;
-        push(s, &s->layer[0], &first);
+        gal_path_add(&first.path, &step);
+        if (gal_path_bytes(&first.path) <= (int64_t)s->cell->spec.arena_limit_bytes) {
+            push(s, &s->layer[0], &first);
+        }
     }
 }
 
-static void finish(search *s, uint32_t *best_stage, uint32_t *best_strategy)
+static bool finish(search *s, uint32_t *best_stage, uint32_t *best_strategy)
 {
     uint32_t last = s->cell->block_count - 1;
     const layer *end = &s->layer[last];
     uint32_t winner = UINT32_MAX;
     for (uint32_t i = 0; i < end->count; i++) {
-        gal_chain chain = end->label[i].chain;
-        if (gal_chain_close(&chain, s->cell, last, end->label[i].stage, end->label[i].strategy)) {
-            double seconds = gal_chain_seconds(&chain, s->cell);
+        gal_path path = end->label[i].path;
+        gal_cell_step step;
+        gal_cell_close(s->cell, last, end->label[i].stage, end->label[i].strategy, &step);
+        if (gal_path_close(&path, s->cell, &step)) {
+            double seconds = gal_path_seconds(&path, s->cell);
             if (seconds < s->best) {
                 s->best = seconds;
                 winner = i;
             }
         }
     }
+    const bool found = winner != UINT32_MAX;
     for (uint32_t block = last; winner != UINT32_MAX; block--) {
         const label *at = &s->layer[block].label[winner];
         best_stage[block] = at->stage;
         best_strategy[block] = at->strategy;
         winner = block == 0 ? UINT32_MAX : at->parent;
     }
+    return found;
 }
 
-gal_code gal_label_search(const gal_dual *dual, uint32_t label_limit, double *best_seconds, uint32_t *best_stage,
-                          uint32_t *best_strategy, gal_label_result *out, gal_error *err)
+/* All labels at a block from those at the block before. */
+static void advance(search *s, uint32_t block)
+{
+    const gal_cell *cell = s->cell;
+    layer *from = &s->layer[block - 1];
+    remove_dominated(s, from);
+    limit_room(s, from);
+    s->result.label_count += from->count;
+    for (uint32_t i = 0; i < from->count; i++) {
+        const uint32_t stage = from->label[i].stage;
+        for (uint32_t to = stage; to <= stage + 1 && to < cell->spec.pp_degree; to++) {
+            for (uint32_t strategy = 0; strategy < cell->strategy_count; strategy++) {
+                extend(s, block, &from->label[i], i, to, strategy);
+            }
+        }
+    }
+}
+
+gal_code gal_label_search(const gal_dual *dual, const gal_label_settings *settings, double *best_seconds,
+                          uint32_t *best_stage, uint32_t *best_strategy, gal_label_result *out, gal_error *err)
 {
     const gal_cell *cell = dual->cell;
-    search s = {.dual = dual, .cell = cell, .best = *best_seconds, .limit = label_limit};
+    search s = {.dual = dual, .cell = cell, .best = fmin(*best_seconds, dual->most_seconds), .settings = *settings};
     s.result.dropped_bound = HUGE_VAL;
     s.layer = calloc(cell->block_count, sizeof *s.layer);
     s.out_of_memory = s.layer == NULL;
+    for (uint32_t i = 0; s.layer != NULL && i < cell->block_count; i++) {
+        s.layer[i].prune_at = PRUNE_FIRST;
+    }
     if (!s.out_of_memory) {
         start(&s);
     }
     for (uint32_t block = 1; block < cell->block_count && !s.out_of_memory; block++) {
-        layer *from = &s.layer[block - 1];
-        remove_dominated(&s, from);
-        limit_room(&s, from);
-        s.result.label_count += from->count;
-        for (uint32_t i = 0; i < from->count; i++) {
-            uint32_t stage = from->label[i].stage;
-            for (uint32_t strategy = 0; strategy < cell->strategy_count; strategy++) {
-                extend(&s, block, &from->label[i], i, stage, strategy);
-                if (stage + 1 < cell->spec.pp_degree) {
-                    extend(&s, block, &from->label[i], i, stage + 1, strategy);
-                }
-            }
-        }
+        advance(&s, block);
     }
     if (!s.out_of_memory) {
-        finish(&s, best_stage, best_strategy);
-        *best_seconds = s.best;
+        if (finish(&s, best_stage, best_strategy)) {
+            *best_seconds = s.best;
+        }
         *out = s.result;
     }
     for (uint32_t i = 0; s.layer != NULL && i < cell->block_count; i++) {

@@ -1,9 +1,10 @@
 /* The exact search of a cell: labels along the chain, pruned by the dual's bound and by dominance.
  *
- * A label is a chain up to a block. It is dropped when its weighted seconds plus the dual's to_go reach the best known
- * chain, when its open stage cannot fit, or when another label at the same node is, for every way on, no slower and no
+ * A label is a path up to a block. It is dropped when its weighted seconds plus the dual's to_go reach the best known
+ * path, when its open stage cannot fit, or when another label at the same node is, for every way on, no slower and no
  * larger: the objective is made of sums and maxima, so the difference of two completions is at most the sum of the
- * differences that can survive them. When no label is dropped for lack of room the best chain found is optimal. */
+ * differences that can survive them. When no label is dropped for lack of room the best path found is optimal, but for
+ * a relative 1e-12 that rounding may take. */
 #ifndef GAL_PLANNER_LABELS_H
 #define GAL_PLANNER_LABELS_H
 
@@ -14,9 +15,14 @@ typedef struct gal_label_result {
     double dropped_bound;   /* least bound of what was dropped for lack of room; infinity: nothing was */
 } gal_label_result;
 
-/* Improves best_seconds, best_stage[block], best_strategy[block] (infinity: none known) to the optimum among the chains
- * that the dual allows. label_limit bounds the labels at one block. GAL_ERR_SYSTEM without memory. */
-gal_code gal_label_search(const gal_dual *dual, uint32_t label_limit, double *best_seconds, uint32_t *best_stage,
-                          uint32_t *best_strategy, gal_label_result *out, gal_error *err);
+typedef struct gal_label_settings {
+    uint32_t label_limit;   /* at one block */
+    bool keep_dominated;    /* bounds and bytes alone drop labels: slow, to check the rest */
+} gal_label_settings;
+
+/* Improves best_seconds, best_stage[block], best_strategy[block] (infinity: none known) to the optimum among the paths
+ * that the dual allows, whose embedding is not GAL_DUAL_ANY if the tables are tied. GAL_ERR_SYSTEM without memory. */
+gal_code gal_label_search(const gal_dual *dual, const gal_label_settings *settings, double *best_seconds,
+                          uint32_t *best_stage, uint32_t *best_strategy, gal_label_result *out, gal_error *err);
 
 #endif

@@ -442,15 +442,17 @@ static gal_code add_conversions(collector *c, const position *at, const gal_stra
 {
     gal_code code = GAL_OK;
     gal_strategy kept[REPRESENTATIVES_MAX];
-    const uint32_t layouts = represent(at, legal, count, kept);
+    const uint32_t layouts = represent(at, legal, count, kept), head = gal_model_block_count(at->model) - 1;
     position alone = *at;
     alone.stage = 0;
     alone.stage_count = 1;
     for (uint32_t a = 0; a < layouts; a++) {
         for (uint32_t b = 0; b < layouts; b++) {
-            const gal_block_spec pair[2] = {{GAL_BLOCK_ATTENTION, 1, &kept[a]}, {GAL_BLOCK_FFN, 2, &kept[b]}};
+            const gal_block_spec there_and_back[3] = {{GAL_BLOCK_EMBEDDING, 0, &kept[a]},
+                                                      {GAL_BLOCK_ATTENTION, 1, &kept[b]},
+                                                      {GAL_BLOCK_HEAD, head, &kept[a]}};
             if (a != b) {
-                GAL_TRY(add_chain(c, &alone, pair, 2, NULL, conversion_weight / layouts, err));
+                GAL_TRY(add_chain(c, &alone, there_and_back, 3, NULL, conversion_weight / layouts, err));
             }
         }
     }

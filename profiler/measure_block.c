@@ -126,8 +126,19 @@ typedef struct block_sums {
     double seconds[GAL_BLOCK_KIND_COUNT][2], operator_seconds[GAL_BLOCK_KIND_COUNT][2];
 } block_sums;
 
+/* The median; where ranks share cores the mean, for there most kernels run undisturbed and some wait for a core long. */
+static double typical(double *seconds, uint32_t count, bool shared_cores)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += seconds[i];
+    }
+    return shared_cores ? sum / count : gal_quartile(seconds, count, 2);
+}
+
 /* The kernels of all blocks of a kind, divided by their number. */
-static void sum_blocks(const trace *t, const gal_model *model, const gal_profile *profile, block_sums *out)
+static void sum_blocks(const trace *t, const gal_model *model, const gal_profile *profile, bool shared_cores,
+                       block_sums *out)
 {
     const gal_program *p = t->program;
     memset(out, 0, sizeof *out);
@@ -142,7 +153,7 @@ static void sum_blocks(const trace *t, const gal_model *model, const gal_profile
                 continue;
             }
             const gal_profile_operator *entry = entry_of(profile, &p->shape[in->shape]);
-            out->seconds[kind][backward] += gal_quartile(t->seconds[i], t->count[i], 2) / blocks;
+            out->seconds[kind][backward] += typical(t->seconds[i], t->count[i], shared_cores) / blocks;
             out->operator_seconds[kind][backward] += entry != NULL ? entry->seconds / blocks : (double)NAN;
         }
     }
@@ -206,7 +217,7 @@ static gal_code run_steps(gal_bench *bench, const gal_session *session, const ga
     fixed[0] = -gal_quartile(beside, STEPS, 2); /* the last rank to end its program waits for nobody */
     fixed[1] = resident > arena ? (double)(resident - arena) : 0.0;
     GAL_TRY(gal_world_maximum(&bench->world, fixed, 2, err));
-    sum_blocks(t, &session->plan->model, settings->profile, &sums);
+    sum_blocks(t, &session->plan->model, settings->profile, bench->shared_cores, &sums);
     GAL_TRY(report_blocks(bench, &sums, settings, out, err));
     out->fixed_step_seconds = -fixed[0];
     out->fixed_bytes = (uint64_t)fixed[1];

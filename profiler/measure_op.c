@@ -4,8 +4,8 @@
 
 /* Copies of a cold operand fill this much, more than the private caches of present cores; the others alternate. */
 static const uint64_t cold_bytes = UINT64_C(16) << 20;
-enum { COLD_COPIES_MAX = 16, WARM_COPIES = 2, PEAK_DIMENSION = 1024 };
-static const uint64_t copied_bytes = UINT64_C(64) << 20;
+enum { COLD_COPIES_MAX = 16, WARM_COPIES = 2, PEAK_DIMENSION = 512 };
+static const uint64_t copied_bytes = UINT64_C(32) << 20;
 
 typedef enum source { FROM_NORMAL, FROM_POSITIVE, FROM_TOKENS } source;
 

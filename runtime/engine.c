@@ -8,9 +8,6 @@
 #include "runtime/clock.h"
 #include "runtime/queues.h"
 
-enum { NAP_NANOSECONDS = 20000 };
-static const double patience_seconds = 100e-6;
-
 struct gal_engine {
     const gal_program *program;
     const gal_model *model;
@@ -363,18 +360,6 @@ static gal_code stuck(const gal_engine *engine, gal_error *err)
                     (unsigned long long)engine->step.step, engine->program->stage, engine->device, heads);
 }
 
-/* The peer that this rank waits for may need the core. Yielding keeps the latency of short waits low; but a rank that
- * only yields is still given its share of the core by the kernel, so longer waits sleep. */
-static void give_way(double idle_seconds)
-{
-    static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
-    if (idle_seconds < patience_seconds) {
-        sched_yield();
-    } else {
-        nanosleep(&nap, NULL);
-    }
-}
-
 static gal_code run(gal_engine *engine, const gal_queues *queues, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -399,7 +384,7 @@ static gal_code run(gal_engine *engine, const gal_queues *queues, gal_error *err
         } else if (now_seconds - idle_since_seconds > engine->options.deadline_seconds) {
             return stuck(engine, err);
         }
-        give_way(now_seconds - idle_since_seconds);
+        sched_yield(); /* the peer that this rank waits for may need the core */
     }
 cleanup:
     return code;

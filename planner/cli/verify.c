@@ -47,7 +47,8 @@ static void check_programs(const gal_plan *plan, gal_program *const *programs, r
         const char *name, *proved;
         gal_code (*check)(gal_program *const *, uint32_t, gal_error *);
     } checks[] = {
-        {"schedule", "every microbatch forward, then backward, once and in order; the update last", gal_verify_schedule},
+        {"schedule", "every microbatch forward, then backward, once and in order; the update last",
+         gal_verify_schedule},
         {"types", "every sum taken once over the right devices; rows and features where they are read",
          gal_verify_types},
         {"queues", "no deadlock, partners agree, for two mappings of streams to queues", gal_verify_queues},

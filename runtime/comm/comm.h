@@ -59,6 +59,7 @@ gal_code gal_mpi_init(int *argc, char ***argv, gal_error *err);
 void gal_mpi_finalize(void);
 uint32_t gal_mpi_rank(void);
 uint32_t gal_mpi_world_size(void);
+void gal_mpi_version(char *text, size_t capacity); /* "Open MPI 4.1.4": the library's name and version, for reports */
 gal_code gal_comm_mpi_create(uint32_t rank_count, const gal_channel_spec *channels, uint32_t channel_count,
                              gal_comm **out, gal_error *err);
 void gal_comm_free(gal_comm *comm);

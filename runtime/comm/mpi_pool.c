@@ -3,6 +3,7 @@
  * Making them cannot deadlock: each rank makes its communicators in one global order (stream, then members), and
  * MPI_Comm_create_group involves the members alone. The least communicator not yet made is therefore the next one of
  * all its members. That needs lists that agree, which is checked first, with a deadline. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,20 @@ uint32_t gal_mpi_world_size(void)
     int rank_count = 1;
     MPI_Comm_size(MPI_COMM_WORLD, &rank_count);
     return (uint32_t)rank_count;
+}
+
+/* The library says more than its name and version; "Open MPI v4.1.4, package: ..." loses the v and the rest. */
+void gal_mpi_version(char *text, size_t capacity)
+{
+    char whole[MPI_MAX_LIBRARY_VERSION_STRING] = "MPI";
+    int length = 0;
+    (void)MPI_Get_library_version(whole, &length);
+    whole[strcspn(whole, ",\n")] = '\0';
+    char *version = strstr(whole, " v");
+    if (version != NULL) {
+        memmove(version + 1, version + 2, strlen(version + 1));
+    }
+    (void)snprintf(text, capacity, "%s", whole);
 }
 
 static int compare_specs(const gal_channel_spec *a, const gal_channel_spec *b)

@@ -1,5 +1,5 @@
-/* Vector clocks on physical cells over expanded schedules: a step and the beginning of the next; an update, an evaluation,
- * the beginning of a step and its update.
+/* Vector clocks on physical cells over expanded schedules: a step and the beginning of the next; an update, an
+ * evaluation, the beginning of a step and its update.
  *
  * Proves, for every rank of the class at once: two accesses to the same bytes, one of them a write, are ordered by
  * waits and queues as the host issues them, so every legal execution computes what the list in issue order does; and
@@ -23,19 +23,22 @@
 
 typedef enum cell_content { NOTHING, INITIAL, WRITTEN } cell_content;
 
+/* One cache line. */
 typedef struct cell {
-    uint64_t end;                     /* begins where the one before ends */
+    uint64_t end; /* begins where the one before ends */
     uint32_t buffer, microbatch, block;
-    uint32_t result;                  /* of which instruction of the expanded lists, from 1; 0: of none */
-    uint32_t write_number, write_position;
+    uint32_t event;        /* that wrote it: number in the expanded lists, from 1 */
+    uint32_t write_number; /* of that event in its stream */
+    uint8_t content, write_stream, list;
+    uint8_t readers; /* since then; bit per stream */
     uint32_t read_number[GAL_STREAM_COUNT];
-    uint8_t content, write_stream, write_fragment, readers; /* readers: bit per stream */
-    uint8_t list;                     /* in which it was written */
 } cell;
 
+/* An event: where it stands, and whether somebody has read what it wrote. */
 typedef struct result {
     uint32_t position;
-    uint8_t fragment, read;
+    uint8_t fragment;
+    bool read;
 } result;
 
 /* Where an operand lies in an item of its class. */
@@ -50,12 +53,12 @@ typedef struct checker {
     const reach *reach; /* of each operand */
     gal_order order;
     cell *cell;
-    uint32_t first_item[GAL_CLASS_COUNT];  /* into item_count */
-    const uint32_t *capacity;              /* of each class: cells of an item */
+    uint32_t first_item[GAL_CLASS_COUNT]; /* into item_count */
+    const uint32_t *capacity;             /* of each class: cells of an item */
     size_t first_cell[GAL_CLASS_COUNT];
-    uint32_t *item_count;                  /* cells in use */
-    uint32_t *hint;                        /* per buffer: where it was last found in an item */
-    bool *is_initial;                      /* per buffer: holds a value before the first call */
+    uint32_t *item_count; /* cells in use */
+    uint32_t *hint;       /* per buffer: where it was last found in an item */
+    bool *is_initial;     /* per buffer: holds a value before the first call */
     result *result;
     uint32_t result_count;
     uint8_t list;
@@ -81,8 +84,7 @@ static gal_code check_operand(const gal_program *p, gal_fragment_kind fragment, 
     }
     const gal_buffer *buffer = &p->buffer[operand->buffer];
     if (operand->bytes == 0 || operand->offset_bytes + gal_operand_span(p, operand) > buffer->bytes) {
-        return gal_refuse(err, p, fragment, position, "reaches outside of buffer %s.%u", buffer->name,
-                          operand->buffer);
+        return gal_refuse(err, p, fragment, position, "reaches outside of buffer %s.%u", buffer->name, operand->buffer);
     }
     if (operand->access == GAL_ACCUMULATE && buffer->class != GAL_CLASS_GRADIENT && buffer->class != GAL_CLASS_STATE) {
         return gal_refuse(err, p, fragment, position, "accumulates in buffer %s.%u of class %s", buffer->name,
@@ -145,7 +147,7 @@ static gal_code count_cuts(const gal_program *p, const reach *reaches, uint32_t 
     if (cut == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
-    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class ++) {
         size_t count = 0;
         for (uint32_t k = 0; k < p->operand_count; k++) {
             if (reaches[k].class == class) {
@@ -187,7 +189,7 @@ static gal_code make_cells(checker *c, const gal_call_list *lists, uint32_t list
     const gal_program *p = c->program;
     size_t cells = 0;
     uint32_t items = 0;
-    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class ++) {
         c->first_item[class] = items;
         c->first_cell[class] = cells;
         items += p->arena[class].count;
@@ -201,7 +203,7 @@ static gal_code make_cells(checker *c, const gal_call_list *lists, uint32_t list
     if (c->cell == NULL || c->item_count == NULL || c->hint == NULL || c->is_initial == NULL || c->result == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
-    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class ++) {
         for (uint32_t i = 0; i < p->arena[class].count; i++) {
             c->cell[c->first_cell[class] + (size_t)i * c->capacity[class]].end = p->arena[class].item_bytes;
             c->item_count[c->first_item[class] + i] = 1;
@@ -275,8 +277,9 @@ static gal_code refuse_cell(checker *c, const cell *at, uint32_t buffer, const c
     const gal_buffer *b = &p->buffer[buffer];
     char writer[64] = "nothing";
     if (at->content == WRITTEN) {
-        snprintf(writer, sizeof writer, "%s instruction %u of microbatch %u",
-                 gal_fragment_names[at->write_fragment], at->write_position, at->microbatch);
+        const result *event = &c->result[at->event];
+        snprintf(writer, sizeof writer, "%s instruction %u of microbatch %u", gal_fragment_names[event->fragment],
+                 event->position, at->microbatch);
     }
     return gal_refuse(err, p, (gal_fragment_kind)c->event.fragment, c->event.position,
                       "microbatch %u: buffer %s.%u %s; last written by %s", c->event.microbatch, b->name, buffer, rule,
@@ -310,6 +313,7 @@ static const char *read_rule_broken(const checker *c, const cell *at, uint32_t b
 static gal_code read_cells(checker *c, item *in, uint32_t first, uint32_t last, uint32_t buffer, uint32_t stream,
                            gal_error *err)
 {
+    bool counts = keeps_microbatch(c->program->buffer[buffer].class);
     for (uint32_t i = first; i < last; i++) {
         cell *at = &in->cell[i];
         const char *rule = read_rule_broken(c, at, buffer);
@@ -318,7 +322,7 @@ static gal_code read_cells(checker *c, item *in, uint32_t first, uint32_t last, 
         }
         at->readers |= (uint8_t)(1u << stream);
         at->read_number[stream] = c->number;
-        c->result[at->result].read = 1;
+        c->result[at->event].read |= counts;
     }
     return GAL_OK;
 }
@@ -362,12 +366,10 @@ static void write_cells(checker *c, item *in, uint32_t first, uint32_t last, uin
     at->buffer = buffer;
     at->microbatch = c->event.microbatch;
     at->block = c->event.instruction->block;
-    at->result = keeps_microbatch(c->program->buffer[buffer].class) ? c->result_count : 0;
+    at->event = c->result_count;
     at->write_number = c->number;
-    at->write_position = c->event.position;
     at->content = WRITTEN;
     at->write_stream = (uint8_t)stream;
-    at->write_fragment = c->event.fragment;
     at->readers = 0;
     at->list = c->list;
 }
@@ -405,7 +407,7 @@ static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
         c->event.instruction = in;
         c->event.position = i;
         c->number = gal_order_issue(&c->order, &c->event, c->known);
-        c->result[++c->result_count] = (result){i, call->fragment, 0};
+        c->result[++c->result_count] = (result){i, call->fragment, false};
         for (uint32_t k = 0; k < in->operand_count; k++) {
             gal_code code = access_operand(c, &c->reach[in->first_operand + k], err);
             if (code != GAL_OK) {
@@ -469,19 +471,32 @@ static void initialise(checker *c, bool update_first)
     }
 }
 
-/* Of the next step as much as meets every item of every class again. */
-static gal_call_list beginning_of_step(const gal_program *p)
+/* The most items that a class has which the fragment writes. */
+static uint32_t items_written(const gal_program *p, gal_fragment_kind fragment)
 {
     uint32_t items = 1;
-    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
-        items = p->arena[class].count > items ? p->arena[class].count : items;
-    }
-    gal_call_list list = {p->call, 0};
-    while (list.count < p->call_count) {
-        const gal_call *call = &p->call[list.count++];
-        if (call->fragment == GAL_FRAGMENT_BACKWARD && call->microbatch == items) {
-            break;
+    for (uint32_t i = 0; i < p->fragment[fragment].count; i++) {
+        const gal_instruction *in = &p->instruction[p->fragment[fragment].first + i];
+        for (uint32_t k = 0; k < in->operand_count; k++) {
+            const gal_operand *operand = &p->operand[in->first_operand + k];
+            uint32_t count = p->arena[p->buffer[operand->buffer].class].count;
+            items = operand->access != GAL_READ && count > items ? count : items;
         }
+    }
+    return items;
+}
+
+/* Of the next step as much as writes every item again: later accesses are ordered behind these writes, and those are
+ * the same in every step. */
+static gal_call_list beginning_of_step(const gal_program *p)
+{
+    uint32_t forward = 1 + items_written(p, GAL_FRAGMENT_FORWARD);
+    uint32_t backward = 1 + items_written(p, GAL_FRAGMENT_BACKWARD);
+    gal_call_list list = {p->call, 0};
+    while (list.count < p->call_count && (forward > 0 || backward > 0)) {
+        const gal_call *call = &p->call[list.count++];
+        forward -= call->fragment == GAL_FRAGMENT_FORWARD && forward > 0;
+        backward -= call->fragment == GAL_FRAGMENT_BACKWARD && backward > 0;
     }
     return list;
 }

@@ -22,15 +22,15 @@ typedef struct gal_event {
 typedef struct gal_order {
     const gal_program *program;
     uint32_t issued[GAL_STREAM_COUNT];
-    uint32_t before_call[GAL_STREAM_COUNT];             /* the same, at the start of this call */
-    uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT];   /* per stream: what its latest instruction knew of others */
-    uint32_t base[GAL_STREAM_COUNT];                    /* of each stream in `done` */
-    uint32_t (*done)[GAL_STREAM_COUNT];                 /* clock at the end of every instruction, [base + number] */
-    uint32_t *number;                                   /* of an instruction of this call in its stream; by position */
-    uint32_t item[GAL_CLASS_COUNT];                     /* that this call addresses */
-    uint32_t *slot;                                     /* [buffer * streams + stream] into access, or GAL_NO_BUFFER */
-    struct gal_noted_access *noted;                     /* accesses that somebody waits for, instruction by instruction */
-    uint32_t *first_noted;                              /* of each instruction, and one past the last */
+    uint32_t before_call[GAL_STREAM_COUNT];           /* the same, at the start of this call */
+    uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT]; /* per stream: what its latest instruction knew of others */
+    uint32_t base[GAL_STREAM_COUNT];                  /* of each stream in `done` */
+    uint32_t (*done)[GAL_STREAM_COUNT];               /* clock at the end of every instruction, [base + number] */
+    uint32_t *number;                                 /* of an instruction of this call in its stream; by position */
+    uint32_t item[GAL_CLASS_COUNT];                   /* that this call addresses */
+    uint32_t *slot;                                   /* [buffer * streams + stream] into access, or GAL_NO_BUFFER */
+    struct gal_noted_access *noted;                   /* accesses that somebody waits for, instruction by instruction */
+    uint32_t *first_noted;                            /* of each instruction, and one past the last */
     struct gal_latest_access *access;
     uint32_t call_number;
 } gal_order;

@@ -157,8 +157,7 @@ static gal_code expand_call(stage_queues *s, gal_order *order, const gal_call *c
         event.instruction = &p->instruction[p->fragment[call->fragment].first + i];
         event.position = i;
         uint32_t number = gal_order_issue(order, &event, known);
-        if ((event.instruction->group & GAL_GROUP_RELATION) != 0 &&
-            !add_crossing(s, &event, number, known)) {
+        if ((event.instruction->group & GAL_GROUP_RELATION) != 0 && !add_crossing(s, &event, number, known)) {
             return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
         }
     }
@@ -342,7 +341,8 @@ static gal_code run_queues(stage_queues *stages, uint32_t stage_count, uint32_t 
             moved |= advance_pair(&stages[s], FROM_NEXT, &stages[s + 1], TO_PREVIOUS, mapping, &next[stage_count + s]);
         }
         if (stage_count > 1) {
-            moved |= advance_pair(&stages[0], OF_TIED, &stages[stage_count - 1], OF_TIED, mapping, &next[2 * stage_count]);
+            moved |=
+                advance_pair(&stages[0], OF_TIED, &stages[stage_count - 1], OF_TIED, mapping, &next[2 * stage_count]);
         }
         moved |= advance_world(stages, stage_count, mapping, &next[2 * stage_count + 1]);
     }

@@ -37,8 +37,7 @@ static const char *step_rule_broken(const gal_program *p, uint32_t index, uint32
                    ? NULL
                    : "exactly the backward of the last microbatch synchronises the gradients";
     case GAL_FRAGMENT_UPDATE:
-        return backward == m && index + 1 == p->call_count ? NULL
-                                                           : "the update must be last, after every backward";
+        return backward == m && index + 1 == p->call_count ? NULL : "the update must be last, after every backward";
     default:
         return "no part of a training step";
     }
@@ -70,8 +69,9 @@ static gal_code check_evaluation(const gal_program *p, gal_error *err)
         bool right = i < m ? call->fragment == GAL_FRAGMENT_EVALUATE && call->microbatch == i
                            : call->fragment == GAL_FRAGMENT_EVALUATE_END && i == m;
         if (!right) {
-            return refuse_call(err, p, p->evaluate_call, i, "an evaluation takes every microbatch once, in order, "
-                                                            "and then ends");
+            return refuse_call(err, p, p->evaluate_call, i,
+                               "an evaluation takes every microbatch once, in order, "
+                               "and then ends");
         }
     }
     if (p->evaluate_call_count != m + 1) {

@@ -13,8 +13,8 @@ typedef enum gal_value_kind {
     GAL_VALUE_PIECE,    /* gradient of one tensor, m by n: split over atoms by rows, by columns; partial */
     GAL_VALUE_GRADIENT, /* of a whole unit, made of pieces: range, in_place, partial */
     GAL_VALUE_ZERO,
-    GAL_VALUE_LOSS,     /* partial */
-    GAL_VALUE_NORM      /* partial over the world, or of everything */
+    GAL_VALUE_LOSS, /* partial */
+    GAL_VALUE_NORM  /* partial over the world, or of everything */
 } gal_value_kind;
 
 /* Sets of atoms, and two bits more for sums over relations between stages. */
@@ -22,18 +22,18 @@ typedef enum gal_value_kind {
 #define GAL_PARTIAL_WORLD (UINT32_C(1) << 31)
 
 typedef struct gal_typed {
-    uint8_t kind;        /* gal_value_kind */
-    bool in_place;       /* only the own range of the whole is right */
-    uint32_t rows;       /* number of an interned gal_rows */
+    uint8_t kind;  /* gal_value_kind */
+    bool in_place; /* only the own range of the whole is right */
+    uint32_t rows; /* number of an interned gal_rows */
     uint32_t unit;
-    uint64_t features;   /* per row, on a device */
-    gal_group split;     /* features are the index-th chunk over these atoms */
-    gal_group partial;   /* the value is the sum of what the devices of this set hold */
+    uint64_t features; /* per row, on a device */
+    gal_group split;   /* features are the index-th chunk over these atoms */
+    gal_group partial; /* the value is the sum of what the devices of this set hold */
     gal_group max_partial;
     uint64_t m, n;
     gal_group split_m, split_n;
     uint32_t first_piece, piece_count;
-    gal_group range;     /* a flat unit is cut over these atoms */
+    gal_group range; /* a flat unit is cut over these atoms */
 } gal_typed;
 
 /* A tensor's gradient inside a unit. */

@@ -202,7 +202,10 @@ static void bench_prices(const gal_plan *plan, const gal_durations *durations)
         gal_price_cache *cache = NULL;
         check(gal_price_cache_create(&plan->model, durations, &cache, &err), &err);
         const double fresh = price_all(cache, 64, 1);
-        const double kept = price_all(cache, 128, 1);
+        double kept = 0.0;
+        for (uint32_t size = 2; size <= 9; size++) {
+            kept += price_all(cache, 64 * size, 1) / 8;
+        }
         const double cached = price_all(cache, 128, 1000);
         best_new = fresh < best_new ? fresh : best_new;
         best_kept = kept < best_kept ? kept : best_kept;

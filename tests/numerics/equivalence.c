@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/program/verify.h"
 #include "tests/support/numerics_bytes.h"
 #include "tests/support/numerics_coverage.h"
 #include "tests/support/numerics_trial.h"
@@ -36,6 +37,7 @@ static const double resident_floor_bytes = 65536.0;
 
 /* X(enumerator, name): what is checked, as an error in units of the allowed one. */
 #define CHECKS(X)                                                                  \
+    X(CHECK_VERIFY, "verify accepts the plan's programs")                          \
     X(CHECK_LOSS, "losses of 5 steps")                                             \
     X(CHECK_NORM, "gradient norms of 5 steps")                                     \
     X(CHECK_GRADIENT, "every gradient after step 1, on every replica")             \
@@ -311,10 +313,36 @@ static bool has_zero_3(const gal_plan *plan)
     return found;
 }
 
+static void verify_plan(const gal_plan *plan, double *error)
+{
+    gal_error err = {GAL_OK, ""};
+    gal_program **programs = calloc(plan->stage_count, sizeof *programs);
+    GAL_ASSERT(programs != NULL);
+    gal_code code = gal_lower_plan(plan, programs, &err);
+    if (code == GAL_OK) {
+        code = gal_verify(programs, plan->stage_count, &err);
+    }
+    note(&error[CHECK_VERIFY], code == GAL_OK ? 0.0 : INFINITY, err.text);
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        gal_program_free(programs[s]);
+    }
+    free(programs);
+}
+
+/* One rank verifies, the last: few plans need it for more. */
+static void run_checked(const gal_plan *plan, uint64_t seed, const gal_reference *reference, uint32_t *held,
+                        uint32_t *planned, outcome *out, double *error)
+{
+    if (gal_mpi_rank() + 1 == gal_mpi_world_size()) {
+        verify_plan(plan, error);
+    }
+    run_plan(plan, seed, reference, held, planned, out, error);
+}
+
 static void run_variant(const gal_plan *plan, const drawn *which, const outcome *base, uint32_t check, double *error)
 {
     outcome other;
-    run_plan(plan, which->seed, NULL, NULL, NULL, &other, error);
+    run_checked(plan, which->seed, NULL, NULL, NULL, &other, error);
     const bool equal = base->state == NULL || equal_bits(base, &other);
     note(&error[check], equal ? 0.0 : INFINITY, check_names[check]);
     free(other.state);
@@ -347,7 +375,7 @@ static void try_plan(const drawn *which, const gal_plan *plan, const gal_referen
     const uint64_t elements = reference->table.offset[reference->table.count];
     uint32_t *counts = calloc(2 * elements, sizeof *counts);
     GAL_ASSERT(counts != NULL);
-    run_plan(plan, which->seed, reference, counts, counts + elements, &base, error);
+    run_checked(plan, which->seed, reference, counts, counts + elements, &base, error);
     check_replicas(&reference->table, counts, counts + elements, error);
     const bool other_schedule = plan->microbatch_count > 1;
     const bool other_prefetch = has_zero_3(plan);

@@ -1,12 +1,14 @@
 /* The verifier against content execution: random plans verify and compute the same under every interleaving; wrong
  * programs are refused, with a line that says where, or compute the same all the same.
- *   test_verify [plans [tries per mutation [first seed]]] */
+ *   test_verify [plans [tries per mutation [first seed]]]      (or PLANS=plans in the environment) */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "runtime/program/verify.h"
 #include "tests/support/content.h"
@@ -15,7 +17,7 @@
 
 enum { STAGES_MAX = 8, INTERLEAVINGS = 16 };
 
-static uint32_t plan_count = 120;
+static uint32_t plan_count = 100;
 static uint32_t try_count = 150;
 static uint64_t first_seed = 1;
 
@@ -171,6 +173,11 @@ static void test_mutations(void **unused)
 
 int main(int argc, char **argv)
 {
+    const char *plans = getenv("PLANS"); /* how many random plans this run of the tests can afford */
+    if (plans != NULL && strtoul(plans, NULL, 10) > 0) {
+        plan_count = (uint32_t)strtoul(plans, NULL, 10);
+        try_count = plan_count + plan_count / 2;
+    }
     plan_count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : plan_count;
     try_count = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : try_count;
     first_seed = argc > 3 ? strtoull(argv[3], NULL, 10) : first_seed;

@@ -34,25 +34,25 @@ typedef struct piece {
 typedef struct stage_content {
     const gal_program *program;
     piece *piece;
-    uint32_t *first_piece;                   /* of each buffer, and one past the last */
-    uint32_t class_cell[GAL_CLASS_COUNT];    /* first physical cell of item 0 */
+    uint32_t *first_piece;                /* of each buffer, and one past the last */
+    uint32_t class_cell[GAL_CLASS_COUNT]; /* first physical cell of item 0 */
     uint32_t item_cells[GAL_CLASS_COUNT];
-    uint32_t cell_count;                     /* of a rank, as placed */
-    uint32_t memory_cells;                   /* enough for the reference too */
+    uint32_t cell_count;   /* of a rank, as placed */
+    uint32_t memory_cells; /* enough for the reference too */
     task *task;
     uint32_t task_count;
     awaited *awaited;
     uint32_t awaited_count, awaited_capacity;
-    uint32_t *queue[GAL_STREAM_COUNT];       /* task numbers */
+    uint32_t *queue[GAL_STREAM_COUNT]; /* task numbers */
     uint32_t queue_count[GAL_STREAM_COUNT];
 } stage_content;
 
 struct gal_content {
     uint32_t stage_count, devices, rank_count;
-    bool apart;                              /* the reference: no buffer shares bytes with another */
+    bool apart; /* the reference: no buffer shares bytes with another */
     stage_content *stage;
-    memory_cell **memory;                    /* of each rank */
-    uint32_t (*done)[GAL_STREAM_COUNT];      /* of each rank */
+    memory_cell **memory;               /* of each rank */
+    uint32_t (*done)[GAL_STREAM_COUNT]; /* of each rank */
 };
 
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -123,8 +123,7 @@ static size_t buffer_cuts(const gal_program *p, uint32_t buffer, uint64_t *cut)
 
 static size_t cuts_at_most(const gal_program *p)
 {
-    return (size_t)4 * (2 * p->operand_count + p->instruction_count + 2 * p->buffer_count + 2) *
-           (p->device_count + 1);
+    return (size_t)4 * (2 * p->operand_count + p->instruction_count + 2 * p->buffer_count + 2) * (p->device_count + 1);
 }
 
 static uint32_t index_of(const uint64_t *cut, size_t count, uint64_t at)
@@ -177,7 +176,7 @@ static bool cut_memory(stage_content *s)
         }
         s->first_piece[b + 1] = pieces;
     }
-    for (uint32_t class = 0; fine && class < GAL_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; fine && class < GAL_CLASS_COUNT; class ++) {
         place_class(s, class, cut);
     }
     if (fine) {
@@ -278,7 +277,7 @@ static bool issue_all(stage_content *s)
         }
     }
     issuer host = {.stage = s, .items = 1};
-    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class ++) {
         host.items = p->arena[class].count > host.items ? p->arena[class].count : host.items;
     }
     host.latest = calloc((size_t)p->buffer_count * host.items * GAL_STREAM_COUNT, sizeof *host.latest);
@@ -361,7 +360,8 @@ typedef struct place {
     const task *task;
 } place;
 
-/* The physical cells of a piece of a buffer. In the reference every buffer has cells of its own for every microbatch. */
+/* The physical cells of a piece of a buffer. In the reference every buffer has cells of its own for every microbatch.
+ */
 static uint32_t cells_of(const gal_content *c, const stage_content *s, uint32_t index, uint32_t buffer,
                          uint32_t microbatch, uint32_t *count)
 {
@@ -464,7 +464,8 @@ static bool operand_writes(const place *at, uint32_t k)
     return at->stage->program->operand[at->task->in->first_operand + k].access != GAL_READ;
 }
 
-/* What an instruction does beside what it reads: operator, shape, block, microbatch. Strides of one row mean nothing. */
+/* What an instruction does beside what it reads: operator, shape, block, microbatch. Strides of one row mean nothing.
+ */
 static uint64_t meaning_of(const place *at)
 {
     const gal_instruction *in = at->task->in;
@@ -525,7 +526,8 @@ static void run_collective(const place *member, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         uint32_t target = in_place ? 0 : 1;
         bool chunks = in->op == GAL_OP_REDUCE_SCATTER || in->op == GAL_OP_ALL_TO_ALL;
-        if (in_place && in->op == GAL_OP_REDUCE_SCATTER) { /* what the library leaves in the other chunks is its affair */
+        if (in_place &&
+            in->op == GAL_OP_REDUCE_SCATTER) { /* what the library leaves in the other chunks is its affair */
             write_operand(&member[i], 0, false, mix(hash, member[i].rank + 1000));
             write_operand(&member[i], 0, true, mix(hash, i));
         } else {
@@ -555,7 +557,8 @@ static uint64_t state_of(gal_content *c)
     return hash;
 }
 
-/* Noise everywhere, but the same weights and moments in every run; what a buffer begins with depends on nothing else. */
+/* Noise everywhere, but the same weights and moments in every run; what a buffer begins with depends on nothing else.
+ */
 static void initialise(gal_content *c)
 {
     for (uint32_t r = 0; r < c->rank_count; r++) {
@@ -746,8 +749,8 @@ typedef struct mailbox {
 
 typedef struct sequential {
     gal_content *content;
-    uint32_t *next;    /* task of each stage */
-    mailbox *box;      /* [stage][direction]: 0 to the previous, 1 to the next */
+    uint32_t *next; /* task of each stage */
+    mailbox *box;   /* [stage][direction]: 0 to the previous, 1 to the next */
 } sequential;
 
 static void run_in_stage(gal_content *c, uint32_t stage, const task *t)

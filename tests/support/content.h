@@ -16,8 +16,9 @@ typedef struct gal_content gal_content;
 gal_content *gal_content_create(gal_program *const *programs, uint32_t stage_count);
 void gal_content_free(gal_content *content);
 
-/* Runs everything in the order in which the hosts issue it, sends buffered, every buffer with bytes of its own for every
- * microbatch: what the program means. False if a stage waits for ever. *state is a hash of weights, moments, norm and loss of all ranks. */
+/* Runs everything in the order in which the hosts issue it, sends buffered, every buffer with bytes of its own for
+ * every microbatch: what the program means. False if a stage waits for ever. *state is a hash of weights, moments, norm
+ * and loss of all ranks. */
 bool gal_content_reference(gal_content *content, uint64_t *state);
 
 /* Runs one legal interleaving, chosen by seed. False if it gets stuck. */

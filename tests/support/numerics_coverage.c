@@ -6,13 +6,17 @@
 enum { DP, ZERO_1, ZERO_2, ZERO_3, TP, TP_SP, TRAIT_COUNT };
 static const char *const trait_names[TRAIT_COUNT] = {"dp", "zero1", "zero2", "zero3", "tp", "tp+sp"};
 
+/* Which axes a strategy has, in any order: bits by gal_axis_kind, less the empty set. */
+enum { COMBINATION_COUNT = (1 << GAL_AXIS_KIND_COUNT) - 1 };
+
 /* Ordered axes, innermost first, on 2, 4 and 8 devices: 3 + 9 + 21. */
 enum { AXES_CELLS = 33, ZERO_STAGES = 4, PP_DEGREES = 4 };
 
 enum {
     WITHIN_STAGE = 0,                                              /* [trait][trait of the next block] */
     ACROSS_STAGES = WITHIN_STAGE + TRAIT_COUNT * TRAIT_COUNT,      /* the same at a stage border */
-    AXES = ACROSS_STAGES + TRAIT_COUNT * TRAIT_COUNT,              /* [axes] */
+    COMBINATIONS = ACROSS_STAGES + TRAIT_COUNT * TRAIT_COUNT,      /* [axes, unordered][those of the next block] */
+    AXES = COMBINATIONS + COMBINATION_COUNT * COMBINATION_COUNT,   /* [axes, ordered] */
     ZERO = AXES + AXES_CELLS,                                      /* [stage][log2 P][schedule] */
     SWITCHES = ZERO + ZERO_STAGES * PP_DEGREES * GAL_SCHEDULE_COUNT, /* [tied][uneven][accumulation], P > 1 */
     DROPOUTS = SWITCHES + 8,                                       /* [dropout][recompute] */
@@ -61,6 +65,16 @@ static void traits_of(const gal_strategy *s, bool trait[TRAIT_COUNT])
     trait[ZERO_3] = s->zero_stage == 3;
     trait[TP] = gal_strategy_degree(s, GAL_AXIS_TP) > 1 && !s->sequence_parallel;
     trait[TP_SP] = s->sequence_parallel;
+}
+
+/* Axes of the strategy as a set; 0: one device. */
+static uint32_t combination_of(const gal_strategy *s)
+{
+    uint32_t set = 0;
+    for (uint32_t i = 0; i < s->axis_count; i++) {
+        set |= 1u << s->axis[i].kind;
+    }
+    return set;
 }
 
 typedef struct axes_table {
@@ -117,8 +131,13 @@ static void hit_pairs(const gal_plan *plan, bool *hit)
         const uint32_t end = gal_plan_stage_first_block(plan, stage) + gal_plan_stage_block_count(plan, stage);
         const bool border = b + 1 == end;
         stage += border;
-        traits_of(gal_plan_block_strategy(plan, b), here);
-        traits_of(gal_plan_block_strategy(plan, b + 1), next);
+        const gal_strategy *s = gal_plan_block_strategy(plan, b);
+        const gal_strategy *after = gal_plan_block_strategy(plan, b + 1);
+        traits_of(s, here);
+        traits_of(after, next);
+        if (!border && s->axis_count > 0) {
+            hit[COMBINATIONS + (combination_of(s) - 1) * COMBINATION_COUNT + combination_of(after) - 1] = true;
+        }
         for (uint32_t i = 0; i < TRAIT_COUNT * TRAIT_COUNT; i++) {
             const bool met = here[i / TRAIT_COUNT] && next[i % TRAIT_COUNT];
             hit[(border ? ACROSS_STAGES : WITHIN_STAGE) + i] |= met;
@@ -251,6 +270,34 @@ static void print_traits(const gal_coverage *coverage, uint32_t first, const cha
     (void)fprintf(out, "\n");
 }
 
+static void combination_name(uint32_t set, char name[16])
+{
+    size_t used = 0;
+    for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
+        if ((set >> kind & 1u) != 0) {
+            used += (size_t)snprintf(name + used, 16 - used, "%s%s", used > 0 ? "+" : "", gal_axis_kind_names[kind]);
+        }
+    }
+}
+
+static void print_combinations(const gal_coverage *coverage, FILE *out)
+{
+    char name[16];
+    (void)fprintf(out, "plans by axes in any order (row) and those of the next block, same stage\n%10s", "");
+    for (uint32_t c = 0; c < COMBINATION_COUNT; c++) {
+        combination_name(c + 1, name);
+        (void)fprintf(out, "%11s", name);
+    }
+    for (uint32_t i = 0; i < COMBINATION_COUNT * COMBINATION_COUNT; i++) {
+        if (i % COMBINATION_COUNT == 0) {
+            combination_name(i / COMBINATION_COUNT + 1, name);
+            (void)fprintf(out, "\n%10s", name);
+        }
+        (void)fprintf(out, "%11u", coverage->met[COMBINATIONS + i]);
+    }
+    (void)fprintf(out, "\n");
+}
+
 static void print_axes(const gal_coverage *coverage, FILE *out)
 {
     axes_table axes;
@@ -295,6 +342,7 @@ void gal_coverage_print(const gal_coverage *coverage, FILE *out)
 {
     print_traits(coverage, WITHIN_STAGE, "plans by strategy (row) and that of the next block, same stage", out);
     print_traits(coverage, ACROSS_STAGES, "the same across a stage border", out);
+    print_combinations(coverage, out);
     print_axes(coverage, out);
     print_zero(coverage, out);
     (void)fprintf(out, "plans with P > 1 by tied, uneven stages, accumulation\n");

@@ -1,4 +1,5 @@
 /* The event simulation on programs small enough to be played by hand. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -274,12 +275,44 @@ static void faster_links_are_never_slower(void **unused)
     }
 }
 
+/* Kernels that run as one step without a timeline are steps of their own with one: the same but for rounding. */
+static void joined_kernels_change_nothing(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        gal_plan plan;
+        gal_error err = {0};
+        gal_durations *durations = NULL;
+        gal_program *programs[16];
+        gal_simulation joined = {0};
+        gal_simulation each = {0};
+        gal_random_plan(seed, 8, &plan);
+        assert_int_equal(gal_lower_plan(&plan, programs, &err), GAL_OK);
+        assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
+        assert_int_equal(gal_simulate(programs, plan.stage_count, durations, false, &joined, &err), GAL_OK);
+        assert_int_equal(gal_simulate(programs, plan.stage_count, durations, true, &each, &err), GAL_OK);
+        assert_true(joined.event_count < each.event_count);
+        assert_true(fabs(joined.iteration_seconds / each.iteration_seconds - 1.0) < 1e-12);
+        for (uint32_t s = 0; s < plan.stage_count; s++) {
+            const double difference = joined.stage[s].busy_seconds[GAL_STREAM_COMPUTE] -
+                                      each.stage[s].busy_seconds[GAL_STREAM_COMPUTE];
+            assert_true(fabs(difference) < 1e-12 * each.iteration_seconds);
+            gal_program_free(programs[s]);
+        }
+        gal_simulation_free(&joined);
+        gal_simulation_free(&each);
+        gal_durations_free(durations);
+        gal_plan_free(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_stages_two_microbatches), cmocka_unit_test(waits_for_the_slot),
         cmocka_unit_test(deadlock_is_named),           cmocka_unit_test(slowed_by_company),
         cmocka_unit_test(messages_share_a_link),       cmocka_unit_test(faster_links_are_never_slower),
+        cmocka_unit_test(joined_kernels_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

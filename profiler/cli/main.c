@@ -1,0 +1,288 @@
+/* galplan-profile: measures what plans over CPU ranks are made of. `galplan profile` starts it. */
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/candidates.h"
+#include "profiler/profile.h"
+#include "runtime/launch.h"
+#include "schemas/base/options.h"
+#include "schemas/limits.h"
+
+enum { MODELS_MAX = 16, PROGRESS_COLUMNS = 70 };
+
+static const double default_budget_seconds = 60.0, deadline_seconds = 120.0, progress_interval_seconds = 0.2;
+
+typedef struct settings {
+    const char *model_path[MODELS_MAX], *output_path;
+    uint32_t model_count, rank_count;
+    gal_u32_list batch, microbatches;
+    double budget_seconds;
+    uint64_t memory_bytes;
+    bool quiet;
+} settings;
+
+static volatile sig_atomic_t stop_requested;
+
+static void request_stop(int number)
+{
+    (void)number;
+    stop_requested = 1;
+}
+
+/* SIGUSR1 is what gal_launch sends for SIGTERM and SIGINT. A second SIGTERM or SIGINT ends the process. */
+static void set_handlers(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = request_stop;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, NULL);
+    action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+/* ---- command line ---- */
+
+static const char notes[] =
+    "Further models may follow: one profile then serves plans of all of them. What the budget leaves out has no entry;\n"
+    "readers of the profile fit it to what was measured. Nothing else should run on the machine meanwhile.\n";
+
+static bool parse(int argc, char **argv, settings *s, int *exit_code)
+{
+    const gal_option options[] = {
+        gal_option_required(gal_option_string("model", "MODEL", "the model document whose programs are measured",
+                                              &s->model_path[0])),
+        gal_option_u32("np", "N", "start N ranks on this machine (default 1)", &s->rank_count, 1, 4096),
+        gal_option_u32_list("batch", "B,...", "samples per step (default: the model's own)", &s->batch, 1,
+                            GAL_BATCH_SAMPLES_MAX),
+        gal_option_u32_list("microbatches", "m,...", "microbatches per step (default 1,2,4,8)", &s->microbatches, 1,
+                            GAL_BATCH_SAMPLES_MAX),
+        gal_option_f64("budget-seconds", "S", "measure for about S seconds (default 60)", &s->budget_seconds, 1.0, 1e6),
+        gal_option_bytes("memory", "BYTES", "of a rank (default: the machine's, divided by its ranks)",
+                         &s->memory_bytes, 1, GAL_BYTES_MAX),
+        gal_option_short('o', gal_option_required(gal_option_string("output", "FILE", "the profile to write",
+                                                                    &s->output_path))),
+        gal_option_short('q', gal_option_flag("quiet", "no progress and no summary", &s->quiet)),
+    };
+    const gal_command command = {.program = "galplan",
+                                 .command = "profile",
+                                 .summary = "Measure this machine for plans of a model.",
+                                 .positional = "[MODEL...]",
+                                 .positional_max = MODELS_MAX - 1,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof options[0],
+                                 .notes = notes};
+    gal_arguments arguments;
+    if (gal_launched_rank() > 0) { /* rank 0 says what is wrong */
+        *exit_code = (int)gal_options_parse(&command, argc, argv, &arguments, NULL);
+        if (*exit_code != GAL_OK || arguments.help) {
+            return false;
+        }
+    } else if (!gal_options_run(&command, argc, argv, &arguments, exit_code)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < arguments.positional_count; i++) {
+        s->model_path[i + 1] = arguments.positional[i];
+    }
+    s->model_count = 1 + arguments.positional_count;
+    return true;
+}
+
+static gal_code read_models(const settings *s, gal_model *model, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t i = 0; i < s->model_count; i++) {
+        GAL_TRY(gal_model_read(s->model_path[i], &model[i], err));
+        if (model[i].compute_dtype != model[0].compute_dtype) {
+            return gal_fail(err, GAL_ERR_USAGE, "%s is in %s, %s in %s: profile them apart", s->model_path[i],
+                            gal_dtype_names[model[i].compute_dtype], s->model_path[0],
+                            gal_dtype_names[model[0].compute_dtype]);
+        }
+    }
+cleanup:
+    return code;
+}
+
+/* "--model m.json --np 4", cut where it does not fit. */
+static void join_arguments(int argc, char *const *argv, char *text, size_t capacity)
+{
+    size_t used = (size_t)snprintf(text, capacity, "galplan profile");
+    for (int i = 1; i < argc && used < capacity; i++) {
+        used += (size_t)snprintf(text + used, capacity - used, " %s", argv[i]);
+    }
+}
+
+/* ---- progress ---- */
+
+typedef struct progress {
+    bool terminal;
+    double shown_seconds;
+} progress;
+
+static void show(void *context, const char *what, uint32_t done, uint32_t count, double elapsed_seconds)
+{
+    progress *p = context;
+    char line[PROGRESS_COLUMNS + 1];
+    if (!p->terminal || (done != 0 && elapsed_seconds - p->shown_seconds < progress_interval_seconds)) {
+        return;
+    }
+    p->shown_seconds = elapsed_seconds;
+    if (count > 0) {
+        (void)snprintf(line, sizeof line, "%s: %u of %u, %.0f s", what, done, count, elapsed_seconds);
+    } else {
+        (void)snprintf(line, sizeof line, "%s, %.0f s", what, elapsed_seconds);
+    }
+    (void)fprintf(stderr, "\r%-*s", PROGRESS_COLUMNS, line);
+}
+
+static void end_progress(const progress *p)
+{
+    if (p->terminal) {
+        (void)fprintf(stderr, "\r%-*s\r", PROGRESS_COLUMNS, "");
+    }
+}
+
+/* ---- runs ---- */
+
+static void print_summary(const settings *s, const gal_profile *profile, const gal_profile_report *report)
+{
+    FILE *out = strcmp(s->output_path, "-") == 0 ? stderr : stdout;
+    (void)fprintf(out,
+                  "%s: %u of %u kernels and %u of %u collectives measured (%.1f %% of the expected time), the others "
+                  "left to fits; %u blocks; %.1f s\n",
+                  s->output_path, report->operators_measured, report->operator_count, report->collectives_measured,
+                  report->collective_count, 100.0 * report->measured_share, profile->block_count,
+                  report->elapsed_seconds);
+    const gal_device *device = &profile->cluster.device;
+    const gal_link_level *link = &profile->cluster.level[0];
+    (void)fprintf(out, "%u x %s: %.1f GFLOP/s fp32, %.1f fp64, %.1f GB/s memory; %s: %.1f us, %.2f GB/s\n",
+                  profile->rank_count, device->kind, device->fp32_flops_per_second * 1e-9,
+                  device->fp64_flops_per_second * 1e-9, device->memory_bytes_per_second * 1e-9, link->name,
+                  link->latency_seconds * 1e6, link->bytes_per_second * 1e-9);
+}
+
+static gal_code measure(const settings *s, const char *command, const gal_world *world, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_profile profile = {0};
+    gal_profile_report report;
+    char blas[GAL_TEXT_BYTES];
+    gal_model *model = calloc(s->model_count, sizeof *model);
+    progress shown = {.terminal = !s->quiet && gal_launched_terminal()};
+    static const uint32_t default_microbatches[] = {1, 2, 4, 8};
+    openblas_set_num_threads(1);
+    (void)snprintf(blas, sizeof blas, "%s", openblas_get_config());
+    code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
+    GAL_TRY(gal_world_agree(world, code, err));
+    const gal_profile_settings what = {
+        .model = model,
+        .model_count = s->model_count,
+        .batch = s->batch.value,
+        .batch_count = s->batch.count,
+        .microbatches = s->microbatches.count > 0 ? s->microbatches.value : default_microbatches,
+        .microbatches_count = s->microbatches.count > 0
+                                  ? s->microbatches.count
+                                  : (uint32_t)(sizeof default_microbatches / sizeof default_microbatches[0]),
+        .budget_seconds = s->budget_seconds,
+        .memory_bytes = s->memory_bytes,
+        .blas = blas,
+        .command = command,
+        .stop = &stop_requested,
+        .progress = show,
+        .progress_context = &shown,
+    };
+    code = gal_profile_measure(&what, world, &profile, &report, err);
+    if (gal_world_rank(world) == 0) {
+        end_progress(&shown);
+    }
+    GAL_TRY(code);
+    code = gal_world_rank(world) == 0 ? gal_profile_write(s->output_path, &profile, err) : GAL_OK;
+    GAL_TRY(gal_world_agree(world, code, err));
+    if (gal_world_rank(world) == 0 && !s->quiet) {
+        print_summary(s, &profile, &report);
+    }
+cleanup:
+    gal_profile_free(&profile);
+    free(model);
+    return code;
+}
+
+static void print_error(const gal_error *err)
+{
+    if (gal_launched_rank() == 0) { /* the others have the same text */
+        (void)fprintf(stderr, "galplan: error: %s\n", err->text);
+        (void)fflush(stderr);
+    }
+}
+
+static gal_code measure_launched(const settings *s, const char *command, int *argc, char ***argv, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_world world = {.deadline_seconds = deadline_seconds};
+    GAL_TRY(gal_mpi_init(argc, argv, err));
+    if (gal_mpi_world_size() > 1) {
+        GAL_TRY(gal_comm_mpi_create(0, NULL, 0, &world.comm, err));
+    }
+    GAL_TRY(measure(s, command, &world, err));
+cleanup:
+    if (code != GAL_OK) { /* before the others can leave: mpirun ends all when one exits with an error */
+        print_error(err);
+    }
+    if (world.comm != NULL) {
+        gal_comm_free(world.comm);
+    }
+    gal_mpi_finalize();
+    return code;
+}
+
+/* The documents are read here too, so that what is wrong with them is said once and at once. */
+static gal_code run(const settings *s, const char *command, int argc, char **argv, char *const *given, int *exit_code,
+                    gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_world alone = {.deadline_seconds = deadline_seconds};
+    gal_model *model = calloc(s->model_count, sizeof *model);
+    if (gal_launched()) {
+        *exit_code = (int)measure_launched(s, command, &argc, &argv, err);
+        goto cleanup;
+    }
+    code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
+    GAL_TRY(code);
+    if (s->rank_count > 1) {
+        GAL_TRY(gal_launch(s->rank_count, 1, given, exit_code, err));
+    } else {
+        GAL_TRY(measure(s, command, &alone, err));
+    }
+cleanup:
+    free(model);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    int exit_code = GAL_OK;
+    gal_error err = {0};
+    char command[GAL_TEXT_BYTES];
+    settings s = {.budget_seconds = default_budget_seconds, .rank_count = 1};
+    char **given = calloc((size_t)argc + 1, sizeof *given); /* the options reorder argv */
+    if (given == NULL) {
+        (void)fputs("galplan: error: out of memory\n", stderr);
+        return GAL_ERR_SYSTEM;
+    }
+    memcpy(given, argv, (size_t)argc * sizeof *given);
+    set_handlers();
+    join_arguments(argc, argv, command, sizeof command);
+    if (parse(argc, argv, &s, &exit_code)) {
+        const gal_code code = run(&s, command, argc, argv, given, &exit_code, &err);
+        if (code != GAL_OK) {
+            print_error(&err);
+            exit_code = (int)code;
+        }
+    }
+    free(given);
+    return exit_code;
+}

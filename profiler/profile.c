@@ -1,0 +1,468 @@
+/* The order of measuring: what a step costs beside its program (first, while the process is as small as a trainer's),
+ * peak rates, links, then kernels and collectives by falling share of a step's time, slowdowns, whole blocks. */
+#include "profiler/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "profiler/fit.h"
+#include "profiler/measure.h"
+#include "profiler/topology.h"
+#include "runtime/clock.h"
+
+enum { SWEEP = 7, SESSION_SAMPLES_MAX = 3, BLOCKS_MAX = 64 };
+
+static const uint64_t sweep_first_bytes = 4096; /* then times 4, to 16 MiB */
+static const uint64_t pool_bytes_min = UINT64_C(48) << 20;
+static const double entries_share = 0.75; /* of the budget, when entries end and slowdowns and blocks begin */
+static const double blocks_share = 1.0;
+
+typedef struct profiling {
+    const gal_profile_settings *settings;
+    gal_bench bench;
+    gal_topology topology;
+    gal_profile profile;
+    gal_candidates candidates;
+    gal_links links;
+    gal_pools pools;
+    uint32_t *sample_map; /* 0, 1, 2, ... */
+    gal_profile_report report;
+} profiling;
+
+static void say(const profiling *p, const char *what, uint32_t done, uint32_t count)
+{
+    if (p->settings->progress != NULL && gal_world_rank(&p->bench.world) == 0) {
+        p->settings->progress(p->settings->progress_context, what, done, count, p->bench.elapsed_seconds);
+    }
+}
+
+/* ---- what the machine is ---- */
+
+static void copy_text(char *target, size_t capacity, const char *text)
+{
+    (void)snprintf(target, capacity, "%s", text);
+}
+
+static void describe(profiling *p)
+{
+    gal_profile *out = &p->profile;
+    const time_t now = time(NULL);
+    struct tm utc;
+    copy_text(out->processor, sizeof out->processor, p->topology.processor);
+    copy_text(out->command, sizeof out->command, p->settings->command);
+    char mpi[GAL_NAME_BYTES];
+    gal_mpi_version(mpi, sizeof mpi);
+    (void)snprintf(out->libraries, sizeof out->libraries, "%.120s; %.63s; hwloc %.20s", p->settings->blas, mpi,
+                   p->topology.version);
+    if (gmtime_r(&now, &utc) != NULL) {
+        (void)strftime(out->date, sizeof out->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    }
+    out->rank_count = gal_world_size(&p->bench.world);
+    copy_text(out->cluster.name, sizeof out->cluster.name, "host");
+    copy_text(out->cluster.device.kind, sizeof out->cluster.device.kind, p->topology.kind);
+    out->cluster.device_count = out->rank_count;
+}
+
+/* The places of all ranks to all of them: levels, and whether ranks share cores. */
+static gal_code find_levels(profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_world *world = &p->bench.world;
+    const uint32_t rank_count = gal_world_size(world);
+    const gal_rank_place mine = {p->topology.machine_key, p->topology.package_key};
+    gal_rank_place *place = calloc(rank_count, sizeof *place);
+    uint32_t here = 0;
+    code = place != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: ranks");
+    GAL_TRY(gal_world_agree(world, code, err));
+    GAL_TRY(gal_world_gather(world, &mine, sizeof mine, gal_world_rank(world) == 0 ? place : NULL, err));
+    if (world->comm != NULL) {
+        GAL_TRY(gal_comm_broadcast(world->comm, 0, place, rank_count * sizeof *place, world->deadline_seconds, err));
+    }
+    gal_topology_levels(place, rank_count, &p->profile.cluster);
+    for (uint32_t i = 0; i < rank_count; i++) {
+        here += place[i].machine_key == mine.machine_key;
+    }
+    p->profile.cluster.device.memory_bytes =
+        p->settings->memory_bytes != 0 ? p->settings->memory_bytes : p->topology.memory_bytes / here;
+    /* One clock for all: makespans can be told only on one machine. */
+    p->bench.shared_cores = here == rank_count && here > p->topology.core_count;
+cleanup:
+    free(place);
+    return code;
+}
+
+/* ---- what there is to measure ---- */
+
+static gal_code list_candidates(profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_profile_settings *s = p->settings;
+    const gal_candidate_settings settings = {.model = s->model,
+                                             .model_count = s->model_count,
+                                             .rank_count = p->profile.rank_count,
+                                             .cluster = &p->profile.cluster,
+                                             .batch = s->batch,
+                                             .batch_count = s->batch_count,
+                                             .microbatches = s->microbatches,
+                                             .microbatches_count = s->microbatches_count};
+    GAL_TRY(gal_candidates_list(&settings, &p->candidates, err));
+    const uint32_t samples = p->candidates.samples_max;
+    p->sample_map = calloc((size_t)samples + 1, sizeof *p->sample_map);
+    p->profile.operators = calloc((size_t)p->candidates.operator_count + 1, sizeof *p->profile.operators);
+    p->profile.collectives = calloc((size_t)p->candidates.collective_count + SWEEP * GAL_LINK_LEVELS_MAX + 1,
+                                    sizeof *p->profile.collectives);
+    p->profile.blocks = calloc(BLOCKS_MAX * GAL_BLOCK_KIND_COUNT, sizeof *p->profile.blocks);
+    if (p->sample_map == NULL || p->profile.operators == NULL || p->profile.collectives == NULL ||
+        p->profile.blocks == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: entries");
+    }
+    for (uint32_t i = 0; i < samples; i++) {
+        p->sample_map[i] = i;
+    }
+    p->report.operator_count = p->candidates.operator_count;
+    p->report.collective_count = p->candidates.collective_count;
+cleanup:
+    return code;
+}
+
+/* A third of the rank's memory at most: there are three pools. What does not fit is left to the fits. */
+static gal_code make_pools(profiling *p, gal_error *err)
+{
+    uint64_t bytes = pool_bytes_min;
+    const uint64_t most = p->profile.cluster.device.memory_bytes / 4;
+    uint32_t vocabulary = p->settings->model[0].vocabulary;
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < p->settings->model_count; i++) {
+        const gal_model *model = &p->settings->model[i];
+        const uint64_t needed = (uint64_t)p->candidates.samples_max * model->sequence_length * sizeof(int32_t);
+        vocabulary = model->vocabulary < vocabulary ? model->vocabulary : vocabulary;
+        tokens = needed > tokens ? needed : tokens;
+    }
+    for (uint32_t i = 0; i < p->candidates.operator_count; i++) {
+        const uint64_t needed = gal_operator_bytes(&p->candidates.operators[i]);
+        bytes = needed > bytes && needed <= most ? needed : bytes;
+    }
+    for (uint32_t i = 0; i < p->candidates.collective_count; i++) {
+        const uint64_t needed = gal_collective_bytes(&p->candidates.collectives[i]);
+        bytes = needed > bytes && needed <= most ? needed : bytes;
+    }
+    bytes += GAL_ALIGNMENT_BYTES - bytes % GAL_ALIGNMENT_BYTES;
+    tokens += GAL_ALIGNMENT_BYTES - tokens % GAL_ALIGNMENT_BYTES;
+    return gal_pools_create(p->settings->model[0].compute_dtype, bytes, tokens, vocabulary, &p->pools, err);
+}
+
+/* ---- links ---- */
+
+static void put_collective(profiling *p, const gal_candidate_collective *at, const gal_timing *timing)
+{
+    gal_profile_collective *entry = &p->profile.collectives[p->profile.collective_count++];
+    *entry = (gal_profile_collective){.op = at->shape.op,
+                                      .bytes = at->bytes,
+                                      .seconds = timing->seconds,
+                                      .spread_seconds = timing->spread_seconds,
+                                      .source = GAL_SOURCE_MEASURED};
+    memcpy(entry->level_counts, at->level_counts, sizeof entry->level_counts);
+}
+
+static bool is_measured(const profiling *p, const gal_candidate_collective *at)
+{
+    for (uint32_t i = 0; i < p->profile.collective_count; i++) {
+        const gal_profile_collective *entry = &p->profile.collectives[i];
+        if (entry->op == at->shape.op && entry->bytes == at->bytes &&
+            memcmp(entry->level_counts, at->level_counts, sizeof entry->level_counts) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A place whose pairs cross exactly this level: halves of the level's units, device by device. */
+static gal_code add_pair_places(profiling *p, uint32_t *first, gal_error *err)
+{
+    gal_candidates *c = &p->candidates;
+    const gal_cluster *cluster = &p->profile.cluster;
+    gal_candidate_place *place = realloc(c->place, (c->place_count + cluster->level_count) * sizeof *place);
+    if (place == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: links");
+    }
+    c->place = place;
+    *first = c->place_count;
+    for (uint32_t level = 0; level < cluster->level_count; level++) {
+        const uint32_t below = level == 0 ? 1 : cluster->level[level - 1].span_devices;
+        place[c->place_count++] = (gal_candidate_place){below, GAL_GROUP_NEXT};
+    }
+    return GAL_OK;
+}
+
+/* Transfers of several sizes over each level: its latency and bandwidth, and entries of their own. */
+static gal_code measure_level(profiling *p, uint32_t level, uint32_t place, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_transfer transfer[SWEEP];
+    const gal_dtype dtype = p->pools.dtype;
+    gal_candidate_collective at = {.shape = {.op = GAL_OP_SEND, .dtype = dtype}, .place = place};
+    for (uint32_t i = 0; i < GAL_LINK_LEVELS_MAX; i++) {
+        at.level_counts[i] = i == level ? 2 : 1;
+    }
+    for (uint32_t i = 0; i < SWEEP; i++) {
+        gal_collective_run run;
+        gal_timing timing;
+        at.bytes = sweep_first_bytes << (2 * i);
+        at.shape.dims[0] = (uint32_t)(at.bytes / gal_dtype_bytes(dtype));
+        gal_collective_prepare(&at, &p->candidates, &p->links, &p->pools, false, &run);
+        GAL_TRY(gal_bench_time(&p->bench, gal_collective_repeat, &run, &timing, err));
+        transfer[i] = (gal_transfer){(double)at.bytes, timing.seconds};
+        put_collective(p, &at, &timing);
+        say(p, "links", level * SWEEP + i + 1, SWEEP * p->profile.cluster.level_count);
+    }
+    gal_link_level *link = &p->profile.cluster.level[level];
+    gal_fit_link(transfer, SWEEP, &link->latency_seconds, &link->bytes_per_second);
+cleanup:
+    return code;
+}
+
+static gal_code measure_links(profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    uint32_t first = 0;
+    gal_cluster *cluster = &p->profile.cluster;
+    if (p->bench.world.comm == NULL) { /* nothing is sent: what copies within the rank take */
+        cluster->level[0].latency_seconds = 0.0;
+        cluster->level[0].bytes_per_second = cluster->device.memory_bytes_per_second / 2.0;
+        return GAL_OK;
+    }
+    code = add_pair_places(p, &first, err);
+    GAL_TRY(gal_world_agree(&p->bench.world, code, err));
+    GAL_TRY(gal_links_create(&p->bench, &p->candidates, &p->links, err));
+    for (uint32_t level = 0; level < cluster->level_count; level++) {
+        GAL_TRY(measure_level(p, level, first + level, err));
+    }
+cleanup:
+    return code;
+}
+
+/* ---- kernels and collectives ---- */
+
+static gal_code measure_operator(profiling *p, const gal_candidate_operator *at, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_operator_run run;
+    gal_timing timing;
+    gal_operator_prepare(at, &p->pools, p->sample_map, &run);
+    GAL_TRY(gal_bench_time(&p->bench, gal_operator_repeat, &run, &timing, err));
+    p->profile.operators[p->profile.operator_count++] =
+        (gal_profile_operator){.shape = at->shape,
+                               .seconds = timing.seconds,
+                               .spread_seconds = timing.spread_seconds,
+                               .source = GAL_SOURCE_MEASURED};
+    p->report.operators_measured++;
+    p->report.measured_share += at->share;
+cleanup:
+    return code;
+}
+
+static gal_code measure_collective(profiling *p, const gal_candidate_collective *at, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_collective_run run;
+    gal_timing timing;
+    if (!is_measured(p, at)) {
+        gal_collective_prepare(at, &p->candidates, &p->links, &p->pools, false, &run);
+        GAL_TRY(gal_bench_time(&p->bench, gal_collective_repeat, &run, &timing, err));
+        put_collective(p, at, &timing);
+    }
+    p->report.collectives_measured++;
+    p->report.measured_share += at->share;
+cleanup:
+    return code;
+}
+
+/* Both lists merged by falling share, until their part of the budget is spent. */
+static gal_code measure_entries(profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_candidates *c = &p->candidates;
+    const double until_seconds = entries_share * p->settings->budget_seconds;
+    uint32_t o = 0, m = 0;
+    while ((o < c->operator_count || m < c->collective_count) && p->bench.elapsed_seconds < until_seconds) {
+        const bool kernel = o < c->operator_count &&
+                            (m == c->collective_count || c->operators[o].share >= c->collectives[m].share);
+        if (kernel && gal_operator_bytes(&c->operators[o]) <= p->pools.bytes) {
+            GAL_TRY(measure_operator(p, &c->operators[o], err));
+        } else if (!kernel && gal_collective_bytes(&c->collectives[m]) <= p->pools.bytes) {
+            GAL_TRY(measure_collective(p, &c->collectives[m], err));
+        }
+        o += kernel;
+        m += !kernel;
+        say(p, "kernels and collectives", o + m, c->operator_count + c->collective_count);
+    }
+cleanup:
+    return code;
+}
+
+/* ---- whole steps ---- */
+
+static int ascending_u32(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The sizes of microbatches of the first model: the least, one between and the largest that `replicas` divides. */
+static uint32_t choose_samples(const gal_profile_settings *s, uint32_t replicas, uint32_t out[SESSION_SAMPLES_MAX])
+{
+    uint32_t size[GAL_BATCHES_MAX * GAL_BATCHES_MAX], count = 0, kept = 0;
+    const uint32_t batch_count = s->batch_count > 0 ? s->batch_count : 1;
+    for (uint32_t b = 0; b < batch_count; b++) {
+        const uint32_t batch = s->batch_count > 0 ? s->batch[b] : s->model[0].global_batch_samples;
+        for (uint32_t i = 0; i < s->microbatches_count; i++) {
+            if (batch % s->microbatches[i] == 0 && batch / s->microbatches[i] % replicas == 0) {
+                size[count++] = batch / s->microbatches[i];
+            }
+        }
+    }
+    qsort(size, count, sizeof *size, ascending_u32);
+    for (uint32_t i = 0; i < SESSION_SAMPLES_MAX && count > 0; i++) {
+        const uint32_t at = size[i * (count - 1) / (SESSION_SAMPLES_MAX - 1)];
+        if (kept == 0 || out[kept - 1] != at) {
+            out[kept++] = at;
+        }
+    }
+    return kept;
+}
+
+static void sort_operators(gal_profile *profile);
+
+static gal_code measure_fixed(profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    uint32_t samples[SESSION_SAMPLES_MAX] = {0};
+    gal_session_report report = {.fixed_bytes = 0};
+    gal_session_settings settings = {.model = &p->settings->model[0],
+                                     .memory_bytes = p->profile.cluster.device.memory_bytes,
+                                     .profile = &p->profile};
+    bool done = false;
+    for (uint32_t tp = 1; tp <= p->profile.rank_count && !done; tp++) {
+        const uint32_t replicas = p->profile.rank_count / tp;
+        if (p->profile.rank_count % tp == 0 && choose_samples(p->settings, replicas, samples) > 0) {
+            settings.tp_degree = tp;
+            settings.microbatch_samples = samples[0];
+            GAL_TRY(gal_measure_session(&p->bench, &settings, &done, &report, err));
+        }
+    }
+    p->profile.fixed_bytes = report.fixed_bytes;
+    p->profile.fixed_step_seconds = report.fixed_step_seconds;
+    GAL_TRY(gal_measure_instruction(&p->bench, &p->settings->model[0], &p->profile.instruction_seconds, err));
+    GAL_TRY(gal_bench_tick(&p->bench, err));
+cleanup:
+    return code;
+}
+
+static void keep_blocks(gal_profile *profile, const gal_session_report *report)
+{
+    for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT; kind++) {
+        const gal_profile_block *block = &report->block[kind];
+        if (block->forward_seconds > 0.0 && block->backward_seconds > 0.0 && block->forward_operator_seconds > 0.0 &&
+            block->backward_operator_seconds > 0.0 && profile->block_count < BLOCKS_MAX * GAL_BLOCK_KIND_COUNT) {
+            profile->blocks[profile->block_count++] = *block;
+        }
+    }
+}
+
+static gal_code measure_blocks(profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t rank_count = p->profile.rank_count;
+    uint32_t done = 0;
+    sort_operators(&p->profile);
+    for (uint32_t tp = 1; tp <= rank_count; tp++) {
+        uint32_t samples[SESSION_SAMPLES_MAX];
+        const uint32_t count = rank_count % tp == 0 ? choose_samples(p->settings, rank_count / tp, samples) : 0;
+        for (uint32_t i = 0; i < count && p->bench.elapsed_seconds < blocks_share * p->settings->budget_seconds; i++) {
+            bool fits = false;
+            gal_session_report report;
+            const gal_session_settings settings = {.model = &p->settings->model[0],
+                                                   .tp_degree = tp,
+                                                   .microbatch_samples = samples[i],
+                                                   .memory_bytes = p->profile.cluster.device.memory_bytes,
+                                                   .profile = &p->profile};
+            GAL_TRY(gal_measure_session(&p->bench, &settings, &fits, &report, err));
+            if (fits) {
+                keep_blocks(&p->profile, &report);
+            }
+            GAL_TRY(gal_bench_tick(&p->bench, err));
+            say(p, "blocks", ++done, 0);
+        }
+    }
+cleanup:
+    return code;
+}
+
+static int compare_operators(const void *a, const void *b)
+{
+    return gal_shape_compare(&((const gal_profile_operator *)a)->shape, &((const gal_profile_operator *)b)->shape);
+}
+
+static void sort_operators(gal_profile *profile)
+{
+    if (profile->operator_count > 0) {
+        qsort(profile->operators, profile->operator_count, sizeof *profile->operators, compare_operators);
+    }
+}
+
+/* ---- the whole ---- */
+
+static gal_code prepare(profiling *p, gal_error *err)
+{
+    gal_code code = gal_topology_read(&p->topology, err);
+    GAL_TRY(gal_world_agree(&p->bench.world, code, err));
+    describe(p);
+    GAL_TRY(find_levels(p, err));
+    code = list_candidates(p, err);
+    GAL_TRY(gal_world_agree(&p->bench.world, code, err));
+cleanup:
+    return code;
+}
+
+static gal_code measure(profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    say(p, "what a step costs beside its program", 0, 0);
+    GAL_TRY(measure_fixed(p, err));
+    say(p, "peak rates", 0, 0);
+    GAL_TRY(gal_measure_peaks(&p->bench, &p->profile.cluster.device, err));
+    code = make_pools(p, err);
+    GAL_TRY(gal_world_agree(&p->bench.world, code, err));
+    GAL_TRY(measure_links(p, err));
+    GAL_TRY(measure_entries(p, err));
+    say(p, "slowdowns", 0, 0);
+    GAL_TRY(gal_measure_overlap(&p->bench, &p->candidates, &p->links, &p->pools, p->sample_map, p->profile.slowdown,
+                                err));
+    gal_pools_free(&p->pools);
+    GAL_TRY(measure_blocks(p, err));
+    p->report.elapsed_seconds = p->bench.elapsed_seconds;
+cleanup:
+    return code;
+}
+
+gal_code gal_profile_measure(const gal_profile_settings *settings, const gal_world *world, gal_profile *out,
+                             gal_profile_report *report, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    profiling p = {.settings = settings,
+                   .bench = {.world = *world, .stop = settings->stop, .begin_seconds = gal_now_seconds()}};
+    GAL_TRY(prepare(&p, err));
+    GAL_TRY(measure(&p, err));
+    *out = p.profile;
+    *report = p.report;
+    p.profile = (gal_profile){0};
+cleanup:
+    gal_links_free(&p.links);
+    gal_pools_free(&p.pools);
+    gal_candidates_free(&p.candidates);
+    gal_profile_free(&p.profile);
+    free(p.sample_map);
+    return code;
+}

@@ -1,0 +1,247 @@
+/* Operands of typing rules: values in, values out, and the tensors that weights are. */
+#include "runtime/program/verify_typer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool gal_type_broken(gal_typer *t, const char *rule)
+{
+    t->rule = t->rule == NULL ? rule : t->rule;
+    return false;
+}
+
+bool gal_type_holds(gal_typer *t, bool condition, const char *rule)
+{
+    return condition || gal_type_broken(t, rule);
+}
+
+uint64_t gal_type_item_bytes(const gal_typer *t)
+{
+    return gal_dtype_bytes(t->shape->dtype);
+}
+
+uint32_t gal_type_size_of(const gal_typer *t, gal_group group)
+{
+    return gal_group_size(&t->program->atoms, group);
+}
+
+bool gal_type_expect_elements(gal_typer *t, uint32_t k)
+{
+    return gal_type_holds(t, t->shape->dims[0] * gal_type_item_bytes(t) == t->operand[k].bytes,
+                          "its shape has another size");
+}
+
+bool gal_type_same_pieces(const gal_store *a, const gal_typed *x, const gal_store *b, const gal_typed *y)
+{
+    return x->piece_count == y->piece_count && x->range == y->range && x->partial == y->partial &&
+           memcmp(a->piece + x->first_piece, b->piece + y->first_piece, x->piece_count * sizeof *a->piece) == 0;
+}
+
+/* ---- operands ---- */
+
+uint32_t gal_type_intern(gal_typer *t, const gal_rows *rows)
+{
+    for (uint32_t i = 0; i < t->rows_count; i++) {
+        if (gal_rows_equal(&t->rows[i], rows)) {
+            return i;
+        }
+    }
+    if (t->rows_count == t->rows_capacity) {
+        uint32_t wanted = t->rows_capacity == 0 ? 32 : 2 * t->rows_capacity;
+        gal_rows *grown = realloc(t->rows, wanted * sizeof *grown);
+        if (grown == NULL) {
+            gal_type_broken(t, "out of memory");
+            return 0;
+        }
+        t->rows = grown;
+        t->rows_capacity = wanted;
+    }
+    t->rows[t->rows_count] = *rows;
+    return t->rows_count++;
+}
+
+bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out)
+{
+    const gal_operand *o = &t->operand[k];
+    const gal_stretch *found = gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
+    if (o->view != GAL_GROUP_NONE || found == NULL) {
+        return gal_type_broken(t, "reads what no instruction wrote as a whole");
+    }
+    *out = found->value;
+    return true;
+}
+
+bool gal_type_get_kind(gal_typer *t, uint32_t k, gal_value_kind kind, gal_typed *out)
+{
+    return gal_type_get(t, k, out) && gal_type_holds(t, out->kind == kind, "an operand of the wrong kind");
+}
+
+bool gal_type_get_rows(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out)
+{
+    return gal_type_get_kind(t, k, GAL_VALUE_ROWS, out) &&
+           gal_type_holds(t, out->features == features, "an operand with another number of features") &&
+           gal_type_holds(t, t->rows[out->rows].local_count * features * gal_type_item_bytes(t) == t->operand[k].bytes,
+                          "an operand with another number of rows");
+}
+
+bool gal_type_get_complete(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out)
+{
+    return gal_type_get_rows(t, k, features, out) &&
+           gal_type_holds(t, (out->partial | out->max_partial) == GAL_GROUP_NONE, "reads a sum that is still partial");
+}
+
+bool gal_type_get_alike(gal_typer *t, uint32_t k, const gal_typed *other)
+{
+    gal_typed value;
+    return gal_type_get_complete(t, k, other->features, &value) &&
+           gal_type_holds(t, value.rows == other->rows, "operands with different rows") &&
+           gal_type_holds(t, value.split == other->split, "operands whose features are split differently");
+}
+
+static bool writes(const gal_typer *t, const gal_operand *o)
+{
+    return o->access == GAL_WRITE || (o->access == GAL_ACCUMULATE && t->first);
+}
+
+static bool same_value(const gal_typed *a, const gal_typed *b)
+{
+    return a->kind == b->kind && a->rows == b->rows && a->features == b->features && a->split == b->split &&
+           a->partial == b->partial && a->max_partial == b->max_partial && a->m == b->m && a->n == b->n &&
+           a->split_m == b->split_m && a->split_n == b->split_n && a->range == b->range && a->in_place == b->in_place;
+}
+
+bool gal_type_put(gal_typer *t, uint32_t k, const gal_typed *value)
+{
+    const gal_operand *o = &t->operand[k];
+    if (o->view != GAL_GROUP_NONE || o->access == GAL_READ) {
+        return gal_type_broken(t, "an output in a place that is none");
+    }
+    if (!writes(t, o)) {
+        gal_typed old;
+        if (!gal_type_get(t, k, &old)) {
+            return false;
+        }
+        if (old.kind != GAL_VALUE_ZERO && !same_value(&old, value)) {
+            return gal_type_broken(t, "adds values of different types");
+        }
+        if (value->kind == GAL_VALUE_GRADIENT) {
+            return gal_type_holds(t, gal_type_same_pieces(&t->now->store, &old, &t->now->store, value),
+                                  "adds gradients of other tensors");
+        }
+    }
+    gal_store_put(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes, value);
+    return true;
+}
+
+bool gal_type_put_rows(gal_typer *t, uint32_t k, gal_typed value, uint64_t features)
+{
+    value.kind = GAL_VALUE_ROWS;
+    value.features = features;
+    if (!gal_type_holds(t, t->rows[value.rows].local_count * features * gal_type_item_bytes(t) == t->operand[k].bytes,
+                        "an output with another number of rows")) {
+        return false;
+    }
+    const gal_operand *o = &t->operand[k];
+    if (!gal_type_holds(t, o->view == GAL_GROUP_NONE && o->access != GAL_READ, "an output in a place that is none")) {
+        return false;
+    }
+    gal_store_put(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes, &value);
+    return true;
+}
+
+bool gal_type_layout_rows(gal_typer *t, uint64_t local_positions, uint32_t *out)
+{
+    gal_rows rows;
+    if (t->in->layout == 0 || t->in->layout >= t->program->layout_count) {
+        return gal_type_broken(t, "has no layout");
+    }
+    const gal_layout *layout = &t->program->layout[t->in->layout];
+    if (!gal_rows_of_layout(layout, &t->program->atoms, local_positions, &rows)) {
+        return gal_type_broken(t, "has a layout that is none");
+    }
+    *out = gal_type_intern(t, &rows);
+    return true;
+}
+
+bool gal_type_expect_layout(gal_typer *t, uint32_t rows, uint64_t samples, uint64_t local_positions)
+{
+    uint32_t expected;
+    return gal_type_layout_rows(t, local_positions, &expected) &&
+           gal_type_holds(t, expected == rows, "its rows are not those of its layout") &&
+           gal_type_holds(t, t->rows[rows].local_count == samples * local_positions,
+                          "its shape has another number of rows");
+}
+
+/* ---- weights ---- */
+
+uint64_t gal_type_local_elements(const gal_typer *t, const gal_parameter *p)
+{
+    return p->outer * (p->split / gal_type_size_of(t, t->program->unit[p->unit].split_group)) * p->inner;
+}
+
+void gal_type_split_of(const gal_typer *t, const gal_parameter *p, uint64_t elements, uint64_t n, gal_group *by_rows,
+                       gal_group *by_columns)
+{
+    gal_group split = t->program->unit[p->unit].split_group;
+    bool rows = elements > n && p->inner % n == 0;
+    *by_rows = rows ? split : GAL_GROUP_NONE;
+    *by_columns = rows ? GAL_GROUP_NONE : split;
+}
+
+static uint8_t use_of(const gal_typer *t, uint32_t k)
+{
+    bool matrix = t->in->op == GAL_OP_GEMM && k == 1;
+    bool transposed = (t->shape->dims[3] & GAL_GEMM_TRANSPOSE_B) != 0;
+    uint32_t step = GAL_USE_STEP | (matrix ? (transposed ? GAL_USE_STEP_TRANSPOSED : GAL_USE_STEP_PLAIN) : 0);
+    uint32_t evaluation =
+        GAL_USE_EVALUATION | (matrix ? (transposed ? GAL_USE_EVALUATION_TRANSPOSED : GAL_USE_EVALUATION_PLAIN) : 0);
+    return (uint8_t)(t->evaluates ? evaluation : step);
+}
+
+bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group *by_rows, gal_group *by_columns)
+{
+    const gal_operand *o = &t->operand[k];
+    const gal_stretch *at = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
+    if (o->view != GAL_GROUP_NONE || at == NULL || at->value.kind != GAL_VALUE_WEIGHT) {
+        return gal_type_broken(t, "reads weights where there are none");
+    }
+    if (at->value.in_place || at->value.range != GAL_GROUP_NONE) {
+        return gal_type_broken(t, "reads weights that are not gathered");
+    }
+    uint64_t offset = o->offset_bytes - at->begin;
+    for (uint32_t i = t->now->first_parameter[at->value.unit]; i < t->now->first_parameter[at->value.unit + 1]; i++) {
+        const gal_parameter *p = &t->program->parameter[i];
+        uint64_t elements = gal_type_local_elements(t, p);
+        if (p->offset_elements * gal_type_item_bytes(t) == offset && elements * gal_type_item_bytes(t) == o->bytes &&
+            elements == m * n) {
+            gal_type_split_of(t, p, elements, n, by_rows, by_columns);
+            t->now->uses[i] |= use_of(t, k);
+            return true;
+        }
+    }
+    return gal_type_broken(t, "reads weights that are no tensor of this shape");
+}
+
+bool gal_type_get_whole_vector(gal_typer *t, uint32_t k, uint64_t n)
+{
+    gal_group by_rows;
+    gal_group by_columns;
+    return gal_type_get_weight(t, k, 1, n, &by_rows, &by_columns) &&
+           gal_type_holds(t, by_columns == GAL_GROUP_NONE, "reads a split vector as a whole one");
+}
+
+bool gal_type_put_piece(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group split_m, gal_group split_n,
+                        gal_group partial)
+{
+    gal_typed piece = {
+        .kind = GAL_VALUE_PIECE, .m = m, .n = n, .split_m = split_m, .split_n = split_n, .partial = partial};
+    return gal_type_holds(t, ((split_m | split_n) & partial) == 0 && (split_m & split_n) == 0,
+                          "a gradient split and summed over the same devices") &&
+           gal_type_holds(t, m * n * gal_type_item_bytes(t) == t->operand[k].bytes, "a gradient of another size") &&
+           gal_type_put(t, k, &piece);
+}
+
+gal_group gal_type_owners_of(const gal_typer *t, const gal_typed *value)
+{
+    return t->rows[value->rows].owners;
+}

@@ -1,0 +1,99 @@
+/* The typing rules of verify_types.c: their state, how they read and write operands, and their tables. For
+ * verify_type*.c alone.
+ *
+ * A rule reads the values of the present instruction's operands, says what is wrong with them if anything, and stores
+ * the values of its outputs. gal_type_holds() and gal_type_broken() record the first broken rule; what follows a broken
+ * rule may be skipped. k is the number of an operand. */
+#ifndef GAL_RUNTIME_PROGRAM_VERIFY_TYPER_H
+#define GAL_RUNTIME_PROGRAM_VERIFY_TYPER_H
+
+#include "runtime/program/verify_values.h"
+
+enum { GAL_TYPE_DIRECTIONS = 2 };
+
+/* Where a tensor is read: in the fragments of a step, of an evaluation; by a GEMM as stored or transposed. */
+typedef enum gal_tensor_use {
+    GAL_USE_STEP = 1,
+    GAL_USE_EVALUATION = 2,
+    GAL_USE_STEP_PLAIN = 4,
+    GAL_USE_STEP_TRANSPOSED = 8,
+    GAL_USE_EVALUATION_PLAIN = 16,
+    GAL_USE_EVALUATION_TRANSPOSED = 32
+} gal_tensor_use;
+
+typedef struct gal_type_stage {
+    const gal_program *program;
+    gal_store store;
+    gal_typed sent[GAL_TYPE_DIRECTIONS]; /* to the previous, to the next stage */
+    bool has_sent[GAL_TYPE_DIRECTIONS];
+    uint64_t sent_bytes[GAL_TYPE_DIRECTIONS];
+    gal_typed tied; /* what was summed with the other end, and its pieces */
+    bool has_tied;
+    uint32_t *first_parameter;          /* of each unit, and one past the last: parameters of a unit lie together */
+    uint8_t *norm_count, *update_count; /* of each unit */
+    uint8_t *uses;                      /* of each parameter: tensor_use bits */
+} gal_type_stage;
+
+typedef struct gal_typer {
+    gal_type_stage *stage;
+    uint32_t stage_count;
+    gal_type_stage *now;
+    const gal_program *program;
+    gal_rows *rows; /* interned */
+    uint32_t rows_count, rows_capacity;
+    bool first; /* microbatch 0: accumulate writes */
+    bool evaluates;
+    const gal_instruction *in;
+    const gal_shape *shape;
+    const gal_operand *operand;
+    const char *rule; /* broken, or NULL */
+} gal_typer;
+
+/* A rule, and how many operands its operator has at least and at most. */
+typedef struct gal_typing_rule {
+    void (*apply)(gal_typer *);
+    uint8_t least, most;
+} gal_typing_rule;
+
+/* Rows of operators; others are empty. */
+extern const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT];
+extern const gal_typing_rule gal_type_update_rules[GAL_OP_COUNT];
+extern const gal_typing_rule gal_type_collective_rules[GAL_OP_COUNT];
+
+bool gal_type_broken(gal_typer *t, const char *rule);
+bool gal_type_holds(gal_typer *t, bool condition, const char *rule);
+uint64_t gal_type_item_bytes(const gal_typer *t);
+uint32_t gal_type_size_of(const gal_typer *t, gal_group group);
+bool gal_type_expect_elements(gal_typer *t, uint32_t k);
+bool gal_type_same_pieces(const gal_store *a, const gal_typed *x, const gal_store *b, const gal_typed *y);
+uint32_t gal_type_intern(gal_typer *t, const gal_rows *rows);
+bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out);
+bool gal_type_get_kind(gal_typer *t, uint32_t k, gal_value_kind kind, gal_typed *out);
+/* Activations of `features` per row on a device; partial ones allowed. */
+bool gal_type_get_rows(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out);
+bool gal_type_get_complete(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out);
+/* The same as another operand in rows and split. */
+bool gal_type_get_alike(gal_typer *t, uint32_t k, const gal_typed *other);
+/* Stores an output; where the operand adds to what is there, that must be of the same type. */
+bool gal_type_put(gal_typer *t, uint32_t k, const gal_typed *value);
+/* An output of activations. */
+bool gal_type_put_rows(gal_typer *t, uint32_t k, gal_typed value, uint64_t features);
+bool gal_type_layout_rows(gal_typer *t, uint64_t local_positions, uint32_t *out);
+/* The rows of the instruction's layout, with the number of samples that its shape says. */
+bool gal_type_expect_layout(gal_typer *t, uint32_t rows, uint64_t samples, uint64_t local_positions);
+uint64_t gal_type_local_elements(const gal_typer *t, const gal_parameter *p);
+/* How a matrix of n columns, stored as the tensor's part of a device, is split: by rows or by columns. */
+void gal_type_split_of(const gal_typer *t, const gal_parameter *p, uint64_t elements, uint64_t n, gal_group *by_rows,
+                       gal_group *by_columns);
+/* The tensor that an operand reads, as a matrix of m by n on a device. */
+bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group *by_rows, gal_group *by_columns);
+bool gal_type_get_whole_vector(gal_typer *t, uint32_t k, uint64_t n);
+bool gal_type_put_piece(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group split_m, gal_group split_n,
+                        gal_group partial);
+gal_group gal_type_owners_of(const gal_typer *t, const gal_typed *value);
+/* The complete gradient of a unit, range by range. */
+bool gal_type_get_gradient(gal_typer *t, uint32_t k, uint64_t elements, gal_typed *out, gal_group *range);
+uint64_t gal_type_buffer_bytes(const gal_typer *t, uint32_t k);
+gal_group gal_type_devices_of_pieces(const gal_typer *t, const gal_typed *gradient);
+
+#endif

@@ -1,0 +1,198 @@
+/* Typing rules of collectives, sends and receives. */
+#include "runtime/program/verify_typer.h"
+
+static gal_group partial_bits(gal_group group)
+{
+    if ((group & GAL_GROUP_RELATION) == 0) {
+        return group;
+    }
+    return group == GAL_GROUP_TIED ? GAL_PARTIAL_TIED : group == GAL_GROUP_WORLD ? GAL_PARTIAL_WORLD : GAL_GROUP_NONE;
+}
+
+static bool take_off(gal_typer *t, gal_group *partial, gal_group bits)
+{
+    if (!gal_type_holds(t, bits != GAL_GROUP_NONE && (bits & ~*partial) == 0,
+                        "sums over devices whose values are no parts")) {
+        return false;
+    }
+    *partial &= ~bits;
+    return true;
+}
+
+/* Both ends must sum the same thing; the second one to come compares. */
+static bool meet_other_end(gal_typer *t, const gal_typed *gradient)
+{
+    gal_type_stage *other = t->now == &t->stage[0] ? &t->stage[t->stage_count - 1] : &t->stage[0];
+    t->now->tied = *gradient;
+    t->now->has_tied = true;
+    return !other->has_tied ||
+           gal_type_holds(t, gal_type_same_pieces(&t->now->store, gradient, &other->store, &other->tied),
+                          "the copies of the tied table have different forms");
+}
+
+static void reduce_gradient(gal_typer *t, gal_group bits)
+{
+    gal_typed value;
+    gal_group range;
+    if (!gal_type_get_gradient(t, 0, t->shape->dims[0], &value, &range) ||
+        (bits == GAL_PARTIAL_TIED && !meet_other_end(t, &value)) || !take_off(t, &value.partial, bits)) {
+        return;
+    }
+    gal_store_put(&t->now->store, t->operand[0].buffer, 0, gal_type_buffer_bytes(t, 0), &value);
+}
+
+static void type_all_reduce(gal_typer *t)
+{
+    const gal_operand *o = &t->operand[0];
+    gal_group bits = partial_bits(t->in->group);
+    gal_stretch *at = gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
+    bool is_maximum = t->shape->dims[1] == GAL_REDUCE_MAX;
+    if (!gal_type_expect_elements(t, 0) || !gal_type_holds(t, o->access == GAL_UPDATE, "must update its operand")) {
+        return;
+    }
+    if (at == NULL || at->value.kind == GAL_VALUE_GRADIENT || at->value.kind == GAL_VALUE_PIECE) {
+        if (gal_type_holds(t, !is_maximum, "takes the maximum of a sum")) {
+            reduce_gradient(t, bits);
+        }
+    } else if (at->value.kind == GAL_VALUE_ROWS || at->value.kind == GAL_VALUE_NORM) {
+        if (is_maximum) {
+            take_off(t, &at->value.max_partial, bits);
+        } else if (gal_type_holds(t, at->value.max_partial == GAL_GROUP_NONE, "sums maxima")) {
+            take_off(t, &at->value.partial, bits);
+        }
+    } else {
+        gal_type_broken(t, "sums values that are no parts");
+    }
+}
+
+/* Elements of one member's chunk, given the chunk and the whole. */
+static bool expect_chunks(gal_typer *t, uint64_t chunk_bytes, uint64_t whole_bytes)
+{
+    return gal_type_holds(t, t->shape->dims[0] * gal_type_item_bytes(t) == chunk_bytes, "its shape has another size") &&
+           gal_type_holds(t, chunk_bytes * gal_type_size_of(t, t->in->group) == whole_bytes,
+                          "the chunks are not the whole");
+}
+
+static void gather_rows(gal_typer *t, gal_typed value)
+{
+    gal_rows to;
+    const char *rule = gal_rows_gather(&t->rows[value.rows], &t->program->atoms, t->in->group, &to);
+    if (gal_type_holds(t, rule == NULL, rule)) {
+        value.rows = gal_type_intern(t, &to);
+        gal_type_put_rows(t, 1, value, value.features);
+    }
+}
+
+static void type_all_gather(gal_typer *t)
+{
+    gal_typed value;
+    bool in_place = t->shape->dims[1] != 0;
+    uint64_t whole = t->operand[in_place ? 0 : 1].bytes;
+    uint64_t chunk = in_place ? whole / gal_type_size_of(t, t->in->group) : t->operand[0].bytes;
+    if (!gal_type_get(t, 0, &value) || !expect_chunks(t, chunk, whole)) {
+        return;
+    }
+    if (value.kind == GAL_VALUE_ROWS && !in_place) {
+        gather_rows(t, value);
+        return;
+    }
+    if (!gal_type_holds(t, value.kind == GAL_VALUE_WEIGHT && value.in_place == in_place && value.range == t->in->group,
+                        "gathers what is not cut over these devices")) {
+        return;
+    }
+    const gal_operand *o = &t->operand[in_place ? 0 : 1];
+    value.in_place = false;
+    value.range = GAL_GROUP_NONE;
+    gal_store_put(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes, &value);
+}
+
+static void scatter_rows(gal_typer *t, gal_typed value)
+{
+    gal_rows to;
+    const char *rule = gal_rows_scatter(&t->rows[value.rows], &t->program->atoms, t->in->group, &to);
+    if (gal_type_holds(t, rule == NULL, rule) && take_off(t, &value.partial, t->in->group)) {
+        value.rows = gal_type_intern(t, &to);
+        gal_type_put_rows(t, 1, value, value.features);
+    }
+}
+
+static void type_reduce_scatter(gal_typer *t)
+{
+    bool in_place = t->shape->dims[1] != 0;
+    const gal_operand *from = &t->operand[0];
+    const gal_operand *to = &t->operand[in_place ? 0 : 1];
+    uint64_t chunk = in_place ? from->bytes / gal_type_size_of(t, t->in->group) : to->bytes;
+    gal_typed value;
+    if (!expect_chunks(t, chunk, from->bytes)) {
+        return;
+    }
+    gal_stretch *at =
+        gal_store_exact(&t->now->store, from->buffer, from->offset_bytes, from->offset_bytes + from->bytes);
+    if (at != NULL && at->value.kind == GAL_VALUE_ROWS && !in_place) {
+        scatter_rows(t, at->value);
+        return;
+    }
+    const char *rule = gal_store_gradient(&t->now->store, from->buffer, from->bytes, &value);
+    if (gal_type_holds(t, rule == NULL, rule) &&
+        gal_type_holds(t, from->offset_bytes == 0, "scatters a part of a gradient") &&
+        gal_type_holds(t, value.range == GAL_GROUP_NONE, "scatters a gradient that is cut already") &&
+        gal_type_holds(t, (gal_type_devices_of_pieces(t, &value) & t->in->group) == 0,
+                       "cuts what is split over the same devices") &&
+        take_off(t, &value.partial, t->in->group)) {
+        value.range = t->in->group;
+        value.in_place = in_place;
+        gal_store_put(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes, &value);
+    }
+}
+
+static void type_all_to_all(gal_typer *t)
+{
+    gal_typed value;
+    gal_rows to;
+    if (!gal_type_get_kind(t, 0, GAL_VALUE_ROWS, &value) ||
+        !expect_chunks(t, t->operand[0].bytes / gal_type_size_of(t, t->in->group), t->operand[0].bytes)) {
+        return;
+    }
+    const char *rule = gal_rows_exchange(&t->rows[value.rows], &t->program->atoms, t->in->group, &to);
+    if (gal_type_holds(t, rule == NULL, rule)) {
+        value.rows = gal_type_intern(t, &to);
+        gal_type_put_rows(t, 1, value, value.features);
+    }
+}
+
+static void type_send(gal_typer *t)
+{
+    uint32_t direction = t->in->group == GAL_GROUP_NEXT;
+    gal_typed value;
+    if (gal_type_get_kind(t, 0, GAL_VALUE_ROWS, &value) && gal_type_expect_elements(t, 0)) {
+        t->now->sent[direction] = value;
+        t->now->has_sent[direction] = true;
+        t->now->sent_bytes[direction] = t->operand[0].bytes;
+    }
+}
+
+static void type_receive(gal_typer *t)
+{
+    bool from_next = t->in->group == GAL_GROUP_NEXT;
+    uint32_t own = (uint32_t)(t->now - t->stage);
+    if (!gal_type_holds(t, from_next ? own + 1 < t->stage_count : own > 0, "the partner stage does not exist")) {
+        return;
+    }
+    gal_type_stage *partner = from_next ? t->now + 1 : t->now - 1;
+    uint32_t direction = !from_next;
+    if (gal_type_holds(t, partner->has_sent[direction], "receives what was not sent") &&
+        gal_type_holds(t, partner->sent_bytes[direction] == t->operand[0].bytes,
+                       "receives another size than was sent")) {
+        partner->has_sent[direction] = false;
+        gal_type_put_rows(t, 0, partner->sent[direction], partner->sent[direction].features);
+    }
+}
+
+const gal_typing_rule gal_type_collective_rules[GAL_OP_COUNT] = {
+    [GAL_OP_ALL_REDUCE] = {type_all_reduce, 1, 1},
+    [GAL_OP_ALL_GATHER] = {type_all_gather, 1, 2},
+    [GAL_OP_REDUCE_SCATTER] = {type_reduce_scatter, 1, 2},
+    [GAL_OP_ALL_TO_ALL] = {type_all_to_all, 2, 2},
+    [GAL_OP_SEND] = {type_send, 1, 1},
+    [GAL_OP_RECEIVE] = {type_receive, 1, 1},
+};

@@ -1,0 +1,351 @@
+/* Typing rules of kernels, in the order of schemas/operator.h. */
+#include "runtime/program/verify_internal.h"
+#include "runtime/program/verify_typer.h"
+
+static void type_load(gal_typer *t)
+{
+    gal_typed tokens = {.kind = GAL_VALUE_TOKENS, .features = t->in->op};
+    if (gal_type_layout_rows(t, t->shape->dims[1], &tokens.rows) &&
+        gal_type_expect_layout(t, tokens.rows, t->shape->dims[0], t->shape->dims[1])) {
+        gal_type_put(t, 0, &tokens);
+    }
+}
+
+static bool get_tokens(gal_typer *t, uint32_t k, gal_op loaded_by, gal_typed *out)
+{
+    return gal_type_get_kind(t, k, GAL_VALUE_TOKENS, out) &&
+           gal_type_holds(t, out->features == (uint64_t)loaded_by, "reads tokens for targets or targets for tokens") &&
+           gal_type_expect_layout(t, out->rows, t->shape->dims[0], t->shape->dims[1]);
+}
+
+static void type_embed(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed tokens;
+    gal_group by_rows;
+    gal_group by_columns;
+    if (get_tokens(t, 0, GAL_OP_LOAD_TOKENS, &tokens) && gal_type_get_weight(t, 1, d[3], d[2], &by_rows, &by_columns) &&
+        gal_type_holds(t, by_columns == GAL_GROUP_NONE && by_rows == t->in->group,
+                       "its table is split over other devices") &&
+        gal_type_holds(t, (gal_type_owners_of(t, &tokens) & by_rows) == 0,
+                       "looks up rows that other owners of the table do not have")) {
+        gal_type_put_rows(t, 2, (gal_typed){.rows = tokens.rows, .partial = by_rows}, d[2]);
+    }
+}
+
+static void type_embed_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed tokens;
+    gal_typed de;
+    if (get_tokens(t, 0, GAL_OP_LOAD_TOKENS, &tokens) && gal_type_get_complete(t, 1, d[2], &de) &&
+        gal_type_holds(t, de.split == GAL_GROUP_NONE && de.rows == tokens.rows, "operands with different rows")) {
+        gal_type_put_piece(t, 2, d[3], d[2], t->in->group, GAL_GROUP_NONE, gal_type_owners_of(t, &de));
+    }
+}
+
+static void type_position(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_group by_rows;
+    gal_group by_columns;
+    gal_typed e;
+    if (gal_type_get_complete(t, 0, d[2], &e) &&
+        gal_type_holds(t, e.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_expect_layout(t, e.rows, d[0], d[1]) && gal_type_get_weight(t, 1, d[3], d[2], &by_rows, &by_columns) &&
+        gal_type_holds(t, (by_rows | by_columns) == GAL_GROUP_NONE, "reads a split table as a whole one")) {
+        gal_type_put_rows(t, 2, e, d[2]);
+    }
+}
+
+static void type_position_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed dy;
+    if (gal_type_get_complete(t, 0, d[2], &dy) &&
+        gal_type_holds(t, dy.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_expect_layout(t, dy.rows, d[0], d[1]) && gal_type_put_rows(t, 1, dy, d[2])) {
+        gal_type_put_piece(t, 2, d[3], d[2], GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy));
+    }
+}
+
+static void type_layer_norm(gal_typer *t)
+{
+    uint64_t h = t->shape->dims[1];
+    gal_typed x;
+    if (gal_type_get_complete(t, 0, h, &x) &&
+        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_get_whole_vector(t, 1, h) && gal_type_get_whole_vector(t, 2, h) && gal_type_put_rows(t, 3, x, h)) {
+        gal_type_put_rows(t, 4, x, 2);
+    }
+}
+
+static void type_layer_norm_backward(gal_typer *t)
+{
+    uint64_t h = t->shape->dims[1];
+    gal_typed dy;
+    gal_typed stats;
+    if (gal_type_get_complete(t, 0, h, &dy) &&
+        gal_type_holds(t, dy.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_get_alike(t, 1, &dy) && gal_type_get_whole_vector(t, 2, h) && gal_type_get_complete(t, 3, 2, &stats) &&
+        gal_type_holds(t, stats.rows == dy.rows, "operands with different rows") &&
+        (t->shape->dims[2] == 0 || gal_type_get_alike(t, 7, &dy)) && gal_type_put_rows(t, 4, dy, h) &&
+        gal_type_put_piece(t, 5, 1, h, GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy))) {
+        gal_type_put_piece(t, 6, 1, h, GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy));
+    }
+}
+
+/* c[features of a][features of b] = sum over rows: partial over the devices that own the rows. */
+static void type_gemm_over_rows(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed a;
+    gal_typed b;
+    if (gal_type_holds(t, d[3] == GAL_GEMM_TRANSPOSE_A, "contracts rows in a form that has no rule") &&
+        gal_type_get_complete(t, 0, d[0], &a) && gal_type_get_complete(t, 1, d[1], &b) &&
+        gal_type_holds(t, a.rows == b.rows, "operands with different rows") &&
+        gal_type_holds(t, t->rows[a.rows].local_count == d[2], "its shape has another number of rows")) {
+        gal_type_put_piece(t, 2, d[0], d[1], a.split, b.split, gal_type_owners_of(t, &a));
+    }
+}
+
+/* c = a W: partial over the devices that split what is contracted. */
+static void type_gemm(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    uint64_t n = d[1];
+    uint64_t k = d[2];
+    gal_typed a;
+    gal_group rows_split;
+    gal_group columns_split;
+    if ((d[3] & GAL_GEMM_TRANSPOSE_A) != 0) {
+        type_gemm_over_rows(t);
+        return;
+    }
+    bool transposed = (d[3] & GAL_GEMM_TRANSPOSE_B) != 0;
+    if (!gal_type_get_complete(t, 0, k, &a) ||
+        !gal_type_holds(t, t->rows[a.rows].local_count == d[0], "its shape has another number of rows") ||
+        !gal_type_get_weight(t, 1, transposed ? n : k, transposed ? k : n, &rows_split, &columns_split)) {
+        return;
+    }
+    gal_group contracted = transposed ? columns_split : rows_split;
+    gal_group kept = transposed ? rows_split : columns_split;
+    if (!gal_type_holds(t, a.split == contracted, "contracts features that are split differently") ||
+        !gal_type_holds(t, (gal_type_owners_of(t, &a) & (contracted | kept)) == 0,
+                        "splits features over devices that own rows")) {
+        return;
+    }
+    if ((d[3] & GAL_GEMM_BIAS) != 0) {
+        gal_group bias_split;
+        if (!gal_type_holds(t, contracted == GAL_GROUP_NONE, "adds a bias to a partial sum") ||
+            !gal_type_get_weight(t, 3, 1, n, &rows_split, &bias_split) ||
+            !gal_type_holds(t, bias_split == kept, "a bias that is split differently")) {
+            return;
+        }
+    }
+    gal_type_put_rows(t, 2, (gal_typed){.rows = a.rows, .split = kept, .partial = contracted}, n);
+}
+
+static void type_bias_gradient(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed dy;
+    if (gal_type_get_complete(t, 0, d[1], &dy) &&
+        gal_type_holds(t, t->rows[dy.rows].local_count == d[0], "its shape has another number of rows")) {
+        gal_type_put_piece(t, 1, 1, d[1], GAL_GROUP_NONE, dy.split, gal_type_owners_of(t, &dy));
+    }
+}
+
+static bool expect_heads(gal_typer *t, const gal_typed *value)
+{
+    return gal_type_holds(t, value->split == t->in->group, "its heads are split over other devices") &&
+           gal_type_expect_layout(t, value->rows, t->shape->dims[0], t->shape->dims[1]);
+}
+
+static void type_attention(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed qkv;
+    if (gal_type_get_complete(t, 0, (uint64_t)3 * d[2] * d[3], &qkv) && expect_heads(t, &qkv) &&
+        gal_type_put_rows(t, 1, qkv, (uint64_t)d[2] * d[3])) {
+        gal_type_put_rows(t, 2, qkv, d[2]);
+    }
+}
+
+static void type_attention_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed dctx;
+    gal_typed qkv;
+    gal_typed lse;
+    if (gal_type_get_complete(t, 0, (uint64_t)d[2] * d[3], &dctx) && expect_heads(t, &dctx) &&
+        gal_type_get_complete(t, 1, (uint64_t)3 * d[2] * d[3], &qkv) && gal_type_get_alike(t, 2, &dctx) &&
+        gal_type_get_complete(t, 3, d[2], &lse) &&
+        gal_type_holds(t, qkv.rows == dctx.rows && lse.rows == dctx.rows, "operands with different rows") &&
+        gal_type_holds(t, qkv.split == dctx.split && lse.split == dctx.split,
+                       "operands whose heads are split differently")) {
+        gal_type_put_rows(t, 4, dctx, (uint64_t)3 * d[2] * d[3]);
+    }
+}
+
+/* Number of features of an elementwise kernel's first operand, whatever they are. */
+static uint64_t features_of(gal_typer *t, uint32_t k)
+{
+    gal_typed value;
+    return gal_type_get_kind(t, k, GAL_VALUE_ROWS, &value) ? value.features : 0;
+}
+
+static void type_activation(gal_typer *t)
+{
+    gal_typed u;
+    if (gal_type_get_complete(t, 0, features_of(t, 0), &u) && gal_type_expect_elements(t, 0)) {
+        gal_type_put_rows(t, 1, u, u.features);
+    }
+}
+
+static void type_activation_backward(gal_typer *t)
+{
+    gal_typed dg;
+    if (gal_type_get_complete(t, 0, features_of(t, 0), &dg) && gal_type_expect_elements(t, 0) &&
+        gal_type_get_alike(t, 1, &dg)) {
+        gal_type_put_rows(t, 2, dg, dg.features);
+    }
+}
+
+static void type_residual(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed x;
+    if (gal_type_get_complete(t, 0, d[2], &x) &&
+        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_expect_layout(t, x.rows, d[0], d[1]) && gal_type_get_alike(t, 1, &x) &&
+        gal_type_get_whole_vector(t, 2, d[2])) {
+        gal_type_put_rows(t, 3, x, d[2]);
+    }
+}
+
+static void type_residual_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed dy;
+    if (gal_type_get_complete(t, 0, d[2], &dy) &&
+        gal_type_holds(t, dy.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_expect_layout(t, dy.rows, d[0], d[1])) {
+        gal_type_put_rows(t, 1, dy, d[2]);
+    }
+}
+
+static bool get_logits(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out)
+{
+    return gal_type_get_complete(t, k, features, out) &&
+           gal_type_holds(t, out->split == t->in->group, "its vocabulary is split over other devices");
+}
+
+static void type_cross_entropy_max(gal_typer *t)
+{
+    gal_typed logits;
+    if (get_logits(t, 0, t->shape->dims[1], &logits)) {
+        gal_type_put_rows(t, 1, (gal_typed){.rows = logits.rows, .max_partial = logits.split}, 1);
+    }
+}
+
+/* Row values that go with logits. */
+static bool get_row_values(gal_typer *t, uint32_t k, uint64_t features, const gal_typed *logits)
+{
+    gal_typed value;
+    return gal_type_get_complete(t, k, features, &value) &&
+           gal_type_holds(t, value.rows == logits->rows && value.split == GAL_GROUP_NONE,
+                          "operands with different rows");
+}
+
+static void type_cross_entropy_sum(gal_typer *t)
+{
+    gal_typed logits;
+    gal_typed targets;
+    if (get_logits(t, 0, t->shape->dims[2], &logits) && get_row_values(t, 1, 1, &logits) &&
+        get_tokens(t, 2, GAL_OP_LOAD_TARGETS, &targets) &&
+        gal_type_holds(t, targets.rows == logits.rows, "operands with different rows")) {
+        gal_type_put_rows(t, 3, (gal_typed){.rows = logits.rows, .partial = logits.split}, 2);
+    }
+}
+
+static void type_cross_entropy_loss(gal_typer *t)
+{
+    gal_typed sums;
+    if (gal_type_get_complete(t, 0, 2, &sums) && gal_type_holds(t, t->rows[sums.rows].local_count == t->shape->dims[0],
+                                                                "its shape has another number of rows")) {
+        gal_type_put(t, 1, &(gal_typed){.kind = GAL_VALUE_LOSS, .partial = gal_type_owners_of(t, &sums)});
+    }
+}
+
+static void type_cross_entropy_backward(gal_typer *t)
+{
+    gal_typed logits;
+    gal_typed targets;
+    if (get_logits(t, 0, t->shape->dims[2], &logits) && get_row_values(t, 1, 1, &logits) &&
+        get_row_values(t, 2, 2, &logits) && get_tokens(t, 3, GAL_OP_LOAD_TARGETS, &targets) &&
+        gal_type_holds(t, targets.rows == logits.rows, "operands with different rows")) {
+        gal_type_put_rows(t, 0, logits, logits.features);
+    }
+}
+
+static void type_permute(gal_typer *t)
+{
+    const gal_operand *o = &t->operand[0];
+    uint64_t row_bytes = t->shape->dims[0] * gal_type_item_bytes(t);
+    const gal_stretch *source =
+        gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + gal_operand_span(t->program, o));
+    if (source == NULL || source->begin != o->offset_bytes || source->value.kind != GAL_VALUE_ROWS ||
+        source->value.features != t->shape->dims[0] || o->view_stride_bytes % row_bytes != 0) {
+        gal_type_broken(t, "reads rows where there are none");
+        return;
+    }
+    gal_typed value = source->value;
+    gal_rows to;
+    const char *rule = gal_rows_permute(&t->rows[value.rows], &t->program->atoms, t->shape->dims, o->view,
+                                        o->view_stride_bytes / row_bytes, &to);
+    if (gal_type_holds(t, rule == NULL, rule) && gal_type_holds(t, ((value.split | value.partial) & o->view) == 0,
+                                                                "slices over devices that hold different values")) {
+        value.rows = gal_type_intern(t, &to);
+        gal_type_put_rows(t, 1, value, value.features);
+    }
+}
+
+static void type_fill(gal_typer *t)
+{
+    gal_type_put(t, 0, &(gal_typed){.kind = GAL_VALUE_ZERO});
+}
+
+static void type_add(gal_typer *t)
+{
+    gal_typed source;
+    if (gal_type_get(t, 0, &source) && gal_type_expect_elements(t, 0)) {
+        gal_type_put(t, 1, &source);
+    }
+}
+
+const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
+    [GAL_OP_LOAD_TOKENS] = {type_load, 1, 1},
+    [GAL_OP_LOAD_TARGETS] = {type_load, 1, 1},
+    [GAL_OP_EMBED] = {type_embed, 3, 3},
+    [GAL_OP_EMBED_BACKWARD] = {type_embed_backward, 3, 3},
+    [GAL_OP_POSITION] = {type_position, 3, 3},
+    [GAL_OP_POSITION_BACKWARD] = {type_position_backward, 3, 3},
+    [GAL_OP_LAYER_NORM] = {type_layer_norm, 5, 5},
+    [GAL_OP_LAYER_NORM_BACKWARD] = {type_layer_norm_backward, 7, 8},
+    [GAL_OP_GEMM] = {type_gemm, 3, 4},
+    [GAL_OP_BIAS_GRADIENT] = {type_bias_gradient, 2, 2},
+    [GAL_OP_ATTENTION] = {type_attention, 3, 3},
+    [GAL_OP_ATTENTION_BACKWARD] = {type_attention_backward, 5, 5},
+    [GAL_OP_ACTIVATION] = {type_activation, 2, 2},
+    [GAL_OP_ACTIVATION_BACKWARD] = {type_activation_backward, 3, 3},
+    [GAL_OP_RESIDUAL] = {type_residual, 4, 4},
+    [GAL_OP_RESIDUAL_BACKWARD] = {type_residual_backward, 2, 2},
+    [GAL_OP_CROSS_ENTROPY_MAX] = {type_cross_entropy_max, 2, 2},
+    [GAL_OP_CROSS_ENTROPY_SUM] = {type_cross_entropy_sum, 4, 4},
+    [GAL_OP_CROSS_ENTROPY_LOSS] = {type_cross_entropy_loss, 2, 2},
+    [GAL_OP_CROSS_ENTROPY_BACKWARD] = {type_cross_entropy_backward, 4, 4},
+    [GAL_OP_PERMUTE] = {type_permute, 2, 2},
+    [GAL_OP_ADD] = {type_add, 2, 2},
+    [GAL_OP_FILL] = {type_fill, 1, 1},
+};

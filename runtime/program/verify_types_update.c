@@ -1,0 +1,162 @@
+/* Typing rules of the update: complete gradients, the norm, and Adam over the right ranges. */
+#include "runtime/program/verify_typer.h"
+
+/* The unit whose buffer this is, by the field that `of` says. */
+typedef enum unit_buffer { UNIT_WEIGHT, UNIT_FIRST, UNIT_SECOND, UNIT_GRADIENT } unit_buffer;
+
+static uint32_t buffer_of(const gal_unit *unit, unit_buffer which)
+{
+    const uint32_t buffers[] = {unit->weight, unit->first_moment, unit->second_moment, unit->gradient};
+    return buffers[which];
+}
+
+static bool find_unit(gal_typer *t, uint32_t buffer, unit_buffer which, uint32_t *out)
+{
+    for (uint32_t u = 0; u < t->program->unit_count; u++) {
+        if (buffer_of(&t->program->unit[u], which) == buffer) {
+            *out = u;
+            return true;
+        }
+    }
+    return gal_type_broken(t, "an operand that belongs to no unit");
+}
+
+/* The range of a unit that an operand means: its view of a whole, or what the buffer holds. */
+static bool range_of(gal_typer *t, uint32_t k, const gal_typed *value, uint64_t elements, gal_group *out)
+{
+    const gal_operand *o = &t->operand[k];
+    uint64_t bytes = elements * gal_type_item_bytes(t);
+    if (!gal_type_holds(t, o->offset_bytes == 0 && o->bytes == bytes, "reads another range than its shape says")) {
+        return false;
+    }
+    *out = o->view == GAL_GROUP_NONE ? value->range : o->view;
+    if (o->view == GAL_GROUP_NONE) {
+        return gal_type_holds(t, !value->in_place, "reads all of a unit of which only a range is right");
+    }
+    return gal_type_holds(t, o->view_stride_bytes == bytes, "a view that is no range of ZeRO") &&
+           gal_type_holds(t, value->range == (value->in_place ? o->view : GAL_GROUP_NONE), "a view over other devices");
+}
+
+uint64_t gal_type_buffer_bytes(const gal_typer *t, uint32_t k)
+{
+    const gal_operand *o = &t->operand[k];
+    return o->view == GAL_GROUP_NONE ? o->bytes : o->bytes * gal_type_size_of(t, o->view);
+}
+
+bool gal_type_get_gradient(gal_typer *t, uint32_t k, uint64_t elements, gal_typed *out, gal_group *range)
+{
+    const char *rule = gal_store_gradient(&t->now->store, t->operand[k].buffer, gal_type_buffer_bytes(t, k), out);
+    return gal_type_holds(t, rule == NULL, rule) && range_of(t, k, out, elements, range);
+}
+
+static bool pieces_are_parameters(gal_typer *t, const gal_typed *gradient, uint32_t unit)
+{
+    uint32_t first = t->now->first_parameter[unit];
+    bool same = gradient->piece_count == t->now->first_parameter[unit + 1] - first;
+    for (uint32_t i = 0; same && i < gradient->piece_count; i++) {
+        const gal_piece *piece = &t->now->store.piece[gradient->first_piece + i];
+        const gal_parameter *p = &t->program->parameter[first + i];
+        gal_group by_rows;
+        gal_group by_columns;
+        gal_type_split_of(t, p, gal_type_local_elements(t, p), piece->n, &by_rows, &by_columns);
+        same = piece->offset_bytes == p->offset_elements * gal_type_item_bytes(t) &&
+               piece->bytes == gal_type_local_elements(t, p) * gal_type_item_bytes(t) && piece->split_m == by_rows &&
+               piece->split_n == by_columns;
+    }
+    return gal_type_holds(t, same, "the gradient is not made of the unit's tensors");
+}
+
+gal_group gal_type_devices_of_pieces(const gal_typer *t, const gal_typed *gradient)
+{
+    gal_group all = GAL_GROUP_NONE;
+    for (uint32_t i = 0; i < gradient->piece_count; i++) {
+        const gal_piece *piece = &t->now->store.piece[gradient->first_piece + i];
+        all |= piece->split_m | piece->split_n;
+    }
+    return all;
+}
+
+static void type_norm_start(gal_typer *t)
+{
+    uint32_t out = t->in->operand_count - 1u;
+    gal_typed loss;
+    if (out > 0) {
+        if (!gal_type_get_kind(t, 0, GAL_VALUE_LOSS, &loss) ||
+            !gal_type_holds(t, t->shape->dims[0] * gal_type_size_of(t, loss.partial) == t->program->device_count,
+                            "its replicas are not the devices that hold the same loss")) {
+            return;
+        }
+    }
+    gal_type_put(t, out, &(gal_typed){.kind = GAL_VALUE_NORM, .partial = GAL_PARTIAL_WORLD});
+}
+
+static void type_sum_squares(gal_typer *t)
+{
+    gal_typed gradient;
+    gal_typed norm;
+    gal_group range;
+    uint32_t unit = 0;
+    if (!find_unit(t, t->operand[0].buffer, UNIT_GRADIENT, &unit) ||
+        !gal_type_get_gradient(t, 0, t->shape->dims[0], &gradient, &range) ||
+        !gal_type_holds(t, gradient.partial == GAL_GROUP_NONE, "reads a gradient that is still a partial sum") ||
+        !gal_type_get_kind(t, 1, GAL_VALUE_NORM, &norm) ||
+        !gal_type_holds(t, norm.partial == GAL_PARTIAL_WORLD, "adds to a norm that is already summed")) {
+        return;
+    }
+    uint64_t copies = t->program->unit[unit].tied ? 2 : 1;
+    uint64_t replicas =
+        t->program->device_count / gal_type_size_of(t, range | gal_type_devices_of_pieces(t, &gradient)) * copies;
+    if (gal_type_holds(t, t->shape->dims[1] == replicas,
+                       "its replicas are not the devices that hold the same gradient") &&
+        gal_type_holds(t, t->now->norm_count[unit] == 0, "a gradient enters the norm twice")) {
+        t->now->norm_count[unit]++;
+    }
+}
+
+static bool get_moment(gal_typer *t, uint32_t k, uint32_t unit, unit_buffer which, gal_group range)
+{
+    gal_typed moment;
+    return gal_type_holds(t, t->operand[k].buffer == buffer_of(&t->program->unit[unit], which),
+                          "a moment of another unit") &&
+           gal_type_get_kind(t, k, GAL_VALUE_MOMENT, &moment) &&
+           gal_type_holds(t, moment.range == range && t->operand[k].bytes == t->shape->dims[0] * gal_type_item_bytes(t),
+                          "a moment of another range");
+}
+
+static void type_adam(gal_typer *t)
+{
+    uint64_t elements = t->shape->dims[0];
+    uint32_t unit = 0;
+    gal_typed gradient;
+    gal_typed norm;
+    gal_group range;
+    gal_group weight_range;
+    if (!find_unit(t, t->operand[0].buffer, UNIT_WEIGHT, &unit)) {
+        return;
+    }
+    gal_stretch *weight = gal_store_exact(&t->now->store, t->operand[0].buffer, 0, gal_type_buffer_bytes(t, 0));
+    if (!gal_type_holds(t, weight != NULL && weight->value.kind == GAL_VALUE_WEIGHT, "updates no weights") ||
+        !range_of(t, 0, &weight->value, elements, &weight_range) ||
+        !gal_type_holds(t, t->operand[1].buffer == t->program->unit[unit].gradient, "the gradient of another unit") ||
+        !gal_type_get_gradient(t, 1, elements, &gradient, &range) ||
+        !gal_type_holds(t, gradient.partial == GAL_GROUP_NONE, "reads a gradient that is still a partial sum") ||
+        !gal_type_holds(t, range == weight_range && range == t->in->group,
+                        "weights and gradients of different ranges") ||
+        !get_moment(t, 2, unit, UNIT_FIRST, range) || !get_moment(t, 3, unit, UNIT_SECOND, range) ||
+        !gal_type_get_kind(t, 4, GAL_VALUE_NORM, &norm) ||
+        !gal_type_holds(t, norm.partial == GAL_GROUP_NONE, "reads a norm that is not yet summed") ||
+        !gal_type_holds(t, t->shape->dims[1] == t->program->unit[unit].decay_elements, "decays other elements") ||
+        !pieces_are_parameters(t, &gradient, unit) ||
+        !gal_type_holds(t, t->now->update_count[unit] == 0, "updates a unit twice")) {
+        return;
+    }
+    t->now->update_count[unit]++;
+    weight->value.in_place = t->operand[0].view != GAL_GROUP_NONE;
+    weight->value.range = range;
+}
+
+const gal_typing_rule gal_type_update_rules[GAL_OP_COUNT] = {
+    [GAL_OP_NORM_START] = {type_norm_start, 1, 2},
+    [GAL_OP_SUM_SQUARES] = {type_sum_squares, 2, 2},
+    [GAL_OP_ADAM] = {type_adam, 5, 5},
+};

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# MPI calls of a training step, counted by libpmpi_count.so (which knows nothing of the project), against closed forms, per
+# mode and rank: see collectives.c.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
+tests=${BUILD:-build}/tests
+program=$tests/numerics/collectives
+scratch=$(mktemp -d) || exit 4
+trap 'rm -rf "$scratch"' EXIT
+export LC_ALL=C
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # Open MPI's, until the process ends
+failed=0
+
+if [ ! -x "$program" ]; then
+    echo 'not built, see what make left out'
+    exit 77
+fi
+if grep -q __asan_init "$program"; then
+    echo 'skip collectives: a sanitizer must be loaded before the counting layer'
+    exit 0
+fi
+bash tests/support/mpirun.sh 4 -x LD_PRELOAD="$tests/libpmpi_count.so" -x GALPLAN_COUNT_FILE="$scratch/count" \
+    "$program" || { echo 'not ok a step of every mode runs'; exit 1; }
+
+for rank in 0 1 2 3; do
+    "$program" expect $rank >"$scratch/expected.$rank"
+done
+for mode in $(cut -d' ' -f1 "$scratch/expected.0" | uniq); do
+    verdict=ok
+    for rank in 0 1 2 3; do
+        grep -- "^$mode " "$scratch/expected.$rank" | sort >"$scratch/want"
+        grep -- "^$mode " "$scratch/count.$rank" | sort >"$scratch/got"
+        if ! diff "$scratch/want" "$scratch/got" >"$scratch/diff"; then
+            echo "$mode, rank $rank: expected <, counted > (function, group, calls, bytes)"
+            cat "$scratch/diff"
+            verdict='not ok'
+        fi
+    done
+    [ "$verdict" = ok ] || failed=1
+    echo "$verdict $mode: calls and bytes of 4 ranks are the closed form's"
+done
+exit $failed
