@@ -240,7 +240,6 @@ static void renew_costs(gal_chain *chain, uint32_t samples, uint32_t stage, uint
     }
 }
 
-/* What joins stages costs nothing here. */
 static void renew_steps(gal_chain *chain)
 {
     static const gal_fragment_kind called[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD, GAL_FRAGMENT_BACKWARD_SYNC};
@@ -251,11 +250,14 @@ static void renew_steps(gal_chain *chain)
     for (uint32_t f = 0; f < sizeof called / sizeof called[0]; f++) {
         const gal_fragment *fragment = &program->fragment[called[f]];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+            if ((program->instruction[i].group & GAL_GROUP_RELATION) != 0) {
+                continue; /* transfers, which are left out */
+            }
             const gal_cost *cost = &chain->cost[chain->kind_of[i]];
             gal_step *step = &chain->expansion.step[chain->expansion.step_of[i]];
             if (step->activity == GAL_ACTIVITY_COMPUTE) {
                 step->seconds += gal_kernel_in_company(chain->durations, called[f], cost->seconds);
-            } else if ((program->instruction[i].group & GAL_GROUP_RELATION) == 0) {
+            } else {
                 step->seconds = cost->seconds;
                 step->level = cost->level;
             }

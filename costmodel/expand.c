@@ -71,6 +71,18 @@ static gal_code expander_create(expander *e, gal_error *err)
                : GAL_OK;
 }
 
+/* Transfers of a stage alone are not there. */
+static bool left_out(const expander *e, uint32_t stream)
+{
+    return e->options.alone && stream >= GAL_STREAM_SEND_FORWARD && stream <= GAL_STREAM_RECEIVE_BACKWARD;
+}
+
+/* Its own stream is in order anyway. */
+static bool binds(const expander *e, const gal_instruction *in, const gal_wait *wait)
+{
+    return wait->stream != in->stream && !left_out(e, wait->stream);
+}
+
 static void set_relation(const expander *e, const gal_instruction *in, gal_step *step)
 {
     static const uint8_t other_end[GAL_STREAM_COUNT] = {
@@ -116,9 +128,12 @@ static void name_pairs(expander *e, uint32_t f)
         const gal_instruction *in = &program->instruction[i];
         for (uint32_t w = 0; w < in->wait_count; w++) {
             const gal_wait *wait = &program->wait[in->first_wait + w];
-            if (wait->stream != in->stream && wait->kind == GAL_WAIT_INSTRUCTION) {
+            if (left_out(e, in->stream) || !binds(e, in, wait)) {
+                continue;
+            }
+            if (wait->kind == GAL_WAIT_INSTRUCTION) {
                 e->observed[fragment->first + wait->target] = 1;
-            } else if (wait->stream != in->stream && wait->kind == GAL_WAIT_BUFFER) {
+            } else if (wait->kind == GAL_WAIT_BUFFER) {
                 (void)pair_index(e, wait->target, wait->stream);
             }
         }
@@ -143,10 +158,10 @@ static void observe_accesses(expander *e, uint32_t f)
     }
 }
 
-static bool waits_for_others(const gal_program *program, const gal_instruction *in)
+static bool waits_for_others(const expander *e, const gal_instruction *in)
 {
     for (uint32_t w = 0; w < in->wait_count; w++) {
-        if (program->wait[in->first_wait + w].stream != in->stream) {
+        if (binds(e, in, &e->program->wait[in->first_wait + w])) {
             return true;
         }
     }
@@ -159,7 +174,7 @@ static bool joins(const expander *e, uint32_t last, uint32_t i)
     const gal_instruction *before = &e->program->instruction[last];
     const gal_instruction *in = &e->program->instruction[i];
     return !e->options.each && in->stream == GAL_STREAM_COMPUTE && !e->observed[last] && before->block == in->block &&
-           !gal_op_is_collective[in->op] && !waits_for_others(e->program, in);
+           !gal_op_is_collective[in->op] && !waits_for_others(e, in);
 }
 
 /* Sorts the fragment's instructions into lists of steps, one per stream. */
@@ -171,6 +186,9 @@ static void list_steps(expander *e, uint32_t f, uint32_t *step_count)
     uint32_t last[GAL_STREAM_COUNT];
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const uint32_t stream = program->instruction[i].stream;
+        if (left_out(e, stream)) {
+            continue;
+        }
         list[stream].count += list[stream].count == 0 || !joins(e, last[stream], i);
         e->steps_to[i] = list[stream].count;
         last[stream] = i;
@@ -182,6 +200,9 @@ static void list_steps(expander *e, uint32_t f, uint32_t *step_count)
     uint32_t begun[GAL_STREAM_COUNT] = {0};
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
+        if (left_out(e, in->stream)) {
+            continue;
+        }
         const uint32_t at = list[in->stream].first + e->steps_to[i] - 1;
         gal_step *step = &e->out->step[at];
         e->out->step_of[i] = at;
@@ -207,6 +228,9 @@ static void list_waits(expander *e, uint32_t f, uint32_t *wait_count)
     of->first_pair = e->awaited_count;
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
+        if (left_out(e, in->stream)) {
+            continue;
+        }
         gal_step *step = &e->out->step[e->out->step_of[i]];
         if (step->instruction != i) { /* joined: it has none for others */
             continue;
@@ -214,7 +238,7 @@ static void list_waits(expander *e, uint32_t f, uint32_t *wait_count)
         step->first_wait = *wait_count;
         for (uint32_t w = 0; w < in->wait_count; w++) {
             const gal_wait *wait = &program->wait[in->first_wait + w];
-            if (wait->stream == in->stream) { /* in order anyway */
+            if (!binds(e, in, wait)) {
                 continue;
             }
             gal_step_wait *to = &e->out->wait[(*wait_count)++];

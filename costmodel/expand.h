@@ -52,8 +52,8 @@ typedef struct gal_expand_options {
     bool alone, each;
 } gal_expand_options;
 
-/* cost[instruction_count]. each: no two kernels in one step. alone: transfers and reductions between stages are steps like any other, of this stage's
- * own cost. The program, the calls and nothing else are referred to afterwards. GAL_ERR_SYSTEM without memory. */
+/* cost[instruction_count]. each: no two kernels in one step. alone: transfers between stages are left out, reductions
+ * between stages are steps like any other, of this stage's own cost. The program, the calls and nothing else are referred to afterwards. GAL_ERR_SYSTEM without memory. */
 gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t call_count, const gal_cost *cost,
                     gal_expand_options options, gal_expansion *out, gal_error *err);
 void gal_expansion_free(gal_expansion *expansion); /* the arrays; accepts a zeroed one */

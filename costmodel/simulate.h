@@ -20,7 +20,7 @@ typedef struct gal_simulation_input {
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
     double fixed_step_seconds;
     bool timeline;               /* keep every event */
-    /* One stage alone: its transfers and reductions between stages are steps of its own cost. Calls NULL: the step's. */
+    /* One stage alone: without transfers; reductions between stages are steps of its own cost. Calls NULL: the step's. */
     bool alone;
     const gal_call *call;
     uint32_t call_count;

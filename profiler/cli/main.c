@@ -175,7 +175,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
     progress shown = {.terminal = !s->quiet && gal_launched_terminal()};
     static const uint32_t default_microbatches[] = {1, 2, 4, 8};
     openblas_set_num_threads(1);
-    (void)snprintf(blas, sizeof blas, "%s", openblas_get_config());
+    (void)snprintf(blas, sizeof blas, "%s (%s)", openblas_get_config(), openblas_get_corename());
     code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
     GAL_TRY(gal_world_agree(world, code, err));
     const gal_profile_settings what = {

@@ -1,6 +1,7 @@
 #include "runtime/train/progress.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "runtime/clock.h"
@@ -88,15 +89,25 @@ void gal_progress_put_save(gal_progress *progress, uint64_t step)
     gal_log_line(progress->log, GAL_LOG_DETAIL, "step %llu: checkpoint saved", (unsigned long long)step);
 }
 
-void gal_progress_put_final(gal_progress *progress, uint64_t step, double seconds_per_step,
-                            double predicted_seconds_per_step, bool interrupted)
+static void put_number(FILE *lines, const char *key, double value)
+{
+    if (isfinite(value)) {
+        fprintf(lines, "\"%s\": %.9g, ", key, value);
+    } else {
+        fprintf(lines, "\"%s\": null, ", key);
+    }
+}
+
+void gal_progress_put_final(gal_progress *progress, const gal_final *final)
 {
     leave_line(progress);
     if (progress->lines != NULL) {
-        fprintf(progress->lines,
-                "{\"event\": \"final\", \"step\": %llu, \"seconds_per_step\": %.9g, "
-                "\"predicted_seconds_per_step\": %.9g, \"interrupted\": %s}\n",
-                (unsigned long long)step, seconds_per_step, predicted_seconds_per_step, interrupted ? "true" : "false");
+        fprintf(progress->lines, "{\"event\": \"final\", \"step\": %llu, ", (unsigned long long)final->step);
+        put_number(progress->lines, "seconds_per_step", final->seconds_per_step);
+        put_number(progress->lines, "predicted_seconds_per_step", final->predicted_seconds_per_step);
+        put_number(progress->lines, "validation_loss", final->validation_loss);
+        put_number(progress->lines, "unigram_entropy", final->unigram_entropy);
+        fprintf(progress->lines, "\"interrupted\": %s}\n", final->interrupted ? "true" : "false");
     }
 }
 

@@ -6,8 +6,8 @@
  *                 tokens_per_second
  *   "evaluation"  step, validation_loss, batches
  *   "save"        step
- *   "final"       step, seconds_per_step (median without the first), predicted_seconds_per_step (0: not known),
- *                 interrupted */
+ *   "final"       step, seconds_per_step (median without the first), predicted_seconds_per_step,
+ *                 validation_loss, unigram_entropy (null: not known), interrupted */
 #ifndef GAL_RUNTIME_TRAIN_PROGRESS_H
 #define GAL_RUNTIME_TRAIN_PROGRESS_H
 
@@ -40,8 +40,14 @@ gal_code gal_progress_open(gal_progress *progress, const char *path, bool append
 void gal_progress_put_step(gal_progress *progress, const gal_progress_step *step);
 void gal_progress_put_evaluation(gal_progress *progress, uint64_t step, double validation_loss, uint64_t batches);
 void gal_progress_put_save(gal_progress *progress, uint64_t step);
-void gal_progress_put_final(gal_progress *progress, uint64_t step, double seconds_per_step,
-                            double predicted_seconds_per_step, bool interrupted);
+/* NAN: not known, written as null. */
+typedef struct gal_final {
+    uint64_t step;
+    double seconds_per_step, predicted_seconds_per_step;
+    double validation_loss, unigram_entropy; /* nats per token */
+    bool interrupted;
+} gal_final;
+void gal_progress_put_final(gal_progress *progress, const gal_final *final);
 /* Leaves the rewritten line, closes the file. GAL_ERR_SYSTEM if something could not be written. */
 gal_code gal_progress_close(gal_progress *progress, gal_error *err);
 

@@ -363,8 +363,13 @@ static gal_code finish(run *r, gal_error *err)
     GAL_TRY(measure_bytes(r, err));
     if (gal_world_rank(&r->world) == 0) {
         s->unigram_entropy = gal_data_unigram_entropy(r->data);
-        gal_progress_put_final(&r->progress, s->step, isnan(s->step_seconds) ? 0.0 : s->step_seconds,
-                               r->plan->simulated_seconds, s->interrupted);
+        const gal_final final = {.step = s->step,
+                                 .seconds_per_step = s->step_seconds,
+                                 .predicted_seconds_per_step = r->plan->simulated_seconds,
+                                 .validation_loss = s->validation_loss,
+                                 .unigram_entropy = s->unigram_entropy,
+                                 .interrupted = s->interrupted};
+        gal_progress_put_final(&r->progress, &final);
         code = gal_progress_close(&r->progress, err);
     }
     GAL_TRY(gal_world_agree(&r->world, code, err));
