@@ -29,6 +29,7 @@ struct gal_chain {
     gal_simulation_input input; /* slowdowns */
     uint32_t microbatch_samples;
     uint64_t grain_bytes;       /* divides all buffers that grow with the samples */
+    bool memory_known[GAL_CHAIN_MAX];
     gal_block_memory memory[GAL_CHAIN_MAX];
     uint16_t *kind_of;          /* [instruction] */
     kind_of_cost *kind;
@@ -162,15 +163,12 @@ static bool grows(const gal_buffer *buffer)
     return buffer->class == GAL_CLASS_SAVED || buffer->class == GAL_CLASS_WORK || buffer->class == GAL_CLASS_RELAYOUT;
 }
 
-static void read_memory(gal_chain *chain)
+static void read_grain(gal_chain *chain)
 {
     for (uint32_t i = 0; i < chain->program->buffer_count; i++) {
         if (grows(&chain->program->buffer[i])) {
             chain->grain_bytes = common_divisor(chain->program->buffer[i].bytes, chain->grain_bytes);
         }
-    }
-    for (uint32_t i = 0; i < chain->program->block_count; i++) {
-        gal_block_memory_of(chain->program, i, &chain->memory[i]);
     }
 }
 
@@ -187,7 +185,7 @@ gal_code gal_chain_create(const gal_chain_spec *spec, gal_chain **out, gal_error
     GAL_TRY(lower(spec, &chain->program, err));
     GAL_TRY(allocate(chain, err));
     sort_kinds(chain);
-    read_memory(chain);
+    read_grain(chain);
     initial_costs(chain->program, chain->cost);
     GAL_TRY(gal_expand(chain->program, calls, CALL_COUNT, chain->cost,
                        (gal_expand_options){.alone = true}, &chain->expansion, err));
@@ -316,8 +314,12 @@ void gal_chain_measure(gal_chain *chain, uint32_t microbatch_samples, uint32_t s
     read_update(chain, out);
 }
 
-void gal_chain_memory(const gal_chain *chain, uint32_t microbatch_samples, uint32_t block, gal_block_memory *out)
+void gal_chain_memory(gal_chain *chain, uint32_t microbatch_samples, uint32_t block, gal_block_memory *out)
 {
+    if (!chain->memory_known[block]) {
+        gal_block_memory_of(chain->program, block, &chain->memory[block]);
+        chain->memory_known[block] = true;
+    }
     *out = chain->memory[block];
     if (microbatch_samples != chain->microbatch_samples) {
         uint64_t *const grown[] = {&out->bytes.saved,    &out->bytes.input, &out->bytes.boundary,

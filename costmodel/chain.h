@@ -40,6 +40,6 @@ bool gal_chain_scales(const gal_chain *chain, uint32_t microbatch_samples);
 /* For so many samples, on the devices of that stage. */
 void gal_chain_measure(gal_chain *chain, uint32_t microbatch_samples, uint32_t stage, uint32_t stage_count,
                        gal_chain_times *out);
-void gal_chain_memory(const gal_chain *chain, uint32_t microbatch_samples, uint32_t block, gal_block_memory *out);
+void gal_chain_memory(gal_chain *chain, uint32_t microbatch_samples, uint32_t block, gal_block_memory *out);
 
 #endif

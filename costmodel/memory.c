@@ -38,6 +38,15 @@ static void read_gathers(const gal_program *program, gal_fragment_kind kind, uin
     }
 }
 
+static uint64_t most(const gal_ring_turns *turns)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < turns->count; i++) {
+        bytes = larger(bytes, turns->bytes[i]);
+    }
+    return bytes;
+}
+
 /* Gradients pass through the bucket ring in the order in which their scatters are issued. */
 static void read_buckets(const gal_program *program, uint32_t block, gal_block_memory *out)
 {
@@ -54,15 +63,7 @@ static void read_buckets(const gal_program *program, uint32_t block, gal_block_m
             }
         }
     }
-}
-
-static uint64_t most(const gal_ring_turns *turns)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < turns->count; i++) {
-        bytes = larger(bytes, turns->bytes[i]);
-    }
-    return bytes;
+    out->bytes.bucket = most(&out->buckets);
 }
 
 /* The end of what a fragment touches of class relayout in front of a block, and the buffer that lies first there. */
@@ -94,6 +95,17 @@ static void read_relayout(const gal_program *program, uint32_t index, gal_block_
     const uint64_t backward = relayout_reach(program, GAL_FRAGMENT_BACKWARD, index, &unused);
     out->bytes.relayout = larger(forward, backward);
     out->relayout_entry = larger(forward - source, backward);
+}
+
+static void read_all_gathers(const gal_program *program, uint32_t block, gal_block_memory *out)
+{
+    read_gathers(program, GAL_FRAGMENT_FORWARD, block, &out->gathers_forward);
+    read_gathers(program, GAL_FRAGMENT_BACKWARD, block, &out->gathers_backward);
+    if (out->gathers_forward.count == 0) { /* a head's, after the copied forward: the ring starts anew */
+        read_gathers(program, GAL_FRAGMENT_EVALUATE, block, &out->gathers_evaluate);
+    }
+    out->bytes.gathered =
+        larger(larger(most(&out->gathers_forward), most(&out->gathers_backward)), most(&out->gathers_evaluate));
 }
 
 static void read_buffer(const gal_buffer *buffer, gal_block_bytes *out)
@@ -128,16 +140,15 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
         }
     }
     out->bytes.boundary = out->bytes.input;
-    read_relayout(program, index, out);
-    read_gathers(program, GAL_FRAGMENT_FORWARD, block, &out->gathers_forward);
-    read_gathers(program, GAL_FRAGMENT_BACKWARD, block, &out->gathers_backward);
-    if (out->gathers_forward.count == 0) { /* a head's, after the copied forward: the ring starts anew */
-        read_gathers(program, GAL_FRAGMENT_EVALUATE, block, &out->gathers_evaluate);
+    if (program->arena[GAL_CLASS_RELAYOUT].item_bytes > 0) {
+        read_relayout(program, index, out);
     }
-    read_buckets(program, block, out);
-    out->bytes.gathered =
-        larger(larger(most(&out->gathers_forward), most(&out->gathers_backward)), most(&out->gathers_evaluate));
-    out->bytes.bucket = most(&out->buckets);
+    if (program->arena[GAL_CLASS_GATHERED].item_bytes > 0) {
+        read_all_gathers(program, block, out);
+    }
+    if (program->arena[GAL_CLASS_BUCKET].item_bytes > 0) {
+        read_buckets(program, block, out);
+    }
 }
 
 /* ---- of a stage ---- */

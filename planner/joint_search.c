@@ -1,13 +1,14 @@
 #include "planner/joint_search.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "costmodel/simulate.h"
 #include "schemas/plan_check.h"
 
-enum { DUAL_ROUNDS = 120, CLASS_ROUNDS = 30 };
+enum { DUAL_ROUNDS = 120, CLASS_ROUNDS = 30, BEAM_LABELS = 200 };
 
 typedef struct cell_answer {
     double seconds, bound;
@@ -95,16 +96,20 @@ static gal_code solve_class(gal_dual *dual, uint32_t rounds, uint32_t label_limi
                             gal_search_result *result, gal_error *err)
 {
     gal_label_result labels = {0};
-    const gal_label_settings settings = {.label_limit = label_limit};
+    const gal_label_settings beam = {.label_limit = BEAM_LABELS < label_limit ? BEAM_LABELS : label_limit};
+    const gal_label_settings all = {.label_limit = label_limit};
     gal_dual_raise(dual, rounds, &best->seconds, best->stage, best->strategy);
     double proven = dual->bound;
     if (!gal_dual_is_infeasible(dual) && dual->bound < best->seconds * (1.0 - 1e-12)) {
-        const gal_code code =
-            gal_label_search(dual, &settings, &best->seconds, best->stage, best->strategy, &labels, err);
+        gal_code code = gal_label_search(dual, &beam, &best->seconds, best->stage, best->strategy, &labels, err);
+        if (code == GAL_OK && labels.dropped_bound < best->seconds) { /* a better path known, fewer labels live */
+            code = gal_label_search(dual, &all, &best->seconds, best->stage, best->strategy, &labels, err);
+        }
         if (code != GAL_OK) {
             return code;
         }
         result->label_count += labels.label_count;
+        if(getenv("DBG")) fprintf(stderr,"P %u m %u class %d: bound %.6f best %.6f labels %lu dropped %.6f\n",dual->cell->spec.pp_degree,dual->cell->spec.microbatch_count,(int)dual->embedding,dual->bound,best->seconds,(unsigned long)labels.label_count,labels.dropped_bound);
         proven = fmax(dual->bound, labels.dropped_bound);
     }
     best->bound = fmin(best->bound, proven);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/room.h"
+
 enum { PRUNE_FIRST = 8192 }; /* labels of a block before they are pruned the first time */
 
 typedef struct label {
@@ -12,6 +14,7 @@ typedef struct label {
     double bound;      /* weighted + to_go + constant */
     uint32_t parent;   /* index in the block before */
     uint32_t stage, strategy;
+    bool ample;        /* its open stage fits whatever follows */
 } label;
 
 typedef struct layer { /* the labels at one block */
@@ -26,19 +29,25 @@ typedef struct search {
     layer *layer; /* [block] */
     double best;
     gal_label_settings settings;
+    gal_room room;
     gal_label_result result;
     bool out_of_memory;
 } search;
+
+static double most(double a, double b) /* fmax, inlined: no NaN comes here */
+{
+    return a > b ? a : b;
+}
 
 /* What two labels at one node can differ by at most, after any equal completion: a is never slower than b if <= 0. */
 static double slower_by(const gal_path *a, const gal_path *b, uint32_t microbatch_count)
 {
     double additive = (a->additive + a->stage_round) - (b->additive + b->stage_round);
-    double slowest = fmax(a->slowest - b->slowest, a->stage_round - b->stage_round);
-    double exposed = fmax(a->exposed - b->exposed, (a->stage_tail - a->drained) - (b->stage_tail - b->drained));
-    exposed = fmax(exposed, (b->drained + b->stage_backward) - (a->drained + a->stage_backward));
-    double update = fmax(a->update - b->update, a->stage_update - b->stage_update);
-    return additive + (microbatch_count - 1) * fmax(slowest, 0.0) + fmax(exposed, 0.0) + fmax(update, 0.0);
+    double slowest = most(a->slowest - b->slowest, a->stage_round - b->stage_round);
+    double exposed = most(a->exposed - b->exposed, (a->stage_tail - a->drained) - (b->stage_tail - b->drained));
+    exposed = most(exposed, (b->drained + b->stage_backward) - (a->drained + a->stage_backward));
+    double update = most(a->update - b->update, a->stage_update - b->stage_update);
+    return additive + (microbatch_count - 1) * most(slowest, 0.0) + most(exposed, 0.0) + most(update, 0.0);
 }
 
 static int64_t over(uint64_t a, uint64_t b)
@@ -100,7 +109,7 @@ static void remove_dominated(search *s, layer *at)
         bool dominated = false;
         first = new_node ? kept : first;
         for (uint32_t j = first; j < kept && !dominated; j++) {
-            dominated = larger_by(&at->label[j].path, &candidate.path) <= 0 &&
+            dominated = (at->label[j].ample || larger_by(&at->label[j].path, &candidate.path) <= 0) &&
                         slower_by(&at->label[j].path, &candidate.path, microbatches) <= slack;
         }
         if (!dominated) {
@@ -175,6 +184,7 @@ static void extend(search *s, uint32_t block, const label *from, uint32_t parent
         next.parent = parent;
         next.stage = stage;
         next.strategy = strategy;
+        next.ample = gal_room_is_ample(&s->room, block, stage, &next.path);
         push(s, &s->layer[block], &next);
     }
 }
@@ -253,6 +263,9 @@ gal_code gal_label_search(const gal_dual *dual, const gal_label_settings *settin
     for (uint32_t i = 0; s.layer != NULL && i < cell->block_count; i++) {
         s.layer[i].prune_at = PRUNE_FIRST;
     }
+    if (!s.out_of_memory && gal_room_create(dual, s.best, &s.room, err) != GAL_OK) {
+        s.out_of_memory = true;
+    }
     if (!s.out_of_memory) {
         start(&s);
     }
@@ -269,5 +282,6 @@ gal_code gal_label_search(const gal_dual *dual, const gal_label_settings *settin
         free(s.layer[i].label);
     }
     free(s.layer);
+    gal_room_free(&s.room);
     return s.out_of_memory ? gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search") : GAL_OK;
 }

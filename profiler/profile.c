@@ -360,11 +360,13 @@ cleanup:
     return code;
 }
 
+/* The embedding's few microseconds say nothing about the kernels that matter, and readers take a median over blocks; the
+ * head has no forward kernels. */
 static void keep_blocks(gal_profile *profile, const gal_session_report *report)
 {
     for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT; kind++) {
         const gal_profile_block *block = &report->block[kind];
-        if (block->forward_seconds > 0.0 && block->backward_seconds > 0.0 && block->forward_operator_seconds > 0.0 &&
+        if (kind != GAL_BLOCK_EMBEDDING && block->forward_seconds > 0.0 && block->backward_seconds > 0.0 && block->forward_operator_seconds > 0.0 &&
             block->backward_operator_seconds > 0.0 && profile->block_count < BLOCKS_MAX * GAL_BLOCK_KIND_COUNT) {
             profile->blocks[profile->block_count++] = *block;
         }

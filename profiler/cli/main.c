@@ -7,6 +7,7 @@
 #include "profiler/candidates.h"
 #include "profiler/profile.h"
 #include "runtime/launch.h"
+#include "runtime/ops/host/blas.h"
 #include "schemas/base/options.h"
 #include "schemas/limits.h"
 
@@ -170,12 +171,10 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
     gal_code code = GAL_OK;
     gal_profile profile = {0};
     gal_profile_report report;
-    char blas[GAL_TEXT_BYTES];
     gal_model *model = calloc(s->model_count, sizeof *model);
     progress shown = {.terminal = !s->quiet && gal_launched_terminal()};
     static const uint32_t default_microbatches[] = {1, 2, 4, 8};
     openblas_set_num_threads(1);
-    (void)snprintf(blas, sizeof blas, "%s (%s)", openblas_get_config(), openblas_get_corename());
     code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
     GAL_TRY(gal_world_agree(world, code, err));
     const gal_profile_settings what = {
@@ -189,7 +188,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
                                   : (uint32_t)(sizeof default_microbatches / sizeof default_microbatches[0]),
         .budget_seconds = s->budget_seconds,
         .memory_bytes = s->memory_bytes,
-        .blas = blas,
+        .blas = gal_blas_description(),
         .command = command,
         .stop = &stop_requested,
         .progress = show,
@@ -274,6 +273,7 @@ int main(int argc, char **argv)
         return GAL_ERR_SYSTEM;
     }
     memcpy(given, argv, (size_t)argc * sizeof *given);
+    gal_blas_choose_kernels(argv);
     set_handlers();
     join_arguments(argc, argv, command, sizeof command);
     if (parse(argc, argv, &s, &exit_code)) {

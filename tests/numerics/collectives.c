@@ -4,9 +4,9 @@
  *     collectives expect RANK            prints what rank RANK of those 4 does in it, as the counting layer does
  *
  * The forms below know the model and the mode, nothing of programs. h hidden, f FFN, s sequence, V padded vocabulary,
- * L layers, m microbatches, b samples of one, T = b s its tokens. Bytes are as the layer counts them: the whole buffer of
- * an all-reduce or transfer, one member's share of the others. Every mode has one all-reduce over all ranks of two fp64
- * more: squares of the gradients and the loss. */
+ * L layers, m microbatches, b samples of one, T = b s its tokens. Bytes are as the layer counts them: the whole buffer
+ * of an all-reduce or transfer, one member's share of the others. Every mode has one all-reduce over all ranks of two
+ * fp64 more: squares of the gradients and the loss. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 enum { RANKS = 4, L = 2, H = 32, F = 64, HEADS = 4, S = 8, V = 64, VOCABULARY = 61, M = 2, B = 4, T = B * S };
 enum { BLOCKS = 2 * L + 2, ITEM_BYTES = 8 };
 
-/* Elements of the units that are gathered, scattered and reduced together. Vectors (norms, row biases) are small and never
- * sharded. */
+/* Elements of the units that are gathered, scattered and reduced together. Vectors (norms, row biases) are small and
+ * never sharded. */
 enum {
     WTE = V * H,
     WPE = S * H,
@@ -111,8 +111,8 @@ static void expect_zero_2(expected *e, uint32_t rank)
     matrices(e, all_gather, 1, 4, 4);
 }
 
-/* ZeRO-3, of every microbatch: 2 gathers and 1 scatter of each layer's matrices. The tables of the embedding are not read in
- * backward, and the head's forward is next to its backward: one gather each. No gather after the update. */
+/* ZeRO-3, of every microbatch: 2 gathers and 1 scatter of each layer's matrices. The tables of the embedding are not
+ * read in backward, and the head's forward is next to its backward: one gather each. No gather after the update. */
 static void expect_zero_3(expected *e, uint32_t rank)
 {
     (void)rank;
@@ -122,7 +122,8 @@ static void expect_zero_3(expected *e, uint32_t rank)
         M * (2 * (uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE) / 4);
 }
 
-/* ZeRO-3 over 2, DP over 2: the same in shares of 1/2; the shards' replicas are all-reduced once a step. Vectors over all 4. */
+/* ZeRO-3 over 2, DP over 2: the same in shares of 1/2; the shards' replicas are all-reduced once a step. Vectors over
+ * all 4. */
 static void expect_zero_3_dp(expected *e, uint32_t rank)
 {
     (void)rank;
@@ -141,9 +142,9 @@ static void expect_loss(expected *e, uint32_t group, uint64_t tokens)
     add(e, all_reduce, group, 2 * M, M * 3 * tokens);
 }
 
-/* 1D TP: per layer and microbatch 4 all-reduces of T h (2 behind the row-parallel products, 2 of the gradients in front of the
- * column-parallel ones); the embedding's partial rows and the gradient in front of the head add one each. A ring moves an all-
- * reduce twice: 8 T h. No gradient is a partial sum. */
+/* 1D TP: per layer and microbatch 4 all-reduces of T h (2 behind the row-parallel products, 2 of the gradients in front
+ * of the column-parallel ones); the embedding's partial rows and the gradient in front of the head add one each. A ring
+ * moves an all- reduce twice: 8 T h. No gradient is a partial sum. */
 static void expect_tp(expected *e, uint32_t rank)
 {
     (void)rank;
@@ -152,16 +153,17 @@ static void expect_tp(expected *e, uint32_t rank)
 }
 
 /* Recompute adds nothing: a block's input is kept, and the only collective of its forward makes its output, which its
- * backward does not read. (For whole layers under one checkpoint it would be 5, 10 T h: attention's is needed again.) */
+ * backward does not read. (For whole layers under one checkpoint it would be 5, 10 T h: attention's is needed again.)
+ */
 static void expect_tp_recompute(expected *e, uint32_t rank)
 {
     expect_tp(e, rank);
 }
 
-/* TP with sequence parallelism, per layer and microbatch: forward 2 gathers and 2 scatters, backward 2 scatters, 2 gathers of
- * the outputs' gradients and 2 more of the inputs, kept as chunks: 10 T h in all, in chunks of T h / 4. The embedding scatters
- * its partial rows and gathers their gradient, the head gathers its rows once and scatters their gradient. Vectors and
- * positions see only a chunk of the rows: their gradients are partial sums over TP. */
+/* TP with sequence parallelism, per layer and microbatch: forward 2 gathers and 2 scatters, backward 2 scatters, 2
+ * gathers of the outputs' gradients and 2 more of the inputs, kept as chunks: 10 T h in all, in chunks of T h / 4. The
+ * embedding scatters its partial rows and gathers their gradient, the head gathers its rows once and scatters their
+ * gradient. Vectors and positions see only a chunk of the rows: their gradients are partial sums over TP. */
 static void expect_tp_sp(expected *e, uint32_t rank)
 {
     (void)rank;
@@ -193,8 +195,9 @@ static void expect_pipeline(expected *e, uint32_t rank)
     add(e, receive, 2, M * borders, M * borders * (uint64_t)T * H);
 }
 
-/* 2 stages of DP 2 with a tied table: T / 2 tokens per device cross the border; gradients are all-reduced within the stage; that
- * of the table then once more between its two copies. Stage 0 has the embedding and layer 0, stage 1 layer 1 and the head. */
+/* 2 stages of DP 2 with a tied table: T / 2 tokens per device cross the border; gradients are all-reduced within the
+ * stage; that of the table then once more between its two copies. Stage 0 has the embedding and layer 0, stage 1 layer
+ * 1 and the head. */
 static void expect_tied_pipeline(expected *e, uint32_t rank)
 {
     add(e, send, 2, M, M * (uint64_t)(T / 2) * H);
@@ -210,8 +213,8 @@ static void expect_tied_pipeline(expected *e, uint32_t rank)
  * DP -> TP: the samples are gathered; backward takes its own (0).
  * TP -> SP: takes its own positions (0); backward gathers them.
  * SP -> DP: positions against samples, all-to-all both ways: T h / 4 elements per rank, a quarter of them to each.
- * Attention under TP: 2 all-reduces; the FFN under SP: 3 gathers and 2 scatters. Its vectors' gradients are partial over TP as
- * those of DP blocks over DP; attention's are complete, its matrices are split. */
+ * Attention under TP: 2 all-reduces; the FFN under SP: 3 gathers and 2 scatters. Its vectors' gradients are partial
+ * over TP as those of DP blocks over DP; attention's are complete, its matrices are split. */
 static void expect_conversions(expected *e, uint32_t rank)
 {
     const uint64_t quarter = (uint64_t)T * H / 4;
@@ -222,17 +225,26 @@ static void expect_conversions(expected *e, uint32_t rank)
     add(e, all_reduce, 4, 2 * M, 2 * M * (uint64_t)T * H);
     add(e, all_gather, 4, 3 * M, 3 * M * quarter);
     add(e, reduce_scatter, 4, 2 * M, 2 * M * quarter);
-    add(e, all_reduce, 4, 2, WTE + WPE);                           /* embedding */
-    add(e, all_reduce, 4, 1, LAYER_VECTORS / 2);                   /* FFN of layer 0 */
-    add(e, all_reduce, 4, 6, LAYER_VECTORS + LAYER_MATRICES);      /* layer 1 */
+    add(e, all_reduce, 4, 2, WTE + WPE);                      /* embedding */
+    add(e, all_reduce, 4, 1, LAYER_VECTORS / 2);              /* FFN of layer 0 */
+    add(e, all_reduce, 4, 6, LAYER_VECTORS + LAYER_MATRICES); /* layer 1 */
     add(e, all_reduce, 4, 2, HEAD_VECTORS + WTE);
 }
 
 /* ---- modes ---- */
 
-#define DP_4 {1, {{GAL_AXIS_DP, 4}}, 0, false, GAL_RECOMPUTE_NONE}
-#define ZERO_4(stage) {1, {{GAL_AXIS_SDP, 4}}, stage, false, GAL_RECOMPUTE_NONE}
-#define TP_4(sp, recompute) {1, {{GAL_AXIS_TP, 4}}, 0, sp, recompute}
+#define DP_4                                                                                                           \
+    {                                                                                                                  \
+        1, {{GAL_AXIS_DP, 4}}, 0, false, GAL_RECOMPUTE_NONE                                                            \
+    }
+#define ZERO_4(stage)                                                                                                  \
+    {                                                                                                                  \
+        1, {{GAL_AXIS_SDP, 4}}, stage, false, GAL_RECOMPUTE_NONE                                                       \
+    }
+#define TP_4(sp, recompute)                                                                                            \
+    {                                                                                                                  \
+        1, {{GAL_AXIS_TP, 4}}, 0, sp, recompute                                                                        \
+    }
 
 typedef struct mode {
     const char *name;
@@ -247,7 +259,11 @@ static const mode modes[] = {
     {"zero1-4", expect_zero_1, 1, false, ZERO_4(1)},
     {"zero2-4", expect_zero_2, 1, false, ZERO_4(2)},
     {"zero3-4", expect_zero_3, 1, false, ZERO_4(3)},
-    {"zero3-2-dp2", expect_zero_3_dp, 1, false, {2, {{GAL_AXIS_SDP, 2}, {GAL_AXIS_DP, 2}}, 3, false, GAL_RECOMPUTE_NONE}},
+    {"zero3-2-dp2",
+     expect_zero_3_dp,
+     1,
+     false,
+     {2, {{GAL_AXIS_SDP, 2}, {GAL_AXIS_DP, 2}}, 3, false, GAL_RECOMPUTE_NONE}},
     {"tp4", expect_tp, 1, false, TP_4(false, GAL_RECOMPUTE_NONE)},
     {"tp4-recompute", expect_tp_recompute, 1, false, TP_4(false, GAL_RECOMPUTE_FULL)},
     {"tp4.sp", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_NONE)},

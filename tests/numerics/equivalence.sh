@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 tests=${BUILD:-build}/tests
 program=$tests/numerics/equivalence
 plans=${PLANS:-100} seed=${SEED:-1}
-counted_plans=10 large_plans=4 scale=4
+counted_plans=10 large_plans=3 scale=8
 scratch=$(mktemp -d) || exit 4
 trap 'rm -rf "$scratch"' EXIT
 # Open MPI keeps allocations until the process ends; they are not ours to free.

@@ -1,8 +1,9 @@
 /* The same training as PyTorch: referee FILE... under mpirun with 4 ranks.
  *
- * Each file (referee/make_referee.py) holds a model, tokens, and what PyTorch found in fp64: the losses and gradient norms
- * of 10 steps, all gradients of the first step and all weights after the last. They are compared with a run on one rank and
- * with one over 4 ranks: two stages, two microbatches, ZeRO, tensor and sequence parallelism side by side. */
+ * Each file (referee/make_referee.py) holds a model, tokens, and what PyTorch found in fp64: the losses and gradient
+ * norms of 10 steps, all gradients of the first step and all weights after the last. They are compared with a run on
+ * one rank and with one over 4 ranks: two stages, two microbatches, ZeRO, tensor and sequence parallelism side by side.
+ */
 #include <math.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -22,8 +23,8 @@ static const double gradient_bound = 1e-11;
 static const double weight_bound = 1e-8;
 
 typedef struct summary {
-    uint32_t count;                       /* of values */
-    double value[VALUES_MAX];             /* every stride-th element */
+    uint32_t count;           /* of values */
+    double value[VALUES_MAX]; /* every stride-th element */
     double square_sum, projection;
 } summary;
 
@@ -31,7 +32,7 @@ typedef struct referee {
     gal_model model;
     uint64_t seed;
     uint32_t sample_count;
-    uint32_t token[TOKENS_MAX];           /* [STEPS][sample][sequence_length + 1] */
+    uint32_t token[TOKENS_MAX]; /* [STEPS][sample][sequence_length + 1] */
     double loss[STEPS], norm[STEPS];
     uint32_t tensor_count;
     char name[GAL_TRIAL_TENSORS_MAX][48];
@@ -132,8 +133,8 @@ static gal_strategy one_axis(gal_axis_kind kind, uint32_t zero_stage, bool seque
     return s;
 }
 
-/* Stage 0: embedding, attention, FFN, attention; stage 1: FFN and head. Tensor parallelism splits the attention of 4 heads, not
- * that of 3; the tied table has the same axes on both stages. */
+/* Stage 0: embedding, attention, FFN, attention; stage 1: FFN and head. Tensor parallelism splits the attention of 4
+ * heads, not that of 3; the tied table has the same axes on both stages. */
 static void mixed_plan(const referee *with, gal_plan *out)
 {
     static gal_plan_stage stage[2];
@@ -222,9 +223,9 @@ static double frac_weight(uint64_t i)
     return fmod(0.6180339887498949 * (double)i, 1.0) - 0.5;
 }
 
-/* The largest error of a tensor in units of the allowed one: bound * max(its largest entry, floor), by entry. The square sum
- * and the projection sum `elements` such errors, of random sign, times the entries' size; both are allowed as if they all
- * added up. */
+/* The largest error of a tensor in units of the allowed one: bound * max(its largest entry, floor), by entry. The
+ * square sum and the projection sum `elements` such errors, of random sign, times the entries' size; both are allowed
+ * as if they all added up. */
 static double tensor_error(const summary *want, const double *got, uint64_t elements, double bound, double floor_value)
 {
     const uint64_t stride = (elements + want->count - 1) / want->count;
@@ -262,11 +263,12 @@ static double all_tensors(const referee *with, const found *got, bool weights, c
     }
     for (uint32_t t = 0; t < with->tensor_count; t++) {
         const uint32_t at = tensor_named(&got->table, with->name[t]);
-        const bool known = at < got->table.count && got->table.offset[at + 1] - got->table.offset[at] == with->elements[t];
-        const double error = known ? tensor_error(weights ? &with->weight[t] : &with->gradient[t],
-                                                  values + got->table.offset[at], with->elements[t],
-                                                  weights ? weight_bound : gradient_bound, 1e-6 * model)
-                                   : INFINITY;
+        const bool known =
+            at < got->table.count && got->table.offset[at + 1] - got->table.offset[at] == with->elements[t];
+        const double error =
+            known ? tensor_error(weights ? &with->weight[t] : &with->gradient[t], values + got->table.offset[at],
+                                 with->elements[t], weights ? weight_bound : gradient_bound, 1e-6 * model)
+                  : INFINITY;
         if (!(error <= 1.0)) {
             (void)printf("%s, %s, %s of %s: %g times the allowed error\n", with->model.name, plan_name,
                          weights ? "weight" : "gradient", with->name[t], error);

@@ -1,11 +1,10 @@
 /* The gradient of a whole 2-layer model against differences of its loss, through the engine's training path, in fp64.
  *
- * The loss is that of a step with learning rate 0, which leaves the weights as they are to the bit (w - 0 w - 0 u = w), with the
- * same dropout masks each time: seed and step number are the same. The five-point difference
- *   f' = (f(-2h) - 8 f(-h) + 8 f(h) - f(2h)) / 12h
- * is off by h^4 f5 / 30 (h = 2e-3: 5e-13 f5) and by rounding, about 1.5 eps |L| / h = 4e-13 for a loss near 2.6. Gradients here
- * have entries of 1e-3 to 1e-1 in every tensor: the bound, 1e-7 of the largest of the tensor, leaves room for fifth
- * derivatives of some hundred times the gradient. */
+ * The loss is that of a step with learning rate 0, which leaves the weights as they are to the bit (w - 0 w - 0 u = w),
+ * with the same dropout masks each time: seed and step number are the same. The five-point difference f' = (f(-2h) - 8
+ * f(-h) + 8 f(h) - f(2h)) / 12h is off by h^4 f5 / 30 (h = 2e-3: 5e-13 f5) and by rounding, about 1.5 eps |L| / h =
+ * 4e-13 for a loss near 2.6. Gradients here have entries of 1e-3 to 1e-1 in every tensor: the bound, 1e-7 of the
+ * largest of the tensor, leaves room for fifth derivatives of some hundred times the gradient. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -127,7 +126,8 @@ static void check_model(const gal_model *model)
     gal_trial_read(&trial, GAL_STATE_GRADIENT, &table, gradient);
     for (uint32_t i = 0; i < trial.program->parameter_count; i++) {
         const gal_parameter *p = &trial.program->parameter[i];
-        check_tensor(&trial, p, gradient + table.offset[p->tensor], table.offset[p->tensor + 1] - table.offset[p->tensor]);
+        check_tensor(&trial, p, gradient + table.offset[p->tensor],
+                     table.offset[p->tensor + 1] - table.offset[p->tensor]);
     }
     assert_true(loss_of(&trial) == loss); /* nothing but the perturbed entries ever moved */
     free(gradient);

@@ -13,32 +13,32 @@ enum { COMBINATION_COUNT = (1 << GAL_AXIS_KIND_COUNT) - 1 };
 enum { AXES_CELLS = 33, ZERO_STAGES = 4, PP_DEGREES = 4 };
 
 enum {
-    WITHIN_STAGE = 0,                                              /* [trait][trait of the next block] */
-    ACROSS_STAGES = WITHIN_STAGE + TRAIT_COUNT * TRAIT_COUNT,      /* the same at a stage border */
-    COMBINATIONS = ACROSS_STAGES + TRAIT_COUNT * TRAIT_COUNT,      /* [axes, unordered][those of the next block] */
-    AXES = COMBINATIONS + COMBINATION_COUNT * COMBINATION_COUNT,   /* [axes, ordered] */
-    ZERO = AXES + AXES_CELLS,                                      /* [stage][log2 P][schedule] */
+    WITHIN_STAGE = 0,                                                /* [trait][trait of the next block] */
+    ACROSS_STAGES = WITHIN_STAGE + TRAIT_COUNT * TRAIT_COUNT,        /* the same at a stage border */
+    COMBINATIONS = ACROSS_STAGES + TRAIT_COUNT * TRAIT_COUNT,        /* [axes, unordered][those of the next block] */
+    AXES = COMBINATIONS + COMBINATION_COUNT * COMBINATION_COUNT,     /* [axes, ordered] */
+    ZERO = AXES + AXES_CELLS,                                        /* [stage][log2 P][schedule] */
     SWITCHES = ZERO + ZERO_STAGES * PP_DEGREES * GAL_SCHEDULE_COUNT, /* [tied][uneven][accumulation], P > 1 */
-    DROPOUTS = SWITCHES + 8,                                       /* [dropout][recompute] */
+    DROPOUTS = SWITCHES + 8,                                         /* [dropout][recompute] */
     OTHERS = DROPOUTS + 4
 };
 
-#define OTHER_CELLS(X)                                  \
-    X(SERIAL, "one rank")                               \
-    X(TIED_ONE_STAGE, "tied, one stage")                \
-    X(ADAM_CLIPPED, "adam, clipped")                    \
-    X(ADAM_FREE, "adam, not clipped")                   \
-    X(ADAMW_CLIPPED, "adamw, clipped")                  \
-    X(ADAMW_FREE, "adamw, not clipped")                 \
-    X(PREFETCH_OFF, "zero3, prefetch off")              \
-    X(PREFETCH_ON, "zero3, prefetch on")                \
-    X(EMBEDDING_DROPOUT, "embedding dropout")           \
-    X(ATTENTION_DROPOUT, "attention dropout")           \
-    X(RESIDUAL_DROPOUT, "residual dropout")             \
-    X(RECOMPUTE_ZERO_3, "recompute of a zero3 block")   \
-    X(RECOMPUTE_SP, "recompute of a tp+sp block")       \
-    X(TIED_ZERO, "tied table under zero, P > 1")        \
-    X(TIED_TP, "tied table under tp, P > 1")            \
+#define OTHER_CELLS(X)                                                                                                 \
+    X(SERIAL, "one rank")                                                                                              \
+    X(TIED_ONE_STAGE, "tied, one stage")                                                                               \
+    X(ADAM_CLIPPED, "adam, clipped")                                                                                   \
+    X(ADAM_FREE, "adam, not clipped")                                                                                  \
+    X(ADAMW_CLIPPED, "adamw, clipped")                                                                                 \
+    X(ADAMW_FREE, "adamw, not clipped")                                                                                \
+    X(PREFETCH_OFF, "zero3, prefetch off")                                                                             \
+    X(PREFETCH_ON, "zero3, prefetch on")                                                                               \
+    X(EMBEDDING_DROPOUT, "embedding dropout")                                                                          \
+    X(ATTENTION_DROPOUT, "attention dropout")                                                                          \
+    X(RESIDUAL_DROPOUT, "residual dropout")                                                                            \
+    X(RECOMPUTE_ZERO_3, "recompute of a zero3 block")                                                                  \
+    X(RECOMPUTE_SP, "recompute of a tp+sp block")                                                                      \
+    X(TIED_ZERO, "tied table under zero, P > 1")                                                                       \
+    X(TIED_TP, "tied table under tp, P > 1")                                                                           \
     X(PADDED_VOCABULARY, "padded vocabulary split by tp")
 enum {
 #define X(enumerator, name) enumerator,

@@ -21,9 +21,8 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
     const gal_trial *trial = context;
     for (uint32_t s = 0; s < request->sample_count; s++) {
         for (uint32_t p = 0; p < request->sequence_length; p++) {
-            out[(size_t)s * request->sequence_length + p] =
-                gal_trial_token(trial->vocabulary, request->batch, request->samples[s], p + request->targets,
-                                request->evaluation);
+            out[(size_t)s * request->sequence_length + p] = gal_trial_token(
+                trial->vocabulary, request->batch, request->samples[s], p + request->targets, request->evaluation);
         }
     }
     return GAL_OK;
@@ -274,8 +273,8 @@ double gal_trial_compare(const gal_trial *trial, gal_state_part part, const gal_
             if (ratio > worst) {
                 worst = ratio;
                 (void)snprintf(text, capacity, "%s %s[%llu] is %.17g, expected %.17g: %.2g times the allowed error",
-                               part == GAL_STATE_WEIGHT ? "weight" : "gradient", used ? p->name : "padding", (unsigned long long)index,
-                               here.value[i], want, ratio);
+                               part == GAL_STATE_WEIGHT ? "weight" : "gradient", used ? p->name : "padding",
+                               (unsigned long long)index, here.value[i], want, ratio);
             }
         }
     }

@@ -9,11 +9,11 @@
 enum { GAL_TRIAL_STEPS = 5, GAL_TRIAL_TENSORS_MAX = 64 };
 
 typedef struct gal_trial {
-    const gal_plan *plan;   /* borrowed */
-    uint32_t rank, device;  /* device: number within the stage */
+    const gal_plan *plan;  /* borrowed */
+    uint32_t rank, device; /* device: number within the stage */
     gal_program *program;
     gal_channels channels;
-    gal_comm *comm;         /* NULL: one rank */
+    gal_comm *comm; /* NULL: one rank */
     gal_engine *engine;
     uint32_t vocabulary;
 } gal_trial;
@@ -24,8 +24,8 @@ int32_t gal_trial_token(uint32_t vocabulary, uint64_t batch, uint32_t sample, ui
 /* Ranks of the plan. */
 uint32_t gal_trial_world(const gal_plan *plan);
 
-/* The rank's arena is poisoned, then its weights are initialised by `seed`. More than one rank: collective over the launch;
- * *out is zeroed on ranks that the plan does not need. tokens NULL: the synthetic ones. */
+/* The rank's arena is poisoned, then its weights are initialised by `seed`. More than one rank: collective over the
+ * launch; *out is zeroed on ranks that the plan does not need. tokens NULL: the synthetic ones. */
 gal_code gal_trial_create(const gal_plan *plan, uint64_t seed, const gal_token_source *tokens, gal_trial *out,
                           gal_error *err);
 void gal_trial_free(gal_trial *trial); /* accepts a zeroed one */
@@ -33,7 +33,8 @@ void gal_trial_free(gal_trial *trial); /* accepts a zeroed one */
 /* The plan that computes the same on one rank, in one microbatch. gal_plan_free releases it. */
 void gal_trial_serial_plan(const gal_plan *plan, gal_plan *out);
 
-/* The tensors of a model: values of tensor t, without padding, from value[offset[t]] on, offset[t + 1] - offset[t] many. */
+/* The tensors of a model: values of tensor t, without padding, from value[offset[t]] on, offset[t + 1] - offset[t]
+ * many. */
 typedef struct gal_tensor_table {
     uint32_t count;
     uint64_t offset[GAL_TRIAL_TENSORS_MAX + 1];
@@ -57,8 +58,8 @@ void gal_reference_free(gal_reference *reference);
 gal_code gal_reference_run(const gal_plan *serial, uint64_t seed, double learning_rate, gal_reference *out,
                            gal_error *err);
 
-/* Element `element` of a unit on this device, from its definition in runtime/program/program.h: *parameter, or NULL where the
- * unit is padded, and the index in the global tensor without padding. */
+/* Element `element` of a unit on this device, from its definition in runtime/program/program.h: *parameter, or NULL
+ * where the unit is padded, and the index in the global tensor without padding. */
 bool gal_unit_element(const gal_program *program, uint32_t unit, uint32_t device, uint64_t element,
                       const gal_parameter **parameter, uint64_t *global_index);
 
@@ -72,9 +73,9 @@ gal_unit_values gal_trial_unit_values(const gal_trial *trial, uint32_t unit, gal
 /* Copies what this rank holds of a part to its place in out[offset[count]]; the rest is left alone. */
 void gal_trial_read(const gal_trial *trial, gal_state_part part, const gal_tensor_table *table, double *out);
 
-/* Compares what this rank holds of a part (weights or gradients) with the reference's `expected`: padding exactly zero, each
- * tensor within relative * max(its largest entry, 1e-6 * the model's largest). Returns the largest error in units of the
- * allowed one (> 1: refused) and describes it; held[element] counts the elements met, NULL: not wanted. */
+/* Compares what this rank holds of a part (weights or gradients) with the reference's `expected`: padding exactly zero,
+ * each tensor within relative * max(its largest entry, 1e-6 * the model's largest). Returns the largest error in units
+ * of the allowed one (> 1: refused) and describes it; held[element] counts the elements met, NULL: not wanted. */
 double gal_trial_compare(const gal_trial *trial, gal_state_part part, const gal_tensor_table *table,
                          const double *expected, double relative, uint32_t *held, char *text, size_t capacity);
 
