@@ -3,7 +3,7 @@
 #ifndef GAL_PLANNER_JOINT_SEARCH_H
 #define GAL_PLANNER_JOINT_SEARCH_H
 
-#include "planner/labels.h"
+#include "planner/cell_solve.h"
 #include "schemas/base/options.h"
 
 typedef struct gal_search_request {

@@ -83,10 +83,19 @@ gal_code gal_collective_repeat(void *collective_run, uint32_t count, gal_error *
 
 /* ---- together ---- */
 
-/* The slowdown matrix from the kernel and the collectives that take most of the time. Collectives of one rank: the
- * rows of communication stay 1. */
-gal_code gal_measure_overlap(gal_bench *bench, const gal_candidates *candidates, const gal_links *links,
-                             const gal_pools *pools, const uint32_t *sample_map,
+typedef struct gal_overlap_settings {
+    const gal_model *model;
+    uint32_t rank_count, microbatch_samples; /* the kernels that run beside collectives are of this microbatch, split
+                                              * over all ranks */
+    const gal_candidates *candidates;
+    const gal_links *links;
+    const gal_pools *pools;
+    const uint32_t *sample_map;
+} gal_overlap_settings;
+
+/* The slowdown matrix: the kernels of two blocks' backward beside the collectives that take most of the time. One rank
+ * has no collectives: the factors of communication are 1. */
+gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *settings,
                              double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
 
 /* ---- whole steps ---- */

@@ -1,18 +1,53 @@
 /* Who slows whom. On the host a collective moves on only when the rank's one thread tests it, so beside kernels it takes
  * part of the thread's time and waits for kernels to end: both sides are slowed, and this is what is measured, with a
  * loop that does what the engine does between two kernels. */
-#include <math.h>
-#include <stdlib.h>
+#include <sched.h>
+#include <string.h>
 
 #include "profiler/measure.h"
 
-enum { KERNELS = 3, COLLECTIVES = 3, PAIRS = KERNELS * COLLECTIVES };
+enum { KERNELS_MAX = 64, COLLECTIVES = 5 };
+
+/* The kernels of an attention and an FFN block's backward, in their order, again and again. */
+typedef struct sequence {
+    gal_operator_run run[KERNELS_MAX];
+    uint32_t count, next;
+} sequence;
 
 typedef struct together {
-    gal_operator_run kernel;
+    sequence kernels;
     gal_collective_run collective;
     uint64_t kernel_count, collective_count;
 } together;
+
+static gal_code run_kernels(sequence *s, uint32_t count, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t i = 0; i < count; i++, s->next++) {
+        GAL_TRY(gal_operator_repeat(&s->run[s->next % s->count], 1, err));
+    }
+cleanup:
+    return code;
+}
+
+/* All of them, `count` times. */
+static gal_code run_rounds(void *context, uint32_t count, gal_error *err)
+{
+    sequence *s = context;
+    return run_kernels(s, count * s->count, err);
+}
+
+/* Every kernel on two streams of one rank: the thread runs one after the other. */
+static gal_code run_rounds_twice(void *context, uint32_t count, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    sequence *s = context;
+    for (uint32_t i = 0; i < count * s->count; i++, s->next++) {
+        GAL_TRY(gal_operator_repeat(&s->run[s->next % s->count], 2, err));
+    }
+cleanup:
+    return code;
+}
 
 /* A collective in flight, kernels one after the other until it is complete; `count` times. */
 static gal_code run_beside(void *context, uint32_t count, gal_error *err)
@@ -25,7 +60,7 @@ static gal_code run_beside(void *context, uint32_t count, gal_error *err)
         bool done = false;
         GAL_TRY(c->comm->ops->start(c->comm, &c->request, &handle, err));
         while (!done) {
-            GAL_TRY(gal_operator_repeat(&t->kernel, 1, err));
+            GAL_TRY(run_kernels(&t->kernels, 1, err));
             t->kernel_count++;
             GAL_TRY(c->comm->ops->test(c->comm, handle, &done, err));
         }
@@ -52,49 +87,90 @@ static gal_code run_both(void *context, uint32_t count, gal_error *err)
                     GAL_TRY(pair[c].comm->ops->test(pair[c].comm, handle[c], &done[c], err));
                 }
             }
+            sched_yield();
         }
     }
 cleanup:
     return code;
 }
 
-/* Two kernels on two streams of one rank: the thread runs one after the other. */
-static gal_code run_two_kernels(void *context, uint32_t count, gal_error *err)
-{
-    return gal_operator_repeat(context, 2 * count, err);
-}
+/* ---- what runs together ---- */
 
-typedef struct choice {
-    uint32_t kernel[KERNELS], kernel_count;
-    uint32_t collective[COLLECTIVES], collective_count;
-} choice;
-
-/* What takes most of the time among what fits the pools; of the collectives those that run beside compute. */
-static choice choose(const gal_candidates *candidates, const gal_pools *pools)
+static const gal_candidate_operator *find(const gal_candidates *candidates, const gal_shape *shape)
 {
-    choice out = {.kernel_count = 0};
-    for (uint32_t i = 0; i < candidates->operator_count && out.kernel_count < KERNELS; i++) {
-        if (gal_operator_bytes(&candidates->operators[i]) <= pools->bytes) {
-            out.kernel[out.kernel_count++] = i;
+    for (uint32_t i = 0; i < candidates->operator_count; i++) {
+        if (memcmp(&candidates->operators[i].shape, shape, sizeof *shape) == 0) {
+            return &candidates->operators[i];
         }
     }
-    for (uint32_t i = 0; i < candidates->collective_count && out.collective_count < COLLECTIVES; i++) {
-        const gal_candidate_collective *at = &candidates->collectives[i];
+    return NULL;
+}
+
+/* The whole batch's rows on every rank's share: replicas over all ranks. */
+static gal_code choose_kernels(const gal_overlap_settings *o, sequence *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_strategy strategy;
+    gal_program *program = NULL;
+    memset(&strategy, 0, sizeof strategy);
+    if (o->rank_count > 1) {
+        strategy.axis[strategy.axis_count++] = (gal_axis){GAL_AXIS_DP, o->rank_count};
+    }
+    const gal_block_spec block[] = {{GAL_BLOCK_EMBEDDING, 0, &strategy},
+                                    {GAL_BLOCK_ATTENTION, 1, &strategy},
+                                    {GAL_BLOCK_FFN, 2, &strategy},
+                                    {GAL_BLOCK_HEAD, gal_model_block_count(o->model) - 1, &strategy}};
+    gal_stage_spec spec = {.model = o->model,
+                           .device_count = o->rank_count,
+                           .stage_count = 1,
+                           .microbatch_samples = o->microbatch_samples,
+                           .microbatch_count = 2,
+                           .schedule = GAL_SCHEDULE_1F1B,
+                           .prefetch_depth = 2,
+                           .block_count = sizeof block / sizeof block[0],
+                           .block = block};
+    gal_layout_whole(o->microbatch_samples, &spec.entry_layout);
+    GAL_TRY(gal_lower_spec(&spec, &program, err));
+    const gal_fragment *backward = &program->fragment[GAL_FRAGMENT_BACKWARD];
+    out->count = out->next = 0;
+    for (uint32_t i = backward->first; i < backward->first + backward->count && out->count < KERNELS_MAX; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const gal_candidate_operator *at =
+            in->block == 1 || in->block == 2 ? find(o->candidates, &program->shape[in->shape]) : NULL;
+        if (at != NULL && gal_operator_bytes(at) <= o->pools->bytes) {
+            gal_operator_prepare(at, o->pools, o->sample_map, &out->run[out->count++]);
+        }
+    }
+cleanup:
+    gal_program_free(program);
+    return code;
+}
+
+/* What takes most of the time among the collectives that run beside compute. */
+static uint32_t choose_collectives(const gal_overlap_settings *o, const gal_candidate_collective *out[COLLECTIVES])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < o->candidates->collective_count && count < COLLECTIVES; i++) {
+        const gal_candidate_collective *at = &o->candidates->collectives[i];
         if ((at->stream == GAL_STREAM_GATHER || at->stream == GAL_STREAM_REDUCE) &&
-            gal_collective_bytes(at) <= pools->bytes) {
-            out.collective[out.collective_count++] = i;
+            gal_collective_bytes(at) <= o->pools->bytes) {
+            out[count++] = at;
         }
     }
-    return out;
+    return count;
 }
 
-static double at_least_one(double factor)
+/* ---- the matrix ---- */
+
+static double median_at_least_one(double *factor, uint32_t count)
 {
-    return factor > 1.0 ? factor : 1.0;
+    const double median = count > 0 ? gal_quartile(factor, count, 2) : 1.0;
+    return median > 1.0 ? median : 1.0;
 }
 
-static gal_code measure_pair(gal_bench *bench, together *t, double kernel_seconds, double collective_seconds,
-                             double factors[2], gal_error *err)
+/* Factors on the kernels and on the collective. */
+static gal_code measure_beside(gal_bench *bench, together *t, double kernel_seconds, double collective_seconds,
+                               double factors[2], gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_timing both;
@@ -108,47 +184,43 @@ cleanup:
     return code;
 }
 
-gal_code gal_measure_overlap(gal_bench *bench, const gal_candidates *candidates, const gal_links *links,
-                             const gal_pools *pools, const uint32_t *sample_map,
+gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *o,
                              double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err)
 {
     gal_code code = GAL_OK;
-    const choice chosen = choose(candidates, pools);
-    double compute[PAIRS], communication[PAIRS], links_shared[COLLECTIVES], kernels_shared[KERNELS];
-    double kernel_seconds[KERNELS], factors[2];
-    uint32_t pairs = 0;
+    const gal_candidate_collective *chosen[COLLECTIVES];
+    const uint32_t count = choose_collectives(o, chosen);
+    double compute[COLLECTIVES], communication[COLLECTIVES], shared[COLLECTIVES], kernels_shared = 1.0;
+    gal_timing kernels = {0.0, 0.0}, alone, both;
     together t = {.kernel_count = 0};
-    gal_timing alone, both;
-    for (uint32_t k = 0; k < chosen.kernel_count; k++) {
-        gal_operator_prepare(&candidates->operators[chosen.kernel[k]], pools, sample_map, &t.kernel);
-        GAL_TRY(gal_bench_time(bench, gal_operator_repeat, &t.kernel, &alone, err));
-        GAL_TRY(gal_bench_time(bench, run_two_kernels, &t.kernel, &both, err));
-        kernel_seconds[k] = alone.seconds;
-        kernels_shared[k] = both.seconds / alone.seconds;
+    code = choose_kernels(o, &t.kernels, err);
+    GAL_TRY(gal_world_agree(&bench->world, code, err));
+    if (t.kernels.count > 0) {
+        GAL_TRY(gal_bench_time(bench, run_rounds, &t.kernels, &kernels, err));
+        GAL_TRY(gal_bench_time(bench, run_rounds_twice, &t.kernels, &both, err));
+        kernels_shared = both.seconds / kernels.seconds;
+        kernels.seconds /= t.kernels.count;
     }
-    for (uint32_t c = 0; c < chosen.collective_count; c++) {
+    for (uint32_t c = 0; c < count; c++) {
         gal_collective_run pair[2];
-        const gal_candidate_collective *candidate = &candidates->collectives[chosen.collective[c]];
+        double factors[2] = {1.0, 1.0};
         for (int second = 0; second < 2; second++) {
-            gal_collective_prepare(candidate, candidates, links, pools, second == 1, &pair[second]);
+            gal_collective_prepare(chosen[c], o->candidates, o->links, o->pools, second == 1, &pair[second]);
         }
         GAL_TRY(gal_bench_time(bench, gal_collective_repeat, &pair[0], &alone, err));
         GAL_TRY(gal_bench_time(bench, run_both, pair, &both, err));
-        links_shared[c] = both.seconds / alone.seconds;
-        for (uint32_t k = 0; k < chosen.kernel_count; k++, pairs++) {
-            gal_operator_prepare(&candidates->operators[chosen.kernel[k]], pools, sample_map, &t.kernel);
-            t.collective = pair[0];
-            GAL_TRY(measure_pair(bench, &t, kernel_seconds[k], alone.seconds, factors, err));
-            compute[pairs] = factors[0];
-            communication[pairs] = factors[1];
+        shared[c] = both.seconds / alone.seconds;
+        t.collective = pair[0];
+        if (t.kernels.count > 0) {
+            GAL_TRY(measure_beside(bench, &t, kernels.seconds, alone.seconds, factors, err));
         }
+        compute[c] = factors[0];
+        communication[c] = factors[1];
     }
-    const int c = GAL_ACTIVITY_COMPUTE, m = GAL_ACTIVITY_COMMUNICATION;
-    slowdown[c][c] = at_least_one(gal_quartile(kernels_shared, chosen.kernel_count, 2));
-    slowdown[c][m] = pairs > 0 ? at_least_one(gal_quartile(compute, pairs, 2)) : 1.0;
-    slowdown[m][c] = pairs > 0 ? at_least_one(gal_quartile(communication, pairs, 2)) : 1.0;
-    slowdown[m][m] =
-        chosen.collective_count > 0 ? at_least_one(gal_quartile(links_shared, chosen.collective_count, 2)) : 1.0;
+    slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMPUTE] = median_at_least_one(&kernels_shared, 1);
+    slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMMUNICATION] = median_at_least_one(compute, count);
+    slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COMPUTE] = median_at_least_one(communication, count);
+    slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COMMUNICATION] = median_at_least_one(shared, count);
 cleanup:
     return code;
 }

@@ -335,6 +335,20 @@ static uint32_t choose_samples(const gal_profile_settings *s, uint32_t replicas,
 
 static void sort_operators(gal_profile *profile);
 
+static gal_code measure_slowdowns(profiling *p, gal_error *err)
+{
+    uint32_t samples[SESSION_SAMPLES_MAX];
+    const uint32_t count = choose_samples(p->settings, p->profile.rank_count, samples);
+    const gal_overlap_settings settings = {.model = &p->settings->model[0],
+                                           .rank_count = p->profile.rank_count,
+                                           .microbatch_samples = count > 0 ? samples[count / 2] : p->profile.rank_count,
+                                           .candidates = &p->candidates,
+                                           .links = &p->links,
+                                           .pools = &p->pools,
+                                           .sample_map = p->sample_map};
+    return gal_measure_overlap(&p->bench, &settings, p->profile.slowdown, err);
+}
+
 static gal_code measure_fixed(profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -440,8 +454,7 @@ static gal_code measure(profiling *p, gal_error *err)
     GAL_TRY(measure_links(p, err));
     GAL_TRY(measure_entries(p, err));
     say(p, "slowdowns", 0, 0);
-    GAL_TRY(gal_measure_overlap(&p->bench, &p->candidates, &p->links, &p->pools, p->sample_map, p->profile.slowdown,
-                                err));
+    GAL_TRY(measure_slowdowns(p, err));
     gal_pools_free(&p->pools);
     GAL_TRY(measure_blocks(p, err));
     p->report.elapsed_seconds = p->bench.elapsed_seconds;

@@ -11,6 +11,8 @@
 
 #include "runtime/program/builder.h"
 
+enum { NO_OWNER = 255 };
+
 typedef struct buffer_state {
     uint32_t write_stamp, read_stamp[GAL_STREAM_COUNT]; /* fragment stamp when the fields below are of this fragment */
     uint32_t write_number;                              /* of the last writer in its stream, plus one */
@@ -26,6 +28,7 @@ typedef struct buffer_state {
 typedef struct deriver {
     gal_builder *b;
     buffer_state *state;
+    uint8_t *owner;                /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
     uint32_t *clock;               /* [instruction][stream] */
     uint32_t stamp;
     uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT]; /* what each stream knows complete */
@@ -126,12 +129,20 @@ static void record(deriver *d, const gal_instruction *at, uint32_t instruction, 
     }
 }
 
-/* Most buffers belong to one stream: its order is all they need. */
-static bool is_private(const deriver *d, uint32_t stream, uint32_t buffer)
+/* Most buffers belong to one stream alone. A byte each: this is asked for every operand. */
+static void find_owners(deriver *d)
 {
-    const buffer_state *s = &d->state[buffer];
-    bool alone = (s->readers | s->writers) == (1u << stream);
-    return alone && (!s->shares_bytes || (stream == GAL_STREAM_COMPUTE && d->left_running == 0));
+    for (uint32_t i = 0; i < d->b->program->buffer_count; i++) {
+        const buffer_state *s = &d->state[i];
+        uint32_t streams = s->readers | s->writers;
+        d->owner[i] = NO_OWNER;
+        for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+            bool compute = t == GAL_STREAM_COMPUTE;
+            if (streams == (1u << t) && (!s->shares_bytes || (compute && d->left_running == 0))) {
+                d->owner[i] = (uint8_t)t;
+            }
+        }
+    }
 }
 
 static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
@@ -147,7 +158,7 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
     memset(d->needed, 0, sizeof d->needed);
     for (uint32_t o = 0; o < at->operand_count; o++) {
         const gal_operand *operand = &p->operand[at->first_operand + o];
-        if (!is_private(d, me, operand->buffer)) {
+        if (d->owner[operand->buffer] != me) {
             shared[shared_count++] = operand;
             conflicts_here(d, &d->state[operand->buffer], operand->access != GAL_READ);
         }
@@ -190,8 +201,11 @@ static void note_left_running(deriver *d, const gal_fragment *fragment)
     for (uint32_t i = 0; i < fragment->count; i++) {
         const gal_instruction *at = &p->instruction[fragment->first + i];
         number[at->stream]++;
+        if (at->stream == GAL_STREAM_COMPUTE) {
+            continue;
+        }
         for (uint32_t o = 0; o < at->operand_count; o++) {
-            if (at->stream != GAL_STREAM_COMPUTE && d->state[p->operand[at->first_operand + o].buffer].shares_bytes &&
+            if (d->state[p->operand[at->first_operand + o].buffer].shares_bytes &&
                 number[at->stream] > d->now[GAL_STREAM_COMPUTE][at->stream]) {
                 d->left_running |= (uint8_t)(1u << at->stream);
             }
@@ -203,6 +217,7 @@ static void derive_fragments(deriver *d)
 {
     gal_program *p = d->b->program;
     p->wait_count = 0;
+    find_owners(d);
     for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
         begin_fragment(d);
         for (uint32_t i = 0; i < p->fragment[f].count && !d->b->out_of_memory; i++) {
@@ -217,8 +232,11 @@ gal_code gal_derive_waits(gal_builder *b, uint32_t *clock)
     gal_program *p = b->program;
     deriver d = {.b = b, .clock = clock};
     d.state = calloc(p->buffer_count + 1, sizeof *d.state);
-    if (d.state == NULL) {
+    d.owner = malloc(p->buffer_count + 1);
+    if (d.state == NULL || d.owner == NULL) {
         b->out_of_memory = true;
+        free(d.owner);
+        free(d.state);
         return GAL_ERR_SYSTEM;
     }
     for (uint32_t i = 0; i < p->buffer_count; i++) {
@@ -239,6 +257,7 @@ gal_code gal_derive_waits(gal_builder *b, uint32_t *clock)
     if (d.left_running != 0 && !b->out_of_memory) {
         derive_fragments(&d); /* now with the waits of compute for them */
     }
+    free(d.owner);
     free(d.state);
     return b->out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
 }

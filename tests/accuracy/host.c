@@ -15,7 +15,7 @@
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 
-enum { GROUPS = 4, PLANS = 10, TRIES = 100000, LINES_MAX = 1000, PATH_BYTES = 4096 };
+enum { GROUPS = 4, PLANS = 10, LONGEST = 8 /* blocks of any stage but the last */, TRIES = 100000, LINES_MAX = 1000, PATH_BYTES = 4096 };
 
 static const double correlation_wanted = 0.85, error_wanted = 0.15;
 
@@ -84,7 +84,8 @@ static bool draw(uint64_t *random, const gal_model *model, uint32_t ranks, gal_p
     const gal_strategy ends = now;
     uint32_t block = 0;
     for (uint32_t s = 0; s < stages; s++) {
-        const uint32_t end = (s + 1) * blocks / stages;
+        const uint32_t left = stages - 1 - s, most = blocks - block - left; /* of this stage; one at least for each left */
+        const uint32_t end = left == 0 ? blocks : block + 1 + gal_random_below(random, most < LONGEST ? most : LONGEST);
         plan->stage[s].first_run = plan->run_count;
         for (; block < end; block++) {
             if (gal_random_below(random, 4) == 0) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # PLANS random plans (100) against one rank in fp64, drawn from the printed SEED (1): see equivalence.c. Two more
 # launches: plans of a larger model, whose arenas are so large that 1 % of them exceeds what an allocator keeps for
-# itself; and plans under the allocation counter, which must find no call by our code in steps 2 and later. From 500 plans on (make equivalence, make check-all) the coverage matrix must be full.
+# itself; and plans under the allocation counter, which must find no call by our code in steps 2 and later.
+# From 500 plans on (make equivalence, make check-all) the coverage matrix must be full.
 # timeout_seconds: 900
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# MPI calls of a training step, counted by libpmpi_count.so (which knows nothing of the project), against closed forms, per
-# mode and rank: see collectives.c.
+# MPI calls of a training step, counted by libpmpi_count.so (which knows nothing of the project), against closed forms,
+# per mode and rank: see collectives.c.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 tests=${BUILD:-build}/tests
