@@ -1,0 +1,442 @@
+/* The cell search against brute force over every path, with sums and bytes written out once more here. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "planner/joint_search.h"
+#include "tests/support/random_plan.h"
+
+enum { BLOCKS_MAX = 6, STAGES_MAX = 4, SEEDS = 240, LABELS = 1000000, PATHS_MAX = 400000 };
+
+/* ---- random cells ---- */
+
+typedef struct trial {
+    gal_model model;
+    gal_cluster cluster;
+    gal_space space;
+    gal_durations *durations;
+    gal_price_cache *cache;
+    gal_cell *cell;
+    gal_block_price *price; /* random ones, in place of the cache's */
+    gal_pair_price *pair;
+} trial;
+
+static double uniform(uint64_t *state)
+{
+    return (double)(gal_random_next(state) >> 11) / 9007199254740992.0;
+}
+
+static double between(uint64_t *state, double from, double to)
+{
+    return from * pow(to / from, uniform(state));
+}
+
+static void draw_documents(uint64_t *state, trial *t, uint32_t devices)
+{
+    gal_model_defaults(&t->model);
+    (void)snprintf(t->model.name, sizeof t->model.name, "small");
+    t->model.layer_count = 1 + gal_random_below(state, 2);
+    t->model.hidden = 64;
+    t->model.head_count = 4;
+    t->model.ffn_hidden = 128 << gal_random_below(state, 3);
+    t->model.sequence_length = 32;
+    t->model.vocabulary = 64 << gal_random_below(state, 4);
+    t->model.vocabulary_multiple = 8;
+    t->model.tied_embeddings = gal_random_below(state, 2) == 0;
+    (void)snprintf(t->cluster.name, sizeof t->cluster.name, "random");
+    t->cluster.device_count = devices;
+    t->cluster.device = (gal_device){"device", UINT64_C(1) << 40, between(state, 1e9, 1e12), 1e9,
+                                     between(state, 1e8, 1e11)};
+    t->cluster.level_count = devices > 2 ? 2 : 1;
+    t->cluster.level[0] = (gal_link_level){"inner", devices > 2 ? 2 : devices, between(state, 1e-7, 1e-4),
+                                           between(state, 1e7, 1e11)};
+    t->cluster.level[1] =
+        (gal_link_level){"outer", devices, between(state, 1e-7, 1e-4), between(state, 1e7, 1e10)};
+}
+
+/* Few enough strategies that all paths can be tried. */
+static void draw_space(uint64_t *state, trial *t)
+{
+    gal_space *space = &t->space;
+    memset(space, 0, sizeof *space);
+    space->axis[GAL_AXIS_DP] = true;
+    space->axis[GAL_AXIS_TP] = gal_random_below(state, 2) == 0;
+    space->axis[GAL_AXIS_SDP] = gal_random_below(state, 2) == 0;
+    space->zero_stage[1 + gal_random_below(state, 3)] = space->axis[GAL_AXIS_SDP];
+    space->sequence_parallel = space->axis[GAL_AXIS_TP] && gal_random_below(state, 2) == 0;
+    space->recompute = gal_random_below(state, 2) == 0;
+}
+
+/* Prices of any sign where the measured ones may have any; bytes stay the cache's. */
+static void randomise_prices(uint64_t *state, trial *t)
+{
+    gal_cell *cell = t->cell;
+    const size_t prices = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
+    t->price = calloc(prices + 1, sizeof *t->price);
+    t->pair = calloc(gal_cell_pair_count(cell) + 1, sizeof *t->pair);
+    assert_non_null(t->price);
+    assert_non_null(t->pair);
+    for (size_t i = 0; i < prices; i++) {
+        if (cell->price[i] != NULL) {
+            gal_block_price *p = &t->price[i];
+            *p = *cell->price[i];
+            p->forward_seconds = 1.0 + uniform(state);
+            p->backward_seconds = 2.0 + uniform(state);
+            p->sync_seconds = 4.0 * uniform(state);
+            p->enter_seconds = uniform(state) - 0.5;
+            p->leave_seconds = uniform(state) - 0.5;
+            p->tail_seconds = 6.0 * uniform(state) - 2.0;
+            p->update_seconds = 3.0 * uniform(state);
+            cell->price[i] = p;
+        }
+    }
+    for (size_t i = 0; i < gal_cell_pair_count(cell); i++) {
+        if (cell->pair[i] != NULL) {
+            gal_pair_price *p = &t->pair[i];
+            *p = *cell->pair[i];
+            p->forward_seconds = uniform(state) - 0.3;
+            p->backward_seconds = uniform(state) - 0.3;
+            p->sync_seconds = uniform(state) - 0.5;
+            cell->pair[i] = p;
+        }
+    }
+}
+
+static bool create(uint64_t seed, trial *t)
+{
+    uint64_t state = seed;
+    gal_error err = {0};
+    memset(t, 0, sizeof *t);
+    const uint32_t pp_degree = 1 + gal_random_below(&state, 3);
+    const uint32_t stage_devices = UINT32_C(1) << gal_random_below(&state, pp_degree == 3 ? 2 : 3);
+    draw_documents(&state, t, pp_degree * stage_devices);
+    draw_space(&state, t);
+    const uint32_t microbatches = UINT32_C(1) << gal_random_below(&state, 4);
+    assert_int_equal(gal_durations_create_analytic(&t->cluster, &t->durations, &err), GAL_OK);
+    assert_int_equal(gal_price_cache_create(&t->model, t->durations, &t->cache, &err), GAL_OK);
+    const gal_cell_spec spec = {.model = &t->model,
+                                .durations = t->durations,
+                                .cache = t->cache,
+                                .space = &t->space,
+                                .device_count = pp_degree * stage_devices,
+                                .pp_degree = pp_degree,
+                                .microbatch_count = microbatches,
+                                .global_batch_samples = microbatches * (4u << gal_random_below(&state, 2)),
+                                .schedule = (gal_schedule)gal_random_below(&state, GAL_SCHEDULE_COUNT),
+                                .prefetch_depth = 1 + gal_random_below(&state, 2),
+                                .arena_limit_bytes = UINT64_C(1) << 40};
+    if (gal_cell_create(&spec, &t->cell, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    if (gal_random_below(&state, 2) == 0) {
+        randomise_prices(&state, t);
+    }
+    return t->cell->strategy_count > 0 &&
+           pow(t->cell->strategy_count, t->cell->block_count) * (pp_degree == 1 ? 1 : 5) < PATHS_MAX;
+}
+
+static void destroy(trial *t)
+{
+    gal_cell_free(t->cell);
+    gal_price_cache_free(t->cache);
+    gal_durations_free(t->durations);
+    free(t->price);
+    free(t->pair);
+}
+
+/* ---- every path ---- */
+
+typedef struct brute {
+    const gal_cell *cell;
+    uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    double best;
+    uint64_t least_bytes;   /* of the largest stage */
+    uint64_t *most_bytes;   /* [path] */
+    double *seconds;
+    size_t path_count, capacity;
+} brute;
+
+static const gal_block_price *price_at(const brute *b, uint32_t i)
+{
+    return gal_cell_price(b->cell, i, b->stage[i], b->strategy[i]);
+}
+
+static const gal_pair_price *pair_at(const brute *b, uint32_t i)
+{
+    return b->cell->pair[gal_cell_pair_index(b->cell, i, b->stage[i], b->strategy[i - 1], b->strategy[i])];
+}
+
+static double brute_seconds(const brute *b)
+{
+    const gal_cell *cell = b->cell;
+    const uint32_t last = cell->block_count - 1;
+    gal_stage_sum sum[STAGES_MAX];
+    memset(sum, 0, sizeof sum);
+    for (uint32_t i = 0; i <= last; i++) {
+        gal_stage_sum *s = &sum[b->stage[i]];
+        const gal_block_price *price = price_at(b, i);
+        const bool first_of_stage = i == 0 || b->stage[i] != b->stage[i - 1];
+        const bool last_of_stage = i == last || b->stage[i] != b->stage[i + 1];
+        s->forward_seconds += price->forward_seconds + (first_of_stage ? price->enter_seconds : 0.0);
+        s->backward_seconds += price->backward_seconds + (last_of_stage ? price->leave_seconds : 0.0);
+        s->tail_seconds += price->sync_seconds + (first_of_stage ? price->tail_seconds : 0.0);
+        s->update_seconds += price->update_seconds;
+        if (i > 0) {
+            s->forward_seconds += pair_at(b, i)->forward_seconds;
+            s->backward_seconds += pair_at(b, i)->backward_seconds;
+            s->tail_seconds += pair_at(b, i)->sync_seconds;
+        }
+        if (last_of_stage && i < last) {
+            s->transfer_seconds =
+                gal_price_transfer(cell->spec.durations, cell->stage_devices, b->stage[i], cell->spec.pp_degree,
+                                   price->memory.bytes.boundary);
+        }
+    }
+    return gal_objective_seconds(sum, cell->spec.pp_degree, cell->spec.microbatch_count,
+                                 cell->common_seconds + cell->tied_seconds[b->strategy[0]]);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t largest_turn(const gal_ring_turns *turns)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < turns->count; i++) {
+        most = larger(most, turns->bytes[i]);
+    }
+    return most;
+}
+
+/* The formula of costmodel/memory.h with each ring at its depth times its largest use. */
+static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
+{
+    const gal_cell *cell = b->cell;
+    const uint64_t m = cell->spec.microbatch_count;
+    const uint64_t k = gal_in_flight(cell->spec.schedule, b->stage[first], cell->spec.pp_degree, (uint32_t)m);
+    const uint64_t two = m < 2 ? m : 2;
+    const bool last = end == cell->block_count;
+    const gal_conversions *c = &cell->conversions;
+    gal_shared_bytes most = {0};
+    uint64_t bytes = last ? 512 : 256;
+    for (uint32_t i = first; i < end; i++) {
+        const gal_block_memory *memory = &price_at(b, i)->memory;
+        bytes += memory->bytes.state + memory->bytes.gradient + k * memory->bytes.saved;
+        most.gathered = larger(most.gathered, largest_turn(&memory->gathers_forward));
+        most.gathered = larger(most.gathered, largest_turn(&memory->gathers_backward));
+        most.gathered = larger(most.gathered, largest_turn(&memory->gathers_evaluate));
+        most.bucket = larger(most.bucket, largest_turn(&memory->buckets));
+        most.scratch = larger(most.scratch, memory->bytes.scratch);
+        most.work = larger(most.work, memory->bytes.work);
+        most.boundary = larger(most.boundary, i + 1 < end ? memory->bytes.boundary : 0);
+        if (i > 0) {
+            const size_t at = (size_t)c->class_of[b->strategy[i - 1]] * c->class_count + c->class_of[b->strategy[i]];
+            most.relayout = larger(most.relayout, i > first ? c->inside_bytes[at] : c->entry_bytes[at]);
+            most.relayout = larger(most.relayout, i > first ? pair_at(b, i)->relayout_bytes
+                                                            : pair_at(b, i)->relayout_entry_bytes);
+        }
+    }
+    if (first > 0) {
+        const uint64_t received = price_at(b, first - 1)->memory.bytes.boundary;
+        const uint64_t ahead = k + 1 < m ? k + 1 : m;
+        const bool converts = pair_at(b, first)->converts;
+        bytes += ((converts ? two : ahead) + two) * received;
+        bytes -= converts ? 0 : k * price_at(b, first)->memory.bytes.input;
+    }
+    bytes += last ? 0 : 2 * two * price_at(b, end - 1)->memory.bytes.boundary;
+    return bytes + cell->spec.prefetch_depth * most.gathered + 2 * most.bucket + 2 * most.boundary + most.scratch +
+           most.relayout + most.work;
+}
+
+static void add_path(brute *b)
+{
+    uint64_t most = 0;
+    for (uint32_t first = 0, end = 1; first < b->cell->block_count; end++) {
+        if (end == b->cell->block_count || b->stage[end] != b->stage[first]) {
+            most = larger(most, brute_stage_bytes(b, first, end));
+            first = end;
+        }
+    }
+    if (b->path_count == b->capacity) {
+        b->capacity = b->capacity == 0 ? 1024 : 2 * b->capacity;
+        b->seconds = realloc(b->seconds, b->capacity * sizeof *b->seconds);
+        b->most_bytes = realloc(b->most_bytes, b->capacity * sizeof *b->most_bytes);
+        assert_non_null(b->seconds);
+        assert_non_null(b->most_bytes);
+    }
+    b->seconds[b->path_count] = brute_seconds(b);
+    b->most_bytes[b->path_count++] = most;
+}
+
+static void try_from(brute *b, uint32_t block)
+{
+    const gal_cell *cell = b->cell;
+    if (block == cell->block_count) {
+        const uint32_t last = block - 1;
+        if (b->stage[last] + 1 == cell->spec.pp_degree &&
+            gal_cell_tied_alike(cell, b->strategy[0], b->strategy[last])) {
+            add_path(b);
+        }
+        return;
+    }
+    const uint32_t stage = block == 0 ? 0 : b->stage[block - 1];
+    for (uint32_t p = stage; p <= stage + (block == 0 ? 0 : 1) && p < cell->spec.pp_degree; p++) {
+        for (uint32_t s = 0; s < cell->strategy_count; s++) {
+            b->stage[block] = p;
+            b->strategy[block] = s;
+            if (gal_cell_price(cell, block, p, s) != NULL) {
+                try_from(b, block + 1);
+            }
+        }
+    }
+}
+
+static void measure(const brute *all, uint64_t limit_bytes, double *best)
+{
+    *best = HUGE_VAL;
+    for (size_t i = 0; i < all->path_count; i++) {
+        if (all->most_bytes[i] <= limit_bytes) {
+            *best = fmin(*best, all->seconds[i]);
+        }
+    }
+}
+
+/* ---- comparisons ---- */
+
+static int ascending(const void *x, const void *y)
+{
+    const uint64_t a = *(const uint64_t *)x;
+    const uint64_t b = *(const uint64_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+/* Limits from below the smallest path to above the largest, at borders and at random. */
+static uint32_t draw_limits(uint64_t *state, const brute *all, uint64_t limits[8])
+{
+    uint64_t *sorted = malloc(all->path_count * sizeof *sorted);
+    assert_non_null(sorted);
+    memcpy(sorted, all->most_bytes, all->path_count * sizeof *sorted);
+    qsort(sorted, all->path_count, sizeof *sorted, ascending);
+    limits[0] = sorted[0] - 1;
+    limits[1] = sorted[0];
+    limits[2] = sorted[all->path_count - 1];
+    for (uint32_t i = 3; i < 8; i++) {
+        limits[i] = sorted[gal_random_below(state, (uint32_t)all->path_count)] - gal_random_below(state, 2);
+    }
+    free(sorted);
+    return 8;
+}
+
+static void compare(const trial *t, const brute *all, uint64_t limit_bytes)
+{
+    uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    gal_cell_answer answer = {.stage = stage, .strategy = strategy};
+    gal_error err = {0};
+    double best = 0.0;
+    uint64_t bytes = 0;
+    measure(all, limit_bytes, &best);
+    t->cell->spec.arena_limit_bytes = limit_bytes;
+    assert_int_equal(gal_cell_solve(t->cell, LABELS, &answer, &err), GAL_OK);
+    if (best == HUGE_VAL) {
+        assert_true(answer.seconds == HUGE_VAL);
+        return;
+    }
+    if (!(fabs(answer.seconds - best) <= 1e-12 * fabs(best))) {
+        fail_msg("search %.17g, brute force %.17g of %zu paths", answer.seconds, best, all->path_count);
+    }
+    assert_true(answer.bound <= best * (1.0 + 1e-12));
+    assert_true(answer.bound >= best * (1.0 - 1e-11)); /* no label was dropped: proven */
+    const double again = gal_cell_evaluate(t->cell, stage, strategy, &bytes);
+    assert_true(fabs(again - best) <= 1e-12 * fabs(best));
+    assert_true(bytes <= limit_bytes);
+}
+
+static void compare_dual(const trial *t, const brute *all, uint64_t limit_bytes, bool keep_dominated)
+{
+    uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    gal_error err = {0};
+    gal_dual *dual = NULL;
+    gal_label_result result;
+    const gal_label_settings settings = {LABELS, keep_dominated};
+    double best = 0.0;
+    double found = HUGE_VAL;
+    measure(all, limit_bytes, &best);
+    t->cell->spec.arena_limit_bytes = limit_bytes;
+    assert_int_equal(gal_dual_create(t->cell, &dual, &err), GAL_OK);
+    for (uint32_t round = 0; round < 3; round++) { /* early, rising and late bounds alike */
+        double unknown = HUGE_VAL;
+        gal_dual_raise(dual, 1 + 20 * round, &unknown, stage, strategy);
+        assert_true(best == HUGE_VAL || dual->bound <= best * (1.0 + 1e-12));
+    }
+    assert_true(best == HUGE_VAL || best <= dual->most_seconds);
+    if (!t->model.tied_embeddings) {
+        assert_int_equal(gal_label_search(dual, &settings, &found, stage, strategy, &result, &err), GAL_OK);
+        assert_true(found == best || fabs(found - best) <= 1e-12 * fabs(best));
+    }
+    gal_dual_free(dual);
+}
+
+static void each_trial(void (*check)(const trial *, const brute *, uint64_t limit_bytes, uint64_t *state))
+{
+    uint32_t tried = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        trial t;
+        if (create(seed, &t)) {
+            brute all = {.cell = t.cell};
+            uint64_t state = seed ^ UINT64_C(0xABCDEF);
+            uint64_t limits[8];
+            try_from(&all, 0);
+            const uint32_t count = all.path_count == 0 ? 0 : draw_limits(&state, &all, limits);
+            for (uint32_t i = 0; i < count; i++) {
+                check(&t, &all, limits[i], &state);
+            }
+            tried += count;
+            free(all.seconds);
+            free(all.most_bytes);
+        }
+        destroy(&t);
+    }
+    print_message("%u searches\n", tried);
+    assert_true(tried >= SEEDS);
+}
+
+static void check_search(const trial *t, const brute *all, uint64_t limit_bytes, uint64_t *state)
+{
+    (void)state;
+    compare(t, all, limit_bytes);
+}
+
+static void check_bounds(const trial *t, const brute *all, uint64_t limit_bytes, uint64_t *state)
+{
+    compare_dual(t, all, limit_bytes, all->path_count < 5000 && gal_random_below(state, 2) == 0);
+}
+
+static void test_search_equals_brute_force(void **state)
+{
+    (void)state;
+    each_trial(check_search);
+}
+
+static void test_bounds_hold_with_and_without_dominance(void **state)
+{
+    (void)state;
+    each_trial(check_bounds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_search_equals_brute_force),
+        cmocka_unit_test(test_bounds_hold_with_and_without_dominance),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

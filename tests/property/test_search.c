@@ -1,0 +1,224 @@
+/* Whole searches over random small models: what comes back is legal, fits, is priced as it says, and gets no worse with
+ * more memory. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "planner/joint_search.h"
+#include "runtime/program/verify.h"
+#include "schemas/plan_check.h"
+#include "tests/support/random_plan.h"
+
+enum { SEEDS = 12, LIMITS = 5 };
+
+typedef struct trial {
+    gal_model model;
+    gal_cluster cluster;
+    gal_durations *durations;
+    gal_search_request request;
+} trial;
+
+static double between(uint64_t *state, double from, double to)
+{
+    return from * pow(to / from, (double)(gal_random_next(state) >> 11) / 9007199254740992.0);
+}
+
+static void create(uint64_t seed, trial *t)
+{
+    static const uint32_t worlds[] = {1, 2, 4, 4, 6, 8};
+    uint64_t state = seed;
+    gal_error err = {0};
+    const uint32_t devices = worlds[gal_random_below(&state, 6)];
+    memset(t, 0, sizeof *t);
+    gal_model_defaults(&t->model);
+    (void)snprintf(t->model.name, sizeof t->model.name, "small");
+    t->model.layer_count = 2 + gal_random_below(&state, 3);
+    t->model.hidden = 96;
+    t->model.head_count = 6;
+    t->model.ffn_hidden = 384;
+    t->model.sequence_length = 96;
+    t->model.vocabulary = 250;
+    t->model.vocabulary_multiple = 24;
+    t->model.tied_embeddings = gal_random_below(&state, 2) == 0;
+    t->model.global_batch_samples = devices == 6 ? 12 : 8;
+    (void)snprintf(t->cluster.name, sizeof t->cluster.name, "random");
+    t->cluster.device_count = devices;
+    t->cluster.device =
+        (gal_device){"device", UINT64_C(1) << 34, between(&state, 1e9, 1e12), 1e9, between(&state, 1e8, 1e11)};
+    t->cluster.level_count = devices > 2 ? 2 : 1;
+    t->cluster.level[0] = (gal_link_level){"inner", devices > 2 ? 2 : devices, 1e-6, between(&state, 1e8, 1e11)};
+    t->cluster.level[1] = (gal_link_level){"outer", devices, 1e-5, between(&state, 1e7, 1e10)};
+    assert_int_equal(gal_durations_create_analytic(&t->cluster, &t->durations, &err), GAL_OK);
+    t->request = (gal_search_request){.model = &t->model,
+                                      .durations = t->durations,
+                                      .profile_hash = "",
+                                      .microbatch_counts = {.count = 2, .value = {2, 4}},
+                                      .schedule = (gal_schedule)gal_random_below(&state, GAL_SCHEDULE_COUNT),
+                                      .prefetch_depth = 1 + gal_random_below(&state, 2),
+                                      .label_limit = 100000};
+    gal_space_all(&t->request.space);
+    if (devices == 8) {
+        assert_int_equal(gal_space_parse("dp,zero2,zero3,tp,recompute", &t->request.space, &err), GAL_OK);
+    }
+}
+
+static void search(const trial *t, uint64_t memory_bytes, gal_search_result *out)
+{
+    gal_error err = {0};
+    gal_search_request request = t->request;
+    request.memory_bytes = memory_bytes;
+    if (gal_search(&request, out, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static void verify(const gal_plan *plan)
+{
+    gal_error err = {0};
+    gal_program **programs = calloc(plan->stage_count, sizeof *programs);
+    assert_non_null(programs);
+    assert_int_equal(gal_plan_check(plan, NULL, &err), GAL_OK);
+    assert_int_equal(gal_lower_plan(plan, programs, &err), GAL_OK);
+    if (gal_verify(programs, plan->stage_count, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    for (uint32_t p = 0; p < plan->stage_count; p++) {
+        assert_int_equal(plan->stage[p].predicted_bytes, programs[p]->arena_bytes);
+        gal_program_free(programs[p]);
+    }
+    free(programs);
+}
+
+static void check_finalist(const trial *t, const gal_finalist *f, uint64_t memory_bytes)
+{
+    gal_error err = {0};
+    gal_price_cache *cache = NULL;
+    double objective = 0.0;
+    verify(&f->plan);
+    assert_true(f->peak_bytes <= memory_bytes);
+    assert_true(f->bound_seconds <= f->objective_seconds);
+    assert_true(f->bound_seconds >= f->objective_seconds * (1.0 - 1e-9));
+    assert_int_equal(gal_price_cache_create(&t->model, t->durations, &cache, &err), GAL_OK);
+    assert_int_equal(gal_plan_objective(cache, t->durations, &f->plan, &objective, &err), GAL_OK);
+    if (!(fabs(objective - f->objective_seconds) <= 1e-9 * objective)) {
+        fail_msg("search %.17g, plan %.17g", f->objective_seconds, objective);
+    }
+    gal_price_cache_free(cache);
+}
+
+/* Of the cell, or infinity where nothing fits. */
+static double cell_seconds(const gal_search_result *result, const gal_finalist *of)
+{
+    for (uint32_t i = 0; i < result->finalist_count; i++) {
+        const gal_finalist *f = &result->finalist[i];
+        if (f->microbatch_count == of->microbatch_count && f->pp_degree == of->pp_degree) {
+            return f->objective_seconds;
+        }
+    }
+    return HUGE_VAL;
+}
+
+static void test_plans_are_legal_and_fit_and_gain_by_memory(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        trial t;
+        create(seed, &t);
+        gal_search_result roomy = {0};
+        search(&t, 0, &roomy);
+        assert_true(roomy.feasible);
+        uint64_t memory_bytes = roomy.finalist[0].peak_bytes;
+        for (uint32_t i = 0; i < LIMITS && roomy.feasible; i++) {
+            gal_search_result tight = {0};
+            search(&t, memory_bytes, &tight);
+            for (uint32_t f = 0; f < tight.finalist_count; f++) {
+                check_finalist(&t, &tight.finalist[f], memory_bytes);
+                assert_true(cell_seconds(&roomy, &tight.finalist[f]) <=
+                            tight.finalist[f].objective_seconds * (1.0 + 1e-12));
+            }
+            gal_search_result_free(&roomy);
+            roomy = tight;
+            memory_bytes -= memory_bytes / 5;
+        }
+        gal_search_result_free(&roomy);
+        gal_durations_free(t.durations);
+    }
+}
+
+static void test_least_bytes_are_met(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        trial t;
+        gal_search_result nothing = {0};
+        gal_search_result least = {0};
+        create(seed, &t);
+        search(&t, 4096, &nothing);
+        assert_false(nothing.feasible);
+        assert_true(nothing.least_bytes > 4096);
+        search(&t, nothing.least_bytes, &least);
+        assert_true(least.feasible);
+        for (uint32_t f = 0; f < least.finalist_count; f++) {
+            check_finalist(&t, &least.finalist[f], nothing.least_bytes);
+        }
+        gal_search_result_free(&nothing);
+        gal_search_result_free(&least);
+        gal_durations_free(t.durations);
+    }
+}
+
+static void read_all(const char *path, char **text, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    *text = calloc(1, 1u << 20);
+    assert_non_null(*text);
+    *bytes = fread(*text, 1, 1u << 20, file);
+    (void)fclose(file);
+}
+
+static void test_same_input_same_bytes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        char *text[2];
+        size_t bytes[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            trial t;
+            gal_search_result result = {0};
+            gal_error err = {0};
+            char path[] = "/tmp/test_search_XXXXXX";
+            const int descriptor = mkstemp(path);
+            assert_true(descriptor >= 0);
+            (void)fclose(fdopen(descriptor, "wb"));
+            create(seed, &t);
+            search(&t, 0, &result);
+            assert_int_equal(gal_plan_write(path, &result.finalist[0].plan, &err), GAL_OK);
+            read_all(path, &text[i], &bytes[i]);
+            (void)remove(path);
+            gal_search_result_free(&result);
+            gal_durations_free(t.durations);
+        }
+        assert_int_equal(bytes[0], bytes[1]);
+        assert_memory_equal(text[0], text[1], bytes[0]);
+        free(text[0]);
+        free(text[1]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plans_are_legal_and_fit_and_gain_by_memory),
+        cmocka_unit_test(test_least_bytes_are_met),
+        cmocka_unit_test(test_same_input_same_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
