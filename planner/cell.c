@@ -99,9 +99,14 @@ static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, gal_block_kind ki
         if (is_legal(cell, kind, &cell->strategy[s])) {
             const size_t at = price_index(cell, stage, kind, s);
             const gal_price_query query = query_of(cell, stage, kind, s);
-            const gal_code code = gal_price_block(cell->spec.cache, &query, &cell->price[at], err);
+            gal_error reason = {0};
+            const gal_code code = gal_price_block(cell->spec.cache, &query, &cell->price[at], &reason);
+            if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+                cell->price[at] = NULL;
+                continue;
+            }
             if (code != GAL_OK) {
-                return code;
+                return gal_fail(err, code, "%s", reason.text);
             }
             cell->shared[at] = shared_of(cell, &cell->price[at]->memory);
         }
@@ -131,10 +136,13 @@ static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, gal_block_kind fro
             }
             gal_price_query query = query_of(cell, stage, from_kind, from);
             size_t at = pair_index(cell, stage, from_kind, to_kind == GAL_BLOCK_HEAD, from, to);
+            gal_error reason = {0};
             gal_code code =
-                gal_price_pair(cell->spec.cache, &query, to_kind, &cell->strategy[to], &cell->pair[at], err);
-            if (code != GAL_OK) {
-                return code;
+                gal_price_pair(cell->spec.cache, &query, to_kind, &cell->strategy[to], &cell->pair[at], &reason);
+            if (code == GAL_ERR_DOCUMENT) {
+                cell->pair[at] = NULL;
+            } else if (code != GAL_OK) {
+                return gal_fail(err, code, "%s", reason.text);
             }
         }
     }

@@ -22,10 +22,11 @@ static void try_uniform(const gal_cell *cell, uint32_t strategy, gal_cell_answer
         if (s > 0 && (i == 0 || i + 1 == blocks) && cell->strategy[s].recompute == GAL_RECOMPUTE_FULL) {
             s--; /* the same without recompute comes just before (gal_space_strategies) */
         }
-        if (gal_cell_price(cell, i, stage[i], s) == NULL) {
+        strategies[i] = s;
+        if (gal_cell_price(cell, i, stage[i], s) == NULL ||
+            (i > 0 && cell->pair[gal_cell_pair_index(cell, i, stage[i], strategies[i - 1], s)] == NULL)) {
             return;
         }
-        strategies[i] = s;
     }
     uint64_t bytes = 0;
     double seconds = gal_cell_evaluate(cell, stage, strategies, &bytes);
@@ -87,14 +88,13 @@ static uint32_t list_classes(gal_dual *dual, embedding_class *class)
     return count;
 }
 
-/* The paths that the dual allows, under its present weights and better ones. */
-static gal_code solve_class(gal_dual *dual, uint32_t rounds, uint32_t label_limit, gal_cell_answer *best,
+/* The paths that the dual allows, under its present weights. */
+static gal_code solve_class(gal_dual *dual, uint32_t label_limit, gal_cell_answer *best,
                             gal_error *err)
 {
     gal_label_result labels = {0};
     const gal_label_settings beam = {.label_limit = BEAM_LABELS < label_limit ? BEAM_LABELS : label_limit};
     const gal_label_settings all = {.label_limit = label_limit};
-    gal_dual_raise(dual, rounds, &best->seconds, best->stage, best->strategy);
     double proven = dual->bound;
     if (!gal_dual_is_infeasible(dual) && dual->bound < best->seconds * (1.0 - 1e-12)) {
         gal_code code = gal_label_search(dual, &beam, &best->seconds, best->stage, best->strategy, &labels, err);
@@ -121,10 +121,6 @@ static gal_code solve_tied(gal_dual *dual, uint32_t label_limit, gal_cell_answer
     if (weights == NULL || class == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    gal_dual_raise(dual, DUAL_ROUNDS, &best->seconds, best->stage, best->strategy);
-    if (gal_dual_is_infeasible(dual)) {
-        goto cleanup;
-    }
     *weights = dual->weights;
     const uint32_t count = list_classes(dual, class);
     for (uint32_t i = 0; i < count; i++) {
@@ -134,7 +130,8 @@ static gal_code solve_tied(gal_dual *dual, uint32_t label_limit, gal_cell_answer
             dual->embedding = class[i].strategy;
             dual->weights = *weights;
             gal_dual_weigh(dual);
-            GAL_TRY(solve_class(dual, CLASS_ROUNDS, label_limit, best, err));
+            gal_dual_raise(dual, CLASS_ROUNDS, &best->seconds, best->stage, best->strategy);
+            GAL_TRY(solve_class(dual, label_limit, best, err));
             note_bytes(dual, best);
         }
     }
@@ -144,7 +141,7 @@ cleanup:
     return code;
 }
 
-gal_code gal_cell_solve(const gal_cell *cell, uint32_t label_limit, gal_cell_answer *best, gal_error *err)
+gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings, gal_cell_answer *best, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_dual *dual = NULL;
@@ -152,6 +149,7 @@ gal_code gal_cell_solve(const gal_cell *cell, uint32_t label_limit, gal_cell_ans
     uint32_t *strategy = calloc(cell->block_count, sizeof *strategy);
     best->seconds = HUGE_VAL;
     best->bound = HUGE_VAL;
+    best->given_up = false;
     best->least_bytes = 0;
     best->label_count = 0;
     if (stage == NULL || strategy == NULL) {
@@ -163,9 +161,15 @@ gal_code gal_cell_solve(const gal_cell *cell, uint32_t label_limit, gal_cell_ans
     GAL_TRY(gal_dual_create(cell, &dual, err));
     gal_dual_solve(dual);
     if (dual->bound < HUGE_VAL) {
-        GAL_TRY(cell->spec.model->tied_embeddings ? solve_tied(dual, label_limit, best, err)
-                                                  : solve_class(dual, DUAL_ROUNDS, label_limit, best, err));
+        gal_dual_raise(dual, DUAL_ROUNDS, &best->seconds, best->stage, best->strategy);
         note_bytes(dual, best);
+        best->bound = dual->bound;
+        best->given_up = dual->bound > settings->give_up_seconds;
+    }
+    if (dual->bound < HUGE_VAL && !best->given_up && !gal_dual_is_infeasible(dual)) {
+        best->bound = HUGE_VAL;
+        GAL_TRY(cell->spec.model->tied_embeddings ? solve_tied(dual, settings->label_limit, best, err)
+                                                  : solve_class(dual, settings->label_limit, best, err));
     }
     best->bound = fmin(best->bound, best->seconds);
 cleanup:

@@ -11,9 +11,15 @@ typedef struct gal_cell_answer {
     uint32_t *stage, *strategy; /* [block] the caller's arrays */
     uint64_t least_bytes;       /* of its largest stage, the smallest path met, fitting or not; 0: no path at all */
     uint64_t label_count;
+    bool given_up;
 } gal_cell_answer;
 
+typedef struct gal_solve_settings {
+    uint32_t label_limit;       /* at one block */
+    double give_up_seconds;     /* a cell whose bound is above this is not searched further */
+} gal_solve_settings;
+
 /* GAL_ERR_SYSTEM without memory. */
-gal_code gal_cell_solve(const gal_cell *cell, uint32_t label_limit, gal_cell_answer *best, gal_error *err);
+gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings, gal_cell_answer *best, gal_error *err);
 
 #endif

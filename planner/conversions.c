@@ -102,10 +102,11 @@ static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
                                    .microbatch_samples = c->samples,
                                    .prefetch_depth = c->prefetch_depth};
     const gal_layout layout = c->layout[at]; /* reach may move the array */
+    gal_error reason = {0};
     gal_code code = gal_price_relayout(c->cache, &query, &layout, to->kind, &c->strategy[to->strategy], &inside, &entry,
-                                       err);
-    if (code != GAL_OK) {
-        return code;
+                                       &reason);
+    if (code != GAL_OK && code != GAL_ERR_DOCUMENT) { /* what is too large to lower has no price either */
+        return gal_fail(err, code, "%s", reason.text);
     }
     uint64_t *most_inside = &c->out->inside_bytes[from * c->class_count + class];
     uint64_t *most_entry = &c->out->entry_bytes[from * c->class_count + class];

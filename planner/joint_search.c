@@ -7,6 +7,10 @@
 #include "costmodel/simulate.h"
 #include "schemas/plan_check.h"
 
+/* A cell whose bound is this many times the best simulated plan is left: the objective strays from the simulation by
+ * some 10 % at most. */
+static const double hopeless = 1.25;
+
 /* ---- from paths to plans ---- */
 
 static gal_code write_runs(const gal_cell *cell, const gal_cell_answer *answer, gal_plan *plan)
@@ -98,6 +102,7 @@ typedef struct outer {
     gal_price_cache *cache;
     uint64_t arena_limit_bytes;
     gal_cell_answer answer;
+    double seconds_per_sample; /* simulated, of the best finalist so far */
 } outer;
 
 static gal_code search_cell(outer *o, uint32_t batch, uint32_t microbatches, uint32_t pp_degree, gal_error *err)
@@ -125,14 +130,20 @@ static gal_code search_cell(outer *o, uint32_t batch, uint32_t microbatches, uin
         return gal_fail(err, code, "%s", refusal.text);
     }
     o->result->cell_count++;
-    code = gal_cell_solve(cell, r->label_limit, &o->answer, err);
+    const gal_solve_settings settings = {r->label_limit, hopeless * batch * o->seconds_per_sample};
+    code = gal_cell_solve(cell, &settings, &o->answer, err);
     o->result->label_count += o->answer.label_count;
     if (o->answer.least_bytes > 0 &&
         (o->result->least_bytes == 0 || o->answer.least_bytes < o->result->least_bytes)) {
         o->result->least_bytes = o->answer.least_bytes;
     }
-    if (code == GAL_OK && o->answer.seconds < HUGE_VAL) {
+    if (code == GAL_OK && !o->answer.given_up && o->answer.seconds < HUGE_VAL) {
         code = add_finalist(r, cell, &o->answer, o->result, err);
+    }
+    if (code == GAL_OK && o->result->finalist_count > 0) {
+        const gal_finalist *newest = &o->result->finalist[o->result->finalist_count - 1];
+        o->seconds_per_sample =
+            fmin(o->seconds_per_sample, newest->simulated_seconds / newest->global_batch_samples);
     }
     gal_cell_free(cell);
     return code;
@@ -196,7 +207,7 @@ gal_code gal_search(const gal_search_request *request, gal_search_result *out, g
 {
     gal_code code = GAL_OK;
     gal_search_result result = {0};
-    outer o = {.request = request, .result = &result};
+    outer o = {.request = request, .result = &result, .seconds_per_sample = HUGE_VAL};
     const gal_cluster *cluster = gal_durations_cluster(request->durations);
     uint64_t memory = request->memory_bytes == 0 ? cluster->device.memory_bytes : request->memory_bytes;
     uint64_t fixed = gal_durations_fixed_bytes(request->durations);

@@ -1,5 +1,5 @@
-/* The search: over batches, microbatch counts and pipeline degrees, every cell solved exactly (dual bound, then labels);
- * the winners of the cells are lowered and simulated, and the one with the most samples per second is returned. */
+/* The search: over batches, microbatch counts and pipeline degrees, every cell solved exactly (dual bound, then labels)
+ * unless its bound shows that it cannot win; the winners of the cells are lowered and simulated, and the one with the most samples per second is returned. */
 #ifndef GAL_PLANNER_JOINT_SEARCH_H
 #define GAL_PLANNER_JOINT_SEARCH_H
 
@@ -33,9 +33,9 @@ typedef struct gal_search_result {
     bool feasible;
     uint32_t finalist_count;
     gal_finalist *finalist;           /* owned; best first */
-    double lower_bound_seconds;       /* over all cells of the winner's batch */
+    double lower_bound_seconds;       /* over the finalists of the winner's batch */
     uint64_t label_count;
-    uint32_t cell_count;              /* solved */
+    uint32_t cell_count;              /* whose numbers divide */
     uint64_t least_bytes;             /* the smallest largest stage that was met; 0: no legal chain at all */
     char refusal[GAL_ERROR_TEXT_BYTES]; /* why a cell was left out, if none could be solved */
 } gal_search_result;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/outlook.h"
 #include "planner/room.h"
 
 enum { PRUNE_FIRST = 8192 }; /* labels of a block before they are pruned the first time */
@@ -30,6 +31,7 @@ typedef struct search {
     double best;
     gal_label_settings settings;
     gal_room room;
+    gal_outlook outlook;
     gal_label_result result;
     bool out_of_memory;
 } search;
@@ -100,8 +102,11 @@ static void remove_dominated(search *s, layer *at)
     const uint32_t microbatches = s->cell->spec.microbatch_count;
     uint32_t kept = 0;
     uint32_t first = 0; /* of this node among the kept */
+    if (at->count == 0 || s->settings.keep_dominated) {
+        return;
+    }
     qsort(at->label, at->count, sizeof at->label[0], by_node_and_bound);
-    for (uint32_t i = 0; i < at->count && !s->settings.keep_dominated; i++) {
+    for (uint32_t i = 0; i < at->count; i++) {
         const label candidate = at->label[i];
         const double slack = rounding * fabs(candidate.bound);
         bool new_node = kept == 0 || at->label[kept - 1].stage != candidate.stage ||
@@ -116,7 +121,7 @@ static void remove_dominated(search *s, layer *at)
             at->label[kept++] = candidate;
         }
     }
-    at->count = s->settings.keep_dominated ? at->count : kept;
+    at->count = kept;
 }
 
 static void limit_room(search *s, layer *at)
@@ -129,9 +134,9 @@ static void limit_room(search *s, layer *at)
     at->count = s->settings.label_limit;
 }
 
-static bool too_slow(const search *s, double bound)
+static double slowest_useful(const search *s)
 {
-    return bound >= s->best * (1.0 - 1e-12);
+    return s->best * (1.0 - 1e-12);
 }
 
 static void push(search *s, layer *to, const label *candidate)
@@ -162,7 +167,7 @@ static void extend(search *s, uint32_t block, const label *from, uint32_t parent
     const size_t edge = gal_cell_pair_index(cell, block, stage, from->strategy, strategy);
     const double seconds = from->weighted + (crosses ? dual->cross : dual->follow)[edge];
     const double bound = seconds + dual->to_go[gal_dual_node(cell, block, stage, strategy)] + dual->constant;
-    if (bound == HUGE_VAL || too_slow(s, bound)) {
+    if (bound == HUGE_VAL || bound >= slowest_useful(s)) {
         return;
     }
     label next = *from;
@@ -178,7 +183,8 @@ static void extend(search *s, uint32_t block, const label *from, uint32_t parent
         gal_cell_follow(cell, block, stage, from->strategy, strategy, &step);
     }
     gal_path_add(&next.path, &step);
-    if (gal_path_bytes(&next.path) <= (int64_t)cell->spec.arena_limit_bytes) {
+    if (gal_path_bytes(&next.path) <= (int64_t)cell->spec.arena_limit_bytes &&
+        !gal_outlook_reaches(&s->outlook, block, stage, strategy, &next.path, slowest_useful(s))) {
         next.weighted = seconds;
         next.bound = bound;
         next.parent = parent;
@@ -196,7 +202,7 @@ static void start(search *s)
         label first = {.weighted = seconds, .strategy = strategy};
         gal_cell_step step;
         first.bound = seconds + s->dual->to_go[gal_dual_node(s->cell, 0, 0, strategy)] + s->dual->constant;
-        if (first.bound == HUGE_VAL || too_slow(s, first.bound)) {
+        if (first.bound == HUGE_VAL || first.bound >= slowest_useful(s)) {
             continue;
         }
         gal_cell_start(s->cell, strategy, &step);
@@ -252,7 +258,7 @@ static void advance(search *s, uint32_t block)
     }
 }
 
-gal_code gal_label_search(const gal_dual *dual, const gal_label_settings *settings, double *best_seconds,
+gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, double *best_seconds,
                           uint32_t *best_stage, uint32_t *best_strategy, gal_label_result *out, gal_error *err)
 {
     const gal_cell *cell = dual->cell;
@@ -263,8 +269,9 @@ gal_code gal_label_search(const gal_dual *dual, const gal_label_settings *settin
     for (uint32_t i = 0; s.layer != NULL && i < cell->block_count; i++) {
         s.layer[i].prune_at = PRUNE_FIRST;
     }
-    if (!s.out_of_memory && gal_room_create(dual, s.best, &s.room, err) != GAL_OK) {
-        s.out_of_memory = true;
+    if (!s.out_of_memory) {
+        s.out_of_memory = gal_room_create(dual, s.best, &s.room, err) != GAL_OK ||
+                          gal_outlook_create(dual, &s.outlook, err) != GAL_OK;
     }
     if (!s.out_of_memory) {
         start(&s);
@@ -282,6 +289,7 @@ gal_code gal_label_search(const gal_dual *dual, const gal_label_settings *settin
         free(s.layer[i].label);
     }
     free(s.layer);
+    gal_outlook_free(&s.outlook);
     gal_room_free(&s.room);
     return s.out_of_memory ? gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search") : GAL_OK;
 }

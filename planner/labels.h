@@ -1,7 +1,7 @@
 /* The exact search of a cell: labels along the chain, pruned by the dual's bound and by dominance.
  *
  * A label is a path up to a block. It is dropped when its weighted seconds plus the dual's to_go reach the best known
- * path, when its open stage cannot fit, or when another label at the same node is, for every way on, no slower and no
+ * path (also under other weights, planner/outlook.h), when its open stage cannot fit, or when another label at the same node is, for every way on, no slower and no
  * larger: the objective is made of sums and maxima, so the difference of two completions is at most the sum of the
  * differences that can survive them. When no label is dropped for lack of room the best path found is optimal, but for
  * a relative 1e-12 that rounding may take. */
@@ -21,8 +21,8 @@ typedef struct gal_label_settings {
 } gal_label_settings;
 
 /* Improves best_seconds, best_stage[block], best_strategy[block] (infinity: none known) to the optimum among the paths
- * that the dual allows, whose embedding is not GAL_DUAL_ANY if the tables are tied. GAL_ERR_SYSTEM without memory. */
-gal_code gal_label_search(const gal_dual *dual, const gal_label_settings *settings, double *best_seconds,
+ * that the dual allows (solved; left as it was), whose embedding is not GAL_DUAL_ANY if the tables are tied. GAL_ERR_SYSTEM without memory. */
+gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, double *best_seconds,
                           uint32_t *best_stage, uint32_t *best_strategy, gal_label_result *out, gal_error *err);
 
 #endif

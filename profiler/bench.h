@@ -13,7 +13,7 @@ typedef struct gal_bench {
     const volatile sig_atomic_t *stop; /* not 0 on any rank: measuring ends with GAL_ERR_SYSTEM on all; may be NULL */
     bool shared_cores;                 /* more ranks than cores on one machine */
     double begin_seconds;
-    double elapsed_seconds;            /* since begin, as all ranks last agreed */
+    double elapsed_seconds; /* since begin, as all ranks last agreed */
 } gal_bench;
 
 typedef struct gal_timing {
@@ -24,9 +24,9 @@ typedef struct gal_timing {
 /* Does it `count` times, one after the other. */
 typedef gal_code (*gal_timed)(void *context, uint32_t count, gal_error *err);
 
-/* Collective: times run on all ranks at once. A sample is a batch that lasts some 300 us at least; before each all ranks
- * meet. A rank's time is its own, unless ranks share cores: then a sample lasts from the first rank's begin to the last
- * one's end, for a rank that waits for a core has not begun by its own clock. */
+/* Collective: times run on all ranks at once. A sample is a batch that lasts some 300 us at least; before each all
+ * ranks meet. A rank's time is its own, unless ranks share cores: then a sample lasts from the first rank's begin to
+ * the last one's end, for a rank that waits for a core has not begun by its own clock. */
 gal_code gal_bench_time(gal_bench *bench, gal_timed run, void *context, gal_timing *out, gal_error *err);
 
 /* Collective: renews elapsed_seconds, and ends all ranks' work if one of them is to stop. */

@@ -126,9 +126,8 @@ static gal_candidate_operator describe(const occurrence *from, uint32_t fragment
     gal_candidate_operator out = {.shape = p->shape[in->shape],
                                   .model = from->model,
                                   .block = in->block,
-                                  .group_count = (in->group & GAL_GROUP_RELATION) != 0
-                                                     ? 1
-                                                     : gal_group_size(&p->atoms, in->group),
+                                  .group_count =
+                                      (in->group & GAL_GROUP_RELATION) != 0 ? 1 : gal_group_size(&p->atoms, in->group),
                                   .operand_count = in->operand_count};
     for (uint32_t i = 0; i < in->operand_count; i++) {
         const gal_operand *operand = &p->operand[in->first_operand + i];
@@ -251,9 +250,8 @@ static gal_candidate_collective *find_collective(collector *c, const occurrence 
     gal_candidate_collective found = {.shape = shape, .bytes = in->bytes, .stream = (gal_stream)in->stream};
     memcpy(found.level_counts, level_counts, sizeof level_counts);
     found.expected_seconds = guess_message_seconds + (double)in->bytes / guess_message_bytes_per_second;
-    if (!find_place(c, &place, &found.place) ||
-        !reserve((void **)&c->out->collectives, c->out->collective_count, &c->collective_capacity,
-                 sizeof *c->out->collectives)) {
+    if (!find_place(c, &place, &found.place) || !reserve((void **)&c->out->collectives, c->out->collective_count,
+                                                         &c->collective_capacity, sizeof *c->out->collectives)) {
         return NULL;
     }
     c->out->collectives[c->out->collective_count] = found;
@@ -301,10 +299,10 @@ static double add_seconds(collector *c, const occurrence *from, double scale)
                 gal_candidate_operator *entry = find_operator(c, from, f, in);
                 share = entry != NULL ? &entry->share : NULL;
                 seconds = entry != NULL ? entry->expected_seconds : 0.0;
-            } else if (in->bytes > 0 && ((in->group & GAL_GROUP_RELATION) != 0
-                                             ? p->stage_count * p->device_count > 1 &&
-                                                   (in->group != GAL_GROUP_TIED || p->stage_count > 1)
-                                             : gal_group_size(&p->atoms, in->group) > 1)) {
+            } else if (in->bytes > 0 &&
+                       ((in->group & GAL_GROUP_RELATION) != 0 ? p->stage_count * p->device_count > 1 &&
+                                                                    (in->group != GAL_GROUP_TIED || p->stage_count > 1)
+                                                              : gal_group_size(&p->atoms, in->group) > 1)) {
                 gal_candidate_collective *entry = find_collective(c, from, in);
                 share = entry != NULL ? &entry->share : NULL;
                 seconds = entry != NULL ? entry->expected_seconds : 0.0;

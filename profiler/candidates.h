@@ -39,7 +39,7 @@ typedef struct gal_candidate_collective {
     gal_shape shape; /* dims[0]: elements; op is never receive */
     uint32_t level_counts[GAL_LINK_LEVELS_MAX];
     uint64_t bytes;
-    uint32_t place;  /* into gal_candidates.place */
+    uint32_t place; /* into gal_candidates.place */
     gal_stream stream;
     double expected_seconds;
     double share;
@@ -47,23 +47,23 @@ typedef struct gal_candidate_collective {
 
 typedef struct gal_candidates {
     uint32_t operator_count;
-    gal_candidate_operator *operators;     /* owned; by falling share */
+    gal_candidate_operator *operators; /* owned; by falling share */
     uint32_t collective_count;
     gal_candidate_collective *collectives; /* owned; by falling share */
     uint32_t place_count;
-    gal_candidate_place *place;            /* owned */
+    gal_candidate_place *place; /* owned */
     uint32_t program_count;
-    uint32_t samples_max;                  /* of a microbatch */
+    uint32_t samples_max; /* of a microbatch */
 } gal_candidates;
 
 typedef struct gal_candidate_settings {
     const gal_model *model; /* [model_count]; of one dtype */
     uint32_t model_count;
     uint32_t rank_count;
-    const gal_cluster *cluster;            /* its levels */
-    const uint32_t *batch;                 /* samples; none: each model's own */
+    const gal_cluster *cluster; /* its levels */
+    const uint32_t *batch;      /* samples; none: each model's own */
     uint32_t batch_count;
-    const uint32_t *microbatches;          /* counts; those that do not divide a batch are left out */
+    const uint32_t *microbatches; /* counts; those that do not divide a batch are left out */
     uint32_t microbatches_count;
 } gal_candidate_settings;
 

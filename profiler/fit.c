@@ -22,6 +22,5 @@ void gal_fit_link(const gal_transfer *transfer, uint32_t count, double *latency_
         inverse = v1 / vv;
     }
     *latency_seconds = latency;
-    *bytes_per_second =
-        inverse > 0.0 ? 1.0 / inverse : transfer[largest].bytes / transfer[largest].seconds;
+    *bytes_per_second = inverse > 0.0 ? 1.0 / inverse : transfer[largest].bytes / transfer[largest].seconds;
 }

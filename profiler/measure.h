@@ -14,7 +14,7 @@
  * tokens), and one area to write. Never zeros, and nothing that a kernel writes is read as input by the next. */
 typedef struct gal_pools {
     gal_dtype dtype;
-    uint64_t bytes;      /* of each */
+    uint64_t bytes; /* of each */
     void *normal, *positive, *written;
     int32_t *tokens;
     uint64_t token_bytes;
@@ -24,6 +24,10 @@ typedef struct gal_pools {
 gal_code gal_pools_create(gal_dtype dtype, uint64_t bytes, uint64_t token_bytes, uint32_t vocabulary, gal_pools *out,
                           gal_error *err);
 void gal_pools_free(gal_pools *pools); /* accepts a zeroed one */
+
+/* Copies of a cold operand fill this much together, more than the private caches of present cores. */
+#define GAL_COLD_BYTES (UINT64_C(16) << 20)
+enum { GAL_COLD_COPIES_MAX = 16, GAL_WARM_COPIES = 2 };
 
 /* Bytes of `normal`, `positive` or `written` that the kernel's operands take at most, its copies included. */
 uint64_t gal_operator_bytes(const gal_candidate_operator *candidate);
@@ -58,11 +62,12 @@ gal_code gal_measure_peaks(gal_bench *bench, gal_device *out, gal_error *err);
 
 /* ---- collectives ---- */
 
-/* Communicators of the candidates' places: channel 2 p of place p, channel 2 p + 1 the same members on another stream. */
+/* Communicators of the candidates' places: channel 2 p of place p, channel 2 p + 1 the same members on another stream.
+ */
 typedef struct gal_links {
-    gal_comm *comm;      /* NULL: one rank */
-    uint32_t *index;     /* [place]: this rank's number in its group */
-    uint32_t *channel;   /* [place][2]; GAL_NO_CHANNEL: this rank is in no group there */
+    gal_comm *comm;    /* NULL: one rank */
+    uint32_t *index;   /* [place]: this rank's number in its group */
+    uint32_t *channel; /* [place][2]; GAL_NO_CHANNEL: this rank is in no group there */
     uint32_t place_count;
 } gal_links;
 
@@ -74,17 +79,25 @@ typedef struct gal_collective_run {
     gal_comm_request request;
     bool takes_part;
     double deadline_seconds;
+    const char *source;
+    char *target;
+    uint64_t stride;
+    uint32_t copies, next;
 } gal_collective_run;
 
-/* second: on the other channel of its place, and on other buffers. */
+/* Weights and gradients walk through copies as cold operands do, rows alternate between two.
+ * second: on the other channel of its place, and on other buffers. */
 void gal_collective_prepare(const gal_candidate_collective *candidate, const gal_candidates *candidates,
                             const gal_links *links, const gal_pools *pools, bool second, gal_collective_run *out);
+/* Starts the next one; gal_comm_ops.test ends it. */
+gal_code gal_collective_start(gal_collective_run *run, uint32_t *handle, gal_error *err);
 gal_code gal_collective_repeat(void *collective_run, uint32_t count, gal_error *err); /* gal_timed */
 
 /* ---- together ---- */
 
 typedef struct gal_overlap_settings {
     const gal_model *model;
+    double until_seconds;                    /* of the bench's elapsed ones: no further collective is tried then */
     uint32_t rank_count, microbatch_samples; /* the kernels that run beside collectives are of this microbatch, split
                                               * over all ranks */
     const gal_candidates *candidates;
@@ -109,9 +122,10 @@ typedef struct gal_session_report {
 
 typedef struct gal_session_settings {
     const gal_model *model;
-    uint32_t tp_degree;         /* divides the ranks; the others are replicas */
+    uint32_t tp_degree; /* divides the ranks; the others are replicas */
     uint32_t microbatch_samples;
     uint64_t memory_bytes;      /* of a rank; 0: any */
+    double budget_seconds;      /* no step begins after these, but the one that is needed */
     const gal_profile *profile; /* operators sorted, instruction_seconds: what block entries are set against */
 } gal_session_settings;
 

@@ -17,8 +17,8 @@ enum { WARM_STEPS = 2, STEPS = 5, LAYERS = 3, SAMPLES = 16, INSTRUCTION_STEPS = 
 typedef struct trace {
     const gal_program *program;
     bool recording;
-    uint32_t *count;             /* [instruction] */
-    double (*seconds)[SAMPLES];  /* [instruction]: the first ones */
+    uint32_t *count;            /* [instruction] */
+    double (*seconds)[SAMPLES]; /* [instruction]: the first ones */
     double first_seconds, last_seconds, kernel_seconds;
     uint64_t done;
 } trace;
@@ -44,7 +44,7 @@ static gal_code run_step(const gal_session *session, const gal_world *world, tra
 {
     gal_code code = GAL_OK;
     gal_step_result result;
-    double agreed[2] = {0.0, 0.0};
+    double agreed[2] = {0.0, 0.0}; /* as many as the trainer's */
     const gal_step_settings settings = {.step = step, .seed = 1, .learning_rate = 1e-4};
     const double begin_seconds = gal_now_seconds();
     t->done = 0;
@@ -115,9 +115,9 @@ static int compare_shapes(const void *a, const void *b)
 static const gal_profile_operator *entry_of(const gal_profile *profile, const gal_shape *shape)
 {
     const gal_profile_operator key = {.shape = *shape};
-    return profile->operator_count == 0 ? NULL
-                                        : bsearch(&key, profile->operators, profile->operator_count,
-                                                  sizeof *profile->operators, compare_shapes);
+    return profile->operator_count == 0
+               ? NULL
+               : bsearch(&key, profile->operators, profile->operator_count, sizeof *profile->operators, compare_shapes);
 }
 
 /* Per block kind, forward (0) and backward (1): what its kernels took in the program, and what their entries and the
@@ -126,7 +126,9 @@ typedef struct block_sums {
     double seconds[GAL_BLOCK_KIND_COUNT][2], operator_seconds[GAL_BLOCK_KIND_COUNT][2];
 } block_sums;
 
-/* The median; where ranks share cores the mean, for there most kernels run undisturbed and some wait for a core long. */
+/* The median; where ranks share cores the mean, for there most kernels run undisturbed and some wait for a core long.
+ * Entries are of all ranks computing at once; in a program ranks that wait leave their core to the others, so with TP
+ * these blocks take less than their entries there. */
 static double typical(double *seconds, uint32_t count, bool shared_cores)
 {
     double sum = 0.0;
@@ -205,16 +207,20 @@ static gal_code run_steps(gal_bench *bench, const gal_session *session, const ga
     gal_code code = GAL_OK;
     double beside[STEPS], fixed[2];
     block_sums sums;
-    for (uint64_t step = 0; step < WARM_STEPS + STEPS; step++) {
+    uint32_t recorded = 0;
+    GAL_TRY(gal_bench_tick(bench, err));
+    const double until_seconds = bench->elapsed_seconds + settings->budget_seconds;
+    for (uint64_t step = 0; recorded < STEPS && (recorded == 0 || bench->elapsed_seconds < until_seconds); step++) {
         double seconds = 0.0;
-        t->recording = step >= WARM_STEPS;
+        t->recording = step >= WARM_STEPS || bench->elapsed_seconds >= until_seconds;
         GAL_TRY(run_step(session, &bench->world, t, step, &seconds, err));
         if (t->recording) {
-            beside[step - WARM_STEPS] = seconds;
+            beside[recorded++] = seconds;
         }
+        GAL_TRY(gal_bench_tick(bench, err));
     }
     const uint64_t resident = peak_resident_bytes(), arena = session->program->arena_bytes;
-    fixed[0] = -gal_quartile(beside, STEPS, 2); /* the last rank to end its program waits for nobody */
+    fixed[0] = -gal_quartile(beside, recorded, 2); /* the last rank to end its program waits for nobody */
     fixed[1] = resident > arena ? (double)(resident - arena) : 0.0;
     GAL_TRY(gal_world_maximum(&bench->world, fixed, 2, err));
     sum_blocks(t, &session->plan->model, settings->profile, bench->shared_cores, &sums);
@@ -230,9 +236,8 @@ static gal_code open_session(const gal_plan *plan, const gal_world *world, uint3
                              gal_session **out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_session_options options = {.tokens = {vocabulary, gal_random_tokens},
-                                         .trace = {t, record},
-                                         .deadline_seconds = world->deadline_seconds};
+    const gal_session_options options = {
+        .tokens = {vocabulary, gal_random_tokens}, .trace = {t, record}, .deadline_seconds = world->deadline_seconds};
     gal_session *session = NULL;
     GAL_TRY(gal_session_create(plan, world, &options, &session, err));
     t->program = session->program;

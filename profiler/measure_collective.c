@@ -75,9 +75,17 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
 }
 
+static uint32_t copies_of(const gal_candidate_collective *candidate)
+{
+    const bool cold = candidate->stream == GAL_STREAM_GATHER || candidate->stream == GAL_STREAM_REDUCE;
+    const uint64_t copies = GAL_COLD_BYTES / (aligned(candidate->bytes) + 1);
+    const uint64_t most = cold ? GAL_COLD_COPIES_MAX : GAL_WARM_COPIES;
+    return copies < 1 ? 1 : (uint32_t)(copies > most ? most : copies);
+}
+
 uint64_t gal_collective_bytes(const gal_candidate_collective *candidate)
 {
-    return 2 * aligned(candidate->bytes); /* also the second one beside it */
+    return 2 * aligned(candidate->bytes) * copies_of(candidate); /* also the second one beside it */
 }
 
 void gal_collective_prepare(const gal_candidate_collective *candidate, const gal_candidates *candidates,
@@ -85,33 +93,43 @@ void gal_collective_prepare(const gal_candidate_collective *candidate, const gal
 {
     const gal_op op = candidate->shape.op;
     const uint32_t place = candidate->place;
-    const uint64_t offset = second ? aligned(candidate->bytes) : 0;
+    const uint64_t stride = aligned(candidate->bytes), offset = second ? stride * copies_of(candidate) : 0;
     const bool shares = op == GAL_OP_ALL_GATHER || op == GAL_OP_REDUCE_SCATTER;
     const bool sends = op == GAL_OP_SEND && links->index[place] == 0;
     GAL_ASSERT(place < candidates->place_count);
     *out = (gal_collective_run){.comm = links->comm,
                                 .takes_part = links->channel[2 * place] != GAL_NO_CHANNEL,
-                                .deadline_seconds = 60.0};
+                                .deadline_seconds = 60.0,
+                                .source = (const char *)pools->normal + offset,
+                                .target = (char *)pools->written + offset,
+                                .stride = stride,
+                                .copies = copies_of(candidate)};
     out->request = (gal_comm_request){.op = op == GAL_OP_SEND && !sends ? GAL_OP_RECEIVE : op,
                                       .channel = links->channel[2 * place + (second ? 1 : 0)],
                                       .peer = sends ? 1 : 0,
                                       .dtype = candidate->shape.dtype,
                                       .reduce = op == GAL_OP_ALL_REDUCE ? candidate->shape.dims[1] : GAL_REDUCE_SUM,
                                       .elements = candidate->shape.dims[0],
-                                      .in_place = shares && candidate->shape.dims[1] != 0,
-                                      .source = (const char *)pools->normal + offset,
-                                      .target = (char *)pools->written + offset};
+                                      .in_place = shares && candidate->shape.dims[1] != 0};
+}
+
+gal_code gal_collective_start(gal_collective_run *run, uint32_t *handle, gal_error *err)
+{
+    const uint64_t offset = run->next++ % run->copies * run->stride;
+    run->request.source = run->source + offset;
+    run->request.target = run->target + offset;
+    return run->comm->ops->start(run->comm, &run->request, handle, err);
 }
 
 /* As the engine: tested again and again, the core given away in between. */
 gal_code gal_collective_repeat(void *collective_run, uint32_t count, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_collective_run *run = collective_run;
+    gal_collective_run *run = collective_run;
     for (uint32_t i = 0; i < count && run->takes_part; i++) {
         uint32_t handle = 0;
         bool done = false;
-        GAL_TRY(run->comm->ops->start(run->comm, &run->request, &handle, err));
+        GAL_TRY(gal_collective_start(run, &handle, err));
         const double begin_seconds = gal_now_seconds();
         for (;;) {
             GAL_TRY(run->comm->ops->test(run->comm, handle, &done, err));

@@ -2,9 +2,7 @@
 
 #include "profiler/measure.h"
 
-/* Copies of a cold operand fill this much, more than the private caches of present cores; the others alternate. */
-static const uint64_t cold_bytes = UINT64_C(16) << 20;
-enum { COLD_COPIES_MAX = 16, WARM_COPIES = 2, PEAK_DIMENSION = 512 };
+enum { PEAK_DIMENSION = 512 };
 static const uint64_t copied_bytes = UINT64_C(32) << 20;
 
 typedef enum source { FROM_NORMAL, FROM_POSITIVE, FROM_TOKENS } source;
@@ -43,10 +41,10 @@ static uint32_t copies_of(const gal_candidate_operator *candidate, uint32_t oper
 {
     const uint64_t bytes = aligned(candidate->operand_bytes[operand]);
     if (!candidate->cold[operand] || bytes == 0) {
-        return bytes > cold_bytes ? 1 : WARM_COPIES;
+        return bytes > GAL_COLD_BYTES ? 1 : GAL_WARM_COPIES;
     }
-    const uint64_t copies = cold_bytes / bytes;
-    return copies > COLD_COPIES_MAX ? COLD_COPIES_MAX : copies < 1 ? 1 : (uint32_t)copies;
+    const uint64_t copies = GAL_COLD_BYTES / bytes;
+    return copies > GAL_COLD_COPIES_MAX ? GAL_COLD_COPIES_MAX : copies < 1 ? 1 : (uint32_t)copies;
 }
 
 static bool is_written(const gal_candidate_operator *candidate, uint32_t operand)
@@ -79,8 +77,8 @@ void gal_operator_prepare(const gal_candidate_operator *candidate, const gal_poo
                           gal_operator_run *out)
 {
     uint64_t read = 0, written = 0;
-    const gal_ops *ops = candidate->shape.dtype == GAL_FP64 || pools->dtype == GAL_FP64 ? &gal_ops_host_fp64
-                                                                                          : &gal_ops_host_fp32;
+    const gal_ops *ops =
+        candidate->shape.dtype == GAL_FP64 || pools->dtype == GAL_FP64 ? &gal_ops_host_fp64 : &gal_ops_host_fp32;
     memset(out, 0, sizeof *out);
     out->op = candidate->shape.op;
     out->kernel = ops->kernel[candidate->shape.op];
@@ -113,9 +111,8 @@ void gal_operator_prepare(const gal_candidate_operator *candidate, const gal_poo
         }
         out->call.add = out->call.add || candidate->access[i] == GAL_UPDATE || candidate->access[i] == GAL_ACCUMULATE;
     }
-    out->tokens = (gal_token_request){.samples = sample_map,
-                                      .sample_count = candidate->shape.dims[0],
-                                      .sequence_length = candidate->shape.dims[1]};
+    out->tokens = (gal_token_request){
+        .samples = sample_map, .sample_count = candidate->shape.dims[0], .sequence_length = candidate->shape.dims[1]};
 }
 
 gal_code gal_operator_repeat(void *operator_run, uint32_t count, gal_error *err)

@@ -1,6 +1,6 @@
-/* Who slows whom. On the host a collective moves on only when the rank's one thread tests it, so beside kernels it takes
- * part of the thread's time and waits for kernels to end: both sides are slowed, and this is what is measured, with a
- * loop that does what the engine does between two kernels. */
+/* Who slows whom. On the host a collective moves on only when the rank's one thread tests it, so beside kernels it
+ * takes part of the thread's time and waits for kernels to end: both sides are slowed, and this is what is measured,
+ * with a loop that does what the engine does between two kernels. */
 #include <sched.h>
 #include <string.h>
 
@@ -54,11 +54,11 @@ static gal_code run_beside(void *context, uint32_t count, gal_error *err)
 {
     gal_code code = GAL_OK;
     together *t = context;
-    const gal_collective_run *c = &t->collective;
+    gal_collective_run *c = &t->collective;
     for (uint32_t i = 0; i < count && c->takes_part; i++) {
         uint32_t handle = 0;
         bool done = false;
-        GAL_TRY(c->comm->ops->start(c->comm, &c->request, &handle, err));
+        GAL_TRY(gal_collective_start(c, &handle, err));
         while (!done) {
             GAL_TRY(run_kernels(&t->kernels, 1, err));
             t->kernel_count++;
@@ -79,7 +79,7 @@ static gal_code run_both(void *context, uint32_t count, gal_error *err)
         uint32_t handle[2] = {0, 0};
         bool done[2] = {false, false};
         for (int c = 0; c < 2; c++) {
-            GAL_TRY(pair[c].comm->ops->start(pair[c].comm, &pair[c].request, &handle[c], err));
+            GAL_TRY(gal_collective_start(&pair[c], &handle[c], err));
         }
         while (!done[0] || !done[1]) {
             for (int c = 0; c < 2; c++) {
@@ -189,7 +189,7 @@ gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *o,
 {
     gal_code code = GAL_OK;
     const gal_candidate_collective *chosen[COLLECTIVES];
-    const uint32_t count = choose_collectives(o, chosen);
+    uint32_t count = choose_collectives(o, chosen);
     double compute[COLLECTIVES], communication[COLLECTIVES], shared[COLLECTIVES], kernels_shared = 1.0;
     gal_timing kernels = {0.0, 0.0}, alone, both;
     together t = {.kernel_count = 0};
@@ -216,6 +216,7 @@ gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *o,
         }
         compute[c] = factors[0];
         communication[c] = factors[1];
+        count = bench->elapsed_seconds > o->until_seconds ? c + 1 : count;
     }
     slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMPUTE] = median_at_least_one(&kernels_shared, 1);
     slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMMUNICATION] = median_at_least_one(compute, count);

@@ -16,8 +16,9 @@ enum { SWEEP = 7, SESSION_SAMPLES_MAX = 3, BLOCKS_MAX = 64 };
 
 static const uint64_t sweep_first_bytes = 4096; /* then times 4, to 16 MiB */
 static const uint64_t pool_bytes_min = UINT64_C(48) << 20;
-static const double entries_share = 0.75; /* of the budget, when entries end and slowdowns and blocks begin */
-static const double blocks_share = 1.0;
+static const double fixed_share = 0.1, session_share = 0.1;
+static const double entries_share = 0.7,
+                    slowdowns_share = 0.75; /* of the budget, when entries end and slowdowns and blocks begin */
 
 typedef struct profiling {
     const gal_profile_settings *settings;
@@ -127,7 +128,7 @@ cleanup:
     return code;
 }
 
-/* A third of the rank's memory at most: there are three pools. What does not fit is left to the fits. */
+/* Three pools, each a quarter of the rank's memory at most. What needs more is left to the fits. */
 static gal_code make_pools(profiling *p, gal_error *err)
 {
     uint64_t bytes = pool_bytes_min;
@@ -252,11 +253,10 @@ static gal_code measure_operator(profiling *p, const gal_candidate_operator *at,
     gal_timing timing;
     gal_operator_prepare(at, &p->pools, p->sample_map, &run);
     GAL_TRY(gal_bench_time(&p->bench, gal_operator_repeat, &run, &timing, err));
-    p->profile.operators[p->profile.operator_count++] =
-        (gal_profile_operator){.shape = at->shape,
-                               .seconds = timing.seconds,
-                               .spread_seconds = timing.spread_seconds,
-                               .source = GAL_SOURCE_MEASURED};
+    p->profile.operators[p->profile.operator_count++] = (gal_profile_operator){.shape = at->shape,
+                                                                               .seconds = timing.seconds,
+                                                                               .spread_seconds = timing.spread_seconds,
+                                                                               .source = GAL_SOURCE_MEASURED};
     p->report.operators_measured++;
     p->report.measured_share += at->share;
 cleanup:
@@ -287,8 +287,8 @@ static gal_code measure_entries(profiling *p, gal_error *err)
     const double until_seconds = entries_share * p->settings->budget_seconds;
     uint32_t o = 0, m = 0;
     while ((o < c->operator_count || m < c->collective_count) && p->bench.elapsed_seconds < until_seconds) {
-        const bool kernel = o < c->operator_count &&
-                            (m == c->collective_count || c->operators[o].share >= c->collectives[m].share);
+        const bool kernel =
+            o < c->operator_count && (m == c->collective_count || c->operators[o].share >= c->collectives[m].share);
         if (kernel && gal_operator_bytes(&c->operators[o]) <= p->pools.bytes) {
             GAL_TRY(measure_operator(p, &c->operators[o], err));
         } else if (!kernel && gal_collective_bytes(&c->collectives[m]) <= p->pools.bytes) {
@@ -333,13 +333,12 @@ static uint32_t choose_samples(const gal_profile_settings *s, uint32_t replicas,
     return kept;
 }
 
-static void sort_operators(gal_profile *profile);
-
 static gal_code measure_slowdowns(profiling *p, gal_error *err)
 {
     uint32_t samples[SESSION_SAMPLES_MAX];
     const uint32_t count = choose_samples(p->settings, p->profile.rank_count, samples);
     const gal_overlap_settings settings = {.model = &p->settings->model[0],
+                                           .until_seconds = slowdowns_share * p->settings->budget_seconds,
                                            .rank_count = p->profile.rank_count,
                                            .microbatch_samples = count > 0 ? samples[count / 2] : p->profile.rank_count,
                                            .candidates = &p->candidates,
@@ -356,6 +355,7 @@ static gal_code measure_fixed(profiling *p, gal_error *err)
     gal_session_report report = {.fixed_bytes = 0};
     gal_session_settings settings = {.model = &p->settings->model[0],
                                      .memory_bytes = p->profile.cluster.device.memory_bytes,
+                                     .budget_seconds = fixed_share * p->settings->budget_seconds,
                                      .profile = &p->profile};
     bool done = false;
     for (uint32_t tp = 1; tp <= p->profile.rank_count && !done; tp++) {
@@ -374,14 +374,27 @@ cleanup:
     return code;
 }
 
-/* The embedding's few microseconds say nothing about the kernels that matter, and readers take a median over blocks; the
- * head has no forward kernels. */
+static int compare_operators(const void *a, const void *b)
+{
+    return gal_shape_compare(&((const gal_profile_operator *)a)->shape, &((const gal_profile_operator *)b)->shape);
+}
+
+static void sort_operators(gal_profile *profile)
+{
+    if (profile->operator_count > 0) {
+        qsort(profile->operators, profile->operator_count, sizeof *profile->operators, compare_operators);
+    }
+}
+
+/* The embedding's few microseconds say nothing about the kernels that matter, and readers take a median over blocks;
+ * the head has no forward kernels. */
 static void keep_blocks(gal_profile *profile, const gal_session_report *report)
 {
     for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT; kind++) {
         const gal_profile_block *block = &report->block[kind];
-        if (kind != GAL_BLOCK_EMBEDDING && block->forward_seconds > 0.0 && block->backward_seconds > 0.0 && block->forward_operator_seconds > 0.0 &&
-            block->backward_operator_seconds > 0.0 && profile->block_count < BLOCKS_MAX * GAL_BLOCK_KIND_COUNT) {
+        if (kind != GAL_BLOCK_EMBEDDING && block->forward_seconds > 0.0 && block->backward_seconds > 0.0 &&
+            block->forward_operator_seconds > 0.0 && block->backward_operator_seconds > 0.0 &&
+            profile->block_count < BLOCKS_MAX * GAL_BLOCK_KIND_COUNT) {
             profile->blocks[profile->block_count++] = *block;
         }
     }
@@ -396,13 +409,14 @@ static gal_code measure_blocks(profiling *p, gal_error *err)
     for (uint32_t tp = 1; tp <= rank_count; tp++) {
         uint32_t samples[SESSION_SAMPLES_MAX];
         const uint32_t count = rank_count % tp == 0 ? choose_samples(p->settings, rank_count / tp, samples) : 0;
-        for (uint32_t i = 0; i < count && p->bench.elapsed_seconds < blocks_share * p->settings->budget_seconds; i++) {
+        for (uint32_t i = 0; i < count && p->bench.elapsed_seconds < p->settings->budget_seconds; i++) {
             bool fits = false;
             gal_session_report report;
             const gal_session_settings settings = {.model = &p->settings->model[0],
                                                    .tp_degree = tp,
                                                    .microbatch_samples = samples[i],
                                                    .memory_bytes = p->profile.cluster.device.memory_bytes,
+                                                   .budget_seconds = session_share * p->settings->budget_seconds,
                                                    .profile = &p->profile};
             GAL_TRY(gal_measure_session(&p->bench, &settings, &fits, &report, err));
             if (fits) {
@@ -414,18 +428,6 @@ static gal_code measure_blocks(profiling *p, gal_error *err)
     }
 cleanup:
     return code;
-}
-
-static int compare_operators(const void *a, const void *b)
-{
-    return gal_shape_compare(&((const gal_profile_operator *)a)->shape, &((const gal_profile_operator *)b)->shape);
-}
-
-static void sort_operators(gal_profile *profile)
-{
-    if (profile->operator_count > 0) {
-        qsort(profile->operators, profile->operator_count, sizeof *profile->operators, compare_operators);
-    }
 }
 
 /* ---- the whole ---- */

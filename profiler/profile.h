@@ -10,19 +10,19 @@
 #include "schemas/profile.h"
 
 typedef struct gal_profile_settings {
-    const gal_model *model;        /* [model_count], of one dtype; blocks are measured of the first */
+    const gal_model *model; /* [model_count], of one dtype; blocks are measured of the first */
     uint32_t model_count;
-    const uint32_t *batch;         /* [batch_count] samples; 0: each model's own */
+    const uint32_t *batch; /* [batch_count] samples; 0: each model's own */
     uint32_t batch_count;
-    const uint32_t *microbatches;  /* [microbatches_count] counts */
+    const uint32_t *microbatches; /* [microbatches_count] counts */
     uint32_t microbatches_count;
     double budget_seconds;
-    uint64_t memory_bytes;         /* of a rank; 0: the machine's, divided by its ranks */
-    const char *blas;              /* its name and version */
-    const char *command;           /* as typed */
+    uint64_t memory_bytes;             /* of a rank; 0: the machine's, divided by its ranks */
+    const char *blas;                  /* its name and version */
+    const char *command;               /* as typed */
     const volatile sig_atomic_t *stop; /* not 0 on any rank: all end with GAL_ERR_SYSTEM; may be NULL */
     void (*progress)(void *context, const char *what, uint32_t done, uint32_t count, double elapsed_seconds);
-    void *progress_context;        /* called on rank 0; progress NULL: not */
+    void *progress_context; /* called on rank 0; progress NULL: not */
 } gal_profile_settings;
 
 /* What was found worth measuring and how much of it the budget allowed. The rest has no entry: readers of the profile

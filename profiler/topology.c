@@ -93,8 +93,9 @@ gal_code gal_topology_read(gal_topology *out, gal_error *err)
     (void)gethostname(host, sizeof host - 1);
     out->machine_key = key_of(UINT64_C(0xCBF29CE484222325), host, strlen(host));
     const hwloc_obj_t package = bound_package(topology);
-    out->package_key = package != NULL ? key_of(out->machine_key, &package->logical_index, sizeof package->logical_index)
-                                       : out->machine_key;
+    out->package_key = package != NULL
+                           ? key_of(out->machine_key, &package->logical_index, sizeof package->logical_index)
+                           : out->machine_key;
     hwloc_topology_destroy(topology);
     return GAL_OK;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "planner/cli/ranges.h"
+#include "planner/ranges.h"
 #include "planner/joint_search.h"
 
 typedef struct search_options {
@@ -17,7 +17,7 @@ typedef struct search_options {
 } search_options;
 
 static const char notes[] =
-    "\n--batch takes a list 8,16,24 or a range: A:B doubles, A:B:STEP adds, A:B:xF multiplies. Without it the model's\n"
+    "--batch takes a list 8,16,24 or a range: A:B doubles, A:B:STEP adds, A:B:xF multiplies. Without it the model's\n"
     "own batch is used. --microbatches takes a list or max:N (1, 2, 4 ... N); without it all powers of two that\n"
     "divide the batch are tried. The plan goes to --output; '-' is stdout, and the table then goes to stderr.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n";
@@ -29,7 +29,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                                               &o->model)),
         gal_option_string("profile", "P", "profile of the cluster (brings the cluster)", &o->profile),
         gal_option_string("cluster", "C", "cluster document: analytic durations", &o->cluster),
-        gal_option_u32("devices", "N", "use the first N devices of the cluster", &o->devices, 1, 1u << 20),
+        gal_option_u32("devices", "N", "use the first N devices of the cluster (all)", &o->devices, 1, 1u << 20),
         gal_option_bytes("memory", "SIZE", "memory per device, in place of the cluster's (16GiB)", &o->memory_bytes, 1,
                          UINT64_C(1) << 50),
         gal_option_string("batch", "LIST", "global batch in samples", &o->batch),
@@ -37,10 +37,10 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_u32_list("pp", "LIST", "pipeline degrees; without it all divisors of the devices", &o->pp_degrees, 1,
                             GAL_STAGES_MAX),
         gal_option_string("space", "AXES", "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute; without it all", &o->space),
-        gal_option_enum("schedule", "order of the microbatches", &o->schedule, gal_schedule_names, GAL_SCHEDULE_COUNT),
-        gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers", &o->prefetch_depth, 1, 2),
-        gal_option_u32("top", "K", "list the best K cells", &o->top, 1, 1000),
-        gal_option_u32("label-limit", "N", "labels kept at one block; the bound stays proven when it is hit",
+        gal_option_enum("schedule", "order of the microbatches (1f1b)", &o->schedule, gal_schedule_names, GAL_SCHEDULE_COUNT),
+        gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth, 1, 2),
+        gal_option_u32("top", "K", "list the best K cells (1)", &o->top, 1, 1000),
+        gal_option_u32("label-limit", "N", "labels kept at one block (500); what they miss shows as a gap",
                        &o->label_limit, 1, 100000000),
         gal_option_flag("json", "print one JSON object", &o->json),
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
@@ -61,6 +61,9 @@ static gal_code usage_rules(const search_options *o, gal_search_request *request
     gal_code code = GAL_OK;
     if ((o->profile == NULL) == (o->cluster == NULL)) {
         return gal_fail(err, GAL_ERR_USAGE, "give either --profile or --cluster");
+    }
+    if (o->json && o->output != NULL && strcmp(o->output, "-") == 0) {
+        return gal_fail(err, GAL_ERR_USAGE, "--json and --output - both write to stdout");
     }
     if (o->devices != 0 && o->cluster == NULL) {
         return gal_fail(err, GAL_ERR_USAGE, "--devices goes with --cluster: a profile holds for the devices it measured");
@@ -128,12 +131,14 @@ static void print_plan(FILE *out, const gal_finalist *f)
         uint32_t first = gal_plan_stage_first_block(plan, p);
         for (uint32_t r = 0; r < plan->stage[p].run_count; r++) {
             const gal_plan_run *run = &plan->run[plan->stage[p].first_run + r];
-            fprintf(out, "  %5u  %7u  %2u..%-3u %-24s", p, gal_plan_stage_devices(plan), first,
-                    first + run->block_count - 1, gal_strategy_name(&run->strategy, name));
+            fprintf(out, "  %5u  %7u  %2u..%-3u ", p, gal_plan_stage_devices(plan), first,
+                    first + run->block_count - 1);
+            gal_strategy_name(&run->strategy, name);
             if (r == 0) {
-                fprintf(out, "  %12.1f MiB", (double)plan->stage[p].predicted_bytes / 1048576.0);
+                fprintf(out, "%-24s  %12.1f MiB\n", name, (double)plan->stage[p].predicted_bytes / 1048576.0);
+            } else {
+                fprintf(out, "%s\n", name);
             }
-            fputc('\n', out);
             first += run->block_count;
         }
     }
@@ -202,8 +207,8 @@ static gal_code print_json(const gal_search_result *result, bool timing, double 
         gal_json_put_u64(out, "least_bytes", result->least_bytes);
     }
     gal_json_put_u64(out, "cell_count", result->cell_count);
-    gal_json_put_u64(out, "label_count", result->label_count);
     if (timing) {
+        gal_json_put_u64(out, "label_count", result->label_count);
         gal_json_put_f64(out, "search_seconds", seconds);
     }
     gal_json_end_object(out);
@@ -218,7 +223,7 @@ static void explain_refusal(const gal_search_result *result, uint64_t memory_byt
         fprintf(stderr, "galplan: no plan: %s\n", result->refusal);
     } else if (result->least_bytes == 0) {
         fprintf(stderr, "galplan: no plan: no strategy of --space is legal for every block (batch, heads, ffn, vocabulary "
-                        "and sequence must divide)\n");
+                        "and sequence must divide; no tensor may pass 2^32 elements)\n");
     } else {
         fprintf(stderr,
                 "galplan: no plan fits in %.1f MiB per device: the smallest plan met needs %.1f MiB; try more devices, "
@@ -248,7 +253,7 @@ static gal_code report(const search_options *o, const gal_search_request *reques
     if (o->output != NULL) {
         GAL_TRY(gal_plan_write(o->output, &result->finalist[0].plan, err));
     }
-    if (o->json && !plan_on_stdout) {
+    if (o->json) {
         GAL_TRY(print_json(result, o->timing, seconds, err));
     } else {
         FILE *out = plan_on_stdout ? stderr : stdout;
@@ -292,7 +297,7 @@ cleanup:
 
 int gal_cli_search(int argc, char **argv)
 {
-    search_options o = {.schedule = GAL_SCHEDULE_1F1B, .prefetch_depth = 2, .top = 1, .label_limit = 4000};
+    search_options o = {.schedule = GAL_SCHEDULE_1F1B, .prefetch_depth = 2, .top = 1, .label_limit = 500};
     gal_error err = {0};
     int exit_code = 0;
     if (!parse(argc, argv, &o, &exit_code)) {

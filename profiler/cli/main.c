@@ -49,14 +49,15 @@ static void set_handlers(void)
 /* ---- command line ---- */
 
 static const char notes[] =
-    "Further models may follow: one profile then serves plans of all of them. What the budget leaves out has no entry;\n"
+    "Further models may follow: one profile then serves plans of all of them. What the budget leaves out has no "
+    "entry;\n"
     "readers of the profile fit it to what was measured. Nothing else should run on the machine meanwhile.\n";
 
 static bool parse(int argc, char **argv, settings *s, int *exit_code)
 {
     const gal_option options[] = {
-        gal_option_required(gal_option_string("model", "MODEL", "the model document whose programs are measured",
-                                              &s->model_path[0])),
+        gal_option_required(
+            gal_option_string("model", "MODEL", "the model document whose programs are measured", &s->model_path[0])),
         gal_option_u32("np", "N", "start N ranks on this machine (default 1)", &s->rank_count, 1, 4096),
         gal_option_u32_list("batch", "B,...", "samples per step (default: the model's own)", &s->batch, 1,
                             GAL_BATCH_SAMPLES_MAX),
@@ -65,8 +66,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_f64("budget-seconds", "S", "measure for about S seconds (default 60)", &s->budget_seconds, 1.0, 1e6),
         gal_option_bytes("memory", "BYTES", "of a rank (default: the machine's, divided by its ranks)",
                          &s->memory_bytes, 1, GAL_BYTES_MAX),
-        gal_option_short('o', gal_option_required(gal_option_string("output", "FILE", "the profile to write",
-                                                                    &s->output_path))),
+        gal_option_short(
+            'o', gal_option_required(gal_option_string("output", "FILE", "the profile to write", &s->output_path))),
         gal_option_short('q', gal_option_flag("quiet", "no progress and no summary", &s->quiet)),
     };
     const gal_command command = {.program = "galplan",

@@ -135,13 +135,10 @@ static void find_owners(deriver *d)
     for (uint32_t i = 0; i < d->b->program->buffer_count; i++) {
         const buffer_state *s = &d->state[i];
         uint32_t streams = s->readers | s->writers;
-        d->owner[i] = NO_OWNER;
-        for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
-            bool compute = t == GAL_STREAM_COMPUTE;
-            if (streams == (1u << t) && (!s->shares_bytes || (compute && d->left_running == 0))) {
-                d->owner[i] = (uint8_t)t;
-            }
-        }
+        bool one = streams != 0 && (streams & (streams - 1)) == 0;
+        uint32_t stream = one ? (uint32_t)__builtin_ctz(streams) : NO_OWNER;
+        bool free = !s->shares_bytes || (stream == GAL_STREAM_COMPUTE && d->left_running == 0);
+        d->owner[i] = (uint8_t)(free ? stream : NO_OWNER);
     }
 }
 
@@ -155,15 +152,17 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
     uint32_t shared_count = 0;
     at->first_wait = p->wait_count;
     at->wait_count = 0;
-    memset(d->needed, 0, sizeof d->needed);
     for (uint32_t o = 0; o < at->operand_count; o++) {
         const gal_operand *operand = &p->operand[at->first_operand + o];
         if (d->owner[operand->buffer] != me) {
             shared[shared_count++] = operand;
-            conflicts_here(d, &d->state[operand->buffer], operand->access != GAL_READ);
         }
     }
-    for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+    memset(d->needed, 0, shared_count > 0 ? sizeof d->needed : 0);
+    for (uint32_t o = 0; o < shared_count; o++) {
+        conflicts_here(d, &d->state[shared[o]->buffer], shared[o]->access != GAL_READ);
+    }
+    for (uint32_t t = 0; shared_count > 0 && t < GAL_STREAM_COUNT; t++) {
         if (t != me && d->needed[t] > mine[t]) {
             uint32_t target = d->needed_instruction[t];
             add_wait(d, at, GAL_WAIT_INSTRUCTION, t, target);

@@ -2,8 +2,8 @@
  *
  *   host plans SEED RANKS DIR [GROUPS]   writes DIR/model<g>.json and DIR/plan<g>-<i>.json, and prints "g name" each
  *   host predict PROFILE PLAN            prints the simulated seconds of a step
- *   host report TITLE [BOUNDS]           reads "group name predicted measured" from stdin, prints the errors; with BOUNDS
- *                                        exits 1 unless the median rank correlation is >= 0.85 and the median error <= 15 % */
+ *   host report TITLE [BOUNDS]           reads "group name predicted measured" from stdin, prints the errors; with
+ * BOUNDS exits 1 unless the median rank correlation is >= 0.85 and the median error <= 15 % */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,14 @@
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 
-enum { GROUPS = 4, PLANS = 10, LONGEST = 8 /* blocks of any stage but the last */, TRIES = 100000, LINES_MAX = 1000, PATH_BYTES = 4096 };
+enum {
+    GROUPS = 4,
+    PLANS = 10,
+    LONGEST = 8 /* blocks of any stage but the last */,
+    TRIES = 100000,
+    LINES_MAX = 1000,
+    PATH_BYTES = 4096
+};
 
 static const double correlation_wanted = 0.85, error_wanted = 0.15;
 
@@ -84,7 +91,8 @@ static bool draw(uint64_t *random, const gal_model *model, uint32_t ranks, gal_p
     const gal_strategy ends = now;
     uint32_t block = 0;
     for (uint32_t s = 0; s < stages; s++) {
-        const uint32_t left = stages - 1 - s, most = blocks - block - left; /* of this stage; one at least for each left */
+        const uint32_t left = stages - 1 - s,
+                       most = blocks - block - left; /* of this stage; one at least for each left */
         const uint32_t end = left == 0 ? blocks : block + 1 + gal_random_below(random, most < LONGEST ? most : LONGEST);
         plan->stage[s].first_run = plan->run_count;
         for (; block < end; block++) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# host.sh [BUILD]: profiles this machine once, then predicts and runs 40 plans in 4 groups of equal model and batch, over
-# as many ranks as there are cores (at most 4); a fifth group, over twice as many ranks as cores, is reported apart.
-# SEED chooses the plans, STEPS the steps of each run, BUDGET the seconds of each profile. Exit 1 if the bounds are missed.
+# host.sh [BUILD]: profiles this machine once, then predicts and runs 40 plans in 4 groups of equal model and batch, over as
+# many ranks as there are cores (at most 4); plans over twice as many ranks as cores are reported apart. SEED chooses the
+# plans, STEPS the steps of each run, BUDGET the seconds of each profile. Exit 1 if the bounds are missed.
 set -eu
 build=${1:-build}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

@@ -45,9 +45,9 @@ static void draw_documents(uint64_t *state, trial *t, uint32_t devices)
     t->model.layer_count = 1 + gal_random_below(state, 2);
     t->model.hidden = 64;
     t->model.head_count = 4;
-    t->model.ffn_hidden = 128 << gal_random_below(state, 3);
+    t->model.ffn_hidden = UINT32_C(128) << gal_random_below(state, 3);
     t->model.sequence_length = 32;
-    t->model.vocabulary = 64 << gal_random_below(state, 4);
+    t->model.vocabulary = UINT32_C(64) << gal_random_below(state, 4);
     t->model.vocabulary_multiple = 8;
     t->model.tied_embeddings = gal_random_below(state, 2) == 0;
     (void)snprintf(t->cluster.name, sizeof t->cluster.name, "random");
@@ -87,9 +87,9 @@ static void randomise_prices(uint64_t *state, trial *t)
         if (cell->price[i] != NULL) {
             gal_block_price *p = &t->price[i];
             *p = *cell->price[i];
-            p->forward_seconds = 1.0 + uniform(state);
-            p->backward_seconds = 2.0 + uniform(state);
-            p->sync_seconds = 4.0 * uniform(state);
+            p->forward_seconds = 0.5 + 4.0 * uniform(state);
+            p->backward_seconds = 0.5 + 4.0 * uniform(state);
+            p->sync_seconds = 8.0 * uniform(state);
             p->enter_seconds = uniform(state) - 0.5;
             p->leave_seconds = uniform(state) - 0.5;
             p->tail_seconds = 6.0 * uniform(state) - 2.0;
@@ -128,7 +128,7 @@ static bool create(uint64_t seed, trial *t)
                                 .device_count = pp_degree * stage_devices,
                                 .pp_degree = pp_degree,
                                 .microbatch_count = microbatches,
-                                .global_batch_samples = microbatches * (4u << gal_random_below(&state, 2)),
+                                .global_batch_samples = microbatches * (UINT32_C(4) << gal_random_below(&state, 2)),
                                 .schedule = (gal_schedule)gal_random_below(&state, GAL_SCHEDULE_COUNT),
                                 .prefetch_depth = 1 + gal_random_below(&state, 2),
                                 .arena_limit_bytes = UINT64_C(1) << 40};
@@ -280,7 +280,7 @@ static void add_path(brute *b)
 static void try_from(brute *b, uint32_t block)
 {
     const gal_cell *cell = b->cell;
-    if (block == cell->block_count) {
+    if (block > 0 && (block == BLOCKS_MAX || block == cell->block_count)) {
         const uint32_t last = block - 1;
         if (b->stage[last] + 1 == cell->spec.pp_degree &&
             gal_cell_tied_alike(cell, b->strategy[0], b->strategy[last])) {
@@ -339,13 +339,14 @@ static uint32_t draw_limits(uint64_t *state, const brute *all, uint64_t limits[8
 static void compare(const trial *t, const brute *all, uint64_t limit_bytes)
 {
     uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    const gal_solve_settings settings = {LABELS, HUGE_VAL};
     gal_cell_answer answer = {.stage = stage, .strategy = strategy};
     gal_error err = {0};
     double best = 0.0;
     uint64_t bytes = 0;
     measure(all, limit_bytes, &best);
     t->cell->spec.arena_limit_bytes = limit_bytes;
-    assert_int_equal(gal_cell_solve(t->cell, LABELS, &answer, &err), GAL_OK);
+    assert_int_equal(gal_cell_solve(t->cell, &settings, &answer, &err), GAL_OK);
     if (best == HUGE_VAL) {
         assert_true(answer.seconds == HUGE_VAL);
         return;

@@ -1,4 +1,4 @@
-#include "planner/cli/ranges.h"
+#include "planner/ranges.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Lists of counts on the command line. */
-#ifndef GAL_PLANNER_CLI_RANGES_H
-#define GAL_PLANNER_CLI_RANGES_H
+#ifndef GAL_PLANNER_RANGES_H
+#define GAL_PLANNER_RANGES_H
 
 #include "schemas/base/options.h"
 
