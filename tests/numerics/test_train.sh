@@ -40,7 +40,7 @@ run() { # plan arguments...
 
 numbers() { # log: loss and gradient norm of every step, and the validation loss
     sed -n 's/.*"step": \([0-9]*\), "loss": \([^,]*\), "gradient_norm": \([^,]*\),.*/\1 \2 \3/p
-            s/.*"validation_loss": \([^,]*\),.*/validation \1 0/p' "$1"
+            /"event": "evaluation"/s/.*"validation_loss": \([^,]*\),.*/validation \1 0/p' "$1"
 }
 
 # ---- every plan trains as one rank does ----
