@@ -17,8 +17,8 @@ static const gal_call calls[CALL_COUNT] = {
 
 /* Instructions of equal cost alone. */
 typedef struct kind_of_cost {
-    uint32_t instruction;      /* one of them */
-    uint8_t scaled_dim;        /* of its shape, with the samples; NOT_SCALED: none */
+    uint32_t instruction; /* one of them */
+    uint8_t scaled_dim;   /* of its shape, with the samples; NOT_SCALED: none */
     bool scaled_bytes;
 } kind_of_cost;
 
@@ -28,12 +28,12 @@ struct gal_chain {
     gal_expansion expansion;
     gal_simulation_input input; /* slowdowns */
     uint32_t microbatch_samples;
-    uint64_t grain_bytes;       /* divides all buffers that grow with the samples */
+    uint64_t grain_bytes; /* divides all buffers that grow with the samples */
     bool memory_known[GAL_CHAIN_MAX];
     gal_block_memory memory[GAL_CHAIN_MAX];
-    uint16_t *kind_of;          /* [instruction] */
+    uint16_t *kind_of; /* [instruction] */
     kind_of_cost *kind;
-    gal_cost *cost;             /* [kind], renewed */
+    gal_cost *cost; /* [kind], renewed */
     uint32_t kind_count;
 };
 
@@ -112,10 +112,10 @@ static void sort_kinds(gal_chain *chain)
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const gal_instruction *in = &program->instruction[i];
         const bool collective = gal_op_is_collective[in->op] != 0;
-        const kind_of_cost kind = {
-            .instruction = i,
-            .scaled_dim = collective ? (uint8_t)NOT_SCALED : scaled_dim(program, in),
-            .scaled_bytes = collective && in->stream != GAL_STREAM_GATHER && in->stream != GAL_STREAM_REDUCE};
+        const kind_of_cost kind = {.instruction = i,
+                                   .scaled_dim = collective ? (uint8_t)NOT_SCALED : scaled_dim(program, in),
+                                   .scaled_bytes = collective && in->stream != GAL_STREAM_GATHER &&
+                                                   in->stream != GAL_STREAM_REDUCE};
         uint32_t at = 0;
         while (at < chain->kind_count && !same_kind(program, chain, &chain->kind[at], &kind)) {
             at++;
@@ -187,8 +187,8 @@ gal_code gal_chain_create(const gal_chain_spec *spec, gal_chain **out, gal_error
     sort_kinds(chain);
     read_grain(chain);
     initial_costs(chain->program, chain->cost);
-    GAL_TRY(gal_expand(chain->program, calls, CALL_COUNT, chain->cost,
-                       (gal_expand_options){.alone = true}, &chain->expansion, err));
+    GAL_TRY(gal_expand(chain->program, calls, CALL_COUNT, chain->cost, (gal_expand_options){.alone = true},
+                       &chain->expansion, err));
     *out = chain;
     chain = NULL;
 cleanup:

@@ -12,8 +12,8 @@ enum { GAL_CHAIN_MAX = 4 };
 typedef struct gal_chain_spec {
     const gal_model *model;
     const gal_durations *durations;
-    const gal_price_query *query;      /* where the chain lies; its kind and strategy are not read */
-    const gal_layout *entry;           /* of the first block, or NULL: as reached from whole rows */
+    const gal_price_query *query; /* where the chain lies; its kind and strategy are not read */
+    const gal_layout *entry;      /* of the first block, or NULL: as reached from whole rows */
     uint32_t block_count;
     gal_block_kind kind[GAL_CHAIN_MAX]; /* an embedding only first, a head only last */
     const gal_strategy *strategy[GAL_CHAIN_MAX];

@@ -25,7 +25,7 @@ typedef struct kernel_entry {
 
 typedef struct kernel_fit {
     bool known;
-    bool scaled;       /* analytic times coefficient[0] */
+    bool scaled;           /* analytic times coefficient[0] */
     double coefficient[3]; /* seconds, per flop, per byte */
 } kernel_fit;
 
@@ -305,8 +305,8 @@ static double between(const gal_profile_collective *a, const gal_profile_collect
 
 static double beyond(const gal_durations *d, const gal_profile_collective *nearest, uint64_t bytes)
 {
-    const double there = gal_collective_analytic_seconds(&d->cluster, nearest->op, nearest->level_counts,
-                                                         nearest->bytes);
+    const double there =
+        gal_collective_analytic_seconds(&d->cluster, nearest->op, nearest->level_counts, nearest->bytes);
     const double here = gal_collective_analytic_seconds(&d->cluster, nearest->op, nearest->level_counts, bytes);
     return there > 0.0 && isfinite(there) ? nearest->seconds * here / there : nearest->seconds;
 }
@@ -393,8 +393,7 @@ gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations
     const gal_profile profile = {
         .cluster = *cluster,
         .slowdown = {[GAL_ACTIVITY_COMPUTE] = {[GAL_ACTIVITY_COMPUTE] = 2.0, [GAL_ACTIVITY_COMMUNICATION] = 1.1},
-                     [GAL_ACTIVITY_COMMUNICATION] = {[GAL_ACTIVITY_COMPUTE] = 1.3,
-                                                     [GAL_ACTIVITY_COMMUNICATION] = 2.0}},
+                     [GAL_ACTIVITY_COMMUNICATION] = {[GAL_ACTIVITY_COMPUTE] = 1.3, [GAL_ACTIVITY_COMMUNICATION] = 2.0}},
     };
     return gal_durations_create(&profile, out, err);
 }

@@ -1,15 +1,14 @@
 /* Seconds of instructions: a measured entry, else a fit over the measured shapes, else the analytic formula.
  *
- * Kernels       measured: the profile's entry of the very shape. Fitted: per (op, dtype) seconds ~ a + b flops + c bytes
- *               over its entries, non-negative least squares of the relative error (fewer than four entries: the
- *               analytic value times the median of their measured / analytic). Analytic: the longer of
- *               flops / (peak rate x efficiency) and bytes / (memory rate x efficiency), plus a constant.
- * Collectives   by the members at each link level (gal_profile_collective.level_counts). Measured: the entry. Fitted:
- *               between entries of equal op and level_counts, a straight line in (log bytes, log seconds); outside them
- *               the nearest entry scaled by the analytic ratio. Analytic: gal_collective_analytic_seconds.
- * In a program kernels take the profile's factor "in company" (median over its blocks of block seconds / sum of the
- * operators' seconds; forward and backward apart, 1 for the update) plus instruction_seconds each.
- * Durations are read-only after creation: pure functions of the profile. */
+ * Kernels       measured: the profile's entry of the very shape. Fitted: per (op, dtype) seconds ~ a + b flops + c
+ * bytes over its entries, non-negative least squares of the relative error (fewer than four entries: the analytic value
+ * times the median of their measured / analytic). Analytic: the longer of flops / (peak rate x efficiency) and bytes /
+ * (memory rate x efficiency), plus a constant. Collectives   by the members at each link level
+ * (gal_profile_collective.level_counts). Measured: the entry. Fitted: between entries of equal op and level_counts, a
+ * straight line in (log bytes, log seconds); outside them the nearest entry scaled by the analytic ratio. Analytic:
+ * gal_collective_analytic_seconds. In a program kernels take the profile's factor "in company" (median over its blocks
+ * of block seconds / sum of the operators' seconds; forward and backward apart, 1 for the update) plus
+ * instruction_seconds each. Durations are read-only after creation: pure functions of the profile. */
 #ifndef GAL_COSTMODEL_DURATION_H
 #define GAL_COSTMODEL_DURATION_H
 
@@ -68,7 +67,8 @@ typedef struct gal_cost {
  * factor, the others but the update the forward one. */
 void gal_instruction_costs(const gal_durations *durations, const gal_program *program, uint32_t first, uint32_t count,
                            gal_cost *cost);
-/* One instruction with its shape (not looked up in a program): a collective as it is, a kernel alone, without company. */
+/* One instruction with its shape (not looked up in a program): a collective as it is, a kernel alone, without company.
+ */
 gal_cost gal_one_cost(const gal_durations *durations, const gal_place_in_cluster *place, const gal_instruction *in,
                       const gal_shape *shape);
 /* The seconds of a kernel in a fragment, from those alone. */

@@ -7,7 +7,7 @@
 typedef struct pair {
     uint32_t first_item, item_count; /* into latest */
     uint32_t stream;
-    uint32_t here;                   /* steps of the stream up to its last access in the fragment at hand; 0: none */
+    uint32_t here; /* steps of the stream up to its last access in the fragment at hand; 0: none */
 } pair;
 
 typedef struct access {
@@ -24,16 +24,16 @@ typedef struct expander {
     const gal_cost *cost;
     gal_expand_options options;
     gal_expansion *out;
-    uint8_t *observed;   /* [instruction]: another stream may wait for its end */
-    uint32_t *steps_to;  /* [instruction]: number in its fragment and stream, from 1 */
-    uint32_t *pair_of;   /* [buffer * streams + stream]: index + 1 into pair */
+    uint8_t *observed;  /* [instruction]: another stream may wait for its end */
+    uint32_t *steps_to; /* [instruction]: number in its fragment and stream, from 1 */
+    uint32_t *pair_of;  /* [buffer * streams + stream]: index + 1 into pair */
     pair *pair;
     uint32_t pair_count, item_count;
     uint32_t *awaited;
     uint32_t awaited_count;
     access *access;
     uint32_t access_count;
-    uint32_t *latest;    /* [pair's items]: steps of the stream, earlier calls */
+    uint32_t *latest; /* [pair's items]: steps of the stream, earlier calls */
     fragment_accesses fragment[GAL_FRAGMENT_COUNT];
 } expander;
 
@@ -65,8 +65,9 @@ static gal_code expander_create(expander *e, gal_error *err)
     e->out->step = malloc(((size_t)program->instruction_count + 1) * sizeof *e->out->step);
     e->out->wait = malloc(((size_t)program->wait_count + 1) * sizeof *e->out->wait);
     e->out->step_of = malloc(((size_t)program->instruction_count + 1) * sizeof *e->out->step_of);
-    return e->observed == NULL || e->out->step_of == NULL || e->steps_to == NULL || e->pair_of == NULL || e->pair == NULL || e->awaited == NULL || e->access == NULL ||
-                   e->out->step == NULL || e->out->wait == NULL
+    return e->observed == NULL || e->out->step_of == NULL || e->steps_to == NULL || e->pair_of == NULL ||
+                   e->pair == NULL || e->awaited == NULL || e->access == NULL || e->out->step == NULL ||
+                   e->out->wait == NULL
                ? out_of_memory(err)
                : GAL_OK;
 }
@@ -361,8 +362,7 @@ gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t c
 {
     gal_code code = GAL_OK;
     gal_expansion expansion = {.call = call, .call_count = call_count};
-    expander e = {.program = program, 
-                  .cost = cost, .options = options, .out = &expansion};
+    expander e = {.program = program, .cost = cost, .options = options, .out = &expansion};
     uint32_t completed[GAL_STREAM_COUNT] = {0};
     uint32_t row_count = 0;
     GAL_TRY(expander_create(&e, err));

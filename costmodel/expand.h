@@ -13,14 +13,14 @@
 typedef enum gal_relation { GAL_RELATION_NONE, GAL_RELATION_PAIR, GAL_RELATION_WORLD } gal_relation;
 
 typedef struct gal_step_wait {
-    uint8_t kind;    /* gal_wait_kind */
+    uint8_t kind; /* gal_wait_kind */
     uint8_t stream;
     uint32_t target; /* instruction: steps of the stream in this fragment up to it; buffer: number in the call's row */
 } gal_step_wait;
 
 typedef struct gal_step {
     double seconds;
-    uint32_t instruction;   /* the first */
+    uint32_t instruction; /* the first */
     uint32_t first_wait;
     uint16_t wait_count;
     uint8_t activity, level;
@@ -39,7 +39,7 @@ typedef struct gal_expansion {
     uint32_t call_count;
     gal_step_list list[GAL_FRAGMENT_COUNT][GAL_STREAM_COUNT];
     gal_step *step;
-    uint32_t *step_of;                    /* [instruction of a fragment that is called] */
+    uint32_t *step_of; /* [instruction of a fragment that is called] */
     gal_step_wait *wait;
     uint32_t (*before)[GAL_STREAM_COUNT]; /* [call]: steps of earlier calls */
     uint32_t *first_row;                  /* [call]: into row */
@@ -53,7 +53,8 @@ typedef struct gal_expand_options {
 } gal_expand_options;
 
 /* cost[instruction_count]. each: no two kernels in one step. alone: transfers between stages are left out, reductions
- * between stages are steps like any other, of this stage's own cost. The program, the calls and nothing else are referred to afterwards. GAL_ERR_SYSTEM without memory. */
+ * between stages are steps like any other, of this stage's own cost. The program, the calls and nothing else are
+ * referred to afterwards. GAL_ERR_SYSTEM without memory. */
 gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t call_count, const gal_cost *cost,
                     gal_expand_options options, gal_expansion *out, gal_error *err);
 void gal_expansion_free(gal_expansion *expansion); /* the arrays; accepts a zeroed one */

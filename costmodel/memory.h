@@ -45,8 +45,8 @@ typedef struct gal_stage_memory {
     uint32_t block_count;
     const gal_stage_block *block;
     bool has_head;
-    bool converts_entry;     /* the first block has another layout than what is received */
-    uint64_t entry_bytes;    /* rows as the upstream stage sends them; not used in stage 0 */
+    bool converts_entry;  /* the first block has another layout than what is received */
+    uint64_t entry_bytes; /* rows as the upstream stage sends them; not used in stage 0 */
 } gal_stage_memory;
 
 uint64_t gal_stage_bytes(const gal_stage_memory *stage);

@@ -109,8 +109,7 @@ static uint64_t tied_bytes(const gal_plan *plan)
 {
     const gal_strategy *strategy = gal_plan_block_strategy(plan, 0);
     const uint64_t elements = (uint64_t)gal_model_padded_vocabulary(&plan->model) * plan->model.hidden;
-    const uint32_t shards =
-        gal_strategy_degree(strategy, GAL_AXIS_TP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
+    const uint32_t shards = gal_strategy_degree(strategy, GAL_AXIS_TP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
     return plan->model.tied_embeddings && plan->stage_count > 1
                ? elements / shards * gal_dtype_bytes(plan->model.compute_dtype)
                : 0;
@@ -127,8 +126,8 @@ gal_code gal_plan_objective(gal_price_cache *cache, const gal_durations *duratio
     for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
         GAL_TRY(gal_plan_stage_sum(cache, durations, plan, stage, &sum[stage], err));
     }
-    const double common = gal_price_common_update(durations, gal_plan_stage_devices(plan), plan->stage_count,
-                                                  tied_bytes(plan));
+    const double common =
+        gal_price_common_update(durations, gal_plan_stage_devices(plan), plan->stage_count, tied_bytes(plan));
     *seconds = gal_objective_seconds(sum, plan->stage_count, plan->microbatch_count, common) +
                gal_durations_fixed_step_seconds(durations);
 cleanup:
@@ -194,15 +193,15 @@ gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint
     const uint32_t first = gal_plan_stage_first_block(plan, stage);
     const uint32_t count = gal_plan_stage_block_count(plan, stage);
     gal_stage_block *blocks = calloc(count, sizeof *blocks);
-    gal_stage_memory memory = {
-        .stage = stage,
-        .stage_count = plan->stage_count,
-        .microbatch_count = plan->microbatch_count,
-        .in_flight = gal_in_flight(plan->schedule, stage, plan->stage_count, plan->microbatch_count),
-        .prefetch_depth = plan->prefetch_depth,
-        .block_count = count,
-        .block = blocks,
-        .has_head = stage + 1 == plan->stage_count};
+    gal_stage_memory memory = {.stage = stage,
+                               .stage_count = plan->stage_count,
+                               .microbatch_count = plan->microbatch_count,
+                               .in_flight =
+                                   gal_in_flight(plan->schedule, stage, plan->stage_count, plan->microbatch_count),
+                               .prefetch_depth = plan->prefetch_depth,
+                               .block_count = count,
+                               .block = blocks,
+                               .has_head = stage + 1 == plan->stage_count};
     gal_layout now;
     if (blocks == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: bytes of a stage");

@@ -66,8 +66,7 @@ static uint32_t placement_class(const gal_cluster *cluster, uint32_t device_coun
 
 static void key_of(const gal_price_cache *cache, const gal_price_query *query, key *out)
 {
-    const uint32_t place =
-        placement_class(gal_durations_cluster(cache->durations), query->device_count, query->stage);
+    const uint32_t place = placement_class(gal_durations_cluster(cache->durations), query->device_count, query->stage);
     out->word[0] = pack_axes(query->strategy);
     out->word[1] = pack_flags(query->strategy, query->kind) | (uint64_t)query->prefetch_depth << 8 |
                    (uint64_t)(query->stage_count == 1) << 16 | (uint64_t)place << 32;
@@ -193,8 +192,8 @@ static gal_code run_chain(const gal_chain_spec *spec, uint32_t memory_block, gal
 
 /* The chain of equal blocks of a query, kept for other samples and stages. Where its sizes do not scale from those at
  * which it was lowered, one is lowered for this call: *temporary, freed by the caller. */
-static gal_code kept_chain(gal_price_cache *cache, const gal_chain_spec *spec, gal_chain **chain,
-                           gal_chain **temporary, gal_error *err)
+static gal_code kept_chain(gal_price_cache *cache, const gal_chain_spec *spec, gal_chain **chain, gal_chain **temporary,
+                           gal_error *err)
 {
     key k;
     key_of(cache, spec->query, &k);
@@ -226,8 +225,7 @@ static gal_code kept_chain(gal_price_cache *cache, const gal_chain_spec *spec, g
 }
 
 /* Attention and FFN: the middle of three. */
-static gal_code price_inner(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
-                            gal_error *err)
+static gal_code price_inner(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
 {
     gal_chain_spec chain = chain_of(cache, query);
     gal_chain_times t;
@@ -311,8 +309,8 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, c
             return out_of_memory(err);
         }
         e->key = k;
-        gal_code code = outer ? price_outer(cache, query, &e->of.block, err)
-                              : price_inner(cache, query, &e->of.block, err);
+        gal_code code =
+            outer ? price_outer(cache, query, &e->of.block, err) : price_inner(cache, query, &e->of.block, err);
         e->of.block.memory.bytes.relayout = 0;
         e->of.block.memory.relayout_entry = 0;
         code = code == GAL_OK ? add(cache, e, err) : code;

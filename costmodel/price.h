@@ -27,13 +27,13 @@ typedef struct gal_block_price {
     gal_block_memory memory; /* memory.bytes.relayout is 0 */
 } gal_block_price;
 
-/* Conversions are priced between layouts reached from whole rows. In a plan the samples may lie in another order, by the
- * conversions passed before; its conversions may then take other steps (gal_price_relayout has their exact bytes).
+/* Conversions are priced between layouts reached from whole rows. In a plan the samples may lie in another order, by
+ * the conversions passed before; its conversions may then take other steps (gal_price_relayout has their exact bytes).
  *
  * R(s, s'): what the change of strategy costs between two neighbours: the conversion and the overlap lost. */
 typedef struct gal_pair_price {
     double forward_seconds, backward_seconds, sync_seconds;
-    bool converts;           /* the layouts differ */
+    bool converts;                 /* the layouts differ */
     uint64_t relayout_bytes;       /* of class relayout, inside a stage */
     uint64_t relayout_entry_bytes; /* where `to` is the first block of its stage */
 } gal_pair_price;
@@ -47,9 +47,9 @@ void gal_price_cache_free(gal_price_cache *cache);
 
 typedef struct gal_price_query {
     gal_block_kind kind;
-    const gal_strategy *strategy;  /* legal for the kind: gal_strategy_rule_broken gives NULL */
-    uint32_t device_count;         /* D */
-    uint32_t stage, stage_count;   /* which devices; one stage of a tied model has one table */
+    const gal_strategy *strategy; /* legal for the kind: gal_strategy_rule_broken gives NULL */
+    uint32_t device_count;        /* D */
+    uint32_t stage, stage_count;  /* which devices; one stage of a tied model has one table */
     uint32_t microbatch_samples;
     uint32_t prefetch_depth;
 } gal_price_query;
@@ -57,13 +57,13 @@ typedef struct gal_price_query {
 /* *out belongs to the cache and stays valid until it is freed. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
-/* The neighbour `to` follows query's block; across a stage border too (there without the transfer). Equal strategies cost
- * nothing. */
+/* The neighbour `to` follows query's block; across a stage border too (there without the transfer). Equal strategies
+ * cost nothing. */
 gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, gal_block_kind to_kind,
                         const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err);
 
-/* Bytes of class relayout of the conversion from query's block, whose rows lie as `from`, to the next: inside a stage, and
- * in front of one. Not cached. */
+/* Bytes of class relayout of the conversion from query's block, whose rows lie as `from`, to the next: inside a stage,
+ * and in front of one. Not cached. */
 gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
                             gal_block_kind to_kind, const gal_strategy *to_strategy, uint64_t *inside_bytes,
                             uint64_t *entry_bytes, gal_error *err);

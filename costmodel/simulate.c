@@ -9,8 +9,8 @@
 enum { LANES = GAL_STREAM_COUNT };
 
 typedef enum lane_state {
-    LANE_WAITS,   /* for steps of another stream */
-    LANE_MEETS,   /* at the head, for the other sides */
+    LANE_WAITS, /* for steps of another stream */
+    LANE_MEETS, /* at the head, for the other sides */
     LANE_RUNS,
     LANE_ENDED
 } lane_state;
@@ -22,28 +22,28 @@ typedef struct lane {
     uint32_t wait_completed; /* ... to have completed so many */
     uint32_t next_wait;      /* of the head: those before are met */
     uint32_t completed;
-    uint32_t call;           /* of the head; */
-    uint32_t step, end;      /* into the expansion's steps */
+    uint32_t call;      /* of the head; */
+    uint32_t step, end; /* into the expansion's steps */
     double start_seconds;
-    double since_seconds;    /* remaining_seconds and factor hold from here on */
+    double since_seconds;     /* remaining_seconds and factor hold from here on */
     double remaining_seconds; /* at full speed */
-    double factor;           /* by what runs on this stage */
-    double end_seconds;      /* INFINITY: not running, or another stage keeps the clock of this transfer */
-    struct lane *other;      /* the other end of a running transfer, or NULL */
+    double factor;            /* by what runs on this stage */
+    double end_seconds;       /* INFINITY: not running, or another stage keeps the clock of this transfer */
+    struct lane *other;       /* the other end of a running transfer, or NULL */
     uint32_t stage;
 } lane;
 
 typedef struct stage {
     gal_expansion expansion;
     lane lane[LANES];
-    uint32_t running;   /* bits of streams */
+    uint32_t running;        /* bits of streams */
     uint32_t waiting[LANES]; /* streams that wait for this one */
-    uint32_t fresh;     /* of these, started since speeds were last renewed */
+    uint32_t fresh;          /* of these, started since speeds were last renewed */
     uint32_t kernels, messages;
     uint8_t messages_on[GAL_LINK_LEVELS_MAX];
     uint32_t kernels_then; /* the company at that time */
     uint8_t messages_then[GAL_LINK_LEVELS_MAX];
-    double next_seconds; /* the earliest end ... */
+    double next_seconds;  /* the earliest end ... */
     uint32_t next_stream; /* ... and whose it is */
     bool touched;
     uint8_t world_stream;
@@ -53,10 +53,10 @@ typedef struct simulator {
     const gal_simulation_input *input;
     uint32_t stage_count, leaf_count;
     stage *stage;
-    uint32_t *winner;   /* tournament over the stages by next_seconds; [1] is the root */
-    uint32_t *touched;  /* stages whose company changed */
+    uint32_t *winner;  /* tournament over the stages by next_seconds; [1] is the root */
+    uint32_t *touched; /* stages whose company changed */
     uint32_t touched_count;
-    uint32_t at_world;  /* sides of the world reduction that have come */
+    uint32_t at_world; /* sides of the world reduction that have come */
     bool slows;
     gal_alone_ends *ends; /* NULL: not asked for */
     double now_seconds;
@@ -115,8 +115,8 @@ static void renew_end(lane *clock)
 /* In unchanged company only what has just started needs a speed. */
 static uint32_t to_renew(stage *st)
 {
-    const bool changed = st->kernels != st->kernels_then ||
-                         memcmp(st->messages_on, st->messages_then, sizeof st->messages_on) != 0;
+    const bool changed =
+        st->kernels != st->kernels_then || memcmp(st->messages_on, st->messages_then, sizeof st->messages_on) != 0;
     const uint32_t streams = changed ? st->running : st->running & st->fresh;
     st->kernels_then = st->kernels;
     memcpy(st->messages_then, st->messages_on, sizeof st->messages_on);

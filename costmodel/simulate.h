@@ -19,8 +19,9 @@ typedef struct gal_simulation_input {
     const gal_cost *const *cost; /* [stage][instruction]: see gal_instruction_costs */
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
     double fixed_step_seconds;
-    bool timeline;               /* keep every event */
-    /* One stage alone: without transfers; reductions between stages are steps of its own cost. Calls NULL: the step's. */
+    bool timeline; /* keep every event */
+    /* One stage alone: without transfers; reductions between stages are steps of its own cost. Calls NULL: the step's.
+     */
     bool alone;
     const gal_call *call;
     uint32_t call_count;
@@ -38,10 +39,10 @@ typedef struct gal_timeline_event {
 } gal_timeline_event;
 
 typedef struct gal_simulation {
-    double iteration_seconds;    /* of the step, fixed_step_seconds included */
+    double iteration_seconds; /* of the step, fixed_step_seconds included */
     uint32_t stage_count;
-    gal_stage_simulation *stage; /* owned */
-    uint64_t event_count;        /* steps run; without timeline kernels that nobody waits for are one with the next */
+    gal_stage_simulation *stage;  /* owned */
+    uint64_t event_count;         /* steps run; without timeline kernels that nobody waits for are one with the next */
     gal_timeline_event *timeline; /* owned; [event_count] by end, or NULL */
 } gal_simulation;
 

@@ -9,8 +9,15 @@ typedef struct work {
     double doubles;  /* 8 bytes each: loss and norm */
 } work;
 
-enum { POSITION_FLOPS = 2, NORM_FLOPS = 8, NORM_BACKWARD_FLOPS = 13, ACTIVATION_FLOPS = 12, ACTIVATION_BACKWARD_FLOPS = 20,
-       RESIDUAL_FLOPS = 2, ADAM_FLOPS = 12 };
+enum {
+    POSITION_FLOPS = 2,
+    NORM_FLOPS = 8,
+    NORM_BACKWARD_FLOPS = 13,
+    ACTIVATION_FLOPS = 12,
+    ACTIVATION_BACKWARD_FLOPS = 20,
+    RESIDUAL_FLOPS = 2,
+    ADAM_FLOPS = 12
+};
 
 static double dim(const gal_shape *shape, uint32_t i)
 {

@@ -173,8 +173,8 @@ static void fill_transfers(gal_cell *cell)
                 const gal_block_price *price = cell->price[price_index(cell, stage, (gal_block_kind)kind, s)];
                 bytes = price == NULL ? bytes : price->memory.bytes.boundary;
             }
-            cell->transfer[stage * cell->strategy_count + s] = gal_price_transfer(
-                cell->spec.durations, cell->stage_devices, stage, cell->spec.pp_degree, bytes);
+            cell->transfer[stage * cell->strategy_count + s] =
+                gal_price_transfer(cell->spec.durations, cell->stage_devices, stage, cell->spec.pp_degree, bytes);
         }
     }
 }
@@ -190,9 +190,9 @@ static void fill_tied(gal_cell *cell)
     for (uint32_t s = 0; s < cell->strategy_count && spec->model->tied_embeddings && spec->pp_degree > 1; s++) {
         const uint32_t shards = gal_strategy_degree(&cell->strategy[s], GAL_AXIS_TP) *
                                 gal_strategy_degree(&cell->strategy[s], GAL_AXIS_SDP);
-        cell->tied_seconds[s] = gal_price_common_update(spec->durations, cell->stage_devices, spec->pp_degree,
-                                                        table_bytes / shards) -
-                                common;
+        cell->tied_seconds[s] =
+            gal_price_common_update(spec->durations, cell->stage_devices, spec->pp_degree, table_bytes / shards) -
+            common;
     }
 }
 
@@ -342,7 +342,8 @@ void gal_cell_follow(const gal_cell *cell, uint32_t block, uint32_t stage, uint3
     memset(out, 0, sizeof *out);
     add_block(cell, block, stage, strategy, out);
     add_pair(pair, out);
-    out->shared.boundary = 2 * gal_cell_price(cell, block - 1, stage, from)->memory.bytes.boundary; /* dx lies as x did */
+    out->shared.boundary =
+        2 * gal_cell_price(cell, block - 1, stage, from)->memory.bytes.boundary; /* dx lies as x did */
     out->shared.relayout =
         larger(pair->relayout_bytes, cell->conversions.inside_bytes[conversion_index(cell, from, strategy)]);
 }

@@ -17,7 +17,7 @@ typedef struct gal_cell_spec {
     const gal_durations *durations;
     gal_price_cache *cache;
     const gal_space *space;
-    uint32_t device_count;     /* of the world */
+    uint32_t device_count; /* of the world */
     uint32_t pp_degree, microbatch_count, global_batch_samples;
     gal_schedule schedule;
     uint32_t prefetch_depth;
@@ -33,8 +33,8 @@ typedef struct gal_shared_bytes {
 typedef struct gal_cell_step {
     double forward_seconds, backward_seconds; /* of one microbatch */
     double tail_seconds, update_seconds;
-    double once_seconds;       /* of an iteration: transfers both ways, the tied table's reduction */
-    int64_t bytes;             /* states, gradients, k x saved, ports */
+    double once_seconds; /* of an iteration: transfers both ways, the tied table's reduction */
+    int64_t bytes;       /* states, gradients, k x saved, ports */
     gal_shared_bytes shared;
 } gal_cell_step;
 
@@ -47,10 +47,10 @@ typedef struct gal_cell {
     gal_shared_bytes *shared;      /* likewise; boundary and relayout are 0 */
     const gal_pair_price **pair;   /* gal_cell_pair_index; NULL: not legal */
     gal_conversions conversions;
-    uint32_t *in_flight;           /* [stage] */
-    double *transfer;              /* [stage][strategy] one way to the next stage, */
-    double *tied_seconds;          /* [strategy] of the embedding: the tables' reduction between first and last stage */
-    double common_seconds;         /* norm; fixed time of a step */
+    uint32_t *in_flight;   /* [stage] */
+    double *transfer;      /* [stage][strategy] one way to the next stage, */
+    double *tied_seconds;  /* [strategy] of the embedding: the tables' reduction between first and last stage */
+    double common_seconds; /* norm; fixed time of a step */
 } gal_cell;
 
 /* GAL_NO with the reason if the numbers do not divide; GAL_ERR_SYSTEM without memory. */
@@ -80,10 +80,10 @@ bool gal_cell_tied_alike(const gal_cell *cell, uint32_t embedding, uint32_t head
 
 /* Running sums of a path. */
 typedef struct gal_path {
-    double additive;   /* sum of g of finished stages, and what is once in an iteration */
+    double additive;                          /* sum of g of finished stages, and what is once in an iteration */
     double slowest, exposed, drained, update; /* of finished stages: max g, max (tail - drained before), sum b, max */
     double stage_round, stage_backward, stage_tail, stage_update; /* of the open stage */
-    int64_t bytes;     /* of the open stage, without what is shared; of the stage just closed, with all */
+    int64_t bytes;           /* of the open stage, without what is shared; of the stage just closed, with all */
     gal_shared_bytes shared; /* of the open stage */
 } gal_path;
 

@@ -89,8 +89,7 @@ static uint32_t list_classes(gal_dual *dual, embedding_class *class)
 }
 
 /* The paths that the dual allows, under its present weights. */
-static gal_code solve_class(gal_dual *dual, uint32_t label_limit, gal_cell_answer *best,
-                            gal_error *err)
+static gal_code solve_class(gal_dual *dual, uint32_t label_limit, gal_cell_answer *best, gal_error *err)
 {
     gal_label_result labels = {0};
     const gal_label_settings beam = {.label_limit = BEAM_LABELS < label_limit ? BEAM_LABELS : label_limit};

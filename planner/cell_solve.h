@@ -15,11 +15,12 @@ typedef struct gal_cell_answer {
 } gal_cell_answer;
 
 typedef struct gal_solve_settings {
-    uint32_t label_limit;       /* at one block */
-    double give_up_seconds;     /* a cell whose bound is above this is not searched further */
+    uint32_t label_limit;   /* at one block */
+    double give_up_seconds; /* a cell whose bound is above this is not searched further */
 } gal_solve_settings;
 
 /* GAL_ERR_SYSTEM without memory. */
-gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings, gal_cell_answer *best, gal_error *err);
+gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings, gal_cell_answer *best,
+                        gal_error *err);
 
 #endif

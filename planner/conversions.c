@@ -7,9 +7,9 @@
 
 typedef struct groups {
     gal_group sample, sequence;
-    uint32_t strategy;          /* the first of the class that stands in an inner block, or else in a head */
-    gal_block_kind kind;        /* where it does */
-    bool from_rows, inner;      /* legal for the embedding; for an inner block */
+    uint32_t strategy;     /* the first of the class that stands in an inner block, or else in a head */
+    gal_block_kind kind;   /* where it does */
+    bool from_rows, inner; /* legal for the embedding; for an inner block */
 } groups;
 
 typedef struct closure {
@@ -103,8 +103,8 @@ static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
                                    .prefetch_depth = c->prefetch_depth};
     const gal_layout layout = c->layout[at]; /* reach may move the array */
     gal_error reason = {0};
-    gal_code code = gal_price_relayout(c->cache, &query, &layout, to->kind, &c->strategy[to->strategy], &inside, &entry,
-                                       &reason);
+    gal_code code =
+        gal_price_relayout(c->cache, &query, &layout, to->kind, &c->strategy[to->strategy], &inside, &entry, &reason);
     if (code != GAL_OK && code != GAL_ERR_DOCUMENT) { /* what is too large to lower has no price either */
         return gal_fail(err, code, "%s", reason.text);
     }
@@ -120,11 +120,11 @@ static gal_code close_over(closure *c, gal_error *err)
     gal_code code = GAL_OK;
     gal_layout whole;
     gal_layout_whole(c->samples, &whole);
-    for (uint32_t class = 0; code == GAL_OK && class < c->class_count; class++) {
+    for (uint32_t class = 0; code == GAL_OK && class < c->class_count; class ++) {
         code = c->class[class].from_rows ? reach(c, &whole, class, err) : GAL_OK;
     }
     for (uint32_t at = 0; code == GAL_OK && at < c->layout_count; at++) {
-        for (uint32_t class = 0; code == GAL_OK && class < c->class_count; class++) {
+        for (uint32_t class = 0; code == GAL_OK && class < c->class_count; class ++) {
             code = convert(c, at, class, err);
         }
     }

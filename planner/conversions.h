@@ -1,9 +1,9 @@
 /* The most that the layout conversions of a chain can take.
  *
- * A conversion starts from the order of samples that the conversions before it left behind (runtime/program/atoms.h), so
- * its steps and bytes depend on the whole chain. The orders that a chain can reach are few: they are listed by closure
- * from whole rows, and between two classes of strategies (equal groups over samples and positions) the most over all of
- * them is kept. */
+ * A conversion starts from the order of samples that the conversions before it left behind (runtime/program/atoms.h),
+ * so its steps and bytes depend on the whole chain. The orders that a chain can reach are few: they are listed by
+ * closure from whole rows, and between two classes of strategies (equal groups over samples and positions) the most
+ * over all of them is kept. */
 #ifndef GAL_PLANNER_CONVERSIONS_H
 #define GAL_PLANNER_CONVERSIONS_H
 
@@ -11,9 +11,9 @@
 
 typedef struct gal_conversions {
     uint32_t class_count;
-    uint32_t *class_of;      /* [strategy] */
-    uint64_t *inside_bytes;  /* [from class][to class] of class relayout, inside a stage */
-    uint64_t *entry_bytes;   /* in front of a stage */
+    uint32_t *class_of;     /* [strategy] */
+    uint64_t *inside_bytes; /* [from class][to class] of class relayout, inside a stage */
+    uint64_t *entry_bytes;  /* in front of a stage */
 } gal_conversions;
 
 /* The strategies are each legal for some kind of block of the model on device_count devices. GAL_ERR_SYSTEM without

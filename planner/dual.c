@@ -223,8 +223,8 @@ static double best_next(const gal_dual *dual, uint32_t block, uint32_t stage, ui
     const gal_cell *cell = dual->cell;
     double best = HUGE_VAL;
     for (uint32_t to = stage; to <= stage + 1 && to < cell->spec.pp_degree; to++) {
-        const double *edge = (to == stage ? dual->follow : dual->cross) +
-                             gal_cell_pair_index(cell, block + 1, to, strategy, 0);
+        const double *edge =
+            (to == stage ? dual->follow : dual->cross) + gal_cell_pair_index(cell, block + 1, to, strategy, 0);
         const double *rest = &dual->to_go[gal_dual_node(cell, block + 1, to, 0)];
         for (uint32_t s = 0; s < cell->strategy_count; s++) {
             const double cost = edge[s] + rest[s];

@@ -1,10 +1,10 @@
 /* A lower bound of a cell by Lagrangian relaxation, and the path that attains it.
  *
- * The objective is a maximum of sums: (m-1) max g + sum g + max(tail - drained) + max update, under a limit of bytes per
- * stage. For any weights mu, xi on the simplex and nu with sum at most 1, all non-negative, and prices lambda >= 0 per
- * byte, replacing each maximum by its weighted sum and each limit by its price gives a sum over the nodes and edges of
- * the path that never exceeds the objective of a path that fits; its shortest path is a proven bound. Of the bytes that
- * a stage's blocks share, the largest use counts; the relaxation takes those of its last block, which are no more.
+ * The objective is a maximum of sums: (m-1) max g + sum g + max(tail - drained) + max update, under a limit of bytes
+ * per stage. For any weights mu, xi on the simplex and nu with sum at most 1, all non-negative, and prices lambda >= 0
+ * per byte, replacing each maximum by its weighted sum and each limit by its price gives a sum over the nodes and edges
+ * of the path that never exceeds the objective of a path that fits; its shortest path is a proven bound. Of the bytes
+ * that a stage's blocks share, the largest use counts; the relaxation takes those of its last block, which are no more.
  * Subgradient steps raise the bound. The weights are the certificate: anybody can repeat the shortest path. */
 #ifndef GAL_PLANNER_DUAL_H
 #define GAL_PLANNER_DUAL_H
@@ -25,13 +25,13 @@ typedef struct gal_weights {
 typedef struct gal_dual {
     const gal_cell *cell;
     gal_weights weights;
-    uint32_t embedding;  /* the embedding and a tied head take strategies alike to this one; GAL_DUAL_ANY: any two */
+    uint32_t embedding;     /* the embedding and a tied head take strategies alike to this one; GAL_DUAL_ANY: any two */
     double *follow, *cross; /* weighted seconds of an edge (gal_cell_pair_index); cross closes the stage before */
     double *start, *close;  /* [strategy]; gal_cell_price_index */
-    double *to_go;       /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
-    double constant;     /* part of every path */
-    double most_seconds; /* no path is slower */
-    double bound;        /* infinity: no path at all */
+    double *to_go;          /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
+    double constant;        /* part of every path */
+    double most_seconds;    /* no path is slower */
+    double bound;           /* infinity: no path at all */
     uint32_t *stage, *strategy; /* [block] of the shortest path */
 } gal_dual;
 

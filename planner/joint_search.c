@@ -133,8 +133,7 @@ static gal_code search_cell(outer *o, uint32_t batch, uint32_t microbatches, uin
     const gal_solve_settings settings = {r->label_limit, hopeless * batch * o->seconds_per_sample};
     code = gal_cell_solve(cell, &settings, &o->answer, err);
     o->result->label_count += o->answer.label_count;
-    if (o->answer.least_bytes > 0 &&
-        (o->result->least_bytes == 0 || o->answer.least_bytes < o->result->least_bytes)) {
+    if (o->answer.least_bytes > 0 && (o->result->least_bytes == 0 || o->answer.least_bytes < o->result->least_bytes)) {
         o->result->least_bytes = o->answer.least_bytes;
     }
     if (code == GAL_OK && !o->answer.given_up && o->answer.seconds < HUGE_VAL) {
@@ -142,8 +141,7 @@ static gal_code search_cell(outer *o, uint32_t batch, uint32_t microbatches, uin
     }
     if (code == GAL_OK && o->result->finalist_count > 0) {
         const gal_finalist *newest = &o->result->finalist[o->result->finalist_count - 1];
-        o->seconds_per_sample =
-            fmin(o->seconds_per_sample, newest->simulated_seconds / newest->global_batch_samples);
+        o->seconds_per_sample = fmin(o->seconds_per_sample, newest->simulated_seconds / newest->global_batch_samples);
     }
     gal_cell_free(cell);
     return code;

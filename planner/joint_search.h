@@ -1,5 +1,6 @@
 /* The search: over batches, microbatch counts and pipeline degrees, every cell solved exactly (dual bound, then labels)
- * unless its bound shows that it cannot win; the winners of the cells are lowered and simulated, and the one with the most samples per second is returned. */
+ * unless its bound shows that it cannot win; the winners of the cells are lowered and simulated, and the one with the
+ * most samples per second is returned. */
 #ifndef GAL_PLANNER_JOINT_SEARCH_H
 #define GAL_PLANNER_JOINT_SEARCH_H
 
@@ -8,35 +9,35 @@
 
 typedef struct gal_search_request {
     const gal_model *model;
-    const gal_durations *durations;   /* its cluster says how many devices and how much memory */
-    const char *profile_hash;         /* "" without a profile */
-    uint64_t memory_bytes;            /* per device; 0: the cluster's */
-    gal_u32_list batches;             /* empty: the model's own */
-    gal_u32_list microbatch_counts;   /* empty: powers of two that divide the batch */
-    gal_u32_list pp_degrees;          /* empty: all divisors of the device count */
+    const gal_durations *durations; /* its cluster says how many devices and how much memory */
+    const char *profile_hash;       /* "" without a profile */
+    uint64_t memory_bytes;          /* per device; 0: the cluster's */
+    gal_u32_list batches;           /* empty: the model's own */
+    gal_u32_list microbatch_counts; /* empty: powers of two that divide the batch */
+    gal_u32_list pp_degrees;        /* empty: all divisors of the device count */
     gal_space space;
     gal_schedule schedule;
     uint32_t prefetch_depth;
-    uint32_t label_limit;             /* at one block */
+    uint32_t label_limit; /* at one block */
 } gal_search_request;
 
 /* One cell's winner. */
 typedef struct gal_finalist {
     uint32_t global_batch_samples, microbatch_count, pp_degree;
-    gal_plan plan;                    /* owned; with predicted bytes and seconds */
+    gal_plan plan; /* owned; with predicted bytes and seconds */
     double objective_seconds, simulated_seconds;
-    double bound_seconds;             /* no chain of the cell is faster */
-    uint64_t peak_bytes;              /* of its largest stage, fixed bytes included */
+    double bound_seconds; /* no chain of the cell is faster */
+    uint64_t peak_bytes;  /* of its largest stage, fixed bytes included */
 } gal_finalist;
 
 typedef struct gal_search_result {
     bool feasible;
     uint32_t finalist_count;
-    gal_finalist *finalist;           /* owned; best first */
-    double lower_bound_seconds;       /* over the finalists of the winner's batch */
+    gal_finalist *finalist;     /* owned; best first */
+    double lower_bound_seconds; /* over the finalists of the winner's batch */
     uint64_t label_count;
-    uint32_t cell_count;              /* whose numbers divide */
-    uint64_t least_bytes;             /* the smallest largest stage that was met; 0: no legal chain at all */
+    uint32_t cell_count;                /* whose numbers divide */
+    uint64_t least_bytes;               /* the smallest largest stage that was met; 0: no legal chain at all */
     char refusal[GAL_ERROR_TEXT_BYTES]; /* why a cell was left out, if none could be solved */
 } gal_search_result;
 

@@ -11,11 +11,11 @@ enum { PRUNE_FIRST = 8192 }; /* labels of a block before they are pruned the fir
 
 typedef struct label {
     gal_path path;
-    double weighted;   /* seconds so far under the dual's weights */
-    double bound;      /* weighted + to_go + constant */
-    uint32_t parent;   /* index in the block before */
+    double weighted; /* seconds so far under the dual's weights */
+    double bound;    /* weighted + to_go + constant */
+    uint32_t parent; /* index in the block before */
     uint32_t stage, strategy;
-    bool ample;        /* its open stage fits whatever follows */
+    bool ample; /* its open stage fits whatever follows */
 } label;
 
 typedef struct layer { /* the labels at one block */

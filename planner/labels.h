@@ -1,27 +1,28 @@
 /* The exact search of a cell: labels along the chain, pruned by the dual's bound and by dominance.
  *
  * A label is a path up to a block. It is dropped when its weighted seconds plus the dual's to_go reach the best known
- * path (also under other weights, planner/outlook.h), when its open stage cannot fit, or when another label at the same node is, for every way on, no slower and no
- * larger: the objective is made of sums and maxima, so the difference of two completions is at most the sum of the
- * differences that can survive them. When no label is dropped for lack of room the best path found is optimal, but for
- * a relative 1e-12 that rounding may take. */
+ * path (also under other weights, planner/outlook.h), when its open stage cannot fit, or when another label at the same
+ * node is, for every way on, no slower and no larger: the objective is made of sums and maxima, so the difference of
+ * two completions is at most the sum of the differences that can survive them. When no label is dropped for lack of
+ * room the best path found is optimal, but for a relative 1e-12 that rounding may take. */
 #ifndef GAL_PLANNER_LABELS_H
 #define GAL_PLANNER_LABELS_H
 
 #include "planner/dual.h"
 
 typedef struct gal_label_result {
-    uint64_t label_count;   /* kept over all blocks */
-    double dropped_bound;   /* least bound of what was dropped for lack of room; infinity: nothing was */
+    uint64_t label_count; /* kept over all blocks */
+    double dropped_bound; /* least bound of what was dropped for lack of room; infinity: nothing was */
 } gal_label_result;
 
 typedef struct gal_label_settings {
-    uint32_t label_limit;   /* at one block */
-    bool keep_dominated;    /* bounds and bytes alone drop labels: slow, to check the rest */
+    uint32_t label_limit; /* at one block */
+    bool keep_dominated;  /* bounds and bytes alone drop labels: slow, to check the rest */
 } gal_label_settings;
 
 /* Improves best_seconds, best_stage[block], best_strategy[block] (infinity: none known) to the optimum among the paths
- * that the dual allows (solved; left as it was), whose embedding is not GAL_DUAL_ANY if the tables are tied. GAL_ERR_SYSTEM without memory. */
+ * that the dual allows (solved; left as it was), whose embedding is not GAL_DUAL_ANY if the tables are tied.
+ * GAL_ERR_SYSTEM without memory. */
 gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, double *best_seconds,
                           uint32_t *best_stage, uint32_t *best_strategy, gal_label_result *out, gal_error *err);
 

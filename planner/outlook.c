@@ -146,8 +146,8 @@ bool gal_outlook_reaches(const gal_outlook *outlook, uint32_t block, uint32_t st
     const size_t node = gal_dual_node(outlook->cell, block, stage, strategy);
     for (uint32_t i = 0; i < outlook->view_count; i++) {
         const open_stage *w = &outlook->view[i].stage[stage];
-        const double closed = path->additive + w->slowest * path->slowest + w->exposed * path->exposed +
-                              w->closed_update * path->update;
+        const double closed =
+            path->additive + w->slowest * path->slowest + w->exposed * path->exposed + w->closed_update * path->update;
         const double open = w->round * path->stage_round + w->tail * (path->stage_tail - path->drained) -
                             w->later * (path->drained + path->stage_backward) + w->update * path->stage_update +
                             w->byte * (double)path->bytes;

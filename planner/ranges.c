@@ -37,8 +37,7 @@ static gal_code append(const scanner *s, uint32_t value, gal_u32_list *out)
     return GAL_OK;
 }
 
-static gal_code progression(const scanner *s, uint32_t from, uint32_t to, bool multiply, uint32_t by,
-                            gal_u32_list *out)
+static gal_code progression(const scanner *s, uint32_t from, uint32_t to, bool multiply, uint32_t by, gal_u32_list *out)
 {
     if (to < from || (multiply && by < 2)) {
         return bad(s, "a range A:B needs A <= B, a factor at least 2");

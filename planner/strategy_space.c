@@ -15,14 +15,10 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
     const struct {
         const char *name;
         bool *field;
-    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},
-                 {"sdp", &space->axis[GAL_AXIS_SDP]},
-                 {"tp", &space->axis[GAL_AXIS_TP]},
-                 {"sp", &space->sequence_parallel},
-                 {"recompute", &space->recompute},
-                 {"zero1", &space->zero_stage[1]},
-                 {"zero2", &space->zero_stage[2]},
-                 {"zero3", &space->zero_stage[3]}};
+    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]}, {"sdp", &space->axis[GAL_AXIS_SDP]},
+                 {"tp", &space->axis[GAL_AXIS_TP]}, {"sp", &space->sequence_parallel},
+                 {"recompute", &space->recompute},  {"zero1", &space->zero_stage[1]},
+                 {"zero2", &space->zero_stage[2]},  {"zero3", &space->zero_stage[3]}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
             return words[i].field;

@@ -12,7 +12,8 @@
 #include "planner/cli/verify.h"
 #include "schemas/base/status.h"
 
-/* `galplan profile` is a program of its own beside this one, so that galplan needs no MPI (as git starts its commands). */
+/* `galplan profile` is a program of its own beside this one, so that galplan needs no MPI (as git starts its commands).
+ */
 static int run_profile(int argc, char **argv)
 {
     char path[4096];
@@ -49,8 +50,9 @@ enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *out)
 {
-    fprintf(out, "usage: galplan COMMAND [OPTIONS]\n\nFinds the fastest parallel plan to train a Transformer, and proves "
-                 "it.\n\n");
+    fprintf(out,
+            "usage: galplan COMMAND [OPTIONS]\n\nFinds the fastest parallel plan to train a Transformer, and proves "
+            "it.\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
     }

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "planner/ranges.h"
 #include "planner/joint_search.h"
+#include "planner/ranges.h"
 
 typedef struct search_options {
     const char *model, *profile, *cluster, *batch, *microbatches, *space, *output;
@@ -25,8 +25,8 @@ static const char notes[] =
 static bool parse(int argc, char **argv, search_options *o, int *exit_code)
 {
     const gal_option options[] = {
-        gal_option_required(gal_option_string("model", "M", "model document, Hugging Face config.json or catalogue name",
-                                              &o->model)),
+        gal_option_required(
+            gal_option_string("model", "M", "model document, Hugging Face config.json or catalogue name", &o->model)),
         gal_option_string("profile", "P", "profile of the cluster (brings the cluster)", &o->profile),
         gal_option_string("cluster", "C", "cluster document: analytic durations", &o->cluster),
         gal_option_u32("devices", "N", "use the first N devices of the cluster (all)", &o->devices, 1, 1u << 20),
@@ -37,8 +37,10 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_u32_list("pp", "LIST", "pipeline degrees; without it all divisors of the devices", &o->pp_degrees, 1,
                             GAL_STAGES_MAX),
         gal_option_string("space", "AXES", "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute; without it all", &o->space),
-        gal_option_enum("schedule", "order of the microbatches (1f1b)", &o->schedule, gal_schedule_names, GAL_SCHEDULE_COUNT),
-        gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth, 1, 2),
+        gal_option_enum("schedule", "order of the microbatches (1f1b)", &o->schedule, gal_schedule_names,
+                        GAL_SCHEDULE_COUNT),
+        gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
+                       1, 2),
         gal_option_u32("top", "K", "list the best K cells (1)", &o->top, 1, 1000),
         gal_option_u32("label-limit", "N", "labels kept at one block (500); what they miss shows as a gap",
                        &o->label_limit, 1, 100000000),
@@ -66,7 +68,8 @@ static gal_code usage_rules(const search_options *o, gal_search_request *request
         return gal_fail(err, GAL_ERR_USAGE, "--json and --output - both write to stdout");
     }
     if (o->devices != 0 && o->cluster == NULL) {
-        return gal_fail(err, GAL_ERR_USAGE, "--devices goes with --cluster: a profile holds for the devices it measured");
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--devices goes with --cluster: a profile holds for the devices it measured");
     }
     if (o->batch != NULL) {
         code = gal_parse_batches("batch", o->batch, &request->batches, err);
@@ -222,8 +225,9 @@ static void explain_refusal(const gal_search_result *result, uint64_t memory_byt
     if (result->cell_count == 0) {
         fprintf(stderr, "galplan: no plan: %s\n", result->refusal);
     } else if (result->least_bytes == 0) {
-        fprintf(stderr, "galplan: no plan: no strategy of --space is legal for every block (batch, heads, ffn, vocabulary "
-                        "and sequence must divide; no tensor may pass 2^32 elements)\n");
+        fprintf(stderr,
+                "galplan: no plan: no strategy of --space is legal for every block (batch, heads, ffn, vocabulary "
+                "and sequence must divide; no tensor may pass 2^32 elements)\n");
     } else {
         fprintf(stderr,
                 "galplan: no plan fits in %.1f MiB per device: the smallest plan met needs %.1f MiB; try more devices, "
@@ -244,7 +248,8 @@ static gal_code report(const search_options *o, const gal_search_request *reques
 {
     gal_code code = GAL_OK;
     bool plan_on_stdout = o->output != NULL && strcmp(o->output, "-") == 0;
-    uint64_t memory = o->memory_bytes != 0 ? o->memory_bytes : gal_durations_cluster(request->durations)->device.memory_bytes;
+    uint64_t memory =
+        o->memory_bytes != 0 ? o->memory_bytes : gal_durations_cluster(request->durations)->device.memory_bytes;
     if (!result->feasible) {
         explain_refusal(result, memory);
         code = o->json ? print_json(result, o->timing, seconds, err) : GAL_OK;

@@ -53,8 +53,8 @@ typedef struct gal_digit {
 } gal_digit;
 
 typedef struct gal_layout {
-    uint32_t sample_count;  /* of the whole microbatch */
-    uint32_t digit_count;   /* by descending stride */
+    uint32_t sample_count; /* of the whole microbatch */
+    uint32_t digit_count;  /* by descending stride */
     gal_digit digit[GAL_DIGITS_MAX];
     gal_group sample_group; /* atoms that own digits */
     gal_group sequence_group;

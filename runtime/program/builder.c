@@ -34,7 +34,7 @@ uint32_t gal_builder_buffer(gal_builder *b, gal_class class, uint32_t block, con
     if (!room(b, &p->buffer, &b->buffer_capacity, p->buffer_count, sizeof *p->buffer)) {
         return 0;
     }
-    p->buffer[p->buffer_count] = (gal_buffer){(uint8_t)class, block, name, bytes, 0};
+    p->buffer[p->buffer_count] = (gal_buffer){(uint8_t) class, block, name, bytes, 0};
     return p->buffer_count++;
 }
 

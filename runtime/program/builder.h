@@ -32,10 +32,10 @@ typedef struct gal_builder {
     gal_segment *segment;
     gal_ring gathered, bucket;
     uint32_t boundary[2], scratch;
-    uint32_t block;        /* being emitted: index in the stage */
-    bool only_last;        /* mark what is emitted now */
+    uint32_t block; /* being emitted: index in the stage */
+    bool only_last; /* mark what is emitted now */
     bool out_of_memory;
-    bool too_large;        /* a count of elements that no shape can hold */
+    bool too_large; /* a count of elements that no shape can hold */
 } gal_builder;
 
 uint32_t gal_builder_buffer(gal_builder *b, gal_class class, uint32_t block, const char *name, uint64_t bytes);
@@ -61,8 +61,8 @@ void gal_builder_end_segment(gal_builder *b);
 /* Grows *array of element_bytes each to hold count + 1. False without memory. */
 bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_bytes);
 
-/* Passes over the finished lists (waits.c, place.c). clock: [instruction][GAL_STREAM_COUNT], what is known complete when
- * an instruction starts: numbers within the fragment and stream, plus one. */
+/* Passes over the finished lists (waits.c, place.c). clock: [instruction][GAL_STREAM_COUNT], what is known complete
+ * when an instruction starts: numbers within the fragment and stream, plus one. */
 gal_code gal_derive_waits(gal_builder *b, uint32_t *clock);
 gal_code gal_place(gal_builder *b, const uint32_t *clock);
 

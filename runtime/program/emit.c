@@ -181,7 +181,8 @@ static void forward_linear(gal_builder *b, gal_block_emit *e, place at, const ga
     uint32_t x = input(b, e, at, n->in[0]);
     gal_operand weight = gal_zero_weight(b, e, n->weight);
     uint32_t y = output(b, e, at, n->out[0]);
-    uint32_t flags = (n->weight_transposed ? GAL_GEMM_TRANSPOSE_B : 0u) | (n->bias != GAL_NO_VALUE ? GAL_GEMM_BIAS : 0u);
+    uint32_t flags =
+        (n->weight_transposed ? GAL_GEMM_TRANSPOSE_B : 0u) | (n->bias != GAL_NO_VALUE ? GAL_GEMM_BIAS : 0u);
     gal_shape shape = {.op = GAL_OP_GEMM,
                        .dtype = b->program->dtype,
                        .dims = {rows_of(e, n->in[0]), n->out_features, n->in_features, flags}};
@@ -198,9 +199,10 @@ static void forward_linear(gal_builder *b, gal_block_emit *e, place at, const ga
 static gal_shape attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
 {
     const gal_model *m = model_of(b);
-    return (gal_shape){.op = op,
-                       .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, m->head_count / e->graph.tp_degree, m->hidden / m->head_count}};
+    return (gal_shape){
+        .op = op,
+        .dtype = b->program->dtype,
+        .dims = {e->samples, e->sequence, m->head_count / e->graph.tp_degree, m->hidden / m->head_count}};
 }
 
 static void forward_attention(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
@@ -257,10 +259,9 @@ static void forward_residual(gal_builder *b, gal_block_emit *e, place at, const 
 
 static gal_shape vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits)
 {
-    return (gal_shape){
-        .op = op,
-        .dtype = b->program->dtype,
-        .dims = {e->samples, e->sequence, e->graph.value[logits].features, model_of(b)->vocabulary}};
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, e->graph.value[logits].features, model_of(b)->vocabulary}};
 }
 
 static void forward_cross_entropy(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)

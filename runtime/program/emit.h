@@ -6,11 +6,11 @@
 #include "runtime/program/graph.h"
 
 typedef struct gal_block_emit {
-    uint32_t index;                   /* in the stage */
+    uint32_t index; /* in the stage */
     const gal_strategy *strategy;
     gal_mesh mesh;
     gal_graph graph;
-    gal_layout layout;                /* of its input and output */
+    gal_layout layout;                   /* of its input and output */
     uint16_t chunk_layout, whole_layout; /* program layouts: the same samples, positions split / whole */
     uint32_t samples, sequence, chunk_positions;
 
@@ -21,15 +21,15 @@ typedef struct gal_block_emit {
     uint32_t gradient[GAL_GRAPH_MAX]; /* value -> buffer of its gradient */
     uint8_t pending;                  /* node whose weight gradient is still to be issued, or GAL_NO_VALUE */
 
-    uint32_t unit[GAL_BLOCK_UNITS];   /* program units */
+    uint32_t unit[GAL_BLOCK_UNITS];      /* program units */
     bool unit_borrowed[GAL_BLOCK_UNITS]; /* a head's table that belongs to the embedding of the same stage */
     bool unit_lent[GAL_BLOCK_UNITS];     /* the reverse: its gradient already holds the head's part */
     uint32_t gradients_left[GAL_BLOCK_UNITS];
-    uint32_t bucket[GAL_BLOCK_UNITS]; /* ring buffer in use, or GAL_NO_BUFFER */
+    uint32_t bucket[GAL_BLOCK_UNITS];          /* ring buffer in use, or GAL_NO_BUFFER */
     uint64_t tensor_offset[GAL_BLOCK_TENSORS]; /* elements in the unit */
     uint64_t tensor_elements[GAL_BLOCK_TENSORS];
 
-    uint32_t x, y, dy, dx;            /* buffers of the block's ports, GAL_NO_BUFFER where there is none */
+    uint32_t x, y, dy, dx; /* buffers of the block's ports, GAL_NO_BUFFER where there is none */
 } gal_block_emit;
 
 /* emit.c: the nodes of a block. Ports are set by the caller. */

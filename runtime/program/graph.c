@@ -100,11 +100,11 @@ static void embedding(const gal_model *m, gal_graph *g)
     uint32_t h = m->hidden;
     uint8_t table_unit = unit(g, "wte", false, m->tied_embeddings);
     uint8_t position_unit = unit(g, "wpe", false, false);
-    uint8_t table = tensor(g, table_unit, "wte.weight", 0, 1, gal_model_padded_vocabulary(m), h, true, true,
-                           GAL_INITIAL_NORMAL);
+    uint8_t table =
+        tensor(g, table_unit, "wte.weight", 0, 1, gal_model_padded_vocabulary(m), h, true, true, GAL_INITIAL_NORMAL);
     g->tensor[table].split_used = m->vocabulary;
-    uint8_t positions = tensor(g, position_unit, "wpe.weight", 1, 1, m->sequence_length, h, false, true,
-                               GAL_INITIAL_NORMAL);
+    uint8_t positions =
+        tensor(g, position_unit, "wpe.weight", 1, 1, m->sequence_length, h, false, true, GAL_INITIAL_NORMAL);
     uint8_t tokens = integers(g, "tokens");
     node(g, GAL_NODE_LOAD, "tokens", GAL_NO_VALUE, tokens);
     uint8_t e = value(g, "e", h);
@@ -191,9 +191,11 @@ static void head(const gal_model *m, gal_graph *g)
 
 void gal_graph_of(const gal_model *model, gal_block_kind kind, gal_graph *out)
 {
-    static void (*const build[GAL_BLOCK_KIND_COUNT])(const gal_model *, gal_graph *) = {
-        [GAL_BLOCK_EMBEDDING] = embedding, [GAL_BLOCK_ATTENTION] = attention, [GAL_BLOCK_FFN] = ffn,
-        [GAL_BLOCK_HEAD] = head};
+    static void (*const build[GAL_BLOCK_KIND_COUNT])(const gal_model *,
+                                                     gal_graph *) = {[GAL_BLOCK_EMBEDDING] = embedding,
+                                                                     [GAL_BLOCK_ATTENTION] = attention,
+                                                                     [GAL_BLOCK_FFN] = ffn,
+                                                                     [GAL_BLOCK_HEAD] = head};
     memset(out, 0, sizeof *out);
     out->kind = kind;
     out->x = GAL_NO_VALUE;

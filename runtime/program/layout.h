@@ -21,7 +21,6 @@ gal_layout_step gal_layout_step_inverse(const gal_layout_step *step);
  * positions the source is what the collective delivers, [member][position][sample]; for all-to-alls towards samples
  * the target is what it takes, [member][position][sample]; a slice reads its own rows.
  * False if the step needs more dimensions than a permute has, or skips rows not linearly. */
-bool gal_step_permutation(const gal_layout_step *step, const gal_atoms *atoms, uint32_t sequence,
-                          gal_permutation *out);
+bool gal_step_permutation(const gal_layout_step *step, const gal_atoms *atoms, uint32_t sequence, gal_permutation *out);
 
 #endif

@@ -5,8 +5,8 @@
 #include "runtime/program/emit.h"
 #include "runtime/program/schedule.h"
 
-static const gal_schedule_rule *const schedules[GAL_SCHEDULE_COUNT] = {[GAL_SCHEDULE_GPIPE] = &gal_schedule_gpipe,
-                                                                       [GAL_SCHEDULE_1F1B] = &gal_schedule_1f1b};
+static const gal_schedule_rule *const schedules[GAL_SCHEDULE_COUNT] = {
+    [GAL_SCHEDULE_GPIPE] = &gal_schedule_gpipe, [GAL_SCHEDULE_1F1B] = &gal_schedule_1f1b};
 
 /* The conversion in front of a block; most blocks have none. */
 typedef struct conversion {
@@ -357,7 +357,8 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
     if (s.b.too_large) {
         GAL_TRY(gal_fail(err, GAL_ERR_DOCUMENT,
                          "stage %u: a tensor has more than 4294967295 elements on one device: use more microbatches, "
-                         "more tensor parallelism or sharding", spec->stage));
+                         "more tensor parallelism or sharding",
+                         spec->stage));
     }
     clock = malloc((size_t)s.b.program->instruction_count * GAL_STREAM_COUNT * sizeof *clock);
     code = clock == NULL ? GAL_ERR_SYSTEM : GAL_OK;

@@ -85,22 +85,30 @@ static void measure(placer *p, const gal_segment *segment, uint32_t *numbers)
             uint32_t now = numbers[GAL_STREAM_COMPUTE]; /* compute instructions issued so far, this one included */
             uint32_t known = p->clock[(size_t)i * GAL_STREAM_COUNT + GAL_STREAM_COMPUTE];
             uint32_t from = compute ? moment_of(now - 1) : gap_before(known);
-            uint32_t to = compute ? moment_of(now - 1)
-                                  : known_complete(p, segment, i, at->stream, numbers[at->stream], now);
+            uint32_t to =
+                compute ? moment_of(now - 1) : known_complete(p, segment, i, at->stream, numbers[at->stream], now);
             life->born = from < life->born ? from : life->born;
             life->dead = to > life->dead ? to : life->dead;
         }
     }
 }
 
-static int larger_first(const void *a, const void *b)
+static bool comes_first(const lifetime *a, const lifetime *b)
 {
-    const lifetime *x = a;
-    const lifetime *y = b;
-    if (x->bytes != y->bytes) {
-        return x->bytes > y->bytes ? -1 : 1;
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->buffer < b->buffer;
+}
+
+/* Largest first; a block has a score of them, so insertion is the fastest sort. */
+static void sort_lives(placer *p)
+{
+    for (uint32_t i = 1; i < p->count; i++) {
+        lifetime moving = p->life[i];
+        uint32_t at = i;
+        for (; at > 0 && comes_first(&moving, &p->life[at - 1]); at--) {
+            p->life[at] = p->life[at - 1];
+        }
+        p->life[at] = moving;
     }
-    return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
 }
 
 static uint64_t first_fit(const placer *p, uint32_t index)
@@ -125,7 +133,7 @@ static uint64_t first_fit(const placer *p, uint32_t index)
 static uint64_t place_segment(placer *p)
 {
     uint64_t end = 0;
-    qsort(p->life, p->count, sizeof p->life[0], larger_first);
+    sort_lives(p);
     for (uint32_t i = 0; i < p->count; i++) {
         uint64_t offset = first_fit(p, i);
         p->b->program->buffer[p->life[i].buffer].offset = offset;

@@ -36,7 +36,8 @@ void gal_program_free(gal_program *program)
     free(program);
 }
 
-uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device, uint32_t microbatch)
+uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device,
+                            uint32_t microbatch)
 {
     const gal_buffer *buffer = &program->buffer[operand->buffer];
     const gal_class_arena *arena = &program->arena[buffer->class];

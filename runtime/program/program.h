@@ -25,40 +25,40 @@ enum { GAL_ALIGNMENT_BYTES = 256, GAL_INSTRUCTION_OPERANDS_MAX = 8 };
 
 /* X(enumerator, name). Each stream is an in-order queue; issue order of a fragment's list is the order of every
  * stream. One stream per direction of p2p: with fewer, 1F1B can deadlock. */
-#define GAL_STREAMS(X)                              \
-    X(GAL_STREAM_COMPUTE, "compute")                \
-    X(GAL_STREAM_TENSOR, "tensor")                  \
-    X(GAL_STREAM_GATHER, "gather")                  \
-    X(GAL_STREAM_REDUCE, "reduce")                  \
-    X(GAL_STREAM_SEND_FORWARD, "send_f")            \
-    X(GAL_STREAM_RECEIVE_FORWARD, "recv_f")         \
-    X(GAL_STREAM_SEND_BACKWARD, "send_b")           \
+#define GAL_STREAMS(X)                                                                                                 \
+    X(GAL_STREAM_COMPUTE, "compute")                                                                                   \
+    X(GAL_STREAM_TENSOR, "tensor")                                                                                     \
+    X(GAL_STREAM_GATHER, "gather")                                                                                     \
+    X(GAL_STREAM_REDUCE, "reduce")                                                                                     \
+    X(GAL_STREAM_SEND_FORWARD, "send_f")                                                                               \
+    X(GAL_STREAM_RECEIVE_FORWARD, "recv_f")                                                                            \
+    X(GAL_STREAM_SEND_BACKWARD, "send_b")                                                                              \
     X(GAL_STREAM_RECEIVE_BACKWARD, "recv_b")
 
 /* Arenas and the number of their items. k = microbatches in flight: min(m, P - stage) for 1F1B, m for GPipe. */
-#define GAL_CLASSES(X)                                                                         \
-    X(GAL_CLASS_STATE, "state")       /* 1  weights, moments, loss, norm */                    \
-    X(GAL_CLASS_GRADIENT, "gradient") /* 1 */                                                  \
-    X(GAL_CLASS_SAVED, "saved")       /* k  kept from forward to backward */                   \
-    X(GAL_CLASS_X_IN, "x_in")         /* min(m, k + 1), or min(m, 2) where it is converted */  \
-    X(GAL_CLASS_Y_OUT, "y_out")       /* min(m, 2) */                                          \
-    X(GAL_CLASS_DY_IN, "dy_in")       /* min(m, 2) */                                          \
-    X(GAL_CLASS_DX_OUT, "dx_out")     /* min(m, 2) */                                          \
-    X(GAL_CLASS_BOUNDARY, "boundary") /* 1  dx between blocks: a ring of two buffers */        \
-    X(GAL_CLASS_RELAYOUT, "relayout") /* 1  between the steps of a conversion */               \
-    X(GAL_CLASS_GATHERED, "gathered") /* 1  ZeRO-3 weights: a ring of prefetch_depth buffers */ \
-    X(GAL_CLASS_BUCKET, "bucket")     /* 1  ZeRO-2/3 gradients before the scatter: a ring of two */ \
-    X(GAL_CLASS_SCRATCH, "scratch")   /* 1  after the scatter */                               \
+#define GAL_CLASSES(X)                                                                                                 \
+    X(GAL_CLASS_STATE, "state")       /* 1  weights, moments, loss, norm */                                            \
+    X(GAL_CLASS_GRADIENT, "gradient") /* 1 */                                                                          \
+    X(GAL_CLASS_SAVED, "saved")       /* k  kept from forward to backward */                                           \
+    X(GAL_CLASS_X_IN, "x_in")         /* min(m, k + 1), or min(m, 2) where it is converted */                          \
+    X(GAL_CLASS_Y_OUT, "y_out")       /* min(m, 2) */                                                                  \
+    X(GAL_CLASS_DY_IN, "dy_in")       /* min(m, 2) */                                                                  \
+    X(GAL_CLASS_DX_OUT, "dx_out")     /* min(m, 2) */                                                                  \
+    X(GAL_CLASS_BOUNDARY, "boundary") /* 1  dx between blocks: a ring of two buffers */                                \
+    X(GAL_CLASS_RELAYOUT, "relayout") /* 1  between the steps of a conversion */                                       \
+    X(GAL_CLASS_GATHERED, "gathered") /* 1  ZeRO-3 weights: a ring of prefetch_depth buffers */                        \
+    X(GAL_CLASS_BUCKET, "bucket")     /* 1  ZeRO-2/3 gradients before the scatter: a ring of two */                    \
+    X(GAL_CLASS_SCRATCH, "scratch")   /* 1  after the scatter */                                                       \
     X(GAL_CLASS_WORK, "work")         /* 1  placed per block, forward and backward apart */
 
 /* X(enumerator, name) */
-#define GAL_FRAGMENTS(X)                                                                       \
-    X(GAL_FRAGMENT_FORWARD, "forward")                                                         \
-    X(GAL_FRAGMENT_BACKWARD, "backward")                                                       \
-    X(GAL_FRAGMENT_BACKWARD_SYNC, "backward+sync")  /* of the last microbatch */               \
-    X(GAL_FRAGMENT_UPDATE, "update")                                                           \
-    X(GAL_FRAGMENT_EVALUATE, "evaluate")            /* forward without dropout, head and loss */ \
-    X(GAL_FRAGMENT_EVALUATE_END, "evaluate_end")    /* loss to every rank */
+#define GAL_FRAGMENTS(X)                                                                                               \
+    X(GAL_FRAGMENT_FORWARD, "forward")                                                                                 \
+    X(GAL_FRAGMENT_BACKWARD, "backward")                                                                               \
+    X(GAL_FRAGMENT_BACKWARD_SYNC, "backward+sync") /* of the last microbatch */                                        \
+    X(GAL_FRAGMENT_UPDATE, "update")                                                                                   \
+    X(GAL_FRAGMENT_EVALUATE, "evaluate")         /* forward without dropout, head and loss */                          \
+    X(GAL_FRAGMENT_EVALUATE_END, "evaluate_end") /* loss to every rank */
 
 #define X(enumerator, name) enumerator,
 typedef enum gal_stream { GAL_STREAMS(X) GAL_STREAM_COUNT } gal_stream;
@@ -89,8 +89,8 @@ typedef struct gal_operand {
 } gal_operand;
 
 typedef struct gal_buffer {
-    uint8_t class; /* gal_class */
-    uint32_t block; /* index of the block within the stage, or GAL_NO_BUFFER for rings and state of the stage */
+    uint8_t class;    /* gal_class */
+    uint32_t block;   /* index of the block within the stage, or GAL_NO_BUFFER for rings and state of the stage */
     const char *name; /* static string */
     uint64_t bytes;   /* as accessed, unaligned */
     uint64_t offset;  /* in the item; a multiple of GAL_ALIGNMENT_BYTES */
@@ -109,10 +109,10 @@ typedef struct gal_wait {
 } gal_wait;
 
 typedef struct gal_instruction {
-    uint8_t op;             /* gal_op */
-    uint8_t stream;         /* gal_stream */
+    uint8_t op;     /* gal_op */
+    uint8_t stream; /* gal_stream */
     uint8_t operand_count;
-    uint8_t only_last;      /* of the backward list: only in backward+sync */
+    uint8_t only_last; /* of the backward list: only in backward+sync */
     uint16_t wait_count;
     uint16_t layout;        /* into gal_program.layout: rows of the op that needs global indices; 0: none needed */
     uint32_t block;         /* model block */
@@ -144,7 +144,7 @@ typedef struct gal_call {
  * multiple of the ZeRO group. Norms and row biases form a unit that is never sharded by ZeRO (it would save bytes of
  * order `hidden` and cost two latencies). */
 typedef struct gal_unit {
-    uint32_t block;          /* within the stage */
+    uint32_t block; /* within the stage */
     const char *name;
     uint64_t used_elements;  /* sum of its tensors on this rank's TP shard */
     uint64_t elements;       /* padded */
@@ -161,21 +161,26 @@ typedef struct gal_unit {
 /* One tensor of the model, and where this rank's part of it is. The global tensor is [outer][split][inner]
  * (row-major); a rank holds the index-th contiguous chunk of `split` over split_group. Its elements lie at
  * offset_elements of the unit, which ZeRO cuts in equal ranges by index over zero_group. */
-typedef enum gal_initial { GAL_INITIAL_ZERO, GAL_INITIAL_ONE, GAL_INITIAL_NORMAL, GAL_INITIAL_NORMAL_RESIDUAL } gal_initial;
+typedef enum gal_initial {
+    GAL_INITIAL_ZERO,
+    GAL_INITIAL_ONE,
+    GAL_INITIAL_NORMAL,
+    GAL_INITIAL_NORMAL_RESIDUAL
+} gal_initial;
 typedef struct gal_parameter {
-    char name[48];          /* the public name: "h.0.attn.c_attn.weight" */
-    uint32_t tensor;        /* its number in the model: key of initial weights */
+    char name[48];   /* the public name: "h.0.attn.c_attn.weight" */
+    uint32_t tensor; /* its number in the model: key of initial weights */
     uint32_t unit;
     uint64_t offset_elements;
     uint64_t outer, split, inner;
-    uint64_t split_used;    /* entries of split that are real (vocabulary without padding); the rest stay zero */
-    gal_initial initial;    /* normal: model's deviation; residual: divided by sqrt(2 layers) */
+    uint64_t split_used; /* entries of split that are real (vocabulary without padding); the rest stay zero */
+    gal_initial initial; /* normal: model's deviation; residual: divided by sqrt(2 layers) */
 } gal_parameter;
 
 typedef struct gal_program {
     uint32_t stage, stage_count;
     gal_atoms atoms;
-    uint32_t device_count;         /* D */
+    uint32_t device_count;                                    /* D */
     uint32_t microbatch_samples, microbatch_count, in_flight; /* k */
     gal_dtype dtype;
     uint32_t block_count, first_block;
@@ -187,16 +192,16 @@ typedef struct gal_program {
     gal_wait *wait;
     gal_shape *shape;
     gal_buffer *buffer;
-    gal_layout *layout;            /* [0] is unused */
+    gal_layout *layout; /* [0] is unused */
     uint32_t unit_count, parameter_count;
     gal_unit *unit;
     gal_parameter *parameter;
     gal_fragment fragment[GAL_FRAGMENT_COUNT];
     gal_class_arena arena[GAL_CLASS_COUNT];
-    uint64_t arena_bytes;          /* bytes of this rank: the end of the last class */
+    uint64_t arena_bytes; /* bytes of this rank: the end of the last class */
     uint32_t call_count, evaluate_call_count;
-    gal_call *call;                /* one training step */
-    gal_call *evaluate_call;       /* one evaluated batch of the same shape */
+    gal_call *call;          /* one training step */
+    gal_call *evaluate_call; /* one evaluated batch of the same shape */
 } gal_program;
 
 /* Lowers one stage of a checked plan: instructions, waits, placement, schedule. GAL_ERR_SYSTEM without memory;
@@ -210,20 +215,20 @@ gal_code gal_lower_plan(const gal_plan *plan, gal_program **programs, gal_error 
 /* A part of a stage: any chain of blocks, for prices and tests. */
 typedef struct gal_block_spec {
     gal_block_kind kind;
-    uint32_t block;                /* number in the model */
+    uint32_t block; /* number in the model */
     const gal_strategy *strategy;
 } gal_block_spec;
 
 typedef struct gal_stage_spec {
     const gal_model *model;
-    uint32_t device_count;         /* D */
+    uint32_t device_count; /* D */
     uint32_t stage, stage_count;
     uint32_t microbatch_samples, microbatch_count;
     gal_schedule schedule;
     uint32_t prefetch_depth;
     uint32_t block_count;
     const gal_block_spec *block;
-    gal_layout entry_layout;       /* rows as the upstream stage sends them; stage 0: gal_layout_whole */
+    gal_layout entry_layout; /* rows as the upstream stage sends them; stage 0: gal_layout_whole */
 } gal_stage_spec;
 
 /* The layout in which a chain of blocks hands on its output, from the layout that enters it. */
@@ -232,11 +237,11 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
 
 /* The bytes of a stage in closed form (program.md section 3): equal to gal_program.arena_bytes to the byte. */
 typedef struct gal_block_bytes {
-    uint64_t state, gradient, saved;      /* saved includes the block's own input, unless it is the stage's x_in */
-    uint64_t input;                       /* its own input x */
-    uint64_t boundary, relayout;          /* its dx; the conversion in front of it */
-    uint64_t gathered, bucket, scratch;   /* its largest unit in each */
-    uint64_t work;                        /* max of forward, backward and update */
+    uint64_t state, gradient, saved;    /* saved includes the block's own input, unless it is the stage's x_in */
+    uint64_t input;                     /* its own input x */
+    uint64_t boundary, relayout;        /* its dx; the conversion in front of it */
+    uint64_t gathered, bucket, scratch; /* its largest unit in each */
+    uint64_t work;                      /* max of forward, backward and update */
 } gal_block_bytes;
 
 /* Text of a program: arenas, fragments, schedule; the same program gives the same text. */
@@ -245,6 +250,7 @@ void gal_program_print(const gal_program *program, FILE *out);
 void gal_instruction_print(const gal_program *program, uint32_t instruction, char *line, size_t capacity);
 
 /* The address of an operand as an offset in the rank's arena. */
-uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device, uint32_t microbatch);
+uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device,
+                            uint32_t microbatch);
 
 #endif

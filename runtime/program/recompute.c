@@ -17,8 +17,8 @@ uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value)
 uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value)
 {
     uint8_t producer = gal_graph_producer(graph, value);
-    while (producer != GAL_NO_VALUE && (graph->node[producer].kind == GAL_NODE_SPLIT ||
-                                        graph->node[producer].kind == GAL_NODE_REDUCE)) {
+    while (producer != GAL_NO_VALUE &&
+           (graph->node[producer].kind == GAL_NODE_SPLIT || graph->node[producer].kind == GAL_NODE_REDUCE)) {
         value = graph->node[producer].in[0];
         producer = gal_graph_producer(graph, value);
     }

@@ -19,7 +19,7 @@ typedef struct buffer_state {
     uint32_t write_instruction;
     uint32_t read_number[GAL_STREAM_COUNT], read_instruction[GAL_STREAM_COUNT];
     uint8_t write_stream;
-    uint8_t touched; /* streams that waited for earlier calls here, in this fragment, as readers */
+    uint8_t touched;          /* streams that waited for earlier calls here, in this fragment, as readers */
     uint8_t readers, writers; /* streams over all fragments */
     bool shares_bytes;        /* of class work or relayout */
     uint32_t touched_stamp;
@@ -28,14 +28,14 @@ typedef struct buffer_state {
 typedef struct deriver {
     gal_builder *b;
     buffer_state *state;
-    uint8_t *owner;                /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
-    uint32_t *clock;               /* [instruction][stream] */
+    uint8_t *owner;  /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
+    uint32_t *clock; /* [instruction][stream] */
     uint32_t stamp;
     uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT]; /* what each stream knows complete */
     uint32_t issued[GAL_STREAM_COUNT];
-    uint8_t called;                /* streams that have waited for compute's earlier calls */
-    uint8_t left_running;          /* streams whose shared-byte accesses may outlive a call */
-    uint32_t needed[GAL_STREAM_COUNT];     /* number + 1 to wait for, of this instruction */
+    uint8_t called;                    /* streams that have waited for compute's earlier calls */
+    uint8_t left_running;              /* streams whose shared-byte accesses may outlive a call */
+    uint32_t needed[GAL_STREAM_COUNT]; /* number + 1 to wait for, of this instruction */
     uint32_t needed_instruction[GAL_STREAM_COUNT];
 } deriver;
 
@@ -85,13 +85,6 @@ static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, b
         if (me != GAL_STREAM_COMPUTE && d->now[me][GAL_STREAM_COMPUTE] == 0 && (d->called >> me & 1) == 0) {
             add_wait(d, at, GAL_WAIT_CALL, GAL_STREAM_COMPUTE, 0);
             d->called |= (uint8_t)(1u << me);
-        } else if (me == GAL_STREAM_COMPUTE && (d->called & 1u) == 0) {
-            for (uint32_t t = 1; t < GAL_STREAM_COUNT; t++) {
-                if ((d->left_running >> t & 1) != 0) {
-                    add_wait(d, at, GAL_WAIT_CALL, t, 0);
-                }
-            }
-            d->called |= 1u;
         }
         return;
     }
@@ -137,7 +130,7 @@ static void find_owners(deriver *d)
         uint32_t streams = s->readers | s->writers;
         bool one = streams != 0 && (streams & (streams - 1)) == 0;
         uint32_t stream = one ? (uint32_t)__builtin_ctz(streams) : NO_OWNER;
-        bool free = !s->shares_bytes || (stream == GAL_STREAM_COMPUTE && d->left_running == 0);
+        bool free = !s->shares_bytes || stream == GAL_STREAM_COMPUTE;
         d->owner[i] = (uint8_t)(free ? stream : NO_OWNER);
     }
 }
@@ -212,6 +205,44 @@ static void note_left_running(deriver *d, const gal_fragment *fragment)
     }
 }
 
+static bool is_first_reuse(const deriver *d, const gal_instruction *at)
+{
+    for (uint32_t o = 0; at->stream == GAL_STREAM_COMPUTE && o < at->operand_count; o++) {
+        if (d->state[d->b->program->operand[at->first_operand + o].buffer].shares_bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Compute's first use of shared bytes in a call waits for what others left running. Which streams those are is known
+ * only when all fragments are done, so the instruction's waits move to the end of the array and grow there. */
+static void wait_for_left_running(deriver *d, const gal_fragment *fragment)
+{
+    gal_program *p = d->b->program;
+    uint32_t i = 0;
+    while (i < fragment->count && !is_first_reuse(d, &p->instruction[fragment->first + i])) {
+        i++;
+    }
+    if (i == fragment->count) {
+        return;
+    }
+    gal_instruction *at = &p->instruction[fragment->first + i];
+    uint32_t old_first = at->first_wait;
+    uint32_t old_count = at->wait_count;
+    at->first_wait = p->wait_count;
+    at->wait_count = 0;
+    for (uint32_t w = 0; w < old_count; w++) {
+        gal_wait wait = p->wait[old_first + w];
+        add_wait(d, at, (gal_wait_kind)wait.kind, wait.stream, wait.target);
+    }
+    for (uint32_t t = 1; t < GAL_STREAM_COUNT; t++) {
+        if ((d->left_running >> t & 1) != 0) {
+            add_wait(d, at, GAL_WAIT_CALL, t, 0);
+        }
+    }
+}
+
 static void derive_fragments(deriver *d)
 {
     gal_program *p = d->b->program;
@@ -253,8 +284,8 @@ gal_code gal_derive_waits(gal_builder *b, uint32_t *clock)
         }
     }
     derive_fragments(&d);
-    if (d.left_running != 0 && !b->out_of_memory) {
-        derive_fragments(&d); /* now with the waits of compute for them */
+    for (uint32_t f = 0; d.left_running != 0 && f < GAL_FRAGMENT_COUNT && !b->out_of_memory; f++) {
+        wait_for_left_running(&d, &p->fragment[f]);
     }
     free(d.owner);
     free(d.state);

@@ -213,8 +213,7 @@ gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
     }
     make_ring(b, &b->bucket, GAL_CLASS_BUCKET, GAL_RING_MAX);
     if (e->bucket[index] == GAL_NO_BUFFER) {
-        e->bucket[index] =
-            take_turn(b, &b->bucket, e->unit[index], u.elements * gal_dtype_bytes(b->program->dtype));
+        e->bucket[index] = take_turn(b, &b->bucket, e->unit[index], u.elements * gal_dtype_bytes(b->program->dtype));
     }
     return tensor_operand(b, e, tensor, e->bucket[index], GAL_WRITE);
 }
@@ -229,10 +228,8 @@ static void fill_padding(gal_builder *b, const gal_unit *u, uint32_t buffer)
     }
     gal_shape shape = {.op = GAL_OP_FILL, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, padding)}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, "pad dw", &shape);
-    gal_operand tail = {.buffer = buffer,
-                        .access = GAL_WRITE,
-                        .offset_bytes = u->used_elements * item,
-                        .bytes = padding * item};
+    gal_operand tail = {
+        .buffer = buffer, .access = GAL_WRITE, .offset_bytes = u->used_elements * item, .bytes = padding * item};
     gal_builder_operand_at(b, &tail);
 }
 
@@ -276,8 +273,8 @@ static void synchronise(gal_builder *b, const gal_unit *u)
     b->only_last = true;
     if (u->zero_stage == 1) {
         fill_padding(b, u, u->gradient);
-        gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", b->program->dtype,
-                            u->zero_group, shard_elements(b, u), 1);
+        gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", b->program->dtype, u->zero_group,
+                            shard_elements(b, u), 1);
         gal_builder_operand(b, u->gradient, GAL_UPDATE);
     }
     gal_group rest = u->sync_group & ~u->zero_group;
@@ -325,8 +322,8 @@ static void start_norm(gal_builder *b, uint32_t loss_replicas)
 
 static void reduce_norm(gal_builder *b)
 {
-    gal_instruction *i = gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "norm", GAL_FP64,
-                                             GAL_GROUP_WORLD, 2, GAL_REDUCE_SUM);
+    gal_instruction *i = gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "norm", GAL_FP64, GAL_GROUP_WORLD,
+                                             2, GAL_REDUCE_SUM);
     i->bytes = 2 * gal_dtype_bytes(GAL_FP64);
     gal_builder_operand(b, b->program->norm_buffer, GAL_UPDATE);
 }
@@ -354,8 +351,8 @@ static void update_unit(gal_builder *b, const gal_unit *u)
 void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
 {
     gal_program *p = b->program;
-    /* Copies of a tied table on the first and the last stage. In update, not in backward: there the reduction would wait
-     * for a stream that waits for it. */
+    /* Copies of a tied table on the first and the last stage. In update, not in backward: there the reduction would
+     * wait for a stream that waits for it. */
     for (uint32_t i = 0; i < p->unit_count; i++) {
         const gal_unit u = p->unit[i];
         if (u.tied) {

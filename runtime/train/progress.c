@@ -102,7 +102,7 @@ void gal_progress_put_final(gal_progress *progress, const gal_final *final)
 {
     leave_line(progress);
     if (progress->lines != NULL) {
-        fprintf(progress->lines, "{\"event\": \"final\", \"step\": %llu, ", (unsigned long long)final->step);
+        fprintf(progress->lines, "{\"event\": \"final\", \"step\": %llu, ", (unsigned long long) final->step);
         put_number(progress->lines, "seconds_per_step", final->seconds_per_step);
         put_number(progress->lines, "predicted_seconds_per_step", final->predicted_seconds_per_step);
         put_number(progress->lines, "validation_loss", final->validation_loss);

@@ -98,8 +98,8 @@ static void test_serial(void **state)
     assert_int_equal(count_ops(p, GAL_FRAGMENT_UPDATE, GAL_OP_ALL_REDUCE), 1);
     assert_int_equal(p->fragment[GAL_FRAGMENT_BACKWARD].count, p->fragment[GAL_FRAGMENT_BACKWARD_SYNC].count);
     for (uint32_t i = 0; i < p->instruction_count; i++) {
-        bool touches_norm = strcmp(p->instruction[i].name, "norm") == 0 || strcmp(p->instruction[i].name, "adam") == 0 ||
-                            strcmp(p->instruction[i].name, "loss") == 0;
+        bool touches_norm = strcmp(p->instruction[i].name, "norm") == 0 ||
+                            strcmp(p->instruction[i].name, "adam") == 0 || strcmp(p->instruction[i].name, "loss") == 0;
         assert_true(p->instruction[i].wait_count == 0 || touches_norm);
     }
     /* units of wte, wpe; vectors, qkv, proj; vectors, fc, proj; vectors, head: elements */
@@ -116,8 +116,8 @@ static void test_serial(void **state)
     release(&f);
 }
 
-/* Tensor parallel 2: one all-reduce behind each row-parallel linear and behind the embedding forward; in backward one in
- * front of each column-parallel linear, the head's included, and the two of the loss. */
+/* Tensor parallel 2: one all-reduce behind each row-parallel linear and behind the embedding forward; in backward one
+ * in front of each column-parallel linear, the head's included, and the two of the loss. */
 static void test_tensor_parallel(void **state)
 {
     (void)state;
@@ -161,8 +161,8 @@ static void test_zero3(void **state)
     gal_strategy zero = one_axis(GAL_AXIS_SDP, 2);
     lower(&f, 2, 1, &zero, GAL_SCHEDULE_GPIPE);
     const gal_program *p = f.program[0];
-    assert_int_equal(count_ops(p, GAL_FRAGMENT_FORWARD, GAL_OP_ALL_GATHER), 6);       /* wte wpe qkv proj fc proj */
-    assert_int_equal(count_ops(p, GAL_FRAGMENT_BACKWARD, GAL_OP_ALL_GATHER), 5);      /* head, and all but the embedding */
+    assert_int_equal(count_ops(p, GAL_FRAGMENT_FORWARD, GAL_OP_ALL_GATHER), 6);  /* wte wpe qkv proj fc proj */
+    assert_int_equal(count_ops(p, GAL_FRAGMENT_BACKWARD, GAL_OP_ALL_GATHER), 5); /* head, and all but the embedding */
     assert_int_equal(count_ops(p, GAL_FRAGMENT_BACKWARD, GAL_OP_REDUCE_SCATTER), 7);
     assert_int_equal(count_ops(p, GAL_FRAGMENT_BACKWARD_SYNC, GAL_OP_ALL_REDUCE), 3); /* vectors are not sharded */
     assert_int_equal(count_ops(p, GAL_FRAGMENT_UPDATE, GAL_OP_ALL_GATHER), 0);
@@ -177,11 +177,10 @@ static void test_schedules(void **state)
     (void)state;
     fixture f;
     gal_strategy serial = one_axis(GAL_AXIS_DP, 1);
-    static const gal_call first[] = {{GAL_FRAGMENT_FORWARD, 0},  {GAL_FRAGMENT_FORWARD, 1},
-                                     {GAL_FRAGMENT_BACKWARD, 0}, {GAL_FRAGMENT_FORWARD, 2},
-                                     {GAL_FRAGMENT_BACKWARD, 1}, {GAL_FRAGMENT_FORWARD, 3},
-                                     {GAL_FRAGMENT_BACKWARD, 2}, {GAL_FRAGMENT_BACKWARD_SYNC, 3},
-                                     {GAL_FRAGMENT_UPDATE, 0}};
+    static const gal_call first[] = {
+        {GAL_FRAGMENT_FORWARD, 0},  {GAL_FRAGMENT_FORWARD, 1},       {GAL_FRAGMENT_BACKWARD, 0},
+        {GAL_FRAGMENT_FORWARD, 2},  {GAL_FRAGMENT_BACKWARD, 1},      {GAL_FRAGMENT_FORWARD, 3},
+        {GAL_FRAGMENT_BACKWARD, 2}, {GAL_FRAGMENT_BACKWARD_SYNC, 3}, {GAL_FRAGMENT_UPDATE, 0}};
     lower(&f, 2, 2, &serial, GAL_SCHEDULE_1F1B);
     assert_int_equal(f.program[0]->call_count, 9);
     for (uint32_t i = 0; i < 9; i++) {
@@ -217,8 +216,8 @@ static void test_repeatable(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_serial),    cmocka_unit_test(test_tensor_parallel),
-                                       cmocka_unit_test(test_sequence_parallel), cmocka_unit_test(test_zero3),
-                                       cmocka_unit_test(test_schedules), cmocka_unit_test(test_repeatable)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_serial), cmocka_unit_test(test_tensor_parallel), cmocka_unit_test(test_sequence_parallel),
+        cmocka_unit_test(test_zero3),  cmocka_unit_test(test_schedules),       cmocka_unit_test(test_repeatable)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
