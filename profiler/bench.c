@@ -5,10 +5,11 @@
 
 #include "runtime/clock.h"
 
-enum { REPEATS_MAX = 15, REPEATS_MEDIUM = 9, REPEATS_MIN = 5, BATCH_MAX = 4096 };
+enum { REPEATS_MAX = 15, REPEATS_MEDIUM = 9, REPEATS_MIN = 5, REPEATS_LONG = 3, BATCH_MAX = 4096 };
 
 static const double sample_seconds_min = 3e-4;
-static const double short_seconds = 2e-3, medium_seconds = 2e-2; /* of a sample: more repeats below */
+static const double short_seconds = 2e-3, medium_seconds = 2e-2,
+                    long_seconds = 0.5; /* of a sample: more repeats below */
 
 static int ascending(const void *a, const void *b)
 {
@@ -79,7 +80,8 @@ gal_code gal_bench_time(gal_bench *bench, gal_timed run, void *context, gal_timi
     const double lasts = guess * batch;
     const uint32_t repeats = lasts < short_seconds    ? REPEATS_MAX
                              : lasts < medium_seconds ? REPEATS_MEDIUM
-                                                      : REPEATS_MIN;
+                             : lasts < long_seconds   ? REPEATS_MIN
+                                                      : REPEATS_LONG;
     for (uint32_t i = 0; i < repeats; i++) {
         GAL_TRY(sample(bench, run, context, batch, &value[2 * i], err));
     }

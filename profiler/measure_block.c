@@ -11,7 +11,7 @@
 #include "runtime/train/weights.h"
 #include "schemas/plan_check.h"
 
-enum { WARM_STEPS = 2, STEPS = 5, LAYERS = 3, SAMPLES = 16, INSTRUCTION_STEPS = 200 };
+enum { WARM_STEPS = 2, STEPS = 5, SAMPLES = 16, INSTRUCTION_STEPS = 200 };
 
 /* Seconds of kernels by instruction. */
 typedef struct trace {
@@ -58,8 +58,8 @@ cleanup:
 
 /* ---- the plan ---- */
 
-static gal_code make_plan(const gal_model *model, uint32_t rank_count, uint32_t tp_degree, uint32_t microbatch_samples,
-                          gal_plan *out, gal_error *err)
+static gal_code make_plan(const gal_model *model, uint32_t layer_count, uint32_t rank_count, uint32_t tp_degree,
+                          uint32_t microbatch_samples, gal_plan *out, gal_error *err)
 {
     gal_plan plan = {.model = *model,
                      .global_batch_samples = 2 * microbatch_samples,
@@ -71,7 +71,7 @@ static gal_code make_plan(const gal_model *model, uint32_t rank_count, uint32_t 
                      .run_count = 1};
     gal_strategy strategy;
     memset(&strategy, 0, sizeof strategy);
-    plan.model.layer_count = model->layer_count < LAYERS ? model->layer_count : LAYERS;
+    plan.model.layer_count = model->layer_count < layer_count ? model->layer_count : layer_count;
     plan.cluster.device_count = rank_count;
     plan.stage = calloc(1, sizeof *plan.stage);
     plan.run = calloc(1, sizeof *plan.run);
@@ -268,8 +268,8 @@ gal_code gal_measure_session(gal_bench *bench, const gal_session_settings *setti
     gal_session *session = NULL;
     trace t = {.done = 0};
     uint32_t vocabulary = settings->model->vocabulary;
-    code = make_plan(settings->model, gal_world_size(&bench->world), settings->tp_degree, settings->microbatch_samples,
-                     &plan, err);
+    code = make_plan(settings->model, settings->layer_count, gal_world_size(&bench->world), settings->tp_degree,
+                     settings->microbatch_samples, &plan, err);
     GAL_TRY(gal_world_agree(&bench->world, code, err));
     *fits_memory = fits(&plan, settings->memory_bytes);
     if (*fits_memory) {
@@ -307,10 +307,8 @@ gal_code gal_measure_instruction(gal_bench *bench, const gal_model *model, doubl
     trace t = {.done = 0};
     uint32_t vocabulary = tiny.vocabulary;
     double each[INSTRUCTION_STEPS], beside = 0.0, slowest = 0.0;
-    code = make_plan(&tiny, 1, 1, 1, &plan, err);
-    plan.model.layer_count = tiny.layer_count;
+    code = make_plan(&tiny, tiny.layer_count, 1, 1, 1, &plan, err);
     if (code == GAL_OK) {
-        plan.run[0].block_count = gal_model_block_count(&plan.model);
         code = open_session(&plan, &alone, &vocabulary, &t, &session, err);
     }
     for (uint64_t step = 0; step < INSTRUCTION_STEPS && code == GAL_OK; step++) {

@@ -6,7 +6,7 @@
 
 #include "profiler/measure.h"
 
-enum { KERNELS_MAX = 64, COLLECTIVES = 5 };
+enum { KERNELS_MAX = 64, COLLECTIVES = 5, LARGEST_BYTES = 2 << 20 };
 
 /* The kernels of an attention and an FFN block's backward, in their order, again and again. */
 typedef struct sequence {
@@ -146,13 +146,14 @@ cleanup:
     return code;
 }
 
-/* What takes most of the time among the collectives that run beside compute. */
+/* What takes most of the time among the collectives that run beside compute. Not the largest ones: beside kernels they
+ * would take the whole budget. */
 static uint32_t choose_collectives(const gal_overlap_settings *o, const gal_candidate_collective *out[COLLECTIVES])
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < o->candidates->collective_count && count < COLLECTIVES; i++) {
         const gal_candidate_collective *at = &o->candidates->collectives[i];
-        if ((at->stream == GAL_STREAM_GATHER || at->stream == GAL_STREAM_REDUCE) &&
+        if ((at->stream == GAL_STREAM_GATHER || at->stream == GAL_STREAM_REDUCE) && at->bytes <= LARGEST_BYTES &&
             gal_collective_bytes(at) <= o->pools->bytes) {
             out[count++] = at;
         }

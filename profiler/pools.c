@@ -1,8 +1,9 @@
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/measure.h"
+
+enum { DRAWN_ELEMENTS = 1 << 22 };
 
 /* splitmix64. */
 static uint64_t next_random(uint64_t *state)
@@ -38,6 +39,14 @@ static void put(gal_dtype dtype, void *at, uint64_t index, double value)
     }
 }
 
+/* Fills the rest with the first bytes, again and again. */
+static void repeat(void *at, uint64_t first_bytes, uint64_t bytes)
+{
+    for (uint64_t done = first_bytes; done < bytes; done += first_bytes) {
+        memcpy((char *)at + done, at, bytes - done < first_bytes ? bytes - done : first_bytes);
+    }
+}
+
 gal_code gal_pools_create(gal_dtype dtype, uint64_t bytes, uint64_t token_bytes, uint32_t vocabulary, gal_pools *out,
                           gal_error *err)
 {
@@ -52,10 +61,13 @@ gal_code gal_pools_create(gal_dtype dtype, uint64_t bytes, uint64_t token_bytes,
         gal_pools_free(out);
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: operands of %llu bytes", (unsigned long long)bytes);
     }
-    for (uint64_t i = 0; i < elements; i++) {
+    const uint64_t drawn = elements < DRAWN_ELEMENTS ? elements : DRAWN_ELEMENTS;
+    for (uint64_t i = 0; i < drawn; i++) {
         put(dtype, out->normal, i, normal(&state));
         put(dtype, out->positive, i, 0.5 + uniform(&state));
     }
+    repeat(out->normal, drawn * element_bytes, bytes);
+    repeat(out->positive, drawn * element_bytes, bytes);
     for (uint64_t i = 0; i < token_bytes / sizeof *out->tokens; i++) {
         out->tokens[i] = (int32_t)(next_random(&state) % vocabulary);
     }

@@ -12,11 +12,15 @@
 #include "profiler/topology.h"
 #include "runtime/clock.h"
 
-enum { SWEEP = 7, SESSION_SAMPLES_MAX = 3, BLOCKS_MAX = 64 };
+enum { SWEEP = 7, SESSION_SAMPLES_MAX = 3, BLOCKS_MAX = 64, BLOCK_LAYERS = 3 };
 
 static const uint64_t sweep_first_bytes = 4096; /* then times 4, to 16 MiB */
+static const double pool_bytes_per_second = 16e6;
 static const uint64_t pool_bytes_min = UINT64_C(48) << 20;
 static const double fixed_share = 0.1, session_share = 0.1;
+static const double entry_share = 0.002; /* an entry is run some ten times */
+static const double entries_share_least =
+    0.5; /* when what comes before took longer than it should, as large models do */
 static const double entries_share = 0.7,
                     slowdowns_share = 0.75; /* of the budget, when entries end and slowdowns and blocks begin */
 
@@ -128,11 +132,14 @@ cleanup:
     return code;
 }
 
-/* Three pools, each a quarter of the rank's memory at most. What needs more is left to the fits. */
+/* Three pools, each a quarter of the rank's memory at most, and no more than is filled in a few hundredths of the
+ * budget. What needs more is left to the fits. */
 static gal_code make_pools(profiling *p, gal_error *err)
 {
     uint64_t bytes = pool_bytes_min;
-    const uint64_t most = p->profile.cluster.device.memory_bytes / 4;
+    const uint64_t quarter = p->profile.cluster.device.memory_bytes / 4;
+    const double affordable = p->settings->budget_seconds * pool_bytes_per_second;
+    const uint64_t most = affordable < (double)quarter ? (uint64_t)affordable : quarter;
     uint32_t vocabulary = p->settings->model[0].vocabulary;
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < p->settings->model_count; i++) {
@@ -279,25 +286,45 @@ cleanup:
     return code;
 }
 
-/* Both lists merged by falling share, until their part of the budget is spent. */
-static gal_code measure_entries(profiling *p, gal_error *err)
+/* Both lists merged by falling share, those whose expected seconds are at most (expensive: above) what the budget
+ * allows for one entry. */
+static gal_code measure_part(profiling *p, bool expensive, double until_seconds, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_candidates *c = &p->candidates;
-    const double until_seconds = entries_share * p->settings->budget_seconds;
+    const double entry_seconds = entry_share * p->settings->budget_seconds;
     uint32_t o = 0, m = 0;
     while ((o < c->operator_count || m < c->collective_count) && p->bench.elapsed_seconds < until_seconds) {
         const bool kernel =
             o < c->operator_count && (m == c->collective_count || c->operators[o].share >= c->collectives[m].share);
-        if (kernel && gal_operator_bytes(&c->operators[o]) <= p->pools.bytes) {
-            GAL_TRY(measure_operator(p, &c->operators[o], err));
-        } else if (!kernel && gal_collective_bytes(&c->collectives[m]) <= p->pools.bytes) {
-            GAL_TRY(measure_collective(p, &c->collectives[m], err));
+        const gal_candidate_operator *at = kernel ? &c->operators[o++] : NULL;
+        const gal_candidate_collective *message = kernel ? NULL : &c->collectives[m++];
+        const double seconds = kernel ? at->expected_seconds : message->expected_seconds;
+        if ((seconds > entry_seconds) != expensive) {
+            continue;
         }
-        o += kernel;
-        m += !kernel;
-        say(p, "kernels and collectives", o + m, c->operator_count + c->collective_count);
+        if (kernel && gal_operator_bytes(at) <= p->pools.bytes) {
+            GAL_TRY(measure_operator(p, at, err));
+        } else if (!kernel && gal_collective_bytes(message) <= p->pools.bytes) {
+            GAL_TRY(measure_collective(p, message, err));
+        }
+        say(p, "kernels and collectives", p->report.operators_measured + p->report.collectives_measured,
+            c->operator_count + c->collective_count);
     }
+cleanup:
+    return code;
+}
+
+/* Until their part of the budget is spent. A few entries of a large model could take all of it: they come last, and the
+ * fits over cheaper ones of their kind stand in. */
+static gal_code measure_entries(profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const double share_seconds = entries_share * p->settings->budget_seconds;
+    const double least_seconds = p->bench.elapsed_seconds + entries_share_least * p->settings->budget_seconds;
+    const double until_seconds = share_seconds > least_seconds ? share_seconds : least_seconds;
+    GAL_TRY(measure_part(p, false, until_seconds, err));
+    GAL_TRY(measure_part(p, true, until_seconds, err));
 cleanup:
     return code;
 }
@@ -354,6 +381,7 @@ static gal_code measure_fixed(profiling *p, gal_error *err)
     uint32_t samples[SESSION_SAMPLES_MAX] = {0};
     gal_session_report report = {.fixed_bytes = 0};
     gal_session_settings settings = {.model = &p->settings->model[0],
+                                     .layer_count = 1,
                                      .memory_bytes = p->profile.cluster.device.memory_bytes,
                                      .budget_seconds = fixed_share * p->settings->budget_seconds,
                                      .profile = &p->profile};
@@ -413,6 +441,7 @@ static gal_code measure_blocks(profiling *p, gal_error *err)
             bool fits = false;
             gal_session_report report;
             const gal_session_settings settings = {.model = &p->settings->model[0],
+                                                   .layer_count = BLOCK_LAYERS,
                                                    .tp_degree = tp,
                                                    .microbatch_samples = samples[i],
                                                    .memory_bytes = p->profile.cluster.device.memory_bytes,
