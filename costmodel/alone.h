@@ -1,11 +1,34 @@
-/* The event simulation of one expanded stage alone, for prices: allocates nothing. For costmodel alone. */
+/* The event simulation of one expanded stage alone, for prices: simulate.h without other stages, in the same
+ * arithmetic. For costmodel alone. */
 #ifndef GAL_COSTMODEL_ALONE_H
 #define GAL_COSTMODEL_ALONE_H
 
 #include "costmodel/expand.h"
 #include "costmodel/simulate.h"
 
-enum { GAL_ALONE_CALLS_MAX = 4, GAL_ALONE_BLOCKS_MAX = 4 };
+/* The streams of a stage alone: those of transfers are empty. */
+enum { GAL_ALONE_STREAMS = GAL_STREAM_REDUCE + 1, GAL_ALONE_CALLS_MAX = 4, GAL_ALONE_BLOCKS_MAX = 4 };
+
+typedef struct gal_script_wait {
+    uint32_t stream, completed; /* to have completed so many events */
+} gal_script_wait;
+
+typedef struct gal_script_event {
+    uint32_t step; /* of the expansion */
+    uint16_t first_wait;
+    uint8_t wait_count, call;
+} gal_script_event;
+
+/* The events of all calls in order, stream by stream, with the waits that earlier ones of the stream do not imply. */
+typedef struct gal_script {
+    gal_script_event *event; /* owns the memory of wait */
+    gal_script_wait *wait;
+    uint32_t first[GAL_ALONE_STREAMS + 1]; /* of each stream, into event; their end */
+} gal_script;
+
+/* Of an expansion with `alone`, of at most so many calls and blocks. GAL_ERR_SYSTEM without memory. */
+gal_code gal_script_create(const gal_expansion *expansion, gal_script *out, gal_error *err);
+void gal_script_free(gal_script *script); /* the arrays; accepts a zeroed one */
 
 /* Ends on the compute stream; in the last call on all streams. */
 typedef struct gal_alone_ends {
@@ -13,7 +36,9 @@ typedef struct gal_alone_ends {
     double block_seconds[GAL_ALONE_CALLS_MAX][GAL_ALONE_BLOCKS_MAX];
 } gal_alone_ends;
 
-/* The expansion is one with `alone`, of at most so many calls and blocks. Of the input the slowdowns are read. */
-void gal_play_alone(const gal_expansion *expansion, const gal_simulation_input *input, gal_alone_ends *ends);
+/* The expansion is the script's, its seconds and levels filled in. Programs that verify cannot wait for ever here.
+ * Allocates nothing. */
+void gal_play_alone(const gal_script *script, const gal_expansion *expansion, const gal_slowdowns *slowdowns,
+                    gal_alone_ends *ends);
 
 #endif

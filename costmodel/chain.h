@@ -1,13 +1,16 @@
-/* Short chains of blocks, lowered and simulated alone: what prices are made of. For costmodel alone.
+/* Short chains of blocks, simulated alone: what prices are made of. For costmodel alone.
  *
- * A chain is lowered, its waits derived and its queues laid out once; its costs can be renewed for another placement,
- * and for another number of samples, without lowering: no instruction depends on it but by the sizes of its rows. */
+ * A chain runs forward, backward, forward, backward with sync. Chains of equal lists are laid out once (structure.h);
+ * a gal_chain is one that is lowered for itself: with an embedding, a head or a conversion of layouts in it. */
 #ifndef GAL_COSTMODEL_CHAIN_H
 #define GAL_COSTMODEL_CHAIN_H
 
+#include "costmodel/alone.h"
 #include "costmodel/price.h"
 
-enum { GAL_CHAIN_MAX = 4 };
+enum { GAL_CHAIN_MAX = 4, GAL_CHAIN_CALLS = 4 };
+
+extern const gal_call gal_chain_calls[GAL_CHAIN_CALLS];
 
 typedef struct gal_chain_spec {
     const gal_model *model;
@@ -28,18 +31,20 @@ typedef struct gal_chain_times {
     double update_seconds[GAL_CHAIN_MAX];
 } gal_chain_times;
 
-typedef struct gal_chain gal_chain;
+/* All but update_seconds, from the ends of the calls. */
+void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_times *out);
 
-/* Nothing of the spec is referred to afterwards but its durations. GAL_ERR_SYSTEM without memory. */
-gal_code gal_chain_create(const gal_chain_spec *spec, gal_chain **out, gal_error *err);
-void gal_chain_free(gal_chain *chain);
+/* The stage that the chain is lowered as, with neighbours on both sides that are not in it. block holds block_count
+ * entries and must outlive *out. */
+void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_spec *block, gal_stage_spec *out);
 
-/* Whether the chain also stands for so many samples per microbatch: every buffer that grows with them stays a multiple
- * of GAL_ALIGNMENT_BYTES, so that its placement scales. Not for chains that convert layouts. */
-bool gal_chain_scales(const gal_chain *chain, uint32_t microbatch_samples);
-/* For so many samples, on the devices of that stage. */
-void gal_chain_measure(gal_chain *chain, uint32_t microbatch_samples, uint32_t stage, uint32_t stage_count,
-                       gal_chain_times *out);
-void gal_chain_memory(gal_chain *chain, uint32_t microbatch_samples, uint32_t block, gal_block_memory *out);
+/* Lowered, its times, and the memory of its block `memory_block`; only that (times NULL). GAL_ERR_SYSTEM without
+ * memory; GAL_ERR_DOCUMENT if a tensor is too large. */
+gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint32_t memory_block,
+                       gal_block_memory *memory, gal_error *err);
+
+/* Seconds of an update of one block: sums of squares, then Adam with the gathers of other blocks beside it. cost:
+ * [instruction] in company. */
+double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block);
 
 #endif

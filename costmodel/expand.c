@@ -7,11 +7,12 @@
 typedef struct pair {
     uint32_t first_item, item_count; /* into latest */
     uint32_t stream;
-    uint32_t here; /* steps of the stream up to its last access in the fragment at hand; 0: none */
+    uint32_t seen; /* 1 + the last fragment whose accesses of it were listed */
 } pair;
 
 typedef struct access {
-    uint32_t pair, steps;
+    uint32_t pair;
+    uint32_t steps; /* first the instruction; when steps are numbered, theirs */
 } access;
 
 typedef struct fragment_accesses {
@@ -24,52 +25,47 @@ typedef struct expander {
     const gal_cost *cost;
     gal_expand_options options;
     gal_expansion *out;
-    uint8_t *observed;  /* [instruction]: another stream may wait for its end */
-    uint32_t *steps_to; /* [instruction]: number in its fragment and stream, from 1 */
-    uint32_t *pair_of;  /* [buffer * streams + stream]: index + 1 into pair */
+    uint32_t *pair_of; /* [buffer * streams + stream]: index + 1 into pair; owns the memory of the next five */
     pair *pair;
-    uint32_t pair_count, item_count;
-    uint32_t *awaited;
-    uint32_t awaited_count;
     access *access;
-    uint32_t access_count;
+    uint32_t *awaited;
+    uint32_t *steps_to; /* [instruction]: number in its fragment and stream, from 1 */
+    uint8_t *observed;  /* [instruction]: another stream may wait for its end */
+    uint32_t pair_count, item_count, awaited_count, access_count, wait_count;
     uint32_t *latest; /* [pair's items]: steps of the stream, earlier calls */
     fragment_accesses fragment[GAL_FRAGMENT_COUNT];
 } expander;
-
-static void expander_free(expander *e)
-{
-    free(e->observed);
-    free(e->steps_to);
-    free(e->pair_of);
-    free(e->pair);
-    free(e->awaited);
-    free(e->access);
-    free(e->latest);
-}
 
 static gal_code out_of_memory(gal_error *err)
 {
     return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: simulation");
 }
 
+/* Two blocks of memory: this is most of what a price does. */
 static gal_code expander_create(expander *e, gal_error *err)
 {
     const gal_program *program = e->program;
-    e->observed = calloc((size_t)program->instruction_count + 1, sizeof *e->observed);
-    e->steps_to = malloc(((size_t)program->instruction_count + 1) * sizeof *e->steps_to);
-    e->pair_of = calloc(((size_t)program->buffer_count + 1) * GAL_STREAM_COUNT, sizeof *e->pair_of);
-    e->pair = malloc(((size_t)program->wait_count + 1) * sizeof *e->pair);
-    e->awaited = malloc(((size_t)program->wait_count + 1) * sizeof *e->awaited);
-    e->access = malloc(((size_t)program->operand_count + 1) * sizeof *e->access);
-    e->out->step = malloc(((size_t)program->instruction_count + 1) * sizeof *e->out->step);
-    e->out->wait = malloc(((size_t)program->wait_count + 1) * sizeof *e->out->wait);
-    e->out->step_of = malloc(((size_t)program->instruction_count + 1) * sizeof *e->out->step_of);
-    return e->observed == NULL || e->out->step_of == NULL || e->steps_to == NULL || e->pair_of == NULL ||
-                   e->pair == NULL || e->awaited == NULL || e->access == NULL || e->out->step == NULL ||
-                   e->out->wait == NULL
-               ? out_of_memory(err)
-               : GAL_OK;
+    const size_t instructions = (size_t)program->instruction_count + 1;
+    const size_t waits = (size_t)program->wait_count + 1;
+    const size_t operands = (size_t)program->operand_count + 1;
+    const size_t pairs = ((size_t)program->buffer_count + 1) * GAL_STREAM_COUNT;
+    e->pair_of = malloc(pairs * sizeof *e->pair_of + waits * sizeof *e->pair + operands * sizeof *e->access +
+                        waits * sizeof *e->awaited + instructions * (sizeof *e->steps_to + sizeof *e->observed));
+    e->out->step =
+        malloc(instructions * (sizeof *e->out->step + sizeof *e->out->step_of) + waits * sizeof *e->out->wait);
+    if (e->pair_of == NULL || e->out->step == NULL) {
+        return out_of_memory(err);
+    }
+    e->pair = (pair *)(e->pair_of + pairs);
+    e->access = (access *)(e->pair + waits);
+    e->awaited = (uint32_t *)(e->access + operands);
+    e->steps_to = e->awaited + waits;
+    e->observed = (uint8_t *)(e->steps_to + instructions);
+    memset(e->pair_of, 0, pairs * sizeof *e->pair_of);
+    memset(e->observed, 0, instructions);
+    e->out->wait = (gal_step_wait *)(e->out->step + instructions);
+    e->out->step_of = (uint32_t *)(e->out->wait + waits);
+    return GAL_OK;
 }
 
 /* Transfers of a stage alone are not there. */
@@ -141,22 +137,26 @@ static void name_pairs(expander *e, uint32_t f)
     }
 }
 
-/* The last access of every awaited pair in the fragment may be waited for by a later call. */
-static void observe_accesses(expander *e, uint32_t f)
+/* The last access of every awaited pair in the fragment: a later call may wait for it. */
+static void list_accesses(expander *e, uint32_t f)
 {
     const gal_program *program = e->program;
     const gal_fragment *fragment = &program->fragment[f];
+    fragment_accesses *of = &e->fragment[f];
+    of->first_access = e->access_count;
     for (uint32_t i = fragment->first + fragment->count; i-- > fragment->first;) {
         const gal_instruction *in = &program->instruction[i];
+        const gal_operand *operand = &program->operand[in->first_operand];
         for (uint32_t o = 0; o < in->operand_count; o++) {
-            const uint32_t buffer = program->operand[in->first_operand + o].buffer;
-            const uint32_t index = e->pair_of[(size_t)buffer * GAL_STREAM_COUNT + in->stream];
-            if (index != 0 && e->pair[index - 1].here != f + 1) {
-                e->pair[index - 1].here = f + 1;
+            const uint32_t index = e->pair_of[(size_t)operand[o].buffer * GAL_STREAM_COUNT + in->stream];
+            if (index != 0 && e->pair[index - 1].seen != f + 1) {
+                e->pair[index - 1].seen = f + 1;
                 e->observed[i] = 1;
+                e->access[e->access_count++] = (access){index - 1, i};
             }
         }
     }
+    of->access_count = e->access_count - of->first_access;
 }
 
 static bool waits_for_others(const expander *e, const gal_instruction *in)
@@ -178,8 +178,8 @@ static bool joins(const expander *e, uint32_t last, uint32_t i)
            !gal_op_is_collective[in->op] && !waits_for_others(e, in);
 }
 
-/* Sorts the fragment's instructions into lists of steps, one per stream. */
-static void list_steps(expander *e, uint32_t f, uint32_t *step_count)
+/* How many steps each stream has, and which an instruction is in. */
+static void number_steps(expander *e, uint32_t f)
 {
     const gal_program *program = e->program;
     const gal_fragment *fragment = &program->fragment[f];
@@ -195,98 +195,78 @@ static void list_steps(expander *e, uint32_t f, uint32_t *step_count)
         last[stream] = i;
     }
     for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
-        list[stream].first = *step_count;
-        *step_count += list[stream].count;
+        list[stream].first = e->out->step_count;
+        e->out->step_count += list[stream].count;
     }
+    const fragment_accesses *of = &e->fragment[f];
+    for (uint32_t a = of->first_access; a < of->first_access + of->access_count; a++) {
+        e->access[a].steps = e->steps_to[e->access[a].steps];
+    }
+}
+
+static void list_waits(expander *e, uint32_t f, const gal_instruction *in, gal_step *step)
+{
+    step->first_wait = e->wait_count;
+    for (uint32_t w = 0; w < in->wait_count; w++) {
+        const gal_wait *wait = &e->program->wait[in->first_wait + w];
+        if (!binds(e, in, wait)) {
+            continue;
+        }
+        gal_step_wait *to = &e->out->wait[e->wait_count++];
+        *to = (gal_step_wait){.kind = wait->kind, .stream = wait->stream, .target = 0};
+        if (wait->kind == GAL_WAIT_INSTRUCTION) {
+            to->target = e->steps_to[e->program->fragment[f].first + wait->target];
+        } else if (wait->kind == GAL_WAIT_BUFFER) {
+            to->target = e->fragment[f].pair_count++;
+            e->awaited[e->awaited_count++] = pair_index(e, wait->target, wait->stream);
+        }
+    }
+    step->wait_count = (uint16_t)(e->wait_count - step->first_wait);
+}
+
+static gal_cost cost_of(const expander *e, uint32_t instruction)
+{
+    if (e->cost != NULL) {
+        return e->cost[instruction];
+    }
+    const bool collective = gal_op_is_collective[e->program->instruction[instruction].op] != 0;
+    return (gal_cost){.activity = (uint8_t)(collective ? GAL_ACTIVITY_COMMUNICATION : GAL_ACTIVITY_COMPUTE)};
+}
+
+/* A kernel that joins the step before it has no waits for other streams. */
+static void list_steps(expander *e, uint32_t f)
+{
+    const gal_program *program = e->program;
+    const gal_fragment *fragment = &program->fragment[f];
     uint32_t begun[GAL_STREAM_COUNT] = {0};
+    e->fragment[f].first_pair = e->awaited_count;
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
         if (left_out(e, in->stream)) {
             continue;
         }
-        const uint32_t at = list[in->stream].first + e->steps_to[i] - 1;
+        const gal_cost cost = cost_of(e, i);
+        const uint32_t at = e->out->list[f][in->stream].first + e->steps_to[i] - 1;
         gal_step *step = &e->out->step[at];
         e->out->step_of[i] = at;
         if (e->steps_to[i] == begun[in->stream]) {
-            step->seconds += e->cost[i].seconds;
+            step->seconds += cost.seconds;
             continue;
         }
         begun[in->stream] = e->steps_to[i];
-        *step = (gal_step){.seconds = e->cost[i].seconds,
+        *step = (gal_step){.seconds = cost.seconds,
                            .instruction = i,
-                           .activity = e->cost[i].activity,
-                           .level = e->cost[i].level,
+                           .activity = cost.activity,
+                           .level = cost.level,
                            .block = in->block - program->first_block};
         set_relation(e, in, step);
-    }
-}
-
-static void list_waits(expander *e, uint32_t f, uint32_t *wait_count)
-{
-    const gal_program *program = e->program;
-    const gal_fragment *fragment = &program->fragment[f];
-    fragment_accesses *of = &e->fragment[f];
-    of->first_pair = e->awaited_count;
-    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-        const gal_instruction *in = &program->instruction[i];
-        if (left_out(e, in->stream)) {
-            continue;
-        }
-        gal_step *step = &e->out->step[e->out->step_of[i]];
-        if (step->instruction != i) { /* joined: it has none for others */
-            continue;
-        }
-        step->first_wait = *wait_count;
-        for (uint32_t w = 0; w < in->wait_count; w++) {
-            const gal_wait *wait = &program->wait[in->first_wait + w];
-            if (!binds(e, in, wait)) {
-                continue;
-            }
-            gal_step_wait *to = &e->out->wait[(*wait_count)++];
-            *to = (gal_step_wait){.kind = wait->kind, .stream = wait->stream, .target = 0};
-            if (wait->kind == GAL_WAIT_INSTRUCTION) {
-                to->target = e->steps_to[fragment->first + wait->target];
-            } else if (wait->kind == GAL_WAIT_BUFFER) {
-                to->target = of->pair_count++;
-                e->awaited[e->awaited_count++] = pair_index(e, wait->target, wait->stream);
-            }
-        }
-        step->wait_count = (uint16_t)(*wait_count - step->first_wait);
-    }
-}
-
-/* The last access of every awaited pair in the fragment. */
-static void list_accesses(expander *e, uint32_t f)
-{
-    const gal_program *program = e->program;
-    const gal_fragment *fragment = &program->fragment[f];
-    fragment_accesses *of = &e->fragment[f];
-    of->first_access = e->access_count;
-    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-        const gal_instruction *in = &program->instruction[i];
-        for (uint32_t o = 0; o < in->operand_count; o++) {
-            const uint32_t buffer = program->operand[in->first_operand + o].buffer;
-            const uint32_t index = e->pair_of[(size_t)buffer * GAL_STREAM_COUNT + in->stream];
-            if (index == 0) {
-                continue;
-            }
-            if (e->pair[index - 1].here == 0) {
-                e->access[e->access_count++].pair = index - 1;
-            }
-            e->pair[index - 1].here = e->steps_to[i];
-        }
-    }
-    of->access_count = e->access_count - of->first_access;
-    for (uint32_t a = of->first_access; a < e->access_count; a++) {
-        e->access[a].steps = e->pair[e->access[a].pair].here;
-        e->pair[e->access[a].pair].here = 0;
+        list_waits(e, f, in, step);
     }
 }
 
 static void list_fragments(expander *e)
 {
     bool called[GAL_FRAGMENT_COUNT] = {false};
-    uint32_t wait_count = 0;
     for (uint32_t c = 0; c < e->out->call_count; c++) {
         called[e->out->call[c].fragment] = true;
     }
@@ -295,27 +275,11 @@ static void list_fragments(expander *e)
             name_pairs(e, f);
         }
     }
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT && !e->options.each; f++) {
-        if (called[f]) {
-            observe_accesses(e, f);
-        }
-    }
-    for (uint32_t p = 0; p < e->pair_count; p++) {
-        e->pair[p].here = 0;
-    }
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
-        if (called[f]) {
-            list_steps(e, f, &e->out->step_count);
-        }
-    }
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
-        if (called[f]) {
-            list_waits(e, f, &wait_count);
-        }
-    }
     for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
         if (called[f]) {
             list_accesses(e, f);
+            number_steps(e, f);
+            list_steps(e, f);
         }
     }
 }
@@ -323,17 +287,19 @@ static void list_fragments(expander *e)
 static gal_code reserve_calls(expander *e, gal_error *err)
 {
     gal_expansion *out = e->out;
-    size_t rows = 0;
+    const size_t calls = (size_t)out->call_count + 1;
+    size_t rows = 1;
     for (uint32_t c = 0; c < out->call_count; c++) {
         rows += e->fragment[out->call[c].fragment].pair_count;
     }
     e->latest = calloc((size_t)e->item_count + 1, sizeof *e->latest);
-    out->before = malloc(((size_t)out->call_count + 1) * sizeof *out->before);
-    out->first_row = malloc(((size_t)out->call_count + 1) * sizeof *out->first_row);
-    out->row = malloc((rows + 1) * sizeof *out->row);
-    return e->latest == NULL || out->before == NULL || out->first_row == NULL || out->row == NULL || rows >= UINT32_MAX
-               ? out_of_memory(err)
-               : GAL_OK;
+    out->before = malloc(calls * (sizeof *out->before + sizeof *out->first_row) + rows * sizeof *out->row);
+    if (e->latest == NULL || out->before == NULL || rows > UINT32_MAX) {
+        return out_of_memory(err);
+    }
+    out->first_row = (uint32_t *)(out->before + calls);
+    out->row = out->first_row + calls;
+    return GAL_OK;
 }
 
 static void resolve_call(expander *e, uint32_t c, uint32_t completed[GAL_STREAM_COUNT], uint32_t *row_count)
@@ -372,9 +338,11 @@ gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t c
         resolve_call(&e, c, completed, &row_count);
     }
     *out = expansion;
-    memset(&expansion, 0, sizeof expansion);
+    expansion.step = NULL;
+    expansion.before = NULL;
 cleanup:
-    expander_free(&e);
+    free(e.pair_of);
+    free(e.latest);
     gal_expansion_free(&expansion);
     return code;
 }
@@ -382,10 +350,6 @@ cleanup:
 void gal_expansion_free(gal_expansion *expansion)
 {
     free(expansion->step);
-    free(expansion->step_of);
-    free(expansion->wait);
     free(expansion->before);
-    free(expansion->first_row);
-    free(expansion->row);
     memset(expansion, 0, sizeof *expansion);
 }

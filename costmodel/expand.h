@@ -38,10 +38,10 @@ typedef struct gal_expansion {
     const gal_call *call;
     uint32_t call_count;
     gal_step_list list[GAL_FRAGMENT_COUNT][GAL_STREAM_COUNT];
-    gal_step *step;
+    gal_step *step;    /* owns the memory of the next two */
     uint32_t *step_of; /* [instruction of a fragment that is called] */
     gal_step_wait *wait;
-    uint32_t (*before)[GAL_STREAM_COUNT]; /* [call]: steps of earlier calls */
+    uint32_t (*before)[GAL_STREAM_COUNT]; /* [call]: steps of earlier calls; owns the memory of the next two */
     uint32_t *first_row;                  /* [call]: into row */
     uint32_t *row;                        /* resolved waits on buffers */
     uint32_t step_count;                  /* of the fragments that are called */
@@ -52,9 +52,9 @@ typedef struct gal_expand_options {
     bool alone, each;
 } gal_expand_options;
 
-/* cost[instruction_count]. each: no two kernels in one step. alone: transfers between stages are left out, reductions
- * between stages are steps like any other, of this stage's own cost. The program, the calls and nothing else are
- * referred to afterwards. GAL_ERR_SYSTEM without memory. */
+/* cost[instruction_count], or NULL: to be filled in step by step. each: no two kernels in one step. alone: transfers
+ * between stages are left out, reductions between stages are steps like any other, of this stage's own cost. The
+ * program, the calls and nothing else are referred to afterwards. GAL_ERR_SYSTEM without memory. */
 gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t call_count, const gal_cost *cost,
                     gal_expand_options options, gal_expansion *out, gal_error *err);
 void gal_expansion_free(gal_expansion *expansion); /* the arrays; accepts a zeroed one */

@@ -130,6 +130,17 @@ static void read_buffer(const gal_buffer *buffer, gal_block_bytes *out)
     }
 }
 
+/* The first block's input, received where inside a chain it would be saved. */
+static void read_received(const gal_program *program, gal_block_bytes *out)
+{
+    for (uint32_t i = 0; i < program->buffer_count; i++) {
+        if (program->buffer[i].class == GAL_CLASS_X_IN) {
+            out->input = aligned(program->buffer[i].bytes);
+            out->saved += out->input;
+        }
+    }
+}
+
 void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_memory *out)
 {
     const uint32_t block = program->first_block + index;
@@ -138,6 +149,9 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
         if (program->buffer[i].block == index) {
             read_buffer(&program->buffer[i], &out->bytes);
         }
+    }
+    if (index == 0 && program->first_block > 0 && out->bytes.input == 0) {
+        read_received(program, &out->bytes);
     }
     out->bytes.boundary = out->bytes.input;
     if (program->arena[GAL_CLASS_RELAYOUT].item_bytes > 0) {

@@ -29,8 +29,8 @@ typedef struct gal_block_memory {
     gal_ring_turns gathers_forward, gathers_backward, gathers_evaluate, buckets;
 } gal_block_memory;
 
-/* Reads the numbers of block `index` of a lowered program. It must not be the first of a chain that receives its input
- * (the input is not among its saved buffers there); an embedding is read as it is. */
+/* Reads the numbers of block `index` of a placed program, as they are inside a chain: an input that is received counts
+ * as saved. */
 void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_memory *out);
 
 typedef struct gal_stage_block {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "costmodel/chain.h"
+#include "costmodel/structure.h"
 
 enum { KEY_WORDS = 5, FIRST_SLOTS = 256 };
 
@@ -11,8 +11,8 @@ typedef struct key {
     uint64_t word[KEY_WORDS];
 } key;
 
-/* Chains are kept per key without samples and stage. */
-typedef enum entry_kind { ENTRY_BLOCK, ENTRY_PAIR, ENTRY_CHAIN } entry_kind;
+/* Blocks alone are kept per key without samples and stage. */
+typedef enum entry_kind { ENTRY_BLOCK, ENTRY_PAIR, ENTRY_LONE } entry_kind;
 
 typedef struct entry {
     key key;
@@ -20,13 +20,15 @@ typedef struct entry {
     union {
         gal_block_price block;
         gal_pair_price pair;
-        gal_chain *chain;
+        gal_lone *lone;
     } of;
 } entry;
 
 struct gal_price_cache {
     const gal_model *model;
     const gal_durations *durations;
+    gal_slowdowns slowdowns;
+    gal_structures *structures;
     uint32_t slot_count, entry_count;
     entry **slot; /* open addressing; NULL: free */
 };
@@ -138,11 +140,14 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     }
     cache->model = model;
     cache->durations = durations;
+    cache->slowdowns = gal_slowdowns_of(durations);
     cache->slot_count = FIRST_SLOTS;
     cache->slot = calloc(cache->slot_count, sizeof *cache->slot);
-    if (cache->slot == NULL) {
-        free(cache);
-        return out_of_memory(err);
+    const gal_code code =
+        cache->slot == NULL ? out_of_memory(err) : gal_structures_create(model, &cache->structures, err);
+    if (code != GAL_OK) {
+        gal_price_cache_free(cache);
+        return code;
     }
     *out = cache;
     return GAL_OK;
@@ -150,16 +155,18 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
 
 void gal_price_cache_free(gal_price_cache *cache)
 {
-    if (cache != NULL) {
-        for (uint32_t i = 0; i < cache->slot_count; i++) {
-            if (cache->slot[i] != NULL && cache->slot[i]->kind == ENTRY_CHAIN) {
-                gal_chain_free(cache->slot[i]->of.chain);
-            }
-            free(cache->slot[i]);
-        }
-        free(cache->slot);
-        free(cache);
+    if (cache == NULL) {
+        return;
     }
+    for (uint32_t i = 0; cache->slot != NULL && i < cache->slot_count; i++) {
+        if (cache->slot[i] != NULL && cache->slot[i]->kind == ENTRY_LONE) {
+            gal_lone_free(cache->slot[i]->of.lone);
+        }
+        free(cache->slot[i]);
+    }
+    gal_structures_free(cache->structures);
+    free(cache->slot);
+    free(cache);
 }
 
 /* ---- blocks ---- */
@@ -175,80 +182,85 @@ static void append(gal_chain_spec *chain, gal_block_kind kind, const gal_strateg
     chain->strategy[chain->block_count++] = strategy;
 }
 
-/* A chain measured once and let go. */
-static gal_code run_chain(const gal_chain_spec *spec, uint32_t memory_block, gal_chain_times *times,
-                          gal_block_memory *memory, gal_error *err)
+/* Takes the block over, unless it fails. */
+static gal_code keep_lone(gal_price_cache *cache, const key *k, gal_lone *lone, gal_error *err)
 {
-    const gal_price_query *query = spec->query;
-    gal_chain *chain = NULL;
-    const gal_code code = gal_chain_create(spec, &chain, err);
+    entry *e = calloc(1, sizeof *e);
+    gal_code code = e == NULL ? out_of_memory(err) : GAL_OK;
     if (code == GAL_OK) {
-        gal_chain_memory(chain, query->microbatch_samples, memory_block, memory);
-        gal_chain_measure(chain, query->microbatch_samples, query->stage, query->stage_count, times);
+        *e = (entry){.key = *k, .kind = ENTRY_LONE, .of.lone = lone};
+        code = add(cache, e, err);
     }
-    gal_chain_free(chain);
+    if (code != GAL_OK) {
+        free(e);
+        gal_lone_free(lone);
+    }
     return code;
 }
 
-/* The chain of equal blocks of a query, kept for other samples and stages. Where its sizes do not scale from those at
- * which it was lowered, one is lowered for this call: *temporary, freed by the caller. */
-static gal_code kept_chain(gal_price_cache *cache, const gal_chain_spec *spec, gal_chain **chain, gal_chain **temporary,
-                           gal_error *err)
+/* The block of a query alone, kept for other samples and stages, with the costs of this query. Where its sizes do not
+ * scale from those at which it was lowered, one is lowered for this call: *temporary, freed by the caller. */
+static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, gal_lone **lone, gal_lone **temporary,
+                          gal_error *err)
 {
     key k;
-    key_of(cache, spec->query, &k);
+    key_of(cache, query, &k);
     k.word[1] &= UINT32_MAX; /* placement */
     k.word[2] &= UINT32_MAX; /* samples */
-    entry *e = *find(cache, &k, ENTRY_CHAIN);
+    entry *e = *find(cache, &k, ENTRY_LONE);
     *temporary = NULL;
-    if (e != NULL && gal_chain_scales(e->of.chain, spec->query->microbatch_samples)) {
-        *chain = e->of.chain;
-        return GAL_OK;
+    if (e != NULL && gal_lone_scales(e->of.lone, query->microbatch_samples)) {
+        *lone = e->of.lone;
+    } else {
+        gal_code code = gal_structures_lone(cache->structures, query, lone, err);
+        if (code == GAL_OK && e != NULL) {
+            *temporary = *lone;
+        } else if (code == GAL_OK) {
+            code = keep_lone(cache, &k, *lone, err);
+        }
+        if (code != GAL_OK) {
+            return code;
+        }
     }
-    gal_code code = gal_chain_create(spec, chain, err);
-    if (code != GAL_OK || e != NULL) {
-        *temporary = code == GAL_OK ? *chain : NULL;
-        return code;
-    }
-    e = calloc(1, sizeof *e);
-    if (e == NULL) {
-        gal_chain_free(*chain);
-        return out_of_memory(err);
-    }
-    *e = (entry){.key = k, .kind = ENTRY_CHAIN, .of.chain = *chain};
-    code = add(cache, e, err);
-    if (code != GAL_OK) {
-        gal_chain_free(*chain);
-        free(e);
-    }
-    return code;
+    gal_lone_renew(*lone, cache->durations, query->microbatch_samples, query->stage, query->stage_count);
+    return GAL_OK;
 }
 
-/* Attention and FFN: the middle of three. */
+/* Blocks until times repeat: two, but three where rings run ahead of the first. */
+static uint32_t steady_count(const gal_strategy *strategy)
+{
+    return strategy->zero_stage >= 2 ? 3 : 2;
+}
+
+/* Attention and FFN: one more of them. */
 static gal_code price_inner(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
 {
+    const uint32_t count = steady_count(query->strategy);
+    const uint32_t last = count - 1;
     gal_chain_spec chain = chain_of(cache, query);
     gal_chain_times t;
-    for (uint32_t i = 0; i < 3; i++) {
+    gal_lone *block[GAL_CHAIN_MAX] = {NULL};
+    gal_lone *temporary = NULL;
+    gal_structure *structure = NULL;
+    gal_code code = find_lone(cache, query, &block[0], &temporary, err);
+    for (uint32_t i = 0; i < count; i++) {
         append(&chain, query->kind, query->strategy);
+        block[i] = block[0];
     }
-    gal_chain *kept = NULL;
-    gal_chain *temporary = NULL;
-    const gal_code code = kept_chain(cache, &chain, &kept, &temporary, err);
-    if (code != GAL_OK) {
-        return code;
+    code = code == GAL_OK ? gal_structures_chain(cache->structures, &chain, block, &structure, err) : code;
+    if (code == GAL_OK) {
+        gal_structure_measure(structure, block, &cache->slowdowns, &t);
+        gal_lone_memory(block[0], query->microbatch_samples, &out->memory);
+        out->forward_seconds = t.forward_end[last] - t.forward_end[last - 1];
+        out->backward_seconds = t.backward_end[0] - t.backward_end[1];
+        out->sync_seconds = t.sync_end[0] - t.sync_end[1] - out->backward_seconds;
+        out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
+        out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
+        out->tail_seconds = t.sync_seconds - count * out->sync_seconds;
+        out->update_seconds = t.update_seconds[0];
     }
-    gal_chain_memory(kept, query->microbatch_samples, 1, &out->memory);
-    gal_chain_measure(kept, query->microbatch_samples, query->stage, query->stage_count, &t);
-    gal_chain_free(temporary);
-    out->forward_seconds = t.forward_end[2] - t.forward_end[1];
-    out->backward_seconds = t.backward_end[0] - t.backward_end[1];
-    out->sync_seconds = t.sync_end[0] - t.sync_end[1] - out->backward_seconds;
-    out->enter_seconds = t.forward_seconds - 3 * out->forward_seconds;
-    out->leave_seconds = t.backward_seconds - 3 * out->backward_seconds;
-    out->tail_seconds = t.sync_seconds - 3 * out->sync_seconds;
-    out->update_seconds = t.update_seconds[1];
-    return GAL_OK;
+    gal_lone_free(temporary);
+    return code;
 }
 
 /* The memory of the head of a one-stage tied model: its table is the embedding's. */
@@ -259,7 +271,7 @@ static gal_code read_tied_head(const gal_price_cache *cache, const gal_price_que
     gal_chain_times t;
     append(&chain, GAL_BLOCK_EMBEDDING, query->strategy);
     append(&chain, GAL_BLOCK_HEAD, query->strategy);
-    const gal_code code = run_chain(&chain, 1, &t, memory, err);
+    const gal_code code = gal_chain_run(&chain, &t, 1, memory, err);
     if (code == GAL_OK) {
         *update_seconds = t.update_seconds[1];
     }
@@ -280,7 +292,7 @@ static gal_code price_outer(gal_price_cache *cache, const gal_price_query *query
     for (uint32_t i = 0; i < 3; i++) {
         append(&chain, i == place ? query->kind : beside.kind, query->strategy);
     }
-    code = code == GAL_OK ? run_chain(&chain, place, &t, &out->memory, err) : code;
+    code = code == GAL_OK ? gal_chain_run(&chain, &t, place, &out->memory, err) : code;
     if (code != GAL_OK) {
         return code;
     }
@@ -351,7 +363,7 @@ static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query,
     }
     gal_chain_times t;
     gal_block_memory memory;
-    code = code == GAL_OK ? run_chain(&chain, from_count, &t, &memory, err) : code;
+    code = code == GAL_OK ? gal_chain_run(&chain, &t, from_count, &memory, err) : code;
     if (code != GAL_OK) {
         return code;
     }
@@ -403,18 +415,15 @@ gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query 
                             uint64_t *entry_bytes, gal_error *err)
 {
     gal_chain_spec spec = chain_of(cache, query);
-    gal_chain *chain = NULL;
+    gal_block_memory memory;
     spec.entry = from;
     append(&spec, query->kind, query->strategy);
     append(&spec, to_kind, to_strategy);
-    const gal_code code = gal_chain_create(&spec, &chain, err);
+    const gal_code code = gal_chain_run(&spec, NULL, 1, &memory, err);
     if (code == GAL_OK) {
-        gal_block_memory memory;
-        gal_chain_memory(chain, query->microbatch_samples, 1, &memory);
         *inside_bytes = memory.bytes.relayout;
         *entry_bytes = memory.relayout_entry;
     }
-    gal_chain_free(chain);
     return code;
 }
 

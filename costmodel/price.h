@@ -1,16 +1,16 @@
 /* Prices in company: what one more block costs in a running stage, from lowered and simulated chains of blocks.
  *
- * Three equal blocks run forward, backward, forward, backward with sync, transfers at no cost and everything else as
- * in gal_simulate.
- *     forward_seconds    compute's end of the third block minus the second's, in the second forward
+ * Two equal blocks, or three where ZeRO-2 and 3 run ahead of the first, run forward, backward, forward, backward with
+ * sync, transfers at no cost and everything else as in gal_simulate.
+ *     forward_seconds    compute's end of the last block minus that of the one before, in the second forward
  *     backward_seconds   the same in backward (the blocks in reverse)
- *     enter_seconds      what that forward took beyond three of these: the turn from backward to forward, paid once
- *                        per stage by its first block (a gather that nothing hides; negative where a reduction left
- *                        over from backward runs under forward)
+ *     enter_seconds      what that forward took beyond one of these per block: the turn from backward to forward, paid
+ *                        once per stage by its first block (a gather that nothing hides; negative where a reduction
+ *                        left over from backward runs under forward)
  *     leave_seconds      the same of backward, for the turn from forward to backward, paid by the last block
- *     sync_seconds       end of the third block on all streams minus the second's in backward with sync, less
+ *     sync_seconds       end of the last block on all streams minus that of the one before, in backward with sync, less
  *                        backward_seconds
- *     tail_seconds       what it took beyond backward and three of these, paid by the first block
+ *     tail_seconds       what it took beyond backward and one of these per block, paid by the first block
  * Embedding and head are priced as what a chain of two blocks of their strategy gains by them: with enter, leave and
  * tail inside.
  * A price depends on (kind, strategy, samples, D, prefetch depth) and on how the stage lies in the link tree. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "costmodel/alone.h"
+#include "costmodel/expand.h"
 
 enum { LANES = GAL_STREAM_COUNT };
 
@@ -58,7 +58,6 @@ typedef struct simulator {
     uint32_t touched_count;
     uint32_t at_world; /* sides of the world reduction that have come */
     bool slows;
-    gal_alone_ends *ends; /* NULL: not asked for */
     double now_seconds;
     gal_simulation *out;
 } simulator;
@@ -80,7 +79,7 @@ static void touch(simulator *sim, uint32_t s)
 
 static double factor_of(const simulator *sim, const stage *st, const gal_step *step)
 {
-    const double *slowdown = sim->input->slowdown[step->activity];
+    const double *slowdown = sim->input->slowdowns.of[step->activity];
     const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
     const bool beside_kernel = st->kernels > (kernel ? 1u : 0u);
     const bool beside_message = kernel ? st->messages > 0 : st->messages_on[step->level] > 1;
@@ -318,10 +317,6 @@ static void record(simulator *sim, uint32_t s, uint32_t stream)
                                                                .end_seconds = sim->now_seconds};
     }
     out->event_count++;
-    if (sim->ends != NULL && (stream == GAL_STREAM_COMPUTE || l->call + 1 == st->expansion.call_count)) {
-        sim->ends->block_seconds[l->call][head(st, l)->block] = sim->now_seconds;
-        sim->ends->call_seconds[l->call] = sim->now_seconds;
-    }
 }
 
 static void wake(simulator *sim, uint32_t s, uint32_t stream)
@@ -432,10 +427,8 @@ static gal_code prepare(simulator *sim, gal_error *err)
     uint64_t event_count = 0;
     for (uint32_t s = 0; s < sim->stage_count; s++) {
         const gal_program *program = input->program[s];
-        const gal_code code = gal_expand(program, input->call != NULL ? input->call : program->call,
-                                         input->call != NULL ? input->call_count : program->call_count, input->cost[s],
-                                         (gal_expand_options){.alone = input->alone, .each = input->timeline},
-                                         &sim->stage[s].expansion, err);
+        const gal_code code = gal_expand(program, program->call, program->call_count, input->cost[s],
+                                         (gal_expand_options){.each = input->timeline}, &sim->stage[s].expansion, err);
         if (code != GAL_OK) {
             return code;
         }
@@ -461,7 +454,7 @@ static bool slows(const gal_simulation_input *input)
 {
     bool found = false;
     for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT * GAL_ACTIVITY_COUNT; i++) {
-        found = found || input->slowdown[i / GAL_ACTIVITY_COUNT][i % GAL_ACTIVITY_COUNT] != 1.0;
+        found = found || input->slowdowns.of[i / GAL_ACTIVITY_COUNT][i % GAL_ACTIVITY_COUNT] != 1.0;
     }
     return found;
 }
@@ -480,24 +473,6 @@ static void play(simulator *sim)
         end_next(sim, s);
         renew_touched(sim);
     }
-}
-
-void gal_play_alone(const gal_expansion *expansion, const gal_simulation_input *input, gal_alone_ends *ends)
-{
-    stage only = {.expansion = *expansion, .next_seconds = INFINITY};
-    gal_stage_simulation busy = {.finish_seconds = 0.0};
-    gal_simulation result = {.stage_count = 1, .stage = &busy};
-    uint32_t touched = 0;
-    simulator sim = {.input = input,
-                     .stage_count = 1,
-                     .leaf_count = 1,
-                     .stage = &only,
-                     .touched = &touched,
-                     .ends = ends,
-                     .out = &result};
-    memset(ends, 0, sizeof *ends);
-    play(&sim);
-    GAL_ASSERT(result.event_count == expansion->event_count); /* one stage alone cannot wait for another */
 }
 
 static void release(simulator *sim)
@@ -527,13 +502,15 @@ cleanup:
     return code;
 }
 
-void gal_simulation_slowdowns(const gal_durations *durations, gal_simulation_input *input)
+gal_slowdowns gal_slowdowns_of(const gal_durations *durations)
 {
+    gal_slowdowns slowdowns;
     for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
         for (uint32_t j = 0; j < GAL_ACTIVITY_COUNT; j++) {
-            input->slowdown[i][j] = gal_durations_slowdown(durations, (gal_activity)i, (gal_activity)j);
+            slowdowns.of[i][j] = gal_durations_slowdown(durations, (gal_activity)i, (gal_activity)j);
         }
     }
+    return slowdowns;
 }
 
 gal_code gal_simulate(gal_program *const *program, uint32_t stage_count, const gal_durations *durations, bool timeline,
@@ -559,9 +536,9 @@ gal_code gal_simulate(gal_program *const *program, uint32_t stage_count, const g
     gal_simulation_input input = {.program = program,
                                   .stage_count = stage_count,
                                   .cost = cost,
+                                  .slowdowns = gal_slowdowns_of(durations),
                                   .fixed_step_seconds = gal_durations_fixed_step_seconds(durations),
                                   .timeline = timeline};
-    gal_simulation_slowdowns(durations, &input);
     GAL_TRY(gal_simulate_costs(&input, out, err));
 cleanup:
     free(cost);

@@ -13,18 +13,18 @@
 #include "costmodel/duration.h"
 #include "schemas/base/json.h"
 
+/* of[slowed][beside]: see gal_durations_slowdown. */
+typedef struct gal_slowdowns {
+    double of[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
+} gal_slowdowns;
+
 typedef struct gal_simulation_input {
     gal_program *const *program; /* [stage_count], the stages of one plan in order */
     uint32_t stage_count;
     const gal_cost *const *cost; /* [stage][instruction]: see gal_instruction_costs */
-    double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
+    gal_slowdowns slowdowns;
     double fixed_step_seconds;
     bool timeline; /* keep every event */
-    /* One stage alone: without transfers; reductions between stages are steps of its own cost. Calls NULL: the step's.
-     */
-    bool alone;
-    const gal_call *call;
-    uint32_t call_count;
 } gal_simulation_input;
 
 typedef struct gal_stage_simulation {
@@ -48,8 +48,8 @@ typedef struct gal_simulation {
 
 /* GAL_NO if queues are left that nothing can serve (a deadlock), naming the first; GAL_ERR_SYSTEM without memory. */
 gal_code gal_simulate_costs(const gal_simulation_input *input, gal_simulation *out, gal_error *err);
-/* Sets input->slowdown from a profile. */
-void gal_simulation_slowdowns(const gal_durations *durations, gal_simulation_input *input);
+/* Those of a profile. */
+gal_slowdowns gal_slowdowns_of(const gal_durations *durations);
 /* With the durations of a profile. */
 gal_code gal_simulate(gal_program *const *program, uint32_t stage_count, const gal_durations *durations, bool timeline,
                       gal_simulation *out, gal_error *err);

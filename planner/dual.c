@@ -339,13 +339,18 @@ static void project(double *x, uint32_t count, bool whole)
 {
     double sorted[GAL_STAGES_MAX];
     double positive = 0.0;
+    double most = x[0];
     for (uint32_t i = 0; i < count; i++) {
-        sorted[i] = x[i];
         positive += fmax(x[i], 0.0);
+        most = fmax(most, x[i]);
     }
     double threshold = 0.0;
-    if (whole || positive > 1.0) {
+    if (whole || positive > 1.0) { /* counted from the largest: a step may have gone far beyond 1 */
         double sum = 0.0;
+        for (uint32_t i = 0; i < count; i++) {
+            x[i] -= most;
+            sorted[i] = x[i];
+        }
         qsort(sorted, count, sizeof sorted[0], descending);
         for (uint32_t i = 0; i < count; i++) {
             sum += sorted[i];

@@ -8,7 +8,7 @@ bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_by
     if (count < *capacity) {
         return true;
     }
-    uint32_t wanted = *capacity < 64 ? 64 : *capacity * 2;
+    uint32_t wanted = *capacity < 128 ? 128 : *capacity * 2;
     void *old;
     memcpy(&old, array, sizeof old);
     void *grown = realloc(old, wanted * element_bytes);
@@ -31,10 +31,10 @@ static bool room(gal_builder *b, void *array, uint32_t *capacity, uint32_t count
 uint32_t gal_builder_buffer(gal_builder *b, gal_class class, uint32_t block, const char *name, uint64_t bytes)
 {
     gal_program *p = b->program;
-    if (!room(b, &p->buffer, &b->buffer_capacity, p->buffer_count, sizeof *p->buffer)) {
+    if (!room(b, &p->buffer, &p->room.buffer, p->buffer_count, sizeof *p->buffer)) {
         return 0;
     }
-    p->buffer[p->buffer_count] = (gal_buffer){(uint8_t) class, block, name, bytes, 0};
+    p->buffer[p->buffer_count] = (gal_buffer){.class = (uint8_t) class, .block = block, .name = name, .bytes = bytes};
     return p->buffer_count++;
 }
 
@@ -54,7 +54,7 @@ uint16_t gal_builder_layout(gal_builder *b, const gal_layout *layout)
         }
     }
     p->layout_count += p->layout_count == 0; /* [0] is unused */
-    if (!room(b, &p->layout, &b->layout_capacity, p->layout_count, sizeof *p->layout)) {
+    if (!room(b, &p->layout, &p->room.layout, p->layout_count, sizeof *p->layout)) {
         return 0;
     }
     GAL_ASSERT(p->layout_count < UINT16_MAX);
@@ -65,7 +65,7 @@ uint16_t gal_builder_layout(gal_builder *b, const gal_layout *layout)
 uint32_t gal_builder_unit(gal_builder *b, const gal_unit *unit)
 {
     gal_program *p = b->program;
-    if (!room(b, &p->unit, &b->unit_capacity, p->unit_count, sizeof *p->unit)) {
+    if (!room(b, &p->unit, &p->room.unit, p->unit_count, sizeof *p->unit)) {
         return 0;
     }
     p->unit[p->unit_count] = *unit;
@@ -75,7 +75,7 @@ uint32_t gal_builder_unit(gal_builder *b, const gal_unit *unit)
 void gal_builder_parameter(gal_builder *b, const gal_parameter *parameter)
 {
     gal_program *p = b->program;
-    if (room(b, &p->parameter, &b->parameter_capacity, p->parameter_count, sizeof *p->parameter)) {
+    if (room(b, &p->parameter, &p->room.parameter, p->parameter_count, sizeof *p->parameter)) {
         p->parameter[p->parameter_count++] = *parameter;
     }
 }
@@ -88,32 +88,66 @@ uint32_t gal_builder_dim(gal_builder *b, uint64_t count)
 
 static uint32_t shape_hash(const gal_shape *shape)
 {
-    uint64_t h = (uint64_t)shape->op * 31 + (uint64_t)shape->dtype;
-    for (uint32_t i = 0; i < GAL_SHAPE_DIMS; i++) {
-        h = (h ^ shape->dims[i]) * UINT64_C(0x9E3779B97F4A7C15);
-        h ^= h >> 29;
+    uint64_t word[sizeof *shape / sizeof(uint64_t)];
+    uint64_t h = 0;
+    memcpy(word, shape, sizeof word);
+    for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) {
+        h = (h ^ word[i]) * UINT64_C(0x9E3779B97F4A7C15);
     }
-    return (uint32_t)(h >> 20) % GAL_SHAPE_TABLE;
+    return (uint32_t)(h >> 32);
 }
 
+/* The slot that holds the shape, or the free one that shall. */
+static uint32_t *find_shape(gal_builder *b, const gal_shape *shape)
+{
+    uint32_t slot = shape_hash(shape) & (b->shape_slots - 1);
+    while (b->shape_slot[slot] != 0 && memcmp(&b->program->shape[b->shape_slot[slot] - 1], shape, sizeof *shape) != 0) {
+        slot = (slot + 1) & (b->shape_slots - 1);
+    }
+    return &b->shape_slot[slot];
+}
+
+/* At most half of the slots are taken. */
+static bool widen_shape_table(gal_builder *b)
+{
+    const gal_program *p = b->program;
+    const uint32_t slots = b->shape_slots == 0 ? 128 : 4 * b->shape_slots;
+    free(b->shape_slot);
+    b->shape_slots = slots;
+    b->shape_slot = calloc(slots, sizeof *b->shape_slot);
+    if (b->shape_slot == NULL) {
+        b->out_of_memory = true;
+        return false;
+    }
+    for (uint32_t i = 0; i < p->shape_count; i++) {
+        *find_shape(b, &p->shape[i]) = i + 1;
+    }
+    return true;
+}
+
+/* Lists alone are for those who do not ask twice: there every instruction has a shape of its own. */
 static uint32_t intern_shape(gal_builder *b, const gal_shape *shape)
 {
     gal_program *p = b->program;
-    uint32_t slot = shape_hash(shape);
-    for (uint32_t tried = 0; tried < GAL_SHAPE_TABLE && b->shape_slot[slot] != 0; tried++) {
-        if (memcmp(&p->shape[b->shape_slot[slot] - 1], shape, sizeof *shape) == 0) {
-            return b->shape_slot[slot] - 1;
+    if (b->spec->lowered == GAL_LOWERED_LISTS) {
+        if (room(b, &p->shape, &p->room.shape, p->shape_count, sizeof *p->shape)) {
+            p->shape[p->shape_count] = *shape;
+            return p->shape_count++;
         }
-        slot = (slot + 1) % GAL_SHAPE_TABLE;
-    }
-    if (!room(b, &p->shape, &b->shape_capacity, p->shape_count, sizeof *p->shape)) {
         return 0;
     }
-    p->shape[p->shape_count] = *shape;
-    if (b->shape_slot[slot] == 0) { /* a full table only costs sharing */
-        b->shape_slot[slot] = p->shape_count + 1;
+    if (b->out_of_memory || (2 * p->shape_count >= b->shape_slots && !widen_shape_table(b))) {
+        return 0;
     }
-    return p->shape_count++;
+    uint32_t *slot = find_shape(b, shape);
+    if (*slot == 0) {
+        if (!room(b, &p->shape, &p->room.shape, p->shape_count, sizeof *p->shape)) {
+            return 0;
+        }
+        p->shape[p->shape_count++] = *shape;
+        *slot = p->shape_count;
+    }
+    return *slot - 1;
 }
 
 gal_instruction *gal_builder_instruction(gal_builder *b, gal_stream stream, const char *name, const gal_shape *shape)
@@ -121,7 +155,7 @@ gal_instruction *gal_builder_instruction(gal_builder *b, gal_stream stream, cons
     static gal_instruction nowhere;
     gal_program *p = b->program;
     uint32_t interned = intern_shape(b, shape);
-    if (!room(b, &p->instruction, &b->instruction_capacity, p->instruction_count, sizeof *p->instruction)) {
+    if (!room(b, &p->instruction, &p->room.instruction, p->instruction_count, sizeof *p->instruction)) {
         return &nowhere;
     }
     gal_instruction *out = &p->instruction[p->instruction_count++];
@@ -138,13 +172,16 @@ gal_instruction *gal_builder_instruction(gal_builder *b, gal_stream stream, cons
 void gal_builder_operand_at(gal_builder *b, const gal_operand *operand)
 {
     gal_program *p = b->program;
-    if (b->out_of_memory || !room(b, &p->operand, &b->operand_capacity, p->operand_count, sizeof *p->operand)) {
+    if (b->out_of_memory || !room(b, &p->operand, &p->room.operand, p->operand_count, sizeof *p->operand)) {
         return;
     }
     gal_instruction *at = &p->instruction[p->instruction_count - 1];
     GAL_ASSERT(at->operand_count < GAL_INSTRUCTION_OPERANDS_MAX);
     at->operand_count++;
     p->operand[p->operand_count++] = *operand;
+    gal_buffer *buffer = &p->buffer[operand->buffer];
+    buffer->readers |= (uint8_t)((operand->access != GAL_WRITE) << at->stream);
+    buffer->writers |= (uint8_t)((operand->access != GAL_READ) << at->stream);
 }
 
 void gal_builder_operand(gal_builder *b, uint32_t buffer, gal_access access)

@@ -7,7 +7,7 @@
 
 #include "runtime/program/program.h"
 
-enum { GAL_RING_MAX = 2, GAL_SHAPE_TABLE = 4096 };
+enum { GAL_RING_MAX = 2 };
 
 /* A run of instructions whose work (or relayout) buffers are placed together from offset 0. */
 typedef struct gal_segment {
@@ -25,9 +25,9 @@ typedef struct gal_ring {
 typedef struct gal_builder {
     const gal_stage_spec *spec;
     gal_program *program;
-    uint32_t instruction_capacity, operand_capacity, wait_capacity, shape_capacity, buffer_capacity, layout_capacity,
-        unit_capacity, parameter_capacity, segment_capacity;
-    uint32_t shape_slot[GAL_SHAPE_TABLE]; /* open addressing: index + 1 into shape */
+    uint32_t segment_capacity;
+    uint32_t shape_slots;
+    uint32_t *shape_slot; /* open addressing: index + 1 into shape */
     uint32_t segment_count;
     gal_segment *segment;
     gal_ring gathered, bucket;
@@ -58,12 +58,15 @@ uint32_t gal_builder_dim(gal_builder *b, uint64_t count);
 void gal_builder_begin_segment(gal_builder *b, gal_fragment_kind fragment);
 void gal_builder_end_segment(gal_builder *b);
 
+/* Nothing in it, its memory kept. */
+void gal_program_empty(gal_program *program);
+
 /* Grows *array of element_bytes each to hold count + 1. False without memory. */
 bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_bytes);
 
 /* Passes over the finished lists (waits.c, place.c). clock: [instruction][GAL_STREAM_COUNT], what is known complete
  * when an instruction starts: numbers within the fragment and stream, plus one. */
-gal_code gal_derive_waits(gal_builder *b, uint32_t *clock);
-gal_code gal_place(gal_builder *b, const uint32_t *clock);
+void gal_derive_waits(gal_builder *b, uint32_t (*clock)[GAL_STREAM_COUNT]);
+void gal_place(gal_builder *b, uint32_t (*clock)[GAL_STREAM_COUNT]);
 
 #endif

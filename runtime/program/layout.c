@@ -369,6 +369,10 @@ uint32_t gal_layout_convert(const gal_layout *from, const gal_atoms *atoms, gal_
                             gal_group sequence_group, gal_layout_step *steps, gal_layout *to)
 {
     conversion c = {atoms, *from, steps, 0};
+    if (from->sample_group == sample_group && from->sequence_group == sequence_group) {
+        *to = *from;
+        return 0;
+    }
     if (c.now.sequence_group != sequence_group) {
         exchange(&c, sample_group, sequence_group);
     }

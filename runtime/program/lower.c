@@ -19,7 +19,7 @@ typedef struct stage {
     gal_block_emit *block;
     conversion *convert;
     uint32_t x_in, y_out, dy_in, dx_out; /* buffers to and from the neighbours, GAL_NO_BUFFER without one */
-    gal_layout exit_layout;
+    gal_layout entry_layout, exit_layout;
 } stage;
 
 static bool is_first(const stage *s)
@@ -66,10 +66,13 @@ void gal_layout_after(const gal_stage_spec *spec, gal_layout *out)
 static gal_code allocate(stage *s, const gal_stage_spec *spec)
 {
     s->b.spec = spec;
-    s->b.program = calloc(1, sizeof *s->b.program);
-    s->block = calloc(spec->block_count, sizeof *s->block);
+    s->b.program = spec->recycled != NULL ? spec->recycled : calloc(1, sizeof *s->b.program);
+    s->block = malloc(spec->block_count * sizeof *s->block);
     s->convert = calloc(spec->block_count, sizeof *s->convert);
     s->b.out_of_memory = s->b.program == NULL || s->block == NULL || s->convert == NULL;
+    if (spec->recycled != NULL) {
+        gal_program_empty(spec->recycled);
+    }
     s->b.boundary[0] = s->b.boundary[1] = s->b.scratch = GAL_NO_BUFFER;
     s->x_in = s->y_out = s->dy_in = s->dx_out = GAL_NO_BUFFER;
     return s->b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
@@ -111,9 +114,15 @@ static void make_blocks(stage *s)
     const gal_stage_spec *spec = s->b.spec;
     gal_layout now = spec->entry_layout;
     gal_block_emit *table_owner = NULL;
+    s->entry_layout = now;
     for (uint32_t i = 0; i < spec->block_count; i++) {
         gal_layout next;
-        keep_steps(s, i, steps, enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next));
+        uint32_t step_count = enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next);
+        if (i == 0 && spec->own_entry) {
+            s->entry_layout = next;
+            step_count = 0;
+        }
+        keep_steps(s, i, steps, step_count);
         s->b.block = i;
         gal_emit_init(&s->b, i, &next, &s->block[i]);
         gal_zero_units(&s->b, &s->block[i], table_owner);
@@ -142,8 +151,8 @@ static void make_ports(stage *s)
     p->loss_buffer = has_head(s) ? gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "loss", 8) : GAL_NO_BUFFER;
     p->norm_buffer = gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "norm", 16);
     if (!is_first(s)) {
-        s->x_in = port(s, GAL_CLASS_X_IN, GAL_NO_BUFFER, "x_in", &spec->entry_layout);
-        s->dx_out = port(s, GAL_CLASS_DX_OUT, GAL_NO_BUFFER, "dx_out", &spec->entry_layout);
+        s->x_in = port(s, GAL_CLASS_X_IN, GAL_NO_BUFFER, "x_in", &s->entry_layout);
+        s->dx_out = port(s, GAL_CLASS_DX_OUT, GAL_NO_BUFFER, "dx_out", &s->entry_layout);
     }
     if (!is_last(s)) {
         s->y_out = port(s, GAL_CLASS_Y_OUT, GAL_NO_BUFFER, "y_out", &s->exit_layout);
@@ -263,7 +272,7 @@ static void copy_fragment(stage *s, gal_fragment_kind from, bool with_last)
         if (!with_last && p->instruction[source.first + i].only_last) {
             continue;
         }
-        if (!gal_grow(&p->instruction, &b->instruction_capacity, p->instruction_count, sizeof *p->instruction)) {
+        if (!gal_grow(&p->instruction, &p->room.instruction, p->instruction_count, sizeof *p->instruction)) {
             b->out_of_memory = true;
             return;
         }
@@ -274,6 +283,9 @@ static void copy_fragment(stage *s, gal_fragment_kind from, bool with_last)
 static void lower_evaluation(stage *s, uint32_t loss_replicas)
 {
     gal_builder *b = &s->b;
+    if (b->spec->lowered != GAL_LOWERED_WHOLE && !has_head(s)) {
+        return;
+    }
     begin_fragment(s, GAL_FRAGMENT_EVALUATE);
     copy_fragment(s, GAL_FRAGMENT_FORWARD, true);
     if (has_head(s)) {
@@ -340,10 +352,22 @@ static gal_code make_calls(stage *s)
     return GAL_OK;
 }
 
+/* What follows from the lists. */
+static gal_code finish(stage *s)
+{
+    uint32_t(*clock)[GAL_STREAM_COUNT] = malloc((size_t)s->b.program->instruction_count * sizeof *clock);
+    if (clock == NULL) {
+        return GAL_ERR_SYSTEM;
+    }
+    gal_derive_waits(&s->b, clock);
+    gal_place(&s->b, clock);
+    free(clock);
+    return s->b.out_of_memory ? GAL_ERR_SYSTEM : make_calls(s);
+}
+
 gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    uint32_t *clock = NULL;
     stage s;
     memset(&s, 0, sizeof s);
     GAL_TRY(allocate(&s, spec));
@@ -360,20 +384,17 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
                          "more tensor parallelism or sharding",
                          spec->stage));
     }
-    clock = malloc((size_t)s.b.program->instruction_count * GAL_STREAM_COUNT * sizeof *clock);
-    code = clock == NULL ? GAL_ERR_SYSTEM : GAL_OK;
-    GAL_TRY(code);
-    GAL_TRY(gal_derive_waits(&s.b, clock));
-    GAL_TRY(gal_place(&s.b, clock));
-    GAL_TRY(make_calls(&s));
+    if (spec->lowered != GAL_LOWERED_LISTS) {
+        GAL_TRY(finish(&s));
+    }
     *out = s.b.program;
     s.b.program = NULL;
 cleanup:
     if (code == GAL_ERR_SYSTEM) {
         gal_fail(err, code, "not enough memory to lower stage %u", spec->stage);
     }
-    free(clock);
     free(s.b.segment);
+    free(s.b.shape_slot);
     for (uint32_t i = 0; s.convert != NULL && i < spec->block_count; i++) {
         free(s.convert[i].step);
     }

@@ -14,28 +14,30 @@
 enum { SEGMENT_BUFFERS_MAX = 64 };
 #define FOREVER UINT32_MAX
 
-typedef struct lifetime {
-    uint32_t buffer, born, dead;
-    uint64_t bytes;
-} lifetime;
+/* ---- lifetimes ---- */
 
-typedef struct placer {
+typedef struct measurer {
     gal_builder *b;
-    const uint32_t *clock;
-    uint32_t count;
-    lifetime life[SEGMENT_BUFFERS_MAX];
-} placer;
+    uint32_t (*clock)[GAL_STREAM_COUNT]; /* [instruction] */
+    uint32_t segment, first_life;        /* being measured, and its first life */
+} measurer;
 
-static lifetime *life_of(placer *p, uint32_t buffer)
+static gal_life *life_of(measurer *m, uint32_t buffer)
 {
-    for (uint32_t i = 0; i < p->count; i++) {
+    static gal_life nowhere;
+    gal_program *p = m->b->program;
+    for (uint32_t i = m->first_life; i < p->life_count; i++) {
         if (p->life[i].buffer == buffer) {
             return &p->life[i];
         }
     }
-    GAL_ASSERT(p->count < SEGMENT_BUFFERS_MAX);
-    p->life[p->count] = (lifetime){buffer, FOREVER, 0, gal_align(p->b->program->buffer[buffer].bytes)};
-    return &p->life[p->count++];
+    GAL_ASSERT(p->life_count - m->first_life < SEGMENT_BUFFERS_MAX);
+    if (!gal_grow(&p->life, &p->room.life, p->life_count, sizeof *p->life)) {
+        m->b->out_of_memory = true;
+        return &nowhere;
+    }
+    p->life[p->life_count] = (gal_life){buffer, m->segment, FOREVER, 0};
+    return &p->life[p->life_count++];
 }
 
 /* Moments: compute instruction i of the fragment is 2i + 1, the gap in front of it 2i. What another stream runs between
@@ -52,15 +54,15 @@ static uint32_t gap_before(uint32_t compute_number)
 
 /* The gap in front of the first compute instruction of the segment that starts after instruction `at` of `stream` is
  * known complete: the bytes are in use up to there. */
-static uint32_t known_complete(const placer *p, const gal_segment *segment, uint32_t at, uint32_t stream,
+static uint32_t known_complete(const measurer *m, const gal_segment *segment, uint32_t at, uint32_t stream,
                                uint32_t number, uint32_t compute_number)
 {
-    const gal_program *program = p->b->program;
+    const gal_program *program = m->b->program;
     for (uint32_t i = at + 1; i < segment->first + segment->count; i++) {
         if (program->instruction[i].stream != GAL_STREAM_COMPUTE) {
             continue;
         }
-        if (p->clock[(size_t)i * GAL_STREAM_COUNT + stream] >= number) {
+        if (m->clock[i][stream] >= number) {
             return gap_before(compute_number);
         }
         compute_number++;
@@ -68,10 +70,9 @@ static uint32_t known_complete(const placer *p, const gal_segment *segment, uint
     return FOREVER;
 }
 
-static void measure(placer *p, const gal_segment *segment, uint32_t *numbers)
+static void measure(measurer *m, const gal_segment *segment, uint32_t *numbers)
 {
-    const gal_program *program = p->b->program;
-    p->count = 0;
+    const gal_program *program = m->b->program;
     for (uint32_t i = segment->first; i < segment->first + segment->count; i++) {
         const gal_instruction *at = &program->instruction[i];
         numbers[at->stream]++;
@@ -80,77 +81,27 @@ static void measure(placer *p, const gal_segment *segment, uint32_t *numbers)
             if (program->buffer[buffer].class != GAL_CLASS_WORK) {
                 continue;
             }
-            lifetime *life = life_of(p, buffer);
+            gal_life *life = life_of(m, buffer);
             bool compute = at->stream == GAL_STREAM_COMPUTE;
             uint32_t now = numbers[GAL_STREAM_COMPUTE]; /* compute instructions issued so far, this one included */
-            uint32_t known = p->clock[(size_t)i * GAL_STREAM_COUNT + GAL_STREAM_COMPUTE];
+            uint32_t known = m->clock[i][GAL_STREAM_COMPUTE];
             uint32_t from = compute ? moment_of(now - 1) : gap_before(known);
             uint32_t to =
-                compute ? moment_of(now - 1) : known_complete(p, segment, i, at->stream, numbers[at->stream], now);
+                compute ? moment_of(now - 1) : known_complete(m, segment, i, at->stream, numbers[at->stream], now);
             life->born = from < life->born ? from : life->born;
             life->dead = to > life->dead ? to : life->dead;
         }
     }
 }
 
-static bool comes_first(const lifetime *a, const lifetime *b)
+static void measure_all(gal_builder *b, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
-    return a->bytes != b->bytes ? a->bytes > b->bytes : a->buffer < b->buffer;
-}
-
-/* Largest first; a block has a score of them, so insertion is the fastest sort. */
-static void sort_lives(placer *p)
-{
-    for (uint32_t i = 1; i < p->count; i++) {
-        lifetime moving = p->life[i];
-        uint32_t at = i;
-        for (; at > 0 && comes_first(&moving, &p->life[at - 1]); at--) {
-            p->life[at] = p->life[at - 1];
-        }
-        p->life[at] = moving;
-    }
-}
-
-static uint64_t first_fit(const placer *p, uint32_t index)
-{
-    const lifetime *life = &p->life[index];
-    uint64_t offset = 0;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (uint32_t i = 0; i < index; i++) {
-            const lifetime *other = &p->life[i];
-            uint64_t begin = p->b->program->buffer[other->buffer].offset;
-            bool meet = life->born <= other->dead && other->born <= life->dead;
-            if (meet && offset < begin + other->bytes && begin < offset + life->bytes) {
-                offset = begin + other->bytes;
-                moved = true;
-            }
-        }
-    }
-    return offset;
-}
-
-static uint64_t place_segment(placer *p)
-{
-    uint64_t end = 0;
-    sort_lives(p);
-    for (uint32_t i = 0; i < p->count; i++) {
-        uint64_t offset = first_fit(p, i);
-        p->b->program->buffer[p->life[i].buffer].offset = offset;
-        end = offset + p->life[i].bytes > end ? offset + p->life[i].bytes : end;
-    }
-    return end;
-}
-
-static uint64_t place_work(gal_builder *b, const uint32_t *clock)
-{
-    placer p = {.b = b, .clock = clock};
+    measurer m = {.b = b, .clock = clock};
     uint32_t numbers[GAL_STREAM_COUNT] = {0};
     uint32_t fragment = GAL_FRAGMENT_COUNT;
     uint32_t reached = 0;
-    uint64_t end = 0;
-    for (uint32_t s = 0; s < b->segment_count; s++) {
-        const gal_segment *segment = &b->segment[s];
+    for (; m.segment < b->segment_count; m.segment++) {
+        const gal_segment *segment = &b->segment[m.segment];
         if ((uint32_t)segment->fragment != fragment) {
             fragment = (uint32_t)segment->fragment;
             memset(numbers, 0, sizeof numbers);
@@ -159,17 +110,89 @@ static uint64_t place_work(gal_builder *b, const uint32_t *clock)
         for (; reached < segment->first; reached++) {
             numbers[b->program->instruction[reached].stream]++;
         }
-        measure(&p, segment, numbers);
+        m.first_life = b->program->life_count;
+        measure(&m, segment, numbers);
         reached = segment->first + segment->count;
-        uint64_t bytes = place_segment(&p);
+    }
+}
+
+/* ---- places ---- */
+
+typedef struct item {
+    const gal_life *life;
+    uint64_t bytes, offset;
+} item;
+
+static bool comes_first(const item *a, const item *b)
+{
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->life->buffer < b->life->buffer;
+}
+
+/* Largest first; a block has a score of them, so insertion is the fastest sort. */
+static void sort_items(item *items, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        const item moving = items[i];
+        uint32_t at = i;
+        for (; at > 0 && comes_first(&moving, &items[at - 1]); at--) {
+            items[at] = items[at - 1];
+        }
+        items[at] = moving;
+    }
+}
+
+static uint64_t first_fit(const item *items, uint32_t index)
+{
+    const item *here = &items[index];
+    uint64_t offset = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t i = 0; i < index; i++) {
+            const item *other = &items[i];
+            bool meet = here->life->born <= other->life->dead && other->life->born <= here->life->dead;
+            if (meet && offset < other->offset + other->bytes && other->offset < offset + here->bytes) {
+                offset = other->offset + other->bytes;
+                moved = true;
+            }
+        }
+    }
+    return offset;
+}
+
+/* The lives of one segment. Returns how far it reaches. */
+static uint64_t place_segment(gal_program *program, const gal_life *life, uint32_t count)
+{
+    item items[SEGMENT_BUFFERS_MAX];
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        items[i] = (item){&life[i], gal_align(program->buffer[life[i].buffer].bytes), 0};
+    }
+    sort_items(items, count);
+    for (uint32_t i = 0; i < count; i++) {
+        items[i].offset = first_fit(items, i);
+        program->buffer[items[i].life->buffer].offset = items[i].offset;
+        end = items[i].offset + items[i].bytes > end ? items[i].offset + items[i].bytes : end;
+    }
+    return end;
+}
+
+static uint64_t place_work(gal_program *program, const gal_program *like)
+{
+    uint64_t end = 0;
+    uint32_t count = 0;
+    for (uint32_t first = 0; first < like->life_count; first += count) {
+        count = 0;
+        while (first + count < like->life_count && like->life[first + count].segment == like->life[first].segment) {
+            count++;
+        }
+        const uint64_t bytes = place_segment(program, &like->life[first], count);
         end = bytes > end ? bytes : end;
     }
     return end;
 }
 
-gal_code gal_place(gal_builder *b, const uint32_t *clock)
+void gal_place_like(gal_program *p, const gal_program *like)
 {
-    gal_program *p = b->program;
     for (uint32_t i = 0; i < p->buffer_count; i++) {
         gal_buffer *buffer = &p->buffer[i];
         uint64_t *end = &p->arena[buffer->class].item_bytes;
@@ -181,11 +204,18 @@ gal_code gal_place(gal_builder *b, const uint32_t *clock)
             *end += gal_align(buffer->bytes);
         }
     }
-    p->arena[GAL_CLASS_WORK].item_bytes = place_work(b, clock);
+    p->arena[GAL_CLASS_WORK].item_bytes = place_work(p, like);
     p->arena_bytes = 0;
     for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
         p->arena[c].offset = p->arena_bytes;
         p->arena_bytes += p->arena[c].count * p->arena[c].item_bytes;
     }
-    return GAL_OK;
+}
+
+void gal_place(gal_builder *b, uint32_t (*clock)[GAL_STREAM_COUNT])
+{
+    measure_all(b, clock);
+    if (!b->out_of_memory) {
+        gal_place_like(b->program, b->program);
+    }
 }

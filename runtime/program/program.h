@@ -89,12 +89,20 @@ typedef struct gal_operand {
 } gal_operand;
 
 typedef struct gal_buffer {
-    uint8_t class;    /* gal_class */
+    uint8_t class;            /* gal_class */
+    uint8_t readers, writers; /* streams that access it in any fragment, as bits */
     uint32_t block;   /* index of the block within the stage, or GAL_NO_BUFFER for rings and state of the stage */
     const char *name; /* static string */
     uint64_t bytes;   /* as accessed, unaligned */
     uint64_t offset;  /* in the item; a multiple of GAL_ALIGNMENT_BYTES */
 } gal_buffer;
+
+/* A work buffer's life: what waits guarantee, in compute instructions of its fragment and the gaps between them
+ * (place.c). Buffers of one segment (a block's forward or backward) whose lives do not meet may share bytes. */
+typedef struct gal_life {
+    uint32_t buffer, segment;
+    uint32_t born, dead;
+} gal_life;
 
 typedef enum gal_wait_kind {
     GAL_WAIT_INSTRUCTION, /* target = number of an instruction in the same fragment, of another stream */
@@ -148,6 +156,7 @@ typedef struct gal_unit {
     const char *name;
     uint64_t used_elements;  /* sum of its tensors on this rank's TP shard */
     uint64_t elements;       /* padded */
+    uint64_t shard_elements; /* of them, on each rank of zero_group */
     uint64_t decay_elements; /* the first ones decay */
     uint32_t zero_stage;     /* as applied to this unit */
     gal_group zero_group;    /* sdp atoms if zero_stage > 0 */
@@ -177,6 +186,11 @@ typedef struct gal_parameter {
     gal_initial initial; /* normal: model's deviation; residual: divided by sqrt(2 layers) */
 } gal_parameter;
 
+/* Entries that the arrays of a program have room for. */
+typedef struct gal_program_room {
+    uint32_t instruction, operand, wait, shape, buffer, layout, unit, parameter, life;
+} gal_program_room;
+
 typedef struct gal_program {
     uint32_t stage, stage_count;
     gal_atoms atoms;
@@ -200,6 +214,9 @@ typedef struct gal_program {
     gal_class_arena arena[GAL_CLASS_COUNT];
     uint64_t arena_bytes; /* bytes of this rank: the end of the last class */
     uint32_t call_count, evaluate_call_count;
+    gal_program_room room;
+    uint32_t life_count;
+    gal_life *life;          /* of work buffers, segment by segment */
     gal_call *call;          /* one training step */
     gal_call *evaluate_call; /* one evaluated batch of the same shape */
 } gal_program;
@@ -219,6 +236,13 @@ typedef struct gal_block_spec {
     const gal_strategy *strategy;
 } gal_block_spec;
 
+/* How much of a program is made. For prices less is enough. */
+typedef enum gal_lowered {
+    GAL_LOWERED_WHOLE,
+    GAL_LOWERED_STEP, /* no parameters; without a head no evaluation fragments */
+    GAL_LOWERED_LISTS /* of that the lists alone: no waits, no places, no calls */
+} gal_lowered;
+
 typedef struct gal_stage_spec {
     const gal_model *model;
     uint32_t device_count; /* D */
@@ -229,11 +253,20 @@ typedef struct gal_stage_spec {
     uint32_t block_count;
     const gal_block_spec *block;
     gal_layout entry_layout; /* rows as the upstream stage sends them; stage 0: gal_layout_whole */
+    bool own_entry;          /* the rows enter as the first block reaches them from entry_layout */
+    gal_lowered lowered;
+    gal_program *recycled; /* one that nobody reads any more: its memory is taken over, also on failure; or NULL */
 } gal_stage_spec;
 
 /* The layout in which a chain of blocks hands on its output, from the layout that enters it. */
 void gal_layout_after(const gal_stage_spec *spec, gal_layout *out);
 gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err);
+
+/* Whether waits and lifetimes of one are the other's: equal lists of operators, streams, buffers and accesses, whatever
+ * the shapes and bytes. */
+bool gal_program_lists_equal(const gal_program *a, const gal_program *b);
+/* Places the buffers of a program of lists by the lifetimes of another one, whole or of a step, whose lists equal. */
+void gal_place_like(gal_program *program, const gal_program *like);
 
 /* The bytes of a stage in closed form (program.md section 3): equal to gal_program.arena_bytes to the byte. */
 typedef struct gal_block_bytes {

@@ -14,29 +14,26 @@
 enum { NO_OWNER = 255 };
 
 typedef struct buffer_state {
-    uint32_t write_stamp, read_stamp[GAL_STREAM_COUNT]; /* fragment stamp when the fields below are of this fragment */
-    uint32_t write_number;                              /* of the last writer in its stream, plus one */
     uint32_t write_instruction;
-    uint32_t read_number[GAL_STREAM_COUNT], read_instruction[GAL_STREAM_COUNT];
-    uint8_t write_stream;
-    uint8_t touched;          /* streams that waited for earlier calls here, in this fragment, as readers */
-    uint8_t readers, writers; /* streams over all fragments */
-    bool shares_bytes;        /* of class work or relayout */
-    uint32_t touched_stamp;
+    uint32_t read_instruction[GAL_STREAM_COUNT];
+    uint8_t has_write, write_stream;
+    uint8_t reading; /* streams that have read since that write */
+    uint8_t touched; /* streams that waited for earlier calls here, in this fragment, as readers */
 } buffer_state;
 
 typedef struct deriver {
     gal_builder *b;
-    buffer_state *state;
-    uint8_t *owner;  /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
-    uint32_t *clock; /* [instruction][stream] */
-    uint32_t stamp;
-    uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT]; /* what each stream knows complete */
-    uint32_t issued[GAL_STREAM_COUNT];
-    uint8_t called;                    /* streams that have waited for compute's earlier calls */
-    uint8_t left_running;              /* streams whose shared-byte accesses may outlive a call */
-    uint32_t needed[GAL_STREAM_COUNT]; /* number + 1 to wait for, of this instruction */
-    uint32_t needed_instruction[GAL_STREAM_COUNT];
+    buffer_state *state;                 /* [buffer]; owns the memory of the next two */
+    uint32_t *stamp;                     /* [buffer]: the fragment that its state is of, from 1 */
+    uint8_t *owner;                      /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
+    uint32_t (*clock)[GAL_STREAM_COUNT]; /* [instruction] */
+    uint32_t fragment;                   /* from 1 */
+    uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT]; /* what each stream knows complete; of itself: was given */
+    uint32_t sharing[GAL_STREAM_COUNT]; /* number of the last instruction that touched shared bytes, from 1 */
+    uint8_t called;                     /* streams that have waited for compute's earlier calls */
+    uint8_t left_running;               /* streams whose shared-byte accesses may outlive a call */
+    uint32_t needed;                    /* streams to wait for, of this instruction ... */
+    uint32_t needed_instruction[GAL_STREAM_COUNT]; /* ... up to these */
 } deriver;
 
 static void add_wait(deriver *d, gal_instruction *at, gal_wait_kind kind, uint32_t stream, uint32_t target)
@@ -47,7 +44,7 @@ static void add_wait(deriver *d, gal_instruction *at, gal_wait_kind kind, uint32
             return;
         }
     }
-    if (!gal_grow(&p->wait, &d->b->wait_capacity, p->wait_count, sizeof *p->wait)) {
+    if (!gal_grow(&p->wait, &p->room.wait, p->wait_count, sizeof *p->wait)) {
         d->b->out_of_memory = true;
         return;
     }
@@ -55,24 +52,35 @@ static void add_wait(deriver *d, gal_instruction *at, gal_wait_kind kind, uint32
     at->wait_count++;
 }
 
-static void require(deriver *d, uint32_t stream, uint32_t number, uint32_t instruction)
+static void require(deriver *d, uint32_t stream, uint32_t instruction)
 {
-    if (number > d->needed[stream]) {
-        d->needed[stream] = number;
+    if ((d->needed >> stream & 1u) == 0 || instruction > d->needed_instruction[stream]) {
+        d->needed |= 1u << stream;
         d->needed_instruction[stream] = instruction;
     }
 }
 
-/* Conflicts with accesses of this fragment. */
-static void conflicts_here(deriver *d, const buffer_state *s, bool writes)
+static bool shares_bytes(const deriver *d, uint32_t buffer)
 {
-    if (s->write_stamp == d->stamp) {
-        require(d, s->write_stream, s->write_number, s->write_instruction);
+    const uint8_t class = d->b->program->buffer[buffer].class;
+    return class == GAL_CLASS_WORK || class == GAL_CLASS_RELAYOUT;
+}
+
+/* Conflicts with accesses of this fragment. */
+static void conflicts_here(deriver *d, uint32_t buffer, bool writes)
+{
+    buffer_state *s = &d->state[buffer];
+    if (d->stamp[buffer] != d->fragment) {
+        d->stamp[buffer] = d->fragment;
+        s->has_write = s->reading = s->touched = 0;
+        return;
     }
-    for (uint32_t t = 0; writes && t < GAL_STREAM_COUNT; t++) {
-        if (s->read_stamp[t] == d->stamp) {
-            require(d, t, s->read_number[t], s->read_instruction[t]);
-        }
+    if (s->has_write) {
+        require(d, s->write_stream, s->write_instruction);
+    }
+    for (uint32_t left = writes ? s->reading : 0; left != 0; left &= left - 1) {
+        const uint32_t t = (uint32_t)__builtin_ctz(left);
+        require(d, t, s->read_instruction[t]);
     }
 }
 
@@ -81,26 +89,22 @@ static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, b
 {
     buffer_state *s = &d->state[buffer];
     uint32_t me = at->stream;
-    if (s->shares_bytes) {
+    if (shares_bytes(d, buffer)) {
+        d->sharing[me] = d->now[me][me] + 1;
         if (me != GAL_STREAM_COMPUTE && d->now[me][GAL_STREAM_COMPUTE] == 0 && (d->called >> me & 1) == 0) {
             add_wait(d, at, GAL_WAIT_CALL, GAL_STREAM_COMPUTE, 0);
             d->called |= (uint8_t)(1u << me);
         }
         return;
     }
-    if (s->write_stamp == d->stamp) {
+    if (s->has_write) {
         return; /* that write has waited for all */
     }
-    if (s->touched_stamp != d->stamp) {
-        s->touched_stamp = d->stamp;
-        s->touched = 0;
-    }
-    bool again = (s->touched >> me & 1) != 0;
-    uint8_t others = writes ? (uint8_t)(s->writers | s->readers) : (again ? 0 : s->writers);
-    for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
-        if (t != me && (others >> t & 1) != 0) {
-            add_wait(d, at, GAL_WAIT_BUFFER, t, buffer);
-        }
+    const bool again = (s->touched >> me & 1) != 0;
+    const gal_buffer *about = &d->b->program->buffer[buffer];
+    const uint32_t others = writes ? (uint32_t)(about->writers | about->readers) : (again ? 0u : about->writers);
+    for (uint32_t left = others & ~(1u << me); left != 0; left &= left - 1) {
+        add_wait(d, at, GAL_WAIT_BUFFER, (uint32_t)__builtin_ctz(left), buffer);
     }
     s->touched |= (uint8_t)(1u << me);
 }
@@ -108,16 +112,13 @@ static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, b
 static void record(deriver *d, const gal_instruction *at, uint32_t instruction, uint32_t buffer, bool writes)
 {
     buffer_state *s = &d->state[buffer];
-    uint32_t number = d->issued[at->stream];
     if (writes) {
-        s->write_stamp = d->stamp;
+        s->has_write = 1;
         s->write_stream = at->stream;
-        s->write_number = number;
         s->write_instruction = instruction;
-        memset(s->read_stamp, 0, sizeof s->read_stamp);
+        s->reading = 0;
     } else {
-        s->read_stamp[at->stream] = d->stamp;
-        s->read_number[at->stream] = number;
+        s->reading |= (uint8_t)(1u << at->stream);
         s->read_instruction[at->stream] = instruction;
     }
 }
@@ -126,12 +127,31 @@ static void record(deriver *d, const gal_instruction *at, uint32_t instruction, 
 static void find_owners(deriver *d)
 {
     for (uint32_t i = 0; i < d->b->program->buffer_count; i++) {
-        const buffer_state *s = &d->state[i];
-        uint32_t streams = s->readers | s->writers;
-        bool one = streams != 0 && (streams & (streams - 1)) == 0;
-        uint32_t stream = one ? (uint32_t)__builtin_ctz(streams) : NO_OWNER;
-        bool free = !s->shares_bytes || stream == GAL_STREAM_COMPUTE;
-        d->owner[i] = (uint8_t)(free ? stream : NO_OWNER);
+        const gal_buffer *buffer = &d->b->program->buffer[i];
+        const uint32_t streams = buffer->readers | buffer->writers;
+        const bool one = streams != 0 && (streams & (streams - 1)) == 0;
+        const bool free = streams == 1u << GAL_STREAM_COMPUTE || !shares_bytes(d, i);
+        d->owner[i] = (uint8_t)(one && free ? (uint32_t)__builtin_ctz(streams) : NO_OWNER);
+    }
+}
+
+/* Waits for what the instruction needs and does not know complete. */
+static void wait_for_needed(deriver *d, gal_instruction *at, uint32_t first)
+{
+    uint32_t *mine = d->now[at->stream];
+    for (uint32_t left = d->needed & ~(1u << at->stream); left != 0; left &= left - 1) {
+        const uint32_t t = (uint32_t)__builtin_ctz(left);
+        const uint32_t target = d->needed_instruction[t];
+        const uint32_t *theirs = d->clock[first + target];
+        const uint32_t number = theirs[t] + 1;
+        if (number <= mine[t]) {
+            continue;
+        }
+        add_wait(d, at, GAL_WAIT_INSTRUCTION, t, target);
+        for (uint32_t s = 0; s < GAL_STREAM_COUNT; s++) {
+            mine[s] = theirs[s] > mine[s] ? theirs[s] : mine[s];
+        }
+        mine[t] = number;
     }
 }
 
@@ -139,68 +159,50 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
 {
     gal_program *p = d->b->program;
     gal_instruction *at = &p->instruction[first + index];
+    const gal_operand *operand = &p->operand[at->first_operand];
     uint32_t me = at->stream;
-    uint32_t *mine = d->now[me];
-    const gal_operand *shared[GAL_INSTRUCTION_OPERANDS_MAX];
+    uint8_t shared[GAL_INSTRUCTION_OPERANDS_MAX];
     uint32_t shared_count = 0;
     at->first_wait = p->wait_count;
     at->wait_count = 0;
     for (uint32_t o = 0; o < at->operand_count; o++) {
-        const gal_operand *operand = &p->operand[at->first_operand + o];
-        if (d->owner[operand->buffer] != me) {
-            shared[shared_count++] = operand;
+        shared[shared_count] = (uint8_t)o;
+        shared_count += d->owner[operand[o].buffer] != me;
+    }
+    if (shared_count > 0) {
+        d->needed = 0;
+        for (uint32_t i = 0; i < shared_count; i++) {
+            const gal_operand *to = &operand[shared[i]];
+            conflicts_here(d, to->buffer, to->access != GAL_READ);
+        }
+        wait_for_needed(d, at, first);
+        for (uint32_t i = 0; i < shared_count; i++) {
+            const gal_operand *to = &operand[shared[i]];
+            conflicts_before(d, at, to->buffer, to->access != GAL_READ);
+        }
+        for (uint32_t i = 0; i < shared_count; i++) {
+            const gal_operand *to = &operand[shared[i]];
+            record(d, at, index, to->buffer, to->access != GAL_READ);
         }
     }
-    memset(d->needed, 0, shared_count > 0 ? sizeof d->needed : 0);
-    for (uint32_t o = 0; o < shared_count; o++) {
-        conflicts_here(d, &d->state[shared[o]->buffer], shared[o]->access != GAL_READ);
-    }
-    for (uint32_t t = 0; shared_count > 0 && t < GAL_STREAM_COUNT; t++) {
-        if (t != me && d->needed[t] > mine[t]) {
-            uint32_t target = d->needed_instruction[t];
-            add_wait(d, at, GAL_WAIT_INSTRUCTION, t, target);
-            const uint32_t *theirs = &d->clock[(size_t)(first + target) * GAL_STREAM_COUNT];
-            for (uint32_t s = 0; s < GAL_STREAM_COUNT; s++) {
-                mine[s] = theirs[s] > mine[s] ? theirs[s] : mine[s];
-            }
-            mine[t] = d->needed[t] > mine[t] ? d->needed[t] : mine[t];
-        }
-    }
-    for (uint32_t o = 0; o < shared_count; o++) {
-        conflicts_before(d, at, shared[o]->buffer, shared[o]->access != GAL_READ);
-    }
-    memcpy(&d->clock[(size_t)(first + index) * GAL_STREAM_COUNT], mine, sizeof d->now[me]);
-    d->issued[me]++;
-    mine[me] = d->issued[me];
-    for (uint32_t o = 0; o < shared_count; o++) {
-        record(d, at, index, shared[o]->buffer, shared[o]->access != GAL_READ);
-    }
+    memcpy(d->clock[first + index], d->now[me], sizeof d->now[me]);
+    d->now[me][me]++;
 }
 
 static void begin_fragment(deriver *d)
 {
-    d->stamp++;
+    d->fragment++;
     d->called = 0;
     memset(d->now, 0, sizeof d->now);
-    memset(d->issued, 0, sizeof d->issued);
+    memset(d->sharing, 0, sizeof d->sharing);
 }
 
 /* Streams that touch shared bytes and that compute does not know complete when the fragment ends. */
-static void note_left_running(deriver *d, const gal_fragment *fragment)
+static void note_left_running(deriver *d)
 {
-    const gal_program *p = d->b->program;
-    uint32_t number[GAL_STREAM_COUNT] = {0};
-    for (uint32_t i = 0; i < fragment->count; i++) {
-        const gal_instruction *at = &p->instruction[fragment->first + i];
-        number[at->stream]++;
-        if (at->stream == GAL_STREAM_COMPUTE) {
-            continue;
-        }
-        for (uint32_t o = 0; o < at->operand_count; o++) {
-            if (d->state[p->operand[at->first_operand + o].buffer].shares_bytes &&
-                number[at->stream] > d->now[GAL_STREAM_COMPUTE][at->stream]) {
-                d->left_running |= (uint8_t)(1u << at->stream);
-            }
+    for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
+        if (t != GAL_STREAM_COMPUTE && d->sharing[t] > d->now[GAL_STREAM_COMPUTE][t]) {
+            d->left_running |= (uint8_t)(1u << t);
         }
     }
 }
@@ -208,7 +210,7 @@ static void note_left_running(deriver *d, const gal_fragment *fragment)
 static bool is_first_reuse(const deriver *d, const gal_instruction *at)
 {
     for (uint32_t o = 0; at->stream == GAL_STREAM_COMPUTE && o < at->operand_count; o++) {
-        if (d->state[d->b->program->operand[at->first_operand + o].buffer].shares_bytes) {
+        if (shares_bytes(d, d->b->program->operand[at->first_operand + o].buffer)) {
             return true;
         }
     }
@@ -253,41 +255,26 @@ static void derive_fragments(deriver *d)
         for (uint32_t i = 0; i < p->fragment[f].count && !d->b->out_of_memory; i++) {
             derive_instruction(d, p->fragment[f].first, i);
         }
-        note_left_running(d, &p->fragment[f]);
+        note_left_running(d);
     }
 }
 
-gal_code gal_derive_waits(gal_builder *b, uint32_t *clock)
+void gal_derive_waits(gal_builder *b, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
     gal_program *p = b->program;
+    const size_t buffers = (size_t)p->buffer_count + 1;
     deriver d = {.b = b, .clock = clock};
-    d.state = calloc(p->buffer_count + 1, sizeof *d.state);
-    d.owner = malloc(p->buffer_count + 1);
-    if (d.state == NULL || d.owner == NULL) {
+    d.state = malloc(buffers * (sizeof *d.state + sizeof *d.stamp + sizeof *d.owner));
+    if (d.state == NULL) {
         b->out_of_memory = true;
-        free(d.owner);
-        free(d.state);
-        return GAL_ERR_SYSTEM;
+        return;
     }
-    for (uint32_t i = 0; i < p->buffer_count; i++) {
-        uint8_t class = p->buffer[i].class;
-        d.state[i].shares_bytes = class == GAL_CLASS_WORK || class == GAL_CLASS_RELAYOUT;
-    }
-    for (uint32_t i = 0; i < p->instruction_count; i++) {
-        const gal_instruction *at = &p->instruction[i];
-        for (uint32_t o = 0; o < at->operand_count; o++) {
-            const gal_operand *operand = &p->operand[at->first_operand + o];
-            buffer_state *s = &d.state[operand->buffer];
-            uint8_t bit = (uint8_t)(1u << at->stream);
-            s->readers |= operand->access != GAL_WRITE ? bit : 0;
-            s->writers |= operand->access != GAL_READ ? bit : 0;
-        }
-    }
+    d.stamp = (uint32_t *)(d.state + buffers);
+    d.owner = (uint8_t *)(d.stamp + buffers);
+    memset(d.stamp, 0, buffers * sizeof *d.stamp);
     derive_fragments(&d);
     for (uint32_t f = 0; d.left_running != 0 && f < GAL_FRAGMENT_COUNT && !b->out_of_memory; f++) {
         wait_for_left_running(&d, &p->fragment[f]);
     }
-    free(d.owner);
     free(d.state);
-    return b->out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
 }

@@ -15,11 +15,6 @@ static uint64_t local_elements(const gal_block_emit *e, const gal_tensor *t)
     return t->outer * (t->split / (t->is_split ? e->graph.tp_degree : 1)) * t->inner;
 }
 
-static uint64_t shard_elements(const gal_builder *b, const gal_unit *u)
-{
-    return u->elements / gal_group_size(&b->program->atoms, u->zero_group);
-}
-
 /* "h.12." and the suffix for blocks of a layer. Written by hand: names are a tenth of a lowering if printf does it. */
 static void public_name(const gal_builder *b, const gal_block_emit *e, const char *suffix, char *name, size_t capacity)
 {
@@ -92,7 +87,8 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
     bool partial_over_tp = e->strategy->sequence_parallel && !is_split;
     u.sync_group = e->mesh.dp | e->mesh.sdp | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
     uint32_t shards = gal_group_size(atoms, u.zero_group);
-    u.elements = (u.used_elements + shards - 1) / shards * shards;
+    u.shard_elements = (u.used_elements + shards - 1) / shards;
+    u.elements = u.shard_elements * shards;
     u.tied = about->tied && b->spec->stage_count > 1;
     u.replicas = b->program->device_count / (shards * gal_group_size(atoms, u.split_group)) * (u.tied ? 2 : 1);
     uint64_t whole = u.elements * gal_dtype_bytes(b->program->dtype);
@@ -102,7 +98,9 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
     u.second_moment = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "v", shard);
     u.gradient = gal_builder_buffer(b, GAL_CLASS_GRADIENT, e->index, "dw", u.zero_stage >= 2 ? shard : whole);
     e->unit[index] = gal_builder_unit(b, &u);
-    add_parameters(b, e, index);
+    if (b->spec->lowered == GAL_LOWERED_WHOLE) {
+        add_parameters(b, e, index);
+    }
 }
 
 void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_block_emit *table_owner)
@@ -167,7 +165,7 @@ static uint32_t gathered_weight(gal_builder *b, uint32_t unit)
     uint64_t bytes = u.elements * gal_dtype_bytes(b->program->dtype);
     uint32_t buffer = take_turn(b, &b->gathered, unit, bytes);
     gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", b->program->dtype, u.zero_group,
-                        shard_elements(b, &u), 0);
+                        u.shard_elements, 0);
     gal_builder_operand(b, u.weight, GAL_READ);
     gal_operand whole = {.buffer = buffer, .access = GAL_WRITE, .bytes = bytes};
     gal_builder_operand_at(b, &whole);
@@ -236,7 +234,7 @@ static void fill_padding(gal_builder *b, const gal_unit *u, uint32_t buffer)
 /* This device's range of a whole buffer, or all of a shard buffer. */
 static gal_operand own_range(const gal_builder *b, const gal_unit *u, uint32_t buffer, bool whole, gal_access access)
 {
-    uint64_t bytes = shard_elements(b, u) * gal_dtype_bytes(b->program->dtype);
+    uint64_t bytes = u->shard_elements * gal_dtype_bytes(b->program->dtype);
     bool view = whole && u->zero_group != GAL_GROUP_NONE;
     return (gal_operand){.buffer = buffer,
                          .access = (uint8_t)access,
@@ -247,7 +245,7 @@ static gal_operand own_range(const gal_builder *b, const gal_unit *u, uint32_t b
 
 static void scatter_bucket(gal_builder *b, const gal_unit *u, uint32_t bucket, bool lent)
 {
-    uint64_t shard = shard_elements(b, u);
+    uint64_t shard = u->shard_elements;
     uint64_t item = gal_dtype_bytes(b->program->dtype);
     fill_padding(b, u, bucket);
     if (b->scratch == GAL_NO_BUFFER) {
@@ -274,13 +272,13 @@ static void synchronise(gal_builder *b, const gal_unit *u)
     if (u->zero_stage == 1) {
         fill_padding(b, u, u->gradient);
         gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", b->program->dtype, u->zero_group,
-                            shard_elements(b, u), 1);
+                            u->shard_elements, 1);
         gal_builder_operand(b, u->gradient, GAL_UPDATE);
     }
     gal_group rest = u->sync_group & ~u->zero_group;
     if (rest != GAL_GROUP_NONE) {
         gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce dw", b->program->dtype, rest,
-                            shard_elements(b, u), GAL_REDUCE_SUM);
+                            u->shard_elements, GAL_REDUCE_SUM);
         gal_operand range = own_range(b, u, u->gradient, u->zero_stage < 2, GAL_UPDATE);
         gal_builder_operand_at(b, &range);
     }
@@ -332,7 +330,7 @@ static void update_unit(gal_builder *b, const gal_unit *u)
 {
     gal_shape shape = {.op = GAL_OP_ADAM,
                        .dtype = b->program->dtype,
-                       .dims = {gal_builder_dim(b, shard_elements(b, u)), gal_builder_dim(b, u->decay_elements)}};
+                       .dims = {gal_builder_dim(b, u->shard_elements), gal_builder_dim(b, u->decay_elements)}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, "adam", &shape)->group = u->zero_group;
     gal_operand weight = own_range(b, u, u->weight, u->zero_stage < 3, GAL_UPDATE);
     gal_operand gradient = own_range(b, u, u->gradient, u->zero_stage < 2, GAL_READ);
@@ -343,7 +341,7 @@ static void update_unit(gal_builder *b, const gal_unit *u)
     gal_builder_operand(b, b->program->norm_buffer, GAL_READ);
     if (u->zero_stage == 1 || u->zero_stage == 2) {
         gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", b->program->dtype, u->zero_group,
-                            shard_elements(b, u), 1);
+                            u->shard_elements, 1);
         gal_builder_operand(b, u->weight, GAL_UPDATE);
     }
 }
@@ -357,7 +355,7 @@ void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
         const gal_unit u = p->unit[i];
         if (u.tied) {
             gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce tied dw", p->dtype, GAL_GROUP_TIED,
-                                shard_elements(b, &u), GAL_REDUCE_SUM);
+                                u.shard_elements, GAL_REDUCE_SUM);
             gal_operand range = own_range(b, &u, u.gradient, u.zero_stage < 2, GAL_UPDATE);
             gal_builder_operand_at(b, &range);
         }
@@ -365,9 +363,8 @@ void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
     start_norm(b, loss_replicas);
     for (uint32_t i = 0; i < p->unit_count; i++) {
         const gal_unit u = p->unit[i];
-        gal_shape shape = {.op = GAL_OP_SUM_SQUARES,
-                           .dtype = p->dtype,
-                           .dims = {gal_builder_dim(b, shard_elements(b, &u)), u.replicas}};
+        gal_shape shape = {
+            .op = GAL_OP_SUM_SQUARES, .dtype = p->dtype, .dims = {gal_builder_dim(b, u.shard_elements), u.replicas}};
         gal_builder_instruction(b, GAL_STREAM_COMPUTE, "square dw", &shape);
         gal_operand range = own_range(b, &u, u.gradient, u.zero_stage < 2, GAL_READ);
         gal_builder_operand_at(b, &range);

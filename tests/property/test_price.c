@@ -10,9 +10,11 @@
 
 #include <cmocka.h>
 
+#include "costmodel/alone.h"
 #include "costmodel/fit.h"
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
+#include "planner/strategy_space.h"
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 
@@ -50,7 +52,7 @@ static void describe(uint64_t *state, gal_plan *plan)
     cluster->device = (gal_device){"device", UINT64_C(80) << 30, 60e12, 30e12, 3.3e12};
     cluster->level_count = cluster->device_count > 8 ? 2 : 1;
     cluster->level[0] = (gal_link_level){"inner", cluster->device_count > 8 ? 8 : cluster->device_count, 5e-6,
-                                          inner[gal_random_below(state, 3)]};
+                                         inner[gal_random_below(state, 3)]};
     cluster->level[1] = (gal_link_level){"outer", cluster->device_count, 1e-5, outer[gal_random_below(state, 3)]};
 }
 
@@ -271,11 +273,112 @@ static void kept_structure_is_exact(void **unused)
     }
 }
 
+/* A price whose structure another strategy has left in the cache is the price from nothing, bit for bit. */
+static void shared_structure_is_exact(void **unused)
+{
+    (void)unused;
+    static gal_strategy strategy[GAL_SPACE_MAX];
+    uint64_t state = SEED;
+    uint32_t compared = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        gal_error err = {0};
+        gal_plan plan;
+        gal_durations *durations = NULL;
+        gal_price_cache *shared = NULL;
+        gal_space space;
+        describe(&state, &plan);
+        gal_space_all(&space);
+        const uint32_t devices = 16;
+        const uint32_t count = gal_space_strategies(&space, devices, strategy);
+        plan.cluster.device_count = 4 * devices;
+        assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
+        assert_int_equal(gal_price_cache_create(&plan.model, durations, &shared, &err), GAL_OK);
+        for (uint32_t s = 0; s < 2 * count; s++) {
+            const gal_price_query query = {.kind = s % 2 == 0 ? GAL_BLOCK_ATTENTION : GAL_BLOCK_FFN,
+                                           .strategy = &strategy[s / 2],
+                                           .device_count = devices,
+                                           .stage = 1,
+                                           .stage_count = 4,
+                                           .microbatch_samples = 16,
+                                           .prefetch_depth = 2};
+            if (gal_strategy_rule_broken(&plan.model, query.kind, query.strategy, devices, 16) != NULL) {
+                continue;
+            }
+            gal_price_cache *fresh = NULL;
+            const gal_block_price *a = NULL;
+            const gal_block_price *b = NULL;
+            assert_int_equal(gal_price_cache_create(&plan.model, durations, &fresh, &err), GAL_OK);
+            assert_int_equal(gal_price_block(shared, &query, &a, &err), GAL_OK);
+            assert_int_equal(gal_price_block(fresh, &query, &b, &err), GAL_OK);
+            assert_memory_equal(a, b, sizeof *a);
+            gal_price_cache_free(fresh);
+            compared++;
+        }
+        gal_price_cache_free(shared);
+        gal_durations_free(durations);
+    }
+    assert_true(compared > 1000);
+}
+
+/* A stage alone takes as long as the simulation of all stages says, if there is only one: to the rounding of the order
+ * in which work done is counted. */
+static void alone_is_the_simulation(void **unused)
+{
+    (void)unused;
+    uint64_t state = SEED;
+    for (uint32_t i = 0; i < 200; i++) {
+        gal_error err = {0};
+        gal_plan plan;
+        gal_durations *durations = NULL;
+        gal_simulation simulation = {0};
+        gal_expansion expansion = {0};
+        gal_script script = {0};
+        gal_alone_ends ends;
+        describe(&state, &plan);
+        plan.cluster.device_count = gal_plan_stage_devices(&plan);
+        plan.cluster.level_count = 1;
+        plan.cluster.level[0].span_devices = plan.cluster.device_count;
+        plan.pp_degree = plan.stage_count = 1;
+        plan.model.layer_count = 1;
+        plan.microbatch_count = 2;
+        plan.global_batch_samples = 2 * plan.cluster.device_count;
+        fill(&state, &plan, true, gal_random_below(&state, 2) == 0);
+        gal_program **programs = lower(&plan);
+        programs[0]->call_count--; /* without the update, which has a reduction over the world */
+        gal_cost *cost = malloc(programs[0]->instruction_count * sizeof *cost);
+        assert_non_null(cost);
+        assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
+        const gal_slowdowns slowdowns = gal_slowdowns_of(durations);
+        gal_instruction_costs(durations, programs[0], 0, programs[0]->instruction_count, cost);
+        assert_int_equal(gal_simulate(programs, 1, durations, false, &simulation, &err), GAL_OK);
+        assert_int_equal(gal_expand(programs[0], programs[0]->call, programs[0]->call_count, cost,
+                                    (gal_expand_options){.alone = true}, &expansion, &err),
+                         GAL_OK);
+        assert_int_equal(gal_script_create(&expansion, &script, &err), GAL_OK);
+        gal_play_alone(&script, &expansion, &slowdowns, &ends);
+        const double seconds = simulation.iteration_seconds - gal_durations_fixed_step_seconds(durations);
+        assert_true(fabs(ends.call_seconds[3] - seconds) <= 1e-12 * seconds);
+        gal_script_free(&script);
+        gal_expansion_free(&expansion);
+        gal_simulation_free(&simulation);
+        gal_durations_free(durations);
+        free(cost);
+        free_programs(programs, 1);
+        gal_plan_free(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_exact), cmocka_unit_test(kept_structure_is_exact),  cmocka_unit_test(homogeneous_plans), cmocka_unit_test(mixed_plans),
-        cmocka_unit_test(sharded_plans), cmocka_unit_test(sharded_mixed_plans),
+        cmocka_unit_test(bytes_are_exact),
+        cmocka_unit_test(kept_structure_is_exact),
+        cmocka_unit_test(shared_structure_is_exact),
+        cmocka_unit_test(alone_is_the_simulation),
+        cmocka_unit_test(homogeneous_plans),
+        cmocka_unit_test(mixed_plans),
+        cmocka_unit_test(sharded_plans),
+        cmocka_unit_test(sharded_mixed_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,7 +127,7 @@ static gal_code run(sketch *a, sketch *b, gal_simulation *out, gal_error *err)
     const gal_simulation_input input = {.program = programs,
                                         .stage_count = 2,
                                         .cost = cost,
-                                        .slowdown = {{1.0, 1.0}, {1.0, 1.0}},
+                                        .slowdowns.of = {{1.0, 1.0}, {1.0, 1.0}},
                                         .fixed_step_seconds = 0.125,
                                         .timeline = true};
     return gal_simulate_costs(&input, out, err);
@@ -205,7 +205,7 @@ static void slowed_by_company(void **unused)
     const gal_simulation_input input = {.program = programs,
                                         .stage_count = 1,
                                         .cost = cost,
-                                        .slowdown = {{1.0, 2.0}, {4.0, 1.0}},
+                                        .slowdowns.of = {{1.0, 2.0}, {4.0, 1.0}},
                                         .timeline = true};
     assert_int_equal(gal_simulate_costs(&input, &s, &err), GAL_OK);
     assert_true(s.iteration_seconds == 5.0);
@@ -229,7 +229,7 @@ static void messages_share_a_link(void **unused)
         gal_program *const programs[] = {&a.program};
         const gal_cost *const cost[] = {a.cost};
         const gal_simulation_input input = {
-            .program = programs, .stage_count = 1, .cost = cost, .slowdown = {{1.0, 1.0}, {1.0, 2.0}}};
+            .program = programs, .stage_count = 1, .cost = cost, .slowdowns.of = {{1.0, 1.0}, {1.0, 2.0}}};
         assert_int_equal(gal_simulate_costs(&input, &s, &err), GAL_OK);
         assert_true(s.iteration_seconds == (level == 0 ? 2.0 : 1.0));
         gal_simulation_free(&s);

@@ -1,0 +1,234 @@
+#include "costmodel/alone.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = GAL_ALONE_STREAMS };
+
+/* ---- scripts ---- */
+
+typedef struct writer {
+    const gal_expansion *expansion;
+    gal_script *script;
+    uint32_t event_count, wait_count;
+} writer;
+
+/* Step i of a call, behind the stream's events so far: what it waits for and does not know complete. */
+static void add_event(writer *w, uint32_t call, uint32_t i, uint32_t known[LANES])
+{
+    const gal_expansion *e = w->expansion;
+    const gal_step *step = &e->step[i];
+    gal_script_event *event = &w->script->event[w->event_count++];
+    *event = (gal_script_event){.step = i, .first_wait = (uint16_t)w->wait_count, .call = (uint8_t)call};
+    for (uint32_t k = 0; k < step->wait_count; k++) {
+        const gal_step_wait *wait = &e->wait[step->first_wait + k];
+        const uint32_t completed = wait->kind == GAL_WAIT_BUFFER ? e->row[e->first_row[call] + wait->target]
+                                                                 : e->before[call][wait->stream] + wait->target;
+        if (completed > known[wait->stream]) {
+            known[wait->stream] = completed;
+            w->script->wait[w->wait_count++] = (gal_script_wait){wait->stream, completed};
+            event->wait_count++;
+        }
+    }
+}
+
+static void add_stream(writer *w, uint32_t stream)
+{
+    const gal_expansion *e = w->expansion;
+    uint32_t known[LANES] = {0};
+    w->script->first[stream] = w->event_count;
+    for (uint32_t call = 0; call < e->call_count; call++) {
+        const gal_step_list *list = &e->list[e->call[call].fragment][stream];
+        for (uint32_t i = list->first; i < list->first + list->count; i++) {
+            add_event(w, call, i, known);
+        }
+    }
+}
+
+gal_code gal_script_create(const gal_expansion *expansion, gal_script *out, gal_error *err)
+{
+    const gal_expansion *e = expansion;
+    size_t waits = 1;
+    for (uint32_t call = 0; call < e->call_count; call++) {
+        for (uint32_t stream = 0; stream < LANES; stream++) {
+            const gal_step_list *list = &e->list[e->call[call].fragment][stream];
+            for (uint32_t i = 0; i < list->count; i++) {
+                waits += e->step[list->first + i].wait_count;
+            }
+        }
+    }
+    *out = (gal_script){0};
+    out->event = malloc((e->event_count + 1) * sizeof *out->event + waits * sizeof *out->wait);
+    if (out->event == NULL || waits > UINT16_MAX) {
+        gal_script_free(out);
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
+    }
+    out->wait = (gal_script_wait *)(out->event + e->event_count + 1);
+    writer w = {.expansion = e, .script = out};
+    for (uint32_t stream = 0; stream < LANES; stream++) {
+        add_stream(&w, stream);
+    }
+    out->first[LANES] = w.event_count;
+    return GAL_OK;
+}
+
+void gal_script_free(gal_script *script)
+{
+    free(script->event);
+    *script = (gal_script){0};
+}
+
+/* ---- playing ---- */
+
+typedef struct lane {
+    const gal_script_event *event, *end; /* the head; behind the last */
+    const gal_step *step;                /* of the head */
+    const gal_script_wait *wait;         /* of the head: those before are met */
+    uint32_t completed;
+    double since_seconds;     /* remaining_seconds and factor hold from here on */
+    double remaining_seconds; /* at full speed */
+    double factor;
+    double end_seconds;
+} lane;
+
+typedef struct player {
+    const gal_script *script;
+    const gal_expansion *expansion;
+    gal_alone_ends *ends;
+    uint32_t last_call;
+    uint32_t running;        /* bits of streams */
+    uint32_t waiting[LANES]; /* streams that wait for this one */
+    lane lane[LANES];
+    double now_seconds;
+    /* [beside a kernel][beside a message] */
+    double kernel_factor[2][2], message_factor[2][2];
+} player;
+
+static uint32_t lowest(uint32_t bits)
+{
+    return (uint32_t)__builtin_ctz(bits);
+}
+
+/* The head starts, or its stream is noted where it waits. */
+static void start(player *p, uint32_t stream)
+{
+    lane *l = &p->lane[stream];
+    const gal_script_wait *last = p->script->wait + l->event->first_wait + l->event->wait_count;
+    for (; l->wait < last; l->wait++) {
+        if (p->lane[l->wait->stream].completed < l->wait->completed) {
+            p->waiting[l->wait->stream] |= 1u << stream;
+            return;
+        }
+    }
+    l->since_seconds = p->now_seconds;
+    l->remaining_seconds = l->step->seconds;
+    l->factor = 1.0;
+    l->end_seconds = p->now_seconds + l->remaining_seconds;
+    p->running |= 1u << stream;
+}
+
+static void come_to(player *p, uint32_t stream)
+{
+    lane *l = &p->lane[stream];
+    if (l->event < l->end) {
+        l->step = &p->expansion->step[l->event->step];
+        l->wait = &p->script->wait[l->event->first_wait];
+        start(p, stream);
+    }
+}
+
+static void end(player *p, uint32_t stream)
+{
+    lane *l = &p->lane[stream];
+    const uint32_t call = l->event->call;
+    p->running &= ~(1u << stream);
+    if (stream == GAL_STREAM_COMPUTE || call == p->last_call) {
+        p->ends->block_seconds[call][l->step->block] = p->now_seconds;
+        p->ends->call_seconds[call] = p->now_seconds;
+    }
+    l->completed++;
+    l->event++;
+    come_to(p, stream);
+    for (uint32_t left = p->waiting[stream]; left != 0; left &= left - 1) {
+        const uint32_t waiter = lowest(left);
+        if (p->lane[waiter].wait->completed <= l->completed) {
+            p->waiting[stream] &= ~(1u << waiter);
+            start(p, waiter);
+        }
+    }
+}
+
+static void set_factor(const player *p, lane *l, double factor)
+{
+    if (factor != l->factor) {
+        const double done = (p->now_seconds - l->since_seconds) / l->factor;
+        l->remaining_seconds = l->remaining_seconds > done ? l->remaining_seconds - done : 0.0;
+        l->since_seconds = p->now_seconds;
+        l->factor = factor;
+        l->end_seconds = l->since_seconds + l->remaining_seconds * factor;
+    }
+}
+
+/* Whenever the company changes. */
+static void renew_factors(player *p)
+{
+    uint32_t kernels = 0;
+    uint32_t messages = 0;
+    uint8_t messages_on[GAL_LINK_LEVELS_MAX] = {0};
+    if ((p->running & (p->running - 1)) == 0) {
+        set_factor(p, &p->lane[lowest(p->running)], 1.0);
+        return;
+    }
+    for (uint32_t left = p->running; left != 0; left &= left - 1) {
+        const gal_step *step = p->lane[lowest(left)].step;
+        const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
+        kernels += kernel;
+        messages += !kernel;
+        messages_on[step->level] = (uint8_t)(messages_on[step->level] + !kernel);
+    }
+    for (uint32_t left = p->running; left != 0; left &= left - 1) {
+        lane *l = &p->lane[lowest(left)];
+        set_factor(p, l,
+                   l->step->activity == GAL_ACTIVITY_COMPUTE
+                       ? p->kernel_factor[kernels > 1][messages > 0]
+                       : p->message_factor[kernels > 0][messages_on[l->step->level] > 1]);
+    }
+}
+
+static uint32_t next_to_end(const player *p)
+{
+    uint32_t next = lowest(p->running);
+    for (uint32_t left = p->running & (p->running - 1); left != 0; left &= left - 1) {
+        const uint32_t stream = lowest(left);
+        next = p->lane[stream].end_seconds < p->lane[next].end_seconds ? stream : next;
+    }
+    return next;
+}
+
+void gal_play_alone(const gal_script *script, const gal_expansion *expansion, const gal_slowdowns *slowdowns,
+                    gal_alone_ends *ends)
+{
+    const double *of_kernels = slowdowns->of[GAL_ACTIVITY_COMPUTE];
+    const double *of_messages = slowdowns->of[GAL_ACTIVITY_COMMUNICATION];
+    player p = {.script = script, .expansion = expansion, .ends = ends, .last_call = expansion->call_count - 1};
+    for (uint32_t i = 0; i < 4; i++) {
+        const bool kernel = (i & 2) != 0;
+        const bool message = (i & 1) != 0;
+        p.kernel_factor[kernel][message] = (kernel ? of_kernels[GAL_ACTIVITY_COMPUTE] : 1.0) *
+                                           (message ? of_kernels[GAL_ACTIVITY_COMMUNICATION] : 1.0);
+        p.message_factor[kernel][message] = (kernel ? of_messages[GAL_ACTIVITY_COMPUTE] : 1.0) *
+                                            (message ? of_messages[GAL_ACTIVITY_COMMUNICATION] : 1.0);
+    }
+    memset(ends, 0, sizeof *ends);
+    for (uint32_t stream = 0; stream < LANES; stream++) {
+        p.lane[stream].event = script->event + script->first[stream];
+        p.lane[stream].end = script->event + script->first[stream + 1];
+        come_to(&p, stream);
+    }
+    while (p.running != 0) {
+        renew_factors(&p);
+        const uint32_t stream = next_to_end(&p);
+        p.now_seconds = p.lane[stream].end_seconds;
+        end(&p, stream);
+    }
+}
