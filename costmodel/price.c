@@ -337,6 +337,36 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, c
 
 /* ---- pairs ---- */
 
+/* Adds the axis, to the one before it where both split samples. */
+static void add_axis(gal_strategy *strategy, gal_axis_kind kind, uint32_t degree)
+{
+    gal_axis *last = strategy->axis_count > 0 ? &strategy->axis[strategy->axis_count - 1] : NULL;
+    if (last != NULL && last->kind != GAL_AXIS_TP && kind != GAL_AXIS_TP) {
+        last->degree *= degree;
+        return;
+    }
+    strategy->axis[strategy->axis_count++] = (gal_axis){kind, degree};
+}
+
+/* The plainest strategy of the same layout: nothing gathered, scattered or run again. Samples split on both sides of a
+ * TP axis take DP and SDP, whose states alone are sharded. */
+static gal_strategy plain(const gal_strategy *strategy)
+{
+    gal_strategy out = {.sequence_parallel = strategy->sequence_parallel};
+    bool split = false;
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        const gal_axis *axis = &strategy->axis[i];
+        const bool tp = axis->kind == GAL_AXIS_TP;
+        const uint32_t count = out.axis_count;
+        add_axis(&out, tp ? GAL_AXIS_TP : split ? GAL_AXIS_SDP : GAL_AXIS_DP, axis->degree);
+        split = split || (!tp && out.axis_count > count);
+    }
+    for (uint32_t i = 0; i < out.axis_count; i++) {
+        out.zero_stage = out.axis[i].kind == GAL_AXIS_SDP ? 1 : out.zero_stage;
+    }
+    return out;
+}
+
 static bool layouts_differ(const gal_price_query *from, const gal_price_query *to)
 {
     gal_atoms atoms;
@@ -372,7 +402,7 @@ static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query,
     out->backward_seconds =
         t.backward_seconds - from_count * a->backward_seconds - to_count * b->backward_seconds - b->leave_seconds;
     out->sync_seconds = t.sync_seconds - from_count * a->sync_seconds - to_count * b->sync_seconds - a->tail_seconds;
-    out->converts = layouts_differ(query, to);
+    out->converts = true;
     out->relayout_bytes = memory.bytes.relayout;
     out->relayout_entry_bytes = memory.relayout_entry;
     return GAL_OK;
@@ -381,24 +411,28 @@ static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query,
 gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, gal_block_kind to_kind,
                         const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err)
 {
+    const gal_strategy from_plain = plain(query->strategy);
+    const gal_strategy to_plain = plain(to_strategy);
+    gal_price_query from = *query;
+    gal_price_query to = *query;
     key k;
-    key_of(cache, query, &k);
-    k.word[3] = pack_axes(to_strategy);
-    k.word[4] = pack_flags(to_strategy, to_kind);
+    from.strategy = &from_plain;
+    to.strategy = &to_plain;
+    to.kind = to_kind;
+    key_of(cache, &from, &k);
+    k.word[3] = pack_axes(&to_plain);
+    k.word[4] = pack_flags(&to_plain, to_kind);
     entry *e = *find(cache, &k, ENTRY_PAIR);
     if (e == NULL) {
         gal_code code = GAL_OK;
-        gal_price_query to = *query;
-        to.kind = to_kind;
-        to.strategy = to_strategy;
         e = calloc(1, sizeof *e);
         if (e == NULL) {
             return out_of_memory(err);
         }
         e->key = k;
         e->kind = ENTRY_PAIR;
-        if (!gal_strategy_equal(query->strategy, to_strategy)) {
-            code = price_pair(cache, query, &to, &e->of.pair, err);
+        if (layouts_differ(&from, &to)) {
+            code = price_pair(cache, &from, &to, &e->of.pair, err);
         }
         code = code == GAL_OK ? add(cache, e, err) : code;
         if (code != GAL_OK) {

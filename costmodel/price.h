@@ -30,10 +30,13 @@ typedef struct gal_block_price {
 /* Conversions are priced between layouts reached from whole rows. In a plan the samples may lie in another order, by
  * the conversions passed before; its conversions may then take other steps (gal_price_relayout has their exact bytes).
  *
- * R(s, s'): what the change of strategy costs between two neighbours: the conversion and the overlap lost. */
+ * R(s, s'): what the conversion between two neighbours costs, between the plainest strategies of their layouts. What
+ * the change wins or loses in overlap (a gather that the neighbour hides better or worse) is left out: charged by pairs
+ * it makes the sum of prices no truer (1,200 random plans: worst error 12.7 % with it, 11.4 % without), and a search
+ * that alternates strategies collects at every border a gain that can be had once. */
 typedef struct gal_pair_price {
     double forward_seconds, backward_seconds, sync_seconds;
-    bool converts;                 /* the layouts differ */
+    bool converts;                 /* the layouts differ; else all is 0 */
     uint64_t relayout_bytes;       /* of class relayout, inside a stage */
     uint64_t relayout_entry_bytes; /* where `to` is the first block of its stage */
 } gal_pair_price;
@@ -57,8 +60,7 @@ typedef struct gal_price_query {
 /* *out belongs to the cache and stays valid until it is freed. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
-/* The neighbour `to` follows query's block; across a stage border too (there without the transfer). Equal strategies
- * cost nothing. */
+/* The neighbour `to` follows query's block; across a stage border too (there without the transfer). */
 gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, gal_block_kind to_kind,
                         const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err);
 
