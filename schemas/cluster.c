@@ -72,15 +72,14 @@ gal_code gal_cluster_read_document(gal_json_doc *doc, gal_cluster *out, gal_erro
     return code;
 }
 
+static gal_code read_document(gal_json_doc *doc, void *out, gal_error *err)
+{
+    return gal_cluster_read_document(doc, out, err);
+}
+
 gal_code gal_cluster_read(const char *path, gal_cluster *out, gal_error *err)
 {
-    gal_json_doc *doc = NULL;
-    gal_code code = gal_document_open(GAL_DOCUMENT_CLUSTER, path, &doc, err);
-    if (code == GAL_OK) {
-        code = gal_cluster_read_document(doc, out, err);
-    }
-    gal_json_close(doc);
-    return code;
+    return gal_document_read(GAL_DOCUMENT_CLUSTER, path, read_document, out, err);
 }
 
 static void write_device(gal_json_writer *out, const gal_device *device)
@@ -114,15 +113,14 @@ void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster)
     gal_json_end_array(out);
 }
 
+static void write_members(gal_json_writer *out, const void *cluster)
+{
+    gal_cluster_write_at(out, cluster);
+}
+
 gal_code gal_cluster_write(const char *path, const gal_cluster *cluster, gal_error *err)
 {
-    gal_json_writer *out = gal_json_writer_create();
-    gal_json_begin_object(out, NULL);
-    gal_cluster_write_at(out, cluster);
-    gal_json_end_object(out);
-    gal_code code = gal_json_writer_save(out, path, err);
-    gal_json_writer_free(out);
-    return code;
+    return gal_document_write(path, write_members, cluster, err);
 }
 
 uint32_t gal_cluster_level_between(const gal_cluster *cluster, uint32_t device_a, uint32_t device_b)

@@ -9,20 +9,45 @@
 const char *const gal_document_names[GAL_DOCUMENT_KIND_COUNT] = {GAL_DOCUMENTS(X)};
 #undef X
 
-gal_code gal_document_open(gal_document_kind kind, const char *path, gal_json_doc **out, gal_error *err)
+static gal_code open_document(gal_document_kind kind, const char *path, gal_json_doc **out, gal_error *err)
 {
+    char names[GAL_ERROR_TEXT_BYTES / 2];
+    gal_catalogue_names(gal_document_names[kind], names, sizeof names);
     bool may_be_name = strpbrk(path, "/.") == NULL && strcmp(path, "-") != 0 && access(path, F_OK) != 0;
-    if (!may_be_name) {
+    if (!may_be_name || names[0] == '\0') {
         return gal_json_open(path, out, err);
     }
     const char *text = gal_catalogue_find(gal_document_names[kind], path);
     if (text == NULL) {
-        char names[GAL_ERROR_TEXT_BYTES / 2];
-        gal_catalogue_names(gal_document_names[kind], names, sizeof names);
         return gal_fail(err, GAL_ERR_SYSTEM, "%s: no such file, and no built-in %s of that name (%s)", path,
-                        gal_document_names[kind], names[0] == '\0' ? "there are none" : names);
+                        gal_document_names[kind], names);
     }
     return gal_json_open_text(path, text, strlen(text), out, err);
+}
+
+gal_code gal_document_read(gal_document_kind kind, const char *path,
+                           gal_code (*read)(gal_json_doc *doc, void *document, gal_error *err), void *document,
+                           gal_error *err)
+{
+    gal_json_doc *doc = NULL;
+    gal_code code = open_document(kind, path, &doc, err);
+    if (code == GAL_OK) {
+        code = read(doc, document, err);
+    }
+    gal_json_close(doc);
+    return code;
+}
+
+gal_code gal_document_write(const char *path, void (*write_members)(gal_json_writer *out, const void *document),
+                            const void *document, gal_error *err)
+{
+    gal_json_writer *out = gal_json_writer_create();
+    gal_json_begin_object(out, NULL);
+    write_members(out, document);
+    gal_json_end_object(out);
+    gal_code code = gal_json_writer_save(out, path, err);
+    gal_json_writer_free(out);
+    return code;
 }
 
 static gal_document_kind kind_of(gal_json_doc *doc)

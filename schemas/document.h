@@ -25,8 +25,13 @@ typedef enum gal_document_kind {
 
 extern const char *const gal_document_names[GAL_DOCUMENT_KIND_COUNT];
 
-/* Opens a file; where path has neither '/' nor '.' and names no file, the built-in document of that name and kind. */
-gal_code gal_document_open(gal_document_kind kind, const char *path, gal_json_doc **out, gal_error *err);
+/* The frames of gal_*_read and gal_*_write. A file is opened, or where path has neither '/' nor '.' and names no file,
+ * the built-in document of that name and kind; `document` is the struct that read fills or write_members shows. */
+gal_code gal_document_read(gal_document_kind kind, const char *path,
+                           gal_code (*read)(gal_json_doc *doc, void *document, gal_error *err), void *document,
+                           gal_error *err);
+gal_code gal_document_write(const char *path, void (*write_members)(gal_json_writer *out, const void *document),
+                            const void *document, gal_error *err);
 
 /* The readers behind gal_*_read, for a document that is open already. GAL_ERR_DOCUMENT, GAL_ERR_SYSTEM. */
 gal_code gal_model_read_document(gal_json_doc *doc, gal_model *out, gal_error *err);

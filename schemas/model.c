@@ -177,15 +177,14 @@ gal_code gal_model_read_document(gal_json_doc *doc, gal_model *out, gal_error *e
     return code;
 }
 
+static gal_code read_document(gal_json_doc *doc, void *out, gal_error *err)
+{
+    return gal_model_read_document(doc, out, err);
+}
+
 gal_code gal_model_read(const char *path, gal_model *out, gal_error *err)
 {
-    gal_json_doc *doc = NULL;
-    gal_code code = gal_document_open(GAL_DOCUMENT_MODEL, path, &doc, err);
-    if (code == GAL_OK) {
-        code = gal_model_read_document(doc, out, err);
-    }
-    gal_json_close(doc);
-    return code;
+    return gal_document_read(GAL_DOCUMENT_MODEL, path, read_document, out, err);
 }
 
 static void write_optimizer(gal_json_writer *out, const gal_optimizer *optimizer)
@@ -229,15 +228,14 @@ void gal_model_write_at(gal_json_writer *out, const gal_model *model)
     write_optimizer(out, &model->optimizer);
 }
 
+static void write_members(gal_json_writer *out, const void *model)
+{
+    gal_model_write_at(out, model);
+}
+
 gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err)
 {
-    gal_json_writer *out = gal_json_writer_create();
-    gal_json_begin_object(out, NULL);
-    gal_model_write_at(out, model);
-    gal_json_end_object(out);
-    gal_code code = gal_json_writer_save(out, path, err);
-    gal_json_writer_free(out);
-    return code;
+    return gal_document_write(path, write_members, model, err);
 }
 
 /* ---- what a model says ---- */

@@ -155,15 +155,14 @@ cleanup:
     return code;
 }
 
+static gal_code read_document(gal_json_doc *doc, void *out, gal_error *err)
+{
+    return gal_plan_read_document(doc, out, err);
+}
+
 gal_code gal_plan_read(const char *path, gal_plan *out, gal_error *err)
 {
-    gal_json_doc *doc = NULL;
-    gal_code code = gal_json_open(path, &doc, err);
-    if (code == GAL_OK) {
-        code = gal_plan_read_document(doc, out, err);
-    }
-    gal_json_close(doc);
-    return code;
+    return gal_document_read(GAL_DOCUMENT_PLAN, path, read_document, out, err);
 }
 
 /* ---- writing ---- */
@@ -201,9 +200,8 @@ static void write_stage(gal_json_writer *out, const gal_plan *plan, const gal_pl
     gal_json_end_object(out);
 }
 
-static void write_plan(gal_json_writer *out, const gal_plan *plan)
+void gal_plan_write_at(gal_json_writer *out, const gal_plan *plan)
 {
-    gal_json_begin_object(out, NULL);
     gal_json_put_string(out, "document", "plan");
     gal_json_put_u64(out, "version", GAL_PLAN_VERSION);
     gal_json_begin_object(out, "model");
@@ -227,16 +225,16 @@ static void write_plan(gal_json_writer *out, const gal_plan *plan)
         write_stage(out, plan, &plan->stage[s]);
     }
     gal_json_end_array(out);
-    gal_json_end_object(out);
+}
+
+static void write_members(gal_json_writer *out, const void *plan)
+{
+    gal_plan_write_at(out, plan);
 }
 
 gal_code gal_plan_write(const char *path, const gal_plan *plan, gal_error *err)
 {
-    gal_json_writer *out = gal_json_writer_create();
-    write_plan(out, plan);
-    gal_code code = gal_json_writer_save(out, path, err);
-    gal_json_writer_free(out);
-    return code;
+    return gal_document_write(path, write_members, plan, err);
 }
 
 /* ---- the struct ---- */

@@ -256,15 +256,14 @@ cleanup:
     return code;
 }
 
+static gal_code read_document(gal_json_doc *doc, void *out, gal_error *err)
+{
+    return gal_profile_read_document(doc, out, err);
+}
+
 gal_code gal_profile_read(const char *path, gal_profile *out, gal_error *err)
 {
-    gal_json_doc *doc = NULL;
-    gal_code code = gal_json_open(path, &doc, err);
-    if (code == GAL_OK) {
-        code = gal_profile_read_document(doc, out, err);
-    }
-    gal_json_close(doc);
-    return code;
+    return gal_document_read(GAL_DOCUMENT_PROFILE, path, read_document, out, err);
 }
 
 void gal_profile_free(gal_profile *profile)
@@ -344,9 +343,8 @@ static void write_tables(gal_json_writer *out, const gal_profile *profile)
     gal_json_end_array(out);
 }
 
-static void write_profile(gal_json_writer *out, const gal_profile *profile)
+void gal_profile_write_at(gal_json_writer *out, const gal_profile *profile)
 {
-    gal_json_begin_object(out, NULL);
     gal_json_put_string(out, "document", "profile");
     gal_json_put_u64(out, "version", GAL_PROFILE_VERSION);
     gal_json_begin_object(out, "cluster");
@@ -370,15 +368,15 @@ static void write_profile(gal_json_writer *out, const gal_profile *profile)
     }
     gal_json_end_array(out);
     write_tables(out, profile);
-    gal_json_end_object(out);
+}
+
+static void write_members(gal_json_writer *out, const void *profile)
+{
+    gal_profile_write_at(out, profile);
 }
 
 gal_code gal_profile_write(const char *path, gal_profile *profile, gal_error *err)
 {
-    gal_json_writer *out = gal_json_writer_create();
     sort_tables(profile);
-    write_profile(out, profile);
-    gal_code code = gal_json_writer_save(out, path, err);
-    gal_json_writer_free(out);
-    return code;
+    return gal_document_write(path, write_members, profile, err);
 }
