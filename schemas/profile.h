@@ -9,7 +9,7 @@
 #include "schemas/cluster.h"
 #include "schemas/operator.h"
 
-enum { GAL_PROFILE_VERSION = 1, GAL_TEXT_BYTES = 256, GAL_HASH_TEXT_BYTES = 17, GAL_PROFILE_ENTRIES_MAX = 1000000 };
+enum { GAL_PROFILE_VERSION = 1, GAL_TEXT_BYTES = 256, GAL_HASH_TEXT_BYTES = 17, GAL_PROFILE_ENTRIES_MAX = 100000 };
 
 #define GAL_SOURCES(X)                       \
     X(GAL_SOURCE_MEASURED, "measured")       \

@@ -7,6 +7,9 @@
 #include "schemas/base/json_number.h"
 #include "schemas/base/nearest.h"
 
+/* Suggestions are looked for among so many keys of an object, for so many: beyond that it is no misspelt document. */
+enum { KNOWN_KEYS_MAX = 128, UNKNOWN_KEYS_TRIED = 1000 };
+
 /* Text behind what is in the buffer, cut to its capacity; the new length. */
 static size_t append(char *buffer, size_t capacity, size_t used, const char *text)
 {
@@ -55,6 +58,15 @@ static gal_json_cursor member(const gal_json_cursor *at, const char *key)
     return child;
 }
 
+static uint32_t depth_of(const gal_json_cursor *at)
+{
+    uint32_t depth = 0;
+    for (const gal_json_cursor *above = at->parent; above != NULL; above = above->parent) {
+        depth++;
+    }
+    return depth;
+}
+
 static gal_json_cursor element(const gal_json_cursor *array, uint32_t index)
 {
     gal_json_doc *doc = array->doc;
@@ -62,16 +74,15 @@ static gal_json_cursor element(const gal_json_cursor *array, uint32_t index)
     if (array->node == NULL || doc->error.code != GAL_OK) {
         return child;
     }
-    if (doc->array != array->node || doc->element_index > index || doc->element == NULL) {
-        doc->array = array->node;
-        doc->element = doc->array->child;
-        doc->element_index = 0;
+    gal_json_array_place *place = &doc->reached[depth_of(array)];
+    if (place->array != array->node || place->index > index || place->element == NULL) {
+        *place = (gal_json_array_place){array->node, ((const cJSON *)array->node)->child, 0};
     }
-    while (doc->element != NULL && doc->element_index < index) {
-        doc->element = doc->element->next;
-        doc->element_index++;
+    while (place->element != NULL && place->index < index) {
+        place->element = place->element->next;
+        place->index++;
     }
-    child.node = doc->element;
+    child.node = place->element;
     return child;
 }
 
@@ -310,27 +321,24 @@ static bool is_marked(const cJSON *node)
     return (node->type & GAL_JSON_KNOWN) != 0;
 }
 
-static const char *nearest_known(const gal_json_cursor *at, const char *key)
+/* The keys of an object that were asked for, those that are not there first: likelier meant. */
+static uint32_t known_keys(const gal_json_cursor *at, const char **keys)
 {
     const gal_json_doc *doc = at->doc;
-    const char *nearest = NULL;
-    uint32_t fewest = GAL_EDITS_FAR;
+    uint32_t count = 0;
     uint32_t absent = doc->absent_count < GAL_JSON_ABSENT_MAX ? doc->absent_count : GAL_JSON_ABSENT_MAX;
-    for (uint32_t i = 0; i < absent; i++) { /* keys that are not there come first: likelier meant */
-        uint32_t edits = doc->absent[i].object == at->node ? gal_edits_between(key, doc->absent[i].key) : GAL_EDITS_FAR;
-        if (edits < fewest) {
-            fewest = edits;
-            nearest = doc->absent[i].key;
+    for (uint32_t i = 0; i < absent; i++) {
+        if (doc->absent[i].object == at->node) {
+            keys[count++] = doc->absent[i].key;
         }
     }
-    for (const cJSON *node = ((const cJSON *)at->node)->child; node != NULL; node = node->next) {
-        uint32_t edits = is_marked(node) ? gal_edits_between(key, node->string) : GAL_EDITS_FAR;
-        if (edits < fewest) {
-            fewest = edits;
-            nearest = node->string;
+    for (const cJSON *node = ((const cJSON *)at->node)->child; node != NULL && count < KNOWN_KEYS_MAX;
+         node = node->next) {
+        if (is_marked(node)) {
+            keys[count++] = node->string;
         }
     }
-    return nearest;
+    return count;
 }
 
 void gal_json_reject_unknown(const gal_json_cursor *at)
@@ -340,11 +348,16 @@ void gal_json_reject_unknown(const gal_json_cursor *at)
     if (at->node == NULL || (doc->error.code != GAL_OK && !is_missing_here)) {
         return;
     }
-    for (const cJSON *node = ((const cJSON *)at->node)->child; node != NULL; node = node->next) {
+    const char *known[KNOWN_KEYS_MAX];
+    const uint32_t known_count = known_keys(at, known);
+    uint32_t tried = 0;
+    for (const cJSON *node = ((const cJSON *)at->node)->child; node != NULL && tried < UNKNOWN_KEYS_TRIED;
+         node = node->next) {
         if (is_marked(node)) {
             continue;
         }
-        const char *nearest = nearest_known(at, node->string);
+        tried++;
+        const char *nearest = gal_nearest_name(node->string, known, known_count);
         if (is_missing_here) {
             if (nearest == NULL || strcmp(nearest, doc->missing_key) != 0) {
                 continue; /* not a misspelt form of what is missing: the first error stands */

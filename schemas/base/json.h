@@ -2,7 +2,8 @@
  *
  * cJSON is laxer than the contract, so this file alone calls it and refuses what it lets by: duplicate keys, `01`,
  * raw control characters, \u0000, NUL bytes, invalid UTF-8, numbers that overflow to infinity, whole numbers past
- * 2^53, text after the document, nesting deeper than 64, files over 256 MiB.
+ * 2^53, text after the document, nesting deeper than 64, more than 2^22 values, files over 64 MiB. So no document costs
+ * more than some 700 MB, and reading takes time in proportion to its bytes.
  * The first error sticks in the document and later reads yield zeros, so a reader is a straight line with one
  * gal_json_status() at its end. A cursor is a value: node, parent and key, so the path is free. */
 #ifndef GAL_SCHEMAS_BASE_JSON_H
@@ -68,8 +69,8 @@ void gal_json_error(const gal_json_cursor *at, const char *rule_format, ...) __a
 /* The same at a member, for rules between members. */
 void gal_json_member_error(const gal_json_cursor *at, const char *key, const char *rule_format, ...)
     __attribute__((format(printf, 3, 4)));
-/* An error without the value at a path such as "/stages/0/runs/1", for rules that are checked on the struct; where the path leaves the
- * document, the last place on it that exists. */
+/* An error without the value at a path such as "/stages/0/runs/1", for rules that are checked on the struct; where the
+ * path leaves the document, the last place on it that exists. */
 void gal_json_error_at_path(gal_json_doc *doc, const char *path, const char *text);
 
 /* Checks {"document": name, "version": version}; the first two keys of each of our documents. */
@@ -77,9 +78,9 @@ void gal_json_expect_document(const gal_json_cursor *root, const char *name, uin
 /* FNV-1a 64 of the document's bytes, as 16 hexadecimal digits. text holds at least 17 bytes. */
 void gal_json_hash(const gal_json_doc *doc, char *text);
 
-/* The writer: two-space indented, keys in call order, numbers exact (integers as such, doubles with the fewest of up
- * to 17 digits that read back to the same bits). The same calls give the same bytes. A writer that runs out of memory
- * remembers it until finish. key NULL inside arrays. */
+/* The writer: two-space indented, keys in call order, valid UTF-8 (U+FFFD for what is not), numbers exact (integers as
+ * such, doubles with the fewest of up to 17 digits that read back to the same bits). The same calls give the same
+ * bytes. A writer that runs out of memory remembers it until finish. key NULL inside arrays. */
 typedef struct gal_json_writer gal_json_writer;
 gal_json_writer *gal_json_writer_create(void); /* never NULL in use: failure is reported by finish */
 void gal_json_writer_free(gal_json_writer *out);
@@ -87,7 +88,7 @@ void gal_json_begin_object(gal_json_writer *out, const char *key);
 void gal_json_end_object(gal_json_writer *out);
 void gal_json_begin_array(gal_json_writer *out, const char *key);
 void gal_json_end_array(gal_json_writer *out);
-void gal_json_put_f64(gal_json_writer *out, const char *key, double value); /* finite */
+void gal_json_put_f64(gal_json_writer *out, const char *key, double value);   /* finite */
 void gal_json_put_u64(gal_json_writer *out, const char *key, uint64_t value); /* <= 2^53: the reader's bound */
 void gal_json_put_bool(gal_json_writer *out, const char *key, bool value);
 void gal_json_put_string(gal_json_writer *out, const char *key, const char *value);

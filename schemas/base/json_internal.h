@@ -20,6 +20,12 @@ typedef struct gal_json_absent_key {
     const char *key;
 } gal_json_absent_key;
 
+/* The element of an array that was read last: going through the array costs one step per element. */
+typedef struct gal_json_array_place {
+    const cJSON *array, *element;
+    uint32_t index;
+} gal_json_array_place;
+
 struct gal_json_doc {
     char *name;
     char *text;
@@ -30,9 +36,7 @@ struct gal_json_doc {
     const char *missing_key;
     uint32_t absent_count;
     gal_json_absent_key absent[GAL_JSON_ABSENT_MAX];
-    const cJSON *array; /* the element read last: walking an array costs one step per element */
-    const cJSON *element;
-    uint32_t element_index;
+    gal_json_array_place reached[GAL_JSON_DEPTH_MAX + 1]; /* by depth: arrays of arrays keep their places */
 };
 
 /* The tree in document order. Start: {.at = root}. */

@@ -5,7 +5,7 @@
 #include "schemas/base/file.h"
 #include "schemas/base/json_internal.h"
 
-enum { TEXT_BYTES_MAX = 256 << 20, FEW_MEMBERS = 16 };
+enum { TEXT_BYTES_MAX = 64 << 20, FEW_MEMBERS = 16 };
 
 void gal_json_walk_next(gal_json_walk *walk)
 {

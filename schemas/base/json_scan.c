@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/base/utf8.h"
+
 typedef struct scanner {
     const char *text;
     size_t at, end;
@@ -111,25 +113,11 @@ static bool scan_escape(scanner *s)
     return c != 'u' || scan_unicode_escape(s, start);
 }
 
-/* One multi-byte character as in RFC 3629: no overlong forms, no surrogates, at most U+10FFFF. */
 static bool scan_utf8(scanner *s)
 {
-    const unsigned char *byte = (const unsigned char *)s->text + s->at;
-    size_t left = s->end - s->at;
-    size_t length = byte[0] >= 0xf0 ? 4 : byte[0] >= 0xe0 ? 3 : 2;
-    bool is_good = byte[0] >= 0xc2 && byte[0] <= 0xf4 && left >= length;
-    for (size_t i = 1; is_good && i < length; i++) {
-        is_good = (byte[i] & 0xc0) == 0x80;
-    }
-    if (is_good && length > 2) {
-        is_good = !(byte[0] == 0xe0 && byte[1] < 0xa0) && !(byte[0] == 0xed && byte[1] > 0x9f) &&
-                  !(byte[0] == 0xf0 && byte[1] < 0x90) && !(byte[0] == 0xf4 && byte[1] > 0x8f);
-    }
-    if (!is_good) {
-        return refuse(s, s->at, "invalid UTF-8");
-    }
+    size_t length = gal_utf8_length(s->text + s->at, s->end - s->at);
     s->at += length;
-    return true;
+    return length > 0 || refuse(s, s->at, "invalid UTF-8");
 }
 
 static bool scan_string(scanner *s)
@@ -307,6 +295,9 @@ static bool scan_value(scanner *s, size_t key_offset, uint32_t depth)
     bool is_wanted = s->value_count++ == s->wanted;
     bool is_good;
     int c = peek(s);
+    if (s->value_count > GAL_JSON_VALUES_MAX) {
+        return refuse(s, start, "more than 4194304 values");
+    }
     if (c == '{' || c == '[') {
         if (is_wanted) {
             s->found = (gal_json_span){key_offset, start, start + 1};

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GAL_JSON_DEPTH_MAX = 64, GAL_JSON_NUMBER_CHARACTERS_MAX = 63 };
+enum { GAL_JSON_DEPTH_MAX = 64, GAL_JSON_NUMBER_CHARACTERS_MAX = 63, GAL_JSON_VALUES_MAX = 1 << 22 };
 #define GAL_JSON_WHOLE_MAX (UINT64_C(1) << 53)
 
 /* Where a value stands: byte offsets in the text. */
@@ -23,8 +23,9 @@ typedef struct gal_json_fault {
 } gal_json_fault;
 
 /* Refuses: anything that is not RFC 8259 JSON, invalid UTF-8, U+0000 and lone surrogates, nesting deeper than
- * GAL_JSON_DEPTH_MAX, whole numbers past 2^53, numbers beyond double or of more than GAL_JSON_NUMBER_CHARACTERS_MAX
- * characters (cJSON would cut them), text after the value. */
+ * GAL_JSON_DEPTH_MAX, more than GAL_JSON_VALUES_MAX values (cJSON takes some 100 bytes for each), whole numbers past
+ * 2^53, numbers beyond double or of more than GAL_JSON_NUMBER_CHARACTERS_MAX characters (cJSON would cut them), text
+ * after the value. */
 bool gal_json_scan(const char *text, size_t byte_count, gal_json_fault *fault);
 
 /* The span of value number `index` in document order (a container before its contents; the root is 0). The text must

@@ -7,6 +7,7 @@
 #include "schemas/base/json.h"
 #include "schemas/base/json_number.h"
 #include "schemas/base/json_scan.h"
+#include "schemas/base/utf8.h"
 
 enum { FIRST_CAPACITY_BYTES = 4096, INDENT_SPACES = 2 };
 
@@ -75,18 +76,23 @@ static void put_new_line(gal_json_writer *out)
 
 static void put_quoted(gal_json_writer *out, const char *text)
 {
+    size_t left = strlen(text);
     put_text(out, "\"");
-    for (const char *c = text; *c != '\0'; c++) {
+    while (left > 0) {
         char escaped[8];
-        if (*c == '"' || *c == '\\') {
-            (void)snprintf(escaped, sizeof escaped, "\\%c", *c);
+        size_t length = gal_utf8_length(text, left);
+        if (*text == '"' || *text == '\\') {
+            (void)snprintf(escaped, sizeof escaped, "\\%c", *text);
             put_text(out, escaped);
-        } else if ((unsigned char)*c < 0x20) {
-            (void)snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)(unsigned char)*c);
+        } else if (length == 0 || (unsigned char)*text < 0x20) {
+            (void)snprintf(escaped, sizeof escaped, "\\u%04x", length == 0 ? 0xfffdu : (unsigned)(unsigned char)*text);
             put_text(out, escaped);
         } else {
-            put_bytes(out, c, 1);
+            put_bytes(out, text, length);
         }
+        length = length == 0 ? 1 : length;
+        text += length;
+        left -= length;
     }
     put_text(out, "\"");
 }

@@ -19,27 +19,25 @@ typedef enum gal_code {
 enum { GAL_ERROR_TEXT_BYTES = 1024 };
 
 typedef struct gal_error {
-    gal_code code;                    /* GAL_OK: empty */
-    char text[GAL_ERROR_TEXT_BYTES];  /* one line, no program name, no final newline */
+    gal_code code;                   /* GAL_OK: empty */
+    char text[GAL_ERROR_TEXT_BYTES]; /* one line of UTF-8, no program name, no final newline */
 } gal_error;
 
 /* Fills *err (if it is empty) with the formatted line and returns code. err may be NULL. */
-gal_code gal_fail(gal_error *err, gal_code code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+gal_code gal_fail(gal_error *err, gal_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Prints file, line and condition on stderr and exits with GAL_BUG (6). Never used for bad input. */
 _Noreturn void gal_assert_failed(const char *condition, const char *file, int line);
 
-#define GAL_ASSERT(condition) \
-    ((condition) ? (void)0 : gal_assert_failed(#condition, __FILE__, __LINE__))
+#define GAL_ASSERT(condition) ((condition) ? (void)0 : gal_assert_failed(#condition, __FILE__, __LINE__))
 
 /* Sets the local `code` and jumps to the local `cleanup` unless the call returns GAL_OK. */
-#define GAL_TRY(call)            \
-    do {                         \
-        code = (call);           \
-        if (code != GAL_OK) {    \
-            goto cleanup;        \
-        }                        \
+#define GAL_TRY(call)                                                                                                  \
+    do {                                                                                                               \
+        code = (call);                                                                                                 \
+        if (code != GAL_OK) {                                                                                          \
+            goto cleanup;                                                                                              \
+        }                                                                                                              \
     } while (0)
 
 #endif

@@ -281,6 +281,108 @@ static void test_replace(void **state)
     assert_int_equal(rmdir(folder), 0); /* no temporary file is left */
 }
 
+/* Opens what is refused; the caller frees text. */
+static void expect_refused(const char *name, char *text, size_t byte_count, const char *expected)
+{
+    gal_json_doc *doc = NULL;
+    gal_error err = {0};
+    assert_int_equal(gal_json_open_text(name, text, byte_count, &doc, &err), GAL_ERR_DOCUMENT);
+    assert_string_equal(err.text, expected);
+    free(text);
+}
+
+static char *repeat(const char *begin, const char *piece, size_t count, const char *end, size_t *byte_count)
+{
+    const size_t piece_bytes = strlen(piece);
+    *byte_count = strlen(begin) + count * piece_bytes + strlen(end);
+    char *text = malloc(*byte_count + 1);
+    assert_non_null(text);
+    char *at = text + sprintf(text, "%s", begin);
+    for (size_t i = 0; i < count; i++, at += piece_bytes) {
+        memcpy(at, piece, piece_bytes);
+    }
+    memcpy(at, end, strlen(end) + 1);
+    return text;
+}
+
+static void test_absurd_sizes(void **state)
+{
+    (void)state;
+    size_t byte_count = 0;
+    char *text = repeat("{}", " ", 64 << 20, "", &byte_count);
+    expect_refused("t", text, byte_count, "t: must be at most 67108864 bytes");
+    text = repeat("[", "0,", 1 << 22, "0]", &byte_count); /* value 1 << 22 is at column 2 + 2 * ((1 << 22) - 1) */
+    expect_refused("t", text, byte_count, "t:1:8388608: more than 4194304 values");
+    text = repeat("", "[", 1 << 20, "", &byte_count);
+    expect_refused("t", text, byte_count, "t:1:65: nested deeper than 64");
+    text = repeat("", "{\"a\":", 1 << 20, "", &byte_count); /* 64 * 5 characters before the 65th */
+    expect_refused("t", text, byte_count, "t:1:321: nested deeper than 64");
+    text = repeat("", "9", 1 << 20, "", &byte_count);
+    expect_refused("t", text, byte_count, "t:1:1: whole numbers must be at most 2^53 = 9007199254740992");
+    text = repeat("0.", "1", 1 << 20, "", &byte_count);
+    expect_refused("t", text, byte_count, "t:1:1: number of more than 63 characters");
+}
+
+/* Half a minute and more if an inner array made the outer one forget its place. */
+static void test_array_of_arrays_is_linear(void **state)
+{
+    (void)state;
+    size_t byte_count = 0;
+    uint32_t count = 0;
+    uint32_t inner_count = 0;
+    uint64_t sum = 0;
+    char *text = repeat("{\"a\":[[1,1]", ",[1,1]", 400000, "]}", &byte_count);
+    gal_json_doc *doc = open_good(text);
+    gal_json_cursor root = gal_json_root(doc);
+    gal_json_cursor outer = gal_json_array(&root, "a", 0, UINT32_MAX, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        gal_json_cursor inner = gal_json_element_array(&outer, i, 2, 2, &inner_count);
+        sum += gal_json_element_u64(&inner, 1, 1, 1);
+    }
+    assert_int_equal(gal_json_status(doc, NULL), GAL_OK);
+    assert_int_equal(sum, 400001);
+    gal_json_close(doc);
+    free(text);
+}
+
+/* So many unknown keys beside a missing one: not a misspelt document, and no reason to compare for minutes. */
+static void test_many_unknown_keys(void **state)
+{
+    (void)state;
+    enum { KEYS = 400000, KEY_BYTES = 16 };
+    char *text = malloc(KEYS * KEY_BYTES + 8);
+    assert_non_null(text);
+    char *at = text + sprintf(text, "{");
+    for (uint32_t i = 0; i < KEYS; i++) {
+        at += sprintf(at, "%s\"k%08u\":0", i == 0 ? "" : ",", i);
+    }
+    memcpy(at, "}", 2);
+    gal_json_doc *doc = open_good(text);
+    gal_json_cursor root = gal_json_root(doc);
+    (void)gal_json_u32(&root, "layer_count", 1, 2);
+    gal_json_reject_unknown(&root);
+    expect_error(doc, "t:1:1: /: key \"layer_count\" is missing");
+    gal_json_close(doc);
+    free(text);
+}
+
+/* Control characters of any kind and invalid UTF-8 in a name reach neither a terminal nor a document. */
+static void test_names_of_any_bytes(void **state)
+{
+    (void)state;
+    const char *text = NULL;
+    size_t byte_count = 0;
+    expect_refused("a\x1b[1m\x7f\t\xc2\x9b\xff\xe2\x82_\xc3\xa9", strdup("?"), 1,
+                   "a [1m    ???_\xc3\xa9:1:1: expected a value, got '?'");
+    gal_json_writer *out = gal_json_writer_create();
+    gal_json_begin_array(out, NULL);
+    gal_json_put_string(out, NULL, "\xff\xe2\x82/\xc3\xa9");
+    gal_json_end_array(out);
+    assert_int_equal(gal_json_writer_text(out, &text, &byte_count, NULL), GAL_OK);
+    assert_string_equal(text, "[\n  \"\\ufffd\\ufffd\\ufffd/\xc3\xa9\"\n]\n");
+    gal_json_writer_free(out);
+}
+
 static void test_unreadable(void **state)
 {
     (void)state;
@@ -295,12 +397,22 @@ static void test_unreadable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),        cmocka_unit_test(test_first_error),
-        cmocka_unit_test(test_unknown_keys),  cmocka_unit_test(test_error_is_one_short_line),
-        cmocka_unit_test(test_error_at_path), cmocka_unit_test(test_duplicate_among_many),
-        cmocka_unit_test(test_depth),         cmocka_unit_test(test_large_array_is_linear),
-        cmocka_unit_test(test_hash),          cmocka_unit_test(test_number_text),
-        cmocka_unit_test(test_writer_layout), cmocka_unit_test(test_replace),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_first_error),
+        cmocka_unit_test(test_unknown_keys),
+        cmocka_unit_test(test_error_is_one_short_line),
+        cmocka_unit_test(test_error_at_path),
+        cmocka_unit_test(test_duplicate_among_many),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_large_array_is_linear),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_number_text),
+        cmocka_unit_test(test_writer_layout),
+        cmocka_unit_test(test_replace),
+        cmocka_unit_test(test_absurd_sizes),
+        cmocka_unit_test(test_array_of_arrays_is_linear),
+        cmocka_unit_test(test_many_unknown_keys),
+        cmocka_unit_test(test_names_of_any_bytes),
         cmocka_unit_test(test_unreadable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
