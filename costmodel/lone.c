@@ -42,44 +42,39 @@ static uint64_t read_grain(const gal_program *program)
     return grain;
 }
 
-gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t list_class, gal_lone **out,
+gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t list_class, gal_lone *out,
                          gal_error *err)
 {
-    const size_t count = (size_t)program->instruction_count + 1;
-    gal_lone *lone = calloc(1, sizeof *lone);
-    void *sizes =
-        malloc(count * (sizeof *lone->cost + sizeof *lone->size) + program->shape_count * sizeof *lone->shape);
-    if (lone == NULL || sizes == NULL) {
-        free(sizes);
-        free(lone);
+    gal_lone_size *size =
+        malloc((size_t)program->instruction_count * sizeof *size + program->shape_count * sizeof *out->dims);
+    if (size == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
     }
-    lone->like = like;
-    lone->list_class = list_class;
-    lone->atoms = program->atoms;
-    lone->device_count = program->device_count;
-    lone->lowered_samples = program->microbatch_samples;
-    lone->grain_bytes = read_grain(program);
+    *out = (gal_lone){.like = like,
+                      .list_class = list_class,
+                      .atoms = program->atoms,
+                      .device_count = program->device_count,
+                      .lowered_samples = program->microbatch_samples,
+                      .grain_bytes = read_grain(program),
+                      .size = size,
+                      .dims = (uint32_t(*)[GAL_LONE_DIMS])(size + program->instruction_count)};
     gal_place_like(program, like);
-    gal_block_memory_of(program, 0, &lone->memory);
-    lone->cost = sizes;
-    lone->size = (gal_lone_size *)(lone->cost + count);
-    lone->shape = (gal_shape *)(lone->size + count);
-    memcpy(lone->shape, program->shape, program->shape_count * sizeof *lone->shape);
+    gal_block_memory_of(program, 0, &out->memory);
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const gal_instruction *in = &program->instruction[i];
-        lone->size[i] = (gal_lone_size){in->shape, in->group, in->bytes};
+        size[i] = (gal_lone_size){in->bytes, in->group, in->shape};
     }
-    *out = lone;
+    for (uint32_t i = 0; i < program->shape_count; i++) {
+        GAL_ASSERT(gal_op_dim_count[program->shape[i].op] <= GAL_LONE_DIMS);
+        memcpy(out->dims[i], program->shape[i].dims, sizeof out->dims[i]);
+    }
     return GAL_OK;
 }
 
 void gal_lone_free(gal_lone *lone)
 {
-    if (lone != NULL) {
-        free(lone->cost);
-        free(lone);
-    }
+    free(lone->size);
+    *lone = (gal_lone){0};
 }
 
 /* ---- other samples ---- */
@@ -132,50 +127,38 @@ void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_bloc
 
 /* Rows travel on the tensor stream; weights and gradients elsewhere. */
 static gal_cost cost_of(const gal_lone *lone, const gal_durations *durations, const gal_place_in_cluster *place,
-                        uint32_t instruction)
+                        uint32_t instruction, uint32_t samples)
 {
     const gal_lone_size *size = &lone->size[instruction];
-    const gal_shape *shape = &lone->shape[size->shape];
     gal_instruction in = lone->like->instruction[instruction];
+    gal_shape shape = {.op = in.op, .dtype = lone->like->shape[in.shape].dtype};
+    memcpy(shape.dims, lone->dims[size->dims], sizeof lone->dims[0]);
     in.group = size->group;
-    in.bytes = in.stream == GAL_STREAM_TENSOR ? scaled(lone, size->bytes, lone->microbatch_samples) : size->bytes;
-    if (lone->microbatch_samples != lone->lowered_samples && !gal_op_is_collective[in.op]) {
+    in.bytes = in.stream == GAL_STREAM_TENSOR ? scaled(lone, size->bytes, samples) : size->bytes;
+    if (samples != lone->lowered_samples && !gal_op_is_collective[in.op]) {
         const uint8_t dim = scaled_dim(lone->like, &in);
         if (dim != NOT_SCALED) {
-            gal_shape other = *shape;
-            other.dims[dim] = (uint32_t)scaled(lone, shape->dims[dim], lone->microbatch_samples);
-            return gal_one_cost(durations, place, &in, &other);
+            shape.dims[dim] = (uint32_t)scaled(lone, shape.dims[dim], samples);
         }
     }
-    return gal_one_cost(durations, place, &in, shape);
+    return gal_one_cost(durations, place, &in, &shape);
 }
 
-static void renew_fragment(gal_lone *lone, const gal_durations *durations, gal_fragment_kind kind)
+void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples, uint32_t stage,
+                    uint32_t stage_count, gal_cost *cost)
 {
-    const gal_place_in_cluster place = {&lone->atoms, lone->device_count, lone->stage, lone->stage_count};
-    const gal_fragment *fragment = &lone->like->fragment[kind];
-    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-        if ((lone->size[i].group & GAL_GROUP_RELATION) != 0) {
-            continue; /* transfers and the norm, which belong to no block */
-        }
-        lone->cost[i] = cost_of(lone, durations, &place, i);
-        if (lone->cost[i].activity == GAL_ACTIVITY_COMPUTE) {
-            lone->cost[i].seconds = gal_kernel_in_company(durations, kind, lone->cost[i].seconds);
+    static const gal_fragment_kind own[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC, GAL_FRAGMENT_UPDATE};
+    const gal_place_in_cluster place = {&lone->atoms, lone->device_count, stage, stage_count};
+    for (uint32_t f = 0; f < sizeof own / sizeof own[0]; f++) {
+        const gal_fragment *fragment = &lone->like->fragment[own[f]];
+        for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+            if ((lone->size[i].group & GAL_GROUP_RELATION) != 0) {
+                continue; /* transfers and the norm, which belong to no block */
+            }
+            cost[i] = cost_of(lone, durations, &place, i, microbatch_samples);
+            if (cost[i].activity == GAL_ACTIVITY_COMPUTE) {
+                cost[i].seconds = gal_kernel_in_company(durations, own[f], cost[i].seconds);
+            }
         }
     }
-}
-
-void gal_lone_renew(gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples, uint32_t stage,
-                    uint32_t stage_count)
-{
-    if (lone->microbatch_samples == microbatch_samples && lone->stage == stage && lone->stage_count == stage_count) {
-        return;
-    }
-    lone->microbatch_samples = microbatch_samples;
-    lone->stage = stage;
-    lone->stage_count = stage_count;
-    renew_fragment(lone, durations, GAL_FRAGMENT_FORWARD);
-    renew_fragment(lone, durations, GAL_FRAGMENT_BACKWARD_SYNC);
-    renew_fragment(lone, durations, GAL_FRAGMENT_UPDATE);
-    lone->update_seconds = gal_update_seconds(lone->like, lone->cost, 0);
 }

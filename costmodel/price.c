@@ -20,14 +20,13 @@ typedef struct entry {
     union {
         gal_block_price block;
         gal_pair_price pair;
-        gal_lone *lone;
+        gal_lone lone;
     } of;
 } entry;
 
 struct gal_price_cache {
     const gal_model *model;
     const gal_durations *durations;
-    gal_slowdowns slowdowns;
     gal_structures *structures;
     uint32_t slot_count, entry_count;
     entry **slot; /* open addressing; NULL: free */
@@ -140,7 +139,6 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     }
     cache->model = model;
     cache->durations = durations;
-    cache->slowdowns = gal_slowdowns_of(durations);
     cache->slot_count = FIRST_SLOTS;
     cache->slot = calloc(cache->slot_count, sizeof *cache->slot);
     const gal_code code =
@@ -160,7 +158,7 @@ void gal_price_cache_free(gal_price_cache *cache)
     }
     for (uint32_t i = 0; cache->slot != NULL && i < cache->slot_count; i++) {
         if (cache->slot[i] != NULL && cache->slot[i]->kind == ENTRY_LONE) {
-            gal_lone_free(cache->slot[i]->of.lone);
+            gal_lone_free(&cache->slot[i]->of.lone);
         }
         free(cache->slot[i]);
     }
@@ -182,25 +180,9 @@ static void append(gal_chain_spec *chain, gal_block_kind kind, const gal_strateg
     chain->strategy[chain->block_count++] = strategy;
 }
 
-/* Takes the block over, unless it fails. */
-static gal_code keep_lone(gal_price_cache *cache, const key *k, gal_lone *lone, gal_error *err)
-{
-    entry *e = calloc(1, sizeof *e);
-    gal_code code = e == NULL ? out_of_memory(err) : GAL_OK;
-    if (code == GAL_OK) {
-        *e = (entry){.key = *k, .kind = ENTRY_LONE, .of.lone = lone};
-        code = add(cache, e, err);
-    }
-    if (code != GAL_OK) {
-        free(e);
-        gal_lone_free(lone);
-    }
-    return code;
-}
-
-/* The block of a query alone, kept for other samples and stages, with the costs of this query. Where its sizes do not
- * scale from those at which it was lowered, one is lowered for this call: *temporary, freed by the caller. */
-static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, gal_lone **lone, gal_lone **temporary,
+/* The block of a query alone, kept for other samples and stages. Where its sizes do not scale from those at which it
+ * was lowered, one is lowered for this call into *temporary, to be freed by the caller. */
+static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, gal_lone **lone, gal_lone *temporary,
                           gal_error *err)
 {
     key k;
@@ -208,21 +190,26 @@ static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, 
     k.word[1] &= UINT32_MAX; /* placement */
     k.word[2] &= UINT32_MAX; /* samples */
     entry *e = *find(cache, &k, ENTRY_LONE);
-    *temporary = NULL;
-    if (e != NULL && gal_lone_scales(e->of.lone, query->microbatch_samples)) {
-        *lone = e->of.lone;
-    } else {
-        gal_code code = gal_structures_lone(cache->structures, query, lone, err);
-        if (code == GAL_OK && e != NULL) {
-            *temporary = *lone;
-        } else if (code == GAL_OK) {
-            code = keep_lone(cache, &k, *lone, err);
+    if (e != NULL && !gal_lone_scales(&e->of.lone, query->microbatch_samples)) {
+        *lone = temporary;
+        return gal_structures_lone(cache->structures, query, temporary, err);
+    }
+    if (e == NULL) {
+        e = calloc(1, sizeof *e);
+        if (e == NULL) {
+            return out_of_memory(err);
         }
+        e->key = k;
+        e->kind = ENTRY_LONE;
+        gal_code code = gal_structures_lone(cache->structures, query, &e->of.lone, err);
+        code = code == GAL_OK ? add(cache, e, err) : code;
         if (code != GAL_OK) {
+            gal_lone_free(&e->of.lone);
+            free(e);
             return code;
         }
     }
-    gal_lone_renew(*lone, cache->durations, query->microbatch_samples, query->stage, query->stage_count);
+    *lone = &e->of.lone;
     return GAL_OK;
 }
 
@@ -235,31 +222,26 @@ static uint32_t steady_count(const gal_strategy *strategy)
 /* Attention and FFN: one more of them. */
 static gal_code price_inner(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
 {
+    gal_code code = GAL_OK;
     const uint32_t count = steady_count(query->strategy);
     const uint32_t last = count - 1;
-    gal_chain_spec chain = chain_of(cache, query);
     gal_chain_times t;
-    gal_lone *block[GAL_CHAIN_MAX] = {NULL};
-    gal_lone *temporary = NULL;
+    gal_lone *lone = NULL;
+    gal_lone temporary = {0};
     gal_structure *structure = NULL;
-    gal_code code = find_lone(cache, query, &block[0], &temporary, err);
-    for (uint32_t i = 0; i < count; i++) {
-        append(&chain, query->kind, query->strategy);
-        block[i] = block[0];
-    }
-    code = code == GAL_OK ? gal_structures_chain(cache->structures, &chain, block, &structure, err) : code;
-    if (code == GAL_OK) {
-        gal_structure_measure(structure, block, &cache->slowdowns, &t);
-        gal_lone_memory(block[0], query->microbatch_samples, &out->memory);
-        out->forward_seconds = t.forward_end[last] - t.forward_end[last - 1];
-        out->backward_seconds = t.backward_end[0] - t.backward_end[1];
-        out->sync_seconds = t.sync_end[0] - t.sync_end[1] - out->backward_seconds;
-        out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
-        out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
-        out->tail_seconds = t.sync_seconds - count * out->sync_seconds;
-        out->update_seconds = t.update_seconds[0];
-    }
-    gal_lone_free(temporary);
+    GAL_TRY(find_lone(cache, query, &lone, &temporary, err));
+    GAL_TRY(gal_structures_chain(cache->structures, query, lone, count, &structure, err));
+    GAL_TRY(gal_structures_measure(cache->structures, structure, lone, cache->durations, query, &t, err));
+    gal_lone_memory(lone, query->microbatch_samples, &out->memory);
+    out->forward_seconds = t.forward_end[last] - t.forward_end[last - 1];
+    out->backward_seconds = t.backward_end[0] - t.backward_end[1];
+    out->sync_seconds = t.sync_end[0] - t.sync_end[1] - out->backward_seconds;
+    out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
+    out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
+    out->tail_seconds = t.sync_seconds - count * out->sync_seconds;
+    out->update_seconds = t.update_seconds[0];
+cleanup:
+    gal_lone_free(&temporary);
     return code;
 }
 

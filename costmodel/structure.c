@@ -5,16 +5,14 @@
 
 #include "costmodel/alone.h"
 
-/* An instruction of a block that is in a step of the chain. */
+/* An instruction of the block that is in a step of the chain. */
 typedef struct part {
     uint16_t step, instruction;
-    uint8_t block; /* of the chain */
     bool is_first; /* of its step */
 } part;
 
 struct gal_structure {
-    uint32_t prefetch_depth, block_count;
-    uint32_t list_class[GAL_CHAIN_MAX];
+    uint32_t prefetch_depth, block_count, list_class;
     gal_program *program; /* that the expansion refers to */
     gal_expansion expansion;
     gal_script script;
@@ -29,6 +27,8 @@ struct gal_structures {
     gal_program **class_like; /* [list_class]: a program with lifetimes, owned */
     gal_program *lists;       /* of the block lowered last, or NULL */
     gal_structure *first;
+    uint32_t cost_capacity;
+    gal_cost *cost; /* of the block measured last */
 };
 
 static gal_code out_of_memory(gal_error *err)
@@ -71,6 +71,7 @@ void gal_structures_free(gal_structures *structures)
         gal_program_free(structures->class_like[i]);
     }
     gal_program_free(structures->lists);
+    free(structures->cost);
     free(structures->class_like);
     free(structures);
 }
@@ -104,7 +105,7 @@ static gal_code find_class(gal_structures *structures, const gal_price_query *qu
     return *class == structures->class_count ? add_class(structures, query, err) : GAL_OK;
 }
 
-gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *query, gal_lone **out, gal_error *err)
+gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *query, gal_lone *out, gal_error *err)
 {
     uint32_t class = 0;
     gal_program *recycled = structures->lists;
@@ -115,15 +116,6 @@ gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *
 }
 
 /* ---- chains ---- */
-
-static bool is_of(const gal_structure *structure, const gal_chain_spec *spec, gal_lone *const lone[])
-{
-    bool same = structure->block_count == spec->block_count && structure->prefetch_depth == spec->query->prefetch_depth;
-    for (uint32_t i = 0; same && i < spec->block_count; i++) {
-        same = structure->list_class[i] == lone[i]->list_class;
-    }
-    return same;
-}
 
 /* The block's next instruction in the fragment, transfers passed over; of plain backward its original. */
 static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, uint32_t after)
@@ -140,7 +132,7 @@ static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, uin
 }
 
 /* The chain lists its blocks' instructions in their own order. */
-static void list_parts(gal_structure *structure, gal_fragment_kind kind, gal_lone *const lone[])
+static void list_parts(gal_structure *structure, gal_fragment_kind kind, const gal_lone *lone)
 {
     const gal_program *program = structure->program;
     const gal_fragment *fragment = &program->fragment[kind];
@@ -152,35 +144,35 @@ static void list_parts(gal_structure *structure, gal_fragment_kind kind, gal_lon
             continue;
         }
         const uint32_t block = in->block - program->first_block;
-        const gal_program *own = lone[block]->like;
-        at[block] = next_own(own, kind, at[block]);
-        const gal_instruction *original = &own->instruction[at[block]];
+        at[block] = next_own(lone->like, kind, at[block]);
+        const gal_instruction *original = &lone->like->instruction[at[block]];
         GAL_ASSERT(original->op == in->op && original->stream == in->stream &&
-                   lone[block]->size[at[block]].group == in->group);
+                   lone->size[at[block]].group == in->group);
         const uint32_t step = structure->expansion.step_of[i];
         structure->part[structure->part_count++] = (part){.step = (uint16_t)step,
                                                           .instruction = (uint16_t)at[block],
-                                                          .block = (uint8_t)block,
                                                           .is_first = structure->expansion.step[step].instruction == i};
     }
 }
 
-static gal_code structure_create(const gal_chain_spec *spec, gal_lone *const lone[], gal_structure **out,
-                                 gal_error *err)
+static gal_code structure_create(const gal_model *model, const gal_price_query *query, const gal_lone *lone,
+                                 uint32_t block_count, gal_structure **out, gal_error *err)
 {
     gal_code code = GAL_OK;
+    gal_chain_spec chain = {.model = model, .query = query, .block_count = block_count};
+    gal_block_spec block[GAL_CHAIN_MAX];
+    gal_stage_spec stage;
     gal_structure *structure = calloc(1, sizeof *structure);
     if (structure == NULL) {
         return out_of_memory(err);
     }
-    structure->block_count = spec->block_count;
-    structure->prefetch_depth = spec->query->prefetch_depth;
-    gal_block_spec block[GAL_CHAIN_MAX];
-    gal_stage_spec stage;
-    gal_chain_stage(spec, GAL_LOWERED_STEP, block, &stage);
-    for (uint32_t i = 0; i < spec->block_count; i++) {
-        structure->list_class[i] = lone[i]->list_class;
+    *structure = (gal_structure){
+        .block_count = block_count, .prefetch_depth = query->prefetch_depth, .list_class = lone->list_class};
+    for (uint32_t i = 0; i < block_count; i++) {
+        chain.kind[i] = query->kind;
+        chain.strategy[i] = query->strategy;
     }
+    gal_chain_stage(&chain, GAL_LOWERED_STEP, block, &stage);
     GAL_TRY(gal_lower_spec(&stage, &structure->program, err));
     GAL_TRY(gal_expand(structure->program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true},
                        &structure->expansion, err));
@@ -199,15 +191,16 @@ cleanup:
     return code;
 }
 
-gal_code gal_structures_chain(gal_structures *structures, const gal_chain_spec *spec, gal_lone *const lone[],
-                              gal_structure **out, gal_error *err)
+gal_code gal_structures_chain(gal_structures *structures, const gal_price_query *query, const gal_lone *lone,
+                              uint32_t block_count, gal_structure **out, gal_error *err)
 {
     gal_structure **at = &structures->first;
-    while (*at != NULL && !is_of(*at, spec, lone)) {
+    while (*at != NULL && ((*at)->list_class != lone->list_class || (*at)->block_count != block_count ||
+                           (*at)->prefetch_depth != query->prefetch_depth)) {
         at = &(*at)->next;
     }
     if (*at == NULL) {
-        const gal_code code = structure_create(spec, lone, at, err);
+        const gal_code code = structure_create(structures->model, query, lone, block_count, at, err);
         if (code != GAL_OK) {
             return code;
         }
@@ -216,20 +209,39 @@ gal_code gal_structures_chain(gal_structures *structures, const gal_chain_spec *
     return GAL_OK;
 }
 
-void gal_structure_measure(gal_structure *structure, gal_lone *const lone[], const gal_slowdowns *slowdowns,
-                           gal_chain_times *out)
+static gal_code reserve_costs(gal_structures *structures, uint32_t count, gal_error *err)
+{
+    if (count > structures->cost_capacity) {
+        gal_cost *grown = realloc(structures->cost, count * sizeof *grown);
+        if (grown == NULL) {
+            return out_of_memory(err);
+        }
+        structures->cost = grown;
+        structures->cost_capacity = count;
+    }
+    return GAL_OK;
+}
+
+gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone *lone,
+                                const gal_durations *durations, const gal_price_query *query, gal_chain_times *out,
+                                gal_error *err)
 {
     gal_alone_ends ends;
+    const gal_slowdowns slowdowns = gal_slowdowns_of(durations);
+    gal_code code = reserve_costs(structures, lone->like->instruction_count, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    gal_lone_costs(lone, durations, query->microbatch_samples, query->stage, query->stage_count, structures->cost);
     for (uint32_t i = 0; i < structure->part_count; i++) {
         const part *from = &structure->part[i];
-        const gal_cost *cost = &lone[from->block]->cost[from->instruction];
+        const gal_cost *cost = &structures->cost[from->instruction];
         gal_step *step = &structure->expansion.step[from->step];
         step->seconds = (from->is_first ? 0.0 : step->seconds) + cost->seconds;
         step->level = cost->level;
     }
-    gal_play_alone(&structure->script, &structure->expansion, slowdowns, &ends);
+    gal_play_alone(&structure->script, &structure->expansion, &slowdowns, &ends);
     gal_chain_read(&ends, structure->block_count, out);
-    for (uint32_t i = 0; i < structure->block_count; i++) {
-        out->update_seconds[i] = lone[i]->update_seconds;
-    }
+    out->update_seconds[0] = gal_update_seconds(lone->like, structures->cost, 0);
+    return GAL_OK;
 }

@@ -1,4 +1,4 @@
-/* Chains of blocks whose queues are laid out once for all block programs of equal lists. For costmodel alone.
+/* Chains of equal blocks whose queues are laid out once for all blocks of equal lists. For costmodel alone.
  *
  * Order and waits depend on the lists of instructions alone: kind of block, whether it is split over TP, by sequence,
  * by which ZeRO stage, over DP, what runs again; not on degrees, samples or links (notes/program.md section 5). So a
@@ -7,7 +7,6 @@
 #ifndef GAL_COSTMODEL_STRUCTURE_H
 #define GAL_COSTMODEL_STRUCTURE_H
 
-#include "costmodel/chain.h"
 #include "costmodel/lone.h"
 
 typedef struct gal_structures gal_structures;
@@ -17,16 +16,17 @@ typedef struct gal_structure gal_structure;
 gal_code gal_structures_create(const gal_model *model, gal_structures **out, gal_error *err);
 void gal_structures_free(gal_structures *structures); /* accepts NULL */
 
-/* A block alone, its lists classified, placed, its memory read. The caller frees it. */
-gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *query, gal_lone **out, gal_error *err);
+/* A block alone, its lists classified, placed, its memory read. The caller frees it; it refers to the structures. */
+gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *query, gal_lone *out, gal_error *err);
 
-/* The structure of a chain of such blocks, which convert no layouts between them; owned by the structures. spec: where
- * to lower it, if it is new. */
-gal_code gal_structures_chain(gal_structures *structures, const gal_chain_spec *spec, gal_lone *const lone[],
-                              gal_structure **out, gal_error *err);
+/* The structure of a chain of block_count such blocks; owned by the structures. query: where to lower it, if it is
+ * new. */
+gal_code gal_structures_chain(gal_structures *structures, const gal_price_query *query, const gal_lone *lone,
+                              uint32_t block_count, gal_structure **out, gal_error *err);
 
-/* The chain's times with the present costs of its blocks (gal_lone_renew). */
-void gal_structure_measure(gal_structure *structure, gal_lone *const lone[], const gal_slowdowns *slowdowns,
-                           gal_chain_times *out);
+/* The chain's times on the devices of query's stage. GAL_ERR_SYSTEM without memory. */
+gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone *lone,
+                                const gal_durations *durations, const gal_price_query *query, gal_chain_times *out,
+                                gal_error *err);
 
 #endif
