@@ -123,18 +123,27 @@ static void attend_queries(const gal_attention_head *at, size_t query, gal_real 
     }
 }
 
+static void attend_part(const void *context, uint32_t part)
+{
+    const gal_split *split = context;
+    const gal_kernel_call *call = split->call;
+    const size_t heads = call->dims[2], end = gal_cut_begin(&split->cut, part + 1);
+    gal_real *ctx = call->operand[1];
+    gal_real *lse = call->operand[2];
+    for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
+        const gal_attention_head at = gal_attention_head_of(call, call->operand[0], i / heads, i % heads);
+        for (size_t query = 0; query < at.sequence; query += TILE) {
+            attend_queries(&at, query, ctx + at.ctx_offset, lse + at.lse_offset);
+        }
+    }
+}
+
 gal_code GAL_KERNEL(attention)(const gal_kernel_call *call, gal_error *err)
 {
     const gal_code code = gal_attention_check(call, err);
-    gal_real *ctx = call->operand[1];
-    gal_real *lse = call->operand[2];
-    for (size_t sample = 0; code == GAL_OK && sample < call->dims[0]; sample++) {
-        for (size_t head = 0; head < call->dims[2]; head++) {
-            const gal_attention_head at = gal_attention_head_of(call, call->operand[0], sample, head);
-            for (size_t query = 0; query < at.sequence; query += TILE) {
-                attend_queries(&at, query, ctx + at.ctx_offset, lse + at.lse_offset);
-            }
-        }
+    if (code == GAL_OK) {
+        gal_split_run(call, (size_t)call->dims[0] * call->dims[2], 1, (size_t)call->dims[1] * call->dims[3],
+                      attend_part);
     }
     return code;
 }

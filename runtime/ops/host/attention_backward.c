@@ -77,27 +77,40 @@ static void backward_tile(const gal_attention_head *at, const head_operands *to,
                           to->dq + query * at->stride, at->stride);
 }
 
+static void backward_head(const gal_kernel_call *call, size_t sample, size_t head)
+{
+    const gal_attention_head at = gal_attention_head_of(call, call->operand[1], sample, head);
+    gal_real *dqkv = (gal_real *)call->operand[4] + at.qkv_offset;
+    const head_operands to = {
+        .dctx = (const gal_real *)call->operand[0] + at.ctx_offset,
+        .ctx = (const gal_real *)call->operand[2] + at.ctx_offset,
+        .lse = (const gal_real *)call->operand[3] + at.lse_offset,
+        .dq = dqkv,
+        .dk = dqkv + at.width,
+        .dv = dqkv + 2 * at.width,
+    };
+    for (size_t key = 0; key < at.sequence; key += TILE) {
+        for (size_t query = key; query < at.sequence; query += TILE) {
+            backward_tile(&at, &to, query, key);
+        }
+    }
+}
+
+static void backward_part(const void *context, uint32_t part)
+{
+    const gal_split *split = context;
+    const size_t heads = split->call->dims[2], end = gal_cut_begin(&split->cut, part + 1);
+    for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
+        backward_head(split->call, i / heads, i % heads);
+    }
+}
+
 gal_code GAL_KERNEL(attention_backward)(const gal_kernel_call *call, gal_error *err)
 {
     const gal_code code = gal_attention_check(call, err);
-    for (size_t sample = 0; code == GAL_OK && sample < call->dims[0]; sample++) {
-        for (size_t head = 0; head < call->dims[2]; head++) {
-            const gal_attention_head at = gal_attention_head_of(call, call->operand[1], sample, head);
-            gal_real *dqkv = (gal_real *)call->operand[4] + at.qkv_offset;
-            const head_operands to = {
-                .dctx = (const gal_real *)call->operand[0] + at.ctx_offset,
-                .ctx = (const gal_real *)call->operand[2] + at.ctx_offset,
-                .lse = (const gal_real *)call->operand[3] + at.lse_offset,
-                .dq = dqkv,
-                .dk = dqkv + at.width,
-                .dv = dqkv + 2 * at.width,
-            };
-            for (size_t key = 0; key < at.sequence; key += TILE) {
-                for (size_t query = key; query < at.sequence; query += TILE) {
-                    backward_tile(&at, &to, query, key);
-                }
-            }
-        }
+    if (code == GAL_OK) {
+        gal_split_run(call, (size_t)call->dims[0] * call->dims[2], 1, (size_t)call->dims[1] * call->dims[3],
+                      backward_part);
     }
     return code;
 }

@@ -21,18 +21,27 @@ static size_t target_column(const gal_kernel_call *call, const int32_t *targets,
 
 /* A part that is all padding gives the least finite number, so that reductions stay finite. */
 GAL_VECTOR
-static void row_maxima(const gal_real *logits, size_t rows, size_t stride, size_t columns, gal_real *maxima)
+static gal_real row_maximum(const gal_real *z, size_t columns)
 {
-    for (size_t i = 0; i < rows; i++) {
-        maxima[i] = gal_row_max(logits + i * stride, columns);
+    return gal_row_max(z, columns);
+}
+
+static void maximum_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    const size_t stride = at->call->dims[1], end = gal_cut_begin(&at->cut, part + 1);
+    const size_t columns = real_columns(at->call, at->call->dims[1], at->call->dims[2]);
+    const gal_real *logits = at->call->operand[0];
+    gal_real *maxima = at->call->operand[1];
+    for (size_t i = gal_cut_begin(&at->cut, part); i < end; i++) {
+        maxima[i] = row_maximum(logits + i * stride, columns);
     }
 }
 
 gal_code GAL_KERNEL(cross_entropy_max)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
-    row_maxima(call->operand[0], call->dims[0], call->dims[1], real_columns(call, call->dims[1], call->dims[2]),
-               call->operand[1]);
+    gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, call->dims[1], maximum_part);
     return GAL_OK;
 }
 
@@ -52,20 +61,28 @@ static double exponential_sum(const gal_real *z, gal_real max, size_t columns)
     return gal_lane_sum(lane);
 }
 
-gal_code GAL_KERNEL(cross_entropy_sum)(const gal_kernel_call *call, gal_error *err)
+static void sum_part(const void *context, uint32_t part)
 {
-    (void)err;
-    const size_t rows = (size_t)call->dims[0] * call->dims[1], stride = call->dims[2];
+    const gal_split *at = context;
+    const gal_kernel_call *call = at->call;
+    const size_t end = gal_cut_begin(&at->cut, part + 1), rows = (size_t)call->dims[0] * call->dims[1],
+                 stride = call->dims[2];
     const size_t columns = real_columns(call, call->dims[2], call->dims[3]);
     const gal_real *logits = call->operand[0];
     const gal_real *max = call->operand[1];
     gal_real *sums = call->operand[3];
-    for (size_t i = 0; i < rows; i++) {
+    for (size_t i = gal_cut_begin(&at->cut, part); i < end; i++) {
         const gal_real *z = logits + i * stride;
         const size_t target = target_column(call, call->operand[2], i, columns);
         sums[i] = (gal_real)exponential_sum(z, max[i], columns);
         sums[rows + i] = target < columns ? z[target] - max[i] : (gal_real)0;
     }
+}
+
+gal_code GAL_KERNEL(cross_entropy_sum)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    gal_split_run(call, (size_t)call->dims[0] * call->dims[1], GAL_COLUMN_UNIT, call->dims[2], sum_part);
     return GAL_OK;
 }
 
@@ -94,16 +111,17 @@ static void softmax_gradient(gal_real *z, gal_real max, gal_real factor, size_t 
     }
 }
 
-gal_code GAL_KERNEL(cross_entropy_backward)(const gal_kernel_call *call, gal_error *err)
+static void gradient_part(const void *context, uint32_t part)
 {
-    (void)err;
-    const size_t rows = (size_t)call->dims[0] * call->dims[1], stride = call->dims[2];
+    const gal_split *at = context;
+    const gal_kernel_call *call = at->call;
+    const size_t end = gal_cut_begin(&at->cut, part + 1), stride = call->dims[2];
     const size_t columns = real_columns(call, call->dims[2], call->dims[3]);
     const double scale = call->step->loss_scale;
     gal_real *logits = call->operand[0];
     const gal_real *max = call->operand[1];
     const gal_real *sums = call->operand[2];
-    for (size_t i = 0; i < rows; i++) {
+    for (size_t i = gal_cut_begin(&at->cut, part); i < end; i++) {
         gal_real *z = logits + i * stride;
         const size_t target = target_column(call, call->operand[3], i, columns);
         softmax_gradient(z, max[i], (gal_real)(scale / (double)sums[i]), columns, stride);
@@ -111,5 +129,11 @@ gal_code GAL_KERNEL(cross_entropy_backward)(const gal_kernel_call *call, gal_err
             z[target] -= (gal_real)scale;
         }
     }
+}
+
+gal_code GAL_KERNEL(cross_entropy_backward)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    gal_split_run(call, (size_t)call->dims[0] * call->dims[1], 1, call->dims[2], gradient_part);
     return GAL_OK;
 }

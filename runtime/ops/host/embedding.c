@@ -12,16 +12,16 @@ static int64_t local_row(const gal_kernel_call *call, const int32_t *tokens, siz
     return row >= 0 && row < vocabulary_local ? row : -1;
 }
 
-gal_code GAL_KERNEL(embed)(const gal_kernel_call *call, gal_error *err)
+static void embed_part(const void *context, uint32_t part)
 {
-    (void)err;
-    const size_t samples = call->dims[0], sequence = call->dims[1], hidden = call->dims[2];
-    const int32_t *tokens = call->operand[0];
-    const gal_real *table = call->operand[1];
-    gal_real *e = call->operand[2];
-    for (size_t p = 0; p < sequence; p++) {
+    const gal_split *at = context;
+    const size_t samples = at->call->dims[0], hidden = at->call->dims[2];
+    const size_t end = gal_cut_begin(&at->cut, part + 1);
+    const gal_real *table = at->call->operand[1];
+    for (size_t p = gal_cut_begin(&at->cut, part); p < end; p++) {
+        gal_real *e = (gal_real *)at->call->operand[2] + p * samples * hidden;
         for (size_t s = 0; s < samples; s++, e += hidden) {
-            const int64_t row = local_row(call, tokens, s, p);
+            const int64_t row = local_row(at->call, at->call->operand[0], s, p);
             if (row >= 0) {
                 memcpy(e, table + (size_t)row * hidden, hidden * sizeof *e);
             } else {
@@ -29,6 +29,12 @@ gal_code GAL_KERNEL(embed)(const gal_kernel_call *call, gal_error *err)
             }
         }
     }
+}
+
+gal_code GAL_KERNEL(embed)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    gal_split_run(call, call->dims[1], 1, (size_t)call->dims[0] * call->dims[2], embed_part);
     return GAL_OK;
 }
 
@@ -40,25 +46,39 @@ static void add_row(const gal_real *from, gal_real *to, size_t count)
     }
 }
 
-/* Rows of equal tokens are added in the order of the rows: the same bits each time. */
-gal_code GAL_KERNEL(embed_backward)(const gal_kernel_call *call, gal_error *err)
+static void clear_part(const void *context, uint32_t part)
 {
-    (void)err;
-    const size_t samples = call->dims[0], sequence = call->dims[1], hidden = call->dims[2];
-    const int32_t *tokens = call->operand[0];
-    const gal_real *de = call->operand[1];
-    gal_real *dtable = call->operand[2];
-    if (!call->add) {
-        memset(dtable, 0, (size_t)call->dims[3] * hidden * sizeof *dtable);
-    }
+    const gal_split *at = context;
+    const size_t hidden = at->call->dims[2], begin = gal_cut_begin(&at->cut, part);
+    gal_real *dtable = at->call->operand[2];
+    memset(dtable + begin * hidden, 0, (gal_cut_begin(&at->cut, part + 1) - begin) * hidden * sizeof *dtable);
+}
+
+/* Some columns of all rows: rows of equal tokens are added in the order of the rows, the same bits each time. */
+static void scatter_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    const size_t samples = at->call->dims[0], sequence = at->call->dims[1], hidden = at->call->dims[2];
+    const size_t begin = gal_cut_begin(&at->cut, part), columns = gal_cut_begin(&at->cut, part + 1) - begin;
+    const gal_real *de = (const gal_real *)at->call->operand[1] + begin;
+    gal_real *dtable = (gal_real *)at->call->operand[2] + begin;
     for (size_t p = 0; p < sequence; p++) {
         for (size_t s = 0; s < samples; s++, de += hidden) {
-            const int64_t row = local_row(call, tokens, s, p);
+            const int64_t row = local_row(at->call, at->call->operand[0], s, p);
             if (row >= 0) {
-                add_row(de, dtable + (size_t)row * hidden, hidden);
+                add_row(de, dtable + (size_t)row * hidden, columns);
             }
         }
     }
+}
+
+gal_code GAL_KERNEL(embed_backward)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    if (!call->add) {
+        gal_split_run(call, call->dims[3], 1, call->dims[2], clear_part);
+    }
+    gal_split_run(call, call->dims[2], GAL_COLUMN_UNIT, (size_t)call->dims[0] * call->dims[1], scatter_part);
     return GAL_OK;
 }
 
@@ -70,15 +90,17 @@ static void sum_rows(const gal_real *from, const gal_real *table, gal_real *to, 
     }
 }
 
-gal_code GAL_KERNEL(position)(const gal_kernel_call *call, gal_error *err)
+static void position_part(const void *context, uint32_t part)
 {
-    (void)err;
-    const uint32_t samples = call->dims[0], positions = call->dims[1], hidden = call->dims[2];
-    const gal_real *e = call->operand[0];
+    const gal_split *at = context;
+    const gal_kernel_call *call = at->call;
+    const uint32_t samples = call->dims[0], hidden = call->dims[2];
+    const uint32_t begin = (uint32_t)gal_cut_begin(&at->cut, part), end = (uint32_t)gal_cut_begin(&at->cut, part + 1);
+    const gal_real *e = (const gal_real *)call->operand[0] + (size_t)begin * samples * hidden;
     const gal_real *table = call->operand[1];
-    gal_real *y = call->operand[2];
+    gal_real *y = (gal_real *)call->operand[2] + (size_t)begin * samples * hidden;
     const gal_dropout dropout = gal_dropout_of(call, call->step->model->embedding_dropout, 0);
-    for (uint32_t p = 0; p < positions; p++) {
+    for (uint32_t p = begin; p < end; p++) {
         const gal_real *place = table + ((size_t)call->position_begin + p) * hidden;
         for (uint32_t s = 0; s < samples; s++, e += hidden, y += hidden) {
             sum_rows(e, place, y, hidden);
@@ -87,21 +109,26 @@ gal_code GAL_KERNEL(position)(const gal_kernel_call *call, gal_error *err)
             }
         }
     }
+}
+
+gal_code GAL_KERNEL(position)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    gal_split_run(call, call->dims[1], 1, (size_t)call->dims[0] * call->dims[2], position_part);
     return GAL_OK;
 }
 
-gal_code GAL_KERNEL(position_backward)(const gal_kernel_call *call, gal_error *err)
+static void position_backward_part(const void *context, uint32_t part)
 {
-    (void)err;
-    const uint32_t samples = call->dims[0], positions = call->dims[1], hidden = call->dims[2];
-    const gal_real *dy = call->operand[0];
-    gal_real *de = call->operand[1];
+    const gal_split *at = context;
+    const gal_kernel_call *call = at->call;
+    const uint32_t samples = call->dims[0], hidden = call->dims[2];
+    const uint32_t begin = (uint32_t)gal_cut_begin(&at->cut, part), end = (uint32_t)gal_cut_begin(&at->cut, part + 1);
+    const gal_real *dy = (const gal_real *)call->operand[0] + (size_t)begin * samples * hidden;
+    gal_real *de = (gal_real *)call->operand[1] + (size_t)begin * samples * hidden;
     gal_real *dtable = call->operand[2];
     const gal_dropout dropout = gal_dropout_of(call, call->step->model->embedding_dropout, 0);
-    if (!call->add) {
-        memset(dtable, 0, (size_t)call->dims[3] * hidden * sizeof *dtable);
-    }
-    for (uint32_t p = 0; p < positions; p++) {
+    for (uint32_t p = begin; p < end; p++) {
         gal_real *place = dtable + ((size_t)call->position_begin + p) * hidden;
         for (uint32_t s = 0; s < samples; s++, dy += hidden, de += hidden) {
             if (dropout.active) {
@@ -112,5 +139,14 @@ gal_code GAL_KERNEL(position_backward)(const gal_kernel_call *call, gal_error *e
             add_row(de, place, hidden);
         }
     }
+}
+
+gal_code GAL_KERNEL(position_backward)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    if (!call->add) {
+        memset(call->operand[2], 0, (size_t)call->dims[3] * call->dims[2] * sizeof(gal_real));
+    }
+    gal_split_run(call, call->dims[1], 1, (size_t)call->dims[0] * call->dims[2], position_backward_part);
     return GAL_OK;
 }

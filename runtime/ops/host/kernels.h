@@ -2,6 +2,7 @@
 #ifndef GAL_RUNTIME_OPS_HOST_KERNELS_H
 #define GAL_RUNTIME_OPS_HOST_KERNELS_H
 
+#include "runtime/ops/host/parallel.h"
 #include "runtime/ops/host/philox.h"
 #include "runtime/ops/host/real.h"
 #include "runtime/ops/ops.h"
@@ -38,6 +39,25 @@
 #define X(enumerator, name) gal_code GAL_KERNEL(name)(const gal_kernel_call *call, gal_error *err);
 GAL_HOST_KERNELS(X)
 #undef X
+
+/* What a part of a kernel is given: the call, and how its rows, columns or elements are cut. */
+typedef struct gal_split {
+    const gal_kernel_call *call;
+    gal_cut cut;
+} gal_split;
+
+/* Elements that a thread treats while it would otherwise be woken. */
+enum { GAL_PART_ELEMENTS = 1 << 14 };
+/* Columns begin at a multiple of so many: two threads do not write to one cache line. */
+enum { GAL_COLUMN_UNIT = 16 };
+
+/* Cuts `count` rows or columns of `each` elements at multiples of `unit` and runs work(gal_split, part) for the parts.
+ */
+GAL_INLINE void gal_split_run(const gal_kernel_call *call, size_t count, size_t unit, size_t each, gal_part work)
+{
+    const gal_split split = {.call = call, .cut = gal_cut_for_threads(count, unit, GAL_PART_ELEMENTS / (each + 1) + 1)};
+    gal_parallel(split.cut.part_count, work, &split);
+}
 
 enum { GAL_DROPOUT_CHUNK = 256 }; /* elements masked at a time */
 

@@ -21,29 +21,37 @@ GAL_INLINE double squared_deviations(const gal_real *x, double mean, size_t coun
 
 /* y by the rounded statistics, the ones that the backward pass reads. */
 GAL_VECTOR
-static void norm_rows(const gal_real *x, const gal_real *gain, const gal_real *bias, gal_real *y, gal_real *stats,
-                      size_t rows, size_t hidden, double epsilon)
+static void norm_row(const gal_real *x, const gal_real *gain, const gal_real *bias, size_t hidden, double epsilon,
+                     gal_real *y, gal_real *mean_out, gal_real *reciprocal_out)
 {
-    for (size_t i = 0; i < rows; i++) {
-        const gal_real *row = x + i * hidden;
-        gal_real *out = y + i * hidden;
-        const double exact_mean = gal_row_sum(row, hidden) / (double)hidden;
-        const double variance = squared_deviations(row, exact_mean, hidden) / (double)hidden;
-        const gal_real mean = (gal_real)exact_mean;
-        const gal_real reciprocal = (gal_real)(1.0 / sqrt(variance + epsilon));
-        for (size_t j = 0; j < hidden; j++) {
-            out[j] = (row[j] - mean) * reciprocal * gain[j] + bias[j];
-        }
-        stats[i] = mean;
-        stats[rows + i] = reciprocal;
+    const double exact_mean = gal_row_sum(x, hidden) / (double)hidden;
+    const double variance = squared_deviations(x, exact_mean, hidden) / (double)hidden;
+    const gal_real mean = (gal_real)exact_mean;
+    const gal_real reciprocal = (gal_real)(1.0 / sqrt(variance + epsilon));
+    for (size_t j = 0; j < hidden; j++) {
+        y[j] = (x[j] - mean) * reciprocal * gain[j] + bias[j];
+    }
+    *mean_out = mean;
+    *reciprocal_out = reciprocal;
+}
+
+static void norm_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    const size_t rows = at->call->dims[0], hidden = at->call->dims[1], end = gal_cut_begin(&at->cut, part + 1);
+    const gal_real *x = at->call->operand[0];
+    gal_real *y = at->call->operand[3];
+    gal_real *stats = at->call->operand[4];
+    for (size_t i = gal_cut_begin(&at->cut, part); i < end; i++) {
+        norm_row(x + i * hidden, at->call->operand[1], at->call->operand[2], hidden,
+                 at->call->step->model->layer_norm_epsilon, y + i * hidden, stats + i, stats + rows + i);
     }
 }
 
 gal_code GAL_KERNEL(layer_norm)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
-    norm_rows(call->operand[0], call->operand[1], call->operand[2], call->operand[3], call->operand[4], call->dims[0],
-              call->dims[1], call->step->model->layer_norm_epsilon);
+    gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, call->dims[1], norm_part);
     return GAL_OK;
 }
 
@@ -68,14 +76,18 @@ static void parameter_sums(const gal_real *dy, const gal_real *x, const gal_real
     }
 }
 
-static void parameter_gradients(const gal_kernel_call *call, gal_real *dgain, gal_real *dbias)
+static void parameter_part(const void *context, uint32_t part)
 {
-    const size_t rows = call->dims[0], hidden = call->dims[1];
+    const gal_split *at = context;
+    const gal_kernel_call *call = at->call;
+    const size_t rows = call->dims[0], hidden = call->dims[1], end = gal_cut_begin(&at->cut, part + 1);
     const gal_real *dy = call->operand[0];
     const gal_real *x = call->operand[1];
+    gal_real *dgain = call->operand[5];
+    gal_real *dbias = call->operand[6];
     double gain_sum[COLUMNS], bias_sum[COLUMNS];
-    for (size_t first = 0; first < hidden; first += COLUMNS) {
-        const size_t columns = hidden - first < COLUMNS ? hidden - first : COLUMNS;
+    for (size_t first = gal_cut_begin(&at->cut, part); first < end; first += COLUMNS) {
+        const size_t columns = end - first < COLUMNS ? end - first : COLUMNS;
         parameter_sums(dy + first, x + first, call->operand[3], rows, hidden, columns, gain_sum, bias_sum);
         for (size_t j = 0; j < columns; j++) {
             dgain[first + j] = (gal_real)(gain_sum[j] + (call->add ? (double)dgain[first + j] : 0.0));
@@ -118,19 +130,27 @@ static void input_row(const gal_real *dy, const gal_real *x, const gal_real *gai
     }
 }
 
-gal_code GAL_KERNEL(layer_norm_backward)(const gal_kernel_call *call, gal_error *err)
+static void input_part(const void *context, uint32_t part)
 {
-    (void)err;
-    const size_t rows = call->dims[0], hidden = call->dims[1];
+    const gal_split *at = context;
+    const gal_kernel_call *call = at->call;
+    const size_t rows = call->dims[0], hidden = call->dims[1], end = gal_cut_begin(&at->cut, part + 1);
     const gal_real *dy = call->operand[0];
     const gal_real *x = call->operand[1];
     const gal_real *stats = call->operand[3];
     gal_real *dx = call->operand[4];
     const gal_real *addend = call->dims[2] != 0 ? call->operand[7] : NULL;
-    parameter_gradients(call, call->operand[5], call->operand[6]);
-    for (size_t i = 0; i < rows; i++) {
+    for (size_t i = gal_cut_begin(&at->cut, part); i < end; i++) {
         input_row(dy + i * hidden, x + i * hidden, call->operand[2], addend != NULL ? addend + i * hidden : NULL,
                   stats[i], stats[rows + i], hidden, dx + i * hidden);
     }
+}
+
+gal_code GAL_KERNEL(layer_norm_backward)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    const size_t rows = call->dims[0], hidden = call->dims[1];
+    gal_split_run(call, hidden, GAL_COLUMN_UNIT, rows, parameter_part);
+    gal_split_run(call, rows, 1, hidden, input_part);
     return GAL_OK;
 }

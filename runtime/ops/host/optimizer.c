@@ -21,11 +21,39 @@ static double sum_of_squares(const gal_real *x, size_t count)
     return gal_row_dot(x, x, count);
 }
 
+/* The sum is of the sums of so many parts, in their order: the same bits for any number of threads. */
+enum { SQUARE_PARTS = 64, SQUARE_UNIT = 1024 };
+
+typedef struct square_sums {
+    const gal_real *x;
+    gal_cut cut;
+    double *sum; /* [SQUARE_PARTS] */
+} square_sums;
+
+static void squares_part(const void *context, uint32_t part)
+{
+    const square_sums *at = context;
+    const size_t begin = gal_cut_begin(&at->cut, part);
+    at->sum[part] = sum_of_squares(at->x + begin, gal_cut_begin(&at->cut, part + 1) - begin);
+}
+
 gal_code GAL_KERNEL(sum_squares)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
     double *norm = call->operand[1];
-    norm[0] += sum_of_squares(call->operand[0], call->dims[0]) / (double)call->dims[1];
+    double part_sum[SQUARE_PARTS], total = 0.0;
+    const square_sums sums = {
+        .x = call->operand[0],
+        .cut = {.count = call->dims[0],
+                .unit = SQUARE_UNIT,
+                .part_count = call->dims[0] < SQUARE_PARTS * SQUARE_UNIT ? 1 : SQUARE_PARTS},
+        .sum = part_sum,
+    };
+    gal_parallel(sums.cut.part_count, squares_part, &sums);
+    for (uint32_t part = 0; part < sums.cut.part_count; part++) {
+        total += part_sum[part];
+    }
+    norm[0] += total / (double)call->dims[1];
     return GAL_OK;
 }
 
@@ -72,17 +100,25 @@ static void adam_range(const adam_scalars *at, gal_real *restrict w, const gal_r
     }
 }
 
+static void adam_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    const gal_kernel_call *call = at->call;
+    const uint64_t first = (uint64_t)call->group_index * call->dims[0];
+    const uint64_t left = call->dims[1] > first ? call->dims[1] - first : 0;
+    const size_t begin = gal_cut_begin(&at->cut, part), end = gal_cut_begin(&at->cut, part + 1);
+    const size_t decaying = left < end ? (left > begin ? (size_t)left : begin) : end;
+    adam_scalars scalars = scalars_of(call->step, *(const double *)call->operand[4]);
+    gal_real *w = call->operand[0], *m = call->operand[2], *v = call->operand[3];
+    adam_range(&scalars, w, call->operand[1], m, v, begin, decaying);
+    scalars.l2 = 0;
+    scalars.decoupled_rate = 0;
+    adam_range(&scalars, w, call->operand[1], m, v, decaying, end);
+}
+
 gal_code GAL_KERNEL(adam)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
-    const uint64_t elements = call->dims[0], first = (uint64_t)call->group_index * elements;
-    const uint64_t left = call->dims[1] > first ? call->dims[1] - first : 0;
-    const size_t decaying = (size_t)(left < elements ? left : elements);
-    adam_scalars scalars = scalars_of(call->step, *(const double *)call->operand[4]);
-    gal_real *w = call->operand[0], *m = call->operand[2], *v = call->operand[3];
-    adam_range(&scalars, w, call->operand[1], m, v, 0, decaying);
-    scalars.l2 = 0;
-    scalars.decoupled_rate = 0;
-    adam_range(&scalars, w, call->operand[1], m, v, decaying, (size_t)elements);
+    gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, 1, adam_part);
     return GAL_OK;
 }

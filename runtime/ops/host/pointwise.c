@@ -82,19 +82,38 @@ static void (*const backward[GAL_ACTIVATION_COUNT])(const gal_real *, const gal_
     [GAL_ACTIVATION_RELU] = relu_backward,
 };
 
+static void forward_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    const size_t begin = gal_cut_begin(&at->cut, part), count = gal_cut_begin(&at->cut, part + 1) - begin;
+    const gal_real *u = at->call->operand[0];
+    gal_real *g = at->call->operand[1];
+    forward[at->call->dims[1]](u + begin, g + begin, count);
+}
+
 gal_code GAL_KERNEL(activation)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
     GAL_ASSERT(call->dims[1] < GAL_ACTIVATION_COUNT);
-    forward[call->dims[1]](call->operand[0], call->operand[1], call->dims[0]);
+    gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, 1, forward_part);
     return GAL_OK;
+}
+
+static void backward_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    const size_t begin = gal_cut_begin(&at->cut, part), count = gal_cut_begin(&at->cut, part + 1) - begin;
+    const gal_real *dg = at->call->operand[0];
+    const gal_real *u = at->call->operand[1];
+    gal_real *du = at->call->operand[2];
+    backward[at->call->dims[1]](dg + begin, u + begin, du + begin, count);
 }
 
 gal_code GAL_KERNEL(activation_backward)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
     GAL_ASSERT(call->dims[1] < GAL_ACTIVATION_COUNT);
-    backward[call->dims[1]](call->operand[0], call->operand[1], call->operand[2], call->dims[0]);
+    gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, 1, backward_part);
     return GAL_OK;
 }
 
@@ -113,17 +132,19 @@ static void residual_span(const gal_real *x, const gal_real *o, const gal_real *
     }
 }
 
-gal_code GAL_KERNEL(residual)(const gal_kernel_call *call, gal_error *err)
+static void residual_part(const void *context, uint32_t part)
 {
-    (void)err;
-    const uint32_t samples = call->dims[0], positions = call->dims[1], hidden = call->dims[2];
+    const gal_split *at = context;
+    const gal_kernel_call *call = at->call;
+    const uint32_t samples = call->dims[0], hidden = call->dims[2];
+    const uint32_t begin = (uint32_t)gal_cut_begin(&at->cut, part), end = (uint32_t)gal_cut_begin(&at->cut, part + 1);
     const gal_real *x = call->operand[0];
     const gal_real *o = call->operand[1];
     const gal_real *bias = call->operand[2];
     gal_real *y = call->operand[3];
     const gal_dropout dropout = gal_dropout_of(call, call->step->model->residual_dropout, 0);
     gal_real factor[GAL_DROPOUT_CHUNK];
-    for (uint32_t p = 0; p < positions; p++) {
+    for (uint32_t p = begin; p < end; p++) {
         for (uint32_t s = 0; s < samples; s++) {
             const size_t row = ((size_t)p * samples + s) * hidden;
             if (!dropout.active) {
@@ -138,26 +159,41 @@ gal_code GAL_KERNEL(residual)(const gal_kernel_call *call, gal_error *err)
             }
         }
     }
+}
+
+gal_code GAL_KERNEL(residual)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    gal_split_run(call, call->dims[1], 1, (size_t)call->dims[0] * call->dims[2], residual_part);
     return GAL_OK;
 }
 
-gal_code GAL_KERNEL(residual_backward)(const gal_kernel_call *call, gal_error *err)
+static void residual_backward_part(const void *context, uint32_t part)
 {
-    (void)err;
-    const uint32_t samples = call->dims[0], positions = call->dims[1], hidden = call->dims[2];
+    const gal_split *at = context;
+    const gal_kernel_call *call = at->call;
+    const uint32_t samples = call->dims[0], hidden = call->dims[2];
+    const uint32_t begin = (uint32_t)gal_cut_begin(&at->cut, part), end = (uint32_t)gal_cut_begin(&at->cut, part + 1);
     const gal_real *dy = call->operand[0];
     gal_real *d_o = call->operand[1];
     const gal_dropout dropout = gal_dropout_of(call, call->step->model->residual_dropout, 0);
     if (!dropout.active) {
-        memmove(d_o, dy, (size_t)samples * positions * hidden * sizeof *d_o);
-        return GAL_OK;
+        const size_t first = (size_t)begin * samples * hidden;
+        memmove(d_o + first, dy + first, (size_t)(end - begin) * samples * hidden * sizeof *d_o);
+        return;
     }
-    for (uint32_t p = 0; p < positions; p++) {
+    for (uint32_t p = begin; p < end; p++) {
         for (uint32_t s = 0; s < samples; s++) {
             const size_t row = ((size_t)p * samples + s) * hidden;
             gal_dropout_apply_row(&dropout, gal_dropout_row(call, p, s, hidden), hidden, dy + row, d_o + row);
         }
     }
+}
+
+gal_code GAL_KERNEL(residual_backward)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    gal_split_run(call, call->dims[1], 1, (size_t)call->dims[0] * call->dims[2], residual_backward_part);
     return GAL_OK;
 }
 
@@ -197,20 +233,37 @@ static void add_elements(const gal_real *source, gal_real *target, size_t count)
     }
 }
 
+static void add_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    const size_t begin = gal_cut_begin(&at->cut, part), count = gal_cut_begin(&at->cut, part + 1) - begin;
+    const gal_real *source = at->call->operand[0];
+    gal_real *target = at->call->operand[1];
+    if (at->call->add) {
+        add_elements(source + begin, target + begin, count);
+    } else {
+        memmove(target + begin, source + begin, count * sizeof *target);
+    }
+}
+
 gal_code GAL_KERNEL(add)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
-    if (call->add) {
-        add_elements(call->operand[0], call->operand[1], call->dims[0]);
-    } else {
-        memmove(call->operand[1], call->operand[0], (size_t)call->dims[0] * sizeof(gal_real));
-    }
+    gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, 1, add_part);
     return GAL_OK;
+}
+
+static void fill_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    const size_t begin = gal_cut_begin(&at->cut, part);
+    gal_real *target = at->call->operand[0];
+    memset(target + begin, 0, (gal_cut_begin(&at->cut, part + 1) - begin) * sizeof *target);
 }
 
 gal_code GAL_KERNEL(fill)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
-    memset(call->operand[0], 0, (size_t)call->dims[0] * sizeof(gal_real));
+    gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, 1, fill_part);
     return GAL_OK;
 }
