@@ -38,7 +38,7 @@ typedef float gal_real;
 #define gal_real_fabs fabsf
 #endif
 
-enum { GAL_LANES = 8 };
+enum { GAL_LANES = 32 };
 
 /* exp(x) for x <= 0 (softmax and sigmoid need no more), NaN of NaN.
  * fp32: at most 2 units in the last place; 0 below -87.7, where results are no longer normal numbers. x = n ln 2 + r,
@@ -76,7 +76,16 @@ GAL_INLINE float gal_exp_nonpositive(float x)
 /* Adds the lanes pairwise. */
 GAL_INLINE double gal_lane_sum(const double lane[GAL_LANES])
 {
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    double sum[GAL_LANES / 2];
+    for (size_t l = 0; l < GAL_LANES / 2; l++) {
+        sum[l] = lane[l] + lane[l + GAL_LANES / 2];
+    }
+    for (size_t width = GAL_LANES / 4; width > 0; width /= 2) {
+        for (size_t l = 0; l < width; l++) {
+            sum[l] += sum[l + width];
+        }
+    }
+    return sum[0];
 }
 
 /* Largest of count values; -GAL_REAL_MAX if there is none. */
