@@ -247,6 +247,12 @@ bench-program:
 	@$(MAKE) $(J) all tests
 	@BUILD=$(BUILD) bash tests/bench/program.sh $(BUILD)
 
+## bench-host: training speed and memory of one process with two threads against PyTorch on the CPU (8 minutes)
+.PHONY: bench-host
+bench-host:
+	@$(MAKE) $(J) all tests
+	@PYTHON=$${PYTHON:-/usr/bin/python3} bash tests/bench/host.sh $(BUILD)
+
 ## golden: renew the expected output in tests/golden (review the diff as code)
 .PHONY: golden
 golden:
