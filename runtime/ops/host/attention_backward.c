@@ -1,7 +1,7 @@
 /* Causal attention, backward: probabilities are computed again from the scores and the saved log-sum-exp.
  * With mask M (0 or the keep scale), P the probabilities and O = (P M) V:
  *   dV = (P M)^T dO     D = rowsum(dO O) = rowsum(P M dO V^T)     dS = P (M dO V^T - D)     dQ = c dS K, dK = c dS^T Q
- * c the scale. dQ, dK and dV build up in the output, key tile by key tile. */
+ * c the scale. dQ, dK and dV build up in the output, tile of queries by tile of queries. */
 #include "runtime/ops/host/attention.h"
 
 enum { TILE = GAL_ATTENTION_TILE };
@@ -10,7 +10,6 @@ typedef struct backward_tiles {
     gal_real probability[TILE * TILE];
     gal_real slope[TILE * TILE]; /* dO V^T, then c dS */
     gal_real factor[TILE];       /* dropout factors of a row */
-    gal_real dot[TILE];          /* D */
 } backward_tiles;
 
 /* One row of a tile: scores -> P M, dO V^T -> c dS; `count` keys are seen, the rest get 0. */
@@ -44,7 +43,9 @@ typedef struct head_operands {
     gal_real *dq, *dk, *dv;
 } head_operands;
 
-static void backward_tile(const gal_attention_head *at, const head_operands *to, size_t query, size_t key)
+/* dot  D of the tile's queries */
+static void backward_tile(const gal_attention_head *at, const head_operands *to, const gal_real *dot, size_t query,
+                          size_t key)
 {
     backward_tiles tiles;
     const size_t rows = gal_attention_span(query, at->sequence);
@@ -55,7 +56,6 @@ static void backward_tile(const gal_attention_head *at, const head_operands *to,
     gal_attention_scores(q, at->stride, k, at->stride, rows, keys, at->dim, at->scale, tiles.probability);
     gal_attention_scores(dctx, at->ctx_stride, at->v + key * at->stride, at->stride, rows, keys, at->dim, (gal_real)1,
                          tiles.slope);
-    row_dots(dctx, to->ctx + query * at->ctx_stride, at->ctx_stride, rows, at->dim, tiles.dot);
     for (size_t j = 0; j < TILE; j++) {
         tiles.factor[j] = 1;
     }
@@ -66,7 +66,7 @@ static void backward_tile(const gal_attention_head *at, const head_operands *to,
                                 tiles.factor);
         }
         differentiate_row(tiles.probability + i * TILE, tiles.slope + i * TILE, tiles.factor, to->lse[query + i],
-                          tiles.dot[i], at->scale, count, keys);
+                          dot[i], at->scale, count, keys);
     }
     const bool add = query > key; /* the diagonal tile is the first of its keys */
     gal_attention_product(CblasTrans, tiles.probability, dctx, at->ctx_stride, keys, at->dim, rows, add,
@@ -89,9 +89,12 @@ static void backward_head(const gal_kernel_call *call, size_t sample, size_t hea
         .dk = dqkv + at.width,
         .dv = dqkv + 2 * at.width,
     };
-    for (size_t key = 0; key < at.sequence; key += TILE) {
-        for (size_t query = key; query < at.sequence; query += TILE) {
-            backward_tile(&at, &to, query, key);
+    for (size_t query = 0; query < at.sequence; query += TILE) {
+        const size_t offset = query * at.ctx_stride;
+        gal_real dot[TILE];
+        row_dots(to.dctx + offset, to.ctx + offset, at.ctx_stride, gal_attention_span(query, at.sequence), at.dim, dot);
+        for (size_t key = 0; key <= query; key += TILE) {
+            backward_tile(&at, &to, dot, query, key);
         }
     }
 }
