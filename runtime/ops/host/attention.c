@@ -2,6 +2,7 @@
 #include "runtime/ops/host/attention.h"
 
 #include <limits.h>
+#include <string.h>
 
 enum { TILE = GAL_ATTENTION_TILE };
 
@@ -44,83 +45,153 @@ gal_attention_head gal_attention_head_of(const gal_kernel_call *call, const gal_
     return at;
 }
 
-/* Running softmax of the rows of one tile of queries. */
-typedef struct softmax_rows {
-    gal_real max[TILE];
-    double sum[TILE];
-} softmax_rows;
-
-/* score becomes exp(score - new maximum); returns the sum of those. */
-GAL_INLINE double exponentials(gal_real *score, gal_real max, size_t count)
-{
-    for (size_t j = 0; j < count; j++) {
-        score[j] = gal_exp_nonpositive(score[j] - max);
-    }
-    return gal_row_sum(score, count);
-}
-
-/* Turns the scores of a tile into probabilities up to the row's factor, and takes what ctx holds to the new maximum.
- * keys  of the tile; row i sees the first valid + i of them */
-GAL_VECTOR
-static void softmax_tile(gal_real *scores, size_t rows, size_t keys, size_t valid, bool first, softmax_rows *state,
-                         gal_real *ctx, size_t ctx_stride, size_t dim)
+void gal_attention_pack(const gal_real *from, size_t stride, size_t rows, size_t columns, gal_real *to)
 {
     for (size_t i = 0; i < rows; i++) {
-        gal_real *row = scores + i * TILE;
-        const size_t count = valid + i < keys ? valid + i : keys;
-        const gal_real tile_max = gal_row_max(row, count);
-        const gal_real old = first ? tile_max : state->max[i];
-        const gal_real max = tile_max > old ? tile_max : old;
-        const double sum = exponentials(row, max, count);
-        for (size_t j = count; j < keys; j++) {
-            row[j] = 0;
+        memcpy(to + i * TILE, from + i * stride, columns * sizeof *to);
+    }
+}
+
+GAL_VECTOR
+void gal_attention_turn(const gal_real *from, size_t stride, size_t rows, size_t columns, gal_real *to)
+{
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < columns; j++) {
+            to[j * TILE + i] = from[i * stride + j];
         }
-        if (first) {
-            state->sum[i] = sum;
-        } else {
-            const gal_real factor = gal_exp_nonpositive(old - max);
-            state->sum[i] = state->sum[i] * (double)factor + sum;
-            for (size_t j = 0; j < dim; j++) {
-                ctx[i * ctx_stride + j] *= factor;
-            }
+    }
+}
+
+/* Running softmax of one tile of queries. */
+typedef struct softmax_state {
+    gal_real max[TILE];
+    gal_real factor[TILE]; /* takes what was summed before to the new maximum */
+    double sum[TILE];
+} softmax_state;
+
+/* A key is not seen by the queries before it: in the tile where both begin alike, by those of a lower number. Its score
+ * there becomes one whose exponential is 0. */
+static void mask_diagonal(gal_real *scores, size_t keys)
+{
+    for (size_t j = 0; j < keys; j++) {
+        for (size_t i = 0; i < j; i++) {
+            scores[j * TILE + i] = -GAL_REAL_MAX;
         }
-        state->max[i] = max;
+    }
+}
+
+/* Turns the scores of a tile into probabilities up to the query's sum. All TILE columns are treated: those past the
+ * last query hold finite numbers and are not used. */
+GAL_VECTOR
+static void softmax_tile(gal_real *restrict scores, size_t keys, softmax_state *restrict state)
+{
+    gal_real max[TILE];
+    for (size_t i = 0; i < TILE; i++) {
+        max[i] = state->max[i];
+    }
+    for (size_t j = 0; j < keys; j++) {
+        for (size_t i = 0; i < TILE; i++) {
+            max[i] = scores[j * TILE + i] > max[i] ? scores[j * TILE + i] : max[i];
+        }
+    }
+    for (size_t i = 0; i < TILE; i++) {
+        state->factor[i] = gal_exp_nonpositive(state->max[i] - max[i]);
+        state->sum[i] *= (double)state->factor[i];
+        state->max[i] = max[i];
+    }
+    for (size_t j = 0; j < keys; j++) {
+        for (size_t i = 0; i < TILE; i++) {
+            const gal_real difference = scores[j * TILE + i] - max[i];
+            const gal_real p = gal_exp_nonpositive(difference);
+            scores[j * TILE + i] = p;
+            state->sum[i] += (double)p;
+        }
     }
 }
 
 static void drop_tile(const gal_attention_head *at, gal_real *tile, size_t query, size_t key, size_t rows, size_t keys)
 {
+    gal_real factor[TILE];
     for (size_t i = 0; i < rows; i++) {
-        const size_t seen = query + i - key + 1, count = seen < keys ? seen : keys;
-        const uint64_t index = at->dropout_index + (query + i) * at->dropout_stride + key;
-        gal_dropout_apply_row(&at->dropout, index, count, tile + i * TILE, tile + i * TILE);
+        gal_dropout_factors(&at->dropout, at->dropout_index + (query + i) * at->dropout_stride + key, keys, factor);
+        for (size_t j = 0; j < keys; j++) {
+            tile[j * TILE + i] *= factor[j];
+        }
+    }
+}
+
+GAL_VECTOR
+static void scale_rows(gal_real *x, size_t stride, size_t rows, size_t columns, const gal_real *factor)
+{
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < columns; j++) {
+            x[i * stride + j] *= factor[i];
+        }
+    }
+}
+
+typedef struct forward_tiles {
+    gal_real scores[TILE * TILE]; /* [key][query] */
+    gal_real query[TILE * TILE];  /* [feature][query] */
+    gal_real value[TILE * TILE];  /* [key][feature] */
+} forward_tiles;
+
+/* What is packed of a head that is not wider than a tile serves all its tiles of keys. */
+static void score_tile(const gal_attention_head *at, forward_tiles *tiles, size_t query, size_t key, size_t rows,
+                       size_t keys)
+{
+    for (size_t first = 0; first < at->dim; first += TILE) {
+        const size_t span = gal_attention_span(first, at->dim);
+        if (key == 0 || at->dim > TILE) {
+            gal_attention_turn(at->q + query * at->stride + first, at->stride, rows, span, tiles->query);
+        }
+        gal_attention_product(CblasNoTrans, keys, rows, span, at->scale, at->k + key * at->stride + first, at->stride,
+                              tiles->query, first > 0, tiles->scores, TILE);
+    }
+}
+
+static void add_values(const gal_attention_head *at, forward_tiles *tiles, size_t key, size_t rows, size_t keys,
+                       gal_real *out)
+{
+    for (size_t first = 0; first < at->dim; first += TILE) {
+        const size_t span = gal_attention_span(first, at->dim);
+        gal_attention_pack(at->v + key * at->stride + first, at->stride, keys, span, tiles->value);
+        gal_attention_product(CblasTrans, rows, span, keys, (gal_real)1, tiles->scores, TILE, tiles->value, key > 0,
+                              out + first, at->ctx_stride);
     }
 }
 
 static void attend_queries(const gal_attention_head *at, size_t query, gal_real *ctx, gal_real *lse)
 {
-    gal_real scores[TILE * TILE];
-    softmax_rows state;
+    forward_tiles tiles;
+    softmax_state state;
     const size_t rows = gal_attention_span(query, at->sequence);
     gal_real *out = ctx + query * at->ctx_stride;
-    for (size_t key = 0; key < query + rows; key += TILE) {
+    for (size_t i = 0; i < TILE; i++) {
+        state.max[i] = -GAL_REAL_MAX;
+        state.sum[i] = 0.0;
+    }
+    memset(tiles.scores, 0, sizeof tiles.scores);
+    for (size_t key = 0; key <= query; key += TILE) {
         const size_t keys = gal_attention_span(key, query + rows);
-        gal_attention_scores(at->q + query * at->stride, at->stride, at->k + key * at->stride, at->stride, rows, keys,
-                             at->dim, at->scale, scores);
-        softmax_tile(scores, rows, keys, query - key + 1, key == 0, &state, out, at->ctx_stride, at->dim);
-        if (at->dropout.active) {
-            drop_tile(at, scores, query, key, rows, keys);
+        score_tile(at, &tiles, query, key, rows, keys);
+        if (key == query) {
+            mask_diagonal(tiles.scores, keys);
         }
-        gal_attention_product(CblasNoTrans, scores, at->v + key * at->stride, at->stride, rows, at->dim, keys, key > 0,
-                              out, at->ctx_stride);
+        softmax_tile(tiles.scores, keys, &state);
+        if (key > 0) {
+            scale_rows(out, at->ctx_stride, rows, at->dim, state.factor);
+        }
+        if (at->dropout.active) {
+            drop_tile(at, tiles.scores, query, key, rows, keys);
+        }
+        add_values(at, &tiles, key, rows, keys, out);
     }
     for (size_t i = 0; i < rows; i++) {
-        const gal_real factor = (gal_real)(1.0 / state.sum[i]);
-        for (size_t j = 0; j < at->dim; j++) {
-            out[i * at->ctx_stride + j] *= factor;
-        }
+        state.factor[i] = (gal_real)(1.0 / state.sum[i]);
         lse[query + i] = (gal_real)((double)state.max[i] + log(state.sum[i]));
     }
+    scale_rows(out, at->ctx_stride, rows, at->dim, state.factor);
 }
 
 static void attend_part(const void *context, uint32_t part)

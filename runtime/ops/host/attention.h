@@ -1,7 +1,10 @@
 /* What the two directions of attention share: where a head's rows lie, and the scores of a tile.
  *
- * Scores are computed a tile of queries by a tile of keys at a time, in a buffer on the stack whose bytes do not
- * depend on the sequence or the head. Sums over keys build up in the outputs themselves.
+ * Scores are computed a tile of keys by a tile of queries at a time, in buffers on the stack whose bytes do not depend
+ * on the sequence or the head: a head wider than a tile is treated in pieces. A score tile has a row per key, so that
+ * what belongs to a query (maximum, sum) is a vector along the row. Sums over tiles build up in the outputs themselves.
+ * The second factor of every product is packed first: rows of qkv lie a multiple of 4 KiB apart in common shapes, and
+ * BLAS reads such a factor at half its speed; so it does the transpose of a second factor.
  * Source: T. Dao, "FlashAttention-2", arXiv 2307.08691, algorithms 1 and 2. */
 #ifndef GAL_RUNTIME_OPS_HOST_ATTENTION_H
 #define GAL_RUNTIME_OPS_HOST_ATTENTION_H
@@ -35,21 +38,21 @@ GAL_INLINE size_t gal_attention_span(size_t first, size_t end)
     return end - first < GAL_ATTENTION_TILE ? end - first : GAL_ATTENTION_TILE;
 }
 
-/* c[rows][columns] = alpha a[rows][k] b[columns][k]^T, c with rows of GAL_ATTENTION_TILE. */
-GAL_INLINE void gal_attention_scores(const gal_real *a, size_t a_stride, const gal_real *b, size_t b_stride,
-                                     size_t rows, size_t columns, size_t k, gal_real alpha, gal_real *c)
-{
-    gal_cblas_gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows, (int)columns, (int)k, alpha, a, (int)a_stride, b,
-                   (int)b_stride, (gal_real)0, c, GAL_ATTENTION_TILE);
-}
+/* to[rows][TILE] = from[rows][columns] */
+#define gal_attention_pack GAL_REAL(gal_host_attention_pack)
+void gal_attention_pack(const gal_real *from, size_t stride, size_t rows, size_t columns, gal_real *to);
 
-/* c[rows][columns] (+)= op(tile)[rows][k] b[k][columns]. */
-GAL_INLINE void gal_attention_product(CBLAS_TRANSPOSE transpose, const gal_real *tile, const gal_real *b,
-                                      size_t b_stride, size_t rows, size_t columns, size_t k, bool add, gal_real *c,
+/* to[columns][TILE] = from[rows][columns]^T */
+#define gal_attention_turn GAL_REAL(gal_host_attention_turn)
+void gal_attention_turn(const gal_real *from, size_t stride, size_t rows, size_t columns, gal_real *to);
+
+/* c[rows][columns] (+)= alpha op(a)[rows][k] b[k][columns], b a packed tile. */
+GAL_INLINE void gal_attention_product(CBLAS_TRANSPOSE transpose, size_t rows, size_t columns, size_t k, gal_real alpha,
+                                      const gal_real *a, size_t a_stride, const gal_real *b, bool add, gal_real *c,
                                       size_t c_stride)
 {
-    gal_cblas_gemm(CblasRowMajor, transpose, CblasNoTrans, (int)rows, (int)columns, (int)k, (gal_real)1, tile,
-                   GAL_ATTENTION_TILE, b, (int)b_stride, add ? (gal_real)1 : (gal_real)0, c, (int)c_stride);
+    gal_cblas_gemm(CblasRowMajor, transpose, CblasNoTrans, (int)rows, (int)columns, (int)k, alpha, a, (int)a_stride, b,
+                   GAL_ATTENTION_TILE, add ? (gal_real)1 : (gal_real)0, c, (int)c_stride);
 }
 
 #endif

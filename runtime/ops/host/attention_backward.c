@@ -2,30 +2,37 @@
  * With mask M (0 or the keep scale), P the probabilities and O = (P M) V:
  *   dV = (P M)^T dO     D = rowsum(dO O) = rowsum(P M dO V^T)     dS = P (M dO V^T - D)     dQ = c dS K, dK = c dS^T Q
  * c the scale. dQ, dK and dV build up in the output, tile of queries by tile of queries. */
+#include <string.h>
+
 #include "runtime/ops/host/attention.h"
 
 enum { TILE = GAL_ATTENTION_TILE };
 
+/* Tiles of queries are packed for all tiles of keys, but of a head wider than a tile piece by piece. */
 typedef struct backward_tiles {
-    gal_real probability[TILE * TILE];
-    gal_real slope[TILE * TILE]; /* dO V^T, then c dS */
-    gal_real factor[TILE];       /* dropout factors of a row */
+    gal_real probability[TILE * TILE];                            /* [key][query] */
+    gal_real slope[TILE * TILE];                                  /* [key][query]: dO V^T, then c dS */
+    gal_real factor[TILE * TILE];                                 /* [key][query]: of dropout */
+    gal_real query[TILE * TILE], dctx[TILE * TILE];               /* [query][feature] */
+    gal_real query_turned[TILE * TILE], dctx_turned[TILE * TILE]; /* [feature][query] */
+    gal_real key[TILE * TILE];                                    /* [key][feature] */
+    gal_real dot[TILE], lse[TILE];                                /* of the queries: D, log-sum-exp */
 } backward_tiles;
 
-/* One row of a tile: scores -> P M, dO V^T -> c dS; `count` keys are seen, the rest get 0. */
+/* One key of a tile: scores -> P M, dO V^T -> c dS; the queries from `first` to `end` see it, the rest get 0. */
 GAL_VECTOR
-static void differentiate_row(gal_real *probability, gal_real *slope, const gal_real *factor, gal_real lse,
-                              gal_real dot, gal_real scale, size_t count, size_t keys)
+static void differentiate_row(gal_real *restrict probability, gal_real *restrict slope, const gal_real *factor,
+                              const gal_real *lse, const gal_real *dot, gal_real scale, size_t first, size_t end)
 {
-    for (size_t j = 0; j < count; j++) {
-        const gal_real difference = probability[j] - lse;
-        const gal_real p = gal_exp_nonpositive(difference);
-        slope[j] = p * (factor[j] * slope[j] - dot) * scale;
-        probability[j] = p * factor[j];
+    for (size_t i = 0; i < first; i++) {
+        slope[i] = 0;
+        probability[i] = 0;
     }
-    for (size_t j = count; j < keys; j++) {
-        slope[j] = 0;
-        probability[j] = 0;
+    for (size_t i = first; i < end; i++) {
+        const gal_real difference = probability[i] - lse[i];
+        const gal_real p = gal_exp_nonpositive(difference);
+        slope[i] = p * (factor[i] * slope[i] - dot[i]) * scale;
+        probability[i] = p * factor[i];
     }
 }
 
@@ -43,38 +50,79 @@ typedef struct head_operands {
     gal_real *dq, *dk, *dv;
 } head_operands;
 
-/* dot  D of the tile's queries */
-static void backward_tile(const gal_attention_head *at, const head_operands *to, const gal_real *dot, size_t query,
-                          size_t key)
+static void fill_factors(const gal_attention_head *at, size_t query, size_t key, size_t rows, size_t keys,
+                         gal_real *factor)
+{
+    gal_real row[TILE];
+    for (size_t i = 0; i < rows; i++) {
+        gal_dropout_factors(&at->dropout, at->dropout_index + (query + i) * at->dropout_stride + key, keys, row);
+        for (size_t j = 0; j < keys; j++) {
+            factor[j * TILE + i] = row[j];
+        }
+    }
+}
+
+/* Probabilities of the tile, and c dS. */
+static void slope_tile(const gal_attention_head *at, const head_operands *to, backward_tiles *tiles, size_t query,
+                       size_t key, size_t rows, size_t keys)
+{
+    const bool pack = key == 0 || at->dim > TILE;
+    for (size_t first = 0; first < at->dim; first += TILE) {
+        const size_t span = gal_attention_span(first, at->dim);
+        if (pack) {
+            gal_attention_turn(at->q + query * at->stride + first, at->stride, rows, span, tiles->query_turned);
+            gal_attention_turn(to->dctx + query * at->ctx_stride + first, at->ctx_stride, rows, span,
+                               tiles->dctx_turned);
+        }
+        gal_attention_product(CblasNoTrans, keys, rows, span, at->scale, at->k + key * at->stride + first, at->stride,
+                              tiles->query_turned, first > 0, tiles->probability, TILE);
+        gal_attention_product(CblasNoTrans, keys, rows, span, (gal_real)1, at->v + key * at->stride + first, at->stride,
+                              tiles->dctx_turned, first > 0, tiles->slope, TILE);
+    }
+    if (at->dropout.active) {
+        fill_factors(at, query, key, rows, keys, tiles->factor);
+    }
+    for (size_t j = 0; j < keys; j++) {
+        differentiate_row(tiles->probability + j * TILE, tiles->slope + j * TILE, tiles->factor + j * TILE, tiles->lse,
+                          tiles->dot, at->scale, key == query ? j : 0, rows);
+    }
+}
+
+static void add_gradients(const gal_attention_head *at, const head_operands *to, backward_tiles *tiles, size_t query,
+                          size_t key, size_t rows, size_t keys)
+{
+    const bool pack = key == 0 || at->dim > TILE;
+    const bool add = query > key; /* the diagonal tile is the first of its keys */
+    for (size_t first = 0; first < at->dim; first += TILE) {
+        const size_t span = gal_attention_span(first, at->dim), at_key = key * at->stride + first;
+        if (pack) {
+            gal_attention_pack(at->q + query * at->stride + first, at->stride, rows, span, tiles->query);
+            gal_attention_pack(to->dctx + query * at->ctx_stride + first, at->ctx_stride, rows, span, tiles->dctx);
+        }
+        gal_attention_pack(at->k + at_key, at->stride, keys, span, tiles->key);
+        gal_attention_product(CblasNoTrans, keys, span, rows, (gal_real)1, tiles->probability, TILE, tiles->dctx, add,
+                              to->dv + at_key, at->stride);
+        gal_attention_product(CblasNoTrans, keys, span, rows, (gal_real)1, tiles->slope, TILE, tiles->query, add,
+                              to->dk + at_key, at->stride);
+        gal_attention_product(CblasTrans, rows, span, keys, (gal_real)1, tiles->slope, TILE, tiles->key, key > 0,
+                              to->dq + query * at->stride + first, at->stride);
+    }
+}
+
+static void backward_queries(const gal_attention_head *at, const head_operands *to, size_t query)
 {
     backward_tiles tiles;
-    const size_t rows = gal_attention_span(query, at->sequence);
-    const size_t keys = gal_attention_span(key, at->sequence);
-    const gal_real *q = at->q + query * at->stride;
-    const gal_real *k = at->k + key * at->stride;
-    const gal_real *dctx = to->dctx + query * at->ctx_stride;
-    gal_attention_scores(q, at->stride, k, at->stride, rows, keys, at->dim, at->scale, tiles.probability);
-    gal_attention_scores(dctx, at->ctx_stride, at->v + key * at->stride, at->stride, rows, keys, at->dim, (gal_real)1,
-                         tiles.slope);
-    for (size_t j = 0; j < TILE; j++) {
-        tiles.factor[j] = 1;
+    const size_t rows = gal_attention_span(query, at->sequence), offset = query * at->ctx_stride;
+    for (size_t i = 0; i < TILE * TILE; i++) {
+        tiles.factor[i] = 1;
     }
-    for (size_t i = 0; i < rows; i++) {
-        const size_t seen = query + i - key + 1, count = seen < keys ? seen : keys;
-        if (at->dropout.active) {
-            gal_dropout_factors(&at->dropout, at->dropout_index + (query + i) * at->dropout_stride + key, count,
-                                tiles.factor);
-        }
-        differentiate_row(tiles.probability + i * TILE, tiles.slope + i * TILE, tiles.factor, to->lse[query + i],
-                          dot[i], at->scale, count, keys);
+    memcpy(tiles.lse, to->lse + query, rows * sizeof *tiles.lse);
+    row_dots(to->dctx + offset, to->ctx + offset, at->ctx_stride, rows, at->dim, tiles.dot);
+    for (size_t key = 0; key <= query; key += TILE) {
+        const size_t keys = gal_attention_span(key, at->sequence);
+        slope_tile(at, to, &tiles, query, key, rows, keys);
+        add_gradients(at, to, &tiles, query, key, rows, keys);
     }
-    const bool add = query > key; /* the diagonal tile is the first of its keys */
-    gal_attention_product(CblasTrans, tiles.probability, dctx, at->ctx_stride, keys, at->dim, rows, add,
-                          to->dv + key * at->stride, at->stride);
-    gal_attention_product(CblasTrans, tiles.slope, q, at->stride, keys, at->dim, rows, add, to->dk + key * at->stride,
-                          at->stride);
-    gal_attention_product(CblasNoTrans, tiles.slope, k, at->stride, rows, at->dim, keys, key > 0,
-                          to->dq + query * at->stride, at->stride);
 }
 
 static void backward_head(const gal_kernel_call *call, size_t sample, size_t head)
@@ -90,12 +138,7 @@ static void backward_head(const gal_kernel_call *call, size_t sample, size_t hea
         .dv = dqkv + 2 * at.width,
     };
     for (size_t query = 0; query < at.sequence; query += TILE) {
-        const size_t offset = query * at.ctx_stride;
-        gal_real dot[TILE];
-        row_dots(to.dctx + offset, to.ctx + offset, at.ctx_stride, gal_attention_span(query, at.sequence), at.dim, dot);
-        for (size_t key = 0; key <= query; key += TILE) {
-            backward_tile(&at, &to, dot, query, key);
-        }
+        backward_queries(&at, &to, query);
     }
 }
 
