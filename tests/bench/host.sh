@@ -4,11 +4,13 @@
 # GPT-2 small at sequence 256: 12 layers, hidden 768, vocabulary 50257, microbatch 4, fp32, no dropout, AdamW with
 # clipping; the tokens are the bytes of this repository's sources. Runs alternate, a process each: one step to warm up
 # and STEPS timed ones, of which the median counts; then the median over RUNS runs of each. Needs an idle machine.
-# PyTorch runs on the same OpenBLAS kernels, with the settings that were fastest for it: malloc keeps what is freed, and
-# neither OpenMP's nor OpenBLAS's threads spin where the other's need the core. PLAIN=1 leaves them out.
+# PyTorch runs on the same OpenBLAS kernels, with the settings that were fastest for it: malloc keeps what is freed,
+# neither OpenMP's nor OpenBLAS's threads spin where the other's need the core, and its own kernels may use AVX-512.
+# PLAIN=1 leaves these out.
 # Usage: tests/bench/host.sh [BUILD]; RUNS (9), STEPS (2), THREADS (2), PYTHON (python3) by environment. Exit 1 if
 # galrun is slower; 77 without PyTorch.
 set -eu
+shopt -s inherit_errexit
 build=${1:-build}
 runs=${RUNS:-9} steps=${STEPS:-2} threads=${THREADS:-2} python=${PYTHON:-python3}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -35,9 +37,11 @@ core=$("$build/galrun" "$folder/plan.json" --data "$folder/text" --steps 0 --eva
     sed -n 's/.*OpenBLAS [0-9.]* \([A-Za-z]*\),.*/\1/p')
 export OPENBLAS_CORETYPE=$core
 settings=(OPENBLAS_NUM_THREADS="$threads" OMP_NUM_THREADS="$threads")
-[ -n "${PLAIN:-}" ] || settings+=(MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184
-    MALLOC_TOP_PAD_=268435456 OMP_WAIT_POLICY=passive OPENBLAS_THREAD_TIMEOUT=10 ATEN_CPU_CAPABILITY=avx512)
-grep -q avx512f /proc/cpuinfo || settings=("${settings[@]/ATEN_CPU_CAPABILITY=avx512/OPENBLAS_VERBOSE=0}")
+if [ -z "${PLAIN:-}" ]; then
+    settings+=(MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456
+        OMP_WAIT_POLICY=passive OPENBLAS_THREAD_TIMEOUT=10)
+    ! grep -q avx512f /proc/cpuinfo || settings+=(ATEN_CPU_CAPABILITY=avx512)
+fi
 
 run_galrun() { # prints tokens/s and MiB at the peak
     "$build/galrun" "$folder/plan.json" --data "$folder/text" --steps $((steps + 1)) --evaluate-batches 1 -q \
@@ -57,7 +61,9 @@ echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores
 echo "$threads threads, OpenBLAS kernels $core; $runs runs of each, alternating, $steps timed steps a run"
 : >"$folder/lines"
 for run in $(seq "$runs"); do
-    set -- $(run_galrun) $(run_torch)
+    galrun=$(run_galrun)
+    torch=$(run_torch)
+    set -- $galrun $torch
     [ "$run" != 1 ] || {
         sed -n 's/^version //p' "$folder/torch"
         echo 'run   galrun tokens/s   PyTorch tokens/s   ratio   galrun MiB   PyTorch MiB'
