@@ -21,11 +21,17 @@ struct gal_structure {
     gal_structure *next;
 };
 
+/* Programs of equal lists. */
+typedef struct list_class {
+    uint64_t hash;
+    gal_program *like; /* one of them, with lifetimes, owned */
+} list_class;
+
 struct gal_structures {
     const gal_model *model;
     uint32_t class_count, class_capacity;
-    gal_program **class_like; /* [list_class]: a program with lifetimes, owned */
-    gal_program *lists;       /* of the block lowered last, or NULL */
+    list_class *class;
+    gal_program *lists; /* of the block lowered last, or NULL */
     gal_structure *first;
     uint32_t cost_capacity;
     gal_cost *cost; /* of the block measured last */
@@ -68,41 +74,44 @@ void gal_structures_free(gal_structures *structures)
         structures->first = next;
     }
     for (uint32_t i = 0; i < structures->class_count; i++) {
-        gal_program_free(structures->class_like[i]);
+        gal_program_free(structures->class[i].like);
     }
     gal_program_free(structures->lists);
     free(structures->cost);
-    free(structures->class_like);
+    free(structures->class);
     free(structures);
 }
 
 /* ---- classes of lists ---- */
 
-static gal_code add_class(gal_structures *structures, const gal_price_query *query, gal_error *err)
+static gal_code add_class(gal_structures *structures, uint64_t hash, const gal_price_query *query, gal_error *err)
 {
     if (structures->class_count == structures->class_capacity) {
         const uint32_t capacity = 16 + 2 * structures->class_capacity;
-        gal_program **grown = realloc(structures->class_like, capacity * sizeof *grown);
+        list_class *grown = realloc(structures->class, capacity * sizeof *grown);
         if (grown == NULL) {
             return out_of_memory(err);
         }
-        structures->class_like = grown;
+        structures->class = grown;
         structures->class_capacity = capacity;
     }
-    gal_program **like = &structures->class_like[structures->class_count];
-    const gal_code code = gal_lone_lower(structures->model, query, GAL_LOWERED_STEP, NULL, like, err);
+    list_class *added = &structures->class[structures->class_count];
+    const gal_code code = gal_lone_lower(structures->model, query, GAL_LOWERED_STEP, NULL, &added->like, err);
+    added->hash = hash;
     structures->class_count += code == GAL_OK;
     return code;
 }
 
 static gal_code find_class(gal_structures *structures, const gal_price_query *query, uint32_t *class, gal_error *err)
 {
-    *class = 0;
-    while (*class < structures->class_count &&
-           !gal_program_lists_equal(structures->class_like[*class], structures->lists)) {
-        ++*class;
+    const uint64_t hash = gal_program_lists_hash(structures->lists);
+    for (*class = 0; *class < structures->class_count; ++*class) {
+        const list_class *at = &structures->class[*class];
+        if (at->hash == hash && gal_program_lists_equal(at->like, structures->lists)) {
+            return GAL_OK;
+        }
     }
-    return *class == structures->class_count ? add_class(structures, query, err) : GAL_OK;
+    return add_class(structures, hash, query, err);
 }
 
 gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *query, gal_lone *out, gal_error *err)
@@ -112,7 +121,7 @@ gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *
     structures->lists = NULL;
     gal_code code = gal_lone_lower(structures->model, query, GAL_LOWERED_LISTS, recycled, &structures->lists, err);
     code = code == GAL_OK ? find_class(structures, query, &class, err) : code;
-    return code == GAL_OK ? gal_lone_create(structures->lists, structures->class_like[class], class, out, err) : code;
+    return code == GAL_OK ? gal_lone_create(structures->lists, structures->class[class].like, class, out, err) : code;
 }
 
 /* ---- chains ---- */

@@ -1,4 +1,5 @@
 /* Lowering of a stage: blocks chained through their ports, then waits, placement and schedule. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +15,16 @@ typedef struct conversion {
     gal_layout_step *step; /* owned */
 } conversion;
 
+enum { FEW = 4 };
+
 typedef struct stage {
     gal_builder b;
-    gal_block_emit *block;
-    conversion *convert;
+    gal_block_emit *block;               /* of many blocks owned, else few_blocks */
+    conversion *convert;                 /* likewise */
     uint32_t x_in, y_out, dy_in, dx_out; /* buffers to and from the neighbours, GAL_NO_BUFFER without one */
     gal_layout entry_layout, exit_layout;
+    conversion few_conversions[FEW];
+    gal_block_emit few_blocks[FEW]; /* the last member: each is initialised when it is used */
 } stage;
 
 static bool is_first(const stage *s)
@@ -67,8 +72,8 @@ static gal_code allocate(stage *s, const gal_stage_spec *spec)
 {
     s->b.spec = spec;
     s->b.program = spec->recycled != NULL ? spec->recycled : calloc(1, sizeof *s->b.program);
-    s->block = malloc(spec->block_count * sizeof *s->block);
-    s->convert = calloc(spec->block_count, sizeof *s->convert);
+    s->block = spec->block_count <= FEW ? s->few_blocks : malloc(spec->block_count * sizeof *s->block);
+    s->convert = spec->block_count <= FEW ? s->few_conversions : calloc(spec->block_count, sizeof *s->convert);
     s->b.out_of_memory = s->b.program == NULL || s->block == NULL || s->convert == NULL;
     if (spec->recycled != NULL) {
         gal_program_empty(spec->recycled);
@@ -369,7 +374,7 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
 {
     gal_code code = GAL_OK;
     stage s;
-    memset(&s, 0, sizeof s);
+    memset(&s, 0, offsetof(stage, few_blocks));
     GAL_TRY(allocate(&s, spec));
     describe(&s);
     make_blocks(&s);
@@ -398,8 +403,10 @@ cleanup:
     for (uint32_t i = 0; s.convert != NULL && i < spec->block_count; i++) {
         free(s.convert[i].step);
     }
-    free(s.convert);
-    free(s.block);
+    if (spec->block_count > FEW) {
+        free(s.convert);
+        free(s.block);
+    }
     gal_program_free(s.b.program);
     return code;
 }

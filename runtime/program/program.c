@@ -68,6 +68,20 @@ static bool instructions_equal(const gal_program *p, const gal_program *q, uint3
     return equal;
 }
 
+uint64_t gal_program_lists_hash(const gal_program *program)
+{
+    uint64_t hash = (uint64_t)program->instruction_count << 32 | program->buffer_count;
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        hash = (hash ^ ((uint64_t)in->op << 32 | (uint64_t)in->stream << 16 | in->operand_count)) *
+               UINT64_C(0x9E3779B97F4A7C15);
+    }
+    for (uint32_t o = 0; o < program->operand_count; o++) {
+        hash = (hash ^ program->operand[o].buffer) * UINT64_C(0x9E3779B97F4A7C15);
+    }
+    return hash;
+}
+
 bool gal_program_lists_equal(const gal_program *a, const gal_program *b)
 {
     bool equal = a->instruction_count == b->instruction_count && a->operand_count == b->operand_count &&

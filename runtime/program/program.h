@@ -263,8 +263,9 @@ void gal_layout_after(const gal_stage_spec *spec, gal_layout *out);
 gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err);
 
 /* Whether waits and lifetimes of one are the other's: equal lists of operators, streams, buffers and accesses, whatever
- * the shapes and bytes. */
+ * the shapes and bytes. Equal lists have equal hashes. */
 bool gal_program_lists_equal(const gal_program *a, const gal_program *b);
+uint64_t gal_program_lists_hash(const gal_program *program);
 /* Places the buffers of a program of lists by the lifetimes of another one, whole or of a step, whose lists equal. */
 void gal_place_like(gal_program *program, const gal_program *like);
 
