@@ -70,10 +70,18 @@ PROFILE_CLI := $(wildcard profiler/cli/*.c)
 
 # Below tests/, a file with a main is a program; *_count.c in support are preloaded into the ranks; the rest is shared.
 PRELOAD_SOURCES := $(wildcard tests/support/*_count.c)
-TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE),$(wildcard tests/*/*.c tests/*/*/*.c))
+TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE) tests/fuzz/%,$(wildcard tests/*/*.c tests/*/*/*.c))
 with_main = $(if $(1),$(shell grep -l '^int main\>' $(1)))
 TEST_SOURCES := $(call with_main,$(TEST_ALL))
 SUPPORT_SOURCES := $(filter-out $(TEST_SOURCES),$(TEST_ALL))
+
+# tests/fuzz/fuzz_*.c are programs whose main is libFuzzer's, or that of replay.c. FUZZ_MAINS are the programs' own, under
+# other names.
+FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZING := $(findstring fuzzer,$(SANITIZE))
+FUZZ_SHARED := tests/fuzz/input.c tests/fuzz/checkpoint.c $(if $(FUZZING),,tests/fuzz/replay.c)
+FUZZ_JSON := json model cluster profile plan index
+FUZZ_MAINS := $(addprefix $(OBJ)/tests/fuzz/main_,galplan.o galrun.o galplan_profile.o)
 
 # The catalogue's documents are linked in: galplan is one file.
 CATALOGUE := $(if $(wildcard schemas/catalogue/*/*.json),$(BUILD)/catalogue.c)
@@ -84,7 +92,8 @@ RUN_OBJECTS := $(RUN_SOURCES:%.c=$(OBJ)/%.o) $(HOST_OBJECTS)
 CLI_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(PLAN_CLI) $(RUN_CLI) $(PROFILE_CLI))
 SUPPORT_OBJECTS := $(SUPPORT_SOURCES:%.c=$(OBJ)/%.o)
 TEST_OBJECTS := $(TEST_SOURCES:%.c=$(OBJ)/%.o)
-OBJECTS := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS)
+FUZZ_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
+OBJECTS := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) $(FUZZ_OBJECTS)
 
 # ---- products ----
 
@@ -98,7 +107,8 @@ ifneq ($(WHY_NOT_PROFILE),)
 # Files of the profiler that need hwloc cannot be compiled: galrun does without all of profiler/.
 RUN_OBJECTS := $(filter-out $(OBJ)/profiler/%,$(RUN_OBJECTS))
 endif
-TEST_PROGRAMS := $(if $(WHY_NOT_TESTS),,$(TEST_SOURCES:%.c=$(BUILD)/%))
+FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
+TEST_PROGRAMS := $(if $(WHY_NOT_TESTS),,$(TEST_SOURCES:%.c=$(BUILD)/%) $(FUZZ_PROGRAMS))
 PRELOADS := $(if $(HAVE_MPI),$(PRELOAD_SOURCES:tests/support/%.c=$(BUILD)/tests/lib%.so))
 
 .DEFAULT_GOAL := all
@@ -130,6 +140,22 @@ $(BUILD)/galplan-profile: $(PROFILE_CLI:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_
 $(BUILD)/tests/%: $(OBJ)/tests/%.o $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS)
+
+$(BUILD)/tests/fuzz/%: $(OBJ)/tests/fuzz/%.o $(FUZZ_SHARED:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_RUN) $(LIB_PLAN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $(if $(FUZZING),-fsanitize=fuzzer) $(addprefix -Wl$(COMMA)--wrap=,$(FUZZ_WRAPPED)) -o $@ \
+		$(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS)
+COMMA := ,
+FUZZ_WRAPPED := gal_assert_failed gal_options_run gal_blas_choose_kernels
+$(BUILD)/tests/fuzz/fuzz_options: $(FUZZ_MAINS) $(filter-out %/cli/galplan.o %/cli/galrun.o %/cli/main.o,$(CLI_OBJECTS))
+$(FUZZ_JSON:%=$(BUILD)/tests/fuzz/fuzz_%): $(if $(FUZZING),$(OBJ)/tests/fuzz/mutate_json.o)
+
+$(OBJ)/tests/fuzz/main_galplan.o: $(OBJ)/planner/cli/galplan.o
+$(OBJ)/tests/fuzz/main_galrun.o: $(OBJ)/runtime/cli/galrun.o
+$(OBJ)/tests/fuzz/main_galplan_profile.o: $(OBJ)/profiler/cli/main.o
+$(FUZZ_MAINS):
+	@mkdir -p $(@D)
+	objcopy --redefine-sym main=gal_fuzz_$(basename $(@F)) $< $@
 
 $(BUILD)/tests/lib%.so: tests/support/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -217,6 +243,15 @@ check-asan: setup
 check-tsan: setup
 	@$(MAKE) $(J) BUILD=$(BUILD)/tsan SANITIZE=thread all tests
 	@SANITIZE=thread BUILD=$(BUILD)/tsan bash tests/support/run_checks.sh $(or $(ONLY),tests/unit/ tests/property/)
+
+## fuzz: every reader and command line under libFuzzer for SECONDS each (60), ONLY=word one of them; needs clang
+.PHONY: fuzz
+fuzz:
+	@$(MAKE) $(J) BUILD=$(BUILD)/fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined fuzz-programs
+	@bash tests/fuzz/run.sh $(BUILD)/fuzz $(or $(SECONDS),60) $(ONLY)
+
+.PHONY: fuzz-programs
+fuzz-programs: $(FUZZ_PROGRAMS)
 
 ## check-lean: build galplan as on a machine without MPI, OpenBLAS and hwloc, and see that it runs and links none
 .PHONY: check-lean

@@ -1,0 +1,72 @@
+/* Data files: text and token files. The first byte picks vocabulary, sequence length and the file's name; what is
+ * accepted gives tokens below the vocabulary for every window, near the end of the series too. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/train/data.h"
+#include "tests/fuzz/input.h"
+
+enum { LENGTH_MAX = 16, SAMPLES = 2 };
+
+static void fill(gal_data *data, const gal_data_options *options, bool evaluation, bool targets, uint64_t batch)
+{
+    int32_t tokens[SAMPLES * LENGTH_MAX];
+    const uint32_t samples[SAMPLES] = {0, options->global_batch_samples - 1};
+    const gal_token_request request = {.batch = batch,
+                                       .evaluation = evaluation,
+                                       .targets = targets,
+                                       .sample_count = SAMPLES,
+                                       .samples = samples,
+                                       .sequence_length = options->sequence_length};
+    GAL_FUZZ_REQUIRE(gal_data_fill(data, &request, tokens, NULL) == GAL_OK);
+    for (uint32_t i = 0; i < SAMPLES * options->sequence_length; i++) {
+        GAL_FUZZ_REQUIRE(tokens[i] >= 0 && (uint32_t)tokens[i] < options->vocabulary);
+    }
+}
+
+static void use(gal_data *data, const gal_data_options *options)
+{
+    GAL_FUZZ_REQUIRE(gal_data_train_windows(data) >= 1 && gal_data_validation_windows(data) >= 1);
+    GAL_FUZZ_REQUIRE(gal_data_train_tokens(data) > gal_data_train_windows(data) * options->sequence_length);
+    for (uint64_t batch = 0; batch < 3; batch++) {
+        fill(data, options, false, false, batch);
+        fill(data, options, false, true, batch);
+        fill(data, options, true, true, batch);
+    }
+    fill(data, options, false, true, UINT64_C(99999998));
+    const double entropy = gal_data_unigram_entropy(data);
+    GAL_FUZZ_REQUIRE(isfinite(entropy) && entropy >= 0.0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
+{
+    static const char *words_path;
+    static const char *text_path;
+    if (byte_count == 0) {
+        return 0;
+    }
+    if (words_path == NULL) {
+        words_path = gal_fuzz_path("data.bin");
+        text_path = gal_fuzz_path("data.txt");
+    }
+    const uint8_t choice = bytes[0];
+    const char *path = choice % 2 == 0 ? words_path : text_path;
+    const gal_data_options options = {.path = path,
+                                      .validation_path = choice / 2 % 2 == 0 ? NULL : path,
+                                      .vocabulary = (choice / 4 % 4 + 1u) * 128,
+                                      .sequence_length = choice / 16 + 1u,
+                                      .global_batch_samples = 3,
+                                      .seed = choice};
+    gal_data *data = NULL;
+    gal_error err = {0};
+    gal_fuzz_write(path, bytes + 1, byte_count - 1);
+    gal_code code = gal_data_open(&options, &data, &err);
+    if (code != GAL_OK) {
+        GAL_FUZZ_REQUIRE(code == GAL_ERR_DOCUMENT);
+        gal_fuzz_require_refusal(code, &err);
+    } else {
+        use(data, &options);
+    }
+    gal_data_close(data);
+    return 0;
+}
