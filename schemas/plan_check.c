@@ -156,6 +156,10 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
         return refuse(prefix, err, "/microbatch_count: must divide global_batch_samples %u, got %u",
                       plan->global_batch_samples, plan->microbatch_count);
     }
+    if ((uint64_t)plan->pp_degree * plan->microbatch_count > GAL_STAGE_MICROBATCHES_MAX) {
+        return refuse(prefix, err, "/microbatch_count: must be at most %u with pp_degree %u, got %u",
+                      GAL_STAGE_MICROBATCHES_MAX / plan->pp_degree, plan->pp_degree, plan->microbatch_count);
+    }
     if ((unsigned)plan->schedule >= GAL_SCHEDULE_COUNT) {
         return refuse(prefix, err, "/schedule: unknown schedule");
     }

@@ -1,5 +1,6 @@
 /* Every document in tests/fixtures/valid is read; every one in tests/fixtures/invalid is refused with exactly the
- * line in the .error file beside it. Run from the repository root. */
+ * line in the .error file beside it; so is every valid one after each change of edits.tsv. Run from the repository
+ * root. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,8 +95,81 @@ static void test_invalid(void **state)
     assert_int_equal(wrong, 0);
 }
 
+enum { COLUMNS = 5, PATH_BYTES = 256 };
+
+/* Cuts the next row in COLUMNS cells, past comments; false at the end. */
+static bool next_row(char **rest, char **cell)
+{
+    char *row = strsep(rest, "\n");
+    while (row != NULL && row[0] == '#') {
+        row = strsep(rest, "\n");
+    }
+    if (row == NULL || row[0] == '\0') {
+        return false;
+    }
+    for (uint32_t c = 0; c < COLUMNS; c++) {
+        cell[c] = strsep(&row, "\t");
+        assert_non_null(cell[c]);
+    }
+    return true;
+}
+
+/* The text of a valid document with one change on one line; the caller frees it. */
+static char *edited(char *const *cell)
+{
+    char path[PATH_BYTES];
+    char *text = NULL;
+    char *changed = NULL;
+    size_t byte_count = 0;
+    (void)snprintf(path, sizeof path, FOLDER "valid/%s", cell[0]);
+    assert_int_equal(gal_file_read(path, 1 << 20, &text, &byte_count, NULL), GAL_OK);
+    char *line = text;
+    for (long skipped = strtol(cell[1], NULL, 10) - 1; skipped > 0; skipped--) {
+        line = strchr(line, '\n') + 1;
+    }
+    char *old = strstr(line, cell[2]);
+    if (old == NULL || old > strchr(line, '\n')) {
+        fail_msg("%s:%s: does not hold %s", cell[0], cell[1], cell[2]);
+        return text;
+    }
+    assert_true(asprintf(&changed, "%.*s%s%s", (int)(old - text), text, cell[3], old + strlen(cell[2])) > 0);
+    free(text);
+    return changed;
+}
+
+static void test_edits(void **state)
+{
+    (void)state;
+    char *cell[COLUMNS];
+    char *table = NULL;
+    size_t byte_count = 0;
+    int wrong = 0;
+    int count = 0;
+    assert_int_equal(gal_file_read(FOLDER "edits.tsv", 1 << 20, &table, &byte_count, NULL), GAL_OK);
+    for (char *rest = table; next_row(&rest, cell);) {
+        gal_json_doc *doc = NULL;
+        gal_document_kind kind;
+        gal_error err = {0};
+        char *text = edited(cell);
+        gal_code code = gal_json_open_text(cell[0], text, strlen(text), &doc, &err);
+        code = code == GAL_OK ? gal_document_check(doc, &kind, &err) : code;
+        const char *got = code == GAL_OK ? "no error" : err.text + strlen(cell[0]) + 1;
+        if (code != GAL_ERR_DOCUMENT || strcmp(got, cell[4]) != 0) {
+            print_error("%s:%s: %s\nexpected %s\n     got %s\n", cell[0], cell[1], cell[3], cell[4], got);
+            wrong++;
+        }
+        gal_json_close(doc);
+        free(text);
+        count++;
+    }
+    free(table);
+    assert_true(count > 300);
+    assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_valid), cmocka_unit_test(test_invalid)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_valid), cmocka_unit_test(test_invalid),
+                                       cmocka_unit_test(test_edits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
