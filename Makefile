@@ -238,11 +238,11 @@ check-asan: setup
 	@$(MAKE) $(J) BUILD=$(BUILD)/asan SANITIZE=address,undefined all tests
 	@SANITIZE=address,undefined PLANS=10 BUILD=$(BUILD)/asan bash tests/support/run_checks.sh $(ONLY)
 
-## check-tsan: unit and property tests under ThreadSanitizer
+## check-tsan: check under ThreadSanitizer, with 10 plans (20 minutes)
 .PHONY: check-tsan
 check-tsan: setup
 	@$(MAKE) $(J) BUILD=$(BUILD)/tsan SANITIZE=thread all tests
-	@SANITIZE=thread BUILD=$(BUILD)/tsan bash tests/support/run_checks.sh $(or $(ONLY),tests/unit/ tests/property/)
+	@SANITIZE=thread PLANS=10 BUILD=$(BUILD)/tsan bash tests/support/run_checks.sh $(ONLY)
 
 ## fuzz: every reader and command line under libFuzzer for SECONDS each (60), ONLY=word one of them; needs clang
 .PHONY: fuzz
@@ -252,6 +252,12 @@ fuzz:
 
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ_PROGRAMS)
+
+## check-valgrind: a tiny model from search to training on 2 ranks, every program under valgrind's memcheck (5 minutes)
+.PHONY: check-valgrind
+check-valgrind: setup
+	@$(MAKE) $(J) all
+	@bash tests/support/valgrind.sh $(BUILD)
 
 ## check-lean: build galplan as on a machine without MPI, OpenBLAS and hwloc, and see that it runs and links none
 .PHONY: check-lean

@@ -16,7 +16,7 @@ if [ ! -x "$program" ]; then
     echo 'not built, see what make left out'
     exit 77
 fi
-if grep -q __asan_init "$program"; then
+if grep -q '__[at]san_init' "$program"; then
     echo 'skip collectives: a sanitizer must be loaded before the counting layer'
     exit 0
 fi

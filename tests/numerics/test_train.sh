@@ -95,6 +95,10 @@ started() { # log: waits until the first step is logged, 30 seconds at most
 }
 
 for plan in serial mixed; do
+    if [ "${SANITIZE:-}" = thread ] && [ $plan != serial ]; then
+        echo "skip $plan: SIGTERM: ThreadSanitizer keeps a signal back until waitpid returns"
+        continue
+    fi
     run $plan --steps 1000000 --save "$scratch/stop-$plan" --log "$scratch/stop" >"$scratch/out" &
     waited=$!
     started "$scratch/stop"
