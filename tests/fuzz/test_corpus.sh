@@ -6,8 +6,8 @@ build=$1
 for source in tests/fuzz/fuzz_*.c; do
     name=$(basename "$source" .c)
     inputs=(tests/fuzz/corpus/"${name#fuzz_}" tests/fixtures/valid tests/fixtures/invalid)
-    if "$build/tests/fuzz/$name" "${inputs[@]}" 2>"$build/logs/$name.log"; then
-        echo "ok $name"
+    if "$build/tests/fuzz/$name" "${inputs[@]}" >"$build/logs/$name.log" 2>&1; then
+        echo "ok $name: $(tail -n 1 "$build/logs/$name.log")"
         continue
     fi
     find "${inputs[@]}" -type f | while read -r input; do
