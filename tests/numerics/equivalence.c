@@ -252,7 +252,7 @@ static void check_memory(const gal_trial *trial, uint64_t grown_bytes, double *e
     char text[512] = "";
     const bool fits = gal_arena_as_planned(trial->program, gal_engine_memory(trial->engine), text, sizeof text);
     note(&error[CHECK_BYTES], fits ? 0.0 : INFINITY, text);
-    if (dlsym(RTLD_DEFAULT, "__asan_report_load1") != NULL || dlsym(RTLD_DEFAULT, "__tsan_init") != NULL) {
+    if (dlsym(RTLD_DEFAULT, "__asan_report_load1") != NULL || dlsym(RTLD_DEFAULT, "__tsan_read1") != NULL) {
         return; /* the sanitizer keeps what is freed, or a shadow of it */
     }
     const double allowed = fmax(resident_fraction * (double)trial->program->arena_bytes, resident_floor_bytes);
