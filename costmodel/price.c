@@ -213,10 +213,10 @@ static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, 
     return GAL_OK;
 }
 
-/* Blocks until times repeat: two, but three where rings run ahead of the first. */
+/* Blocks until times repeat: two, but three under ZeRO-2, whose scatters are still gaining on compute in the second. */
 static uint32_t steady_count(const gal_strategy *strategy)
 {
-    return strategy->zero_stage >= 2 ? 3 : 2;
+    return strategy->zero_stage == 2 ? 3 : 2;
 }
 
 /* Attention and FFN: one more of them. */

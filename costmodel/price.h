@@ -1,7 +1,7 @@
 /* Prices in company: what one more block costs in a running stage, from lowered and simulated chains of blocks.
  *
- * Two equal blocks, or three where ZeRO-2 and 3 run ahead of the first, run forward, backward, forward, backward with
- * sync, transfers at no cost and everything else as in gal_simulate.
+ * Two equal blocks, three under ZeRO-2, run forward, backward, forward, backward with sync, transfers at no cost and
+ * everything else as in gal_simulate.
  *     forward_seconds    compute's end of the last block minus that of the one before, in the second forward
  *     backward_seconds   the same in backward (the blocks in reverse)
  *     enter_seconds      what that forward took beyond one of these per block: the turn from backward to forward, paid
