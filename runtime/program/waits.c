@@ -161,7 +161,7 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
     gal_instruction *at = &p->instruction[first + index];
     const gal_operand *operand = &p->operand[at->first_operand];
     uint32_t me = at->stream;
-    uint8_t shared[GAL_INSTRUCTION_OPERANDS_MAX];
+    uint8_t shared[GAL_INSTRUCTION_OPERANDS_MAX] = {0};
     uint32_t shared_count = 0;
     at->first_wait = p->wait_count;
     at->wait_count = 0;
@@ -264,14 +264,13 @@ void gal_derive_waits(gal_builder *b, uint32_t (*clock)[GAL_STREAM_COUNT])
     gal_program *p = b->program;
     const size_t buffers = (size_t)p->buffer_count + 1;
     deriver d = {.b = b, .clock = clock};
-    d.state = malloc(buffers * (sizeof *d.state + sizeof *d.stamp + sizeof *d.owner));
+    d.state = calloc(buffers, sizeof *d.state + sizeof *d.stamp + sizeof *d.owner);
     if (d.state == NULL) {
         b->out_of_memory = true;
         return;
     }
     d.stamp = (uint32_t *)(d.state + buffers);
     d.owner = (uint8_t *)(d.stamp + buffers);
-    memset(d.stamp, 0, buffers * sizeof *d.stamp);
     derive_fragments(&d);
     for (uint32_t f = 0; d.left_running != 0 && f < GAL_FRAGMENT_COUNT && !b->out_of_memory; f++) {
         wait_for_left_running(&d, &p->fragment[f]);

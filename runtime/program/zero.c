@@ -33,8 +33,9 @@ static void public_name(const gal_builder *b, const gal_block_emit *e, const cha
         }
         name[used++] = '.';
     }
-    GAL_ASSERT(used + strlen(suffix) < capacity);
-    strcpy(name + used, suffix);
+    const size_t bytes = strlen(suffix) + 1;
+    GAL_ASSERT(used + bytes <= capacity);
+    memcpy(name + used, suffix, bytes);
 }
 
 /* Tensors are numbered over the model: 2 of the embedding, 6 per block, then those of the head; a tied table is 0. */
