@@ -96,8 +96,10 @@ typedef struct player {
     const gal_expansion *expansion;
     gal_alone_ends *ends;
     uint32_t last_call;
-    uint32_t running;        /* bits of streams */
+    uint32_t running; /* bits of streams */
+    uint32_t kernels, messages;
     uint32_t waiting[LANES]; /* streams that wait for this one */
+    uint8_t messages_on[GAL_LINK_LEVELS_MAX];
     lane lane[LANES];
     double now_seconds;
     /* [beside a kernel][beside a message] */
@@ -125,6 +127,12 @@ static void start(player *p, uint32_t stream)
     l->factor = 1.0;
     l->end_seconds = p->now_seconds + l->remaining_seconds;
     p->running |= 1u << stream;
+    if (l->step->activity == GAL_ACTIVITY_COMPUTE) {
+        p->kernels++;
+    } else {
+        p->messages++;
+        p->messages_on[l->step->level]++;
+    }
 }
 
 static void come_to(player *p, uint32_t stream)
@@ -142,6 +150,12 @@ static void end(player *p, uint32_t stream)
     lane *l = &p->lane[stream];
     const uint32_t call = l->event->call;
     p->running &= ~(1u << stream);
+    if (l->step->activity == GAL_ACTIVITY_COMPUTE) {
+        p->kernels--;
+    } else {
+        p->messages--;
+        p->messages_on[l->step->level]--;
+    }
     if (stream == GAL_STREAM_COMPUTE || call == p->last_call) {
         p->ends->block_seconds[call][l->step->block] = p->now_seconds;
         p->ends->call_seconds[call] = p->now_seconds;
@@ -172,26 +186,13 @@ static void set_factor(const player *p, lane *l, double factor)
 /* Whenever the company changes. */
 static void renew_factors(player *p)
 {
-    uint32_t kernels = 0;
-    uint32_t messages = 0;
-    uint8_t messages_on[GAL_LINK_LEVELS_MAX] = {0};
-    if ((p->running & (p->running - 1)) == 0) {
-        set_factor(p, &p->lane[lowest(p->running)], 1.0);
-        return;
-    }
-    for (uint32_t left = p->running; left != 0; left &= left - 1) {
-        const gal_step *step = p->lane[lowest(left)].step;
-        const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
-        kernels += kernel;
-        messages += !kernel;
-        messages_on[step->level] = (uint8_t)(messages_on[step->level] + !kernel);
-    }
+    const bool messages = p->messages > 0;
     for (uint32_t left = p->running; left != 0; left &= left - 1) {
         lane *l = &p->lane[lowest(left)];
         set_factor(p, l,
                    l->step->activity == GAL_ACTIVITY_COMPUTE
-                       ? p->kernel_factor[kernels > 1][messages > 0]
-                       : p->message_factor[kernels > 0][messages_on[l->step->level] > 1]);
+                       ? p->kernel_factor[p->kernels > 1][messages]
+                       : p->message_factor[p->kernels > 0][p->messages_on[l->step->level] > 1]);
     }
 }
 

@@ -34,8 +34,6 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
                             .lowered = lowered};
     if (spec->entry != NULL) {
         out->entry_layout = *spec->entry;
-    } else {
-        gal_layout_whole(query->microbatch_samples, &out->entry_layout);
     }
 }
 

@@ -430,15 +430,14 @@ double gal_durations_slowdown(const gal_durations *d, gal_activity slowed, gal_a
 
 /* ---- programs ---- */
 
-static gal_cost collective_cost(const gal_durations *d, const gal_place_in_cluster *place, const gal_instruction *in)
+gal_cost gal_collective_cost(const gal_durations *d, gal_op op, const uint32_t level_counts[GAL_LINK_LEVELS_MAX],
+                             uint64_t bytes)
 {
-    uint32_t level_counts[GAL_LINK_LEVELS_MAX];
-    gal_group_level_counts(&d->cluster, place, in->group, level_counts);
     uint8_t level = 0;
     for (uint32_t i = 0; i < d->cluster.level_count; i++) {
         level = level_counts[i] > 1 ? (uint8_t)i : level;
     }
-    return (gal_cost){.seconds = gal_collective_seconds(d, (gal_op)in->op, level_counts, in->bytes, NULL),
+    return (gal_cost){.seconds = gal_collective_seconds(d, op, level_counts, bytes, NULL),
                       .activity = GAL_ACTIVITY_COMMUNICATION,
                       .level = level};
 }
@@ -454,7 +453,9 @@ gal_cost gal_one_cost(const gal_durations *d, const gal_place_in_cluster *place,
                       const gal_shape *shape)
 {
     if (gal_op_is_collective[in->op]) {
-        return collective_cost(d, place, in);
+        uint32_t level_counts[GAL_LINK_LEVELS_MAX];
+        gal_group_level_counts(&d->cluster, place, in->group, level_counts);
+        return gal_collective_cost(d, (gal_op)in->op, level_counts, in->bytes);
     }
     return (gal_cost){.seconds = gal_kernel_seconds(d, shape, NULL), .activity = GAL_ACTIVITY_COMPUTE};
 }

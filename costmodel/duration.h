@@ -71,6 +71,9 @@ void gal_instruction_costs(const gal_durations *durations, const gal_program *pr
  */
 gal_cost gal_one_cost(const gal_durations *durations, const gal_place_in_cluster *place, const gal_instruction *in,
                       const gal_shape *shape);
+/* A collective whose group has these level counts. */
+gal_cost gal_collective_cost(const gal_durations *durations, gal_op op,
+                             const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes);
 /* The seconds of a kernel in a fragment, from those alone. */
 double gal_kernel_in_company(const gal_durations *durations, gal_fragment_kind fragment, double seconds);
 

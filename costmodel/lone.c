@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOT_SCALED = 255 };
+enum { NOT_SCALED = 255, GROUPS_MAX = 8 };
 
 /* ---- creation ---- */
 
@@ -125,23 +125,41 @@ void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_bloc
 
 /* ---- costs ---- */
 
-/* Rows travel on the tensor stream; weights and gradients elsewhere. */
-static gal_cost cost_of(const gal_lone *lone, const gal_durations *durations, const gal_place_in_cluster *place,
-                        uint32_t instruction, uint32_t samples)
+/* Where the groups of a block lie; it has one for each axis or two. */
+typedef struct group_levels {
+    uint32_t count;
+    gal_group group[GROUPS_MAX];
+    uint32_t level_counts[GROUPS_MAX][GAL_LINK_LEVELS_MAX];
+} group_levels;
+
+static const uint32_t *levels_of(group_levels *known, const gal_durations *durations, const gal_place_in_cluster *place,
+                                 gal_group group)
 {
-    const gal_lone_size *size = &lone->size[instruction];
-    gal_instruction in = lone->like->instruction[instruction];
-    gal_shape shape = {.op = in.op, .dtype = lone->like->shape[in.shape].dtype};
-    memcpy(shape.dims, lone->dims[size->dims], sizeof lone->dims[0]);
-    in.group = size->group;
-    in.bytes = in.stream == GAL_STREAM_TENSOR ? scaled(lone, size->bytes, samples) : size->bytes;
-    if (samples != lone->lowered_samples && !gal_op_is_collective[in.op]) {
-        const uint8_t dim = scaled_dim(lone->like, &in);
+    uint32_t i = 0;
+    while (i < known->count && known->group[i] != group) {
+        i++;
+    }
+    if (i == known->count) {
+        GAL_ASSERT(i < GROUPS_MAX);
+        known->group[known->count++] = group;
+        gal_group_level_counts(gal_durations_cluster(durations), place, group, known->level_counts[i]);
+    }
+    return known->level_counts[i];
+}
+
+static double kernel_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t instruction,
+                             uint32_t samples)
+{
+    const gal_instruction *in = &lone->like->instruction[instruction];
+    gal_shape shape = {.op = in->op, .dtype = lone->like->shape[in->shape].dtype};
+    memcpy(shape.dims, lone->dims[lone->size[instruction].dims], sizeof lone->dims[0]);
+    if (samples != lone->lowered_samples) {
+        const uint8_t dim = scaled_dim(lone->like, in);
         if (dim != NOT_SCALED) {
             shape.dims[dim] = (uint32_t)scaled(lone, shape.dims[dim], samples);
         }
     }
-    return gal_one_cost(durations, place, &in, &shape);
+    return gal_kernel_seconds(durations, &shape, NULL);
 }
 
 void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples, uint32_t stage,
@@ -149,15 +167,24 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, uint32
 {
     static const gal_fragment_kind own[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC, GAL_FRAGMENT_UPDATE};
     const gal_place_in_cluster place = {&lone->atoms, lone->device_count, stage, stage_count};
+    group_levels known = {.count = 0};
     for (uint32_t f = 0; f < sizeof own / sizeof own[0]; f++) {
         const gal_fragment *fragment = &lone->like->fragment[own[f]];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-            if ((lone->size[i].group & GAL_GROUP_RELATION) != 0) {
+            const gal_lone_size *size = &lone->size[i];
+            const gal_instruction *in = &lone->like->instruction[i];
+            if ((size->group & GAL_GROUP_RELATION) != 0) {
                 continue; /* transfers and the norm, which belong to no block */
             }
-            cost[i] = cost_of(lone, durations, &place, i, microbatch_samples);
-            if (cost[i].activity == GAL_ACTIVITY_COMPUTE) {
-                cost[i].seconds = gal_kernel_in_company(durations, own[f], cost[i].seconds);
+            if (gal_op_is_collective[in->op]) { /* rows travel on the tensor stream; weights and gradients elsewhere */
+                const bool rows = in->stream == GAL_STREAM_TENSOR;
+                cost[i] =
+                    gal_collective_cost(durations, (gal_op)in->op, levels_of(&known, durations, &place, size->group),
+                                        rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
+            } else {
+                const double seconds = kernel_seconds(lone, durations, i, microbatch_samples);
+                cost[i] = (gal_cost){.seconds = gal_kernel_in_company(durations, own[f], seconds),
+                                     .activity = GAL_ACTIVITY_COMPUTE};
             }
         }
     }

@@ -5,6 +5,8 @@
 
 #include "costmodel/alone.h"
 
+enum { KEY_MAX = 2048 }; /* of one block: some 250 */
+
 /* An instruction of the block that is in a step of the chain. */
 typedef struct part {
     uint16_t step, instruction;
@@ -23,8 +25,9 @@ struct gal_structure {
 
 /* Programs of equal lists. */
 typedef struct list_class {
-    uint64_t hash;
-    gal_program *like; /* one of them, with lifetimes, owned */
+    gal_program *like; /* one of them, with lifetimes; owned */
+    uint16_t *key;     /* owned */
+    uint32_t key_count;
 } list_class;
 
 struct gal_structures {
@@ -75,6 +78,7 @@ void gal_structures_free(gal_structures *structures)
     }
     for (uint32_t i = 0; i < structures->class_count; i++) {
         gal_program_free(structures->class[i].like);
+        free(structures->class[i].key);
     }
     gal_program_free(structures->lists);
     free(structures->cost);
@@ -84,7 +88,8 @@ void gal_structures_free(gal_structures *structures)
 
 /* ---- classes of lists ---- */
 
-static gal_code add_class(gal_structures *structures, uint64_t hash, const gal_price_query *query, gal_error *err)
+static gal_code add_class(gal_structures *structures, const gal_price_query *query, const uint16_t *key,
+                          uint32_t key_count, gal_error *err)
 {
     if (structures->class_count == structures->class_capacity) {
         const uint32_t capacity = 16 + 2 * structures->class_capacity;
@@ -96,22 +101,34 @@ static gal_code add_class(gal_structures *structures, uint64_t hash, const gal_p
         structures->class_capacity = capacity;
     }
     list_class *added = &structures->class[structures->class_count];
+    *added = (list_class){.key = malloc(key_count * sizeof *key), .key_count = key_count};
+    if (added->key == NULL) {
+        return out_of_memory(err);
+    }
+    memcpy(added->key, key, key_count * sizeof *key);
     const gal_code code = gal_lone_lower(structures->model, query, GAL_LOWERED_STEP, NULL, &added->like, err);
-    added->hash = hash;
-    structures->class_count += code == GAL_OK;
-    return code;
+    if (code != GAL_OK) {
+        free(added->key);
+        return code;
+    }
+    structures->class_count++;
+    return GAL_OK;
 }
 
+/* The class of structures->lists. */
 static gal_code find_class(gal_structures *structures, const gal_price_query *query, uint32_t *class, gal_error *err)
 {
-    const uint64_t hash = gal_program_lists_hash(structures->lists);
+    uint16_t key[KEY_MAX];
+    const uint32_t count = gal_program_lists_key(structures->lists, NULL);
+    GAL_ASSERT(count <= KEY_MAX);
+    (void)gal_program_lists_key(structures->lists, key);
     for (*class = 0; *class < structures->class_count; ++*class) {
         const list_class *at = &structures->class[*class];
-        if (at->hash == hash && gal_program_lists_equal(at->like, structures->lists)) {
+        if (at->key_count == count && memcmp(at->key, key, count * sizeof *key) == 0) {
             return GAL_OK;
         }
     }
-    return add_class(structures, hash, query, err);
+    return add_class(structures, query, key, count, err);
 }
 
 gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *query, gal_lone *out, gal_error *err)

@@ -61,6 +61,9 @@ typedef struct gal_layout {
 } gal_layout;
 
 void gal_layout_whole(uint32_t sample_count, gal_layout *out);
+/* The layout that gal_layout_convert reaches from whole rows. The group's size divides the samples. */
+void gal_layout_split(uint32_t sample_count, const gal_atoms *atoms, gal_group sample_group, gal_group sequence_group,
+                      gal_layout *out);
 uint32_t gal_layout_local_samples(const gal_layout *layout);
 bool gal_layout_equal(const gal_layout *a, const gal_layout *b);
 /* map[local sample] = sample of the microbatch, for this device; gal_layout_local_samples entries. */

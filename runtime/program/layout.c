@@ -117,6 +117,15 @@ static bool own_samples(gal_layout *layout, const gal_atoms *atoms, gal_group gr
     return true;
 }
 
+void gal_layout_split(uint32_t sample_count, const gal_atoms *atoms, gal_group sample_group, gal_group sequence_group,
+                      gal_layout *out)
+{
+    gal_layout_whole(sample_count, out);
+    const bool cut = sample_group == 0 || own_samples(out, atoms, sample_group);
+    GAL_ASSERT(cut); /* one digit: atom after atom leaves the same as all at once */
+    out->sequence_group = sequence_group;
+}
+
 static void release_samples(gal_layout *layout, gal_group group)
 {
     for (uint32_t i = 0; i < layout->digit_count; i++) {

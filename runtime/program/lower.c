@@ -113,21 +113,28 @@ static void keep_steps(stage *s, uint32_t block, const gal_layout_step *steps, u
     s->convert[block].count = count;
 }
 
+/* The rows as the first block wants them. */
+static gal_layout own_entry(const stage *s)
+{
+    const gal_stage_spec *spec = s->b.spec;
+    const gal_atoms *atoms = &s->b.program->atoms;
+    const gal_mesh mesh = gal_mesh_of(atoms, spec->block[0].strategy);
+    gal_layout own;
+    gal_layout_split(spec->microbatch_samples, atoms, mesh.dp | mesh.sdp,
+                     sequence_group(spec->block[0].strategy, &mesh), &own);
+    return own;
+}
+
 static void make_blocks(stage *s)
 {
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     const gal_stage_spec *spec = s->b.spec;
-    gal_layout now = spec->entry_layout;
     gal_block_emit *table_owner = NULL;
-    s->entry_layout = now;
+    s->entry_layout = spec->own_entry ? own_entry(s) : spec->entry_layout;
+    gal_layout now = s->entry_layout;
     for (uint32_t i = 0; i < spec->block_count; i++) {
         gal_layout next;
-        uint32_t step_count = enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next);
-        if (i == 0 && spec->own_entry) {
-            s->entry_layout = next;
-            step_count = 0;
-        }
-        keep_steps(s, i, steps, step_count);
+        keep_steps(s, i, steps, enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next));
         s->b.block = i;
         gal_emit_init(&s->b, i, &next, &s->block[i]);
         gal_zero_units(&s->b, &s->block[i], table_owner);

@@ -54,45 +54,29 @@ void gal_program_empty(gal_program *program)
                              .room = program->room};
 }
 
-static bool instructions_equal(const gal_program *p, const gal_program *q, uint32_t index)
+uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key)
 {
-    const gal_instruction *a = &p->instruction[index];
-    const gal_instruction *b = &q->instruction[index];
-    bool equal = a->op == b->op && a->stream == b->stream && a->only_last == b->only_last &&
-                 a->operand_count == b->operand_count;
-    for (uint32_t o = 0; equal && o < a->operand_count; o++) {
-        const gal_operand *x = &p->operand[a->first_operand + o];
-        const gal_operand *y = &q->operand[b->first_operand + o];
-        equal = x->buffer == y->buffer && x->access == y->access;
+    uint32_t count =
+        GAL_FRAGMENT_COUNT + program->buffer_count + 2 * program->instruction_count + program->operand_count;
+    if (key == NULL) {
+        return count;
     }
-    return equal;
-}
-
-uint64_t gal_program_lists_hash(const gal_program *program)
-{
-    uint64_t hash = (uint64_t)program->instruction_count << 32 | program->buffer_count;
+    GAL_ASSERT(program->buffer_count < 1u << 14 && program->instruction_count < UINT16_MAX);
+    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+        *key++ = (uint16_t)program->fragment[f].count;
+    }
+    for (uint32_t i = 0; i < program->buffer_count; i++) {
+        *key++ = program->buffer[i].class;
+    }
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const gal_instruction *in = &program->instruction[i];
-        hash = (hash ^ ((uint64_t)in->op << 32 | (uint64_t)in->stream << 16 | in->operand_count)) *
-               UINT64_C(0x9E3779B97F4A7C15);
+        *key++ = (uint16_t)(in->op << 8 | in->stream);
+        *key++ = (uint16_t)(in->only_last << 8 | in->operand_count);
     }
     for (uint32_t o = 0; o < program->operand_count; o++) {
-        hash = (hash ^ program->operand[o].buffer) * UINT64_C(0x9E3779B97F4A7C15);
+        *key++ = (uint16_t)(program->operand[o].buffer << 2 | program->operand[o].access);
     }
-    return hash;
-}
-
-bool gal_program_lists_equal(const gal_program *a, const gal_program *b)
-{
-    bool equal = a->instruction_count == b->instruction_count && a->operand_count == b->operand_count &&
-                 a->buffer_count == b->buffer_count && memcmp(a->fragment, b->fragment, sizeof a->fragment) == 0;
-    for (uint32_t i = 0; equal && i < a->buffer_count; i++) {
-        equal = a->buffer[i].class == b->buffer[i].class;
-    }
-    for (uint32_t i = 0; equal && i < a->instruction_count; i++) {
-        equal = instructions_equal(a, b, i);
-    }
-    return equal;
+    return count;
 }
 
 uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device,

@@ -253,7 +253,7 @@ typedef struct gal_stage_spec {
     uint32_t block_count;
     const gal_block_spec *block;
     gal_layout entry_layout; /* rows as the upstream stage sends them; stage 0: gal_layout_whole */
-    bool own_entry;          /* the rows enter as the first block reaches them from entry_layout */
+    bool own_entry;          /* instead: rows as the first block reaches them from whole ones */
     gal_lowered lowered;
     gal_program *recycled; /* one that nobody reads any more: its memory is taken over, also on failure; or NULL */
 } gal_stage_spec;
@@ -262,11 +262,10 @@ typedef struct gal_stage_spec {
 void gal_layout_after(const gal_stage_spec *spec, gal_layout *out);
 gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err);
 
-/* Whether waits and lifetimes of one are the other's: equal lists of operators, streams, buffers and accesses, whatever
- * the shapes and bytes. Equal lists have equal hashes. */
-bool gal_program_lists_equal(const gal_program *a, const gal_program *b);
-uint64_t gal_program_lists_hash(const gal_program *program);
-/* Places the buffers of a program of lists by the lifetimes of another one, whole or of a step, whose lists equal. */
+/* What waits and lifetimes depend on, as numbers: operators, streams, buffers and their classes, accesses. Programs of
+ * equal keys have equal ones, whatever their shapes and bytes. Returns their count; writes them if key is not NULL. */
+uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key);
+/* Places the buffers of a program of lists by the lifetimes of another one, whole or of a step, whose key is equal. */
 void gal_place_like(gal_program *program, const gal_program *like);
 
 /* The bytes of a stage in closed form (program.md section 3): equal to gal_program.arena_bytes to the byte. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct rewriter {
-    gal_graph out;
+    gal_graph *out;
     uint8_t now[GAL_GRAPH_MAX]; /* old value -> the value that stands for it now */
     uint32_t tp_degree;
     bool sequence_parallel;
@@ -15,25 +15,25 @@ typedef struct rewriter {
 
 static uint8_t add_value(rewriter *r, gal_value v)
 {
-    GAL_ASSERT(r->out.value_count < GAL_GRAPH_MAX);
-    r->out.value[r->out.value_count] = v;
-    return (uint8_t)r->out.value_count++;
+    GAL_ASSERT(r->out->value_count < GAL_GRAPH_MAX);
+    r->out->value[r->out->value_count] = v;
+    return (uint8_t)r->out->value_count++;
 }
 
 static uint8_t insert(rewriter *r, gal_node_kind kind, const char *name, const char *backward_name, uint8_t in,
                       bool chunk)
 {
-    gal_value v = r->out.value[in];
+    gal_value v = r->out->value[in];
     v.chunk = chunk;
     uint8_t out = add_value(r, v);
-    GAL_ASSERT(r->out.node_count < GAL_GRAPH_MAX);
-    r->out.node[r->out.node_count++] = (gal_node){.kind = kind,
-                                                  .name = name,
-                                                  .backward_name = backward_name,
-                                                  .in = {in, GAL_NO_VALUE},
-                                                  .out = {out, GAL_NO_VALUE},
-                                                  .weight = GAL_NO_VALUE,
-                                                  .bias = GAL_NO_VALUE};
+    GAL_ASSERT(r->out->node_count < GAL_GRAPH_MAX);
+    r->out->node[r->out->node_count++] = (gal_node){.kind = kind,
+                                                    .name = name,
+                                                    .backward_name = backward_name,
+                                                    .in = {in, GAL_NO_VALUE},
+                                                    .out = {out, GAL_NO_VALUE},
+                                                    .weight = GAL_NO_VALUE,
+                                                    .bias = GAL_NO_VALUE};
     return out;
 }
 
@@ -103,8 +103,8 @@ static void rewrite_node(rewriter *r, const gal_graph *g, const gal_node *old)
     for (uint32_t i = 0; i < 2; i++) {
         n.out[i] = map_value(r, g, old, old->out[i]);
     }
-    GAL_ASSERT(r->out.node_count < GAL_GRAPH_MAX);
-    r->out.node[r->out.node_count++] = n;
+    GAL_ASSERT(r->out->node_count < GAL_GRAPH_MAX);
+    r->out->node[r->out->node_count++] = n;
     if (old->role == GAL_ROLE_ROW) {
         r->now[old->out[0]] = leave(r, n.out[0]);
     }
@@ -115,20 +115,17 @@ void gal_shard_1d(gal_graph *graph, uint32_t tp_degree, bool sequence_parallel)
     if (tp_degree == 1) {
         return;
     }
-    rewriter r;
-    r.out = *graph;
-    r.out.value_count = 0;
-    r.out.node_count = 0;
-    r.out.tp_degree = tp_degree;
-    r.tp_degree = tp_degree;
-    r.sequence_parallel = sequence_parallel;
+    const gal_graph whole = *graph;
+    rewriter r = {.out = graph, .tp_degree = tp_degree, .sequence_parallel = sequence_parallel};
     memset(r.now, GAL_NO_VALUE, sizeof r.now);
-    if (graph->x != GAL_NO_VALUE) {
-        r.out.x = map_value(&r, graph, NULL, graph->x);
+    graph->value_count = 0;
+    graph->node_count = 0;
+    graph->tp_degree = tp_degree;
+    if (whole.x != GAL_NO_VALUE) {
+        graph->x = map_value(&r, &whole, NULL, whole.x);
     }
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        rewrite_node(&r, graph, &graph->node[i]);
+    for (uint32_t i = 0; i < whole.node_count; i++) {
+        rewrite_node(&r, &whole, &whole.node[i]);
     }
-    r.out.y = graph->y == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[graph->y];
-    *graph = r.out;
+    graph->y = whole.y == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[whole.y];
 }

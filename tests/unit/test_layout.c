@@ -188,6 +188,28 @@ static void test_conversions(void **state)
     }
 }
 
+/* What a price takes for the rows that enter: the layout that a conversion from whole rows reaches. */
+static void test_split_is_what_a_conversion_reaches(void **state)
+{
+    (void)state;
+    for (uint32_t devices = 1; devices <= 24; devices++) {
+        gal_atoms atoms;
+        gal_atoms_of(devices, &atoms);
+        const gal_group all = (gal_group)((UINT32_C(1) << atoms.count) - 1);
+        for (gal_group samples = 0; samples <= all; samples++) {
+            for (int split = 0; split < 2; split++) {
+                const gal_group positions = split ? all & ~samples : GAL_GROUP_NONE;
+                gal_layout whole, reached, direct;
+                gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+                gal_layout_whole(3 * devices, &whole);
+                gal_layout_convert(&whole, &atoms, samples, positions, steps, &reached);
+                gal_layout_split(3 * devices, &atoms, samples, positions, &direct);
+                assert_true(gal_layout_equal(&reached, &direct));
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_atoms), cmocka_unit_test(test_conversions)};
