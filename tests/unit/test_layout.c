@@ -212,6 +212,7 @@ static void test_split_is_what_a_conversion_reaches(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_atoms), cmocka_unit_test(test_conversions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split_is_what_a_conversion_reaches),
+                                       cmocka_unit_test(test_atoms), cmocka_unit_test(test_conversions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
