@@ -87,10 +87,10 @@ static gal_shared_bytes shared_of(const gal_cell *cell, const gal_block_memory *
     const uint64_t gathers =
         larger(largest_turn(&memory->gathers_forward),
                larger(largest_turn(&memory->gathers_backward), largest_turn(&memory->gathers_evaluate)));
-    return (gal_shared_bytes){.gathered = cell->spec.prefetch_depth * gathers,
-                              .bucket = 2 * largest_turn(&memory->buckets),
-                              .scratch = memory->bytes.scratch,
-                              .work = memory->bytes.work};
+    return (gal_shared_bytes){.of = {[GAL_SHARED_GATHERED] = (int64_t)(cell->spec.prefetch_depth * gathers),
+                                     [GAL_SHARED_BUCKET] = (int64_t)(2 * largest_turn(&memory->buckets)),
+                                     [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
+                                     [GAL_SHARED_WORK] = (int64_t)memory->bytes.work}};
 }
 
 static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, gal_block_kind kind, gal_error *err)
@@ -196,6 +196,98 @@ static void fill_tied(gal_cell *cell)
     }
 }
 
+/* ---- rounding ---- */
+
+static double largest_of_price(const gal_block_price *p)
+{
+    return fabs(p->forward_seconds) + fabs(p->backward_seconds) + fabs(p->sync_seconds) + fabs(p->enter_seconds) +
+           fabs(p->leave_seconds) + fabs(p->tail_seconds) + fabs(p->update_seconds);
+}
+
+static double largest_of_pair(const gal_pair_price *p)
+{
+    return fabs(p->forward_seconds) + fabs(p->backward_seconds) + fabs(p->sync_seconds);
+}
+
+/* A power of two, 2^-52 of what no path exceeds. */
+static double fine_unit(const gal_cell *cell)
+{
+    const size_t prices = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
+    double price = 0.0;
+    double pair = 0.0;
+    double once = 0.0;
+    for (size_t i = 0; i < prices; i++) {
+        price = cell->price[i] == NULL ? price : fmax(price, largest_of_price(cell->price[i]));
+    }
+    for (size_t i = 0; i < gal_cell_pair_count(cell); i++) {
+        pair = cell->pair[i] == NULL ? pair : fmax(pair, largest_of_pair(cell->pair[i]));
+    }
+    for (uint32_t s = 0; s < cell->strategy_count; s++) {
+        once = fmax(once, cell->tied_seconds[s]);
+        for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
+            once = fmax(once, 2.0 * cell->transfer[stage * cell->strategy_count + s]);
+        }
+    }
+    int exponent = 0;
+    (void)frexp((cell->spec.microbatch_count + 1.0) * (cell->block_count + 1.0) * (price + pair + once) +
+                    cell->common_seconds,
+                &exponent);
+    return ldexp(1.0, exponent - 52);
+}
+
+static void round_to(double unit, double *seconds)
+{
+    *seconds = rint(*seconds / unit) * unit;
+}
+
+static void round_price(double unit, gal_block_price *p)
+{
+    round_to(unit, &p->forward_seconds);
+    round_to(unit, &p->backward_seconds);
+    round_to(unit, &p->sync_seconds);
+    round_to(unit, &p->enter_seconds);
+    round_to(unit, &p->leave_seconds);
+    round_to(unit, &p->tail_seconds);
+    round_to(unit, &p->update_seconds);
+}
+
+static gal_code round_seconds(gal_cell *cell, gal_error *err)
+{
+    const size_t prices = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
+    const size_t pairs = gal_cell_pair_count(cell);
+    const double unit = cell->unit_seconds = fine_unit(cell);
+    cell->rounded_price = calloc(prices + 1, sizeof *cell->rounded_price);
+    cell->rounded_pair = calloc(pairs + 1, sizeof *cell->rounded_pair);
+    if (cell->rounded_price == NULL || cell->rounded_pair == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
+    for (size_t i = 0; i < prices; i++) {
+        if (cell->price[i] != NULL) {
+            cell->rounded_price[i] = *cell->price[i];
+            round_price(unit, &cell->rounded_price[i]);
+            cell->price[i] = &cell->rounded_price[i];
+        }
+    }
+    for (size_t i = 0; i < pairs; i++) {
+        if (cell->pair[i] != NULL) {
+            gal_pair_price *pair = &cell->rounded_pair[i];
+            *pair = *cell->pair[i];
+            round_to(unit, &pair->forward_seconds);
+            round_to(unit, &pair->backward_seconds);
+            round_to(unit, &pair->sync_seconds);
+            cell->pair[i] = pair;
+        }
+    }
+    for (uint32_t i = 0; i < cell->spec.pp_degree * cell->strategy_count; i++) {
+        round_to(unit, &cell->transfer[i]);
+    }
+    for (uint32_t s = 0; s < cell->strategy_count; s++) {
+        round_to(unit, &cell->tied_seconds[s]);
+    }
+    round_to(unit, &cell->common_seconds);
+    return GAL_OK;
+}
+
 static gal_code refuse(const gal_cell_spec *spec, gal_error *err)
 {
     uint32_t blocks = gal_model_block_count(spec->model);
@@ -246,6 +338,7 @@ static gal_code fill(gal_cell *cell, gal_error *err)
                                    cell->strategy, cell->strategy_count, &cell->conversions, err));
     fill_transfers(cell);
     fill_tied(cell);
+    GAL_TRY(round_seconds(cell, err));
 cleanup:
     return code;
 }
@@ -280,6 +373,8 @@ void gal_cell_free(gal_cell *cell)
     free(cell->tied_seconds);
     free(cell->transfer);
     free(cell->in_flight);
+    free(cell->rounded_pair);
+    free(cell->rounded_price);
     free(cell->pair);
     free(cell->shared);
     free(cell->price);
@@ -342,10 +437,10 @@ void gal_cell_follow(const gal_cell *cell, uint32_t block, uint32_t stage, uint3
     memset(out, 0, sizeof *out);
     add_block(cell, block, stage, strategy, out);
     add_pair(pair, out);
-    out->shared.boundary =
-        2 * gal_cell_price(cell, block - 1, stage, from)->memory.bytes.boundary; /* dx lies as x did */
-    out->shared.relayout =
-        larger(pair->relayout_bytes, cell->conversions.inside_bytes[conversion_index(cell, from, strategy)]);
+    out->shared.of[GAL_SHARED_BOUNDARY] =
+        (int64_t)(2 * gal_cell_price(cell, block - 1, stage, from)->memory.bytes.boundary); /* dx lies as x did */
+    out->shared.of[GAL_SHARED_RELAYOUT] =
+        (int64_t)larger(pair->relayout_bytes, cell->conversions.inside_bytes[conversion_index(cell, from, strategy)]);
 }
 
 static int64_t at_most_two(const gal_cell *cell)
@@ -374,8 +469,8 @@ void gal_cell_cross(const gal_cell *cell, uint32_t block, uint32_t stage, uint32
     add_pair(pair, out);
     add_turn(gal_cell_price(cell, block, stage, strategy), out);
     out->bytes += entry_port_bytes(cell, block, stage, from, strategy, pair->converts);
-    out->shared.relayout =
-        larger(pair->relayout_entry_bytes, cell->conversions.entry_bytes[conversion_index(cell, from, strategy)]);
+    out->shared.of[GAL_SHARED_RELAYOUT] = (int64_t)larger(
+        pair->relayout_entry_bytes, cell->conversions.entry_bytes[conversion_index(cell, from, strategy)]);
 }
 
 void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out)
@@ -403,80 +498,4 @@ bool gal_cell_tied_alike(const gal_cell *cell, uint32_t embedding, uint32_t head
         alike = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
     }
     return alike;
-}
-
-/* ---- paths ---- */
-
-static void share(gal_shared_bytes *a, const gal_shared_bytes *b)
-{
-    a->gathered = larger(a->gathered, b->gathered);
-    a->bucket = larger(a->bucket, b->bucket);
-    a->boundary = larger(a->boundary, b->boundary);
-    a->scratch = larger(a->scratch, b->scratch);
-    a->relayout = larger(a->relayout, b->relayout);
-    a->work = larger(a->work, b->work);
-}
-
-void gal_path_add(gal_path *path, const gal_cell_step *step)
-{
-    path->stage_round += step->forward_seconds + step->backward_seconds;
-    path->stage_backward += step->backward_seconds;
-    path->stage_tail += step->tail_seconds;
-    path->stage_update += step->update_seconds;
-    path->additive += step->once_seconds;
-    path->bytes += step->bytes;
-    share(&path->shared, &step->shared);
-}
-
-int64_t gal_path_bytes(const gal_path *path)
-{
-    const gal_shared_bytes *shared = &path->shared;
-    return path->bytes + (int64_t)(shared->gathered + shared->bucket + shared->boundary + shared->scratch +
-                                   shared->relayout + shared->work);
-}
-
-bool gal_path_close(gal_path *path, const gal_cell *cell, const gal_cell_step *step)
-{
-    gal_path_add(path, step);
-    *path = (gal_path){.additive = path->additive + path->stage_round,
-                       .slowest = fmax(path->slowest, path->stage_round),
-                       .exposed = fmax(path->exposed, path->stage_tail - path->drained),
-                       .drained = path->drained + path->stage_backward,
-                       .update = fmax(path->update, path->stage_update),
-                       .bytes = gal_path_bytes(path)};
-    return path->bytes <= (int64_t)cell->spec.arena_limit_bytes;
-}
-
-double gal_path_seconds(const gal_path *path, const gal_cell *cell)
-{
-    return path->additive + (cell->spec.microbatch_count - 1) * path->slowest + path->exposed + path->update +
-           cell->common_seconds;
-}
-
-double gal_cell_evaluate(const gal_cell *cell, const uint32_t *stage, const uint32_t *strategy, uint64_t *most_bytes)
-{
-    gal_path path = {0};
-    bool fits = true;
-    int64_t most = 0;
-    for (uint32_t i = 0; i < cell->block_count; i++) {
-        gal_cell_step step;
-        if (i == 0) {
-            gal_cell_start(cell, strategy[0], &step);
-        } else if (stage[i] == stage[i - 1]) {
-            gal_cell_follow(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
-        } else {
-            gal_cell_cross(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
-            path.bytes = 0;
-        }
-        gal_path_add(&path, &step);
-        if (i + 1 == cell->block_count || stage[i + 1] != stage[i]) {
-            gal_cell_close(cell, i, stage[i], strategy[i], &step);
-            fits = gal_path_close(&path, cell, &step) && fits;
-            most = path.bytes > most ? path.bytes : most;
-        }
-    }
-    if (most_bytes != NULL) {
-        *most_bytes = (uint64_t)most;
-    }
-    return fits ? gal_path_seconds(&path, cell) : HUGE_VAL;
 }

@@ -2,9 +2,12 @@
  * blocks under strategies costs.
  *
  * A path visits the nodes (block, stage, strategy); stages never fall, never skip, none is empty. Its time is the
- * objective of costmodel/objective.h. Its bytes are the closed form of costmodel/memory.h where what blocks use in turn
- * is charged at its most: each ring at its depth times the largest use, a conversion at the most it can take from any
- * order of samples (planner/conversions.h). So a path that fits here fits when it is placed. */
+ * objective of costmodel/objective.h, with every price rounded to a multiple of unit_seconds, a power of two so small
+ * that no path has 2^53 of them: sums are exact in any order, paths of equal prices have equal times, and a path is
+ * rounded by at most 4 (blocks + 1) (microbatches + 1) unit_seconds. Its bytes are the closed form of
+ * costmodel/memory.h where what blocks use in turn is charged at its most: each ring at its depth times the largest
+ * use, a conversion at the most it can take from any order of samples (planner/conversions.h). So a path that fits here
+ * fits when it is placed. */
 #ifndef GAL_PLANNER_CELL_H
 #define GAL_PLANNER_CELL_H
 
@@ -24,9 +27,19 @@ typedef struct gal_cell_spec {
     uint64_t arena_limit_bytes; /* per device, without the profile's fixed bytes */
 } gal_cell_spec;
 
-/* Bytes that the blocks of a stage use in turn: the stage has the largest of each. */
+typedef enum gal_shared_kind {
+    GAL_SHARED_GATHERED,
+    GAL_SHARED_BUCKET,
+    GAL_SHARED_BOUNDARY,
+    GAL_SHARED_SCRATCH,
+    GAL_SHARED_RELAYOUT,
+    GAL_SHARED_WORK,
+    GAL_SHARED_KIND_COUNT
+} gal_shared_kind;
+
+/* Bytes that the blocks of a stage use in turn: the stage has the largest of each kind. */
 typedef struct gal_shared_bytes {
-    uint64_t gathered, bucket, boundary, scratch, relayout, work;
+    int64_t of[GAL_SHARED_KIND_COUNT];
 } gal_shared_bytes;
 
 /* What one step of a path adds. */
@@ -42,10 +55,13 @@ typedef struct gal_cell {
     gal_cell_spec spec;
     uint32_t stage_devices, samples;
     uint32_t block_count, strategy_count;
-    gal_strategy *strategy;        /* those that are legal for a kind of block, in the order of gal_space_strategies */
-    const gal_block_price **price; /* gal_cell_price_index; NULL: not legal */
-    gal_shared_bytes *shared;      /* likewise; boundary and relayout are 0 */
-    const gal_pair_price **pair;   /* gal_cell_pair_index; NULL: not legal */
+    gal_strategy *strategy; /* those that are legal for a kind of block, in the order of gal_space_strategies */
+    double unit_seconds;
+    const gal_block_price **price;  /* gal_cell_price_index; NULL: not legal */
+    gal_shared_bytes *shared;       /* likewise; boundary and relayout are 0 */
+    const gal_pair_price **pair;    /* gal_cell_pair_index; NULL: not legal */
+    gal_block_price *rounded_price; /* what price and pair point to */
+    gal_pair_price *rounded_pair;
     gal_conversions conversions;
     uint32_t *in_flight;   /* [stage] */
     double *transfer;      /* [stage][strategy] one way to the next stage, */
@@ -77,24 +93,5 @@ void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32
 
 /* Whether the head may take a strategy beside the embedding's: always if they are not tied. */
 bool gal_cell_tied_alike(const gal_cell *cell, uint32_t embedding, uint32_t head);
-
-/* Running sums of a path. */
-typedef struct gal_path {
-    double additive;                          /* sum of g of finished stages, and what is once in an iteration */
-    double slowest, exposed, drained, update; /* of finished stages: max g, max (tail - drained before), sum b, max */
-    double stage_round, stage_backward, stage_tail, stage_update; /* of the open stage */
-    int64_t bytes;           /* of the open stage, without what is shared; of the stage just closed, with all */
-    gal_shared_bytes shared; /* of the open stage */
-} gal_path;
-
-void gal_path_add(gal_path *path, const gal_cell_step *step);
-int64_t gal_path_bytes(const gal_path *path); /* of the open stage so far: never more than when it closes */
-/* Closes the open stage with gal_cell_close's step; false if it does not fit. */
-bool gal_path_close(gal_path *path, const gal_cell *cell, const gal_cell_step *step);
-double gal_path_seconds(const gal_path *path, const gal_cell *cell); /* of a path whose last stage is closed */
-
-/* The whole path: stage[block], strategy[block]. Infinity if it does not fit. most_bytes (may be NULL): of its largest
- * stage, fitting or not. */
-double gal_cell_evaluate(const gal_cell *cell, const uint32_t *stage, const uint32_t *strategy, uint64_t *most_bytes);
 
 #endif

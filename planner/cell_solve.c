@@ -4,65 +4,89 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DUAL_ROUNDS = 120, CLASS_ROUNDS = 30, BEAM_LABELS = 200 };
+#include "planner/boxes.h"
 
-static void met(gal_cell_answer *best, uint64_t bytes)
+/* BOXES_MAX: of one cell; what is left open then shows in the bound. */
+enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BOXES_MAX = 5000 };
+
+typedef struct solver {
+    const gal_cell *cell;
+    const gal_solve_settings *settings;
+    gal_cell_answer *answer;
+    gal_best_path best; /* the answer's arrays */
+    gal_dual *dual;
+    gal_choices choices; /* of the dual over all paths */
+    gal_boxes boxes;
+    double open_bound; /* least bound of boxes that were left unfinished */
+} solver;
+
+static void met(solver *s, uint64_t bytes)
 {
-    best->least_bytes = best->least_bytes == 0 || bytes < best->least_bytes ? bytes : best->least_bytes;
+    gal_cell_answer *a = s->answer;
+    a->least_bytes = a->least_bytes == 0 || bytes < a->least_bytes ? bytes : a->least_bytes;
 }
 
 /* Every block alike, stages of even length: what a person would write down first, and often a good start. */
-static void try_uniform(const gal_cell *cell, uint32_t strategy, gal_cell_answer *best, uint32_t *stage,
-                        uint32_t *strategies)
+static void try_uniform(solver *s, uint32_t strategy, uint32_t *stage, uint32_t *strategies)
 {
-    uint32_t blocks = cell->block_count;
+    const gal_cell *cell = s->cell;
+    const uint32_t blocks = cell->block_count;
     for (uint32_t i = 0; i < blocks; i++) {
-        uint32_t s = strategy;
+        uint32_t own = strategy;
         stage[i] = (uint32_t)((uint64_t)i * cell->spec.pp_degree / blocks);
-        if (s > 0 && (i == 0 || i + 1 == blocks) && cell->strategy[s].recompute == GAL_RECOMPUTE_FULL) {
-            s--; /* the same without recompute comes just before (gal_space_strategies) */
+        if (own > 0 && (i == 0 || i + 1 == blocks) && cell->strategy[own].recompute == GAL_RECOMPUTE_FULL) {
+            own--; /* the same without recompute comes just before (gal_space_strategies) */
         }
-        strategies[i] = s;
-        if (gal_cell_price(cell, i, stage[i], s) == NULL ||
-            (i > 0 && cell->pair[gal_cell_pair_index(cell, i, stage[i], strategies[i - 1], s)] == NULL)) {
+        strategies[i] = own;
+        if (gal_cell_price(cell, i, stage[i], own) == NULL ||
+            (i > 0 && cell->pair[gal_cell_pair_index(cell, i, stage[i], strategies[i - 1], own)] == NULL)) {
             return;
         }
     }
     uint64_t bytes = 0;
-    double seconds = gal_cell_evaluate(cell, stage, strategies, &bytes);
-    met(best, bytes);
-    if (seconds < best->seconds) {
-        best->seconds = seconds;
-        memcpy(best->stage, stage, blocks * sizeof *stage);
-        memcpy(best->strategy, strategies, blocks * sizeof *strategies);
+    const double seconds = gal_cell_evaluate(cell, stage, strategies, &bytes);
+    met(s, bytes);
+    if (seconds < s->best.seconds) {
+        s->best.seconds = seconds;
+        memcpy(s->best.stage, stage, blocks * sizeof *stage);
+        memcpy(s->best.strategy, strategies, blocks * sizeof *strategies);
     }
 }
 
-static void note_bytes(const gal_dual *dual, gal_cell_answer *best)
+static gal_code try_all_uniform(solver *s, gal_error *err)
 {
+    const uint32_t blocks = s->cell->block_count;
+    uint32_t *path = calloc(2 * (size_t)blocks, sizeof *path);
+    if (path == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
+    for (uint32_t i = 0; i < s->cell->strategy_count; i++) {
+        try_uniform(s, i, path, path + blocks);
+    }
+    free(path);
+    return GAL_OK;
+}
+
+static void note_bytes(solver *s)
+{
+    const gal_dual *dual = s->dual;
     uint64_t bytes = 0;
-    gal_cell_evaluate(dual->cell, dual->stage, dual->strategy, &bytes);
-    if (gal_cell_tied_alike(dual->cell, dual->strategy[0], dual->strategy[dual->cell->block_count - 1])) {
-        met(best, bytes);
+    if (dual->bound < HUGE_VAL &&
+        gal_cell_tied_alike(s->cell, dual->strategy[0], dual->strategy[s->cell->block_count - 1])) {
+        gal_cell_evaluate(s->cell, dual->stage, dual->strategy, &bytes);
+        met(s, bytes);
     }
 }
 
-/* Embeddings that are tied alike: one of each kind, by the bound under the weights that serve all. */
-typedef struct embedding_class {
-    double bound;
-    uint32_t strategy;
-} embedding_class;
-
-static int by_class_bound(const void *x, const void *y)
+/* Shorter than this is worth finding. */
+static double useful(const solver *s)
 {
-    const embedding_class *a = x;
-    const embedding_class *b = y;
-    if (a->bound != b->bound) {
-        return a->bound < b->bound ? -1 : 1;
-    }
-    return a->strategy < b->strategy ? -1 : 1;
+    return s->best.seconds * (1.0 - 1e-12);
 }
 
+/* ---- boxes ---- */
+
+/* Embeddings that are not tied alike to one before. */
 static bool first_of_class(const gal_cell *cell, uint32_t strategy)
 {
     for (uint32_t s = 0; s < strategy; s++) {
@@ -73,107 +97,115 @@ static bool first_of_class(const gal_cell *cell, uint32_t strategy)
     return gal_cell_price(cell, 0, 0, strategy) != NULL;
 }
 
-static uint32_t list_classes(gal_dual *dual, embedding_class *class)
+static gal_code add_first_boxes(solver *s, gal_error *err)
 {
-    const gal_cell *cell = dual->cell;
-    uint32_t count = 0;
-    for (uint32_t s = 0; s < cell->strategy_count; s++) {
-        if (first_of_class(cell, s)) {
-            dual->embedding = s;
-            gal_dual_solve(dual);
-            class[count++] = (embedding_class){dual->bound, s};
-        }
-    }
-    qsort(class, count, sizeof *class, by_class_bound);
-    return count;
-}
-
-/* The paths that the dual allows, under its present weights. */
-static gal_code solve_class(gal_dual *dual, uint32_t label_limit, gal_cell_answer *best, gal_error *err)
-{
-    gal_label_result labels = {0};
-    const gal_label_settings beam = {.label_limit = BEAM_LABELS < label_limit ? BEAM_LABELS : label_limit};
-    const gal_label_settings all = {.label_limit = label_limit};
-    double proven = dual->bound;
-    if (!gal_dual_is_infeasible(dual) && dual->bound < best->seconds * (1.0 - 1e-12)) {
-        gal_code code = gal_label_search(dual, &beam, &best->seconds, best->stage, best->strategy, &labels, err);
-        if (code == GAL_OK && labels.dropped_bound < best->seconds) { /* a better path known, fewer labels live */
-            code = gal_label_search(dual, &all, &best->seconds, best->stage, best->strategy, &labels, err);
-        }
-        if (code != GAL_OK) {
-            return code;
-        }
-        best->label_count += labels.label_count;
-        proven = fmax(dual->bound, labels.dropped_bound);
-    }
-    best->bound = fmin(best->bound, proven);
-    return GAL_OK;
-}
-
-/* One dual serves all classes; a class whose bound reaches the best path needs no search of its own. */
-static gal_code solve_tied(gal_dual *dual, uint32_t label_limit, gal_cell_answer *best, gal_error *err)
-{
-    const gal_cell *cell = dual->cell;
+    gal_dual *dual = s->dual;
     gal_code code = GAL_OK;
-    gal_weights *weights = malloc(sizeof *weights);
-    embedding_class *class = calloc(cell->strategy_count + 1, sizeof *class);
-    if (weights == NULL || class == NULL) {
-        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    if (!s->cell->spec.model->tied_embeddings) {
+        return gal_boxes_add(&s->boxes, dual, GAL_BOX_UNTIED, dual->bound, NULL, err);
     }
-    *weights = dual->weights;
-    const uint32_t count = list_classes(dual, class);
-    for (uint32_t i = 0; i < count; i++) {
-        if (class[i].bound >= best->seconds * (1.0 - 1e-12)) {
-            best->bound = fmin(best->bound, class[i].bound);
-        } else {
-            dual->embedding = class[i].strategy;
-            dual->weights = *weights;
+    for (uint32_t i = 0; code == GAL_OK && i < s->cell->strategy_count; i++) {
+        if (first_of_class(s->cell, i)) {
+            gal_choices_copy(s->cell, &s->choices, &dual->choices);
+            gal_dual_tie(dual, i);
             gal_dual_weigh(dual);
-            gal_dual_raise(dual, CLASS_ROUNDS, &best->seconds, best->stage, best->strategy);
-            GAL_TRY(solve_class(dual, label_limit, best, err));
-            note_bytes(dual, best);
+            gal_dual_solve(dual);
+            code = dual->bound < useful(s) ? gal_boxes_add(&s->boxes, dual, i, dual->bound, NULL, err) : GAL_OK;
         }
     }
-cleanup:
-    free(class);
-    free(weights);
     return code;
 }
 
-gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings, gal_cell_answer *best, gal_error *err)
+static gal_code try_labels(solver *s, uint32_t limit, double *bound, gal_error *err)
+{
+    gal_label_result labels;
+    const gal_label_settings settings = {.label_limit = limit};
+    const gal_code code = gal_label_search(s->dual, &settings, &s->best, &labels, err);
+    if (code == GAL_OK) {
+        s->answer->label_count += labels.label_count;
+        *bound = fmax(*bound, labels.dropped_bound);
+    }
+    return code;
+}
+
+/* Closes the box, or puts its two halves back. */
+static gal_code explore(solver *s, gal_box *box, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_dual *dual = NULL;
-    uint32_t *stage = calloc(cell->block_count, sizeof *stage);
-    uint32_t *strategy = calloc(cell->block_count, sizeof *strategy);
-    best->seconds = HUGE_VAL;
-    best->bound = HUGE_VAL;
-    best->given_up = false;
-    best->least_bytes = 0;
-    best->label_count = 0;
-    if (stage == NULL || strategy == NULL) {
-        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    gal_dual *dual = s->dual;
+    const uint32_t limit = s->settings->label_limit;
+    const uint32_t few = s->settings->few_labels;
+    gal_split split;
+    gal_choices_copy(s->cell, &s->choices, &dual->choices);
+    gal_box_load(box, dual);
+    if (s->best.seconds == HUGE_VAL && gal_dual_is_too_large(dual, BYTE_ROUNDS, &s->best)) {
+        return GAL_OK;
     }
-    for (uint32_t s = 0; s < cell->strategy_count; s++) {
-        try_uniform(cell, s, best, stage, strategy);
+    gal_dual_raise(dual, ROUNDS, &s->best);
+    note_bytes(s);
+    double bound = fmax(gal_box_bound(box), dual->bound);
+    if (gal_dual_is_infeasible(dual) || bound >= useful(s)) {
+        return GAL_OK;
     }
-    GAL_TRY(gal_dual_create(cell, &dual, err));
-    gal_dual_solve(dual);
-    if (dual->bound < HUGE_VAL) {
-        gal_dual_raise(dual, DUAL_ROUNDS, &best->seconds, best->stage, best->strategy);
-        note_bytes(dual, best);
-        best->bound = dual->bound;
-        best->given_up = dual->bound > settings->give_up_seconds;
+    const bool splits = gal_box_choose_split(dual, &split);
+    GAL_TRY(try_labels(s, splits && few < limit ? few : limit, &bound, err));
+    if (bound < useful(s) && splits) {
+        split.upper = false;
+        GAL_TRY(gal_boxes_add(&s->boxes, dual, gal_box_embedding(box), bound, &split, err));
+        split.upper = true;
+        GAL_TRY(gal_boxes_add(&s->boxes, dual, gal_box_embedding(box), bound, &split, err));
+    } else if (bound < useful(s)) {
+        s->open_bound = fmin(s->open_bound, bound);
     }
-    if (dual->bound < HUGE_VAL && !best->given_up && !gal_dual_is_infeasible(dual)) {
-        best->bound = HUGE_VAL;
-        GAL_TRY(cell->spec.model->tied_embeddings ? solve_tied(dual, settings->label_limit, best, err)
-                                                  : solve_class(dual, settings->label_limit, best, err));
-    }
-    best->bound = fmin(best->bound, best->seconds);
 cleanup:
-    gal_dual_free(dual);
-    free(strategy);
-    free(stage);
+    return code;
+}
+
+static gal_code explore_all(solver *s, gal_error *err)
+{
+    gal_code code = add_first_boxes(s, err);
+    for (uint32_t i = 0;
+         code == GAL_OK && i < BOXES_MAX && s->boxes.count > 0 && gal_boxes_least_bound(&s->boxes) < useful(s); i++) {
+        gal_box *box = gal_boxes_take(&s->boxes);
+        code = explore(s, box, err);
+        gal_box_free(box);
+    }
+    if (s->boxes.count > 0) {
+        s->open_bound = fmin(s->open_bound, gal_boxes_least_bound(&s->boxes));
+    }
+    return code;
+}
+
+gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings, gal_cell_answer *answer,
+                        gal_error *err)
+{
+    gal_code code = GAL_OK;
+    solver s = {.cell = cell,
+                .settings = settings,
+                .answer = answer,
+                .best = {HUGE_VAL, answer->stage, answer->strategy},
+                .open_bound = HUGE_VAL};
+    answer->given_up = false;
+    answer->least_bytes = 0;
+    answer->label_count = 0;
+    GAL_TRY(try_all_uniform(&s, err));
+    GAL_TRY(gal_dual_create(cell, &s.dual, err));
+    GAL_TRY(gal_choices_create(cell, &s.choices, err));
+    gal_dual_solve(s.dual);
+    gal_dual_raise(s.dual, FIRST_ROUNDS, &s.best);
+    note_bytes(&s);
+    gal_choices_copy(cell, &s.dual->choices, &s.choices);
+    if (s.dual->bound < HUGE_VAL && s.dual->bound > settings->give_up_seconds) {
+        answer->given_up = true;
+        s.open_bound = s.dual->bound;
+    } else if (s.dual->bound < useful(&s) && !gal_dual_is_infeasible(s.dual)) {
+        GAL_TRY(explore_all(&s, err));
+    }
+    answer->seconds = s.best.seconds;
+    answer->bound = fmin(s.open_bound, s.best.seconds);
+cleanup:
+    gal_boxes_free(&s.boxes);
+    gal_choices_free(&s.choices);
+    gal_dual_free(s.dual);
     return code;
 }

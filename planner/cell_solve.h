@@ -1,5 +1,6 @@
-/* One cell solved: the dual's bound, then labels. With tied tables the paths fall into classes by the strategy of the
- * embedding; a dual over all of them bounds each class, and those that may hold a better path are searched. */
+/* One cell solved: branch and bound over boxes (planner/boxes.h), the one of the least bound first. A box is closed by
+ * its dual's bound, or by labels; few are tried first, for a box that few cannot finish is better split. With tied
+ * tables the first boxes are the classes of embeddings that are alike. */
 #ifndef GAL_PLANNER_CELL_SOLVE_H
 #define GAL_PLANNER_CELL_SOLVE_H
 
@@ -7,15 +8,18 @@
 
 typedef struct gal_cell_answer {
     double seconds;             /* infinity: no path fits, or none was found among the labels kept */
-    double bound;               /* no path that fits is faster; infinity: none fits */
+    double bound;               /* no path that fits is faster; equal to seconds: proven; infinity: none fits */
     uint32_t *stage, *strategy; /* [block] the caller's arrays */
     uint64_t least_bytes;       /* of its largest stage, the smallest path met, fitting or not; 0: no path at all */
     uint64_t label_count;
     bool given_up;
 } gal_cell_answer;
 
+enum { GAL_FEW_LABELS = 100 };
+
 typedef struct gal_solve_settings {
     uint32_t label_limit;   /* at one block */
+    uint32_t few_labels;    /* likewise, before a box is split */
     double give_up_seconds; /* a cell whose bound is above this is not searched further */
 } gal_solve_settings;
 

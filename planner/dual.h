@@ -3,13 +3,15 @@
  * The objective is a maximum of sums: (m-1) max g + sum g + max(tail - drained) + max update, under a limit of bytes
  * per stage. For any weights mu, xi on the simplex and nu with sum at most 1, all non-negative, and prices lambda >= 0
  * per byte, replacing each maximum by its weighted sum and each limit by its price gives a sum over the nodes and edges
- * of the path that never exceeds the objective of a path that fits; its shortest path is a proven bound. Of the bytes
- * that a stage's blocks share, the largest use counts; the relaxation takes those of its last block, which are no more.
- * Subgradient steps raise the bound. The weights are the certificate: anybody can repeat the shortest path. */
+ * of the path that never exceeds the objective of a path that fits; its shortest path is a proven bound.
+ * Subgradient steps raise the bound. The weights are the certificate: anybody can repeat the shortest path.
+ *
+ * Of the bytes that a stage's blocks share, the largest use counts, which no sum bounds well. So a dual looks at a box
+ * of paths: in each stage no use is above `most`, and at least `least` is charged. */
 #ifndef GAL_PLANNER_DUAL_H
 #define GAL_PLANNER_DUAL_H
 
-#include "planner/cell.h"
+#include "planner/path.h"
 
 enum { GAL_STAGES_MAX = 256 };
 
@@ -20,34 +22,63 @@ typedef struct gal_weights {
     double per_byte[GAL_STAGES_MAX]; /* lambda, seconds */
 } gal_weights;
 
-#define GAL_DUAL_ANY UINT32_MAX
+/* The strategies in play, by stage and kind of block (gal_dual_choices). */
+typedef struct gal_choices {
+    uint32_t *count, *strategy;
+} gal_choices;
 
 typedef struct gal_dual {
     const gal_cell *cell;
     gal_weights weights;
-    uint32_t embedding;     /* the embedding and a tied head take strategies alike to this one; GAL_DUAL_ANY: any two */
-    double *follow, *cross; /* weighted seconds of an edge (gal_cell_pair_index); cross closes the stage before */
-    double *start, *close;  /* [strategy]; gal_cell_price_index */
-    double *to_go;          /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
-    double constant;        /* part of every path */
-    double most_seconds;    /* no path is slower */
-    double bound;           /* infinity: no path at all */
+    gal_choices choices;
+    gal_shared_bytes *least, *most; /* [stage] */
+    double *follow, *cross;     /* weighted seconds of an edge (gal_cell_pair_index); cross closes the stage before */
+    double *start, *close;      /* [strategy]; gal_cell_price_index */
+    double *to_go;              /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
+    double *so_far;             /* likewise up to and with the node (gal_dual_look_back) */
+    bool bytes_alone;           /* seconds weigh nothing */
+    double constant;            /* part of every path */
+    double most_seconds;        /* no path is slower */
+    double bound;               /* infinity: no path at all */
     uint32_t *stage, *strategy; /* [block] of the shortest path */
 } gal_dual;
 
+/* All strategies, all paths, even weights. */
 gal_code gal_dual_create(const gal_cell *cell, gal_dual **out, gal_error *err);
 void gal_dual_free(gal_dual *dual);
 
-/* The tables of weighted seconds under the present weights; call it when they change. */
+/* Under tied tables: leaves embedding and head those alike to `embedding`. */
+void gal_dual_tie(gal_dual *dual, uint32_t embedding);
+/* The strategies in play for a block in a stage; returns their count. */
+uint32_t gal_dual_choices(const gal_dual *dual, uint32_t block, uint32_t stage, const uint32_t **strategy);
+
+gal_code gal_choices_create(const gal_cell *cell, gal_choices *out, gal_error *err);
+void gal_choices_copy(const gal_cell *cell, const gal_choices *from, gal_choices *to);
+void gal_choices_free(gal_choices *choices);
+
+/* The tables of weighted seconds under the present weights, choices and box; call it when they change. */
 void gal_dual_weigh(gal_dual *dual);
 /* The shortest path: bound, to_go, stage, strategy. */
 void gal_dual_solve(gal_dual *dual);
-/* Up to `rounds` subgradient steps towards *best_seconds; better paths found on the way (if their tables are alike)
- * replace best_stage and best_strategy. Ends early when the bound reaches it. Leaves the best weights solved. */
-void gal_dual_raise(gal_dual *dual, uint32_t rounds, double *best_seconds, uint32_t *best_stage,
-                    uint32_t *best_strategy);
-/* The bound proves that no path fits. */
+/* so_far, of a dual that is solved. */
+void gal_dual_look_back(gal_dual *dual);
+/* Drops the strategies through which no path of the box is faster than `seconds`; of a dual that is solved. */
+void gal_dual_narrow(gal_dual *dual, double seconds);
+/* The bound proves that no path of the box fits. */
 bool gal_dual_is_infeasible(const gal_dual *dual);
+
+typedef struct gal_best_path {
+    double seconds;             /* infinity: none known */
+    uint32_t *stage, *strategy; /* [block] */
+} gal_best_path;
+
+/* Up to `rounds` subgradient steps towards best->seconds; better paths found on the way (if their tables are alike)
+ * replace it. Ends early when the bound reaches it. Narrows the choices and leaves the best weights solved. */
+void gal_dual_raise(gal_dual *dual, uint32_t rounds, gal_best_path *best);
+
+/* Whether up to `rounds` weights of bytes alone show that no path of the box fits. Paths found on the way may replace
+ * best, as above. Leaves the dual weighed and solved as it was. */
+bool gal_dual_is_too_large(gal_dual *dual, uint32_t rounds, gal_best_path *best);
 
 static inline size_t gal_dual_node(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy)
 {

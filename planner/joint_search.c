@@ -130,7 +130,9 @@ static gal_code search_cell(outer *o, uint32_t batch, uint32_t microbatches, uin
         return gal_fail(err, code, "%s", refusal.text);
     }
     o->result->cell_count++;
-    const gal_solve_settings settings = {r->label_limit, hopeless * batch * o->seconds_per_sample};
+    const gal_solve_settings settings = {.label_limit = r->label_limit,
+                                         .few_labels = GAL_FEW_LABELS,
+                                         .give_up_seconds = hopeless * batch * o->seconds_per_sample};
     code = gal_cell_solve(cell, &settings, &o->answer, err);
     o->result->label_count += o->answer.label_count;
     if (o->answer.least_bytes > 0 && (o->result->least_bytes == 0 || o->answer.least_bytes < o->result->least_bytes)) {

@@ -36,37 +36,6 @@ typedef struct search {
     bool out_of_memory;
 } search;
 
-static double most(double a, double b) /* fmax, inlined: no NaN comes here */
-{
-    return a > b ? a : b;
-}
-
-/* What two labels at one node can differ by at most, after any equal completion: a is never slower than b if <= 0. */
-static double slower_by(const gal_path *a, const gal_path *b, uint32_t microbatch_count)
-{
-    double additive = (a->additive + a->stage_round) - (b->additive + b->stage_round);
-    double slowest = most(a->slowest - b->slowest, a->stage_round - b->stage_round);
-    double exposed = most(a->exposed - b->exposed, (a->stage_tail - a->drained) - (b->stage_tail - b->drained));
-    exposed = most(exposed, (b->drained + b->stage_backward) - (a->drained + a->stage_backward));
-    double update = most(a->update - b->update, a->stage_update - b->stage_update);
-    return additive + (microbatch_count - 1) * most(slowest, 0.0) + most(exposed, 0.0) + most(update, 0.0);
-}
-
-static int64_t over(uint64_t a, uint64_t b)
-{
-    return a > b ? (int64_t)(a - b) : 0;
-}
-
-/* Likewise in bytes of the open stage. */
-static int64_t larger_by(const gal_path *a, const gal_path *b)
-{
-    const gal_shared_bytes *x = &a->shared;
-    const gal_shared_bytes *y = &b->shared;
-    return a->bytes - b->bytes + over(x->gathered, y->gathered) + over(x->bucket, y->bucket) +
-           over(x->boundary, y->boundary) + over(x->scratch, y->scratch) + over(x->relayout, y->relayout) +
-           over(x->work, y->work);
-}
-
 static int by_node_and_bound(const void *x, const void *y)
 {
     const label *a = x;
@@ -93,13 +62,16 @@ static int by_bound(const void *x, const void *y)
     return by_node_and_bound(x, y);
 }
 
-/* Sums of the same numbers in another order differ in their last bits; that must not keep a label. Over all blocks this
- * loses less than a relative 1e-12. */
-static const double rounding = 4e-15;
+static bool dominates(const search *s, uint32_t block, const label *a, const label *b)
+{
+    const size_t node = gal_dual_node(s->cell, block, a->stage, a->strategy);
+    return (a->ample || gal_room_larger_by(&s->room, block, a->stage, &a->path, &b->path) <= 0) &&
+           gal_room_slower_by(&s->room, node, a->stage, &a->path, &b->path) <= 0.0;
+}
 
 static void remove_dominated(search *s, layer *at)
 {
-    const uint32_t microbatches = s->cell->spec.microbatch_count;
+    const uint32_t block = (uint32_t)(at - s->layer);
     uint32_t kept = 0;
     uint32_t first = 0; /* of this node among the kept */
     if (at->count == 0 || s->settings.keep_dominated) {
@@ -108,14 +80,12 @@ static void remove_dominated(search *s, layer *at)
     qsort(at->label, at->count, sizeof at->label[0], by_node_and_bound);
     for (uint32_t i = 0; i < at->count; i++) {
         const label candidate = at->label[i];
-        const double slack = rounding * fabs(candidate.bound);
         bool new_node = kept == 0 || at->label[kept - 1].stage != candidate.stage ||
                         at->label[kept - 1].strategy != candidate.strategy;
         bool dominated = false;
         first = new_node ? kept : first;
         for (uint32_t j = first; j < kept && !dominated; j++) {
-            dominated = (at->label[j].ample || larger_by(&at->label[j].path, &candidate.path) <= 0) &&
-                        slower_by(&at->label[j].path, &candidate.path, microbatches) <= slack;
+            dominated = dominates(s, block, &at->label[j], &candidate);
         }
         if (!dominated) {
             at->label[kept++] = candidate;
@@ -178,6 +148,7 @@ static void extend(search *s, uint32_t block, const label *from, uint32_t parent
             return;
         }
         next.path.bytes = 0;
+        next.path.shared = dual->least[stage];
         gal_cell_cross(cell, block, stage, from->strategy, strategy, &step);
     } else {
         gal_cell_follow(cell, block, stage, from->strategy, strategy, &step);
@@ -199,10 +170,13 @@ static void start(search *s)
 {
     for (uint32_t strategy = 0; strategy < s->cell->strategy_count; strategy++) {
         const double seconds = s->dual->start[strategy];
-        label first = {.weighted = seconds, .strategy = strategy};
+        label first = {.weighted = seconds, .strategy = strategy, .path.shared = s->dual->least[0]};
         gal_cell_step step;
+        if (seconds == HUGE_VAL) {
+            continue;
+        }
         first.bound = seconds + s->dual->to_go[gal_dual_node(s->cell, 0, 0, strategy)] + s->dual->constant;
-        if (first.bound == HUGE_VAL || first.bound >= slowest_useful(s)) {
+        if (first.bound >= slowest_useful(s)) {
             continue;
         }
         gal_cell_start(s->cell, strategy, &step);
@@ -213,7 +187,7 @@ static void start(search *s)
     }
 }
 
-static bool finish(search *s, uint32_t *best_stage, uint32_t *best_strategy)
+static bool finish(search *s, gal_best_path *best)
 {
     uint32_t last = s->cell->block_count - 1;
     const layer *end = &s->layer[last];
@@ -233,8 +207,8 @@ static bool finish(search *s, uint32_t *best_stage, uint32_t *best_strategy)
     const bool found = winner != UINT32_MAX;
     for (uint32_t block = last; winner != UINT32_MAX; block--) {
         const label *at = &s->layer[block].label[winner];
-        best_stage[block] = at->stage;
-        best_strategy[block] = at->strategy;
+        best->stage[block] = at->stage;
+        best->strategy[block] = at->strategy;
         winner = block == 0 ? UINT32_MAX : at->parent;
     }
     return found;
@@ -251,18 +225,20 @@ static void advance(search *s, uint32_t block)
     for (uint32_t i = 0; i < from->count; i++) {
         const uint32_t stage = from->label[i].stage;
         for (uint32_t to = stage; to <= stage + 1 && to < cell->spec.pp_degree; to++) {
-            for (uint32_t strategy = 0; strategy < cell->strategy_count; strategy++) {
-                extend(s, block, &from->label[i], i, to, strategy);
+            const uint32_t *strategy;
+            const uint32_t count = gal_dual_choices(s->dual, block, to, &strategy);
+            for (uint32_t j = 0; j < count; j++) {
+                extend(s, block, &from->label[i], i, to, strategy[j]);
             }
         }
     }
 }
 
-gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, double *best_seconds,
-                          uint32_t *best_stage, uint32_t *best_strategy, gal_label_result *out, gal_error *err)
+gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, gal_best_path *best,
+                          gal_label_result *out, gal_error *err)
 {
     const gal_cell *cell = dual->cell;
-    search s = {.dual = dual, .cell = cell, .best = fmin(*best_seconds, dual->most_seconds), .settings = *settings};
+    search s = {.dual = dual, .cell = cell, .best = fmin(best->seconds, dual->most_seconds), .settings = *settings};
     s.result.dropped_bound = HUGE_VAL;
     s.layer = calloc(cell->block_count, sizeof *s.layer);
     s.out_of_memory = s.layer == NULL;
@@ -280,8 +256,8 @@ gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, do
         advance(&s, block);
     }
     if (!s.out_of_memory) {
-        if (finish(&s, best_stage, best_strategy)) {
-            *best_seconds = s.best;
+        if (finish(&s, best)) {
+            best->seconds = s.best;
         }
         *out = s.result;
     }

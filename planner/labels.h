@@ -20,10 +20,9 @@ typedef struct gal_label_settings {
     bool keep_dominated;  /* bounds and bytes alone drop labels: slow, to check the rest */
 } gal_label_settings;
 
-/* Improves best_seconds, best_stage[block], best_strategy[block] (infinity: none known) to the optimum among the paths
- * that the dual allows (solved; left as it was), whose embedding is not GAL_DUAL_ANY if the tables are tied.
- * GAL_ERR_SYSTEM without memory. */
-gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, double *best_seconds,
-                          uint32_t *best_stage, uint32_t *best_strategy, gal_label_result *out, gal_error *err);
+/* Improves best to the optimum among the paths that the dual allows (solved; left as it was), whose tables must be
+ * alike if they are tied. GAL_ERR_SYSTEM without memory. */
+gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, gal_best_path *best,
+                          gal_label_result *out, gal_error *err);
 
 #endif

@@ -28,14 +28,13 @@ static void fill_stages(const gal_dual *dual, gal_view *view)
     double slowest = 0.0;
     double exposed = 0.0;
     double update = 0.0;
-    double byte = 0.0;
+    double room = 0.0; /* of the later stages, at its price */
     for (uint32_t p = cell->spec.pp_degree; p-- > 0;) {
         open_stage *s = &view->stage[p];
         s->later = exposed;
         slowest += w->slowest[p];
         exposed += w->exposed[p];
         update += w->update[p];
-        byte += w->per_byte[p];
         s->round = 1.0 + rounds * w->slowest[p];
         s->tail = w->exposed[p];
         s->update = w->update[p];
@@ -43,7 +42,8 @@ static void fill_stages(const gal_dual *dual, gal_view *view)
         s->slowest = rounds * at_least_zero(1.0 - slowest);
         s->exposed = at_least_zero(1.0 - exposed);
         s->closed_update = at_least_zero(1.0 - update);
-        s->constant = cell->common_seconds - byte * (double)cell->spec.arena_limit_bytes;
+        s->constant = cell->common_seconds - room - w->per_byte[p] * (double)cell->spec.arena_limit_bytes;
+        room += w->per_byte[p] * (double)((int64_t)cell->spec.arena_limit_bytes - gal_shared_sum(&dual->least[p]));
     }
 }
 
@@ -150,7 +150,7 @@ bool gal_outlook_reaches(const gal_outlook *outlook, uint32_t block, uint32_t st
             path->additive + w->slowest * path->slowest + w->exposed * path->exposed + w->closed_update * path->update;
         const double open = w->round * path->stage_round + w->tail * (path->stage_tail - path->drained) -
                             w->later * (path->drained + path->stage_backward) + w->update * path->stage_update +
-                            w->byte * (double)path->bytes;
+                            w->byte * (double)gal_path_bytes(path);
         if (closed + open + w->constant + outlook->view[i].to_go[node] >= seconds) {
             return true;
         }

@@ -8,55 +8,9 @@ static size_t place(const gal_cell *cell, uint32_t block, uint32_t stage)
     return (size_t)block * cell->spec.pp_degree + stage;
 }
 
-/* Least weighted seconds up to and with a node: the dual's to_go from the other end. */
-static void fill_so_far(const gal_dual *dual, double *so_far)
-{
-    const gal_cell *cell = dual->cell;
-    const uint32_t strategies = cell->strategy_count;
-    for (uint32_t s = 0; s < strategies; s++) {
-        so_far[gal_dual_node(cell, 0, 0, s)] = dual->start[s];
-    }
-    for (uint32_t block = 1; block < cell->block_count; block++) {
-        for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
-            for (uint32_t from = 0; from < strategies; from++) {
-                const size_t edge = gal_cell_pair_index(cell, block, stage, from, 0);
-                const double stays = so_far[gal_dual_node(cell, block - 1, stage, from)];
-                const double crosses = stage == 0 ? HUGE_VAL : so_far[gal_dual_node(cell, block - 1, stage - 1, from)];
-                double *to = &so_far[gal_dual_node(cell, block, stage, 0)];
-                for (uint32_t s = 0; s < strategies; s++) {
-                    to[s] = fmin(to[s], fmin(stays + dual->follow[edge + s], crosses + dual->cross[edge + s]));
-                }
-            }
-        }
-    }
-}
-
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
-}
-
-static void share(gal_shared_bytes *a, const gal_shared_bytes *b)
-{
-    a->gathered = larger(a->gathered, b->gathered);
-    a->bucket = larger(a->bucket, b->bucket);
-    a->boundary = larger(a->boundary, b->boundary);
-    a->scratch = larger(a->scratch, b->scratch);
-    a->relayout = larger(a->relayout, b->relayout);
-    a->work = larger(a->work, b->work);
-}
-
-/* What a live node adds at most behind whatever comes before it in its stage. */
-static void take_node(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, int64_t *bytes,
-                      gal_shared_bytes *shared)
-{
-    const size_t at = gal_cell_price_index(cell, block, stage, strategy);
-    const gal_block_bytes *own = &cell->price[at]->memory.bytes;
-    const int64_t added = (int64_t)(own->state + own->gradient + cell->in_flight[stage] * own->saved);
-    const gal_shared_bytes boundary = {.boundary = 2 * own->boundary};
-    *bytes = added > *bytes ? added : *bytes;
-    share(shared, &cell->shared[at]);
-    share(shared, &boundary);
 }
 
 static uint64_t most_relayout(const gal_cell *cell)
@@ -73,63 +27,131 @@ static uint64_t most_relayout(const gal_cell *cell)
     return most;
 }
 
-static void fill_room(const gal_dual *dual, double best_seconds, const double *so_far, gal_room *room)
+static uint64_t most_ports(const gal_cell *cell)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count; i++) {
+        most = cell->price[i] == NULL ? most : larger(most, 4 * cell->price[i]->memory.bytes.boundary);
+    }
+    return most;
+}
+
+/* Behind a block of a stage: what the stage's next blocks add, if any may follow. */
+static void fill_place(const gal_dual *dual, double best_seconds, uint32_t block, uint32_t stage, gal_room *room)
 {
     const gal_cell *cell = dual->cell;
-    const uint64_t relayout = most_relayout(cell);
-    const uint32_t stages = cell->spec.pp_degree;
-    uint64_t ports = 0;
-    for (size_t i = 0; i < (size_t)stages * GAL_BLOCK_KIND_COUNT * cell->strategy_count; i++) {
-        ports = cell->price[i] == NULL ? ports : larger(ports, 4 * cell->price[i]->memory.bytes.boundary);
+    const bool last = block + 1 == cell->block_count;
+    const size_t at = place(cell, block, stage);
+    const uint32_t *strategy = NULL;
+    uint32_t count = gal_dual_choices(dual, block, stage, &strategy);
+    for (uint32_t i = 0; i < count; i++) {
+        const gal_block_price *price = gal_cell_price(cell, block, stage, strategy[i]);
+        const gal_shared_bytes boundary = {.of = {[GAL_SHARED_BOUNDARY] = (int64_t)(2 * price->memory.bytes.boundary)}};
+        gal_shared_join(&room->shared[at], &boundary);
     }
+    int64_t added = -1;
+    count = last ? 0 : gal_dual_choices(dual, block + 1, stage, &strategy);
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t node = gal_dual_node(cell, block + 1, stage, strategy[i]);
+        if (dual->so_far[node] + dual->to_go[node] + dual->constant < best_seconds) {
+            const size_t price = gal_cell_price_index(cell, block + 1, stage, strategy[i]);
+            const gal_block_bytes *own = &cell->price[price]->memory.bytes;
+            const int64_t bytes = (int64_t)(own->state + own->gradient + cell->in_flight[stage] * own->saved);
+            added = bytes > added ? bytes : added;
+            gal_shared_join(&room->shared[at], &cell->shared[price]);
+        }
+    }
+    if (added >= 0) {
+        room->bytes[at] = added + room->bytes[place(cell, block + 1, stage)];
+        gal_shared_join(&room->shared[at], &room->shared[place(cell, block + 1, stage)]);
+    }
+    for (uint32_t kind = 0; kind < GAL_SHARED_KIND_COUNT; kind++) {
+        const int64_t allowed = dual->most[stage].of[kind];
+        room->shared[at].of[kind] = room->shared[at].of[kind] < allowed ? room->shared[at].of[kind] : allowed;
+    }
+}
+
+static void fill_most(const gal_dual *dual, double best_seconds, gal_room *room)
+{
+    const gal_cell *cell = dual->cell;
+    const int64_t relayout = (int64_t)most_relayout(cell);
+    const int64_t ports = (int64_t)most_ports(cell);
     for (uint32_t block = cell->block_count; block-- > 0;) {
-        for (uint32_t stage = 0; stage < stages; stage++) {
+        for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
             const size_t at = place(cell, block, stage);
-            room->bytes[at] = (int64_t)ports + 2 * GAL_ALIGNMENT_BYTES;
-            room->shared[at] = (gal_shared_bytes){.relayout = relayout};
-            int64_t added = -1;
-            for (uint32_t s = 0; block + 1 < cell->block_count && s < cell->strategy_count; s++) {
-                const size_t node = gal_dual_node(cell, block + 1, stage, s);
-                if (so_far[node] + dual->to_go[node] + dual->constant < best_seconds) {
-                    take_node(cell, block + 1, stage, s, &added, &room->shared[at]);
-                }
-            }
-            if (added >= 0) {
-                room->bytes[at] = added + room->bytes[place(cell, block + 1, stage)];
-                share(&room->shared[at], &room->shared[place(cell, block + 1, stage)]);
+            room->bytes[at] = ports + 2 * GAL_ALIGNMENT_BYTES;
+            room->shared[at] = (gal_shared_bytes){.of = {[GAL_SHARED_RELAYOUT] = relayout}};
+            fill_place(dual, best_seconds, block, stage, room);
+        }
+    }
+}
+
+/* ---- the least ---- */
+
+static void lower(gal_least_rest *least, const gal_cell_step *step, const gal_least_rest *rest)
+{
+    least->round = fmin(least->round, step->forward_seconds + step->backward_seconds + rest->round);
+    least->tail = fmin(least->tail, step->tail_seconds + rest->tail);
+    least->update = fmin(least->update, step->update_seconds + rest->update);
+}
+
+static void fill_least_of(const gal_dual *dual, uint32_t block, uint32_t stage, uint32_t strategy, gal_room *room)
+{
+    static const gal_least_rest nothing = {0};
+    const gal_cell *cell = dual->cell;
+    const bool last = block + 1 == cell->block_count;
+    gal_least_rest *least = &room->least[gal_dual_node(cell, block, stage, strategy)];
+    gal_cell_step step;
+    *least = (gal_least_rest){HUGE_VAL, HUGE_VAL, HUGE_VAL};
+    if (last == (stage + 1 == cell->spec.pp_degree)) { /* may close here */
+        gal_cell_close(cell, block, stage, strategy, &step);
+        lower(least, &step, &nothing);
+    }
+    const uint32_t *next = NULL;
+    const uint32_t count = last ? 0 : gal_dual_choices(dual, block + 1, stage, &next);
+    for (uint32_t i = 0; i < count; i++) {
+        if (dual->follow[gal_cell_pair_index(cell, block + 1, stage, strategy, next[i])] < HUGE_VAL) {
+            gal_cell_follow(cell, block + 1, stage, strategy, next[i], &step);
+            lower(least, &step, &room->least[gal_dual_node(cell, block + 1, stage, next[i])]);
+        }
+    }
+}
+
+static void fill_least(const gal_dual *dual, gal_room *room)
+{
+    for (uint32_t block = dual->cell->block_count; block-- > 0;) {
+        for (uint32_t stage = 0; stage < dual->cell->spec.pp_degree; stage++) {
+            const uint32_t *strategy;
+            const uint32_t count = gal_dual_choices(dual, block, stage, &strategy);
+            for (uint32_t i = 0; i < count; i++) {
+                fill_least_of(dual, block, stage, strategy[i], room);
             }
         }
     }
 }
 
-gal_code gal_room_create(const gal_dual *dual, double best_seconds, gal_room *out, gal_error *err)
+gal_code gal_room_create(gal_dual *dual, double best_seconds, gal_room *out, gal_error *err)
 {
-    gal_code code = GAL_OK;
     const gal_cell *cell = dual->cell;
     const size_t places = place(cell, cell->block_count, 0);
-    const size_t nodes = places * cell->strategy_count;
     gal_room room = {.cell = cell};
-    double *so_far = malloc((nodes + 1) * sizeof *so_far);
     room.bytes = calloc(places, sizeof *room.bytes);
     room.shared = calloc(places, sizeof *room.shared);
-    if (so_far == NULL || room.bytes == NULL || room.shared == NULL) {
-        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    room.least = calloc(places * cell->strategy_count + 1, sizeof *room.least);
+    if (room.bytes == NULL || room.shared == NULL || room.least == NULL) {
+        gal_room_free(&room);
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
-    for (size_t i = 0; i < nodes; i++) {
-        so_far[i] = HUGE_VAL;
-    }
-    fill_so_far(dual, so_far);
-    fill_room(dual, best_seconds * (1.0 + 1e-9), so_far, &room);
+    gal_dual_look_back(dual);
+    fill_most(dual, best_seconds * (1.0 + 1e-9), &room);
+    fill_least(dual, &room);
     *out = room;
-    room = (gal_room){0};
-cleanup:
-    gal_room_free(&room);
-    free(so_far);
-    return code;
+    return GAL_OK;
 }
 
 void gal_room_free(gal_room *room)
 {
+    free(room->least);
     free(room->shared);
     free(room->bytes);
     *room = (gal_room){0};
@@ -140,6 +162,49 @@ bool gal_room_is_ample(const gal_room *room, uint32_t block, uint32_t stage, con
     const size_t at = place(room->cell, block, stage);
     gal_path most = *path;
     most.bytes += room->bytes[at];
-    share(&most.shared, &room->shared[at]);
+    gal_shared_join(&most.shared, &room->shared[at]);
     return gal_path_bytes(&most) <= (int64_t)room->cell->spec.arena_limit_bytes;
+}
+
+/* ---- differences ---- */
+
+static double most(double a, double b) /* fmax, inlined: no NaN comes here */
+{
+    return a > b ? a : b;
+}
+
+/* The most of max(a, ra + x) - max(b, rb + x) for x >= least: it is monotone in x. */
+static double apart(double a, double ra, double b, double rb, double least)
+{
+    return most(most(a, ra + least) - most(b, rb + least), ra - rb);
+}
+
+double gal_room_slower_by(const gal_room *room, size_t node, uint32_t stage, const gal_path *a, const gal_path *b)
+{
+    const gal_least_rest *least = &room->least[node];
+    const uint32_t rounds = room->cell->spec.microbatch_count - 1;
+    const double additive = (a->additive + a->stage_round) - (b->additive + b->stage_round);
+    double slowest = apart(a->slowest, a->stage_round, b->slowest, b->stage_round, least->round);
+    double exposed = apart(a->exposed, a->stage_tail - a->drained, b->exposed, b->stage_tail - b->drained, least->tail);
+    double update = apart(a->update, a->stage_update, b->update, b->stage_update, least->update);
+    if (stage + 1 < room->cell->spec.pp_degree) { /* a later stage may decide */
+        slowest = most(slowest, 0.0);
+        exposed = most(exposed, (b->drained + b->stage_backward) - (a->drained + a->stage_backward));
+        update = most(update, 0.0);
+    }
+    return additive + rounds * slowest + exposed + update;
+}
+
+int64_t gal_room_larger_by(const gal_room *room, uint32_t block, uint32_t stage, const gal_path *a, const gal_path *b)
+{
+    const gal_shared_bytes *most_use = &room->shared[place(room->cell, block, stage)];
+    int64_t bytes = a->bytes - b->bytes;
+    for (uint32_t kind = 0; kind < GAL_SHARED_KIND_COUNT; kind++) {
+        const int64_t x = a->shared.of[kind];
+        const int64_t y = b->shared.of[kind];
+        const int64_t use = most_use->of[kind];
+        const int64_t if_used = (x > use ? x : use) - (y > use ? y : use);
+        bytes += x - y > if_used ? x - y : if_used;
+    }
+    return bytes;
 }

@@ -42,7 +42,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
                        1, 2),
         gal_option_u32("top", "K", "list the best K cells (1)", &o->top, 1, 1000),
-        gal_option_u32("label-limit", "N", "labels kept at one block (500); what they miss shows as a gap",
+        gal_option_u32("label-limit", "N", "labels kept at one block (20000); what they miss shows as a gap",
                        &o->label_limit, 1, 100000000),
         gal_option_flag("json", "print one JSON object", &o->json),
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
@@ -302,7 +302,7 @@ cleanup:
 
 int gal_cli_search(int argc, char **argv)
 {
-    search_options o = {.schedule = GAL_SCHEDULE_1F1B, .prefetch_depth = 2, .top = 1, .label_limit = 500};
+    search_options o = {.schedule = GAL_SCHEDULE_1F1B, .prefetch_depth = 2, .top = 1, .label_limit = 20000};
     gal_error err = {0};
     int exit_code = 0;
     if (!parse(argc, argv, &o, &exit_code)) {

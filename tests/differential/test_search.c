@@ -52,13 +52,12 @@ static void draw_documents(uint64_t *state, trial *t, uint32_t devices)
     t->model.tied_embeddings = gal_random_below(state, 2) == 0;
     (void)snprintf(t->cluster.name, sizeof t->cluster.name, "random");
     t->cluster.device_count = devices;
-    t->cluster.device = (gal_device){"device", UINT64_C(1) << 40, between(state, 1e9, 1e12), 1e9,
-                                     between(state, 1e8, 1e11)};
+    t->cluster.device =
+        (gal_device){"device", UINT64_C(1) << 40, between(state, 1e9, 1e12), 1e9, between(state, 1e8, 1e11)};
     t->cluster.level_count = devices > 2 ? 2 : 1;
-    t->cluster.level[0] = (gal_link_level){"inner", devices > 2 ? 2 : devices, between(state, 1e-7, 1e-4),
-                                           between(state, 1e7, 1e11)};
-    t->cluster.level[1] =
-        (gal_link_level){"outer", devices, between(state, 1e-7, 1e-4), between(state, 1e7, 1e10)};
+    t->cluster.level[0] =
+        (gal_link_level){"inner", devices > 2 ? 2 : devices, between(state, 1e-7, 1e-4), between(state, 1e7, 1e11)};
+    t->cluster.level[1] = (gal_link_level){"outer", devices, between(state, 1e-7, 1e-4), between(state, 1e7, 1e10)};
 }
 
 /* Few enough strategies that all paths can be tried. */
@@ -157,8 +156,8 @@ typedef struct brute {
     const gal_cell *cell;
     uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
     double best;
-    uint64_t least_bytes;   /* of the largest stage */
-    uint64_t *most_bytes;   /* [path] */
+    uint64_t least_bytes; /* of the largest stage */
+    uint64_t *most_bytes; /* [path] */
     double *seconds;
     size_t path_count, capacity;
 } brute;
@@ -194,9 +193,8 @@ static double brute_seconds(const brute *b)
             s->tail_seconds += pair_at(b, i)->sync_seconds;
         }
         if (last_of_stage && i < last) {
-            s->transfer_seconds =
-                gal_price_transfer(cell->spec.durations, cell->stage_devices, b->stage[i], cell->spec.pp_degree,
-                                   price->memory.bytes.boundary);
+            s->transfer_seconds = gal_price_transfer(cell->spec.durations, cell->stage_devices, b->stage[i],
+                                                     cell->spec.pp_degree, price->memory.bytes.boundary);
         }
     }
     return gal_objective_seconds(sum, cell->spec.pp_degree, cell->spec.microbatch_count,
@@ -217,6 +215,10 @@ static uint64_t largest_turn(const gal_ring_turns *turns)
     return most;
 }
 
+typedef struct turn_bytes { /* what the blocks of a stage use in turn */
+    uint64_t gathered, bucket, boundary, scratch, relayout, work;
+} turn_bytes;
+
 /* The formula of costmodel/memory.h with each ring at its depth times its largest use. */
 static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
 {
@@ -226,7 +228,7 @@ static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
     const uint64_t two = m < 2 ? m : 2;
     const bool last = end == cell->block_count;
     const gal_conversions *c = &cell->conversions;
-    gal_shared_bytes most = {0};
+    turn_bytes most = {0};
     uint64_t bytes = last ? 512 : 256;
     for (uint32_t i = first; i < end; i++) {
         const gal_block_memory *memory = &price_at(b, i)->memory;
@@ -241,8 +243,8 @@ static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
         if (i > 0) {
             const size_t at = (size_t)c->class_of[b->strategy[i - 1]] * c->class_count + c->class_of[b->strategy[i]];
             most.relayout = larger(most.relayout, i > first ? c->inside_bytes[at] : c->entry_bytes[at]);
-            most.relayout = larger(most.relayout, i > first ? pair_at(b, i)->relayout_bytes
-                                                            : pair_at(b, i)->relayout_entry_bytes);
+            most.relayout =
+                larger(most.relayout, i > first ? pair_at(b, i)->relayout_bytes : pair_at(b, i)->relayout_entry_bytes);
         }
     }
     if (first > 0) {
@@ -336,10 +338,11 @@ static uint32_t draw_limits(uint64_t *state, const brute *all, uint64_t limits[8
     return 8;
 }
 
-static void compare(const trial *t, const brute *all, uint64_t limit_bytes)
+/* Few labels: boxes are split. */
+static void compare(const trial *t, const brute *all, uint64_t limit_bytes, uint32_t few_labels)
 {
     uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
-    const gal_solve_settings settings = {LABELS, HUGE_VAL};
+    const gal_solve_settings settings = {.label_limit = LABELS, .few_labels = few_labels, .give_up_seconds = HUGE_VAL};
     gal_cell_answer answer = {.stage = stage, .strategy = strategy};
     gal_error err = {0};
     double best = 0.0;
@@ -349,41 +352,74 @@ static void compare(const trial *t, const brute *all, uint64_t limit_bytes)
     assert_int_equal(gal_cell_solve(t->cell, &settings, &answer, &err), GAL_OK);
     if (best == HUGE_VAL) {
         assert_true(answer.seconds == HUGE_VAL);
+        assert_true(answer.bound == HUGE_VAL);
         return;
     }
     if (!(fabs(answer.seconds - best) <= 1e-12 * fabs(best))) {
         fail_msg("search %.17g, brute force %.17g of %zu paths", answer.seconds, best, all->path_count);
     }
-    assert_true(answer.bound <= best * (1.0 + 1e-12));
-    assert_true(answer.bound >= best * (1.0 - 1e-11)); /* no label was dropped: proven */
+    assert_true(answer.bound == answer.seconds); /* proven */
     const double again = gal_cell_evaluate(t->cell, stage, strategy, &bytes);
     assert_true(fabs(again - best) <= 1e-12 * fabs(best));
     assert_true(bytes <= limit_bytes);
+}
+
+/* Labels are dropped for good: what is proven stays true. */
+static void compare_limited(const trial *t, const brute *all, uint64_t limit_bytes, uint32_t label_limit)
+{
+    uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    const gal_solve_settings settings = {
+        .label_limit = label_limit, .few_labels = label_limit, .give_up_seconds = HUGE_VAL};
+    gal_cell_answer answer = {.stage = stage, .strategy = strategy};
+    gal_error err = {0};
+    double best = 0.0;
+    measure(all, limit_bytes, &best);
+    t->cell->spec.arena_limit_bytes = limit_bytes;
+    assert_int_equal(gal_cell_solve(t->cell, &settings, &answer, &err), GAL_OK);
+    assert_true(answer.bound <= best * (1.0 + 1e-12));
+    assert_true(answer.seconds >= best * (1.0 - 1e-12));
+}
+
+/* The weights of early, rising and late rounds; the strategies that a raise narrows are back in play. */
+static gal_dual *create_raised(const trial *t, uint32_t rounds, double best)
+{
+    uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    gal_best_path known = {HUGE_VAL, stage, strategy};
+    gal_error err = {0};
+    gal_dual *raised = NULL;
+    gal_dual *dual = NULL;
+    assert_int_equal(gal_dual_create(t->cell, &raised, &err), GAL_OK);
+    assert_int_equal(gal_dual_create(t->cell, &dual, &err), GAL_OK);
+    gal_dual_raise(raised, rounds, &known);
+    assert_true(known.seconds >= best * (1.0 - 1e-12));
+    assert_true(best == HUGE_VAL || fmin(raised->bound, known.seconds) <= best * (1.0 + 1e-12));
+    dual->weights = raised->weights;
+    gal_dual_weigh(dual);
+    gal_dual_solve(dual);
+    assert_true(best == HUGE_VAL || dual->bound <= best * (1.0 + 1e-12));
+    assert_true(best == HUGE_VAL || best <= dual->most_seconds);
+    gal_dual_free(raised);
+    return dual;
 }
 
 static void compare_dual(const trial *t, const brute *all, uint64_t limit_bytes, bool keep_dominated)
 {
     uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
     gal_error err = {0};
-    gal_dual *dual = NULL;
     gal_label_result result;
     const gal_label_settings settings = {LABELS, keep_dominated};
     double best = 0.0;
-    double found = HUGE_VAL;
     measure(all, limit_bytes, &best);
     t->cell->spec.arena_limit_bytes = limit_bytes;
-    assert_int_equal(gal_dual_create(t->cell, &dual, &err), GAL_OK);
-    for (uint32_t round = 0; round < 3; round++) { /* early, rising and late bounds alike */
-        double unknown = HUGE_VAL;
-        gal_dual_raise(dual, 1 + 20 * round, &unknown, stage, strategy);
-        assert_true(best == HUGE_VAL || dual->bound <= best * (1.0 + 1e-12));
+    for (uint32_t round = 0; round < 3; round++) {
+        gal_dual *dual = create_raised(t, 1 + 20 * round, best);
+        gal_best_path found = {HUGE_VAL, stage, strategy};
+        if (!t->model.tied_embeddings) {
+            assert_int_equal(gal_label_search(dual, &settings, &found, &result, &err), GAL_OK);
+            assert_true(found.seconds == best || fabs(found.seconds - best) <= 1e-12 * fabs(best));
+        }
+        gal_dual_free(dual);
     }
-    assert_true(best == HUGE_VAL || best <= dual->most_seconds);
-    if (!t->model.tied_embeddings) {
-        assert_int_equal(gal_label_search(dual, &settings, &found, stage, strategy, &result, &err), GAL_OK);
-        assert_true(found == best || fabs(found - best) <= 1e-12 * fabs(best));
-    }
-    gal_dual_free(dual);
 }
 
 static void each_trial(void (*check)(const trial *, const brute *, uint64_t limit_bytes, uint64_t *state))
@@ -413,7 +449,18 @@ static void each_trial(void (*check)(const trial *, const brute *, uint64_t limi
 static void check_search(const trial *t, const brute *all, uint64_t limit_bytes, uint64_t *state)
 {
     (void)state;
-    compare(t, all, limit_bytes);
+    compare(t, all, limit_bytes, GAL_FEW_LABELS);
+}
+
+static void check_boxes(const trial *t, const brute *all, uint64_t limit_bytes, uint64_t *state)
+{
+    (void)state;
+    compare(t, all, limit_bytes, 20);
+}
+
+static void check_limited(const trial *t, const brute *all, uint64_t limit_bytes, uint64_t *state)
+{
+    compare_limited(t, all, limit_bytes, 1 + gal_random_below(state, 3));
 }
 
 static void check_bounds(const trial *t, const brute *all, uint64_t limit_bytes, uint64_t *state)
@@ -427,6 +474,18 @@ static void test_search_equals_brute_force(void **state)
     each_trial(check_search);
 }
 
+static void test_split_boxes_equal_brute_force(void **state)
+{
+    (void)state;
+    each_trial(check_boxes);
+}
+
+static void test_few_labels_bound_truly(void **state)
+{
+    (void)state;
+    each_trial(check_limited);
+}
+
 static void test_bounds_hold_with_and_without_dominance(void **state)
 {
     (void)state;
@@ -437,6 +496,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_search_equals_brute_force),
+        cmocka_unit_test(test_split_boxes_equal_brute_force),
+        cmocka_unit_test(test_few_labels_bound_truly),
         cmocka_unit_test(test_bounds_hold_with_and_without_dominance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,7 +62,7 @@ static void create(uint64_t seed, trial *t)
                                       .microbatch_counts = {.count = 2, .value = {2, 4}},
                                       .schedule = (gal_schedule)gal_random_below(&state, GAL_SCHEDULE_COUNT),
                                       .prefetch_depth = 1 + gal_random_below(&state, 2),
-                                      .label_limit = 300};
+                                      .label_limit = 20000};
     gal_space_all(&t->request.space);
     if (devices >= 4) {
         assert_int_equal(gal_space_parse("dp,zero3,tp,sp", &t->request.space, &err), GAL_OK);

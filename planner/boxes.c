@@ -1,0 +1,209 @@
+#include "planner/boxes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct stage_box {
+    double slowest, exposed, update, per_byte;
+    gal_shared_bytes least, most;
+} stage_box;
+
+struct gal_box {
+    double bound;
+    uint64_t order;
+    uint32_t embedding;
+    stage_box stage[];
+};
+
+static bool before(const gal_box *a, const gal_box *b)
+{
+    return a->bound != b->bound ? a->bound < b->bound : a->order < b->order;
+}
+
+static void swap(gal_boxes *boxes, uint32_t i, uint32_t j)
+{
+    gal_box *box = boxes->box[i];
+    boxes->box[i] = boxes->box[j];
+    boxes->box[j] = box;
+}
+
+static gal_code push(gal_boxes *boxes, gal_box *box, gal_error *err)
+{
+    if (boxes->count == boxes->capacity) {
+        const uint32_t wanted = boxes->capacity == 0 ? 64 : 2 * boxes->capacity;
+        gal_box **grown = realloc(boxes->box, wanted * sizeof *grown);
+        if (grown == NULL) {
+            return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+        }
+        boxes->box = grown;
+        boxes->capacity = wanted;
+    }
+    uint32_t at = boxes->count++;
+    boxes->box[at] = box;
+    for (; at > 0 && before(box, boxes->box[(at - 1) / 2]); at = (at - 1) / 2) {
+        swap(boxes, at, (at - 1) / 2);
+    }
+    return GAL_OK;
+}
+
+gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, uint32_t embedding, double bound, const gal_split *split,
+                       gal_error *err)
+{
+    const uint32_t stages = dual->cell->spec.pp_degree;
+    const gal_weights *w = &dual->weights;
+    gal_box *box = malloc(sizeof *box + stages * sizeof box->stage[0]);
+    if (box == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
+    box->bound = bound;
+    box->order = boxes->added++;
+    box->embedding = embedding;
+    for (uint32_t p = 0; p < stages; p++) {
+        box->stage[p] =
+            (stage_box){w->slowest[p], w->exposed[p], w->update[p], w->per_byte[p], dual->least[p], dual->most[p]};
+    }
+    if (split != NULL && split->upper) {
+        box->stage[split->stage].least.of[split->kind] = split->bytes;
+    } else if (split != NULL) {
+        box->stage[split->stage].most.of[split->kind] = split->bytes - 1;
+    }
+    const gal_code code = push(boxes, box, err);
+    if (code != GAL_OK) {
+        free(box);
+    }
+    return code;
+}
+
+double gal_boxes_least_bound(const gal_boxes *boxes)
+{
+    return boxes->box[0]->bound;
+}
+
+gal_box *gal_boxes_take(gal_boxes *boxes)
+{
+    gal_box *least = boxes->box[0];
+    boxes->box[0] = boxes->box[--boxes->count];
+    for (uint32_t at = 0;;) {
+        uint32_t child = 2 * at + 1;
+        if (child + 1 < boxes->count && before(boxes->box[child + 1], boxes->box[child])) {
+            child++;
+        }
+        if (child >= boxes->count || !before(boxes->box[child], boxes->box[at])) {
+            return least;
+        }
+        swap(boxes, at, child);
+        at = child;
+    }
+}
+
+void gal_boxes_free(gal_boxes *boxes)
+{
+    for (uint32_t i = 0; i < boxes->count; i++) {
+        free(boxes->box[i]);
+    }
+    free(boxes->box);
+    *boxes = (gal_boxes){0};
+}
+
+double gal_box_bound(const gal_box *box)
+{
+    return box->bound;
+}
+
+uint32_t gal_box_embedding(const gal_box *box)
+{
+    return box->embedding;
+}
+
+/* What the stage pays whatever strategy its blocks of the kind take. */
+static void raise_least(gal_dual *dual, uint32_t block, uint32_t stage)
+{
+    const uint32_t *strategy;
+    const uint32_t count = gal_dual_choices(dual, block, stage, &strategy);
+    gal_shared_bytes forced = {{0}};
+    for (uint32_t i = 0; i < count; i++) {
+        const gal_shared_bytes *own = &dual->cell->shared[gal_cell_price_index(dual->cell, block, stage, strategy[i])];
+        for (uint32_t kind = 0; kind < GAL_SHARED_KIND_COUNT; kind++) {
+            forced.of[kind] = i == 0 || own->of[kind] < forced.of[kind] ? own->of[kind] : forced.of[kind];
+        }
+    }
+    gal_shared_join(&dual->least[stage], &forced);
+}
+
+/* Embedding and head have their stages; a single stage has all. */
+static void raise_all_least(gal_dual *dual)
+{
+    const uint32_t last = dual->cell->block_count - 1;
+    raise_least(dual, 0, 0);
+    raise_least(dual, last, dual->cell->spec.pp_degree - 1);
+    for (uint32_t block = 1; block <= 2 && dual->cell->spec.pp_degree == 1; block++) {
+        raise_least(dual, block, 0);
+    }
+}
+
+void gal_box_load(const gal_box *box, gal_dual *dual)
+{
+    for (uint32_t p = 0; p < dual->cell->spec.pp_degree; p++) {
+        const stage_box *s = &box->stage[p];
+        dual->weights.slowest[p] = s->slowest;
+        dual->weights.exposed[p] = s->exposed;
+        dual->weights.update[p] = s->update;
+        dual->weights.per_byte[p] = s->per_byte;
+        dual->least[p] = s->least;
+        dual->most[p] = s->most;
+    }
+    if (box->embedding != GAL_BOX_UNTIED) {
+        gal_dual_tie(dual, box->embedding);
+    }
+    raise_all_least(dual);
+    gal_dual_weigh(dual);
+}
+
+void gal_box_free(gal_box *box)
+{
+    free(box);
+}
+
+/* ---- splits ---- */
+
+/* The shared bytes of stage `stage` of the shortest path, and all its bytes. */
+static void stage_use(const gal_dual *dual, uint32_t stage, gal_path *path)
+{
+    const gal_cell *cell = dual->cell;
+    memset(path, 0, sizeof *path);
+    for (uint32_t i = 0; i < cell->block_count; i++) {
+        gal_cell_step step;
+        if (dual->stage[i] != stage) {
+            continue;
+        }
+        if (i == 0) {
+            gal_cell_start(cell, dual->strategy[0], &step);
+        } else if (dual->stage[i - 1] == stage) {
+            gal_cell_follow(cell, i, stage, dual->strategy[i - 1], dual->strategy[i], &step);
+        } else {
+            gal_cell_cross(cell, i, stage, dual->strategy[i - 1], dual->strategy[i], &step);
+        }
+        gal_path_add(path, &step);
+    }
+}
+
+bool gal_box_choose_split(const gal_dual *dual, gal_split *out)
+{
+    const gal_cell *cell = dual->cell;
+    double dearest = 0.0;
+    bool found = false;
+    for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
+        gal_path path;
+        stage_use(dual, p, &path);
+        for (uint32_t kind = 0; kind < GAL_SHARED_KIND_COUNT; kind++) {
+            const int64_t used = path.shared.of[kind];
+            const double price = dual->weights.per_byte[p] * (double)(used - dual->least[p].of[kind]);
+            if (used > dual->least[p].of[kind] && price > dearest) {
+                *out = (gal_split){.stage = p, .kind = (gal_shared_kind)kind, .bytes = used};
+                dearest = price;
+                found = true;
+            }
+        }
+    }
+    return found;
+}

@@ -1,0 +1,41 @@
+/* Boxes of paths: the shared bytes of each stage between a least and a most (planner/dual.h). A box that labels cannot
+ * finish is split at the bytes that its relaxed path uses: below them that path is gone, from them up it pays them. */
+#ifndef GAL_PLANNER_BOXES_H
+#define GAL_PLANNER_BOXES_H
+
+#include "planner/dual.h"
+
+#define GAL_BOX_UNTIED UINT32_MAX
+
+typedef struct gal_box gal_box;
+
+typedef struct gal_boxes { /* open ones, by their bounds */
+    gal_box **box;
+    uint32_t count, capacity;
+    uint64_t added; /* equal bounds: the oldest first */
+} gal_boxes;
+
+typedef struct gal_split {
+    uint32_t stage;
+    gal_shared_kind kind;
+    int64_t bytes;
+    bool upper; /* from `bytes` up; else below them */
+} gal_split;
+
+/* The half of the dual's box (NULL: all of it) with its weights. embedding: as gal_dual_tie, or GAL_BOX_UNTIED. */
+gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, uint32_t embedding, double bound, const gal_split *split,
+                       gal_error *err);
+double gal_boxes_least_bound(const gal_boxes *boxes); /* of at least one box */
+gal_box *gal_boxes_take(gal_boxes *boxes);            /* that box, for gal_box_free */
+void gal_boxes_free(gal_boxes *boxes);
+
+double gal_box_bound(const gal_box *box);
+uint32_t gal_box_embedding(const gal_box *box);
+/* Weights, box and ties; weighs. */
+void gal_box_load(const gal_box *box, gal_dual *dual);
+void gal_box_free(gal_box *box);
+
+/* Where the shortest path uses more shared bytes than its box charges, at the highest price; false: nowhere. */
+bool gal_box_choose_split(const gal_dual *dual, gal_split *out);
+
+#endif

@@ -1,0 +1,225 @@
+/* The subgradient steps of planner/dual.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/dual.h"
+
+/* What each stage of the path sums up to: the subgradient. */
+typedef struct stage_totals {
+    double round, backward, tail, update;
+    double bytes;
+} stage_totals;
+
+static void add_totals(stage_totals *t, const gal_cell_step *step)
+{
+    t->round += step->forward_seconds + step->backward_seconds;
+    t->backward += step->backward_seconds;
+    t->tail += step->tail_seconds;
+    t->update += step->update_seconds;
+    t->bytes += (double)step->bytes;
+}
+
+static void path_totals(const gal_dual *dual, stage_totals *totals)
+{
+    const gal_cell *cell = dual->cell;
+    const uint32_t *stage = dual->stage;
+    const uint32_t *strategy = dual->strategy;
+    gal_cell_step step;
+    memset(totals, 0, cell->spec.pp_degree * sizeof *totals);
+    for (uint32_t i = 0; i < cell->block_count; i++) {
+        if (i == 0) {
+            gal_cell_start(cell, strategy[0], &step);
+        } else if (stage[i] == stage[i - 1]) {
+            gal_cell_follow(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
+        } else {
+            gal_cell_cross(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
+        }
+        add_totals(&totals[stage[i]], &step);
+        if (i + 1 == cell->block_count || stage[i + 1] != stage[i]) {
+            gal_cell_close(cell, i, stage[i], strategy[i], &step);
+            add_totals(&totals[stage[i]], &step);
+            totals[stage[i]].bytes += (double)gal_shared_sum(&dual->least[stage[i]]);
+        }
+    }
+}
+
+static int descending(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return x > y ? -1 : x < y;
+}
+
+/* The nearest point of { x >= 0, sum x = 1 } (whole) or sum x <= 1. */
+static void project(double *x, uint32_t count, bool whole)
+{
+    double sorted[GAL_STAGES_MAX];
+    double positive = 0.0;
+    double most = x[0];
+    for (uint32_t i = 0; i < count; i++) {
+        positive += fmax(x[i], 0.0);
+        most = fmax(most, x[i]);
+    }
+    double threshold = 0.0;
+    if (whole || positive > 1.0) { /* counted from the largest: a step may have gone far beyond 1 */
+        double sum = 0.0;
+        for (uint32_t i = 0; i < count; i++) {
+            x[i] -= most;
+            sorted[i] = x[i];
+        }
+        qsort(sorted, count, sizeof sorted[0], descending);
+        for (uint32_t i = 0; i < count; i++) {
+            sum += sorted[i];
+            double candidate = (sum - 1.0) / (i + 1);
+            if (sorted[i] > candidate) {
+                threshold = candidate;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        x[i] = fmax(x[i] - threshold, 0.0);
+    }
+}
+
+/* One step of length `ahead` / |subgradient| (Polyak). Bytes are scaled so that a stage's limit counts as the bound. */
+static void move_weights(gal_dual *dual, const stage_totals *totals, double ahead)
+{
+    const gal_cell *cell = dual->cell;
+    uint32_t count = cell->spec.pp_degree;
+    double limit = fmax((double)cell->spec.arena_limit_bytes, 1.0);
+    double scale = fmax(fabs(dual->bound), 1e-12);
+    double square = 0.0;
+    double slow[GAL_STAGES_MAX], exposed[GAL_STAGES_MAX], update[GAL_STAGES_MAX], bytes[GAL_STAGES_MAX];
+    double drained = 0.0;
+    double mean_round = 0.0;
+    double mean_update = 0.0;
+    for (uint32_t p = 0; p < count; p++) {
+        mean_round += totals[p].round / count;
+        mean_update += totals[p].update / count;
+    }
+    for (uint32_t p = 0; p < count; p++) {
+        slow[p] = (cell->spec.microbatch_count - 1) * (totals[p].round - mean_round);
+        exposed[p] = totals[p].tail - drained;
+        update[p] = totals[p].update - mean_update;
+        bytes[p] = scale * (totals[p].bytes / limit - 1.0);
+        drained += totals[p].backward;
+        double b = bytes[p] > 0 || dual->weights.per_byte[p] > 0 ? bytes[p] : 0.0;
+        square += slow[p] * slow[p] + exposed[p] * exposed[p] + update[p] * update[p] + b * b;
+    }
+    if (square <= 0.0) {
+        return;
+    }
+    double step = ahead / square;
+    for (uint32_t p = 0; p < count; p++) {
+        dual->weights.slowest[p] += step * slow[p];
+        dual->weights.exposed[p] += step * exposed[p];
+        dual->weights.update[p] += step * update[p];
+        dual->weights.per_byte[p] = fmax(dual->weights.per_byte[p] + step * bytes[p] * scale / limit, 0.0);
+    }
+    project(dual->weights.slowest, count, true);
+    project(dual->weights.exposed, count, false);
+    project(dual->weights.update, count, true);
+}
+
+static void keep_if_better(const gal_dual *dual, gal_best_path *best)
+{
+    const gal_cell *cell = dual->cell;
+    const double seconds = gal_cell_evaluate(cell, dual->stage, dual->strategy, NULL);
+    if (seconds < best->seconds &&
+        gal_cell_tied_alike(cell, dual->strategy[0], dual->strategy[cell->block_count - 1])) {
+        best->seconds = seconds;
+        memcpy(best->stage, dual->stage, cell->block_count * sizeof *best->stage);
+        memcpy(best->strategy, dual->strategy, cell->block_count * sizeof *best->strategy);
+    }
+}
+
+void gal_dual_raise(gal_dual *dual, uint32_t rounds, gal_best_path *best)
+{
+    stage_totals totals[GAL_STAGES_MAX];
+    gal_weights best_weights = dual->weights;
+    double best_bound = -HUGE_VAL;
+    double pace = 1.0;
+    uint32_t idle = 0;
+    for (uint32_t round = 0; round < rounds; round++) {
+        gal_dual_solve(dual);
+        if (dual->bound == HUGE_VAL) {
+            return;
+        }
+        keep_if_better(dual, best);
+        idle++;
+        if (dual->bound > best_bound) {
+            idle = dual->bound > best_bound + 1e-4 * fabs(best_bound) ? 0 : idle;
+            best_bound = dual->bound;
+            best_weights = dual->weights;
+            gal_dual_narrow(dual, best->seconds);
+        }
+        if (best_bound >= best->seconds * (1 - 1e-12) || best_bound > dual->most_seconds) {
+            break;
+        }
+        if (idle == 5) {
+            pace *= 0.6;
+            idle = 0;
+        }
+        double target = best->seconds < HUGE_VAL ? best->seconds : best_bound + 0.2 * fabs(best_bound);
+        path_totals(dual, totals);
+        move_weights(dual, totals, pace * fmax(target - dual->bound, 1e-6 * fabs(best_bound)));
+        gal_dual_weigh(dual);
+    }
+    dual->weights = best_weights;
+    gal_dual_weigh(dual);
+    gal_dual_solve(dual);
+}
+
+/* Towards the stages that are over the limit. */
+static void move_bytes(gal_dual *dual, const stage_totals *totals, double pace)
+{
+    const uint32_t stages = dual->cell->spec.pp_degree;
+    double most = 0.0;
+    double mean = 0.0;
+    for (uint32_t p = 0; p < stages; p++) {
+        mean += totals[p].bytes / stages;
+    }
+    for (uint32_t p = 0; p < stages; p++) {
+        most = fmax(most, fabs(totals[p].bytes - mean));
+    }
+    for (uint32_t p = 0; most > 0.0 && p < stages; p++) {
+        dual->weights.per_byte[p] += pace * (totals[p].bytes - mean) / most;
+    }
+    project(dual->weights.per_byte, stages, true);
+    gal_dual_weigh(dual);
+}
+
+bool gal_dual_is_too_large(gal_dual *dual, uint32_t rounds, gal_best_path *best)
+{
+    const uint32_t stages = dual->cell->spec.pp_degree;
+    const double limit = (double)dual->cell->spec.arena_limit_bytes;
+    const gal_weights before = dual->weights;
+    stage_totals totals[GAL_STAGES_MAX];
+    bool too_large = false;
+    dual->bytes_alone = true;
+    project(dual->weights.per_byte, stages, true);
+    gal_dual_weigh(dual);
+    for (uint32_t round = 0; round < rounds && !too_large; round++) {
+        bool fits = true;
+        gal_dual_solve(dual);
+        too_large = dual->bound > 1e-9 * limit;
+        if (too_large) {
+            break;
+        }
+        keep_if_better(dual, best);
+        path_totals(dual, totals);
+        for (uint32_t p = 0; p < stages; p++) {
+            fits = fits && totals[p].bytes <= limit;
+        }
+        if (fits) {
+            break;
+        }
+        move_bytes(dual, totals, 0.5 / (round + 1.0));
+    }
+    dual->bytes_alone = false;
+    dual->weights = before;
+    gal_dual_weigh(dual);
+    gal_dual_solve(dual);
+    return too_large;
+}
