@@ -1,11 +1,13 @@
 #include "planner/boxes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct stage_box {
     double slowest, exposed, update, per_byte;
     gal_shared_bytes least, most;
+    uint32_t first_least, first_most;
 } stage_box;
 
 struct gal_box {
@@ -46,6 +48,19 @@ static gal_code push(gal_boxes *boxes, gal_box *box, gal_error *err)
     return GAL_OK;
 }
 
+static void halve(stage_box *box, const gal_split *split)
+{
+    if (split->kind == GAL_SHARED_KIND_COUNT && split->upper) {
+        box->first_least = (uint32_t)split->at;
+    } else if (split->kind == GAL_SHARED_KIND_COUNT) {
+        box->first_most = (uint32_t)split->at - 1;
+    } else if (split->upper) {
+        box->least.of[split->kind] = split->at;
+    } else {
+        box->most.of[split->kind] = split->at - 1;
+    }
+}
+
 gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, uint32_t embedding, double bound, const gal_split *split,
                        gal_error *err)
 {
@@ -59,13 +74,11 @@ gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, uint32_t embeddin
     box->order = boxes->added++;
     box->embedding = embedding;
     for (uint32_t p = 0; p < stages; p++) {
-        box->stage[p] =
-            (stage_box){w->slowest[p], w->exposed[p], w->update[p], w->per_byte[p], dual->least[p], dual->most[p]};
+        box->stage[p] = (stage_box){w->slowest[p],  w->exposed[p], w->update[p],         w->per_byte[p],
+                                    dual->least[p], dual->most[p], dual->first_least[p], dual->first_most[p]};
     }
-    if (split != NULL && split->upper) {
-        box->stage[split->stage].least.of[split->kind] = split->bytes;
-    } else if (split != NULL) {
-        box->stage[split->stage].most.of[split->kind] = split->bytes - 1;
+    if (split != NULL) {
+        halve(&box->stage[split->stage], split);
     }
     const gal_code code = push(boxes, box, err);
     if (code != GAL_OK) {
@@ -122,7 +135,8 @@ static void raise_least(gal_dual *dual, uint32_t block, uint32_t stage)
     const uint32_t count = gal_dual_choices(dual, block, stage, &strategy);
     gal_shared_bytes forced = {{0}};
     for (uint32_t i = 0; i < count; i++) {
-        const gal_shared_bytes *own = &dual->cell->shared[gal_cell_price_index(dual->cell, block, stage, strategy[i])];
+        const gal_shared_bytes *own =
+            &dual->cell->node[gal_cell_price_index(dual->cell, block, stage, strategy[i])].block.shared;
         for (uint32_t kind = 0; kind < GAL_SHARED_KIND_COUNT; kind++) {
             forced.of[kind] = i == 0 || own->of[kind] < forced.of[kind] ? own->of[kind] : forced.of[kind];
         }
@@ -151,6 +165,8 @@ void gal_box_load(const gal_box *box, gal_dual *dual)
         dual->weights.per_byte[p] = s->per_byte;
         dual->least[p] = s->least;
         dual->most[p] = s->most;
+        dual->first_least[p] = s->first_least;
+        dual->first_most[p] = s->first_most;
     }
     if (box->embedding != GAL_BOX_UNTIED) {
         gal_dual_tie(dual, box->embedding);
@@ -187,11 +203,39 @@ static void stage_use(const gal_dual *dual, uint32_t stage, gal_path *path)
     }
 }
 
+/* The later border of the slowest stage, or the earlier one, whichever has room to move: the half that shortens it has
+ * lost the path. */
+static bool split_border(const gal_dual *dual, uint32_t slowest, gal_split *out)
+{
+    const gal_cell *cell = dual->cell;
+    uint32_t first = 0;
+    while (dual->stage[first] != slowest) {
+        first++;
+    }
+    uint32_t end = first;
+    while (end < cell->block_count && dual->stage[end] == slowest) {
+        end++;
+    }
+    if (end < cell->block_count && dual->first_least[slowest + 1] < end) {
+        *out = (gal_split){.stage = slowest + 1, .kind = GAL_SHARED_KIND_COUNT, .at = end};
+        return true;
+    }
+    if (slowest > 0 && first < dual->first_most[slowest]) {
+        *out = (gal_split){.stage = slowest, .kind = GAL_SHARED_KIND_COUNT, .at = (int64_t)first + 1};
+        return true;
+    }
+    return false;
+}
+
 bool gal_box_choose_split(const gal_dual *dual, gal_split *out)
 {
     const gal_cell *cell = dual->cell;
     double dearest = 0.0;
+    double slowest = 0.0;
+    double mean = 0.0;
+    uint32_t slowest_stage = 0;
     bool found = false;
+    gal_split border;
     for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
         gal_path path;
         stage_use(dual, p, &path);
@@ -199,11 +243,19 @@ bool gal_box_choose_split(const gal_dual *dual, gal_split *out)
             const int64_t used = path.shared.of[kind];
             const double price = dual->weights.per_byte[p] * (double)(used - dual->least[p].of[kind]);
             if (used > dual->least[p].of[kind] && price > dearest) {
-                *out = (gal_split){.stage = p, .kind = (gal_shared_kind)kind, .bytes = used};
+                *out = (gal_split){.stage = p, .kind = (gal_shared_kind)kind, .at = used};
                 dearest = price;
                 found = true;
             }
         }
+        mean += dual->weights.slowest[p] * path.stage_round;
+        slowest_stage = path.stage_round > slowest ? p : slowest_stage;
+        slowest = fmax(slowest, path.stage_round);
+    }
+    if ((cell->spec.microbatch_count - 1) * (slowest - mean) > fmax(dearest, 1e-9 * dual->bound) &&
+        split_border(dual, slowest_stage, &border)) {
+        *out = border;
+        found = true;
     }
     return found;
 }

@@ -1,5 +1,7 @@
-/* Boxes of paths: the shared bytes of each stage between a least and a most (planner/dual.h). A box that labels cannot
- * finish is split at the bytes that its relaxed path uses: below them that path is gone, from them up it pays them. */
+/* Boxes of paths: the shared bytes and the first block of each stage between a least and a most (planner/dual.h). A box
+ * that labels cannot finish is split where its relaxed path costs most seconds more than its bound: at the bytes of a
+ * use that is not charged (below them that path is gone, from them up it pays them), or at a border of the slowest
+ * stage. */
 #ifndef GAL_PLANNER_BOXES_H
 #define GAL_PLANNER_BOXES_H
 
@@ -17,9 +19,9 @@ typedef struct gal_boxes { /* open ones, by their bounds */
 
 typedef struct gal_split {
     uint32_t stage;
-    gal_shared_kind kind;
-    int64_t bytes;
-    bool upper; /* from `bytes` up; else below them */
+    gal_shared_kind kind; /* GAL_SHARED_KIND_COUNT: its first block */
+    int64_t at;           /* bytes, or block */
+    bool upper;           /* from `at` up; else below */
 } gal_split;
 
 /* The half of the dual's box (NULL: all of it) with its weights. embedding: as gal_dual_tie, or GAL_BOX_UNTIED. */
@@ -35,7 +37,7 @@ uint32_t gal_box_embedding(const gal_box *box);
 void gal_box_load(const gal_box *box, gal_dual *dual);
 void gal_box_free(gal_box *box);
 
-/* Where the shortest path uses more shared bytes than its box charges, at the highest price; false: nowhere. */
+/* Of the dual's box, by its shortest path; false: that path costs what its bound says. */
 bool gal_box_choose_split(const gal_dual *dual, gal_split *out);
 
 #endif

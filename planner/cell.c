@@ -1,15 +1,9 @@
 #include "planner/cell.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "schemas/plan_check.h"
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 static size_t price_index(const gal_cell *cell, uint32_t stage, gal_block_kind kind, uint32_t strategy)
 {
@@ -33,6 +27,17 @@ size_t gal_cell_pair_index(const gal_cell *cell, uint32_t block, uint32_t stage,
 {
     return pair_index(cell, stage, gal_model_block_kind(cell->spec.model, block - 1), block + 1 == cell->block_count,
                       from, to);
+}
+
+uint32_t gal_cell_pair_kinds(const gal_cell *cell, uint32_t block[GAL_CELL_PAIR_KINDS_MAX])
+{
+    const uint32_t last = cell->block_count - 1;
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < last && i <= 3; i++) {
+        block[count++] = i;
+    }
+    block[count++] = last;
+    return count;
 }
 
 size_t gal_cell_pair_count(const gal_cell *cell)
@@ -73,26 +78,6 @@ static void keep_legal(gal_cell *cell)
     cell->strategy_count = kept;
 }
 
-static uint64_t largest_turn(const gal_ring_turns *turns)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < turns->count; i++) {
-        most = larger(most, turns->bytes[i]);
-    }
-    return most;
-}
-
-static gal_shared_bytes shared_of(const gal_cell *cell, const gal_block_memory *memory)
-{
-    const uint64_t gathers =
-        larger(largest_turn(&memory->gathers_forward),
-               larger(largest_turn(&memory->gathers_backward), largest_turn(&memory->gathers_evaluate)));
-    return (gal_shared_bytes){.of = {[GAL_SHARED_GATHERED] = (int64_t)(cell->spec.prefetch_depth * gathers),
-                                     [GAL_SHARED_BUCKET] = (int64_t)(2 * largest_turn(&memory->buckets)),
-                                     [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
-                                     [GAL_SHARED_WORK] = (int64_t)memory->bytes.work}};
-}
-
 static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, gal_block_kind kind, gal_error *err)
 {
     for (uint32_t s = 0; s < cell->strategy_count; s++) {
@@ -108,7 +93,6 @@ static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, gal_block_kind ki
             if (code != GAL_OK) {
                 return gal_fail(err, code, "%s", reason.text);
             }
-            cell->shared[at] = shared_of(cell, &cell->price[at]->memory);
         }
     }
     return GAL_OK;
@@ -196,98 +180,6 @@ static void fill_tied(gal_cell *cell)
     }
 }
 
-/* ---- rounding ---- */
-
-static double largest_of_price(const gal_block_price *p)
-{
-    return fabs(p->forward_seconds) + fabs(p->backward_seconds) + fabs(p->sync_seconds) + fabs(p->enter_seconds) +
-           fabs(p->leave_seconds) + fabs(p->tail_seconds) + fabs(p->update_seconds);
-}
-
-static double largest_of_pair(const gal_pair_price *p)
-{
-    return fabs(p->forward_seconds) + fabs(p->backward_seconds) + fabs(p->sync_seconds);
-}
-
-/* A power of two, 2^-52 of what no path exceeds. */
-static double fine_unit(const gal_cell *cell)
-{
-    const size_t prices = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
-    double price = 0.0;
-    double pair = 0.0;
-    double once = 0.0;
-    for (size_t i = 0; i < prices; i++) {
-        price = cell->price[i] == NULL ? price : fmax(price, largest_of_price(cell->price[i]));
-    }
-    for (size_t i = 0; i < gal_cell_pair_count(cell); i++) {
-        pair = cell->pair[i] == NULL ? pair : fmax(pair, largest_of_pair(cell->pair[i]));
-    }
-    for (uint32_t s = 0; s < cell->strategy_count; s++) {
-        once = fmax(once, cell->tied_seconds[s]);
-        for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
-            once = fmax(once, 2.0 * cell->transfer[stage * cell->strategy_count + s]);
-        }
-    }
-    int exponent = 0;
-    (void)frexp((cell->spec.microbatch_count + 1.0) * (cell->block_count + 1.0) * (price + pair + once) +
-                    cell->common_seconds,
-                &exponent);
-    return ldexp(1.0, exponent - 52);
-}
-
-static void round_to(double unit, double *seconds)
-{
-    *seconds = rint(*seconds / unit) * unit;
-}
-
-static void round_price(double unit, gal_block_price *p)
-{
-    round_to(unit, &p->forward_seconds);
-    round_to(unit, &p->backward_seconds);
-    round_to(unit, &p->sync_seconds);
-    round_to(unit, &p->enter_seconds);
-    round_to(unit, &p->leave_seconds);
-    round_to(unit, &p->tail_seconds);
-    round_to(unit, &p->update_seconds);
-}
-
-static gal_code round_seconds(gal_cell *cell, gal_error *err)
-{
-    const size_t prices = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
-    const size_t pairs = gal_cell_pair_count(cell);
-    const double unit = cell->unit_seconds = fine_unit(cell);
-    cell->rounded_price = calloc(prices + 1, sizeof *cell->rounded_price);
-    cell->rounded_pair = calloc(pairs + 1, sizeof *cell->rounded_pair);
-    if (cell->rounded_price == NULL || cell->rounded_pair == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
-    }
-    for (size_t i = 0; i < prices; i++) {
-        if (cell->price[i] != NULL) {
-            cell->rounded_price[i] = *cell->price[i];
-            round_price(unit, &cell->rounded_price[i]);
-            cell->price[i] = &cell->rounded_price[i];
-        }
-    }
-    for (size_t i = 0; i < pairs; i++) {
-        if (cell->pair[i] != NULL) {
-            gal_pair_price *pair = &cell->rounded_pair[i];
-            *pair = *cell->pair[i];
-            round_to(unit, &pair->forward_seconds);
-            round_to(unit, &pair->backward_seconds);
-            round_to(unit, &pair->sync_seconds);
-            cell->pair[i] = pair;
-        }
-    }
-    for (uint32_t i = 0; i < cell->spec.pp_degree * cell->strategy_count; i++) {
-        round_to(unit, &cell->transfer[i]);
-    }
-    for (uint32_t s = 0; s < cell->strategy_count; s++) {
-        round_to(unit, &cell->tied_seconds[s]);
-    }
-    round_to(unit, &cell->common_seconds);
-    return GAL_OK;
-}
-
 static gal_code refuse(const gal_cell_spec *spec, gal_error *err)
 {
     uint32_t blocks = gal_model_block_count(spec->model);
@@ -309,13 +201,14 @@ static gal_code allocate(gal_cell *cell, gal_error *err)
     size_t stages = cell->spec.pp_degree;
     size_t nodes = stages * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
     cell->price = calloc(nodes + 1, sizeof(void *));
-    cell->shared = calloc(nodes + 1, sizeof *cell->shared);
+    cell->node = calloc(nodes + 1, sizeof *cell->node);
+    cell->edge = calloc(gal_cell_pair_count(cell) + 1, sizeof *cell->edge);
     cell->pair = calloc(gal_cell_pair_count(cell) + 1, sizeof(void *));
     cell->in_flight = calloc(stages, sizeof *cell->in_flight);
     cell->transfer = calloc(stages * cell->strategy_count + 1, sizeof *cell->transfer);
     cell->tied_seconds = calloc(cell->strategy_count + 1, sizeof *cell->tied_seconds);
-    const bool have = cell->price != NULL && cell->shared != NULL && cell->pair != NULL && cell->in_flight != NULL &&
-                      cell->transfer != NULL && cell->tied_seconds != NULL;
+    const bool have = cell->price != NULL && cell->node != NULL && cell->edge != NULL && cell->pair != NULL &&
+                      cell->in_flight != NULL && cell->transfer != NULL && cell->tied_seconds != NULL;
     return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
 
@@ -338,7 +231,7 @@ static gal_code fill(gal_cell *cell, gal_error *err)
                                    cell->strategy, cell->strategy_count, &cell->conversions, err));
     fill_transfers(cell);
     fill_tied(cell);
-    GAL_TRY(round_seconds(cell, err));
+    gal_cell_tabulate(cell);
 cleanup:
     return code;
 }
@@ -373,10 +266,9 @@ void gal_cell_free(gal_cell *cell)
     free(cell->tied_seconds);
     free(cell->transfer);
     free(cell->in_flight);
-    free(cell->rounded_pair);
-    free(cell->rounded_price);
     free(cell->pair);
-    free(cell->shared);
+    free(cell->edge);
+    free(cell->node);
     free(cell->price);
     free(cell->strategy);
     free(cell);
@@ -385,117 +277,4 @@ void gal_cell_free(gal_cell *cell)
 const gal_block_price *gal_cell_price(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy)
 {
     return cell->price[gal_cell_price_index(cell, block, stage, strategy)];
-}
-
-/* ---- steps ---- */
-
-static void add_block(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out)
-{
-    const size_t at = gal_cell_price_index(cell, block, stage, strategy);
-    const gal_block_price *price = cell->price[at];
-    const gal_block_bytes *bytes = &price->memory.bytes;
-    out->forward_seconds += price->forward_seconds;
-    out->backward_seconds += price->backward_seconds;
-    out->tail_seconds += price->sync_seconds;
-    out->update_seconds += price->update_seconds;
-    out->bytes += (int64_t)(bytes->state + bytes->gradient + cell->in_flight[stage] * bytes->saved);
-    out->shared = cell->shared[at];
-}
-
-static void add_pair(const gal_pair_price *pair, gal_cell_step *out)
-{
-    out->forward_seconds += pair->forward_seconds;
-    out->backward_seconds += pair->backward_seconds;
-    out->tail_seconds += pair->sync_seconds;
-}
-
-/* The turn from backward to forward. */
-static void add_turn(const gal_block_price *price, gal_cell_step *out)
-{
-    out->forward_seconds += price->enter_seconds;
-    out->tail_seconds += price->tail_seconds;
-}
-
-static size_t conversion_index(const gal_cell *cell, uint32_t from, uint32_t to)
-{
-    const gal_conversions *c = &cell->conversions;
-    return (size_t)c->class_of[from] * c->class_count + c->class_of[to];
-}
-
-void gal_cell_start(const gal_cell *cell, uint32_t strategy, gal_cell_step *out)
-{
-    memset(out, 0, sizeof *out);
-    add_block(cell, 0, 0, strategy, out);
-    add_turn(gal_cell_price(cell, 0, 0, strategy), out);
-    out->once_seconds = cell->tied_seconds[strategy];
-}
-
-void gal_cell_follow(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t strategy,
-                     gal_cell_step *out)
-{
-    const gal_pair_price *pair = cell->pair[gal_cell_pair_index(cell, block, stage, from, strategy)];
-    memset(out, 0, sizeof *out);
-    add_block(cell, block, stage, strategy, out);
-    add_pair(pair, out);
-    out->shared.of[GAL_SHARED_BOUNDARY] =
-        (int64_t)(2 * gal_cell_price(cell, block - 1, stage, from)->memory.bytes.boundary); /* dx lies as x did */
-    out->shared.of[GAL_SHARED_RELAYOUT] =
-        (int64_t)larger(pair->relayout_bytes, cell->conversions.inside_bytes[conversion_index(cell, from, strategy)]);
-}
-
-static int64_t at_most_two(const gal_cell *cell)
-{
-    return cell->spec.microbatch_count < 2 ? (int64_t)cell->spec.microbatch_count : 2;
-}
-
-/* x_in, c of them, and dx_out in place of the saved input. */
-static int64_t entry_port_bytes(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t strategy,
-                                bool converts)
-{
-    const int64_t k = cell->in_flight[stage];
-    const int64_t m = cell->spec.microbatch_count;
-    const int64_t two = at_most_two(cell);
-    const int64_t received = (int64_t)gal_cell_price(cell, block - 1, stage, from)->memory.bytes.boundary;
-    const int64_t input = (int64_t)gal_cell_price(cell, block, stage, strategy)->memory.bytes.input;
-    return converts ? 2 * two * received : ((k < m ? k + 1 : m) + two) * received - k * input;
-}
-
-void gal_cell_cross(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t strategy,
-                    gal_cell_step *out)
-{
-    const gal_pair_price *pair = cell->pair[gal_cell_pair_index(cell, block, stage, from, strategy)];
-    memset(out, 0, sizeof *out);
-    add_block(cell, block, stage, strategy, out);
-    add_pair(pair, out);
-    add_turn(gal_cell_price(cell, block, stage, strategy), out);
-    out->bytes += entry_port_bytes(cell, block, stage, from, strategy, pair->converts);
-    out->shared.of[GAL_SHARED_RELAYOUT] = (int64_t)larger(
-        pair->relayout_entry_bytes, cell->conversions.entry_bytes[conversion_index(cell, from, strategy)]);
-}
-
-void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out)
-{
-    const gal_block_price *price = gal_cell_price(cell, block, stage, strategy);
-    const bool last = stage + 1 == cell->spec.pp_degree;
-    memset(out, 0, sizeof *out);
-    out->backward_seconds = price->leave_seconds;
-    out->bytes = (last ? 2 : 1) * GAL_ALIGNMENT_BYTES; /* norm, loss */
-    if (!last) {
-        out->bytes += 2 * at_most_two(cell) * (int64_t)price->memory.bytes.boundary;
-        out->once_seconds = 2.0 * cell->transfer[stage * cell->strategy_count + strategy];
-    }
-}
-
-bool gal_cell_tied_alike(const gal_cell *cell, uint32_t embedding, uint32_t head)
-{
-    const gal_strategy *a = &cell->strategy[embedding];
-    const gal_strategy *b = &cell->strategy[head];
-    if (!cell->spec.model->tied_embeddings) {
-        return true;
-    }
-    bool alike = a->zero_stage == b->zero_stage && a->axis_count == b->axis_count;
-    for (uint32_t i = 0; alike && i < a->axis_count; i++) {
-        alike = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
-    }
-    return alike;
 }

@@ -51,17 +51,32 @@ typedef struct gal_cell_step {
     gal_shared_bytes shared;
 } gal_cell_step;
 
+/* A block under a strategy in a stage. */
+typedef struct gal_cell_node {
+    gal_cell_step block;                      /* its own; no boundary, no relayout */
+    double enter_seconds, enter_tail_seconds; /* forward and tail of the first block of a stage */
+    gal_cell_step close;                      /* of the last */
+    int64_t boundary_bytes, input_bytes;
+} gal_cell_node;
+
+/* Its neighbour before. */
+typedef struct gal_cell_edge {
+    double forward_seconds, backward_seconds, tail_seconds;
+    int64_t relayout_bytes, entry_relayout_bytes; /* inside a stage; at the entry of one */
+    int64_t entry_port_bytes;
+    bool legal;
+} gal_cell_edge;
+
 typedef struct gal_cell {
     gal_cell_spec spec;
     uint32_t stage_devices, samples;
     uint32_t block_count, strategy_count;
     gal_strategy *strategy; /* those that are legal for a kind of block, in the order of gal_space_strategies */
     double unit_seconds;
-    const gal_block_price **price;  /* gal_cell_price_index; NULL: not legal */
-    gal_shared_bytes *shared;       /* likewise; boundary and relayout are 0 */
-    const gal_pair_price **pair;    /* gal_cell_pair_index; NULL: not legal */
-    gal_block_price *rounded_price; /* what price and pair point to */
-    gal_pair_price *rounded_pair;
+    const gal_block_price **price; /* gal_cell_price_index; NULL: not legal */
+    const gal_pair_price **pair;   /* gal_cell_pair_index; NULL: not legal */
+    gal_cell_node *node;           /* as price */
+    gal_cell_edge *edge;           /* as pair */
     gal_conversions conversions;
     uint32_t *in_flight;   /* [stage] */
     double *transfer;      /* [stage][strategy] one way to the next stage, */
@@ -72,6 +87,12 @@ typedef struct gal_cell {
 /* GAL_NO with the reason if the numbers do not divide; GAL_ERR_SYSTEM without memory. */
 gal_code gal_cell_create(const gal_cell_spec *spec, gal_cell **out, gal_error *err);
 void gal_cell_free(gal_cell *cell);
+/* The rounded tables from the prices: part of create, and again if prices change. */
+void gal_cell_tabulate(gal_cell *cell);
+
+enum { GAL_CELL_PAIR_KINDS_MAX = 4 };
+/* One block for each pair of kinds that are neighbours, the later of the two; returns their number. */
+uint32_t gal_cell_pair_kinds(const gal_cell *cell, uint32_t block[GAL_CELL_PAIR_KINDS_MAX]);
 
 size_t gal_cell_price_index(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy);
 /* Of the edge into block, whose stage is given; blocks of the same kind behind the same kind share it. */

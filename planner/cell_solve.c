@@ -7,7 +7,7 @@
 #include "planner/boxes.h"
 
 /* BOXES_MAX: of one cell; what is left open then shows in the bound. */
-enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BOXES_MAX = 5000 };
+enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BEAM_EVERY = 8, BOXES_MAX = 5000 };
 
 typedef struct solver {
     const gal_cell *cell;
@@ -16,7 +16,9 @@ typedef struct solver {
     gal_best_path best; /* the answer's arrays */
     gal_dual *dual;
     gal_choices choices; /* of the dual over all paths */
+    gal_choices wide;    /* of the box at hand */
     gal_boxes boxes;
+    uint32_t box_count;
     double open_bound; /* least bound of boxes that were left unfinished */
 } solver;
 
@@ -116,16 +118,53 @@ static gal_code add_first_boxes(solver *s, gal_error *err)
     return code;
 }
 
-static gal_code try_labels(solver *s, uint32_t limit, double *bound, gal_error *err)
+static gal_code search_labels(solver *s, const gal_label_settings *settings, double *bound, gal_error *err)
 {
     gal_label_result labels;
-    const gal_label_settings settings = {.label_limit = limit};
-    const gal_code code = gal_label_search(s->dual, &settings, &s->best, &labels, err);
+    const gal_code code = gal_label_search(s->dual, settings, &s->best, &labels, err);
     if (code == GAL_OK) {
         s->answer->label_count += labels.label_count;
-        *bound = fmax(*bound, labels.dropped_bound);
+        *bound = fmax(*bound, labels.bound);
     }
     return code;
+}
+
+/* Looks for paths just above the bound first, then further and further: few labels live there, and a path found is the
+ * best of the box. Stops where `limit` labels do not suffice; *bound is then where they did. */
+static gal_code climb(solver *s, uint32_t limit, double *bound, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const double bottom = *bound;
+    const double top = s->best.seconds < HUGE_VAL ? s->best.seconds : 2.0 * bottom;
+    gal_choices_copy(s->cell, &s->dual->choices, &s->wide);
+    for (uint32_t parts = 64; code == GAL_OK && parts > 0 && *bound < useful(s); parts /= 4) {
+        const double reach = parts > 1 ? bottom + (top - bottom) / parts : s->best.seconds;
+        const gal_label_settings settings = {.label_limit = limit, .stop_at_limit = true, .reach_seconds = reach};
+        gal_dual_narrow(s->dual, reach);
+        code = search_labels(s, &settings, bound, err);
+        gal_choices_copy(s->cell, &s->wide, &s->dual->choices);
+        gal_dual_weigh(s->dual);
+        gal_dual_solve(s->dual);
+        if (*bound < reach && *bound < useful(s)) {
+            break;
+        }
+    }
+    return code;
+}
+
+/* Any better path, by the most promising labels. */
+static gal_code try_beam(solver *s, uint32_t limit, double *bound, gal_error *err)
+{
+    const gal_label_settings settings = {.label_limit = limit, .reach_seconds = s->best.seconds};
+    return search_labels(s, &settings, bound, err);
+}
+
+static gal_code add_halves(solver *s, uint32_t embedding, double bound, gal_split *split, gal_error *err)
+{
+    split->upper = false;
+    const gal_code code = gal_boxes_add(&s->boxes, s->dual, embedding, bound, split, err);
+    split->upper = true;
+    return code == GAL_OK ? gal_boxes_add(&s->boxes, s->dual, embedding, bound, split, err) : code;
 }
 
 /* Closes the box, or puts its two halves back. */
@@ -134,7 +173,7 @@ static gal_code explore(solver *s, gal_box *box, gal_error *err)
     gal_code code = GAL_OK;
     gal_dual *dual = s->dual;
     const uint32_t limit = s->settings->label_limit;
-    const uint32_t few = s->settings->few_labels;
+    const uint32_t few = s->settings->few_labels < limit ? s->settings->few_labels : limit;
     gal_split split;
     gal_choices_copy(s->cell, &s->choices, &dual->choices);
     gal_box_load(box, dual);
@@ -148,13 +187,14 @@ static gal_code explore(solver *s, gal_box *box, gal_error *err)
         return GAL_OK;
     }
     const bool splits = gal_box_choose_split(dual, &split);
-    GAL_TRY(try_labels(s, splits && few < limit ? few : limit, &bound, err));
+    if (s->box_count++ % BEAM_EVERY == 0) {
+        GAL_TRY(try_beam(s, few, &bound, err));
+    }
+    GAL_TRY(climb(s, splits ? few : limit, &bound, err));
     if (bound < useful(s) && splits) {
-        split.upper = false;
-        GAL_TRY(gal_boxes_add(&s->boxes, dual, gal_box_embedding(box), bound, &split, err));
-        split.upper = true;
-        GAL_TRY(gal_boxes_add(&s->boxes, dual, gal_box_embedding(box), bound, &split, err));
+        GAL_TRY(add_halves(s, gal_box_embedding(box), bound, &split, err));
     } else if (bound < useful(s)) {
+        GAL_TRY(try_beam(s, limit, &bound, err));
         s->open_bound = fmin(s->open_bound, bound);
     }
 cleanup:
@@ -191,6 +231,7 @@ gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings
     GAL_TRY(try_all_uniform(&s, err));
     GAL_TRY(gal_dual_create(cell, &s.dual, err));
     GAL_TRY(gal_choices_create(cell, &s.choices, err));
+    GAL_TRY(gal_choices_create(cell, &s.wide, err));
     gal_dual_solve(s.dual);
     gal_dual_raise(s.dual, FIRST_ROUNDS, &s.best);
     note_bytes(&s);
@@ -205,6 +246,7 @@ gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings
     answer->bound = fmin(s.open_bound, s.best.seconds);
 cleanup:
     gal_boxes_free(&s.boxes);
+    gal_choices_free(&s.wide);
     gal_choices_free(&s.choices);
     gal_dual_free(s.dual);
     return code;

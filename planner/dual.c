@@ -4,17 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One block for each pair of neighbouring kinds; *count of them. */
-static void edge_blocks(const gal_cell *cell, uint32_t block[4], uint32_t *count)
-{
-    const uint32_t last = cell->block_count - 1;
-    *count = 0;
-    for (uint32_t i = 1; i < last && i <= 3; i++) {
-        block[(*count)++] = i;
-    }
-    block[(*count)++] = last;
-}
-
 enum { KINDS = 4 };
 
 /* The first block of each kind. */
@@ -46,7 +35,7 @@ static double edge_most(const gal_cell *cell, uint32_t block)
         for (uint32_t from = 0; from < cell->strategy_count; from++) {
             for (uint32_t to = 0; to < cell->strategy_count; to++) {
                 gal_cell_step step, crossing, closing;
-                if (cell->pair[gal_cell_pair_index(cell, block, p, from, to)] == NULL) {
+                if (!cell->edge[gal_cell_pair_index(cell, block, p, from, to)].legal) {
                     continue;
                 }
                 gal_cell_follow(cell, block, p, from, to, &step);
@@ -62,8 +51,8 @@ static double edge_most(const gal_cell *cell, uint32_t block)
 static double path_most(const gal_cell *cell)
 {
     double most = 0.0;
-    uint32_t block[4], count;
-    edge_blocks(cell, block, &count);
+    uint32_t block[GAL_CELL_PAIR_KINDS_MAX];
+    const uint32_t count = gal_cell_pair_kinds(cell, block);
     for (uint32_t s = 0; s < cell->strategy_count; s++) {
         gal_cell_step step, closing;
         if (gal_cell_price(cell, 0, 0, s) != NULL) {
@@ -171,14 +160,18 @@ gal_code gal_dual_create(const gal_cell *cell, gal_dual **out, gal_error *err)
         dual->close = calloc(kinds + 1, sizeof *dual->close);
         dual->to_go = calloc(nodes + 1, sizeof *dual->to_go);
         dual->so_far = calloc(nodes + 1, sizeof *dual->so_far);
+        dual->scratch = calloc(cell->strategy_count + 1, sizeof *dual->scratch);
         dual->least = calloc(cell->spec.pp_degree, sizeof *dual->least);
         dual->most = calloc(cell->spec.pp_degree, sizeof *dual->most);
+        dual->first_least = calloc(cell->spec.pp_degree, sizeof *dual->first_least);
+        dual->first_most = calloc(cell->spec.pp_degree, sizeof *dual->first_most);
         dual->stage = calloc(cell->block_count, sizeof *dual->stage);
         dual->strategy = calloc(cell->block_count, sizeof *dual->strategy);
     }
     if (dual == NULL || dual->follow == NULL || dual->cross == NULL || dual->start == NULL || dual->close == NULL ||
-        dual->to_go == NULL || dual->so_far == NULL || dual->least == NULL || dual->most == NULL ||
-        dual->stage == NULL || dual->strategy == NULL || gal_choices_create(cell, &dual->choices, err) != GAL_OK) {
+        dual->to_go == NULL || dual->so_far == NULL || dual->scratch == NULL || dual->least == NULL ||
+        dual->most == NULL || dual->first_least == NULL || dual->first_most == NULL || dual->stage == NULL ||
+        dual->strategy == NULL || gal_choices_create(cell, &dual->choices, err) != GAL_OK) {
         gal_dual_free(dual);
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
@@ -186,6 +179,8 @@ gal_code gal_dual_create(const gal_cell *cell, gal_dual **out, gal_error *err)
         for (uint32_t kind = 0; kind < GAL_SHARED_KIND_COUNT; kind++) {
             dual->most[p].of[kind] = INT64_MAX;
         }
+        dual->first_least[p] = p;
+        dual->first_most[p] = p == 0 ? 0 : cell->block_count - (cell->spec.pp_degree - p);
         dual->weights.slowest[p] = 1.0 / cell->spec.pp_degree;
         dual->weights.update[p] = 1.0 / cell->spec.pp_degree;
     }
@@ -203,8 +198,11 @@ void gal_dual_free(gal_dual *dual)
         gal_choices_free(&dual->choices);
         free(dual->strategy);
         free(dual->stage);
+        free(dual->first_most);
+        free(dual->first_least);
         free(dual->most);
         free(dual->least);
+        free(dual->scratch);
         free(dual->so_far);
         free(dual->to_go);
         free(dual->close);
@@ -263,38 +261,45 @@ static void weigh_close(gal_dual *dual, uint32_t block, uint32_t stage, const ra
     }
 }
 
-static double weigh_follow(const gal_dual *dual, uint32_t block, uint32_t stage, uint32_t from, uint32_t to,
-                           const rates *r)
+/* Strategies of a block as the second of an edge: into scratch, by their place in the list. */
+static void weigh_nodes(gal_dual *dual, uint32_t block, uint32_t stage, bool crosses, const rates *r)
 {
-    gal_cell_step step;
-    gal_cell_follow(dual->cell, block, stage, from, to, &step);
-    return within(&step.shared, &dual->most[stage]) ? weighted(r, &step) : HUGE_VAL;
+    const gal_cell *cell = dual->cell;
+    const uint32_t *to;
+    const uint32_t count = gal_dual_choices(dual, block, stage, &to);
+    for (uint32_t j = 0; j < count; j++) {
+        const gal_cell_node *node = &cell->node[gal_cell_price_index(cell, block, stage, to[j])];
+        const double turn = crosses ? r->forward * node->enter_seconds + r->tail * node->enter_tail_seconds : 0.0;
+        dual->scratch[j] =
+            within(&node->block.shared, &dual->most[stage]) ? weighted(r, &node->block) + turn : HUGE_VAL;
+    }
 }
 
-static double weigh_cross(const gal_dual *dual, uint32_t block, uint32_t stage, uint32_t from, uint32_t to,
-                          const rates *r)
-{
-    gal_cell_step step;
-    gal_cell_cross(dual->cell, block, stage, from, to, &step);
-    return within(&step.shared, &dual->most[stage])
-               ? weighted(r, &step) + dual->close[gal_cell_price_index(dual->cell, block - 1, stage - 1, from)]
-               : HUGE_VAL;
-}
-
-/* Edges into a block whose stage is given, from the same stage or the one before. */
+/* Edges into a block whose stage is given, from the same stage or the one before; crossing ones close that one. */
 static void weigh_edges(gal_dual *dual, uint32_t block, uint32_t stage, bool crosses, const rates *r)
 {
     const gal_cell *cell = dual->cell;
+    const int64_t *most = dual->most[stage].of;
+    const double byte = crosses ? r->byte : 0.0;
     const uint32_t *from, *to;
     const uint32_t from_count = gal_dual_choices(dual, block - 1, stage - crosses, &from);
     const uint32_t to_count = gal_dual_choices(dual, block, stage, &to);
-    double *table = crosses ? dual->cross : dual->follow;
+    weigh_nodes(dual, block, stage, crosses, r);
     for (uint32_t i = 0; i < from_count; i++) {
+        const size_t row = gal_cell_pair_index(cell, block, stage, from[i], 0);
+        const gal_cell_edge *edges = &cell->edge[row];
+        double *table = (crosses ? dual->cross : dual->follow) + row;
+        const gal_cell_node *before = &cell->node[gal_cell_price_index(cell, block - 1, stage, from[i])];
+        const bool fits = crosses || 2 * before->boundary_bytes <= most[GAL_SHARED_BOUNDARY];
+        const double close = crosses ? dual->close[gal_cell_price_index(cell, block - 1, stage - 1, from[i])] : 0.0;
         for (uint32_t j = 0; j < to_count; j++) {
-            const size_t at = gal_cell_pair_index(cell, block, stage, from[i], to[j]);
-            table[at] = cell->pair[at] == NULL ? HUGE_VAL
-                        : crosses              ? weigh_cross(dual, block, stage, from[i], to[j], r)
-                                               : weigh_follow(dual, block, stage, from[i], to[j], r);
+            const gal_cell_edge *e = &edges[to[j]];
+            const int64_t relayout = crosses ? e->entry_relayout_bytes : e->relayout_bytes;
+            const bool legal = e->legal && fits && relayout <= most[GAL_SHARED_RELAYOUT];
+            table[to[j]] = legal ? close + dual->scratch[j] + r->forward * e->forward_seconds +
+                                       r->backward * e->backward_seconds + r->tail * e->tail_seconds +
+                                       byte * (double)e->entry_port_bytes
+                                 : HUGE_VAL;
         }
     }
 }
@@ -317,8 +322,8 @@ static void weigh_start(gal_dual *dual, const rates *first)
 void gal_dual_weigh(gal_dual *dual)
 {
     const gal_cell *cell = dual->cell;
-    uint32_t block[4], count;
-    edge_blocks(cell, block, &count);
+    uint32_t block[GAL_CELL_PAIR_KINDS_MAX];
+    const uint32_t count = gal_cell_pair_kinds(cell, block);
     dual->constant = dual->bytes_alone ? 0.0 : cell->common_seconds;
     for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
         const rates r = rates_of(dual, p);
@@ -347,6 +352,9 @@ static double best_next(const gal_dual *dual, uint32_t block, uint32_t stage, ui
     const gal_cell *cell = dual->cell;
     double best = HUGE_VAL;
     for (uint32_t to = stage; to <= stage + 1 && to < cell->spec.pp_degree; to++) {
+        if (to != stage && !gal_dual_crosses(dual, block + 1, to)) {
+            break;
+        }
         const double *edge =
             (to == stage ? dual->follow : dual->cross) + gal_cell_pair_index(cell, block + 1, to, strategy, 0);
         const double *rest = &dual->to_go[gal_dual_node(cell, block + 1, to, 0)];
@@ -412,7 +420,7 @@ static double best_before(const gal_dual *dual, uint32_t block, uint32_t stage, 
 {
     const gal_cell *cell = dual->cell;
     double best = HUGE_VAL;
-    for (uint32_t crosses = 0; crosses <= (stage > 0 ? 1u : 0u); crosses++) {
+    for (uint32_t crosses = 0; crosses <= (gal_dual_crosses(dual, block, stage) ? 1u : 0u); crosses++) {
         const double *edge = crosses == 1 ? dual->cross : dual->follow;
         const uint32_t *choice;
         const uint32_t count = gal_dual_choices(dual, block - 1, stage - crosses, &choice);

@@ -7,7 +7,8 @@
  * Subgradient steps raise the bound. The weights are the certificate: anybody can repeat the shortest path.
  *
  * Of the bytes that a stage's blocks share, the largest use counts, which no sum bounds well. So a dual looks at a box
- * of paths: in each stage no use is above `most`, and at least `least` is charged. */
+ * of paths: in each stage no use is above `most`, at least `least` is charged, and the first block lies in
+ * a range. */
 #ifndef GAL_PLANNER_DUAL_H
 #define GAL_PLANNER_DUAL_H
 
@@ -31,11 +32,13 @@ typedef struct gal_dual {
     const gal_cell *cell;
     gal_weights weights;
     gal_choices choices;
-    gal_shared_bytes *least, *most; /* [stage] */
+    gal_shared_bytes *least, *most;     /* [stage] */
+    uint32_t *first_least, *first_most; /* [stage] block */
     double *follow, *cross;     /* weighted seconds of an edge (gal_cell_pair_index); cross closes the stage before */
     double *start, *close;      /* [strategy]; gal_cell_price_index */
     double *to_go;              /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
     double *so_far;             /* likewise up to and with the node (gal_dual_look_back) */
+    double *scratch;            /* [strategy] */
     bool bytes_alone;           /* seconds weigh nothing */
     double constant;            /* part of every path */
     double most_seconds;        /* no path is slower */
@@ -79,6 +82,12 @@ void gal_dual_raise(gal_dual *dual, uint32_t rounds, gal_best_path *best);
 /* Whether up to `rounds` weights of bytes alone show that no path of the box fits. Paths found on the way may replace
  * best, as above. Leaves the dual weighed and solved as it was. */
 bool gal_dual_is_too_large(gal_dual *dual, uint32_t rounds, gal_best_path *best);
+
+/* Whether `block` may be the first of `stage`, behind another. */
+static inline bool gal_dual_crosses(const gal_dual *dual, uint32_t block, uint32_t stage)
+{
+    return stage > 0 && dual->first_least[stage] <= block && block <= dual->first_most[stage];
+}
 
 static inline size_t gal_dual_node(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy)
 {

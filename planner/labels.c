@@ -7,8 +7,6 @@
 #include "planner/outlook.h"
 #include "planner/room.h"
 
-enum { PRUNE_FIRST = 8192 }; /* labels of a block before they are pruned the first time */
-
 typedef struct label {
     gal_path path;
     double weighted; /* seconds so far under the dual's weights */
@@ -18,39 +16,48 @@ typedef struct label {
     bool ample; /* its open stage fits whatever follows */
 } label;
 
-typedef struct layer { /* the labels at one block */
+typedef struct layer { /* the labels at one block, by node, then by bound */
     label *label;
     uint32_t count, capacity;
-    uint32_t prune_at;
 } layer;
 
+/* What is left of a label when the next block has been reached. */
+typedef struct trace {
+    uint32_t parent, stage, strategy;
+} trace;
+
+/* A label that may become one. */
+typedef struct candidate {
+    double bound, weighted;
+    uint32_t parent;
+} candidate;
+
 typedef struct search {
-    const gal_dual *dual;
+    gal_dual *dual;
     const gal_cell *cell;
-    layer *layer; /* [block] */
-    double best;
     gal_label_settings settings;
+    layer from, to;
+    trace **trace; /* [block] */
+    candidate *candidate;
+    uint32_t candidate_capacity;
+    double best;
     gal_room room;
     gal_outlook outlook;
     gal_label_result result;
-    bool out_of_memory;
+    bool out_of_memory, stopped;
 } search;
 
-static int by_node_and_bound(const void *x, const void *y)
+static bool goes_on(const search *s)
 {
-    const label *a = x;
-    const label *b = y;
-    if (a->stage != b->stage) {
-        return a->stage < b->stage ? -1 : 1;
-    }
-    if (a->strategy != b->strategy) {
-        return a->strategy < b->strategy ? -1 : 1;
-    }
-    if (a->bound != b->bound) {
-        return a->bound < b->bound ? -1 : 1;
-    }
-    return a->parent < b->parent ? -1 : a->parent > b->parent;
+    return !s->out_of_memory && !s->stopped;
 }
+
+static double slowest_useful(const search *s)
+{
+    return s->best * (1.0 - 1e-12);
+}
+
+/* ---- the labels of a block ---- */
 
 static int by_bound(const void *x, const void *y)
 {
@@ -59,111 +66,65 @@ static int by_bound(const void *x, const void *y)
     if (a->bound != b->bound) {
         return a->bound < b->bound ? -1 : 1;
     }
-    return by_node_and_bound(x, y);
+    if (a->stage != b->stage) {
+        return a->stage < b->stage ? -1 : 1;
+    }
+    if (a->strategy != b->strategy) {
+        return a->strategy < b->strategy ? -1 : 1;
+    }
+    return a->parent < b->parent ? -1 : a->parent > b->parent;
 }
 
-static bool dominates(const search *s, uint32_t block, const label *a, const label *b)
+/* Between two nodes of a block, when more than `most` labels are there. */
+static void limit_labels(search *s, uint32_t most)
 {
-    const size_t node = gal_dual_node(s->cell, block, a->stage, a->strategy);
-    return (a->ample || gal_room_larger_by(&s->room, block, a->stage, &a->path, &b->path) <= 0) &&
-           gal_room_slower_by(&s->room, node, a->stage, &a->path, &b->path) <= 0.0;
-}
-
-static void remove_dominated(search *s, layer *at)
-{
-    const uint32_t block = (uint32_t)(at - s->layer);
-    uint32_t kept = 0;
-    uint32_t first = 0; /* of this node among the kept */
-    if (at->count == 0 || s->settings.keep_dominated) {
+    const uint32_t limit = s->settings.label_limit;
+    if (s->to.count <= most) {
         return;
     }
-    qsort(at->label, at->count, sizeof at->label[0], by_node_and_bound);
-    for (uint32_t i = 0; i < at->count; i++) {
-        const label candidate = at->label[i];
-        bool new_node = kept == 0 || at->label[kept - 1].stage != candidate.stage ||
-                        at->label[kept - 1].strategy != candidate.strategy;
-        bool dominated = false;
-        first = new_node ? kept : first;
-        for (uint32_t j = first; j < kept && !dominated; j++) {
-            dominated = dominates(s, block, &at->label[j], &candidate);
-        }
-        if (!dominated) {
-            at->label[kept++] = candidate;
-        }
-    }
-    at->count = kept;
-}
-
-static void limit_room(search *s, layer *at)
-{
-    if (at->count <= s->settings.label_limit) {
+    if (s->settings.stop_at_limit) {
+        s->result.bound = s->dual->bound;
+        s->stopped = true;
         return;
     }
-    qsort(at->label, at->count, sizeof at->label[0], by_bound);
-    s->result.dropped_bound = fmin(s->result.dropped_bound, at->label[s->settings.label_limit].bound);
-    at->count = s->settings.label_limit;
+    qsort(s->to.label, s->to.count, sizeof s->to.label[0], by_bound);
+    s->result.bound = fmin(s->result.bound, s->to.label[limit].bound);
+    s->to.count = limit;
 }
 
-static double slowest_useful(const search *s)
+static bool is_dominated(const search *s, uint32_t block, uint32_t first, const label *l)
 {
-    return s->best * (1.0 - 1e-12);
+    const size_t node = gal_dual_node(s->cell, block, l->stage, l->strategy);
+    for (uint32_t i = first; i < s->to.count && !s->settings.keep_dominated; i++) {
+        const label *kept = &s->to.label[i];
+        if ((kept->ample || gal_room_larger_by(&s->room, block, l->stage, &kept->path, &l->path) <= 0) &&
+            gal_room_slower_by(&s->room, node, l->stage, &kept->path, &l->path) <= 0.0) {
+            return true;
+        }
+    }
+    return false;
 }
 
-static void push(search *s, layer *to, const label *candidate)
+/* Keeps a label unless it cannot fit, is too slow, or one of the same node, from index `first` on, dominates it. */
+static void keep(search *s, uint32_t block, uint32_t first, label *l)
 {
-    if (to->count == to->capacity) {
-        uint32_t wanted = to->capacity == 0 ? 256 : to->capacity * 2;
-        label *grown = realloc(to->label, wanted * sizeof *grown);
+    if (gal_path_bytes(&l->path) > (int64_t)s->cell->spec.arena_limit_bytes ||
+        gal_outlook_reaches(&s->outlook, block, l->stage, l->strategy, &l->path, slowest_useful(s)) ||
+        is_dominated(s, block, first, l)) {
+        return;
+    }
+    l->ample = gal_room_is_ample(&s->room, block, l->stage, &l->path);
+    if (s->to.count == s->to.capacity) {
+        const uint32_t wanted = s->to.capacity == 0 ? 256 : s->to.capacity * 2;
+        label *grown = realloc(s->to.label, wanted * sizeof *grown);
         if (grown == NULL) {
             s->out_of_memory = true;
             return;
         }
-        to->label = grown;
-        to->capacity = wanted;
+        s->to.label = grown;
+        s->to.capacity = wanted;
     }
-    to->label[to->count++] = *candidate;
-    if (to->count >= to->prune_at) {
-        remove_dominated(s, to);
-        limit_room(s, to);
-        to->prune_at = to->count < PRUNE_FIRST / 2 ? PRUNE_FIRST : 2 * to->count;
-    }
-}
-
-static void extend(search *s, uint32_t block, const label *from, uint32_t parent, uint32_t stage, uint32_t strategy)
-{
-    const gal_cell *cell = s->cell;
-    const gal_dual *dual = s->dual;
-    const bool crosses = stage != from->stage;
-    const size_t edge = gal_cell_pair_index(cell, block, stage, from->strategy, strategy);
-    const double seconds = from->weighted + (crosses ? dual->cross : dual->follow)[edge];
-    const double bound = seconds + dual->to_go[gal_dual_node(cell, block, stage, strategy)] + dual->constant;
-    if (bound == HUGE_VAL || bound >= slowest_useful(s)) {
-        return;
-    }
-    label next = *from;
-    gal_cell_step step;
-    if (crosses) {
-        gal_cell_close(cell, block - 1, from->stage, from->strategy, &step);
-        if (!gal_path_close(&next.path, cell, &step)) {
-            return;
-        }
-        next.path.bytes = 0;
-        next.path.shared = dual->least[stage];
-        gal_cell_cross(cell, block, stage, from->strategy, strategy, &step);
-    } else {
-        gal_cell_follow(cell, block, stage, from->strategy, strategy, &step);
-    }
-    gal_path_add(&next.path, &step);
-    if (gal_path_bytes(&next.path) <= (int64_t)cell->spec.arena_limit_bytes &&
-        !gal_outlook_reaches(&s->outlook, block, stage, strategy, &next.path, slowest_useful(s))) {
-        next.weighted = seconds;
-        next.bound = bound;
-        next.parent = parent;
-        next.stage = stage;
-        next.strategy = strategy;
-        next.ample = gal_room_is_ample(&s->room, block, stage, &next.path);
-        push(s, &s->layer[block], &next);
-    }
+    s->to.label[s->to.count++] = *l;
 }
 
 static void start(search *s)
@@ -176,96 +137,194 @@ static void start(search *s)
             continue;
         }
         first.bound = seconds + s->dual->to_go[gal_dual_node(s->cell, 0, 0, strategy)] + s->dual->constant;
-        if (first.bound >= slowest_useful(s)) {
+        if (first.bound < slowest_useful(s)) {
+            gal_cell_start(s->cell, strategy, &step);
+            gal_path_add(&first.path, &step);
+            keep(s, 0, s->to.count, &first);
+        }
+    }
+}
+
+/* ---- from block to block ---- */
+
+static int by_candidate_bound(const void *x, const void *y)
+{
+    const candidate *a = x;
+    const candidate *b = y;
+    if (a->bound != b->bound) {
+        return a->bound < b->bound ? -1 : 1;
+    }
+    return a->parent < b->parent ? -1 : a->parent > b->parent;
+}
+
+/* All ways to a node whose bound is useful, best first; returns their number. */
+static uint32_t list_candidates(search *s, uint32_t block, uint32_t stage, uint32_t strategy)
+{
+    const gal_dual *dual = s->dual;
+    const double behind = dual->to_go[gal_dual_node(s->cell, block, stage, strategy)] + dual->constant;
+    const bool enters = gal_dual_crosses(dual, block, stage);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->from.count; i++) {
+        const label *from = &s->from.label[i];
+        const bool crosses = from->stage != stage;
+        if (crosses && !(enters && from->stage + 1 == stage)) {
             continue;
         }
-        gal_cell_start(s->cell, strategy, &step);
-        gal_path_add(&first.path, &step);
-        if (gal_path_bytes(&first.path) <= (int64_t)s->cell->spec.arena_limit_bytes) {
-            push(s, &s->layer[0], &first);
+        const size_t edge = gal_cell_pair_index(s->cell, block, stage, from->strategy, strategy);
+        const double weighted = from->weighted + (crosses ? dual->cross : dual->follow)[edge];
+        if (weighted + behind < slowest_useful(s)) {
+            s->candidate[count++] = (candidate){weighted + behind, weighted, i};
         }
     }
+    qsort(s->candidate, count, sizeof s->candidate[0], by_candidate_bound);
+    return count;
 }
 
-static bool finish(search *s, gal_best_path *best)
+/* False if the stage that it closes does not fit. */
+static bool extend(const search *s, uint32_t block, const candidate *c, label *next)
 {
-    uint32_t last = s->cell->block_count - 1;
-    const layer *end = &s->layer[last];
-    uint32_t winner = UINT32_MAX;
-    for (uint32_t i = 0; i < end->count; i++) {
-        gal_path path = end->label[i].path;
-        gal_cell_step step;
-        gal_cell_close(s->cell, last, end->label[i].stage, end->label[i].strategy, &step);
-        if (gal_path_close(&path, s->cell, &step)) {
-            double seconds = gal_path_seconds(&path, s->cell);
-            if (seconds < s->best) {
-                s->best = seconds;
-                winner = i;
-            }
+    const label *from = &s->from.label[c->parent];
+    gal_cell_step step;
+    next->path = from->path;
+    next->weighted = c->weighted;
+    next->bound = c->bound;
+    next->parent = c->parent;
+    if (from->stage == next->stage) {
+        gal_cell_follow(s->cell, block, next->stage, from->strategy, next->strategy, &step);
+    } else {
+        gal_cell_close(s->cell, block - 1, from->stage, from->strategy, &step);
+        if (!gal_path_close(&next->path, s->cell, &step)) {
+            return false;
         }
+        next->path.bytes = 0;
+        next->path.shared = s->dual->least[next->stage];
+        gal_cell_cross(s->cell, block, next->stage, from->strategy, next->strategy, &step);
     }
-    const bool found = winner != UINT32_MAX;
-    for (uint32_t block = last; winner != UINT32_MAX; block--) {
-        const label *at = &s->layer[block].label[winner];
-        best->stage[block] = at->stage;
-        best->strategy[block] = at->strategy;
-        winner = block == 0 ? UINT32_MAX : at->parent;
-    }
-    return found;
+    gal_path_add(&next->path, &step);
+    return true;
 }
 
-/* All labels at a block from those at the block before. */
+static void reach_node(search *s, uint32_t block, uint32_t stage, uint32_t strategy)
+{
+    const uint32_t first = s->to.count;
+    const uint32_t count = list_candidates(s, block, stage, strategy);
+    for (uint32_t i = 0; i < count && goes_on(s); i++) {
+        label next = {.stage = stage, .strategy = strategy};
+        if (extend(s, block, &s->candidate[i], &next)) {
+            keep(s, block, first, &next);
+        }
+    }
+}
+
+static bool make_room_for_candidates(search *s)
+{
+    if (s->from.count > s->candidate_capacity) {
+        candidate *grown = realloc(s->candidate, s->from.count * sizeof *grown);
+        s->out_of_memory = grown == NULL;
+        s->candidate = grown == NULL ? s->candidate : grown;
+        s->candidate_capacity = grown == NULL ? s->candidate_capacity : s->from.count;
+    }
+    return !s->out_of_memory;
+}
+
+/* The labels at `block` from those at the block before. */
 static void advance(search *s, uint32_t block)
 {
-    const gal_cell *cell = s->cell;
-    layer *from = &s->layer[block - 1];
-    remove_dominated(s, from);
-    limit_room(s, from);
-    s->result.label_count += from->count;
-    for (uint32_t i = 0; i < from->count; i++) {
-        const uint32_t stage = from->label[i].stage;
-        for (uint32_t to = stage; to <= stage + 1 && to < cell->spec.pp_degree; to++) {
-            const uint32_t *strategy;
-            const uint32_t count = gal_dual_choices(s->dual, block, to, &strategy);
-            for (uint32_t j = 0; j < count; j++) {
-                extend(s, block, &from->label[i], i, to, strategy[j]);
-            }
+    const layer last = s->from;
+    s->from = s->to;
+    s->to = last;
+    s->to.count = 0;
+    if (!make_room_for_candidates(s)) {
+        return;
+    }
+    for (uint32_t stage = 0; stage < s->cell->spec.pp_degree; stage++) {
+        const uint32_t *strategy;
+        const uint32_t count = gal_dual_choices(s->dual, block, stage, &strategy);
+        for (uint32_t i = 0; i < count && goes_on(s); i++) {
+            reach_node(s, block, stage, strategy[i]);
+            limit_labels(s, (s->settings.stop_at_limit ? 1 : 4) * s->settings.label_limit);
         }
+    }
+}
+
+static void leave_trace(search *s, uint32_t block)
+{
+    limit_labels(s, s->settings.label_limit);
+    s->result.label_count += s->to.count;
+    s->trace[block] = malloc((s->to.count + 1) * sizeof *s->trace[block]);
+    if (s->trace[block] == NULL) {
+        s->out_of_memory = true;
+        return;
+    }
+    for (uint32_t i = 0; i < s->to.count; i++) {
+        s->trace[block][i] = (trace){s->to.label[i].parent, s->to.label[i].stage, s->to.label[i].strategy};
+    }
+}
+
+static void finish(search *s, gal_best_path *best)
+{
+    const uint32_t last = s->cell->block_count - 1;
+    uint32_t winner = UINT32_MAX;
+    for (uint32_t i = 0; i < s->to.count; i++) {
+        const label *l = &s->to.label[i];
+        gal_path path = l->path;
+        gal_cell_step step;
+        gal_cell_close(s->cell, last, l->stage, l->strategy, &step);
+        if (gal_path_close(&path, s->cell, &step) && gal_path_seconds(&path, s->cell) < s->best) {
+            s->best = gal_path_seconds(&path, s->cell);
+            winner = i;
+        }
+    }
+    if (winner == UINT32_MAX) {
+        return;
+    }
+    best->seconds = s->best;
+    for (uint32_t block = last + 1; block-- > 0;) {
+        best->stage[block] = s->trace[block][winner].stage;
+        best->strategy[block] = s->trace[block][winner].strategy;
+        winner = s->trace[block][winner].parent;
     }
 }
 
 gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, gal_best_path *best,
                           gal_label_result *out, gal_error *err)
 {
+    gal_code code = GAL_OK;
     const gal_cell *cell = dual->cell;
-    search s = {.dual = dual, .cell = cell, .best = fmin(best->seconds, dual->most_seconds), .settings = *settings};
-    s.result.dropped_bound = HUGE_VAL;
-    s.layer = calloc(cell->block_count, sizeof *s.layer);
-    s.out_of_memory = s.layer == NULL;
-    for (uint32_t i = 0; s.layer != NULL && i < cell->block_count; i++) {
-        s.layer[i].prune_at = PRUNE_FIRST;
+    const double reach = settings->reach_seconds;
+    search s = {.dual = dual,
+                .cell = cell,
+                .settings = *settings,
+                .best = fmin(fmin(best->seconds, reach), dual->most_seconds),
+                .result.bound = reach < best->seconds ? reach : HUGE_VAL};
+    s.trace = calloc(cell->block_count, sizeof *s.trace);
+    if (s.trace == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    if (!s.out_of_memory) {
-        s.out_of_memory = gal_room_create(dual, s.best, &s.room, err) != GAL_OK ||
-                          gal_outlook_create(dual, &s.outlook, err) != GAL_OK;
-    }
-    if (!s.out_of_memory) {
-        start(&s);
-    }
-    for (uint32_t block = 1; block < cell->block_count && !s.out_of_memory; block++) {
+    GAL_TRY(gal_room_create(dual, s.best, &s.room, err));
+    GAL_TRY(gal_outlook_create(dual, &s.outlook, err));
+    start(&s);
+    leave_trace(&s, 0);
+    for (uint32_t block = 1; block < cell->block_count && goes_on(&s); block++) {
         advance(&s, block);
+        leave_trace(&s, block);
     }
-    if (!s.out_of_memory) {
-        if (finish(&s, best)) {
-            best->seconds = s.best;
-        }
-        *out = s.result;
+    if (s.out_of_memory) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    for (uint32_t i = 0; s.layer != NULL && i < cell->block_count; i++) {
-        free(s.layer[i].label);
+    if (!s.stopped) {
+        finish(&s, best);
     }
-    free(s.layer);
+    *out = s.result;
+cleanup:
+    for (uint32_t i = 0; s.trace != NULL && i < cell->block_count; i++) {
+        free(s.trace[i]);
+    }
+    free(s.trace);
+    free(s.candidate);
+    free(s.from.label);
+    free(s.to.label);
     gal_outlook_free(&s.outlook);
     gal_room_free(&s.room);
-    return s.out_of_memory ? gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search") : GAL_OK;
+    return code;
 }

@@ -12,11 +12,13 @@
 
 typedef struct gal_label_result {
     uint64_t label_count; /* kept over all blocks */
-    double dropped_bound; /* least bound of what was dropped for lack of room; infinity: nothing was */
+    double bound;         /* no path of the dual is faster than the smaller of this and the best one */
 } gal_label_result;
 
 typedef struct gal_label_settings {
+    double reach_seconds; /* only paths faster than this are looked for */
     uint32_t label_limit; /* at one block */
+    bool stop_at_limit;   /* do not go on with the most promising ones */
     bool keep_dominated;  /* bounds and bytes alone drop labels: slow, to check the rest */
 } gal_label_settings;
 

@@ -8,30 +8,25 @@ static size_t place(const gal_cell *cell, uint32_t block, uint32_t stage)
     return (size_t)block * cell->spec.pp_degree + stage;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
+static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-static uint64_t most_relayout(const gal_cell *cell)
+static int64_t most_relayout(const gal_cell *cell)
 {
-    const gal_conversions *c = &cell->conversions;
-    uint64_t most = 0;
-    for (size_t i = 0; i < (size_t)c->class_count * c->class_count; i++) {
-        most = larger(most, larger(c->inside_bytes[i], c->entry_bytes[i]));
-    }
+    int64_t most = 0;
     for (size_t i = 0; i < gal_cell_pair_count(cell); i++) {
-        const gal_pair_price *pair = cell->pair[i];
-        most = pair == NULL ? most : larger(most, larger(pair->relayout_bytes, pair->relayout_entry_bytes));
+        most = larger(most, larger(cell->edge[i].relayout_bytes, cell->edge[i].entry_relayout_bytes));
     }
     return most;
 }
 
-static uint64_t most_ports(const gal_cell *cell)
+static int64_t most_ports(const gal_cell *cell)
 {
-    uint64_t most = 0;
+    int64_t most = 0;
     for (size_t i = 0; i < (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count; i++) {
-        most = cell->price[i] == NULL ? most : larger(most, 4 * cell->price[i]->memory.bytes.boundary);
+        most = larger(most, 4 * cell->node[i].boundary_bytes);
     }
     return most;
 }
@@ -45,8 +40,8 @@ static void fill_place(const gal_dual *dual, double best_seconds, uint32_t block
     const uint32_t *strategy = NULL;
     uint32_t count = gal_dual_choices(dual, block, stage, &strategy);
     for (uint32_t i = 0; i < count; i++) {
-        const gal_block_price *price = gal_cell_price(cell, block, stage, strategy[i]);
-        const gal_shared_bytes boundary = {.of = {[GAL_SHARED_BOUNDARY] = (int64_t)(2 * price->memory.bytes.boundary)}};
+        const size_t own = gal_cell_price_index(cell, block, stage, strategy[i]);
+        const gal_shared_bytes boundary = {.of = {[GAL_SHARED_BOUNDARY] = 2 * cell->node[own].boundary_bytes}};
         gal_shared_join(&room->shared[at], &boundary);
     }
     int64_t added = -1;
@@ -54,11 +49,9 @@ static void fill_place(const gal_dual *dual, double best_seconds, uint32_t block
     for (uint32_t i = 0; i < count; i++) {
         const size_t node = gal_dual_node(cell, block + 1, stage, strategy[i]);
         if (dual->so_far[node] + dual->to_go[node] + dual->constant < best_seconds) {
-            const size_t price = gal_cell_price_index(cell, block + 1, stage, strategy[i]);
-            const gal_block_bytes *own = &cell->price[price]->memory.bytes;
-            const int64_t bytes = (int64_t)(own->state + own->gradient + cell->in_flight[stage] * own->saved);
-            added = bytes > added ? bytes : added;
-            gal_shared_join(&room->shared[at], &cell->shared[price]);
+            const gal_cell_step *own = &cell->node[gal_cell_price_index(cell, block + 1, stage, strategy[i])].block;
+            added = larger(added, own->bytes);
+            gal_shared_join(&room->shared[at], &own->shared);
         }
     }
     if (added >= 0) {
@@ -74,8 +67,8 @@ static void fill_place(const gal_dual *dual, double best_seconds, uint32_t block
 static void fill_most(const gal_dual *dual, double best_seconds, gal_room *room)
 {
     const gal_cell *cell = dual->cell;
-    const int64_t relayout = (int64_t)most_relayout(cell);
-    const int64_t ports = (int64_t)most_ports(cell);
+    const int64_t relayout = most_relayout(cell);
+    const int64_t ports = most_ports(cell);
     for (uint32_t block = cell->block_count; block-- > 0;) {
         for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
             const size_t at = place(cell, block, stage);
@@ -103,7 +96,7 @@ static void fill_least_of(const gal_dual *dual, uint32_t block, uint32_t stage, 
     gal_least_rest *least = &room->least[gal_dual_node(cell, block, stage, strategy)];
     gal_cell_step step;
     *least = (gal_least_rest){HUGE_VAL, HUGE_VAL, HUGE_VAL};
-    if (last == (stage + 1 == cell->spec.pp_degree)) { /* may close here */
+    if (last || (stage + 1 < cell->spec.pp_degree && gal_dual_crosses(dual, block + 1, stage + 1))) { /* may close */
         gal_cell_close(cell, block, stage, strategy, &step);
         lower(least, &step, &nothing);
     }

@@ -106,6 +106,7 @@ static void randomise_prices(uint64_t *state, trial *t)
             cell->pair[i] = p;
         }
     }
+    gal_cell_tabulate(cell);
 }
 
 static bool create(uint64_t seed, trial *t)
@@ -407,7 +408,8 @@ static void compare_dual(const trial *t, const brute *all, uint64_t limit_bytes,
     uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
     gal_error err = {0};
     gal_label_result result;
-    const gal_label_settings settings = {LABELS, keep_dominated};
+    const gal_label_settings settings = {
+        .reach_seconds = HUGE_VAL, .label_limit = LABELS, .keep_dominated = keep_dominated};
     double best = 0.0;
     measure(all, limit_bytes, &best);
     t->cell->spec.arena_limit_bytes = limit_bytes;
