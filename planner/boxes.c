@@ -11,15 +11,14 @@ typedef struct stage_box {
 } stage_box;
 
 struct gal_box {
-    double bound;
+    gal_box_state state;
     uint64_t order;
-    uint32_t embedding;
     stage_box stage[];
 };
 
 static bool before(const gal_box *a, const gal_box *b)
 {
-    return a->bound != b->bound ? a->bound < b->bound : a->order < b->order;
+    return a->state.bound != b->state.bound ? a->state.bound < b->state.bound : a->order < b->order;
 }
 
 static void swap(gal_boxes *boxes, uint32_t i, uint32_t j)
@@ -61,7 +60,7 @@ static void halve(stage_box *box, const gal_split *split)
     }
 }
 
-gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, uint32_t embedding, double bound, const gal_split *split,
+gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, const gal_box_state *state, const gal_split *split,
                        gal_error *err)
 {
     const uint32_t stages = dual->cell->spec.pp_degree;
@@ -70,9 +69,8 @@ gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, uint32_t embeddin
     if (box == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
-    box->bound = bound;
+    box->state = *state;
     box->order = boxes->added++;
-    box->embedding = embedding;
     for (uint32_t p = 0; p < stages; p++) {
         box->stage[p] = (stage_box){w->slowest[p],  w->exposed[p], w->update[p],         w->per_byte[p],
                                     dual->least[p], dual->most[p], dual->first_least[p], dual->first_most[p]};
@@ -89,7 +87,7 @@ gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, uint32_t embeddin
 
 double gal_boxes_least_bound(const gal_boxes *boxes)
 {
-    return boxes->box[0]->bound;
+    return boxes->box[0]->state.bound;
 }
 
 gal_box *gal_boxes_take(gal_boxes *boxes)
@@ -118,14 +116,9 @@ void gal_boxes_free(gal_boxes *boxes)
     *boxes = (gal_boxes){0};
 }
 
-double gal_box_bound(const gal_box *box)
+gal_box_state gal_box_state_of(const gal_box *box)
 {
-    return box->bound;
-}
-
-uint32_t gal_box_embedding(const gal_box *box)
-{
-    return box->embedding;
+    return box->state;
 }
 
 /* What the stage pays whatever strategy its blocks of the kind take. */
@@ -168,8 +161,8 @@ void gal_box_load(const gal_box *box, gal_dual *dual)
         dual->first_least[p] = s->first_least;
         dual->first_most[p] = s->first_most;
     }
-    if (box->embedding != GAL_BOX_UNTIED) {
-        gal_dual_tie(dual, box->embedding);
+    if (box->state.embedding != GAL_BOX_UNTIED) {
+        gal_dual_tie(dual, box->state.embedding);
     }
     raise_all_least(dual);
     gal_dual_weigh(dual);

@@ -24,15 +24,20 @@ typedef struct gal_split {
     bool upper;           /* from `at` up; else below */
 } gal_split;
 
-/* The half of the dual's box (NULL: all of it) with its weights. embedding: as gal_dual_tie, or GAL_BOX_UNTIED. */
-gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, uint32_t embedding, double bound, const gal_split *split,
+typedef struct gal_box_state {
+    double bound;
+    uint32_t embedding; /* as gal_dual_tie, or GAL_BOX_UNTIED */
+    uint32_t effort;    /* how often labels did not suffice for all of it */
+} gal_box_state;
+
+/* The half of the dual's box (NULL: all of it) with its weights. */
+gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, const gal_box_state *state, const gal_split *split,
                        gal_error *err);
 double gal_boxes_least_bound(const gal_boxes *boxes); /* of at least one box */
 gal_box *gal_boxes_take(gal_boxes *boxes);            /* that box, for gal_box_free */
 void gal_boxes_free(gal_boxes *boxes);
 
-double gal_box_bound(const gal_box *box);
-uint32_t gal_box_embedding(const gal_box *box);
+gal_box_state gal_box_state_of(const gal_box *box);
 /* Weights, box and ties; weighs. */
 void gal_box_load(const gal_box *box, gal_dual *dual);
 void gal_box_free(gal_box *box);

@@ -6,8 +6,8 @@
 
 #include "planner/boxes.h"
 
-/* BOXES_MAX: of one cell; what is left open then shows in the bound. */
-enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BEAM_EVERY = 8, BOXES_MAX = 5000 };
+/* WORK_PER_LABEL: what a cell may take, in dual->work per label of the limit. */
+enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BEAM_EVERY = 8, WORK_PER_LABEL = 50000 };
 
 typedef struct solver {
     const gal_cell *cell;
@@ -19,6 +19,7 @@ typedef struct solver {
     gal_choices wide;    /* of the box at hand */
     gal_boxes boxes;
     uint32_t box_count;
+    uint64_t work_limit;
     double open_bound; /* least bound of boxes that were left unfinished */
 } solver;
 
@@ -104,7 +105,8 @@ static gal_code add_first_boxes(solver *s, gal_error *err)
     gal_dual *dual = s->dual;
     gal_code code = GAL_OK;
     if (!s->cell->spec.model->tied_embeddings) {
-        return gal_boxes_add(&s->boxes, dual, GAL_BOX_UNTIED, dual->bound, NULL, err);
+        const gal_box_state all = {dual->bound, GAL_BOX_UNTIED, 0};
+        return gal_boxes_add(&s->boxes, dual, &all, NULL, err);
     }
     for (uint32_t i = 0; code == GAL_OK && i < s->cell->strategy_count; i++) {
         if (first_of_class(s->cell, i)) {
@@ -112,7 +114,8 @@ static gal_code add_first_boxes(solver *s, gal_error *err)
             gal_dual_tie(dual, i);
             gal_dual_weigh(dual);
             gal_dual_solve(dual);
-            code = dual->bound < useful(s) ? gal_boxes_add(&s->boxes, dual, i, dual->bound, NULL, err) : GAL_OK;
+            const gal_box_state class = {dual->bound, i, 0};
+            code = dual->bound < useful(s) ? gal_boxes_add(&s->boxes, dual, &class, NULL, err) : GAL_OK;
         }
     }
     return code;
@@ -139,7 +142,8 @@ static gal_code climb(solver *s, uint32_t limit, double *bound, gal_error *err)
     gal_choices_copy(s->cell, &s->dual->choices, &s->wide);
     for (uint32_t parts = 64; code == GAL_OK && parts > 0 && *bound < useful(s); parts /= 4) {
         const double reach = parts > 1 ? bottom + (top - bottom) / parts : s->best.seconds;
-        const gal_label_settings settings = {.label_limit = limit, .stop_at_limit = true, .reach_seconds = reach};
+        const gal_label_settings settings = {
+            .label_limit = limit, .stop_at_limit = true, .reach_seconds = reach, .work_limit = s->work_limit};
         gal_dual_narrow(s->dual, reach);
         code = search_labels(s, &settings, bound, err);
         gal_choices_copy(s->cell, &s->wide, &s->dual->choices);
@@ -155,25 +159,32 @@ static gal_code climb(solver *s, uint32_t limit, double *bound, gal_error *err)
 /* Any better path, by the most promising labels. */
 static gal_code try_beam(solver *s, uint32_t limit, double *bound, gal_error *err)
 {
-    const gal_label_settings settings = {.label_limit = limit, .reach_seconds = s->best.seconds};
+    const gal_label_settings settings = {
+        .label_limit = limit, .reach_seconds = s->best.seconds, .work_limit = s->work_limit};
     return search_labels(s, &settings, bound, err);
 }
 
-static gal_code add_halves(solver *s, uint32_t embedding, double bound, gal_split *split, gal_error *err)
+static gal_code add_halves(solver *s, const gal_box_state *state, gal_split *split, gal_error *err)
 {
     split->upper = false;
-    const gal_code code = gal_boxes_add(&s->boxes, s->dual, embedding, bound, split, err);
+    const gal_code code = gal_boxes_add(&s->boxes, s->dual, state, split, err);
     split->upper = true;
-    return code == GAL_OK ? gal_boxes_add(&s->boxes, s->dual, embedding, bound, split, err) : code;
+    return code == GAL_OK ? gal_boxes_add(&s->boxes, s->dual, state, split, err) : code;
 }
 
-/* Closes the box, or puts its two halves back. */
+/* Four times the labels for each failure. */
+static uint32_t labels_for(const gal_solve_settings *settings, uint32_t effort)
+{
+    const uint64_t wanted = effort < 15 ? (uint64_t)settings->few_labels << 2 * effort : UINT64_MAX;
+    return wanted < settings->label_limit ? (uint32_t)wanted : settings->label_limit;
+}
+
+/* Closes the box, or puts its two halves back; one that cannot be split, to be met again with more labels. */
 static gal_code explore(solver *s, gal_box *box, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_dual *dual = s->dual;
-    const uint32_t limit = s->settings->label_limit;
-    const uint32_t few = s->settings->few_labels < limit ? s->settings->few_labels : limit;
+    gal_box_state state = gal_box_state_of(box);
     gal_split split;
     gal_choices_copy(s->cell, &s->choices, &dual->choices);
     gal_box_load(box, dual);
@@ -182,20 +193,27 @@ static gal_code explore(solver *s, gal_box *box, gal_error *err)
     }
     gal_dual_raise(dual, ROUNDS, &s->best);
     note_bytes(s);
-    double bound = fmax(gal_box_bound(box), dual->bound);
-    if (gal_dual_is_infeasible(dual) || bound >= useful(s)) {
+    state.bound = fmax(state.bound, dual->bound);
+    if (gal_dual_is_infeasible(dual) || state.bound >= useful(s)) {
         return GAL_OK;
     }
     const bool splits = gal_box_choose_split(dual, &split);
+    const uint32_t limit = labels_for(s->settings, state.effort);
     if (s->box_count++ % BEAM_EVERY == 0) {
-        GAL_TRY(try_beam(s, few, &bound, err));
+        GAL_TRY(try_beam(s, labels_for(s->settings, 0), &state.bound, err));
     }
-    GAL_TRY(climb(s, splits ? few : limit, &bound, err));
-    if (bound < useful(s) && splits) {
-        GAL_TRY(add_halves(s, gal_box_embedding(box), bound, &split, err));
-    } else if (bound < useful(s)) {
-        GAL_TRY(try_beam(s, limit, &bound, err));
-        s->open_bound = fmin(s->open_bound, bound);
+    GAL_TRY(climb(s, limit, &state.bound, err));
+    if (state.bound >= useful(s)) {
+        return GAL_OK;
+    }
+    if (splits) {
+        GAL_TRY(add_halves(s, &state, &split, err));
+    } else if (limit < s->settings->label_limit) {
+        state.effort++;
+        GAL_TRY(gal_boxes_add(&s->boxes, dual, &state, NULL, err));
+    } else {
+        GAL_TRY(try_beam(s, limit, &state.bound, err));
+        s->open_bound = fmin(s->open_bound, state.bound);
     }
 cleanup:
     return code;
@@ -204,8 +222,8 @@ cleanup:
 static gal_code explore_all(solver *s, gal_error *err)
 {
     gal_code code = add_first_boxes(s, err);
-    for (uint32_t i = 0;
-         code == GAL_OK && i < BOXES_MAX && s->boxes.count > 0 && gal_boxes_least_bound(&s->boxes) < useful(s); i++) {
+    while (code == GAL_OK && s->boxes.count > 0 && gal_boxes_least_bound(&s->boxes) < useful(s) &&
+           s->dual->work < s->work_limit) {
         gal_box *box = gal_boxes_take(&s->boxes);
         code = explore(s, box, err);
         gal_box_free(box);
@@ -224,6 +242,7 @@ gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings
                 .settings = settings,
                 .answer = answer,
                 .best = {HUGE_VAL, answer->stage, answer->strategy},
+                .work_limit = (uint64_t)settings->label_limit * WORK_PER_LABEL,
                 .open_bound = HUGE_VAL};
     answer->given_up = false;
     answer->least_bytes = 0;

@@ -18,7 +18,7 @@ typedef struct gal_cell_answer {
 enum { GAL_FEW_LABELS = 100 };
 
 typedef struct gal_solve_settings {
-    uint32_t label_limit;   /* at one block */
+    uint32_t label_limit;   /* at one block; the work on a cell is limited in proportion */
     uint32_t few_labels;    /* likewise, before a box is split */
     double give_up_seconds; /* a cell whose bound is above this is not searched further */
 } gal_solve_settings;

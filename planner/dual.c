@@ -285,6 +285,7 @@ static void weigh_edges(gal_dual *dual, uint32_t block, uint32_t stage, bool cro
     const uint32_t from_count = gal_dual_choices(dual, block - 1, stage - crosses, &from);
     const uint32_t to_count = gal_dual_choices(dual, block, stage, &to);
     weigh_nodes(dual, block, stage, crosses, r);
+    dual->work += (uint64_t)from_count * to_count;
     for (uint32_t i = 0; i < from_count; i++) {
         const size_t row = gal_cell_pair_index(cell, block, stage, from[i], 0);
         const gal_cell_edge *edges = &cell->edge[row];
@@ -392,6 +393,7 @@ void gal_dual_solve(gal_dual *dual)
         for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
             const uint32_t *choice;
             const uint32_t count = gal_dual_choices(dual, i, p, &choice);
+            dual->work += (uint64_t)count * count;
             for (uint32_t j = 0; j < count; j++) {
                 dual->to_go[gal_dual_node(cell, i, p, choice[j])] = node_to_go(dual, i, p, choice[j]);
             }
@@ -440,6 +442,7 @@ void gal_dual_look_back(gal_dual *dual)
         for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
             const uint32_t *choice;
             const uint32_t count = gal_dual_choices(dual, i, p, &choice);
+            dual->work += (uint64_t)count * count;
             for (uint32_t j = 0; j < count; j++) {
                 dual->so_far[gal_dual_node(cell, i, p, choice[j])] = i > 0    ? best_before(dual, i, p, choice[j])
                                                                      : p == 0 ? dual->start[choice[j]]

@@ -39,6 +39,7 @@ typedef struct gal_dual {
     double *to_go;              /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
     double *so_far;             /* likewise up to and with the node (gal_dual_look_back) */
     double *scratch;            /* [strategy] */
+    uint64_t work;              /* edges and labels looked at: some ns each */
     bool bytes_alone;           /* seconds weigh nothing */
     double constant;            /* part of every path */
     double most_seconds;        /* no path is slower */

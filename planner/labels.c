@@ -75,6 +75,12 @@ static int by_bound(const void *x, const void *y)
     return a->parent < b->parent ? -1 : a->parent > b->parent;
 }
 
+static void stop(search *s)
+{
+    s->result.bound = s->dual->bound;
+    s->stopped = true;
+}
+
 /* Between two nodes of a block, when more than `most` labels are there. */
 static void limit_labels(search *s, uint32_t most)
 {
@@ -83,8 +89,7 @@ static void limit_labels(search *s, uint32_t most)
         return;
     }
     if (s->settings.stop_at_limit) {
-        s->result.bound = s->dual->bound;
-        s->stopped = true;
+        stop(s);
         return;
     }
     qsort(s->to.label, s->to.count, sizeof s->to.label[0], by_bound);
@@ -92,11 +97,12 @@ static void limit_labels(search *s, uint32_t most)
     s->to.count = limit;
 }
 
-static bool is_dominated(const search *s, uint32_t block, uint32_t first, const label *l)
+static bool is_dominated(search *s, uint32_t block, uint32_t first, const label *l)
 {
     const size_t node = gal_dual_node(s->cell, block, l->stage, l->strategy);
     for (uint32_t i = first; i < s->to.count && !s->settings.keep_dominated; i++) {
         const label *kept = &s->to.label[i];
+        s->dual->work++;
         if ((kept->ample || gal_room_larger_by(&s->room, block, l->stage, &kept->path, &l->path) <= 0) &&
             gal_room_slower_by(&s->room, node, l->stage, &kept->path, &l->path) <= 0.0) {
             return true;
@@ -177,6 +183,7 @@ static uint32_t list_candidates(search *s, uint32_t block, uint32_t stage, uint3
         }
     }
     qsort(s->candidate, count, sizeof s->candidate[0], by_candidate_bound);
+    s->dual->work += s->from.count + 4 * count;
     return count;
 }
 
@@ -208,6 +215,9 @@ static void reach_node(search *s, uint32_t block, uint32_t stage, uint32_t strat
 {
     const uint32_t first = s->to.count;
     const uint32_t count = list_candidates(s, block, stage, strategy);
+    if (s->dual->work > s->settings.work_limit) {
+        stop(s);
+    }
     for (uint32_t i = 0; i < count && goes_on(s); i++) {
         label next = {.stage = stage, .strategy = strategy};
         if (extend(s, block, &s->candidate[i], &next)) {

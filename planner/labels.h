@@ -18,6 +18,7 @@ typedef struct gal_label_result {
 typedef struct gal_label_settings {
     double reach_seconds; /* only paths faster than this are looked for */
     uint32_t label_limit; /* at one block */
+    uint64_t work_limit;  /* of dual->work: stops there */
     bool stop_at_limit;   /* do not go on with the most promising ones */
     bool keep_dominated;  /* bounds and bytes alone drop labels: slow, to check the rest */
 } gal_label_settings;

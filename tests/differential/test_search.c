@@ -409,7 +409,7 @@ static void compare_dual(const trial *t, const brute *all, uint64_t limit_bytes,
     gal_error err = {0};
     gal_label_result result;
     const gal_label_settings settings = {
-        .reach_seconds = HUGE_VAL, .label_limit = LABELS, .keep_dominated = keep_dominated};
+        .reach_seconds = HUGE_VAL, .label_limit = LABELS, .work_limit = UINT64_MAX, .keep_dominated = keep_dominated};
     double best = 0.0;
     measure(all, limit_bytes, &best);
     t->cell->spec.arena_limit_bytes = limit_bytes;
