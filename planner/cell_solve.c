@@ -100,27 +100,6 @@ static bool first_of_class(const gal_cell *cell, uint32_t strategy)
     return gal_cell_price(cell, 0, 0, strategy) != NULL;
 }
 
-static gal_code add_first_boxes(solver *s, gal_error *err)
-{
-    gal_dual *dual = s->dual;
-    gal_code code = GAL_OK;
-    if (!s->cell->spec.model->tied_embeddings) {
-        const gal_box_state all = {dual->bound, GAL_BOX_UNTIED, 0};
-        return gal_boxes_add(&s->boxes, dual, &all, NULL, err);
-    }
-    for (uint32_t i = 0; code == GAL_OK && i < s->cell->strategy_count; i++) {
-        if (first_of_class(s->cell, i)) {
-            gal_choices_copy(s->cell, &s->choices, &dual->choices);
-            gal_dual_tie(dual, i);
-            gal_dual_weigh(dual);
-            gal_dual_solve(dual);
-            const gal_box_state class = {dual->bound, i, 0};
-            code = dual->bound < useful(s) ? gal_boxes_add(&s->boxes, dual, &class, NULL, err) : GAL_OK;
-        }
-    }
-    return code;
-}
-
 static gal_code search_labels(solver *s, const gal_label_settings *settings, double *bound, gal_error *err)
 {
     gal_label_result labels;
@@ -128,6 +107,60 @@ static gal_code search_labels(solver *s, const gal_label_settings *settings, dou
     if (code == GAL_OK) {
         s->answer->label_count += labels.label_count;
         *bound = fmax(*bound, labels.bound);
+    }
+    return code;
+}
+
+/* The dual of one class of tied tables, or of all paths; false: there is no such class. */
+static bool load_class(solver *s, uint32_t class)
+{
+    const bool tied = s->cell->spec.model->tied_embeddings;
+    if (tied ? !first_of_class(s->cell, class) : class > 0) {
+        return false;
+    }
+    gal_choices_copy(s->cell, &s->choices, &s->dual->choices);
+    if (tied) {
+        gal_dual_tie(s->dual, class);
+    }
+    gal_dual_weigh(s->dual);
+    gal_dual_solve(s->dual);
+    return true;
+}
+
+/* Whether a path fits at all: *none where it is sure that none does. */
+static gal_code find_any(solver *s, bool *none, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_label_settings settings = {.reach_seconds = HUGE_VAL,
+                                         .label_limit = s->settings->label_limit,
+                                         .work_limit = s->dual->work + s->work_limit / 4,
+                                         .stop_at_limit = true,
+                                         .any_path = true};
+    const gal_weights weights = s->dual->weights;
+    double bound = HUGE_VAL;
+    gal_dual_take_bytes(s->dual);
+    for (uint32_t i = 0; code == GAL_OK && i < s->cell->strategy_count && s->best.seconds == HUGE_VAL; i++) {
+        if (load_class(s, i) && s->dual->bound < HUGE_VAL) {
+            double of_class = -HUGE_VAL;
+            note_bytes(s);
+            code = search_labels(s, &settings, &of_class, err);
+            bound = fmin(bound, of_class);
+        }
+    }
+    gal_dual_take_seconds(s->dual, &weights);
+    *none = s->best.seconds == HUGE_VAL && bound == HUGE_VAL;
+    return code;
+}
+
+static gal_code add_first_boxes(solver *s, gal_error *err)
+{
+    const bool tied = s->cell->spec.model->tied_embeddings;
+    gal_code code = GAL_OK;
+    for (uint32_t i = 0; code == GAL_OK && i < s->cell->strategy_count; i++) {
+        if (load_class(s, i) && s->dual->bound < useful(s)) {
+            const gal_box_state class = {s->dual->bound, tied ? i : GAL_BOX_UNTIED, 0};
+            code = gal_boxes_add(&s->boxes, s->dual, &class, NULL, err);
+        }
     }
     return code;
 }
@@ -221,7 +254,14 @@ cleanup:
 
 static gal_code explore_all(solver *s, gal_error *err)
 {
-    gal_code code = add_first_boxes(s, err);
+    gal_code code = GAL_OK;
+    bool none = false;
+    if (s->best.seconds == HUGE_VAL) {
+        code = find_any(s, &none, err);
+    }
+    if (code == GAL_OK && !none) {
+        code = add_first_boxes(s, err);
+    }
     while (code == GAL_OK && s->boxes.count > 0 && gal_boxes_least_bound(&s->boxes) < useful(s) &&
            s->dual->work < s->work_limit) {
         gal_box *box = gal_boxes_take(&s->boxes);

@@ -486,6 +486,20 @@ void gal_dual_narrow(gal_dual *dual, double seconds)
     }
 }
 
+void gal_dual_take_bytes(gal_dual *dual)
+{
+    dual->bytes_alone = true;
+    for (uint32_t p = 0; p < dual->cell->spec.pp_degree; p++) {
+        dual->weights.per_byte[p] = 1.0 / dual->cell->spec.pp_degree;
+    }
+}
+
+void gal_dual_take_seconds(gal_dual *dual, const gal_weights *weights)
+{
+    dual->bytes_alone = false;
+    dual->weights = *weights;
+}
+
 bool gal_dual_is_infeasible(const gal_dual *dual)
 {
     return dual->bound > dual->most_seconds;

@@ -80,6 +80,10 @@ typedef struct gal_best_path {
  * replace it. Ends early when the bound reaches it. Narrows the choices and leaves the best weights solved. */
 void gal_dual_raise(gal_dual *dual, uint32_t rounds, gal_best_path *best);
 
+/* Bytes alone from now on, all stages alike; or seconds again, with these weights. Weigh it then. */
+void gal_dual_take_bytes(gal_dual *dual);
+void gal_dual_take_seconds(gal_dual *dual, const gal_weights *weights);
+
 /* Whether up to `rounds` weights of bytes alone show that no path of the box fits. Paths found on the way may replace
  * best, as above. Leaves the dual weighed and solved as it was. */
 bool gal_dual_is_too_large(gal_dual *dual, uint32_t rounds, gal_best_path *best);

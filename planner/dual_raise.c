@@ -197,8 +197,7 @@ bool gal_dual_is_too_large(gal_dual *dual, uint32_t rounds, gal_best_path *best)
     const gal_weights before = dual->weights;
     stage_totals totals[GAL_STAGES_MAX];
     bool too_large = false;
-    dual->bytes_alone = true;
-    project(dual->weights.per_byte, stages, true);
+    gal_dual_take_bytes(dual);
     gal_dual_weigh(dual);
     for (uint32_t round = 0; round < rounds && !too_large; round++) {
         bool fits = true;
@@ -217,8 +216,7 @@ bool gal_dual_is_too_large(gal_dual *dual, uint32_t rounds, gal_best_path *best)
         }
         move_bytes(dual, totals, 0.5 / (round + 1.0));
     }
-    dual->bytes_alone = false;
-    dual->weights = before;
+    gal_dual_take_seconds(dual, &before);
     gal_dual_weigh(dual);
     gal_dual_solve(dual);
     return too_large;

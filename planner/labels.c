@@ -41,6 +41,7 @@ typedef struct search {
     candidate *candidate;
     uint32_t candidate_capacity;
     double best;
+    double useful; /* a label whose bound reaches this is of no use */
     gal_room room;
     gal_outlook outlook;
     gal_label_result result;
@@ -50,11 +51,6 @@ typedef struct search {
 static bool goes_on(const search *s)
 {
     return !s->out_of_memory && !s->stopped;
-}
-
-static double slowest_useful(const search *s)
-{
-    return s->best * (1.0 - 1e-12);
 }
 
 /* ---- the labels of a block ---- */
@@ -104,7 +100,7 @@ static bool is_dominated(search *s, uint32_t block, uint32_t first, const label 
         const label *kept = &s->to.label[i];
         s->dual->work++;
         if ((kept->ample || gal_room_larger_by(&s->room, block, l->stage, &kept->path, &l->path) <= 0) &&
-            gal_room_slower_by(&s->room, node, l->stage, &kept->path, &l->path) <= 0.0) {
+            (s->settings.any_path || gal_room_slower_by(&s->room, node, l->stage, &kept->path, &l->path) <= 0.0)) {
             return true;
         }
     }
@@ -115,7 +111,8 @@ static bool is_dominated(search *s, uint32_t block, uint32_t first, const label 
 static void keep(search *s, uint32_t block, uint32_t first, label *l)
 {
     if (gal_path_bytes(&l->path) > (int64_t)s->cell->spec.arena_limit_bytes ||
-        gal_outlook_reaches(&s->outlook, block, l->stage, l->strategy, &l->path, slowest_useful(s)) ||
+        (!s->settings.any_path &&
+         gal_outlook_reaches(&s->outlook, block, l->stage, l->strategy, &l->path, s->useful)) ||
         is_dominated(s, block, first, l)) {
         return;
     }
@@ -143,7 +140,7 @@ static void start(search *s)
             continue;
         }
         first.bound = seconds + s->dual->to_go[gal_dual_node(s->cell, 0, 0, strategy)] + s->dual->constant;
-        if (first.bound < slowest_useful(s)) {
+        if (first.bound < s->useful) {
             gal_cell_start(s->cell, strategy, &step);
             gal_path_add(&first.path, &step);
             keep(s, 0, s->to.count, &first);
@@ -178,7 +175,7 @@ static uint32_t list_candidates(search *s, uint32_t block, uint32_t stage, uint3
         }
         const size_t edge = gal_cell_pair_index(s->cell, block, stage, from->strategy, strategy);
         const double weighted = from->weighted + (crosses ? dual->cross : dual->follow)[edge];
-        if (weighted + behind < slowest_useful(s)) {
+        if (weighted + behind < s->useful) {
             s->candidate[count++] = (candidate){weighted + behind, weighted, i};
         }
     }
@@ -311,7 +308,8 @@ gal_code gal_label_search(gal_dual *dual, const gal_label_settings *settings, ga
     if (s.trace == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    GAL_TRY(gal_room_create(dual, s.best, &s.room, err));
+    s.useful = settings->any_path ? 1e-9 * (double)cell->spec.arena_limit_bytes : s.best * (1.0 - 1e-12);
+    GAL_TRY(gal_room_create(dual, settings->any_path ? HUGE_VAL : s.best, &s.room, err));
     GAL_TRY(gal_outlook_create(dual, &s.outlook, err));
     start(&s);
     leave_trace(&s, 0);

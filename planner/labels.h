@@ -20,6 +20,8 @@ typedef struct gal_label_settings {
     uint32_t label_limit; /* at one block */
     uint64_t work_limit;  /* of dual->work: stops there */
     bool stop_at_limit;   /* do not go on with the most promising ones */
+    bool any_path;        /* whether one fits at all: of paths to a node, those that leave most room; the dual weighs
+                             bytes alone, its weights sum up to 1 */
     bool keep_dominated;  /* bounds and bytes alone drop labels: slow, to check the rest */
 } gal_label_settings;
 
