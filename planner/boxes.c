@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/bottleneck.h"
+
 typedef struct stage_box {
     double slowest, exposed, update, per_byte;
     gal_shared_bytes least, most;
@@ -165,6 +167,10 @@ void gal_box_load(const gal_box *box, gal_dual *dual)
         gal_dual_tie(dual, box->state.embedding);
     }
     raise_all_least(dual);
+    if (dual->bottleneck != NULL) {
+        gal_bottleneck_look(dual->bottleneck, dual);
+        dual->slowest_least = fmax(fmin(dual->bottleneck->at_all, dual->most_seconds), 0.0);
+    }
     gal_dual_weigh(dual);
 }
 
@@ -226,6 +232,7 @@ bool gal_box_choose_split(const gal_dual *dual, gal_split *out)
     double dearest = 0.0;
     double slowest = 0.0;
     double mean = 0.0;
+    double left = 1.0;
     uint32_t slowest_stage = 0;
     bool found = false;
     gal_split border;
@@ -242,9 +249,11 @@ bool gal_box_choose_split(const gal_dual *dual, gal_split *out)
             }
         }
         mean += dual->weights.slowest[p] * path.stage_round;
+        left -= dual->weights.slowest[p];
         slowest_stage = path.stage_round > slowest ? p : slowest_stage;
         slowest = fmax(slowest, path.stage_round);
     }
+    mean += fmax(left, 0.0) * dual->slowest_least;
     if ((cell->spec.microbatch_count - 1) * (slowest - mean) > fmax(dearest, 1e-9 * dual->bound) &&
         split_border(dual, slowest_stage, &border)) {
         *out = border;

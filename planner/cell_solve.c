@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/bottleneck.h"
 #include "planner/boxes.h"
 
 /* WORK_PER_LABEL: what a cell may take, in dual->work per label of the limit. */
@@ -18,6 +19,7 @@ typedef struct solver {
     gal_choices choices; /* of the dual over all paths */
     gal_choices wide;    /* of the box at hand */
     gal_boxes boxes;
+    gal_bottleneck *bottleneck;
     uint32_t box_count;
     uint64_t work_limit;
     double open_bound; /* least bound of boxes that were left unfinished */
@@ -259,6 +261,11 @@ static gal_code explore_all(solver *s, gal_error *err)
     if (s->best.seconds == HUGE_VAL) {
         code = find_any(s, &none, err);
     }
+    if (code == GAL_OK && !none && s->cell->spec.pp_degree > 1 && s->cell->spec.microbatch_count > 1) {
+        gal_choices_copy(s->cell, &s->choices, &s->dual->choices);
+        code = gal_bottleneck_create(s->dual, &s->bottleneck, err);
+        s->dual->bottleneck = s->bottleneck;
+    }
     if (code == GAL_OK && !none) {
         code = add_first_boxes(s, err);
     }
@@ -308,5 +315,6 @@ cleanup:
     gal_choices_free(&s.wide);
     gal_choices_free(&s.choices);
     gal_dual_free(s.dual);
+    gal_bottleneck_free(s.bottleneck);
     return code;
 }

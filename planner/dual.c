@@ -320,12 +320,21 @@ static void weigh_start(gal_dual *dual, const rates *first)
     }
 }
 
+static double weighted_least(const gal_dual *dual)
+{
+    double left = 1.0;
+    for (uint32_t p = 0; p < dual->cell->spec.pp_degree; p++) {
+        left -= dual->weights.slowest[p];
+    }
+    return (dual->cell->spec.microbatch_count - 1) * at_least_zero(left) * dual->slowest_least;
+}
+
 void gal_dual_weigh(gal_dual *dual)
 {
     const gal_cell *cell = dual->cell;
     uint32_t block[GAL_CELL_PAIR_KINDS_MAX];
     const uint32_t count = gal_cell_pair_kinds(cell, block);
-    dual->constant = dual->bytes_alone ? 0.0 : cell->common_seconds;
+    dual->constant = dual->bytes_alone ? 0.0 : cell->common_seconds + weighted_least(dual);
     for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
         const rates r = rates_of(dual, p);
         dual->constant -= r.byte * (double)((int64_t)cell->spec.arena_limit_bytes - gal_shared_sum(&dual->least[p]));

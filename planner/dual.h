@@ -17,7 +17,7 @@
 enum { GAL_STAGES_MAX = 256 };
 
 typedef struct gal_weights {
-    double slowest[GAL_STAGES_MAX];  /* mu */
+    double slowest[GAL_STAGES_MAX];  /* mu; what they lack to 1 weighs slowest_least */
     double exposed[GAL_STAGES_MAX];  /* nu */
     double update[GAL_STAGES_MAX];   /* xi */
     double per_byte[GAL_STAGES_MAX]; /* lambda, seconds */
@@ -34,17 +34,19 @@ typedef struct gal_dual {
     gal_choices choices;
     gal_shared_bytes *least, *most;     /* [stage] */
     uint32_t *first_least, *first_most; /* [stage] block */
-    double *follow, *cross;     /* weighted seconds of an edge (gal_cell_pair_index); cross closes the stage before */
-    double *start, *close;      /* [strategy]; gal_cell_price_index */
-    double *to_go;              /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
-    double *so_far;             /* likewise up to and with the node (gal_dual_look_back) */
-    double *scratch;            /* [strategy] */
-    uint64_t work;              /* edges and labels looked at: some ns each */
-    bool bytes_alone;           /* seconds weigh nothing */
-    double constant;            /* part of every path */
-    double most_seconds;        /* no path is slower */
-    double bound;               /* infinity: no path at all */
-    uint32_t *stage, *strategy; /* [block] of the shortest path */
+    double *follow, *cross; /* weighted seconds of an edge (gal_cell_pair_index); cross closes the stage before */
+    double *start, *close;  /* [strategy]; gal_cell_price_index */
+    double *to_go;          /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
+    double *so_far;         /* likewise up to and with the node (gal_dual_look_back) */
+    double *scratch;        /* [strategy] */
+    uint64_t work;          /* edges and labels looked at: some ns each */
+    struct gal_bottleneck *bottleneck; /* not owned; NULL: nothing is known of the slowest stage */
+    double slowest_least;              /* no path of the box has a faster slowest stage */
+    bool bytes_alone;                  /* seconds weigh nothing */
+    double constant;                   /* part of every path */
+    double most_seconds;               /* no path is slower */
+    double bound;                      /* infinity: no path at all */
+    uint32_t *stage, *strategy;        /* [block] of the shortest path */
 } gal_dual;
 
 /* All strategies, all paths, even weights. */

@@ -44,6 +44,11 @@ static void path_totals(const gal_dual *dual, stage_totals *totals)
     }
 }
 
+static double at_least_zero(double x)
+{
+    return x > 0.0 ? x : 0.0;
+}
+
 static int descending(const void *a, const void *b)
 {
     double x = *(const double *)a;
@@ -54,7 +59,7 @@ static int descending(const void *a, const void *b)
 /* The nearest point of { x >= 0, sum x = 1 } (whole) or sum x <= 1. */
 static void project(double *x, uint32_t count, bool whole)
 {
-    double sorted[GAL_STAGES_MAX];
+    double sorted[GAL_STAGES_MAX + 1];
     double positive = 0.0;
     double most = x[0];
     for (uint32_t i = 0; i < count; i++) {
@@ -82,6 +87,25 @@ static void project(double *x, uint32_t count, bool whole)
     }
 }
 
+/* Towards the slower stages; the share that they leave is one more of them, as slow as slowest_least. */
+static void turn_to_slower(const gal_dual *dual, const stage_totals *totals, double *share, double *ahead)
+{
+    const uint32_t count = dual->cell->spec.pp_degree;
+    const double rounds = dual->cell->spec.microbatch_count - 1;
+    double mean = 0.0;
+    share[count] = 1.0;
+    for (uint32_t p = 0; p < count; p++) {
+        mean += totals[p].round / count;
+        share[p] = dual->weights.slowest[p];
+        share[count] = at_least_zero(share[count] - share[p]);
+    }
+    for (uint32_t p = 0; p < count; p++) {
+        ahead[p] = rounds * (totals[p].round - mean);
+    }
+    ahead[count] = rounds * (dual->slowest_least - mean);
+    ahead[count] = share[count] > 0.0 || ahead[count] > 0.0 ? ahead[count] : 0.0;
+}
+
 /* One step of length `ahead` / |subgradient| (Polyak). Bytes are scaled so that a stage's limit counts as the bound. */
 static void move_weights(gal_dual *dual, const stage_totals *totals, double ahead)
 {
@@ -89,17 +113,16 @@ static void move_weights(gal_dual *dual, const stage_totals *totals, double ahea
     uint32_t count = cell->spec.pp_degree;
     double limit = fmax((double)cell->spec.arena_limit_bytes, 1.0);
     double scale = fmax(fabs(dual->bound), 1e-12);
-    double square = 0.0;
-    double slow[GAL_STAGES_MAX], exposed[GAL_STAGES_MAX], update[GAL_STAGES_MAX], bytes[GAL_STAGES_MAX];
+    double share[GAL_STAGES_MAX + 1], slow[GAL_STAGES_MAX + 1];
+    double exposed[GAL_STAGES_MAX], update[GAL_STAGES_MAX], bytes[GAL_STAGES_MAX];
     double drained = 0.0;
-    double mean_round = 0.0;
     double mean_update = 0.0;
+    turn_to_slower(dual, totals, share, slow);
+    double square = slow[count] * slow[count];
     for (uint32_t p = 0; p < count; p++) {
-        mean_round += totals[p].round / count;
         mean_update += totals[p].update / count;
     }
     for (uint32_t p = 0; p < count; p++) {
-        slow[p] = (cell->spec.microbatch_count - 1) * (totals[p].round - mean_round);
         exposed[p] = totals[p].tail - drained;
         update[p] = totals[p].update - mean_update;
         bytes[p] = scale * (totals[p].bytes / limit - 1.0);
@@ -112,12 +135,14 @@ static void move_weights(gal_dual *dual, const stage_totals *totals, double ahea
     }
     double step = ahead / square;
     for (uint32_t p = 0; p < count; p++) {
-        dual->weights.slowest[p] += step * slow[p];
+        share[p] += step * slow[p];
         dual->weights.exposed[p] += step * exposed[p];
         dual->weights.update[p] += step * update[p];
         dual->weights.per_byte[p] = fmax(dual->weights.per_byte[p] + step * bytes[p] * scale / limit, 0.0);
     }
-    project(dual->weights.slowest, count, true);
+    share[count] += step * slow[count];
+    project(share, count + 1, true);
+    memcpy(dual->weights.slowest, share, count * sizeof share[0]);
     project(dual->weights.exposed, count, false);
     project(dual->weights.update, count, true);
 }

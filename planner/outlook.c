@@ -87,6 +87,8 @@ static gal_code add_views(gal_dual *dual, const gal_weights *base, gal_outlook *
     const uint32_t stages = dual->cell->spec.pp_degree;
     double slowest[GAL_STAGES_MAX];
     gal_code code = GAL_OK;
+    memset(slowest, 0, sizeof slowest);
+    code = add_weighted(dual, base, slowest, outlook, err); /* all on what is known of the slowest */
     for (uint32_t p = 0; code == GAL_OK && p < stages; p++) {
         memset(slowest, 0, sizeof slowest);
         slowest[p] = 1.0;
@@ -111,8 +113,8 @@ gal_code gal_outlook_create(gal_dual *dual, gal_outlook *out, gal_error *err)
     gal_code code = GAL_OK;
     const uint32_t stages = dual->cell->spec.pp_degree;
     const gal_weights base = dual->weights;
-    gal_outlook outlook = {.cell = dual->cell};
-    outlook.view = calloc(2 * (size_t)stages + 1, sizeof *outlook.view);
+    gal_outlook outlook = {.cell = dual->cell, .dual = dual};
+    outlook.view = calloc(2 * (size_t)stages + 2, sizeof *outlook.view);
     if (outlook.view == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
@@ -144,10 +146,13 @@ bool gal_outlook_reaches(const gal_outlook *outlook, uint32_t block, uint32_t st
                          const gal_path *path, double seconds)
 {
     const size_t node = gal_dual_node(outlook->cell, block, stage, strategy);
+    const double slowest = outlook->dual->bottleneck == NULL
+                               ? path->slowest
+                               : gal_bottleneck_of(outlook->dual->bottleneck, outlook->dual, block, stage, path);
     for (uint32_t i = 0; i < outlook->view_count; i++) {
         const open_stage *w = &outlook->view[i].stage[stage];
         const double closed =
-            path->additive + w->slowest * path->slowest + w->exposed * path->exposed + w->closed_update * path->update;
+            path->additive + w->slowest * slowest + w->exposed * path->exposed + w->closed_update * path->update;
         const double open = w->round * path->stage_round + w->tail * (path->stage_tail - path->drained) -
                             w->later * (path->drained + path->stage_backward) + w->update * path->stage_update +
                             w->byte * (double)gal_path_bytes(path);

@@ -8,12 +8,13 @@
 #ifndef GAL_PLANNER_OUTLOOK_H
 #define GAL_PLANNER_OUTLOOK_H
 
-#include "planner/dual.h"
+#include "planner/bottleneck.h"
 
 typedef struct gal_view gal_view;
 
 typedef struct gal_outlook {
     const gal_cell *cell;
+    const gal_dual *dual;
     uint32_t view_count;
     gal_view *view;
 } gal_outlook;
