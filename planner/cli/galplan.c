@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "planner/cli/catalogue.h"
 #include "planner/cli/check.h"
 #include "planner/cli/lower.h"
-#include "planner/cli/models.h"
 #include "planner/cli/search.h"
 #include "planner/cli/simulate.h"
 #include "planner/cli/verify.h"
@@ -44,6 +44,7 @@ static const command_row commands[] = {
     {"verify", gal_cli_verify, "prove a plan's programs: no deadlock, no race, right values"},
     {"check", gal_cli_check, "check documents: model, cluster, profile, plan"},
     {"models", gal_cli_models, "list the models that ship with galplan"},
+    {"clusters", gal_cli_clusters, "list the clusters that ship with galplan"},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

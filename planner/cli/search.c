@@ -28,7 +28,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_required(
             gal_option_string("model", "M", "model document, Hugging Face config.json or catalogue name", &o->model)),
         gal_option_string("profile", "P", "profile of the cluster (brings the cluster)", &o->profile),
-        gal_option_string("cluster", "C", "cluster document: analytic durations", &o->cluster),
+        gal_option_string("cluster", "C", "cluster document or catalogue name: analytic durations", &o->cluster),
         gal_option_u32("devices", "N", "use the first N devices of the cluster (all)", &o->devices, 1, 1u << 20),
         gal_option_bytes("memory", "SIZE", "memory per device, in place of the cluster's (16GiB)", &o->memory_bytes, 1,
                          UINT64_C(1) << 50),

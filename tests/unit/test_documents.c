@@ -50,6 +50,40 @@ static void test_catalogue_misses(void **state)
     assert_null(gal_catalogue_find("model", "gpt2"));
 }
 
+/* Every cluster that ships is read under its name, and a kind of device has the same figures wherever it is. */
+static void test_catalogue_clusters(void **state)
+{
+    (void)state;
+    uint32_t count = 0;
+    gal_cluster cluster[64];
+    for (uint32_t i = 0; i < gal_catalogue_entry_count; i++) {
+        gal_error err = {0};
+        if (strcmp(gal_catalogue_entries[i].kind, "cluster") != 0) {
+            continue;
+        }
+        assert_true(count < sizeof cluster / sizeof cluster[0]);
+        if (gal_cluster_read(gal_catalogue_entries[i].name, &cluster[count], &err) != GAL_OK) {
+            fail_msg("%s", err.text);
+        }
+        assert_string_equal(cluster[count].name, gal_catalogue_entries[i].name);
+        for (uint32_t j = 0; j < count; j++) {
+            const gal_device *a = &cluster[j].device;
+            const gal_device *b = &cluster[count].device;
+            if (strcmp(a->kind, b->kind) == 0) {
+                assert_true(a->memory_bytes == b->memory_bytes &&
+                            a->fp32_flops_per_second == b->fp32_flops_per_second &&
+                            a->fp64_flops_per_second == b->fp64_flops_per_second &&
+                            a->memory_bytes_per_second == b->memory_bytes_per_second);
+            }
+        }
+        for (uint32_t l = 1; l < cluster[count].level_count; l++) { /* further is never faster */
+            assert_true(cluster[count].level[l].bytes_per_second < cluster[count].level[l - 1].bytes_per_second);
+        }
+        count++;
+    }
+    assert_true(count > 0);
+}
+
 static void test_hugging_face(void **state)
 {
     (void)state;
@@ -166,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_catalogue_counts),
         cmocka_unit_test(test_catalogue_misses),
+        cmocka_unit_test(test_catalogue_clusters),
         cmocka_unit_test(test_hugging_face),
         cmocka_unit_test(test_model_by_hand),
         cmocka_unit_test(test_level_between),

@@ -1,0 +1,150 @@
+/* galplan models, galplan clusters: what ships with the programs, or one of them as a document to start from. */
+#include "planner/cli/catalogue.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "schemas/base/options.h"
+#include "schemas/catalogue/catalogue.h"
+#include "schemas/cluster.h"
+#include "schemas/model.h"
+
+/* A kind of document that ships: one row of its list, as text or as an element of an array. */
+typedef struct shelf {
+    const char *kind, *command, *summary;
+    gal_code (*list)(const char *name, gal_json_writer *json, gal_error *err); /* json NULL: text on stdout */
+} shelf;
+
+static gal_code list_model(const char *name, gal_json_writer *json, gal_error *err)
+{
+    gal_model model;
+    const gal_code code = gal_model_read(name, &model, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    if (json == NULL) {
+        printf("%-14s %2u layers, hidden %5u, %llu parameters\n", name, model.layer_count, model.hidden,
+               (unsigned long long)gal_model_parameter_count(&model));
+        return GAL_OK;
+    }
+    gal_json_begin_object(json, NULL);
+    gal_json_put_string(json, "name", name);
+    gal_json_put_u64(json, "layer_count", model.layer_count);
+    gal_json_put_u64(json, "hidden", model.hidden);
+    gal_json_put_u64(json, "parameter_count", gal_model_parameter_count(&model));
+    gal_json_end_object(json);
+    return GAL_OK;
+}
+
+static void print_cluster(const char *name, const gal_cluster *cluster)
+{
+    const gal_device *device = &cluster->device;
+    printf("%-18s %4u x %-14s %3.0f GB, %5.1f TFLOP/s fp32, %4.0f GB/s; ", name, cluster->device_count, device->kind,
+           (double)device->memory_bytes * 1e-9, device->fp32_flops_per_second * 1e-12,
+           device->memory_bytes_per_second * 1e-9);
+    for (uint32_t i = 0; i < cluster->level_count; i++) {
+        const gal_link_level *level = &cluster->level[i];
+        printf("%s%u by %s %.4g GB/s", i == 0 ? "" : ", ", level->span_devices, level->name,
+               level->bytes_per_second * 1e-9);
+    }
+    printf("\n");
+}
+
+static gal_code list_cluster(const char *name, gal_json_writer *json, gal_error *err)
+{
+    gal_cluster cluster;
+    const gal_code code = gal_cluster_read(name, &cluster, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    if (json == NULL) {
+        print_cluster(name, &cluster);
+        return GAL_OK;
+    }
+    gal_json_begin_object(json, NULL);
+    gal_json_put_string(json, "name", name);
+    gal_json_put_u64(json, "device_count", cluster.device_count);
+    gal_json_put_string(json, "device_kind", cluster.device.kind);
+    gal_json_put_u64(json, "memory_bytes", cluster.device.memory_bytes);
+    gal_json_put_u64(json, "level_count", cluster.level_count);
+    gal_json_end_object(json);
+    return GAL_OK;
+}
+
+static gal_code list_all(const shelf *s, gal_json_writer *json, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t i = 0; i < gal_catalogue_entry_count && code == GAL_OK; i++) {
+        const gal_catalogue_entry *entry = &gal_catalogue_entries[i];
+        if (strcmp(entry->kind, s->kind) == 0) {
+            code = s->list(entry->name, json, err);
+        }
+    }
+    return code;
+}
+
+static gal_code list_as_json(const shelf *s, gal_error *err)
+{
+    gal_json_writer *json = gal_json_writer_create();
+    gal_json_begin_object(json, NULL);
+    gal_json_begin_array(json, s->command);
+    gal_code code = list_all(s, json, err);
+    gal_json_end_array(json);
+    gal_json_end_object(json);
+    if (code == GAL_OK) {
+        code = gal_json_writer_save(json, "-", err);
+    }
+    gal_json_writer_free(json);
+    return code;
+}
+
+static gal_code print_one(const shelf *s, const char *name, gal_error *err)
+{
+    const char *text = gal_catalogue_find(s->kind, name);
+    char known[GAL_ERROR_TEXT_BYTES - 100];
+    if (text == NULL) {
+        gal_catalogue_names(s->kind, known, sizeof known);
+        return gal_fail(err, GAL_ERR_USAGE, "unknown %s '%s' (known: %s)", s->kind, name, known);
+    }
+    return fputs(text, stdout) == EOF ? gal_fail(err, GAL_ERR_SYSTEM, "cannot write to stdout") : GAL_OK;
+}
+
+static int run(const shelf *s, int argc, char **argv)
+{
+    bool as_json = false;
+    const gal_option options[] = {gal_option_flag("json", "print one JSON object: a document is one", &as_json)};
+    const gal_command command = {.program = "galplan",
+                                 .command = s->command,
+                                 .summary = s->summary,
+                                 .positional = "[NAME]",
+                                 .positional_max = 1,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof options[0]};
+    gal_arguments arguments;
+    gal_error err = {0};
+    int exit_code = 0;
+    if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
+        return exit_code;
+    }
+    const gal_code code = arguments.positional_count == 1 ? print_one(s, arguments.positional[0], &err)
+                          : as_json                       ? list_as_json(s, &err)
+                                                          : list_all(s, NULL, &err);
+    if (code != GAL_OK) {
+        fprintf(stderr, "galplan: error: %s\n", err.text);
+    }
+    return (int)code;
+}
+
+int gal_cli_models(int argc, char **argv)
+{
+    static const shelf models = {"model", "models",
+                                 "List the models that ship with galplan, or print one as a document.", list_model};
+    return run(&models, argc, argv);
+}
+
+int gal_cli_clusters(int argc, char **argv)
+{
+    static const shelf clusters = {
+        "cluster", "clusters", "List the clusters that ship with galplan, or print one as a document.", list_cluster};
+    return run(&clusters, argc, argv);
+}
