@@ -1,4 +1,4 @@
-/* galplan: picks the command. */
+/* galplan: the table of its commands. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "planner/cli/search.h"
 #include "planner/cli/simulate.h"
 #include "planner/cli/verify.h"
+#include "schemas/base/program.h"
 #include "schemas/base/status.h"
 
 /* `galplan profile` is a program of its own beside this one, so that galplan needs no MPI (as git starts its commands).
@@ -30,13 +31,7 @@ static int run_profile(int argc, char **argv)
     return GAL_ERR_SYSTEM;
 }
 
-typedef struct command_row {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *summary;
-} command_row;
-
-static const command_row commands[] = {
+static const gal_program_command commands[] = {
     {"profile", run_profile, "measure this machine -> profile.json"},
     {"search", gal_cli_search, "the fastest plan that fits -> plan.json"},
     {"simulate", gal_cli_simulate, "play a plan against a profile: seconds, bytes, time line"},
@@ -47,35 +42,14 @@ static const command_row commands[] = {
     {"clusters", gal_cli_clusters, "list the clusters that ship with galplan"},
 };
 
-enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
-
-static void print_help(FILE *out)
-{
-    fprintf(out,
-            "usage: galplan COMMAND [OPTIONS]\n\nFinds the fastest parallel plan to train a Transformer, and proves "
-            "it.\n\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
-    }
-    fprintf(out, "\n'galplan COMMAND --help' says more. galrun trains by a plan.\n"
-                 "Exit: 0 done; 1 the answer is no; 2 usage; 3 document; 4 system; 5 device or collective; 6 a bug.\n");
-}
-
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf(stderr, "galplan: error: give a command\ntry 'galplan --help'\n");
-        return GAL_ERR_USAGE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        print_help(stdout);
-        return GAL_OK;
-    }
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].run(argc - 1, argv + 1);
-        }
-    }
-    fprintf(stderr, "galplan: error: unknown command '%s'\ntry 'galplan --help'\n", argv[1]);
-    return GAL_ERR_USAGE;
+    static const gal_program program = {
+        .name = "galplan",
+        .summary = "Finds the fastest parallel plan to train a Transformer, and proves it.",
+        .commands = commands,
+        .command_count = sizeof commands / sizeof commands[0],
+        .notes = "'galplan COMMAND --help' says more. galrun trains by a plan.\n",
+    };
+    return gal_program_main(&program, argc, argv);
 }

@@ -8,8 +8,6 @@
 #include "schemas/base/checked.h"
 #include "schemas/base/nearest.h"
 
-enum { HELP_COLUMN = 30 };
-
 typedef struct parser {
     const gal_command *command;
     gal_error *err;
@@ -320,50 +318,18 @@ gal_code gal_options_parse(const gal_command *command, int argc, char **argv, ga
     return code;
 }
 
-/* ---- help ---- */
-
-static void print_option(FILE *out, char letter, const char *name, const char *argument, const char *help)
-{
-    char left[128];
-    char short_form[8] = "    ";
-    if (letter != 0) {
-        (void)snprintf(short_form, sizeof short_form, "-%c, ", letter);
-    }
-    (void)snprintf(left, sizeof left, "  %s--%s%s%s", short_form, name, argument == NULL ? "" : " ",
-                   argument == NULL ? "" : argument);
-    if (strlen(left) >= HELP_COLUMN) {
-        (void)fprintf(out, "%s\n%*s%s\n", left, HELP_COLUMN, "", help);
-    } else {
-        (void)fprintf(out, "%-*s%s\n", HELP_COLUMN, left, help);
-    }
-}
-
-void gal_options_print_help(const gal_command *command, FILE *out)
-{
-    (void)fprintf(out, "usage: %s%s%s [options]%s%s\n\n%s\n\noptions:\n", command->program,
-                  command->command == NULL ? "" : " ", command->command == NULL ? "" : command->command,
-                  command->positional == NULL ? "" : " ", command->positional == NULL ? "" : command->positional,
-                  command->summary);
-    for (uint32_t i = 0; i < command->option_count; i++) {
-        const gal_option *option = &command->options[i];
-        print_option(out, option->letter, option->name, option->argument, option->help);
-        if (option->kind == GAL_OPTION_ENUM) {
-            (void)fprintf(out, "%*s", HELP_COLUMN, "");
-            for (uint32_t n = 0; n < option->name_count; n++) {
-                (void)fprintf(out, "%s%s", n == 0 ? "one of " : ", ", option->names[n]);
-            }
-            (void)fprintf(out, "\n");
-        }
-    }
-    print_option(out, 'h', "help", NULL, "print this and exit");
-    if (command->notes != NULL) {
-        (void)fprintf(out, "\n%s", command->notes);
-    }
-}
-
 bool gal_options_run(const gal_command *command, int argc, char **argv, gal_arguments *out, int *exit_code)
 {
     gal_error err = {0};
+    *exit_code = GAL_OK;
+    if (argc == 2 && strcmp(argv[1], "--man") == 0) {
+        gal_options_print_man(command, stdout);
+        return false;
+    }
+    if (argc == 2 && strcmp(argv[1], "--completion") == 0) {
+        gal_options_print_completion(command, stdout);
+        return false;
+    }
     gal_code code = gal_options_parse(command, argc, argv, out, &err);
     if (code != GAL_OK) {
         (void)fprintf(stderr, "%s: error: %s\ntry '%s%s%s --help'\n", command->program, err.text, command->program,

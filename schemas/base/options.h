@@ -101,9 +101,15 @@ typedef struct gal_arguments {
 gal_code gal_options_parse(const gal_command *command, int argc, char **argv, gal_arguments *out, gal_error *err);
 
 void gal_options_print_help(const gal_command *command, FILE *out);
+/* The manual page, section 1, in the man macros of troff. */
+void gal_options_print_man(const gal_command *command, FILE *out);
+/* What bash needs to complete the command: a whole script for a program without commands, else the command's part of
+ * its program's (schemas/base/program.h). */
+void gal_options_print_completion(const gal_command *command, FILE *out);
 
 /* For a program's main: parse, print help on stdout (*exit_code 0), or "galplan: error: ..." and "try 'galplan search
- * --help'" on stderr (*exit_code 2). True if the program is to go on. */
+ * --help'" on stderr (*exit_code 2). True if the program is to go on. The single argument --man prints the manual page,
+ * --completion what bash needs: these two are for `make install`, so no help lists them. */
 bool gal_options_run(const gal_command *command, int argc, char **argv, gal_arguments *out, int *exit_code);
 
 #endif

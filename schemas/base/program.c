@@ -1,0 +1,119 @@
+#include "schemas/base/program.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "schemas/base/nearest.h"
+#include "schemas/base/status.h"
+
+enum { COMMANDS_MAX = 64 };
+
+const char gal_exit_codes[] =
+    "Exit: 0 done; 1 the answer is no; 2 usage; 3 document; 4 system; 5 device or collective; 6 a bug.\n";
+
+static void print_help(const gal_program *program)
+{
+    printf("usage: %s COMMAND [OPTIONS]\n\n%s\n\n", program->name, program->summary);
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        printf("  %-10s %s\n", program->commands[i].name, program->commands[i].summary);
+    }
+    printf("\n%s%s", program->notes, gal_exit_codes);
+}
+
+static void print_man(const gal_program *program)
+{
+    gal_man_title(stdout, program->name, NULL);
+    printf(".SH NAME\n");
+    gal_man_print(stdout, program->name);
+    printf(" \\- ");
+    gal_man_print(stdout, program->summary);
+    printf("\n.SH SYNOPSIS\n.B ");
+    gal_man_print(stdout, program->name);
+    printf("\n.I COMMAND\n[options]\n.SH COMMANDS\n");
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        printf(".TP\n.BR %s\\-%s (1)\n", program->name, program->commands[i].name);
+        gal_man_print(stdout, program->commands[i].summary);
+        printf("\n");
+    }
+    gal_man_lines(stdout, "NOTES", program->notes);
+    gal_man_lines(stdout, "EXIT STATUS", gal_exit_codes);
+}
+
+/* A command may become another program (as galplan profile does), so each prints its part as a process of its own. The
+ * part of a program that is not there is left out. */
+static void print_part(const gal_program_command *command)
+{
+    char name[64], option[] = "--completion";
+    char *argv[] = {name, option, NULL};
+    (void)snprintf(name, sizeof name, "%s", command->name);
+    (void)fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int nowhere = open("/dev/null", O_WRONLY);
+        if (nowhere >= 0) {
+            (void)dup2(nowhere, STDERR_FILENO);
+        }
+        const int code = command->run(2, argv);
+        (void)fflush(stdout);
+        _exit(code);
+    }
+    if (child > 0) {
+        (void)waitpid(child, NULL, 0);
+    }
+}
+
+static void print_completion(const gal_program *program)
+{
+    gal_completion_begin(program->name, stdout);
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        print_part(&program->commands[i]);
+    }
+    printf("    ' '*) echo '");
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        printf("%s ", program->commands[i].name);
+    }
+    printf("--help' ;;\n");
+    gal_completion_end(program->name, true, stdout);
+}
+
+static int unknown_command(const gal_program *program, const char *name)
+{
+    const char *names[COMMANDS_MAX];
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        names[i] = program->commands[i].name;
+    }
+    const char *nearest = gal_nearest_name(name, names, program->command_count);
+    fprintf(stderr, "%s: error: unknown command '%s'%s%s%s\ntry '%s --help'\n", program->name, name,
+            nearest == NULL ? "" : ", did you mean '", nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?",
+            program->name);
+    return GAL_ERR_USAGE;
+}
+
+int gal_program_main(const gal_program *program, int argc, char **argv)
+{
+    GAL_ASSERT(program->command_count <= COMMANDS_MAX);
+    if (argc < 2) {
+        fprintf(stderr, "%s: error: give a command\ntry '%s --help'\n", program->name, program->name);
+        return GAL_ERR_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(program);
+        return GAL_OK;
+    }
+    if (strcmp(argv[1], "--man") == 0) {
+        print_man(program);
+        return GAL_OK;
+    }
+    if (strcmp(argv[1], "--completion") == 0) {
+        print_completion(program);
+        return GAL_OK;
+    }
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        if (strcmp(argv[1], program->commands[i].name) == 0) {
+            return program->commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    return unknown_command(program, argv[1]);
+}
