@@ -2,6 +2,7 @@
 #   BUILD=build/other   where everything is written        CC=clang      the compiler
 #   SANITIZE=address,undefined   sanitizers                BARE=1        as if MPI, OpenBLAS, hwloc and cmocka were absent
 #   WERROR=             warnings do not stop the build     JOBS=4        compilers at a time under check and demo
+#   PREFIX=/usr/local   where make install puts files      DESTDIR=      a folder before it, for packagers
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -11,6 +12,8 @@ SANITIZE ?=
 BARE ?=
 WERROR ?= -Werror
 JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+DESTDIR ?=
 OBJ := $(BUILD)/obj
 
 # ---- what this machine has ----
@@ -299,6 +302,31 @@ bench-host:
 golden:
 	@$(MAKE) $(J) all
 	@BUILD=$(BUILD) bash tests/golden/run.sh $(BUILD) --renew
+
+# Manual pages and completion are printed by the programs that were built.
+INSTALL_PROGRAMS := $(filter-out %.a,$(PROGRAMS))
+INSTALL_SAMPLES := $(wildcard runtime/cli/samples/*)
+INSTALL_BIN = $(DESTDIR)$(PREFIX)/bin
+INSTALL_MAN = $(DESTDIR)$(PREFIX)/share/man/man1
+INSTALL_COMPLETION = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+INSTALL_SHARE = $(DESTDIR)$(PREFIX)/share/galplan
+
+## install: programs, manual pages, bash completion, samples below $(DESTDIR)$(PREFIX) (/usr/local)
+.PHONY: install
+install: all
+	install -d "$(INSTALL_BIN)" "$(INSTALL_MAN)" "$(INSTALL_COMPLETION)" "$(INSTALL_SHARE)/samples"
+	install -m 755 $(INSTALL_PROGRAMS) "$(INSTALL_BIN)"
+	install -m 755 $(INSTALL_SAMPLES) "$(INSTALL_SHARE)/samples"
+	install -m 644 LICENSE README.md schemas/*.schema.json "$(INSTALL_SHARE)"
+	sh schemas/base/install_pages.sh "$(INSTALL_BIN)" "$(INSTALL_MAN)" "$(INSTALL_COMPLETION)"
+
+## uninstall: remove what make install put there
+.PHONY: uninstall
+uninstall:
+	rm -f $(patsubst %,"$(INSTALL_BIN)"/%,galplan galplan-profile galrun) \
+		$(patsubst %,"$(INSTALL_COMPLETION)"/%,galplan galrun) \
+		"$(INSTALL_MAN)"/galplan.1 "$(INSTALL_MAN)"/galplan-*.1 "$(INSTALL_MAN)"/galrun.1
+	rm -rf "$(INSTALL_SHARE)"
 
 ## format: lay out every C file by .clang-format
 .PHONY: format
