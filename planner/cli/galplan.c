@@ -6,6 +6,7 @@
 
 #include "planner/cli/catalogue.h"
 #include "planner/cli/check.h"
+#include "planner/cli/doctor.h"
 #include "planner/cli/lower.h"
 #include "planner/cli/search.h"
 #include "planner/cli/simulate.h"
@@ -40,6 +41,7 @@ static const gal_program_command commands[] = {
     {"check", gal_cli_check, "check documents: model, cluster, profile, plan"},
     {"models", gal_cli_models, "list the models that ship with galplan"},
     {"clusters", gal_cli_clusters, "list the clusters that ship with galplan"},
+    {"doctor", gal_cli_doctor, "say what is on this machine and what that allows"},
 };
 
 int main(int argc, char **argv)
