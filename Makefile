@@ -56,9 +56,9 @@ TEST_CFLAGS := $(RUN_CFLAGS) $(if $(HAVE_CMOCKA),$(call flags,cmocka))
 # GLPK is GPL: galplan alone links it (LICENSE). Tests link it too, and are not distributed.
 BASE_LIBS := $(call libs,libcjson) -lm
 PLAN_LIBS := $(BASE_LIBS) -lglpk
-RUN_LIBS := $(BASE_LIBS) $(if $(HAVE_MPI),$(call libs,ompi-c)) $(if $(HAVE_BLAS),$(call libs,openblas))
-PROFILE_LIBS := $(RUN_LIBS) $(if $(HAVE_HWLOC),$(call libs,hwloc))
-TEST_LIBS := $(PROFILE_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
+RUN_LIBS := $(BASE_LIBS) $(if $(HAVE_MPI),$(call libs,ompi-c)) $(if $(HAVE_BLAS),$(call libs,openblas)) \
+	$(if $(HAVE_HWLOC),$(call libs,hwloc))
+TEST_LIBS := $(RUN_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
 
 # ---- sources ----
 
@@ -67,6 +67,8 @@ HOST_SOURCES := $(wildcard runtime/ops/host/*.c)
 HOST_ONCE := $(filter %_any.c,$(HOST_SOURCES))
 HOST_TWICE := $(filter-out %_any.c,$(HOST_SOURCES))
 RUN_SOURCES := $(wildcard runtime/*.c runtime/device/*.c runtime/ops/*.c runtime/comm/*.c runtime/train/*.c profiler/*.c)
+# One of two files binds ranks to cores.
+RUN_SOURCES := $(filter-out runtime/device/binding_$(if $(HAVE_HWLOC),none,hwloc).c,$(RUN_SOURCES))
 PLAN_CLI := $(wildcard planner/cli/*.c)
 RUN_CLI := $(wildcard runtime/cli/*.c)
 PROFILE_CLI := $(wildcard profiler/cli/*.c)
@@ -138,7 +140,7 @@ $(BUILD)/galrun: $(RUN_CLI:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_RUN) $(LIB_PL
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(RUN_LIBS)
 
 $(BUILD)/galplan-profile: $(PROFILE_CLI:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_RUN) $(LIB_PLAN)
-	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PROFILE_LIBS)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(RUN_LIBS)
 
 $(BUILD)/tests/%: $(OBJ)/tests/%.o $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
 	@mkdir -p $(@D)
