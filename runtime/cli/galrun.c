@@ -6,13 +6,22 @@
 
 #include "runtime/cli/report.h"
 #include "runtime/clock.h"
+#include "runtime/device/binding.h"
 #include "runtime/launch.h"
 #include "runtime/ops/host/blas.h"
 #include "runtime/train/session.h"
 #include "runtime/train/train.h"
 #include "schemas/base/options.h"
 
-enum { DEFAULT_STEPS = 100, DEFAULT_KEEP = 3, SEED_MAX_BITS = 53, NUMBER_BYTES = 32, REPEAT_SECONDS = 2 };
+enum { BIND_CORES, BIND_NONE, BIND_COUNT };
+enum {
+    DEFAULT_STEPS = 100,
+    DEFAULT_KEEP = 3,
+    SEED_MAX_BITS = 53,
+    NUMBER_BYTES = 32,
+    LINE_BYTES = 512,
+    REPEAT_SECONDS = 2
+};
 
 static const double default_timeout_seconds = 300.0, control_margin_seconds = 30.0;
 
@@ -20,7 +29,7 @@ typedef struct settings {
     const char *plan_path;
     const char *data_path, *validation_path, *save_directory, *resume, *log_path;
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
-    uint32_t rank_count, keep, thread_count, verbose_count;
+    uint32_t rank_count, keep, thread_count, verbose_count, bind;
     double timeout_seconds;
     bool quiet, dry_run;
 } settings;
@@ -63,6 +72,8 @@ static const char notes[] =
     "SIGTERM (or Ctrl-C) ends the run after the present step, saves if --save is given, and exits 0. Under mpirun\n"
     "itself send it SIGUSR1, which it passes on; on SIGTERM mpirun kills the ranks.\n";
 
+static const char *const bind_names[BIND_COUNT] = {[BIND_CORES] = "cores", [BIND_NONE] = "none"};
+
 static bool parse(int argc, char **argv, settings *s, int *exit_code)
 {
     const gal_option options[] = {
@@ -74,6 +85,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                        &s->step_count, 0, 99999999),
         gal_option_u32("np", "N", "start N ranks on this machine", &s->rank_count, 1, 4096),
         gal_option_u32("threads", "N", "BLAS threads per rank (default 1)", &s->thread_count, 1, 1024),
+        gal_option_enum("bind", "ranks of a host to cores of their own, if there are enough and nobody bound them",
+                        &s->bind, bind_names, BIND_COUNT),
         gal_option_u64("seed", "N", "of initial weights, data order and dropout (default 1)", &s->seed, 0,
                        UINT64_C(1) << SEED_MAX_BITS),
         gal_option_u64("evaluate-every", "N", "validate every N steps (default: at the end)", &s->evaluate_every, 1,
@@ -170,6 +183,20 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
 
 /* ---- runs ---- */
 
+/* Before memory is touched, which settles the NUMA node it is on. */
+static void bind_rank(const settings *s, const gal_log *log)
+{
+    char text[LINE_BYTES];
+    uint32_t local_rank, local_count;
+    if (s->bind == BIND_NONE || !gal_binding_place(&local_rank, &local_count)) {
+        return;
+    }
+    gal_binding_apply(local_rank, local_count, text, sizeof text);
+    if (log->level >= GAL_LOG_DETAIL) { /* of every rank, where a log speaks for rank 0 */
+        fprintf(stderr, "[rank %d] %s\n", (int)log->rank, text);
+    }
+}
+
 static gal_code train(const gal_plan *plan, const settings *s, const gal_world *world, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -178,6 +205,7 @@ static gal_code train(const gal_plan *plan, const settings *s, const gal_world *
     const gal_log log = {.level = gal_log_level_of(s->quiet, s->verbose_count),
                          .rank = alone ? GAL_LOG_NO_RANK : (int32_t)gal_world_rank(world)};
     const gal_train_options options = train_options(s, plan, &log);
+    bind_rank(s, &log);
     openblas_set_num_threads((int)s->thread_count);
     gal_log_line(&log, GAL_LOG_DETAIL, "%s, %u threads per rank", gal_blas_description(), s->thread_count);
     GAL_TRY(gal_train(plan, world, &options, &summary, err));
