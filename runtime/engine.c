@@ -343,6 +343,33 @@ static void put_head(const gal_engine *engine, uint32_t stream, char *text, size
     text[used < capacity ? used : capacity - 1] = '\0';
 }
 
+enum { WAITS_MAX = 4, WAIT_BYTES = 256 };
+
+/* What this rank waits for others in, for the roll call, which ends all ranks if it is enabled. */
+static void call_roll(const gal_engine *engine)
+{
+    char text[WAITS_MAX][WAIT_BYTES];
+    gal_comm_wait wait[WAITS_MAX];
+    uint32_t count = 0;
+    gal_comm *comm = engine->options.comm;
+    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT && count < WAITS_MAX; stream++) {
+        if (!engine->in_flight[stream]) {
+            continue;
+        }
+        const gal_queue_entry *entry = &engine->running->entry[stream][engine->completed[stream]];
+        const gal_channel_spec *spec = &engine->channels->spec[engine->channels->of_instruction[entry->instruction]];
+        snprintf(text[count], WAIT_BYTES, "%s %llu", engine->evaluating ? "evaluated batch" : "step",
+                 (unsigned long long)engine->step.step + 1);
+        put_head(engine, stream, text[count], WAIT_BYTES);
+        wait[count] = (gal_comm_wait){.text = text[count], .ranks = spec->ranks, .rank_count = spec->rank_count};
+        count++;
+    }
+    if (count == 0) {
+        wait[count++] = (gal_comm_wait){.text = "a step, with nothing in flight"};
+    }
+    comm->ops->roll_call(comm, wait, count, engine->options.deadline_seconds);
+}
+
 /* Names the heads of the streams: first those that wait for other ranks, which are the cause. */
 static gal_code stuck(const gal_engine *engine, gal_error *err)
 {
@@ -360,10 +387,31 @@ static gal_code stuck(const gal_engine *engine, gal_error *err)
                     (unsigned long long)engine->step.step, engine->program->stage, engine->device, heads);
 }
 
+/* Nothing has moved since idle_since_seconds: an error, or the end of all ranks, if that is too long ago or another
+ * rank says so. */
+static gal_code wait_on(const gal_engine *engine, double idle_since_seconds, double now_seconds, double *listen_seconds,
+                        gal_error *err)
+{
+    const double idle_seconds = now_seconds - idle_since_seconds;
+    const double deadline_seconds = engine->options.deadline_seconds;
+    const gal_comm *comm = engine->options.comm;
+    if (comm != NULL && comm->ops->roll_call != NULL) {
+        bool called = idle_seconds > deadline_seconds - gal_roll_call_seconds(deadline_seconds);
+        if (!called && now_seconds > *listen_seconds) {
+            called = comm->ops->called(engine->options.comm);
+            *listen_seconds = now_seconds + GAL_ROLL_LISTEN_SECONDS;
+        }
+        if (called) {
+            call_roll(engine);
+        }
+    }
+    return idle_seconds > deadline_seconds ? stuck(engine, err) : GAL_OK;
+}
+
 static gal_code run(gal_engine *engine, const gal_queues *queues, gal_error *err)
 {
     gal_code code = GAL_OK;
-    double idle_since_seconds = 0.0;
+    double idle_since_seconds = 0.0, listen_seconds = 0.0;
     engine->running = queues;
     memset(engine->completed, 0, sizeof engine->completed);
     memset(engine->in_flight, 0, sizeof engine->in_flight);
@@ -381,9 +429,9 @@ static gal_code run(gal_engine *engine, const gal_queues *queues, gal_error *err
         const double now_seconds = gal_now_seconds();
         if (idle_since_seconds <= 0.0) {
             idle_since_seconds = now_seconds;
-        } else if (now_seconds - idle_since_seconds > engine->options.deadline_seconds) {
-            return stuck(engine, err);
+            listen_seconds = now_seconds + GAL_ROLL_LISTEN_SECONDS;
         }
+        GAL_TRY(wait_on(engine, idle_since_seconds, now_seconds, &listen_seconds, err));
         sched_yield(); /* the peer that this rank waits for may need the core */
     }
 cleanup:

@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "runtime/clock.h"
+#include "runtime/launch_watch.h"
 
 enum {
     PROGRAM_BYTES = 4096,
     NUMBER_BYTES = 16,
+    RANK_BYTES = 32,
     LAUNCHER_ARGUMENTS = 24,
     NOT_STARTED = 127,
     SIGNAL_BASE = 128,
@@ -103,9 +105,12 @@ static _Noreturn void become(char **argv, const char *threads, bool terminal)
     _exit(NOT_STARTED);
 }
 
-static gal_code wait_for(pid_t child, int *exit_code, gal_error *err)
+static gal_code wait_for(pid_t child, gal_launch_watch *watch, int *exit_code, gal_error *err)
 {
+    gal_code code = GAL_OK;
     int status = 0;
+    char rank[RANK_BYTES] = "a rank";
+    GAL_TRY(gal_launch_watch_wait(watch, child, err));
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
             return gal_fail(err, GAL_ERR_SYSTEM, "mpirun: %s", strerror(errno));
@@ -119,11 +124,15 @@ static gal_code wait_for(pid_t child, int *exit_code, gal_error *err)
                         strsignal(WTERMSIG(status)));
     }
     if (WEXITSTATUS(status) > SIGNAL_BASE) {
-        return gal_fail(err, GAL_ERR_DEVICE, "a rank was ended by signal %d (%s)", WEXITSTATUS(status) - SIGNAL_BASE,
+        if (watch->first_ended != GAL_NO_RANK) {
+            snprintf(rank, sizeof rank, "rank %u", watch->first_ended);
+        }
+        return gal_fail(err, GAL_ERR_DEVICE, "%s was ended by signal %d (%s)", rank, WEXITSTATUS(status) - SIGNAL_BASE,
                         strsignal(WEXITSTATUS(status) - SIGNAL_BASE));
     }
     *exit_code = WEXITSTATUS(status);
-    return GAL_OK;
+cleanup:
+    return code;
 }
 
 static void set_handlers(void (*handler)(int))
@@ -142,6 +151,7 @@ gal_code gal_launch(uint32_t rank_count, uint32_t thread_count, char *const *arg
     gal_code code = GAL_OK;
     char program[PROGRAM_BYTES], ranks[NUMBER_BYTES], threads[NUMBER_BYTES];
     size_t argument_count = 0, used = 0;
+    gal_launch_watch watch = {.pipe = {-1, -1}};
     while (arguments[argument_count] != NULL) {
         argument_count++;
     }
@@ -150,6 +160,7 @@ gal_code gal_launch(uint32_t rank_count, uint32_t thread_count, char *const *arg
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: mpirun");
     }
     GAL_TRY(own_path(program, err));
+    GAL_TRY(gal_launch_watch_open(&watch, rank_count, err));
     snprintf(ranks, sizeof ranks, "%u", rank_count);
     snprintf(threads, sizeof threads, "%u", thread_count);
     /* Ranks may be more than cores: no binding, and a waiting rank gives its core away. Copies between processes by
@@ -179,9 +190,10 @@ gal_code gal_launch(uint32_t rank_count, uint32_t thread_count, char *const *arg
         goto cleanup;
     }
     child_process = (sig_atomic_t)child;
-    GAL_TRY(wait_for(child, exit_code, err));
+    GAL_TRY(wait_for(child, &watch, exit_code, err));
 cleanup:
     child_process = 0;
+    gal_launch_watch_close(&watch);
     free(argv);
     return code;
 }

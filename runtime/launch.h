@@ -12,6 +12,8 @@
 bool gal_launched(void);
 /* The rank the launcher gave, before MPI is initialised; 0 if none did. */
 uint32_t gal_launched_rank(void);
+/* A rank that gal_launch started says which process it is, so that its end can be named; else nothing happens. */
+void gal_launch_register(void);
 /* True if what this process writes on stderr ends on a terminal, also through gal_launch. */
 bool gal_launched_terminal(void);
 
@@ -19,7 +21,7 @@ bool gal_launched_terminal(void);
  * at the end) and thread_count BLAS threads each, and waits for the end. SIGTERM and SIGINT reach the ranks as SIGUSR1,
  * since mpirun kills on the former; another one three seconds later goes to mpirun itself. *exit_code is what the
  * ranks ended with; they have said why. GAL_ERR_SYSTEM: mpirun cannot be started; GAL_ERR_DEVICE: a signal ended it
- * or a rank. */
+ * or a rank, which is named. */
 gal_code gal_launch(uint32_t rank_count, uint32_t thread_count, char *const *arguments, int *exit_code, gal_error *err);
 
 #endif

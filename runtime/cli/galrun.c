@@ -23,7 +23,7 @@ enum {
     REPEAT_SECONDS = 2
 };
 
-static const double default_timeout_seconds = 300.0, control_margin_seconds = 30.0;
+static const double default_timeout_seconds = 60.0;
 
 typedef struct settings {
     const char *plan_path;
@@ -99,8 +99,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_string("resume", "PATH", "go on from a checkpoint; 'latest': the newest in --save", &s->resume),
         gal_option_flag("dry-run", "print what would be run, and run nothing", &s->dry_run),
         gal_option_string("log", "FILE", "write JSON lines", &s->log_path),
-        gal_option_f64("timeout", "S", "fail after S seconds without progress (default 300)", &s->timeout_seconds, 1.0,
-                       1e6),
+        gal_option_f64("timeout", "S", "end all ranks when one has waited S seconds for another (default 60)",
+                       &s->timeout_seconds, 1.0, 1e6),
         gal_option_short('q', gal_option_flag("quiet", "warnings and errors only", &s->quiet)),
         gal_option_short('v', gal_option_count("verbose", "say more; -vv still more", &s->verbose_count)),
     };
@@ -224,6 +224,13 @@ static void print_error(const gal_error *err)
     }
 }
 
+/* The one line of the one rank that speaks when others have been lost. */
+static void tell_loss(const char *text)
+{
+    fprintf(stderr, "galrun: error: %s\n", text);
+    fflush(stderr);
+}
+
 /* Without a communicator: a plan for one device that nobody launched. */
 static gal_code train_alone(const gal_plan *plan, const settings *s, gal_error *err)
 {
@@ -236,13 +243,14 @@ static gal_code train_launched(const gal_plan *plan, const settings *s, int *arg
 {
     gal_code code = GAL_OK;
     const uint32_t ranks = gal_plan_rank_count(plan);
-    gal_world world = {.deadline_seconds = s->timeout_seconds + control_margin_seconds};
+    gal_world world = {.deadline_seconds = s->timeout_seconds};
     GAL_TRY(gal_mpi_init(argc, argv, err));
     if (gal_mpi_world_size() != ranks) {
         code = gal_fail(err, GAL_ERR_USAGE, "%s is for %u ranks, this run has %u: type mpirun -n %u galrun ...",
                         s->plan_path, ranks, gal_mpi_world_size(), ranks);
         goto cleanup;
     }
+    GAL_TRY(gal_mpi_roll_call_enable(tell_loss, err));
     GAL_TRY(gal_comm_mpi_create(0, NULL, 0, &world.comm, err));
     GAL_TRY(train(plan, s, &world, err));
 cleanup:
@@ -253,6 +261,7 @@ cleanup:
     if (world.comm != NULL) {
         gal_comm_free(world.comm);
     }
+    gal_mpi_roll_call_disable();
     gal_mpi_finalize();
     return code;
 }
@@ -319,6 +328,7 @@ int main(int argc, char **argv)
     s.timeout_seconds = default_timeout_seconds;
     gal_blas_choose_kernels(argv);
     set_handlers();
+    gal_launch_register();
     char **given = copy_arguments(argc, argv);
     if (given == NULL) {
         fputs("galrun: error: out of memory\n", stderr);

@@ -37,6 +37,13 @@ typedef struct gal_comm_request {
     void *target;            /* all others */
 } gal_comm_request;
 
+/* One thing that a rank waits for: what, in words, and the world ranks that it needs for it. */
+typedef struct gal_comm_wait {
+    const char *text;
+    const uint32_t *ranks;
+    uint32_t rank_count;
+} gal_comm_wait;
+
 typedef struct gal_comm_ops {
     const char *name;        /* "mpi" */
     /* Starts a request; *handle is a small number that test takes. */
@@ -44,6 +51,10 @@ typedef struct gal_comm_ops {
     /* *done: complete, the handle is free again. Never blocks. */
     gal_code (*test)(gal_comm *comm, uint32_t handle, bool *done, gal_error *err);
     void (*abort)(gal_comm *comm, gal_code code); /* ends all ranks; does not return */
+    /* The roll call, NULL: there is none. called: another rank has begun one; never blocks. roll_call: see
+     * gal_mpi_roll_call_enable; returns if that was not called. */
+    bool (*called)(gal_comm *comm);
+    void (*roll_call)(gal_comm *comm, const gal_comm_wait *waits, uint32_t wait_count, double deadline_seconds);
 } gal_comm_ops;
 
 struct gal_comm {
@@ -60,12 +71,27 @@ void gal_mpi_finalize(void);
 uint32_t gal_mpi_rank(void);
 uint32_t gal_mpi_world_size(void);
 void gal_mpi_version(char *text, size_t capacity); /* "Open MPI 4.1.4": the library's name and version, for reports */
+
+/* From here on a rank that has waited for others too long (in a step or in a helper below) calls the roll: all ranks
+ * that wait say so, and for what. Then one of them hands one line to tell, naming the ranks that did not answer or the
+ * rank that gal_mpi_roll_call_blame was called on, and ends all ranks with GAL_ERR_DEVICE, or that rank's code.
+ * GAL_ERR_SYSTEM without memory. */
+gal_code gal_mpi_roll_call_enable(void (*tell)(const char *text), gal_error *err);
+void gal_mpi_roll_call_disable(void);
+/* This rank has failed alone and cannot go on: the next roll call names it, with this error. */
+void gal_mpi_roll_call_blame(const gal_error *err);
+/* How often a rank that waits looks whether another calls. */
+#define GAL_ROLL_LISTEN_SECONDS 0.01
+/* The last part of a deadline, in which the answers are awaited. */
+double gal_roll_call_seconds(double deadline_seconds);
+
 gal_code gal_comm_mpi_create(uint32_t rank_count, const gal_channel_spec *channels, uint32_t channel_count,
                              gal_comm **out, gal_error *err);
 void gal_comm_free(gal_comm *comm);
 
 /* Small blocking helpers for control (never inside a step). Each returns GAL_ERR_DEVICE on MPI errors and after
- * deadline_seconds without an answer. They run over the comm's world. */
+ * deadline_seconds without an answer, unless the roll call is enabled: then that ends all ranks. They run over the
+ * comm's world. */
 gal_code gal_comm_barrier(gal_comm *comm, double deadline_seconds, gal_error *err);
 gal_code gal_comm_broadcast(gal_comm *comm, uint32_t root, void *data, uint64_t byte_count, double deadline_seconds,
                             gal_error *err);

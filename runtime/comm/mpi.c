@@ -322,4 +322,21 @@ static void mpi_abort(gal_comm *comm, gal_code code)
     _Exit((int)code);
 }
 
-const gal_comm_ops gal_mpi_ops = {.name = "mpi", .start = mpi_start, .test = mpi_test, .abort = mpi_abort};
+static bool mpi_called(gal_comm *comm)
+{
+    (void)comm;
+    return gal_mpi_roll_called();
+}
+
+static void mpi_roll_call(gal_comm *comm, const gal_comm_wait *waits, uint32_t wait_count, double deadline_seconds)
+{
+    (void)comm;
+    gal_mpi_roll_call(waits, wait_count, deadline_seconds);
+}
+
+const gal_comm_ops gal_mpi_ops = {.name = "mpi",
+                                  .start = mpi_start,
+                                  .test = mpi_test,
+                                  .abort = mpi_abort,
+                                  .called = mpi_called,
+                                  .roll_call = mpi_roll_call};

@@ -12,14 +12,25 @@
 
 gal_code gal_mpi_wait(MPI_Request *request, double deadline_seconds, const char *what, gal_error *err)
 {
-    const double end_seconds = gal_now_seconds() + deadline_seconds;
+    const double begin_seconds = gal_now_seconds();
+    const double roll_call_seconds = begin_seconds + deadline_seconds - gal_roll_call_seconds(deadline_seconds);
+    double listen_seconds = begin_seconds;
     for (;;) {
         int complete = 0;
         const gal_code code = gal_mpi_check(MPI_Test(request, &complete, MPI_STATUS_IGNORE), what, err);
         if (code != GAL_OK || complete) {
             return code;
         }
-        if (gal_now_seconds() > end_seconds) {
+        const double now_seconds = gal_now_seconds();
+        bool called = now_seconds > roll_call_seconds;
+        if (!called && now_seconds > listen_seconds) {
+            called = gal_mpi_roll_called();
+            listen_seconds = now_seconds + GAL_ROLL_LISTEN_SECONDS;
+        }
+        if (called) {
+            gal_mpi_roll_call(&(gal_comm_wait){.text = what}, 1, deadline_seconds);
+        }
+        if (now_seconds > begin_seconds + deadline_seconds) {
             return gal_fail(err, GAL_ERR_DEVICE, "no answer from the other ranks within %g s (%s)", deadline_seconds,
                             what);
         }

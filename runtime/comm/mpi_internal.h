@@ -50,7 +50,12 @@ extern const gal_comm_ops gal_mpi_ops;
 
 /* GAL_OK if result is MPI_SUCCESS, else GAL_ERR_DEVICE with the library's text: "what: text". */
 gal_code gal_mpi_check(int result, const char *what, gal_error *err);
-/* Tests until the request is complete; GAL_ERR_DEVICE after deadline_seconds (the request is then left to itself). */
+/* True if another rank has begun a roll call (comm.h). Never blocks. */
+bool gal_mpi_roll_called(void);
+/* Takes part, or begins. Does not return, unless the roll call is not enabled. */
+void gal_mpi_roll_call(const gal_comm_wait *waits, uint32_t wait_count, double deadline_seconds);
+/* Tests until the request is complete; after deadline_seconds the roll is called, or GAL_ERR_DEVICE (the request is
+ * then left to itself). */
 gal_code gal_mpi_wait(MPI_Request *request, double deadline_seconds, const char *what, gal_error *err);
 
 #endif

@@ -162,11 +162,12 @@ static gal_code settle(run *r, gal_code mine, gal_error *err)
     gal_error unheard = {0};
     double values[2] = {(double)mine, r->options->stop != NULL && *r->options->stop != 0 ? 1.0 : 0.0};
     gal_world world = r->world;
-    if (mine != GAL_OK && world.deadline_seconds > failed_deadline_seconds) {
-        world.deadline_seconds = failed_deadline_seconds;
+    if (mine != GAL_OK && world.comm != NULL) {
+        gal_mpi_roll_call_blame(err);
+        world.deadline_seconds = fmin(world.deadline_seconds, failed_deadline_seconds);
     }
     code = gal_world_maximum(&world, values, 2, &unheard);
-    if (code != GAL_OK) {
+    if (code != GAL_OK) { /* without a roll call */
         const gal_error *cause = mine != GAL_OK && err != NULL ? err : &unheard;
         gal_log_line(r->options->log, GAL_LOG_ERROR, "%s", cause->text);
         r->world.comm->ops->abort(r->world.comm, mine != GAL_OK ? mine : code);

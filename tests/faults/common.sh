@@ -1,0 +1,56 @@
+# Sourced by the tests of this folder, from the root: a tiny model, its data, and how a fault is judged.
+. tests/support/mpi_env.sh
+galrun=${BUILD:-build}/galrun
+plans=tests/numerics/plans
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+status=0
+data=$scratch/text
+seq 1 6000 | sed 's/1/one /g; s/2/two /g; s/7/seven /g' | head -c 40000 >"$data"
+# Open MPI keeps memory that is not ours to free.
+export ASAN_OPTIONS=detect_leaks=0
+timeout_seconds=5
+[ -n "${SANITIZE:-}" ] && timeout_seconds=15
+
+verdict() { # name passed(0)
+    if [ "$2" -eq 0 ]; then
+        echo "ok $1"
+    else
+        echo "not ok $1"
+        sed 's/^/  # /' "$scratch/err" 2>/dev/null
+        status=1
+    fi
+}
+
+ranks_of() { # plan file
+    sed -n 's/^ *"device_count": *\([0-9]*\).*/\1/p' "$1" | head -n 1
+}
+
+train() { # plan arguments...
+    local plan=$plans/$1.json
+    shift
+    timeout -k 5 100 "$galrun" "$plan" --data "$data" --np "$(ranks_of "$plan")" --timeout "$timeout_seconds" \
+        --evaluate-batches 1 -q "$@"
+}
+
+started() { # log [pattern]: waits until it is there, 30 seconds at most
+    for _ in $(seq 300); do
+        grep -q "${2:-step}" "$1" 2>/dev/null && return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+rank_process() { # rank word: the process of that rank whose command line holds the word
+    local process
+    for process in $(pgrep -f "galrun .*$2"); do
+        if tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then
+            echo "$process"
+            return
+        fi
+    done
+}
+
+one_error() { # pattern: stderr holds one line of ours and it matches
+    [ "$(grep -c . "$scratch/err")" -eq 1 ] && grep -Eq "^galrun: error: $1" "$scratch/err"
+}
