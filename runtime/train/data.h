@@ -24,7 +24,7 @@ typedef struct gal_data_options {
 
 typedef struct gal_data gal_data;
 
-/* Maps the file(s) and checks every token. GAL_ERR_SYSTEM: cannot be read; GAL_ERR_DOCUMENT: not a token file, a
+/* Opens the file(s) and checks every token. GAL_ERR_SYSTEM: cannot be read; GAL_ERR_DOCUMENT: not a token file, a
  * token outside the vocabulary (with its position), or too short for one window of each split. */
 gal_code gal_data_open(const gal_data_options *options, gal_data **out, gal_error *err);
 void gal_data_close(gal_data *data);
@@ -34,11 +34,11 @@ uint64_t gal_data_validation_windows(const gal_data *data);
 uint64_t gal_data_train_tokens(const gal_data *data);
 
 /* Entropy in nats of the distribution of single tokens over the training and the validation split: the loss of a
- * model that knows the frequencies and nothing else. */
+ * model that knows the frequencies and nothing else; NAN if they cannot be read. */
 double gal_data_unigram_entropy(const gal_data *data);
 
 /* gal_token_source.fill; context is the gal_data. Evaluated batch t takes validation windows t * batch + i, modulo
- * their count, in file order. Cannot fail. */
+ * their count, in file order. GAL_ERR_SYSTEM: a file has shrunk since it was opened, or cannot be read. */
 gal_code gal_data_fill(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
 
 /* The index-th element of a permutation of [0, count): a bijection for every key. A Feistel network on the next even

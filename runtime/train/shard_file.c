@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/train/weights.h"
@@ -186,7 +187,13 @@ gal_code gal_shard_check(const char *directory, const gal_checkpoint_state *stat
         checksum = gal_fnv(checksum, chunk, byte_count);
         done += byte_count;
     }
-    if (checksum != record->checksum) {
+    struct stat status;
+    if (fstat(descriptor, &status) != 0) {
+        code = system_failure(err, path);
+    } else if ((uint64_t)status.st_size != expected_bytes) {
+        code = gal_fail(err, GAL_ERR_DOCUMENT, "%s: the file goes on after byte %llu, the index ends there", path,
+                        (unsigned long long)expected_bytes);
+    } else if (checksum != record->checksum) {
         code = gal_fail(err, GAL_ERR_DOCUMENT, "%s: the content is damaged: checksum %016llx, the index says %016llx",
                         path, (unsigned long long)checksum, (unsigned long long)record->checksum);
     }
