@@ -29,7 +29,7 @@ BEGIN {
     confine("glpk.h",    "planner",                        "only galplan links GLPK")
     confine("mpi.h",     "runtime/comm",                   "MPI is behind comm")
     confine("cblas.h",   "runtime/ops/host|runtime/cli|profiler/cli", "BLAS is behind ops; a main sets its threads")
-    confine("hwloc.h",   "profiler",                       "hwloc is behind the profiler")
+    confine("hwloc.h",   "profiler|runtime/device",        "hwloc is behind the profiler and the binding of ranks")
 }
 function longest(path,    from, best) {
     best = ""
