@@ -135,6 +135,7 @@ static gal_code search_cell(outer *o, uint32_t batch, uint32_t microbatches, uin
                                          .give_up_seconds = hopeless * batch * o->seconds_per_sample};
     code = gal_cell_solve(cell, &settings, &o->answer, err);
     o->result->label_count += o->answer.label_count;
+    o->result->unproven_cell_count += !o->answer.given_up && o->answer.bound < o->answer.seconds;
     if (o->answer.least_bytes > 0 && (o->result->least_bytes == 0 || o->answer.least_bytes < o->result->least_bytes)) {
         o->result->least_bytes = o->answer.least_bytes;
     }

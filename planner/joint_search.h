@@ -37,6 +37,7 @@ typedef struct gal_search_result {
     double lower_bound_seconds; /* over the finalists of the winner's batch */
     uint64_t label_count;
     uint32_t cell_count;                /* whose numbers divide */
+    uint32_t unproven_cell_count;       /* of them: a faster chain than the one found is not ruled out */
     uint64_t least_bytes;               /* the smallest largest stage that was met; 0: no legal chain at all */
     char refusal[GAL_ERROR_TEXT_BYTES]; /* why a cell was left out, if none could be solved */
 } gal_search_result;

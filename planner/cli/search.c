@@ -42,8 +42,8 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
                        1, 2),
         gal_option_u32("top", "K", "list the best K cells (1)", &o->top, 1, 1000),
-        gal_option_u32("label-limit", "N", "labels kept at one block (20000); what they miss shows as a gap",
-                       &o->label_limit, 1, 100000000),
+        gal_option_u32("label-limit", "N", "labels kept at one block, and work in proportion (20000)", &o->label_limit,
+                       1, 100000000),
         gal_option_flag("json", "print one JSON object", &o->json),
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
         gal_option_short('o', gal_option_string("output", "FILE", "write the plan", &o->output)),
@@ -155,6 +155,12 @@ static void print_result(FILE *out, const gal_search_result *result, uint32_t to
             f->pp_degree, gal_schedule_names[f->plan.schedule]);
     fprintf(out, "  simulated %.6f s, objective %.6f s, proven bound %.6f s (gap %.3f %%)\n", f->simulated_seconds,
             f->objective_seconds, result->lower_bound_seconds, 100.0 * gap_of(result));
+    if (result->unproven_cell_count > 0) {
+        fprintf(out, "  in %u of %u cells a faster chain than the one found is not ruled out (--label-limit)\n",
+                result->unproven_cell_count, result->cell_count);
+    } else {
+        fprintf(out, "  every cell's chain is proven to be its fastest\n");
+    }
     print_plan(out, f);
     if (top > 1) {
         fprintf(out, "\n  batch  microbatches  pp  samples/s  simulated s  objective s  peak MiB\n");
@@ -210,6 +216,7 @@ static gal_code print_json(const gal_search_result *result, bool timing, double 
         gal_json_put_u64(out, "least_bytes", result->least_bytes);
     }
     gal_json_put_u64(out, "cell_count", result->cell_count);
+    gal_json_put_u64(out, "unproven_cell_count", result->unproven_cell_count);
     if (timing) {
         gal_json_put_u64(out, "label_count", result->label_count);
         gal_json_put_f64(out, "search_seconds", seconds);

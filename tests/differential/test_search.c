@@ -10,10 +10,11 @@
 
 #include <cmocka.h>
 
+#include "planner/bottleneck.h"
 #include "planner/joint_search.h"
 #include "tests/support/random_plan.h"
 
-enum { BLOCKS_MAX = 6, STAGES_MAX = 4, SEEDS = 240, LABELS = 1000000, PATHS_MAX = 400000 };
+enum { BLOCKS_MAX = 6, STAGES_MAX = 4, SEEDS = 400, LABELS = 1000000, PATHS_MAX = 400000 };
 
 /* ---- random cells ---- */
 
@@ -73,13 +74,15 @@ static void draw_space(uint64_t *state, trial *t)
     space->recompute = gal_random_below(state, 2) == 0;
 }
 
-/* Prices of any sign where the measured ones may have any; bytes stay the cache's. */
+/* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every
+ * third cell. */
 static void randomise_prices(uint64_t *state, trial *t)
 {
     gal_cell *cell = t->cell;
     const size_t prices = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
     t->price = calloc(prices + 1, sizeof *t->price);
     t->pair = calloc(gal_cell_pair_count(cell) + 1, sizeof *t->pair);
+    const uint64_t inflation = gal_random_below(state, 3) == 0 ? 5 : 1;
     assert_non_null(t->price);
     assert_non_null(t->pair);
     for (size_t i = 0; i < prices; i++) {
@@ -93,6 +96,7 @@ static void randomise_prices(uint64_t *state, trial *t)
             p->leave_seconds = uniform(state) - 0.5;
             p->tail_seconds = 6.0 * uniform(state) - 2.0;
             p->update_seconds = 3.0 * uniform(state);
+            p->memory.bytes.work *= inflation;
             cell->price[i] = p;
         }
     }
@@ -157,9 +161,9 @@ typedef struct brute {
     const gal_cell *cell;
     uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
     double best;
-    uint64_t least_bytes; /* of the largest stage */
-    uint64_t *most_bytes; /* [path] */
-    double *seconds;
+    uint64_t least_bytes;      /* of the largest stage */
+    uint64_t *most_bytes;      /* [path] */
+    double *seconds, *slowest; /* [path] of all; of a microbatch in its slowest stage */
     size_t path_count, capacity;
 } brute;
 
@@ -173,7 +177,7 @@ static const gal_pair_price *pair_at(const brute *b, uint32_t i)
     return b->cell->pair[gal_cell_pair_index(b->cell, i, b->stage[i], b->strategy[i - 1], b->strategy[i])];
 }
 
-static double brute_seconds(const brute *b)
+static double brute_seconds(const brute *b, double *slowest)
 {
     const gal_cell *cell = b->cell;
     const uint32_t last = cell->block_count - 1;
@@ -197,6 +201,10 @@ static double brute_seconds(const brute *b)
             s->transfer_seconds = gal_price_transfer(cell->spec.durations, cell->stage_devices, b->stage[i],
                                                      cell->spec.pp_degree, price->memory.bytes.boundary);
         }
+    }
+    *slowest = -HUGE_VAL;
+    for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
+        *slowest = fmax(*slowest, sum[p].forward_seconds + sum[p].backward_seconds);
     }
     return gal_objective_seconds(sum, cell->spec.pp_degree, cell->spec.microbatch_count,
                                  cell->common_seconds + cell->tied_seconds[b->strategy[0]]);
@@ -273,10 +281,12 @@ static void add_path(brute *b)
         b->capacity = b->capacity == 0 ? 1024 : 2 * b->capacity;
         b->seconds = realloc(b->seconds, b->capacity * sizeof *b->seconds);
         b->most_bytes = realloc(b->most_bytes, b->capacity * sizeof *b->most_bytes);
+        b->slowest = realloc(b->slowest, b->capacity * sizeof *b->slowest);
         assert_non_null(b->seconds);
+        assert_non_null(b->slowest);
         assert_non_null(b->most_bytes);
     }
-    b->seconds[b->path_count] = brute_seconds(b);
+    b->seconds[b->path_count] = brute_seconds(b, &b->slowest[b->path_count]);
     b->most_bytes[b->path_count++] = most;
 }
 
@@ -322,7 +332,7 @@ static int ascending(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* Limits from below the smallest path to above the largest, at borders and at random. */
+/* Limits from below the smallest path to above the largest, at borders, among the tightest and at random. */
 static uint32_t draw_limits(uint64_t *state, const brute *all, uint64_t limits[8])
 {
     uint64_t *sorted = malloc(all->path_count * sizeof *sorted);
@@ -333,7 +343,9 @@ static uint32_t draw_limits(uint64_t *state, const brute *all, uint64_t limits[8
     limits[1] = sorted[0];
     limits[2] = sorted[all->path_count - 1];
     for (uint32_t i = 3; i < 8; i++) {
-        limits[i] = sorted[gal_random_below(state, (uint32_t)all->path_count)] - gal_random_below(state, 2);
+        const uint32_t from = (uint32_t)all->path_count / (i < 6 ? 20 : 1) + 1;
+        limits[i] = sorted[gal_random_below(state, from < all->path_count ? from : (uint32_t)all->path_count)] -
+                    gal_random_below(state, 2);
     }
     free(sorted);
     return 8;
@@ -403,6 +415,20 @@ static gal_dual *create_raised(const trial *t, uint32_t rounds, double best)
     return dual;
 }
 
+/* Borders of whole blocks: no path that fits has a faster slowest stage. */
+static void compare_bottleneck(const gal_dual *dual, const brute *all, uint64_t limit_bytes)
+{
+    gal_error err = {0};
+    gal_bottleneck *bottleneck = NULL;
+    double slowest = HUGE_VAL;
+    for (size_t i = 0; i < all->path_count; i++) {
+        slowest = all->most_bytes[i] <= limit_bytes ? fmin(slowest, all->slowest[i]) : slowest;
+    }
+    assert_int_equal(gal_bottleneck_create(dual, &bottleneck, &err), GAL_OK);
+    assert_true(slowest == HUGE_VAL || bottleneck->at_all <= slowest * (1.0 + 1e-12));
+    gal_bottleneck_free(bottleneck);
+}
+
 static void compare_dual(const trial *t, const brute *all, uint64_t limit_bytes, bool keep_dominated)
 {
     uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
@@ -416,6 +442,9 @@ static void compare_dual(const trial *t, const brute *all, uint64_t limit_bytes,
     for (uint32_t round = 0; round < 3; round++) {
         gal_dual *dual = create_raised(t, 1 + 20 * round, best);
         gal_best_path found = {HUGE_VAL, stage, strategy};
+        if (t->cell->spec.pp_degree > 1) {
+            compare_bottleneck(dual, all, limit_bytes);
+        }
         if (!t->model.tied_embeddings) {
             assert_int_equal(gal_label_search(dual, &settings, &found, &result, &err), GAL_OK);
             assert_true(found.seconds == best || fabs(found.seconds - best) <= 1e-12 * fabs(best));
@@ -440,6 +469,7 @@ static void each_trial(void (*check)(const trial *, const brute *, uint64_t limi
             }
             tried += count;
             free(all.seconds);
+            free(all.slowest);
             free(all.most_bytes);
         }
         destroy(&t);
