@@ -263,6 +263,22 @@ static gal_code scan_steps(const char *directory, uint64_t but, uint64_t *lowest
     return GAL_OK;
 }
 
+/* Under another name first: a checkpoint goes whole or not at all. */
+static gal_code retire(const char *directory, const char *path, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    char aside[GAL_PATH_BYTES];
+    GAL_TRY(join(directory, "removed.partial", aside, err));
+    GAL_TRY(remove_directory(aside, err));
+    if (rename(path, aside) != 0 && errno != ENOENT) {
+        code = system_failure(err, path);
+        goto cleanup;
+    }
+    GAL_TRY(remove_directory(aside, err));
+cleanup:
+    return code;
+}
+
 /* Leaves `newest` and the keep - 1 highest others. */
 static gal_code prune(const char *directory, uint64_t newest, uint32_t keep, gal_error *err)
 {
@@ -277,36 +293,46 @@ static gal_code prune(const char *directory, uint64_t newest, uint32_t keep, gal
         }
         snprintf(name, sizeof name, step_format, (unsigned long long)lowest);
         GAL_TRY(join(directory, name, path, err));
-        GAL_TRY(remove_directory(path, err));
+        GAL_TRY(retire(directory, path, err));
     }
 cleanup:
     return code;
 }
 
-/* Renames the finished directory into place. A directory cannot replace another at once, so one of the same step is
- * set aside for that moment. */
-static gal_code publish(const char *directory, const char *partial, const char *name, gal_error *err)
+/* The finished directory takes its name. One of the same step is exchanged for it, at once: between two renames there
+ * would be neither, and `latest` may name it. File systems without exchange (EINVAL: NFS) have that moment. */
+static gal_code take_name(const char *directory, const char *partial, const char *path, gal_error *err)
 {
     gal_code code = GAL_OK;
-    char path[GAL_PATH_BYTES], aside[GAL_PATH_BYTES], latest[GAL_PATH_BYTES], text[LATEST_BYTES + 2];
-    GAL_TRY(join(directory, name, path, err));
-    GAL_TRY(join(directory, "replaced.partial", aside, err));
-    GAL_TRY(join(directory, "latest", latest, err));
-    GAL_TRY(sync_directory(partial, err));
-    GAL_TRY(remove_directory(aside, err));
-    if (rename(path, aside) != 0 && errno != ENOENT) {
-        code = system_failure(err, path);
-        goto cleanup;
+    if (renameat2(AT_FDCWD, partial, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
+        return GAL_OK;
+    }
+    if (errno == EINVAL || errno == ENOSYS) {
+        GAL_TRY(retire(directory, path, err));
+    } else if (errno != ENOENT) {
+        return system_failure(err, path);
     }
     if (rename(partial, path) != 0) {
         code = system_failure(err, partial);
-        goto cleanup;
     }
+cleanup:
+    return code;
+}
+
+/* What was exchanged is removed once the new one is on disk. */
+static gal_code publish(const char *directory, const char *partial, const char *name, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    char path[GAL_PATH_BYTES], latest[GAL_PATH_BYTES], text[LATEST_BYTES + 2];
+    GAL_TRY(join(directory, name, path, err));
+    GAL_TRY(join(directory, "latest", latest, err));
+    GAL_TRY(sync_directory(partial, err));
+    GAL_TRY(take_name(directory, partial, path, err));
     GAL_TRY(sync_directory(directory, err));
     snprintf(text, sizeof text, "%s\n", name);
     GAL_TRY(gal_file_replace(latest, text, strlen(text), err));
     GAL_TRY(sync_directory(directory, err));
-    GAL_TRY(remove_directory(aside, err));
+    GAL_TRY(remove_directory(partial, err));
 cleanup:
     return code;
 }
@@ -347,8 +373,11 @@ gal_code gal_checkpoint_save(const char *directory, const gal_checkpoint_state *
         code = make_partial(directory, partial, err);
     }
     GAL_TRY(gal_world_agree(world, code, err));
-    code = gal_shard_write(partial, state, &mine, err);
-    GAL_TRY(gal_world_agree(world, code, err));
+    code = gal_world_agree(world, gal_shard_write(partial, state, &mine, err), err);
+    if (code != GAL_OK && first) {
+        (void)remove_directory(partial, NULL); /* a full disk has use for the room */
+    }
+    GAL_TRY(code);
     GAL_TRY(gal_world_gather(world, &mine, sizeof mine, first ? all : NULL, err));
     code = first ? finish(directory, partial, state, position, all, keep, err) : GAL_OK;
     GAL_TRY(gal_world_agree(world, code, err));

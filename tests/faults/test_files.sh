@@ -11,6 +11,16 @@ train mixed --steps 2 --save "$good" >"$scratch/out" 2>"$scratch/err" &&
     train mixed --steps 4 --save "$good" --resume latest >"$scratch/out" 2>"$scratch/err"
 verdict 'two checkpoints' $?
 
+if ! python3 -c "import jsonschema" 2>/dev/null; then
+    echo 'skip the index agrees with its schema: no python3-jsonschema'
+else
+    python3 -c '
+import json, jsonschema, sys
+jsonschema.validate(json.load(open(sys.argv[1])), json.load(open(sys.argv[2])))' \
+        "$good/step-00000004/index.json" schemas/checkpoint.schema.json 2>"$scratch/err"
+    verdict 'the index agrees with its schema' $?
+fi
+
 damaged() { # name code pattern: resumes from the damaged copy, then from the checkpoint before
     train mixed --steps 5 --resume "$scratch/bad/step-00000004" >"$scratch/out" 2>"$scratch/err"
     [ $? -eq "$2" ] && one_error "$3"
