@@ -29,6 +29,7 @@ struct gal_engine {
     double start_seconds[GAL_STREAM_COUNT];
     gal_kernel_step step;
     bool evaluating;
+    gal_engine_fault *fault; /* NULL: results are not looked at */
 };
 
 /* ---- what is resolved once ---- */
@@ -206,6 +207,73 @@ static gal_code run_kernel(const gal_engine *engine, uint32_t index, uint32_t mi
     return engine->options.ops->kernel[instruction->op](&call, err);
 }
 
+static void read_norm(const gal_engine *engine, double norm[2])
+{
+    const gal_program *program = engine->program;
+    norm[0] = norm[1] = 0.0;
+    if (program->norm_buffer == GAL_NO_BUFFER) {
+        return;
+    }
+    const gal_buffer *buffer = &program->buffer[program->norm_buffer];
+    engine->options.device->read(&engine->memory, program->arena[buffer->class].offset + buffer->offset, norm,
+                                 2 * sizeof *norm);
+}
+
+/* The norm and the loss are the same on all ranks by the time of the updates: so is the decision. */
+static bool must_not_update(const gal_engine *engine)
+{
+    double norm[2];
+    read_norm(engine, norm);
+    return !isfinite(norm[0]) || !isfinite(norm[1]);
+}
+
+static bool all_finite(const void *values, uint64_t bytes, gal_dtype dtype)
+{
+    const double *wide = values;
+    const float *narrow = values;
+    bool finite = true;
+    for (uint64_t i = 0; i < bytes / gal_dtype_bytes(dtype); i++) {
+        finite = finite && isfinite(dtype == GAL_FP64 ? wide[i] : (double)narrow[i]);
+    }
+    return finite;
+}
+
+/* What a kernel writes that has no infinities of its own: the largest logit of padding is -inf. */
+static bool is_looked_at(uint8_t op)
+{
+    return !gal_op_is_collective[op] && op != GAL_OP_LOAD_TOKENS && op != GAL_OP_LOAD_TARGETS &&
+           op != GAL_OP_CROSS_ENTROPY_MAX && op != GAL_OP_ADAM;
+}
+
+/* Losses and norms are fp64 in every program. */
+static gal_dtype written_dtype(const gal_program *program, uint8_t op)
+{
+    const bool is_sum = op == GAL_OP_CROSS_ENTROPY_LOSS || op == GAL_OP_NORM_START || op == GAL_OP_SUM_SQUARES;
+    return is_sum ? GAL_FP64 : program->dtype;
+}
+
+static void look_for_fault(const gal_engine *engine, uint32_t index, uint32_t microbatch)
+{
+    const gal_program *program = engine->program;
+    const gal_instruction *instruction = &program->instruction[index];
+    const gal_fragment *forward = &program->fragment[GAL_FRAGMENT_FORWARD];
+    if (engine->fault->found || !is_looked_at(instruction->op)) {
+        return;
+    }
+    for (uint32_t o = 0; o < instruction->operand_count; o++) {
+        const gal_operand *operand = &program->operand[instruction->first_operand + o];
+        if (operand->access != GAL_READ && operand->view == GAL_GROUP_NONE &&
+            !all_finite(address(engine, instruction, o, microbatch), operand->bytes,
+                        written_dtype(program, instruction->op))) {
+            *engine->fault = (gal_engine_fault){
+                .found = true,
+                .forward = index >= forward->first && index - forward->first < forward->count,
+                .block = instruction->block,
+            };
+        }
+    }
+}
+
 /* A group of one: what the collective would have moved is here already, or one copy away. */
 static void run_alone(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch)
 {
@@ -295,7 +363,12 @@ static gal_code advance(gal_engine *engine, uint32_t stream, bool *moved, gal_er
     }
     *moved = true;
     if (!gal_op_is_collective[instruction->op]) {
-        GAL_TRY(run_kernel(engine, entry->instruction, entry->microbatch, err));
+        if (instruction->op != GAL_OP_ADAM || !must_not_update(engine)) {
+            GAL_TRY(run_kernel(engine, entry->instruction, entry->microbatch, err));
+        }
+        if (engine->fault != NULL) {
+            look_for_fault(engine, entry->instruction, entry->microbatch);
+        }
         complete(engine, stream);
     } else if (engine->channels->of_instruction[entry->instruction] == GAL_NO_CHANNEL) {
         run_alone(engine, instruction, entry->microbatch);
@@ -440,18 +513,6 @@ cleanup:
 
 /* ---- steps ---- */
 
-static void read_norm(const gal_engine *engine, double norm[2])
-{
-    const gal_program *program = engine->program;
-    norm[0] = norm[1] = 0.0;
-    if (program->norm_buffer == GAL_NO_BUFFER) {
-        return;
-    }
-    const gal_buffer *buffer = &program->buffer[program->norm_buffer];
-    engine->options.device->read(&engine->memory, program->arena[buffer->class].offset + buffer->offset, norm,
-                                 2 * sizeof *norm);
-}
-
 static void set_step(gal_engine *engine, uint64_t step, uint64_t seed, double learning_rate, bool training)
 {
     const double global_batch_samples =
@@ -477,6 +538,20 @@ gal_code gal_engine_step(gal_engine *engine, const gal_step_settings *settings, 
     out->gradient_norm = sqrt(norm[0]);
     out->loss = norm[1] * engine->step.loss_scale;
 cleanup:
+    return code;
+}
+
+gal_code gal_engine_find_fault(gal_engine *engine, const gal_step_settings *settings, gal_engine_fault *out,
+                               gal_error *err)
+{
+    gal_step_result result;
+    gal_engine_fault fault = {0};
+    engine->fault = &fault;
+    const gal_code code = gal_engine_step(engine, settings, &result, err);
+    engine->fault = NULL;
+    if (code == GAL_OK) {
+        *out = fault;
+    }
     return code;
 }
 

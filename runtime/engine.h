@@ -72,8 +72,19 @@ void gal_engine_free(gal_engine *engine);
 
 /* One optimizer step, to its end. GAL_ERR_DEVICE: no progress within the deadline, named with the heads of all
  * streams, or a failed collective; the engine is of no use afterwards. A result that is not finite is not an error
- * here. */
+ * here: weights and moments of all ranks then stay as they were. */
 gal_code gal_engine_step(gal_engine *engine, const gal_step_settings *settings, gal_step_result *out, gal_error *err);
+
+/* Where a step first left finite numbers, on this rank. */
+typedef struct gal_engine_fault {
+    bool found, forward;
+    uint32_t block; /* of the model */
+} gal_engine_fault;
+
+/* Carries a step whose result was not finite out once more, looking at all that its kernels write: the weights are what
+ * they were. Collective, as the step. Slow. */
+gal_code gal_engine_find_fault(gal_engine *engine, const gal_step_settings *settings, gal_engine_fault *out,
+                               gal_error *err);
 
 /* Mean loss of one evaluated batch, without dropout; the state is not touched. Equal on all ranks. */
 gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, gal_error *err);

@@ -25,11 +25,14 @@ enum {
 
 static const double default_timeout_seconds = 60.0;
 
+enum { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_COUNT };
+static const char *const on_nan_names[ON_NAN_COUNT] = {"stop", "skip"};
+
 typedef struct settings {
     const char *plan_path;
     const char *data_path, *validation_path, *save_directory, *resume, *log_path;
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
-    uint32_t rank_count, keep, thread_count, verbose_count, bind;
+    uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan;
     double timeout_seconds;
     bool quiet, dry_run;
 } settings;
@@ -97,6 +100,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_u64("save-every", "N", "and every N steps", &s->save_every, 1, 99999999),
         gal_option_u32("keep", "K", "keep the K newest checkpoints, 0 all (default 3)", &s->keep, 0, 1000000),
         gal_option_string("resume", "PATH", "go on from a checkpoint; 'latest': the newest in --save", &s->resume),
+        gal_option_enum("on-nan", "when loss or gradient is not finite: stop (default), or skip the step", &s->on_nan,
+                        on_nan_names, ON_NAN_COUNT),
         gal_option_flag("dry-run", "print what would be run, and run nothing", &s->dry_run),
         gal_option_string("log", "FILE", "write JSON lines", &s->log_path),
         gal_option_f64("timeout", "S", "end all ranks when one has waited S seconds for another (default 60)",
@@ -164,6 +169,7 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .save_directory = s->save_directory,
         .save_every = s->save_every,
         .keep = s->keep,
+        .skip_not_finite = s->on_nan == ON_NAN_SKIP,
         .resume_path = s->resume != NULL && strcmp(s->resume, "latest") == 0 ? s->save_directory : s->resume,
         .log_path = s->log_path,
         .deadline_seconds = s->timeout_seconds,

@@ -66,6 +66,18 @@ void gal_progress_put_step(gal_progress *progress, const gal_progress_step *step
     show_step(progress, step);
 }
 
+void gal_progress_put_skip(gal_progress *progress, uint64_t step, uint64_t skipped)
+{
+    if (progress->lines != NULL) {
+        fprintf(progress->lines, "{\"event\": \"skip\", \"step\": %llu, \"skipped\": %llu}\n", (unsigned long long)step,
+                (unsigned long long)skipped);
+        fflush(progress->lines);
+    }
+    leave_line(progress);
+    gal_log_line(progress->log, GAL_LOG_WARN, "step %llu is skipped: its loss or gradient is not finite (%llu so far)",
+                 (unsigned long long)step, (unsigned long long)skipped);
+}
+
 void gal_progress_put_evaluation(gal_progress *progress, uint64_t step, double validation_loss, uint64_t batches)
 {
     if (progress->lines != NULL) {

@@ -38,6 +38,8 @@ typedef struct gal_progress_step {
 /* Opens the file of JSON lines (path NULL: none), to append when a run is resumed. GAL_ERR_SYSTEM. */
 gal_code gal_progress_open(gal_progress *progress, const char *path, bool append, gal_error *err);
 void gal_progress_put_step(gal_progress *progress, const gal_progress_step *step);
+/* A step that was left out, the skipped-th of this run. */
+void gal_progress_put_skip(gal_progress *progress, uint64_t step, uint64_t skipped);
 void gal_progress_put_evaluation(gal_progress *progress, uint64_t step, double validation_loss, uint64_t batches);
 void gal_progress_put_save(gal_progress *progress, uint64_t step);
 /* NAN: not known, written as null. */

@@ -10,7 +10,7 @@
 #include "runtime/train/session.h"
 #include "runtime/train/weights.h"
 
-enum { TIMED_STEPS_MAX = 1 << 20, DEFAULT_EVALUATE_BATCHES = 20 };
+enum { TIMED_STEPS_MAX = 1 << 20, DEFAULT_EVALUATE_BATCHES = 20, WHERE_BYTES = 96 };
 
 /* A rank that failed in a step waits so long for the others to fail too; then it ends them. */
 static const double failed_deadline_seconds = 2.0;
@@ -179,13 +179,50 @@ static gal_code settle(run *r, gal_code mine, gal_error *err)
     return GAL_OK;
 }
 
-static gal_code check_finite(const run *r, const gal_step_result *result, gal_error *err)
+/* The lowest block of all ranks whose forward output is not finite, else the highest whose gradient is not. */
+static gal_code not_finite(run *r, const gal_step_settings *settings, const gal_step_result *result, gal_error *err)
 {
-    if (isfinite(result->loss) && isfinite(result->gradient_norm)) {
-        return GAL_OK;
+    gal_code code = GAL_OK;
+    gal_engine_fault fault = {0};
+    char where[WHERE_BYTES] = "the loss itself";
+    GAL_TRY(gal_engine_find_fault(r->session->engine, settings, &fault, err));
+    const double block_count = (double)gal_model_block_count(&r->plan->model);
+    double worst = !fault.found ? 0.0 : 1.0 + (double)fault.block;
+    if (fault.found && fault.forward) {
+        worst = 2.0 * block_count - (double)fault.block;
     }
-    return gal_fail(err, GAL_ERR_DEVICE, "step %llu: the loss is %g and the gradient norm %g: training has diverged",
-                    (unsigned long long)r->position.step + 1, result->loss, result->gradient_norm);
+    GAL_TRY(gal_world_maximum(&r->world, &worst, 1, err));
+    if (worst > 0.0) {
+        const bool forward = worst > block_count;
+        const uint32_t block = (uint32_t)(forward ? 2.0 * block_count - worst : worst - 1.0);
+        snprintf(where, sizeof where, "block %u (%s), %s", block,
+                 gal_block_kind_names[gal_model_block_kind(&r->plan->model, block)], forward ? "forward" : "backward");
+    }
+    code = gal_fail(err, GAL_ERR_DEVICE,
+                    "step %llu: the loss is %g and the gradient norm %g: training has diverged, first in the output of "
+                    "%s; --on-nan skip goes on",
+                    (unsigned long long)r->position.step + 1, result->loss, result->gradient_norm, where);
+cleanup:
+    return code;
+}
+
+static void note_step(run *r, const gal_progress_step *done)
+{
+    r->summary.loss = done->loss;
+    if (isnan(r->summary.first_loss)) {
+        r->summary.first_loss = done->loss;
+    }
+    if (gal_world_rank(&r->world) == 0) {
+        gal_progress_put_step(&r->progress, done);
+    }
+}
+
+static void note_skip(run *r)
+{
+    r->summary.skipped_steps++;
+    if (gal_world_rank(&r->world) == 0) {
+        gal_progress_put_skip(&r->progress, r->position.step, r->summary.skipped_steps);
+    }
 }
 
 static gal_code train_step(run *r, gal_error *err)
@@ -199,8 +236,9 @@ static gal_code train_step(run *r, gal_error *err)
     };
     const double begin_seconds = gal_now_seconds();
     code = gal_engine_step(r->session->engine, &settings, &result, err);
-    if (code == GAL_OK) {
-        code = check_finite(r, &result, err);
+    const bool finite = isfinite(result.loss) && isfinite(result.gradient_norm);
+    if (code == GAL_OK && !finite && !r->options->skip_not_finite) {
+        code = not_finite(r, &settings, &result, err);
     }
     GAL_TRY(settle(r, code, err));
     const double seconds = gal_now_seconds() - begin_seconds;
@@ -208,17 +246,15 @@ static gal_code train_step(run *r, gal_error *err)
     if (r->timed_count < TIMED_STEPS_MAX) {
         r->timed_seconds[r->timed_count++] = seconds;
     }
-    r->summary.loss = result.loss;
-    if (isnan(r->summary.first_loss)) {
-        r->summary.first_loss = result.loss;
-    }
-    if (gal_world_rank(&r->world) == 0) {
-        const gal_progress_step done = {.step = r->position.step,
-                                        .loss = result.loss,
-                                        .gradient_norm = result.gradient_norm,
-                                        .learning_rate = settings.learning_rate,
-                                        .seconds = seconds};
-        gal_progress_put_step(&r->progress, &done);
+    const gal_progress_step done = {.step = r->position.step,
+                                    .loss = result.loss,
+                                    .gradient_norm = result.gradient_norm,
+                                    .learning_rate = settings.learning_rate,
+                                    .seconds = seconds};
+    if (finite) {
+        note_step(r, &done);
+    } else {
+        note_skip(r);
     }
 cleanup:
     return code;

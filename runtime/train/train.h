@@ -21,6 +21,7 @@ typedef struct gal_train_options {
     const char *save_directory;        /* NULL: no checkpoints */
     uint64_t save_every;               /* steps; 0: at the end only */
     uint32_t keep;                     /* checkpoints; 0: all */
+    bool skip_not_finite;              /* a step whose loss or gradient is not finite is left out, and counted */
     const char *resume_path;           /* NULL: start anew */
     const char *log_path;              /* JSON lines; NULL: none */
     double deadline_seconds;           /* without progress, then the run fails */
@@ -37,6 +38,7 @@ typedef struct gal_stage_bytes {
 
 typedef struct gal_train_summary {
     uint64_t first_step, step; /* done when the run began, and when it ended */
+    uint64_t skipped_steps;    /* of this run, not finite */
     bool interrupted, saved;
     double first_loss, loss; /* of the first and the last step of this run; NAN without a step */
     double validation_loss;  /* NAN: not evaluated */
@@ -50,7 +52,8 @@ typedef struct gal_train_summary {
 
 /* Trains. Collective over the world; all ranks return the same code and text. A rank that fails alone within a step
  * cannot tell the others, who wait for it: it writes its error to the log and ends all ranks with its code.
- * GAL_ERR_DEVICE: a loss or a gradient norm that is not finite, or no progress within the deadline. The summary is
+ * GAL_ERR_DEVICE: a loss or a gradient norm that is not finite
+ * (unless skip_not_finite; the message names the block), or no progress within the deadline. The summary is
  * released by gal_train_summary_free. */
 gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train_options *options,
                    gal_train_summary *out, gal_error *err);
