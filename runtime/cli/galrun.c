@@ -25,6 +25,9 @@ enum {
 
 static const double default_timeout_seconds = 60.0;
 
+/* What ranks must have in common: raised when programs, messages or checkpoints change. */
+static const char version[] = "galrun 1.0.0";
+
 enum { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_COUNT };
 static const char *const on_nan_names[ON_NAN_COUNT] = {"stop", "skip"};
 
@@ -258,6 +261,7 @@ static gal_code train_launched(const gal_plan *plan, const settings *s, int *arg
     }
     GAL_TRY(gal_mpi_roll_call_enable(tell_loss, err));
     GAL_TRY(gal_comm_mpi_create(0, NULL, 0, &world.comm, err));
+    GAL_TRY(gal_world_same(&world, version, err));
     GAL_TRY(train(plan, s, &world, err));
 cleanup:
     if (code != GAL_OK) { /* before the others can leave: mpirun ends all when one exits with an error */

@@ -15,6 +15,9 @@ uint32_t gal_world_size(const gal_world *world);
 /* The worst code of all ranks, on all ranks, and the text of the lowest rank that failed. */
 gal_code gal_world_agree(const gal_world *world, gal_code mine, gal_error *err);
 gal_code gal_world_maximum(const gal_world *world, double *values, uint32_t count, gal_error *err);
+/* GAL_ERR_USAGE on all ranks unless mine (a NUL-terminated text, of what all must have in common) is the same on all;
+ * the message names the lowest rank that differs from rank 0: "rank 2: this rank runs B, rank 0 runs A". */
+gal_code gal_world_same(const gal_world *world, const char *mine, gal_error *err);
 /* all[world size][byte_count] on rank 0, NULL elsewhere. */
 gal_code gal_world_gather(const gal_world *world, const void *mine, uint64_t byte_count, void *all, gal_error *err);
 
