@@ -53,10 +53,49 @@ bool gal_launched_terminal(void)
     return isatty(STDERR_FILENO) != 0 || (gal_launched() && getenv(terminal_variable) != NULL);
 }
 
-/* ---- the launcher as a child ---- */
+/* ---- signals ---- */
 
-/* Of the one child that gal_launch waits for: signal handlers have no other way to know. */
-static volatile sig_atomic_t child_process, first_signal_seconds;
+/* Signal handlers have no other way to know: whether an end is asked for, and the one child that gal_launch waits for.
+ */
+static volatile sig_atomic_t stop_requested, child_process, first_signal_seconds;
+
+/* The first signal asks for an orderly end. One request often arrives twice, at the process and at its group: only one
+ * that comes seconds later ends the process at once. */
+static void request_stop(int number)
+{
+    const sig_atomic_t now_seconds = (sig_atomic_t)gal_now_seconds() + 1;
+    if (stop_requested != 0 && number != SIGUSR1 && now_seconds - first_signal_seconds > REPEAT_SECONDS) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    if (stop_requested == 0) {
+        first_signal_seconds = now_seconds;
+    }
+    stop_requested = 1;
+}
+
+static void handle(int number, void (*handler)(int))
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    sigaction(number, &action, NULL);
+}
+
+const volatile sig_atomic_t *gal_stop_on_signals(void)
+{
+    static bool done;
+    const int numbers[] = {SIGUSR1, SIGTERM, SIGINT};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !done; i++) {
+        handle(numbers[i], request_stop);
+    }
+    done = true;
+    return &stop_requested;
+}
+
+/* ---- the launcher as a child ---- */
 
 /* One request often arrives twice, at the process and at its group: only a later one is a second. */
 static void forward(int number)
@@ -135,17 +174,6 @@ cleanup:
     return code;
 }
 
-static void set_handlers(void (*handler)(int))
-{
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART;
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-}
-
 gal_code gal_launch(uint32_t rank_count, uint32_t thread_count, char *const *arguments, int *exit_code, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -178,11 +206,13 @@ gal_code gal_launch(uint32_t rank_count, uint32_t thread_count, char *const *arg
     for (size_t i = 1; i < argument_count; i++) {
         argv[used++] = arguments[i];
     }
-    set_handlers(forward);
+    handle(SIGTERM, forward);
+    handle(SIGINT, forward);
     const bool terminal = isatty(STDERR_FILENO) != 0;
     const pid_t child = fork();
     if (child == 0) {
-        set_handlers(SIG_DFL);
+        handle(SIGTERM, SIG_DFL);
+        handle(SIGINT, SIG_DFL);
         become(argv, threads, terminal);
     }
     if (child < 0) {

@@ -3,6 +3,7 @@
 #ifndef GAL_RUNTIME_LAUNCH_H
 #define GAL_RUNTIME_LAUNCH_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,6 +13,9 @@
 bool gal_launched(void);
 /* The rank the launcher gave, before MPI is initialised; 0 if none did. */
 uint32_t gal_launched_rank(void);
+/* From the first call on SIGTERM and SIGINT, and SIGUSR1, which gal_launch sends for them, ask for an orderly end: the
+ * returned flag, the process's own, is then not 0. A SIGTERM or SIGINT seconds after the first ends the process. */
+const volatile sig_atomic_t *gal_stop_on_signals(void);
 /* A rank that gal_launch started says which process it is, so that its end can be named; else nothing happens. */
 void gal_launch_register(void);
 /* True if what this process writes on stderr ends on a terminal, also through gal_launch. */

@@ -24,28 +24,6 @@ typedef struct settings {
     bool quiet;
 } settings;
 
-static volatile sig_atomic_t stop_requested;
-
-static void request_stop(int number)
-{
-    (void)number;
-    stop_requested = 1;
-}
-
-/* SIGUSR1 is what gal_launch sends for SIGTERM and SIGINT. A second SIGTERM or SIGINT ends the process. */
-static void set_handlers(void)
-{
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = request_stop;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART;
-    sigaction(SIGUSR1, &action, NULL);
-    action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-}
-
 /* ---- command line ---- */
 
 static const char notes[] =
@@ -191,7 +169,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
         .memory_bytes = s->memory_bytes,
         .blas = gal_blas_description(),
         .command = command,
-        .stop = &stop_requested,
+        .stop = gal_stop_on_signals(),
         .progress = show,
         .progress_context = &shown,
     };
@@ -275,7 +253,7 @@ int main(int argc, char **argv)
     }
     memcpy(given, argv, (size_t)argc * sizeof *given);
     gal_blas_choose_kernels(argv);
-    set_handlers();
+    (void)gal_stop_on_signals();
     join_arguments(argc, argv, command, sizeof command);
     if (parse(argc, argv, &s, &exit_code)) {
         const gal_code code = run(&s, command, argc, argv, given, &exit_code, &err);

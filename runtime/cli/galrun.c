@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "runtime/cli/report.h"
-#include "runtime/clock.h"
 #include "runtime/device/binding.h"
 #include "runtime/launch.h"
 #include "runtime/ops/host/blas.h"
@@ -14,14 +13,7 @@
 #include "schemas/base/options.h"
 
 enum { BIND_CORES, BIND_NONE, BIND_COUNT };
-enum {
-    DEFAULT_STEPS = 100,
-    DEFAULT_KEEP = 3,
-    SEED_MAX_BITS = 53,
-    NUMBER_BYTES = 32,
-    LINE_BYTES = 512,
-    REPEAT_SECONDS = 2
-};
+enum { DEFAULT_STEPS = 100, DEFAULT_KEEP = 3, SEED_MAX_BITS = 53, NUMBER_BYTES = 32, LINE_BYTES = 512 };
 
 static const double default_timeout_seconds = 60.0;
 
@@ -39,36 +31,6 @@ typedef struct settings {
     double timeout_seconds;
     bool quiet, dry_run;
 } settings;
-
-static volatile sig_atomic_t stop_requested, first_signal_seconds;
-
-/* The first signal asks for an orderly end. One request often arrives twice, at the process and at its group: only one
- * that comes seconds later ends the process at once. */
-static void request_stop(int number)
-{
-    const sig_atomic_t now_seconds = (sig_atomic_t)gal_now_seconds() + 1;
-    if (stop_requested != 0 && number != SIGUSR1 && now_seconds - first_signal_seconds > REPEAT_SECONDS) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    if (stop_requested == 0) {
-        first_signal_seconds = now_seconds;
-    }
-    stop_requested = 1;
-}
-
-/* SIGUSR1 is what gal_launch sends for SIGTERM and SIGINT. */
-static void set_handlers(void)
-{
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = request_stop;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART;
-    sigaction(SIGUSR1, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-}
 
 /* ---- command line ---- */
 
@@ -178,7 +140,7 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .deadline_seconds = s->timeout_seconds,
         .terminal = gal_launched_terminal(),
         .log = log,
-        .stop = &stop_requested,
+        .stop = gal_stop_on_signals(),
     };
     if (!options.seed_given) {
         options.seed = 1;
@@ -337,7 +299,7 @@ int main(int argc, char **argv)
     settings s = {.step_count = UINT64_MAX, .seed = UINT64_MAX, .keep = DEFAULT_KEEP, .thread_count = 1};
     s.timeout_seconds = default_timeout_seconds;
     gal_blas_choose_kernels(argv);
-    set_handlers();
+    (void)gal_stop_on_signals();
     gal_launch_register();
     char **given = copy_arguments(argc, argv);
     if (given == NULL) {
