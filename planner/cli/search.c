@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "planner/cli/waiting.h"
 #include "planner/joint_search.h"
 #include "planner/ranges.h"
 
@@ -285,6 +286,7 @@ static gal_code run(const search_options *o, gal_error *err)
     gal_model model;
     gal_durations *durations = NULL;
     gal_search_result result = {0};
+    gal_waiting waiting;
     char hash[GAL_HASH_BYTES] = "";
     gal_search_request request = {.model = &model,
                                   .profile_hash = hash,
@@ -299,7 +301,10 @@ static gal_code run(const search_options *o, gal_error *err)
     GAL_TRY(read_durations(o, &durations, hash, err));
     request.durations = durations;
     double begin = now_seconds();
-    GAL_TRY(gal_search(&request, &result, err));
+    gal_waiting_begin(&waiting, "searching");
+    code = gal_search(&request, &result, err);
+    gal_waiting_end(&waiting);
+    GAL_TRY(code);
     GAL_TRY(report(o, &request, &result, now_seconds() - begin, err));
 cleanup:
     gal_search_result_free(&result);

@@ -9,11 +9,12 @@
 #include "runtime/launch.h"
 #include "runtime/ops/host/blas.h"
 #include "schemas/base/options.h"
+#include "schemas/base/progress.h"
 #include "schemas/limits.h"
 
-enum { MODELS_MAX = 16, PROGRESS_COLUMNS = 70 };
+enum { MODELS_MAX = 16 };
 
-static const double default_budget_seconds = 60.0, deadline_seconds = 120.0, progress_interval_seconds = 0.2;
+static const double default_budget_seconds = 60.0, deadline_seconds = 120.0;
 
 typedef struct settings {
     const char *model_path[MODELS_MAX], *output_path;
@@ -98,32 +99,9 @@ static void join_arguments(int argc, char *const *argv, char *text, size_t capac
 
 /* ---- progress ---- */
 
-typedef struct progress {
-    bool terminal;
-    double shown_seconds;
-} progress;
-
 static void show(void *context, const char *what, uint32_t done, uint32_t count, double elapsed_seconds)
 {
-    progress *p = context;
-    char line[PROGRESS_COLUMNS + 1];
-    if (!p->terminal || (done != 0 && elapsed_seconds - p->shown_seconds < progress_interval_seconds)) {
-        return;
-    }
-    p->shown_seconds = elapsed_seconds;
-    if (count > 0) {
-        (void)snprintf(line, sizeof line, "%s: %u of %u, %.0f s", what, done, count, elapsed_seconds);
-    } else {
-        (void)snprintf(line, sizeof line, "%s, %.0f s", what, elapsed_seconds);
-    }
-    (void)fprintf(stderr, "\r%-*s", PROGRESS_COLUMNS, line);
-}
-
-static void end_progress(const progress *p)
-{
-    if (p->terminal) {
-        (void)fprintf(stderr, "\r%-*s\r", PROGRESS_COLUMNS, "");
-    }
+    gal_progress_show(context, what, done, count, elapsed_seconds);
 }
 
 /* ---- runs ---- */
@@ -151,7 +129,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
     gal_profile profile = {0};
     gal_profile_report report;
     gal_model *model = calloc(s->model_count, sizeof *model);
-    progress shown = {.terminal = !s->quiet && gal_launched_terminal()};
+    gal_progress shown = {.terminal = !s->quiet && gal_launched_terminal()};
     static const uint32_t default_microbatches[] = {1, 2, 4, 8};
     openblas_set_num_threads(1);
     code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
@@ -175,7 +153,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
     };
     code = gal_profile_measure(&what, world, &profile, &report, err);
     if (gal_world_rank(world) == 0) {
-        end_progress(&shown);
+        gal_progress_end(&shown);
     }
     GAL_TRY(code);
     code = gal_world_rank(world) == 0 ? gal_profile_write(s->output_path, &profile, err) : GAL_OK;
