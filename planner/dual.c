@@ -135,11 +135,11 @@ void gal_dual_tie(gal_dual *dual, uint32_t embedding)
     for (uint32_t i = 0; i < 2; i++) {
         for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
             const size_t place = choice_place(cell, ends[i], p);
-            uint32_t *strategy = &dual->choices.strategy[place * cell->strategy_count];
+            uint32_t *list = dual->choices.strategy + place * cell->strategy_count;
             uint32_t kept = 0;
             for (uint32_t j = 0; j < dual->choices.count[place]; j++) {
-                if (gal_cell_tied_alike(cell, embedding, strategy[j])) {
-                    strategy[kept++] = strategy[j];
+                if (gal_cell_tied_alike(cell, embedding, list[j])) {
+                    list[kept++] = list[j];
                 }
             }
             dual->choices.count[place] = kept;
@@ -483,11 +483,11 @@ void gal_dual_narrow(gal_dual *dual, double seconds)
     for (uint32_t i = 0; i < KINDS; i++) {
         for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
             const size_t place = choice_place(cell, first[i], p);
-            uint32_t *strategy = &dual->choices.strategy[place * cell->strategy_count];
+            uint32_t *list = dual->choices.strategy + place * cell->strategy_count;
             uint32_t kept = 0;
             for (uint32_t j = 0; j < dual->choices.count[place]; j++) {
-                if (least_through(dual, first[i], p, strategy[j]) < seconds) {
-                    strategy[kept++] = strategy[j];
+                if (least_through(dual, first[i], p, list[j]) < seconds) {
+                    list[kept++] = list[j];
                 }
             }
             dual->choices.count[place] = kept;

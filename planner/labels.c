@@ -241,7 +241,7 @@ static void advance(search *s, uint32_t block)
     s->from = s->to;
     s->to = last;
     s->to.count = 0;
-    if (!make_room_for_candidates(s)) {
+    if (s->from.count == 0 || !make_room_for_candidates(s)) {
         return;
     }
     for (uint32_t stage = 0; stage < s->cell->spec.pp_degree; stage++) {
