@@ -6,6 +6,7 @@
 
 #include "profiler/candidates.h"
 #include "profiler/profile.h"
+#include "runtime/device/binding.h"
 #include "runtime/launch.h"
 #include "runtime/ops/host/blas.h"
 #include "schemas/base/options.h"
@@ -175,6 +176,16 @@ static void print_error(const gal_error *err)
     }
 }
 
+/* As galrun does by default: what is measured is what will run. */
+static void bind_rank(void)
+{
+    char text[GAL_TEXT_BYTES];
+    uint32_t local_rank, local_count;
+    if (gal_binding_place(&local_rank, &local_count)) {
+        gal_binding_apply(local_rank, local_count, text, sizeof text);
+    }
+}
+
 static gal_code measure_launched(const settings *s, const char *command, int *argc, char ***argv, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -183,6 +194,7 @@ static gal_code measure_launched(const settings *s, const char *command, int *ar
     if (gal_mpi_world_size() > 1) {
         GAL_TRY(gal_comm_mpi_create(0, NULL, 0, &world.comm, err));
     }
+    bind_rank();
     GAL_TRY(measure(s, command, &world, err));
 cleanup:
     if (code != GAL_OK) { /* before the others can leave: mpirun ends all when one exits with an error */
