@@ -110,6 +110,7 @@ static bool is_dominated(search *s, uint32_t block, uint32_t first, const label 
 /* Keeps a label unless it cannot fit, is too slow, or one of the same node, from index `first` on, dominates it. */
 static void keep(search *s, uint32_t block, uint32_t first, label *l)
 {
+    s->dual->work += s->outlook.view_count + s->cell->block_count;
     if (gal_path_bytes(&l->path) > (int64_t)s->cell->spec.arena_limit_bytes ||
         (!s->settings.any_path &&
          gal_outlook_reaches(&s->outlook, block, l->stage, l->strategy, &l->path, s->useful)) ||

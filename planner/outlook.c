@@ -142,13 +142,10 @@ void gal_outlook_free(gal_outlook *outlook)
     *outlook = (gal_outlook){0};
 }
 
-bool gal_outlook_reaches(const gal_outlook *outlook, uint32_t block, uint32_t stage, uint32_t strategy,
-                         const gal_path *path, double seconds)
+/* Whether a bound reaches `seconds` where no completion has a faster slowest stage. */
+static bool view_reaches(const gal_outlook *outlook, uint32_t stage, size_t node, const gal_path *path, double slowest,
+                         double seconds)
 {
-    const size_t node = gal_dual_node(outlook->cell, block, stage, strategy);
-    const double slowest = outlook->dual->bottleneck == NULL
-                               ? path->slowest
-                               : gal_bottleneck_of(outlook->dual->bottleneck, outlook->dual, block, stage, path);
     for (uint32_t i = 0; i < outlook->view_count; i++) {
         const open_stage *w = &outlook->view[i].stage[stage];
         const double closed =
@@ -161,4 +158,19 @@ bool gal_outlook_reaches(const gal_outlook *outlook, uint32_t block, uint32_t st
         }
     }
     return false;
+}
+
+bool gal_outlook_reaches(const gal_outlook *outlook, uint32_t block, uint32_t stage, uint32_t strategy,
+                         const gal_path *path, double seconds)
+{
+    const gal_dual *dual = outlook->dual;
+    const size_t node = gal_dual_node(outlook->cell, block, stage, strategy);
+    if (view_reaches(outlook, stage, node, path, path->slowest, seconds)) {
+        return true;
+    }
+    if (dual->bottleneck == NULL) {
+        return false;
+    }
+    const double slowest = gal_bottleneck_of(dual->bottleneck, dual, block, stage, path);
+    return slowest > path->slowest && view_reaches(outlook, stage, node, path, slowest, seconds);
 }
