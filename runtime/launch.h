@@ -22,7 +22,7 @@ void gal_launch_register(void);
 bool gal_launched_terminal(void);
 
 /* Runs this very program again as rank_count ranks under mpirun, with the given arguments (arguments[0] aside, NULL
- * at the end) and thread_count BLAS threads each, and waits for the end. SIGTERM and SIGINT reach the ranks as SIGUSR1,
+ * at the end) and thread_count threads each, and waits for the end. SIGTERM and SIGINT reach the ranks as SIGUSR1,
  * since mpirun kills on the former; another one three seconds later goes to mpirun itself. *exit_code is what the
  * ranks ended with; they have said why. GAL_ERR_SYSTEM: mpirun cannot be started; GAL_ERR_DEVICE: a signal ended it
  * or a rank, which is named. */

@@ -52,7 +52,7 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_u64("steps", "N", "end when N optimizer steps are done (default: warm-up and decay, or 100)",
                        &s->step_count, 0, 99999999),
         gal_option_u32("np", "N", "start N ranks on this machine", &s->rank_count, 1, 4096),
-        gal_option_u32("threads", "N", "BLAS threads per rank (default 1)", &s->thread_count, 1, 1024),
+        gal_option_u32("threads", "N", "threads per rank (default 1)", &s->thread_count, 1, 1024),
         gal_option_enum("bind", "ranks of a host to cores of their own, if there are enough and nobody bound them",
                         &s->bind, bind_names, BIND_COUNT),
         gal_option_u64("seed", "N", "of initial weights, data order and dropout (default 1)", &s->seed, 0,
