@@ -1,5 +1,6 @@
 #include "costmodel/alone.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ static void add_event(writer *w, uint32_t call, uint32_t i, uint32_t known[LANES
     const gal_expansion *e = w->expansion;
     const gal_step *step = &e->step[i];
     gal_script_event *event = &w->script->event[w->event_count++];
-    *event = (gal_script_event){.step = i, .first_wait = (uint16_t)w->wait_count, .call = (uint8_t)call};
+    *event = (gal_script_event){.step = i, .call = (uint8_t)call};
     for (uint32_t k = 0; k < step->wait_count; k++) {
         const gal_step_wait *wait = &e->wait[step->first_wait + k];
         const uint32_t completed = wait->kind == GAL_WAIT_BUFFER ? e->row[e->first_row[call] + wait->target]
@@ -37,6 +38,7 @@ static void add_stream(writer *w, uint32_t stream)
     const gal_expansion *e = w->expansion;
     uint32_t known[LANES] = {0};
     w->script->first[stream] = w->event_count;
+    w->script->first_wait[stream] = w->wait_count;
     for (uint32_t call = 0; call < e->call_count; call++) {
         const gal_step_list *list = &e->list[e->call[call].fragment][stream];
         for (uint32_t i = list->first; i < list->first + list->count; i++) {
@@ -59,7 +61,7 @@ gal_code gal_script_create(const gal_expansion *expansion, gal_script *out, gal_
     }
     *out = (gal_script){0};
     out->event = malloc((e->event_count + 1) * sizeof *out->event + waits * sizeof *out->wait);
-    if (out->event == NULL || waits > UINT16_MAX) {
+    if (out->event == NULL) {
         gal_script_free(out);
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
     }
@@ -81,10 +83,11 @@ void gal_script_free(gal_script *script)
 /* ---- playing ---- */
 
 typedef struct lane {
-    const gal_script_event *event, *end; /* the head; behind the last */
-    const gal_step *step;                /* of the head */
-    const gal_script_wait *wait;         /* of the head: those before are met */
+    const gal_script_event *event, *end;    /* the head; behind the last */
+    const gal_step *step;                   /* of the head */
+    const gal_script_wait *wait, *wait_end; /* of the head: those before are met */
     uint32_t completed;
+    uint32_t waiting;         /* streams that wait for this one, as bits */
     double since_seconds;     /* remaining_seconds and factor hold from here on */
     double remaining_seconds; /* at full speed */
     double factor;
@@ -92,14 +95,12 @@ typedef struct lane {
 } lane;
 
 typedef struct player {
-    const gal_script *script;
-    const gal_expansion *expansion;
+    const gal_step *step;
     gal_alone_ends *ends;
     uint32_t last_call;
     uint32_t running; /* bits of streams */
     uint32_t kernels, messages;
-    uint32_t waiting[LANES]; /* streams that wait for this one */
-    uint8_t messages_on[GAL_LINK_LEVELS_MAX];
+    uint32_t messages_on[GAL_LINK_LEVELS_MAX];
     lane lane[LANES];
     double now_seconds;
     /* [beside a kernel][beside a message] */
@@ -112,50 +113,48 @@ static uint32_t lowest(uint32_t bits)
 }
 
 /* The head starts, or its stream is noted where it waits. */
-static void start(player *p, uint32_t stream)
+static inline void start(player *p, uint32_t stream)
 {
     lane *l = &p->lane[stream];
-    const gal_script_wait *last = p->script->wait + l->event->first_wait + l->event->wait_count;
-    for (; l->wait < last; l->wait++) {
-        if (p->lane[l->wait->stream].completed < l->wait->completed) {
-            p->waiting[l->wait->stream] |= 1u << stream;
+    for (; l->wait < l->wait_end; l->wait++) {
+        lane *other = &p->lane[l->wait->stream];
+        if (other->completed < l->wait->completed) {
+            other->waiting |= 1u << stream;
             return;
         }
     }
+    const double seconds = l->step->seconds;
+    const uint32_t message = l->step->activity != GAL_ACTIVITY_COMPUTE;
     l->since_seconds = p->now_seconds;
-    l->remaining_seconds = l->step->seconds;
+    l->remaining_seconds = seconds;
     l->factor = 1.0;
-    l->end_seconds = p->now_seconds + l->remaining_seconds;
+    l->end_seconds = p->now_seconds + seconds;
     p->running |= 1u << stream;
-    if (l->step->activity == GAL_ACTIVITY_COMPUTE) {
-        p->kernels++;
-    } else {
-        p->messages++;
-        p->messages_on[l->step->level]++;
-    }
+    p->kernels += 1 - message;
+    p->messages += message;
+    p->messages_on[l->step->level] += message;
 }
 
-static void come_to(player *p, uint32_t stream)
+/* The waits of a stream's events follow each other. */
+static inline void come_to(player *p, uint32_t stream)
 {
     lane *l = &p->lane[stream];
     if (l->event < l->end) {
-        l->step = &p->expansion->step[l->event->step];
-        l->wait = &p->script->wait[l->event->first_wait];
+        l->step = &p->step[l->event->step];
+        l->wait_end = l->wait + l->event->wait_count;
         start(p, stream);
     }
 }
 
-static void end(player *p, uint32_t stream)
+static inline void end(player *p, uint32_t stream)
 {
     lane *l = &p->lane[stream];
     const uint32_t call = l->event->call;
+    const uint32_t message = l->step->activity != GAL_ACTIVITY_COMPUTE;
     p->running &= ~(1u << stream);
-    if (l->step->activity == GAL_ACTIVITY_COMPUTE) {
-        p->kernels--;
-    } else {
-        p->messages--;
-        p->messages_on[l->step->level]--;
-    }
+    p->kernels -= 1 - message;
+    p->messages -= message;
+    p->messages_on[l->step->level] -= message;
     if (stream == GAL_STREAM_COMPUTE || call == p->last_call) {
         p->ends->block_seconds[call][l->step->block] = p->now_seconds;
         p->ends->call_seconds[call] = p->now_seconds;
@@ -163,16 +162,16 @@ static void end(player *p, uint32_t stream)
     l->completed++;
     l->event++;
     come_to(p, stream);
-    for (uint32_t left = p->waiting[stream]; left != 0; left &= left - 1) {
+    for (uint32_t left = l->waiting; left != 0; left &= left - 1) {
         const uint32_t waiter = lowest(left);
         if (p->lane[waiter].wait->completed <= l->completed) {
-            p->waiting[stream] &= ~(1u << waiter);
+            l->waiting &= ~(1u << waiter);
             start(p, waiter);
         }
     }
 }
 
-static void set_factor(const player *p, lane *l, double factor)
+static inline void set_factor(const player *p, lane *l, double factor)
 {
     if (factor != l->factor) {
         const double done = (p->now_seconds - l->since_seconds) / l->factor;
@@ -183,25 +182,20 @@ static void set_factor(const player *p, lane *l, double factor)
     }
 }
 
-/* Whenever the company changes. */
-static void renew_factors(player *p)
+/* The stream whose head ends next in the company that runs now. */
+static inline uint32_t next_to_end(player *p)
 {
-    const bool messages = p->messages > 0;
+    uint32_t next = 0;
+    double next_seconds = INFINITY;
     for (uint32_t left = p->running; left != 0; left &= left - 1) {
-        lane *l = &p->lane[lowest(left)];
+        const uint32_t stream = lowest(left);
+        lane *l = &p->lane[stream];
         set_factor(p, l,
                    l->step->activity == GAL_ACTIVITY_COMPUTE
-                       ? p->kernel_factor[p->kernels > 1][messages]
+                       ? p->kernel_factor[p->kernels > 1][p->messages > 0]
                        : p->message_factor[p->kernels > 0][p->messages_on[l->step->level] > 1]);
-    }
-}
-
-static uint32_t next_to_end(const player *p)
-{
-    uint32_t next = lowest(p->running);
-    for (uint32_t left = p->running & (p->running - 1); left != 0; left &= left - 1) {
-        const uint32_t stream = lowest(left);
-        next = p->lane[stream].end_seconds < p->lane[next].end_seconds ? stream : next;
+        next = l->end_seconds < next_seconds ? stream : next;
+        next_seconds = l->end_seconds < next_seconds ? l->end_seconds : next_seconds;
     }
     return next;
 }
@@ -211,7 +205,7 @@ void gal_play_alone(const gal_script *script, const gal_expansion *expansion, co
 {
     const double *of_kernels = slowdowns->of[GAL_ACTIVITY_COMPUTE];
     const double *of_messages = slowdowns->of[GAL_ACTIVITY_COMMUNICATION];
-    player p = {.script = script, .expansion = expansion, .ends = ends, .last_call = expansion->call_count - 1};
+    player p = {.step = expansion->step, .ends = ends, .last_call = expansion->call_count - 1};
     for (uint32_t i = 0; i < 4; i++) {
         const bool kernel = (i & 2) != 0;
         const bool message = (i & 1) != 0;
@@ -222,12 +216,13 @@ void gal_play_alone(const gal_script *script, const gal_expansion *expansion, co
     }
     memset(ends, 0, sizeof *ends);
     for (uint32_t stream = 0; stream < LANES; stream++) {
-        p.lane[stream].event = script->event + script->first[stream];
-        p.lane[stream].end = script->event + script->first[stream + 1];
+        lane *l = &p.lane[stream];
+        l->event = script->event + script->first[stream];
+        l->end = script->event + script->first[stream + 1];
+        l->wait = script->wait + script->first_wait[stream];
         come_to(&p, stream);
     }
     while (p.running != 0) {
-        renew_factors(&p);
         const uint32_t stream = next_to_end(&p);
         p.now_seconds = p.lane[stream].end_seconds;
         end(&p, stream);

@@ -15,15 +15,16 @@ typedef struct gal_script_wait {
 
 typedef struct gal_script_event {
     uint32_t step; /* of the expansion */
-    uint16_t first_wait;
-    uint8_t wait_count, call;
+    uint16_t wait_count;
+    uint8_t call;
 } gal_script_event;
 
 /* The events of all calls in order, stream by stream, with the waits that earlier ones of the stream do not imply. */
 typedef struct gal_script {
     gal_script_event *event; /* owns the memory of wait */
     gal_script_wait *wait;
-    uint32_t first[GAL_ALONE_STREAMS + 1]; /* of each stream, into event; their end */
+    uint32_t first[GAL_ALONE_STREAMS + 1];  /* of each stream, into event; their end */
+    uint32_t first_wait[GAL_ALONE_STREAMS]; /* of each stream, into wait */
 } gal_script;
 
 /* Of an expansion with `alone`, of at most so many calls and blocks. GAL_ERR_SYSTEM without memory. */

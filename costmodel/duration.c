@@ -185,10 +185,12 @@ double gal_kernel_seconds(const gal_durations *d, const gal_shape *shape, gal_so
     if (fit->known && fit->scaled) {
         return fit->coefficient[0] * kernel_analytic(&d->cluster, shape);
     }
-    const double fitted = fit->coefficient[0] + fit->coefficient[1] * gal_shape_flops(shape) +
-                          fit->coefficient[2] * gal_shape_bytes(shape);
-    if (fit->known && fitted > 0.0) {
-        return fitted;
+    if (fit->known) {
+        const double fitted = fit->coefficient[0] + fit->coefficient[1] * gal_shape_flops(shape) +
+                              fit->coefficient[2] * gal_shape_bytes(shape);
+        if (fitted > 0.0) {
+            return fitted;
+        }
     }
     *how = GAL_SOURCE_ANALYTIC;
     return kernel_analytic(&d->cluster, shape);

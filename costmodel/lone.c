@@ -7,14 +7,14 @@ enum { NOT_SCALED = 255, GROUPS_MAX = 8 };
 
 /* ---- creation ---- */
 
-gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, gal_lowered lowered,
-                        gal_program *recycled, gal_program **out, gal_error *err)
+gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, gal_program *recycled, gal_program **out,
+                        gal_error *err)
 {
     const gal_chain_spec chain = {
         .model = model, .query = query, .block_count = 1, .kind = {query->kind}, .strategy = {query->strategy}};
     gal_block_spec block;
     gal_stage_spec spec;
-    gal_chain_stage(&chain, lowered, &block, &spec);
+    gal_chain_stage(&chain, GAL_LOWERED_LISTS, &block, &spec);
     spec.recycled = recycled;
     return gal_lower_spec(&spec, out, err);
 }
@@ -58,7 +58,7 @@ gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t
                       .grain_bytes = read_grain(program),
                       .size = size,
                       .dims = (uint32_t(*)[GAL_LONE_DIMS])(size + program->instruction_count)};
-    gal_place_like(program, like);
+    gal_place(program, like);
     gal_block_memory_of(program, 0, &out->memory);
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const gal_instruction *in = &program->instruction[i];

@@ -29,10 +29,10 @@ typedef struct gal_lone {
     uint32_t (*dims)[GAL_LONE_DIMS];
 } gal_lone;
 
-/* Lists and sizes of the query's block, the middle one of three stages. GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT
+/* The lists of the query's block, the middle one of three stages. GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT
  * if a tensor is too large. */
-gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, gal_lowered lowered,
-                        gal_program *recycled, gal_program **out, gal_error *err);
+gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, gal_program *recycled, gal_program **out,
+                        gal_error *err);
 /* Places the program like `like`, reads it; it is not referred to afterwards. GAL_ERR_SYSTEM without memory. */
 gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t list_class, gal_lone *out,
                          gal_error *err);

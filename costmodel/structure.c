@@ -25,7 +25,7 @@ struct gal_structure {
 
 /* Programs of equal lists. */
 typedef struct list_class {
-    gal_program *like; /* one of them, with lifetimes; owned */
+    gal_program *like; /* one of them, with lives; owned */
     uint16_t *key;     /* owned */
     uint32_t key_count;
 } list_class;
@@ -34,7 +34,7 @@ struct gal_structures {
     const gal_model *model;
     uint32_t class_count, class_capacity;
     list_class *class;
-    gal_program *lists; /* of the block lowered last, or NULL */
+    gal_program *lists; /* of the block lowered last, or NULL if they are a class's */
     gal_structure *first;
     uint32_t cost_capacity;
     gal_cost *cost; /* of the block measured last */
@@ -88,8 +88,8 @@ void gal_structures_free(gal_structures *structures)
 
 /* ---- classes of lists ---- */
 
-static gal_code add_class(gal_structures *structures, const gal_price_query *query, const uint16_t *key,
-                          uint32_t key_count, gal_error *err)
+/* Takes the lists over. */
+static gal_code add_class(gal_structures *structures, const uint16_t *key, uint32_t key_count, gal_error *err)
 {
     if (structures->class_count == structures->class_capacity) {
         const uint32_t capacity = 16 + 2 * structures->class_capacity;
@@ -100,23 +100,24 @@ static gal_code add_class(gal_structures *structures, const gal_price_query *que
         structures->class = grown;
         structures->class_capacity = capacity;
     }
-    list_class *added = &structures->class[structures->class_count];
-    *added = (list_class){.key = malloc(key_count * sizeof *key), .key_count = key_count};
-    if (added->key == NULL) {
+    uint16_t *kept = malloc(key_count * sizeof *key);
+    if (kept == NULL) {
         return out_of_memory(err);
     }
-    memcpy(added->key, key, key_count * sizeof *key);
-    const gal_code code = gal_lone_lower(structures->model, query, GAL_LOWERED_STEP, NULL, &added->like, err);
+    memcpy(kept, key, key_count * sizeof *key);
+    const gal_code code = gal_program_derive(structures->lists, err);
     if (code != GAL_OK) {
-        free(added->key);
+        free(kept);
         return code;
     }
-    structures->class_count++;
+    structures->class[structures->class_count++] =
+        (list_class){.like = structures->lists, .key = kept, .key_count = key_count};
+    structures->lists = NULL;
     return GAL_OK;
 }
 
 /* The class of structures->lists. */
-static gal_code find_class(gal_structures *structures, const gal_price_query *query, uint32_t *class, gal_error *err)
+static gal_code find_class(gal_structures *structures, uint32_t *class, gal_error *err)
 {
     uint16_t key[KEY_MAX];
     const uint32_t count = gal_program_lists_key(structures->lists, NULL);
@@ -128,7 +129,7 @@ static gal_code find_class(gal_structures *structures, const gal_price_query *qu
             return GAL_OK;
         }
     }
-    return add_class(structures, query, key, count, err);
+    return add_class(structures, key, count, err);
 }
 
 gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *query, gal_lone *out, gal_error *err)
@@ -136,9 +137,10 @@ gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *
     uint32_t class = 0;
     gal_program *recycled = structures->lists;
     structures->lists = NULL;
-    gal_code code = gal_lone_lower(structures->model, query, GAL_LOWERED_LISTS, recycled, &structures->lists, err);
-    code = code == GAL_OK ? find_class(structures, query, &class, err) : code;
-    return code == GAL_OK ? gal_lone_create(structures->lists, structures->class[class].like, class, out, err) : code;
+    gal_code code = gal_lone_lower(structures->model, query, recycled, &structures->lists, err);
+    gal_program *program = structures->lists;
+    code = code == GAL_OK ? find_class(structures, &class, err) : code;
+    return code == GAL_OK ? gal_lone_create(program, structures->class[class].like, class, out, err) : code;
 }
 
 /* ---- chains ---- */
@@ -198,8 +200,9 @@ static gal_code structure_create(const gal_model *model, const gal_price_query *
         chain.kind[i] = query->kind;
         chain.strategy[i] = query->strategy;
     }
-    gal_chain_stage(&chain, GAL_LOWERED_STEP, block, &stage);
+    gal_chain_stage(&chain, GAL_LOWERED_LISTS, block, &stage);
     GAL_TRY(gal_lower_spec(&stage, &structure->program, err));
+    GAL_TRY(gal_program_derive(structure->program, err));
     GAL_TRY(gal_expand(structure->program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true},
                        &structure->expansion, err));
     GAL_TRY(gal_script_create(&structure->expansion, &structure->script, err));

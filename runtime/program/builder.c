@@ -179,9 +179,6 @@ void gal_builder_operand_at(gal_builder *b, const gal_operand *operand)
     GAL_ASSERT(at->operand_count < GAL_INSTRUCTION_OPERANDS_MAX);
     at->operand_count++;
     p->operand[p->operand_count++] = *operand;
-    gal_buffer *buffer = &p->buffer[operand->buffer];
-    buffer->readers |= (uint8_t)((operand->access != GAL_WRITE) << at->stream);
-    buffer->writers |= (uint8_t)((operand->access != GAL_READ) << at->stream);
 }
 
 void gal_builder_operand(gal_builder *b, uint32_t buffer, gal_access access)
@@ -194,16 +191,16 @@ void gal_builder_operand(gal_builder *b, uint32_t buffer, gal_access access)
 
 void gal_builder_begin_segment(gal_builder *b, gal_fragment_kind fragment)
 {
-    if (room(b, &b->segment, &b->segment_capacity, b->segment_count, sizeof *b->segment)) {
-        b->segment[b->segment_count] = (gal_segment){b->program->instruction_count, 0, fragment};
+    gal_program *p = b->program;
+    if (room(b, &p->segment, &p->room.segment, p->segment_count, sizeof *p->segment)) {
+        p->segment[p->segment_count] = (gal_segment){p->instruction_count, 0, fragment};
     }
 }
 
 void gal_builder_end_segment(gal_builder *b)
 {
     if (!b->out_of_memory) {
-        gal_segment *segment = &b->segment[b->segment_count];
+        gal_segment *segment = &b->program->segment[b->program->segment_count++];
         segment->count = b->program->instruction_count - segment->first;
-        b->segment_count++;
     }
 }

@@ -9,12 +9,6 @@
 
 enum { GAL_RING_MAX = 2 };
 
-/* A run of instructions whose work (or relayout) buffers are placed together from offset 0. */
-typedef struct gal_segment {
-    uint32_t first, count; /* instructions */
-    gal_fragment_kind fragment;
-} gal_segment;
-
 /* Two buffers that take turns; which unit each holds is known while a fragment is emitted. */
 typedef struct gal_ring {
     uint32_t buffer[GAL_RING_MAX];
@@ -25,11 +19,8 @@ typedef struct gal_ring {
 typedef struct gal_builder {
     const gal_stage_spec *spec;
     gal_program *program;
-    uint32_t segment_capacity;
     uint32_t shape_slots;
     uint32_t *shape_slot; /* open addressing: index + 1 into shape */
-    uint32_t segment_count;
-    gal_segment *segment;
     gal_ring gathered, bucket;
     uint32_t boundary[2], scratch;
     uint32_t block; /* being emitted: index in the stage */
@@ -64,9 +55,9 @@ void gal_program_empty(gal_program *program);
 /* Grows *array of element_bytes each to hold count + 1. False without memory. */
 bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_bytes);
 
-/* Passes over the finished lists (waits.c, place.c). clock: [instruction][GAL_STREAM_COUNT], what is known complete
- * when an instruction starts: numbers within the fragment and stream, plus one. */
-void gal_derive_waits(gal_builder *b, uint32_t (*clock)[GAL_STREAM_COUNT]);
-void gal_place(gal_builder *b, uint32_t (*clock)[GAL_STREAM_COUNT]);
+/* Passes over the finished lists (waits.c, lives.c); false without memory. clock: [instruction][GAL_STREAM_COUNT], what
+ * is known complete when an instruction starts: numbers within the fragment and stream, plus one. */
+bool gal_derive_waits(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT]);
+bool gal_derive_lives(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT]);
 
 #endif

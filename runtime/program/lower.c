@@ -365,16 +365,14 @@ static gal_code make_calls(stage *s)
 }
 
 /* What follows from the lists. */
-static gal_code finish(stage *s)
+static gal_code finish(stage *s, gal_error *err)
 {
-    uint32_t(*clock)[GAL_STREAM_COUNT] = malloc((size_t)s->b.program->instruction_count * sizeof *clock);
-    if (clock == NULL) {
-        return GAL_ERR_SYSTEM;
+    const gal_code code = gal_program_derive(s->b.program, err);
+    if (code != GAL_OK) {
+        return code;
     }
-    gal_derive_waits(&s->b, clock);
-    gal_place(&s->b, clock);
-    free(clock);
-    return s->b.out_of_memory ? GAL_ERR_SYSTEM : make_calls(s);
+    gal_place(s->b.program, s->b.program);
+    return make_calls(s);
 }
 
 gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err)
@@ -397,7 +395,7 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
                          spec->stage));
     }
     if (spec->lowered != GAL_LOWERED_LISTS) {
-        GAL_TRY(finish(&s));
+        GAL_TRY(finish(&s, err));
     }
     *out = s.b.program;
     s.b.program = NULL;
@@ -405,7 +403,6 @@ cleanup:
     if (code == GAL_ERR_SYSTEM) {
         gal_fail(err, code, "not enough memory to lower stage %u", spec->stage);
     }
-    free(s.b.segment);
     free(s.b.shape_slot);
     for (uint32_t i = 0; s.convert != NULL && i < spec->block_count; i++) {
         free(s.convert[i].step);

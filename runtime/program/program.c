@@ -26,6 +26,7 @@ void gal_program_free(gal_program *program)
     }
     free(program->evaluate_call);
     free(program->life);
+    free(program->segment);
     free(program->call);
     free(program->parameter);
     free(program->unit);
@@ -50,6 +51,7 @@ void gal_program_empty(gal_program *program)
                              .layout = program->layout,
                              .unit = program->unit,
                              .parameter = program->parameter,
+                             .segment = program->segment,
                              .life = program->life,
                              .room = program->room};
 }

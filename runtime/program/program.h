@@ -20,7 +20,7 @@
 #include "schemas/operator.h"
 #include "schemas/plan.h"
 
-enum { GAL_ALIGNMENT_BYTES = 256, GAL_INSTRUCTION_OPERANDS_MAX = 8 };
+enum { GAL_ALIGNMENT_BYTES = 256, GAL_INSTRUCTION_OPERANDS_MAX = 8, GAL_SEGMENT_BUFFERS_MAX = 64 };
 #define GAL_NO_BUFFER UINT32_MAX
 
 /* X(enumerator, name). Each stream is an in-order queue; issue order of a fragment's list is the order of every
@@ -89,16 +89,21 @@ typedef struct gal_operand {
 } gal_operand;
 
 typedef struct gal_buffer {
-    uint8_t class;            /* gal_class */
-    uint8_t readers, writers; /* streams that access it in any fragment, as bits */
+    uint8_t class;    /* gal_class */
     uint32_t block;   /* index of the block within the stage, or GAL_NO_BUFFER for rings and state of the stage */
     const char *name; /* static string */
     uint64_t bytes;   /* as accessed, unaligned */
     uint64_t offset;  /* in the item; a multiple of GAL_ALIGNMENT_BYTES */
 } gal_buffer;
 
+/* A run of instructions whose work buffers are placed together from offset 0: a block's forward or backward. */
+typedef struct gal_segment {
+    uint32_t first, count; /* instructions */
+    gal_fragment_kind fragment;
+} gal_segment;
+
 /* A work buffer's life: what waits guarantee, in compute instructions of its fragment and the gaps between them
- * (place.c). Buffers of one segment (a block's forward or backward) whose lives do not meet may share bytes. */
+ * (lives.c). Buffers of one segment whose lives do not meet may share bytes. */
 typedef struct gal_life {
     uint32_t buffer, segment;
     uint32_t born, dead;
@@ -188,7 +193,7 @@ typedef struct gal_parameter {
 
 /* Entries that the arrays of a program have room for. */
 typedef struct gal_program_room {
-    uint32_t instruction, operand, wait, shape, buffer, layout, unit, parameter, life;
+    uint32_t instruction, operand, wait, shape, buffer, layout, unit, parameter, segment, life;
 } gal_program_room;
 
 typedef struct gal_program {
@@ -215,7 +220,8 @@ typedef struct gal_program {
     uint64_t arena_bytes; /* bytes of this rank: the end of the last class */
     uint32_t call_count, evaluate_call_count;
     gal_program_room room;
-    uint32_t life_count;
+    uint32_t segment_count, life_count;
+    gal_segment *segment;
     gal_life *life;          /* of work buffers, segment by segment */
     gal_call *call;          /* one training step */
     gal_call *evaluate_call; /* one evaluated batch of the same shape */
@@ -240,7 +246,7 @@ typedef struct gal_block_spec {
 typedef enum gal_lowered {
     GAL_LOWERED_WHOLE,
     GAL_LOWERED_STEP, /* no parameters; without a head no evaluation fragments */
-    GAL_LOWERED_LISTS /* of that the lists alone: no waits, no places, no calls */
+    GAL_LOWERED_LISTS /* of that the lists alone: no waits, lives, places, calls; every instruction's shape anew */
 } gal_lowered;
 
 typedef struct gal_stage_spec {
@@ -262,11 +268,14 @@ typedef struct gal_stage_spec {
 void gal_layout_after(const gal_stage_spec *spec, gal_layout *out);
 gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err);
 
-/* What waits and lifetimes depend on, as numbers: operators, streams, buffers and their classes, accesses. Programs of
+/* Waits and lives of a program of lists. GAL_ERR_SYSTEM without memory. */
+gal_code gal_program_derive(gal_program *program, gal_error *err);
+
+/* What waits and lives depend on, as numbers: operators, streams, buffers and their classes, accesses. Programs of
  * equal keys have equal ones, whatever their shapes and bytes. Returns their count; writes them if key is not NULL. */
 uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key);
-/* Places the buffers of a program of lists by the lifetimes of another one, whole or of a step, whose key is equal. */
-void gal_place_like(gal_program *program, const gal_program *like);
+/* Places the buffers by the lives of `like`: of itself, or of a program whose key is equal. */
+void gal_place(gal_program *program, const gal_program *like);
 
 /* The bytes of a stage in closed form (program.md section 3): equal to gal_program.arena_bytes to the byte. */
 typedef struct gal_block_bytes {

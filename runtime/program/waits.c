@@ -22,9 +22,11 @@ typedef struct buffer_state {
 } buffer_state;
 
 typedef struct deriver {
-    gal_builder *b;
-    buffer_state *state;                 /* [buffer]; owns the memory of the next two */
+    gal_program *program;
+    bool out_of_memory;
+    buffer_state *state;                 /* [buffer]; owns the memory of the next four */
     uint32_t *stamp;                     /* [buffer]: the fragment that its state is of, from 1 */
+    uint8_t *readers, *writers;          /* [buffer]: streams that access it in any fragment, as bits */
     uint8_t *owner;                      /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
     uint32_t (*clock)[GAL_STREAM_COUNT]; /* [instruction] */
     uint32_t fragment;                   /* from 1 */
@@ -38,14 +40,14 @@ typedef struct deriver {
 
 static void add_wait(deriver *d, gal_instruction *at, gal_wait_kind kind, uint32_t stream, uint32_t target)
 {
-    gal_program *p = d->b->program;
+    gal_program *p = d->program;
     for (uint32_t w = at->first_wait; w < p->wait_count; w++) {
         if (p->wait[w].kind == (uint8_t)kind && p->wait[w].stream == stream && p->wait[w].target == target) {
             return;
         }
     }
     if (!gal_grow(&p->wait, &p->room.wait, p->wait_count, sizeof *p->wait)) {
-        d->b->out_of_memory = true;
+        d->out_of_memory = true;
         return;
     }
     p->wait[p->wait_count++] = (gal_wait){(uint8_t)kind, (uint8_t)stream, target};
@@ -62,7 +64,7 @@ static void require(deriver *d, uint32_t stream, uint32_t instruction)
 
 static bool shares_bytes(const deriver *d, uint32_t buffer)
 {
-    const uint8_t class = d->b->program->buffer[buffer].class;
+    const uint8_t class = d->program->buffer[buffer].class;
     return class == GAL_CLASS_WORK || class == GAL_CLASS_RELAYOUT;
 }
 
@@ -101,8 +103,8 @@ static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, b
         return; /* that write has waited for all */
     }
     const bool again = (s->touched >> me & 1) != 0;
-    const gal_buffer *about = &d->b->program->buffer[buffer];
-    const uint32_t others = writes ? (uint32_t)(about->writers | about->readers) : (again ? 0u : about->writers);
+    const uint32_t writers = d->writers[buffer];
+    const uint32_t others = writes ? writers | d->readers[buffer] : (again ? 0u : writers);
     for (uint32_t left = others & ~(1u << me); left != 0; left &= left - 1) {
         add_wait(d, at, GAL_WAIT_BUFFER, (uint32_t)__builtin_ctz(left), buffer);
     }
@@ -126,9 +128,17 @@ static void record(deriver *d, const gal_instruction *at, uint32_t instruction, 
 /* Most buffers belong to one stream alone. A byte each: this is asked for every operand. */
 static void find_owners(deriver *d)
 {
-    for (uint32_t i = 0; i < d->b->program->buffer_count; i++) {
-        const gal_buffer *buffer = &d->b->program->buffer[i];
-        const uint32_t streams = buffer->readers | buffer->writers;
+    const gal_program *p = d->program;
+    for (uint32_t i = 0; i < p->instruction_count; i++) {
+        const gal_instruction *at = &p->instruction[i];
+        for (uint32_t o = at->first_operand; o < at->first_operand + at->operand_count; o++) {
+            const gal_operand *operand = &p->operand[o];
+            d->readers[operand->buffer] |= (uint8_t)((operand->access != GAL_WRITE) << at->stream);
+            d->writers[operand->buffer] |= (uint8_t)((operand->access != GAL_READ) << at->stream);
+        }
+    }
+    for (uint32_t i = 0; i < p->buffer_count; i++) {
+        const uint32_t streams = d->readers[i] | d->writers[i];
         const bool one = streams != 0 && (streams & (streams - 1)) == 0;
         const bool free = streams == 1u << GAL_STREAM_COMPUTE || !shares_bytes(d, i);
         d->owner[i] = (uint8_t)(one && free ? (uint32_t)__builtin_ctz(streams) : NO_OWNER);
@@ -157,7 +167,7 @@ static void wait_for_needed(deriver *d, gal_instruction *at, uint32_t first)
 
 static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
 {
-    gal_program *p = d->b->program;
+    gal_program *p = d->program;
     gal_instruction *at = &p->instruction[first + index];
     const gal_operand *operand = &p->operand[at->first_operand];
     uint32_t me = at->stream;
@@ -210,7 +220,7 @@ static void note_left_running(deriver *d)
 static bool is_first_reuse(const deriver *d, const gal_instruction *at)
 {
     for (uint32_t o = 0; at->stream == GAL_STREAM_COMPUTE && o < at->operand_count; o++) {
-        if (shares_bytes(d, d->b->program->operand[at->first_operand + o].buffer)) {
+        if (shares_bytes(d, d->program->operand[at->first_operand + o].buffer)) {
             return true;
         }
     }
@@ -221,7 +231,7 @@ static bool is_first_reuse(const deriver *d, const gal_instruction *at)
  * only when all fragments are done, so the instruction's waits move to the end of the array and grow there. */
 static void wait_for_left_running(deriver *d, const gal_fragment *fragment)
 {
-    gal_program *p = d->b->program;
+    gal_program *p = d->program;
     uint32_t i = 0;
     while (i < fragment->count && !is_first_reuse(d, &p->instruction[fragment->first + i])) {
         i++;
@@ -247,33 +257,34 @@ static void wait_for_left_running(deriver *d, const gal_fragment *fragment)
 
 static void derive_fragments(deriver *d)
 {
-    gal_program *p = d->b->program;
+    gal_program *p = d->program;
     p->wait_count = 0;
     find_owners(d);
     for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
         begin_fragment(d);
-        for (uint32_t i = 0; i < p->fragment[f].count && !d->b->out_of_memory; i++) {
+        for (uint32_t i = 0; i < p->fragment[f].count && !d->out_of_memory; i++) {
             derive_instruction(d, p->fragment[f].first, i);
         }
         note_left_running(d);
     }
 }
 
-void gal_derive_waits(gal_builder *b, uint32_t (*clock)[GAL_STREAM_COUNT])
+bool gal_derive_waits(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
-    gal_program *p = b->program;
-    const size_t buffers = (size_t)p->buffer_count + 1;
-    deriver d = {.b = b, .clock = clock};
-    d.state = calloc(buffers, sizeof *d.state + sizeof *d.stamp + sizeof *d.owner);
+    const size_t buffers = (size_t)program->buffer_count + 1;
+    deriver d = {.program = program, .clock = clock};
+    d.state = calloc(buffers, sizeof *d.state + sizeof *d.stamp + 3 * sizeof *d.owner);
     if (d.state == NULL) {
-        b->out_of_memory = true;
-        return;
+        return false;
     }
     d.stamp = (uint32_t *)(d.state + buffers);
-    d.owner = (uint8_t *)(d.stamp + buffers);
+    d.readers = (uint8_t *)(d.stamp + buffers);
+    d.writers = d.readers + buffers;
+    d.owner = d.writers + buffers;
     derive_fragments(&d);
-    for (uint32_t f = 0; d.left_running != 0 && f < GAL_FRAGMENT_COUNT && !b->out_of_memory; f++) {
-        wait_for_left_running(&d, &p->fragment[f]);
+    for (uint32_t f = 0; d.left_running != 0 && f < GAL_FRAGMENT_COUNT && !d.out_of_memory; f++) {
+        wait_for_left_running(&d, &program->fragment[f]);
     }
     free(d.state);
+    return !d.out_of_memory;
 }

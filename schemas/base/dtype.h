@@ -4,10 +4,12 @@
 
 #include <stdint.h>
 
+#include "schemas/base/status.h"
+
 /* X(enumerator, document name, bytes per element) */
-#define GAL_DTYPES(X)      \
-    X(GAL_FP32, "fp32", 4) \
-    X(GAL_FP64, "fp64", 8) \
+#define GAL_DTYPES(X)                                                                                                  \
+    X(GAL_FP32, "fp32", 4)                                                                                             \
+    X(GAL_FP64, "fp64", 8)                                                                                             \
     X(GAL_I32, "int32", 4)
 
 typedef enum gal_dtype {
@@ -18,6 +20,12 @@ typedef enum gal_dtype {
 } gal_dtype;
 
 extern const char *const gal_dtype_names[GAL_DTYPE_COUNT];
-uint64_t gal_dtype_bytes(gal_dtype dtype);
+extern const uint8_t gal_dtype_element_bytes[GAL_DTYPE_COUNT];
+
+static inline uint64_t gal_dtype_bytes(gal_dtype dtype)
+{
+    GAL_ASSERT((unsigned)dtype < GAL_DTYPE_COUNT);
+    return gal_dtype_element_bytes[dtype];
+}
 
 #endif

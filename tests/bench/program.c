@@ -237,7 +237,7 @@ static void bench_prices(const gal_plan *plan, const gal_durations *durations)
     uint32_t space_count = 0;
     double best_kept = 1e9;
     double best_cached = 1e9;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 60; i++) {
         gal_price_cache *cache = NULL;
         check(gal_price_cache_create(&plan->model, durations, &cache, &err), &err);
         const double first = price_all(cache, 64, 1);

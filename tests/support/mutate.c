@@ -30,12 +30,13 @@ gal_program *gal_program_clone(const gal_program *p)
     c->layout = copy_of(p->layout, p->layout_count, sizeof *p->layout);
     c->unit = copy_of(p->unit, p->unit_count, sizeof *p->unit);
     c->parameter = copy_of(p->parameter, p->parameter_count, sizeof *p->parameter);
+    c->segment = copy_of(p->segment, p->segment_count, sizeof *p->segment);
     c->life = copy_of(p->life, p->life_count, sizeof *p->life);
     c->call = copy_of(p->call, p->call_count, sizeof *p->call);
     c->evaluate_call = copy_of(p->evaluate_call, p->evaluate_call_count, sizeof *p->evaluate_call);
     if (c->instruction == NULL || c->operand == NULL || c->wait == NULL || c->shape == NULL || c->buffer == NULL ||
-        c->life == NULL || c->layout == NULL || c->unit == NULL || c->parameter == NULL || c->call == NULL ||
-        c->evaluate_call == NULL) {
+        c->segment == NULL || c->life == NULL || c->layout == NULL || c->unit == NULL || c->parameter == NULL ||
+        c->call == NULL || c->evaluate_call == NULL) {
         gal_program_free(c);
         return NULL;
     }
