@@ -1,5 +1,5 @@
 /* The order of measuring: what a step costs beside its program (first, while the process is as small as a trainer's),
- * peak rates, links, then kernels and collectives by falling share of a step's time, the same once more, slowdowns,
+ * peak rates, links, then kernels and collectives by falling share of a step's time, the same again, slowdowns,
  * whole blocks. */
 #include "profiler/profile.h"
 
@@ -13,13 +13,13 @@
 #include "profiler/topology.h"
 #include "runtime/clock.h"
 
-enum { SWEEP = 7, SESSION_SAMPLES_MAX = 3, BLOCKS_MAX = 64, BLOCK_LAYERS = 3 };
+enum { SWEEP = 7, PASSES = 4, SESSION_SAMPLES_MAX = 3, BLOCKS_MAX = 64, BLOCK_LAYERS = 3 };
 
 static const uint64_t sweep_first_bytes = 4096; /* then times 4, to 16 MiB */
 static const double pool_bytes_per_second = 16e6;
 static const uint64_t pool_bytes_min = UINT64_C(48) << 20;
 static const double fixed_share = 0.1, session_share = 0.1;
-static const double first_pass_share = 0.65; /* of the time for entries; the second begins with the largest */
+static const double first_pass_share = 0.65; /* of the time for entries; later ones begin with the largest */
 static const double entry_share = 0.002;     /* an entry is run some ten times */
 static const double entries_share_least =
     0.5; /* when what comes before took longer than it should, as large models do */
@@ -255,7 +255,7 @@ cleanup:
 
 /* ---- kernels and collectives ---- */
 
-/* The lesser of two measurements some time apart: what else ran on the machine meanwhile only ever adds. */
+/* The least of measurements some time apart: what else ran on the machine meanwhile only ever adds. */
 static void keep_lesser(const gal_timing *timing, double *seconds, double *spread_seconds)
 {
     if (timing->seconds < *seconds) {
@@ -313,7 +313,7 @@ cleanup:
     return code;
 }
 
-/* A first pass measures what is not known yet, a second one what is. */
+/* A first pass measures what is not known yet, later ones what is. */
 static gal_code measure_entry(profiling *p, const gal_candidate_operator *at, const gal_candidate_collective *message,
                               bool again, gal_error *err)
 {
@@ -359,7 +359,7 @@ cleanup:
     return code;
 }
 
-/* Twice, until their part of the budget is spent. A few entries of a large model could take all of it: they come last,
+/* PASSES times, until their part of the budget is spent. A few entries of a large model could take all of it: they come last,
  * and the fits over cheaper ones of their kind stand in. */
 static gal_code measure_entries(profiling *p, gal_error *err)
 {
@@ -371,8 +371,10 @@ static gal_code measure_entries(profiling *p, gal_error *err)
     const double first_until_seconds = begin_seconds + first_pass_share * (until_seconds - begin_seconds);
     GAL_TRY(measure_part(p, false, false, first_until_seconds, err));
     GAL_TRY(measure_part(p, true, false, first_until_seconds, err));
-    GAL_TRY(measure_part(p, false, true, until_seconds, err));
-    GAL_TRY(measure_part(p, true, true, until_seconds, err));
+    for (uint32_t pass = 1; pass < PASSES; pass++) {
+        GAL_TRY(measure_part(p, false, true, until_seconds, err));
+        GAL_TRY(measure_part(p, true, true, until_seconds, err));
+    }
 cleanup:
     return code;
 }
