@@ -136,12 +136,12 @@ static void bench_whole(const gal_plan *plan, const gal_durations *durations)
     double best_lower = 1e9;
     double best_verify = 1e9;
     double best_simulate = 1e9;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 60; i++) {
         const double start = now_seconds();
         check(gal_lower_plan(plan, programs, &err), &err);
         const double took = now_seconds() - start;
         best_lower = took < best_lower ? took : best_lower;
-        if (i < 19) {
+        if (i < 59) {
             free_all(programs);
         }
     }
