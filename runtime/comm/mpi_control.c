@@ -10,6 +10,13 @@
 
 #define CHUNK_BYTES (UINT64_C(1) << 30)
 
+static bool has_abandoned;
+
+bool gal_mpi_has_abandoned(void)
+{
+    return has_abandoned;
+}
+
 gal_code gal_mpi_wait(MPI_Request *request, double deadline_seconds, const char *what, gal_error *err)
 {
     const double begin_seconds = gal_now_seconds();
@@ -31,6 +38,7 @@ gal_code gal_mpi_wait(MPI_Request *request, double deadline_seconds, const char 
             gal_mpi_roll_call(&(gal_comm_wait){.text = what}, 1, deadline_seconds);
         }
         if (now_seconds > begin_seconds + deadline_seconds) {
+            has_abandoned = true;
             return gal_fail(err, GAL_ERR_DEVICE, "no answer from the other ranks within %g s (%s)", deadline_seconds,
                             what);
         }

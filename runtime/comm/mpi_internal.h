@@ -44,6 +44,7 @@ typedef struct gal_mpi_state {
     /* Control messages live here and not on the stack: a helper that gives up leaves its MPI request behind. */
     uint64_t words[2];
     char text[GAL_ERROR_TEXT_BYTES];
+    gal_comm *kept; /* the next one that could not be freed */
 } gal_mpi_state;
 
 extern const gal_comm_ops gal_mpi_ops;
@@ -57,5 +58,7 @@ void gal_mpi_roll_call(const gal_comm_wait *waits, uint32_t wait_count, double d
 /* Tests until the request is complete; after deadline_seconds the roll is called, or GAL_ERR_DEVICE (the request is
  * then left to itself). */
 gal_code gal_mpi_wait(MPI_Request *request, double deadline_seconds, const char *what, gal_error *err);
+/* Whether gal_mpi_wait has ever left a request to itself: MPI may still use its communicator and its memory. */
+bool gal_mpi_has_abandoned(void);
 
 #endif

@@ -291,10 +291,16 @@ cleanup:
 
 void gal_comm_free(gal_comm *comm)
 {
+    static gal_comm *kept; /* whose requests were left to themselves: MPI may still come to them */
     if (comm == NULL) {
         return;
     }
     gal_mpi_state *state = comm->state;
+    if (gal_mpi_has_abandoned()) {
+        state->kept = kept;
+        kept = comm;
+        return;
+    }
     for (uint32_t i = state->pool_count; i-- > 0;) {
         MPI_Comm_free(&state->pool[i]);
     }
