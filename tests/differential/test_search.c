@@ -354,7 +354,7 @@ static uint32_t draw_limits(uint64_t *state, const brute *all, uint64_t limits[8
 /* Few labels: boxes are split. */
 static void compare(const trial *t, const brute *all, uint64_t limit_bytes, uint32_t few_labels)
 {
-    uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    uint32_t stage[BLOCKS_MAX] = {0}, strategy[BLOCKS_MAX] = {0};
     const gal_solve_settings settings = {.label_limit = LABELS, .few_labels = few_labels, .give_up_seconds = HUGE_VAL};
     gal_cell_answer answer = {.stage = stage, .strategy = strategy};
     gal_error err = {0};
@@ -380,7 +380,7 @@ static void compare(const trial *t, const brute *all, uint64_t limit_bytes, uint
 /* Labels are dropped for good: what is proven stays true. */
 static void compare_limited(const trial *t, const brute *all, uint64_t limit_bytes, uint32_t label_limit)
 {
-    uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    uint32_t stage[BLOCKS_MAX] = {0}, strategy[BLOCKS_MAX] = {0};
     const gal_solve_settings settings = {
         .label_limit = label_limit, .few_labels = label_limit, .give_up_seconds = HUGE_VAL};
     gal_cell_answer answer = {.stage = stage, .strategy = strategy};
@@ -396,7 +396,7 @@ static void compare_limited(const trial *t, const brute *all, uint64_t limit_byt
 /* The weights of early, rising and late rounds; the strategies that a raise narrows are back in play. */
 static gal_dual *create_raised(const trial *t, uint32_t rounds, double best)
 {
-    uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    uint32_t stage[BLOCKS_MAX] = {0}, strategy[BLOCKS_MAX] = {0};
     gal_best_path known = {HUGE_VAL, stage, strategy};
     gal_error err = {0};
     gal_dual *raised = NULL;
@@ -431,7 +431,7 @@ static void compare_bottleneck(const gal_dual *dual, const brute *all, uint64_t 
 
 static void compare_dual(const trial *t, const brute *all, uint64_t limit_bytes, bool keep_dominated)
 {
-    uint32_t stage[BLOCKS_MAX], strategy[BLOCKS_MAX];
+    uint32_t stage[BLOCKS_MAX] = {0}, strategy[BLOCKS_MAX] = {0};
     gal_error err = {0};
     gal_label_result result;
     const gal_label_settings settings = {
