@@ -13,9 +13,11 @@ enum {
     POSITION_FLOPS = 2,
     NORM_FLOPS = 8,
     NORM_BACKWARD_FLOPS = 13,
+    RMS_NORM_FLOPS = 4,
+    RMS_NORM_BACKWARD_FLOPS = 9,
+    ROTARY_FLOPS = 3,
     ACTIVATION_FLOPS = 12,
     ACTIVATION_BACKWARD_FLOPS = 20,
-    RESIDUAL_FLOPS = 2,
     ADAM_FLOPS = 12
 };
 
@@ -72,6 +74,24 @@ static work work_norm_backward(const gal_shape *s)
                   .elements = (3 + addend) * rows(s) + 2 * dim(s, 0) + 5 * dim(s, 1)};
 }
 
+static work work_rms_norm(const gal_shape *s)
+{
+    return (work){.flops = RMS_NORM_FLOPS * rows(s), .elements = 2 * rows(s) + dim(s, 0) + dim(s, 1)};
+}
+
+static work work_rms_norm_backward(const gal_shape *s)
+{
+    const double addend = dim(s, 2);
+    return (work){.flops = (RMS_NORM_BACKWARD_FLOPS + addend) * rows(s),
+                  .elements = (3 + addend) * rows(s) + dim(s, 0) + 3 * dim(s, 1)};
+}
+
+static work work_rotary(const gal_shape *s)
+{
+    const double entries = rows(s) * dim(s, 2) * dim(s, 3);
+    return (work){.flops = ROTARY_FLOPS * entries, .elements = 2 * entries};
+}
+
 static work work_gemm(const gal_shape *s)
 {
     const double m = dim(s, 0);
@@ -86,13 +106,20 @@ static work work_bias_gradient(const gal_shape *s)
     return (work){.flops = rows(s), .elements = rows(s) + 2 * dim(s, 1)};
 }
 
+/* Of the keys or the values, which several heads may share. */
+static double kv_entries(const gal_shape *s)
+{
+    return rows(s) * dim(s, 4) * dim(s, 3);
+}
+
 /* Causal: position i looks at i + 1 positions. Two products of head_dim per pair, four operations for the softmax. */
 static work work_attention(const gal_shape *s)
 {
     const double heads = dim(s, 0) * dim(s, 2);
     const double pairs = heads * dim(s, 1) * (dim(s, 1) + 1) / 2;
     const double entries = heads * dim(s, 1) * dim(s, 3);
-    return (work){.flops = pairs * (4 * dim(s, 3) + 4), .elements = 4 * entries + heads * dim(s, 1)};
+    return (work){.flops = pairs * (4 * dim(s, 3) + 4),
+                  .elements = 2 * entries + 2 * kv_entries(s) + heads * dim(s, 1)};
 }
 
 /* Five products per pair: scores again, dV, dP, dQ, dK. */
@@ -101,7 +128,8 @@ static work work_attention_backward(const gal_shape *s)
     const double heads = dim(s, 0) * dim(s, 2);
     const double pairs = heads * dim(s, 1) * (dim(s, 1) + 1) / 2;
     const double entries = heads * dim(s, 1) * dim(s, 3);
-    return (work){.flops = pairs * (10 * dim(s, 3) + 7), .elements = 8 * entries + heads * dim(s, 1)};
+    return (work){.flops = pairs * (10 * dim(s, 3) + 7),
+                  .elements = 4 * entries + 4 * kv_entries(s) + heads * dim(s, 1)};
 }
 
 static work work_activation(const gal_shape *s)
@@ -114,10 +142,20 @@ static work work_activation_backward(const gal_shape *s)
     return (work){.flops = ACTIVATION_BACKWARD_FLOPS * dim(s, 0), .elements = 3 * dim(s, 0)};
 }
 
+static work work_gated_activation(const gal_shape *s)
+{
+    return (work){.flops = (ACTIVATION_FLOPS + 1) * rows(s), .elements = 3 * rows(s)};
+}
+
+static work work_gated_activation_backward(const gal_shape *s)
+{
+    return (work){.flops = (ACTIVATION_FLOPS + ACTIVATION_BACKWARD_FLOPS + 2) * rows(s), .elements = 5 * rows(s)};
+}
+
 static work work_residual(const gal_shape *s)
 {
-    const double entries = rows(s) * dim(s, 2);
-    return (work){.flops = RESIDUAL_FLOPS * entries, .elements = 3 * entries + dim(s, 2)};
+    const double entries = rows(s) * dim(s, 2), bias = dim(s, 3);
+    return (work){.flops = (1 + bias) * entries, .elements = 3 * entries + bias * dim(s, 2)};
 }
 
 static work work_residual_backward(const gal_shape *s)
@@ -193,12 +231,17 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_POSITION_BACKWARD] = work_position_backward,
     [GAL_OP_LAYER_NORM] = work_norm,
     [GAL_OP_LAYER_NORM_BACKWARD] = work_norm_backward,
+    [GAL_OP_RMS_NORM] = work_rms_norm,
+    [GAL_OP_RMS_NORM_BACKWARD] = work_rms_norm_backward,
     [GAL_OP_GEMM] = work_gemm,
     [GAL_OP_BIAS_GRADIENT] = work_bias_gradient,
+    [GAL_OP_ROTARY] = work_rotary,
     [GAL_OP_ATTENTION] = work_attention,
     [GAL_OP_ATTENTION_BACKWARD] = work_attention_backward,
     [GAL_OP_ACTIVATION] = work_activation,
     [GAL_OP_ACTIVATION_BACKWARD] = work_activation_backward,
+    [GAL_OP_GATED_ACTIVATION] = work_gated_activation,
+    [GAL_OP_GATED_ACTIVATION_BACKWARD] = work_gated_activation_backward,
     [GAL_OP_RESIDUAL] = work_residual,
     [GAL_OP_RESIDUAL_BACKWARD] = work_residual_backward,
     [GAL_OP_CROSS_ENTROPY_MAX] = work_cross_entropy_max,

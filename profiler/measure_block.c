@@ -290,7 +290,8 @@ static gal_model tiny_model(const gal_model *model)
     gal_model tiny = *model;
     tiny.layer_count = 4;
     tiny.hidden = 8;
-    tiny.head_count = 1;
+    tiny.head_count = tiny.kv_head_count = 1;
+    tiny.head_dim = 8;
     tiny.ffn_hidden = 8;
     tiny.sequence_length = 2;
     tiny.vocabulary = tiny.vocabulary_multiple = 8;

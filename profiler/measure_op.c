@@ -16,6 +16,7 @@ static source source_of(gal_op op, uint32_t operand)
     case GAL_OP_EMBED_BACKWARD:
         return operand == 0 ? FROM_TOKENS : FROM_NORMAL;
     case GAL_OP_LAYER_NORM_BACKWARD:
+    case GAL_OP_RMS_NORM_BACKWARD:
         return operand == 3 ? FROM_POSITIVE : FROM_NORMAL;
     case GAL_OP_ATTENTION_BACKWARD:
         return operand == 3 ? FROM_POSITIVE : FROM_NORMAL;

@@ -9,20 +9,21 @@
 const char *const gal_document_names[GAL_DOCUMENT_KIND_COUNT] = {GAL_DOCUMENTS(X)};
 #undef X
 
+/* A file before a built-in of that name; what looks like a file is reported as one. */
 static gal_code open_document(gal_document_kind kind, const char *path, gal_json_doc **out, gal_error *err)
 {
     char names[GAL_ERROR_TEXT_BYTES / 2];
-    gal_catalogue_names(gal_document_names[kind], names, sizeof names);
-    bool may_be_name = strpbrk(path, "/.") == NULL && strcmp(path, "-") != 0 && access(path, F_OK) != 0;
-    if (!may_be_name || names[0] == '\0') {
-        return gal_json_open(path, out, err);
+    const bool is_file = strcmp(path, "-") == 0 || access(path, F_OK) == 0;
+    const char *text = is_file ? NULL : gal_catalogue_find(gal_document_names[kind], path);
+    if (text != NULL) {
+        return gal_json_open_text(path, text, strlen(text), out, err);
     }
-    const char *text = gal_catalogue_find(gal_document_names[kind], path);
-    if (text == NULL) {
+    gal_catalogue_names(gal_document_names[kind], names, sizeof names);
+    if (!is_file && strpbrk(path, "/.") == NULL && names[0] != '\0') {
         return gal_fail(err, GAL_ERR_SYSTEM, "%s: no such file, and no built-in %s of that name (%s)", path,
                         gal_document_names[kind], names);
     }
-    return gal_json_open_text(path, text, strlen(text), out, err);
+    return gal_json_open(path, out, err);
 }
 
 gal_code gal_document_read(gal_document_kind kind, const char *path,

@@ -1,5 +1,5 @@
 /* Bounds on what documents may say. They are far beyond any machine; their purpose is that sums and products of
- * checked numbers fit: parameters of a model < 2^52, tokens of a batch < 2^31, bytes of any buffer < 2^62. */
+ * checked numbers fit: parameters of a model < 2^53, tokens of a batch < 2^31, bytes of any buffer < 2^62. */
 #ifndef GAL_SCHEMAS_LIMITS_H
 #define GAL_SCHEMAS_LIMITS_H
 
@@ -8,6 +8,7 @@
 enum {
     GAL_LAYERS_MAX = 4096,
     GAL_HIDDEN_MAX = 1 << 18,
+    GAL_HEAD_DIM_MAX = 1 << 13,
     GAL_FFN_HIDDEN_MAX = 1 << 20,
     GAL_SEQUENCE_LENGTH_MAX = 1 << 22,
     GAL_VOCABULARY_MAX = 1 << 24,

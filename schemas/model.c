@@ -4,6 +4,7 @@
 
 #include "schemas/document.h"
 #include "schemas/limits.h"
+#include "schemas/model_source.h"
 
 #define X(enumerator, name) [enumerator] = name,
 const char *const gal_family_names[GAL_FAMILY_COUNT] = {GAL_FAMILIES(X)};
@@ -22,7 +23,7 @@ void gal_model_defaults(gal_model *out)
         .vocabulary_multiple = 128,
         .activation = GAL_ACTIVATION_GELU_TANH,
         .tied_embeddings = true,
-        .layer_norm_epsilon = 1e-5,
+        .norm_epsilon = 1e-5,
         .initial_standard_deviation = 0.02,
         .compute_dtype = GAL_FP32,
         .global_batch_samples = 32,
@@ -58,16 +59,42 @@ static void read_optimizer(const gal_json_cursor *at, gal_optimizer *out)
     }
 }
 
-/* What holds between numbers, for every source of models; heads_key is what the document calls head_count. */
-static void check_model(const gal_json_cursor *at, const gal_model *model, const char *heads_key)
+void gal_model_check(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys)
 {
-    if (model->head_count != 0 && model->hidden % model->head_count != 0) {
-        gal_json_member_error(at, heads_key, "must divide the hidden size %u", model->hidden);
+    const bool decoder = model->family == GAL_FAMILY_DECODER;
+    if (decoder && model->head_count != 0 && model->hidden % model->head_count != 0) {
+        gal_json_member_error(at, keys->head_count, "must divide the hidden size %u", model->hidden);
+    }
+    if (!decoder && model->kv_head_count != 0 && model->head_count % model->kv_head_count != 0) {
+        gal_json_member_error(at, keys->kv_head_count, "must divide the number of heads %u", model->head_count);
+    }
+    if (!decoder && model->head_dim % 2 != 0) {
+        gal_json_error(at, "the features of a head must be even to be turned in pairs, got %u", model->head_dim);
+    }
+    if (!decoder && (uint64_t)model->head_count * model->head_dim > GAL_HIDDEN_MAX) {
+        gal_json_error(at, "the heads' features together must be at most %d, got %llu", GAL_HIDDEN_MAX,
+                       (unsigned long long)model->head_count * model->head_dim);
     }
     if ((uint64_t)model->global_batch_samples * model->sequence_length > GAL_BATCH_TOKENS_MAX) {
         gal_json_error(at, "global_batch_samples times the sequence length must be at most %d tokens, got %llu",
                        GAL_BATCH_TOKENS_MAX, (unsigned long long)model->global_batch_samples * model->sequence_length);
     }
+}
+
+static void read_decoder(const gal_json_cursor *at, gal_model *out)
+{
+    out->norm_epsilon = gal_json_f64(at, "layer_norm_epsilon", GAL_POSITIVE_MIN, 1.0);
+    out->embedding_dropout = gal_json_f64(at, "embedding_dropout", 0.0, GAL_JSON_BELOW_ONE);
+    out->residual_dropout = gal_json_f64(at, "residual_dropout", 0.0, GAL_JSON_BELOW_ONE);
+}
+
+static void read_llama(const gal_json_cursor *at, gal_model *out)
+{
+    out->kv_head_count = gal_json_u32(at, "kv_head_count", 1, GAL_HIDDEN_MAX);
+    out->head_dim = gal_json_u32(at, "head_dim", 2, GAL_HEAD_DIM_MAX);
+    out->rotary_base = gal_json_f64(at, "rotary_base", 1.0, 1e12);
+    out->qkv_bias = gal_json_bool(at, "qkv_bias");
+    out->norm_epsilon = gal_json_f64(at, "rms_norm_epsilon", GAL_POSITIVE_MIN, 1.0);
 }
 
 void gal_model_read_at(const gal_json_cursor *at, gal_model *out)
@@ -88,75 +115,15 @@ void gal_model_read_at(const gal_json_cursor *at, gal_model *out)
     out->vocabulary_multiple = gal_json_u32(at, "vocabulary_multiple", 1, GAL_VOCABULARY_MULTIPLE_MAX);
     out->activation = (gal_activation)gal_json_enum(at, "activation", gal_activation_names, GAL_ACTIVATION_COUNT);
     out->tied_embeddings = gal_json_bool(at, "tied_embeddings");
-    out->layer_norm_epsilon = gal_json_f64(at, "layer_norm_epsilon", GAL_POSITIVE_MIN, 1.0);
-    out->embedding_dropout = gal_json_f64(at, "embedding_dropout", 0.0, GAL_JSON_BELOW_ONE);
     out->attention_dropout = gal_json_f64(at, "attention_dropout", 0.0, GAL_JSON_BELOW_ONE);
-    out->residual_dropout = gal_json_f64(at, "residual_dropout", 0.0, GAL_JSON_BELOW_ONE);
+    (out->family == GAL_FAMILY_LLAMA ? read_llama : read_decoder)(at, out);
     out->initial_standard_deviation = gal_json_f64(at, "initial_standard_deviation", GAL_POSITIVE_MIN, 10.0);
     out->compute_dtype = (gal_dtype)gal_json_enum(at, "compute_dtype", gal_dtype_names, COMPUTE_DTYPES);
     out->global_batch_samples = gal_json_u32(at, "global_batch_samples", 1, GAL_BATCH_SAMPLES_MAX);
     gal_json_cursor optimizer = gal_json_object(at, "optimizer");
     read_optimizer(&optimizer, &out->optimizer);
     gal_json_reject_unknown(at);
-    check_model(at, out, "head_count");
-}
-
-/* ---- Hugging Face config.json of GPT-2 ---- */
-
-static const char *const hugging_face_activations[] = {"gelu_new", "gelu", "relu", "gelu_pytorch_tanh"};
-static const gal_activation activation_of_hugging_face[] = {GAL_ACTIVATION_GELU_TANH, GAL_ACTIVATION_GELU_ERF,
-                                                            GAL_ACTIVATION_RELU, GAL_ACTIVATION_GELU_TANH};
-
-static void refuse_variant(const gal_json_cursor *root, const char *key, bool refused)
-{
-    if (gal_json_has(root, key) && gal_json_bool(root, key) == refused) {
-        gal_json_member_error(root, key, "must be %s: the other variant is not supported", refused ? "false" : "true");
-    }
-}
-
-static double optional_f64(const gal_json_cursor *at, const char *key, double otherwise, double min, double max)
-{
-    return gal_json_has(at, key) ? gal_json_f64(at, key, min, max) : otherwise;
-}
-
-static void read_hugging_face_sizes(const gal_json_cursor *root, gal_model *out)
-{
-    const char *positions = gal_json_has(root, "n_positions") || !gal_json_has(root, "n_ctx") ? "n_positions" : "n_ctx";
-    out->layer_count = gal_json_u32(root, "n_layer", 1, GAL_LAYERS_MAX);
-    out->hidden = gal_json_u32(root, "n_embd", 1, GAL_HIDDEN_MAX);
-    out->head_count = gal_json_u32(root, "n_head", 1, GAL_HIDDEN_MAX);
-    out->sequence_length = gal_json_u32(root, positions, 1, GAL_SEQUENCE_LENGTH_MAX);
-    out->vocabulary = gal_json_u32(root, "vocab_size", 1, GAL_VOCABULARY_MAX);
-    out->ffn_hidden = 4 * out->hidden;
-    if (gal_json_has(root, "n_inner") && !gal_json_is_null(root, "n_inner")) {
-        out->ffn_hidden = gal_json_u32(root, "n_inner", 1, GAL_FFN_HIDDEN_MAX);
-    }
-}
-
-static void read_hugging_face(const gal_json_cursor *root, gal_model *out)
-{
-    static const char *const types[] = {"gpt2"};
-    gal_model_defaults(out);
-    (void)gal_json_enum(root, "model_type", types, 1);
-    read_hugging_face_sizes(root, out);
-    if (gal_json_has(root, "activation_function")) {
-        uint32_t activation = gal_json_enum(root, "activation_function", hugging_face_activations, 4);
-        out->activation = activation_of_hugging_face[activation];
-    }
-    out->layer_norm_epsilon = optional_f64(root, "layer_norm_epsilon", out->layer_norm_epsilon, GAL_POSITIVE_MIN, 1.0);
-    out->initial_standard_deviation =
-        optional_f64(root, "initializer_range", out->initial_standard_deviation, GAL_POSITIVE_MIN, 10.0);
-    out->embedding_dropout = optional_f64(root, "embd_pdrop", out->embedding_dropout, 0.0, GAL_JSON_BELOW_ONE);
-    out->attention_dropout = optional_f64(root, "attn_pdrop", out->attention_dropout, 0.0, GAL_JSON_BELOW_ONE);
-    out->residual_dropout = optional_f64(root, "resid_pdrop", out->residual_dropout, 0.0, GAL_JSON_BELOW_ONE);
-    if (gal_json_has(root, "tie_word_embeddings")) {
-        out->tied_embeddings = gal_json_bool(root, "tie_word_embeddings");
-    }
-    refuse_variant(root, "scale_attn_weights", false);
-    refuse_variant(root, "scale_attn_by_inverse_layer_idx", true);
-    refuse_variant(root, "add_cross_attention", true);
-    gal_json_accept_unknown(root);
-    check_model(root, out, "n_head");
+    gal_model_check(at, out, &(gal_model_keys){"head_count", "kv_head_count"});
 }
 
 /* ---- whole documents ---- */
@@ -166,7 +133,7 @@ gal_code gal_model_read_document(gal_json_doc *doc, gal_model *out, gal_error *e
     gal_model model;
     gal_json_cursor root = gal_json_root(doc);
     if (!gal_json_has(&root, "document") && gal_json_has(&root, "model_type")) {
-        read_hugging_face(&root, &model);
+        gal_model_read_hugging_face(&root, &model);
     } else {
         gal_model_read_at(&root, &model);
     }
@@ -218,10 +185,19 @@ void gal_model_write_at(gal_json_writer *out, const gal_model *model)
     gal_json_put_u64(out, "vocabulary_multiple", model->vocabulary_multiple);
     gal_json_put_string(out, "activation", gal_activation_names[model->activation]);
     gal_json_put_bool(out, "tied_embeddings", model->tied_embeddings);
-    gal_json_put_f64(out, "layer_norm_epsilon", model->layer_norm_epsilon);
-    gal_json_put_f64(out, "embedding_dropout", model->embedding_dropout);
-    gal_json_put_f64(out, "attention_dropout", model->attention_dropout);
-    gal_json_put_f64(out, "residual_dropout", model->residual_dropout);
+    if (model->family == GAL_FAMILY_LLAMA) {
+        gal_json_put_u64(out, "kv_head_count", model->kv_head_count);
+        gal_json_put_u64(out, "head_dim", model->head_dim);
+        gal_json_put_f64(out, "rotary_base", model->rotary_base);
+        gal_json_put_bool(out, "qkv_bias", model->qkv_bias);
+        gal_json_put_f64(out, "rms_norm_epsilon", model->norm_epsilon);
+        gal_json_put_f64(out, "attention_dropout", model->attention_dropout);
+    } else {
+        gal_json_put_f64(out, "layer_norm_epsilon", model->norm_epsilon);
+        gal_json_put_f64(out, "embedding_dropout", model->embedding_dropout);
+        gal_json_put_f64(out, "attention_dropout", model->attention_dropout);
+        gal_json_put_f64(out, "residual_dropout", model->residual_dropout);
+    }
     gal_json_put_f64(out, "initial_standard_deviation", model->initial_standard_deviation);
     gal_json_put_string(out, "compute_dtype", gal_dtype_names[model->compute_dtype]);
     gal_json_put_u64(out, "global_batch_samples", model->global_batch_samples);
@@ -257,22 +233,42 @@ gal_block_kind gal_model_block_kind(const gal_model *model, uint32_t block)
     return block % 2 == 1 ? GAL_BLOCK_ATTENTION : GAL_BLOCK_FFN;
 }
 
+uint32_t gal_model_kv_head_count(const gal_model *model)
+{
+    return model->family == GAL_FAMILY_LLAMA ? model->kv_head_count : model->head_count;
+}
+
+uint32_t gal_model_head_dim(const gal_model *model)
+{
+    return model->family == GAL_FAMILY_LLAMA ? model->head_dim : model->hidden / model->head_count;
+}
+
 uint32_t gal_model_padded_vocabulary(const gal_model *model)
 {
     uint32_t multiple = model->vocabulary_multiple;
     return (model->vocabulary + multiple - 1) / multiple * multiple;
 }
 
+static uint64_t decoder_parameters(const gal_model *model)
+{
+    const uint64_t hidden = model->hidden, ffn = model->ffn_hidden, norm = 2 * hidden;
+    const uint64_t attention = norm + 3 * hidden * hidden + 3 * hidden + hidden * hidden + hidden;
+    const uint64_t feed_forward = norm + hidden * ffn + ffn + ffn * hidden + hidden;
+    return hidden * model->sequence_length + model->layer_count * (attention + feed_forward) + norm;
+}
+
+static uint64_t llama_parameters(const gal_model *model)
+{
+    const uint64_t hidden = model->hidden, norm = hidden, query = (uint64_t)model->head_count * model->head_dim;
+    const uint64_t qkv = query + 2 * (uint64_t)model->kv_head_count * model->head_dim;
+    const uint64_t attention = norm + qkv * hidden + (model->qkv_bias ? qkv : 0) + query * hidden;
+    const uint64_t feed_forward = norm + 3 * hidden * model->ffn_hidden;
+    return model->layer_count * (attention + feed_forward) + norm;
+}
+
 /* Fits 64 bits by the bounds of schemas/limits.h. */
 uint64_t gal_model_parameter_count(const gal_model *model)
 {
-    uint64_t hidden = model->hidden;
-    uint64_t ffn = model->ffn_hidden;
-    uint64_t norm = 2 * hidden;
-    uint64_t attention = norm + 3 * hidden * hidden + 3 * hidden + hidden * hidden + hidden;
-    uint64_t feed_forward = norm + hidden * ffn + ffn + ffn * hidden + hidden;
-    uint64_t table = hidden * model->vocabulary;
-    uint64_t embedding = table + hidden * model->sequence_length;
-    uint64_t head = norm + (model->tied_embeddings ? 0 : table);
-    return embedding + model->layer_count * (attention + feed_forward) + head;
+    const uint64_t tables = (model->tied_embeddings ? 1 : 2) * (uint64_t)model->hidden * model->vocabulary;
+    return tables + (model->family == GAL_FAMILY_LLAMA ? llama_parameters(model) : decoder_parameters(model));
 }

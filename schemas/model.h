@@ -16,12 +16,16 @@
 enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
 
 /* X(enumerator, document name) */
-#define GAL_FAMILIES(X) X(GAL_FAMILY_DECODER, "decoder")
+/* decoder: GPT-2's blocks. llama: RMSNorm, rotary positions, gated FFN, shared keys and values; no dropout of rows. */
+#define GAL_FAMILIES(X)               \
+    X(GAL_FAMILY_DECODER, "decoder")  \
+    X(GAL_FAMILY_LLAMA, "llama")
 
 #define GAL_ACTIVATIONS(X)                     \
     X(GAL_ACTIVATION_GELU_TANH, "gelu_tanh")   \
     X(GAL_ACTIVATION_GELU_ERF, "gelu_erf")     \
-    X(GAL_ACTIVATION_RELU, "relu")
+    X(GAL_ACTIVATION_RELU, "relu")             \
+    X(GAL_ACTIVATION_SILU, "silu")
 
 #define GAL_OPTIMIZERS(X)         \
     X(GAL_OPTIMIZER_ADAM, "adam") \
@@ -64,14 +68,19 @@ typedef struct gal_model {
     gal_family family;
     uint32_t layer_count;
     uint32_t hidden;
-    uint32_t head_count;          /* divides hidden */
+    uint32_t head_count;          /* of queries; decoder: divides hidden */
     uint32_t ffn_hidden;
-    uint32_t sequence_length;     /* tokens per sample, = learned positions */
+    uint32_t sequence_length;     /* tokens per sample; decoder: = learned positions */
     uint32_t vocabulary;          /* real entries: what files hold */
     uint32_t vocabulary_multiple; /* padded up to this multiple in memory; padded logits are masked */
+    /* Of the family llama alone, else 0: ask gal_model_kv_head_count and gal_model_head_dim. */
+    uint32_t kv_head_count;       /* heads of keys and values; divides head_count */
+    uint32_t head_dim;            /* even */
+    double rotary_base;
+    bool qkv_bias;                /* queries, keys and values have biases (Qwen2) */
     gal_activation activation;
     bool tied_embeddings;
-    double layer_norm_epsilon;
+    double norm_epsilon;
     double embedding_dropout, attention_dropout, residual_dropout; /* probabilities in [0, 1) */
     double initial_standard_deviation;
     gal_dtype compute_dtype;      /* fp32 or fp64 */
@@ -79,9 +88,9 @@ typedef struct gal_model {
     gal_optimizer optimizer;
 } gal_model;
 
-/* Reads a model document, or a Hugging Face config.json of GPT-2 (told by its "model_type"; what that file does not
- * hold takes the defaults of gal_model_defaults). GAL_ERR_DOCUMENT with file, line, path, rule and value;
- * GAL_ERR_SYSTEM if the file cannot be read. */
+/* Reads a model document, or a Hugging Face config.json of gpt2, llama, mistral or qwen2 (told by its "model_type"; what
+ * that file does not hold takes the defaults of gal_model_defaults and of the type's own configuration class).
+ * GAL_ERR_DOCUMENT with file, line, path, rule and value; GAL_ERR_SYSTEM if the file cannot be read. */
 gal_code gal_model_read(const char *path, gal_model *out, gal_error *err);
 
 /* The same, from / to a place inside a larger document. */
@@ -94,6 +103,8 @@ void gal_model_defaults(gal_model *out);
 
 uint32_t gal_model_block_count(const gal_model *model);
 gal_block_kind gal_model_block_kind(const gal_model *model, uint32_t block);
+uint32_t gal_model_kv_head_count(const gal_model *model);
+uint32_t gal_model_head_dim(const gal_model *model);
 uint32_t gal_model_padded_vocabulary(const gal_model *model);
 
 /* Trainable parameters as published: without padding, a tied head not counted twice. */

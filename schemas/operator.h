@@ -16,16 +16,27 @@
  *                                                                         (means, then reciprocal deviations)
  * layer_norm_backward  rows, hidden, addend (0|1)                         r dy, r x, r gain, r stats, w dx, a dgain,
  *                                                                         a dbias [, r addend]: dx = addend + norm'(dy)
+ * rms_norm             rows, hidden                                       r x, r gain, w y, w reciprocals[rows]
+ *                                                                         (of the root of mean x^2 + epsilon)
+ * rms_norm_backward    rows, hidden, addend (0|1)                         r dy, r x, r gain, r reciprocals, w dx,
+ *                                                                         a dgain [, r addend]
  * gemm                 m, n, k, flags (GAL_GEMM_*)                        r a, r b, w|a|u c[m][n] [, r bias[n]]
  *                                                                         c = op(a)[m][k] op(b)[k][n] (+ bias)
  * bias_gradient        rows, features                                     r dy, a dbias: column sums
- * attention            samples, sequence, heads_local, head_dim           r qkv[T][3][heads_local*head_dim],
+ * rotary               samples, sequence, heads, head_dim, row_features,  u x[T][row_features], the first heads*head_dim of
+ *                      inverse (0|1)                                      a row turned by their position; the rest stays
+ * attention            samples, sequence, heads_local, head_dim,          r qkv[T][heads_local + 2 kv_heads_local]
+ *                      kv_heads_local                                     [head_dim]: queries, then keys, then values;
  *                                                                         w ctx[T][heads_local*head_dim],
  *                                                                         w lse[samples][heads_local][sequence]
- * attention_backward   samples, sequence, heads_local, head_dim           r dctx, r qkv, r ctx, r lse, w dqkv
+ * attention_backward   samples, sequence, heads_local, head_dim,          r dctx, r qkv, r ctx, r lse, w dqkv
+ *                      kv_heads_local
  * activation           elements, activation                               r u, w g
  * activation_backward  elements, activation                               r dg, r u, w du
- * residual             samples, positions_local, hidden                   r x, r o, r bias[hidden], w y
+ * gated_activation     rows, features, activation                         r u[rows][2][features], w g[rows][features]
+ *                                                                         g = activation(u[0]) u[1]
+ * gated_activation_backward rows, features, activation                    r dg, r u, w du
+ * residual             samples, positions_local, hidden, bias (0|1)       r x, r o, w y [, r bias[hidden]]
  *                                                                         y = x + dropout(o + bias)
  * residual_backward    samples, positions_local, hidden                   r dy, w do: the same dropout mask
  * cross_entropy_max    rows, vocabulary_local, vocabulary                 r logits, w max[rows]; padding masked
@@ -67,13 +78,18 @@
     X(GAL_OP_POSITION_BACKWARD, "position_backward", 4, 0)                   \
     X(GAL_OP_LAYER_NORM, "layer_norm", 2, 0)                                 \
     X(GAL_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", 3, 0)               \
+    X(GAL_OP_RMS_NORM, "rms_norm", 2, 0)                                     \
+    X(GAL_OP_RMS_NORM_BACKWARD, "rms_norm_backward", 3, 0)                   \
     X(GAL_OP_GEMM, "gemm", 4, 0)                                             \
     X(GAL_OP_BIAS_GRADIENT, "bias_gradient", 2, 0)                           \
-    X(GAL_OP_ATTENTION, "attention", 4, 0)                                   \
-    X(GAL_OP_ATTENTION_BACKWARD, "attention_backward", 4, 0)                 \
+    X(GAL_OP_ROTARY, "rotary", 6, 0)                                         \
+    X(GAL_OP_ATTENTION, "attention", 5, 0)                                   \
+    X(GAL_OP_ATTENTION_BACKWARD, "attention_backward", 5, 0)                 \
     X(GAL_OP_ACTIVATION, "activation", 2, 0)                                 \
     X(GAL_OP_ACTIVATION_BACKWARD, "activation_backward", 2, 0)               \
-    X(GAL_OP_RESIDUAL, "residual", 3, 0)                                     \
+    X(GAL_OP_GATED_ACTIVATION, "gated_activation", 3, 0)                     \
+    X(GAL_OP_GATED_ACTIVATION_BACKWARD, "gated_activation_backward", 3, 0)   \
+    X(GAL_OP_RESIDUAL, "residual", 4, 0)                                     \
     X(GAL_OP_RESIDUAL_BACKWARD, "residual_backward", 3, 0)                   \
     X(GAL_OP_CROSS_ENTROPY_MAX, "cross_entropy_max", 3, 0)                   \
     X(GAL_OP_CROSS_ENTROPY_SUM, "cross_entropy_sum", 4, 0)                   \

@@ -94,6 +94,9 @@ static const char *tp_rule_broken(const gal_model *model, gal_block_kind kind, c
     if (kind == GAL_BLOCK_ATTENTION && model->head_count % tp_degree != 0) {
         return "tp degree must divide head_count";
     }
+    if (kind == GAL_BLOCK_ATTENTION && gal_model_kv_head_count(model) % tp_degree != 0) {
+        return "tp degree must divide kv_head_count";
+    }
     if (kind == GAL_BLOCK_FFN && model->ffn_hidden % tp_degree != 0) {
         return "tp degree must divide ffn_hidden";
     }

@@ -10,7 +10,7 @@
  *   axes multiply to D, each degree >= 2, no kind twice; every axis covers whole prime factors of D taken in
  *     ascending order from the innermost (the atoms of runtime/program/atoms.h)
  *   zero_stage in 1..3 iff there is an SDP axis; sequence_parallel only with TP
- *   DP x SDP divides microbatch_samples; TP divides head_count, ffn_hidden and the padded vocabulary;
+ *   DP x SDP divides microbatch_samples; TP divides head_count, kv_head_count, ffn_hidden and the padded vocabulary;
  *     with sequence_parallel TP divides sequence_length */
 const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
                                      uint32_t device_count, uint32_t microbatch_samples);

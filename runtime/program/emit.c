@@ -160,18 +160,21 @@ static void forward_position(gal_builder *b, gal_block_emit *e, place at, const 
 
 static void forward_norm(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
 {
+    const bool has_bias = n->bias != GAL_NO_VALUE;
     uint32_t x = input(b, e, at, n->in[0]);
     gal_operand gain = gal_zero_weight(b, e, n->weight);
-    gal_operand bias = gal_zero_weight(b, e, n->bias);
+    gal_operand bias = has_bias ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
     uint32_t a = output(b, e, at, n->out[0]);
     uint32_t stats = output(b, e, at, n->out[1]);
-    gal_shape shape = {.op = GAL_OP_LAYER_NORM,
+    gal_shape shape = {.op = has_bias ? GAL_OP_LAYER_NORM : GAL_OP_RMS_NORM,
                        .dtype = b->program->dtype,
                        .dims = {rows_of(e, n->in[0]), e->graph.value[n->in[0]].features}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
     read_value(b, e, x, n->in[0]);
     gal_builder_operand_at(b, &gain);
-    gal_builder_operand_at(b, &bias);
+    if (has_bias) {
+        gal_builder_operand_at(b, &bias);
+    }
     access_value(b, e, a, n->out[0], GAL_WRITE);
     access_value(b, e, stats, n->out[1], GAL_WRITE);
 }
@@ -199,10 +202,33 @@ static void forward_linear(gal_builder *b, gal_block_emit *e, place at, const ga
 static gal_shape attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
 {
     const gal_model *m = model_of(b);
-    return (gal_shape){
-        .op = op,
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, m->head_count / e->graph.tp_degree, gal_model_head_dim(m),
+                                gal_model_kv_head_count(m) / e->graph.tp_degree}};
+}
+
+/* Queries and keys turned in place: forward, or back. */
+static void turn(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value,
+                 bool inverse)
+{
+    const gal_model *m = model_of(b);
+    const uint32_t heads = (m->head_count + gal_model_kv_head_count(m)) / e->graph.tp_degree;
+    gal_shape shape = {
+        .op = GAL_OP_ROTARY,
         .dtype = b->program->dtype,
-        .dims = {e->samples, e->sequence, m->head_count / e->graph.tp_degree, m->hidden / m->head_count}};
+        .dims = {e->samples, e->sequence, heads, gal_model_head_dim(m), e->graph.value[value].features, inverse}};
+    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape);
+    i->group = e->mesh.tp;
+    i->layout = e->whole_layout;
+    access_value(b, e, buffer, value, GAL_UPDATE);
+}
+
+static void forward_rotary(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
+{
+    uint32_t buffer = input(b, e, at, n->in[0]);
+    turn(b, e, n->name, buffer, n->in[0], false);
+    at.buffer[n->out[0]] = buffer;
 }
 
 static void forward_attention(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
@@ -237,6 +263,24 @@ static void forward_activation(gal_builder *b, gal_block_emit *e, place at, cons
     access_value(b, e, g, n->out[0], GAL_WRITE);
 }
 
+static gal_shape gated_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+{
+    return (gal_shape){
+        .op = op,
+        .dtype = b->program->dtype,
+        .dims = {rows_of(e, n->out[0]), e->graph.value[n->out[0]].features, (uint32_t)model_of(b)->activation}};
+}
+
+static void forward_gated_activation(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
+{
+    uint32_t u = input(b, e, at, n->in[0]);
+    uint32_t g = output(b, e, at, n->out[0]);
+    gal_shape shape = gated_shape(b, e, GAL_OP_GATED_ACTIVATION, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    read_value(b, e, u, n->in[0]);
+    access_value(b, e, g, n->out[0], GAL_WRITE);
+}
+
 static gal_shape residual_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
 {
     return (gal_shape){
@@ -247,14 +291,18 @@ static void forward_residual(gal_builder *b, gal_block_emit *e, place at, const 
 {
     uint32_t x = input(b, e, at, n->in[0]);
     uint32_t o = input(b, e, at, n->in[1]);
-    gal_operand bias = gal_zero_weight(b, e, n->bias);
+    const bool has_bias = n->bias != GAL_NO_VALUE;
+    gal_operand bias = has_bias ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
     uint32_t y = output(b, e, at, n->out[0]);
     gal_shape shape = residual_shape(b, e, GAL_OP_RESIDUAL);
+    shape.dims[3] = has_bias;
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
     read_value(b, e, x, n->in[0]);
     read_value(b, e, o, n->in[1]);
-    gal_builder_operand_at(b, &bias);
     access_value(b, e, y, n->out[0], GAL_WRITE);
+    if (has_bias) {
+        gal_builder_operand_at(b, &bias);
+    }
 }
 
 static gal_shape vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits)
@@ -445,11 +493,12 @@ static void backward_norm(gal_builder *b, gal_block_emit *e, const gal_node *n)
     uint32_t x = input(b, e, again(e), n->in[0]);
     uint32_t stats = input(b, e, again(e), n->out[1]);
     uint32_t addend = e->gradient[n->in[0]];
+    const bool has_bias = n->bias != GAL_NO_VALUE;
     gal_operand gain = gal_zero_weight(b, e, n->weight);
     GAL_ASSERT(n->in[0] == e->graph.x && e->dx != GAL_NO_BUFFER);
     gal_operand dgain = gal_zero_gradient(b, e, n->weight);
-    gal_operand dbias = gal_zero_gradient(b, e, n->bias);
-    gal_shape shape = {.op = GAL_OP_LAYER_NORM_BACKWARD,
+    gal_operand dbias = has_bias ? gal_zero_gradient(b, e, n->bias) : (gal_operand){0};
+    gal_shape shape = {.op = has_bias ? GAL_OP_LAYER_NORM_BACKWARD : GAL_OP_RMS_NORM_BACKWARD,
                        .dtype = b->program->dtype,
                        .dims = {rows_of(e, n->in[0]), e->graph.value[n->in[0]].features, addend != GAL_NO_BUFFER}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
@@ -459,13 +508,17 @@ static void backward_norm(gal_builder *b, gal_block_emit *e, const gal_node *n)
     read_value(b, e, stats, n->out[1]);
     access_value(b, e, e->dx, n->in[0], GAL_WRITE);
     gal_builder_operand_at(b, &dgain);
-    gal_builder_operand_at(b, &dbias);
+    if (has_bias) {
+        gal_builder_operand_at(b, &dbias);
+    }
     if (addend != GAL_NO_BUFFER) {
         read_value(b, e, addend, n->in[0]);
     }
     e->gradient[n->in[0]] = e->dx;
     gal_zero_gradient_done(b, e, n->weight);
-    gal_zero_gradient_done(b, e, n->bias);
+    if (has_bias) {
+        gal_zero_gradient_done(b, e, n->bias);
+    }
 }
 
 static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -502,6 +555,24 @@ static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node
     access_value(b, e, dqkv, n->in[0], GAL_WRITE);
 }
 
+static void backward_rotary(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    uint32_t buffer = e->gradient[n->out[0]];
+    turn(b, e, n->backward_name, buffer, n->out[0], true);
+    e->gradient[n->in[0]] = buffer;
+}
+
+static void backward_gated_activation(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    uint32_t u = input(b, e, again(e), n->in[0]);
+    uint32_t du = gradient_buffer(b, e, n->in[0], "du");
+    gal_shape shape = gated_shape(b, e, GAL_OP_GATED_ACTIVATION_BACKWARD, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
+    read_value(b, e, e->gradient[n->out[0]], n->out[0]);
+    read_value(b, e, u, n->in[0]);
+    access_value(b, e, du, n->in[0], GAL_WRITE);
+}
+
 static void backward_activation(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     uint32_t u = input(b, e, again(e), n->in[0]);
@@ -525,7 +596,9 @@ static void backward_residual(gal_builder *b, gal_block_emit *e, const gal_node 
         read_value(b, e, dy, n->out[0]);
         access_value(b, e, masked, n->in[1], GAL_WRITE);
     }
-    bias_gradient(b, e, n->bias, e->gradient[n->in[1]], n->in[1], n->weight_gradient_name);
+    if (n->bias != GAL_NO_VALUE) {
+        bias_gradient(b, e, n->bias, e->gradient[n->in[1]], n->in[1], n->weight_gradient_name);
+    }
 }
 
 static void backward_cross_entropy(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -582,8 +655,10 @@ static const node_rule rules[GAL_NODE_COUNT] = {
     [GAL_NODE_POSITION] = {forward_position, backward_position},
     [GAL_NODE_NORM] = {forward_norm, backward_norm},
     [GAL_NODE_LINEAR] = {forward_linear, backward_linear},
+    [GAL_NODE_ROTARY] = {forward_rotary, backward_rotary},
     [GAL_NODE_ATTENTION] = {forward_attention, backward_attention},
     [GAL_NODE_ACTIVATION] = {forward_activation, backward_activation},
+    [GAL_NODE_GATED_ACTIVATION] = {forward_gated_activation, backward_gated_activation},
     [GAL_NODE_RESIDUAL] = {forward_residual, backward_residual},
     [GAL_NODE_CROSS_ENTROPY] = {forward_cross_entropy, backward_cross_entropy},
     [GAL_NODE_SPLIT] = {forward_alias, backward_split},
@@ -603,7 +678,9 @@ void gal_emit_forward(gal_builder *b, gal_block_emit *e)
     if (e->graph.x != GAL_NO_VALUE) {
         e->forward[e->graph.x] = e->x;
     }
-    e->forward[e->graph.y] = e->y;
+    if (e->graph.y != GAL_NO_VALUE) { /* an embedding's sum over devices works in place */
+        e->forward[gal_graph_storage(&e->graph, e->graph.y)] = e->y;
+    }
     for (uint8_t i = 0; i < e->graph.node_count; i++) {
         forward_node(b, e, here, i);
     }

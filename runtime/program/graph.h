@@ -1,8 +1,9 @@
 /* A block as a graph: forward nodes over values, before and after sharding. For runtime/program alone.
  *
- * graph.c writes the nodes of each block kind, whole (as on one device). A shard pass (shard_<mode>.c) divides features
- * over its devices and inserts the nodes that communicate; each of them has a backward, like any other node, so
- * nothing else knows the mode. emit.c turns nodes into instructions, forward and backward. */
+ * graph_<family>.c writes the nodes of each block kind, whole (as on one device), from the parts of graph.c. A shard
+ * pass (shard_<mode>.c) divides features over its devices and inserts the nodes that communicate; each of them has a
+ * backward, like any other node, so nothing else knows the mode. emit.c turns nodes into instructions, forward and
+ * backward. */
 #ifndef GAL_RUNTIME_PROGRAM_GRAPH_H
 #define GAL_RUNTIME_PROGRAM_GRAPH_H
 
@@ -18,11 +19,13 @@ enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 
     X(GAL_NODE_LOAD, 0)                              /* -> tokens or targets */                                        \
     X(GAL_NODE_EMBED, GAL_NEEDS_IN0)                 /* tokens -> e; vocabulary split: partial */                      \
     X(GAL_NODE_POSITION, 0)                          /* e -> y, adds positions, dropout */                             \
-    X(GAL_NODE_NORM, GAL_NEEDS_IN0 | GAL_NEEDS_OUT1) /* x -> a, stats */                                               \
+    X(GAL_NODE_NORM, GAL_NEEDS_IN0 | GAL_NEEDS_OUT1) /* x -> a, stats; without a bias by the root mean square */       \
     X(GAL_NODE_LINEAR, GAL_NEEDS_IN0)                /* x -> x W + b */                                                \
+    X(GAL_NODE_ROTARY, 0)                            /* qkv: queries and keys turned, in place */                      \
     X(GAL_NODE_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* qkv -> ctx, lse */                       \
     X(GAL_NODE_ACTIVATION, GAL_NEEDS_IN0)                                  /* u -> g */                                \
-    X(GAL_NODE_RESIDUAL, 0)                                                /* x, o -> x + dropout(o + b) */            \
+    X(GAL_NODE_GATED_ACTIVATION, GAL_NEEDS_IN0)                            /* u: gate and up -> g */                   \
+    X(GAL_NODE_RESIDUAL, 0)                                                /* x, o -> x + dropout(o (+ b)) */          \
     X(GAL_NODE_CROSS_ENTROPY, GAL_NEEDS_IN0 | GAL_NEEDS_IN1 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1)                         \
     /* logits, targets -> max, sums; the loss */                                                                       \
     X(GAL_NODE_SPLIT, 0)            /* forward nothing; backward all_reduce */                                         \
@@ -54,7 +57,7 @@ typedef struct gal_node {
     gal_role role;
     const char *name, *backward_name, *weight_gradient_name;
     uint8_t in[2], out[2];
-    uint8_t weight, bias;               /* tensors of the block, GAL_NO_VALUE: none */
+    uint8_t weight, bias;               /* tensors of the block, or the first of several joined; GAL_NO_VALUE: none */
     bool weight_transposed;             /* stored [out][in] */
     uint32_t in_features, out_features; /* of a linear, on this device */
 } gal_node;
@@ -63,7 +66,8 @@ typedef struct gal_node {
 typedef struct gal_tensor {
     const char *suffix; /* of the public name */
     uint8_t unit;
-    uint32_t number;                          /* within the block: key of initial weights */
+    uint8_t joined;  /* tensors behind it that are read with it as one: outputs of one linear */
+    uint32_t number; /* within the block: key of initial weights */
     uint64_t outer, split, inner, split_used; /* global */
     bool is_split;                            /* over tp by the shard pass */
     bool decays;
@@ -78,6 +82,8 @@ typedef struct gal_block_unit {
 
 typedef struct gal_graph {
     gal_block_kind kind;
+    const char *layer_prefix;      /* of the public names of a layer's tensors: "h." */
+    uint32_t block_tensor_numbers; /* by which numbers of a block's tensors differ from those of the next */
     uint32_t value_count, node_count, tensor_count, unit_count;
     gal_value value[GAL_GRAPH_MAX];
     gal_node node[GAL_GRAPH_MAX];
@@ -90,6 +96,41 @@ typedef struct gal_graph {
 
 /* The forward nodes of a block on one device. */
 void gal_graph_of(const gal_model *model, gal_block_kind kind, gal_graph *out);
+
+/* A family: what writes the blocks. */
+typedef struct gal_graph_family {
+    const char *layer_prefix;
+    uint32_t block_tensor_numbers;
+    void (*build[GAL_BLOCK_KIND_COUNT])(const gal_model *model, gal_graph *g);
+} gal_graph_family;
+
+extern const gal_graph_family gal_graph_decoder, gal_graph_llama;
+
+/* The parts of which they write them. Values, units and tensors are named by their index. */
+uint8_t gal_graph_value(gal_graph *g, const char *name, uint32_t features);
+uint8_t gal_graph_integers(gal_graph *g, const char *name);
+uint8_t gal_graph_unit(gal_graph *g, const char *name, bool persistent, bool tied);
+/* is_split: by the shard pass, over `split`. Tensors that decay are listed first in every unit. */
+uint8_t gal_graph_tensor(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t outer,
+                         uint64_t split, uint64_t inner, bool is_split, bool decays, gal_initial initial);
+/* A vector that every device of a tensor-parallel group holds whole. */
+uint8_t gal_graph_vector(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint32_t n,
+                         gal_initial initial);
+gal_node *gal_graph_node(gal_graph *g, gal_node_kind kind, const char *name, uint8_t in0, uint8_t out0);
+/* Names of a linear: forward, backward, weight gradient. */
+typedef struct gal_linear_names {
+    const char *forward, *backward, *gradient;
+} gal_linear_names;
+gal_node *gal_graph_linear(gal_graph *g, gal_role role, gal_linear_names names, uint8_t x, const char *y_name,
+                           uint8_t weight, uint8_t bias, uint32_t in, uint32_t out);
+/* bias GAL_NO_VALUE: by the root mean square. */
+uint8_t gal_graph_norm(gal_graph *g, const char *name, const char *backward, uint8_t x, uint8_t gain, uint8_t bias,
+                       uint32_t hidden);
+/* The end of an inner block. bias may be GAL_NO_VALUE. */
+void gal_graph_residual(gal_graph *g, const char *name, const char *backward, uint8_t x, uint8_t o, uint8_t bias,
+                        uint32_t hidden);
+/* The end of a head: logits of a [vocabulary][hidden] table against targets. */
+void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table);
 
 /* 1D tensor parallelism, with or without Megatron sequence parallelism. Rewrites the graph in place. */
 void gal_shard_1d(gal_graph *graph, uint32_t tp_degree, bool sequence_parallel);

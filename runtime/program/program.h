@@ -182,7 +182,7 @@ typedef enum gal_initial {
     GAL_INITIAL_NORMAL_RESIDUAL
 } gal_initial;
 typedef struct gal_parameter {
-    char name[48];   /* the public name: "h.0.attn.c_attn.weight" */
+    char name[64];   /* the public name: "h.0.attn.c_attn.weight" */
     uint32_t tensor; /* its number in the model: key of initial weights */
     uint32_t unit;
     uint64_t offset_elements;

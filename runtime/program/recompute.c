@@ -14,11 +14,15 @@ uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value)
     return GAL_NO_VALUE;
 }
 
+static bool works_in_place(gal_node_kind kind)
+{
+    return kind == GAL_NODE_SPLIT || kind == GAL_NODE_REDUCE || kind == GAL_NODE_ROTARY;
+}
+
 uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value)
 {
     uint8_t producer = gal_graph_producer(graph, value);
-    while (producer != GAL_NO_VALUE &&
-           (graph->node[producer].kind == GAL_NODE_SPLIT || graph->node[producer].kind == GAL_NODE_REDUCE)) {
+    while (producer != GAL_NO_VALUE && works_in_place(graph->node[producer].kind)) {
         value = graph->node[producer].in[0];
         producer = gal_graph_producer(graph, value);
     }

@@ -60,8 +60,10 @@ static bool is_split(const gal_graph *g, uint8_t v)
     for (uint32_t i = 0; i < g->node_count; i++) {
         const gal_node *n = &g->node[i];
         if (n->out[0] == v || n->out[1] == v) {
-            return n->kind == GAL_NODE_LINEAR ? n->role == GAL_ROLE_COLUMN
-                                              : n->kind == GAL_NODE_ATTENTION || n->kind == GAL_NODE_ACTIVATION;
+            return n->kind == GAL_NODE_LINEAR
+                       ? n->role == GAL_ROLE_COLUMN
+                       : n->kind == GAL_NODE_ROTARY || n->kind == GAL_NODE_ATTENTION ||
+                             n->kind == GAL_NODE_ACTIVATION || n->kind == GAL_NODE_GATED_ACTIVATION;
         }
     }
     return false;

@@ -188,6 +188,39 @@ void gal_type_split_of(const gal_typer *t, const gal_parameter *p, uint64_t elem
     *by_columns = rows ? GAL_GROUP_NONE : split;
 }
 
+static bool splits_like(const gal_typer *t, const gal_parameter *a, const gal_parameter *b, uint64_t n)
+{
+    gal_group rows_a, columns_a, rows_b, columns_b;
+    gal_type_split_of(t, a, gal_type_local_elements(t, a), n, &rows_a, &columns_a);
+    gal_type_split_of(t, b, gal_type_local_elements(t, b), n, &rows_b, &columns_b);
+    return rows_a == rows_b && columns_a == columns_b && gal_type_local_elements(t, b) % n == 0;
+}
+
+uint32_t gal_type_joined(const gal_typer *t, uint32_t unit, uint64_t offset_bytes, uint64_t bytes, uint64_t n,
+                         uint32_t *first)
+{
+    const uint64_t item = gal_type_item_bytes(t);
+    const uint32_t end = t->now->first_parameter[unit + 1];
+    uint32_t i = t->now->first_parameter[unit];
+    while (i < end && t->program->parameter[i].offset_elements * item != offset_bytes) {
+        i++;
+    }
+    *first = i;
+    uint64_t covered = 0;
+    for (uint32_t count = 1; i < end; i++, count++) {
+        const gal_parameter *p = &t->program->parameter[i];
+        const bool vectors = n == bytes / item; /* side by side: each is a part of the n columns */
+        covered += gal_type_local_elements(t, p) * item;
+        if (count > 1 && (vectors ? p->inner != 1 : !splits_like(t, &t->program->parameter[*first], p, n))) {
+            return 0;
+        }
+        if (covered == bytes) {
+            return count;
+        }
+    }
+    return 0;
+}
+
 static uint8_t use_of(const gal_typer *t, uint32_t k)
 {
     bool matrix = t->in->op == GAL_OP_GEMM && k == 1;
@@ -200,6 +233,7 @@ static uint8_t use_of(const gal_typer *t, uint32_t k)
 
 bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group *by_rows, gal_group *by_columns)
 {
+    uint32_t i;
     const gal_operand *o = &t->operand[k];
     const gal_stretch *at = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
     if (o->view != GAL_GROUP_NONE || at == NULL || at->value.kind != GAL_VALUE_WEIGHT) {
@@ -208,18 +242,17 @@ bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_g
     if (at->value.in_place || at->value.range != GAL_GROUP_NONE) {
         return gal_type_broken(t, "reads weights that are not gathered");
     }
-    uint64_t offset = o->offset_bytes - at->begin;
-    for (uint32_t i = t->now->first_parameter[at->value.unit]; i < t->now->first_parameter[at->value.unit + 1]; i++) {
-        const gal_parameter *p = &t->program->parameter[i];
-        uint64_t elements = gal_type_local_elements(t, p);
-        if (p->offset_elements * gal_type_item_bytes(t) == offset && elements * gal_type_item_bytes(t) == o->bytes &&
-            elements == m * n) {
-            gal_type_split_of(t, p, elements, n, by_rows, by_columns);
-            t->now->uses[i] |= use_of(t, k);
-            return true;
-        }
+    const uint64_t offset = o->offset_bytes - at->begin;
+    const uint32_t count = gal_type_joined(t, at->value.unit, offset, o->bytes, n, &i);
+    if (count == 0 || o->bytes != m * n * gal_type_item_bytes(t)) {
+        return gal_type_broken(t, "reads weights that are no tensor of this shape");
     }
-    return gal_type_broken(t, "reads weights that are no tensor of this shape");
+    const gal_parameter *p = &t->program->parameter[i];
+    gal_type_split_of(t, p, gal_type_local_elements(t, p), n, by_rows, by_columns);
+    for (uint32_t j = i; j < i + count; j++) {
+        t->now->uses[j] |= use_of(t, k);
+    }
+    return true;
 }
 
 bool gal_type_get_whole_vector(gal_typer *t, uint32_t k, uint64_t n)

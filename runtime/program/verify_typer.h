@@ -85,6 +85,11 @@ uint64_t gal_type_local_elements(const gal_typer *t, const gal_parameter *p);
 /* How a matrix of n columns, stored as the tensor's part of a device, is split: by rows or by columns. */
 void gal_type_split_of(const gal_typer *t, const gal_parameter *p, uint64_t elements, uint64_t n, gal_group *by_rows,
                        gal_group *by_columns);
+/* The tensors of a unit that lie in `bytes` from an offset on and are one matrix of n columns: one, or several rows
+ * below rows that are split alike; of a vector one or several side by side. Returns their count and the first; 0: none.
+ */
+uint32_t gal_type_joined(const gal_typer *t, uint32_t unit, uint64_t offset_bytes, uint64_t bytes, uint64_t n,
+                         uint32_t *first);
 /* The tensor that an operand reads, as a matrix of m by n on a device. */
 bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group *by_rows, gal_group *by_columns);
 bool gal_type_get_whole_vector(gal_typer *t, uint32_t k, uint64_t n);

@@ -40,6 +40,10 @@ static uint32_t operands_needed(const gal_typer *t, const gal_typing_rule *rule)
         return (d[3] & GAL_GEMM_BIAS) != 0 ? 4 : 3;
     case GAL_OP_LAYER_NORM_BACKWARD:
         return d[2] != 0 ? 8 : 7;
+    case GAL_OP_RMS_NORM_BACKWARD:
+        return d[2] != 0 ? 7 : 6;
+    case GAL_OP_RESIDUAL:
+        return d[3] != 0 ? 4 : 3;
     default:
         return t->in->operand_count < rule->least ? rule->least : rule->most;
     }

@@ -95,6 +95,32 @@ static void type_layer_norm_backward(gal_typer *t)
     }
 }
 
+static void type_rms_norm(gal_typer *t)
+{
+    uint64_t h = t->shape->dims[1];
+    gal_typed x;
+    if (gal_type_get_complete(t, 0, h, &x) &&
+        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_get_whole_vector(t, 1, h) && gal_type_put_rows(t, 2, x, h)) {
+        gal_type_put_rows(t, 3, x, 1);
+    }
+}
+
+static void type_rms_norm_backward(gal_typer *t)
+{
+    uint64_t h = t->shape->dims[1];
+    gal_typed dy;
+    gal_typed reciprocals;
+    if (gal_type_get_complete(t, 0, h, &dy) &&
+        gal_type_holds(t, dy.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_get_alike(t, 1, &dy) && gal_type_get_whole_vector(t, 2, h) &&
+        gal_type_get_complete(t, 3, 1, &reciprocals) &&
+        gal_type_holds(t, reciprocals.rows == dy.rows, "operands with different rows") &&
+        (t->shape->dims[2] == 0 || gal_type_get_alike(t, 6, &dy)) && gal_type_put_rows(t, 4, dy, h)) {
+        gal_type_put_piece(t, 5, 1, h, GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy));
+    }
+}
+
 /* c[features of a][features of b] = sum over rows: partial over the devices that own the rows. */
 static void type_gemm_over_rows(gal_typer *t)
 {
@@ -162,11 +188,27 @@ static bool expect_heads(gal_typer *t, const gal_typed *value)
            gal_type_expect_layout(t, value->rows, t->shape->dims[0], t->shape->dims[1]);
 }
 
+/* Queries, keys and values of a row. */
+static uint64_t qkv_features(const uint32_t *d)
+{
+    return ((uint64_t)d[2] + 2 * (uint64_t)d[4]) * d[3];
+}
+
+static void type_rotary(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed qkv;
+    if (gal_type_get_complete(t, 0, d[4], &qkv) && expect_heads(t, &qkv) &&
+        gal_type_holds(t, (uint64_t)d[2] * d[3] <= d[4], "turns more features than a row has")) {
+        gal_type_put_rows(t, 0, qkv, d[4]);
+    }
+}
+
 static void type_attention(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
     gal_typed qkv;
-    if (gal_type_get_complete(t, 0, (uint64_t)3 * d[2] * d[3], &qkv) && expect_heads(t, &qkv) &&
+    if (gal_type_get_complete(t, 0, qkv_features(d), &qkv) && expect_heads(t, &qkv) &&
         gal_type_put_rows(t, 1, qkv, (uint64_t)d[2] * d[3])) {
         gal_type_put_rows(t, 2, qkv, d[2]);
     }
@@ -179,12 +221,12 @@ static void type_attention_backward(gal_typer *t)
     gal_typed qkv;
     gal_typed lse;
     if (gal_type_get_complete(t, 0, (uint64_t)d[2] * d[3], &dctx) && expect_heads(t, &dctx) &&
-        gal_type_get_complete(t, 1, (uint64_t)3 * d[2] * d[3], &qkv) && gal_type_get_alike(t, 2, &dctx) &&
+        gal_type_get_complete(t, 1, qkv_features(d), &qkv) && gal_type_get_alike(t, 2, &dctx) &&
         gal_type_get_complete(t, 3, d[2], &lse) &&
         gal_type_holds(t, qkv.rows == dctx.rows && lse.rows == dctx.rows, "operands with different rows") &&
         gal_type_holds(t, qkv.split == dctx.split && lse.split == dctx.split,
                        "operands whose heads are split differently")) {
-        gal_type_put_rows(t, 4, dctx, (uint64_t)3 * d[2] * d[3]);
+        gal_type_put_rows(t, 4, dctx, qkv_features(d));
     }
 }
 
@@ -212,6 +254,28 @@ static void type_activation_backward(gal_typer *t)
     }
 }
 
+static void type_gated_activation(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed u;
+    if (gal_type_get_complete(t, 0, 2 * (uint64_t)d[1], &u) &&
+        gal_type_holds(t, t->rows[u.rows].local_count == d[0], "its shape has another number of rows")) {
+        gal_type_put_rows(t, 1, u, d[1]);
+    }
+}
+
+static void type_gated_activation_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed dg;
+    gal_typed u;
+    if (gal_type_get_complete(t, 0, d[1], &dg) && gal_type_get_complete(t, 1, 2 * (uint64_t)d[1], &u) &&
+        gal_type_holds(t, u.rows == dg.rows && t->rows[u.rows].local_count == d[0], "operands with different rows") &&
+        gal_type_holds(t, u.split == dg.split, "operands whose features are split differently")) {
+        gal_type_put_rows(t, 2, u, 2 * (uint64_t)d[1]);
+    }
+}
+
 static void type_residual(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
@@ -219,8 +283,8 @@ static void type_residual(gal_typer *t)
     if (gal_type_get_complete(t, 0, d[2], &x) &&
         gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
         gal_type_expect_layout(t, x.rows, d[0], d[1]) && gal_type_get_alike(t, 1, &x) &&
-        gal_type_get_whole_vector(t, 2, d[2])) {
-        gal_type_put_rows(t, 3, x, d[2]);
+        (d[3] == 0 || gal_type_get_whole_vector(t, 3, d[2]))) {
+        gal_type_put_rows(t, 2, x, d[2]);
     }
 }
 
@@ -333,13 +397,18 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_POSITION_BACKWARD] = {type_position_backward, 3, 3},
     [GAL_OP_LAYER_NORM] = {type_layer_norm, 5, 5},
     [GAL_OP_LAYER_NORM_BACKWARD] = {type_layer_norm_backward, 7, 8},
+    [GAL_OP_RMS_NORM] = {type_rms_norm, 4, 4},
+    [GAL_OP_RMS_NORM_BACKWARD] = {type_rms_norm_backward, 6, 7},
     [GAL_OP_GEMM] = {type_gemm, 3, 4},
     [GAL_OP_BIAS_GRADIENT] = {type_bias_gradient, 2, 2},
+    [GAL_OP_ROTARY] = {type_rotary, 1, 1},
     [GAL_OP_ATTENTION] = {type_attention, 3, 3},
     [GAL_OP_ATTENTION_BACKWARD] = {type_attention_backward, 5, 5},
     [GAL_OP_ACTIVATION] = {type_activation, 2, 2},
     [GAL_OP_ACTIVATION_BACKWARD] = {type_activation_backward, 3, 3},
-    [GAL_OP_RESIDUAL] = {type_residual, 4, 4},
+    [GAL_OP_GATED_ACTIVATION] = {type_gated_activation, 2, 2},
+    [GAL_OP_GATED_ACTIVATION_BACKWARD] = {type_gated_activation_backward, 3, 3},
+    [GAL_OP_RESIDUAL] = {type_residual, 3, 4},
     [GAL_OP_RESIDUAL_BACKWARD] = {type_residual_backward, 2, 2},
     [GAL_OP_CROSS_ENTROPY_MAX] = {type_cross_entropy_max, 2, 2},
     [GAL_OP_CROSS_ENTROPY_SUM] = {type_cross_entropy_sum, 4, 4},

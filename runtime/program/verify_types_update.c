@@ -51,18 +51,22 @@ bool gal_type_get_gradient(gal_typer *t, uint32_t k, uint64_t elements, gal_type
 
 static bool pieces_are_parameters(gal_typer *t, const gal_typed *gradient, uint32_t unit)
 {
-    uint32_t first = t->now->first_parameter[unit];
-    bool same = gradient->piece_count == t->now->first_parameter[unit + 1] - first;
+    uint32_t next = t->now->first_parameter[unit];
+    bool same = true;
     for (uint32_t i = 0; same && i < gradient->piece_count; i++) {
         const gal_piece *piece = &t->now->store.piece[gradient->first_piece + i];
-        const gal_parameter *p = &t->program->parameter[first + i];
-        gal_group by_rows;
-        gal_group by_columns;
-        gal_type_split_of(t, p, gal_type_local_elements(t, p), piece->n, &by_rows, &by_columns);
-        same = piece->offset_bytes == p->offset_elements * gal_type_item_bytes(t) &&
-               piece->bytes == gal_type_local_elements(t, p) * gal_type_item_bytes(t) && piece->split_m == by_rows &&
-               piece->split_n == by_columns;
+        uint32_t first;
+        const uint32_t count = gal_type_joined(t, unit, piece->offset_bytes, piece->bytes, piece->n, &first);
+        gal_group by_rows = GAL_GROUP_NONE;
+        gal_group by_columns = GAL_GROUP_NONE;
+        if (count > 0) {
+            const gal_parameter *p = &t->program->parameter[first];
+            gal_type_split_of(t, p, gal_type_local_elements(t, p), piece->n, &by_rows, &by_columns);
+        }
+        same = count > 0 && first == next && piece->split_m == by_rows && piece->split_n == by_columns;
+        next += count;
     }
+    same = same && next == t->now->first_parameter[unit + 1];
     return gal_type_holds(t, same, "the gradient is not made of the unit's tensors");
 }
 

@@ -15,7 +15,8 @@ static uint64_t local_elements(const gal_block_emit *e, const gal_tensor *t)
     return t->outer * (t->split / (t->is_split ? e->graph.tp_degree : 1)) * t->inner;
 }
 
-/* "h.12." and the suffix for blocks of a layer. Written by hand: names are a tenth of a lowering if printf does it. */
+/* "h.12." (by family) and the suffix for blocks of a layer. Written by hand: names are a tenth of a lowering if printf
+ * does it. */
 static void public_name(const gal_builder *b, const gal_block_emit *e, const char *suffix, char *name, size_t capacity)
 {
     gal_block_kind kind = b->spec->block[e->index].kind;
@@ -26,8 +27,9 @@ static void public_name(const gal_builder *b, const gal_block_emit *e, const cha
         for (uint32_t layer = (b->spec->block[e->index].block - 1) / 2; layer > 0 || count == 0; layer /= 10) {
             digits[count++] = (char)('0' + layer % 10);
         }
-        name[used++] = 'h';
-        name[used++] = '.';
+        used = strlen(e->graph.layer_prefix);
+        GAL_ASSERT(used + sizeof digits < capacity);
+        memcpy(name, e->graph.layer_prefix, used);
         while (count > 0) {
             name[used++] = digits[--count];
         }
@@ -38,14 +40,15 @@ static void public_name(const gal_builder *b, const gal_block_emit *e, const cha
     memcpy(name + used, suffix, bytes);
 }
 
-/* Tensors are numbered over the model: 2 of the embedding, 6 per block, then those of the head; a tied table is 0. */
+/* Tensors are numbered over the model: 2 of the embedding, as many per block as the family says, then those of the
+ * head; a tied table is 0. */
 static uint32_t tensor_number(const gal_builder *b, const gal_block_emit *e, const gal_tensor *t)
 {
     uint32_t block = b->spec->block[e->index].block;
     if (e->graph.unit[t->unit].tied) {
         return 0;
     }
-    return block == 0 ? t->number : 2 + 6 * (block - 1) + t->number;
+    return block == 0 ? t->number : 2 + e->graph.block_tensor_numbers * (block - 1) + t->number;
 }
 
 static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit)
@@ -173,14 +176,18 @@ static uint32_t gathered_weight(gal_builder *b, uint32_t unit)
     return buffer;
 }
 
+/* The tensor and those joined with it. */
 static gal_operand tensor_operand(const gal_builder *b, const gal_block_emit *e, uint8_t tensor, uint32_t buffer,
                                   gal_access access)
 {
-    uint64_t item = gal_dtype_bytes(b->program->dtype);
+    uint64_t item = gal_dtype_bytes(b->program->dtype), elements = 0;
+    for (uint32_t t = tensor; t <= tensor + e->graph.tensor[tensor].joined; t++) {
+        elements += e->tensor_elements[t];
+    }
     return (gal_operand){.buffer = buffer,
                          .access = (uint8_t)access,
                          .offset_bytes = e->tensor_offset[tensor] * item,
-                         .bytes = e->tensor_elements[tensor] * item};
+                         .bytes = elements * item};
 }
 
 gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor)
@@ -292,8 +299,9 @@ void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor)
     if (b->out_of_memory) {
         return;
     }
-    GAL_ASSERT(e->gradients_left[index] > 0);
-    e->gradients_left[index]--;
+    const uint32_t written = 1U + e->graph.tensor[tensor].joined;
+    GAL_ASSERT(e->gradients_left[index] >= written);
+    e->gradients_left[index] -= written;
     if (e->gradients_left[index] > 0) {
         return;
     }

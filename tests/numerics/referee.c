@@ -35,7 +35,7 @@ typedef struct referee {
     uint32_t token[TOKENS_MAX]; /* [STEPS][sample][sequence_length + 1] */
     double loss[STEPS], norm[STEPS];
     uint32_t tensor_count;
-    char name[GAL_TRIAL_TENSORS_MAX][48];
+    char name[GAL_TRIAL_TENSORS_MAX][64];
     uint64_t elements[GAL_TRIAL_TENSORS_MAX];
     summary gradient[GAL_TRIAL_TENSORS_MAX], weight[GAL_TRIAL_TENSORS_MAX];
 } referee;
@@ -133,15 +133,15 @@ static gal_strategy one_axis(gal_axis_kind kind, uint32_t zero_stage, bool seque
     return s;
 }
 
-/* Stage 0: embedding, attention, FFN, attention; stage 1: FFN and head. Tensor parallelism splits the attention of 4
- * heads, not that of 3; the tied table has the same axes on both stages. */
+/* Stage 0: embedding, attention, FFN, attention; stage 1: FFN and head. Tensor parallelism splits the attention of an
+ * even number of heads, not that of 3; the tied table has the same axes on both stages. */
 static void mixed_plan(const referee *with, gal_plan *out)
 {
     static gal_plan_stage stage[2];
     static gal_plan_run run[6];
     const gal_strategy tp_sp = one_axis(GAL_AXIS_TP, 0, true, GAL_RECOMPUTE_FULL);
     const gal_strategy zero_3 = one_axis(GAL_AXIS_SDP, 3, false, GAL_RECOMPUTE_NONE);
-    const bool even_heads = with->model.head_count % 2 == 0;
+    const bool even_heads = gal_model_kv_head_count(&with->model) % 2 == 0;
     memset(out, 0, sizeof *out);
     run[0] = (gal_plan_run){1, one_axis(GAL_AXIS_TP, 0, false, GAL_RECOMPUTE_NONE)};
     run[1] = (gal_plan_run){1, even_heads ? tp_sp : zero_3};

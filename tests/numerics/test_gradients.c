@@ -175,27 +175,30 @@ static double attention_objective(problem *p)
     return weighted(p);
 }
 
-static void attention_gradient(uint32_t samples, uint32_t sequence, uint32_t heads, uint32_t dim, double dropout)
+static void attention_gradient(uint32_t samples, uint32_t sequence, uint32_t heads, uint32_t kv_heads, uint32_t dim,
+                               double dropout)
 {
-    const size_t count = (size_t)samples * sequence * heads * dim;
-    problem p = {.dims = DIMS(samples, sequence, heads, dim), .out_count = count, .objective = attention_objective};
+    const size_t positions = (size_t)samples * sequence, count = positions * heads * dim;
+    const size_t qkv_count = positions * (heads + 2 * kv_heads) * dim;
+    problem p = {
+        .dims = DIMS(samples, sequence, heads, dim, kv_heads), .out_count = count, .objective = attention_objective};
     ops_case_init(&p.at);
     p.at.model.sequence_length = sequence;
     p.at.model.head_count = 2 * heads;
     p.at.model.attention_dropout = dropout;
     p.at.call.group_index = 1;
     p.at.call.block = 3;
-    p.a = random_values(3 * count, 1);
+    p.a = random_values(qkv_count, 1);
     p.out = random_values(count, 2);
     p.extra = random_values((size_t)samples * heads * sequence, 3);
-    double *dctx = random_values(count, 4), *dqkv = random_values(3 * count, 5);
-    for (size_t i = 0; i < 3 * count; i++) {
+    double *dctx = random_values(count, 4), *dqkv = random_values(qkv_count, 5);
+    for (size_t i = 0; i < qkv_count; i++) {
         p.a[i] *= 2.0;
     }
     p.weight = dctx;
     (void)p.objective(&p);
     OPS(&p.at, ops, GAL_OP_ATTENTION_BACKWARD, p.dims, dctx, p.a, p.out, p.extra, dqkv);
-    check_gradient(&p, p.a, dqkv, 3 * count);
+    check_gradient(&p, p.a, dqkv, qkv_count);
     double *all[] = {p.a, p.out, p.extra, dctx, dqkv};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         free(all[i]);
@@ -207,11 +210,111 @@ static void attention(void **state)
     (void)state;
     for (int with = 0; with < 2; with++) {
         const double dropout = with != 0 ? 0.25 : 0.0;
-        attention_gradient(2, 7, 2, 5, dropout);
-        attention_gradient(1, 64, 1, 8, dropout);  /* exactly a tile */
-        attention_gradient(1, 65, 2, 3, dropout);  /* a tile and one */
-        attention_gradient(2, 150, 1, 4, dropout); /* three tiles, the last not whole */
-        attention_gradient(1, 3, 1, 256, dropout);
+        attention_gradient(2, 7, 2, 2, 5, dropout);
+        attention_gradient(1, 64, 1, 1, 8, dropout);  /* exactly a tile */
+        attention_gradient(1, 65, 2, 2, 3, dropout);  /* a tile and one */
+        attention_gradient(2, 150, 1, 1, 4, dropout); /* three tiles, the last not whole */
+        attention_gradient(1, 3, 1, 1, 256, dropout);
+        attention_gradient(2, 7, 6, 2, 5, dropout); /* three heads share keys and values */
+        attention_gradient(1, 70, 4, 1, 4, dropout);
+    }
+}
+
+static double rms_norm_objective(problem *p)
+{
+    OPS(&p->at, ops, GAL_OP_RMS_NORM, p->dims, p->a, p->b, p->out, p->extra);
+    return weighted(p);
+}
+
+static void rms_norm_gradient(uint32_t rows, uint32_t hidden, bool with_addend)
+{
+    const size_t count = (size_t)rows * hidden;
+    problem p = {.dims = DIMS(rows, hidden), .out_count = count, .objective = rms_norm_objective};
+    ops_case_init(&p.at);
+    p.a = random_values(count, 1);
+    p.b = random_values(hidden, 2);
+    p.out = random_values(count, 4);
+    p.extra = random_values(rows, 5);
+    double *dy = random_values(count, 6), *dx = random_values(count, 7), *addend = random_values(count, 8);
+    double *dgain = random_values(hidden, 9), *before = random_values(hidden, 9);
+    p.weight = dy;
+    (void)p.objective(&p);
+    p.at.call.add = true;
+    if (with_addend) {
+        OPS(&p.at, ops, GAL_OP_RMS_NORM_BACKWARD, DIMS(rows, hidden, 1), dy, p.a, p.b, p.extra, dx, dgain, addend);
+        subtract(dx, addend, count);
+    } else {
+        OPS(&p.at, ops, GAL_OP_RMS_NORM_BACKWARD, DIMS(rows, hidden, 0), dy, p.a, p.b, p.extra, dx, dgain);
+    }
+    subtract(dgain, before, hidden);
+    check_gradient(&p, p.a, dx, count);
+    check_gradient(&p, p.b, dgain, hidden);
+    double *all[] = {p.a, p.b, p.out, p.extra, dy, dx, addend, dgain, before};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        free(all[i]);
+    }
+}
+
+static void rms_norm(void **state)
+{
+    (void)state;
+    rms_norm_gradient(5, 13, false);
+    rms_norm_gradient(3, 8, true);
+    rms_norm_gradient(2, 300, false); /* more than one block of columns */
+}
+
+static double rotary_objective(problem *p)
+{
+    memcpy(p->out, p->a, p->out_count * sizeof *p->out);
+    OPS(&p->at, ops, GAL_OP_ROTARY, p->dims, p->out);
+    return weighted(p);
+}
+
+/* Heads of 6 and of 520 (more pairs than are kept at a time); 2 of 3 are turned. */
+static void rotary(void **state)
+{
+    (void)state;
+    for (uint32_t dim = 6; dim <= 520; dim += 514) {
+        enum { SAMPLES = 2, SEQUENCE = 3, TURNED = 2, HEADS = 3 };
+        const size_t count = (size_t)SAMPLES * SEQUENCE * HEADS * dim;
+        problem p = {.dims = DIMS(SAMPLES, SEQUENCE, TURNED, dim, HEADS * dim, 0), .out_count = count};
+        p.objective = rotary_objective;
+        ops_case_init(&p.at);
+        p.at.model.rotary_base = 100.0;
+        p.a = random_values(count, 1);
+        p.out = random_values(count, 2);
+        double *dy = random_values(count, 3), *dx = random_values(count, 3);
+        p.weight = dy;
+        OPS(&p.at, ops, GAL_OP_ROTARY, DIMS(SAMPLES, SEQUENCE, TURNED, dim, HEADS * dim, 1), dx);
+        check_gradient(&p, p.a, dx, count);
+        double *all[] = {p.a, p.out, dy, dx};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            free(all[i]);
+        }
+    }
+}
+
+static double gated_objective(problem *p)
+{
+    OPS(&p->at, ops, GAL_OP_GATED_ACTIVATION, p->dims, p->a, p->out);
+    return weighted(p);
+}
+
+static void gated_activation(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, FEATURES = 17, COUNT = ROWS * FEATURES };
+    for (uint32_t kind = 0; kind < GAL_ACTIVATION_COUNT; kind++) {
+        double u[2 * COUNT], g[COUNT], dg[COUNT], du[2 * COUNT];
+        problem p = {.dims = DIMS(ROWS, FEATURES, kind), .a = u, .out = g, .weight = dg, .out_count = COUNT};
+        p.objective = gated_objective;
+        ops_case_init(&p.at);
+        ops_randomize(dg, COUNT, 1);
+        for (int i = 0; i < 2 * COUNT; i++) {
+            u[i] = 0.1 * (i % 61 - 30) + 0.05; /* never within 2h of the corner of relu */
+        }
+        OPS(&p.at, ops, GAL_OP_GATED_ACTIVATION_BACKWARD, p.dims, dg, u, du);
+        check_gradient(&p, u, du, 2 * COUNT);
     }
 }
 
@@ -241,7 +344,7 @@ static void activation(void **state)
 
 static double residual_objective(problem *p)
 {
-    OPS(&p->at, ops, GAL_OP_RESIDUAL, p->dims, p->a, p->b, p->c, p->out);
+    OPS(&p->at, ops, GAL_OP_RESIDUAL, p->dims, p->a, p->b, p->out, p->c);
     return weighted(p);
 }
 
@@ -250,13 +353,15 @@ static void residual(void **state)
     (void)state;
     enum { SAMPLES = 2, POSITIONS = 3, HIDDEN = 301, COUNT = SAMPLES * POSITIONS * HIDDEN };
     static double x[COUNT], o[COUNT], bias[HIDDEN], y[COUNT], dy[COUNT], d_o[COUNT], dbias[HIDDEN];
-    for (int with = 0; with < 2; with++) {
-        problem p = {.dims = DIMS(SAMPLES, POSITIONS, HIDDEN), .a = x, .b = o, .c = bias, .out = y, .weight = dy};
+    for (int with = 0; with < 4; with++) {
+        const bool has_bias = with >= 2;
+        problem p = {
+            .dims = DIMS(SAMPLES, POSITIONS, HIDDEN, has_bias), .a = x, .b = o, .c = bias, .out = y, .weight = dy};
         p.out_count = COUNT;
         p.objective = residual_objective;
         ops_case_init(&p.at);
         p.at.model.sequence_length = 9;
-        p.at.model.residual_dropout = with != 0 ? 0.4 : 0.0;
+        p.at.model.residual_dropout = with % 2 != 0 ? 0.4 : 0.0;
         p.at.call.position_begin = 3;
         ops_randomize(x, COUNT, 1);
         ops_randomize(o, COUNT, 2);
@@ -266,7 +371,9 @@ static void residual(void **state)
         OPS(&p.at, ops, GAL_OP_BIAS_GRADIENT, DIMS(SAMPLES * POSITIONS, HIDDEN), d_o, dbias);
         check_gradient(&p, x, dy, COUNT);
         check_gradient(&p, o, d_o, COUNT);
-        check_gradient(&p, bias, dbias, HIDDEN);
+        if (has_bias) {
+            check_gradient(&p, bias, dbias, HIDDEN);
+        }
     }
 }
 
@@ -411,9 +518,12 @@ static void cross_entropy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layer_norm), cmocka_unit_test(gemm),          cmocka_unit_test(attention),
-        cmocka_unit_test(activation), cmocka_unit_test(residual),      cmocka_unit_test(embed),
-        cmocka_unit_test(position),   cmocka_unit_test(cross_entropy),
+        cmocka_unit_test(layer_norm),       cmocka_unit_test(gemm),
+        cmocka_unit_test(attention),        cmocka_unit_test(activation),
+        cmocka_unit_test(residual),         cmocka_unit_test(embed),
+        cmocka_unit_test(position),         cmocka_unit_test(cross_entropy),
+        cmocka_unit_test(rms_norm),         cmocka_unit_test(rotary),
+        cmocka_unit_test(gated_activation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,18 @@ static void text(uint64_t *seed, char *buffer, size_t capacity)
     buffer[used] = '\0';
 }
 
+static void turn_to_llama(uint64_t *seed, gal_model *m)
+{
+    m->family = GAL_FAMILY_LLAMA;
+    m->kv_head_count = 1 + below(seed, 16);
+    m->head_count = m->kv_head_count * (1 + below(seed, 8));
+    m->head_dim = 2 + 2 * below(seed, 512);
+    m->rotary_base = real(seed, 1.0, 1e12);
+    m->qkv_bias = below(seed, 2) == 1;
+    m->embedding_dropout = 0.0;
+    m->residual_dropout = 0.0;
+}
+
 static gal_model random_model(uint64_t *seed)
 {
     gal_model m = {0};
@@ -89,7 +101,7 @@ static gal_model random_model(uint64_t *seed)
     m.vocabulary_multiple = 1 + below(seed, GAL_VOCABULARY_MULTIPLE_MAX);
     m.activation = (gal_activation)below(seed, GAL_ACTIVATION_COUNT);
     m.tied_embeddings = below(seed, 2) == 1;
-    m.layer_norm_epsilon = real(seed, DBL_MIN, 1.0);
+    m.norm_epsilon = real(seed, DBL_MIN, 1.0);
     m.embedding_dropout = real_or_zero(seed, GAL_JSON_BELOW_ONE);
     m.attention_dropout = real_or_zero(seed, GAL_JSON_BELOW_ONE);
     m.residual_dropout = real_or_zero(seed, GAL_JSON_BELOW_ONE);
@@ -106,6 +118,9 @@ static gal_model random_model(uint64_t *seed)
     m.optimizer.epsilon = real(seed, DBL_MIN, 1.0);
     m.optimizer.weight_decay = real_or_zero(seed, 1000.0);
     m.optimizer.gradient_clip_norm = real_or_zero(seed, 1e9);
+    if (below(seed, 2) == 1) {
+        turn_to_llama(seed, &m);
+    }
     return m;
 }
 
@@ -226,6 +241,7 @@ static gal_plan random_plan(uint64_t *seed)
     p.model = random_model(seed);
     p.model.layer_count = 1 + below(seed, 12);
     p.model.head_count = p.model.hidden = 64;
+    p.model.kv_head_count = p.model.family == GAL_FAMILY_LLAMA ? 64 : 0;
     p.model.ffn_hidden = p.model.vocabulary_multiple = 128;
     p.model.sequence_length = 64;
     p.cluster = random_cluster(seed);
@@ -303,9 +319,10 @@ static bool equal_optimizers(const gal_optimizer *a, const gal_optimizer *b)
 static bool equal_models(const gal_model *a, const gal_model *b)
 {
     return strcmp(a->name, b->name) == 0 && a->family == b->family &&
-           memcmp(&a->layer_count, &b->layer_count, 7 * sizeof(uint32_t)) == 0 && a->activation == b->activation &&
-           a->tied_embeddings == b->tied_embeddings &&
-           memcmp(&a->layer_norm_epsilon, &b->layer_norm_epsilon, 5 * sizeof(double)) == 0 &&
+           memcmp(&a->layer_count, &b->layer_count, 9 * sizeof(uint32_t)) == 0 &&
+           memcmp(&a->rotary_base, &b->rotary_base, sizeof a->rotary_base) == 0 && a->qkv_bias == b->qkv_bias &&
+           a->activation == b->activation && a->tied_embeddings == b->tied_embeddings &&
+           memcmp(&a->norm_epsilon, &b->norm_epsilon, 5 * sizeof(double)) == 0 &&
            a->compute_dtype == b->compute_dtype && a->global_batch_samples == b->global_batch_samples &&
            equal_optimizers(&a->optimizer, &b->optimizer);
 }

@@ -39,7 +39,15 @@ enum {
     X(RECOMPUTE_SP, "recompute of a tp+sp block")                                                                      \
     X(TIED_ZERO, "tied table under zero, P > 1")                                                                       \
     X(TIED_TP, "tied table under tp, P > 1")                                                                           \
-    X(PADDED_VOCABULARY, "padded vocabulary split by tp")
+    X(PADDED_VOCABULARY, "padded vocabulary split by tp")                                                              \
+    X(LLAMA_TP, "llama under tp")                                                                                      \
+    X(LLAMA_SP, "llama under tp+sp")                                                                                   \
+    X(LLAMA_ZERO_3, "llama under zero3")                                                                               \
+    X(LLAMA_RECOMPUTE, "llama, recompute")                                                                             \
+    X(LLAMA_DROPOUT, "llama, attention dropout")                                                                       \
+    X(LLAMA_SHARED, "llama, shared keys and values under tp")                                                          \
+    X(LLAMA_BIAS, "llama, biases of qkv under tp")                                                                     \
+    X(LLAMA_TIED, "llama, tied, P > 1")
 enum {
 #define X(enumerator, name) enumerator,
     OTHER_CELLS(X)
@@ -209,12 +217,32 @@ static void hit_model(const gal_plan *plan, bool *hit)
         gal_model_padded_vocabulary(m) > m->vocabulary && gal_strategy_degree(table, GAL_AXIS_TP) > 1;
 }
 
+static void hit_llama(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        const bool tp = gal_strategy_degree(s, GAL_AXIS_TP) > 1;
+        hit[OTHERS + LLAMA_TP] |= tp && !s->sequence_parallel;
+        hit[OTHERS + LLAMA_SP] |= s->sequence_parallel;
+        hit[OTHERS + LLAMA_ZERO_3] |= s->zero_stage == 3;
+        hit[OTHERS + LLAMA_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
+        hit[OTHERS + LLAMA_SHARED] |= tp && m->kv_head_count < m->head_count;
+        hit[OTHERS + LLAMA_BIAS] |= tp && m->qkv_bias;
+    }
+    hit[OTHERS + LLAMA_DROPOUT] = m->attention_dropout > 0;
+    hit[OTHERS + LLAMA_TIED] = m->tied_embeddings && plan->stage_count > 1;
+}
+
 void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
 {
     memset(hit, false, GAL_COVERAGE_CELLS_MAX * sizeof *hit);
     hit_pairs(plan, hit);
     hit_strategies(plan, hit);
     hit_model(plan, hit);
+    if (plan->model.family == GAL_FAMILY_LLAMA) {
+        hit_llama(plan, hit);
+    }
 }
 
 /* ---- many plans ---- */

@@ -38,7 +38,7 @@ void gal_trial_serial_plan(const gal_plan *plan, gal_plan *out);
 typedef struct gal_tensor_table {
     uint32_t count;
     uint64_t offset[GAL_TRIAL_TENSORS_MAX + 1];
-    char name[GAL_TRIAL_TENSORS_MAX][48];
+    char name[GAL_TRIAL_TENSORS_MAX][64];
 } gal_tensor_table;
 
 /* Of a program that holds the whole model: one stage. */

@@ -24,7 +24,7 @@ typedef struct ops_case {
 static inline void ops_case_init(ops_case *at)
 {
     memset(at, 0, sizeof *at);
-    at->model.layer_norm_epsilon = 1e-5;
+    at->model.norm_epsilon = 1e-5;
     at->model.head_count = 1;
     at->step.model = &at->model;
     at->step.seed = 0x1234567890ABCDEFU;

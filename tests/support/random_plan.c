@@ -87,6 +87,20 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
 
 /* ---- the plan ---- */
 
+/* Keys and values of each head, or of two. */
+static void turn_to_llama(uint64_t *random, gal_model *model)
+{
+    model->family = GAL_FAMILY_LLAMA;
+    model->activation = GAL_ACTIVATION_SILU;
+    model->kv_head_count = model->head_count; /* what every world divides */
+    model->head_count *= coin(random) ? 1 : 2;
+    model->head_dim = 2 + 2 * gal_random_below(random, 3);
+    model->rotary_base = 100.0;
+    model->qkv_bias = coin(random);
+    model->embedding_dropout = 0.0;
+    model->residual_dropout = 0.0;
+}
+
 static void random_model(uint64_t *random, uint32_t world, gal_model *model)
 {
     bool threes = world % 3 == 0;
@@ -108,6 +122,9 @@ static void random_model(uint64_t *random, uint32_t world, gal_model *model)
     }
     model->optimizer.kind = coin(random) ? GAL_OPTIMIZER_ADAM : GAL_OPTIMIZER_ADAMW;
     model->optimizer.gradient_clip_norm = coin(random) ? 1.0 : 0.0;
+    if (coin(random)) {
+        turn_to_llama(random, model);
+    }
 }
 
 static void describe_cluster(uint32_t world, gal_cluster *cluster)

@@ -36,6 +36,65 @@ static void test_catalogue_counts(void **state)
     }
 }
 
+/* Parameters of public checkpoints (their safetensors headers), from their config.json's sizes. */
+static void test_public_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *tie;
+        uint32_t layers, hidden, heads, kv_heads, ffn, vocabulary;
+        uint64_t parameter_count;
+    } published[] = {
+        {"llama", "false", 32, 4096, 32, 32, 11008, 32000, UINT64_C(6738415616)},  /* Llama-2-7b-hf */
+        {"llama", "false", 40, 5120, 40, 40, 13824, 32000, UINT64_C(13015864320)}, /* Llama-2-13b-hf */
+        {"llama", "false", 80, 8192, 64, 8, 28672, 32000, UINT64_C(68976648192)},  /* Llama-2-70b-hf */
+        {"llama", "false", 32, 4096, 32, 8, 14336, 128256, UINT64_C(8030261248)},  /* Meta-Llama-3-8B */
+        {"llama", "false", 80, 8192, 64, 8, 28672, 128256, UINT64_C(70553706496)}, /* Meta-Llama-3-70B */
+        {"llama", "false", 22, 2048, 32, 4, 5632, 32000, UINT64_C(1100048384)},    /* TinyLlama-1.1B */
+        {"mistral", "false", 32, 4096, 32, 8, 14336, 32000, UINT64_C(7241732096)}, /* Mistral-7B-v0.1 */
+        {"qwen2", "true", 24, 896, 14, 2, 4864, 151936, UINT64_C(494032768)},      /* Qwen2-0.5B */
+        {"qwen2", "true", 28, 1536, 12, 2, 8960, 151936, UINT64_C(1543714304)},    /* Qwen2-1.5B */
+        {"qwen2", "false", 28, 3584, 28, 4, 18944, 152064, UINT64_C(7615616512)},  /* Qwen2-7B */
+        {"qwen2", "false", 80, 8192, 64, 8, 29568, 152064, UINT64_C(72706203648)}, /* Qwen2-72B */
+    };
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
+        char text[512];
+        gal_json_doc *doc = NULL;
+        gal_model model;
+        gal_error err = {0};
+        const int bytes =
+            snprintf(text, sizeof text,
+                     "{\"model_type\": \"%s\", \"tie_word_embeddings\": %s, \"num_hidden_layers\": %u, "
+                     "\"hidden_size\": %u, \"num_attention_heads\": %u, \"num_key_value_heads\": %u, "
+                     "\"intermediate_size\": %u, \"vocab_size\": %u, \"max_position_embeddings\": 4096}",
+                     published[i].type, published[i].tie, published[i].layers, published[i].hidden, published[i].heads,
+                     published[i].kv_heads, published[i].ffn, published[i].vocabulary);
+        assert_int_equal(gal_json_open_text("config.json", text, (size_t)bytes, &doc, &err), GAL_OK);
+        if (gal_model_read_document(doc, &model, &err) != GAL_OK) {
+            fail_msg("%s", err.text);
+        }
+        gal_json_close(doc);
+        assert_int_equal(model.family, GAL_FAMILY_LLAMA);
+        assert_int_equal(gal_model_parameter_count(&model), published[i].parameter_count);
+    }
+}
+
+static void test_windows(void **state)
+{
+    (void)state;
+    gal_model model;
+    gal_error err = {0};
+    assert_int_equal(gal_model_read(VALID "hugging_face_mistral.json", &model, &err), GAL_OK);
+    assert_int_equal(model.sequence_length, 4096); /* no more than the window */
+    assert_int_equal(gal_model_read(VALID "hugging_face_qwen2.json", &model, &err), GAL_OK);
+    assert_int_equal(model.sequence_length, 32768); /* its window is not used */
+    assert_true(model.qkv_bias && model.tied_embeddings);
+    assert_int_equal(model.head_dim, 64);
+    assert_int_equal(gal_model_read(VALID "hugging_face_llama.json", &model, &err), GAL_OK);
+    assert_true(model.rotary_base == 500000.0 && model.norm_epsilon == 1e-5 && !model.qkv_bias);
+    assert_int_equal(model.activation, GAL_ACTIVATION_SILU);
+}
+
 static void test_catalogue_misses(void **state)
 {
     (void)state;
@@ -44,7 +103,8 @@ static void test_catalogue_misses(void **state)
     gal_error err = {0};
     assert_int_equal(gal_model_read("gpt2-smal", &model, &err), GAL_ERR_SYSTEM);
     assert_string_equal(err.text, "gpt2-smal: no such file, and no built-in model of that name (gpt2-large, "
-                                  "gpt2-medium, gpt2-small, gpt2-xl)");
+                                  "gpt2-medium, gpt2-small, gpt2-xl, llama-2-13b, llama-2-70b, llama-2-7b, "
+                                  "llama-3-8b, mistral-7b, qwen2-0.5b, qwen2-7b, tinyllama-1.1b)");
     assert_int_equal(gal_model_read("./gpt2-small", &model, NULL), GAL_ERR_SYSTEM); /* a path is never a name */
     assert_int_equal(gal_cluster_read("gpt2-small", &cluster, NULL), GAL_ERR_SYSTEM);
     assert_null(gal_catalogue_find("model", "gpt2"));
@@ -199,6 +259,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_catalogue_counts),
+        cmocka_unit_test(test_public_counts),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_catalogue_misses),
         cmocka_unit_test(test_catalogue_clusters),
         cmocka_unit_test(test_hugging_face),

@@ -94,7 +94,7 @@ static void layer_norm(void **state)
     ops_case at;
     double x[4] = {1, 3, 5, 7}, gain[4] = {3, 3, 3, 6}, bias[4] = {0, 1, 0, 0}, y[4], stats[2];
     ops_case_init(&at);
-    at.model.layer_norm_epsilon = 4.0;
+    at.model.norm_epsilon = 4.0;
     OPS(&at, ops, GAL_OP_LAYER_NORM, DIMS(1, 4), x, gain, bias, y, stats);
     expect_near(y, (const double[]){-3, 0, 1, 6}, 4);
     expect_near(stats, (const double[]){4, 1.0 / 3}, 2);
@@ -108,7 +108,7 @@ static void layer_norm_far_from_zero(void **state)
     const double far = 0x1p32;
     double x[4] = {far - 3, far - 1, far + 1, far + 3}, one[4] = {1, 1, 1, 1}, zero[4] = {0}, y[4], stats[2];
     ops_case_init(&at);
-    at.model.layer_norm_epsilon = 4.0;
+    at.model.norm_epsilon = 4.0;
     OPS(&at, ops, GAL_OP_LAYER_NORM, DIMS(1, 4), x, one, zero, y, stats);
     expect_near(y, (const double[]){-1, -1.0 / 3, 1.0 / 3, 1}, 4);
 }
@@ -163,11 +163,11 @@ static void attention_by_hand(void **state)
     ops_case at;
     ops_case_init(&at);
     at.model.sequence_length = 2;
-    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, 1, 1, 1), qkv, ctx, lse);
+    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, 1, 1, 1, 1), qkv, ctx, lse);
     expect_near(ctx, (const double[]){5}, 1);
     expect_near(lse, (const double[]){2}, 1);
     qkv[1] = 0.0;
-    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, 2, 1, 1), qkv, ctx, lse);
+    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, 2, 1, 1, 1), qkv, ctx, lse);
     expect_near(ctx, (const double[]){5, 8}, 2);
     expect_near(lse, (const double[]){0, 2 * 0.69314718055994530942}, 2);
 }
@@ -219,7 +219,7 @@ static void attention_by_definition(void **state)
         at.step.step = 11;
         at.sample_map[0] = 4;
         ops_randomize(qkv, ROWS * 3 * WIDTH, 1);
-        OPS(&at, ops, GAL_OP_ATTENTION, DIMS(SAMPLES, SEQUENCE, HEADS, DIM), qkv, ctx, lse);
+        OPS(&at, ops, GAL_OP_ATTENTION, DIMS(SAMPLES, SEQUENCE, HEADS, DIM, HEADS), qkv, ctx, lse);
         for (uint32_t s = 0; s < SAMPLES; s++) {
             for (uint32_t h = 0; h < HEADS; h++) {
                 for (uint32_t query = 0; query < SEQUENCE; query++) {
@@ -247,7 +247,7 @@ static void attention_of_large_scores(void **state)
         qkv[3 * i + 1] = i == 0 ? -90 : 20.0 * i; /* each key outweighs all before it by exp(2000) */
         qkv[3 * i + 2] = i + 0.5;
     }
-    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, LENGTH, 1, 1), qkv, ctx, lse);
+    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, LENGTH, 1, 1, 1), qkv, ctx, lse);
     for (int i = 0; i < LENGTH; i++) {
         expect_near(ctx + i, (const double[]){i + 0.5}, 1);
         expect_near(lse + i, (const double[]){i == 0 ? -9000.0 : 2000.0 * i}, 1);
@@ -291,7 +291,7 @@ static void residual(void **state)
         factor[i] = factor_of(&at, 0.5, 0, row * HIDDEN + feature);
         expected[i] = x[i] + factor[i] * (o[i] + bias[feature]);
     }
-    OPS(&at, ops, GAL_OP_RESIDUAL, DIMS(2, LOCAL, HIDDEN), x, o, bias, y);
+    OPS(&at, ops, GAL_OP_RESIDUAL, DIMS(2, LOCAL, HIDDEN, 1), x, o, y, bias);
     expect_near(y, expected, COUNT);
     OPS(&at, ops, GAL_OP_RESIDUAL_BACKWARD, DIMS(2, LOCAL, HIDDEN), x, d_o);
     for (uint32_t i = 0; i < COUNT; i++) {

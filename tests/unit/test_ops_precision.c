@@ -204,10 +204,10 @@ static void attention(void **state)
         const double kept = with != 0 ? 2.0 : 1.0;
         fill_both(qkv, qkv64, 3 * COUNT, 1.0, 1);
         fill_both(dctx, dctx64, COUNT, 1.0, 2);
-        OPS(&at, single, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM), qkv, ctx, lse);
-        OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM), qkv64, ctx64, lse64);
-        OPS(&at, single, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM), dctx, qkv, ctx, lse, dqkv);
-        OPS(&at, ops, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM), dctx64, qkv64, ctx64, lse64, dqkv64);
+        OPS(&at, single, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), qkv, ctx, lse);
+        OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), qkv64, ctx64, lse64);
+        OPS(&at, single, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), dctx, qkv, ctx, lse, dqkv);
+        OPS(&at, ops, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), dctx64, qkv64, ctx64, lse64, dqkv64);
         for (size_t i = 0; i < COUNT; i++) {
             expect_within(ctx, ctx64, i, kept * (2 * error + (SEQUENCE + 8) * u));
         }
@@ -312,8 +312,8 @@ static void repeats_bit_for_bit(void **state)
     for (int i = 0; i < 2; i++) {
         memset(dqkv[i], i != 0 ? 0xFF : 0x00, sizeof dqkv[i]); /* what was there does not matter */
         memset(ctx[i], i != 0 ? 0xFF : 0x00, sizeof ctx[i]);
-        OPS(&at, single, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, 1, DIM), qkv, ctx[i], lse[i]);
-        OPS(&at, single, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, 1, DIM), dctx, qkv, ctx[i], lse[i], dqkv[i]);
+        OPS(&at, single, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, 1, DIM, 1), qkv, ctx[i], lse[i]);
+        OPS(&at, single, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, 1, DIM, 1), dctx, qkv, ctx[i], lse[i], dqkv[i]);
     }
     assert_memory_equal(ctx[0], ctx[1], sizeof ctx[0]);
     assert_memory_equal(lse[0], lse[1], sizeof lse[0]);

@@ -8,7 +8,7 @@ enum { TILE = GAL_ATTENTION_TILE };
 
 gal_code gal_attention_check(const gal_kernel_call *call, gal_error *err)
 {
-    const uint64_t row = 3U * (uint64_t)call->dims[2] * call->dims[3];
+    const uint64_t row = (call->dims[2] + 2U * (uint64_t)call->dims[4]) * call->dims[3];
     if (row > INT_MAX || row * call->dims[0] > INT_MAX) {
         return gal_fail(err, GAL_ERR_DEVICE, "attention: %u samples of %u heads of %u is more than BLAS takes",
                         call->dims[0], call->dims[2], call->dims[3]);
@@ -20,17 +20,20 @@ gal_attention_head gal_attention_head_of(const gal_kernel_call *call, const gal_
 {
     const gal_model *model = call->step->model;
     const size_t samples = call->dims[0], sequence = call->dims[1], heads = call->dims[2], dim = call->dims[3];
-    const size_t width = heads * dim, offset = sample * 3 * width + head * dim;
+    const size_t kv_heads = call->dims[4], kv_head = head / (heads / kv_heads);
+    const size_t row = (heads + 2 * kv_heads) * dim, offset = sample * row + head * dim;
+    const size_t k_offset = (heads + kv_head - head) * dim, v_offset = k_offset + kv_heads * dim;
     gal_attention_head at = {
         .q = qkv + offset,
-        .k = qkv + offset + width,
-        .v = qkv + offset + 2 * width,
-        .stride = samples * 3 * width,
-        .ctx_stride = samples * width,
-        .ctx_offset = sample * width + head * dim,
+        .k = qkv + offset + k_offset,
+        .v = qkv + offset + v_offset,
+        .stride = samples * row,
+        .ctx_stride = samples * heads * dim,
+        .ctx_offset = (sample * heads + head) * dim,
         .qkv_offset = offset,
         .lse_offset = (sample * heads + head) * sequence,
-        .width = width,
+        .k_offset = k_offset,
+        .v_offset = v_offset,
         .sequence = sequence,
         .dim = dim,
         .scale = (gal_real)(1.0 / sqrt((double)dim)),

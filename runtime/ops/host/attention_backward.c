@@ -1,7 +1,8 @@
 /* Causal attention, backward: probabilities are computed again from the scores and the saved log-sum-exp.
  * With mask M (0 or the keep scale), P the probabilities and O = (P M) V:
  *   dV = (P M)^T dO     D = rowsum(dO O) = rowsum(P M dO V^T)     dS = P (M dO V^T - D)     dQ = c dS K, dK = c dS^T Q
- * c the scale. dQ, dK and dV build up in the output, tile of queries by tile of queries. */
+ * c the scale. dQ, dK and dV build up in the output, tile of queries by tile of queries; dK and dV over all heads of
+ * queries that share them. */
 #include <string.h>
 
 #include "runtime/ops/host/attention.h"
@@ -48,6 +49,7 @@ static void row_dots(const gal_real *dctx, const gal_real *ctx, size_t stride, s
 typedef struct head_operands {
     const gal_real *dctx, *ctx, *lse;
     gal_real *dq, *dk, *dv;
+    bool add; /* to dk and dv: another head has begun them */
 } head_operands;
 
 static void fill_factors(const gal_attention_head *at, size_t query, size_t key, size_t rows, size_t keys,
@@ -92,7 +94,7 @@ static void add_gradients(const gal_attention_head *at, const head_operands *to,
                           size_t key, size_t rows, size_t keys)
 {
     const bool pack = key == 0 || at->dim > TILE;
-    const bool add = query > key; /* the diagonal tile is the first of its keys */
+    const bool add = to->add || query > key; /* the diagonal tile is the first of its keys */
     for (size_t first = 0; first < at->dim; first += TILE) {
         const size_t span = gal_attention_span(first, at->dim), at_key = key * at->stride + first;
         if (pack) {
@@ -125,7 +127,7 @@ static void backward_queries(const gal_attention_head *at, const head_operands *
     }
 }
 
-static void backward_head(const gal_kernel_call *call, size_t sample, size_t head)
+static void backward_head(const gal_kernel_call *call, size_t sample, size_t head, bool add)
 {
     const gal_attention_head at = gal_attention_head_of(call, call->operand[1], sample, head);
     gal_real *dqkv = (gal_real *)call->operand[4] + at.qkv_offset;
@@ -134,8 +136,9 @@ static void backward_head(const gal_kernel_call *call, size_t sample, size_t hea
         .ctx = (const gal_real *)call->operand[2] + at.ctx_offset,
         .lse = (const gal_real *)call->operand[3] + at.lse_offset,
         .dq = dqkv,
-        .dk = dqkv + at.width,
-        .dv = dqkv + 2 * at.width,
+        .dk = dqkv + at.k_offset,
+        .dv = dqkv + at.v_offset,
+        .add = add,
     };
     for (size_t query = 0; query < at.sequence; query += TILE) {
         backward_queries(&at, &to, query);
@@ -145,9 +148,12 @@ static void backward_head(const gal_kernel_call *call, size_t sample, size_t hea
 static void backward_part(const void *context, uint32_t part)
 {
     const gal_split *split = context;
-    const size_t heads = split->call->dims[2], end = gal_cut_begin(&split->cut, part + 1);
+    const size_t kv_heads = split->call->dims[4], group = split->call->dims[2] / kv_heads;
+    const size_t end = gal_cut_begin(&split->cut, part + 1);
     for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
-        backward_head(split->call, i / heads, i % heads);
+        for (size_t j = 0; j < group; j++) {
+            backward_head(split->call, i / kv_heads, i % kv_heads * group + j, j > 0);
+        }
     }
 }
 
@@ -155,8 +161,8 @@ gal_code GAL_KERNEL(attention_backward)(const gal_kernel_call *call, gal_error *
 {
     const gal_code code = gal_attention_check(call, err);
     if (code == GAL_OK) {
-        gal_split_run(call, (size_t)call->dims[0] * call->dims[2], 1, (size_t)call->dims[1] * call->dims[3],
-                      backward_part);
+        gal_split_run(call, (size_t)call->dims[0] * call->dims[4], 1,
+                      (size_t)call->dims[1] * (call->dims[2] / call->dims[4]) * call->dims[3], backward_part);
     }
     return code;
 }

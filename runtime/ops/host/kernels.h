@@ -15,12 +15,17 @@
     X(GAL_OP_POSITION_BACKWARD, position_backward)                                                                     \
     X(GAL_OP_LAYER_NORM, layer_norm)                                                                                   \
     X(GAL_OP_LAYER_NORM_BACKWARD, layer_norm_backward)                                                                 \
+    X(GAL_OP_RMS_NORM, rms_norm)                                                                                       \
+    X(GAL_OP_RMS_NORM_BACKWARD, rms_norm_backward)                                                                     \
     X(GAL_OP_GEMM, gemm)                                                                                               \
     X(GAL_OP_BIAS_GRADIENT, bias_gradient)                                                                             \
+    X(GAL_OP_ROTARY, rotary)                                                                                           \
     X(GAL_OP_ATTENTION, attention)                                                                                     \
     X(GAL_OP_ATTENTION_BACKWARD, attention_backward)                                                                   \
     X(GAL_OP_ACTIVATION, activation)                                                                                   \
     X(GAL_OP_ACTIVATION_BACKWARD, activation_backward)                                                                 \
+    X(GAL_OP_GATED_ACTIVATION, gated_activation)                                                                       \
+    X(GAL_OP_GATED_ACTIVATION_BACKWARD, gated_activation_backward)                                                     \
     X(GAL_OP_RESIDUAL, residual)                                                                                       \
     X(GAL_OP_RESIDUAL_BACKWARD, residual_backward)                                                                     \
     X(GAL_OP_CROSS_ENTROPY_MAX, cross_entropy_max)                                                                     \

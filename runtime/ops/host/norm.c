@@ -44,7 +44,7 @@ static void norm_part(const void *context, uint32_t part)
     gal_real *stats = at->call->operand[4];
     for (size_t i = gal_cut_begin(&at->cut, part); i < end; i++) {
         norm_row(x + i * hidden, at->call->operand[1], at->call->operand[2], hidden,
-                 at->call->step->model->layer_norm_epsilon, y + i * hidden, stats + i, stats + rows + i);
+                 at->call->step->model->norm_epsilon, y + i * hidden, stats + i, stats + rows + i);
     }
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes the referee documents: a small GPT-2 in PyTorch's own operators, fp64, on the processor.
+"""Writes the referee documents: small models of each family in PyTorch's own operators, fp64, on the processor.
 
     /usr/bin/python3 tests/numerics/referee/make_referee.py tests/numerics/referee
 
@@ -49,11 +49,15 @@ def normal(tensor, count):
 
 
 class Weights:
-    """All tensors by public name, in the order of their numbers; matrices [in][out], tables [entry][hidden]."""
+    """All tensors by public name, in the order of their numbers."""
 
     def __init__(self, model):
         self.model = model
         self.tensors = {}
+        {"decoder": self.make_gpt2, "llama": self.make_llama}[model["family"]](model)
+
+    def make_gpt2(self, model):
+        """Matrices [in][out], tables [entry][hidden]."""
         h, f, layers = model["hidden"], model["ffn_hidden"], model["layer_count"]
         deviation = model["initial_standard_deviation"]
         residual = deviation / math.sqrt(2.0 * layers)
@@ -76,6 +80,30 @@ class Weights:
         if not model["tied_embeddings"]:
             self.draw("lm_head.weight", 2 + 12 * layers + 2, (model["vocabulary"], h), deviation)
 
+    def make_llama(self, model):
+        """Matrices [out][in], as in the public weights; 8 numbers per block."""
+        h, f, layers = model["hidden"], model["ffn_hidden"], model["layer_count"]
+        q, kv = model["head_count"] * model["head_dim"], model["kv_head_count"] * model["head_dim"]
+        deviation = model["initial_standard_deviation"]
+        residual = deviation / math.sqrt(2.0 * layers)
+        self.draw("model.embed_tokens.weight", 0, (model["vocabulary"], h), deviation)
+        for layer in range(layers):
+            first = 2 + 16 * layer
+            at = "model.layers.%d." % layer
+            self.fill(at + "input_layernorm.weight", h, 1.0)
+            for i, (name, rows) in enumerate((("q", q), ("k", kv), ("v", kv))):
+                self.draw(at + "self_attn.%s_proj.weight" % name, first + 1 + i, (rows, h), deviation)
+                if model["qkv_bias"]:
+                    self.fill(at + "self_attn.%s_proj.bias" % name, rows, 0.0)
+            self.draw(at + "self_attn.o_proj.weight", first + 7, (h, q), residual)
+            self.fill(at + "post_attention_layernorm.weight", h, 1.0)
+            self.draw(at + "mlp.gate_proj.weight", first + 9, (f, h), deviation)
+            self.draw(at + "mlp.up_proj.weight", first + 10, (f, h), deviation)
+            self.draw(at + "mlp.down_proj.weight", first + 15, (h, f), residual)
+        self.fill("model.norm.weight", h, 1.0)
+        if not model["tied_embeddings"]:
+            self.draw("lm_head.weight", 2 + 16 * layers + 1, (model["vocabulary"], h), deviation)
+
     def add(self, name, values, shape):
         self.tensors[name] = torch.tensor(values, dtype=torch.float64).reshape(shape).requires_grad_(True)
 
@@ -93,20 +121,24 @@ class Weights:
         return self.tensors[name]
 
 
+def causal(q, k, v):
+    """[samples][heads][positions][dim]"""
+    positions = q.shape[2]
+    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
+    future = torch.ones(positions, positions, dtype=torch.bool).triu(1)
+    return torch.softmax(scores.masked_fill(future, float("-inf")), dim=3) @ v
+
+
 def attention(w, at, x, heads):
     samples, positions, h = x.shape
     q, k, v = (x @ w[at + "attn.c_attn.weight"] + w[at + "attn.c_attn.bias"]).split(h, dim=2)
     q, k, v = (t.reshape(samples, positions, heads, h // heads).transpose(1, 2) for t in (q, k, v))
-    scores = q @ k.transpose(2, 3) / math.sqrt(h // heads)
-    future = torch.ones(positions, positions, dtype=torch.bool).triu(1)
-    weights = torch.softmax(scores.masked_fill(future, float("-inf")), dim=3)
-    context = (weights @ v).transpose(1, 2).reshape(samples, positions, h)
+    context = causal(q, k, v).transpose(1, 2).reshape(samples, positions, h)
     return context @ w[at + "attn.c_proj.weight"] + w[at + "attn.c_proj.bias"]
 
 
-def loss_of(w, tokens):
+def gpt2_logits(w, inputs):
     m = w.model
-    inputs, targets = tokens[:, :-1], tokens[:, 1:]
     approximate = "tanh" if m["activation"] == "gelu_tanh" else "none"
 
     def norm(name, x):
@@ -119,8 +151,56 @@ def loss_of(w, tokens):
         u = norm(at + "ln_2", x) @ w[at + "mlp.c_fc.weight"] + w[at + "mlp.c_fc.bias"]
         x = x + F.gelu(u, approximate=approximate) @ w[at + "mlp.c_proj.weight"] + w[at + "mlp.c_proj.bias"]
     table = w["wte.weight"] if m["tied_embeddings"] else w["lm_head.weight"]
-    logits = norm("ln_f", x) @ table.t()
-    return F.cross_entropy(logits.reshape(-1, m["vocabulary"]), targets.reshape(-1))
+    return norm("ln_f", x) @ table.t()
+
+
+def rotate(x, base):
+    """[samples][heads][positions][dim]: feature i and i + dim / 2 are a point."""
+    positions, half = x.shape[2], x.shape[3] // 2
+    frequency = base ** (-torch.arange(half, dtype=torch.float64) / half)
+    angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency
+    first, second = x[..., :half], x[..., half:]
+    return torch.cat((first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()), dim=3)
+
+
+def llama_attention(w, at, x):
+    m = w.model
+    samples, positions, _ = x.shape
+
+    def project(name, heads):
+        bias = w[at + name + "_proj.bias"] if m["qkv_bias"] else 0.0
+        y = x @ w[at + name + "_proj.weight"].t() + bias
+        return y.reshape(samples, positions, heads, m["head_dim"]).transpose(1, 2)
+
+    shared = m["head_count"] // m["kv_head_count"]
+    q = rotate(project("q", m["head_count"]), m["rotary_base"])
+    k = rotate(project("k", m["kv_head_count"]), m["rotary_base"]).repeat_interleave(shared, dim=1)
+    v = project("v", m["kv_head_count"]).repeat_interleave(shared, dim=1)
+    context = causal(q, k, v).transpose(1, 2).reshape(samples, positions, -1)
+    return context @ w[at + "o_proj.weight"].t()
+
+
+def llama_logits(w, inputs):
+    m = w.model
+
+    def norm(name, x):
+        return x * torch.rsqrt(x.pow(2).mean(dim=2, keepdim=True) + m["rms_norm_epsilon"]) * w[name + ".weight"]
+
+    x = w["model.embed_tokens.weight"][inputs]
+    for layer in range(m["layer_count"]):
+        at = "model.layers.%d." % layer
+        x = x + llama_attention(w, at + "self_attn.", norm(at + "input_layernorm", x))
+        a = norm(at + "post_attention_layernorm", x)
+        gate, up = a @ w[at + "mlp.gate_proj.weight"].t(), a @ w[at + "mlp.up_proj.weight"].t()
+        x = x + (F.silu(gate) * up) @ w[at + "mlp.down_proj.weight"].t()
+    table = w["model.embed_tokens.weight"] if m["tied_embeddings"] else w["lm_head.weight"]
+    return norm("model.norm", x) @ table.t()
+
+
+def loss_of(w, tokens):
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    logits = {"decoder": gpt2_logits, "llama": llama_logits}[w.model["family"]](w, inputs)
+    return F.cross_entropy(logits.reshape(-1, w.model["vocabulary"]), targets.reshape(-1))
 
 
 def learning_rate(optimizer, step):
@@ -179,6 +259,14 @@ def model(name, heads, activation, tied, kind):
                           "gradient_clip_norm": 1.0}}
 
 
+def llama(name, heads, kv_heads, head_dim, biases, tied, kind):
+    out = model(name, heads, "silu", tied, kind)
+    for key in ("layer_norm_epsilon", "embedding_dropout", "residual_dropout"):
+        del out[key]
+    return {**out, "family": "llama", "kv_head_count": kv_heads, "head_dim": head_dim, "rotary_base": 500,
+            "qkv_bias": biases, "rms_norm_epsilon": 1e-5}
+
+
 def write(path, document):
     """Numbers with 17 digits at most (Python's repr reads back to the same bits), one tensor or list per line."""
     with open(path, "w", encoding="ascii") as out:
@@ -194,6 +282,8 @@ def main():
     torch.set_num_threads(1)
     write(sys.argv[1] + "/gpt2_tied_adamw.json", train(model("gpt2-tied-adamw", 4, "gelu_tanh", True, "adamw")))
     write(sys.argv[1] + "/gpt2_untied_adam.json", train(model("gpt2-untied-adam", 3, "gelu_erf", False, "adam")))
+    write(sys.argv[1] + "/llama_shared_adamw.json", train(llama("llama-shared-adamw", 4, 2, 10, False, False, "adamw")))
+    write(sys.argv[1] + "/qwen2_tied_adam.json", train(llama("qwen2-tied-adam", 3, 3, 16, True, True, "adam")))
 
 
 main()

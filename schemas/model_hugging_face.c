@@ -1,0 +1,138 @@
+/* Hugging Face config.json: gpt2, llama, mistral, qwen2. Keys that change nothing here are passed over; those that ask
+ * for a variant that is not supported are refused. Defaults are those of the type's configuration class. */
+#include <stdio.h>
+
+#include "schemas/limits.h"
+#include "schemas/model_source.h"
+
+static const char *const activation_names[] = {"gelu_new", "gelu", "relu", "gelu_pytorch_tanh", "silu"};
+static const gal_activation activation_of[] = {GAL_ACTIVATION_GELU_TANH, GAL_ACTIVATION_GELU_ERF, GAL_ACTIVATION_RELU,
+                                               GAL_ACTIVATION_GELU_TANH, GAL_ACTIVATION_SILU};
+enum { ACTIVATIONS = sizeof activation_names / sizeof activation_names[0] };
+
+static bool is_given(const gal_json_cursor *at, const char *key)
+{
+    return gal_json_has(at, key) && !gal_json_is_null(at, key);
+}
+
+static void refuse_variant(const gal_json_cursor *root, const char *key, bool refused)
+{
+    if (gal_json_has(root, key) && gal_json_bool(root, key) == refused) {
+        gal_json_member_error(root, key, "must be %s: the other variant is not supported", refused ? "false" : "true");
+    }
+}
+
+static double optional_f64(const gal_json_cursor *at, const char *key, double otherwise, double min, double max)
+{
+    return gal_json_has(at, key) ? gal_json_f64(at, key, min, max) : otherwise;
+}
+
+static uint32_t optional_u32(const gal_json_cursor *at, const char *key, uint32_t otherwise, uint32_t max)
+{
+    return is_given(at, key) ? gal_json_u32(at, key, 1, max) : otherwise;
+}
+
+static bool optional_bool(const gal_json_cursor *at, const char *key, bool otherwise)
+{
+    return gal_json_has(at, key) ? gal_json_bool(at, key) : otherwise;
+}
+
+static void read_activation(const gal_json_cursor *root, const char *key, gal_model *out)
+{
+    if (gal_json_has(root, key)) {
+        out->activation = activation_of[gal_json_enum(root, key, activation_names, ACTIVATIONS)];
+    }
+}
+
+/* ---- gpt2 ---- */
+
+static void read_gpt2(const gal_json_cursor *root, gal_model *out)
+{
+    const char *positions = gal_json_has(root, "n_positions") || !gal_json_has(root, "n_ctx") ? "n_positions" : "n_ctx";
+    out->layer_count = gal_json_u32(root, "n_layer", 1, GAL_LAYERS_MAX);
+    out->hidden = gal_json_u32(root, "n_embd", 1, GAL_HIDDEN_MAX);
+    out->head_count = gal_json_u32(root, "n_head", 1, GAL_HIDDEN_MAX);
+    out->sequence_length = gal_json_u32(root, positions, 1, GAL_SEQUENCE_LENGTH_MAX);
+    out->vocabulary = gal_json_u32(root, "vocab_size", 1, GAL_VOCABULARY_MAX);
+    out->ffn_hidden = optional_u32(root, "n_inner", 4 * out->hidden, GAL_FFN_HIDDEN_MAX);
+    read_activation(root, "activation_function", out);
+    out->norm_epsilon = optional_f64(root, "layer_norm_epsilon", out->norm_epsilon, GAL_POSITIVE_MIN, 1.0);
+    out->embedding_dropout = optional_f64(root, "embd_pdrop", out->embedding_dropout, 0.0, GAL_JSON_BELOW_ONE);
+    out->attention_dropout = optional_f64(root, "attn_pdrop", out->attention_dropout, 0.0, GAL_JSON_BELOW_ONE);
+    out->residual_dropout = optional_f64(root, "resid_pdrop", out->residual_dropout, 0.0, GAL_JSON_BELOW_ONE);
+    out->tied_embeddings = optional_bool(root, "tie_word_embeddings", out->tied_embeddings);
+    refuse_variant(root, "scale_attn_weights", false);
+    refuse_variant(root, "scale_attn_by_inverse_layer_idx", true);
+    refuse_variant(root, "add_cross_attention", true);
+}
+
+/* ---- llama and its kin ---- */
+
+/* Attention to a window of late positions is whole attention for sequences that fit in the window. */
+static void read_window(const gal_json_cursor *root, gal_model *out)
+{
+    if (is_given(root, "sliding_window") && optional_bool(root, "use_sliding_window", true)) {
+        const uint32_t window = gal_json_u32(root, "sliding_window", 1, GAL_SEQUENCE_LENGTH_MAX);
+        out->sequence_length = window < out->sequence_length ? window : out->sequence_length;
+    }
+}
+
+static void read_llama(const gal_json_cursor *root, gal_model *out)
+{
+    out->family = GAL_FAMILY_LLAMA;
+    out->layer_count = gal_json_u32(root, "num_hidden_layers", 1, GAL_LAYERS_MAX);
+    out->hidden = gal_json_u32(root, "hidden_size", 1, GAL_HIDDEN_MAX);
+    out->head_count = gal_json_u32(root, "num_attention_heads", 1, GAL_HIDDEN_MAX);
+    out->kv_head_count = optional_u32(root, "num_key_value_heads", out->head_count, GAL_HIDDEN_MAX);
+    if (is_given(root, "head_dim")) {
+        out->head_dim = gal_json_u32(root, "head_dim", 1, GAL_HEAD_DIM_MAX);
+    } else if (out->head_count != 0 && out->hidden % out->head_count == 0) {
+        out->head_dim = out->hidden / out->head_count;
+    } else {
+        gal_json_member_error(root, "num_attention_heads", "must divide the hidden size %u", out->hidden);
+    }
+    out->ffn_hidden = gal_json_u32(root, "intermediate_size", 1, GAL_FFN_HIDDEN_MAX);
+    out->sequence_length = gal_json_u32(root, "max_position_embeddings", 1, GAL_SEQUENCE_LENGTH_MAX);
+    out->vocabulary = gal_json_u32(root, "vocab_size", 1, GAL_VOCABULARY_MAX);
+    out->activation = GAL_ACTIVATION_SILU;
+    read_activation(root, "hidden_act", out);
+    out->norm_epsilon = optional_f64(root, "rms_norm_eps", 1e-6, GAL_POSITIVE_MIN, 1.0);
+    out->rotary_base = optional_f64(root, "rope_theta", 10000.0, 1.0, 1e12);
+    out->attention_dropout = optional_f64(root, "attention_dropout", 0.0, 0.0, GAL_JSON_BELOW_ONE);
+    out->tied_embeddings = optional_bool(root, "tie_word_embeddings", false);
+    refuse_variant(root, "attention_bias", true);
+    refuse_variant(root, "mlp_bias", true);
+    if (is_given(root, "rope_scaling")) {
+        gal_json_member_error(root, "rope_scaling", "must be null: scaled rotary positions are not supported");
+    }
+    read_window(root, out);
+}
+
+static void read_qwen2(const gal_json_cursor *root, gal_model *out)
+{
+    read_llama(root, out);
+    out->qkv_bias = true;
+}
+
+/* ---- types ---- */
+
+static const char *const type_names[] = {"gpt2", "llama", "mistral", "qwen2"};
+static const struct type {
+    void (*read)(const gal_json_cursor *root, gal_model *out);
+    gal_model_keys keys;
+} types[] = {{read_gpt2, {"n_head", NULL}},
+             {read_llama, {"num_attention_heads", "num_key_value_heads"}},
+             {read_llama, {"num_attention_heads", "num_key_value_heads"}},
+             {read_qwen2, {"num_attention_heads", "num_key_value_heads"}}};
+
+void gal_model_read_hugging_face(const gal_json_cursor *root, gal_model *out)
+{
+    const uint32_t type = gal_json_enum(root, "model_type", type_names, sizeof types / sizeof types[0]);
+    gal_model_defaults(out);
+    (void)snprintf(out->name, sizeof out->name, "%s", type_names[type]);
+    types[type].read(root, out);
+    out->initial_standard_deviation =
+        optional_f64(root, "initializer_range", out->initial_standard_deviation, GAL_POSITIVE_MIN, 10.0);
+    gal_json_accept_unknown(root);
+    gal_model_check(root, out, &types[type].keys);
+}
