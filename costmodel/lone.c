@@ -14,7 +14,7 @@ gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, ga
         .model = model, .query = query, .block_count = 1, .kind = {query->kind}, .strategy = {query->strategy}};
     gal_block_spec block;
     gal_stage_spec spec;
-    gal_chain_stage(&chain, GAL_LOWERED_LISTS, &block, &spec);
+    gal_chain_stage(&chain, GAL_LOWERED_SIZES, &block, &spec);
     spec.recycled = recycled;
     return gal_lower_spec(&spec, out, err);
 }

@@ -12,7 +12,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* ---- from a program ---- */
+/* ---- from a program ----
+ * Of backward what the last microbatch does: plain backward is a part of it. */
 
 static void add_turn(gal_ring_turns *turns, uint64_t bytes)
 {
@@ -50,7 +51,7 @@ static uint64_t most(const gal_ring_turns *turns)
 /* Gradients pass through the bucket ring in the order in which their scatters are issued. */
 static void read_buckets(const gal_program *program, uint32_t block, gal_block_memory *out)
 {
-    const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_BACKWARD];
+    const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_BACKWARD_SYNC];
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
         for (uint32_t o = 0; in->block == block && in->stream == GAL_STREAM_REDUCE && o < in->operand_count; o++) {
@@ -92,7 +93,7 @@ static void read_relayout(const gal_program *program, uint32_t index, gal_block_
     uint64_t source = 0;
     uint64_t unused = 0;
     const uint64_t forward = relayout_reach(program, GAL_FRAGMENT_FORWARD, index, &source);
-    const uint64_t backward = relayout_reach(program, GAL_FRAGMENT_BACKWARD, index, &unused);
+    const uint64_t backward = relayout_reach(program, GAL_FRAGMENT_BACKWARD_SYNC, index, &unused);
     out->bytes.relayout = larger(forward, backward);
     out->relayout_entry = larger(forward - source, backward);
 }
@@ -100,7 +101,7 @@ static void read_relayout(const gal_program *program, uint32_t index, gal_block_
 static void read_all_gathers(const gal_program *program, uint32_t block, gal_block_memory *out)
 {
     read_gathers(program, GAL_FRAGMENT_FORWARD, block, &out->gathers_forward);
-    read_gathers(program, GAL_FRAGMENT_BACKWARD, block, &out->gathers_backward);
+    read_gathers(program, GAL_FRAGMENT_BACKWARD_SYNC, block, &out->gathers_backward);
     if (out->gathers_forward.count == 0) { /* a head's, after the copied forward: the ring starts anew */
         read_gathers(program, GAL_FRAGMENT_EVALUATE, block, &out->gathers_evaluate);
     }

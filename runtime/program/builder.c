@@ -129,7 +129,7 @@ static bool widen_shape_table(gal_builder *b)
 static uint32_t intern_shape(gal_builder *b, const gal_shape *shape)
 {
     gal_program *p = b->program;
-    if (b->spec->lowered == GAL_LOWERED_LISTS) {
+    if (b->spec->lowered >= GAL_LOWERED_LISTS) {
         if (room(b, &p->shape, &p->room.shape, p->shape_count, sizeof *p->shape)) {
             p->shape[p->shape_count] = *shape;
             return p->shape_count++;

@@ -319,9 +319,11 @@ static void lower_fragments(stage *s)
     uint32_t loss_replicas = last->graph.tp_degree;
     lower_forward(s);
     lower_backward(s);
-    begin_fragment(s, GAL_FRAGMENT_BACKWARD);
-    copy_fragment(s, GAL_FRAGMENT_BACKWARD_SYNC, false);
-    end_fragment(s, GAL_FRAGMENT_BACKWARD);
+    if (b->spec->lowered != GAL_LOWERED_SIZES) {
+        begin_fragment(s, GAL_FRAGMENT_BACKWARD);
+        copy_fragment(s, GAL_FRAGMENT_BACKWARD_SYNC, false);
+        end_fragment(s, GAL_FRAGMENT_BACKWARD);
+    }
     begin_fragment(s, GAL_FRAGMENT_UPDATE);
     gal_zero_update(b, loss_replicas);
     end_fragment(s, GAL_FRAGMENT_UPDATE);
@@ -394,7 +396,7 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
                          "more tensor parallelism or sharding",
                          spec->stage));
     }
-    if (spec->lowered != GAL_LOWERED_LISTS) {
+    if (spec->lowered < GAL_LOWERED_LISTS) {
         GAL_TRY(finish(&s, err));
     }
     *out = s.b.program;

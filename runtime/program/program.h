@@ -245,8 +245,9 @@ typedef struct gal_block_spec {
 /* How much of a program is made. For prices less is enough. */
 typedef enum gal_lowered {
     GAL_LOWERED_WHOLE,
-    GAL_LOWERED_STEP, /* no parameters; without a head no evaluation fragments */
-    GAL_LOWERED_LISTS /* of that the lists alone: no waits, lives, places, calls; every instruction's shape anew */
+    GAL_LOWERED_STEP,  /* no parameters; without a head no evaluation fragments */
+    GAL_LOWERED_LISTS, /* of that the lists alone: no waits, lives, places, calls; every instruction's shape anew */
+    GAL_LOWERED_SIZES  /* of these one of each: no plain backward, which is backward+sync less what is only_last */
 } gal_lowered;
 
 typedef struct gal_stage_spec {
