@@ -16,6 +16,7 @@ BUILD=$(cd "$BUILD" && pwd)
 export BUILD PLANS="${PLANS:-100}" SANITIZE="${SANITIZE:-}"
 export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1" UBSAN_OPTIONS="print_stacktrace=1"
+export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
 
 named_scripts='tests/golden/run.sh tests/numerics/equivalence.sh'
 passed=0 failed=0 skipped=0
