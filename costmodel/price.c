@@ -48,8 +48,9 @@ static uint64_t pack_axes(const gal_strategy *strategy)
 
 static uint64_t pack_flags(const gal_strategy *strategy, gal_block_kind kind)
 {
+    _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_BLOCK_KIND_COUNT <= 8, "bits");
     return (uint64_t)strategy->zero_stage | (uint64_t)strategy->sequence_parallel << 2 |
-           (uint64_t)strategy->recompute << 3 | (uint64_t)kind << 4;
+           (uint64_t)strategy->recompute << 3 | (uint64_t)kind << 5;
 }
 
 /* 0 where the stage lies in the link tree as all others do, else its number: see gal_group_level_counts. */

@@ -59,7 +59,9 @@ static gal_price_query query_of(const gal_cell *cell, uint32_t stage, gal_block_
 static bool is_legal(const gal_cell *cell, gal_block_kind kind, const gal_strategy *strategy)
 {
     const bool end = kind == GAL_BLOCK_EMBEDDING || kind == GAL_BLOCK_HEAD;
-    return (!end || strategy->recompute == GAL_RECOMPUTE_NONE) && /* nothing there to run again */
+    const bool useless = (end && strategy->recompute != GAL_RECOMPUTE_NONE) || /* nothing there to run again */
+                         (kind != GAL_BLOCK_ATTENTION && strategy->recompute == GAL_RECOMPUTE_SELECTIVE);
+    return !useless &&
            gal_strategy_rule_broken(cell->spec.model, kind, strategy, cell->stage_devices, cell->samples) == NULL;
 }
 

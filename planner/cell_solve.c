@@ -31,6 +31,16 @@ static void met(solver *s, uint64_t bytes)
     a->least_bytes = a->least_bytes == 0 || bytes < a->least_bytes ? bytes : a->least_bytes;
 }
 
+/* The same strategy without recompute comes before (gal_space_strategies). */
+static uint32_t without_recompute(const gal_cell *cell, uint32_t strategy)
+{
+    uint32_t own = strategy;
+    while (own > 0 && cell->strategy[own].recompute != GAL_RECOMPUTE_NONE) {
+        own--;
+    }
+    return own;
+}
+
 /* Every block alike, stages of even length: what a person would write down first, and often a good start. */
 static void try_uniform(solver *s, uint32_t strategy, uint32_t *stage, uint32_t *strategies)
 {
@@ -39,8 +49,11 @@ static void try_uniform(solver *s, uint32_t strategy, uint32_t *stage, uint32_t 
     for (uint32_t i = 0; i < blocks; i++) {
         uint32_t own = strategy;
         stage[i] = (uint32_t)((uint64_t)i * cell->spec.pp_degree / blocks);
-        if (own > 0 && (i == 0 || i + 1 == blocks) && cell->strategy[own].recompute == GAL_RECOMPUTE_FULL) {
-            own--; /* the same without recompute comes just before (gal_space_strategies) */
+        const bool end = i == 0 || i + 1 == blocks;
+        const bool selective = cell->strategy[own].recompute == GAL_RECOMPUTE_SELECTIVE;
+        if ((end || (selective && gal_model_block_kind(cell->spec.model, i) != GAL_BLOCK_ATTENTION)) &&
+            cell->strategy[own].recompute != GAL_RECOMPUTE_NONE) {
+            own = without_recompute(cell, own);
         }
         strategies[i] = own;
         if (gal_cell_price(cell, i, stage[i], own) == NULL ||

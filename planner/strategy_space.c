@@ -7,7 +7,8 @@ void gal_space_all(gal_space *out)
     *out = (gal_space){.axis = {true, true, true},
                        .zero_stage = {false, true, true, true},
                        .sequence_parallel = true,
-                       .recompute = true};
+                       .recompute = true,
+                       .selective = true};
 }
 
 static bool *field_of(gal_space *space, const char *word, size_t length)
@@ -15,10 +16,10 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
     const struct {
         const char *name;
         bool *field;
-    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]}, {"sdp", &space->axis[GAL_AXIS_SDP]},
-                 {"tp", &space->axis[GAL_AXIS_TP]}, {"sp", &space->sequence_parallel},
-                 {"recompute", &space->recompute},  {"zero1", &space->zero_stage[1]},
-                 {"zero2", &space->zero_stage[2]},  {"zero3", &space->zero_stage[3]}};
+    } words[] = {
+        {"dp", &space->axis[GAL_AXIS_DP]}, {"sdp", &space->axis[GAL_AXIS_SDP]}, {"tp", &space->axis[GAL_AXIS_TP]},
+        {"sp", &space->sequence_parallel}, {"recompute", &space->recompute},    {"selective", &space->selective},
+        {"zero1", &space->zero_stage[1]},  {"zero2", &space->zero_stage[2]},    {"zero3", &space->zero_stage[3]}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
             return words[i].field;
@@ -36,7 +37,8 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         bool *field = field_of(&space, word, length);
         if (field == NULL) {
             return gal_fail(err, GAL_ERR_USAGE,
-                            "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, recompute)",
+                            "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, recompute, "
+                            "selective)",
                             (int)length, word);
         }
         *field = true;
@@ -59,10 +61,12 @@ typedef struct enumeration {
 
 static void emit(enumeration *e, gal_strategy strategy)
 {
-    bool recompute[2] = {true, e->space->recompute};
-    for (uint32_t r = 0; r < 2; r++) {
-        if (recompute[r] && e->count < GAL_SPACE_MAX) {
-            strategy.recompute = r == 0 ? GAL_RECOMPUTE_NONE : GAL_RECOMPUTE_FULL;
+    const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
+                                               [GAL_RECOMPUTE_SELECTIVE] = e->space->selective,
+                                               [GAL_RECOMPUTE_FULL] = e->space->recompute};
+    for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT; r++) {
+        if (allowed[r] && e->count < GAL_SPACE_MAX) {
+            strategy.recompute = (gal_recompute)r;
             e->out[e->count++] = strategy;
         }
     }

@@ -346,8 +346,9 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
     if (strategy->axis_count == 0) {
         used = (size_t)snprintf(buffer, BUFFER_BYTES, "serial");
     }
-    if (strategy->recompute == GAL_RECOMPUTE_FULL && used < BUFFER_BYTES) {
-        (void)snprintf(buffer + used, BUFFER_BYTES - used, "-ckpt");
+    if (strategy->recompute != GAL_RECOMPUTE_NONE && used < BUFFER_BYTES) {
+        (void)snprintf(buffer + used, BUFFER_BYTES - used,
+                       strategy->recompute == GAL_RECOMPUTE_FULL ? "-ckpt" : "-sel");
     }
     return buffer;
 }

@@ -17,17 +17,18 @@
 
 enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_HASH_BYTES = 17 /* 16 hexadecimal digits and NUL */ };
 
-#define GAL_AXIS_KINDS(X) \
-    X(GAL_AXIS_DP, "dp")  /* replicas of the parameters */ \
-    X(GAL_AXIS_SDP, "sdp") /* replicas whose states are sharded by zero_stage */ \
-    X(GAL_AXIS_TP, "tp")  /* 1D tensor parallel */
+#define GAL_AXIS_KINDS(X)                                                                                              \
+    X(GAL_AXIS_DP, "dp")   /* replicas of the parameters */                                                            \
+    X(GAL_AXIS_SDP, "sdp") /* replicas whose states are sharded by zero_stage */                                       \
+    X(GAL_AXIS_TP, "tp")   /* 1D tensor parallel */
 
-#define GAL_RECOMPUTES(X)             \
-    X(GAL_RECOMPUTE_NONE, "none")     \
+#define GAL_RECOMPUTES(X)                                                                                              \
+    X(GAL_RECOMPUTE_NONE, "none")                                                                                      \
+    X(GAL_RECOMPUTE_SELECTIVE, "selective")                                                                            \
     X(GAL_RECOMPUTE_FULL, "full")
 
-#define GAL_SCHEDULES(X)              \
-    X(GAL_SCHEDULE_GPIPE, "gpipe")    \
+#define GAL_SCHEDULES(X)                                                                                               \
+    X(GAL_SCHEDULE_GPIPE, "gpipe")                                                                                     \
     X(GAL_SCHEDULE_1F1B, "1f1b")
 
 #define X(enumerator, name) enumerator,
@@ -72,13 +73,13 @@ typedef struct gal_plan {
     uint32_t microbatch_count;
     uint32_t pp_degree;
     gal_schedule schedule;
-    uint32_t prefetch_depth;           /* 1: gathers wait for the previous use, 2: one gather runs ahead */
-    uint32_t stage_count;              /* = pp_degree */
-    gal_plan_stage *stage;             /* owned */
+    uint32_t prefetch_depth; /* 1: gathers wait for the previous use, 2: one gather runs ahead */
+    uint32_t stage_count;    /* = pp_degree */
+    gal_plan_stage *stage;   /* owned */
     uint32_t run_count;
-    gal_plan_run *run;                 /* owned; in block order */
-    uint64_t fixed_bytes;              /* per device, from the profile: context, communicators */
-    double objective_seconds;          /* what the search minimised; 0: not known */
+    gal_plan_run *run;        /* owned; in block order */
+    uint64_t fixed_bytes;     /* per device, from the profile: context, communicators */
+    double objective_seconds; /* what the search minimised; 0: not known */
     double simulated_seconds;
     double lower_bound_seconds;
 } gal_plan;
@@ -92,7 +93,7 @@ void gal_plan_free(gal_plan *plan); /* the arrays and the fields; accepts a zero
 /* Copies the arrays too. GAL_ERR_SYSTEM without memory. */
 gal_code gal_plan_copy(const gal_plan *from, gal_plan *out, gal_error *err);
 
-uint32_t gal_plan_stage_devices(const gal_plan *plan);                       /* D */
+uint32_t gal_plan_stage_devices(const gal_plan *plan); /* D */
 uint32_t gal_plan_microbatch_samples(const gal_plan *plan);
 uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t stage);
 uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t stage);

@@ -37,7 +37,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_string("microbatches", "LIST", "microbatch counts", &o->microbatches),
         gal_option_u32_list("pp", "LIST", "pipeline degrees; without it all divisors of the devices", &o->pp_degrees, 1,
                             GAL_STAGES_MAX),
-        gal_option_string("space", "AXES", "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute; without it all", &o->space),
+        gal_option_string("space", "AXES", "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective; without it all", &o->space),
         gal_option_enum("schedule", "order of the microbatches (1f1b)", &o->schedule, gal_schedule_names,
                         GAL_SCHEDULE_COUNT),
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,

@@ -36,6 +36,11 @@ enum {
     X(ATTENTION_DROPOUT, "attention dropout")                                                                          \
     X(RESIDUAL_DROPOUT, "residual dropout")                                                                            \
     X(RECOMPUTE_ZERO_3, "recompute of a zero3 block")                                                                  \
+    X(SELECTIVE, "selective recompute of attention")                                                                   \
+    X(SELECTIVE_SP, "selective recompute of tp+sp attention")                                                          \
+    X(SELECTIVE_ZERO_3, "selective recompute of zero3 attention")                                                      \
+    X(SELECTIVE_DROPOUT, "selective recompute of attention with dropout")                                              \
+    X(SELECTIVE_LLAMA, "selective recompute of llama's attention")                                                     \
     X(RECOMPUTE_SP, "recompute of a tp+sp block")                                                                      \
     X(TIED_ZERO, "tied table under zero, P > 1")                                                                       \
     X(TIED_TP, "tied table under tp, P > 1")                                                                           \
@@ -129,6 +134,21 @@ static bool same_axes(const gal_strategy *a, const gal_strategy *b)
 }
 
 /* ---- one plan ---- */
+
+static void hit_selective(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    for (uint32_t b = 0; b < gal_model_block_count(m); b++) {
+        const gal_strategy *s = gal_plan_block_strategy(plan, b);
+        if (gal_model_block_kind(m, b) == GAL_BLOCK_ATTENTION && s->recompute == GAL_RECOMPUTE_SELECTIVE) {
+            hit[OTHERS + SELECTIVE] = true;
+            hit[OTHERS + SELECTIVE_SP] |= s->sequence_parallel;
+            hit[OTHERS + SELECTIVE_ZERO_3] |= s->zero_stage == 3;
+            hit[OTHERS + SELECTIVE_DROPOUT] |= m->attention_dropout > 0;
+            hit[OTHERS + SELECTIVE_LLAMA] |= m->family == GAL_FAMILY_LLAMA;
+        }
+    }
+}
 
 static void hit_pairs(const gal_plan *plan, bool *hit)
 {
@@ -240,6 +260,7 @@ void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
     hit_pairs(plan, hit);
     hit_strategies(plan, hit);
     hit_model(plan, hit);
+    hit_selective(plan, hit);
     if (plan->model.family == GAL_FAMILY_LLAMA) {
         hit_llama(plan, hit);
     }

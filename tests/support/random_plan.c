@@ -82,7 +82,7 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
     if (gal_strategy_rule_broken(model, kind, out, devices, samples) != NULL) {
         out->sequence_parallel = false;
     }
-    out->recompute = coin(random) ? GAL_RECOMPUTE_FULL : GAL_RECOMPUTE_NONE;
+    out->recompute = (gal_recompute)gal_random_below(random, GAL_RECOMPUTE_COUNT);
 }
 
 /* ---- the plan ---- */
@@ -232,7 +232,7 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
     }
     if (out->model.tied_embeddings) { /* both copies of the table in the same form */
         strategy[blocks - 1] = strategy[0];
-        strategy[blocks - 1].recompute = coin(&random) ? GAL_RECOMPUTE_FULL : GAL_RECOMPUTE_NONE;
+        strategy[blocks - 1].recompute = (gal_recompute)gal_random_below(&random, GAL_RECOMPUTE_COUNT);
     }
     random_partition(&random, blocks, out->stage_count, count);
     out->stage = calloc(out->stage_count, sizeof *out->stage);

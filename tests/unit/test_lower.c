@@ -136,6 +136,30 @@ static void test_tensor_parallel(void **state)
     release(&f);
 }
 
+/* Attention runs again and nothing else; its context and log-sum-exps are not kept. */
+static void test_selective_recompute(void **state)
+{
+    (void)state;
+    fixture f;
+    gal_strategy plain = one_axis(GAL_AXIS_DP, 2);
+    lower(&f, 2, 1, &plain, GAL_SCHEDULE_GPIPE);
+    const uint64_t kept = class_bytes(f.program[0], GAL_CLASS_SAVED);
+    const gal_model model = f.plan.model;
+    const uint64_t rows = (uint64_t)f.program[0]->microbatch_samples / 2 * model.sequence_length;
+    assert_int_equal(count_ops(f.program[0], GAL_FRAGMENT_BACKWARD_SYNC, GAL_OP_ATTENTION), 0);
+    release(&f);
+    plain.recompute = GAL_RECOMPUTE_SELECTIVE;
+    lower(&f, 2, 1, &plain, GAL_SCHEDULE_GPIPE);
+    const uint64_t layers = count_ops(f.program[0], GAL_FRAGMENT_FORWARD, GAL_OP_ATTENTION);
+    assert_int_equal(count_ops(f.program[0], GAL_FRAGMENT_BACKWARD_SYNC, GAL_OP_ATTENTION), layers);
+    assert_int_equal(count_ops(f.program[0], GAL_FRAGMENT_BACKWARD_SYNC, GAL_OP_LAYER_NORM), 1); /* the head's */
+    const uint64_t context = (rows * model.hidden * 4 + 255) / 256 * 256;
+    const uint64_t sums = (rows * model.head_count * 4 + 255) / 256 * 256;
+    assert_int_equal(kept - class_bytes(f.program[0], GAL_CLASS_SAVED),
+                     f.program[0]->in_flight * layers * (context + sums));
+    release(&f);
+}
+
 /* With sequence parallelism the same volume: a gather in front of each column-parallel linear, a scatter behind each
  * row-parallel one; backward gathers the gradient and, again, the input. */
 static void test_sequence_parallel(void **state)
@@ -217,7 +241,9 @@ static void test_repeatable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_serial), cmocka_unit_test(test_tensor_parallel), cmocka_unit_test(test_sequence_parallel),
-        cmocka_unit_test(test_zero3),  cmocka_unit_test(test_schedules),       cmocka_unit_test(test_repeatable)};
+        cmocka_unit_test(test_serial),          cmocka_unit_test(test_selective_recompute),
+        cmocka_unit_test(test_tensor_parallel), cmocka_unit_test(test_sequence_parallel),
+        cmocka_unit_test(test_zero3),           cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_repeatable)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
