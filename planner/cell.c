@@ -214,15 +214,33 @@ static gal_code allocate(gal_cell *cell, gal_error *err)
     return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
 
-static gal_code fill(gal_cell *cell, gal_error *err)
+static void measure(gal_cell *cell)
 {
-    gal_code code = GAL_OK;
     const gal_cell_spec *spec = &cell->spec;
     cell->stage_devices = spec->device_count / spec->pp_degree;
     cell->samples = spec->global_batch_samples / spec->microbatch_count;
     cell->block_count = gal_model_block_count(spec->model);
     cell->strategy_count = gal_space_strategies(spec->space, cell->stage_devices, cell->strategy);
     keep_legal(cell);
+}
+
+double gal_cell_effort(const gal_cell_spec *spec)
+{
+    gal_strategy strategy[GAL_SPACE_MAX];
+    gal_cell cell = {.spec = *spec, .strategy = strategy};
+    gal_error refusal = {0};
+    if (refuse(spec, &refusal) != GAL_OK) {
+        return 0.0;
+    }
+    measure(&cell);
+    return (double)spec->pp_degree * cell.strategy_count * cell.strategy_count;
+}
+
+static gal_code fill(gal_cell *cell, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_cell_spec *spec = &cell->spec;
+    measure(cell);
     GAL_TRY(allocate(cell, err));
     for (uint32_t p = 0; p < spec->pp_degree; p++) {
         cell->in_flight[p] = gal_in_flight(spec->schedule, p, spec->pp_degree, spec->microbatch_count);

@@ -87,6 +87,9 @@ typedef struct gal_cell {
 /* GAL_NO with the reason if the numbers do not divide; GAL_ERR_SYSTEM without memory. */
 gal_code gal_cell_create(const gal_cell_spec *spec, gal_cell **out, gal_error *err);
 void gal_cell_free(gal_cell *cell);
+/* How much work the cell is beside others of the same search, without prices: its edges at one block, stages times
+ * strategies squared, which pricing and every round of the dual look at. 0: its numbers do not divide. */
+double gal_cell_effort(const gal_cell_spec *spec);
 /* The rounded tables from the prices: part of create, and again if prices change. */
 void gal_cell_tabulate(gal_cell *cell);
 

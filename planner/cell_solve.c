@@ -96,6 +96,13 @@ static void note_bytes(solver *s)
     }
 }
 
+static void tell(const solver *s)
+{
+    if (s->settings->tell != NULL) {
+        s->settings->tell(s->settings->tell_context, s->dual->work, s->work_limit);
+    }
+}
+
 /* Shorter than this is worth finding. */
 static double useful(const solver *s)
 {
@@ -123,6 +130,7 @@ static gal_code search_labels(solver *s, const gal_label_settings *settings, dou
         s->answer->label_count += labels.label_count;
         *bound = fmax(*bound, labels.bound);
     }
+    tell(s);
     return code;
 }
 
@@ -240,6 +248,7 @@ static gal_code explore(solver *s, gal_box *box, gal_error *err)
         return GAL_OK;
     }
     gal_dual_raise(dual, ROUNDS, &s->best);
+    tell(s);
     note_bytes(s);
     state.bound = fmax(state.bound, dual->bound);
     if (gal_dual_is_infeasible(dual) || state.bound >= useful(s)) {
@@ -313,6 +322,7 @@ gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings
     GAL_TRY(gal_choices_create(cell, &s.wide, err));
     gal_dual_solve(s.dual);
     gal_dual_raise(s.dual, FIRST_ROUNDS, &s.best);
+    tell(&s);
     note_bytes(&s);
     gal_choices_copy(cell, &s.dual->choices, &s.choices);
     if (s.dual->bound < HUGE_VAL && s.dual->bound > settings->give_up_seconds) {

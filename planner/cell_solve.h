@@ -21,6 +21,8 @@ typedef struct gal_solve_settings {
     uint32_t label_limit;   /* at one block; the work on a cell is limited in proportion */
     uint32_t few_labels;    /* likewise, before a box is split */
     double give_up_seconds; /* a cell whose bound is above this is not searched further */
+    void (*tell)(void *context, uint64_t work, uint64_t work_limit); /* how far it is, every few ms; or NULL */
+    void *tell_context;
 } gal_solve_settings;
 
 /* GAL_ERR_SYSTEM without memory. */

@@ -96,6 +96,12 @@ static gal_code add_finalist(const gal_search_request *request, const gal_cell *
 
 /* ---- the outer loops ---- */
 
+/* The numbers of a cell. */
+typedef struct numbers {
+    uint32_t batch, microbatches, pp_degree;
+    double effort;
+} numbers;
+
 typedef struct outer {
     const gal_search_request *request;
     gal_search_result *result;
@@ -103,24 +109,71 @@ typedef struct outer {
     uint64_t arena_limit_bytes;
     gal_cell_answer answer;
     double seconds_per_sample; /* simulated, of the best finalist so far */
+    numbers *planned;          /* [now.cell_count] in the order of the search */
+    gal_search_progress now;
 } outer;
 
-static gal_code search_cell(outer *o, uint32_t batch, uint32_t microbatches, uint32_t pp_degree, gal_error *err)
+static void tell(const outer *o)
+{
+    if (o->request->tell != NULL) {
+        o->request->tell(o->request->tell_context, &o->now);
+    }
+}
+
+static void tell_work(void *context, uint64_t work, uint64_t work_limit)
+{
+    outer *o = context;
+    o->now.work = work;
+    o->now.work_limit = work_limit;
+    tell(o);
+}
+
+static void begin_cell(outer *o, uint32_t index)
+{
+    gal_search_progress *now = &o->now;
+    now->cells_done = index;
+    now->effort_done += now->effort_at_hand;
+    now->effort_at_hand = o->planned[index].effort;
+    now->effort_after -= now->effort_at_hand;
+    tell_work(o, 0, 0);
+}
+
+double gal_search_seconds_left(const gal_search_progress *now, double elapsed_seconds, double at_hand_seconds)
+{
+    if (now->effort_done <= 0.0) {
+        return HUGE_VAL;
+    }
+    const double seconds_per_effort = (elapsed_seconds - at_hand_seconds) / now->effort_done;
+    double longest = at_hand_seconds; /* of the cell at hand, from now */
+    if (now->work > 0) {
+        longest *= fmin(1.0, fmax(0.0, (double)now->work_limit / (double)now->work - 1.0));
+    }
+    return fmax(seconds_per_effort * now->effort_at_hand - at_hand_seconds, longest) +
+           seconds_per_effort * now->effort_after;
+}
+
+static gal_cell_spec spec_of(const outer *o, const numbers *n)
 {
     const gal_search_request *r = o->request;
+    return (gal_cell_spec){.model = r->model,
+                           .durations = r->durations,
+                           .cache = o->cache,
+                           .space = &r->space,
+                           .device_count = gal_durations_cluster(r->durations)->device_count,
+                           .pp_degree = n->pp_degree,
+                           .microbatch_count = n->microbatches,
+                           .global_batch_samples = n->batch,
+                           .schedule = r->schedule,
+                           .prefetch_depth = r->prefetch_depth,
+                           .arena_limit_bytes = o->arena_limit_bytes};
+}
+
+static gal_code search_cell(outer *o, const numbers *n, gal_error *err)
+{
+    const gal_search_request *r = o->request;
+    const gal_cell_spec spec = spec_of(o, n);
     gal_cell *cell = NULL;
     gal_error refusal = {0};
-    gal_cell_spec spec = {.model = r->model,
-                          .durations = r->durations,
-                          .cache = o->cache,
-                          .space = &r->space,
-                          .device_count = gal_durations_cluster(r->durations)->device_count,
-                          .pp_degree = pp_degree,
-                          .microbatch_count = microbatches,
-                          .global_batch_samples = batch,
-                          .schedule = r->schedule,
-                          .prefetch_depth = r->prefetch_depth,
-                          .arena_limit_bytes = o->arena_limit_bytes};
     gal_code code = gal_cell_create(&spec, &cell, &refusal);
     if (code == GAL_NO) {
         memcpy(o->result->refusal, refusal.text, sizeof o->result->refusal);
@@ -132,7 +185,9 @@ static gal_code search_cell(outer *o, uint32_t batch, uint32_t microbatches, uin
     o->result->cell_count++;
     const gal_solve_settings settings = {.label_limit = r->label_limit,
                                          .few_labels = GAL_FEW_LABELS,
-                                         .give_up_seconds = hopeless * batch * o->seconds_per_sample};
+                                         .give_up_seconds = hopeless * n->batch * o->seconds_per_sample,
+                                         .tell = tell_work,
+                                         .tell_context = o};
     code = gal_cell_solve(cell, &settings, &o->answer, err);
     o->result->label_count += o->answer.label_count;
     o->result->unproven_cell_count += !o->answer.given_up && o->answer.bound < o->answer.seconds;
@@ -150,25 +205,57 @@ static gal_code search_cell(outer *o, uint32_t batch, uint32_t microbatches, uin
     return code;
 }
 
-static gal_code search_batch(outer *o, uint32_t batch, gal_error *err)
+/* The lists of the request, or what stands for an empty one. */
+
+static gal_u32_list batches_of(const gal_search_request *r)
 {
-    const gal_search_request *r = o->request;
-    uint32_t devices = gal_durations_cluster(r->durations)->device_count;
-    gal_u32_list microbatches = r->microbatch_counts;
+    const gal_u32_list own = {1, {r->model->global_batch_samples}};
+    return r->batches.count > 0 ? r->batches : own;
+}
+
+static gal_u32_list microbatch_counts_of(const gal_search_request *r, uint32_t batch)
+{
+    gal_u32_list list = r->microbatch_counts;
     for (uint32_t m = 1; r->microbatch_counts.count == 0 && m <= batch && batch % m == 0; m *= 2) {
-        microbatches.value[microbatches.count++] = m;
+        list.value[list.count++] = m;
     }
-    gal_code code = GAL_OK;
-    for (uint32_t i = 0; code == GAL_OK && i < microbatches.count; i++) {
-        for (uint32_t p = 1; code == GAL_OK && r->pp_degrees.count == 0 && p <= devices; p++) {
-            bool divides = devices % p == 0 && p <= gal_model_block_count(r->model) && p <= GAL_STAGES_MAX;
-            code = divides ? search_cell(o, batch, microbatches.value[i], p, err) : GAL_OK;
-        }
-        for (uint32_t j = 0; code == GAL_OK && j < r->pp_degrees.count; j++) {
-            code = search_cell(o, batch, microbatches.value[i], r->pp_degrees.value[j], err);
+    return list;
+}
+
+static gal_u32_list pp_degrees_of(const gal_search_request *r)
+{
+    const uint32_t devices = gal_durations_cluster(r->durations)->device_count;
+    gal_u32_list list = r->pp_degrees;
+    for (uint32_t p = 1; r->pp_degrees.count == 0 && p <= devices && p <= GAL_STAGES_MAX; p++) {
+        if (devices % p == 0 && p <= gal_model_block_count(r->model)) {
+            list.value[list.count++] = p;
         }
     }
-    return code;
+    return list;
+}
+
+/* Every cell of the search, in its order: batches, then microbatch counts, then pipeline degrees. */
+static gal_code plan_cells(outer *o, gal_error *err)
+{
+    const gal_u32_list batches = batches_of(o->request);
+    const gal_u32_list pp_degrees = pp_degrees_of(o->request);
+    o->planned = calloc((size_t)batches.count * GAL_U32_LIST_MAX * GAL_U32_LIST_MAX, sizeof *o->planned);
+    if (o->planned == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
+    for (uint32_t b = 0; b < batches.count; b++) {
+        const gal_u32_list microbatches = microbatch_counts_of(o->request, batches.value[b]);
+        for (uint32_t m = 0; m < microbatches.count; m++) {
+            for (uint32_t p = 0; p < pp_degrees.count; p++) {
+                numbers *cell = &o->planned[o->now.cell_count++];
+                *cell = (numbers){batches.value[b], microbatches.value[m], pp_degrees.value[p], 0.0};
+                const gal_cell_spec spec = spec_of(o, cell);
+                cell->effort = gal_cell_effort(&spec);
+                o->now.effort_after += cell->effort;
+            }
+        }
+    }
+    return GAL_OK;
 }
 
 static int faster_first(const void *x, const void *y)
@@ -220,11 +307,10 @@ gal_code gal_search(const gal_search_request *request, gal_search_result *out, g
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     GAL_TRY(gal_price_cache_create(request->model, request->durations, &o.cache, err));
-    if (request->batches.count == 0) {
-        GAL_TRY(search_batch(&o, request->model->global_batch_samples, err));
-    }
-    for (uint32_t i = 0; i < request->batches.count; i++) {
-        GAL_TRY(search_batch(&o, request->batches.value[i], err));
+    GAL_TRY(plan_cells(&o, err));
+    for (uint32_t i = 0; i < o.now.cell_count; i++) {
+        begin_cell(&o, i);
+        GAL_TRY(search_cell(&o, &o.planned[i], err));
     }
     conclude(&result);
     if (result.least_bytes > 0) {
@@ -234,6 +320,7 @@ gal_code gal_search(const gal_search_request *request, gal_search_result *out, g
     memset(&result, 0, sizeof result);
 cleanup:
     gal_price_cache_free(o.cache);
+    free(o.planned);
     free(o.answer.strategy);
     free(o.answer.stage);
     gal_search_result_free(&result);

@@ -7,6 +7,20 @@
 #include "planner/cell_solve.h"
 #include "schemas/base/options.h"
 
+/* How far a search is. */
+typedef struct gal_search_progress {
+    uint32_t cell_count, cells_done;                  /* of all that will be looked at; the next one is at hand */
+    double effort_done, effort_at_hand, effort_after; /* gal_cell_effort of the cells done, the one at hand, the rest */
+    uint64_t work, work_limit; /* on the cell at hand: no box is begun at the limit; 0 of 0: being priced */
+} gal_search_progress;
+
+/* The seconds that a search still takes if each cell takes as long for its effort as those done did; one that takes
+ * longer is thought to take as long again, or to its limit. An estimate: cells of the same effort may be hard or easy.
+ * Infinity while no cell is done: there is nothing to go by.
+ * elapsed_seconds  since the search began
+ * at_hand_seconds  of them, on the cell at hand */
+double gal_search_seconds_left(const gal_search_progress *now, double elapsed_seconds, double at_hand_seconds);
+
 typedef struct gal_search_request {
     const gal_model *model;
     const gal_durations *durations; /* its cluster says how many devices and how much memory */
@@ -19,6 +33,9 @@ typedef struct gal_search_request {
     gal_schedule schedule;
     uint32_t prefetch_depth;
     uint32_t label_limit; /* at one block */
+    void (*tell)(void *context,
+                 const gal_search_progress *now); /* called often, by the thread of gal_search; or NULL */
+    void *tell_context;
 } gal_search_request;
 
 /* One cell's winner. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "planner/cli/waiting.h"
+#include "planner/cli/searching.h"
 #include "planner/joint_search.h"
 #include "planner/ranges.h"
 
@@ -14,7 +14,7 @@ typedef struct search_options {
     uint64_t memory_bytes;
     gal_u32_list pp_degrees;
     uint32_t devices, schedule, prefetch_depth, top, label_limit;
-    bool json, timing;
+    bool json, timing, quiet;
 } search_options;
 
 static const char notes[] =
@@ -47,6 +47,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                        1, 100000000),
         gal_option_flag("json", "print one JSON object", &o->json),
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
+        gal_option_short('q', gal_option_flag("quiet", "no progress on a terminal", &o->quiet)),
         gal_option_short('o', gal_option_string("output", "FILE", "write the plan", &o->output)),
     };
     const gal_command command = {.program = "galplan",
@@ -286,7 +287,7 @@ static gal_code run(const search_options *o, gal_error *err)
     gal_model model;
     gal_durations *durations = NULL;
     gal_search_result result = {0};
-    gal_waiting waiting;
+    gal_searching searching = {0};
     char hash[GAL_HASH_BYTES] = "";
     gal_search_request request = {.model = &model,
                                   .profile_hash = hash,
@@ -294,16 +295,20 @@ static gal_code run(const search_options *o, gal_error *err)
                                   .pp_degrees = o->pp_degrees,
                                   .schedule = (gal_schedule)o->schedule,
                                   .prefetch_depth = o->prefetch_depth,
-                                  .label_limit = o->label_limit};
+                                  .label_limit = o->label_limit,
+                                  .tell = gal_searching_tell,
+                                  .tell_context = &searching};
     gal_space_all(&request.space);
     GAL_TRY(usage_rules(o, &request, err));
     GAL_TRY(gal_model_read(o->model, &model, err));
     GAL_TRY(read_durations(o, &durations, hash, err));
     request.durations = durations;
     double begin = now_seconds();
-    gal_waiting_begin(&waiting, "searching");
+    if (!o->quiet) {
+        gal_searching_begin(&searching);
+    }
     code = gal_search(&request, &result, err);
-    gal_waiting_end(&waiting);
+    gal_searching_end(&searching);
     GAL_TRY(code);
     GAL_TRY(report(o, &request, &result, now_seconds() - begin, err));
 cleanup:

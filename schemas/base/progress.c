@@ -30,11 +30,18 @@ void gal_progress_show(gal_progress *progress, const char *what, uint32_t done, 
         (void)snprintf(progress->what, sizeof progress->what, "%s", what);
         progress->begin_seconds = elapsed_seconds;
     }
-    progress->shown = true;
     progress->shown_seconds = elapsed_seconds;
     gal_progress_line(line, sizeof line, what, done, count, elapsed_seconds - progress->begin_seconds, elapsed_seconds);
-    (void)fprintf(stderr, "\r%-*s", GAL_PROGRESS_COLUMNS, line);
-    (void)fflush(stderr);
+    gal_progress_write(progress, line);
+}
+
+void gal_progress_write(gal_progress *progress, const char *line)
+{
+    if (progress->terminal) {
+        (void)fprintf(stderr, "\r%-*.*s", GAL_PROGRESS_COLUMNS, GAL_PROGRESS_COLUMNS, line);
+        (void)fflush(stderr);
+        progress->shown = true;
+    }
 }
 
 void gal_progress_end(gal_progress *progress)

@@ -24,6 +24,8 @@ void gal_progress_line(char *line, size_t capacity, const char *what, uint32_t d
 
 /* Writes the line on stderr, at most five times a second. Another `what` begins its own count. */
 void gal_progress_show(gal_progress *progress, const char *what, uint32_t done, uint32_t count, double elapsed_seconds);
+/* Writes a line of the caller's own over the one before. */
+void gal_progress_write(gal_progress *progress, const char *line);
 /* Takes the line away. */
 void gal_progress_end(gal_progress *progress);
 

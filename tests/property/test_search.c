@@ -212,12 +212,58 @@ static void test_same_input_same_bytes(void **state)
     }
 }
 
+typedef struct told {
+    gal_search_progress last;
+    uint32_t calls;
+    double effort; /* of all cells */
+} told;
+
+static void hear(void *context, const gal_search_progress *now)
+{
+    told *t = context;
+    const double effort = now->effort_done + now->effort_at_hand + now->effort_after;
+    if (t->calls++ == 0) {
+        assert_int_equal(now->cells_done, 0);
+        assert_true(now->effort_done == 0.0 && effort > 0.0);
+        t->effort = effort;
+    } else {
+        assert_int_equal(now->cell_count, t->last.cell_count);
+        assert_true(now->cells_done == t->last.cells_done || now->cells_done == t->last.cells_done + 1);
+        assert_true(now->work >= t->last.work || now->cells_done > t->last.cells_done);
+        assert_true(now->effort_done >= t->last.effort_done);
+        assert_true(effort == t->effort); /* whole numbers: sums are exact */
+    }
+    assert_true(now->cells_done < now->cell_count);
+    t->last = *now;
+}
+
+static void test_progress_counts_every_cell(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        trial t;
+        told heard = {0};
+        gal_search_result result = {0};
+        create(seed, &t);
+        t.request.tell = hear;
+        t.request.tell_context = &heard;
+        search(&t, 0, &result);
+        assert_int_equal(heard.last.cells_done + 1, heard.last.cell_count);
+        assert_true(heard.last.effort_after == 0.0);
+        assert_true(heard.last.cell_count >= result.cell_count);
+        assert_true(heard.calls > heard.last.cell_count); /* at the beginning of each, and meanwhile */
+        gal_search_result_free(&result);
+        gal_durations_free(t.durations);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plans_are_legal_and_fit_and_gain_by_memory),
         cmocka_unit_test(test_least_bytes_are_met),
         cmocka_unit_test(test_same_input_same_bytes),
+        cmocka_unit_test(test_progress_counts_every_cell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,13 +51,16 @@ def check(name, arguments, line):
     verdict(name + ": the line is taken away", re.search("\r {70}\r$", said) is not None, said)
     said, code = in_pipe(arguments)
     verdict(name + ": nothing in a pipe", code == 0 and said == "", said)
+    said, code = on_terminal(arguments + ["-q"])
+    verdict(name + ": nothing with -q", code == 0 and said == "", said)
 
 
 with tempfile.TemporaryDirectory() as scratch:
-    # The search takes a second or more on any machine: all strategies of 26 blocks. A profile has a budget.
-    check("search", [build + "/galplan", "search", "--model", "gpt2-small", "--cluster", "h100-8", "--devices", "2",
-                     "--batch", "64", "--memory", "16GiB"],
-          r"searching, \d+ s ")
+    # The search takes some seconds on any machine, the hard cells (two stages, 8 and 16 microbatches) after easy ones.
+    # A profile has a budget.
+    check("search", [build + "/galplan", "search", "--model", "gpt2-small", "--cluster", "h100-8", "--batch", "64",
+                     "--microbatches", "1,8,16", "--pp", "1,2", "--memory", "16GiB"],
+          r"searching: cell \d of 6(, \d+ % of its limit)?, \d+ s, \d+ s left ")
     check("profile", [build + "/galplan", "profile", "--model", root + "/tests/fixtures/valid/model.json",
                       "--budget-seconds", "3", "-o", scratch + "/profile.json"],
           r"\w[^:\r]*: \d+ of \d+, \d+ s, \d+ s left ")

@@ -1,0 +1,118 @@
+#include "planner/cli/searching.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "schemas/base/progress.h"
+
+enum { INTERVAL_NANOSECONDS = 500000000 };
+
+static double now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void add_interval(struct timespec *at)
+{
+    at->tv_nsec += INTERVAL_NANOSECONDS;
+    if (at->tv_nsec >= 1000000000) {
+        at->tv_nsec -= 1000000000;
+        at->tv_sec++;
+    }
+}
+
+static void write_line(gal_progress *progress, const gal_search_progress *now, double elapsed_seconds,
+                       double at_hand_seconds)
+{
+    char line[GAL_PROGRESS_COLUMNS + 1];
+    char limit[32] = "";
+    char left[32] = "";
+    const double seconds = gal_search_seconds_left(now, elapsed_seconds, elapsed_seconds - at_hand_seconds);
+    if (now->work_limit > 0) { /* the first rounds of the dual do not stop at the limit */
+        (void)snprintf(limit, sizeof limit, ", %.0f %% of its limit",
+                       fmin(100.0, 100.0 * (double)now->work / (double)now->work_limit));
+    }
+    if (seconds < HUGE_VAL) {
+        (void)snprintf(left, sizeof left, ", %.0f s left", seconds);
+    }
+    (void)snprintf(line, sizeof line, "searching: cell %u of %u%s, %.0f s%s", now->cells_done + 1, now->cell_count,
+                   limit, elapsed_seconds, left);
+    gal_progress_write(progress, line);
+}
+
+static void *show(void *argument)
+{
+    gal_searching *s = argument;
+    gal_progress progress = {.terminal = true};
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    pthread_mutex_lock(&s->mutex);
+    while (!s->done) {
+        add_interval(&at);
+        while (!s->done && pthread_cond_timedwait(&s->wake, &s->mutex, &at) != ETIMEDOUT) {
+        }
+        if (!s->done && s->now.cells_done < s->now.cell_count) {
+            const gal_search_progress now = s->now;
+            const double at_hand_seconds = s->at_hand_seconds;
+            pthread_mutex_unlock(&s->mutex); /* the search does not wait for the terminal */
+            write_line(&progress, &now, now_seconds() - s->begin_seconds, at_hand_seconds);
+            pthread_mutex_lock(&s->mutex);
+        }
+    }
+    pthread_mutex_unlock(&s->mutex);
+    gal_progress_end(&progress);
+    return NULL;
+}
+
+void gal_searching_begin(gal_searching *searching)
+{
+    pthread_condattr_t clock;
+    *searching = (gal_searching){.begin_seconds = now_seconds()};
+    if (isatty(STDERR_FILENO) == 0) {
+        return;
+    }
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_mutex_init(&searching->mutex, NULL);
+    pthread_cond_init(&searching->wake, &clock);
+    pthread_condattr_destroy(&clock);
+    searching->running = pthread_create(&searching->thread, NULL, show, searching) == 0; /* without it: no line */
+    if (!searching->running) {
+        pthread_cond_destroy(&searching->wake);
+        pthread_mutex_destroy(&searching->mutex);
+    }
+}
+
+void gal_searching_tell(void *searching, const gal_search_progress *now)
+{
+    gal_searching *s = searching;
+    if (!s->running) {
+        return;
+    }
+    pthread_mutex_lock(&s->mutex);
+    if (now->cells_done != s->now.cells_done) {
+        s->at_hand_seconds = now_seconds() - s->begin_seconds;
+    }
+    s->now = *now;
+    pthread_mutex_unlock(&s->mutex);
+}
+
+void gal_searching_end(gal_searching *searching)
+{
+    if (!searching->running) {
+        return;
+    }
+    pthread_mutex_lock(&searching->mutex);
+    searching->done = true;
+    pthread_cond_signal(&searching->wake);
+    pthread_mutex_unlock(&searching->mutex);
+    pthread_join(searching->thread, NULL);
+    pthread_cond_destroy(&searching->wake);
+    pthread_mutex_destroy(&searching->mutex);
+    searching->running = false;
+}
