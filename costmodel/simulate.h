@@ -24,7 +24,7 @@ typedef struct gal_simulation_input {
     const gal_cost *const *cost; /* [stage][instruction]: see gal_instruction_costs */
     gal_slowdowns slowdowns;
     double fixed_step_seconds;
-    bool timeline; /* keep every event */
+    bool timeline; /* keep every event: each kernel is a step of its own, so seconds may differ in their last digits */
 } gal_simulation_input;
 
 typedef struct gal_stage_simulation {

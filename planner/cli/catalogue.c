@@ -11,7 +11,7 @@
 
 /* A kind of document that ships: one row of its list, as text or as an element of an array. */
 typedef struct shelf {
-    const char *kind, *command, *summary;
+    const char *kind, *command, *summary, *notes;
     gal_code (*list)(const char *name, gal_json_writer *json, gal_error *err); /* json NULL: text on stdout */
 } shelf;
 
@@ -23,8 +23,9 @@ static gal_code list_model(const char *name, gal_json_writer *json, gal_error *e
         return code;
     }
     if (json == NULL) {
-        printf("%-14s %2u layers, hidden %5u, %llu parameters\n", name, model.layer_count, model.hidden,
-               (unsigned long long)gal_model_parameter_count(&model));
+        printf("%-14s %7.1f M parameters: %2u layers, hidden %4u, %2u heads, sequence %u, %s\n", name,
+               (double)gal_model_parameter_count(&model) * 1e-6, model.layer_count, model.hidden, model.head_count,
+               model.sequence_length, gal_dtype_names[model.compute_dtype]);
         return GAL_OK;
     }
     gal_json_begin_object(json, NULL);
@@ -106,7 +107,8 @@ static gal_code print_one(const shelf *s, const char *name, gal_error *err)
         gal_catalogue_names(s->kind, known, sizeof known);
         return gal_fail(err, GAL_ERR_USAGE, "unknown %s '%s' (known: %s)", s->kind, name, known);
     }
-    return fputs(text, stdout) == EOF ? gal_fail(err, GAL_ERR_SYSTEM, "cannot write to stdout") : GAL_OK;
+    (void)fputs(text, stdout);
+    return GAL_OK;
 }
 
 static int run(const shelf *s, int argc, char **argv)
@@ -119,7 +121,8 @@ static int run(const shelf *s, int argc, char **argv)
                                  .positional = "[NAME]",
                                  .positional_max = 1,
                                  .options = options,
-                                 .option_count = sizeof options / sizeof options[0]};
+                                 .option_count = sizeof options / sizeof options[0],
+                                 .notes = s->notes};
     gal_arguments arguments;
     gal_error err = {0};
     int exit_code = 0;
@@ -129,22 +132,32 @@ static int run(const shelf *s, int argc, char **argv)
     const gal_code code = arguments.positional_count == 1 ? print_one(s, arguments.positional[0], &err)
                           : as_json                       ? list_as_json(s, &err)
                                                           : list_all(s, NULL, &err);
-    if (code != GAL_OK) {
-        fprintf(stderr, "galplan: error: %s\n", err.text);
-    }
-    return (int)code;
+    return gal_options_end("galplan", s->command, code, &err);
 }
 
 int gal_cli_models(int argc, char **argv)
 {
     static const shelf models = {"model", "models",
-                                 "List the models that ship with galplan, or print one as a document.", list_model};
+                                 "List the models that ship with galplan, or print one as a document.",
+                                 "A name that is listed stands for the document wherever a command takes --model.\n"
+                                 "\nExamples:\n"
+                                 "  galplan models gpt2-medium >model.json\n"
+                                 "  galplan search --model gpt2-medium --cluster titan-8 --batch 16 --space dp,sdp\n",
+                                 list_model};
     return run(&models, argc, argv);
 }
 
 int gal_cli_clusters(int argc, char **argv)
 {
     static const shelf clusters = {
-        "cluster", "clusters", "List the clusters that ship with galplan, or print one as a document.", list_cluster};
+        "cluster", "clusters", "List the clusters that ship with galplan, or print one as a document.",
+        "A row: devices, what each is and its peak rates; then how many of them each kind of link joins, and its rate\n"
+        "per device and direction. The figures are those of data sheets: a plan for one of these clusters is a plan\n"
+        "for ideal devices, 'galplan profile' measures real ones. A name that is listed stands for the document\n"
+        "wherever a command takes --cluster.\n"
+        "\nExamples:\n"
+        "  galplan clusters a100-8 >cluster.json\n"
+        "  galplan search --model gpt2-small --cluster a100-8 --devices 4 --batch 32 --microbatches 4\n",
+        list_cluster};
     return run(&clusters, argc, argv);
 }

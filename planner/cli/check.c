@@ -92,17 +92,14 @@ int gal_cli_check(int argc, char **argv)
         .positional_max = FILES_MAX,
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = "exit: 0 all good, 1 a document is refused, 3 one is not JSON, 4 one cannot be read\n",
+        .notes = "Exit: 0 all good; 1 a document is refused; 2 usage; 3 one is not JSON; 4 one cannot be read.\n",
     };
     gal_arguments arguments;
     int exit_code;
     if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
         return exit_code;
     }
-    gal_code code = as_json ? check_as_json(&arguments) : check_files(&arguments, NULL);
-    if (fflush(stdout) != 0) {
-        (void)fprintf(stderr, "galplan: error: cannot write stdout\n");
-        return GAL_ERR_SYSTEM;
-    }
-    return (int)code;
+    const gal_error none = {0}; /* every file's own was said */
+    const gal_code code = as_json ? check_as_json(&arguments) : check_files(&arguments, NULL);
+    return gal_options_end("galplan", "check", code, &none);
 }

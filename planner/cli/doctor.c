@@ -180,8 +180,5 @@ int gal_cli_doctor(int argc, char **argv)
     } else {
         print_text(&machine, abilities);
     }
-    if (err.code != GAL_OK) {
-        fprintf(stderr, "galplan: error: %s\n", err.text);
-    }
-    return (int)code;
+    return gal_options_end("galplan", "doctor", code, &err);
 }

@@ -68,7 +68,7 @@ static gal_code print_stages(const gal_plan *plan, uint32_t first, uint32_t coun
         gal_program_print(program, stdout);
         gal_program_free(program);
     }
-    return fflush(stdout) == 0 ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "cannot write to stdout");
+    return GAL_OK;
 }
 
 int gal_cli_lower(int argc, char **argv)
@@ -85,9 +85,6 @@ int gal_cli_lower(int argc, char **argv)
     gal_code code = gal_plan_read(o.path, &plan, &err);
     code = code == GAL_OK ? choose_stages(&o, &plan, &first, &count, &err) : code;
     code = code == GAL_OK ? print_stages(&plan, first, count, &err) : code;
-    if (code != GAL_OK) {
-        fprintf(stderr, "galplan: error: %s\n", err.text);
-    }
     gal_plan_free(&plan);
-    return (int)code;
+    return gal_options_end("galplan", "lower", code, &err);
 }

@@ -21,7 +21,11 @@ static const char notes[] =
     "--batch takes a list 8,16,24 or a range: A:B doubles, A:B:STEP adds, A:B:xF multiplies. Without it the model's\n"
     "own batch is used. --microbatches takes a list or max:N (1, 2, 4 ... N); without it all powers of two that\n"
     "divide the batch are tried. The plan goes to --output; '-' is stdout, and the table then goes to stderr.\n"
-    "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n";
+    "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
+    "\nExamples:\n"
+    "  galplan search --model gpt2-small --cluster h100-8 --devices 2 --batch 8:32 --memory 8GiB -o plan.json\n"
+    "  galplan search --model gpt2-small --cluster h100-8 --devices 4 --batch 32 --pp 1,2 --microbatches max:4 --top "
+    "5\n";
 
 static bool parse(int argc, char **argv, search_options *o, int *exit_code)
 {
@@ -325,12 +329,6 @@ int gal_cli_search(int argc, char **argv)
     if (!parse(argc, argv, &o, &exit_code)) {
         return exit_code;
     }
-    gal_code code = run(&o, &err);
-    if (err.code != GAL_OK) {
-        fprintf(stderr, "galplan: error: %s\n", err.text);
-        if (err.code == GAL_ERR_USAGE) {
-            fprintf(stderr, "try 'galplan search --help'\n");
-        }
-    }
-    return (int)code;
+    const gal_code code = run(&o, &err);
+    return gal_options_end("galplan", "search", code, &err);
 }

@@ -177,7 +177,9 @@ int gal_cli_simulate(int argc, char **argv)
                                  .positional_min = 1,
                                  .positional_max = 1,
                                  .options = options,
-                                 .option_count = sizeof options / sizeof options[0]};
+                                 .option_count = sizeof options / sizeof options[0],
+                                 .notes = "bubble is what of the iteration the compute stream is idle, for whatever "
+                                          "reason; the other columns\nare shares in which a stream is busy.\n"};
     gal_arguments arguments;
     int exit_code = GAL_OK;
     if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
@@ -197,9 +199,6 @@ int gal_cli_simulate(int argc, char **argv)
         print_table(&r);
     }
 cleanup:
-    if (code != GAL_OK) {
-        fprintf(stderr, "galplan: error: %s\n", err.text);
-    }
     release(&r);
-    return (int)code;
+    return gal_options_end("galplan", "simulate", code, &err);
 }

@@ -95,14 +95,13 @@ static gal_code worst_of(const report *r)
     return worst;
 }
 
-static gal_code print_text(const report *r, gal_error *err)
+static void print_text(const report *r)
 {
     for (uint32_t i = 0; i < r->count; i++) {
         const outcome *at = &r->check[i];
         printf("%-9s %s: %s\n", at->name, at->code == GAL_OK ? "ok" : "REFUSED",
                at->code == GAL_OK ? at->proved : at->err.text);
     }
-    return fflush(stdout) == 0 ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "cannot write to stdout");
 }
 
 static gal_code print_json(const report *r, gal_error *err)
@@ -140,7 +139,7 @@ int gal_cli_verify(int argc, char **argv)
         .positional_max = 1,
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = "\nExit: 0 proved; 1 refused, the line says where; 2 usage; 3 the document is wrong; 4 system.\n"};
+        .notes = "Exit: 0 proved; 1 refused, the line says where; 2 usage; 3 the document is wrong; 4 system.\n"};
     gal_arguments arguments;
     int exit_code = 0;
     if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
@@ -150,10 +149,11 @@ int gal_cli_verify(int argc, char **argv)
     gal_error err = {0};
     report r = {0};
     gal_code code = verify_plan(arguments.positional[0], &plan, &r, &err);
-    code = code == GAL_OK ? (as_json ? print_json(&r, &err) : print_text(&r, &err)) : code;
-    if (code != GAL_OK) {
-        fprintf(stderr, "galplan: error: %s\n", err.text);
+    if (code == GAL_OK && as_json) {
+        code = print_json(&r, &err);
+    } else if (code == GAL_OK) {
+        print_text(&r);
     }
     gal_plan_free(&plan);
-    return (int)(code == GAL_OK ? worst_of(&r) : code);
+    return gal_options_end("galplan", "verify", code == GAL_OK ? worst_of(&r) : code, &err);
 }

@@ -318,6 +318,22 @@ gal_code gal_options_parse(const gal_command *command, int argc, char **argv, ga
     return code;
 }
 
+int gal_options_end(const char *program, const char *command, gal_code code, const gal_error *err)
+{
+    if (err->code != GAL_OK) {
+        (void)fprintf(stderr, "%s: error: %s\n", program, err->text);
+    }
+    if (err->code == GAL_ERR_USAGE) {
+        (void)fprintf(stderr, "try '%s%s%s --help'\n", program, command == NULL ? "" : " ",
+                      command == NULL ? "" : command);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+        (void)fprintf(stderr, "%s: error: cannot write to stdout\n", program);
+        return (int)GAL_ERR_SYSTEM;
+    }
+    return (int)code;
+}
+
 bool gal_options_run(const gal_command *command, int argc, char **argv, gal_arguments *out, int *exit_code)
 {
     gal_error err = {0};
@@ -331,15 +347,11 @@ bool gal_options_run(const gal_command *command, int argc, char **argv, gal_argu
         return false;
     }
     gal_code code = gal_options_parse(command, argc, argv, out, &err);
-    if (code != GAL_OK) {
-        (void)fprintf(stderr, "%s: error: %s\ntry '%s%s%s --help'\n", command->program, err.text, command->program,
-                      command->command == NULL ? "" : " ", command->command == NULL ? "" : command->command);
-        *exit_code = (int)code;
-        return false;
-    }
-    if (out->help) {
+    if (code == GAL_OK && out->help) {
         gal_options_print_help(command, stdout);
-        *exit_code = fflush(stdout) == 0 ? (int)GAL_OK : (int)GAL_ERR_SYSTEM;
+    }
+    if (code != GAL_OK || out->help) {
+        *exit_code = gal_options_end(command->program, command->command, code, &err);
         return false;
     }
     return true;

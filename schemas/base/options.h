@@ -112,4 +112,8 @@ void gal_options_print_completion(const gal_command *command, FILE *out);
  * --completion what bash needs: these two are for `make install`, so no help lists them. */
 bool gal_options_run(const gal_command *command, int argc, char **argv, gal_arguments *out, int *exit_code);
 
+/* The end of a command (command NULL: of a program without any): says on stderr what err holds, for GAL_ERR_USAGE with
+ * the "try" line, and sees that stdout was written. Returns the exit code: code, or GAL_ERR_SYSTEM if it was not. */
+int gal_options_end(const char *program, const char *command, gal_code code, const gal_error *err);
+
 #endif

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# test_readme.sh BUILD: the commands of the README's "Five minutes" that need no cluster, in their order, as they stand
+# there but for what takes minutes: the profile's budget and the numbers of steps. timeout_seconds: 400
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. tests/support/mpi_env.sh
+build=$(cd "${1:-build}" && pwd)
+root=$PWD
+for program in galplan galrun galplan-profile; do
+    [ -x "$build/$program" ] || { echo "$program was left out of this build"; exit 77; }
+done
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+PATH=$build:$PATH
+export ASAN_OPTIONS=detect_leaks=0 # Open MPI keeps memory that is not ours to free
+status=0
+mkdir "$scratch/tests"
+ln -s "$root/tests/demo" "$scratch/tests/demo"
+cat README.md LICENSE >"$scratch/book.txt"
+cd "$scratch" || exit 1
+
+# Indented lines that begin with a program, up to two blanks, behind which the README says what it is; and what stands
+# between backquotes in a line of prose.
+section=$(sed -n '/^## Five minutes/,/^## What is there/p' "$root/README.md")
+commands=$(
+    sed -n 's/^    \(gal\(plan\|run\) [^ ].*\)/\1/p' <<<"$section" | sed 's/   *[a-z].*//'
+    grep -o '`galplan [^`]*`' <<<"$section" | tr -d '`'
+)
+
+run() { # command line
+    local line
+    line=$(sed -e 's/ profile / profile --budget-seconds 5 /' -e 's/--steps 200/--steps 2/; s/--steps 400/--steps 3/' <<<"$1")
+    if bash -c "$line" </dev/null >said 2>&1; then echo "ok $1"; else
+        tail -n 20 said
+        echo "not ok $1"
+        status=1
+    fi
+}
+
+while read -r command; do
+    run "$command"
+done <<<"$commands"
+[ "$(wc -l <<<"$commands")" -ge 11 ] || { echo "not ok the README's commands are found"; status=1; }
+exit $status
