@@ -60,28 +60,6 @@ void gal_cluster_read_at(const gal_json_cursor *at, gal_cluster *out)
     gal_json_reject_unknown(at);
 }
 
-gal_code gal_cluster_read_document(gal_json_doc *doc, gal_cluster *out, gal_error *err)
-{
-    gal_cluster cluster;
-    gal_json_cursor root = gal_json_root(doc);
-    gal_cluster_read_at(&root, &cluster);
-    gal_code code = gal_json_status(doc, err);
-    if (code == GAL_OK) {
-        *out = cluster;
-    }
-    return code;
-}
-
-static gal_code read_document(gal_json_doc *doc, void *out, gal_error *err)
-{
-    return gal_cluster_read_document(doc, out, err);
-}
-
-gal_code gal_cluster_read(const char *path, gal_cluster *out, gal_error *err)
-{
-    return gal_document_read(GAL_DOCUMENT_CLUSTER, path, read_document, out, err);
-}
-
 static void write_device(gal_json_writer *out, const gal_device *device)
 {
     gal_json_begin_object(out, "device");
@@ -113,14 +91,27 @@ void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster)
     gal_json_end_array(out);
 }
 
-static void write_members(gal_json_writer *out, const void *cluster)
+static bool read_cluster(const gal_json_cursor *root, void *out)
+{
+    gal_cluster_read_at(root, out);
+    return true;
+}
+
+static void write_cluster(gal_json_writer *out, const void *cluster)
 {
     gal_cluster_write_at(out, cluster);
 }
 
+const gal_document_form gal_cluster_form = {sizeof(gal_cluster), read_cluster, NULL, write_cluster, NULL};
+
+gal_code gal_cluster_read(const char *path, gal_cluster *out, gal_error *err)
+{
+    return gal_document_read(GAL_DOCUMENT_CLUSTER, path, out, err);
+}
+
 gal_code gal_cluster_write(const char *path, const gal_cluster *cluster, gal_error *err)
 {
-    return gal_document_write(path, write_members, cluster, err);
+    return gal_document_write(GAL_DOCUMENT_CLUSTER, path, cluster, err);
 }
 
 uint32_t gal_cluster_level_between(const gal_cluster *cluster, uint32_t device_a, uint32_t device_b)

@@ -1,5 +1,6 @@
 #include "schemas/document.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,25 +27,55 @@ static gal_code open_document(gal_document_kind kind, const char *path, gal_json
     return gal_json_open(path, out, err);
 }
 
-gal_code gal_document_read(gal_document_kind kind, const char *path,
-                           gal_code (*read)(gal_json_doc *doc, void *document, gal_error *err), void *document,
-                           gal_error *err)
+const gal_document_form *gal_document_form_of(gal_document_kind kind)
+{
+    static const gal_document_form *const forms[GAL_DOCUMENT_KIND_COUNT] = {[GAL_DOCUMENT_MODEL] = &gal_model_form,
+                                                                            [GAL_DOCUMENT_CLUSTER] = &gal_cluster_form,
+                                                                            [GAL_DOCUMENT_PROFILE] = &gal_profile_form,
+                                                                            [GAL_DOCUMENT_PLAN] = &gal_plan_form};
+    return forms[kind];
+}
+
+gal_code gal_document_read_open(gal_document_kind kind, gal_json_doc *doc, void *out, gal_error *err)
+{
+    const gal_document_form *form = gal_document_form_of(kind);
+    gal_code code = GAL_OK;
+    gal_json_cursor root = gal_json_root(doc);
+    void *document = calloc(1, form->struct_bytes);
+    if (document == NULL || !form->read(&root, document)) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory"));
+    }
+    GAL_TRY(gal_json_status(doc, err));
+    if (form->finish != NULL) {
+        form->finish(doc, document);
+        GAL_TRY(gal_json_status(doc, err));
+    }
+    memcpy(out, document, form->struct_bytes);
+    memset(document, 0, form->struct_bytes);
+cleanup:
+    if (document != NULL && form->release != NULL) {
+        form->release(document);
+    }
+    free(document);
+    return code;
+}
+
+gal_code gal_document_read(gal_document_kind kind, const char *path, void *out, gal_error *err)
 {
     gal_json_doc *doc = NULL;
     gal_code code = open_document(kind, path, &doc, err);
     if (code == GAL_OK) {
-        code = read(doc, document, err);
+        code = gal_document_read_open(kind, doc, out, err);
     }
     gal_json_close(doc);
     return code;
 }
 
-gal_code gal_document_write(const char *path, void (*write_members)(gal_json_writer *out, const void *document),
-                            const void *document, gal_error *err)
+gal_code gal_document_write(gal_document_kind kind, const char *path, const void *document, gal_error *err)
 {
     gal_json_writer *out = gal_json_writer_create();
     gal_json_begin_object(out, NULL);
-    write_members(out, document);
+    gal_document_form_of(kind)->write(out, document);
     gal_json_end_object(out);
     gal_code code = gal_json_writer_save(out, path, err);
     gal_json_writer_free(out);
@@ -62,31 +93,21 @@ static gal_document_kind kind_of(gal_json_doc *doc)
 
 gal_code gal_document_check(gal_json_doc *doc, gal_document_kind *kind, gal_error *err)
 {
-    gal_model model;
-    gal_cluster cluster;
-    gal_profile profile = {0};
-    gal_plan plan = {0};
+    union {
+        gal_model model;
+        gal_cluster cluster;
+        gal_profile profile;
+        gal_plan plan;
+    } any;
     gal_document_kind found = kind_of(doc);
     gal_code code = gal_json_status(doc, err);
     if (code != GAL_OK) {
         return code;
     }
     *kind = found;
-    switch (found) {
-    case GAL_DOCUMENT_MODEL:
-        code = gal_model_read_document(doc, &model, err);
-        break;
-    case GAL_DOCUMENT_CLUSTER:
-        code = gal_cluster_read_document(doc, &cluster, err);
-        break;
-    case GAL_DOCUMENT_PROFILE:
-        code = gal_profile_read_document(doc, &profile, err);
-        break;
-    default:
-        code = gal_plan_read_document(doc, &plan, err);
-        break;
+    code = gal_document_read_open(found, doc, &any, err);
+    if (code == GAL_OK && gal_document_form_of(found)->release != NULL) {
+        gal_document_form_of(found)->release(&any);
     }
-    gal_plan_free(&plan);
-    gal_profile_free(&profile);
     return code;
 }

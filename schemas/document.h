@@ -1,4 +1,4 @@
-/* Documents as such: what kind a text is, and readers that start from an open one. */
+/* Documents as such: what the four kinds bring to one frame, which opens, reads, checks and writes them. */
 #ifndef GAL_SCHEMAS_DOCUMENT_H
 #define GAL_SCHEMAS_DOCUMENT_H
 
@@ -25,19 +25,29 @@ typedef enum gal_document_kind {
 
 extern const char *const gal_document_names[GAL_DOCUMENT_KIND_COUNT];
 
-/* The frames of gal_*_read and gal_*_write. A file is opened, or where path has neither '/' nor '.' and names no file,
- * the built-in document of that name and kind; `document` is the struct that read fills or write_members shows. */
-gal_code gal_document_read(gal_document_kind kind, const char *path,
-                           gal_code (*read)(gal_json_doc *doc, void *document, gal_error *err), void *document,
-                           gal_error *err);
-gal_code gal_document_write(const char *path, void (*write_members)(gal_json_writer *out, const void *document),
-                            const void *document, gal_error *err);
+/* A kind of document: `out` and `document` are the kind's own struct (gal_model, ...). */
+typedef struct gal_document_form {
+    size_t struct_bytes;
+    /* Into a zeroed struct; errors stick in the document. False without memory. */
+    bool (*read)(const gal_json_cursor *root, void *out);
+    /* What needs the whole struct, once all of it was read without an error. NULL: nothing. */
+    void (*finish)(gal_json_doc *doc, void *out);
+    /* The members, into an object that is begun. */
+    void (*write)(gal_json_writer *out, const void *document);
+    /* The arrays. NULL: it owns none. */
+    void (*release)(void *document);
+} gal_document_form;
 
-/* The readers behind gal_*_read, for a document that is open already. GAL_ERR_DOCUMENT, GAL_ERR_SYSTEM. */
-gal_code gal_model_read_document(gal_json_doc *doc, gal_model *out, gal_error *err);
-gal_code gal_cluster_read_document(gal_json_doc *doc, gal_cluster *out, gal_error *err);
-gal_code gal_profile_read_document(gal_json_doc *doc, gal_profile *out, gal_error *err);
-gal_code gal_plan_read_document(gal_json_doc *doc, gal_plan *out, gal_error *err);
+extern const gal_document_form gal_model_form, gal_cluster_form, gal_profile_form, gal_plan_form;
+const gal_document_form *gal_document_form_of(gal_document_kind kind);
+
+/* gal_*_read and gal_*_write of every kind. path is a file ("-": stdin, stdout) or, where there is none of that name, the
+ * name of a built-in document of the kind. GAL_ERR_DOCUMENT with file, line, path, rule and value; GAL_ERR_SYSTEM if the
+ * file cannot be read or written, or without memory. */
+gal_code gal_document_read(gal_document_kind kind, const char *path, void *out, gal_error *err);
+gal_code gal_document_write(gal_document_kind kind, const char *path, const void *document, gal_error *err);
+/* The same from a document that is open already. */
+gal_code gal_document_read_open(gal_document_kind kind, gal_json_doc *doc, void *out, gal_error *err);
 
 /* Reads the document whatever its kind is (a Hugging Face config.json is a model) and forgets what it says. */
 gal_code gal_document_check(gal_json_doc *doc, gal_document_kind *kind, gal_error *err);

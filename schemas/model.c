@@ -126,33 +126,7 @@ void gal_model_read_at(const gal_json_cursor *at, gal_model *out)
     gal_model_check(at, out, &(gal_model_keys){"head_count", "kv_head_count"});
 }
 
-/* ---- whole documents ---- */
-
-gal_code gal_model_read_document(gal_json_doc *doc, gal_model *out, gal_error *err)
-{
-    gal_model model;
-    gal_json_cursor root = gal_json_root(doc);
-    if (!gal_json_has(&root, "document") && gal_json_has(&root, "model_type")) {
-        gal_model_read_hugging_face(&root, &model);
-    } else {
-        gal_model_read_at(&root, &model);
-    }
-    gal_code code = gal_json_status(doc, err);
-    if (code == GAL_OK) {
-        *out = model;
-    }
-    return code;
-}
-
-static gal_code read_document(gal_json_doc *doc, void *out, gal_error *err)
-{
-    return gal_model_read_document(doc, out, err);
-}
-
-gal_code gal_model_read(const char *path, gal_model *out, gal_error *err)
-{
-    return gal_document_read(GAL_DOCUMENT_MODEL, path, read_document, out, err);
-}
+/* ---- writing ---- */
 
 static void write_optimizer(gal_json_writer *out, const gal_optimizer *optimizer)
 {
@@ -204,14 +178,33 @@ void gal_model_write_at(gal_json_writer *out, const gal_model *model)
     write_optimizer(out, &model->optimizer);
 }
 
-static void write_members(gal_json_writer *out, const void *model)
+/* ---- whole documents ---- */
+
+static bool read_model(const gal_json_cursor *root, void *out)
+{
+    if (!gal_json_has(root, "document") && gal_json_has(root, "model_type")) {
+        gal_model_read_hugging_face(root, out);
+    } else {
+        gal_model_read_at(root, out);
+    }
+    return true;
+}
+
+static void write_model(gal_json_writer *out, const void *model)
 {
     gal_model_write_at(out, model);
 }
 
+const gal_document_form gal_model_form = {sizeof(gal_model), read_model, NULL, write_model, NULL};
+
+gal_code gal_model_read(const char *path, gal_model *out, gal_error *err)
+{
+    return gal_document_read(GAL_DOCUMENT_MODEL, path, out, err);
+}
+
 gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err)
 {
-    return gal_document_write(path, write_members, model, err);
+    return gal_document_write(GAL_DOCUMENT_MODEL, path, model, err);
 }
 
 /* ---- what a model says ---- */

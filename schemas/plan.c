@@ -102,8 +102,9 @@ static void read_profile_hash(const gal_json_cursor *root, gal_plan *plan)
     }
 }
 
-static bool read_plan(const gal_json_cursor *root, gal_plan *plan)
+static bool read_plan(const gal_json_cursor *root, void *out)
 {
+    gal_plan *plan = out;
     gal_json_expect_document(root, "plan", GAL_PLAN_VERSION);
     gal_json_cursor model = gal_json_object(root, "model");
     gal_model_read_at(&model, &plan->model);
@@ -133,36 +134,12 @@ static void record_broken_rule(gal_json_doc *doc, gal_error *broken)
     gal_json_error_at_path(doc, broken->text, separator + 2);
 }
 
-gal_code gal_plan_read_document(gal_json_doc *doc, gal_plan *out, gal_error *err)
+static void finish_plan(gal_json_doc *doc, void *plan)
 {
-    gal_code code = GAL_OK;
     gal_error broken = {0};
-    gal_plan plan = {0};
-    gal_json_cursor root = gal_json_root(doc);
-    if (!read_plan(&root, &plan)) {
-        code = gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
-        goto cleanup;
-    }
-    GAL_TRY(gal_json_status(doc, err));
-    if (gal_plan_check(&plan, NULL, &broken) != GAL_OK) {
+    if (gal_plan_check(plan, NULL, &broken) != GAL_OK) {
         record_broken_rule(doc, &broken);
     }
-    GAL_TRY(gal_json_status(doc, err));
-    *out = plan;
-    plan = (gal_plan){0};
-cleanup:
-    gal_plan_free(&plan);
-    return code;
-}
-
-static gal_code read_document(gal_json_doc *doc, void *out, gal_error *err)
-{
-    return gal_plan_read_document(doc, out, err);
-}
-
-gal_code gal_plan_read(const char *path, gal_plan *out, gal_error *err)
-{
-    return gal_document_read(GAL_DOCUMENT_PLAN, path, read_document, out, err);
 }
 
 /* ---- writing ---- */
@@ -200,8 +177,9 @@ static void write_stage(gal_json_writer *out, const gal_plan *plan, const gal_pl
     gal_json_end_object(out);
 }
 
-void gal_plan_write_at(gal_json_writer *out, const gal_plan *plan)
+static void write_plan(gal_json_writer *out, const void *document)
 {
+    const gal_plan *plan = document;
     gal_json_put_string(out, "document", "plan");
     gal_json_put_u64(out, "version", GAL_PLAN_VERSION);
     gal_json_begin_object(out, "model");
@@ -227,14 +205,21 @@ void gal_plan_write_at(gal_json_writer *out, const gal_plan *plan)
     gal_json_end_array(out);
 }
 
-static void write_members(gal_json_writer *out, const void *plan)
+static void release_plan(void *plan)
 {
-    gal_plan_write_at(out, plan);
+    gal_plan_free(plan);
+}
+
+const gal_document_form gal_plan_form = {sizeof(gal_plan), read_plan, finish_plan, write_plan, release_plan};
+
+gal_code gal_plan_read(const char *path, gal_plan *out, gal_error *err)
+{
+    return gal_document_read(GAL_DOCUMENT_PLAN, path, out, err);
 }
 
 gal_code gal_plan_write(const char *path, const gal_plan *plan, gal_error *err)
 {
-    return gal_document_write(path, write_members, plan, err);
+    return gal_document_write(GAL_DOCUMENT_PLAN, path, plan, err);
 }
 
 /* ---- the struct ---- */

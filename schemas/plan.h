@@ -87,7 +87,6 @@ typedef struct gal_plan {
 /* Reads and checks a plan (gal_plan_check included). gal_plan_free releases what read or copy gave. */
 gal_code gal_plan_read(const char *path, gal_plan *out, gal_error *err);
 gal_code gal_plan_write(const char *path, const gal_plan *plan, gal_error *err);
-void gal_plan_write_at(gal_json_writer *out, const gal_plan *plan); /* the members, into an object that is begun */
 void gal_plan_free(gal_plan *plan); /* the arrays and the fields; accepts a zeroed plan */
 
 /* Copies the arrays too. GAL_ERR_SYSTEM without memory. */

@@ -182,8 +182,9 @@ static bool read_tables(const gal_json_cursor *root, gal_profile *out)
     return true;
 }
 
-static bool read_profile(const gal_json_cursor *root, gal_profile *out)
+static bool read_profile(const gal_json_cursor *root, void *document)
 {
+    gal_profile *out = document;
     gal_json_expect_document(root, "profile", GAL_PROFILE_VERSION);
     gal_json_cursor cluster = gal_json_object(root, "cluster");
     gal_cluster_read_at(&cluster, &out->cluster);
@@ -235,35 +236,12 @@ static void refuse_doubles(gal_json_doc *doc, const gal_profile *profile)
     }
 }
 
-gal_code gal_profile_read_document(gal_json_doc *doc, gal_profile *out, gal_error *err)
+static void finish_profile(gal_json_doc *doc, void *document)
 {
-    gal_code code = GAL_OK;
-    gal_profile profile = {0};
-    gal_json_cursor root = gal_json_root(doc);
-    if (!read_profile(&root, &profile)) {
-        code = gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
-        goto cleanup;
-    }
-    GAL_TRY(gal_json_status(doc, err));
-    sort_tables(&profile);
-    refuse_doubles(doc, &profile);
-    GAL_TRY(gal_json_status(doc, err));
-    gal_json_hash(doc, profile.hash);
-    *out = profile;
-    profile = (gal_profile){0};
-cleanup:
-    gal_profile_free(&profile);
-    return code;
-}
-
-static gal_code read_document(gal_json_doc *doc, void *out, gal_error *err)
-{
-    return gal_profile_read_document(doc, out, err);
-}
-
-gal_code gal_profile_read(const char *path, gal_profile *out, gal_error *err)
-{
-    return gal_document_read(GAL_DOCUMENT_PROFILE, path, read_document, out, err);
+    gal_profile *profile = document;
+    sort_tables(profile);
+    refuse_doubles(doc, profile);
+    gal_json_hash(doc, profile->hash);
 }
 
 void gal_profile_free(gal_profile *profile)
@@ -343,8 +321,10 @@ static void write_tables(gal_json_writer *out, const gal_profile *profile)
     gal_json_end_array(out);
 }
 
-void gal_profile_write_at(gal_json_writer *out, const gal_profile *profile)
+/* The tables as they are ordered. */
+static void write_profile(gal_json_writer *out, const void *document)
 {
+    const gal_profile *profile = document;
     gal_json_put_string(out, "document", "profile");
     gal_json_put_u64(out, "version", GAL_PROFILE_VERSION);
     gal_json_begin_object(out, "cluster");
@@ -370,13 +350,21 @@ void gal_profile_write_at(gal_json_writer *out, const gal_profile *profile)
     write_tables(out, profile);
 }
 
-static void write_members(gal_json_writer *out, const void *profile)
+static void release_profile(void *profile)
 {
-    gal_profile_write_at(out, profile);
+    gal_profile_free(profile);
+}
+
+const gal_document_form gal_profile_form = {sizeof(gal_profile), read_profile, finish_profile, write_profile,
+                                            release_profile};
+
+gal_code gal_profile_read(const char *path, gal_profile *out, gal_error *err)
+{
+    return gal_document_read(GAL_DOCUMENT_PROFILE, path, out, err);
 }
 
 gal_code gal_profile_write(const char *path, gal_profile *profile, gal_error *err)
 {
     sort_tables(profile);
-    return gal_document_write(path, write_members, profile, err);
+    return gal_document_write(GAL_DOCUMENT_PROFILE, path, profile, err);
 }

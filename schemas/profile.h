@@ -80,8 +80,6 @@ typedef struct gal_profile {
 
 gal_code gal_profile_read(const char *path, gal_profile *out, gal_error *err);
 gal_code gal_profile_write(const char *path, gal_profile *profile, gal_error *err); /* sorts the tables */
-/* The members, into an object that is begun; the tables as they are ordered. */
-void gal_profile_write_at(gal_json_writer *out, const gal_profile *profile);
 void gal_profile_free(gal_profile *profile);
 
 int gal_shape_compare(const gal_shape *a, const gal_shape *b); /* total order: op, dtype, dims */

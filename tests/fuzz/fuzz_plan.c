@@ -11,18 +11,6 @@
 
 enum { LAYERS_MAX = 4, DEVICES_MAX = 16, STAGES_MAX = 4, MICROBATCHES_MAX = 6 };
 
-static gal_code read(gal_json_doc *doc, void *plan, gal_error *err)
-{
-    return gal_plan_read_document(doc, plan, err);
-}
-
-static void write_members(gal_json_writer *out, const void *plan)
-{
-    gal_plan_write_at(out, plan);
-}
-
-static const gal_fuzz_document kind = {read, write_members};
-
 __extension__ typedef unsigned __int128 wide;
 
 /* In 128 bits, what the program computed in 64. */
@@ -67,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
 {
     gal_plan plan = {0};
     gal_plan again = {0};
-    if (gal_fuzz_round_trip(&kind, bytes, byte_count, &plan, &again)) {
+    if (gal_fuzz_round_trip(GAL_DOCUMENT_PLAN, bytes, byte_count, &plan, &again)) {
         char name[64];
         for (uint32_t r = 0; r < plan.run_count; r++) {
             (void)gal_strategy_name(&plan.run[r].strategy, name);

@@ -2,23 +2,11 @@
 #include "schemas/document.h"
 #include "tests/fuzz/input.h"
 
-static gal_code read(gal_json_doc *doc, void *profile, gal_error *err)
-{
-    return gal_profile_read_document(doc, profile, err);
-}
-
-static void write_members(gal_json_writer *out, const void *profile)
-{
-    gal_profile_write_at(out, profile);
-}
-
-static const gal_fuzz_document kind = {read, write_members};
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
 {
     gal_profile profile = {0};
     gal_profile again = {0};
-    if (gal_fuzz_round_trip(&kind, bytes, byte_count, &profile, &again)) {
+    if (gal_fuzz_round_trip(GAL_DOCUMENT_PROFILE, bytes, byte_count, &profile, &again)) {
         for (uint32_t i = 1; i < profile.operator_count; i++) {
             const gal_profile_operator *entry = &profile.operators[i];
             GAL_FUZZ_REQUIRE(gal_shape_compare(&entry[-1].shape, &entry->shape) < 0);

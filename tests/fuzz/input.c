@@ -60,14 +60,14 @@ gal_json_doc *gal_fuzz_open(const uint8_t *bytes, size_t byte_count)
     return doc;
 }
 
-static bool read_bytes(const gal_fuzz_document *kind, const uint8_t *bytes, size_t byte_count, void *document)
+static bool read_bytes(gal_document_kind kind, const uint8_t *bytes, size_t byte_count, void *document)
 {
     gal_error err = {0};
     gal_json_doc *doc = gal_fuzz_open(bytes, byte_count);
     if (doc == NULL) {
         return false;
     }
-    gal_code code = kind->read(doc, document, &err);
+    gal_code code = gal_document_read_open(kind, doc, document, &err);
     if (code != GAL_OK) {
         GAL_FUZZ_REQUIRE(code == GAL_ERR_DOCUMENT && strncmp(err.text, "input:", 6) == 0);
         gal_fuzz_require_refusal(code, &err);
@@ -76,18 +76,17 @@ static bool read_bytes(const gal_fuzz_document *kind, const uint8_t *bytes, size
     return code == GAL_OK;
 }
 
-static gal_json_writer *written(const gal_fuzz_document *kind, const void *document, const char **text, size_t *count)
+static gal_json_writer *written(gal_document_kind kind, const void *document, const char **text, size_t *count)
 {
     gal_json_writer *out = gal_json_writer_create();
     gal_json_begin_object(out, NULL);
-    kind->write_members(out, document);
+    gal_document_form_of(kind)->write(out, document);
     gal_json_end_object(out);
     GAL_FUZZ_REQUIRE(gal_json_writer_text(out, text, count, NULL) == GAL_OK);
     return out;
 }
 
-bool gal_fuzz_round_trip(const gal_fuzz_document *kind, const uint8_t *bytes, size_t byte_count, void *document,
-                         void *again)
+bool gal_fuzz_round_trip(gal_document_kind kind, const uint8_t *bytes, size_t byte_count, void *document, void *again)
 {
     const char *first = NULL;
     const char *second = NULL;

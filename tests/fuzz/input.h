@@ -12,6 +12,7 @@
 
 #include "schemas/base/json.h"
 #include "schemas/base/status.h"
+#include "schemas/document.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count);
 
@@ -24,15 +25,9 @@ void gal_fuzz_require_refusal(gal_code code, const gal_error *err);
 /* Opens the input as JSON, or NULL where it is refused (and says so clearly). */
 gal_json_doc *gal_fuzz_open(const uint8_t *bytes, size_t byte_count);
 
-/* One kind of document: `read` and `write_members` as gal_document_read and gal_document_write take them. */
-typedef struct gal_fuzz_document {
-    gal_code (*read)(gal_json_doc *doc, void *document, gal_error *err);
-    void (*write_members)(gal_json_writer *out, const void *document);
-} gal_fuzz_document;
-
 /* Reads the input into *document (zeroed by the caller). If it is accepted, requires that it is written, read into
  * *again and written to equal bytes, and returns true: the caller releases both. */
-bool gal_fuzz_round_trip(const gal_fuzz_document *kind, const uint8_t *bytes, size_t byte_count, void *document,
+bool gal_fuzz_round_trip(gal_document_kind kind, const uint8_t *bytes, size_t byte_count, void *document,
                          void *again);
 
 /* The path of a file in a folder of this process, which is removed at exit. The text stays valid. */

@@ -70,7 +70,7 @@ static void test_public_counts(void **state)
                      published[i].type, published[i].tie, published[i].layers, published[i].hidden, published[i].heads,
                      published[i].kv_heads, published[i].ffn, published[i].vocabulary);
         assert_int_equal(gal_json_open_text("config.json", text, (size_t)bytes, &doc, &err), GAL_OK);
-        if (gal_model_read_document(doc, &model, &err) != GAL_OK) {
+        if (gal_document_read_open(GAL_DOCUMENT_MODEL, doc, &model, &err) != GAL_OK) {
             fail_msg("%s", err.text);
         }
         gal_json_close(doc);
