@@ -19,8 +19,8 @@ typedef struct gal_durations gal_durations;
 
 /* The profile (its cluster included) is copied as far as it is needed. GAL_ERR_SYSTEM without memory. */
 gal_code gal_durations_create(const gal_profile *profile, gal_durations **out, gal_error *err);
-/* Analytic rates alone; computation is slowed 1.1 and communication 1.3 while together, two messages on one link share
- * it (2): the figures of notes/program.md. */
+/* Analytic rates alone. While together communication is slowed 1.3 (Galvatron-BMW section V, which measured that for
+ * both sides), computation 1.1 (assumed), and two messages on one link share it (2). GAL_ERR_SYSTEM without memory. */
 gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations **out, gal_error *err);
 void gal_durations_free(gal_durations *durations);
 

@@ -1,12 +1,15 @@
-/* Bytes of a stage in closed form, from numbers of its blocks (notes/program.md section 3): equal to the placed
- * gal_program.arena_bytes to the byte. All numbers are multiples of GAL_ALIGNMENT_BYTES.
+/* Bytes of a stage in closed form, from numbers of its blocks: equal to the placed gal_program.arena_bytes to the byte.
+ * All numbers are multiples of GAL_ALIGNMENT_BYTES.
  *
  *     bytes = sum(state + gradient) + k sum(saved) + c x_in + 2 (y_out + dy_in + dx_out) + boundary + max(relayout)
  *           + gathered + bucket + max(scratch) + max(work) + the stage's own numbers (norm, loss)
  * with k microbatches in flight, c = min(m, k + 1), or min(m, 2) where x_in is converted; the 2 is min(m, 2).
  * boundary, gathered and bucket are rings of buffers that blocks use in turn: a buffer is as large as the largest use
  * whose turn it was, so the blocks' uses are replayed in order. gathered <= prefetch_depth max, the others <= 2 max:
- * what a search may charge without knowing the order. */
+ * what a search may charge without knowing the order.
+ * Departs from Galvatron-BMW, Eq. 2, which lets a block's work memory reuse what earlier blocks have freed: with k > 1
+ * microbatches in flight their slots are fixed, so the work memory is a maximum over the stage, wherever the block is.
+ */
 #ifndef GAL_COSTMODEL_MEMORY_H
 #define GAL_COSTMODEL_MEMORY_H
 

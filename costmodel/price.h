@@ -57,7 +57,8 @@ typedef struct gal_price_query {
     uint32_t prefetch_depth;
 } gal_price_query;
 
-/* *out belongs to the cache and stays valid until it is freed. */
+/* *out belongs to the cache and stays valid until it is freed. GAL_ERR_DOCUMENT if a tensor is too large for a program,
+ * GAL_ERR_SYSTEM without memory; also of the next two. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
 /* The neighbour `to` follows query's block; across a stage border too (there without the transfer). */

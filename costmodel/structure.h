@@ -1,7 +1,7 @@
 /* Chains of equal blocks whose queues are laid out once for all blocks of equal lists. For costmodel alone.
  *
  * Order and waits depend on the lists of instructions alone: kind of block, whether it is split over TP, by sequence,
- * by which ZeRO stage, over DP, what runs again; not on degrees, samples or links (notes/program.md section 5). So a
+ * by which ZeRO stage, over DP, what runs again; not on degrees, samples or links. So a
  * few dozen structures serve all strategies, and a price is: the costs of one block's instructions, put into the steps
  * of its structure, and the simulation of these. */
 #ifndef GAL_COSTMODEL_STRUCTURE_H

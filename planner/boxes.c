@@ -191,13 +191,7 @@ static void stage_use(const gal_dual *dual, uint32_t stage, gal_path *path)
         if (dual->stage[i] != stage) {
             continue;
         }
-        if (i == 0) {
-            gal_cell_start(cell, dual->strategy[0], &step);
-        } else if (dual->stage[i - 1] == stage) {
-            gal_cell_follow(cell, i, stage, dual->strategy[i - 1], dual->strategy[i], &step);
-        } else {
-            gal_cell_cross(cell, i, stage, dual->strategy[i - 1], dual->strategy[i], &step);
-        }
+        gal_cell_reach(cell, i, dual->stage, dual->strategy, &step);
         gal_path_add(path, &step);
     }
 }

@@ -30,7 +30,7 @@ typedef struct gal_box_state {
     uint32_t effort;    /* how often labels did not suffice for all of it */
 } gal_box_state;
 
-/* The half of the dual's box (NULL: all of it) with its weights. */
+/* The half of the dual's box (split NULL: all of it) with its weights, copied. GAL_ERR_SYSTEM without memory. */
 gal_code gal_boxes_add(gal_boxes *boxes, const gal_dual *dual, const gal_box_state *state, const gal_split *split,
                        gal_error *err);
 double gal_boxes_least_bound(const gal_boxes *boxes); /* of at least one box */

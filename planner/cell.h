@@ -111,6 +111,9 @@ void gal_cell_follow(const gal_cell *cell, uint32_t block, uint32_t stage, uint3
                      gal_cell_step *out);
 void gal_cell_cross(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t strategy,
                     gal_cell_step *out);
+/* The one of these by which the path stage[block], strategy[block] reaches a block. */
+void gal_cell_reach(const gal_cell *cell, uint32_t block, const uint32_t *stage, const uint32_t *strategy,
+                    gal_cell_step *out);
 /* What the last block of a stage adds: its turn to backward, its ports and transfers to the next stage, what belongs to
  * no block. */
 void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out);

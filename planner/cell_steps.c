@@ -222,6 +222,18 @@ void gal_cell_cross(const gal_cell *cell, uint32_t block, uint32_t stage, uint32
     out->shared.of[GAL_SHARED_RELAYOUT] = edge->entry_relayout_bytes;
 }
 
+void gal_cell_reach(const gal_cell *cell, uint32_t block, const uint32_t *stage, const uint32_t *strategy,
+                    gal_cell_step *out)
+{
+    if (block == 0) {
+        gal_cell_start(cell, strategy[0], out);
+    } else if (stage[block] == stage[block - 1]) {
+        gal_cell_follow(cell, block, stage[block], strategy[block - 1], strategy[block], out);
+    } else {
+        gal_cell_cross(cell, block, stage[block], strategy[block - 1], strategy[block], out);
+    }
+}
+
 void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out)
 {
     *out = node_at(cell, block, stage, strategy)->close;
@@ -229,14 +241,6 @@ void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32
 
 bool gal_cell_tied_alike(const gal_cell *cell, uint32_t embedding, uint32_t head)
 {
-    const gal_strategy *a = &cell->strategy[embedding];
-    const gal_strategy *b = &cell->strategy[head];
-    if (!cell->spec.model->tied_embeddings) {
-        return true;
-    }
-    bool alike = a->zero_stage == b->zero_stage && a->axis_count == b->axis_count;
-    for (uint32_t i = 0; alike && i < a->axis_count; i++) {
-        alike = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
-    }
-    return alike;
+    return !cell->spec.model->tied_embeddings ||
+           gal_strategy_same_shards(&cell->strategy[embedding], &cell->strategy[head]);
 }

@@ -4,7 +4,10 @@
  * per stage. For any weights mu, xi on the simplex and nu with sum at most 1, all non-negative, and prices lambda >= 0
  * per byte, replacing each maximum by its weighted sum and each limit by its price gives a sum over the nodes and edges
  * of the path that never exceeds the objective of a path that fits; its shortest path is a proven bound.
- * Subgradient steps raise the bound. The weights are the certificate: anybody can repeat the shortest path.
+ * Subgradient steps raise the bound (Polyak's length: what is missing to the best path known, over the square of the
+ * subgradient). The weights are the certificate: anybody can repeat the shortest path.
+ * Source: M. L. Fisher, "The Lagrangian Relaxation Method for Solving Integer Programming Problems", sections 2 to 4,
+ * for the limits; a maximum as its largest weighted mean is duality of linear programs.
  *
  * Of the bytes that a stage's blocks share, the largest use counts, which no sum bounds well. So a dual looks at a box
  * of paths: in each stage no use is above `most`, at least `least` is charged, and the first block lies in
@@ -49,7 +52,7 @@ typedef struct gal_dual {
     uint32_t *stage, *strategy;        /* [block] of the shortest path */
 } gal_dual;
 
-/* All strategies, all paths, even weights. */
+/* All strategies, all paths, even weights. GAL_ERR_SYSTEM without memory. */
 gal_code gal_dual_create(const gal_cell *cell, gal_dual **out, gal_error *err);
 void gal_dual_free(gal_dual *dual);
 
@@ -58,6 +61,7 @@ void gal_dual_tie(gal_dual *dual, uint32_t embedding);
 /* The strategies in play for a block in a stage; returns their count. */
 uint32_t gal_dual_choices(const gal_dual *dual, uint32_t block, uint32_t stage, const uint32_t **strategy);
 
+/* Room for the choices of a cell, none taken. GAL_ERR_SYSTEM without memory. */
 gal_code gal_choices_create(const gal_cell *cell, gal_choices *out, gal_error *err);
 void gal_choices_copy(const gal_cell *cell, const gal_choices *from, gal_choices *to);
 void gal_choices_free(gal_choices *choices);

@@ -28,13 +28,7 @@ static void path_totals(const gal_dual *dual, stage_totals *totals)
     gal_cell_step step;
     memset(totals, 0, cell->spec.pp_degree * sizeof *totals);
     for (uint32_t i = 0; i < cell->block_count; i++) {
-        if (i == 0) {
-            gal_cell_start(cell, strategy[0], &step);
-        } else if (stage[i] == stage[i - 1]) {
-            gal_cell_follow(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
-        } else {
-            gal_cell_cross(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
-        }
+        gal_cell_reach(cell, i, stage, strategy, &step);
         add_totals(&totals[stage[i]], &step);
         if (i + 1 == cell->block_count || stage[i + 1] != stage[i]) {
             gal_cell_close(cell, i, stage[i], strategy[i], &step);

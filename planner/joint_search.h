@@ -59,7 +59,8 @@ typedef struct gal_search_result {
     char refusal[GAL_ERROR_TEXT_BYTES]; /* why a cell was left out, if none could be solved */
 } gal_search_result;
 
-/* GAL_OK also when nothing fits (feasible false). */
+/* GAL_OK also when nothing fits (feasible false). GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT if a winner cannot be
+ * lowered. *out is freed by gal_search_result_free. */
 gal_code gal_search(const gal_search_request *request, gal_search_result *out, gal_error *err);
 void gal_search_result_free(gal_search_result *result);
 

@@ -60,14 +60,10 @@ double gal_cell_evaluate(const gal_cell *cell, const uint32_t *stage, const uint
     int64_t most = 0;
     for (uint32_t i = 0; i < cell->block_count; i++) {
         gal_cell_step step;
-        if (i == 0) {
-            gal_cell_start(cell, strategy[0], &step);
-        } else if (stage[i] == stage[i - 1]) {
-            gal_cell_follow(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
-        } else {
-            gal_cell_cross(cell, i, stage[i], strategy[i - 1], strategy[i], &step);
+        if (i > 0 && stage[i] != stage[i - 1]) {
             path.bytes = 0;
         }
+        gal_cell_reach(cell, i, stage, strategy, &step);
         gal_path_add(&path, &step);
         if (i + 1 == cell->block_count || stage[i + 1] != stage[i]) {
             gal_cell_close(cell, i, stage[i], strategy[i], &step);

@@ -88,15 +88,16 @@ typedef struct gal_model {
     gal_optimizer optimizer;
 } gal_model;
 
-/* Reads a model document, or a Hugging Face config.json of gpt2, llama, mistral or qwen2 (told by its "model_type"; what
- * that file does not hold takes the defaults of gal_model_defaults and of the type's own configuration class).
- * GAL_ERR_DOCUMENT with file, line, path, rule and value; GAL_ERR_SYSTEM if the file cannot be read. */
+/* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. Read takes a model document, or a
+ * Hugging Face config.json of gpt2, llama, mistral or qwen2 (told by its "model_type"; what that file does not hold
+ * takes the defaults of gal_model_defaults and of the type's own configuration class). */
 gal_code gal_model_read(const char *path, gal_model *out, gal_error *err);
+gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err);
 
-/* The same, from / to a place inside a larger document. */
+/* From and to a place inside a larger document: errors stick in the document, the members go into an object that is
+ * begun. */
 void gal_model_read_at(const gal_json_cursor *at, gal_model *out);
 void gal_model_write_at(gal_json_writer *out, const gal_model *model);
-gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err);
 
 /* GPT-2's defaults for everything but the sizes: AdamW (0.9, 0.95, 1e-8), decay 0.1, clip 1, fp32, no dropout. */
 void gal_model_defaults(gal_model *out);

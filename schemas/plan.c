@@ -304,14 +304,19 @@ uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind)
     return 1;
 }
 
+bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
+{
+    bool are_same = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage;
+    for (uint32_t i = 0; are_same && i < a->axis_count; i++) {
+        are_same = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
+    }
+    return are_same;
+}
+
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
 {
-    bool are_equal = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage &&
-                     a->sequence_parallel == b->sequence_parallel && a->recompute == b->recompute;
-    for (uint32_t i = 0; are_equal && i < a->axis_count; i++) {
-        are_equal = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
-    }
-    return are_equal;
+    return gal_strategy_same_shards(a, b) && a->sequence_parallel == b->sequence_parallel &&
+           a->recompute == b->recompute;
 }
 
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)

@@ -15,7 +15,7 @@
 #include "schemas/cluster.h"
 #include "schemas/model.h"
 
-enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_HASH_BYTES = 17 /* 16 hexadecimal digits and NUL */ };
+enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8 };
 
 #define GAL_AXIS_KINDS(X)                                                                                              \
     X(GAL_AXIS_DP, "dp")   /* replicas of the parameters */                                                            \
@@ -84,7 +84,7 @@ typedef struct gal_plan {
     double lower_bound_seconds;
 } gal_plan;
 
-/* Reads and checks a plan (gal_plan_check included). gal_plan_free releases what read or copy gave. */
+/* As gal_document_read (with gal_plan_check) and gal_document_write. gal_plan_free releases what read or copy gave. */
 gal_code gal_plan_read(const char *path, gal_plan *out, gal_error *err);
 gal_code gal_plan_write(const char *path, const gal_plan *plan, gal_error *err);
 void gal_plan_free(gal_plan *plan); /* the arrays and the fields; accepts a zeroed plan */
@@ -99,6 +99,9 @@ uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t stage);
 const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block);
 uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind); /* 1 if the axis is absent */
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);
+/* Equal axes and zero_stage: every device holds the same part of parameters and states. Sequence parallelism and
+ * recompute may differ. */
+bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b);
 
 /* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "serial". buffer holds at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);

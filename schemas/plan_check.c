@@ -240,20 +240,11 @@ static gal_code check_strategies(const gal_plan *plan, const char *prefix, gal_e
     return GAL_OK;
 }
 
-static bool have_equal_layouts(const gal_strategy *a, const gal_strategy *b)
-{
-    bool are_equal = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage;
-    for (uint32_t i = 0; are_equal && i < a->axis_count; i++) {
-        are_equal = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
-    }
-    return are_equal;
-}
-
 static gal_code check_tied(const gal_plan *plan, const char *prefix, gal_error *err)
 {
     const gal_plan_stage *last = &plan->stage[plan->stage_count - 1];
     if (!plan->model.tied_embeddings ||
-        have_equal_layouts(&plan->run[0].strategy, &plan->run[plan->run_count - 1].strategy)) {
+        gal_strategy_same_shards(&plan->run[0].strategy, &plan->run[plan->run_count - 1].strategy)) {
         return GAL_OK;
     }
     return refuse(prefix, err,

@@ -16,9 +16,9 @@ const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind
                                      uint32_t device_count, uint32_t microbatch_samples);
 
 /* Checks the whole plan: stages cover the blocks once and in order, none empty; pp_degree divides device_count;
- * microbatch_count divides global_batch_samples; pp_degree times it is at most GAL_STAGE_MICROBATCHES_MAX; every strategy legal; with tied embeddings the first and the last
- * block have equal axes and zero_stage. GAL_ERR_DOCUMENT with the plan's path ("/stages/1/runs/0/strategy: ...").
- * prefix (may be NULL) is put before it, "plan.json: " say. */
+ * microbatch_count divides global_batch_samples; pp_degree times it is at most GAL_STAGE_MICROBATCHES_MAX; every
+ * strategy legal; with tied embeddings the first and the last block have equal axes and zero_stage. GAL_ERR_DOCUMENT
+ * with the plan's path ("/stages/1/runs/0/strategy: ..."); prefix (may be NULL) is put before it, "plan.json: " say. */
 gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 #include "schemas/cluster.h"
 #include "schemas/operator.h"
 
-enum { GAL_PROFILE_VERSION = 1, GAL_TEXT_BYTES = 256, GAL_HASH_TEXT_BYTES = 17, GAL_PROFILE_ENTRIES_MAX = 100000 };
+enum { GAL_PROFILE_VERSION = 1, GAL_TEXT_BYTES = 256, GAL_PROFILE_ENTRIES_MAX = 100000 };
 
 #define GAL_SOURCES(X)                       \
     X(GAL_SOURCE_MEASURED, "measured")       \
@@ -75,12 +75,13 @@ typedef struct gal_profile {
     gal_profile_collective *collectives; /* owned; sorted by op, level_counts, bytes */
     uint32_t block_count;
     gal_profile_block *blocks;           /* owned */
-    char hash[GAL_HASH_TEXT_BYTES];      /* of the document read; not written */
+    char hash[GAL_HASH_BYTES];           /* of the document read; not written */
 } gal_profile;
 
+/* As gal_document_read and gal_document_write (schemas/document.h). gal_profile_free releases what read gave. */
 gal_code gal_profile_read(const char *path, gal_profile *out, gal_error *err);
 gal_code gal_profile_write(const char *path, gal_profile *profile, gal_error *err); /* sorts the tables */
-void gal_profile_free(gal_profile *profile);
+void gal_profile_free(gal_profile *profile); /* the arrays and the fields; accepts NULL and a zeroed one */
 
 int gal_shape_compare(const gal_shape *a, const gal_shape *b); /* total order: op, dtype, dims */
 

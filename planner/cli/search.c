@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "planner/cli/searching.h"
 #include "planner/joint_search.h"
@@ -249,13 +248,6 @@ static void explain_refusal(const gal_search_result *result, uint64_t memory_byt
     }
 }
 
-static double now_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static gal_code report(const search_options *o, const gal_search_request *request, const gal_search_result *result,
                        double seconds, gal_error *err)
 {
@@ -291,7 +283,8 @@ static gal_code run(const search_options *o, gal_error *err)
     gal_model model;
     gal_durations *durations = NULL;
     gal_search_result result = {0};
-    gal_searching searching = {0};
+    gal_searching searching = {.quiet = o->quiet};
+    double seconds = 0.0;
     char hash[GAL_HASH_BYTES] = "";
     gal_search_request request = {.model = &model,
                                   .profile_hash = hash,
@@ -307,14 +300,11 @@ static gal_code run(const search_options *o, gal_error *err)
     GAL_TRY(gal_model_read(o->model, &model, err));
     GAL_TRY(read_durations(o, &durations, hash, err));
     request.durations = durations;
-    double begin = now_seconds();
-    if (!o->quiet) {
-        gal_searching_begin(&searching);
-    }
+    gal_searching_begin(&searching);
     code = gal_search(&request, &result, err);
-    gal_searching_end(&searching);
+    seconds = gal_searching_end(&searching);
     GAL_TRY(code);
-    GAL_TRY(report(o, &request, &result, now_seconds() - begin, err));
+    GAL_TRY(report(o, &request, &result, seconds, err));
 cleanup:
     gal_search_result_free(&result);
     gal_durations_free(durations);

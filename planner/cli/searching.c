@@ -72,8 +72,8 @@ static void *show(void *argument)
 void gal_searching_begin(gal_searching *searching)
 {
     pthread_condattr_t clock;
-    *searching = (gal_searching){.begin_seconds = now_seconds()};
-    if (isatty(STDERR_FILENO) == 0) {
+    searching->begin_seconds = now_seconds();
+    if (searching->quiet || isatty(STDERR_FILENO) == 0) {
         return;
     }
     pthread_condattr_init(&clock);
@@ -102,17 +102,18 @@ void gal_searching_tell(void *searching, const gal_search_progress *now)
     pthread_mutex_unlock(&s->mutex);
 }
 
-void gal_searching_end(gal_searching *searching)
+double gal_searching_end(gal_searching *searching)
 {
-    if (!searching->running) {
-        return;
+    const double seconds = now_seconds() - searching->begin_seconds;
+    if (searching->running) {
+        pthread_mutex_lock(&searching->mutex);
+        searching->done = true;
+        pthread_cond_signal(&searching->wake);
+        pthread_mutex_unlock(&searching->mutex);
+        pthread_join(searching->thread, NULL);
+        pthread_cond_destroy(&searching->wake);
+        pthread_mutex_destroy(&searching->mutex);
+        searching->running = false;
     }
-    pthread_mutex_lock(&searching->mutex);
-    searching->done = true;
-    pthread_cond_signal(&searching->wake);
-    pthread_mutex_unlock(&searching->mutex);
-    pthread_join(searching->thread, NULL);
-    pthread_cond_destroy(&searching->wake);
-    pthread_mutex_destroy(&searching->mutex);
-    searching->running = false;
+    return seconds;
 }

@@ -8,6 +8,7 @@
 #include "planner/joint_search.h"
 
 typedef struct gal_searching {
+    bool quiet; /* show nothing */
     bool running, done;
     gal_search_progress now;
     double begin_seconds;   /* of the search */
@@ -17,12 +18,13 @@ typedef struct gal_searching {
     pthread_cond_t wake;
 } gal_searching;
 
-/* From half a second on, "searching: cell 4 of 28, 40 % of its limit, 12 s, 30 s left" on stderr, written over twice a
- * second, also while a cell is being priced and the search has nothing to tell. Nothing if stderr is no terminal. */
+/* Of a zeroed struct, with quiet set or not. From half a second on, "searching: cell 4 of 28, 40 % of its limit, 12 s,
+ * 30 s left" on stderr, written over twice a second, also while a cell is being priced and the search has nothing to
+ * tell. Nothing if stderr is no terminal. */
 void gal_searching_begin(gal_searching *searching);
 /* For gal_search_request: searching is the context. */
 void gal_searching_tell(void *searching, const gal_search_progress *now);
-/* Takes the line away. Also after a begin that showed nothing, and if there was none (zeroed). */
-void gal_searching_end(gal_searching *searching);
+/* Takes the line away. Returns the seconds since begin. */
+double gal_searching_end(gal_searching *searching);
 
 #endif

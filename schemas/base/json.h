@@ -75,8 +75,9 @@ void gal_json_error_at_path(gal_json_doc *doc, const char *path, const char *tex
 
 /* Checks {"document": name, "version": version}; the first two keys of each of our documents. */
 void gal_json_expect_document(const gal_json_cursor *root, const char *name, uint32_t version);
-/* FNV-1a 64 of the document's bytes, as 16 hexadecimal digits. text holds at least 17 bytes. */
-void gal_json_hash(const gal_json_doc *doc, char *text);
+enum { GAL_HASH_BYTES = 17 }; /* 16 hexadecimal digits and NUL */
+/* FNV-1a 64 of the document's bytes. */
+void gal_json_hash(const gal_json_doc *doc, char text[GAL_HASH_BYTES]);
 
 /* The writer: two-space indented, keys in call order, valid UTF-8 (U+FFFD for what is not), numbers exact (integers as
  * such, doubles with the fewest of up to 17 digits that read back to the same bits). The same calls give the same

@@ -205,11 +205,11 @@ gal_json_cursor gal_json_root(gal_json_doc *doc)
     return (gal_json_cursor){.doc = doc, .node = doc->root};
 }
 
-void gal_json_hash(const gal_json_doc *doc, char *text)
+void gal_json_hash(const gal_json_doc *doc, char text[GAL_HASH_BYTES])
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < doc->byte_count; i++) {
         hash = (hash ^ (unsigned char)doc->text[i]) * UINT64_C(0x100000001b3);
     }
-    (void)snprintf(text, 17, "%016llx", (unsigned long long)hash);
+    (void)snprintf(text, GAL_HASH_BYTES, "%016llx", (unsigned long long)hash);
 }
