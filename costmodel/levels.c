@@ -8,7 +8,7 @@ static uint32_t members_within(const gal_atoms *atoms, gal_group group, uint32_t
 {
     uint32_t members = 1;
     for (uint32_t a = 0; a < atoms->count; a++) {
-        if ((group >> a & 1u) == 0) {
+        if (!gal_group_has(group, a)) {
             continue;
         }
         const uint64_t end = (uint64_t)atoms->stride[a] * atoms->radix[a];

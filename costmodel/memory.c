@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
-}
-
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -18,7 +13,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static void add_turn(gal_ring_turns *turns, uint64_t bytes)
 {
     GAL_ASSERT(turns->count < GAL_BLOCK_TURNS_MAX);
-    turns->bytes[turns->count++] = aligned(bytes);
+    turns->bytes[turns->count++] = gal_align(bytes);
 }
 
 /* The gathers into ring buffers that a block issues in a fragment. */
@@ -60,7 +55,7 @@ static void read_buckets(const gal_program *program, uint32_t block, gal_block_m
             if (class == GAL_CLASS_BUCKET) {
                 add_turn(&out->buckets, operand->bytes);
             } else if (class == GAL_CLASS_SCRATCH) {
-                out->bytes.scratch = larger(out->bytes.scratch, aligned(operand->bytes));
+                out->bytes.scratch = larger(out->bytes.scratch, gal_align(operand->bytes));
             }
         }
     }
@@ -78,8 +73,8 @@ static uint64_t relayout_reach(const gal_program *program, gal_fragment_kind kin
         for (uint32_t o = 0; o < in->operand_count; o++) {
             const gal_buffer *buffer = &program->buffer[program->operand[in->first_operand + o].buffer];
             if (buffer->class == GAL_CLASS_RELAYOUT && buffer->block == index) {
-                reach = larger(reach, buffer->offset + aligned(buffer->bytes));
-                *first = buffer->offset == 0 ? aligned(buffer->bytes) : *first;
+                reach = larger(reach, buffer->offset + gal_align(buffer->bytes));
+                *first = buffer->offset == 0 ? gal_align(buffer->bytes) : *first;
             }
         }
     }
@@ -111,7 +106,7 @@ static void read_all_gathers(const gal_program *program, uint32_t block, gal_blo
 
 static void read_buffer(const gal_buffer *buffer, gal_block_bytes *out)
 {
-    const uint64_t bytes = aligned(buffer->bytes);
+    const uint64_t bytes = gal_align(buffer->bytes);
     switch ((gal_class)buffer->class) {
     case GAL_CLASS_STATE:
         out->state += bytes;
@@ -136,7 +131,7 @@ static void read_received(const gal_program *program, gal_block_bytes *out)
 {
     for (uint32_t i = 0; i < program->buffer_count; i++) {
         if (program->buffer[i].class == GAL_CLASS_X_IN) {
-            out->input = aligned(program->buffer[i].bytes);
+            out->input = gal_align(program->buffer[i].bytes);
             out->saved += out->input;
         }
     }
@@ -221,7 +216,7 @@ static uint64_t boundary_bytes(const gal_stage_memory *stage)
 
 uint64_t gal_stage_bytes(const gal_stage_memory *stage)
 {
-    const uint64_t own = aligned(16) + (stage->has_head ? aligned(8) : 0); /* norm, loss */
+    const uint64_t own = gal_align(16) + (stage->has_head ? gal_align(8) : 0); /* norm, loss */
     const uint64_t two = stage->microbatch_count < 2 ? stage->microbatch_count : 2;
     uint64_t fixed = 0;
     uint64_t saved = 0;
@@ -240,7 +235,7 @@ uint64_t gal_stage_bytes(const gal_stage_memory *stage)
     if (stage->stage > 0) {
         const uint64_t ahead =
             stage->in_flight < stage->microbatch_count ? (uint64_t)stage->in_flight + 1 : stage->microbatch_count;
-        ports += ((stage->converts_entry ? two : ahead) + two) * aligned(stage->entry_bytes);
+        ports += ((stage->converts_entry ? two : ahead) + two) * gal_align(stage->entry_bytes);
         saved -= stage->converts_entry ? 0 : stage->block[0].memory->bytes.input;
     }
     if (stage->stage + 1 < stage->stage_count) {

@@ -11,11 +11,6 @@ static double least(double a, double b) /* fmin, fmax, inlined: no NaN comes her
     return a < b ? a : b;
 }
 
-static double most(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 static bool is_last(const gal_cell *cell, uint32_t stage)
 {
     return stage + 1 == cell->spec.pp_degree;
@@ -238,8 +233,8 @@ static double round_to(const gal_bottleneck *b, int which, uint32_t stage, uint3
                        int64_t bytes)
 {
     const double over = b->per_byte[stage] * (double)(bytes - (int64_t)b->cell->spec.arena_limit_bytes);
-    return so_far + most(*entry_of(b->cell, &b->plain, which, stage, end, block),
-                         *entry_of(b->cell, &b->priced, which, stage, end, block) + over);
+    return so_far + gal_larger(*entry_of(b->cell, &b->plain, which, stage, end, block),
+                               *entry_of(b->cell, &b->priced, which, stage, end, block) + over);
 }
 
 /* The least of the slower of this stage and the rest, over the borders behind the block; `ended`: the first of them. */
@@ -255,7 +250,7 @@ static double over_borders(const gal_bottleneck *b, const gal_dual *dual, int wh
     for (uint32_t end = first; end <= dual->first_most[stage + 1]; end++) {
         const double rest = b->rest[(size_t)(stage + 1) * (cell->block_count + 1) + end];
         if (rest < slowest) {
-            slowest = least(slowest, most(rest, round_to(b, which, stage, end, block, so_far, bytes)));
+            slowest = least(slowest, gal_larger(rest, round_to(b, which, stage, end, block, so_far, bytes)));
         }
     }
     return slowest;
@@ -278,5 +273,6 @@ void gal_bottleneck_look(gal_bottleneck *b, const gal_dual *dual)
 double gal_bottleneck_of(const gal_bottleneck *b, const gal_dual *dual, uint32_t block, uint32_t stage,
                          const gal_path *path)
 {
-    return most(path->slowest, over_borders(b, dual, BEHIND, stage, block, path->stage_round, gal_path_bytes(path)));
+    return gal_larger(path->slowest,
+                      over_borders(b, dual, BEHIND, stage, block, path->stage_round, gal_path_bytes(path)));
 }

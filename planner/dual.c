@@ -15,17 +15,12 @@ static void first_blocks(const gal_cell *cell, uint32_t block[KINDS])
     block[3] = cell->block_count - 1;
 }
 
-static double at_least_zero(double x)
-{
-    return x > 0.0 ? x : 0.0;
-}
-
 /* Every maximum of the objective is at most a sum over all blocks. */
 static double step_most(const gal_cell *cell, const gal_cell_step *step)
 {
-    return cell->spec.microbatch_count * at_least_zero(step->forward_seconds + step->backward_seconds) +
-           at_least_zero(step->tail_seconds) + at_least_zero(-step->backward_seconds) +
-           at_least_zero(step->update_seconds) + at_least_zero(step->once_seconds);
+    return cell->spec.microbatch_count * gal_at_least_zero(step->forward_seconds + step->backward_seconds) +
+           gal_at_least_zero(step->tail_seconds) + gal_at_least_zero(-step->backward_seconds) +
+           gal_at_least_zero(step->update_seconds) + gal_at_least_zero(step->once_seconds);
 }
 
 static double edge_most(const gal_cell *cell, uint32_t block)
@@ -326,7 +321,7 @@ static double weighted_least(const gal_dual *dual)
     for (uint32_t p = 0; p < dual->cell->spec.pp_degree; p++) {
         left -= dual->weights.slowest[p];
     }
-    return (dual->cell->spec.microbatch_count - 1) * at_least_zero(left) * dual->slowest_least;
+    return (dual->cell->spec.microbatch_count - 1) * gal_at_least_zero(left) * dual->slowest_least;
 }
 
 void gal_dual_weigh(gal_dual *dual)

@@ -94,6 +94,17 @@ void gal_dual_take_seconds(gal_dual *dual, const gal_weights *weights);
  * best, as above. Leaves the dual weighed and solved as it was. */
 bool gal_dual_is_too_large(gal_dual *dual, uint32_t rounds, gal_best_path *best);
 
+/* fmax, inlined: no NaN comes here. */
+static inline double gal_larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static inline double gal_at_least_zero(double x)
+{
+    return x > 0.0 ? x : 0.0;
+}
+
 /* Whether `block` may be the first of `stage`, behind another. */
 static inline bool gal_dual_crosses(const gal_dual *dual, uint32_t block, uint32_t stage)
 {

@@ -38,11 +38,6 @@ static void path_totals(const gal_dual *dual, stage_totals *totals)
     }
 }
 
-static double at_least_zero(double x)
-{
-    return x > 0.0 ? x : 0.0;
-}
-
 static int descending(const void *a, const void *b)
 {
     double x = *(const double *)a;
@@ -91,7 +86,7 @@ static void turn_to_slower(const gal_dual *dual, const stage_totals *totals, dou
     for (uint32_t p = 0; p < count; p++) {
         mean += totals[p].round / count;
         share[p] = dual->weights.slowest[p];
-        share[count] = at_least_zero(share[count] - share[p]);
+        share[count] = gal_at_least_zero(share[count] - share[p]);
     }
     for (uint32_t p = 0; p < count; p++) {
         ahead[p] = rounds * (totals[p].round - mean);

@@ -15,11 +15,6 @@ struct gal_view {
     double *to_go;
 };
 
-static double at_least_zero(double x)
-{
-    return x > 0.0 ? x : 0.0;
-}
-
 static void fill_stages(const gal_dual *dual, gal_view *view)
 {
     const gal_cell *cell = dual->cell;
@@ -39,9 +34,9 @@ static void fill_stages(const gal_dual *dual, gal_view *view)
         s->tail = w->exposed[p];
         s->update = w->update[p];
         s->byte = w->per_byte[p];
-        s->slowest = rounds * at_least_zero(1.0 - slowest);
-        s->exposed = at_least_zero(1.0 - exposed);
-        s->closed_update = at_least_zero(1.0 - update);
+        s->slowest = rounds * gal_at_least_zero(1.0 - slowest);
+        s->exposed = gal_at_least_zero(1.0 - exposed);
+        s->closed_update = gal_at_least_zero(1.0 - update);
         s->constant = cell->common_seconds - room - w->per_byte[p] * (double)cell->spec.arena_limit_bytes;
         room += w->per_byte[p] * (double)((int64_t)cell->spec.arena_limit_bytes - gal_shared_sum(&dual->least[p]));
     }

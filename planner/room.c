@@ -161,15 +161,10 @@ bool gal_room_is_ample(const gal_room *room, uint32_t block, uint32_t stage, con
 
 /* ---- differences ---- */
 
-static double most(double a, double b) /* fmax, inlined: no NaN comes here */
-{
-    return a > b ? a : b;
-}
-
 /* The most of max(a, ra + x) - max(b, rb + x) for x >= least: it is monotone in x. */
 static double apart(double a, double ra, double b, double rb, double least)
 {
-    return most(most(a, ra + least) - most(b, rb + least), ra - rb);
+    return gal_larger(gal_larger(a, ra + least) - gal_larger(b, rb + least), ra - rb);
 }
 
 double gal_room_slower_by(const gal_room *room, size_t node, uint32_t stage, const gal_path *a, const gal_path *b)
@@ -181,9 +176,9 @@ double gal_room_slower_by(const gal_room *room, size_t node, uint32_t stage, con
     double exposed = apart(a->exposed, a->stage_tail - a->drained, b->exposed, b->stage_tail - b->drained, least->tail);
     double update = apart(a->update, a->stage_update, b->update, b->stage_update, least->update);
     if (stage + 1 < room->cell->spec.pp_degree) { /* a later stage may decide */
-        slowest = most(slowest, 0.0);
-        exposed = most(exposed, (b->drained + b->stage_backward) - (a->drained + a->stage_backward));
-        update = most(update, 0.0);
+        slowest = gal_larger(slowest, 0.0);
+        exposed = gal_larger(exposed, (b->drained + b->stage_backward) - (a->drained + a->stage_backward));
+        update = gal_larger(update, 0.0);
     }
     return additive + rounds * slowest + exposed + update;
 }

@@ -21,16 +21,11 @@ void gal_atoms_of(uint32_t device_count, gal_atoms *out)
     }
 }
 
-static bool has_atom(gal_group group, uint32_t atom)
-{
-    return (group >> atom & 1u) != 0;
-}
-
 uint32_t gal_group_size(const gal_atoms *atoms, gal_group group)
 {
     uint32_t size = 1;
     for (uint32_t a = 0; a < atoms->count; a++) {
-        size *= has_atom(group, a) ? atoms->radix[a] : 1;
+        size *= gal_group_has(group, a) ? atoms->radix[a] : 1;
     }
     return size;
 }
@@ -40,7 +35,7 @@ uint32_t gal_group_index(const gal_atoms *atoms, gal_group group, uint32_t devic
     uint32_t index = 0;
     uint32_t stride = 1;
     for (uint32_t a = 0; a < atoms->count; a++) {
-        if (has_atom(group, a)) {
+        if (gal_group_has(group, a)) {
             index += device / atoms->stride[a] % atoms->radix[a] * stride;
             stride *= atoms->radix[a];
         }
@@ -52,7 +47,7 @@ uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t dev
 {
     uint32_t base = device;
     for (uint32_t a = 0; a < atoms->count; a++) {
-        if (has_atom(group, a)) {
+        if (gal_group_has(group, a)) {
             base -= device / atoms->stride[a] % atoms->radix[a] * atoms->stride[a];
         }
     }
@@ -61,7 +56,7 @@ uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t dev
         uint32_t rest = i;
         members[i] = base;
         for (uint32_t a = 0; a < atoms->count; a++) {
-            if (has_atom(group, a)) {
+            if (gal_group_has(group, a)) {
                 members[i] += rest % atoms->radix[a] * atoms->stride[a];
                 rest /= atoms->radix[a];
             }

@@ -28,6 +28,11 @@ typedef uint32_t gal_group;
 #define GAL_GROUP_TIED (GAL_GROUP_RELATION | 3u)     /* the same device of the first and the last stage */
 #define GAL_GROUP_WORLD (GAL_GROUP_RELATION | 4u)    /* every rank */
 
+static inline bool gal_group_has(gal_group group, uint32_t atom)
+{
+    return (group >> atom & 1u) != 0;
+}
+
 void gal_atoms_of(uint32_t device_count, gal_atoms *out);
 uint32_t gal_group_size(const gal_atoms *atoms, gal_group group);
 /* The device's number inside its group: a mixed radix over the group's atoms, innermost first. */

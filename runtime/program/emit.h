@@ -69,9 +69,4 @@ uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, uint32
 gal_instruction *gal_emit_collective(gal_builder *b, gal_op op, gal_stream stream, const char *name, gal_dtype dtype,
                                      gal_group group, uint64_t elements, uint32_t option);
 
-static inline uint64_t gal_align(uint64_t bytes)
-{
-    return (bytes + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
-}
-
 #endif

@@ -100,7 +100,7 @@ static bool own_samples(gal_layout *layout, const gal_atoms *atoms, gal_group gr
     uint32_t part_count = 0;
     uint32_t radix = whole.radix;
     for (uint32_t a = atoms->count; a-- > 0;) {
-        if ((group >> a & 1u) != 0) {
+        if (gal_group_has(group, a)) {
             radix /= atoms->radix[a];
             parts[part_count++] = (gal_digit){atoms->radix[a], radix * whole.stride, (int32_t)a};
         }
@@ -130,7 +130,7 @@ static void release_samples(gal_layout *layout, gal_group group)
 {
     for (uint32_t i = 0; i < layout->digit_count; i++) {
         int32_t atom = layout->digit[i].atom;
-        if (atom != LOCAL && (group >> atom & 1) != 0) {
+        if (atom != LOCAL && gal_group_has(group, (uint32_t)atom)) {
             layout->digit[i].atom = LOCAL;
         }
     }

@@ -34,7 +34,7 @@ static void put_group(line_writer *w, const gal_program *p, gal_group group)
     put(w, " over atoms{");
     const char *comma = "";
     for (uint32_t a = 0; a < p->atoms.count; a++) {
-        if ((group >> a & 1u) != 0) {
+        if (gal_group_has(group, a)) {
             put(w, "%s%u", comma, a);
             comma = ",";
         }

@@ -21,6 +21,12 @@
 #include "schemas/plan.h"
 
 enum { GAL_ALIGNMENT_BYTES = 256, GAL_INSTRUCTION_OPERANDS_MAX = 8, GAL_SEGMENT_BUFFERS_MAX = 64 };
+
+/* What a buffer of so many bytes takes. */
+static inline uint64_t gal_align(uint64_t bytes)
+{
+    return (bytes + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
+}
 #define GAL_NO_BUFFER UINT32_MAX
 
 /* X(enumerator, name). Each stream is an in-order queue; issue order of a fragment's list is the order of every

@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static bool has_atom(gal_group group, uint32_t atom)
-{
-    return (group >> atom & 1u) != 0;
-}
-
 bool gal_rows_equal(const gal_rows *a, const gal_rows *b)
 {
     if (a->digit_count != b->digit_count || a->owners != b->owners ||
@@ -16,7 +11,7 @@ bool gal_rows_equal(const gal_rows *a, const gal_rows *b)
         return false;
     }
     for (uint32_t atom = 0; atom < GAL_ATOMS_MAX; atom++) {
-        if (has_atom(a->owners, atom) && a->owner_stride[atom] != b->owner_stride[atom]) {
+        if (gal_group_has(a->owners, atom) && a->owner_stride[atom] != b->owner_stride[atom]) {
             return false;
         }
     }
@@ -58,7 +53,7 @@ bool gal_rows_of_layout(const gal_layout *layout, const gal_atoms *atoms, uint64
     start(out, NULL);
     uint64_t chunk = local_positions * layout->sample_count;
     for (uint32_t a = 0; a < atoms->count; a++) {
-        if (has_atom(layout->sequence_group, a)) {
+        if (gal_group_has(layout->sequence_group, a)) {
             out->owners |= UINT32_C(1) << a;
             out->owner_stride[a] = chunk;
             chunk *= atoms->radix[a];
@@ -72,7 +67,7 @@ bool gal_rows_of_layout(const gal_layout *layout, const gal_atoms *atoms, uint64
             continue;
         }
         uint32_t atom = (uint32_t)digit->atom;
-        if (atom >= atoms->count || digit->radix != atoms->radix[atom] || has_atom(out->owners, atom)) {
+        if (atom >= atoms->count || digit->radix != atoms->radix[atom] || gal_group_has(out->owners, atom)) {
             return false;
         }
         out->owners |= UINT32_C(1) << atom;
@@ -86,7 +81,7 @@ static const char *gather_into(const gal_rows *from, const gal_atoms *atoms, gal
 {
     bool fits = true;
     for (uint32_t a = atoms->count; a-- > 0;) { /* the member's number: the outermost atom is the most significant */
-        if (has_atom(group, a)) {
+        if (gal_group_has(group, a)) {
             fits = fits && append(to, atoms->radix[a], owner_stride[a]);
         }
     }
@@ -111,7 +106,7 @@ static const char *take_chunks(gal_rows *rest, const gal_atoms *atoms, gal_group
 {
     uint32_t first = 0;
     for (uint32_t a = atoms->count; a-- > 0;) {
-        if (!has_atom(group, a)) {
+        if (!gal_group_has(group, a)) {
             continue;
         }
         if (first == rest->digit_count || rest->digit[first].radix % atoms->radix[a] != 0) {
@@ -211,7 +206,7 @@ const char *gal_rows_permute(const gal_rows *from, const gal_atoms *atoms, const
     }
     for (uint32_t a = 0; a < atoms->count; a++) {
         gal_row_digit found[GAL_ROW_DIGITS_MAX];
-        if (!has_atom(view, a)) {
+        if (!gal_group_has(view, a)) {
             continue;
         }
         if (cut_digits(from, view_stride, atoms->radix[a], found) != 1) {

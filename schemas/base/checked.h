@@ -26,11 +26,4 @@ static inline bool gal_checked_mul(uint64_t a, uint64_t b, uint64_t *out)
     return true;
 }
 
-/* The least multiple of `multiple` (>= 1) that is >= value. */
-static inline bool gal_checked_round_up(uint64_t value, uint64_t multiple, uint64_t *out)
-{
-    uint64_t rest = value % multiple;
-    return gal_checked_add(value, rest == 0 ? 0 : multiple - rest, out);
-}
-
 #endif
