@@ -92,3 +92,13 @@ uint64_t gal_operand_offset(const gal_program *program, const gal_operand *opera
                         : gal_group_index(&program->atoms, operand->view, device) * operand->view_stride_bytes;
     return arena->offset + item * arena->item_bytes + buffer->offset + operand->offset_bytes + view;
 }
+
+gal_fragment_kind gal_program_fragment_of(const gal_program *program, uint32_t instruction)
+{
+    uint32_t f = 0;
+    while (f < GAL_FRAGMENT_COUNT - 1 && (instruction < program->fragment[f].first ||
+                                          instruction - program->fragment[f].first >= program->fragment[f].count)) {
+        f++;
+    }
+    return (gal_fragment_kind)f;
+}

@@ -298,6 +298,9 @@ void gal_program_print(const gal_program *program, FILE *out);
 /* One instruction on one line, without the newline, for messages. */
 void gal_instruction_print(const gal_program *program, uint32_t instruction, char *line, size_t capacity);
 
+/* The fragment whose list has the instruction. */
+gal_fragment_kind gal_program_fragment_of(const gal_program *program, uint32_t instruction);
+
 /* The address of an operand as an offset in the rank's arena. */
 uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device,
                             uint32_t microbatch);
