@@ -109,8 +109,9 @@ gal_code gal_engine_create(const gal_program *program, const gal_model *model, u
     engine->device = device;
     GAL_TRY(resolve_instructions(engine, err));
     GAL_TRY(resolve_layouts(engine, err));
-    GAL_TRY(gal_queues_of(program, program->call, program->call_count, &engine->train, err));
-    GAL_TRY(gal_queues_of(program, program->evaluate_call, program->evaluate_call_count, &engine->evaluate, err));
+    GAL_TRY(gal_queues_of(program, program->call, program->call_count, options->order, &engine->train, err));
+    GAL_TRY(gal_queues_of(program, program->evaluate_call, program->evaluate_call_count, options->order,
+                          &engine->evaluate, err));
     GAL_TRY(options->device->allocate(program->arena_bytes, options->poison, &engine->memory, err));
     *out = engine;
     engine = NULL;
@@ -143,6 +144,11 @@ void gal_engine_free(gal_engine *engine)
 const gal_memory *gal_engine_memory(const gal_engine *engine)
 {
     return &engine->memory;
+}
+
+const gal_queues *gal_engine_queues(const gal_engine *engine)
+{
+    return &engine->train;
 }
 
 /* ---- one instruction ---- */
@@ -315,17 +321,6 @@ static gal_code start_collective(gal_engine *engine, uint32_t index, uint32_t mi
 
 /* ---- queues ---- */
 
-static bool ready(const gal_engine *engine, const gal_queue_entry *entry)
-{
-    for (uint32_t i = 0; i < entry->need_count; i++) {
-        const gal_need *need = &engine->running->need[entry->first_need + i];
-        if (engine->completed[need->stream] < need->completed) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void complete(gal_engine *engine, uint32_t stream)
 {
     const gal_queue_entry *entry = &engine->running->entry[stream][engine->completed[stream]];
@@ -354,7 +349,7 @@ static gal_code advance(gal_engine *engine, uint32_t stream, bool *moved, gal_er
         }
         return GAL_OK;
     }
-    if (!ready(engine, entry)) {
+    if (!gal_queue_ready(engine->running, entry, engine->completed)) {
         return GAL_OK;
     }
     const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
@@ -386,17 +381,6 @@ static bool finished(const gal_engine *engine)
     return memcmp(engine->completed, engine->running->count, sizeof engine->completed) == 0;
 }
 
-static const char *fragment_of(const gal_program *program, uint32_t instruction)
-{
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
-        const gal_fragment *fragment = &program->fragment[f];
-        if (instruction >= fragment->first && instruction - fragment->first < fragment->count) {
-            return gal_fragment_names[f];
-        }
-    }
-    return "?";
-}
-
 /* "; forward of microbatch 1, waits for its peers: tensor all_reduce ..." behind text; columns become one blank. */
 static void put_head(const gal_engine *engine, uint32_t stream, char *text, size_t capacity)
 {
@@ -404,8 +388,8 @@ static void put_head(const gal_engine *engine, uint32_t stream, char *text, size
     char line[256];
     gal_instruction_print(engine->program, entry->instruction, line, sizeof line);
     size_t used = strlen(text);
-    const int written = snprintf(text + used, capacity - used,
-                                 "; %s of microbatch %u, %s: ", fragment_of(engine->program, entry->instruction),
+    const int written = snprintf(text + used, capacity - used, "; %s of microbatch %u, %s: ",
+                                 gal_fragment_names[gal_program_fragment_of(engine->program, entry->instruction)],
                                  entry->microbatch, engine->in_flight[stream] ? "waits for its peers" : "not started");
     used += written > 0 ? (size_t)written : 0;
     for (const char *at = line; *at != '\0' && used + 1 < capacity; at++) {

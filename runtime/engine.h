@@ -15,6 +15,7 @@
 #include "runtime/device/device.h"
 #include "runtime/ops/ops.h"
 #include "runtime/program/program.h"
+#include "runtime/queues.h"
 
 /* Rows of tokens, or of the tokens that follow them. */
 typedef struct gal_token_request {
@@ -46,6 +47,7 @@ typedef struct gal_engine_options {
     gal_trace trace;         /* done NULL: none */
     double deadline_seconds; /* without any progress on this rank */
     bool poison;             /* the arena starts as NaN instead of zeros */
+    gal_queue_order order;   /* the same bits in either */
 } gal_engine_options;
 
 typedef struct gal_engine gal_engine;
@@ -90,5 +92,7 @@ gal_code gal_engine_find_fault(gal_engine *engine, const gal_step_settings *sett
 gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, gal_error *err);
 
 const gal_memory *gal_engine_memory(const gal_engine *engine);
+/* Of a step, for those who account for a trace. Valid as long as the engine. */
+const gal_queues *gal_engine_queues(const gal_engine *engine);
 
 #endif

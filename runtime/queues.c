@@ -5,6 +5,7 @@
 
 /* What the expansion remembers of the calls before. */
 typedef struct history {
+    gal_queue_order order;
     uint32_t *number;   /* [number in the fragment]: entries of its stream with it, this call */
     size_t *first_item; /* [buffer]: row of its item 0 in access */
     uint32_t (
@@ -40,6 +41,12 @@ static uint32_t *access_of(const gal_program *program, const history *past, uint
     return past->access[past->first_item[buffer] + microbatch % count];
 }
 
+/* Streams that take turns in the order of the list. */
+static bool takes_turns(uint32_t stream)
+{
+    return stream < GAL_STREAM_SEND_FORWARD;
+}
+
 static void add_needs(const gal_program *program, const history *past, const gal_instruction *instruction,
                       uint32_t microbatch, gal_queue_entry *entry, gal_queues *queues)
 {
@@ -60,6 +67,11 @@ static void add_needs(const gal_program *program, const history *past, const gal
         }
         if (completed > needs[wait->stream]) {
             needs[wait->stream] = completed;
+        }
+    }
+    for (uint32_t stream = 0; past->order == GAL_ORDER_LIST && stream < GAL_STREAM_COUNT; stream++) {
+        if (takes_turns(stream) && takes_turns(instruction->stream)) {
+            needs[stream] = queues->count[stream];
         }
     }
     entry->first_need = queues->need_count;
@@ -95,9 +107,9 @@ static void add_call(const gal_program *program, const gal_call *call, history *
     }
 }
 
-/* Room for all entries; needs at most one per stream and wait. */
-static gal_code reserve(const gal_program *program, const gal_call *calls, uint32_t call_count, gal_queues *queues,
-                        gal_error *err)
+/* Room for all entries; needs at most one per stream that is waited for. */
+static gal_code reserve(const gal_program *program, const gal_call *calls, uint32_t call_count, gal_queue_order order,
+                        gal_queues *queues, gal_error *err)
 {
     size_t entries[GAL_STREAM_COUNT] = {0};
     size_t needs = 0;
@@ -105,7 +117,7 @@ static gal_code reserve(const gal_program *program, const gal_call *calls, uint3
         const gal_fragment *fragment = &program->fragment[calls[c].fragment];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
             entries[program->instruction[i].stream]++;
-            needs += program->instruction[i].wait_count;
+            needs += program->instruction[i].wait_count + (order == GAL_ORDER_LIST ? GAL_STREAM_SEND_FORWARD : 0u);
         }
     }
     queues->need = malloc((needs + 1) * sizeof *queues->need);
@@ -117,14 +129,25 @@ static gal_code reserve(const gal_program *program, const gal_call *calls, uint3
     return complete ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: queues");
 }
 
-gal_code gal_queues_of(const gal_program *program, const gal_call *calls, uint32_t call_count, gal_queues *out,
-                       gal_error *err)
+bool gal_queue_ready(const gal_queues *queues, const gal_queue_entry *entry, const uint32_t *completed)
+{
+    for (uint32_t i = 0; i < entry->need_count; i++) {
+        const gal_need *need = &queues->need[entry->first_need + i];
+        if (completed[need->stream] < need->completed) {
+            return false;
+        }
+    }
+    return true;
+}
+
+gal_code gal_queues_of(const gal_program *program, const gal_call *calls, uint32_t call_count, gal_queue_order order,
+                       gal_queues *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_queues queues = {0};
-    history past = {0};
+    history past = {.order = order};
     GAL_TRY(history_create(program, &past, err));
-    GAL_TRY(reserve(program, calls, call_count, &queues, err));
+    GAL_TRY(reserve(program, calls, call_count, order, &queues, err));
     for (uint32_t c = 0; c < call_count; c++) {
         add_call(program, &calls[c], &past, &queues);
     }

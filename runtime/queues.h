@@ -26,9 +26,19 @@ typedef struct gal_queues {
     uint32_t need_count;
 } gal_queues;
 
+typedef enum gal_queue_order {
+    GAL_ORDER_STREAMS, /* each stream by itself: what the waits allow may overlap */
+    GAL_ORDER_LIST     /* kernels and collectives one at a time, as the calls list them; only transfers between stages
+                        * overlap. All ranks of a stage have the same list and transfers wait for nothing more than
+                        * before, so a step still ends. */
+} gal_queue_order;
+
+/* True if all that the entry waits for is complete. completed[GAL_STREAM_COUNT]: entries, by stream. */
+bool gal_queue_ready(const gal_queues *queues, const gal_queue_entry *entry, const uint32_t *completed);
+
 /* GAL_ERR_SYSTEM without memory. */
-gal_code gal_queues_of(const gal_program *program, const gal_call *calls, uint32_t call_count, gal_queues *out,
-                       gal_error *err);
+gal_code gal_queues_of(const gal_program *program, const gal_call *calls, uint32_t call_count, gal_queue_order order,
+                       gal_queues *out, gal_error *err);
 void gal_queues_free(gal_queues *queues); /* the arrays; accepts a zeroed one */
 
 #endif

@@ -85,7 +85,7 @@ static void test_needs(void **state)
     gal_error err = {0};
     gal_queues queues;
     make(&f);
-    assert_int_equal(gal_queues_of(&f.program, calls, 5, &queues, &err), GAL_OK);
+    assert_int_equal(gal_queues_of(&f.program, calls, 5, GAL_ORDER_STREAMS, &queues, &err), GAL_OK);
     assert_int_equal(queues.count[GAL_STREAM_COMPUTE], 8);
     assert_int_equal(queues.count[GAL_STREAM_TENSOR], 3);
     assert_int_equal(queues.count[GAL_STREAM_GATHER], 2);
@@ -117,9 +117,30 @@ static void test_buffer_waits_mean_earlier_calls(void **state)
     gal_queues queues;
     make(&f);
     f.instruction[2].first_wait = 2; /* c2 waits for the buffer instead of the instruction */
-    assert_int_equal(gal_queues_of(&f.program, calls, 2, &queues, &err), GAL_OK);
+    assert_int_equal(gal_queues_of(&f.program, calls, 2, GAL_ORDER_STREAMS, &queues, &err), GAL_OK);
     assert_int_equal(need_of(&queues, GAL_STREAM_COMPUTE, 1, GAL_STREAM_TENSOR), 0);
     assert_int_equal(need_of(&queues, GAL_STREAM_COMPUTE, 3, GAL_STREAM_TENSOR), 1);
+    gal_queues_free(&queues);
+}
+
+/* F0 B0 in the order of the list: c0 t1 c2 | c3 g4, each after all before it; a transfer would wait for nothing. */
+static void test_order_of_the_list(void **state)
+{
+    (void)state;
+    static const gal_call calls[] = {{GAL_FRAGMENT_FORWARD, 0}, {GAL_FRAGMENT_BACKWARD, 0}};
+    fixture f;
+    gal_error err = {0};
+    gal_queues queues;
+    make(&f);
+    assert_int_equal(gal_queues_of(&f.program, calls, 2, GAL_ORDER_LIST, &queues, &err), GAL_OK);
+    assert_int_equal(need_of(&queues, GAL_STREAM_TENSOR, 0, GAL_STREAM_COMPUTE), 1);
+    assert_int_equal(need_of(&queues, GAL_STREAM_COMPUTE, 2, GAL_STREAM_TENSOR), 1);
+    assert_int_equal(need_of(&queues, GAL_STREAM_GATHER, 0, GAL_STREAM_COMPUTE), 3);
+    assert_int_equal(need_of(&queues, GAL_STREAM_GATHER, 0, GAL_STREAM_TENSOR), 1);
+    gal_queues_free(&queues);
+    f.instruction[4].stream = GAL_STREAM_SEND_FORWARD;
+    assert_int_equal(gal_queues_of(&f.program, calls, 2, GAL_ORDER_LIST, &queues, &err), GAL_OK);
+    assert_int_equal(queues.entry[GAL_STREAM_SEND_FORWARD][0].need_count, 0);
     gal_queues_free(&queues);
 }
 
@@ -128,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_needs),
         cmocka_unit_test(test_buffer_waits_mean_earlier_calls),
+        cmocka_unit_test(test_order_of_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
