@@ -25,11 +25,11 @@ static const char *const on_nan_names[ON_NAN_COUNT] = {"stop", "skip"};
 
 typedef struct settings {
     const char *plan_path;
-    const char *data_path, *validation_path, *save_directory, *resume, *log_path;
+    const char *data_path, *validation_path, *save_directory, *resume, *log_path, *trace_path;
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
     uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan;
     double timeout_seconds;
-    bool quiet, dry_run;
+    bool quiet, dry_run, no_overlap;
 } settings;
 
 /* ---- command line ---- */
@@ -69,6 +69,10 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                         on_nan_names, ON_NAN_COUNT),
         gal_option_flag("dry-run", "print what would be run, and run nothing", &s->dry_run),
         gal_option_string("log", "FILE", "write JSON lines", &s->log_path),
+        gal_option_string("trace", "FILE", "write the last step's time line for chrome://tracing or Perfetto",
+                          &s->trace_path),
+        gal_option_flag("no-overlap", "compute or communicate, never both, for comparison; the result is the same",
+                        &s->no_overlap),
         gal_option_f64("timeout", "S", "end all ranks when one has waited S seconds for another (default 60)",
                        &s->timeout_seconds, 1.0, 1e6),
         gal_option_short('q', gal_option_flag("quiet", "warnings and errors only", &s->quiet)),
@@ -137,6 +141,8 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .skip_not_finite = s->on_nan == ON_NAN_SKIP,
         .resume_path = s->resume != NULL && strcmp(s->resume, "latest") == 0 ? s->save_directory : s->resume,
         .log_path = s->log_path,
+        .trace_path = s->trace_path,
+        .order = s->no_overlap ? GAL_ORDER_LIST : GAL_ORDER_STREAMS,
         .deadline_seconds = s->timeout_seconds,
         .terminal = gal_launched_terminal(),
         .log = log,
@@ -181,6 +187,7 @@ static gal_code train(const gal_plan *plan, const settings *s, const gal_world *
     gal_log_line(&log, GAL_LOG_DETAIL, "%s, %u threads per rank", gal_blas_description(), s->thread_count);
     GAL_TRY(gal_train(plan, world, &options, &summary, err));
     if (gal_world_rank(world) == 0) {
+        gal_report_communication(&summary, &log);
         gal_report_summary(plan, &summary, s->save_directory, stdout);
     }
 cleanup:

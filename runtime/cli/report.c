@@ -63,6 +63,29 @@ void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, 
     }
 }
 
+void gal_report_communication(const gal_train_summary *summary, const gal_log *log)
+{
+    const gal_exposure *mean = &summary->exposure;
+    if (summary->communicator_count == 0) {
+        return;
+    }
+    gal_log_line(log, GAL_LOG_DETAIL, "%u communicators per rank, made once in %.6f s", summary->communicator_count,
+                 summary->communicator_seconds);
+    if (mean->seconds > 0.0) {
+        gal_log_line(log, GAL_LOG_DETAIL,
+                     "a step, mean of ranks: %.6f s, of it compute %.6f s, waiting for other streams %.6f s, serving "
+                     "them %.6f s",
+                     mean->seconds, mean->compute_seconds, mean->waiting_seconds, mean->serving_seconds);
+    }
+    for (uint32_t s = 0; s < GAL_STREAM_COUNT; s++) {
+        if (mean->in_flight_seconds[s] > 0.0) {
+            gal_log_line(log, GAL_LOG_DETAIL, "  %-8s %.6f s in flight, %.6f s exposed (%.1f %%)", gal_stream_names[s],
+                         mean->in_flight_seconds[s], mean->exposed_seconds[s],
+                         100.0 * gal_exposure_share(mean, (gal_stream)s));
+        }
+    }
+}
+
 static gal_code print_stage(const gal_plan *plan, uint32_t stage, FILE *out, gal_error *err)
 {
     gal_code code = GAL_OK;

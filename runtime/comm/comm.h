@@ -60,6 +60,8 @@ typedef struct gal_comm_ops {
 struct gal_comm {
     const gal_comm_ops *ops;
     uint32_t rank, world_size;
+    uint32_t communicator_count; /* made for this rank: the pool's and one of all ranks. None is made later. */
+    double creation_seconds;     /* that making them took, the agreement on the channels included */
     void *state;
 };
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/clock.h"
 #include "runtime/comm/mpi_internal.h"
 
 enum { TAG_RANGE = 1 << 14 };
@@ -278,9 +279,12 @@ gal_code gal_comm_mpi_create(uint32_t rank_count, const gal_channel_spec *channe
     if (channel_count > 1) {
         qsort(sorted, channel_count, sizeof(const gal_channel_spec *), compare_entries);
     }
+    const double begin_seconds = gal_now_seconds();
     GAL_TRY(make_world(world_size, &state->world, err));
     GAL_TRY(check_lists_agree(state, comm->rank, sorted, channel_count, err));
     GAL_TRY(make_pool(comm, sorted, channels, err));
+    comm->communicator_count = state->pool_count + 1;
+    comm->creation_seconds = gal_now_seconds() - begin_seconds;
     *out = comm;
     comm = NULL;
 cleanup:

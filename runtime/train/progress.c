@@ -110,6 +110,25 @@ static void put_number(FILE *lines, const char *key, double value)
     }
 }
 
+static void put_exposure(FILE *lines, const gal_exposure *exposure)
+{
+    const char *separator = "";
+    put_number(lines, "compute_seconds", exposure->compute_seconds);
+    put_number(lines, "waiting_seconds", exposure->waiting_seconds);
+    put_number(lines, "serving_seconds", exposure->serving_seconds);
+    fputs("\"streams\": {", lines);
+    for (uint32_t s = 0; s < GAL_STREAM_COUNT; s++) {
+        if (exposure->in_flight_seconds[s] > 0.0) {
+            fprintf(lines, "%s\"%s\": {", separator, gal_stream_names[s]);
+            put_number(lines, "in_flight_seconds", exposure->in_flight_seconds[s]);
+            put_number(lines, "exposed_seconds", exposure->exposed_seconds[s]);
+            fprintf(lines, "\"exposed_share\": %.4f}", gal_exposure_share(exposure, (gal_stream)s));
+            separator = ", ";
+        }
+    }
+    fputs("}, ", lines);
+}
+
 void gal_progress_put_final(gal_progress *progress, const gal_final *final)
 {
     leave_line(progress);
@@ -119,6 +138,9 @@ void gal_progress_put_final(gal_progress *progress, const gal_final *final)
         put_number(progress->lines, "predicted_seconds_per_step", final->predicted_seconds_per_step);
         put_number(progress->lines, "validation_loss", final->validation_loss);
         put_number(progress->lines, "unigram_entropy", final->unigram_entropy);
+        put_exposure(progress->lines, final->exposure);
+        fprintf(progress->lines, "\"communicators\": %u, ", final->communicator_count);
+        put_number(progress->lines, "communicator_seconds", final->communicator_seconds);
         fprintf(progress->lines, "\"interrupted\": %s}\n", final->interrupted ? "true" : "false");
     }
 }

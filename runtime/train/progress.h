@@ -7,7 +7,10 @@
  *   "evaluation"  step, validation_loss, batches
  *   "save"        step
  *   "final"       step, seconds_per_step (median without the first), predicted_seconds_per_step,
- *                 validation_loss, unigram_entropy (null: not known), interrupted */
+ *                 validation_loss, unigram_entropy (null: not known), where the seconds of a rank's step went
+ *                 (exposure.h: compute_seconds, waiting_seconds, serving_seconds, and per stream that was in flight
+ *                 in_flight_seconds, exposed_seconds, exposed_share), communicators, communicator_seconds,
+ *                 interrupted */
 #ifndef GAL_RUNTIME_TRAIN_PROGRESS_H
 #define GAL_RUNTIME_TRAIN_PROGRESS_H
 
@@ -15,6 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "runtime/train/exposure.h"
 #include "schemas/base/log.h"
 #include "schemas/base/status.h"
 
@@ -47,6 +51,9 @@ typedef struct gal_final {
     uint64_t step;
     double seconds_per_step, predicted_seconds_per_step;
     double validation_loss, unigram_entropy; /* nats per token */
+    const gal_exposure *exposure;            /* of a rank's step, mean */
+    uint32_t communicator_count;
+    double communicator_seconds;
     bool interrupted;
 } gal_final;
 void gal_progress_put_final(gal_progress *progress, const gal_final *final);

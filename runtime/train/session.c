@@ -17,6 +17,7 @@ static gal_code create_engine(gal_session *session, const gal_session_options *o
         .trace = options->trace,
         .deadline_seconds = options->deadline_seconds,
         .poison = options->poison,
+        .order = options->order,
     };
     return gal_engine_create(session->program, &session->plan->model, session->device, &session->channels, &engine,
                              &session->engine, err);

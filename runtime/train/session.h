@@ -11,6 +11,7 @@ typedef struct gal_session_options {
     gal_trace trace;         /* done NULL: none */
     double deadline_seconds; /* of a step without progress */
     bool poison;             /* the arena starts as NaN */
+    gal_queue_order order;
 } gal_session_options;
 
 typedef struct gal_session {

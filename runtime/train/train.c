@@ -8,6 +8,7 @@
 #include "runtime/train/data.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
+#include "runtime/train/trace_file.h"
 #include "runtime/train/weights.h"
 
 enum { TIMED_STEPS_MAX = 1 << 20, DEFAULT_EVALUATE_BATCHES = 20, WHERE_BYTES = 96 };
@@ -23,6 +24,8 @@ typedef struct run {
     gal_session *session;
     gal_checkpoint_position position;
     gal_progress progress;
+    gal_step_record record; /* of the newest step */
+    gal_exposure exposure;  /* sum over this rank's steps without the first */
     uint64_t evaluate_batches;
     uint64_t saved_step; /* UINT64_MAX: none by this run */
     uint64_t evaluated_step;
@@ -70,6 +73,14 @@ static gal_code fill_tokens(void *context, const gal_token_request *request, int
 {
     const run *r = context;
     return gal_data_fill(r->data, request, out, err);
+}
+
+/* The record has the queues of the engine, which is given its trace first: so this, too, goes through the run. */
+static void note_instruction(void *context, uint32_t instruction, uint32_t microbatch, double start_seconds,
+                             double end_seconds)
+{
+    run *r = context;
+    gal_step_record_note(&r->record, instruction, microbatch, start_seconds, end_seconds);
 }
 
 static gal_code resume(run *r, gal_error *err)
@@ -130,10 +141,25 @@ static gal_code start_progress(run *r, gal_error *err)
     return gal_progress_open(&r->progress, r->options->log_path, r->options->resume_path != NULL, err);
 }
 
+/* A trace of no step shows now whether the file can be written, and not after hours. */
+static gal_code start_record(run *r, gal_error *err)
+{
+    gal_code code = gal_step_record_create(r->session->program, gal_engine_queues(r->session->engine), &r->record, err);
+    GAL_TRY(gal_world_agree(&r->world, code, err));
+    if (r->options->trace_path != NULL) {
+        GAL_TRY(gal_trace_save(r->options->trace_path, r->plan, &r->record, &r->world, err));
+    }
+cleanup:
+    return code;
+}
+
 static gal_code start(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_session_options session = {.tokens = {r, fill_tokens}, .deadline_seconds = r->options->deadline_seconds};
+    const gal_session_options session = {.tokens = {r, fill_tokens},
+                                         .trace = {r, note_instruction},
+                                         .deadline_seconds = r->options->deadline_seconds,
+                                         .order = r->options->order};
     const uint64_t timed =
         r->options->step_count < TIMED_STEPS_MAX ? r->options->step_count : (uint64_t)TIMED_STEPS_MAX;
     r->position.seed = r->options->seed;
@@ -141,6 +167,7 @@ static gal_code start(run *r, gal_error *err)
     code = r->timed_seconds != NULL ? open_data(r, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: step times");
     GAL_TRY(gal_world_agree(&r->world, code, err));
     GAL_TRY(gal_session_create(r->plan, &r->world, &session, &r->session, err));
+    GAL_TRY(start_record(r, err));
     if (r->options->resume_path != NULL) {
         GAL_TRY(resume(r, err));
     } else {
@@ -235,7 +262,9 @@ static gal_code train_step(run *r, gal_error *err)
         .learning_rate = gal_learning_rate(&r->plan->model.optimizer, r->position.step),
     };
     const double begin_seconds = gal_now_seconds();
+    gal_step_record_begin(&r->record);
     code = gal_engine_step(r->session->engine, &settings, &result, err);
+    gal_step_record_end(&r->record);
     const bool finite = isfinite(result.loss) && isfinite(result.gradient_norm);
     if (code == GAL_OK && !finite && !r->options->skip_not_finite) {
         code = not_finite(r, &settings, &result, err);
@@ -243,6 +272,9 @@ static gal_code train_step(run *r, gal_error *err)
     GAL_TRY(settle(r, code, err));
     const double seconds = gal_now_seconds() - begin_seconds;
     r->position.step++;
+    if (r->timed_count > 0) { /* the first touches every page */
+        gal_exposure_add_step(&r->record, &r->exposure);
+    }
     if (r->timed_count < TIMED_STEPS_MAX) {
         r->timed_seconds[r->timed_count++] = seconds;
     }
@@ -389,6 +421,40 @@ cleanup:
     return code;
 }
 
+/* The mean over all ranks, on rank 0. */
+static gal_code gather_exposure(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const bool first = gal_world_rank(&r->world) == 0;
+    const uint32_t world_size = gal_world_size(&r->world);
+    gal_exposure sum = {.step_count = 0.0};
+    gal_exposure *all = first ? calloc(world_size, sizeof *all) : NULL;
+    code = !first || all != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: summary");
+    GAL_TRY(gal_world_agree(&r->world, code, err));
+    GAL_TRY(gal_world_gather(&r->world, &r->exposure, sizeof r->exposure, all, err));
+    for (uint32_t i = 0; first && i < world_size; i++) {
+        gal_exposure_add(&all[i], &sum);
+    }
+    r->summary.exposure = gal_exposure_mean(&sum);
+cleanup:
+    free(all);
+    return code;
+}
+
+static gal_code measure_communicators(run *r, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_comm *comm = r->session->comm;
+    if (comm != NULL) {
+        double most[2] = {(double)comm->communicator_count, comm->creation_seconds};
+        GAL_TRY(gal_world_maximum(&r->world, most, 2, err));
+        r->summary.communicator_count = (uint32_t)most[0];
+        r->summary.communicator_seconds = most[1];
+    }
+cleanup:
+    return code;
+}
+
 static gal_code finish(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -398,6 +464,11 @@ static gal_code finish(run *r, gal_error *err)
     s->tokens_per_second =
         (double)r->plan->global_batch_samples * (double)r->plan->model.sequence_length / s->step_seconds;
     GAL_TRY(measure_bytes(r, err));
+    GAL_TRY(gather_exposure(r, err));
+    GAL_TRY(measure_communicators(r, err));
+    if (r->options->trace_path != NULL) {
+        GAL_TRY(gal_trace_save(r->options->trace_path, r->plan, &r->record, &r->world, err));
+    }
     if (gal_world_rank(&r->world) == 0) {
         s->unigram_entropy = gal_data_unigram_entropy(r->data);
         const gal_final final = {.step = s->step,
@@ -405,6 +476,9 @@ static gal_code finish(run *r, gal_error *err)
                                  .predicted_seconds_per_step = r->plan->simulated_seconds,
                                  .validation_loss = s->validation_loss,
                                  .unigram_entropy = s->unigram_entropy,
+                                 .exposure = &s->exposure,
+                                 .communicator_count = s->communicator_count,
+                                 .communicator_seconds = s->communicator_seconds,
                                  .interrupted = s->interrupted};
         gal_progress_put_final(&r->progress, &final);
         code = gal_progress_close(&r->progress, err);
@@ -429,6 +503,7 @@ gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train
 cleanup:
     (void)gal_progress_close(&r.progress, NULL);
     gal_train_summary_free(&r.summary);
+    gal_step_record_free(&r.record);
     gal_session_free(r.session);
     gal_data_close(r.data);
     free(r.timed_seconds);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/train/exposure.h"
 #include "runtime/train/world.h"
 #include "schemas/base/log.h"
 #include "schemas/plan.h"
@@ -24,6 +25,8 @@ typedef struct gal_train_options {
     bool skip_not_finite;              /* a step whose loss or gradient is not finite is left out, and counted */
     const char *resume_path;           /* NULL: start anew */
     const char *log_path;              /* JSON lines; NULL: none */
+    const char *trace_path;            /* the last step as a Chrome trace (trace_file.h); NULL: none */
+    gal_queue_order order;             /* of the step's instructions */
     double deadline_seconds;           /* without progress, then the run fails */
     bool terminal;                     /* rank 0 rewrites one line */
     const gal_log *log;                /* of this rank */
@@ -43,9 +46,12 @@ typedef struct gal_train_summary {
     double first_loss, loss; /* of the first and the last step of this run; NAN without a step */
     double validation_loss;  /* NAN: not evaluated */
     uint64_t validation_batches;
-    double unigram_entropy;   /* of the data, nats */
-    double step_seconds;      /* median without the first step; NAN without a step */
-    double tokens_per_second; /* from it */
+    double unigram_entropy;      /* of the data, nats */
+    double step_seconds;         /* median without the first step; NAN without a step */
+    double tokens_per_second;    /* from it */
+    gal_exposure exposure;       /* mean of the ranks' steps without each one's first; on rank 0 */
+    uint32_t communicator_count; /* the most that a rank made for its plan, once; 0 for one rank */
+    double communicator_seconds; /* that took the slowest */
     uint32_t stage_count;
     gal_stage_bytes *stage; /* [stage_count]; owned; on rank 0 */
 } gal_train_summary;
