@@ -299,6 +299,12 @@ bench-host:
 	@$(MAKE) $(J) all tests
 	@PYTHON=$${PYTHON:-/usr/bin/python3} bash tests/bench/host.sh $(BUILD)
 
+## bench-overlap: what overlap of communication with compute gains here, and what a step still waits for (5 minutes)
+.PHONY: bench-overlap
+bench-overlap:
+	@$(MAKE) $(J) all
+	@bash tests/bench/overlap.sh $(BUILD)
+
 ## golden: renew the expected output in tests/golden (review the diff as code)
 .PHONY: golden
 golden:
