@@ -6,6 +6,17 @@
  * scatter. (Source: Open MPI 4.1, ompi/mca/coll/libnbc/nbc_iallreduce.c, nbc_ireduce_scatter_block.c.) Nothing needs
  * to be set for this; tests/numerics/comm_world.c compares bits over repeated calls under skewed arrival.
  *
+ * In place (MPI_IN_PLACE; counted by tests/numerics/collectives.c):
+ *   all-reduce      always
+ *   all-gather      updated weights of ZeRO-1 and 2. Not: weights of ZeRO-3, whose shard stays while the whole
+ *                   lies in a ring; rows under sequence parallelism and in conversions, whose chunk is read again.
+ *                   There a rank's own part must be copied, whoever does it
+ *   reduce-scatter  gradients of ZeRO-1. Not: buckets of ZeRO-2 and 3, whose sum goes to a buffer of a shard's
+ *                   bytes so that the bucket is free for the next gradients; rows under sequence parallelism,
+ *                   whose sum outlives the whole. In place MPI leaves the sum in front, from where it is moved:
+ *                   no copy would be saved
+ *   all-to-all      never: between layouts, which are other buffers
+ *
  * Large requests: a call beyond part_elements is split into several. Parts of an all-gather or a reduce-scatter are
  * not contiguous over the members, so there each member's share goes by itself: broadcast from its owner, reduced to
  * its owner; an all-to-all becomes its sends and receives. All parts are started at once: later requests of the

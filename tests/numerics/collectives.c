@@ -6,7 +6,8 @@
  * The forms below know the model and the mode, nothing of programs. h hidden, f FFN, s sequence, V padded vocabulary,
  * L layers, m microbatches, b samples of one, T = b s its tokens. Bytes are as the layer counts them: the whole buffer
  * of an all-reduce or transfer, one member's share of the others. Every mode has one all-reduce over all ranks of two
- * fp64 more: squares of the gradients and the loss. */
+ * fp64 more: squares of the gradients and the loss. All-reduces are in place, and so is what ZeRO does with buffers
+ * that stay whole: the scatter of stage 1, the gather of stages 1 and 2. No communicator is made in a step. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ enum {
 typedef struct tally {
     const char *function;
     uint32_t group;
-    uint64_t calls, elements;
+    uint64_t calls, in_place, elements;
 } tally;
 
 enum { ROWS = 16 };
@@ -45,8 +46,16 @@ typedef struct expected {
     uint32_t count;
 } expected;
 
-/* `calls` calls that carry `elements` elements in all. */
-static void add(expected *e, const char *function, uint32_t group, uint64_t calls, uint64_t elements)
+static const char all_reduce[] = "MPI_Iallreduce";
+static const char reduce_scatter[] = "MPI_Ireduce_scatter_block";
+static const char all_gather[] = "MPI_Iallgather";
+static const char all_to_all[] = "MPI_Ialltoall";
+static const char send[] = "MPI_Isend";
+static const char receive[] = "MPI_Irecv";
+
+/* `calls` calls that carry `elements` elements in all, `in_place` of them in place. */
+static void add_calls(expected *e, const char *function, uint32_t group, uint64_t calls, uint64_t in_place,
+                      uint64_t elements)
 {
     uint32_t i = 0;
     while (i < e->count && (e->row[i].group != group || strcmp(e->row[i].function, function) != 0)) {
@@ -57,18 +66,18 @@ static void add(expected *e, const char *function, uint32_t group, uint64_t call
         return;
     }
     if (i == e->count) {
-        e->row[e->count++] = (tally){function, group, 0, 0};
+        e->row[e->count++] = (tally){function, group, 0, 0, 0};
     }
     e->row[i].calls += calls;
+    e->row[i].in_place += in_place;
     e->row[i].elements += elements;
 }
 
-static const char all_reduce[] = "MPI_Iallreduce";
-static const char reduce_scatter[] = "MPI_Ireduce_scatter_block";
-static const char all_gather[] = "MPI_Iallgather";
-static const char all_to_all[] = "MPI_Ialltoall";
-static const char send[] = "MPI_Isend";
-static const char receive[] = "MPI_Irecv";
+/* In place as far as the function is always. */
+static void add(expected *e, const char *function, uint32_t group, uint64_t calls, uint64_t elements)
+{
+    add_calls(e, function, group, calls, function == all_reduce ? calls : 0, elements);
+}
 
 /* ---- parameters ---- */
 
@@ -93,13 +102,20 @@ static void matrices(expected *e, const char *function, uint32_t times, uint32_t
         (uint64_t)times * ((uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE) / shares);
 }
 
+/* The same once, each in place. */
+static void matrices_in_place(expected *e, const char *function, uint32_t shares, uint32_t group)
+{
+    const uint64_t calls = LAYER_MATRIX_UNITS * L + 3;
+    add_calls(e, function, group, calls, calls, ((uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE) / shares);
+}
+
 /* ZeRO-1: a reduce-scatter once a step and an all-gather of the updated weights. */
 static void expect_zero_1(expected *e, uint32_t rank)
 {
     (void)rank;
     reduce_vectors(e, 4);
-    matrices(e, reduce_scatter, 1, 4, 4);
-    matrices(e, all_gather, 1, 4, 4);
+    matrices_in_place(e, reduce_scatter, 4, 4);
+    matrices_in_place(e, all_gather, 4, 4);
 }
 
 /* ZeRO-2: the reduce-scatter of every microbatch, since nobody holds a whole gradient between them. */
@@ -108,7 +124,7 @@ static void expect_zero_2(expected *e, uint32_t rank)
     (void)rank;
     reduce_vectors(e, 4);
     matrices(e, reduce_scatter, M, 4, 4);
-    matrices(e, all_gather, 1, 4, 4);
+    matrices_in_place(e, all_gather, 4, 4);
 }
 
 /* ZeRO-3, of every microbatch: 2 gathers and 1 scatter of each layer's matrices. The tables of the embedding are not
@@ -356,8 +372,9 @@ static void print_expected(const mode *at, uint32_t rank)
     at->expect(&e, rank);
     add(&e, all_reduce, RANKS, 1, 2);
     for (uint32_t i = 0; i < e.count; i++) {
-        (void)printf("%s %s %u %llu %llu\n", at->name, e.row[i].function, e.row[i].group,
-                     (unsigned long long)e.row[i].calls, (unsigned long long)e.row[i].elements * ITEM_BYTES);
+        (void)printf("%s %s %u %llu %llu %llu\n", at->name, e.row[i].function, e.row[i].group,
+                     (unsigned long long)e.row[i].calls, (unsigned long long)e.row[i].in_place,
+                     (unsigned long long)e.row[i].elements * ITEM_BYTES);
     }
 }
 

@@ -52,18 +52,24 @@ fi
 
 ranks 4 -x LD_PRELOAD="$tests/libpmpi_count.so" -x GALPLAN_COUNT_FILE="$scratch/count" "$counted"
 verdict "requests run under the MPI counting layer" $?
-# 3 x 10 fp32; 2 x 5 fp32; 6 fp64; 4 fp32; a transfer of 8 fp64 from rank 0 to rank 1; nothing of the barrier.
+# 3 x 10 fp32; 2 x 5 fp32; 6 fp64; 4 fp32; a transfer of 8 fp64 from rank 0 to rank 1; nothing of the barrier. The
+# second number is of the calls in place.
 cat >"$scratch/expected" <<'END'
-step MPI_Iallreduce 4 3 120
-step MPI_Ireduce_scatter_block 4 2 40
-step MPI_Iallgather 4 1 48
-step MPI_Ialltoall 4 1 16
+step MPI_Iallreduce 4 3 3 120
+step MPI_Ireduce_scatter_block 4 2 1 40
+step MPI_Iallgather 4 1 1 48
+step MPI_Ialltoall 4 1 0 16
 END
 for rank in 0 1 2 3; do
     cp "$scratch/expected" "$scratch/expected.$rank"
 done
-echo "step MPI_Isend 2 1 64" >>"$scratch/expected.0"
-echo "step MPI_Irecv 2 1 64" >>"$scratch/expected.1"
+echo "step MPI_Isend 2 1 0 64" >>"$scratch/expected.0"
+echo "step MPI_Irecv 2 1 0 64" >>"$scratch/expected.1"
+# Two communicators: of all ranks for control, and the channel's.
+for rank in 0 1 2 3; do
+    [ "$(grep MPI_Comm_ "$scratch/count.$rank")" = 'none MPI_Comm_create_group 4 2 0 0' ]
+    verdict "communicators are made once, before the first request, on rank $rank" $?
+done
 for rank in 0 1 2 3; do
     grep '^step ' "$scratch/count.$rank" | diff "$scratch/expected.$rank" - >&2
     verdict "MPI calls counted on rank $rank" $?
