@@ -376,6 +376,21 @@ cleanup:
     return code;
 }
 
+/* Moves a stream on until its head neither starts nor completes. A collective that follows one that is complete starts
+ * now and not a kernel later. */
+static gal_code drain(gal_engine *engine, uint32_t stream, bool *moved, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    bool moving = true;
+    while (moving) {
+        moving = false;
+        GAL_TRY(advance(engine, stream, &moving, err));
+        *moved = *moved || moving;
+    }
+cleanup:
+    return code;
+}
+
 static bool finished(const gal_engine *engine)
 {
     return memcmp(engine->completed, engine->running->count, sizeof engine->completed) == 0;
@@ -476,7 +491,7 @@ static gal_code run(gal_engine *engine, const gal_queues *queues, gal_error *err
         bool moved = false;
         /* Communication first: what it frees or brings, compute may use in this very pass. */
         for (uint32_t stream = GAL_STREAM_COMPUTE + 1; stream < GAL_STREAM_COUNT; stream++) {
-            GAL_TRY(advance(engine, stream, &moved, err));
+            GAL_TRY(drain(engine, stream, &moved, err));
         }
         GAL_TRY(advance(engine, GAL_STREAM_COMPUTE, &moved, err));
         if (moved) {
