@@ -118,15 +118,15 @@ cleanup:
 static void read_record(const gal_json_cursor *files, uint32_t rank, gal_shard_record *record)
 {
     char text[GAL_HASH_BYTES];
-    char *end = NULL;
     const gal_json_cursor at = gal_json_element(files, rank);
     gal_json_u64(&at, "rank", rank, rank);
     record->file_bytes = gal_json_u64(&at, "file_bytes", 0, UINT64_C(1) << 53);
     gal_json_string(&at, "checksum", text, sizeof text);
-    record->checksum = strtoull(text, &end, 16);
-    if (strlen(text) != GAL_HASH_BYTES - 1 || *end != '\0') {
-        gal_json_error(&at, "checksum must be 16 hexadecimal digits");
+    /* As it is written: strtoull alone would take signs, blanks and 0x. */
+    if (strlen(text) != GAL_HASH_BYTES - 1 || text[strspn(text, "0123456789abcdef")] != '\0') {
+        gal_json_member_error(&at, "checksum", "must be 16 hexadecimal digits 0-9a-f");
     }
+    record->checksum = strtoull(text, NULL, 16);
     gal_json_reject_unknown(&at);
 }
 

@@ -248,12 +248,42 @@ static void test_refusals(void **state)
     close_stage(&s);
 }
 
+/* The digits of the index's one checksum are replaced: all but 16 small hexadecimal ones are refused as such, before
+ * any file is read. */
+static void test_checksum_digits(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"0x23456789abcdef", "+123456789abcdef", "-123456789abcdef", " 123456789abcdef",
+                                        "123456789abcdef ", "123456789ABCDEF0", "123456789abcdeg0", "123456789abcdef"};
+    stage s;
+    char index[4096], whole[64];
+    open_stage(&s, "tests/numerics/plans/serial.json", 0);
+    visit(&s, false);
+    save(&s, 1, 0);
+    FILE *file = fopen(below("save/step-00000001/index.json"), "r");
+    assert_non_null(file);
+    index[fread(index, 1, sizeof index - 1, file)] = '\0';
+    fclose(file);
+    const char *found = strstr(index, "\"checksum\"");
+    assert_non_null(found);
+    const long offset = (long)strcspn(found, ":") + 3 + (found - index);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(whole, sizeof whole, "%s\"%s", wrong[i], strlen(wrong[i]) < 16 ? " " : "");
+        change_file("save/step-00000001/index.json", offset, whole);
+        assert_refused(&s, below("save/step-00000001"), GAL_ERR_DOCUMENT, "16 hexadecimal digits");
+    }
+    change_file("save/step-00000001/index.json", offset, "0123456789abcdef\"");
+    assert_refused(&s, below("save/step-00000001"), GAL_ERR_DOCUMENT, "the index says 0123456789abcdef");
+    close_stage(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards_of_every_strategy),
         cmocka_unit_test(test_save_keep_load),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_checksum_digits),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
