@@ -13,6 +13,7 @@
 #include "planner/cli/verify.h"
 #include "schemas/base/program.h"
 #include "schemas/base/status.h"
+#include "schemas/base/version.h"
 
 /* `galplan profile` is a program of its own beside this one, so that galplan needs no MPI (as git starts its commands).
  */
@@ -48,6 +49,7 @@ int main(int argc, char **argv)
 {
     static const gal_program program = {
         .name = "galplan",
+        .version = "galplan " GAL_VERSION,
         .summary = "Finds the fastest parallel plan to train a Transformer, and proves it.",
         .commands = commands,
         .command_count = sizeof commands / sizeof commands[0],

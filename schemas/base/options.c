@@ -194,12 +194,14 @@ static gal_code give(parser *p, uint32_t index, const char *value)
 
 static gal_code unknown_long(const parser *p, const char *name)
 {
-    const char *names[GAL_OPTIONS_MAX + 1];
+    const char *names[GAL_OPTIONS_MAX + 2];
     for (uint32_t i = 0; i < p->command->option_count; i++) {
         names[i] = p->command->options[i].name;
     }
     names[p->command->option_count] = "help";
-    const char *nearest = gal_nearest_name(name, names, p->command->option_count + 1);
+    names[p->command->option_count + 1] = "version";
+    const uint32_t added = p->command->version != NULL ? 2 : 1;
+    const char *nearest = gal_nearest_name(name, names, p->command->option_count + added);
     if (nearest == NULL) {
         return gal_fail(p->err, GAL_ERR_USAGE, "unknown option --%s", name);
     }
@@ -301,6 +303,9 @@ gal_code gal_options_parse(const gal_command *command, int argc, char **argv, ga
         } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
             *out = (gal_arguments){.help = true};
             return GAL_OK;
+        } else if (strcmp(word, "--version") == 0 && command->version != NULL) {
+            *out = (gal_arguments){.version = true};
+            return GAL_OK;
         } else if (word[1] == '-') {
             code = parse_long(&p, word + 2, next, &used_next);
         } else {
@@ -349,8 +354,10 @@ bool gal_options_run(const gal_command *command, int argc, char **argv, gal_argu
     gal_code code = gal_options_parse(command, argc, argv, out, &err);
     if (code == GAL_OK && out->help) {
         gal_options_print_help(command, stdout);
+    } else if (code == GAL_OK && out->version) {
+        (void)printf("%s\n", command->version);
     }
-    if (code != GAL_OK || out->help) {
+    if (code != GAL_OK || out->help || out->version) {
         *exit_code = gal_options_end(command->program, command->command, code, &err);
         return false;
     }

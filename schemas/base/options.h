@@ -82,17 +82,18 @@ gal_option gal_option_required(gal_option option);
 
 typedef struct gal_command {
     const char *program;    /* "galplan" */
+    const char *version;    /* one line, what --version says; NULL: there is no such option */
     const char *command;    /* "search"; NULL: the program has no commands */
     const char *summary;    /* one line */
     const char *positional; /* "FILE..." in the usage line; NULL: none */
     uint32_t positional_min, positional_max;
-    const gal_option *options; /* --help is added */
+    const gal_option *options; /* --version and --help are added */
     uint32_t option_count;     /* at most GAL_OPTIONS_MAX */
     const char *notes;         /* printed after the options, NULL: none; ends with a newline */
 } gal_command;
 
 typedef struct gal_arguments {
-    bool help; /* --help or -h: the rest is not set */
+    bool help, version; /* --help or -h, --version: the rest is not set */
     uint32_t positional_count;
     char **positional; /* into argv, which is reordered */
 } gal_arguments;
@@ -107,7 +108,8 @@ void gal_options_print_man(const gal_command *command, FILE *out);
  * its program's (schemas/base/program.h). */
 void gal_options_print_completion(const gal_command *command, FILE *out);
 
-/* For a program's main: parse, print help on stdout (*exit_code 0), or "galplan: error: ..." and "try 'galplan search
+/* For a program's main: parse, print help or version on stdout (*exit_code 0), or "galplan: error: ..." and "try
+ * 'galplan search
  * --help'" on stderr (*exit_code 2). True if the program is to go on. The single argument --man prints the manual page,
  * --completion what bash needs: these two are for `make install`, so no help lists them. */
 bool gal_options_run(const gal_command *command, int argc, char **argv, gal_arguments *out, int *exit_code);

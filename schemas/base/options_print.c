@@ -10,10 +10,21 @@ enum { HELP_COLUMN = 30, LEFT_BYTES = 128, NAMES_BYTES = 512 };
 static const gal_option help_option = {
     .name = "help", .letter = 'h', .help = "print this and exit", .kind = GAL_OPTION_FLAG};
 
-/* --help is the last. */
+static const gal_option version_option = {
+    .name = "version", .help = "print version and libraries and exit", .kind = GAL_OPTION_FLAG};
+
+static uint32_t listed_count(const gal_command *command)
+{
+    return command->option_count + (command->version != NULL ? 2 : 1);
+}
+
+/* --help is the last, --version before it. */
 static const gal_option *option_at(const gal_command *command, uint32_t index)
 {
-    return index < command->option_count ? &command->options[index] : &help_option;
+    if (index + 1 == listed_count(command)) {
+        return &help_option;
+    }
+    return index < command->option_count ? &command->options[index] : &version_option;
 }
 
 /* "one of gpipe, 1f1b", or NULL. */
@@ -56,7 +67,7 @@ void gal_options_print_help(const gal_command *command, FILE *out)
                   command->command == NULL ? "" : " ", command->command == NULL ? "" : command->command,
                   command->positional == NULL ? "" : " ", command->positional == NULL ? "" : command->positional,
                   command->summary);
-    for (uint32_t i = 0; i <= command->option_count; i++) {
+    for (uint32_t i = 0; i < listed_count(command); i++) {
         print_option(out, option_at(command, i));
     }
     if (command->notes != NULL) {
@@ -135,7 +146,7 @@ void gal_options_print_man(const gal_command *command, FILE *out)
         (void)fputs("\n", out);
     }
     (void)fputs(".SH OPTIONS\n", out);
-    for (uint32_t i = 0; i <= command->option_count; i++) {
+    for (uint32_t i = 0; i < listed_count(command); i++) {
         print_man_option(out, option_at(command, i));
     }
     if (command->notes != NULL) {
@@ -195,7 +206,7 @@ void gal_options_print_completion(const gal_command *command, FILE *out)
         print_values(out, name, &command->options[i]);
     }
     (void)fprintf(out, "    '%s '*) echo '", name);
-    for (uint32_t i = 0; i <= command->option_count; i++) {
+    for (uint32_t i = 0; i < listed_count(command); i++) {
         const gal_option *option = option_at(command, i);
         (void)fprintf(out, "%s--%s", i == 0 ? "" : " ", option->name);
         if (option->letter != 0) {

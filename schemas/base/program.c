@@ -10,6 +10,8 @@
 
 enum { COMMANDS_MAX = 64 };
 
+static const char version_option[] = "--version", version_help[] = "print the version and exit";
+
 const char gal_exit_codes[] =
     "Exit: 0 done; 1 the answer is no; 2 usage; 3 document; 4 system; 5 device or collective; 6 a bug.\n";
 
@@ -19,7 +21,7 @@ static void print_help(const gal_program *program)
     for (uint32_t i = 0; i < program->command_count; i++) {
         printf("  %-10s %s\n", program->commands[i].name, program->commands[i].summary);
     }
-    printf("\n%s%s", program->notes, gal_exit_codes);
+    printf("\n  %-10s %s\n\n%s%s", version_option, version_help, program->notes, gal_exit_codes);
 }
 
 static void print_man(const gal_program *program)
@@ -37,6 +39,11 @@ static void print_man(const gal_program *program)
         gal_man_print(stdout, program->commands[i].summary);
         printf("\n");
     }
+    printf(".SH OPTIONS\n.TP\n.B ");
+    gal_man_print(stdout, version_option);
+    printf("\n");
+    gal_man_print(stdout, version_help);
+    printf("\n");
     gal_man_lines(stdout, "NOTES", program->notes);
     gal_man_lines(stdout, "EXIT STATUS", gal_exit_codes);
 }
@@ -74,7 +81,7 @@ static void print_completion(const gal_program *program)
     for (uint32_t i = 0; i < program->command_count; i++) {
         printf("%s ", program->commands[i].name);
     }
-    printf("--help' ;;\n");
+    printf("%s --help' ;;\n", version_option);
     gal_completion_end(program->name, true, stdout);
 }
 
@@ -101,6 +108,10 @@ int gal_program_main(const gal_program *program, int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(program);
         return GAL_OK;
+    }
+    if (strcmp(argv[1], version_option) == 0) {
+        printf("%s\n", program->version);
+        return fflush(stdout) == 0 ? GAL_OK : GAL_ERR_SYSTEM;
     }
     if (strcmp(argv[1], "--man") == 0) {
         print_man(program);

@@ -14,6 +14,7 @@ typedef struct gal_program_command {
 
 typedef struct gal_program {
     const char *name;
+    const char *version; /* one line, what --version says */
     const char *summary; /* one line */
     const gal_program_command *commands;
     uint32_t command_count;
@@ -23,7 +24,7 @@ typedef struct gal_program {
 /* What exit codes mean, one line (schemas/base/status.h). */
 extern const char gal_exit_codes[];
 
-/* The main function: runs the command, or answers --help, --man and --completion. Returns the exit code. */
+/* The main function: runs the command, or answers --help, --version, --man and --completion. Returns the exit code. */
 int gal_program_main(const gal_program *program, int argc, char **argv);
 
 /* The completion script: begin, a part per command, end. */

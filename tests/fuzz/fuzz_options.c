@@ -40,6 +40,8 @@ bool __wrap_gal_options_run(const gal_command *command, int argc, char **argv, g
         }
     } else if (out->help) {
         gal_options_print_help(command, nowhere);
+    } else if (out->version) {
+        GAL_FUZZ_REQUIRE(command->version != NULL);
     } else {
         require_words_of(argc, argv, out);
         GAL_FUZZ_REQUIRE(out->positional_count >= command->positional_min);
