@@ -2,115 +2,40 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
+#include "runtime/comm/comm.h"
+#include "runtime/launch_record.h"
 #include "runtime/launch_watch.h"
+#include "runtime/signals.h"
 
 enum {
     PROGRAM_BYTES = 4096,
     NUMBER_BYTES = 16,
     RANK_BYTES = 32,
-    LAUNCHER_ARGUMENTS = 24,
+    LIST_BYTES = 256,
     NOT_STARTED = 127,
     SIGNAL_BASE = 128,
-    REPEAT_SECONDS = 2
+    END_MILLISECONDS = 1000
 };
 
-static const char terminal_variable[] = "GALPLAN_TERMINAL";
-static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+/* mpirun looks up names and loads libraries before it starts the first rank; nobody waits for another rank then. */
+static const double start_seconds_min = 30.0;
 
-static const char *rank_text(void)
-{
-    for (size_t i = 0; i < sizeof rank_variables / sizeof rank_variables[0]; i++) {
-        const char *text = getenv(rank_variables[i]);
-        if (text != NULL) {
-            return text;
-        }
-    }
-    return NULL;
-}
-
-bool gal_launched(void)
-{
-    return rank_text() != NULL;
-}
-
-uint32_t gal_launched_rank(void)
-{
-    const char *text = rank_text();
-    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
-}
-
-bool gal_launched_terminal(void)
-{
-    return isatty(STDERR_FILENO) != 0 || (gal_launched() && getenv(terminal_variable) != NULL);
-}
-
-/* ---- signals ---- */
-
-/* Signal handlers have no other way to know: whether an end is asked for, and the one child that gal_launch waits for.
- */
-static volatile sig_atomic_t stop_requested, child_process, first_signal_seconds;
-
-/* The first signal asks for an orderly end. One request often arrives twice, at the process and at its group: only one
- * that comes seconds later ends the process at once. */
-static void request_stop(int number)
-{
-    const sig_atomic_t now_seconds = (sig_atomic_t)gal_now_seconds() + 1;
-    if (stop_requested != 0 && number != SIGUSR1 && now_seconds - first_signal_seconds > REPEAT_SECONDS) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    if (stop_requested == 0) {
-        first_signal_seconds = now_seconds;
-    }
-    stop_requested = 1;
-}
-
-static void handle(int number, void (*handler)(int))
-{
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART;
-    sigaction(number, &action, NULL);
-}
-
-const volatile sig_atomic_t *gal_stop_on_signals(void)
-{
-    static bool done;
-    const int numbers[] = {SIGUSR1, SIGTERM, SIGINT};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !done; i++) {
-        handle(numbers[i], request_stop);
-    }
-    done = true;
-    return &stop_requested;
-}
-
-/* ---- the launcher as a child ---- */
-
-/* One request often arrives twice, at the process and at its group: only a later one is a second. */
-static void forward(int number)
-{
-    const int saved = errno;
-    const sig_atomic_t now_seconds = (sig_atomic_t)gal_now_seconds() + 1;
-    if (first_signal_seconds == 0) {
-        first_signal_seconds = now_seconds;
-        number = SIGUSR1;
-    }
-    if (child_process > 0 && (number == SIGUSR1 || now_seconds - first_signal_seconds > REPEAT_SECONDS)) {
-        kill((pid_t)child_process, number);
-    }
-    errno = saved;
-}
+/* Ranks may be more than cores: no binding, and a waiting rank gives its core away. Copies between processes by the
+ * kernel (CMA) are refused in many containers. */
+static const char *const launcher[] = {
+    "mpirun", "-q",    "--oversubscribe",     "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism",
+    "none",   "--mca", "mpi_yield_when_idle", "1"};
 
 static gal_code own_path(char *path, gal_error *err)
 {
@@ -122,11 +47,39 @@ static gal_code own_path(char *path, gal_error *err)
     return GAL_OK;
 }
 
+/* mpirun's arguments, NULL at the end; the texts are the caller's. NULL without memory. */
+static char **launcher_arguments(char *program, char *ranks, char *const *arguments)
+{
+    const size_t fixed = sizeof launcher / sizeof launcher[0];
+    size_t count = 0, used = 0;
+    while (arguments[count] != NULL) {
+        count++;
+    }
+    char **argv = calloc(fixed + 5 + count, sizeof *argv);
+    if (argv == NULL) {
+        return NULL;
+    }
+    for (; used < fixed; used++) {
+        argv[used] = (char *)(uintptr_t)launcher[used];
+    }
+    if (geteuid() == 0) {
+        argv[used++] = (char *)(uintptr_t) "--allow-run-as-root";
+    }
+    argv[used++] = (char *)(uintptr_t) "-n";
+    argv[used++] = ranks;
+    argv[used++] = program;
+    for (size_t i = 1; i < count; i++) {
+        argv[used++] = arguments[i];
+    }
+    return argv;
+}
+
 /* Never returns. The child is a process group of its own, so that Ctrl-C reaches the parent alone, which forwards it.
  */
 static _Noreturn void become(char **argv, const char *threads, bool terminal)
 {
     const int nothing = open("/dev/null", O_RDONLY);
+    gal_signals_restore();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     setpgid(0, 0);
     if (nothing >= 0) {
@@ -135,25 +88,64 @@ static _Noreturn void become(char **argv, const char *threads, bool terminal)
     setenv("OPENBLAS_NUM_THREADS", threads, 1);
     setenv("OMP_NUM_THREADS", threads, 1);
     if (terminal) {
-        setenv(terminal_variable, "1", 1);
+        setenv(GAL_LAUNCH_TERMINAL_VARIABLE, "1", 1);
     } else {
-        unsetenv(terminal_variable);
+        unsetenv(GAL_LAUNCH_TERMINAL_VARIABLE);
     }
     execvp(argv[0], argv);
     fprintf(stderr, "%s: %s (package openmpi-bin)\n", argv[0], strerror(errno));
     _exit(NOT_STARTED);
 }
 
-static gal_code wait_for(pid_t child, gal_launch_watch *watch, int *exit_code, gal_error *err)
+/* Of its own accord mpirun ends the ranks that are not known here when one has died, and then itself. (Signals beside
+ * that can make it crash while it cleans up.) Without a rank it is asked to. */
+static void end_launcher(pid_t child, const gal_launch_watch *watch)
 {
-    gal_code code = GAL_OK;
+    struct pollfd ended = {.fd = pidfd_open(child, 0), .events = POLLIN};
+    if (!gal_launch_watch_kill(watch)) {
+        kill(child, SIGTERM);
+    }
+    while (poll(&ended, 1, END_MILLISECONDS) < 0 && errno == EINTR) {
+    }
+    kill(-child, SIGKILL);
+    if (ended.fd >= 0) {
+        close(ended.fd);
+    }
+}
+
+/* "rank 3"; before all have started it may be another. */
+static gal_code ended_by(const gal_launch_watch *watch, int signal_number, gal_error *err)
+{
+    char rank[RANK_BYTES] = "a rank", late[LIST_BYTES];
+    if (watch->first_ended != GAL_NO_RANK) {
+        snprintf(rank, sizeof rank, "rank %u", watch->first_ended);
+    }
+    gal_launch_watch_list_late(watch, late, sizeof late);
+    if (late[0] == '\0') {
+        return gal_fail(err, GAL_ERR_DEVICE, "%s was ended by signal %d (%s)", rank, signal_number,
+                        strsignal(signal_number));
+    }
+    return gal_fail(err, GAL_ERR_DEVICE, "%s, or one that had not started (%s), was ended by signal %d (%s)", rank,
+                    late, signal_number, strsignal(signal_number));
+}
+
+static gal_code wait_for(pid_t child, gal_launch_watch *watch, double deadline_seconds, int *exit_code, gal_error *err)
+{
     int status = 0;
-    char rank[RANK_BYTES] = "a rank";
-    GAL_TRY(gal_launch_watch_wait(watch, child, err));
+    const double start_seconds = deadline_seconds > start_seconds_min ? deadline_seconds : start_seconds_min;
+    /* Ranks that wait in MPI's own calls call the roll: they are let come first to no end. */
+    const gal_code code = gal_launch_watch_wait(
+        watch, child, deadline_seconds - gal_roll_call_seconds(deadline_seconds), start_seconds, err);
+    if (code != GAL_OK) {
+        end_launcher(child, watch);
+    }
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
             return gal_fail(err, GAL_ERR_SYSTEM, "mpirun: %s", strerror(errno));
         }
+    }
+    if (code != GAL_OK) {
+        return code;
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_STARTED) {
         return gal_fail(err, GAL_ERR_SYSTEM, "mpirun could not be started");
@@ -163,66 +155,39 @@ static gal_code wait_for(pid_t child, gal_launch_watch *watch, int *exit_code, g
                         strsignal(WTERMSIG(status)));
     }
     if (WEXITSTATUS(status) > SIGNAL_BASE) {
-        if (watch->first_ended != GAL_NO_RANK) {
-            snprintf(rank, sizeof rank, "rank %u", watch->first_ended);
-        }
-        return gal_fail(err, GAL_ERR_DEVICE, "%s was ended by signal %d (%s)", rank, WEXITSTATUS(status) - SIGNAL_BASE,
-                        strsignal(WEXITSTATUS(status) - SIGNAL_BASE));
+        return ended_by(watch, WEXITSTATUS(status) - SIGNAL_BASE, err);
     }
     *exit_code = WEXITSTATUS(status);
-cleanup:
-    return code;
+    return GAL_OK;
 }
 
-gal_code gal_launch(uint32_t rank_count, uint32_t thread_count, char *const *arguments, int *exit_code, gal_error *err)
+gal_code gal_launch(const gal_launch_options *options, int *exit_code, gal_error *err)
 {
     gal_code code = GAL_OK;
     char program[PROGRAM_BYTES], ranks[NUMBER_BYTES], threads[NUMBER_BYTES];
-    size_t argument_count = 0, used = 0;
-    gal_launch_watch watch = {.pipe = {-1, -1}};
-    while (arguments[argument_count] != NULL) {
-        argument_count++;
-    }
-    char **argv = calloc(LAUNCHER_ARGUMENTS + argument_count, sizeof *argv);
+    gal_launch_watch watch = gal_launch_watch_none;
+    char **argv = launcher_arguments(program, ranks, options->arguments);
     if (argv == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: mpirun");
     }
+    snprintf(ranks, sizeof ranks, "%u", options->rank_count);
+    snprintf(threads, sizeof threads, "%u", options->thread_count);
     GAL_TRY(own_path(program, err));
-    GAL_TRY(gal_launch_watch_open(&watch, rank_count, err));
-    snprintf(ranks, sizeof ranks, "%u", rank_count);
-    snprintf(threads, sizeof threads, "%u", thread_count);
-    /* Ranks may be more than cores: no binding, and a waiting rank gives its core away. Copies between processes by
-     * the kernel (CMA) are refused in many containers. */
-    const char *const launcher[] = {
-        "mpirun", "-q",    "--oversubscribe",     "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism",
-        "none",   "--mca", "mpi_yield_when_idle", "1",         "-n",   ranks};
-    for (; used < sizeof launcher / sizeof launcher[0]; used++) {
-        argv[used] = (char *)(uintptr_t)launcher[used];
-    }
-    if (geteuid() == 0) {
-        argv[used++] = (char *)(uintptr_t) "--allow-run-as-root";
-    }
-    argv[used++] = program;
-    for (size_t i = 1; i < argument_count; i++) {
-        argv[used++] = arguments[i];
-    }
-    handle(SIGTERM, forward);
-    handle(SIGINT, forward);
+    GAL_TRY(gal_launch_watch_open(&watch, options->rank_count, err));
+    gal_signals_forward(0);
     const bool terminal = isatty(STDERR_FILENO) != 0;
     const pid_t child = fork();
     if (child == 0) {
-        handle(SIGTERM, SIG_DFL);
-        handle(SIGINT, SIG_DFL);
         become(argv, threads, terminal);
     }
     if (child < 0) {
         code = gal_fail(err, GAL_ERR_SYSTEM, "mpirun: %s", strerror(errno));
         goto cleanup;
     }
-    child_process = (sig_atomic_t)child;
-    GAL_TRY(wait_for(child, &watch, exit_code, err));
+    gal_signals_forward(child);
+    GAL_TRY(wait_for(child, &watch, options->deadline_seconds, exit_code, err));
 cleanup:
-    child_process = 0;
+    gal_signals_forward(0);
     gal_launch_watch_close(&watch);
     free(argv);
     return code;

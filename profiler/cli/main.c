@@ -8,20 +8,23 @@
 #include "profiler/profile.h"
 #include "runtime/device/binding.h"
 #include "runtime/launch.h"
+#include "runtime/launch_rank.h"
 #include "runtime/ops/host/blas.h"
+#include "runtime/rank_program.h"
+#include "runtime/signals.h"
 #include "schemas/base/options.h"
 #include "schemas/base/progress.h"
 #include "schemas/limits.h"
 
 enum { MODELS_MAX = 16 };
 
-static const double default_budget_seconds = 60.0, deadline_seconds = 120.0;
+static const double default_budget_seconds = 60.0, default_timeout_seconds = 120.0;
 
 typedef struct settings {
     const char *model_path[MODELS_MAX], *output_path;
     uint32_t model_count, rank_count;
     gal_u32_list batch, microbatches;
-    double budget_seconds;
+    double budget_seconds, timeout_seconds;
     uint64_t memory_bytes;
     bool quiet;
 } settings;
@@ -35,6 +38,7 @@ static const char notes[] =
 
 static bool parse(int argc, char **argv, settings *s, int *exit_code)
 {
+    char version[GAL_TEXT_BYTES];
     const gal_option options[] = {
         gal_option_required(
             gal_option_string("model", "MODEL", "the model document whose programs are measured", &s->model_path[0])),
@@ -48,9 +52,13 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                          &s->memory_bytes, 1, GAL_BYTES_MAX),
         gal_option_short(
             'o', gal_option_required(gal_option_string("output", "FILE", "the profile to write", &s->output_path))),
+        gal_option_f64("timeout", "S", "end all ranks when one has waited S seconds for another (default 120)",
+                       &s->timeout_seconds, 1.0, 1e6),
         gal_option_short('q', gal_option_flag("quiet", "no progress and no summary", &s->quiet)),
     };
+    gal_rank_version("galplan-profile", gal_blas_description(), version, sizeof version);
     const gal_command command = {.program = "galplan",
+                                 .version = version,
                                  .command = "profile",
                                  .summary = "Measure this machine for plans of a model.",
                                  .positional = "[MODEL...]",
@@ -59,12 +67,7 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                                  .option_count = sizeof options / sizeof options[0],
                                  .notes = notes};
     gal_arguments arguments;
-    if (gal_launched_rank() > 0) { /* rank 0 says what is wrong */
-        *exit_code = (int)gal_options_parse(&command, argc, argv, &arguments, NULL);
-        if (*exit_code != GAL_OK || arguments.help) {
-            return false;
-        }
-    } else if (!gal_options_run(&command, argc, argv, &arguments, exit_code)) {
+    if (!gal_rank_options_run(&command, argc, argv, &arguments, exit_code)) {
         return false;
     }
     for (uint32_t i = 0; i < arguments.positional_count; i++) {
@@ -168,14 +171,6 @@ cleanup:
     return code;
 }
 
-static void print_error(const gal_error *err)
-{
-    if (gal_launched_rank() == 0) { /* the others have the same text */
-        (void)fprintf(stderr, "galplan: error: %s\n", err->text);
-        (void)fflush(stderr);
-    }
-}
-
 /* As galrun does by default: what is measured is what will run. */
 static void bind_rank(void)
 {
@@ -189,8 +184,8 @@ static void bind_rank(void)
 static gal_code measure_launched(const settings *s, const char *command, int *argc, char ***argv, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_world world = {.deadline_seconds = deadline_seconds};
-    GAL_TRY(gal_mpi_init(argc, argv, err));
+    gal_world world = {.deadline_seconds = s->timeout_seconds};
+    GAL_TRY(gal_rank_start("galplan", s->timeout_seconds, argc, argv, err));
     if (gal_mpi_world_size() > 1) {
         GAL_TRY(gal_comm_mpi_create(0, NULL, 0, &world.comm, err));
     }
@@ -198,12 +193,12 @@ static gal_code measure_launched(const settings *s, const char *command, int *ar
     GAL_TRY(measure(s, command, &world, err));
 cleanup:
     if (code != GAL_OK) { /* before the others can leave: mpirun ends all when one exits with an error */
-        print_error(err);
+        gal_rank_print_error("galplan", err);
     }
     if (world.comm != NULL) {
         gal_comm_free(world.comm);
     }
-    gal_mpi_finalize();
+    gal_rank_end();
     return code;
 }
 
@@ -212,7 +207,7 @@ static gal_code run(const settings *s, const char *command, int argc, char **arg
                     gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_world alone = {.deadline_seconds = deadline_seconds};
+    const gal_world alone = {.deadline_seconds = s->timeout_seconds};
     gal_model *model = calloc(s->model_count, sizeof *model);
     if (gal_launched()) {
         *exit_code = (int)measure_launched(s, command, &argc, &argv, err);
@@ -221,7 +216,9 @@ static gal_code run(const settings *s, const char *command, int argc, char **arg
     code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
     GAL_TRY(code);
     if (s->rank_count > 1) {
-        GAL_TRY(gal_launch(s->rank_count, 1, given, exit_code, err));
+        const gal_launch_options options = {
+            .rank_count = s->rank_count, .thread_count = 1, .deadline_seconds = s->timeout_seconds, .arguments = given};
+        GAL_TRY(gal_launch(&options, exit_code, err));
     } else {
         GAL_TRY(measure(s, command, &alone, err));
     }
@@ -235,20 +232,21 @@ int main(int argc, char **argv)
     int exit_code = GAL_OK;
     gal_error err = {0};
     char command[GAL_TEXT_BYTES];
-    settings s = {.budget_seconds = default_budget_seconds, .rank_count = 1};
-    char **given = calloc((size_t)argc + 1, sizeof *given); /* the options reorder argv */
+    settings s = {
+        .budget_seconds = default_budget_seconds, .timeout_seconds = default_timeout_seconds, .rank_count = 1};
+    gal_blas_choose_kernels(argv);
+    (void)gal_stop_on_signals();
+    gal_launch_register();
+    char **given = gal_copy_arguments(argc, argv);
     if (given == NULL) {
         (void)fputs("galplan: error: out of memory\n", stderr);
         return GAL_ERR_SYSTEM;
     }
-    memcpy(given, argv, (size_t)argc * sizeof *given);
-    gal_blas_choose_kernels(argv);
-    (void)gal_stop_on_signals();
     join_arguments(argc, argv, command, sizeof command);
     if (parse(argc, argv, &s, &exit_code)) {
         const gal_code code = run(&s, command, argc, argv, given, &exit_code, &err);
         if (code != GAL_OK) {
-            print_error(&err);
+            gal_rank_print_error("galplan", &err);
             exit_code = (int)code;
         }
     }

@@ -7,18 +7,22 @@
 #include "runtime/cli/report.h"
 #include "runtime/device/binding.h"
 #include "runtime/launch.h"
+#include "runtime/launch_rank.h"
 #include "runtime/ops/host/blas.h"
+#include "runtime/rank_program.h"
+#include "runtime/signals.h"
 #include "runtime/train/session.h"
 #include "runtime/train/train.h"
 #include "schemas/base/options.h"
+#include "schemas/base/version.h"
 
 enum { BIND_CORES, BIND_NONE, BIND_COUNT };
 enum { DEFAULT_STEPS = 100, DEFAULT_KEEP = 3, SEED_MAX_BITS = 53, NUMBER_BYTES = 32, LINE_BYTES = 512 };
 
 static const double default_timeout_seconds = 60.0;
 
-/* What ranks must have in common: raised when programs, messages or checkpoints change. */
-static const char version[] = "galrun 1.0.0";
+/* What ranks must have in common. */
+static const char version[] = "galrun " GAL_VERSION;
 
 enum { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_COUNT };
 static const char *const on_nan_names[ON_NAN_COUNT] = {"stop", "skip"};
@@ -44,6 +48,7 @@ static const char *const bind_names[BIND_COUNT] = {[BIND_CORES] = "cores", [BIND
 
 static bool parse(int argc, char **argv, settings *s, int *exit_code)
 {
+    char said_version[LINE_BYTES];
     const gal_option options[] = {
         gal_option_required(
             gal_option_string("data", "FILE", "text (bytes) or token file (.bin of llm.c)", &s->data_path)),
@@ -78,8 +83,10 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_short('q', gal_option_flag("quiet", "warnings and errors only", &s->quiet)),
         gal_option_short('v', gal_option_count("verbose", "say more; -vv still more", &s->verbose_count)),
     };
+    gal_rank_version("galrun", gal_blas_description(), said_version, sizeof said_version);
     const gal_command command = {
         .program = "galrun",
+        .version = said_version,
         .summary = "Train by a plan.",
         .positional = "PLAN",
         .positional_min = 1,
@@ -89,12 +96,7 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         .notes = notes,
     };
     gal_arguments arguments;
-    if (gal_launched_rank() > 0) { /* rank 0 says what is wrong */
-        *exit_code = (int)gal_options_parse(&command, argc, argv, &arguments, NULL);
-        if (*exit_code != GAL_OK || arguments.help) {
-            return false;
-        }
-    } else if (!gal_options_run(&command, argc, argv, &arguments, exit_code)) {
+    if (!gal_rank_options_run(&command, argc, argv, &arguments, exit_code)) {
         return false;
     }
     s->plan_path = arguments.positional[0];
@@ -195,20 +197,6 @@ cleanup:
     return code;
 }
 
-static void print_error(const gal_error *err)
-{
-    if (gal_launched_rank() == 0) { /* the others have the same text */
-        fprintf(stderr, "galrun: error: %s\n", err->text);
-    }
-}
-
-/* The one line of the one rank that speaks when others have been lost. */
-static void tell_loss(const char *text)
-{
-    fprintf(stderr, "galrun: error: %s\n", text);
-    fflush(stderr);
-}
-
 /* Without a communicator: a plan for one device that nobody launched. */
 static gal_code train_alone(const gal_plan *plan, const settings *s, gal_error *err)
 {
@@ -222,26 +210,23 @@ static gal_code train_launched(const gal_plan *plan, const settings *s, int *arg
     gal_code code = GAL_OK;
     const uint32_t ranks = gal_plan_rank_count(plan);
     gal_world world = {.deadline_seconds = s->timeout_seconds};
-    GAL_TRY(gal_mpi_init(argc, argv, err));
+    GAL_TRY(gal_rank_start("galrun", s->timeout_seconds, argc, argv, err));
     if (gal_mpi_world_size() != ranks) {
         code = gal_fail(err, GAL_ERR_USAGE, "%s is for %u ranks, this run has %u: type mpirun -n %u galrun ...",
                         s->plan_path, ranks, gal_mpi_world_size(), ranks);
         goto cleanup;
     }
-    GAL_TRY(gal_mpi_roll_call_enable(tell_loss, err));
     GAL_TRY(gal_comm_mpi_create(0, NULL, 0, &world.comm, err));
     GAL_TRY(gal_world_same(&world, version, err));
     GAL_TRY(train(plan, s, &world, err));
 cleanup:
     if (code != GAL_OK) { /* before the others can leave: mpirun ends all when one exits with an error */
-        print_error(err);
-        fflush(stderr);
+        gal_rank_print_error("galrun", err);
     }
     if (world.comm != NULL) {
         gal_comm_free(world.comm);
     }
-    gal_mpi_roll_call_disable();
-    gal_mpi_finalize();
+    gal_rank_end();
     return code;
 }
 
@@ -263,19 +248,13 @@ static gal_code launch(const settings *s, char *const *argv, int *exit_code, gal
             rest[kept++] = argv[i];
         }
     }
-    const gal_code code = gal_launch(s->rank_count, s->thread_count, rest, exit_code, err);
+    const gal_launch_options options = {.rank_count = s->rank_count,
+                                        .thread_count = s->thread_count,
+                                        .deadline_seconds = s->timeout_seconds,
+                                        .arguments = rest};
+    const gal_code code = gal_launch(&options, exit_code, err);
     free(rest);
     return code;
-}
-
-/* argv as it was given: the options reorder theirs. NULL without memory. */
-static char **copy_arguments(int argc, char **argv)
-{
-    char **copy = calloc((size_t)argc + 1, sizeof *copy);
-    if (copy != NULL) {
-        memcpy(copy, argv, (size_t)argc * sizeof *copy);
-    }
-    return copy;
 }
 
 static gal_code run(const settings *s, int argc, char **argv, char *const *given, int *exit_code, gal_error *err)
@@ -308,7 +287,7 @@ int main(int argc, char **argv)
     gal_blas_choose_kernels(argv);
     (void)gal_stop_on_signals();
     gal_launch_register();
-    char **given = copy_arguments(argc, argv);
+    char **given = gal_copy_arguments(argc, argv);
     if (given == NULL) {
         fputs("galrun: error: out of memory\n", stderr);
         return GAL_ERR_SYSTEM;
@@ -320,7 +299,7 @@ int main(int argc, char **argv)
     const gal_code code = run(&s, argc, argv, given, &exit_code, &err);
     free(given);
     if (code != GAL_OK) {
-        print_error(&err);
+        gal_rank_print_error("galrun", &err);
         return (int)code;
     }
     return exit_code;

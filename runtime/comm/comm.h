@@ -74,6 +74,12 @@ uint32_t gal_mpi_rank(void);
 uint32_t gal_mpi_world_size(void);
 void gal_mpi_version(char *text, size_t capacity); /* "Open MPI 4.1.4": the library's name and version, for reports */
 
+/* How long the making of a comm waits for other ranks (60 s at first). What MPI does by a blocking call alone (its
+ * start and end, the making of a group) comes between blocked and unblocked, so that somebody else can hold the
+ * deadline; NULL: nobody does. wait: the call, and the ranks that it needs (none: all). After the end of MPI, which is
+ * the process's own, unblocked is not called. To be set before gal_mpi_init. */
+void gal_mpi_set_deadline(double deadline_seconds, void (*blocked)(const gal_comm_wait *wait), void (*unblocked)(void));
+
 /* From here on a rank that has waited for others too long (in a step or in a helper below) calls the roll: all ranks
  * that wait say so, and for what. Then one of them hands one line to tell, naming the ranks that did not answer or the
  * rank that gal_mpi_roll_call_blame was called on, and ends all ranks with GAL_ERR_DEVICE, or that rank's code.

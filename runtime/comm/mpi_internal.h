@@ -7,9 +7,8 @@
 #include "runtime/comm/comm.h"
 
 enum {
-    GAL_MPI_SLOTS = 256,         /* requests in flight in one comm */
-    GAL_MPI_PARTS = 64,          /* MPI requests that one of ours may be split into */
-    GAL_MPI_CONTROL_SECONDS = 60 /* for what creation waits for */
+    GAL_MPI_SLOTS = 256, /* requests in flight in one comm */
+    GAL_MPI_PARTS = 64   /* MPI requests that one of ours may be split into */
 };
 
 /* Most elements of one MPI call, over all members: counts are int, and 2^27 elements of 8 bytes keep every product of
@@ -51,6 +50,10 @@ extern const gal_comm_ops gal_mpi_ops;
 
 /* GAL_OK if result is MPI_SUCCESS, else GAL_ERR_DEVICE with the library's text: "what: text". */
 gal_code gal_mpi_check(int result, const char *what, gal_error *err);
+/* Around each call that blocks; see gal_mpi_set_deadline. rank_count 0: all ranks. */
+void gal_mpi_blocked(const char *text, const uint32_t *ranks, uint32_t rank_count);
+void gal_mpi_unblocked(void);
+double gal_mpi_deadline_seconds(void);
 /* True if another rank has begun a roll call (comm.h). Never blocks. */
 bool gal_mpi_roll_called(void);
 /* Takes part, or begins. Does not return, unless the roll call is not enabled. */

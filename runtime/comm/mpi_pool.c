@@ -30,7 +30,10 @@ gal_code gal_mpi_init(int *argc, char ***argv, gal_error *err)
     MPI_Initialized(&initialized);
     gal_code code = GAL_OK;
     if (!initialized) {
-        GAL_TRY(gal_mpi_check(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", err));
+        gal_mpi_blocked("MPI_Init_thread", NULL, 0);
+        const int result = MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+        gal_mpi_unblocked();
+        GAL_TRY(gal_mpi_check(result, "MPI_Init_thread", err));
     }
     if (provided < MPI_THREAD_FUNNELED) {
         return gal_fail(err, GAL_ERR_DEVICE, "this MPI does not allow threads beside it (MPI_THREAD_FUNNELED)");
@@ -48,6 +51,7 @@ void gal_mpi_finalize(void)
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     if (initialized && !finalized) {
+        gal_mpi_blocked("MPI_Finalize", NULL, 0);
         MPI_Finalize();
     }
 }
@@ -142,7 +146,10 @@ static gal_code make_communicator(const gal_channel_spec *spec, MPI_Comm *out, g
     const int tag = (int)(hash_spec(spec) % TAG_RANGE);
     GAL_TRY(gal_mpi_check(MPI_Comm_group(MPI_COMM_WORLD, &all), "MPI_Comm_group", err));
     GAL_TRY(gal_mpi_check(MPI_Group_incl(all, (int)spec->rank_count, ranks, &members), "MPI_Group_incl", err));
-    GAL_TRY(gal_mpi_check(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm), "MPI_Comm_create_group", err));
+    gal_mpi_blocked("MPI_Comm_create_group", spec->ranks, spec->rank_count);
+    const int result = MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm);
+    gal_mpi_unblocked();
+    GAL_TRY(gal_mpi_check(result, "MPI_Comm_create_group", err));
     *out = comm;
     GAL_TRY(gal_mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "error handler", err));
 cleanup:
@@ -190,7 +197,7 @@ static gal_code check_lists_agree(gal_mpi_state *state, uint32_t rank, const gal
     }
     GAL_TRY(gal_mpi_check(MPI_Iallreduce(MPI_IN_PLACE, sums, 2, MPI_UINT64_T, MPI_SUM, state->world, &request),
                           "agreement on the channels", err));
-    GAL_TRY(gal_mpi_wait(&request, GAL_MPI_CONTROL_SECONDS, "agreement on the channels", err));
+    GAL_TRY(gal_mpi_wait(&request, gal_mpi_deadline_seconds(), "agreement on the channels", err));
     if (sums[0] != sums[1]) {
         return gal_fail(err, GAL_ERR_DEVICE, "the ranks do not agree on their communication channels");
     }

@@ -22,6 +22,29 @@ verdict() { # name passed(0)
     fi
 }
 
+# ---- clocks ----
+
+# The product promises --timeout seconds from the fault to the end of the ranks. What the test sees beside them is
+# processes that start and end (and, from a fault before the work, the work): a whole run without a fault has all of it.
+now_milliseconds() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+begin_clock() { begin=$(now_milliseconds); }
+stop_clock() { took=$(($(now_milliseconds) - begin)); }
+measure_overhead() { # the longest of three: the machine may be busy
+    local i
+    overhead=0
+    for i in 1 2 3; do
+        begin_clock
+        train mixed --steps 1 >/dev/null 2>"$scratch/err"
+        stop_clock
+        [ $took -gt $overhead ] && overhead=$took
+    done
+    echo "# a run that does nothing takes $overhead ms at most"
+}
+in_time() { # [seconds more]: by the clock that was stopped last
+    echo "# $took ms"
+    [ $took -le $(((timeout_seconds + ${1:-0}) * 1000 + overhead)) ]
+}
+
 ranks_of() { # plan file
     sed -n 's/^ *"device_count": *\([0-9]*\).*/\1/p' "$1" | head -n 1
 }

@@ -5,6 +5,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh
+measure_overhead
 
 good=$scratch/good
 train mixed --steps 2 --save "$good" >"$scratch/out" 2>"$scratch/err" &&
@@ -79,9 +80,11 @@ for kind in text tokens; do
     waited=$!
     started "$log" '"event": "save"'
     truncate -s 1500 "$scratch/shrinking-$kind"
-    begin=$SECONDS
+    begin_clock
     wait $waited
-    [ $? -eq 4 ] && [ $((SECONDS - begin)) -le $((timeout_seconds + 3)) ] &&
+    code=$?
+    stop_clock
+    [ $code -eq 4 ] && in_time &&
         one_error "rank [0-3]: .*/shrinking-$kind: the file had [0-9]+ bytes when it was opened, byte [0-9]+ is gone"
     verdict "$kind that shrink" $?
     train mixed --steps 3 --save "$scratch/shrunk-$kind" --resume latest >"$scratch/out" 2>"$scratch/err"
