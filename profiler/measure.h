@@ -69,6 +69,7 @@ typedef struct gal_links {
     uint32_t *index;   /* [place]: this rank's number in its group */
     uint32_t *channel; /* [place][2]; GAL_NO_CHANNEL: this rank is in no group there */
     uint32_t place_count;
+    double deadline_seconds; /* of a collective */
 } gal_links;
 
 gal_code gal_links_create(const gal_bench *bench, const gal_candidates *candidates, gal_links *out, gal_error *err);
@@ -79,6 +80,7 @@ typedef struct gal_collective_run {
     gal_comm_request request;
     bool takes_part;
     double deadline_seconds;
+    gal_comm_patience patience; /* of the one in flight */
     const char *source;
     char *target;
     uint64_t stride;
@@ -89,8 +91,11 @@ typedef struct gal_collective_run {
  * second: on the other channel of its place, and on other buffers. */
 void gal_collective_prepare(const gal_candidate_collective *candidate, const gal_candidates *candidates,
                             const gal_links *links, const gal_pools *pools, bool second, gal_collective_run *out);
-/* Starts the next one; gal_comm_ops.test ends it. */
+/* Starts the next one, and tests it: GAL_ERR_DEVICE, or the end of all ranks, when it is not complete after the
+ * deadline.
+ */
 gal_code gal_collective_start(gal_collective_run *run, uint32_t *handle, gal_error *err);
+gal_code gal_collective_test(gal_collective_run *run, uint32_t handle, bool *done, gal_error *err);
 gal_code gal_collective_repeat(void *collective_run, uint32_t count, gal_error *err); /* gal_timed */
 
 /* ---- together ---- */

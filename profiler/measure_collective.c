@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "profiler/measure.h"
-#include "runtime/clock.h"
 
 /* ---- communicators ---- */
 
@@ -34,7 +33,7 @@ gal_code gal_links_create(const gal_bench *bench, const gal_candidates *candidat
 {
     gal_code code = GAL_OK;
     const size_t places = (size_t)candidates->place_count + 1;
-    gal_links links = {.place_count = candidates->place_count};
+    gal_links links = {.place_count = candidates->place_count, .deadline_seconds = bench->world.deadline_seconds};
     if (bench->world.comm == NULL) {
         *out = links;
         return GAL_OK;
@@ -99,7 +98,7 @@ void gal_collective_prepare(const gal_candidate_collective *candidate, const gal
     GAL_ASSERT(place < candidates->place_count);
     *out = (gal_collective_run){.comm = links->comm,
                                 .takes_part = links->channel[2 * place] != GAL_NO_CHANNEL,
-                                .deadline_seconds = 60.0,
+                                .deadline_seconds = links->deadline_seconds,
                                 .source = (const char *)pools->normal + offset,
                                 .target = (char *)pools->written + offset,
                                 .stride = stride,
@@ -118,7 +117,20 @@ gal_code gal_collective_start(gal_collective_run *run, uint32_t *handle, gal_err
     const uint64_t offset = run->next++ % run->copies * run->stride;
     run->request.source = run->source + offset;
     run->request.target = run->target + offset;
+    run->patience = gal_comm_patience_begin(run->deadline_seconds);
     return run->comm->ops->start(run->comm, &run->request, handle, err);
+}
+
+gal_code gal_collective_test(gal_collective_run *run, uint32_t handle, bool *done, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    GAL_TRY(run->comm->ops->test(run->comm, handle, done, err));
+    if (!*done) {
+        const gal_comm_wait wait = {.text = gal_op_names[run->request.op]};
+        GAL_TRY(gal_comm_idle(run->comm, &run->patience, &wait, err));
+    }
+cleanup:
+    return code;
 }
 
 /* As the engine: tested again and again, the core given away in between. */
@@ -130,16 +142,10 @@ gal_code gal_collective_repeat(void *collective_run, uint32_t count, gal_error *
         uint32_t handle = 0;
         bool done = false;
         GAL_TRY(gal_collective_start(run, &handle, err));
-        const double begin_seconds = gal_now_seconds();
         for (;;) {
-            GAL_TRY(run->comm->ops->test(run->comm, handle, &done, err));
+            GAL_TRY(gal_collective_test(run, handle, &done, err));
             if (done) {
                 break;
-            }
-            if (gal_now_seconds() - begin_seconds > run->deadline_seconds) {
-                return gal_fail(err, GAL_ERR_DEVICE, "%s of %llu elements has not ended after %.0f s",
-                                gal_op_names[run->request.op], (unsigned long long)run->request.elements,
-                                run->deadline_seconds);
             }
             sched_yield();
         }

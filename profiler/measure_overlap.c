@@ -62,7 +62,7 @@ static gal_code run_beside(void *context, uint32_t count, gal_error *err)
         while (!done) {
             GAL_TRY(run_kernels(&t->kernels, 1, err));
             t->kernel_count++;
-            GAL_TRY(c->comm->ops->test(c->comm, handle, &done, err));
+            GAL_TRY(gal_collective_test(c, handle, &done, err));
         }
         t->collective_count++;
     }
@@ -84,7 +84,7 @@ static gal_code run_both(void *context, uint32_t count, gal_error *err)
         while (!done[0] || !done[1]) {
             for (int c = 0; c < 2; c++) {
                 if (!done[c]) {
-                    GAL_TRY(pair[c].comm->ops->test(pair[c].comm, handle[c], &done[c], err));
+                    GAL_TRY(gal_collective_test(&pair[c], handle[c], &done[c], err));
                 }
             }
             sched_yield();

@@ -97,6 +97,17 @@ gal_code gal_comm_mpi_create(uint32_t rank_count, const gal_channel_spec *channe
                              gal_comm **out, gal_error *err);
 void gal_comm_free(gal_comm *comm);
 
+/* One wait for others, from its begin on. */
+typedef struct gal_comm_patience {
+    double deadline_seconds;
+    double begin_seconds, listen_seconds; /* when it began; when to look next whether another rank calls the roll */
+} gal_comm_patience;
+
+gal_comm_patience gal_comm_patience_begin(double deadline_seconds);
+/* For a loop that finds again that what it waits for is not there. Takes part in a roll call, and calls one when the
+ * deadline is near; then it does not return. Without one GAL_ERR_DEVICE after the deadline. */
+gal_code gal_comm_idle(gal_comm *comm, gal_comm_patience *patience, const gal_comm_wait *wait, gal_error *err);
+
 /* Small blocking helpers for control (never inside a step). Each returns GAL_ERR_DEVICE on MPI errors and after
  * deadline_seconds without an answer, unless the roll call is enabled: then that ends all ranks. They run over the
  * comm's world. */

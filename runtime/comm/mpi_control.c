@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/mpi_internal.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 30)
@@ -19,31 +18,22 @@ bool gal_mpi_has_abandoned(void)
 
 gal_code gal_mpi_wait(MPI_Request *request, double deadline_seconds, const char *what, gal_error *err)
 {
-    const double begin_seconds = gal_now_seconds();
-    const double roll_call_seconds = begin_seconds + deadline_seconds - gal_roll_call_seconds(deadline_seconds);
-    double listen_seconds = begin_seconds;
+    gal_code code = GAL_OK;
+    gal_comm any = {.ops = &gal_mpi_ops}; /* the roll call is of all ranks */
+    gal_comm_patience patience = gal_comm_patience_begin(deadline_seconds);
     for (;;) {
         int complete = 0;
-        const gal_code code = gal_mpi_check(MPI_Test(request, &complete, MPI_STATUS_IGNORE), what, err);
-        if (code != GAL_OK || complete) {
-            return code;
+        GAL_TRY(gal_mpi_check(MPI_Test(request, &complete, MPI_STATUS_IGNORE), what, err));
+        if (complete) {
+            break;
         }
-        const double now_seconds = gal_now_seconds();
-        bool called = now_seconds > roll_call_seconds;
-        if (!called && now_seconds > listen_seconds) {
-            called = gal_mpi_roll_called();
-            listen_seconds = now_seconds + GAL_ROLL_LISTEN_SECONDS;
-        }
-        if (called) {
-            gal_mpi_roll_call(&(gal_comm_wait){.text = what}, 1, deadline_seconds);
-        }
-        if (now_seconds > begin_seconds + deadline_seconds) {
-            has_abandoned = true;
-            return gal_fail(err, GAL_ERR_DEVICE, "no answer from the other ranks within %g s (%s)", deadline_seconds,
-                            what);
-        }
+        code = gal_comm_idle(&any, &patience, &(gal_comm_wait){.text = what}, err);
+        has_abandoned = has_abandoned || code != GAL_OK;
+        GAL_TRY(code);
         sched_yield();
     }
+cleanup:
+    return code;
 }
 
 gal_code gal_comm_barrier(gal_comm *comm, double deadline_seconds, gal_error *err)

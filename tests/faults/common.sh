@@ -66,7 +66,7 @@ started() { # log [pattern]: waits until it is there, 30 seconds at most
 
 rank_process() { # rank word: the process of that rank whose command line holds the word
     local process
-    for process in $(pgrep -f "galrun .*$2"); do
+    for process in $(pgrep -f "gal(run|plan-profile) .*$2"); do
         if tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then
             echo "$process"
             return
@@ -74,6 +74,6 @@ rank_process() { # rank word: the process of that rank whose command line holds 
     done
 }
 
-one_error() { # pattern: stderr holds one line of ours and it matches
-    [ "$(grep -c . "$scratch/err")" -eq 1 ] && grep -Eq "^galrun: error: $1" "$scratch/err"
+one_error() { # pattern: stderr holds one line of ours (galplan-profile speaks as galplan) and it matches
+    [ "$(grep -c . "$scratch/err")" -eq 1 ] && grep -Eq "^gal(run|plan): error: $1" "$scratch/err"
 }
