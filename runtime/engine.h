@@ -2,7 +2,9 @@
  *
  * One host thread serves all streams of the rank. Every stream is an in-order queue over the whole step; compute runs
  * in the thread when it is at the head of its queue and its waits are met, and between two kernels every other queue
- * is advanced: a collective starts when it is at the head and its waits are met, and is tested until it is complete.
+ * is advanced as far as it goes: a collective starts when it is at the head and its waits are met, and is tested until
+ * it is complete. Messages move while the thread is in MPI, so between kernels; within long ones they do not (figures
+ * of what that costs, and of remedies that cost more: tests/bench/results, overlap).
  * Nothing is issued late, so a step ends whenever the queues of program/verify.h do. A step allocates nothing. */
 #ifndef GAL_RUNTIME_ENGINE_H
 #define GAL_RUNTIME_ENGINE_H

@@ -2,10 +2,11 @@
 # make bench-overlap: what overlap of communication with computation gains on this machine, and what of each stream's
 # communication a step still waits for.
 #
-# Plans of one model and batch, a rank per core: data parallel (gradients all-reduced), ZeRO-2, ZeRO-3 with prefetch into
-# two buffers and into one, and tensor parallel, in which every collective is waited for at once. Each runs with overlap
-# and with --no-overlap, a process each, in turn; every figure is the median over RUNS runs of the mean over ranks and
-# STEPS steps (one more before them warms up), the ratio that of the pairs. See runtime/train/exposure.h for the terms.
+# Plans of one model and batch, a rank per core: data parallel (gradients all-reduced), ZeRO-2, ZeRO-3 with prefetch
+# into two buffers and into one, and tensor parallel, in which nearly every collective is waited for at once. Each runs
+# with overlap and with --no-overlap, a process each, in turn; every figure is the median over RUNS runs of the mean
+# over ranks and STEPS steps (one more before them warms up), the ratio that of the pairs. The terms are those of
+# runtime/train/exposure.h. A share is of the seconds in flight, which overlap makes longer: compare the waiting.
 # Usage: tests/bench/overlap.sh [BUILD]; RUNS (7), STEPS (4), ONLY=plan by environment.
 set -eu
 shopt -s inherit_errexit
@@ -32,7 +33,8 @@ write_plan() { # name axis zero_stage prefetch_depth
         -e 's/"compute_dtype": "[a-z0-9]*"/"compute_dtype": "fp32"/' \
         -e "s/\"device_count\": 1/\"device_count\": $ranks/" -e "s/\"span_devices\": 1/\"span_devices\": $ranks/" \
         -e "s/\"global_batch_samples\": [0-9]*/\"global_batch_samples\": $((2 * ranks))/" \
-        -e 's/"microbatch_count": [0-9]*/"microbatch_count": 1/' -e "s/\"prefetch_depth\": [0-9]*/\"prefetch_depth\": $4/" \
+        -e 's/"microbatch_count": [0-9]*/"microbatch_count": 1/' \
+        -e "s/\"prefetch_depth\": [0-9]*/\"prefetch_depth\": $4/" \
         -e 's/"block_count": 6/"block_count": 10/' -e "s/\"zero_stage\": 0/\"zero_stage\": $3/" \
         -e "s/\"axes\": \[\]/\"axes\": [{\"kind\": \"$2\", \"degree\": $ranks}]/" \
         "$root/tests/numerics/plans/serial.json" >"$folder/$1.json"
@@ -112,6 +114,9 @@ for plan in "${plans[@]}"; do
         { ratio[NR] = $1 } END {
         printf "  without overlap a step takes %.3f times as long (median of pairs; middle half %.3f to %.3f)\n",
             ratio[int((NR + 1) / 2)], ratio[int((NR + 3) / 4)], ratio[NR + 1 - int((NR + 3) / 4)] }'
+    awk -v w="$(column "$plan" 3)" -v s="$(column "$plan" 4)" -v n="$(column "$plan--no-overlap" 3)" 'BEGIN {
+        printf "  of %.1f ms that a step waits without overlap, with it %.1f ms of waiting remain and %.1f ms of serving\n",
+            1e3 * n, 1e3 * w, 1e3 * s }'
     printf '  %d communicators per rank, made once in %.2f ms\n' "$(column "$plan" 11)" \
         "$(awk -v s="$(column "$plan" 12)" 'BEGIN { print 1e3 * s }')"
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""test_trace.py BUILD: what galrun records of a step. --trace has the events that galplan simulate --trace has, rank for
-stage; the log's final record adds up to it; with --no-overlap nothing runs beside anything else, and the bits of the
-result are the same."""
+"""test_trace.py BUILD: what galrun records of a step. --trace has the events that galplan simulate --trace has, rank
+for stage; the log's final record adds up to it; with --no-overlap nothing runs beside anything else, and the bits of
+the result are the same."""
 import collections
 import filecmp
 import json
