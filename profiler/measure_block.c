@@ -7,6 +7,7 @@
 
 #include "profiler/measure.h"
 #include "runtime/clock.h"
+#include "runtime/resident.h"
 #include "runtime/train/session.h"
 #include "runtime/train/weights.h"
 #include "schemas/plan_check.h"
@@ -184,23 +185,6 @@ cleanup:
     return code;
 }
 
-/* The most this process ever had resident, as the trainer reports it; 0: not known. */
-static uint64_t peak_resident_bytes(void)
-{
-    char line[256];
-    unsigned long long kibibytes = 0;
-    FILE *status = fopen("/proc/self/status", "re");
-    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
-        if (sscanf(line, "VmHWM: %llu kB", &kibibytes) == 1) {
-            break;
-        }
-    }
-    if (status != NULL) {
-        (void)fclose(status);
-    }
-    return (uint64_t)kibibytes * 1024;
-}
-
 static gal_code run_steps(gal_bench *bench, const gal_session *session, const gal_session_settings *settings, trace *t,
                           gal_session_report *out, gal_error *err)
 {
@@ -219,7 +203,7 @@ static gal_code run_steps(gal_bench *bench, const gal_session *session, const ga
         }
         GAL_TRY(gal_bench_tick(bench, err));
     }
-    const uint64_t resident = peak_resident_bytes(), arena = session->program->arena_bytes;
+    const uint64_t resident = gal_peak_resident_bytes(), arena = session->program->arena_bytes;
     fixed[0] = -gal_quartile(beside, recorded, 2); /* the last rank to end its program waits for nobody */
     fixed[1] = resident > arena ? (double)(resident - arena) : 0.0;
     GAL_TRY(gal_world_maximum(&bench->world, fixed, 2, err));

@@ -5,15 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* FNV-1a. */
-static uint64_t key_of(uint64_t key, const void *bytes, size_t count)
-{
-    const uint8_t *at = bytes;
-    for (size_t i = 0; i < count; i++) {
-        key = (key ^ at[i]) * UINT64_C(0x100000001B3);
-    }
-    return key;
-}
+#include "schemas/base/fnv.h"
 
 static unsigned count_of(hwloc_topology_t topology, hwloc_obj_type_t type)
 {
@@ -91,10 +83,10 @@ gal_code gal_topology_read(gal_topology *out, gal_error *err)
     describe_kind(topology, out);
     describe_processor(topology, out);
     (void)gethostname(host, sizeof host - 1);
-    out->machine_key = key_of(UINT64_C(0xCBF29CE484222325), host, strlen(host));
+    out->machine_key = gal_fnv(GAL_FNV_START, host, strlen(host));
     const hwloc_obj_t package = bound_package(topology);
     out->package_key = package != NULL
-                           ? key_of(out->machine_key, &package->logical_index, sizeof package->logical_index)
+                           ? gal_fnv(out->machine_key, &package->logical_index, sizeof package->logical_index)
                            : out->machine_key;
     hwloc_topology_destroy(topology);
     return GAL_OK;

@@ -230,31 +230,14 @@ cleanup:
     return code;
 }
 
-/* The arguments without --np. */
+/* The ranks get the same arguments: under a launcher --np means nothing. */
 static gal_code launch(const settings *s, char *const *argv, int *exit_code, gal_error *err)
 {
-    size_t count = 0, kept = 0;
-    while (argv[count] != NULL) {
-        count++;
-    }
-    char **rest = calloc(count + 1, sizeof *rest);
-    if (rest == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: arguments");
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(argv[i], "--np") == 0) {
-            i++;
-        } else if (strncmp(argv[i], "--np=", 5) != 0) {
-            rest[kept++] = argv[i];
-        }
-    }
     const gal_launch_options options = {.rank_count = s->rank_count,
                                         .thread_count = s->thread_count,
                                         .deadline_seconds = s->timeout_seconds,
-                                        .arguments = rest};
-    const gal_code code = gal_launch(&options, exit_code, err);
-    free(rest);
-    return code;
+                                        .arguments = argv};
+    return gal_launch(&options, exit_code, err);
 }
 
 static gal_code run(const settings *s, int argc, char **argv, char *const *given, int *exit_code, gal_error *err)

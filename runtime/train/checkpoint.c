@@ -10,6 +10,7 @@
 
 #include "runtime/train/shard_file.h"
 #include "schemas/base/file.h"
+#include "schemas/base/fnv.h"
 
 enum { STEP_MAX = 99999999, LATEST_BYTES = 64 };
 

@@ -8,7 +8,7 @@
 
 static const double terminal_interval_seconds = 0.1, plain_interval_seconds = 10.0;
 
-gal_code gal_progress_open(gal_progress *progress, const char *path, bool append, gal_error *err)
+gal_code gal_train_progress_open(gal_train_progress *progress, const char *path, bool append, gal_error *err)
 {
     if (path == NULL) {
         return GAL_OK;
@@ -18,7 +18,7 @@ gal_code gal_progress_open(gal_progress *progress, const char *path, bool append
     return progress->lines != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "%s: %s", path, strerror(errno));
 }
 
-static void leave_line(gal_progress *progress)
+static void leave_line(gal_train_progress *progress)
 {
     if (progress->on_line) {
         fputc('\n', stderr);
@@ -26,7 +26,7 @@ static void leave_line(gal_progress *progress)
     }
 }
 
-static void show_step(gal_progress *progress, const gal_progress_step *step)
+static void show_step(gal_train_progress *progress, const gal_train_progress_step *step)
 {
     const double now_seconds = gal_now_seconds();
     const bool last = step->step == progress->step_count;
@@ -51,7 +51,7 @@ static void show_step(gal_progress *progress, const gal_progress_step *step)
     }
 }
 
-void gal_progress_put_step(gal_progress *progress, const gal_progress_step *step)
+void gal_train_progress_put_step(gal_train_progress *progress, const gal_train_progress_step *step)
 {
     const double weight = progress->average_seconds > 0.0 ? 0.1 : 1.0;
     progress->average_seconds += weight * (step->seconds - progress->average_seconds);
@@ -66,7 +66,7 @@ void gal_progress_put_step(gal_progress *progress, const gal_progress_step *step
     show_step(progress, step);
 }
 
-void gal_progress_put_skip(gal_progress *progress, uint64_t step, uint64_t skipped)
+void gal_train_progress_put_skip(gal_train_progress *progress, uint64_t step, uint64_t skipped)
 {
     if (progress->lines != NULL) {
         fprintf(progress->lines, "{\"event\": \"skip\", \"step\": %llu, \"skipped\": %llu}\n", (unsigned long long)step,
@@ -78,7 +78,8 @@ void gal_progress_put_skip(gal_progress *progress, uint64_t step, uint64_t skipp
                  (unsigned long long)step, (unsigned long long)skipped);
 }
 
-void gal_progress_put_evaluation(gal_progress *progress, uint64_t step, double validation_loss, uint64_t batches)
+void gal_train_progress_put_evaluation(gal_train_progress *progress, uint64_t step, double validation_loss,
+                                       uint64_t batches)
 {
     if (progress->lines != NULL) {
         fprintf(progress->lines,
@@ -91,7 +92,7 @@ void gal_progress_put_evaluation(gal_progress *progress, uint64_t step, double v
                  validation_loss);
 }
 
-void gal_progress_put_save(gal_progress *progress, uint64_t step)
+void gal_train_progress_put_save(gal_train_progress *progress, uint64_t step)
 {
     if (progress->lines != NULL) {
         fprintf(progress->lines, "{\"event\": \"save\", \"step\": %llu}\n", (unsigned long long)step);
@@ -129,7 +130,7 @@ static void put_exposure(FILE *lines, const gal_exposure *exposure)
     fputs("}, ", lines);
 }
 
-void gal_progress_put_final(gal_progress *progress, const gal_final *final)
+void gal_train_progress_put_final(gal_train_progress *progress, const gal_train_final *final)
 {
     leave_line(progress);
     if (progress->lines != NULL) {
@@ -145,7 +146,7 @@ void gal_progress_put_final(gal_progress *progress, const gal_final *final)
     }
 }
 
-gal_code gal_progress_close(gal_progress *progress, gal_error *err)
+gal_code gal_train_progress_close(gal_train_progress *progress, gal_error *err)
 {
     leave_line(progress);
     if (progress->lines == NULL) {

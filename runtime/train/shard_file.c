@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/train/weights.h"
+#include "schemas/base/fnv.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "checkpoints hold the memory of a little-endian machine"
@@ -17,15 +18,6 @@ enum { CHUNK_BYTES = 1 << 20, WRITTEN_PARTS = 3 };
 
 /* The parts of a unit, in file order. */
 static const gal_state_part parts[WRITTEN_PARTS] = {GAL_STATE_WEIGHT, GAL_STATE_FIRST_MOMENT, GAL_STATE_SECOND_MOMENT};
-
-uint64_t gal_fnv(uint64_t hash, const void *bytes, uint64_t byte_count)
-{
-    const uint8_t *at = bytes;
-    for (uint64_t i = 0; i < byte_count; i++) {
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001B3);
-    }
-    return hash;
-}
 
 void gal_shard_path(const char *directory, uint32_t rank, char *path)
 {

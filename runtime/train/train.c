@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/clock.h"
+#include "runtime/resident.h"
 #include "runtime/train/data.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
@@ -23,7 +24,7 @@ typedef struct run {
     gal_data *data;
     gal_session *session;
     gal_checkpoint_position position;
-    gal_progress progress;
+    gal_train_progress progress;
     gal_step_record record; /* of the newest step */
     gal_exposure exposure;  /* sum over this rank's steps without the first */
     uint64_t evaluate_batches;
@@ -132,13 +133,13 @@ static gal_code start_progress(run *r, gal_error *err)
     if (gal_world_rank(&r->world) != 0) {
         return GAL_OK;
     }
-    r->progress = (gal_progress){
+    r->progress = (gal_train_progress){
         .log = r->options->log,
         .terminal = r->options->terminal,
         .step_count = r->options->step_count,
         .tokens_per_step = (double)r->plan->global_batch_samples * (double)r->plan->model.sequence_length,
     };
-    return gal_progress_open(&r->progress, r->options->log_path, r->options->resume_path != NULL, err);
+    return gal_train_progress_open(&r->progress, r->options->log_path, r->options->resume_path != NULL, err);
 }
 
 /* A trace of no step shows now whether the file can be written, and not after hours. */
@@ -233,14 +234,14 @@ cleanup:
     return code;
 }
 
-static void note_step(run *r, const gal_progress_step *done)
+static void note_step(run *r, const gal_train_progress_step *done)
 {
     r->summary.loss = done->loss;
     if (isnan(r->summary.first_loss)) {
         r->summary.first_loss = done->loss;
     }
     if (gal_world_rank(&r->world) == 0) {
-        gal_progress_put_step(&r->progress, done);
+        gal_train_progress_put_step(&r->progress, done);
     }
 }
 
@@ -248,7 +249,7 @@ static void note_skip(run *r)
 {
     r->summary.skipped_steps++;
     if (gal_world_rank(&r->world) == 0) {
-        gal_progress_put_skip(&r->progress, r->position.step, r->summary.skipped_steps);
+        gal_train_progress_put_skip(&r->progress, r->position.step, r->summary.skipped_steps);
     }
 }
 
@@ -278,11 +279,11 @@ static gal_code train_step(run *r, gal_error *err)
     if (r->timed_count < TIMED_STEPS_MAX) {
         r->timed_seconds[r->timed_count++] = seconds;
     }
-    const gal_progress_step done = {.step = r->position.step,
-                                    .loss = result.loss,
-                                    .gradient_norm = result.gradient_norm,
-                                    .learning_rate = settings.learning_rate,
-                                    .seconds = seconds};
+    const gal_train_progress_step done = {.step = r->position.step,
+                                          .loss = result.loss,
+                                          .gradient_norm = result.gradient_norm,
+                                          .learning_rate = settings.learning_rate,
+                                          .seconds = seconds};
     if (finite) {
         note_step(r, &done);
     } else {
@@ -306,7 +307,8 @@ static gal_code evaluate(run *r, gal_error *err)
     r->summary.validation_batches = r->evaluate_batches;
     r->evaluated_step = r->position.step;
     if (gal_world_rank(&r->world) == 0) {
-        gal_progress_put_evaluation(&r->progress, r->position.step, r->summary.validation_loss, r->evaluate_batches);
+        gal_train_progress_put_evaluation(&r->progress, r->position.step, r->summary.validation_loss,
+                                          r->evaluate_batches);
     }
 cleanup:
     return code;
@@ -323,7 +325,7 @@ static gal_code save(run *r, gal_error *err)
     r->saved_step = r->position.step;
     r->summary.saved = true;
     if (gal_world_rank(&r->world) == 0) {
-        gal_progress_put_save(&r->progress, r->position.step);
+        gal_train_progress_put_save(&r->progress, r->position.step);
     }
 cleanup:
     return code;
@@ -375,30 +377,13 @@ static double median_seconds(run *r)
     return count % 2 == 1 ? seconds[count / 2] : 0.5 * (seconds[count / 2 - 1] + seconds[count / 2]);
 }
 
-/* The most this process ever had resident; 0: not known. (getrusage counts the image before exec too.) */
-static uint64_t peak_resident_bytes(void)
-{
-    char line[256];
-    unsigned long long kibibytes = 0;
-    FILE *status = fopen("/proc/self/status", "re");
-    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
-        if (sscanf(line, "VmHWM: %llu kB", &kibibytes) == 1) {
-            break;
-        }
-    }
-    if (status != NULL) {
-        fclose(status);
-    }
-    return (uint64_t)kibibytes * 1024;
-}
-
 static gal_code measure_bytes(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
     const bool first = gal_world_rank(&r->world) == 0;
     const uint32_t world_size = gal_world_size(&r->world);
     const uint32_t stage_devices = gal_plan_stage_devices(r->plan);
-    const uint64_t mine[2] = {gal_engine_memory(r->session->engine)->bytes, peak_resident_bytes()};
+    const uint64_t mine[2] = {gal_engine_memory(r->session->engine)->bytes, gal_peak_resident_bytes()};
     uint64_t(*all)[2] = calloc(world_size, sizeof *all);
     gal_stage_bytes *stage = calloc(r->plan->stage_count, sizeof *stage);
     code = all != NULL && stage != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: summary");
@@ -471,17 +456,17 @@ static gal_code finish(run *r, gal_error *err)
     }
     if (gal_world_rank(&r->world) == 0) {
         s->unigram_entropy = gal_data_unigram_entropy(r->data);
-        const gal_final final = {.step = s->step,
-                                 .seconds_per_step = s->step_seconds,
-                                 .predicted_seconds_per_step = r->plan->simulated_seconds,
-                                 .validation_loss = s->validation_loss,
-                                 .unigram_entropy = s->unigram_entropy,
-                                 .exposure = &s->exposure,
-                                 .communicator_count = s->communicator_count,
-                                 .communicator_seconds = s->communicator_seconds,
-                                 .interrupted = s->interrupted};
-        gal_progress_put_final(&r->progress, &final);
-        code = gal_progress_close(&r->progress, err);
+        const gal_train_final final = {.step = s->step,
+                                       .seconds_per_step = s->step_seconds,
+                                       .predicted_seconds_per_step = r->plan->simulated_seconds,
+                                       .validation_loss = s->validation_loss,
+                                       .unigram_entropy = s->unigram_entropy,
+                                       .exposure = &s->exposure,
+                                       .communicator_count = s->communicator_count,
+                                       .communicator_seconds = s->communicator_seconds,
+                                       .interrupted = s->interrupted};
+        gal_train_progress_put_final(&r->progress, &final);
+        code = gal_train_progress_close(&r->progress, err);
     }
     GAL_TRY(gal_world_agree(&r->world, code, err));
 cleanup:
@@ -501,7 +486,7 @@ gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train
     *out = r.summary;
     r.summary.stage = NULL;
 cleanup:
-    (void)gal_progress_close(&r.progress, NULL);
+    (void)gal_train_progress_close(&r.progress, NULL);
     gal_train_summary_free(&r.summary);
     gal_step_record_free(&r.record);
     gal_session_free(r.session);

@@ -57,10 +57,10 @@ typedef struct gal_train_summary {
 } gal_train_summary;
 
 /* Trains. Collective over the world; all ranks return the same code and text. A rank that fails alone within a step
- * cannot tell the others, who wait for it: it writes its error to the log and ends all ranks with its code.
- * GAL_ERR_DEVICE: a loss or a gradient norm that is not finite
- * (unless skip_not_finite; the message names the block), or no progress within the deadline. The summary is
- * released by gal_train_summary_free. */
+ * cannot tell the others, who wait for it: it is named by a roll call, which ends all ranks with its code (without one
+ * it writes its error to the log and ends them itself). GAL_ERR_DEVICE: a loss or a gradient norm that is not finite
+ * (unless skip_not_finite; the message names the block), or no progress within the deadline. GAL_ERR_USAGE: a resumed
+ * run had another seed. Else as data.h and checkpoint.h say. The summary is released by gal_train_summary_free. */
 gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train_options *options,
                    gal_train_summary *out, gal_error *err);
 void gal_train_summary_free(gal_train_summary *summary);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "schemas/base/file.h"
+#include "schemas/base/fnv.h"
 #include "schemas/base/json_internal.h"
 
 enum { TEXT_BYTES_MAX = 64 << 20, FEW_MEMBERS = 16 };
@@ -207,9 +208,5 @@ gal_json_cursor gal_json_root(gal_json_doc *doc)
 
 void gal_json_hash(const gal_json_doc *doc, char text[GAL_HASH_BYTES])
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < doc->byte_count; i++) {
-        hash = (hash ^ (unsigned char)doc->text[i]) * UINT64_C(0x100000001b3);
-    }
-    (void)snprintf(text, GAL_HASH_BYTES, "%016llx", (unsigned long long)hash);
+    (void)snprintf(text, GAL_HASH_BYTES, "%016llx", (unsigned long long)gal_fnv(GAL_FNV_START, doc->text, doc->byte_count));
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/train/shard_file.h"
 #include "schemas/base/file.h"
+#include "schemas/base/fnv.h"
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/input.h"
 

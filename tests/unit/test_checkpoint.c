@@ -195,7 +195,7 @@ static void test_save_keep_load(void **state)
     assert_false(exists("save/step-00000001"));
     assert_true(exists("save/step-00000002/index.json"));
     assert_false(exists("save/next.partial"));
-    assert_false(exists("save/replaced.partial"));
+    assert_false(exists("save/removed.partial"));
     visit(&s, true);
     const gal_checkpoint_state at = state_of(&s, 0);
     assert_int_equal(gal_checkpoint_load(below("save"), &at, &position, &alone, &err), GAL_OK);
