@@ -341,9 +341,10 @@ uninstall:
 format:
 	clang-format -i $(shell find $(C_FOLDERS) -name '*.[ch]')
 
-## lint: clang-tidy (.clang-tidy) and cppcheck; what the compilers and check-asan see better is suppressed (3 minutes)
+## lint: layout, clang-tidy (.clang-tidy) and cppcheck; what the compilers and check-asan see better is suppressed (3 minutes)
 .PHONY: lint
 lint: $(CATALOGUE)
+	clang-format --dry-run -Werror $(shell find $(C_FOLDERS) -name '*.[ch]')
 	clang-tidy --quiet $(PLAN_SOURCES) $(PLAN_CLI) $(RUN_SOURCES) $(RUN_CLI) $(PROFILE_CLI) $(HOST_ONCE) $(HOST_TWICE) -- \
 		-std=c11 -D_GNU_SOURCE -I. -DGAL_REAL_FP64=1 $(RUN_CFLAGS)
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \

@@ -17,8 +17,8 @@ typedef struct gal_space {
 /* Everything allowed. */
 void gal_space_all(gal_space *out);
 
-/* Parses a list such as "dp,sdp,tp,sp,recompute,selective,zero1,zero2,zero3"; what is named is allowed, sdp without a zeroN
- * allows all three. GAL_ERR_USAGE names the unknown word and the known ones. */
+/* Parses a list such as "dp,sdp,tp,sp,recompute,selective,zero1,zero2,zero3"; what is named is allowed, sdp without a
+ * zeroN allows all three. GAL_ERR_USAGE names the unknown word and the known ones. */
 gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
 
 /* The strategies for D devices in a fixed order, legal or not for a kind of block (gal_strategy_rule_broken says).

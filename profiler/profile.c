@@ -359,8 +359,8 @@ cleanup:
     return code;
 }
 
-/* PASSES times, until their part of the budget is spent. A few entries of a large model could take all of it: they come last,
- * and the fits over cheaper ones of their kind stand in. */
+/* PASSES times, until their part of the budget is spent. A few entries of a large model could take all of it: they come
+ * last, and the fits over cheaper ones of their kind stand in. */
 static gal_code measure_entries(profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;

@@ -14,9 +14,9 @@
 enum { GAL_CLUSTER_VERSION = 1, GAL_LINK_LEVELS_MAX = 8 };
 
 typedef struct gal_device {
-    char kind[GAL_NAME_BYTES];       /* "h100-80g", or the processor's name on a host */
-    uint64_t memory_bytes;           /* what one rank may use */
-    double fp32_flops_per_second;    /* peak rates, > 0 */
+    char kind[GAL_NAME_BYTES];    /* "h100-80g", or the processor's name on a host */
+    uint64_t memory_bytes;        /* what one rank may use */
+    double fp32_flops_per_second; /* peak rates, > 0 */
     double fp64_flops_per_second;
     double memory_bytes_per_second;
 } gal_device;
@@ -25,14 +25,14 @@ typedef struct gal_link_level {
     char name[GAL_NAME_BYTES];
     uint32_t span_devices;
     double latency_seconds;
-    double bytes_per_second;         /* per device and direction */
+    double bytes_per_second; /* per device and direction */
 } gal_link_level;
 
 typedef struct gal_cluster {
     char name[GAL_NAME_BYTES];
     uint32_t device_count;
     gal_device device;
-    uint32_t level_count;            /* 1 .. GAL_LINK_LEVELS_MAX */
+    uint32_t level_count; /* 1 .. GAL_LINK_LEVELS_MAX */
     gal_link_level level[GAL_LINK_LEVELS_MAX];
 } gal_cluster;
 

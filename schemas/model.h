@@ -17,24 +17,24 @@ enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
 
 /* X(enumerator, document name) */
 /* decoder: GPT-2's blocks. llama: RMSNorm, rotary positions, gated FFN, shared keys and values; no dropout of rows. */
-#define GAL_FAMILIES(X)               \
-    X(GAL_FAMILY_DECODER, "decoder")  \
+#define GAL_FAMILIES(X)                                                                                                \
+    X(GAL_FAMILY_DECODER, "decoder")                                                                                   \
     X(GAL_FAMILY_LLAMA, "llama")
 
-#define GAL_ACTIVATIONS(X)                     \
-    X(GAL_ACTIVATION_GELU_TANH, "gelu_tanh")   \
-    X(GAL_ACTIVATION_GELU_ERF, "gelu_erf")     \
-    X(GAL_ACTIVATION_RELU, "relu")             \
+#define GAL_ACTIVATIONS(X)                                                                                             \
+    X(GAL_ACTIVATION_GELU_TANH, "gelu_tanh")                                                                           \
+    X(GAL_ACTIVATION_GELU_ERF, "gelu_erf")                                                                             \
+    X(GAL_ACTIVATION_RELU, "relu")                                                                                     \
     X(GAL_ACTIVATION_SILU, "silu")
 
-#define GAL_OPTIMIZERS(X)         \
-    X(GAL_OPTIMIZER_ADAM, "adam") \
+#define GAL_OPTIMIZERS(X)                                                                                              \
+    X(GAL_OPTIMIZER_ADAM, "adam")                                                                                      \
     X(GAL_OPTIMIZER_ADAMW, "adamw")
 
-#define GAL_BLOCK_KINDS(X)               \
-    X(GAL_BLOCK_EMBEDDING, "embedding")  \
-    X(GAL_BLOCK_ATTENTION, "attention")  \
-    X(GAL_BLOCK_FFN, "ffn")              \
+#define GAL_BLOCK_KINDS(X)                                                                                             \
+    X(GAL_BLOCK_EMBEDDING, "embedding")                                                                                \
+    X(GAL_BLOCK_ATTENTION, "attention")                                                                                \
+    X(GAL_BLOCK_FFN, "ffn")                                                                                            \
     X(GAL_BLOCK_HEAD, "head")
 
 #define X(enumerator, name) enumerator,
@@ -68,22 +68,22 @@ typedef struct gal_model {
     gal_family family;
     uint32_t layer_count;
     uint32_t hidden;
-    uint32_t head_count;          /* of queries; decoder: divides hidden */
+    uint32_t head_count; /* of queries; decoder: divides hidden */
     uint32_t ffn_hidden;
     uint32_t sequence_length;     /* tokens per sample; decoder: = learned positions */
     uint32_t vocabulary;          /* real entries: what files hold */
     uint32_t vocabulary_multiple; /* padded up to this multiple in memory; padded logits are masked */
     /* Of the family llama alone, else 0: ask gal_model_kv_head_count and gal_model_head_dim. */
-    uint32_t kv_head_count;       /* heads of keys and values; divides head_count */
-    uint32_t head_dim;            /* even */
+    uint32_t kv_head_count; /* heads of keys and values; divides head_count */
+    uint32_t head_dim;      /* even */
     double rotary_base;
-    bool qkv_bias;                /* queries, keys and values have biases (Qwen2) */
+    bool qkv_bias; /* queries, keys and values have biases (Qwen2) */
     gal_activation activation;
     bool tied_embeddings;
     double norm_epsilon;
     double embedding_dropout, attention_dropout, residual_dropout; /* probabilities in [0, 1) */
     double initial_standard_deviation;
-    gal_dtype compute_dtype;      /* fp32 or fp64 */
+    gal_dtype compute_dtype;       /* fp32 or fp64 */
     uint32_t global_batch_samples; /* samples per optimizer step unless the command says otherwise */
     gal_optimizer optimizer;
 } gal_model;

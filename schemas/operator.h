@@ -23,8 +23,8 @@
  * gemm                 m, n, k, flags (GAL_GEMM_*)                        r a, r b, w|a|u c[m][n] [, r bias[n]]
  *                                                                         c = op(a)[m][k] op(b)[k][n] (+ bias)
  * bias_gradient        rows, features                                     r dy, a dbias: column sums
- * rotary               samples, sequence, heads, head_dim, row_features,  u x[T][row_features], the first heads*head_dim of
- *                      inverse (0|1)                                      a row turned by their position; the rest stays
+ * rotary               samples, sequence, heads, head_dim, row_features,  u x[T][row_features], of a row the first
+ *                      inverse (0|1)                                      heads*head_dim turned by their position
  * attention            samples, sequence, heads_local, head_dim,          r qkv[T][heads_local + 2 kv_heads_local]
  *                      kv_heads_local                                     [head_dim]: queries, then keys, then values;
  *                                                                         w ctx[T][heads_local*head_dim],
@@ -49,7 +49,7 @@
  *                                                                         source row sum(c_i stride_i), strides in rows
  * add                  elements                                           r source, a target
  * fill                 elements                                           w target: zeros
- * norm_start           replicas                                           [r loss,] w norm: fp64[2] = {0, loss/replicas}
+ * norm_start           replicas                                           [r loss,] w norm fp64[2] = {0, loss/replicas}
  * sum_squares          elements, replicas                                 r gradient, u norm: [0] += sum / replicas
  * adam                 elements, decay_elements                           u w, r g, u m, u v, r norm; this rank's range
  *                                                                         is elements [index*elements, ...) of a unit
@@ -69,43 +69,43 @@
 #include "schemas/base/dtype.h"
 
 /* X(enumerator, name, number of dims, is_collective (communicates)) */
-#define GAL_OPERATORS(X)                                                     \
-    X(GAL_OP_LOAD_TOKENS, "load_tokens", 2, 0)                               \
-    X(GAL_OP_LOAD_TARGETS, "load_targets", 2, 0)                             \
-    X(GAL_OP_EMBED, "embed", 4, 0)                                           \
-    X(GAL_OP_EMBED_BACKWARD, "embed_backward", 4, 0)                         \
-    X(GAL_OP_POSITION, "position", 4, 0)                                     \
-    X(GAL_OP_POSITION_BACKWARD, "position_backward", 4, 0)                   \
-    X(GAL_OP_LAYER_NORM, "layer_norm", 2, 0)                                 \
-    X(GAL_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", 3, 0)               \
-    X(GAL_OP_RMS_NORM, "rms_norm", 2, 0)                                     \
-    X(GAL_OP_RMS_NORM_BACKWARD, "rms_norm_backward", 3, 0)                   \
-    X(GAL_OP_GEMM, "gemm", 4, 0)                                             \
-    X(GAL_OP_BIAS_GRADIENT, "bias_gradient", 2, 0)                           \
-    X(GAL_OP_ROTARY, "rotary", 6, 0)                                         \
-    X(GAL_OP_ATTENTION, "attention", 5, 0)                                   \
-    X(GAL_OP_ATTENTION_BACKWARD, "attention_backward", 5, 0)                 \
-    X(GAL_OP_ACTIVATION, "activation", 2, 0)                                 \
-    X(GAL_OP_ACTIVATION_BACKWARD, "activation_backward", 2, 0)               \
-    X(GAL_OP_GATED_ACTIVATION, "gated_activation", 3, 0)                     \
-    X(GAL_OP_GATED_ACTIVATION_BACKWARD, "gated_activation_backward", 3, 0)   \
-    X(GAL_OP_RESIDUAL, "residual", 4, 0)                                     \
-    X(GAL_OP_RESIDUAL_BACKWARD, "residual_backward", 3, 0)                   \
-    X(GAL_OP_CROSS_ENTROPY_MAX, "cross_entropy_max", 3, 0)                   \
-    X(GAL_OP_CROSS_ENTROPY_SUM, "cross_entropy_sum", 4, 0)                   \
-    X(GAL_OP_CROSS_ENTROPY_LOSS, "cross_entropy_loss", 1, 0)                 \
-    X(GAL_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", 4, 0)         \
-    X(GAL_OP_PERMUTE, "permute", 11, 0)                                      \
-    X(GAL_OP_ADD, "add", 1, 0)                                               \
-    X(GAL_OP_FILL, "fill", 1, 0)                                             \
-    X(GAL_OP_NORM_START, "norm_start", 1, 0)                                 \
-    X(GAL_OP_SUM_SQUARES, "sum_squares", 2, 0)                               \
-    X(GAL_OP_ADAM, "adam", 2, 0)                                             \
-    X(GAL_OP_ALL_REDUCE, "all_reduce", 2, 1)                                 \
-    X(GAL_OP_ALL_GATHER, "all_gather", 2, 1)                                 \
-    X(GAL_OP_REDUCE_SCATTER, "reduce_scatter", 2, 1)                         \
-    X(GAL_OP_ALL_TO_ALL, "all_to_all", 1, 1)                                 \
-    X(GAL_OP_SEND, "send", 1, 1)                                             \
+#define GAL_OPERATORS(X)                                                                                               \
+    X(GAL_OP_LOAD_TOKENS, "load_tokens", 2, 0)                                                                         \
+    X(GAL_OP_LOAD_TARGETS, "load_targets", 2, 0)                                                                       \
+    X(GAL_OP_EMBED, "embed", 4, 0)                                                                                     \
+    X(GAL_OP_EMBED_BACKWARD, "embed_backward", 4, 0)                                                                   \
+    X(GAL_OP_POSITION, "position", 4, 0)                                                                               \
+    X(GAL_OP_POSITION_BACKWARD, "position_backward", 4, 0)                                                             \
+    X(GAL_OP_LAYER_NORM, "layer_norm", 2, 0)                                                                           \
+    X(GAL_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", 3, 0)                                                         \
+    X(GAL_OP_RMS_NORM, "rms_norm", 2, 0)                                                                               \
+    X(GAL_OP_RMS_NORM_BACKWARD, "rms_norm_backward", 3, 0)                                                             \
+    X(GAL_OP_GEMM, "gemm", 4, 0)                                                                                       \
+    X(GAL_OP_BIAS_GRADIENT, "bias_gradient", 2, 0)                                                                     \
+    X(GAL_OP_ROTARY, "rotary", 6, 0)                                                                                   \
+    X(GAL_OP_ATTENTION, "attention", 5, 0)                                                                             \
+    X(GAL_OP_ATTENTION_BACKWARD, "attention_backward", 5, 0)                                                           \
+    X(GAL_OP_ACTIVATION, "activation", 2, 0)                                                                           \
+    X(GAL_OP_ACTIVATION_BACKWARD, "activation_backward", 2, 0)                                                         \
+    X(GAL_OP_GATED_ACTIVATION, "gated_activation", 3, 0)                                                               \
+    X(GAL_OP_GATED_ACTIVATION_BACKWARD, "gated_activation_backward", 3, 0)                                             \
+    X(GAL_OP_RESIDUAL, "residual", 4, 0)                                                                               \
+    X(GAL_OP_RESIDUAL_BACKWARD, "residual_backward", 3, 0)                                                             \
+    X(GAL_OP_CROSS_ENTROPY_MAX, "cross_entropy_max", 3, 0)                                                             \
+    X(GAL_OP_CROSS_ENTROPY_SUM, "cross_entropy_sum", 4, 0)                                                             \
+    X(GAL_OP_CROSS_ENTROPY_LOSS, "cross_entropy_loss", 1, 0)                                                           \
+    X(GAL_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", 4, 0)                                                   \
+    X(GAL_OP_PERMUTE, "permute", 11, 0)                                                                                \
+    X(GAL_OP_ADD, "add", 1, 0)                                                                                         \
+    X(GAL_OP_FILL, "fill", 1, 0)                                                                                       \
+    X(GAL_OP_NORM_START, "norm_start", 1, 0)                                                                           \
+    X(GAL_OP_SUM_SQUARES, "sum_squares", 2, 0)                                                                         \
+    X(GAL_OP_ADAM, "adam", 2, 0)                                                                                       \
+    X(GAL_OP_ALL_REDUCE, "all_reduce", 2, 1)                                                                           \
+    X(GAL_OP_ALL_GATHER, "all_gather", 2, 1)                                                                           \
+    X(GAL_OP_REDUCE_SCATTER, "reduce_scatter", 2, 1)                                                                   \
+    X(GAL_OP_ALL_TO_ALL, "all_to_all", 1, 1)                                                                           \
+    X(GAL_OP_SEND, "send", 1, 1)                                                                                       \
     X(GAL_OP_RECEIVE, "receive", 1, 1)
 
 typedef enum gal_op {

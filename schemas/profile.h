@@ -11,14 +11,14 @@
 
 enum { GAL_PROFILE_VERSION = 1, GAL_TEXT_BYTES = 256, GAL_PROFILE_ENTRIES_MAX = 100000 };
 
-#define GAL_SOURCES(X)                       \
-    X(GAL_SOURCE_MEASURED, "measured")       \
-    X(GAL_SOURCE_FITTED, "fitted")           \
+#define GAL_SOURCES(X)                                                                                                 \
+    X(GAL_SOURCE_MEASURED, "measured")                                                                                 \
+    X(GAL_SOURCE_FITTED, "fitted")                                                                                     \
     X(GAL_SOURCE_ANALYTIC, "analytic")
 
 /* Who is slowed by whom: computation, communication. */
-#define GAL_ACTIVITIES(X)                            \
-    X(GAL_ACTIVITY_COMPUTE, "compute")               \
+#define GAL_ACTIVITIES(X)                                                                                              \
+    X(GAL_ACTIVITY_COMPUTE, "compute")                                                                                 \
     X(GAL_ACTIVITY_COMMUNICATION, "communication")
 
 #define X(enumerator, name) enumerator,
@@ -59,23 +59,23 @@ typedef struct gal_profile_block {
 
 typedef struct gal_profile {
     gal_cluster cluster;
-    char date[GAL_NAME_BYTES];        /* ISO 8601, when it was measured */
-    char processor[GAL_TEXT_BYTES];   /* hwloc's view: packages, cores, caches */
-    char libraries[GAL_TEXT_BYTES];   /* "OpenBLAS 0.3.21; Open MPI 4.1.4; hwloc 2.9.0" */
+    char date[GAL_NAME_BYTES];      /* ISO 8601, when it was measured */
+    char processor[GAL_TEXT_BYTES]; /* hwloc's view: packages, cores, caches */
+    char libraries[GAL_TEXT_BYTES]; /* "OpenBLAS 0.3.21; Open MPI 4.1.4; hwloc 2.9.0" */
     char command[GAL_TEXT_BYTES];
-    uint32_t rank_count;              /* ranks that measured together */
-    uint64_t fixed_bytes;             /* per rank beside the arena: process, communicators, library workspaces */
-    double fixed_step_seconds;        /* per step beside the program: data, progress, barrier */
-    double instruction_seconds;       /* host cost of issuing one instruction */
+    uint32_t rank_count;        /* ranks that measured together */
+    uint64_t fixed_bytes;       /* per rank beside the arena: process, communicators, library workspaces */
+    double fixed_step_seconds;  /* per step beside the program: data, progress, barrier */
+    double instruction_seconds; /* host cost of issuing one instruction */
     /* slowdown[i][j]: factor on activity i while j runs beside it on another stream; >= 1 */
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
     uint32_t operator_count;
-    gal_profile_operator *operators;     /* owned; sorted by shape (gal_shape_compare) */
+    gal_profile_operator *operators; /* owned; sorted by shape (gal_shape_compare) */
     uint32_t collective_count;
     gal_profile_collective *collectives; /* owned; sorted by op, level_counts, bytes */
     uint32_t block_count;
-    gal_profile_block *blocks;           /* owned */
-    char hash[GAL_HASH_BYTES];           /* of the document read; not written */
+    gal_profile_block *blocks; /* owned */
+    char hash[GAL_HASH_BYTES]; /* of the document read; not written */
 } gal_profile;
 
 /* As gal_document_read and gal_document_write (schemas/document.h). gal_profile_free releases what read gave. */

@@ -26,15 +26,15 @@ typedef struct gal_channel_spec {
 } gal_channel_spec;
 
 typedef struct gal_comm_request {
-    gal_op op;               /* all_reduce, all_gather, reduce_scatter, all_to_all, send, receive */
-    uint32_t channel;        /* index of the channel spec; send, receive: a channel of two ranks or more */
-    uint32_t peer;           /* send, receive: group index of the other side */
+    gal_op op;        /* all_reduce, all_gather, reduce_scatter, all_to_all, send, receive */
+    uint32_t channel; /* index of the channel spec; send, receive: a channel of two ranks or more */
+    uint32_t peer;    /* send, receive: group index of the other side */
     gal_dtype dtype;
-    uint32_t reduce;         /* GAL_REDUCE_* */
-    uint64_t elements;       /* dims[0] of the shape: see schemas/operator.h */
-    bool in_place;           /* all_gather, reduce_scatter: target is the whole, this rank's part at its index */
-    const void *source;      /* send, all_gather, reduce_scatter, all_to_all (not in place) */
-    void *target;            /* all others */
+    uint32_t reduce;    /* GAL_REDUCE_* */
+    uint64_t elements;  /* dims[0] of the shape: see schemas/operator.h */
+    bool in_place;      /* all_gather, reduce_scatter: target is the whole, this rank's part at its index */
+    const void *source; /* send, all_gather, reduce_scatter, all_to_all (not in place) */
+    void *target;       /* all others */
 } gal_comm_request;
 
 /* One thing that a rank waits for: what, in words, and the world ranks that it needs for it. */
@@ -45,7 +45,7 @@ typedef struct gal_comm_wait {
 } gal_comm_wait;
 
 typedef struct gal_comm_ops {
-    const char *name;        /* "mpi" */
+    const char *name; /* "mpi" */
     /* Starts a request; *handle is a small number that test takes. */
     gal_code (*start)(gal_comm *comm, const gal_comm_request *request, uint32_t *handle, gal_error *err);
     /* *done: complete, the handle is free again. Never blocks. */
@@ -116,7 +116,7 @@ gal_code gal_comm_broadcast(gal_comm *comm, uint32_t root, void *data, uint64_t 
                             gal_error *err);
 gal_code gal_comm_reduce_f64(gal_comm *comm, double *values, uint32_t count, uint32_t reduce, double deadline_seconds,
                              gal_error *err); /* all-reduce */
-/* Rank root receives byte_count from each rank, in rank order, into `all` (world_size * byte_count); others pass NULL. */
+/* Rank root receives byte_count from each rank, in rank order, into `all` (world_size * byte_count); others: NULL. */
 gal_code gal_comm_gather(gal_comm *comm, uint32_t root, const void *mine, uint64_t byte_count, void *all,
                          double deadline_seconds, gal_error *err);
 /* All ranks agree on the worst (largest) code; the error text of the lowest rank that has it, prefixed "rank 3: ", goes

@@ -19,33 +19,33 @@ enum { GAL_KERNEL_OPERANDS_MAX = 8 };
 
 /* What is equal for all instructions of a step. */
 typedef struct gal_kernel_step {
-    const gal_model *model;       /* epsilon, dropout probabilities, optimizer, vocabulary */
-    uint64_t seed;                /* of dropout */
-    uint64_t step;                /* 0-based optimizer step; bias correction uses step + 1 */
-    double learning_rate;         /* of this step */
-    double loss_scale;            /* 1 / (global_batch_samples * sequence_length): gradients are of the mean loss */
-    bool training;                /* false: dropout off */
+    const gal_model *model; /* epsilon, dropout probabilities, optimizer, vocabulary */
+    uint64_t seed;          /* of dropout */
+    uint64_t step;          /* 0-based optimizer step; bias correction uses step + 1 */
+    double learning_rate;   /* of this step */
+    double loss_scale;      /* 1 / (global_batch_samples * sequence_length): gradients are of the mean loss */
+    bool training;          /* false: dropout off */
 } gal_kernel_step;
 
 typedef struct gal_kernel_call {
-    const uint32_t *dims;                        /* of the shape */
+    const uint32_t *dims; /* of the shape */
     void *operand[GAL_KERNEL_OPERANDS_MAX];
     uint32_t operand_count;
-    bool add;                                    /* the a or u output operand: true adds to it, false writes it */
-    uint32_t group_index, group_count;           /* this rank's place in the instruction's group (feature, vocabulary
-                                                  * or ZeRO range); 0 of 1 without a group */
-    const uint32_t *sample_map;                  /* [samples] index in the step's global batch of each local sample;
-                                                  * NULL for kinds that do not ask */
-    uint32_t position_begin;                     /* global position of the first local row block */
-    uint32_t block;                              /* model block: names the dropout site */
+    bool add;                          /* the a or u output operand: true adds to it, false writes it */
+    uint32_t group_index, group_count; /* this rank's place in the instruction's group (feature, vocabulary
+                                        * or ZeRO range); 0 of 1 without a group */
+    const uint32_t *sample_map;        /* [samples] index in the step's global batch of each local sample;
+                                        * NULL for kinds that do not ask */
+    uint32_t position_begin;           /* global position of the first local row block */
+    uint32_t block;                    /* model block: names the dropout site */
     const gal_kernel_step *step;
-    void *stream;                                /* device stream; NULL on the host */
+    void *stream; /* device stream; NULL on the host */
 } gal_kernel_call;
 
 typedef gal_code (*gal_kernel)(const gal_kernel_call *call, gal_error *err);
 
 typedef struct gal_ops {
-    const char *name;                /* "host" */
+    const char *name; /* "host" */
     gal_dtype dtype;
     gal_kernel kernel[GAL_OP_COUNT]; /* NULL: collectives and loads, which other tables serve */
 } gal_ops;

@@ -27,8 +27,7 @@ gal_json_doc *gal_fuzz_open(const uint8_t *bytes, size_t byte_count);
 
 /* Reads the input into *document (zeroed by the caller). If it is accepted, requires that it is written, read into
  * *again and written to equal bytes, and returns true: the caller releases both. */
-bool gal_fuzz_round_trip(gal_document_kind kind, const uint8_t *bytes, size_t byte_count, void *document,
-                         void *again);
+bool gal_fuzz_round_trip(gal_document_kind kind, const uint8_t *bytes, size_t byte_count, void *document, void *again);
 
 /* The path of a file in a folder of this process, which is removed at exit. The text stays valid. */
 const char *gal_fuzz_path(const char *name);

@@ -94,10 +94,8 @@ static void measured_then_fitted(void **unused)
         entry(GAL_OP_ALL_REDUCE, 4, 1000000, 1e-3),
         entry(GAL_OP_SEND, 2, 1000, 5e-6),
     };
-    const gal_profile profile = {.cluster = cluster_of(16),
-                                 .slowdown = {{1.0, 1.0}, {1.0, 1.0}},
-                                 .collective_count = 3,
-                                 .collectives = entries};
+    const gal_profile profile = {
+        .cluster = cluster_of(16), .slowdown = {{1.0, 1.0}, {1.0, 1.0}}, .collective_count = 3, .collectives = entries};
     const uint32_t four[GAL_LINK_LEVELS_MAX] = {4, 1, 1, 1, 1, 1, 1, 1};
     const uint32_t two[GAL_LINK_LEVELS_MAX] = {2, 1, 1, 1, 1, 1, 1, 1};
     gal_durations *d = NULL;

@@ -26,7 +26,7 @@ static void work_of_shapes(void **unused)
 {
     (void)unused;
     const gal_shape product = gemm(10, 20, 30);
-    assert_near(gal_shape_flops(&product), 12000.0);             /* 2 x 10 x 20 x 30 */
+    assert_near(gal_shape_flops(&product), 12000.0); /* 2 x 10 x 20 x 30 */
     assert_near(gal_shape_bytes(&product), 4.0 * (300 + 600 + 200));
     /* 2 samples, 4 positions, 3 heads of 8: 6 heads x 10 causal pairs x (4 x 8 + 4) */
     const gal_shape attention = {.op = GAL_OP_ATTENTION, .dtype = GAL_FP64, .dims = {2, 4, 3, 8, 3}};
@@ -42,10 +42,8 @@ static void work_of_shapes(void **unused)
 static void no_kernel_is_free(void **unused)
 {
     (void)unused;
-    const gal_cluster cluster = {.device_count = 1,
-                                 .device = {"d", 1, 1e12, 5e11, 1e11},
-                                 .level_count = 1,
-                                 .level = {{"l", 1, 1e-6, 1e9}}};
+    const gal_cluster cluster = {
+        .device_count = 1, .device = {"d", 1, 1e12, 5e11, 1e11}, .level_count = 1, .level = {{"l", 1, 1e-6, 1e9}}};
     gal_durations *d = NULL;
     gal_error err = {0};
     assert_int_equal(gal_durations_create_analytic(&cluster, &d, &err), GAL_OK);
@@ -113,14 +111,14 @@ static void measured_fitted_in_company(void **unused)
 
     /* medians: forward of 1.5, 1.3, 1.4 is 1.4; backward of 2.0, 2.0, 2.1 is 2.0; none for the update */
     gal_instruction list[3] = {{.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}};
-    const gal_program program = {.stage_count = 1,
-                                 .device_count = 1,
-                                 .instruction_count = 3,
-                                 .instruction = list,
-                                 .shape = &operators[0].shape,
-                                 .fragment = {[GAL_FRAGMENT_FORWARD] = {0, 1},
-                                              [GAL_FRAGMENT_BACKWARD] = {1, 1},
-                                              [GAL_FRAGMENT_UPDATE] = {2, 1}}};
+    const gal_program program = {
+        .stage_count = 1,
+        .device_count = 1,
+        .instruction_count = 3,
+        .instruction = list,
+        .shape = &operators[0].shape,
+        .fragment = {
+            [GAL_FRAGMENT_FORWARD] = {0, 1}, [GAL_FRAGMENT_BACKWARD] = {1, 1}, [GAL_FRAGMENT_UPDATE] = {2, 1}}};
     gal_cost cost[3];
     gal_instruction_costs(d, &program, 0, 3, cost);
     assert_near(cost[0].seconds, 1.4 * operators[0].seconds + 1e-6);

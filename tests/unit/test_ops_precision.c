@@ -207,7 +207,8 @@ static void attention(void **state)
         OPS(&at, single, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), qkv, ctx, lse);
         OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), qkv64, ctx64, lse64);
         OPS(&at, single, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), dctx, qkv, ctx, lse, dqkv);
-        OPS(&at, ops, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), dctx64, qkv64, ctx64, lse64, dqkv64);
+        OPS(&at, ops, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), dctx64, qkv64, ctx64, lse64,
+            dqkv64);
         for (size_t i = 0; i < COUNT; i++) {
             expect_within(ctx, ctx64, i, kept * (2 * error + (SEQUENCE + 8) * u));
         }

@@ -52,8 +52,8 @@ static void test_refusals(void **state)
     (void)state;
     const char *numbers = "--batch: must be whole numbers from 1 to 4294967295, got";
     char message[128];
-    const char *const bad[] = {"", "0", "-1", "x", "4294967296", "99999999999999999999999", "8,", "8,,16", "8:",
-                               "8:16:", "8:16:x", " 8", "+8"};
+    const char *const bad[] = {"",   "0",     "-1",     "x",  "4294967296", "99999999999999999999999", "8,", "8,,16",
+                               "8:", "8:16:", "8:16:x", " 8", "+8"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         (void)snprintf(message, sizeof message, "%s '%s'", numbers, bad[i]);
         refuses(gal_parse_batches, bad[i], message);

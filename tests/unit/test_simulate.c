@@ -294,8 +294,8 @@ static void joined_kernels_change_nothing(void **unused)
         assert_true(joined.event_count < each.event_count);
         assert_true(fabs(joined.iteration_seconds / each.iteration_seconds - 1.0) < 1e-12);
         for (uint32_t s = 0; s < plan.stage_count; s++) {
-            const double difference = joined.stage[s].busy_seconds[GAL_STREAM_COMPUTE] -
-                                      each.stage[s].busy_seconds[GAL_STREAM_COMPUTE];
+            const double difference =
+                joined.stage[s].busy_seconds[GAL_STREAM_COMPUTE] - each.stage[s].busy_seconds[GAL_STREAM_COMPUTE];
             assert_true(fabs(difference) < 1e-12 * each.iteration_seconds);
             gal_program_free(programs[s]);
         }
@@ -309,9 +309,12 @@ static void joined_kernels_change_nothing(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_stages_two_microbatches), cmocka_unit_test(waits_for_the_slot),
-        cmocka_unit_test(deadlock_is_named),           cmocka_unit_test(slowed_by_company),
-        cmocka_unit_test(messages_share_a_link),       cmocka_unit_test(faster_links_are_never_slower),
+        cmocka_unit_test(two_stages_two_microbatches),
+        cmocka_unit_test(waits_for_the_slot),
+        cmocka_unit_test(deadlock_is_named),
+        cmocka_unit_test(slowed_by_company),
+        cmocka_unit_test(messages_share_a_link),
+        cmocka_unit_test(faster_links_are_never_slower),
         cmocka_unit_test(joined_kernels_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ typedef struct gal_attention_head {
     const gal_real *q, *k, *v;
     size_t stride, ctx_stride;
     size_t ctx_offset, qkv_offset, lse_offset; /* of position 0 in ctx-like, qkv-like and lse operands */
-    size_t k_offset, v_offset; /* of the keys and values that the head attends to, from its queries */
+    size_t k_offset, v_offset;                 /* of the keys and values that the head attends to, from its queries */
     size_t sequence, dim;
     gal_real scale; /* 1 / sqrt(dim) */
     gal_dropout dropout;
