@@ -208,5 +208,6 @@ gal_json_cursor gal_json_root(gal_json_doc *doc)
 
 void gal_json_hash(const gal_json_doc *doc, char text[GAL_HASH_BYTES])
 {
-    (void)snprintf(text, GAL_HASH_BYTES, "%016llx", (unsigned long long)gal_fnv(GAL_FNV_START, doc->text, doc->byte_count));
+    (void)snprintf(text, GAL_HASH_BYTES, "%016llx",
+                   (unsigned long long)gal_fnv(GAL_FNV_START, doc->text, doc->byte_count));
 }

@@ -26,7 +26,7 @@ for plan in tp2-dp2 mixed; do
         verdict "$plan: rank $rank killed" $?
         fault $plan $rank STOP
         [ $code -eq 5 ] && in_time &&
-            one_error "rank $rank has not answered for $timeout_seconds s: rank [0-3] waits in (step|evaluated|agree|reduc)"
+            one_error "rank $rank has not answered for $timeout_seconds s: rank [0-3] waits in (step|evaluated|agree|reduc|broadcast)"
         verdict "$plan: rank $rank stopped" $?
     done
 done

@@ -196,7 +196,7 @@ static void test_death_at_work(void **state)
     for (uint32_t r = 0; r < RANKS; r++) {
         start_rank(&l, r, JOIN);
     }
-    kill(l.rank[2], SIGKILL); /* as mpirun the test takes its status later */
+    kill(l.rank[2], SIGKILL);   /* as mpirun the test takes its status later */
     const pid_t ender = fork(); /* as mpirun: ends when its ranks have */
     if (ender == 0) {
         sleep(1);
