@@ -29,7 +29,8 @@ static const char *const on_nan_names[ON_NAN_COUNT] = {"stop", "skip"};
 
 typedef struct settings {
     const char *plan_path;
-    const char *data_path, *validation_path, *save_directory, *resume, *log_path, *trace_path;
+    const char *data_path, *validation_path, *save_directory, *resume, *weights_path, *export_path, *log_path,
+        *trace_path;
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
     uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan;
     double timeout_seconds;
@@ -69,6 +70,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_string("save", "DIR", "write checkpoints to DIR, one at the end", &s->save_directory),
         gal_option_u64("save-every", "N", "and every N steps", &s->save_every, 1, 99999999),
         gal_option_u32("keep", "K", "keep the K newest checkpoints, 0 all (default 3)", &s->keep, 0, 1000000),
+        gal_option_string("weights", "FILE", "start from the weights of a safetensors file", &s->weights_path),
+        gal_option_string("export", "FILE", "write the weights at the end as a safetensors file", &s->export_path),
         gal_option_string("resume", "PATH", "go on from a checkpoint; 'latest': the newest in --save", &s->resume),
         gal_option_enum("on-nan", "when loss or gradient is not finite: stop (default), or skip the step", &s->on_nan,
                         on_nan_names, ON_NAN_COUNT),
@@ -109,6 +112,9 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
     if (s->resume != NULL && strcmp(s->resume, "latest") == 0 && s->save_directory == NULL) {
         return gal_fail(err, GAL_ERR_USAGE, "--resume latest needs --save DIR, where it looks");
     }
+    if (s->resume != NULL && s->weights_path != NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "--weights and --resume both say where to start: give one of them");
+    }
     if (s->save_every > 0 && s->save_directory == NULL) {
         return gal_fail(err, GAL_ERR_USAGE, "--save-every needs --save DIR");
     }
@@ -142,6 +148,8 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .keep = s->keep,
         .skip_not_finite = s->on_nan == ON_NAN_SKIP,
         .resume_path = s->resume != NULL && strcmp(s->resume, "latest") == 0 ? s->save_directory : s->resume,
+        .weights_path = s->weights_path,
+        .export_path = s->export_path,
         .log_path = s->log_path,
         .trace_path = s->trace_path,
         .order = s->no_overlap ? GAL_ORDER_LIST : GAL_ORDER_STREAMS,

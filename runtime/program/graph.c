@@ -32,8 +32,19 @@ uint8_t gal_graph_tensor(gal_graph *g, uint8_t unit, const char *suffix, uint32_
                          uint64_t split, uint64_t inner, bool is_split, bool decays, gal_initial initial)
 {
     GAL_ASSERT(g->tensor_count < GAL_BLOCK_TENSORS);
-    g->tensor[g->tensor_count] =
-        (gal_tensor){suffix, unit, 0, number, outer, split, inner, split, is_split, decays, initial};
+    g->tensor[g->tensor_count] = (gal_tensor){.suffix = suffix,
+                                              .unit = unit,
+                                              .number = number,
+                                              .outer = outer,
+                                              .split = split,
+                                              .inner = inner,
+                                              .split_used = split,
+                                              .columns = inner > 1   ? inner
+                                                         : outer > 1 ? split
+                                                                     : 0,
+                                              .is_split = is_split,
+                                              .decays = decays,
+                                              .initial = initial};
     return (uint8_t)g->tensor_count++;
 }
 

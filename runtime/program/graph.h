@@ -69,6 +69,7 @@ typedef struct gal_tensor {
     uint8_t joined;  /* tensors behind it that are read with it as one: outputs of one linear */
     uint32_t number; /* within the block: key of initial weights */
     uint64_t outer, split, inner, split_used; /* global */
+    uint64_t columns;                         /* of the public matrix; 0: a vector */
     bool is_split;                            /* over tp by the shard pass */
     bool decays;
     gal_initial initial;

@@ -38,6 +38,8 @@ static void attention(const gal_model *m, gal_graph *g)
     uint8_t w1 =
         gal_graph_tensor(g, u1, "attn.c_attn.weight", 2, (uint64_t)h * 3, h, 1, true, true, GAL_INITIAL_NORMAL);
     uint8_t b1 = gal_graph_tensor(g, u1, "attn.c_attn.bias", 3, 3, h, 1, true, false, GAL_INITIAL_ZERO);
+    g->tensor[w1].columns = (uint64_t)h * 3; /* [in][3 heads] and [3 heads] in public */
+    g->tensor[b1].columns = 0;
     uint8_t w2 = gal_graph_tensor(g, u2, "attn.c_proj.weight", 4, 1, h, h, true, true, GAL_INITIAL_NORMAL_RESIDUAL);
     g->x = gal_graph_value(g, "x", h);
     uint8_t a = gal_graph_norm(g, "norm1", "d norm1", g->x, gain, shift, h);

@@ -194,6 +194,7 @@ typedef struct gal_parameter {
     uint64_t offset_elements;
     uint64_t outer, split, inner;
     uint64_t split_used; /* entries of split that are real (vocabulary without padding); the rest stay zero */
+    uint64_t columns;    /* of the public matrix, [elements / columns][columns]; 0: a vector */
     gal_initial initial; /* normal: model's deviation; residual: divided by sqrt(2 layers) */
 } gal_parameter;
 

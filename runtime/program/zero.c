@@ -65,6 +65,7 @@ static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit
                            .split = tensor->split,
                            .inner = tensor->inner,
                            .split_used = tensor->split_used,
+                           .columns = tensor->columns,
                            .initial = tensor->initial};
         public_name(b, e, tensor->suffix, p.name, sizeof p.name);
         gal_builder_parameter(b, &p);

@@ -10,7 +10,7 @@ typedef struct sent_span {
     double start_seconds, end_seconds; /* since the rank began the step */
 } sent_span;
 
-enum { NO_INSTRUCTION = UINT32_MAX };
+#define NO_INSTRUCTION UINT32_MAX
 
 static uint64_t span_count(const gal_step_record *record)
 {

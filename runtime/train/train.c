@@ -8,6 +8,7 @@
 #include "runtime/resident.h"
 #include "runtime/train/data.h"
 #include "runtime/train/progress.h"
+#include "runtime/train/safetensors.h"
 #include "runtime/train/session.h"
 #include "runtime/train/trace_file.h"
 #include "runtime/train/weights.h"
@@ -110,11 +111,14 @@ cleanup:
     return code;
 }
 
-static void start_anew(run *r)
+static gal_code start_anew(run *r, gal_error *err)
 {
     const gal_session *session = r->session;
+    const gal_checkpoint_state state = gal_session_state(session);
     gal_weights_initialize(session->program, &r->plan->model, session->device, r->position.seed, &gal_device_host,
                            gal_engine_memory(session->engine));
+    return r->options->weights_path == NULL ? GAL_OK
+                                            : gal_safetensors_load(r->options->weights_path, &state, &r->world, err);
 }
 
 static void choose_evaluation(run *r)
@@ -169,10 +173,13 @@ static gal_code start(run *r, gal_error *err)
     GAL_TRY(gal_world_agree(&r->world, code, err));
     GAL_TRY(gal_session_create(r->plan, &r->world, &session, &r->session, err));
     GAL_TRY(start_record(r, err));
+    if (r->options->export_path != NULL) {
+        GAL_TRY(gal_safetensors_probe(r->options->export_path, &r->world, err));
+    }
     if (r->options->resume_path != NULL) {
         GAL_TRY(resume(r, err));
     } else {
-        start_anew(r);
+        GAL_TRY(start_anew(r, err));
     }
     r->position.train_windows = gal_data_train_windows(r->data);
     choose_evaluation(r);
@@ -349,6 +356,10 @@ static gal_code loop(run *r, gal_error *err)
         }
     }
     GAL_TRY(save(r, err));
+    if (r->options->export_path != NULL) {
+        const gal_checkpoint_state state = gal_session_state(r->session);
+        GAL_TRY(gal_safetensors_save(r->options->export_path, &state, &r->world, err));
+    }
     if (!r->stopping && r->evaluated_step != r->position.step) {
         GAL_TRY(evaluate(r, err));
     }

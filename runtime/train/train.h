@@ -24,6 +24,8 @@ typedef struct gal_train_options {
     uint32_t keep;                     /* checkpoints; 0: all */
     bool skip_not_finite;              /* a step whose loss or gradient is not finite is left out, and counted */
     const char *resume_path;           /* NULL: start anew */
+    const char *weights_path;          /* initial weights (safetensors.h); NULL: drawn; not with resume_path */
+    const char *export_path;           /* the weights at the end (safetensors.h); NULL: none */
     const char *log_path;              /* JSON lines; NULL: none */
     const char *trace_path;            /* the last step as a Chrome trace (trace_file.h); NULL: none */
     gal_queue_order order;             /* of the step's instructions */

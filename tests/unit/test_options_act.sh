@@ -128,7 +128,7 @@ done
 
 # Every option of every command is given in a test, beside those that only look at what help lists.
 given=$(cd "$root" && grep -rhoE -- '--[a-z][a-z-]+|(^|[ (])-[a-z]( |$)' tests/unit/*.sh tests/unit/*.py tests/golden/*/cmd \
-    tests/numerics/*.sh tests/faults/*.sh tests/hosts/*.sh | tr -d ' (' | sort -u)
+    tests/numerics/*.sh tests/numerics/*.py tests/faults/*.sh tests/hosts/*.sh | tr -d ' (' | sort -u)
 missing=''
 for command in $(galplan --help | sed -n 's/^  \([a-z]*\)  .*/\1/p') galrun; do
     help=(galplan "$command" --help)

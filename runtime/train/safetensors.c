@@ -1,0 +1,467 @@
+#include "runtime/train/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/train/weights.h"
+#include "schemas/base/json.h"
+
+enum { LENGTH_BYTES = 8, CHUNK_ELEMENTS = 1 << 14, KEY_BYTES = 96 };
+
+static const uint64_t header_bytes_max = UINT64_C(100) << 20; /* of the format */
+
+/* ---- what both directions share ---- */
+
+static gal_code system_error(const char *what, const char *path, gal_error *err)
+{
+    return gal_fail(err, GAL_ERR_SYSTEM, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+/* All bytes at that place, or an error. */
+static bool transfer(int file, bool writes, void *bytes, uint64_t count, uint64_t offset)
+{
+    for (uint64_t done = 0; done < count;) {
+        char *at = (char *)bytes + done;
+        const ssize_t moved = writes ? pwrite(file, at, count - done, (off_t)(offset + done))
+                                     : pread(file, at, count - done, (off_t)(offset + done));
+        if (moved == 0) {
+            errno = EIO; /* the file ends here */
+        }
+        if (moved <= 0 && errno != EINTR) {
+            return false;
+        }
+        done += moved > 0 ? (uint64_t)moved : 0;
+    }
+    return true;
+}
+
+/* Elements of one tensor on their way between the arena and the file. */
+typedef struct mover {
+    const gal_checkpoint_state *state;
+    int file;
+    bool writes, failed;
+    uint64_t begin; /* of the tensor in the file */
+    uint32_t file_item_bytes;
+    void (*widen)(const void *from, double *to, uint64_t count); /* of the file's elements; reading */
+    union {
+        double wide[CHUNK_ELEMENTS];
+        float narrow[CHUNK_ELEMENTS];
+    } arena;
+    double value[CHUNK_ELEMENTS];
+    char bytes[CHUNK_ELEMENTS * sizeof(double)];
+} mover;
+
+static void put_chunk(mover *m, uint64_t global_index, uint64_t offset_bytes, uint64_t count)
+{
+    const gal_checkpoint_state *s = m->state;
+    const uint64_t bytes = count * gal_dtype_bytes(s->program->dtype);
+    s->ops->read(s->memory, offset_bytes, &m->arena, bytes);
+    m->failed = m->failed || !transfer(m->file, true, &m->arena, bytes,
+                                       m->begin + global_index * gal_dtype_bytes(s->program->dtype));
+}
+
+static void get_chunk(mover *m, uint64_t global_index, uint64_t offset_bytes, uint64_t count)
+{
+    const gal_checkpoint_state *s = m->state;
+    const uint64_t item = m->file_item_bytes;
+    if (m->failed || !transfer(m->file, false, m->bytes, count * item, m->begin + global_index * item)) {
+        m->failed = true;
+        return;
+    }
+    m->widen(m->bytes, m->value, count);
+    for (uint64_t i = 0; i < count; i++) {
+        if (s->program->dtype == GAL_FP64) {
+            m->arena.wide[i] = m->value[i];
+        } else {
+            m->arena.narrow[i] = (float)m->value[i];
+        }
+    }
+    s->ops->write(s->memory, offset_bytes, &m->arena, count * gal_dtype_bytes(s->program->dtype));
+}
+
+static void visit_run(void *context, const gal_tensor_run *run)
+{
+    mover *m = context;
+    const uint64_t item = gal_dtype_bytes(m->state->program->dtype);
+    for (uint64_t i = 0; i < run->count; i += CHUNK_ELEMENTS) {
+        const uint64_t left = run->count - i, count = left < CHUNK_ELEMENTS ? left : CHUNK_ELEMENTS;
+        (m->writes ? put_chunk : get_chunk)(m, run->global_index + i, run->offset_bytes + i * item, count);
+    }
+}
+
+static void move_tensor(mover *m, const gal_parameter *parameter)
+{
+    gal_tensor_runs(m->state->program, parameter, m->state->device, GAL_STATE_WEIGHT, visit_run, m);
+}
+
+/* ---- writing ---- */
+
+/* All tensors of the model, in its order: those of the program of one device. */
+static gal_code lower_whole(const gal_model *model, gal_program **out, gal_error *err)
+{
+    static const gal_strategy serial;
+    const uint32_t count = gal_model_block_count(model);
+    gal_block_spec *block = calloc(count, sizeof *block);
+    if (block == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: names of the weights");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        block[i] = (gal_block_spec){gal_model_block_kind(model, i), i, &serial};
+    }
+    const gal_stage_spec spec = {.model = model,
+                                 .device_count = 1,
+                                 .stage_count = 1,
+                                 .microbatch_samples = 1,
+                                 .microbatch_count = 1,
+                                 .schedule = GAL_SCHEDULE_1F1B,
+                                 .prefetch_depth = 1,
+                                 .block_count = count,
+                                 .block = block,
+                                 .own_entry = true};
+    const gal_code code = gal_lower_spec(&spec, out, err);
+    free(block);
+    return code;
+}
+
+static uint64_t bytes_of(const gal_program *program, const gal_parameter *parameter)
+{
+    return gal_tensor_elements(parameter) * gal_dtype_bytes(program->dtype);
+}
+
+static void put_tensor(FILE *out, const gal_program *program, const gal_parameter *p, uint64_t begin)
+{
+    const uint64_t elements = gal_tensor_elements(p);
+    (void)fprintf(out, ",\n\"%s\": {\"dtype\": \"%s\", \"shape\": [", p->name,
+                  program->dtype == GAL_FP64 ? "F64" : "F32");
+    if (p->columns != 0) {
+        (void)fprintf(out, "%llu, ", (unsigned long long)(elements / p->columns));
+    }
+    (void)fprintf(out, "%llu], \"data_offsets\": [%llu, %llu]}",
+                  (unsigned long long)(p->columns != 0 ? p->columns : elements), (unsigned long long)begin,
+                  (unsigned long long)(begin + bytes_of(program, p)));
+}
+
+/* Length and header, padded with blanks so that the data are aligned. The caller frees *text. */
+static gal_code make_header(const gal_program *whole, char **text, size_t *byte_count, uint64_t *data_bytes,
+                            gal_error *err)
+{
+    *text = NULL;
+    FILE *out = open_memstream(text, byte_count);
+    if (out == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: header");
+    }
+    (void)fprintf(out, "%*s{\"__metadata__\": {\"format\": \"pt\"}", LENGTH_BYTES, "");
+    *data_bytes = 0;
+    for (uint32_t i = 0; i < whole->parameter_count; i++) {
+        put_tensor(out, whole, &whole->parameter[i], *data_bytes);
+        *data_bytes += bytes_of(whole, &whole->parameter[i]);
+    }
+    (void)fputs("}\n", out);
+    while (ftell(out) % LENGTH_BYTES != 0) {
+        (void)fputc(' ', out);
+    }
+    if (fclose(out) != 0 || *text == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: header");
+    }
+    for (uint32_t i = 0; i < LENGTH_BYTES; i++) {
+        (*text)[i] = (char)((*byte_count - LENGTH_BYTES) >> 8 * i & 0xFF);
+    }
+    return GAL_OK;
+}
+
+static gal_code create_file(const char *path, char *header, size_t header_bytes, uint64_t data_bytes, gal_error *err)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0) {
+        return system_error("create", path, err);
+    }
+    gal_code code = GAL_OK;
+    if (!transfer(file, true, header, header_bytes, 0) || ftruncate(file, (off_t)(header_bytes + data_bytes)) != 0) {
+        code = system_error("write", path, err);
+    }
+    if (close(file) != 0 && code == GAL_OK) {
+        code = system_error("write", path, err);
+    }
+    return code;
+}
+
+/* Of equal copies one is written: that of the first replica, of a tied table that of the first stage. */
+static bool is_writer(const gal_checkpoint_state *state, const gal_unit *unit)
+{
+    return gal_state_owner(state->program, unit, state->device) == state->device &&
+           !(unit->tied && state->program->stage > 0);
+}
+
+static gal_code write_own(const char *path, const gal_program *whole, uint64_t data_begin,
+                          const gal_checkpoint_state *state, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    mover *m = calloc(1, sizeof *m);
+    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (m == NULL || file < 0) {
+        GAL_TRY(m == NULL ? gal_fail(err, GAL_ERR_SYSTEM, "out of memory: weights") : system_error("open", path, err));
+    }
+    *m = (mover){.state = state, .file = file, .writes = true};
+    for (uint32_t i = 0; i < state->program->parameter_count; i++) {
+        const gal_parameter *own = &state->program->parameter[i];
+        m->begin = data_begin;
+        uint32_t j = 0;
+        for (; strcmp(whole->parameter[j].name, own->name) != 0; j++) {
+            m->begin += bytes_of(whole, &whole->parameter[j]);
+            GAL_ASSERT(j + 1 < whole->parameter_count);
+        }
+        if (is_writer(state, &state->program->unit[own->unit])) {
+            move_tensor(m, own);
+        }
+    }
+    if (m->failed || fsync(file) != 0) {
+        GAL_TRY(system_error("write", path, err));
+    }
+cleanup:
+    if (file >= 0 && close(file) != 0 && code == GAL_OK) {
+        code = system_error("write", path, err);
+    }
+    free(m);
+    return code;
+}
+
+static gal_code partial_of(const char *path, char partial[GAL_PATH_BYTES], gal_error *err)
+{
+    const int length = snprintf(partial, GAL_PATH_BYTES, "%s.partial", path);
+    return length > 0 && length < GAL_PATH_BYTES ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "%s: too long a path", path);
+}
+
+gal_code gal_safetensors_probe(const char *path, const gal_world *world, gal_error *err)
+{
+    char partial[GAL_PATH_BYTES];
+    gal_code code = partial_of(path, partial, err);
+    if (code == GAL_OK && gal_world_rank(world) == 0) {
+        code = create_file(partial, NULL, 0, 0, err);
+        (void)unlink(partial);
+    }
+    return gal_world_agree(world, code, err);
+}
+
+gal_code gal_safetensors_save(const char *path, const gal_checkpoint_state *state, const gal_world *world,
+                              gal_error *err)
+{
+    gal_code code = GAL_OK;
+    char partial[GAL_PATH_BYTES];
+    char *header = NULL;
+    size_t header_bytes = 0;
+    uint64_t data_bytes = 0;
+    gal_program *whole = NULL;
+    const bool first = gal_world_rank(world) == 0;
+    code = partial_of(path, partial, err);
+    code = code == GAL_OK ? lower_whole(&state->plan->model, &whole, err) : code;
+    code = code == GAL_OK ? make_header(whole, &header, &header_bytes, &data_bytes, err) : code;
+    if (code == GAL_OK && first) {
+        code = create_file(partial, header, header_bytes, data_bytes, err);
+    }
+    GAL_TRY(gal_world_agree(world, code, err));
+    code = write_own(partial, whole, header_bytes, state, err);
+    GAL_TRY(gal_world_agree(world, code, err));
+    if (first && rename(partial, path) != 0) {
+        code = system_error("write", path, err);
+    }
+    GAL_TRY(gal_world_agree(world, code, err));
+cleanup:
+    if (code != GAL_OK && first) {
+        (void)unlink(partial);
+    }
+    gal_program_free(whole);
+    free(header);
+    return code;
+}
+
+/* ---- reading ---- */
+
+static void widen_f64(const void *from, double *to, uint64_t count)
+{
+    memcpy(to, from, count * sizeof *to);
+}
+
+static void widen_f32(const void *from, double *to, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        float value;
+        memcpy(&value, (const char *)from + i * sizeof value, sizeof value);
+        to[i] = (double)value;
+    }
+}
+
+static double float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+static void widen_bf16(const void *from, double *to, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, (const char *)from + i * sizeof bits, sizeof bits);
+        to[i] = float_of_bits((uint32_t)bits << 16);
+    }
+}
+
+/* IEEE binary16: subnormals are multiples of 2^-24. */
+static void widen_f16(const void *from, double *to, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, (const char *)from + i * sizeof bits, sizeof bits);
+        const uint32_t exponent = bits >> 10 & 31U, fraction = bits & 1023U, sign = (uint32_t)(bits >> 15) << 31;
+        if (exponent == 0) {
+            to[i] = (sign != 0 ? -0x1p-24 : 0x1p-24) * (double)fraction;
+        } else {
+            const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+            to[i] = float_of_bits(sign | wide << 23 | fraction << 13);
+        }
+    }
+}
+
+static const char *const dtype_names[] = {"F64", "F32", "F16", "BF16"};
+static const struct element {
+    uint32_t bytes;
+    void (*widen)(const void *from, double *to, uint64_t count);
+} elements_of[] = {{8, widen_f64}, {4, widen_f32}, {2, widen_f16}, {2, widen_bf16}};
+
+typedef struct source {
+    const char *path;
+    int file;
+    uint64_t data_begin, data_bytes;
+    gal_json_doc *header;
+} source;
+
+static gal_code open_source(const char *path, source *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    struct stat about;
+    unsigned char length[LENGTH_BYTES];
+    uint64_t header_bytes = 0;
+    char *text = NULL;
+    out->path = path;
+    out->file = open(path, O_RDONLY | O_CLOEXEC);
+    if (out->file < 0 || fstat(out->file, &about) != 0) {
+        return system_error("open", path, err);
+    }
+    if (!S_ISREG(about.st_mode) || about.st_size < LENGTH_BYTES ||
+        !transfer(out->file, false, length, sizeof length, 0)) {
+        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: no safetensors file: it is shorter than its first %d bytes", path,
+                        LENGTH_BYTES);
+    }
+    for (uint32_t i = LENGTH_BYTES; i-- > 0;) {
+        header_bytes = header_bytes << 8 | length[i];
+    }
+    const uint64_t behind = (uint64_t)about.st_size - LENGTH_BYTES;
+    if (header_bytes > header_bytes_max || header_bytes > behind) {
+        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: no safetensors file: a header of %llu bytes, and %llu are there",
+                        path, (unsigned long long)header_bytes, (unsigned long long)behind);
+    }
+    out->data_begin = LENGTH_BYTES + header_bytes;
+    out->data_bytes = behind - header_bytes;
+    text = malloc(header_bytes + 1);
+    code = text != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: header of %s", path);
+    GAL_TRY(code);
+    if (!transfer(out->file, false, text, header_bytes, LENGTH_BYTES)) {
+        GAL_TRY(system_error("read", path, err));
+    }
+    GAL_TRY(gal_json_open_text(path, text, header_bytes, &out->header, err));
+cleanup:
+    free(text);
+    return code;
+}
+
+static void close_source(source *from)
+{
+    gal_json_close(from->header);
+    if (from->file >= 0) {
+        (void)close(from->file);
+    }
+}
+
+/* The key under which the tensor stands, or false. */
+static bool find_key(const gal_json_cursor *root, const char *name, char key[KEY_BYTES])
+{
+    (void)snprintf(key, KEY_BYTES, "%s", name);
+    if (!gal_json_has(root, key)) {
+        (void)snprintf(key, KEY_BYTES, "transformer.%s", name);
+    }
+    return gal_json_has(root, key);
+}
+
+/* Where a tensor lies and how; errors are kept in the header's document. */
+static void read_entry(const source *from, const gal_json_cursor *root, const char *key, const gal_parameter *p,
+                       mover *m)
+{
+    uint32_t count = 0;
+    const uint64_t elements = gal_tensor_elements(p), wanted_count = p->columns != 0 ? 2 : 1;
+    const uint64_t wanted[2] = {p->columns != 0 ? elements / p->columns : elements, p->columns};
+    const gal_json_cursor at = gal_json_object(root, key);
+    const struct element *element = &elements_of[gal_json_enum(&at, "dtype", dtype_names, 4)];
+    const gal_json_cursor shape = gal_json_array(&at, "shape", 0, 8, &count);
+    bool same = count == wanted_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t size = gal_json_element_u64(&shape, i, 0, UINT64_C(1) << 53);
+        same = same && size == wanted[i];
+    }
+    if (!same && wanted_count == 2) {
+        gal_json_error(&shape, "the plan's model has [%llu, %llu] here", (unsigned long long)wanted[0],
+                       (unsigned long long)wanted[1]);
+    } else if (!same) {
+        gal_json_error(&shape, "the plan's model has [%llu] here", (unsigned long long)wanted[0]);
+    }
+    const gal_json_cursor offsets = gal_json_array(&at, "data_offsets", 2, 2, &count);
+    const uint64_t begin = count == 2 ? gal_json_element_u64(&offsets, 0, 0, from->data_bytes) : 0;
+    const uint64_t end = count == 2 ? gal_json_element_u64(&offsets, 1, 0, from->data_bytes) : 0;
+    if (end - begin != elements * element->bytes) {
+        gal_json_error(&offsets, "must be %llu bytes apart", (unsigned long long)(elements * element->bytes));
+    }
+    m->begin = from->data_begin + begin;
+    m->file_item_bytes = element->bytes;
+    m->widen = element->widen;
+}
+
+static gal_code read_own(source *from, const gal_checkpoint_state *state, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    mover *m = calloc(1, sizeof *m);
+    if (m == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: weights");
+    }
+    *m = (mover){.state = state, .file = from->file};
+    const gal_json_cursor root = gal_json_root(from->header);
+    for (uint32_t i = 0; i < state->program->parameter_count; i++) {
+        const gal_parameter *p = &state->program->parameter[i];
+        char key[KEY_BYTES];
+        if (!find_key(&root, p->name, key)) {
+            GAL_TRY(gal_fail(err, GAL_ERR_DOCUMENT, "%s: there is no tensor \"%s\"", from->path, p->name));
+        }
+        read_entry(from, &root, key, p, m);
+        GAL_TRY(gal_json_status(from->header, err));
+        move_tensor(m, p);
+        if (m->failed) {
+            GAL_TRY(system_error("read", from->path, err));
+        }
+    }
+cleanup:
+    free(m);
+    return code;
+}
+
+gal_code gal_safetensors_load(const char *path, const gal_checkpoint_state *state, const gal_world *world,
+                              gal_error *err)
+{
+    source from = {.file = -1};
+    gal_code code = open_source(path, &from, err);
+    code = code == GAL_OK ? read_own(&from, state, err) : code;
+    close_source(&from);
+    return gal_world_agree(world, code, err);
+}
