@@ -14,9 +14,10 @@
 
 #include "runtime/device/device.h"
 #include "runtime/program/program.h"
+#include "runtime/train/checkpoint_folder.h"
 #include "runtime/train/world.h"
 
-enum { GAL_CHECKPOINT_VERSION = 1, GAL_PATH_BYTES = 4096 };
+enum { GAL_CHECKPOINT_VERSION = 1 };
 
 typedef struct gal_checkpoint_position {
     uint64_t step; /* steps done */

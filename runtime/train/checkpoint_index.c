@@ -1,0 +1,149 @@
+#include "runtime/train/checkpoint_index.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/checkpoint_folder.h"
+#include "schemas/base/fnv.h"
+
+static void put_strategy(gal_json_writer *out, const gal_strategy *strategy)
+{
+    gal_json_begin_array(out, "axes");
+    for (uint32_t a = 0; a < strategy->axis_count; a++) {
+        gal_json_put_string(out, NULL, gal_axis_kind_names[strategy->axis[a].kind]);
+        gal_json_put_u64(out, NULL, strategy->axis[a].degree);
+    }
+    gal_json_end_array(out);
+    gal_json_put_u64(out, "zero_stage", strategy->zero_stage);
+    gal_json_put_bool(out, "sequence_parallel", strategy->sequence_parallel);
+    gal_json_put_string(out, "recompute", gal_recompute_names[strategy->recompute]);
+}
+
+gal_code gal_checkpoint_plan_hash(const gal_plan *plan, char hash[GAL_HASH_BYTES], gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const char *text = NULL;
+    size_t byte_count = 0;
+    gal_json_writer *out = gal_json_writer_create();
+    gal_json_begin_object(out, NULL);
+    gal_json_begin_object(out, "model");
+    gal_model_write_at(out, &plan->model);
+    gal_json_end_object(out);
+    gal_json_put_u64(out, "global_batch_samples", plan->global_batch_samples);
+    gal_json_put_u64(out, "microbatch_count", plan->microbatch_count);
+    gal_json_put_string(out, "schedule", gal_schedule_names[plan->schedule]);
+    gal_json_begin_array(out, "stages");
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        gal_json_put_u64(out, NULL, gal_plan_stage_first_block(plan, s));
+    }
+    gal_json_end_array(out);
+    gal_json_put_u64(out, "stage_devices", gal_plan_stage_devices(plan));
+    gal_json_begin_array(out, "blocks");
+    for (uint32_t b = 0; b < gal_model_block_count(&plan->model); b++) {
+        gal_json_begin_object(out, NULL);
+        put_strategy(out, gal_plan_block_strategy(plan, b));
+        gal_json_end_object(out);
+    }
+    gal_json_end_array(out);
+    gal_json_end_object(out);
+    GAL_TRY(gal_json_writer_text(out, &text, &byte_count, err));
+    snprintf(hash, GAL_HASH_BYTES, "%016llx", (unsigned long long)gal_fnv(GAL_FNV_START, text, byte_count));
+cleanup:
+    gal_json_writer_free(out);
+    return code;
+}
+
+gal_code gal_checkpoint_write_index(const char *directory, const gal_checkpoint_state *state,
+                                    const gal_checkpoint_position *position, const gal_shard_record *records,
+                                    uint32_t record_count, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    char path[GAL_PATH_BYTES], hash[GAL_HASH_BYTES];
+    gal_json_writer *out = gal_json_writer_create();
+    GAL_TRY(gal_checkpoint_join(directory, "index.json", path, err));
+    GAL_TRY(gal_checkpoint_plan_hash(state->plan, hash, err));
+    gal_json_begin_object(out, NULL);
+    gal_json_put_string(out, "document", "checkpoint");
+    gal_json_put_u64(out, "version", GAL_CHECKPOINT_VERSION);
+    gal_json_put_string(out, "plan_hash", hash);
+    gal_json_put_string(out, "model", state->plan->model.name);
+    gal_json_put_u64(out, "step", position->step);
+    gal_json_put_u64(out, "seed", position->seed);
+    gal_json_put_u64(out, "data_position_samples", position->step * state->plan->global_batch_samples);
+    gal_json_put_u64(out, "data_train_windows", position->train_windows);
+    gal_json_begin_array(out, "files");
+    for (uint32_t r = 0; r < record_count; r++) {
+        char checksum[GAL_HASH_BYTES];
+        snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)records[r].checksum);
+        gal_json_begin_object(out, NULL);
+        gal_json_put_u64(out, "rank", r);
+        gal_json_put_u64(out, "file_bytes", records[r].file_bytes);
+        gal_json_put_string(out, "checksum", checksum);
+        gal_json_end_object(out);
+    }
+    gal_json_end_array(out);
+    gal_json_end_object(out);
+    GAL_TRY(gal_json_writer_save(out, path, err));
+cleanup:
+    gal_json_writer_free(out);
+    return code;
+}
+
+static void read_record(const gal_json_cursor *files, uint32_t rank, gal_shard_record *record)
+{
+    char text[GAL_HASH_BYTES];
+    const gal_json_cursor at = gal_json_element(files, rank);
+    gal_json_u64(&at, "rank", rank, rank);
+    record->file_bytes = gal_json_u64(&at, "file_bytes", 0, UINT64_C(1) << 53);
+    gal_json_string(&at, "checksum", text, sizeof text);
+    /* As it is written: strtoull alone would take signs, blanks and 0x. */
+    if (strlen(text) != GAL_HASH_BYTES - 1 || text[strspn(text, "0123456789abcdef")] != '\0') {
+        gal_json_member_error(&at, "checksum", "must be 16 hexadecimal digits 0-9a-f");
+    }
+    record->checksum = strtoull(text, NULL, 16);
+    gal_json_reject_unknown(&at);
+}
+
+gal_code gal_checkpoint_read_index(const char *directory, const gal_checkpoint_state *state, uint32_t rank,
+                                   gal_checkpoint_position *position, gal_shard_record *record, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_json_doc *doc = NULL;
+    char path[GAL_PATH_BYTES], hash[GAL_HASH_BYTES], found[GAL_HASH_BYTES], model[GAL_NAME_BYTES];
+    uint32_t file_count = 0;
+    GAL_TRY(gal_checkpoint_join(directory, "index.json", path, err));
+    GAL_TRY(gal_checkpoint_plan_hash(state->plan, hash, err));
+    GAL_TRY(gal_json_open(path, &doc, err));
+    const gal_json_cursor root = gal_json_root(doc);
+    gal_json_expect_document(&root, "checkpoint", GAL_CHECKPOINT_VERSION);
+    gal_json_string(&root, "plan_hash", found, sizeof found);
+    gal_json_string(&root, "model", model, sizeof model);
+    GAL_TRY(gal_json_status(doc, err));
+    if (strcmp(found, hash) != 0) {
+        code = gal_fail(err, GAL_ERR_DOCUMENT,
+                        "%s: written under another plan of model '%s' (%s, this plan is %s of '%s'): resume with the "
+                        "plan that wrote it",
+                        path, model, found, hash, state->plan->model.name);
+        goto cleanup;
+    }
+    position->step = gal_json_u64(&root, "step", 0, GAL_CHECKPOINT_STEP_MAX);
+    position->seed = gal_json_u64(&root, "seed", 0, UINT64_C(1) << 53);
+    const uint64_t samples = position->step * state->plan->global_batch_samples;
+    gal_json_u64(&root, "data_position_samples", samples, samples);
+    position->train_windows = gal_json_u64(&root, "data_train_windows", 1, UINT64_C(1) << 53);
+    const uint32_t world_size = state->program->stage_count * state->program->device_count;
+    const gal_json_cursor files = gal_json_array(&root, "files", world_size, world_size, &file_count);
+    for (uint32_t r = 0; r < file_count; r++) {
+        gal_shard_record each = {0};
+        read_record(&files, r, &each);
+        if (r == rank) {
+            *record = each;
+        }
+    }
+    gal_json_reject_unknown(&root);
+    GAL_TRY(gal_json_status(doc, err));
+cleanup:
+    gal_json_close(doc);
+    return code;
+}
