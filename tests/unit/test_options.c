@@ -116,6 +116,25 @@ static void test_defaults_and_ends(void **state)
     assert_true(v.arguments.help);
 }
 
+/* Only where there is one, whatever else is missing or wrong behind it. */
+static void test_version(void **state)
+{
+    (void)state;
+    gal_arguments arguments;
+    gal_error err = {0};
+    char program[] = "test", version[] = "--version", wrong[] = "--nonsense", misspelt[] = "--versoin";
+    char *words[] = {program, version, wrong, NULL}, *near[] = {program, misspelt, NULL};
+    gal_command command = {.program = "galrun", .version = "galrun 1", .positional = "PLAN", .positional_min = 1};
+    assert_int_equal(gal_options_parse(&command, 3, words, &arguments, &err), GAL_OK);
+    assert_true(arguments.version && !arguments.help);
+    assert_int_equal(gal_options_parse(&command, 2, near, &arguments, &err), GAL_ERR_USAGE);
+    assert_string_equal(err.text, "unknown option --versoin, did you mean --version?");
+    command.version = NULL;
+    err = (gal_error){0};
+    assert_int_equal(gal_options_parse(&command, 2, words, &arguments, &err), GAL_ERR_USAGE);
+    assert_string_equal(err.text, "unknown option --version");
+}
+
 static void test_bytes(void **state)
 {
     (void)state;
@@ -216,9 +235,9 @@ static void test_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind), cmocka_unit_test(test_defaults_and_ends), cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_required),          cmocka_unit_test(test_help),
-        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_every_kind), cmocka_unit_test(test_defaults_and_ends), cmocka_unit_test(test_version),
+        cmocka_unit_test(test_bytes),      cmocka_unit_test(test_refusals),          cmocka_unit_test(test_required),
+        cmocka_unit_test(test_help),       cmocka_unit_test(test_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
