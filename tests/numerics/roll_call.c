@@ -15,7 +15,8 @@
 
 #include "runtime/comm/comm.h"
 
-static const double short_seconds = 1.0, long_seconds = 60.0;
+/* members_seconds: every rank has to be heard for the verdict, and a quarter of it is left for that. */
+static const double short_seconds = 1.0, members_seconds = 6.0, long_seconds = 60.0;
 
 static void tell(const char *text)
 {
@@ -37,7 +38,7 @@ static void wait_for_next(gal_comm *comm)
     const uint32_t next = (comm->rank + 1) % comm->world_size;
     char text[32];
     (void)snprintf(text, sizeof text, "the wait of rank %u", comm->rank);
-    comm->ops->roll_call(comm, &(gal_comm_wait){.text = text, .ranks = &next, .rank_count = 1}, 1, short_seconds);
+    comm->ops->roll_call(comm, &(gal_comm_wait){.text = text, .ranks = &next, .rank_count = 1}, 1, members_seconds);
 }
 
 static gal_code run(gal_comm *comm, const char *mode, uint32_t odd)
