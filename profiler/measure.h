@@ -20,12 +20,6 @@ typedef struct gal_pools {
     uint64_t token_bytes;
 } gal_pools;
 
-/* Operands begin at multiples of the programs' alignment: bytes rounded up to one. */
-static inline uint64_t gal_pool_aligned(uint64_t bytes)
-{
-    return (bytes + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
-}
-
 /* GAL_ERR_SYSTEM without memory. vocabulary: tokens are below it. */
 gal_code gal_pools_create(gal_dtype dtype, uint64_t bytes, uint64_t token_bytes, uint32_t vocabulary, gal_pools *out,
                           gal_error *err);

@@ -72,14 +72,14 @@ void gal_links_free(gal_links *links)
 static uint32_t copies_of(const gal_candidate_collective *candidate)
 {
     const bool cold = candidate->stream == GAL_STREAM_GATHER || candidate->stream == GAL_STREAM_REDUCE;
-    const uint64_t copies = GAL_COLD_BYTES / (gal_pool_aligned(candidate->bytes) + 1);
+    const uint64_t copies = GAL_COLD_BYTES / (gal_align(candidate->bytes) + 1);
     const uint64_t most = cold ? GAL_COLD_COPIES_MAX : GAL_WARM_COPIES;
     return copies < 1 ? 1 : (uint32_t)(copies > most ? most : copies);
 }
 
 uint64_t gal_collective_bytes(const gal_candidate_collective *candidate)
 {
-    return 2 * gal_pool_aligned(candidate->bytes) * copies_of(candidate); /* also the second one beside it */
+    return 2 * gal_align(candidate->bytes) * copies_of(candidate); /* also the second one beside it */
 }
 
 void gal_collective_prepare(const gal_candidate_collective *candidate, const gal_candidates *candidates,
@@ -87,7 +87,7 @@ void gal_collective_prepare(const gal_candidate_collective *candidate, const gal
 {
     const gal_op op = candidate->shape.op;
     const uint32_t place = candidate->place;
-    const uint64_t stride = gal_pool_aligned(candidate->bytes), offset = second ? stride * copies_of(candidate) : 0;
+    const uint64_t stride = gal_align(candidate->bytes), offset = second ? stride * copies_of(candidate) : 0;
     const bool shares = op == GAL_OP_ALL_GATHER || op == GAL_OP_REDUCE_SCATTER;
     const bool sends = op == GAL_OP_SEND && links->index[place] == 0;
     GAL_ASSERT(place < candidates->place_count);

@@ -35,7 +35,7 @@ static source source_of(gal_op op, uint32_t operand)
 
 static uint32_t copies_of(const gal_candidate_operator *candidate, uint32_t operand)
 {
-    const uint64_t bytes = gal_pool_aligned(candidate->operand_bytes[operand]);
+    const uint64_t bytes = gal_align(candidate->operand_bytes[operand]);
     if (!candidate->cold[operand] || bytes == 0) {
         return bytes > GAL_COLD_BYTES ? 1 : GAL_WARM_COPIES;
     }
@@ -52,7 +52,7 @@ uint64_t gal_operator_bytes(const gal_candidate_operator *candidate)
 {
     uint64_t read = 0, written = 0;
     for (uint32_t i = 0; i < candidate->operand_count; i++) {
-        const uint64_t bytes = gal_pool_aligned(candidate->operand_bytes[i]) * copies_of(candidate, i);
+        const uint64_t bytes = gal_align(candidate->operand_bytes[i]) * copies_of(candidate, i);
         *(is_written(candidate, i) ? &written : &read) += bytes;
     }
     return read > written ? read : written;
@@ -91,7 +91,7 @@ void gal_operator_prepare(const gal_candidate_operator *candidate, const gal_poo
                                   .block = candidate->block};
     for (uint32_t i = 0; i < candidate->operand_count; i++) {
         const source from = source_of(candidate->shape.op, i);
-        out->stride[i] = gal_pool_aligned(candidate->operand_bytes[i]);
+        out->stride[i] = gal_align(candidate->operand_bytes[i]);
         out->copies[i] = copies_of(candidate, i);
         const uint64_t bytes = out->stride[i] * out->copies[i];
         if (is_written(candidate, i)) {

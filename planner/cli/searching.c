@@ -40,9 +40,11 @@ static void write_line(gal_progress *progress, const gal_search_progress *now, d
     if (seconds < HUGE_VAL) {
         (void)snprintf(left, sizeof left, ", %.0f s left", seconds);
     }
-    (void)snprintf(line, sizeof line, "searching: cell %u of %u%s, %.0f s%s", now->cells_done + 1, now->cell_count,
-                   limit, elapsed_seconds, left);
-    gal_progress_write(progress, line);
+    const int bytes = snprintf(line, sizeof line, "searching: cell %u of %u%s, %.0f s%s", now->cells_done + 1,
+                               now->cell_count, limit, elapsed_seconds, left);
+    if (bytes > 0) { /* what is longer than a line is cut */
+        gal_progress_write(progress, line);
+    }
 }
 
 static void *show(void *argument)
