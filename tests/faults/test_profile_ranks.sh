@@ -13,8 +13,16 @@ profile() { # file
         --budget-seconds 60 --timeout "$timeout_seconds" -q -o "$1"
 }
 
-fault() { # rank signal seconds: from the start of the rank
-    local file=$scratch/$1-$2-$3.json waited victim=''
+whole_milliseconds() { # of a profile without a fault: the moments of the faults are shares of it
+    begin_clock
+    profile "$scratch/whole.json" 2>"$scratch/err" || cat "$scratch/err"
+    stop_clock
+    echo "# a whole profile takes $took ms"
+    whole=$took
+}
+
+fault() { # rank signal percent: of a whole profile, from the start of the rank
+    local file=$scratch/$1-$2-$3.json waited victim='' milliseconds=$((whole * $3 / 100))
     profile "$file" >"$scratch/out" 2>"$scratch/err" &
     waited=$!
     for _ in $(seq 300); do
@@ -22,18 +30,21 @@ fault() { # rank signal seconds: from the start of the rank
         [ -n "$victim" ] && break
         sleep 0.1
     done
-    sleep "$3"
+    sleep "$((milliseconds / 1000)).$(printf %03d $((milliseconds % 1000)))"
     begin_clock
     kill "-$2" "$victim"
     wait $waited
     code=$?
     stop_clock
     [ $code -eq 5 ] && in_time && [ ! -e "$file" ] && one_error "$4"
-    verdict "rank $1: $2 after $3 s" $?
+    verdict "rank $1: $2 after $3 % of a profile" $?
 }
 
-fault 1 KILL 1 'rank 1 was ended by signal 9 \(Killed\)'
-fault 0 KILL 4 'rank 0 was ended by signal 9 \(Killed\)'
-fault 1 STOP 1 "rank 1 has not answered for $timeout_seconds s: rank 0 waits in "
-fault 0 STOP 4 "rank 0 has not answered for $timeout_seconds s: rank 1 waits in "
+whole_milliseconds
+fault 1 KILL 15 'rank 1 was ended by signal 9 \(Killed\)'
+fault 0 KILL 50 'rank 0 was ended by signal 9 \(Killed\)'
+# A kill waits for nobody: what it took is the launcher's way of ending ranks, which comes on top of a deadline.
+[ $took -gt $overhead ] && overhead=$took
+fault 1 STOP 15 "rank 1 has not answered for $timeout_seconds s: rank 0 waits in "
+fault 0 STOP 50 "rank 0 has not answered for $timeout_seconds s: rank 1 waits in "
 exit $status
