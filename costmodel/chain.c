@@ -18,7 +18,8 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
     const bool first = spec->kind[0] == GAL_BLOCK_EMBEDDING;
     const bool last = spec->kind[spec->block_count - 1] == GAL_BLOCK_HEAD;
     for (uint32_t i = 0; i < spec->block_count; i++) {
-        block[i] = (gal_block_spec){spec->kind[i], first ? i : i + 1, spec->strategy[i]};
+        block[i] = (gal_block_spec){.block = first ? i : i + 1, .strategy = spec->strategy[i]};
+        gal_model_type(spec->model, spec->kind[i], &block[i].shape);
     }
     *out = (gal_stage_spec){.model = spec->model,
                             .device_count = query->device_count,

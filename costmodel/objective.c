@@ -140,8 +140,7 @@ cleanup:
 /* Follows the rows into block `block`: from the layout before it to its own. */
 static void enter_block(const gal_plan *plan, uint32_t block, gal_layout *now)
 {
-    const gal_block_spec only = {gal_model_block_kind(&plan->model, block), block,
-                                 gal_plan_block_strategy(plan, block)};
+    const gal_block_spec only = gal_block_spec_of(&plan->model, block, gal_plan_block_strategy(plan, block));
     const gal_stage_spec spec = {.model = &plan->model,
                                  .device_count = gal_plan_stage_devices(plan),
                                  .microbatch_samples = gal_plan_microbatch_samples(plan),

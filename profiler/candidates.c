@@ -353,7 +353,7 @@ static gal_code add_chain(collector *c, const position *at, const gal_block_spec
                            .prefetch_depth = 2};
     gal_layout_whole(at->microbatch_samples, &spec.entry_layout);
     if (upstream != NULL) {
-        const gal_block_spec before = {GAL_BLOCK_FFN, 2, upstream};
+        const gal_block_spec before = gal_block_spec_of(at->model, 2, upstream);
         gal_stage_spec above = spec;
         above.block_count = 1;
         above.block = &before;
@@ -394,10 +394,9 @@ static gal_code add_uniform(collector *c, position at, const gal_strategy *strat
 {
     gal_code code = GAL_OK;
     const uint32_t head = gal_model_block_count(at.model) - 1;
-    const gal_block_spec chain[CHAIN_MAX] = {{GAL_BLOCK_EMBEDDING, 0, strategy},
-                                             {GAL_BLOCK_ATTENTION, 1, strategy},
-                                             {GAL_BLOCK_FFN, 2, strategy},
-                                             {GAL_BLOCK_HEAD, head, strategy}};
+    const gal_block_spec chain[CHAIN_MAX] = {
+        gal_block_spec_of(at.model, 0, strategy), gal_block_spec_of(at.model, 1, strategy),
+        gal_block_spec_of(at.model, 2, strategy), gal_block_spec_of(at.model, head, strategy)};
     if (at.stage_count == 1) {
         return add_chain(c, &at, chain, CHAIN_MAX, NULL, 1.0, err);
     }
@@ -446,9 +445,9 @@ static gal_code add_conversions(collector *c, const position *at, const gal_stra
     alone.stage_count = 1;
     for (uint32_t a = 0; a < layouts; a++) {
         for (uint32_t b = 0; b < layouts; b++) {
-            const gal_block_spec there_and_back[3] = {{GAL_BLOCK_EMBEDDING, 0, &kept[a]},
-                                                      {GAL_BLOCK_ATTENTION, 1, &kept[b]},
-                                                      {GAL_BLOCK_HEAD, head, &kept[a]}};
+            const gal_block_spec there_and_back[3] = {gal_block_spec_of(at->model, 0, &kept[a]),
+                                                      gal_block_spec_of(at->model, 1, &kept[b]),
+                                                      gal_block_spec_of(at->model, head, &kept[a])};
             if (a != b) {
                 GAL_TRY(add_chain(c, &alone, there_and_back, 3, NULL, conversion_weight / layouts, err));
             }

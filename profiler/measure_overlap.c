@@ -116,10 +116,10 @@ static gal_code choose_kernels(const gal_overlap_settings *o, sequence *out, gal
     if (o->rank_count > 1) {
         strategy.axis[strategy.axis_count++] = (gal_axis){GAL_AXIS_DP, o->rank_count};
     }
-    const gal_block_spec block[] = {{GAL_BLOCK_EMBEDDING, 0, &strategy},
-                                    {GAL_BLOCK_ATTENTION, 1, &strategy},
-                                    {GAL_BLOCK_FFN, 2, &strategy},
-                                    {GAL_BLOCK_HEAD, gal_model_block_count(o->model) - 1, &strategy}};
+    const gal_block_spec block[] = {gal_block_spec_of(o->model, 0, &strategy),
+                                    gal_block_spec_of(o->model, 1, &strategy),
+                                    gal_block_spec_of(o->model, 2, &strategy),
+                                    gal_block_spec_of(o->model, gal_model_block_count(o->model) - 1, &strategy)};
     gal_stage_spec spec = {.model = o->model,
                            .device_count = o->rank_count,
                            .stage_count = 1,

@@ -19,7 +19,7 @@ struct gal_engine {
     uint32_t *group_index;    /* [instruction] */
     uint32_t *group_count;    /* [instruction] */
     uint32_t **sample_map;    /* [layout]: [microbatch][local sample] of the global batch; NULL for layout 0 */
-    uint32_t *position_begin; /* [layout] */
+    uint32_t *position_part;  /* [layout]: which of its equal parts of the positions lies here */
     gal_queues train, evaluate;
 
     const gal_queues *running;
@@ -66,16 +66,14 @@ static gal_code resolve_layouts(gal_engine *engine, gal_error *err)
 {
     const gal_program *program = engine->program;
     engine->sample_map = calloc((size_t)program->layout_count + 1, sizeof *engine->sample_map);
-    engine->position_begin = calloc((size_t)program->layout_count + 1, sizeof *engine->position_begin);
-    if (engine->sample_map == NULL || engine->position_begin == NULL) {
+    engine->position_part = calloc((size_t)program->layout_count + 1, sizeof *engine->position_part);
+    if (engine->sample_map == NULL || engine->position_part == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: engine");
     }
     for (uint32_t l = 1; l < program->layout_count; l++) {
         const gal_layout *layout = &program->layout[l];
         const uint32_t samples = gal_layout_local_samples(layout);
-        const uint32_t parts = gal_group_size(&program->atoms, layout->sequence_group);
-        const uint32_t part = gal_group_index(&program->atoms, layout->sequence_group, engine->device);
-        engine->position_begin[l] = part * (engine->model->sequence_length / parts);
+        engine->position_part[l] = gal_group_index(&program->atoms, layout->sequence_group, engine->device);
         uint32_t *map = malloc((size_t)program->microbatch_count * samples * sizeof *map);
         engine->sample_map[l] = map;
         if (map == NULL) {
@@ -134,7 +132,7 @@ void gal_engine_free(gal_engine *engine)
         }
     }
     free(engine->sample_map);
-    free(engine->position_begin);
+    free(engine->position_part);
     free(engine->operand_offset);
     free(engine->group_index);
     free(engine->group_count);
@@ -201,7 +199,7 @@ static gal_code run_kernel(const gal_engine *engine, uint32_t index, uint32_t mi
         .group_index = engine->group_index[index],
         .group_count = engine->group_count[index],
         .sample_map = samples_of(engine, instruction, microbatch),
-        .position_begin = engine->position_begin[instruction->layout],
+        .position_begin = engine->position_part[instruction->layout] * program->shape[instruction->shape].dims[1],
         .block = instruction->block,
         .step = &engine->step,
     };

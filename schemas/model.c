@@ -59,42 +59,16 @@ static void read_optimizer(const gal_json_cursor *at, gal_optimizer *out)
     }
 }
 
+static const gal_model_family *const families[GAL_FAMILY_COUNT] = {
+    [GAL_FAMILY_DECODER] = &gal_family_decoder, [GAL_FAMILY_LLAMA] = &gal_family_llama};
+
 void gal_model_check(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys)
 {
-    const bool decoder = model->family == GAL_FAMILY_DECODER;
-    if (decoder && model->head_count != 0 && model->hidden % model->head_count != 0) {
-        gal_json_member_error(at, keys->head_count, "must divide the hidden size %u", model->hidden);
-    }
-    if (!decoder && model->kv_head_count != 0 && model->head_count % model->kv_head_count != 0) {
-        gal_json_member_error(at, keys->kv_head_count, "must divide the number of heads %u", model->head_count);
-    }
-    if (!decoder && model->head_dim % 2 != 0) {
-        gal_json_error(at, "the features of a head must be even to be turned in pairs, got %u", model->head_dim);
-    }
-    if (!decoder && (uint64_t)model->head_count * model->head_dim > GAL_HIDDEN_MAX) {
-        gal_json_error(at, "the heads' features together must be at most %d, got %llu", GAL_HIDDEN_MAX,
-                       (unsigned long long)model->head_count * model->head_dim);
-    }
+    families[model->family]->check(at, model, keys);
     if ((uint64_t)model->global_batch_samples * model->sequence_length > GAL_BATCH_TOKENS_MAX) {
         gal_json_error(at, "global_batch_samples times the sequence length must be at most %d tokens, got %llu",
                        GAL_BATCH_TOKENS_MAX, (unsigned long long)model->global_batch_samples * model->sequence_length);
     }
-}
-
-static void read_decoder(const gal_json_cursor *at, gal_model *out)
-{
-    out->norm_epsilon = gal_json_f64(at, "layer_norm_epsilon", GAL_POSITIVE_MIN, 1.0);
-    out->embedding_dropout = gal_json_f64(at, "embedding_dropout", 0.0, GAL_JSON_BELOW_ONE);
-    out->residual_dropout = gal_json_f64(at, "residual_dropout", 0.0, GAL_JSON_BELOW_ONE);
-}
-
-static void read_llama(const gal_json_cursor *at, gal_model *out)
-{
-    out->kv_head_count = gal_json_u32(at, "kv_head_count", 1, GAL_HIDDEN_MAX);
-    out->head_dim = gal_json_u32(at, "head_dim", 2, GAL_HEAD_DIM_MAX);
-    out->rotary_base = gal_json_f64(at, "rotary_base", 1.0, 1e12);
-    out->qkv_bias = gal_json_bool(at, "qkv_bias");
-    out->norm_epsilon = gal_json_f64(at, "rms_norm_epsilon", GAL_POSITIVE_MIN, 1.0);
 }
 
 void gal_model_read_at(const gal_json_cursor *at, gal_model *out)
@@ -115,8 +89,7 @@ void gal_model_read_at(const gal_json_cursor *at, gal_model *out)
     out->vocabulary_multiple = gal_json_u32(at, "vocabulary_multiple", 1, GAL_VOCABULARY_MULTIPLE_MAX);
     out->activation = (gal_activation)gal_json_enum(at, "activation", gal_activation_names, GAL_ACTIVATION_COUNT);
     out->tied_embeddings = gal_json_bool(at, "tied_embeddings");
-    out->attention_dropout = gal_json_f64(at, "attention_dropout", 0.0, GAL_JSON_BELOW_ONE);
-    (out->family == GAL_FAMILY_LLAMA ? read_llama : read_decoder)(at, out);
+    families[out->family]->read(at, out);
     out->initial_standard_deviation = gal_json_f64(at, "initial_standard_deviation", GAL_POSITIVE_MIN, 10.0);
     out->compute_dtype = (gal_dtype)gal_json_enum(at, "compute_dtype", gal_dtype_names, COMPUTE_DTYPES);
     out->global_batch_samples = gal_json_u32(at, "global_batch_samples", 1, GAL_BATCH_SAMPLES_MAX);
@@ -159,19 +132,7 @@ void gal_model_write_at(gal_json_writer *out, const gal_model *model)
     gal_json_put_u64(out, "vocabulary_multiple", model->vocabulary_multiple);
     gal_json_put_string(out, "activation", gal_activation_names[model->activation]);
     gal_json_put_bool(out, "tied_embeddings", model->tied_embeddings);
-    if (model->family == GAL_FAMILY_LLAMA) {
-        gal_json_put_u64(out, "kv_head_count", model->kv_head_count);
-        gal_json_put_u64(out, "head_dim", model->head_dim);
-        gal_json_put_f64(out, "rotary_base", model->rotary_base);
-        gal_json_put_bool(out, "qkv_bias", model->qkv_bias);
-        gal_json_put_f64(out, "rms_norm_epsilon", model->norm_epsilon);
-        gal_json_put_f64(out, "attention_dropout", model->attention_dropout);
-    } else {
-        gal_json_put_f64(out, "layer_norm_epsilon", model->norm_epsilon);
-        gal_json_put_f64(out, "embedding_dropout", model->embedding_dropout);
-        gal_json_put_f64(out, "attention_dropout", model->attention_dropout);
-        gal_json_put_f64(out, "residual_dropout", model->residual_dropout);
-    }
+    families[model->family]->write(out, model);
     gal_json_put_f64(out, "initial_standard_deviation", model->initial_standard_deviation);
     gal_json_put_string(out, "compute_dtype", gal_dtype_names[model->compute_dtype]);
     gal_json_put_u64(out, "global_batch_samples", model->global_batch_samples);
@@ -211,29 +172,77 @@ gal_code gal_model_write(const char *path, const gal_model *model, gal_error *er
 
 uint32_t gal_model_block_count(const gal_model *model)
 {
-    return 2 * model->layer_count + 2;
+    return families[model->family]->block_count(model);
+}
+
+void gal_model_block(const gal_model *model, uint32_t block, gal_block_shape *out)
+{
+    GAL_ASSERT(block < gal_model_block_count(model));
+    families[model->family]->block(model, block, out);
+}
+
+uint32_t gal_model_type_count(const gal_model *model)
+{
+    return families[model->family]->type_count(model);
+}
+
+void gal_model_type(const gal_model *model, uint32_t type, gal_block_shape *out)
+{
+    gal_model_block(model, families[model->family]->first_of_type(model, type), out);
 }
 
 gal_block_kind gal_model_block_kind(const gal_model *model, uint32_t block)
 {
-    GAL_ASSERT(block < gal_model_block_count(model));
-    if (block == 0) {
-        return GAL_BLOCK_EMBEDDING;
-    }
-    if (block + 1 == gal_model_block_count(model)) {
-        return GAL_BLOCK_HEAD;
-    }
-    return block % 2 == 1 ? GAL_BLOCK_ATTENTION : GAL_BLOCK_FFN;
+    gal_block_shape shape;
+    gal_model_block(model, block, &shape);
+    return shape.kind;
+}
+
+uint32_t gal_family_chain_count(const gal_model *model)
+{
+    return 2 * model->layer_count + 2;
+}
+
+/* One type per kind. */
+uint32_t gal_family_chain_type_count(const gal_model *model)
+{
+    (void)model;
+    return GAL_BLOCK_HEAD + 1;
+}
+
+uint32_t gal_family_chain_first(const gal_model *model, uint32_t type)
+{
+    return type == GAL_BLOCK_HEAD ? gal_family_chain_count(model) - 1 : type;
+}
+
+void gal_family_chain_block(const gal_model *model, uint32_t block, gal_block_shape *out)
+{
+    const gal_flow rows = {model->sequence_length, model->hidden};
+    const bool first = block == 0, last = block + 1 == gal_family_chain_count(model);
+    const gal_block_kind kind = first            ? GAL_BLOCK_EMBEDDING
+                                : last           ? GAL_BLOCK_HEAD
+                                : block % 2 == 1 ? GAL_BLOCK_ATTENTION
+                                                 : GAL_BLOCK_FFN;
+    *out = (gal_block_shape){.kind = kind,
+                             .type = kind,
+                             .layer = first || last ? 0 : (block - 1) / 2,
+                             .in = first ? (gal_flow){0, 0} : rows,
+                             .out = last ? (gal_flow){0, 0} : rows,
+                             .positions = model->sequence_length,
+                             .head_count = model->head_count,
+                             .kv_head_count = gal_model_kv_head_count(model),
+                             .head_dim = gal_model_head_dim(model),
+                             .ffn_hidden = model->ffn_hidden};
 }
 
 uint32_t gal_model_kv_head_count(const gal_model *model)
 {
-    return model->family == GAL_FAMILY_LLAMA ? model->kv_head_count : model->head_count;
+    return model->kv_head_count != 0 ? model->kv_head_count : model->head_count;
 }
 
 uint32_t gal_model_head_dim(const gal_model *model)
 {
-    return model->family == GAL_FAMILY_LLAMA ? model->head_dim : model->hidden / model->head_count;
+    return model->head_dim != 0 ? model->head_dim : model->hidden / model->head_count;
 }
 
 uint32_t gal_model_padded_vocabulary(const gal_model *model)
@@ -242,26 +251,8 @@ uint32_t gal_model_padded_vocabulary(const gal_model *model)
     return (model->vocabulary + multiple - 1) / multiple * multiple;
 }
 
-static uint64_t decoder_parameters(const gal_model *model)
-{
-    const uint64_t hidden = model->hidden, ffn = model->ffn_hidden, norm = 2 * hidden;
-    const uint64_t attention = norm + 3 * hidden * hidden + 3 * hidden + hidden * hidden + hidden;
-    const uint64_t feed_forward = norm + hidden * ffn + ffn + ffn * hidden + hidden;
-    return hidden * model->sequence_length + model->layer_count * (attention + feed_forward) + norm;
-}
-
-static uint64_t llama_parameters(const gal_model *model)
-{
-    const uint64_t hidden = model->hidden, norm = hidden, query = (uint64_t)model->head_count * model->head_dim;
-    const uint64_t qkv = query + 2 * (uint64_t)model->kv_head_count * model->head_dim;
-    const uint64_t attention = norm + qkv * hidden + (model->qkv_bias ? qkv : 0) + query * hidden;
-    const uint64_t feed_forward = norm + 3 * hidden * model->ffn_hidden;
-    return model->layer_count * (attention + feed_forward) + norm;
-}
-
 /* Fits 64 bits by the bounds of schemas/limits.h. */
 uint64_t gal_model_parameter_count(const gal_model *model)
 {
-    const uint64_t tables = (model->tied_embeddings ? 1 : 2) * (uint64_t)model->hidden * model->vocabulary;
-    return tables + (model->family == GAL_FAMILY_LLAMA ? llama_parameters(model) : decoder_parameters(model));
+    return families[model->family]->parameter_count(model);
 }

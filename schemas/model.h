@@ -102,7 +102,26 @@ void gal_model_write_at(gal_json_writer *out, const gal_model *model);
 /* GPT-2's defaults for everything but the sizes: AdamW (0.9, 0.95, 1e-8), decay 0.1, clip 1, fp32, no dropout. */
 void gal_model_defaults(gal_model *out);
 
+/* What flows between two blocks, per sample. */
+typedef struct gal_flow {
+    uint32_t positions, features;
+} gal_flow;
+
+/* A block by its numbers, whole (as on one device). Blocks of one type differ in nothing but their weights. */
+typedef struct gal_block_shape {
+    gal_block_kind kind;
+    uint32_t type;      /* below gal_model_type_count */
+    uint32_t layer;     /* as its tensors' public names count; 0 outside layers */
+    gal_flow in, out;   /* zero where nothing enters or leaves */
+    uint32_t positions; /* that it works on, per sample */
+    uint32_t head_count, kv_head_count, head_dim, ffn_hidden;
+} gal_block_shape;
+
 uint32_t gal_model_block_count(const gal_model *model);
+void gal_model_block(const gal_model *model, uint32_t block, gal_block_shape *out);
+/* The types of a family's blocks, in the order of their first blocks; the shape is that of the first block. */
+uint32_t gal_model_type_count(const gal_model *model);
+void gal_model_type(const gal_model *model, uint32_t type, gal_block_shape *out);
 gal_block_kind gal_model_block_kind(const gal_model *model, uint32_t block);
 uint32_t gal_model_kv_head_count(const gal_model *model);
 uint32_t gal_model_head_dim(const gal_model *model);

@@ -3,12 +3,7 @@
 #ifndef GAL_SCHEMAS_MODEL_SOURCE_H
 #define GAL_SCHEMAS_MODEL_SOURCE_H
 
-#include "schemas/model.h"
-
-/* What the source calls them, for messages. */
-typedef struct gal_model_keys {
-    const char *head_count, *kv_head_count;
-} gal_model_keys;
+#include "schemas/model_family.h"
 
 /* Reports at the cursor what does not hold between numbers. */
 void gal_model_check(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys);

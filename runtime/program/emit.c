@@ -45,9 +45,10 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     out->chunk_layout = gal_builder_layout(b, layout);
     out->whole_layout = gal_builder_layout(b, &whole);
     out->samples = gal_layout_local_samples(layout);
-    out->sequence = b->spec->model->sequence_length;
+    out->shape = block->shape;
+    out->sequence = block->shape.positions;
     out->chunk_positions = out->sequence / gal_group_size(&b->program->atoms, layout->sequence_group);
-    gal_graph_of(b->spec->model, block->kind, &out->graph);
+    gal_graph_of(b->spec->model, block->shape.kind, &out->graph);
     gal_shard_1d(&out->graph, gal_group_size(&b->program->atoms, out->mesh.tp), block->strategy->sequence_parallel);
     gal_recompute_policy(out);
     for (uint32_t v = 0; v < GAL_GRAPH_MAX; v++) {
@@ -135,7 +136,7 @@ static void forward_embed(gal_builder *b, gal_block_emit *e, place at, const gal
     uint32_t vocabulary = gal_model_padded_vocabulary(model_of(b)) / e->graph.tp_degree;
     gal_shape shape = {.op = GAL_OP_EMBED,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, model_of(b)->hidden, vocabulary}};
+                       .dims = {e->samples, e->sequence, e->shape.out.features, vocabulary}};
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
     i->group = e->mesh.tp;
     i->layout = e->whole_layout;
@@ -151,7 +152,7 @@ static void forward_position(gal_builder *b, gal_block_emit *e, place at, const 
     uint32_t to = output(b, e, at, n->out[0]);
     gal_shape shape = {.op = GAL_OP_POSITION,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->chunk_positions, model_of(b)->hidden, e->sequence}};
+                       .dims = {e->samples, e->chunk_positions, e->shape.out.features, e->sequence}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
     read_value(b, e, from, n->in[0]);
     gal_builder_operand_at(b, &table);
@@ -201,23 +202,22 @@ static void forward_linear(gal_builder *b, gal_block_emit *e, place at, const ga
 
 static gal_shape attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
 {
-    const gal_model *m = model_of(b);
+    const gal_block_shape *shape = &e->shape;
     return (gal_shape){.op = op,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, m->head_count / e->graph.tp_degree, gal_model_head_dim(m),
-                                gal_model_kv_head_count(m) / e->graph.tp_degree}};
+                       .dims = {e->samples, e->sequence, shape->head_count / e->graph.tp_degree, shape->head_dim,
+                                shape->kv_head_count / e->graph.tp_degree}};
 }
 
 /* Queries and keys turned in place: forward, or back. */
 static void turn(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value,
                  bool inverse)
 {
-    const gal_model *m = model_of(b);
-    const uint32_t heads = (m->head_count + gal_model_kv_head_count(m)) / e->graph.tp_degree;
+    const uint32_t heads = (e->shape.head_count + e->shape.kv_head_count) / e->graph.tp_degree;
     gal_shape shape = {
         .op = GAL_OP_ROTARY,
         .dtype = b->program->dtype,
-        .dims = {e->samples, e->sequence, heads, gal_model_head_dim(m), e->graph.value[value].features, inverse}};
+        .dims = {e->samples, e->sequence, heads, e->shape.head_dim, e->graph.value[value].features, inverse}};
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape);
     i->group = e->mesh.tp;
     i->layout = e->whole_layout;
@@ -284,7 +284,7 @@ static void forward_gated_activation(gal_builder *b, gal_block_emit *e, place at
 static gal_shape residual_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
 {
     return (gal_shape){
-        .op = op, .dtype = b->program->dtype, .dims = {e->samples, e->chunk_positions, model_of(b)->hidden}};
+        .op = op, .dtype = b->program->dtype, .dims = {e->samples, e->chunk_positions, e->shape.out.features}};
 }
 
 static void forward_residual(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
@@ -464,7 +464,7 @@ static void backward_embed(gal_builder *b, gal_block_emit *e, const gal_node *n)
     uint32_t vocabulary = gal_model_padded_vocabulary(model_of(b)) / e->graph.tp_degree;
     gal_shape shape = {.op = GAL_OP_EMBED_BACKWARD,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, model_of(b)->hidden, vocabulary}};
+                       .dims = {e->samples, e->sequence, e->shape.out.features, vocabulary}};
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
     i->group = e->mesh.tp;
     i->layout = e->whole_layout;
@@ -480,7 +480,7 @@ static void backward_position(gal_builder *b, gal_block_emit *e, const gal_node 
     gal_operand gradient = gal_zero_gradient(b, e, n->weight);
     gal_shape shape = {.op = GAL_OP_POSITION_BACKWARD,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->chunk_positions, model_of(b)->hidden, e->sequence}};
+                       .dims = {e->samples, e->chunk_positions, e->shape.out.features, e->sequence}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
     read_value(b, e, e->gradient[n->out[0]], n->out[0]);
     access_value(b, e, de, n->in[0], GAL_WRITE);

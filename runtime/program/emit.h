@@ -9,6 +9,7 @@ typedef struct gal_block_emit {
     uint32_t index; /* in the stage */
     const gal_strategy *strategy;
     gal_mesh mesh;
+    gal_block_shape shape;
     gal_graph graph;
     gal_layout layout;                   /* of its input and output */
     uint16_t chunk_layout, whole_layout; /* program layouts: the same samples, positions split / whole */
@@ -59,11 +60,11 @@ void gal_zero_report(gal_builder *b, uint32_t loss_replicas);
 /* Forgets what the rings hold: at the start of a fragment. */
 void gal_zero_begin_fragment(gal_builder *b);
 
-/* relayout.c: rows of `features` from one layout to another; the steps of gal_layout_convert, or their inverses. The
+/* relayout.c: `rows` per sample from one layout to another; the steps of gal_layout_convert, or their inverses. The
  * source is readable, the target is written last; what lies between is placed in class relayout from first_offset. */
-void gal_emit_steps(gal_builder *b, const gal_layout_step *steps, uint32_t step_count, bool inverse, uint32_t features,
+void gal_emit_steps(gal_builder *b, const gal_layout_step *steps, uint32_t step_count, bool inverse, gal_flow rows,
                     uint32_t source, uint32_t target, uint64_t first_offset);
-uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, uint32_t features);
+uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, gal_flow rows);
 
 /* Collectives of the builder: sets group and bytes. elements as schemas/operator.h defines them. */
 gal_instruction *gal_emit_collective(gal_builder *b, gal_op op, gal_stream stream, const char *name, gal_dtype dtype,

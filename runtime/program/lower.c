@@ -49,7 +49,7 @@ static uint32_t enter_block(const gal_atoms *atoms, const gal_block_spec *block,
     gal_mesh mesh = gal_mesh_of(atoms, block->strategy);
     uint32_t count =
         gal_layout_convert(from, atoms, mesh.dp | mesh.sdp, sequence_group(block->strategy, &mesh), steps, to);
-    return block->kind == GAL_BLOCK_EMBEDDING ? 0 : count;
+    return block->shape.in.positions == 0 ? 0 : count;
 }
 
 void gal_layout_after(const gal_stage_spec *spec, gal_layout *out)
@@ -138,7 +138,7 @@ static void make_blocks(stage *s)
         s->b.block = i;
         gal_emit_init(&s->b, i, &next, &s->block[i]);
         gal_zero_units(&s->b, &s->block[i], table_owner);
-        if (spec->block[i].kind == GAL_BLOCK_EMBEDDING) {
+        if (spec->block[i].shape.kind == GAL_BLOCK_EMBEDDING) {
             table_owner = &s->block[i];
         }
         now = next;
@@ -146,9 +146,10 @@ static void make_blocks(stage *s)
     s->exit_layout = now;
 }
 
-static uint32_t port(stage *s, gal_class class, uint32_t block, const char *name, const gal_layout *layout)
+static uint32_t port(stage *s, gal_class class, uint32_t block, const char *name, const gal_layout *layout,
+                     gal_flow rows)
 {
-    return gal_builder_buffer(&s->b, class, block, name, gal_layout_bytes(&s->b, layout, s->b.spec->model->hidden));
+    return gal_builder_buffer(&s->b, class, block, name, gal_layout_bytes(&s->b, layout, rows));
 }
 
 static bool has_head(const stage *s)
@@ -160,21 +161,22 @@ static void make_ports(stage *s)
 {
     const gal_stage_spec *spec = s->b.spec;
     gal_program *p = s->b.program;
+    const gal_flow entry = spec->block[0].shape.in, exit = spec->block[spec->block_count - 1].shape.out;
     p->loss_buffer = has_head(s) ? gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "loss", 8) : GAL_NO_BUFFER;
     p->norm_buffer = gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "norm", 16);
     if (!is_first(s)) {
-        s->x_in = port(s, GAL_CLASS_X_IN, GAL_NO_BUFFER, "x_in", &s->entry_layout);
-        s->dx_out = port(s, GAL_CLASS_DX_OUT, GAL_NO_BUFFER, "dx_out", &s->entry_layout);
+        s->x_in = port(s, GAL_CLASS_X_IN, GAL_NO_BUFFER, "x_in", &s->entry_layout, entry);
+        s->dx_out = port(s, GAL_CLASS_DX_OUT, GAL_NO_BUFFER, "dx_out", &s->entry_layout, entry);
     }
     if (!is_last(s)) {
-        s->y_out = port(s, GAL_CLASS_Y_OUT, GAL_NO_BUFFER, "y_out", &s->exit_layout);
-        s->dy_in = port(s, GAL_CLASS_DY_IN, GAL_NO_BUFFER, "dy_in", &s->exit_layout);
+        s->y_out = port(s, GAL_CLASS_Y_OUT, GAL_NO_BUFFER, "y_out", &s->exit_layout, exit);
+        s->dy_in = port(s, GAL_CLASS_DY_IN, GAL_NO_BUFFER, "dy_in", &s->exit_layout, exit);
     }
     for (uint32_t i = 0; i < spec->block_count; i++) {
         gal_block_emit *e = &s->block[i];
         if (e->graph.x != GAL_NO_VALUE) {
             bool received = i == 0 && s->convert[0].count == 0;
-            e->x = received ? s->x_in : port(s, GAL_CLASS_SAVED, i, "x", &e->layout);
+            e->x = received ? s->x_in : port(s, GAL_CLASS_SAVED, i, "x", &e->layout, e->shape.in);
         }
         if (i > 0 && s->b.boundary[i & 1u] == GAL_NO_BUFFER) {
             s->b.boundary[i & 1u] = gal_builder_buffer(&s->b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
@@ -185,8 +187,9 @@ static void make_ports(stage *s)
 /* A buffer of class relayout at its beginning: what enters a conversion. Returns the next free offset. */
 static uint32_t relayout_buffer(stage *s, uint32_t block, const gal_layout *layout, uint64_t *next_offset)
 {
-    uint32_t buffer = port(s, GAL_CLASS_RELAYOUT, block, "relayout", layout);
-    *next_offset = gal_align(gal_layout_bytes(&s->b, layout, s->b.spec->model->hidden));
+    const gal_flow rows = s->b.spec->block[block].shape.in;
+    uint32_t buffer = port(s, GAL_CLASS_RELAYOUT, block, "relayout", layout, rows);
+    *next_offset = gal_align(gal_layout_bytes(&s->b, layout, rows));
     return buffer;
 }
 
@@ -217,7 +220,6 @@ static void transfer(stage *s, gal_op op, gal_stream stream, const char *name, g
 static void lower_forward(stage *s)
 {
     gal_builder *b = &s->b;
-    uint32_t hidden = b->spec->model->hidden;
     uint32_t source = s->x_in; /* what enters the next conversion, and the free bytes behind it */
     uint64_t offset = 0;
     b->block = 0;
@@ -226,7 +228,7 @@ static void lower_forward(stage *s)
     for (uint32_t i = 0; i < b->spec->block_count && !b->out_of_memory; i++) {
         gal_block_emit *e = &s->block[i];
         b->block = i;
-        gal_emit_steps(b, s->convert[i].step, s->convert[i].count, false, hidden, source, e->x, offset);
+        gal_emit_steps(b, s->convert[i].step, s->convert[i].count, false, e->shape.in, source, e->x, offset);
         if (e->graph.head) {
             continue; /* its forward runs in the backward fragment: logits never live between fragments */
         }
@@ -249,7 +251,6 @@ static void lower_forward(stage *s)
 static void lower_backward(stage *s)
 {
     gal_builder *b = &s->b;
-    uint32_t hidden = b->spec->model->hidden;
     uint32_t dy = s->dy_in;
     b->block = b->spec->block_count - 1;
     begin_fragment(s, GAL_FRAGMENT_BACKWARD_SYNC);
@@ -262,12 +263,12 @@ static void lower_backward(stage *s)
         e->dy = dy;
         e->dx = s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, &offset);
         if (i > 0) { /* a ring: as large as its largest use */
-            gal_builder_grow_buffer(b, target, gal_layout_bytes(b, &s->block[i - 1].layout, hidden));
+            gal_builder_grow_buffer(b, target, gal_layout_bytes(b, &s->block[i - 1].layout, e->shape.in));
         }
         gal_builder_begin_segment(b, GAL_FRAGMENT_BACKWARD_SYNC);
         gal_emit_backward(b, e);
         gal_builder_end_segment(b);
-        gal_emit_steps(b, s->convert[i].step, s->convert[i].count, true, hidden, e->dx, target, offset);
+        gal_emit_steps(b, s->convert[i].step, s->convert[i].count, true, e->shape.in, e->dx, target, offset);
         dy = target;
     }
     transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_BACKWARD, "send dx", GAL_GROUP_PREVIOUS, s->dx_out);
@@ -419,6 +420,13 @@ cleanup:
 
 /* ---- whole plans ---- */
 
+gal_block_spec gal_block_spec_of(const gal_model *model, uint32_t block, const gal_strategy *strategy)
+{
+    gal_block_spec spec = {.block = block, .strategy = strategy};
+    gal_model_block(model, block, &spec.shape);
+    return spec;
+}
+
 static void spec_of_stage(const gal_plan *plan, uint32_t stage_index, gal_block_spec *blocks, gal_stage_spec *out)
 {
     uint32_t first = gal_plan_stage_first_block(plan, stage_index);
@@ -436,8 +444,7 @@ static void spec_of_stage(const gal_plan *plan, uint32_t stage_index, gal_block_
         const gal_plan_run *run = &plan->run[stage_plan->first_run + r];
         for (uint32_t i = 0; i < run->block_count; i++) {
             uint32_t block = first + out->block_count;
-            blocks[out->block_count++] =
-                (gal_block_spec){gal_model_block_kind(&plan->model, block), block, &run->strategy};
+            blocks[out->block_count++] = gal_block_spec_of(&plan->model, block, &run->strategy);
         }
     }
 }

@@ -244,10 +244,11 @@ gal_code gal_lower_plan(const gal_plan *plan, gal_program **programs, gal_error 
 
 /* A part of a stage: any chain of blocks, for prices and tests. */
 typedef struct gal_block_spec {
-    gal_block_kind kind;
+    gal_block_shape shape;
     uint32_t block; /* number in the model */
     const gal_strategy *strategy;
 } gal_block_spec;
+gal_block_spec gal_block_spec_of(const gal_model *model, uint32_t block, const gal_strategy *strategy);
 
 /* How much of a program is made. For prices less is enough. */
 typedef enum gal_lowered {

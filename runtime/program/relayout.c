@@ -2,24 +2,20 @@
 #include "runtime/program/emit.h"
 #include "runtime/program/layout.h"
 
-static uint32_t positions_of(const gal_builder *b, const gal_layout *layout)
+static uint64_t elements_of(const gal_builder *b, const gal_layout *layout, gal_flow rows)
 {
-    return b->spec->model->sequence_length / gal_group_size(&b->program->atoms, layout->sequence_group);
+    return (uint64_t)(rows.positions / gal_group_size(&b->program->atoms, layout->sequence_group)) *
+           gal_layout_local_samples(layout) * rows.features;
 }
 
-static uint64_t rows_of(const gal_builder *b, const gal_layout *layout)
+uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, gal_flow rows)
 {
-    return (uint64_t)positions_of(b, layout) * gal_layout_local_samples(layout);
-}
-
-uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, uint32_t features)
-{
-    return rows_of(b, layout) * features * gal_dtype_bytes(b->program->dtype);
+    return elements_of(b, layout, rows) * gal_dtype_bytes(b->program->dtype);
 }
 
 typedef struct mover {
     gal_builder *b;
-    uint32_t features;
+    gal_flow rows;   /* per sample */
     uint64_t offset; /* next free byte of class relayout */
 } mover;
 
@@ -37,13 +33,13 @@ static void permute(mover *m, const gal_permutation *how, gal_group group, uint3
                     uint32_t target, uint64_t target_bytes)
 {
     gal_builder *b = m->b;
-    gal_shape shape = {.op = GAL_OP_PERMUTE, .dtype = b->program->dtype, .dims = {m->features}};
+    gal_shape shape = {.op = GAL_OP_PERMUTE, .dtype = b->program->dtype, .dims = {m->rows.features}};
     for (uint32_t i = 0; i < GAL_PERMUTE_DIMS; i++) {
         shape.dims[1 + i] = how->count[i];
         shape.dims[1 + GAL_PERMUTE_DIMS + i] = how->stride[i];
     }
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, how->view_stride > 0 ? "slice" : "permute", &shape);
-    uint64_t row_bytes = m->features * gal_dtype_bytes(b->program->dtype);
+    uint64_t row_bytes = m->rows.features * gal_dtype_bytes(b->program->dtype);
     gal_operand from = {.buffer = source, .access = GAL_READ, .bytes = source_bytes};
     if (how->view_stride > 0) { /* the last byte that the strides reach, from this device's first row */
         uint64_t span = 1;
@@ -62,12 +58,11 @@ static void permute(mover *m, const gal_permutation *how, gal_group group, uint3
 static void collective(mover *m, gal_op op, const gal_layout_step *step, uint32_t source, uint32_t target)
 {
     gal_builder *b = m->b;
-    uint64_t rows = rows_of(b, &step->from);
     uint64_t divide = op == GAL_OP_ALL_TO_ALL ? gal_group_size(&b->program->atoms, step->group) : 1;
     gal_emit_collective(b, op, GAL_STREAM_TENSOR, op == GAL_OP_ALL_TO_ALL ? "exchange" : "gather x", b->program->dtype,
-                        step->group, rows * m->features / divide, 0);
-    gal_operand from = {.buffer = source, .access = GAL_READ, .bytes = gal_layout_bytes(b, &step->from, m->features)};
-    gal_operand to = {.buffer = target, .access = GAL_WRITE, .bytes = gal_layout_bytes(b, &step->to, m->features)};
+                        step->group, elements_of(b, &step->from, m->rows) / divide, 0);
+    gal_operand from = {.buffer = source, .access = GAL_READ, .bytes = gal_layout_bytes(b, &step->from, m->rows)};
+    gal_operand to = {.buffer = target, .access = GAL_WRITE, .bytes = gal_layout_bytes(b, &step->to, m->rows)};
     gal_builder_operand_at(b, &from);
     gal_builder_operand_at(b, &to);
 }
@@ -76,14 +71,14 @@ static void emit_step(mover *m, const gal_layout_step *step, uint32_t source, ui
 {
     gal_builder *b = m->b;
     gal_permutation how;
-    uint64_t source_bytes = gal_layout_bytes(b, &step->from, m->features);
-    uint64_t target_bytes = gal_layout_bytes(b, &step->to, m->features);
+    uint64_t source_bytes = gal_layout_bytes(b, &step->from, m->rows);
+    uint64_t target_bytes = gal_layout_bytes(b, &step->to, m->rows);
     bool sequence = step->from.sequence_group != step->to.sequence_group;
     if (step->kind == GAL_STEP_GATHER && sequence) {
         collective(m, GAL_OP_ALL_GATHER, step, source, target);
         return;
     }
-    bool fits = gal_step_permutation(step, &b->program->atoms, b->spec->model->sequence_length, &how);
+    bool fits = gal_step_permutation(step, &b->program->atoms, m->rows.positions, &how);
     GAL_ASSERT(fits);
     if (step->kind == GAL_STEP_SLICE) {
         permute(m, &how, step->group, source, source_bytes, target, target_bytes);
@@ -104,14 +99,14 @@ static void emit_step(mover *m, const gal_layout_step *step, uint32_t source, ui
     }
 }
 
-void gal_emit_steps(gal_builder *b, const gal_layout_step *steps, uint32_t step_count, bool inverse, uint32_t features,
+void gal_emit_steps(gal_builder *b, const gal_layout_step *steps, uint32_t step_count, bool inverse, gal_flow rows,
                     uint32_t source, uint32_t target, uint64_t first_offset)
 {
-    mover m = {b, features, first_offset};
+    mover m = {b, rows, first_offset};
     for (uint32_t i = 0; i < step_count; i++) {
         gal_layout_step step = inverse ? gal_layout_step_inverse(&steps[step_count - 1 - i]) : steps[i];
         bool last = i + 1 == step_count;
-        uint32_t next = last ? target : temporary(&m, gal_layout_bytes(b, &step.to, features));
+        uint32_t next = last ? target : temporary(&m, gal_layout_bytes(b, &step.to, rows));
         emit_step(&m, &step, source, next);
         source = next;
     }

@@ -17,14 +17,14 @@ static uint64_t local_elements(const gal_block_emit *e, const gal_tensor *t)
 
 /* "h.12." (by family) and the suffix for blocks of a layer. Written by hand: names are a tenth of a lowering if printf
  * does it. */
-static void public_name(const gal_builder *b, const gal_block_emit *e, const char *suffix, char *name, size_t capacity)
+static void public_name(const gal_block_emit *e, const char *suffix, char *name, size_t capacity)
 {
-    gal_block_kind kind = b->spec->block[e->index].kind;
+    const gal_block_kind kind = e->shape.kind;
     size_t used = 0;
     if (kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN) {
         char digits[12];
         size_t count = 0;
-        for (uint32_t layer = (b->spec->block[e->index].block - 1) / 2; layer > 0 || count == 0; layer /= 10) {
+        for (uint32_t layer = e->shape.layer; layer > 0 || count == 0; layer /= 10) {
             digits[count++] = (char)('0' + layer % 10);
         }
         used = strlen(e->graph.layer_prefix);
@@ -67,7 +67,7 @@ static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit
                            .split_used = tensor->split_used,
                            .columns = tensor->columns,
                            .initial = tensor->initial};
-        public_name(b, e, tensor->suffix, p.name, sizeof p.name);
+        public_name(e, tensor->suffix, p.name, sizeof p.name);
         gal_builder_parameter(b, &p);
     }
 }

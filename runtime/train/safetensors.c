@@ -111,7 +111,7 @@ static gal_code lower_whole(const gal_model *model, gal_program **out, gal_error
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: names of the weights");
     }
     for (uint32_t i = 0; i < count; i++) {
-        block[i] = (gal_block_spec){gal_model_block_kind(model, i), i, &serial};
+        block[i] = gal_block_spec_of(model, i, &serial);
     }
     const gal_stage_spec spec = {.model = model,
                                  .device_count = 1,

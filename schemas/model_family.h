@@ -1,0 +1,35 @@
+/* A model family: what its documents hold beyond the members that all models have, how many parameters that makes, and
+ * which blocks. One file per family (family_<name>.c); a row of the table in model.c picks it. For schemas alone. */
+#ifndef GAL_SCHEMAS_MODEL_FAMILY_H
+#define GAL_SCHEMAS_MODEL_FAMILY_H
+
+#include "schemas/limits.h"
+#include "schemas/model.h"
+
+/* What the source calls them, for messages. */
+typedef struct gal_model_keys {
+    const char *head_count, *kv_head_count;
+} gal_model_keys;
+
+typedef struct gal_model_family {
+    /* The family's own members of a document. */
+    void (*read)(const gal_json_cursor *at, gal_model *out);
+    void (*write)(gal_json_writer *out, const gal_model *model);
+    /* Reports at the cursor what does not hold between numbers. */
+    void (*check)(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys);
+    uint64_t (*parameter_count)(const gal_model *model);
+    uint32_t (*block_count)(const gal_model *model);
+    void (*block)(const gal_model *model, uint32_t block, gal_block_shape *out);
+    uint32_t (*type_count)(const gal_model *model);
+    uint32_t (*first_of_type)(const gal_model *model, uint32_t type); /* a block */
+} gal_model_family;
+
+extern const gal_model_family gal_family_decoder, gal_family_llama;
+
+/* The chain of most families: embedding, attention and FFN of each layer, head; all of one width and length. */
+uint32_t gal_family_chain_count(const gal_model *model);
+void gal_family_chain_block(const gal_model *model, uint32_t block, gal_block_shape *out);
+uint32_t gal_family_chain_type_count(const gal_model *model);
+uint32_t gal_family_chain_first(const gal_model *model, uint32_t type);
+
+#endif
