@@ -51,8 +51,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
 {
     char said_version[LINE_BYTES];
     const gal_option options[] = {
-        gal_option_required(
-            gal_option_string("data", "FILE", "text (bytes) or token file (.bin of llm.c)", &s->data_path)),
+        gal_option_required(gal_option_string(
+            "data", "FILE", "text (bytes) or token file (.bin of llm.c; .bin or .idx of Megatron-LM)", &s->data_path)),
         gal_option_string("validation", "FILE", "validate on this file (default: the last tenth of the data)",
                           &s->validation_path),
         gal_option_u64("steps", "N", "end when N optimizer steps are done (default: warm-up and decay, or 100)",

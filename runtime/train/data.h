@@ -1,7 +1,6 @@
 /* Training data: tokens of a file, cut in windows, in an order that depends on seed and epoch alone.
  *
- * Text files are bytes, one token each; token files are llm.c's: 256 int32 (magic 20240520, version 1, token count)
- * and uint16 tokens. A window is sequence_length tokens and, as targets, the ones that follow: windows start every
+ * Files: token_file.h. A window is sequence_length tokens and, as targets, the ones that follow: windows start every
  * sequence_length tokens. The last tenth of the file is the validation split, unless validation has its own file.
  * Sample i of step t is the t * batch + i -th of an endless series: epoch after epoch, each a permutation of all
  * windows. So the order is the same for every plan, and resuming needs the step only. */

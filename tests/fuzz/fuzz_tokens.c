@@ -1,4 +1,5 @@
-/* Data files: text and token files. The first byte picks vocabulary, sequence length and the file's name; what is
+/* Data files: text, token files, pairs of index and tokens. The first byte picks the form, vocabulary, sequence length
+ * and whether there is a validation file; of a pair the second byte is the number of the index's bytes. What is
  * accepted gives tokens below the vocabulary for every window, near the end of the series too. */
 #include <math.h>
 #include <stdlib.h>
@@ -40,28 +41,42 @@ static void use(gal_data *data, const gal_data_options *options)
     }
 }
 
+static const char *path_of[3]; /* words, text, index; the index's tokens */
+static const char *pair_path;
+
+static const char *write_form(uint8_t form, const uint8_t *bytes, size_t byte_count)
+{
+    if (form == 2 && byte_count > 0) {
+        const size_t index_bytes = bytes[0] < byte_count - 1 ? bytes[0] : byte_count - 1;
+        gal_fuzz_write(path_of[2], bytes + 1, index_bytes);
+        gal_fuzz_write(pair_path, bytes + 1 + index_bytes, byte_count - 1 - index_bytes);
+        return path_of[2];
+    }
+    gal_fuzz_write(path_of[form % 2], bytes, byte_count);
+    return path_of[form % 2];
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
 {
-    static const char *words_path;
-    static const char *text_path;
     if (byte_count == 0) {
         return 0;
     }
-    if (words_path == NULL) {
-        words_path = gal_fuzz_path("data.bin");
-        text_path = gal_fuzz_path("data.txt");
+    if (pair_path == NULL) {
+        path_of[0] = gal_fuzz_path("data.bin");
+        path_of[1] = gal_fuzz_path("data.txt");
+        path_of[2] = gal_fuzz_path("pair.idx");
+        pair_path = gal_fuzz_path("pair.bin");
     }
     const uint8_t choice = bytes[0];
-    const char *path = choice % 2 == 0 ? words_path : text_path;
+    const char *path = write_form(choice % 4, bytes + 1, byte_count - 1);
     const gal_data_options options = {.path = path,
-                                      .validation_path = choice / 2 % 2 == 0 ? NULL : path,
+                                      .validation_path = choice / 64 % 2 == 0 ? NULL : path,
                                       .vocabulary = (choice / 4 % 4 + 1u) * 128,
-                                      .sequence_length = choice / 16 + 1u,
+                                      .sequence_length = choice / 16 % 4 * 5 + 1u,
                                       .global_batch_samples = 3,
                                       .seed = choice};
     gal_data *data = NULL;
     gal_error err = {0};
-    gal_fuzz_write(path, bytes + 1, byte_count - 1);
     gal_code code = gal_data_open(&options, &data, &err);
     if (code != GAL_OK) {
         GAL_FUZZ_REQUIRE(code == GAL_ERR_DOCUMENT);

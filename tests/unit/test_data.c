@@ -189,6 +189,88 @@ static void test_token_file(void **state)
     assert_refused(&options, GAL_ERR_DOCUMENT, "token 59 is 1059, the model's vocabulary has 1059 entries");
 }
 
+/* A Megatron pair NAME.idx, NAME.bin of two sequences; kind 4 (int32) or 8 (uint16). Returns the index's path. */
+static const char *write_pair(uint8_t kind, uint64_t version, int64_t second_offset, const void *tokens,
+                              size_t token_bytes)
+{
+    uint8_t index[34 + 2 * 12 + 2 * 8] = "MMIDIDX";
+    const uint64_t counts[2] = {2, 2};
+    const int32_t lengths[2] = {20, 40};
+    const int64_t offsets[2] = {0, second_offset}, documents[2] = {0, 2};
+    memcpy(index + 9, &version, 8);
+    index[17] = kind;
+    memcpy(index + 18, counts, 16);
+    memcpy(index + 34, lengths, 8);
+    memcpy(index + 42, offsets, 16);
+    memcpy(index + 58, documents, 16);
+    write_file("pair.bin", tokens, token_bytes);
+    return write_file("pair.idx", index, sizeof index);
+}
+
+static void assert_validation_begins(const gal_data_options *options, int32_t token)
+{
+    gal_error err = {0};
+    gal_data *data = NULL;
+    const uint32_t first = 0;
+    int32_t out[LENGTH];
+    assert_int_equal(gal_data_open(options, &data, &err), GAL_OK);
+    const gal_token_request request = {
+        .samples = &first, .sample_count = 1, .sequence_length = LENGTH, .evaluation = true};
+    assert_int_equal(gal_data_fill(data, &request, out, &err), GAL_OK);
+    assert_int_equal(out[0], token);
+    gal_data_close(data);
+}
+
+/* 60 tokens, the last 6 for validation; named by either file. */
+static void test_megatron_pair(void **state)
+{
+    (void)state;
+    uint16_t words[60];
+    int32_t numbers[60];
+    char tokens_path[2 * PATH_BYTES];
+    for (uint16_t i = 0; i < 60; i++) {
+        words[i] = (uint16_t)(1000 + i);
+        numbers[i] = 100000 + i;
+    }
+    snprintf(tokens_path, sizeof tokens_path, "%s/pair.bin", directory);
+    gal_data_options options = options_of(write_pair(8, 1, 40, words, sizeof words));
+    options.vocabulary = 1060;
+    assert_validation_begins(&options, 1054);
+    options.path = tokens_path;
+    assert_validation_begins(&options, 1054);
+    options = options_of(write_pair(4, 1, 80, numbers, sizeof numbers));
+    options.vocabulary = 100060;
+    assert_validation_begins(&options, 100054);
+    options.vocabulary = 100059;
+    assert_refused(&options, GAL_ERR_DOCUMENT, "token 59 is 100059, the model's vocabulary has 100059 entries");
+    numbers[3] = -1;
+    options = options_of(write_pair(4, 1, 80, numbers, sizeof numbers));
+    assert_refused(&options, GAL_ERR_DOCUMENT, "token 0 is 100000");
+    options.vocabulary = 1 << 20;
+    assert_refused(&options, GAL_ERR_DOCUMENT, "token 3 is -1");
+}
+
+static void test_megatron_pair_is_strict(void **state)
+{
+    (void)state;
+    const uint16_t words[60] = {0};
+    gal_data_options options = options_of(write_pair(8, 2, 40, words, sizeof words));
+    assert_refused(&options, GAL_ERR_DOCUMENT, "index version must be 1, got 2");
+    options = options_of(write_pair(7, 1, 40, words, sizeof words));
+    assert_refused(&options, GAL_ERR_DOCUMENT, "uint8, int32 or uint16 (kinds 1, 4 and 8), got kind 7");
+    options = options_of(write_pair(8, 1, 42, words, sizeof words));
+    assert_refused(&options, GAL_ERR_DOCUMENT, "sequence 1 has 40 tokens from byte 42 on, byte 40 was expected");
+    options = options_of(write_pair(8, 1, 40, words, sizeof words - 2));
+    assert_refused(&options, GAL_ERR_DOCUMENT, "the sequences have 120 bytes, the tokens' file has 118");
+    options = options_of(write_file("pair.idx", "MMIDIDX\0\0", 9));
+    assert_refused(&options, GAL_ERR_DOCUMENT, "must begin with MMIDIDX");
+    options = options_of(write_file("pair.idx",
+                                    "MMIDIDX\0\0\1\0\0\0\0\0\0\0\10"
+                                    "\377\377\377\377\377\377\377\377\0\0\0\0\0\0\0\0",
+                                    34));
+    assert_refused(&options, GAL_ERR_DOCUMENT, "sequences and 0 documents do not make its 34 bytes");
+}
+
 static void test_validation_file(void **state)
 {
     (void)state;
@@ -235,6 +317,8 @@ int main(void)
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_samples_do_not_depend_on_who_asks),
         cmocka_unit_test(test_token_file),
+        cmocka_unit_test(test_megatron_pair),
+        cmocka_unit_test(test_megatron_pair_is_strict),
         cmocka_unit_test(test_validation_file),
         cmocka_unit_test(test_refusals),
     };
