@@ -9,6 +9,7 @@
 #define X(enumerator, name) [enumerator] = name,
 const char *const gal_family_names[GAL_FAMILY_COUNT] = {GAL_FAMILIES(X)};
 const char *const gal_activation_names[GAL_ACTIVATION_COUNT] = {GAL_ACTIVATIONS(X)};
+const char *const gal_rotary_scaling_names[GAL_ROTARY_SCALING_COUNT] = {GAL_ROTARY_SCALINGS(X)};
 const char *const gal_optimizer_names[GAL_OPTIMIZER_COUNT] = {GAL_OPTIMIZERS(X)};
 const char *const gal_block_kind_names[GAL_BLOCK_KIND_COUNT] = {GAL_BLOCK_KINDS(X)};
 #undef X

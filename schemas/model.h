@@ -27,6 +27,12 @@ enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
     X(GAL_ACTIVATION_RELU, "relu")                                                                                     \
     X(GAL_ACTIVATION_SILU, "silu")
 
+/* How the frequencies of rotary positions are lowered for sequences longer than those first trained on. */
+#define GAL_ROTARY_SCALINGS(X)                                                                                         \
+    X(GAL_ROTARY_SCALING_NONE, "none")                                                                                 \
+    X(GAL_ROTARY_SCALING_LINEAR, "linear")                                                                             \
+    X(GAL_ROTARY_SCALING_LLAMA3, "llama3")
+
 #define GAL_OPTIMIZERS(X)                                                                                              \
     X(GAL_OPTIMIZER_ADAM, "adam")                                                                                      \
     X(GAL_OPTIMIZER_ADAMW, "adamw")
@@ -40,12 +46,14 @@ enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
 #define X(enumerator, name) enumerator,
 typedef enum gal_family { GAL_FAMILIES(X) GAL_FAMILY_COUNT } gal_family;
 typedef enum gal_activation { GAL_ACTIVATIONS(X) GAL_ACTIVATION_COUNT } gal_activation;
+typedef enum gal_rotary_scaling_kind { GAL_ROTARY_SCALINGS(X) GAL_ROTARY_SCALING_COUNT } gal_rotary_scaling_kind;
 typedef enum gal_optimizer_kind { GAL_OPTIMIZERS(X) GAL_OPTIMIZER_COUNT } gal_optimizer_kind;
 typedef enum gal_block_kind { GAL_BLOCK_KINDS(X) GAL_BLOCK_KIND_COUNT } gal_block_kind;
 #undef X
 
 extern const char *const gal_family_names[GAL_FAMILY_COUNT];
 extern const char *const gal_activation_names[GAL_ACTIVATION_COUNT];
+extern const char *const gal_rotary_scaling_names[GAL_ROTARY_SCALING_COUNT];
 extern const char *const gal_optimizer_names[GAL_OPTIMIZER_COUNT];
 extern const char *const gal_block_kind_names[GAL_BLOCK_KIND_COUNT];
 
@@ -63,6 +71,16 @@ typedef struct gal_optimizer {
     double gradient_clip_norm; /* clip by the global 2-norm; 0: off */
 } gal_optimizer;
 
+/* linear: every frequency divided by factor. llama3: those of wavelengths above original_positions /
+ * low_frequency_factor are, those below original_positions / high_frequency_factor are not, and between them the share
+ * goes linearly with the number of turns in original_positions. Source: Llama 3.1's configuration, rope_scaling. */
+typedef struct gal_rotary_scaling {
+    gal_rotary_scaling_kind kind;
+    double factor;
+    double low_frequency_factor, high_frequency_factor; /* llama3, else 0 */
+    uint32_t original_positions;                        /* likewise */
+} gal_rotary_scaling;
+
 typedef struct gal_model {
     char name[GAL_NAME_BYTES];
     gal_family family;
@@ -77,6 +95,7 @@ typedef struct gal_model {
     uint32_t kv_head_count; /* heads of keys and values; divides head_count */
     uint32_t head_dim;      /* even */
     double rotary_base;
+    gal_rotary_scaling rotary_scaling;
     bool qkv_bias; /* queries, keys and values have biases (Qwen2) */
     gal_activation activation;
     bool tied_embeddings;

@@ -77,6 +77,23 @@ static void read_window(const gal_json_cursor *root, gal_model *out)
     }
 }
 
+/* Older files say "type" for "rope_type". */
+static void read_rope_scaling(const gal_json_cursor *at, gal_rotary_scaling *out)
+{
+    static const char *const names[] = {"default", "linear", "llama3"};
+    out->kind = (gal_rotary_scaling_kind)gal_json_enum(at, gal_json_has(at, "rope_type") ? "rope_type" : "type", names,
+                                                       GAL_ROTARY_SCALING_COUNT);
+    if (out->kind != GAL_ROTARY_SCALING_NONE) {
+        out->factor = gal_json_f64(at, "factor", 1.0, GAL_ROTARY_FACTOR_MAX);
+    }
+    if (out->kind == GAL_ROTARY_SCALING_LLAMA3) {
+        out->low_frequency_factor = gal_json_f64(at, "low_freq_factor", GAL_POSITIVE_MIN, GAL_ROTARY_FACTOR_MAX);
+        out->high_frequency_factor = gal_json_f64(at, "high_freq_factor", GAL_POSITIVE_MIN, GAL_ROTARY_FACTOR_MAX);
+        out->original_positions = gal_json_u32(at, "original_max_position_embeddings", 1, GAL_SEQUENCE_LENGTH_MAX);
+    }
+    gal_json_accept_unknown(at);
+}
+
 static void read_llama(const gal_json_cursor *root, gal_model *out)
 {
     out->family = GAL_FAMILY_LLAMA;
@@ -103,7 +120,8 @@ static void read_llama(const gal_json_cursor *root, gal_model *out)
     refuse_variant(root, "attention_bias", true);
     refuse_variant(root, "mlp_bias", true);
     if (is_given(root, "rope_scaling")) {
-        gal_json_member_error(root, "rope_scaling", "must be null: scaled rotary positions are not supported");
+        gal_json_cursor scaling = gal_json_object(root, "rope_scaling");
+        read_rope_scaling(&scaling, &out->rotary_scaling);
     }
     read_window(root, out);
 }

@@ -83,6 +83,15 @@ static void turn_to_llama(uint64_t *seed, gal_model *m)
     m->head_count = m->kv_head_count * (1 + below(seed, 8));
     m->head_dim = 2 + 2 * below(seed, 512);
     m->rotary_base = real(seed, 1.0, 1e12);
+    if (below(seed, 2) == 1) {
+        m->rotary_scaling = (gal_rotary_scaling){.kind = GAL_ROTARY_SCALING_LINEAR, .factor = real(seed, 1.0, 1e6)};
+    } else if (below(seed, 2) == 1) {
+        m->rotary_scaling = (gal_rotary_scaling){.kind = GAL_ROTARY_SCALING_LLAMA3,
+                                                 .factor = real(seed, 1.0, 1e6),
+                                                 .low_frequency_factor = real(seed, 1e-3, 10.0),
+                                                 .high_frequency_factor = real(seed, 11.0, 1e6),
+                                                 .original_positions = 1 + below(seed, 32768)};
+    }
     m->qkv_bias = below(seed, 2) == 1;
     m->embedding_dropout = 0.0;
     m->residual_dropout = 0.0;
@@ -316,12 +325,19 @@ static bool equal_optimizers(const gal_optimizer *a, const gal_optimizer *b)
            memcmp(&a->beta1, &b->beta1, 5 * sizeof(double)) == 0;
 }
 
+static bool equal_scalings(const gal_rotary_scaling *a, const gal_rotary_scaling *b)
+{
+    return a->kind == b->kind && memcmp(&a->factor, &b->factor, 3 * sizeof(double)) == 0 &&
+           a->original_positions == b->original_positions;
+}
+
 static bool equal_models(const gal_model *a, const gal_model *b)
 {
     return strcmp(a->name, b->name) == 0 && a->family == b->family &&
            memcmp(&a->layer_count, &b->layer_count, 9 * sizeof(uint32_t)) == 0 &&
            memcmp(&a->rotary_base, &b->rotary_base, sizeof a->rotary_base) == 0 && a->qkv_bias == b->qkv_bias &&
-           a->activation == b->activation && a->tied_embeddings == b->tied_embeddings &&
+           equal_scalings(&a->rotary_scaling, &b->rotary_scaling) && a->activation == b->activation &&
+           a->tied_embeddings == b->tied_embeddings &&
            memcmp(&a->norm_epsilon, &b->norm_epsilon, 5 * sizeof(double)) == 0 &&
            a->compute_dtype == b->compute_dtype && a->global_batch_samples == b->global_batch_samples &&
            equal_optimizers(&a->optimizer, &b->optimizer);

@@ -16,10 +16,28 @@ static void turn(gal_real *first, gal_real *second, const gal_real *cosine, cons
     }
 }
 
-static void find_frequencies(double base, size_t half, size_t first, size_t count, double *frequency)
+/* schemas/model.h, gal_rotary_scaling. */
+static double scale_frequency(const gal_rotary_scaling *scaling, double frequency)
+{
+    static const double turn_radians = 6.283185307179586;
+    if (scaling->kind == GAL_ROTARY_SCALING_NONE) {
+        return frequency;
+    }
+    double kept = 0.0; /* share of the frequency as it was */
+    if (scaling->kind == GAL_ROTARY_SCALING_LLAMA3) {
+        const double turns = scaling->original_positions * frequency / turn_radians;
+        kept =
+            (turns - scaling->low_frequency_factor) / (scaling->high_frequency_factor - scaling->low_frequency_factor);
+        kept = fmin(fmax(kept, 0.0), 1.0);
+    }
+    return kept * frequency + (1.0 - kept) * frequency / scaling->factor;
+}
+
+static void find_frequencies(const gal_model *model, size_t half, size_t first, size_t count, double *frequency)
 {
     for (size_t i = 0; i < count; i++) {
-        frequency[i] = pow(base, -(double)(first + i) / (double)half);
+        frequency[i] =
+            scale_frequency(&model->rotary_scaling, pow(model->rotary_base, -(double)(first + i) / (double)half));
     }
 }
 
@@ -45,7 +63,7 @@ static void rotary_part(const void *context, uint32_t part)
     gal_real cosine[CHUNK], sine[CHUNK];
     for (size_t first = 0; first < half; first += CHUNK) {
         const size_t count = half - first < CHUNK ? half - first : CHUNK;
-        find_frequencies(call->step->model->rotary_base, half, first, count, frequency);
+        find_frequencies(call->step->model, half, first, count, frequency);
         for (size_t p = gal_cut_begin(&at->cut, part); p < end; p++) {
             find_angles((double)p, frequency, count, call->dims[5] != 0, cosine, sine);
             for (size_t head = 0; head < samples * heads; head++) {

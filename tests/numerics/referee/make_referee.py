@@ -154,10 +154,27 @@ def gpt2_logits(w, inputs):
     return norm("ln_f", x) @ table.t()
 
 
-def rotate(x, base):
+def scale(frequency, scaling):
+    """As in transformers' modeling_rope_utils: long wavelengths divided, short ones kept, smooth between."""
+    if scaling is None:
+        return frequency
+    divided = frequency / scaling["factor"]
+    if scaling["kind"] == "linear":
+        return divided
+    wavelength = 2 * math.pi / frequency
+    low, high = scaling["low_frequency_factor"], scaling["high_frequency_factor"]
+    original = scaling["original_positions"]
+    smooth = (original / wavelength - low) / (high - low)
+    between = (1 - smooth) * divided + smooth * frequency
+    out = torch.where(wavelength > original / low, divided, between)
+    return torch.where(wavelength < original / high, frequency, out)
+
+
+def rotate(x, m):
     """[samples][heads][positions][dim]: feature i and i + dim / 2 are a point."""
     positions, half = x.shape[2], x.shape[3] // 2
-    frequency = base ** (-torch.arange(half, dtype=torch.float64) / half)
+    frequency = m["rotary_base"] ** (-torch.arange(half, dtype=torch.float64) / half)
+    frequency = scale(frequency, m.get("rotary_scaling"))
     angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency
     first, second = x[..., :half], x[..., half:]
     return torch.cat((first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()), dim=3)
@@ -173,8 +190,8 @@ def llama_attention(w, at, x):
         return y.reshape(samples, positions, heads, m["head_dim"]).transpose(1, 2)
 
     shared = m["head_count"] // m["kv_head_count"]
-    q = rotate(project("q", m["head_count"]), m["rotary_base"])
-    k = rotate(project("k", m["kv_head_count"]), m["rotary_base"]).repeat_interleave(shared, dim=1)
+    q = rotate(project("q", m["head_count"]), m)
+    k = rotate(project("k", m["kv_head_count"]), m).repeat_interleave(shared, dim=1)
     v = project("v", m["kv_head_count"]).repeat_interleave(shared, dim=1)
     context = causal(q, k, v).transpose(1, 2).reshape(samples, positions, -1)
     return context @ w[at + "o_proj.weight"].t()
@@ -259,12 +276,12 @@ def model(name, heads, activation, tied, kind):
                           "gradient_clip_norm": 1.0}}
 
 
-def llama(name, heads, kv_heads, head_dim, biases, tied, kind):
+def llama(name, heads, kv_heads, head_dim, biases, tied, kind, **others):
     out = model(name, heads, "silu", tied, kind)
     for key in ("layer_norm_epsilon", "embedding_dropout", "residual_dropout"):
         del out[key]
     return {**out, "family": "llama", "kv_head_count": kv_heads, "head_dim": head_dim, "rotary_base": 500,
-            "qkv_bias": biases, "rms_norm_epsilon": 1e-5}
+            "qkv_bias": biases, "rms_norm_epsilon": 1e-5, **others}
 
 
 def write(path, document):
@@ -284,6 +301,11 @@ def main():
     write(sys.argv[1] + "/gpt2_untied_adam.json", train(model("gpt2-untied-adam", 3, "gelu_erf", False, "adam")))
     write(sys.argv[1] + "/llama_shared_adamw.json", train(llama("llama-shared-adamw", 4, 2, 10, False, False, "adamw")))
     write(sys.argv[1] + "/qwen2_tied_adam.json", train(llama("qwen2-tied-adam", 3, 3, 16, True, True, "adam")))
+    # of the 8 frequencies of a head one is kept, two lie between and five are divided
+    llama3 = {"kind": "llama3", "factor": 8, "low_frequency_factor": 0.2, "high_frequency_factor": 1.5,
+              "original_positions": 12}
+    scaled = llama("llama-scaled-adamw", 4, 2, 16, False, False, "adamw", rotary_scaling=llama3)
+    write(sys.argv[1] + "/llama_scaled_adamw.json", train(scaled))
 
 
 main()
