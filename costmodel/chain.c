@@ -15,11 +15,14 @@ const gal_call gal_chain_calls[GAL_CHAIN_CALLS] = {
 void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_spec *block, gal_stage_spec *out)
 {
     const gal_price_query *query = spec->query;
-    const bool first = spec->kind[0] == GAL_BLOCK_EMBEDDING;
-    const bool last = spec->kind[spec->block_count - 1] == GAL_BLOCK_HEAD;
     for (uint32_t i = 0; i < spec->block_count; i++) {
-        block[i] = (gal_block_spec){.block = first ? i : i + 1, .strategy = spec->strategy[i]};
-        gal_model_type(spec->model, spec->kind[i], &block[i].shape);
+        block[i].strategy = spec->strategy[i];
+        gal_model_type(spec->model, spec->type[i], &block[i].shape);
+    }
+    const bool first = block[0].shape.in.positions == 0;
+    const bool last = block[spec->block_count - 1].shape.out.positions == 0;
+    for (uint32_t i = 0; i < spec->block_count; i++) {
+        block[i].block = first ? i : i + 1;
     }
     *out = (gal_stage_spec){.model = spec->model,
                             .device_count = query->device_count,

@@ -15,10 +15,10 @@ extern const gal_call gal_chain_calls[GAL_CHAIN_CALLS];
 typedef struct gal_chain_spec {
     const gal_model *model;
     const gal_durations *durations;
-    const gal_price_query *query; /* where the chain lies; its kind and strategy are not read */
+    const gal_price_query *query; /* where the chain lies; its type and strategy are not read */
     const gal_layout *entry;      /* of the first block, or NULL: as reached from whole rows */
     uint32_t block_count;
-    gal_block_kind kind[GAL_CHAIN_MAX]; /* an embedding only first, a head only last */
+    uint32_t type[GAL_CHAIN_MAX]; /* what nothing enters only first, what nothing leaves only last */
     const gal_strategy *strategy[GAL_CHAIN_MAX];
 } gal_chain_spec;
 

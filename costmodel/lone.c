@@ -11,7 +11,7 @@ gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, ga
                         gal_error *err)
 {
     const gal_chain_spec chain = {
-        .model = model, .query = query, .block_count = 1, .kind = {query->kind}, .strategy = {query->strategy}};
+        .model = model, .query = query, .block_count = 1, .type = {query->type}, .strategy = {query->strategy}};
     gal_block_spec block;
     gal_stage_spec spec;
     gal_chain_stage(&chain, GAL_LOWERED_SIZES, &block, &spec);

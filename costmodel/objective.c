@@ -27,7 +27,7 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, u
 
 static gal_price_query query_of(const gal_plan *plan, uint32_t stage, uint32_t block)
 {
-    return (gal_price_query){.kind = gal_model_block_kind(&plan->model, block),
+    return (gal_price_query){.type = gal_model_block_type(&plan->model, block),
                              .strategy = gal_plan_block_strategy(plan, block),
                              .device_count = gal_plan_stage_devices(plan),
                              .stage = stage,
@@ -44,7 +44,7 @@ static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t
     gal_code code = gal_price_block(cache, &query, price, err);
     if (code == GAL_OK && block > 0) {
         const gal_price_query before = query_of(plan, stage, block - 1);
-        code = gal_price_pair(cache, &before, query.kind, query.strategy, &pair, err);
+        code = gal_price_pair(cache, &before, query.type, query.strategy, &pair, err);
     }
     if (code != GAL_OK) {
         return code;
@@ -158,7 +158,7 @@ static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, u
     const gal_price_query before = query_of(plan, stage, block - 1);
     const gal_price_query here = query_of(plan, stage, block);
     const gal_pair_price *pair = NULL;
-    gal_code code = gal_price_pair(cache, &before, here.kind, here.strategy, &pair, err);
+    gal_code code = gal_price_pair(cache, &before, here.type, here.strategy, &pair, err);
     *bytes = 0;
     if (code != GAL_OK) {
         return code;
@@ -167,7 +167,7 @@ static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, u
     if (pair->converts) {
         uint64_t inside = 0;
         uint64_t entry = 0;
-        code = gal_price_relayout(cache, &before, from, here.kind, here.strategy, &inside, &entry, err);
+        code = gal_price_relayout(cache, &before, from, here.type, here.strategy, &inside, &entry, err);
         *bytes = block == gal_plan_stage_first_block(plan, stage) ? entry : inside;
     }
     return code;

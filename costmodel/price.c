@@ -28,6 +28,7 @@ struct gal_price_cache {
     const gal_model *model;
     const gal_durations *durations;
     gal_structures *structures;
+    uint32_t first_type, type_behind_first, type_before_last, last_type; /* of the chain's ends */
     uint32_t slot_count, entry_count;
     entry **slot; /* open addressing; NULL: free */
 };
@@ -46,11 +47,11 @@ static uint64_t pack_axes(const gal_strategy *strategy)
     return word;
 }
 
-static uint64_t pack_flags(const gal_strategy *strategy, gal_block_kind kind)
+static uint64_t pack_flags(const gal_strategy *strategy, uint32_t type)
 {
-    _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_BLOCK_KIND_COUNT <= 8, "bits");
+    _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_TYPES_MAX <= 128, "bits");
     return (uint64_t)strategy->zero_stage | (uint64_t)strategy->sequence_parallel << 2 |
-           (uint64_t)strategy->recompute << 3 | (uint64_t)kind << 5;
+           (uint64_t)strategy->recompute << 3 | (uint64_t)type << 17;
 }
 
 /* 0 where the stage lies in the link tree as all others do, else its number: see gal_group_level_counts. */
@@ -70,7 +71,7 @@ static void key_of(const gal_price_cache *cache, const gal_price_query *query, k
 {
     const uint32_t place = placement_class(gal_durations_cluster(cache->durations), query->device_count, query->stage);
     out->word[0] = pack_axes(query->strategy);
-    out->word[1] = pack_flags(query->strategy, query->kind) | (uint64_t)query->prefetch_depth << 8 |
+    out->word[1] = pack_flags(query->strategy, query->type) | (uint64_t)query->prefetch_depth << 8 |
                    (uint64_t)(query->stage_count == 1) << 16 | (uint64_t)place << 32;
     out->word[2] = (uint64_t)query->device_count | (uint64_t)query->microbatch_samples << 32;
     out->word[3] = 0;
@@ -138,8 +139,13 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     if (cache == NULL) {
         return out_of_memory(err);
     }
+    const uint32_t last = gal_model_block_count(model) - 1;
     cache->model = model;
     cache->durations = durations;
+    cache->first_type = gal_model_block_type(model, 0);
+    cache->type_behind_first = gal_model_block_type(model, 1);
+    cache->type_before_last = gal_model_block_type(model, last - 1);
+    cache->last_type = gal_model_block_type(model, last);
     cache->slot_count = FIRST_SLOTS;
     cache->slot = calloc(cache->slot_count, sizeof *cache->slot);
     const gal_code code =
@@ -175,9 +181,9 @@ static gal_chain_spec chain_of(const gal_price_cache *cache, const gal_price_que
     return (gal_chain_spec){.model = cache->model, .durations = cache->durations, .query = query};
 }
 
-static void append(gal_chain_spec *chain, gal_block_kind kind, const gal_strategy *strategy)
+static void append(gal_chain_spec *chain, uint32_t type, const gal_strategy *strategy)
 {
-    chain->kind[chain->block_count] = kind;
+    chain->type[chain->block_count] = type;
     chain->strategy[chain->block_count++] = strategy;
 }
 
@@ -220,7 +226,7 @@ static uint32_t steady_count(const gal_strategy *strategy)
     return strategy->zero_stage == 2 ? 3 : 2;
 }
 
-/* Attention and FFN: one more of them. */
+/* What can follow itself: one more of them. */
 static gal_code price_inner(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -252,8 +258,8 @@ static gal_code read_tied_head(const gal_price_cache *cache, const gal_price_que
 {
     gal_chain_spec chain = chain_of(cache, query);
     gal_chain_times t;
-    append(&chain, GAL_BLOCK_EMBEDDING, query->strategy);
-    append(&chain, GAL_BLOCK_HEAD, query->strategy);
+    append(&chain, cache->first_type, query->strategy);
+    append(&chain, cache->last_type, query->strategy);
     const gal_code code = gal_chain_run(&chain, &t, 1, memory, err);
     if (code == GAL_OK) {
         *update_seconds = t.update_seconds[1];
@@ -264,16 +270,16 @@ static gal_code read_tied_head(const gal_price_cache *cache, const gal_price_que
 /* Embedding and head: what a chain of two blocks gains by them. */
 static gal_code price_outer(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
 {
-    const bool head = query->kind == GAL_BLOCK_HEAD;
+    const bool head = query->type == cache->last_type;
     gal_price_query beside = *query;
-    beside.kind = head ? GAL_BLOCK_FFN : GAL_BLOCK_ATTENTION;
+    beside.type = head ? cache->type_before_last : cache->type_behind_first;
     const gal_block_price *inner = NULL;
     gal_code code = gal_price_block(cache, &beside, &inner, err);
     gal_chain_spec chain = chain_of(cache, query);
     gal_chain_times t;
     const uint32_t place = head ? 2 : 0;
     for (uint32_t i = 0; i < 3; i++) {
-        append(&chain, i == place ? query->kind : beside.kind, query->strategy);
+        append(&chain, i == place ? query->type : beside.type, query->strategy);
     }
     code = code == GAL_OK ? gal_chain_run(&chain, &t, place, &out->memory, err) : code;
     if (code != GAL_OK) {
@@ -298,7 +304,7 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, c
     key_of(cache, query, &k);
     entry *e = *find(cache, &k, ENTRY_BLOCK);
     if (e == NULL) {
-        const bool outer = query->kind == GAL_BLOCK_EMBEDDING || query->kind == GAL_BLOCK_HEAD;
+        const bool outer = query->type == cache->first_type || query->type == cache->last_type;
         e = calloc(1, sizeof *e);
         if (e == NULL) {
             return out_of_memory(err);
@@ -364,15 +370,15 @@ static bool layouts_differ(const gal_price_query *from, const gal_price_query *t
 static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query, const gal_price_query *to,
                            gal_pair_price *out, gal_error *err)
 {
-    const uint32_t from_count = query->kind == GAL_BLOCK_EMBEDDING ? 1 : 2;
-    const uint32_t to_count = to->kind == GAL_BLOCK_HEAD ? 1 : 2;
+    const uint32_t from_count = query->type == cache->first_type ? 1 : 2;
+    const uint32_t to_count = to->type == cache->last_type ? 1 : 2;
     const gal_block_price *a = NULL;
     const gal_block_price *b = NULL;
     gal_code code = gal_price_block(cache, query, &a, err);
     code = code == GAL_OK ? gal_price_block(cache, to, &b, err) : code;
     gal_chain_spec chain = chain_of(cache, query);
     for (uint32_t i = 0; i < from_count + to_count; i++) {
-        append(&chain, i < from_count ? query->kind : to->kind, i < from_count ? query->strategy : to->strategy);
+        append(&chain, i < from_count ? query->type : to->type, i < from_count ? query->strategy : to->strategy);
     }
     gal_chain_times t;
     gal_block_memory memory;
@@ -391,7 +397,7 @@ static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query,
     return GAL_OK;
 }
 
-gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, gal_block_kind to_kind,
+gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,
                         const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err)
 {
     const gal_strategy from_plain = plain(query->strategy);
@@ -401,10 +407,10 @@ gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, ga
     key k;
     from.strategy = &from_plain;
     to.strategy = &to_plain;
-    to.kind = to_kind;
+    to.type = to_type;
     key_of(cache, &from, &k);
     k.word[3] = pack_axes(&to_plain);
-    k.word[4] = pack_flags(&to_plain, to_kind);
+    k.word[4] = pack_flags(&to_plain, to_type);
     entry *e = *find(cache, &k, ENTRY_PAIR);
     if (e == NULL) {
         gal_code code = GAL_OK;
@@ -428,14 +434,14 @@ gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, ga
 }
 
 gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
-                            gal_block_kind to_kind, const gal_strategy *to_strategy, uint64_t *inside_bytes,
+                            uint32_t to_type, const gal_strategy *to_strategy, uint64_t *inside_bytes,
                             uint64_t *entry_bytes, gal_error *err)
 {
     gal_chain_spec spec = chain_of(cache, query);
     gal_block_memory memory;
     spec.entry = from;
-    append(&spec, query->kind, query->strategy);
-    append(&spec, to_kind, to_strategy);
+    append(&spec, query->type, query->strategy);
+    append(&spec, to_type, to_strategy);
     const gal_code code = gal_chain_run(&spec, NULL, 1, &memory, err);
     if (code == GAL_OK) {
         *inside_bytes = memory.bytes.relayout;

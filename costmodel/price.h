@@ -13,7 +13,8 @@
  *     tail_seconds       what it took beyond backward and one of these per block, paid by the first block
  * Embedding and head are priced as what a chain of two blocks of their strategy gains by them: with enter, leave and
  * tail inside.
- * A price depends on (kind, strategy, samples, D, prefetch depth) and on how the stage lies in the link tree. */
+ * A price depends on (type of block, strategy, samples, D, prefetch depth) and on how the stage lies in the link tree.
+ */
 #ifndef GAL_COSTMODEL_PRICE_H
 #define GAL_COSTMODEL_PRICE_H
 
@@ -49,8 +50,8 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
 void gal_price_cache_free(gal_price_cache *cache);
 
 typedef struct gal_price_query {
-    gal_block_kind kind;
-    const gal_strategy *strategy; /* legal for the kind: gal_strategy_rule_broken gives NULL */
+    uint32_t type;                /* gal_block_shape.type */
+    const gal_strategy *strategy; /* legal for the type: gal_strategy_rule_broken gives NULL */
     uint32_t device_count;        /* D */
     uint32_t stage, stage_count;  /* which devices; one stage of a tied model has one table */
     uint32_t microbatch_samples;
@@ -62,13 +63,13 @@ typedef struct gal_price_query {
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
 /* The neighbour `to` follows query's block; across a stage border too (there without the transfer). */
-gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, gal_block_kind to_kind,
+gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,
                         const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err);
 
 /* Bytes of class relayout of the conversion from query's block, whose rows lie as `from`, to the next: inside a stage,
  * and in front of one. Not cached. */
 gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
-                            gal_block_kind to_kind, const gal_strategy *to_strategy, uint64_t *inside_bytes,
+                            uint32_t to_type, const gal_strategy *to_strategy, uint64_t *inside_bytes,
                             uint64_t *entry_bytes, gal_error *err);
 
 /* Seconds of the transfer of `bytes` (one device's rows) from a stage to the next. */

@@ -197,7 +197,7 @@ static gal_code structure_create(const gal_model *model, const gal_price_query *
     *structure = (gal_structure){
         .block_count = block_count, .prefetch_depth = query->prefetch_depth, .list_class = lone->list_class};
     for (uint32_t i = 0; i < block_count; i++) {
-        chain.kind[i] = query->kind;
+        chain.type[i] = query->type;
         chain.strategy[i] = query->strategy;
     }
     gal_chain_stage(&chain, GAL_LOWERED_LISTS, block, &stage);

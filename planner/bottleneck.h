@@ -2,8 +2,9 @@
  *
  * The dual weighs the stages' rounds against each other as if blocks could be divided: 98 blocks on 4 stages make 24.5
  * each. Here borders are whole. For a stage and its end, sweeps over its blocks give the least round that is still to
- * come, with and without a price per byte over the limit; blocks repeat, so distances from the end serve for all ends.
- * From them, border by border, the least slowest round of the stages that are left. */
+ * come, with and without a price per byte over the limit; types of blocks alternate (of other chains nothing is known
+ * here), so distances from the end serve for all ends of one parity. From them, border by border, the least slowest
+ * round of the stages that are left. */
 #ifndef GAL_PLANNER_BOTTLENECK_H
 #define GAL_PLANNER_BOTTLENECK_H
 
@@ -24,7 +25,7 @@ typedef struct gal_bottleneck {
     double at_all; /* of a whole path */
 } gal_bottleneck;
 
-/* For the dual's choices and its prices of bytes. GAL_ERR_SYSTEM without memory. */
+/* For the dual's choices and its prices of bytes; the cell's types alternate. GAL_ERR_SYSTEM without memory. */
 gal_code gal_bottleneck_create(const gal_dual *dual, gal_bottleneck **out, gal_error *err);
 void gal_bottleneck_free(gal_bottleneck *bottleneck);
 

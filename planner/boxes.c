@@ -123,7 +123,7 @@ gal_box_state gal_box_state_of(const gal_box *box)
     return box->state;
 }
 
-/* What the stage pays whatever strategy its blocks of the kind take. */
+/* What the stage pays whatever strategy its blocks of the type take. */
 static void raise_least(gal_dual *dual, uint32_t block, uint32_t stage)
 {
     const uint32_t *strategy;
@@ -142,11 +142,11 @@ static void raise_least(gal_dual *dual, uint32_t block, uint32_t stage)
 /* Embedding and head have their stages; a single stage has all. */
 static void raise_all_least(gal_dual *dual)
 {
-    const uint32_t last = dual->cell->block_count - 1;
+    const gal_block_types *types = &dual->cell->types;
     raise_least(dual, 0, 0);
-    raise_least(dual, last, dual->cell->spec.pp_degree - 1);
-    for (uint32_t block = 1; block <= 2 && dual->cell->spec.pp_degree == 1; block++) {
-        raise_least(dual, block, 0);
+    raise_least(dual, dual->cell->block_count - 1, dual->cell->spec.pp_degree - 1);
+    for (uint32_t type = 0; type < types->type_count && dual->cell->spec.pp_degree == 1; type++) {
+        raise_least(dual, types->type_first[type], 0);
     }
 }
 

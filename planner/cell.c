@@ -5,49 +5,39 @@
 
 #include "schemas/plan_check.h"
 
-static size_t price_index(const gal_cell *cell, uint32_t stage, gal_block_kind kind, uint32_t strategy)
+static size_t price_index(const gal_cell *cell, uint32_t stage, uint32_t type, uint32_t strategy)
 {
-    return ((size_t)stage * GAL_BLOCK_KIND_COUNT + (size_t)kind) * cell->strategy_count + strategy;
+    return ((size_t)stage * cell->types.type_count + type) * cell->strategy_count + strategy;
 }
 
-/* The kind that follows is fixed but for FFN's: attention, or the head, which takes the place that is free. */
-static size_t pair_index(const gal_cell *cell, uint32_t stage, gal_block_kind from_kind, bool to_head, uint32_t from,
-                         uint32_t to)
+static size_t pair_index(const gal_cell *cell, uint32_t stage, uint32_t pair, uint32_t from, uint32_t to)
 {
-    size_t kind = to_head ? (size_t)GAL_BLOCK_HEAD : (size_t)from_kind;
-    return (((size_t)stage * GAL_BLOCK_KIND_COUNT + kind) * cell->strategy_count + from) * cell->strategy_count + to;
+    return (((size_t)stage * cell->types.pair_count + pair) * cell->strategy_count + from) * cell->strategy_count + to;
 }
 
 size_t gal_cell_price_index(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy)
 {
-    return price_index(cell, stage, gal_model_block_kind(cell->spec.model, block), strategy);
+    return price_index(cell, stage, cell->types.type_of[block], strategy);
 }
 
 size_t gal_cell_pair_index(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t to)
 {
-    return pair_index(cell, stage, gal_model_block_kind(cell->spec.model, block - 1), block + 1 == cell->block_count,
-                      from, to);
+    return pair_index(cell, stage, cell->types.pair_of[block], from, to);
 }
 
-uint32_t gal_cell_pair_kinds(const gal_cell *cell, uint32_t block[GAL_CELL_PAIR_KINDS_MAX])
+size_t gal_cell_price_count(const gal_cell *cell)
 {
-    const uint32_t last = cell->block_count - 1;
-    uint32_t count = 0;
-    for (uint32_t i = 1; i < last && i <= 3; i++) {
-        block[count++] = i;
-    }
-    block[count++] = last;
-    return count;
+    return (size_t)cell->spec.pp_degree * cell->types.type_count * cell->strategy_count;
 }
 
 size_t gal_cell_pair_count(const gal_cell *cell)
 {
-    return (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count * cell->strategy_count;
+    return (size_t)cell->spec.pp_degree * cell->types.pair_count * cell->strategy_count * cell->strategy_count;
 }
 
-static gal_price_query query_of(const gal_cell *cell, uint32_t stage, gal_block_kind kind, uint32_t strategy)
+static gal_price_query query_of(const gal_cell *cell, uint32_t stage, uint32_t type, uint32_t strategy)
 {
-    return (gal_price_query){.kind = kind,
+    return (gal_price_query){.type = type,
                              .strategy = &cell->strategy[strategy],
                              .device_count = cell->stage_devices,
                              .stage = stage,
@@ -56,8 +46,9 @@ static gal_price_query query_of(const gal_cell *cell, uint32_t stage, gal_block_
                              .prefetch_depth = cell->spec.prefetch_depth};
 }
 
-static bool is_legal(const gal_cell *cell, gal_block_kind kind, const gal_strategy *strategy)
+static bool is_legal(const gal_cell *cell, uint32_t type, const gal_strategy *strategy)
 {
+    const gal_block_kind kind = cell->types.kind[type];
     const bool end = kind == GAL_BLOCK_EMBEDDING || kind == GAL_BLOCK_HEAD;
     const bool useless = (end && strategy->recompute != GAL_RECOMPUTE_NONE) || /* nothing there to run again */
                          (kind != GAL_BLOCK_ATTENTION && strategy->recompute == GAL_RECOMPUTE_SELECTIVE);
@@ -70,8 +61,8 @@ static void keep_legal(gal_cell *cell)
     uint32_t kept = 0;
     for (uint32_t s = 0; s < cell->strategy_count; s++) {
         bool legal = false;
-        for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT && !legal; kind++) {
-            legal = is_legal(cell, (gal_block_kind)kind, &cell->strategy[s]);
+        for (uint32_t type = 0; type < cell->types.type_count && !legal; type++) {
+            legal = is_legal(cell, type, &cell->strategy[s]);
         }
         if (legal) {
             cell->strategy[kept++] = cell->strategy[s];
@@ -80,12 +71,12 @@ static void keep_legal(gal_cell *cell)
     cell->strategy_count = kept;
 }
 
-static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, gal_block_kind kind, gal_error *err)
+static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, uint32_t type, gal_error *err)
 {
     for (uint32_t s = 0; s < cell->strategy_count; s++) {
-        if (is_legal(cell, kind, &cell->strategy[s])) {
-            const size_t at = price_index(cell, stage, kind, s);
-            const gal_price_query query = query_of(cell, stage, kind, s);
+        if (is_legal(cell, type, &cell->strategy[s])) {
+            const size_t at = price_index(cell, stage, type, s);
+            const gal_price_query query = query_of(cell, stage, type, s);
             gal_error reason = {0};
             const gal_code code = gal_price_block(cell->spec.cache, &query, &cell->price[at], &reason);
             if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
@@ -104,27 +95,28 @@ static gal_code fill_prices(gal_cell *cell, gal_error *err)
 {
     gal_code code = GAL_OK;
     for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
-        for (uint32_t kind = 0; code == GAL_OK && kind < GAL_BLOCK_KIND_COUNT; kind++) {
-            code = fill_prices_of(cell, stage, (gal_block_kind)kind, err);
+        for (uint32_t type = 0; code == GAL_OK && type < cell->types.type_count; type++) {
+            code = fill_prices_of(cell, stage, type, err);
         }
     }
     return code;
 }
 
-static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, gal_block_kind from_kind, gal_block_kind to_kind,
-                              gal_error *err)
+static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, uint32_t pair, gal_error *err)
 {
+    const uint32_t block = cell->types.pair_first[pair];
+    const uint32_t from_type = cell->types.type_of[block - 1], to_type = cell->types.type_of[block];
     for (uint32_t from = 0; from < cell->strategy_count; from++) {
         for (uint32_t to = 0; to < cell->strategy_count; to++) {
-            if (cell->price[price_index(cell, stage, from_kind, from)] == NULL ||
-                cell->price[price_index(cell, stage, to_kind, to)] == NULL) {
+            if (cell->price[price_index(cell, stage, from_type, from)] == NULL ||
+                cell->price[price_index(cell, stage, to_type, to)] == NULL) {
                 continue;
             }
-            gal_price_query query = query_of(cell, stage, from_kind, from);
-            size_t at = pair_index(cell, stage, from_kind, to_kind == GAL_BLOCK_HEAD, from, to);
+            gal_price_query query = query_of(cell, stage, from_type, from);
+            size_t at = pair_index(cell, stage, pair, from, to);
             gal_error reason = {0};
             gal_code code =
-                gal_price_pair(cell->spec.cache, &query, to_kind, &cell->strategy[to], &cell->pair[at], &reason);
+                gal_price_pair(cell->spec.cache, &query, to_type, &cell->strategy[to], &cell->pair[at], &reason);
             if (code == GAL_ERR_DOCUMENT) {
                 cell->pair[at] = NULL;
             } else if (code != GAL_OK) {
@@ -137,14 +129,10 @@ static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, gal_block_kind fro
 
 static gal_code fill_pairs(gal_cell *cell, gal_error *err)
 {
-    static const gal_block_kind neighbours[][2] = {{GAL_BLOCK_EMBEDDING, GAL_BLOCK_ATTENTION},
-                                                   {GAL_BLOCK_ATTENTION, GAL_BLOCK_FFN},
-                                                   {GAL_BLOCK_FFN, GAL_BLOCK_ATTENTION},
-                                                   {GAL_BLOCK_FFN, GAL_BLOCK_HEAD}};
     gal_code code = GAL_OK;
     for (uint32_t stage = 0; code == GAL_OK && stage < cell->spec.pp_degree; stage++) {
-        for (size_t i = 0; code == GAL_OK && i < sizeof neighbours / sizeof neighbours[0]; i++) {
-            code = fill_pairs_of(cell, stage, neighbours[i][0], neighbours[i][1], err);
+        for (uint32_t pair = 0; code == GAL_OK && pair < cell->types.pair_count; pair++) {
+            code = fill_pairs_of(cell, stage, pair, err);
         }
     }
     return code;
@@ -154,9 +142,9 @@ static void fill_transfers(gal_cell *cell)
 {
     for (uint32_t stage = 0; stage + 1 < cell->spec.pp_degree; stage++) {
         for (uint32_t s = 0; s < cell->strategy_count; s++) {
-            uint64_t bytes = 0; /* the same behind all kinds; not all may be legal */
-            for (uint32_t kind = 0; kind < GAL_BLOCK_HEAD; kind++) {
-                const gal_block_price *price = cell->price[price_index(cell, stage, (gal_block_kind)kind, s)];
+            uint64_t bytes = 0; /* the same behind all types; not all may be legal */
+            for (uint32_t type = 0; type < cell->types.type_count; type++) {
+                const gal_block_price *price = cell->price[price_index(cell, stage, type, s)];
                 bytes = price == NULL ? bytes : price->memory.bytes.boundary;
             }
             cell->transfer[stage * cell->strategy_count + s] =
@@ -201,7 +189,7 @@ static gal_code refuse(const gal_cell_spec *spec, gal_error *err)
 static gal_code allocate(gal_cell *cell, gal_error *err)
 {
     size_t stages = cell->spec.pp_degree;
-    size_t nodes = stages * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
+    size_t nodes = gal_cell_price_count(cell);
     cell->price = calloc(nodes + 1, sizeof(void *));
     cell->node = calloc(nodes + 1, sizeof *cell->node);
     cell->edge = calloc(gal_cell_pair_count(cell) + 1, sizeof *cell->edge);
@@ -214,6 +202,7 @@ static gal_code allocate(gal_cell *cell, gal_error *err)
     return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
 
+/* The types are there already. */
 static void measure(gal_cell *cell)
 {
     const gal_cell_spec *spec = &cell->spec;
@@ -229,10 +218,11 @@ double gal_cell_effort(const gal_cell_spec *spec)
     gal_strategy strategy[GAL_SPACE_MAX];
     gal_cell cell = {.spec = *spec, .strategy = strategy};
     gal_error refusal = {0};
-    if (refuse(spec, &refusal) != GAL_OK) {
+    if (refuse(spec, &refusal) != GAL_OK || gal_block_types_create(spec->model, &cell.types, &refusal) != GAL_OK) {
         return 0.0;
     }
     measure(&cell);
+    gal_block_types_free(&cell.types);
     return (double)spec->pp_degree * cell.strategy_count * cell.strategy_count;
 }
 
@@ -240,6 +230,7 @@ static gal_code fill(gal_cell *cell, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_cell_spec *spec = &cell->spec;
+    GAL_TRY(gal_block_types_create(spec->model, &cell->types, err));
     measure(cell);
     GAL_TRY(allocate(cell, err));
     for (uint32_t p = 0; p < spec->pp_degree; p++) {
@@ -247,8 +238,9 @@ static gal_code fill(gal_cell *cell, gal_error *err)
     }
     GAL_TRY(fill_prices(cell, err));
     GAL_TRY(fill_pairs(cell, err));
-    GAL_TRY(gal_conversions_create(spec->cache, spec->model, cell->stage_devices, cell->samples, spec->prefetch_depth,
-                                   cell->strategy, cell->strategy_count, &cell->conversions, err));
+    GAL_TRY(gal_conversions_create(spec->cache, spec->model, &cell->types, cell->stage_devices, cell->samples,
+                                   spec->prefetch_depth, cell->strategy, cell->strategy_count, &cell->conversions,
+                                   err));
     fill_transfers(cell);
     fill_tied(cell);
     gal_cell_tabulate(cell);
@@ -283,6 +275,7 @@ void gal_cell_free(gal_cell *cell)
         return;
     }
     gal_conversions_free(&cell->conversions);
+    gal_block_types_free(&cell->types);
     free(cell->tied_seconds);
     free(cell->transfer);
     free(cell->in_flight);

@@ -12,6 +12,7 @@
 #define GAL_PLANNER_CELL_H
 
 #include "costmodel/objective.h"
+#include "planner/block_types.h"
 #include "planner/conversions.h"
 #include "planner/strategy_space.h"
 
@@ -71,7 +72,8 @@ typedef struct gal_cell {
     gal_cell_spec spec;
     uint32_t stage_devices, samples;
     uint32_t block_count, strategy_count;
-    gal_strategy *strategy; /* those that are legal for a kind of block, in the order of gal_space_strategies */
+    gal_block_types types;
+    gal_strategy *strategy; /* those that are legal for a type of block, in the order of gal_space_strategies */
     double unit_seconds;
     const gal_block_price **price; /* gal_cell_price_index; NULL: not legal */
     const gal_pair_price **pair;   /* gal_cell_pair_index; NULL: not legal */
@@ -93,13 +95,10 @@ double gal_cell_effort(const gal_cell_spec *spec);
 /* The rounded tables from the prices: part of create, and again if prices change. */
 void gal_cell_tabulate(gal_cell *cell);
 
-enum { GAL_CELL_PAIR_KINDS_MAX = 4 };
-/* One block for each pair of kinds that are neighbours, the later of the two; returns their number. */
-uint32_t gal_cell_pair_kinds(const gal_cell *cell, uint32_t block[GAL_CELL_PAIR_KINDS_MAX]);
-
 size_t gal_cell_price_index(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy);
-/* Of the edge into block, whose stage is given; blocks of the same kind behind the same kind share it. */
+/* Of the edge into block, whose stage is given; pairs of one number share it. */
 size_t gal_cell_pair_index(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t to);
+size_t gal_cell_price_count(const gal_cell *cell);
 size_t gal_cell_pair_count(const gal_cell *cell);
 /* NULL: not legal. */
 const gal_block_price *gal_cell_price(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy);

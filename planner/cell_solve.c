@@ -51,7 +51,7 @@ static void try_uniform(solver *s, uint32_t strategy, uint32_t *stage, uint32_t 
         stage[i] = (uint32_t)((uint64_t)i * cell->spec.pp_degree / blocks);
         const bool end = i == 0 || i + 1 == blocks;
         const bool selective = cell->strategy[own].recompute == GAL_RECOMPUTE_SELECTIVE;
-        if ((end || (selective && gal_model_block_kind(cell->spec.model, i) != GAL_BLOCK_ATTENTION)) &&
+        if ((end || (selective && cell->types.kind[cell->types.type_of[i]] != GAL_BLOCK_ATTENTION)) &&
             cell->strategy[own].recompute != GAL_RECOMPUTE_NONE) {
             own = without_recompute(cell, own);
         }
@@ -283,7 +283,8 @@ static gal_code explore_all(solver *s, gal_error *err)
     if (s->best.seconds == HUGE_VAL) {
         code = find_any(s, &none, err);
     }
-    if (code == GAL_OK && !none && s->cell->spec.pp_degree > 1 && s->cell->spec.microbatch_count > 1) {
+    if (code == GAL_OK && !none && s->cell->spec.pp_degree > 1 && s->cell->spec.microbatch_count > 1 &&
+        s->cell->types.alternates) {
         gal_choices_copy(s->cell, &s->choices, &s->dual->choices);
         code = gal_bottleneck_create(s->dual, &s->bottleneck, err);
         s->dual->bottleneck = s->bottleneck;

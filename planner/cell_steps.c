@@ -45,7 +45,7 @@ static double largest_of_pair(const gal_pair_price *p)
 /* A power of two, 2^-52 of what no path exceeds. */
 static double fine_unit(const gal_cell *cell)
 {
-    const size_t prices = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
+    const size_t prices = gal_cell_price_count(cell);
     double price = 0.0;
     double pair = 0.0;
     double once = 0.0;
@@ -146,8 +146,6 @@ static void tabulate_edges(gal_cell *cell, uint32_t block, uint32_t stage)
 
 void gal_cell_tabulate(gal_cell *cell)
 {
-    uint32_t block[GAL_CELL_PAIR_KINDS_MAX];
-    const uint32_t pairs = gal_cell_pair_kinds(cell, block);
     cell->unit_seconds = fine_unit(cell);
     for (uint32_t i = 0; i < cell->spec.pp_degree * cell->strategy_count; i++) {
         cell->transfer[i] = rounded(cell, cell->transfer[i]);
@@ -157,16 +155,16 @@ void gal_cell_tabulate(gal_cell *cell)
     }
     cell->common_seconds = rounded(cell, cell->common_seconds);
     for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
-        for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT; kind++) {
+        for (uint32_t type = 0; type < cell->types.type_count; type++) {
             for (uint32_t s = 0; s < cell->strategy_count; s++) {
-                const size_t at = ((size_t)stage * GAL_BLOCK_KIND_COUNT + kind) * cell->strategy_count + s;
+                const size_t at = gal_cell_price_index(cell, cell->types.type_first[type], stage, s);
                 if (cell->price[at] != NULL) {
                     cell->node[at] = node_of(cell, cell->price[at], stage, s);
                 }
             }
         }
-        for (uint32_t i = 0; i < pairs; i++) {
-            tabulate_edges(cell, block[i], stage);
+        for (uint32_t pair = 0; pair < cell->types.pair_count; pair++) {
+            tabulate_edges(cell, cell->types.pair_first[pair], stage);
         }
     }
 }

@@ -8,13 +8,14 @@
 typedef struct groups {
     gal_group sample, sequence;
     uint32_t strategy;     /* the first of the class that stands in an inner block, or else in a head */
-    gal_block_kind kind;   /* where it does */
+    uint32_t type;         /* where it does */
     bool from_rows, inner; /* legal for the embedding; for an inner block */
 } groups;
 
 typedef struct closure {
     gal_price_cache *cache;
     const gal_model *model;
+    const gal_block_types *types;
     const gal_strategy *strategy;
     uint32_t device_count, samples, prefetch_depth;
     gal_atoms atoms;
@@ -26,9 +27,20 @@ typedef struct closure {
     gal_conversions *out;
 } closure;
 
-static bool legal(const closure *c, gal_block_kind kind, uint32_t strategy)
+static bool legal(const closure *c, uint32_t type, uint32_t strategy)
 {
-    return gal_strategy_rule_broken(c->model, kind, &c->strategy[strategy], c->device_count, c->samples) == NULL;
+    return gal_strategy_rule_broken(c->model, c->types->kind[type], &c->strategy[strategy], c->device_count,
+                                    c->samples) == NULL;
+}
+
+static uint32_t last_type(const closure *c)
+{
+    return c->types->type_of[c->types->block_count - 1];
+}
+
+static bool is_inner(const closure *c, uint32_t type)
+{
+    return type != c->types->type_of[0] && type != last_type(c);
 }
 
 static void classify(closure *c, uint32_t strategy)
@@ -44,16 +56,15 @@ static void classify(closure *c, uint32_t strategy)
     groups *class = &c->class[at];
     if (at == c->class_count) {
         c->class_count++;
-        *class = (groups){sample, sequence, strategy, GAL_BLOCK_HEAD, false, false};
+        *class = (groups){sample, sequence, strategy, last_type(c), false, false};
     }
     c->out->class_of[strategy] = at;
-    class->from_rows = class->from_rows || legal(c, GAL_BLOCK_EMBEDDING, strategy);
-    for (uint32_t i = 0; i < 2 && !class->inner; i++) {
-        const gal_block_kind kind = i == 0 ? GAL_BLOCK_ATTENTION : GAL_BLOCK_FFN;
-        if (legal(c, kind, strategy)) {
+    class->from_rows = class->from_rows || legal(c, c->types->type_of[0], strategy);
+    for (uint32_t i = 0; i < c->types->type_count && !class->inner; i++) {
+        if (is_inner(c, i) && legal(c, i, strategy)) {
             class->inner = true;
             class->strategy = strategy;
-            class->kind = kind;
+            class->type = i;
         }
     }
 }
@@ -89,12 +100,12 @@ static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
 {
     const uint32_t from = c->layout_class[at];
     const groups *to = &c->class[class];
-    if (from == class || !c->class[from].inner || (!to->inner && !legal(c, GAL_BLOCK_HEAD, to->strategy))) {
+    if (from == class || !c->class[from].inner || (!to->inner && !legal(c, last_type(c), to->strategy))) {
         return GAL_OK;
     }
     uint64_t inside = 0;
     uint64_t entry = 0;
-    const gal_price_query query = {.kind = c->class[from].kind,
+    const gal_price_query query = {.type = c->class[from].type,
                                    .strategy = &c->strategy[c->class[from].strategy],
                                    .device_count = c->device_count,
                                    .stage = 0,
@@ -104,7 +115,7 @@ static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
     const gal_layout layout = c->layout[at]; /* reach may move the array */
     gal_error reason = {0};
     gal_code code =
-        gal_price_relayout(c->cache, &query, &layout, to->kind, &c->strategy[to->strategy], &inside, &entry, &reason);
+        gal_price_relayout(c->cache, &query, &layout, to->type, &c->strategy[to->strategy], &inside, &entry, &reason);
     if (code != GAL_OK && code != GAL_ERR_DOCUMENT) { /* what is too large to lower has no price either */
         return gal_fail(err, code, "%s", reason.text);
     }
@@ -131,14 +142,16 @@ static gal_code close_over(closure *c, gal_error *err)
     return code;
 }
 
-gal_code gal_conversions_create(gal_price_cache *cache, const gal_model *model, uint32_t device_count,
-                                uint32_t microbatch_samples, uint32_t prefetch_depth, const gal_strategy *strategy,
-                                uint32_t strategy_count, gal_conversions *out, gal_error *err)
+gal_code gal_conversions_create(gal_price_cache *cache, const gal_model *model, const gal_block_types *types,
+                                uint32_t device_count, uint32_t microbatch_samples, uint32_t prefetch_depth,
+                                const gal_strategy *strategy, uint32_t strategy_count, gal_conversions *out,
+                                gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_conversions conversions = {0};
     closure c = {.cache = cache,
                  .model = model,
+                 .types = types,
                  .strategy = strategy,
                  .device_count = device_count,
                  .samples = microbatch_samples,

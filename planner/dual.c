@@ -4,17 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KINDS = 4 };
-
-/* The first block of each kind. */
-static void first_blocks(const gal_cell *cell, uint32_t block[KINDS])
-{
-    block[0] = 0;
-    block[1] = 1;
-    block[2] = 2;
-    block[3] = cell->block_count - 1;
-}
-
 /* Every maximum of the objective is at most a sum over all blocks. */
 static double step_most(const gal_cell *cell, const gal_cell_step *step)
 {
@@ -46,8 +35,6 @@ static double edge_most(const gal_cell *cell, uint32_t block)
 static double path_most(const gal_cell *cell)
 {
     double most = 0.0;
-    uint32_t block[GAL_CELL_PAIR_KINDS_MAX];
-    const uint32_t count = gal_cell_pair_kinds(cell, block);
     for (uint32_t s = 0; s < cell->strategy_count; s++) {
         gal_cell_step step, closing;
         if (gal_cell_price(cell, 0, 0, s) != NULL) {
@@ -56,9 +43,8 @@ static double path_most(const gal_cell *cell)
             most = fmax(most, step_most(cell, &step) + step_most(cell, &closing));
         }
     }
-    for (uint32_t i = 0; i < count; i++) {
-        const bool repeats = block[i] == 2 || block[i] == 3;
-        most += edge_most(cell, block[i]) * (repeats ? cell->spec.model->layer_count : 1);
+    for (uint32_t i = 0; i < cell->types.pair_count; i++) {
+        most += edge_most(cell, cell->types.pair_first[i]) * cell->types.pair_repeats[i];
     }
     return (most + cell->common_seconds) * (1.0 + 1e-6);
 }
@@ -67,12 +53,12 @@ static double path_most(const gal_cell *cell)
 
 static size_t choice_place(const gal_cell *cell, uint32_t block, uint32_t stage)
 {
-    return (size_t)stage * GAL_BLOCK_KIND_COUNT + (size_t)gal_model_block_kind(cell->spec.model, block);
+    return (size_t)stage * cell->types.type_count + cell->types.type_of[block];
 }
 
 gal_code gal_choices_create(const gal_cell *cell, gal_choices *out, gal_error *err)
 {
-    const size_t places = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT;
+    const size_t places = (size_t)cell->spec.pp_degree * cell->types.type_count;
     gal_choices choices = {calloc(places, sizeof *choices.count),
                            calloc(places * cell->strategy_count + 1, sizeof *choices.strategy)};
     if (choices.count == NULL || choices.strategy == NULL) {
@@ -85,7 +71,7 @@ gal_code gal_choices_create(const gal_cell *cell, gal_choices *out, gal_error *e
 
 void gal_choices_copy(const gal_cell *cell, const gal_choices *from, gal_choices *to)
 {
-    const size_t places = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT;
+    const size_t places = (size_t)cell->spec.pp_degree * cell->types.type_count;
     memcpy(to->count, from->count, places * sizeof *to->count);
     memcpy(to->strategy, from->strategy, places * cell->strategy_count * sizeof *to->strategy);
 }
@@ -107,14 +93,13 @@ uint32_t gal_dual_choices(const gal_dual *dual, uint32_t block, uint32_t stage, 
 static void choose_all(gal_dual *dual)
 {
     const gal_cell *cell = dual->cell;
-    uint32_t block[KINDS];
-    first_blocks(cell, block);
-    for (uint32_t i = 0; i < KINDS; i++) {
+    for (uint32_t i = 0; i < cell->types.type_count; i++) {
+        const uint32_t block = cell->types.type_first[i];
         for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
-            const size_t place = choice_place(cell, block[i], p);
+            const size_t place = choice_place(cell, block, p);
             uint32_t kept = 0;
             for (uint32_t s = 0; s < cell->strategy_count; s++) {
-                if (gal_cell_price(cell, block[i], p, s) != NULL) {
+                if (gal_cell_price(cell, block, p, s) != NULL) {
                     dual->choices.strategy[place * cell->strategy_count + kept++] = s;
                 }
             }
@@ -145,14 +130,14 @@ void gal_dual_tie(gal_dual *dual, uint32_t embedding)
 gal_code gal_dual_create(const gal_cell *cell, gal_dual **out, gal_error *err)
 {
     const size_t nodes = (size_t)cell->block_count * cell->spec.pp_degree * cell->strategy_count;
-    const size_t kinds = (size_t)GAL_BLOCK_KIND_COUNT * cell->spec.pp_degree * cell->strategy_count;
+    const size_t prices = gal_cell_price_count(cell);
     gal_dual *dual = calloc(1, sizeof *dual);
     if (dual != NULL) {
         dual->cell = cell;
         dual->follow = calloc(gal_cell_pair_count(cell) + 1, sizeof *dual->follow);
         dual->cross = calloc(gal_cell_pair_count(cell) + 1, sizeof *dual->cross);
         dual->start = calloc(cell->strategy_count + 1, sizeof *dual->start);
-        dual->close = calloc(kinds + 1, sizeof *dual->close);
+        dual->close = calloc(prices + 1, sizeof *dual->close);
         dual->to_go = calloc(nodes + 1, sizeof *dual->to_go);
         dual->so_far = calloc(nodes + 1, sizeof *dual->so_far);
         dual->scratch = calloc(cell->strategy_count + 1, sizeof *dual->scratch);
@@ -327,20 +312,18 @@ static double weighted_least(const gal_dual *dual)
 void gal_dual_weigh(gal_dual *dual)
 {
     const gal_cell *cell = dual->cell;
-    uint32_t block[GAL_CELL_PAIR_KINDS_MAX];
-    const uint32_t count = gal_cell_pair_kinds(cell, block);
+    const gal_block_types *types = &cell->types;
     dual->constant = dual->bytes_alone ? 0.0 : cell->common_seconds + weighted_least(dual);
     for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
         const rates r = rates_of(dual, p);
         dual->constant -= r.byte * (double)((int64_t)cell->spec.arena_limit_bytes - gal_shared_sum(&dual->least[p]));
-        weigh_close(dual, 0, p, &r);
-        for (uint32_t i = 0; i < count; i++) {
-            weigh_close(dual, block[i], p, &r);
+        for (uint32_t type = 0; type < types->type_count; type++) {
+            weigh_close(dual, types->type_first[type], p, &r);
         }
-        for (uint32_t i = 0; i < count; i++) {
-            weigh_edges(dual, block[i], p, false, &r);
+        for (uint32_t pair = 0; pair < types->pair_count; pair++) {
+            weigh_edges(dual, types->pair_first[pair], p, false, &r);
             if (p > 0) {
-                weigh_edges(dual, block[i], p, true, &r);
+                weigh_edges(dual, types->pair_first[pair], p, true, &r);
             }
         }
     }
@@ -456,15 +439,16 @@ void gal_dual_look_back(gal_dual *dual)
     }
 }
 
-/* Over all blocks of the kind of `block`. */
-static double least_through(const gal_dual *dual, uint32_t block, uint32_t stage, uint32_t strategy)
+/* Over all blocks of a type. */
+static double least_through(const gal_dual *dual, uint32_t type, uint32_t stage, uint32_t strategy)
 {
     const gal_cell *cell = dual->cell;
-    const gal_block_kind kind = gal_model_block_kind(cell->spec.model, block);
     double least = HUGE_VAL;
-    for (uint32_t i = block; i < cell->block_count && gal_model_block_kind(cell->spec.model, i) == kind; i += 2) {
-        const size_t node = gal_dual_node(cell, i, stage, strategy);
-        least = fmin(least, dual->so_far[node] + dual->to_go[node]);
+    for (uint32_t i = cell->types.type_first[type]; i < cell->block_count; i++) {
+        if (cell->types.type_of[i] == type) {
+            const size_t node = gal_dual_node(cell, i, stage, strategy);
+            least = fmin(least, dual->so_far[node] + dual->to_go[node]);
+        }
     }
     return least + dual->constant;
 }
@@ -472,16 +456,14 @@ static double least_through(const gal_dual *dual, uint32_t block, uint32_t stage
 void gal_dual_narrow(gal_dual *dual, double seconds)
 {
     const gal_cell *cell = dual->cell;
-    uint32_t first[KINDS];
-    first_blocks(cell, first);
     gal_dual_look_back(dual);
-    for (uint32_t i = 0; i < KINDS; i++) {
+    for (uint32_t type = 0; type < cell->types.type_count; type++) {
         for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
-            const size_t place = choice_place(cell, first[i], p);
+            const size_t place = choice_place(cell, cell->types.type_first[type], p);
             uint32_t *list = dual->choices.strategy + place * cell->strategy_count;
             uint32_t kept = 0;
             for (uint32_t j = 0; j < dual->choices.count[place]; j++) {
-                if (least_through(dual, first[i], p, list[j]) < seconds) {
+                if (least_through(dual, type, p, list[j]) < seconds) {
                     list[kept++] = list[j];
                 }
             }

@@ -25,7 +25,7 @@ static int64_t most_relayout(const gal_cell *cell)
 static int64_t most_ports(const gal_cell *cell)
 {
     int64_t most = 0;
-    for (size_t i = 0; i < (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count; i++) {
+    for (size_t i = 0; i < gal_cell_price_count(cell); i++) {
         most = larger(most, 4 * cell->node[i].boundary_bytes);
     }
     return most;

@@ -199,6 +199,13 @@ gal_block_kind gal_model_block_kind(const gal_model *model, uint32_t block)
     return shape.kind;
 }
 
+uint32_t gal_model_block_type(const gal_model *model, uint32_t block)
+{
+    gal_block_shape shape;
+    gal_model_block(model, block, &shape);
+    return shape.type;
+}
+
 uint32_t gal_family_chain_count(const gal_model *model)
 {
     return 2 * model->layer_count + 2;

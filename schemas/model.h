@@ -139,9 +139,11 @@ typedef struct gal_block_shape {
 uint32_t gal_model_block_count(const gal_model *model);
 void gal_model_block(const gal_model *model, uint32_t block, gal_block_shape *out);
 /* The types of a family's blocks, in the order of their first blocks; the shape is that of the first block. */
+enum { GAL_TYPES_MAX = 128 };
 uint32_t gal_model_type_count(const gal_model *model);
 void gal_model_type(const gal_model *model, uint32_t type, gal_block_shape *out);
 gal_block_kind gal_model_block_kind(const gal_model *model, uint32_t block);
+uint32_t gal_model_block_type(const gal_model *model, uint32_t block);
 uint32_t gal_model_kv_head_count(const gal_model *model);
 uint32_t gal_model_head_dim(const gal_model *model);
 uint32_t gal_model_padded_vocabulary(const gal_model *model);

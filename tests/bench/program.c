@@ -178,7 +178,7 @@ static void bench_whole(const gal_plan *plan, const gal_durations *durations)
 
 static gal_price_query query_of(uint32_t i, uint32_t samples)
 {
-    return (gal_price_query){.kind = i % 2 == 0 ? GAL_BLOCK_ATTENTION : GAL_BLOCK_FFN,
+    return (gal_price_query){.type = i % 2 == 0 ? GAL_BLOCK_ATTENTION : GAL_BLOCK_FFN,
                              .strategy = &strategies[i / 2],
                              .device_count = DEVICES / STAGES,
                              .stage = 1,
@@ -218,7 +218,7 @@ static double price_space(const gal_plan *plan, const gal_durations *durations, 
     for (uint32_t i = 0; i < 2 * strategy_count; i++) {
         gal_price_query query = query_of(i % 2, MICROBATCH_SAMPLES);
         query.strategy = &strategy[i / 2];
-        if (gal_strategy_rule_broken(&plan->model, query.kind, query.strategy, query.device_count,
+        if (gal_strategy_rule_broken(&plan->model, (gal_block_kind)query.type, query.strategy, query.device_count,
                                      query.microbatch_samples) == NULL) {
             check(gal_price_block(cache, &query, &price, &err), &err);
             ++*count;

@@ -256,7 +256,7 @@ static void kept_structure_is_exact(void **unused)
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &kept, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &fresh, &err), GAL_OK);
-        gal_price_query query = {.kind = (gal_block_kind)gal_random_below(&state, GAL_BLOCK_KIND_COUNT),
+        gal_price_query query = {.type = (uint32_t)gal_random_below(&state, GAL_BLOCK_KIND_COUNT),
                                  .strategy = &strategy,
                                  .device_count = gal_plan_stage_devices(&plan),
                                  .stage_count = 2,
@@ -294,14 +294,15 @@ static void shared_structure_is_exact(void **unused)
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &shared, &err), GAL_OK);
         for (uint32_t s = 0; s < 2 * count; s++) {
-            const gal_price_query query = {.kind = s % 2 == 0 ? GAL_BLOCK_ATTENTION : GAL_BLOCK_FFN,
+            const gal_price_query query = {.type = s % 2 == 0 ? GAL_BLOCK_ATTENTION : GAL_BLOCK_FFN,
                                            .strategy = &strategy[s / 2],
                                            .device_count = devices,
                                            .stage = 1,
                                            .stage_count = 4,
                                            .microbatch_samples = 16,
                                            .prefetch_depth = 2};
-            if (gal_strategy_rule_broken(&plan.model, query.kind, query.strategy, devices, 16) != NULL) {
+            if (gal_strategy_rule_broken(&plan.model, (gal_block_kind)query.type, query.strategy, devices, 16) !=
+                NULL) {
                 continue;
             }
             gal_price_cache *fresh = NULL;
