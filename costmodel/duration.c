@@ -4,18 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "costmodel/analytic_collective.h"
+#include "costmodel/analytic_kernel.h"
 #include "costmodel/fit.h"
 #include "costmodel/work.h"
-
-/* Analytic rates: shares of the peak that large kernels reach, and what a kernel costs at least. Assumptions of the
- * catalogue, not measurements; a profile replaces them. */
-static const double gemm_efficiency = 0.7;
-static const double attention_efficiency = 0.4;
-static const double other_efficiency = 0.1;
-static const double memory_efficiency = 0.8;
-static const double kernel_seconds_min = 2e-6;
-/* Half of a dimension's rate is reached here: tiles of 128 with half of them idle. */
-static const double gemm_half_dimension = 64.0;
 
 typedef struct kernel_entry {
     gal_shape shape;
@@ -104,31 +96,6 @@ static gal_code copy_kernels(gal_durations *d, const gal_profile *profile, gal_e
     return GAL_OK;
 }
 
-static double gemm_fill(const gal_shape *shape)
-{
-    double fill = 1.0;
-    for (uint32_t i = 0; i < 3; i++) {
-        const double n = (double)shape->dims[i];
-        fill *= n / (n + gemm_half_dimension);
-    }
-    return fill;
-}
-
-static double kernel_analytic(const gal_cluster *cluster, const gal_shape *shape)
-{
-    const gal_device *device = &cluster->device;
-    const double peak = shape->dtype == GAL_FP64 ? device->fp64_flops_per_second : device->fp32_flops_per_second;
-    double efficiency = other_efficiency;
-    if (shape->op == GAL_OP_GEMM) {
-        efficiency = gemm_efficiency * gemm_fill(shape);
-    } else if (shape->op == GAL_OP_ATTENTION || shape->op == GAL_OP_ATTENTION_BACKWARD) {
-        efficiency = attention_efficiency;
-    }
-    const double flop_seconds = gal_shape_flops(shape) / (peak * efficiency);
-    const double byte_seconds = gal_shape_bytes(shape) / (device->memory_bytes_per_second * memory_efficiency);
-    return kernel_seconds_min + (flop_seconds > byte_seconds ? flop_seconds : byte_seconds);
-}
-
 /* The measured entries of one (op, dtype), as rows of a fit. */
 static void fit_kernels(gal_durations *d, gal_op op, gal_dtype dtype, gal_fit_row *row, double *ratio)
 {
@@ -141,7 +108,7 @@ static void fit_kernels(gal_durations *d, gal_op op, gal_dtype dtype, gal_fit_ro
         }
         row[count] = (gal_fit_row){.x = {1.0, gal_shape_flops(&entry->shape), gal_shape_bytes(&entry->shape)},
                                    .y = entry->seconds};
-        ratio[count] = entry->seconds / kernel_analytic(&d->cluster, &entry->shape);
+        ratio[count] = entry->seconds / gal_kernel_analytic_seconds(&d->cluster.device, &entry->shape);
         count++;
     }
     kernel_fit *fit = &d->fit[op][dtype];
@@ -183,7 +150,7 @@ double gal_kernel_seconds(const gal_durations *d, const gal_shape *shape, gal_so
     const kernel_fit *fit = &d->fit[shape->op][shape->dtype];
     *how = GAL_SOURCE_FITTED;
     if (fit->known && fit->scaled) {
-        return fit->coefficient[0] * kernel_analytic(&d->cluster, shape);
+        return fit->coefficient[0] * gal_kernel_analytic_seconds(&d->cluster.device, shape);
     }
     if (fit->known) {
         const double fitted = fit->coefficient[0] + fit->coefficient[1] * gal_shape_flops(shape) +
@@ -193,7 +160,7 @@ double gal_kernel_seconds(const gal_durations *d, const gal_shape *shape, gal_so
         }
     }
     *how = GAL_SOURCE_ANALYTIC;
-    return kernel_analytic(&d->cluster, shape);
+    return gal_kernel_analytic_seconds(&d->cluster.device, shape);
 }
 
 /* ---- collectives ---- */
@@ -246,38 +213,6 @@ static uint32_t member_count(const uint32_t *level_counts)
     return count;
 }
 
-/* The slowest link crossed: the greatest latency, the least bandwidth. */
-static void slowest_link(const gal_cluster *cluster, const uint32_t *level_counts, double *latency, double *bandwidth)
-{
-    *latency = 0.0;
-    *bandwidth = INFINITY;
-    for (uint32_t i = 0; i < cluster->level_count; i++) {
-        if (level_counts[i] > 1) {
-            *latency = fmax(*latency, cluster->level[i].latency_seconds);
-            *bandwidth = fmin(*bandwidth, cluster->level[i].bytes_per_second);
-        }
-    }
-}
-
-double gal_collective_analytic_seconds(const gal_cluster *cluster, gal_op op,
-                                       const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes)
-{
-    const double n = (double)member_count(level_counts);
-    if (n <= 1.0) {
-        return 0.0;
-    }
-    double latency = 0.0;
-    double bandwidth = 0.0;
-    slowest_link(cluster, level_counts, &latency, &bandwidth);
-    if (op == GAL_OP_SEND || op == GAL_OP_RECEIVE) {
-        return latency + (double)bytes / bandwidth;
-    }
-    const double passes = op == GAL_OP_ALL_REDUCE ? 2.0 : 1.0;
-    const double ring = passes * ((n - 1.0) * latency + (n - 1.0) / n * (double)bytes / bandwidth);
-    const double tree = passes * ceil(log2(n)) * (latency + (double)bytes / bandwidth);
-    return op == GAL_OP_ALL_REDUCE && tree < ring ? tree : ring;
-}
-
 /* The entries of a key are [*first, *end). */
 static bool collective_range(const gal_durations *d, gal_op op, const uint32_t *level_counts, uint32_t *first,
                              uint32_t *end)
@@ -325,19 +260,25 @@ double gal_collective_seconds(const gal_durations *d, gal_op op, const uint32_t 
     if (member_count(level_counts) <= 1 || !collective_range(d, key, level_counts, &first, &end)) {
         return gal_collective_analytic_seconds(&d->cluster, key, level_counts, bytes);
     }
-    uint32_t next = first;
-    while (next < end && d->collective[next].bytes < bytes) {
-        next++;
+    const gal_profile_collective *less = NULL, *more = NULL;
+    for (uint32_t i = first; i < end && more == NULL; i++) {
+        const gal_profile_collective *entry = &d->collective[i];
+        if (entry->bytes == bytes) {
+            *how = entry->source;
+            return entry->seconds;
+        }
+        if (entry->source != GAL_SOURCE_ANALYTIC && entry->bytes < bytes) {
+            less = entry;
+        } else if (entry->source != GAL_SOURCE_ANALYTIC) {
+            more = entry;
+        }
     }
-    if (next < end && d->collective[next].bytes == bytes) {
-        *how = d->collective[next].source;
-        return d->collective[next].seconds;
+    if (less == NULL && more == NULL) {
+        return gal_collective_analytic_seconds(&d->cluster, key, level_counts, bytes);
     }
     *how = GAL_SOURCE_FITTED;
-    if (next == first || next == end) {
-        return beyond(d, &d->collective[next == end ? end - 1 : first], bytes);
-    }
-    return between(&d->collective[next - 1], &d->collective[next], (double)bytes);
+    return less == NULL || more == NULL ? beyond(d, less != NULL ? less : more, bytes)
+                                        : between(less, more, (double)bytes);
 }
 
 /* ---- creation ---- */
@@ -390,13 +331,20 @@ cleanup:
     return code;
 }
 
-gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations **out, gal_error *err)
+void gal_profile_analytic(const gal_cluster *cluster, gal_profile *out)
 {
-    const gal_profile profile = {
+    *out = (gal_profile){
         .cluster = *cluster,
+        .rank_count = cluster->device_count,
         .slowdown = {[GAL_ACTIVITY_COMPUTE] = {[GAL_ACTIVITY_COMPUTE] = 2.0, [GAL_ACTIVITY_COMMUNICATION] = 1.1},
                      [GAL_ACTIVITY_COMMUNICATION] = {[GAL_ACTIVITY_COMPUTE] = 1.3, [GAL_ACTIVITY_COMMUNICATION] = 2.0}},
     };
+}
+
+gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations **out, gal_error *err)
+{
+    gal_profile profile;
+    gal_profile_analytic(cluster, &profile);
     return gal_durations_create(&profile, out, err);
 }
 

@@ -2,13 +2,13 @@
  *
  * Kernels       measured: the profile's entry of the very shape. Fitted: per (op, dtype) seconds ~ a + b flops + c
  * bytes over its entries, non-negative least squares of the relative error (fewer than four entries: the analytic value
- * times the median of their measured / analytic). Analytic: the longer of flops / (peak rate x efficiency) and bytes /
- * (memory rate x efficiency), plus a constant. Collectives   by the members at each link level
- * (gal_profile_collective.level_counts). Measured: the entry. Fitted: between entries of equal op and level_counts, a
- * straight line in (log bytes, log seconds); outside them the nearest entry scaled by the analytic ratio. Analytic:
- * gal_collective_analytic_seconds. In a program kernels take the profile's factor "in company" (median over its blocks
- * of block seconds / sum of the operators' seconds; forward and backward apart, 1 for the update) plus
- * instruction_seconds each. Durations are read-only after creation: pure functions of the profile. */
+ * times the median of their measured / analytic). Analytic: analytic_kernel.h. Collectives   by the members at each
+ * link level (gal_profile_collective.level_counts). Measured: the entry. Fitted: between entries of equal op and
+ * level_counts, a straight line in (log bytes, log seconds); outside them the nearest entry scaled by the analytic
+ * ratio. Analytic: analytic_collective.h. Entries that are analytic themselves stand for their own key alone. In a
+ * program kernels take the profile's factor "in company" (median over its blocks of block seconds / sum of the
+ * operators' seconds; forward and backward apart, 1 for the update) plus instruction_seconds each. Durations are
+ * read-only after creation: pure functions of the profile. */
 #ifndef GAL_COSTMODEL_DURATION_H
 #define GAL_COSTMODEL_DURATION_H
 
@@ -19,8 +19,11 @@ typedef struct gal_durations gal_durations;
 
 /* The profile (its cluster included) is copied as far as it is needed. GAL_ERR_SYSTEM without memory. */
 gal_code gal_durations_create(const gal_profile *profile, gal_durations **out, gal_error *err);
-/* Analytic rates alone. While together communication is slowed 1.3 (Galvatron-BMW section V, which measured that for
- * both sides), computation 1.1 (assumed), and two messages on one link share it (2). GAL_ERR_SYSTEM without memory. */
+/* A profile of the cluster in which nothing was measured: no tables. While together communication is slowed 1.3
+ * (Galvatron-BMW section V, which measured that for both sides), computation 1.1 (assumed), and two messages on one
+ * link share it (2). */
+void gal_profile_analytic(const gal_cluster *cluster, gal_profile *out);
+/* Durations of that profile. GAL_ERR_SYSTEM without memory. */
 gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations **out, gal_error *err);
 void gal_durations_free(gal_durations *durations);
 
@@ -35,14 +38,6 @@ double gal_kernel_seconds(const gal_durations *durations, const gal_shape *shape
 /* Seconds of one collective alone; op send for p2p, receive counts as send. bytes as gal_instruction.bytes. */
 double gal_collective_seconds(const gal_durations *durations, gal_op op,
                               const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes, gal_source *source);
-
-/* Closed forms over a ring of n members whose hops all take the slowest level crossed (latency l, bandwidth w):
- *     all_reduce 2(n-1) l + 2 (n-1)/n bytes/w        all_gather, reduce_scatter, all_to_all (n-1) l + (n-1)/n bytes/w
- *     send l + bytes/w                               one member: 0
- * a small all_reduce goes up and down a binary tree instead where that is faster: 2 ceil(log2 n) (l + bytes/w)
- * Source: bandwidth factors as derived in nccl-tests, doc/PERFORMANCE.md. */
-double gal_collective_analytic_seconds(const gal_cluster *cluster, gal_op op,
-                                       const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes);
 
 /* The members of a group at each link level, innermost first. D devices per stage; groups that do not lie alike in all
  * places (a span that is no multiple of D's factors) count as their widest. NEXT and PREVIOUS are pairs: 2 at the level

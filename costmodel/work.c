@@ -112,11 +112,17 @@ static double kv_entries(const gal_shape *s)
     return rows(s) * dim(s, 4) * dim(s, 3);
 }
 
-/* Causal: position i looks at i + 1 positions. Two products of head_dim per pair, four operations for the softmax. */
+/* Causal: position i looks at i + 1 positions. */
+double gal_attention_pairs(const gal_shape *s)
+{
+    return dim(s, 0) * dim(s, 2) * dim(s, 1) * (dim(s, 1) + 1) / 2;
+}
+
+/* Two products of head_dim per pair, four operations for the softmax. */
 static work work_attention(const gal_shape *s)
 {
     const double heads = dim(s, 0) * dim(s, 2);
-    const double pairs = heads * dim(s, 1) * (dim(s, 1) + 1) / 2;
+    const double pairs = gal_attention_pairs(s);
     const double entries = heads * dim(s, 1) * dim(s, 3);
     return (work){.flops = pairs * (4 * dim(s, 3) + 4),
                   .elements = 2 * entries + 2 * kv_entries(s) + heads * dim(s, 1)};
@@ -126,7 +132,7 @@ static work work_attention(const gal_shape *s)
 static work work_attention_backward(const gal_shape *s)
 {
     const double heads = dim(s, 0) * dim(s, 2);
-    const double pairs = heads * dim(s, 1) * (dim(s, 1) + 1) / 2;
+    const double pairs = gal_attention_pairs(s);
     const double entries = heads * dim(s, 1) * dim(s, 3);
     return (work){.flops = pairs * (10 * dim(s, 3) + 7),
                   .elements = 4 * entries + 4 * kv_entries(s) + heads * dim(s, 1)};

@@ -11,5 +11,7 @@
 
 double gal_shape_flops(const gal_shape *shape);
 double gal_shape_bytes(const gal_shape *shape);
+/* Of an attention or its backward: how many (query, key) pairs it looks at. */
+double gal_attention_pairs(const gal_shape *shape);
 
 #endif

@@ -3,12 +3,20 @@
 #include "schemas/document.h"
 #include "schemas/limits.h"
 
+enum { MULTIPROCESSORS_MAX = 65536 };
+
 static void read_name(const gal_json_cursor *at, const char *key, char *buffer, size_t capacity)
 {
     gal_json_string(at, key, buffer, capacity);
     if (buffer[0] == '\0') {
         gal_json_member_error(at, key, "must not be empty");
     }
+}
+
+/* 0 if it is left out. */
+static double read_optional(const gal_json_cursor *at, const char *key, double max)
+{
+    return gal_json_has(at, key) ? gal_json_f64(at, key, GAL_POSITIVE_MIN, max) : 0.0;
 }
 
 static void read_device(const gal_json_cursor *at, gal_device *out)
@@ -18,6 +26,15 @@ static void read_device(const gal_json_cursor *at, gal_device *out)
     out->fp32_flops_per_second = gal_json_f64(at, "fp32_flops_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
     out->fp64_flops_per_second = gal_json_f64(at, "fp64_flops_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
     out->memory_bytes_per_second = gal_json_f64(at, "memory_bytes_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    out->tf32_flops_per_second = read_optional(at, "tf32_flops_per_second", GAL_RATE_MAX);
+    out->fp16_flops_per_second = read_optional(at, "fp16_flops_per_second", GAL_RATE_MAX);
+    out->bf16_flops_per_second = read_optional(at, "bf16_flops_per_second", GAL_RATE_MAX);
+    if (gal_json_has(at, "multiprocessor_count")) {
+        out->multiprocessor_count = gal_json_u32(at, "multiprocessor_count", 1, MULTIPROCESSORS_MAX);
+    }
+    out->launch_seconds = read_optional(at, "launch_seconds", GAL_SECONDS_MAX);
+    out->gemm_fraction = read_optional(at, "gemm_fraction", 1.0);
+    out->memory_fraction = read_optional(at, "memory_fraction", 1.0);
     gal_json_reject_unknown(at);
 }
 
@@ -27,6 +44,8 @@ static void read_level(const gal_json_cursor *at, gal_link_level *out)
     out->span_devices = gal_json_u32(at, "span_devices", 1, GAL_DEVICES_MAX);
     out->latency_seconds = gal_json_f64(at, "latency_seconds", 0.0, GAL_SECONDS_MAX);
     out->bytes_per_second = gal_json_f64(at, "bytes_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    out->achievable_fraction = read_optional(at, "achievable_fraction", 1.0);
+    out->shared = gal_json_has(at, "shared") && gal_json_bool(at, "shared");
     gal_json_reject_unknown(at);
 }
 
@@ -60,15 +79,29 @@ void gal_cluster_read_at(const gal_json_cursor *at, gal_cluster *out)
     gal_json_reject_unknown(at);
 }
 
-static void write_device(gal_json_writer *out, const gal_device *device)
+static void write_optional(gal_json_writer *out, const char *key, double value)
 {
-    gal_json_begin_object(out, "device");
+    if (value > 0.0) {
+        gal_json_put_f64(out, key, value);
+    }
+}
+
+void gal_device_write_members(gal_json_writer *out, const gal_device *device)
+{
     gal_json_put_string(out, "kind", device->kind);
     gal_json_put_u64(out, "memory_bytes", device->memory_bytes);
     gal_json_put_f64(out, "fp32_flops_per_second", device->fp32_flops_per_second);
     gal_json_put_f64(out, "fp64_flops_per_second", device->fp64_flops_per_second);
     gal_json_put_f64(out, "memory_bytes_per_second", device->memory_bytes_per_second);
-    gal_json_end_object(out);
+    write_optional(out, "tf32_flops_per_second", device->tf32_flops_per_second);
+    write_optional(out, "fp16_flops_per_second", device->fp16_flops_per_second);
+    write_optional(out, "bf16_flops_per_second", device->bf16_flops_per_second);
+    if (device->multiprocessor_count > 0) {
+        gal_json_put_u64(out, "multiprocessor_count", device->multiprocessor_count);
+    }
+    write_optional(out, "launch_seconds", device->launch_seconds);
+    write_optional(out, "gemm_fraction", device->gemm_fraction);
+    write_optional(out, "memory_fraction", device->memory_fraction);
 }
 
 void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster)
@@ -77,7 +110,9 @@ void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster)
     gal_json_put_u64(out, "version", GAL_CLUSTER_VERSION);
     gal_json_put_string(out, "name", cluster->name);
     gal_json_put_u64(out, "device_count", cluster->device_count);
-    write_device(out, &cluster->device);
+    gal_json_begin_object(out, "device");
+    gal_device_write_members(out, &cluster->device);
+    gal_json_end_object(out);
     gal_json_begin_array(out, "levels");
     for (uint32_t i = 0; i < cluster->level_count; i++) {
         const gal_link_level *level = &cluster->level[i];
@@ -86,6 +121,10 @@ void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster)
         gal_json_put_u64(out, "span_devices", level->span_devices);
         gal_json_put_f64(out, "latency_seconds", level->latency_seconds);
         gal_json_put_f64(out, "bytes_per_second", level->bytes_per_second);
+        write_optional(out, "achievable_fraction", level->achievable_fraction);
+        if (level->shared) {
+            gal_json_put_bool(out, "shared", true);
+        }
         gal_json_end_object(out);
     }
     gal_json_end_array(out);

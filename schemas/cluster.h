@@ -1,10 +1,12 @@
 /* The cluster document: equal devices on a tree of links.
  *
  * Levels are listed from the innermost outwards; level i joins `span_devices` consecutive devices (a multiple of the
- * level below; the last one spans device_count). Two devices talk over the innermost level that holds both. */
+ * level below; the last one spans device_count). Two devices talk over the innermost level that holds both.
+ * What a document may leave out is 0 here: readers of the cluster take what their formulas take then. */
 #ifndef GAL_SCHEMAS_CLUSTER_H
 #define GAL_SCHEMAS_CLUSTER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "schemas/base/json.h"
@@ -19,13 +21,22 @@ typedef struct gal_device {
     double fp32_flops_per_second; /* peak rates, > 0 */
     double fp64_flops_per_second;
     double memory_bytes_per_second;
+    /* May be left out. Peak rates of matrix units, dense, with sums in fp32: */
+    double tf32_flops_per_second, fp16_flops_per_second, bf16_flops_per_second;
+    uint32_t multiprocessor_count; /* of a GPU: what tiles of a kernel are spread over */
+    double launch_seconds;         /* what a kernel takes that has next to nothing to do */
+    double gemm_fraction;          /* of the peak rate that large products reach, (0, 1] */
+    double memory_fraction;        /* of the memory rate that large copies reach, (0, 1] */
 } gal_device;
 
 typedef struct gal_link_level {
     char name[GAL_NAME_BYTES];
     uint32_t span_devices;
     double latency_seconds;
-    double bytes_per_second; /* per device and direction */
+    double bytes_per_second; /* per device and direction, when all devices send at once */
+    /* May be left out. */
+    double achievable_fraction; /* of bytes_per_second that large messages reach, (0, 1] */
+    bool shared; /* devices of a unit of the level below may use each other's share: a node's network adapters */
 } gal_link_level;
 
 typedef struct gal_cluster {
@@ -43,6 +54,8 @@ gal_code gal_cluster_write(const char *path, const gal_cluster *cluster, gal_err
  * begun. */
 void gal_cluster_read_at(const gal_json_cursor *at, gal_cluster *out);
 void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster);
+/* The members of the key "device". */
+void gal_device_write_members(gal_json_writer *out, const gal_device *device);
 
 /* The innermost level that spans both devices, 0-based. */
 uint32_t gal_cluster_level_between(const gal_cluster *cluster, uint32_t device_a, uint32_t device_b);

@@ -13,6 +13,7 @@
 typedef struct shelf {
     const char *kind, *command, *summary, *notes;
     gal_code (*list)(const char *name, gal_json_writer *json, gal_error *err); /* json NULL: text on stdout */
+    bool has_devices;
 } shelf;
 
 static gal_code list_model(const char *name, gal_json_writer *json, gal_error *err)
@@ -23,7 +24,7 @@ static gal_code list_model(const char *name, gal_json_writer *json, gal_error *e
         return code;
     }
     if (json == NULL) {
-        printf("%-14s %7.1f M parameters: %2u layers, hidden %4u, %2u heads, sequence %u, %s\n", name,
+        printf("%-14s %8.1f M parameters: %3u layers, hidden %5u, %3u heads, sequence %u, %s\n", name,
                (double)gal_model_parameter_count(&model) * 1e-6, model.layer_count, model.hidden, model.head_count,
                model.sequence_length, gal_dtype_names[model.compute_dtype]);
         return GAL_OK;
@@ -72,6 +73,68 @@ static gal_code list_cluster(const char *name, gal_json_writer *json, gal_error 
     return GAL_OK;
 }
 
+/* ---- kinds of devices ---- */
+
+enum { DEVICE_KINDS_MAX = 64 };
+
+static void print_rate(const char *name, double flops_per_second)
+{
+    if (flops_per_second > 0.0) {
+        printf(" %s %.4g", name, flops_per_second * 1e-12);
+    }
+}
+
+static void print_device(const gal_device *device)
+{
+    printf("%-15s %4.0f GB at %5.0f GB/s; TFLOP/s", device->kind, (double)device->memory_bytes * 1e-9,
+           device->memory_bytes_per_second * 1e-9);
+    print_rate("fp32", device->fp32_flops_per_second);
+    print_rate("fp64", device->fp64_flops_per_second);
+    print_rate("tf32", device->tf32_flops_per_second);
+    print_rate("fp16", device->fp16_flops_per_second);
+    print_rate("bf16", device->bf16_flops_per_second);
+    if (device->multiprocessor_count > 0) {
+        printf("; %u multiprocessors", device->multiprocessor_count);
+    }
+    printf("\n");
+}
+
+/* Of each kind once, as the first cluster that has it. */
+static gal_code list_devices(gal_json_writer *json, gal_error *err)
+{
+    char seen[DEVICE_KINDS_MAX][GAL_NAME_BYTES];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gal_catalogue_entry_count; i++) {
+        gal_cluster cluster;
+        uint32_t known = 0;
+        if (strcmp(gal_catalogue_entries[i].kind, "cluster") != 0) {
+            continue;
+        }
+        const gal_code code = gal_cluster_read(gal_catalogue_entries[i].name, &cluster, err);
+        if (code != GAL_OK) {
+            return code;
+        }
+        while (known < count && strcmp(seen[known], cluster.device.kind) != 0) {
+            known++;
+        }
+        if (known < count) {
+            continue;
+        }
+        GAL_ASSERT(count < DEVICE_KINDS_MAX);
+        memcpy(seen[count++], cluster.device.kind, GAL_NAME_BYTES);
+        if (json == NULL) {
+            print_device(&cluster.device);
+        } else {
+            gal_json_begin_object(json, NULL);
+            gal_device_write_members(json, &cluster.device);
+            gal_json_end_object(json);
+        }
+    }
+    return GAL_OK;
+}
+
+/* ---- lists ---- */
+
 static gal_code list_all(const shelf *s, gal_json_writer *json, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -84,12 +147,12 @@ static gal_code list_all(const shelf *s, gal_json_writer *json, gal_error *err)
     return code;
 }
 
-static gal_code list_as_json(const shelf *s, gal_error *err)
+static gal_code list_as_json(const shelf *s, bool devices, gal_error *err)
 {
     gal_json_writer *json = gal_json_writer_create();
     gal_json_begin_object(json, NULL);
-    gal_json_begin_array(json, s->command);
-    gal_code code = list_all(s, json, err);
+    gal_json_begin_array(json, devices ? "devices" : s->command);
+    gal_code code = devices ? list_devices(json, err) : list_all(s, json, err);
     gal_json_end_array(json);
     gal_json_end_object(json);
     if (code == GAL_OK) {
@@ -113,15 +176,17 @@ static gal_code print_one(const shelf *s, const char *name, gal_error *err)
 
 static int run(const shelf *s, int argc, char **argv)
 {
-    bool as_json = false;
-    const gal_option options[] = {gal_option_flag("json", "print one JSON object: a document is one", &as_json)};
+    bool as_json = false, devices = false;
+    const gal_option options[] = {
+        gal_option_flag("json", "print one JSON object: a document is one", &as_json),
+        gal_option_flag("devices", "list the kinds of devices instead: memory, peak rates by precision", &devices)};
     const gal_command command = {.program = "galplan",
                                  .command = s->command,
                                  .summary = s->summary,
                                  .positional = "[NAME]",
                                  .positional_max = 1,
                                  .options = options,
-                                 .option_count = sizeof options / sizeof options[0],
+                                 .option_count = s->has_devices ? 2 : 1,
                                  .notes = s->notes};
     gal_arguments arguments;
     gal_error err = {0};
@@ -129,28 +194,38 @@ static int run(const shelf *s, int argc, char **argv)
     if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
         return exit_code;
     }
-    const gal_code code = arguments.positional_count == 1 ? print_one(s, arguments.positional[0], &err)
-                          : as_json                       ? list_as_json(s, &err)
-                                                          : list_all(s, NULL, &err);
+    gal_code code;
+    if (arguments.positional_count == 1) {
+        code = devices ? gal_fail(&err, GAL_ERR_USAGE, "--devices takes no name: it lists the kinds of devices")
+                       : print_one(s, arguments.positional[0], &err);
+    } else if (as_json) {
+        code = list_as_json(s, devices, &err);
+    } else {
+        code = devices ? list_devices(NULL, &err) : list_all(s, NULL, &err);
+    }
     return gal_options_end("galplan", s->command, code, &err);
 }
 
 int gal_cli_models(int argc, char **argv)
 {
-    static const shelf models = {"model", "models",
+    static const shelf models = {"model",
+                                 "models",
                                  "List the models that ship with galplan, or print one as a document.",
                                  "A name that is listed stands for the document wherever a command takes --model.\n"
                                  "\nExamples:\n"
                                  "  galplan models gpt2-medium >model.json\n"
                                  "  galplan search --model gpt2-medium --cluster titan-8 --batch 16 --space dp,sdp\n",
-                                 list_model};
+                                 list_model,
+                                 false};
     return run(&models, argc, argv);
 }
 
 int gal_cli_clusters(int argc, char **argv)
 {
     static const shelf clusters = {
-        "cluster", "clusters", "List the clusters that ship with galplan, or print one as a document.",
+        "cluster",
+        "clusters",
+        "List the clusters that ship with galplan, or print one as a document.",
         "A row: devices, what each is and its peak rates; then how many of them each kind of link joins, and its rate\n"
         "per device and direction. The figures are those of data sheets: a plan for one of these clusters is a plan\n"
         "for ideal devices, 'galplan profile' measures real ones. A name that is listed stands for the document\n"
@@ -158,6 +233,7 @@ int gal_cli_clusters(int argc, char **argv)
         "\nExamples:\n"
         "  galplan clusters a100-8 >cluster.json\n"
         "  galplan search --model gpt2-small --cluster a100-8 --devices 4 --batch 32 --microbatches 4\n",
-        list_cluster};
+        list_cluster,
+        true};
     return run(&clusters, argc, argv);
 }

@@ -80,8 +80,13 @@ static bool draw(uint64_t *random, const gal_model *model, uint32_t ranks, gal_p
                        .prefetch_depth = 1 + gal_random_below(random, 2),
                        .stage_count = stages};
     plan->cluster = (gal_cluster){.name = "host", .device_count = ranks, .level_count = 1};
-    plan->cluster.device = (gal_device){"cpu", UINT64_C(1) << 34, 1e11, 5e10, 1e10};
-    plan->cluster.level[0] = (gal_link_level){"shared memory", ranks, 1e-5, 1e9};
+    plan->cluster.device = (gal_device){.kind = "cpu",
+                                        .memory_bytes = UINT64_C(1) << 34,
+                                        .fp32_flops_per_second = 1e11,
+                                        .fp64_flops_per_second = 5e10,
+                                        .memory_bytes_per_second = 1e10};
+    plan->cluster.level[0] = (gal_link_level){
+        .name = "shared memory", .span_devices = ranks, .latency_seconds = 1e-5, .bytes_per_second = 1e9};
     plan->stage = calloc(stages, sizeof *plan->stage);
     plan->run = calloc(blocks, sizeof *plan->run);
     if (plan->stage == NULL || plan->run == NULL) {

@@ -67,10 +67,18 @@ static void describe(gal_plan *plan)
     model->tied_embeddings = true;
     (void)snprintf(cluster->name, sizeof cluster->name, "bench");
     cluster->device_count = DEVICES;
-    cluster->device = (gal_device){"h100", UINT64_C(80) << 30, 400e12, 30e12, 3.3e12};
+    cluster->device = (gal_device){.kind = "h100",
+                                   .memory_bytes = UINT64_C(80) << 30,
+                                   .fp32_flops_per_second = 400e12,
+                                   .fp64_flops_per_second = 30e12,
+                                   .memory_bytes_per_second = 3.3e12,
+                                   .multiprocessor_count = 132,
+                                   .launch_seconds = 3e-6};
     cluster->level_count = 2;
-    cluster->level[0] = (gal_link_level){"nvlink", 8, 5e-6, 370e9};
-    cluster->level[1] = (gal_link_level){"infiniband", DEVICES, 1e-5, 45e9};
+    cluster->level[0] =
+        (gal_link_level){.name = "nvlink", .span_devices = 8, .latency_seconds = 5e-6, .bytes_per_second = 370e9};
+    cluster->level[1] = (gal_link_level){
+        .name = "infiniband", .span_devices = DEVICES, .latency_seconds = 1e-5, .bytes_per_second = 45e9};
     plan->global_batch_samples = MICROBATCHES * MICROBATCH_SAMPLES;
     model->global_batch_samples = plan->global_batch_samples;
     plan->microbatch_count = MICROBATCHES;

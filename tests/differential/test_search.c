@@ -53,12 +53,20 @@ static void draw_documents(uint64_t *state, trial *t, uint32_t devices)
     t->model.tied_embeddings = gal_random_below(state, 2) == 0;
     (void)snprintf(t->cluster.name, sizeof t->cluster.name, "random");
     t->cluster.device_count = devices;
-    t->cluster.device =
-        (gal_device){"device", UINT64_C(1) << 40, between(state, 1e9, 1e12), 1e9, between(state, 1e8, 1e11)};
+    t->cluster.device = (gal_device){.kind = "device",
+                                     .memory_bytes = UINT64_C(1) << 40,
+                                     .fp32_flops_per_second = between(state, 1e9, 1e12),
+                                     .fp64_flops_per_second = 1e9,
+                                     .memory_bytes_per_second = between(state, 1e8, 1e11)};
     t->cluster.level_count = devices > 2 ? 2 : 1;
-    t->cluster.level[0] =
-        (gal_link_level){"inner", devices > 2 ? 2 : devices, between(state, 1e-7, 1e-4), between(state, 1e7, 1e11)};
-    t->cluster.level[1] = (gal_link_level){"outer", devices, between(state, 1e-7, 1e-4), between(state, 1e7, 1e10)};
+    t->cluster.level[0] = (gal_link_level){.name = "inner",
+                                           .span_devices = devices > 2 ? 2 : devices,
+                                           .latency_seconds = between(state, 1e-7, 1e-4),
+                                           .bytes_per_second = between(state, 1e7, 1e11)};
+    t->cluster.level[1] = (gal_link_level){.name = "outer",
+                                           .span_devices = devices,
+                                           .latency_seconds = between(state, 1e-7, 1e-4),
+                                           .bytes_per_second = between(state, 1e7, 1e10)};
 }
 
 /* Few enough strategies that all paths can be tried. */

@@ -37,8 +37,14 @@ int main(int argc, char **argv)
     }
     const gal_cluster cluster = {.device_count = plan.cluster.device_count,
                                  .level_count = 2,
-                                 .level = {{"inside", (uint32_t)strtoul(argv[2], NULL, 10), 0.0, 1.0},
-                                           {"outside", plan.cluster.device_count, 0.0, 1.0}}};
+                                 .level = {{.name = "inside",
+                                            .span_devices = (uint32_t)strtoul(argv[2], NULL, 10),
+                                            .latency_seconds = 0.0,
+                                            .bytes_per_second = 1.0},
+                                           {.name = "outside",
+                                            .span_devices = plan.cluster.device_count,
+                                            .latency_seconds = 0.0,
+                                            .bytes_per_second = 1.0}}};
     for (uint32_t s = 0; s < plan.stage_count; s++) {
         gal_program *program = NULL;
         if (gal_lower(&plan, s, &program, &err) != GAL_OK) {

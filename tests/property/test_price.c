@@ -49,11 +49,20 @@ static void describe(uint64_t *state, gal_plan *plan)
     plan->prefetch_depth = 2;
     (void)snprintf(cluster->name, sizeof cluster->name, "random");
     cluster->device_count = plan->pp_degree * devices;
-    cluster->device = (gal_device){"device", UINT64_C(80) << 30, 60e12, 30e12, 3.3e12};
+    cluster->device = (gal_device){.kind = "device",
+                                   .memory_bytes = UINT64_C(80) << 30,
+                                   .fp32_flops_per_second = 60e12,
+                                   .fp64_flops_per_second = 30e12,
+                                   .memory_bytes_per_second = 3.3e12};
     cluster->level_count = cluster->device_count > 8 ? 2 : 1;
-    cluster->level[0] = (gal_link_level){"inner", cluster->device_count > 8 ? 8 : cluster->device_count, 5e-6,
-                                         inner[gal_random_below(state, 3)]};
-    cluster->level[1] = (gal_link_level){"outer", cluster->device_count, 1e-5, outer[gal_random_below(state, 3)]};
+    cluster->level[0] = (gal_link_level){.name = "inner",
+                                         .span_devices = cluster->device_count > 8 ? 8 : cluster->device_count,
+                                         .latency_seconds = 5e-6,
+                                         .bytes_per_second = inner[gal_random_below(state, 3)]};
+    cluster->level[1] = (gal_link_level){.name = "outer",
+                                         .span_devices = cluster->device_count,
+                                         .latency_seconds = 1e-5,
+                                         .bytes_per_second = outer[gal_random_below(state, 3)]};
 }
 
 /* A legal strategy; ZeRO-2 and 3 only if asked for. */

@@ -142,6 +142,13 @@ static gal_cluster random_cluster(uint64_t *seed)
     c.device.fp32_flops_per_second = real(seed, DBL_MIN, GAL_RATE_MAX);
     c.device.fp64_flops_per_second = real(seed, 1.0, 1e15);
     c.device.memory_bytes_per_second = real(seed, 1.0, GAL_RATE_MAX);
+    c.device.tf32_flops_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
+    c.device.fp16_flops_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
+    c.device.bf16_flops_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
+    c.device.multiprocessor_count = below(seed, 2) == 0 ? 0 : 1 + below(seed, 65536);
+    c.device.launch_seconds = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_SECONDS_MAX);
+    c.device.gemm_fraction = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, 1.0);
+    c.device.memory_fraction = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, 1.0);
     c.level_count = 1 + below(seed, GAL_LINK_LEVELS_MAX);
     c.device_count = 1;
     for (uint32_t i = 0; i < c.level_count; i++) {
@@ -150,6 +157,8 @@ static gal_cluster random_cluster(uint64_t *seed)
         c.level[i].span_devices = c.device_count;
         c.level[i].latency_seconds = real_or_zero(seed, GAL_SECONDS_MAX);
         c.level[i].bytes_per_second = real(seed, DBL_MIN, GAL_RATE_MAX);
+        c.level[i].achievable_fraction = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, 1.0);
+        c.level[i].shared = below(seed, 2) == 0;
     }
     return c;
 }

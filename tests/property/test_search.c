@@ -50,11 +50,20 @@ static void create(uint64_t seed, trial *t)
     t->model.global_batch_samples = devices == 6 ? 12 : 8;
     (void)snprintf(t->cluster.name, sizeof t->cluster.name, "random");
     t->cluster.device_count = devices;
-    t->cluster.device =
-        (gal_device){"device", UINT64_C(1) << 34, between(&state, 1e9, 1e12), 1e9, between(&state, 1e8, 1e11)};
+    t->cluster.device = (gal_device){.kind = "device",
+                                     .memory_bytes = UINT64_C(1) << 34,
+                                     .fp32_flops_per_second = between(&state, 1e9, 1e12),
+                                     .fp64_flops_per_second = 1e9,
+                                     .memory_bytes_per_second = between(&state, 1e8, 1e11)};
     t->cluster.level_count = devices > 2 ? 2 : 1;
-    t->cluster.level[0] = (gal_link_level){"inner", devices > 2 ? 2 : devices, 1e-6, between(&state, 1e8, 1e11)};
-    t->cluster.level[1] = (gal_link_level){"outer", devices, 1e-5, between(&state, 1e7, 1e10)};
+    t->cluster.level[0] = (gal_link_level){.name = "inner",
+                                           .span_devices = devices > 2 ? 2 : devices,
+                                           .latency_seconds = 1e-6,
+                                           .bytes_per_second = between(&state, 1e8, 1e11)};
+    t->cluster.level[1] = (gal_link_level){.name = "outer",
+                                           .span_devices = devices,
+                                           .latency_seconds = 1e-5,
+                                           .bytes_per_second = between(&state, 1e7, 1e10)};
     assert_int_equal(gal_durations_create_analytic(&t->cluster, &t->durations, &err), GAL_OK);
     t->request = (gal_search_request){.model = &t->model,
                                       .durations = t->durations,

@@ -7,16 +7,23 @@
 
 #include <cmocka.h>
 
+#include "costmodel/analytic_collective.h"
 #include "costmodel/duration.h"
 
 /* Nodes of 4 devices; 1 us and 100 GB/s inside, 10 us and 10 GB/s across. */
 static gal_cluster cluster_of(uint32_t device_count)
 {
-    return (gal_cluster){.name = "test",
-                         .device_count = device_count,
-                         .device = {"d", UINT64_C(1) << 30, 1e12, 1e12, 1e11},
-                         .level_count = 2,
-                         .level = {{"node", 4, 1e-6, 1e11}, {"net", device_count, 1e-5, 1e10}}};
+    return (gal_cluster){
+        .name = "test",
+        .device_count = device_count,
+        .device = {.kind = "d",
+                   .memory_bytes = UINT64_C(1) << 30,
+                   .fp32_flops_per_second = 1e12,
+                   .fp64_flops_per_second = 1e12,
+                   .memory_bytes_per_second = 1e11},
+        .level_count = 2,
+        .level = {{.name = "node", .span_devices = 4, .latency_seconds = 1e-6, .bytes_per_second = 1e11},
+                  {.name = "net", .span_devices = device_count, .latency_seconds = 1e-5, .bytes_per_second = 1e10}}};
 }
 
 static void assert_near(double a, double b)
@@ -34,15 +41,44 @@ static void closed_forms(void **unused)
     const uint64_t bytes = 100000000;
     /* 2 x 3 x 1 us + 2 x 3/4 x 1e8 / 1e11 = 6 us + 1.5 ms */
     assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_REDUCE, inside, bytes), 6e-6 + 1.5e-3);
-    /* 7 x 10 us + 7/8 x 1e8 / 1e10 = 70 us + 8.75 ms */
-    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_GATHER, across, bytes), 70e-6 + 8.75e-3);
-    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_REDUCE_SCATTER, across, bytes), 70e-6 + 8.75e-3);
-    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_TO_ALL, across, bytes), 70e-6 + 8.75e-3);
-    /* 16 bytes over 8: the tree, 2 x 3 x (10 us + 1.6 ns) */
-    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_REDUCE, across, 16), 6 * (1e-5 + 1.6e-9));
+    /* a ring of 8 in two nodes: 6 hops of 1 us and 2 of 10 us, 7/8 of a lap = 22.75 us; 7/8 x 1e8 / 1e10 = 8.75 ms */
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_GATHER, across, bytes), 22.75e-6 + 8.75e-3);
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_REDUCE_SCATTER, across, bytes), 22.75e-6 + 8.75e-3);
+    /* half of each device's bytes leave its node: 1/2 x 1e8 / 1e10 = 5 ms; 7/8 x 1e8 / 1e11 inside is less */
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_TO_ALL, across, bytes), 22.75e-6 + 5e-3);
+    /* 16 bytes over 8: the tree, two steps inside and one across: 2 x (2 x 1 us + 10 us) + 2 x 16 / 1e10 */
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_REDUCE, across, 16), 24e-6 + 3.2e-9);
     assert_true(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_REDUCE, alone, bytes) == 0.0);
     const uint32_t pair[GAL_LINK_LEVELS_MAX] = {1, 2, 1, 1, 1, 1, 1, 1};
     assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_SEND, pair, bytes), 1e-5 + 1e-2);
+}
+
+/* A node's adapters give 4 x 10 GB/s: a group with all 4 devices of a node in it has them all, one with a device in
+ * each node shares them with three others like it. */
+static void shared_ways_out(void **unused)
+{
+    (void)unused;
+    gal_cluster cluster = cluster_of(16);
+    const uint32_t whole[GAL_LINK_LEVELS_MAX] = {4, 2, 1, 1, 1, 1, 1, 1};
+    const uint32_t half[GAL_LINK_LEVELS_MAX] = {2, 2, 1, 1, 1, 1, 1, 1};
+    const uint32_t one[GAL_LINK_LEVELS_MAX] = {1, 2, 1, 1, 1, 1, 1, 1};
+    const uint64_t bytes = 100000000;
+    cluster.level[1].shared = true;
+    cluster.level[1].latency_seconds = 0.0;
+    cluster.level[0].latency_seconds = 0.0;
+    /* 7/8 x 1e8 / 4e10, 3/4 x 1e8 / 2e10, 1/2 x 1e8 / 1e10 */
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_GATHER, whole, bytes), 2.1875e-3);
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_GATHER, half, bytes), 3.75e-3);
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_GATHER, one, bytes), 5e-3);
+    /* what each device sends out of its node it sends by its own share, shared or not: 1/2 x 1e8 / 1e10 */
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_TO_ALL, whole, bytes), 5e-3);
+    /* half of the rate is reached, 7/8 x 1e8 / 2e10 */
+    cluster.level[1].achievable_fraction = 0.5;
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_GATHER, whole, bytes), 4.375e-3);
+    /* on a GPU it is a kernel too */
+    cluster.device.multiprocessor_count = 100;
+    cluster.device.launch_seconds = 1e-6;
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_GATHER, whole, bytes), 4.376e-3);
 }
 
 static void expect_counts(const gal_cluster *cluster, uint32_t device_count, uint32_t stage, uint32_t stage_count,
@@ -117,7 +153,7 @@ static void measured_then_fitted(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(closed_forms), cmocka_unit_test(groups_in_the_tree),
-                                       cmocka_unit_test(measured_then_fitted)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(closed_forms), cmocka_unit_test(shared_ways_out),
+                                       cmocka_unit_test(groups_in_the_tree), cmocka_unit_test(measured_then_fitted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,14 @@ static void no_kernel_is_free(void **unused)
 {
     (void)unused;
     const gal_cluster cluster = {
-        .device_count = 1, .device = {"d", 1, 1e12, 5e11, 1e11}, .level_count = 1, .level = {{"l", 1, 1e-6, 1e9}}};
+        .device_count = 1,
+        .device = {.kind = "d",
+                   .memory_bytes = 1,
+                   .fp32_flops_per_second = 1e12,
+                   .fp64_flops_per_second = 5e11,
+                   .memory_bytes_per_second = 1e11},
+        .level_count = 1,
+        .level = {{.name = "l", .span_devices = 1, .latency_seconds = 1e-6, .bytes_per_second = 1e9}}};
     gal_durations *d = NULL;
     gal_error err = {0};
     assert_int_equal(gal_durations_create_analytic(&cluster, &d, &err), GAL_OK);
@@ -90,15 +97,20 @@ static void measured_fitted_in_company(void **unused)
     gal_profile_block blocks[] = {{GAL_BLOCK_FFN, 1, 1, 1.5, 3.0, 1.0, 1.5},
                                   {GAL_BLOCK_FFN, 1, 2, 2.6, 4.0, 2.0, 2.0},
                                   {GAL_BLOCK_ATTENTION, 1, 1, 1.4, 2.1, 1.0, 1.0}};
-    const gal_profile profile = {.cluster = {.device_count = 1,
-                                             .device = {"d", 1, 1e12, 1e12, 1e11},
-                                             .level_count = 1,
-                                             .level = {{"l", 1, 1e-6, 1e9}}},
-                                 .instruction_seconds = 1e-6,
-                                 .operator_count = 5,
-                                 .operators = operators,
-                                 .block_count = 3,
-                                 .blocks = blocks};
+    const gal_profile profile = {
+        .cluster = {.device_count = 1,
+                    .device = {.kind = "d",
+                               .memory_bytes = 1,
+                               .fp32_flops_per_second = 1e12,
+                               .fp64_flops_per_second = 1e12,
+                               .memory_bytes_per_second = 1e11},
+                    .level_count = 1,
+                    .level = {{.name = "l", .span_devices = 1, .latency_seconds = 1e-6, .bytes_per_second = 1e9}}},
+        .instruction_seconds = 1e-6,
+        .operator_count = 5,
+        .operators = operators,
+        .block_count = 3,
+        .blocks = blocks};
     gal_durations *d = NULL;
     gal_error err = {0};
     gal_source source;
