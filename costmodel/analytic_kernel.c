@@ -117,8 +117,10 @@ static double tiled_attention_seconds(const gal_device *device, const gal_shape 
     const double heads = (double)shape->dims[0] * shape->dims[2];
     const double blocks = (double)((shape->dims[1] + ATTENTION_TILE - 1) / ATTENTION_TILE);
     const double dims = (double)((shape->dims[3] + HEAD_DIM_GRAIN - 1) / HEAD_DIM_GRAIN * HEAD_DIM_GRAIN);
-    const double pairs = gal_attention_pairs(shape);
-    const double queries = heads * sequence;
+    const double pairs = gal_attention_pairs(shape), queries = heads * sequence;
+    if (pairs <= 0.0) {
+        return 0.0; /* a block that stands beside an embedding of its strategy may have no head on a device */
+    }
     const bool causal = pairs < queries * sequence;
     /* the block on the diagonal is half masked; the last tile of queries may be part empty */
     const double met = (pairs + (causal ? queries * ATTENTION_TILE / 2 : 0.0)) * (blocks * ATTENTION_TILE / sequence);

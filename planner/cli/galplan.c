@@ -1,40 +1,17 @@
 /* galplan: the table of its commands. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "planner/cli/catalogue.h"
 #include "planner/cli/check.h"
 #include "planner/cli/doctor.h"
 #include "planner/cli/lower.h"
+#include "planner/cli/profile.h"
 #include "planner/cli/search.h"
 #include "planner/cli/simulate.h"
 #include "planner/cli/verify.h"
 #include "schemas/base/program.h"
-#include "schemas/base/status.h"
 #include "schemas/base/version.h"
 
-/* `galplan profile` is a program of its own beside this one, so that galplan needs no MPI (as git starts its commands).
- */
-static int run_profile(int argc, char **argv)
-{
-    char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "-profile");
-    (void)argc;
-    if (length <= 0) {
-        fprintf(stderr, "galplan: error: cannot find this program's own path: %s\n", strerror(errno));
-        return GAL_ERR_SYSTEM;
-    }
-    memcpy(path + length, "-profile", sizeof "-profile");
-    execv(path, argv);
-    fprintf(stderr, "galplan: error: %s: %s (it is built where MPI, OpenBLAS and hwloc are: see 'make')\n", path,
-            strerror(errno));
-    return GAL_ERR_SYSTEM;
-}
-
 static const gal_program_command commands[] = {
-    {"profile", run_profile, "measure this machine -> profile.json"},
+    {"profile", gal_cli_profile, "measure this machine -> profile.json"},
     {"search", gal_cli_search, "the fastest plan that fits -> plan.json"},
     {"simulate", gal_cli_simulate, "play a plan against a profile: seconds, bytes, time line"},
     {"lower", gal_cli_lower, "print the program of a stage"},

@@ -34,7 +34,9 @@ typedef struct settings {
 static const char notes[] =
     "Further models may follow: one profile then serves plans of all of them. What the budget leaves out has no "
     "entry;\n"
-    "readers of the profile fit it to what was measured. Nothing else should run on the machine meanwhile.\n";
+    "readers of the profile fit it to what was measured. Nothing else should run on the machine meanwhile.\n"
+    "'galplan profile --analytic CLUSTER -o profile.json' measures nothing: it writes what the figures of a cluster\n"
+    "document say ('galplan profile --analytic CLUSTER --help').\n";
 
 static bool parse(int argc, char **argv, settings *s, int *exit_code)
 {
