@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# test_catalogue.sh BUILD: a search answers for every model that ships on every cluster of at most 64 devices that ships:
+# with a plan that verifies, or with exit 1 and the limit that binds. timeout_seconds: 3600
+#
+# A small search for each pair: a sample for every device, two microbatch counts, three numbers of stages, and of the
+# strategies those that need the least memory. PLANS (500 in check-all) >= 500: every pair; else PLANS * 3 / 10 of them,
+# in an order that comes to every model and every cluster in the first 30.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+galplan=$(cd "${1:-build}" && pwd)/galplan
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+bad=0 fits=0 refused=0
+
+devices_of() { sed -n 's/^  "device_count": \([0-9]*\),$/\1/p' "schemas/catalogue/clusters/$1.json"; }
+
+models=() clusters=()
+for file in schemas/catalogue/models/*.json; do models+=("$(basename "$file" .json)"); done
+for file in schemas/catalogue/clusters/*.json; do
+    name=$(basename "$file" .json)
+    [ "$(devices_of "$name")" -le 64 ] && clusters+=("$name")
+done
+
+complain() { # model cluster text
+    echo "$1 on $2: $3"
+    bad=$((bad + 1))
+}
+
+try() { # model cluster
+    local devices out=$scratch/out err=$scratch/err plan=$scratch/plan.json
+    devices=$(devices_of "$2")
+    "$galplan" search --model "$1" --cluster "$2" --batch "$devices" --microbatches "1,$((devices / 4))" --pp 1,4,8 \
+        --space zero3,tp,recompute --label-limit 20 -q -o "$plan" >"$out" 2>"$err"
+    case $? in
+    0)
+        fits=$((fits + 1))
+        "$galplan" verify "$plan" >"$out" 2>&1 || complain "$1" "$2" "$(tail -n 1 "$out")"
+        ;;
+    1)
+        refused=$((refused + 1))
+        grep -Eq 'no plan fits in [0-9.]+ MiB per device: the smallest plan met needs [0-9.]+ MiB|no strategy of --space is legal|must divide' \
+            "$err" || complain "$1" "$2" "no limit is named: $(cat "$err")"
+        ;;
+    *) complain "$1" "$2" "$(cat "$err")" ;;
+    esac
+}
+
+count=$((${#models[@]} * ${#clusters[@]}))
+if [ "${PLANS:-100}" -ge 500 ]; then
+    for model in "${models[@]}"; do
+        for cluster in "${clusters[@]}"; do try "$model" "$cluster"; done
+    done
+else
+    tried=$((${PLANS:-100} * 3 / 10))
+    [ "$tried" -lt "$count" ] || tried=$count
+    for ((i = 0; i < tried; i++)); do try "${models[i % ${#models[@]}]}" "${clusters[i % ${#clusters[@]}]}"; done
+fi
+echo "${#models[@]} models, ${#clusters[@]} clusters: $fits plans verified, $refused refused for a limit, $bad wrong"
+[ $bad -eq 0 ] && [ $fits -gt 0 ]
