@@ -287,6 +287,12 @@ accuracy: setup
 	@$(MAKE) $(J) all tests
 	@BUILD=$(BUILD) bash tests/accuracy/host.sh $(BUILD)
 
+## accuracy-analytic: durations from data sheets beside what others measured (a table, no bound)
+.PHONY: accuracy-analytic
+accuracy-analytic:
+	@$(MAKE) $(J) all tests
+	@$(BUILD)/tests/accuracy/analytic
+
 ## bench-program: time to lower, verify, simulate and price a plan of 96 layers on 1,024 devices
 .PHONY: bench-program
 bench-program:
