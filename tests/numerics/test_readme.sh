@@ -30,7 +30,7 @@ commands=$(
 
 run() { # command line
     local line
-    line=$(sed -e 's/ profile / profile --budget-seconds 5 /' -e 's/--steps 200/--steps 2/; s/--steps 400/--steps 3/' <<<"$1")
+    line=$(sed -e 's/ profile --model/ profile --budget-seconds 5 --model/' -e 's/--steps 200/--steps 2/; s/--steps 400/--steps 3/' <<<"$1")
     [ -n "${SANITIZE:-}" ] && line=${line/--memory 48MiB/--memory 480MiB}
     if bash -c "$line" </dev/null >said 2>&1; then echo "ok $1"; else
         tail -n 20 said
