@@ -34,7 +34,7 @@ static const double processor_attention_share = 0.4;
 static const double processor_other_share = 0.1;
 static const double processor_half_dimension = 64.0;
 
-static double processor_flop_seconds(const gal_device *device, const gal_shape *shape)
+static double processor_flop_seconds(const gal_device *device, const gal_shape *shape, double flops)
 {
     double share = processor_other_share;
     if (shape->op == GAL_OP_GEMM) {
@@ -45,7 +45,7 @@ static double processor_flop_seconds(const gal_device *device, const gal_shape *
     } else if (is_attention(shape)) {
         share = processor_attention_share;
     }
-    return gal_shape_flops(shape) / (peak(device, shape->dtype) * share);
+    return flops / (peak(device, shape->dtype) * share);
 }
 
 /* ---- products in tiles ---- */
@@ -102,31 +102,28 @@ static double tiled_gemm_seconds(const gal_device *device, const gal_shape *shap
 
 /* ---- attention in tiles ---- */
 
-enum { ATTENTION_TILE = 128, HEAD_DIM_GRAIN = 32 };
+enum { ATTENTION_TILE_BITS = 7, ATTENTION_TILE = 1 << ATTENTION_TILE_BITS, HEAD_DIM_BITS = 5 };
 
 /* Of what a product reaches: FlashAttention-2 section 4.1 has 73 % (forward) and 63 % (backward) of the A100's peak
  * where its products have some 85 %. */
 static const double attention_share = 0.85, attention_backward_share = 0.73;
 
-static double tiled_attention_seconds(const gal_device *device, const gal_shape *shape)
+static double tiled_attention_seconds(const gal_device *device, const gal_shape *shape, double flops)
 {
     const double fraction = said_or(device->gemm_fraction, default_gemm_fraction);
     const double share = shape->op == GAL_OP_ATTENTION ? attention_share : attention_backward_share;
     const double rate = peak(device, shape->dtype) * fraction * share;
     const double sequence = shape->dims[1], head_dim = shape->dims[3];
     const double heads = (double)shape->dims[0] * shape->dims[2];
-    const double blocks = (double)((shape->dims[1] + ATTENTION_TILE - 1) / ATTENTION_TILE);
-    const double dims = (double)((shape->dims[3] + HEAD_DIM_GRAIN - 1) / HEAD_DIM_GRAIN * HEAD_DIM_GRAIN);
+    const double blocks = (double)pieces(shape->dims[1], ATTENTION_TILE_BITS);
+    const double dims = (double)(pieces(shape->dims[3], HEAD_DIM_BITS) << HEAD_DIM_BITS);
     const double pairs = gal_attention_pairs(shape), queries = heads * sequence;
-    if (pairs <= 0.0) {
-        return 0.0; /* a block that stands beside an embedding of its strategy may have no head on a device */
-    }
     const bool causal = pairs < queries * sequence;
     /* the block on the diagonal is half masked; the last tile of queries may be part empty */
     const double met = (pairs + (causal ? queries * ATTENTION_TILE / 2 : 0.0)) * (blocks * ATTENTION_TILE / sequence);
-    const double flops = gal_shape_flops(shape) / pairs * (dims / head_dim) * met;
-    const double longest = flops / (heads * blocks) * (causal ? 2.0 * blocks / (blocks + 1.0) : 1.0);
-    return longer(flops / rate, longest * (double)device->multiprocessor_count / rate);
+    const double done = flops / pairs * (dims / head_dim) * met;
+    const double longest = done / (heads * blocks) * (causal ? 2.0 * blocks / (blocks + 1.0) : 1.0);
+    return longer(done / rate, longest * (double)device->multiprocessor_count / rate);
 }
 
 /* ---- all kernels ---- */
@@ -134,24 +131,28 @@ static double tiled_attention_seconds(const gal_device *device, const gal_shape 
 /* Of a GPU's peak, which counts multiply-adds: single operations, some of them on the slower special units. Assumed. */
 static const double other_share = 0.25;
 
-static double flop_seconds(const gal_device *device, const gal_shape *shape, double memory_rate)
+static double flop_seconds(const gal_device *device, const gal_shape *shape, double flops, double memory_rate)
 {
+    if (!(flops > 0.0) || (is_attention(shape) && shape->dims[3] == 0)) {
+        return 0.0; /* a block that stands beside an embedding of its strategy may have no head on a device */
+    }
     if (device->multiprocessor_count == 0) {
-        return processor_flop_seconds(device, shape);
+        return processor_flop_seconds(device, shape, flops);
     }
     if (shape->op == GAL_OP_GEMM) {
         return tiled_gemm_seconds(device, shape, memory_rate);
     }
     if (is_attention(shape)) {
-        return tiled_attention_seconds(device, shape);
+        return tiled_attention_seconds(device, shape, flops);
     }
-    return gal_shape_flops(shape) / (peak(device, shape->dtype) * other_share);
+    return flops / (peak(device, shape->dtype) * other_share);
 }
 
 double gal_kernel_analytic_seconds(const gal_device *device, const gal_shape *shape)
 {
     const double memory_rate =
         device->memory_bytes_per_second * said_or(device->memory_fraction, default_memory_fraction);
+    const double flops = gal_shape_flops(shape);
     return said_or(device->launch_seconds, default_launch_seconds) +
-           longer(gal_shape_bytes(shape) / memory_rate, flop_seconds(device, shape, memory_rate));
+           longer(gal_shape_bytes(shape) / memory_rate, flop_seconds(device, shape, flops, memory_rate));
 }

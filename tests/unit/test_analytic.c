@@ -125,12 +125,33 @@ static void processors(void **unused)
     assert_near(gemm(&device, 64, 192, 448), 2e-6 + 2.0 * 64 * 192 * 448 / (4e12 * 0.7 * 0.5 * 0.75 * 0.875));
 }
 
+/* A block that is priced as a neighbour may have nothing to do on a device. */
+static void nothing_to_do(void **unused)
+{
+    (void)unused;
+    gal_device device = four();
+    for (uint32_t op = 0; op < GAL_OP_COUNT; op++) {
+        for (uint32_t zero = 0; zero < gal_op_dim_count[op] && !gal_op_is_collective[op]; zero++) {
+            gal_shape shape = {.op = (gal_op)op, .dtype = GAL_FP32};
+            for (uint32_t i = 0; i < gal_op_dim_count[op]; i++) {
+                shape.dims[i] = i == zero ? 0 : 8;
+            }
+            device.multiprocessor_count = 4;
+            const double tiled = gal_kernel_analytic_seconds(&device, &shape);
+            device.multiprocessor_count = 0;
+            const double smooth = gal_kernel_analytic_seconds(&device, &shape);
+            assert_true(isfinite(tiled) && tiled > 0.0 && isfinite(smooth) && smooth > 0.0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_and_waves),  cmocka_unit_test(depth),
         cmocka_unit_test(small_m),          cmocka_unit_test(attention),
         cmocka_unit_test(bytes_and_launch), cmocka_unit_test(processors),
+        cmocka_unit_test(nothing_to_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
