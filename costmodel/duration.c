@@ -412,12 +412,7 @@ gal_cost gal_one_cost(const gal_durations *d, const gal_place_in_cluster *place,
 
 static gal_fragment_kind fragment_of(const gal_program *program, uint32_t instruction)
 {
-    uint32_t f = 0;
-    while (f + 1 < GAL_FRAGMENT_COUNT && (instruction < program->fragment[f].first ||
-                                          instruction - program->fragment[f].first >= program->fragment[f].count)) {
-        f++;
-    }
-    return (gal_fragment_kind)f;
+    return gal_fragment_kind_of(gal_program_fragment_of(program, instruction));
 }
 
 void gal_instruction_costs(const gal_durations *d, const gal_program *program, uint32_t first, uint32_t count,

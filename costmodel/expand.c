@@ -25,7 +25,7 @@ typedef struct expander {
     const gal_cost *cost;
     gal_expand_options options;
     gal_expansion *out;
-    uint32_t *pair_of; /* [buffer * streams + stream]: index + 1 into pair; owns the memory of the next five */
+    uint32_t *pair_of; /* [buffer * streams + stream]: index + 1 into pair; owns the memory of the next six */
     pair *pair;
     access *access;
     uint32_t *awaited;
@@ -33,7 +33,7 @@ typedef struct expander {
     uint8_t *observed;  /* [instruction]: another stream may wait for its end */
     uint32_t pair_count, item_count, awaited_count, access_count, wait_count;
     uint32_t *latest; /* [pair's items]: steps of the stream, earlier calls */
-    fragment_accesses fragment[GAL_FRAGMENT_COUNT];
+    fragment_accesses *fragment;
 } expander;
 
 static gal_code out_of_memory(gal_error *err)
@@ -49,21 +49,27 @@ static gal_code expander_create(expander *e, gal_error *err)
     const size_t waits = (size_t)program->wait_count + 1;
     const size_t operands = (size_t)program->operand_count + 1;
     const size_t pairs = ((size_t)program->buffer_count + 1) * GAL_STREAM_COUNT;
-    e->pair_of = malloc(pairs * sizeof *e->pair_of + waits * sizeof *e->pair + operands * sizeof *e->access +
-                        waits * sizeof *e->awaited + instructions * (sizeof *e->steps_to + sizeof *e->observed));
-    e->out->step =
-        malloc(instructions * (sizeof *e->out->step + sizeof *e->out->step_of) + waits * sizeof *e->out->wait);
+    const size_t fragments = gal_program_fragments(program);
+    e->pair_of = malloc(pairs * sizeof *e->pair_of + fragments * sizeof *e->fragment + waits * sizeof *e->pair +
+                        operands * sizeof *e->access + waits * sizeof *e->awaited +
+                        instructions * (sizeof *e->steps_to + sizeof *e->observed));
+    e->out->step = malloc(instructions * (sizeof *e->out->step + sizeof *e->out->step_of) +
+                          fragments * sizeof *e->out->list + waits * sizeof *e->out->wait);
     if (e->pair_of == NULL || e->out->step == NULL) {
         return out_of_memory(err);
     }
-    e->pair = (pair *)(e->pair_of + pairs);
+    e->fragment = (fragment_accesses *)(e->pair_of + pairs);
+    e->pair = (pair *)(e->fragment + fragments);
     e->access = (access *)(e->pair + waits);
     e->awaited = (uint32_t *)(e->access + operands);
     e->steps_to = e->awaited + waits;
     e->observed = (uint8_t *)(e->steps_to + instructions);
     memset(e->pair_of, 0, pairs * sizeof *e->pair_of);
+    memset(e->fragment, 0, fragments * sizeof *e->fragment);
     memset(e->observed, 0, instructions);
-    e->out->wait = (gal_step_wait *)(e->out->step + instructions);
+    e->out->list = (gal_step_list(*)[GAL_STREAM_COUNT])(e->out->step + instructions);
+    memset(e->out->list, 0, fragments * sizeof *e->out->list);
+    e->out->wait = (gal_step_wait *)(e->out->list + fragments);
     e->out->step_of = (uint32_t *)(e->out->wait + waits);
     return GAL_OK;
 }
@@ -96,9 +102,9 @@ static void set_relation(const expander *e, const gal_instruction *in, gal_step 
     step->relation = in->group == GAL_GROUP_WORLD ? GAL_RELATION_WORLD : GAL_RELATION_PAIR;
     step->partner_stream = in->group == GAL_GROUP_TIED ? in->stream : other_end[in->stream];
     if (in->group == GAL_GROUP_NEXT) {
-        step->partner_stage = stage + 1;
+        step->partner_stage = (stage + 1) % e->program->stage_count;
     } else if (in->group == GAL_GROUP_PREVIOUS) {
-        step->partner_stage = stage - 1;
+        step->partner_stage = (stage + e->program->stage_count - 1) % e->program->stage_count;
     } else {
         step->partner_stage = stage == 0 ? e->program->stage_count - 1 : 0;
     }
@@ -108,7 +114,7 @@ static uint32_t pair_index(expander *e, uint32_t buffer, uint32_t stream)
 {
     uint32_t *index = &e->pair_of[(size_t)buffer * GAL_STREAM_COUNT + stream];
     if (*index == 0) {
-        const uint32_t items = e->program->arena[e->program->buffer[buffer].class].count;
+        const uint32_t items = e->program->arena[e->program->buffer[buffer].arena].count;
         e->pair[e->pair_count] = (pair){.first_item = e->item_count, .item_count = items, .stream = stream};
         e->item_count += items;
         *index = ++e->pair_count;
@@ -266,16 +272,16 @@ static void list_steps(expander *e, uint32_t f)
 
 static void list_fragments(expander *e)
 {
-    bool called[GAL_FRAGMENT_COUNT] = {false};
+    bool called[GAL_FRAGMENTS_MAX] = {false};
     for (uint32_t c = 0; c < e->out->call_count; c++) {
         called[e->out->call[c].fragment] = true;
     }
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+    for (uint32_t f = 0; f < gal_program_fragments(e->program); f++) {
         if (called[f]) {
             name_pairs(e, f);
         }
     }
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+    for (uint32_t f = 0; f < gal_program_fragments(e->program); f++) {
         if (called[f]) {
             list_accesses(e, f);
             number_steps(e, f);

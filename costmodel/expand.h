@@ -37,9 +37,9 @@ typedef struct gal_step_list {
 typedef struct gal_expansion {
     const gal_call *call;
     uint32_t call_count;
-    gal_step_list list[GAL_FRAGMENT_COUNT][GAL_STREAM_COUNT];
-    gal_step *step;    /* owns the memory of the next two */
-    uint32_t *step_of; /* [instruction of a fragment that is called] */
+    gal_step *step;                          /* owns the memory of the next three */
+    gal_step_list (*list)[GAL_STREAM_COUNT]; /* [fragment] */
+    uint32_t *step_of;                       /* [instruction of a fragment that is called] */
     gal_step_wait *wait;
     uint32_t (*before)[GAL_STREAM_COUNT]; /* [call]: steps of earlier calls; owns the memory of the next two */
     uint32_t *first_row;                  /* [call]: into row */

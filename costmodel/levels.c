@@ -115,6 +115,14 @@ static void count_pair(const gal_cluster *cluster, uint32_t device_count, uint32
     level_counts[level] = 2;
 }
 
+/* A stage and the next one; of interleaved stages the first follows the last. */
+static void count_neighbours(const gal_cluster *cluster, const gal_place_in_cluster *place, uint32_t stage,
+                             uint32_t level_counts[GAL_LINK_LEVELS_MAX])
+{
+    const uint32_t next = (stage + 1) % place->stage_count;
+    count_pair(cluster, place->device_count, next < stage ? next : stage, next < stage ? stage : next, level_counts);
+}
+
 void gal_group_level_counts(const gal_cluster *cluster, const gal_place_in_cluster *place, gal_group group,
                             uint32_t level_counts[GAL_LINK_LEVELS_MAX])
 {
@@ -126,11 +134,10 @@ void gal_group_level_counts(const gal_cluster *cluster, const gal_place_in_clust
     case GAL_GROUP_NONE:
         return;
     case GAL_GROUP_NEXT:
-        count_pair(cluster, place->device_count, place->stage, place->stage + 1, level_counts);
+        count_neighbours(cluster, place, place->stage, level_counts);
         return;
     case GAL_GROUP_PREVIOUS:
-        GAL_ASSERT(place->stage > 0);
-        count_pair(cluster, place->device_count, place->stage - 1, place->stage, level_counts);
+        count_neighbours(cluster, place, (place->stage + last) % place->stage_count, level_counts);
         return;
     case GAL_GROUP_TIED:
         count_pair(cluster, place->device_count, 0, last, level_counts);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "runtime/program/schedule.h"
+
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -181,16 +183,21 @@ static void take_turns(ring *r, const gal_ring_turns *turns)
 static uint64_t gathered_bytes(const gal_stage_memory *stage)
 {
     ring r = {.count = stage->prefetch_depth};
-    for (uint32_t i = 0; i < stage->block_count; i++) {
-        take_turns(&r, &stage->block[i].memory->gathers_forward);
-    }
-    r.next = 0;
-    for (uint32_t i = stage->block_count; i-- > 0;) {
-        take_turns(&r, &stage->block[i].memory->gathers_backward);
-    }
-    r.next = 0;
-    for (uint32_t i = 0; i < stage->block_count; i++) {
-        take_turns(&r, &stage->block[i].memory->gathers_evaluate);
+    const gal_stage_block *block = stage->block;
+    for (uint32_t c = 0; c < stage->chunk_count; block += stage->chunk[c++].block_count) {
+        const uint32_t count = stage->chunk[c].block_count;
+        r.next = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            take_turns(&r, &block[i].memory->gathers_forward);
+        }
+        r.next = 0;
+        for (uint32_t i = count; i-- > 0;) {
+            take_turns(&r, &block[i].memory->gathers_backward);
+        }
+        r.next = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            take_turns(&r, &block[i].memory->gathers_evaluate);
+        }
     }
     return r.bytes[0] + r.bytes[1];
 }
@@ -198,55 +205,73 @@ static uint64_t gathered_bytes(const gal_stage_memory *stage)
 static uint64_t bucket_bytes(const gal_stage_memory *stage)
 {
     ring r = {.count = RING_MAX};
-    for (uint32_t i = stage->block_count; i-- > 0;) {
-        take_turns(&r, &stage->block[i].memory->buckets);
+    const gal_stage_block *block = stage->block;
+    for (uint32_t c = 0; c < stage->chunk_count; block += stage->chunk[c++].block_count) {
+        r.next = 0;
+        for (uint32_t i = stage->chunk[c].block_count; i-- > 0;) {
+            take_turns(&r, &block[i].memory->buckets);
+        }
     }
     return r.bytes[0] + r.bytes[1];
 }
 
-/* dx of block i lies in buffer i mod 2, in the layout of block i - 1. */
+/* dx of block i of the stage lies in buffer i mod 2, in the layout of block i - 1. */
 static uint64_t boundary_bytes(const gal_stage_memory *stage)
 {
     uint64_t bytes[2] = {0};
-    for (uint32_t i = 1; i < stage->block_count; i++) {
-        bytes[i % 2] = larger(bytes[i % 2], stage->block[i - 1].memory->bytes.boundary);
+    uint32_t first = 0;
+    for (uint32_t c = 0; c < stage->chunk_count; first += stage->chunk[c++].block_count) {
+        for (uint32_t i = first + 1; i < first + stage->chunk[c].block_count; i++) {
+            bytes[i % 2] = larger(bytes[i % 2], stage->block[i - 1].memory->bytes.boundary);
+        }
     }
     return bytes[0] + bytes[1];
 }
 
+/* What a chunk has for itself: kept values and ports. */
+static uint64_t chunk_bytes(const gal_chunk_memory *chunk, const gal_stage_block *block, uint32_t microbatch_count)
+{
+    const uint64_t two = microbatch_count < 2 ? microbatch_count : 2;
+    const uint64_t ahead = chunk->in_flight < microbatch_count ? (uint64_t)chunk->in_flight + 1 : microbatch_count;
+    uint64_t saved = 0;
+    uint64_t ports = 0;
+    for (uint32_t i = 0; i < chunk->block_count; i++) {
+        saved += block[i].memory->bytes.saved;
+    }
+    if (chunk->receives) {
+        ports += ((chunk->converts_entry ? two : ahead) + two) * gal_align(chunk->entry_bytes);
+        saved -= chunk->converts_entry ? 0 : block[0].memory->bytes.input;
+    }
+    if (chunk->sends) {
+        ports += 2 * two * block[chunk->block_count - 1].memory->bytes.boundary;
+    }
+    return chunk->in_flight * saved + ports;
+}
+
 uint64_t gal_stage_bytes(const gal_stage_memory *stage)
 {
-    const uint64_t own = gal_align(16) + (stage->has_head ? gal_align(8) : 0); /* norm, loss */
-    const uint64_t two = stage->microbatch_count < 2 ? stage->microbatch_count : 2;
-    uint64_t fixed = 0;
-    uint64_t saved = 0;
+    const bool has_head = !stage->chunk[stage->chunk_count - 1].sends;
+    uint64_t fixed = gal_align(16) + (has_head ? gal_align(8) : 0); /* norm, loss */
     uint64_t scratch = 0;
     uint64_t work = 0;
     uint64_t relayout = 0;
-    for (uint32_t i = 0; i < stage->block_count; i++) {
-        const gal_block_bytes *bytes = &stage->block[i].memory->bytes;
-        fixed += bytes->state + bytes->gradient;
-        saved += bytes->saved;
-        scratch = larger(scratch, bytes->scratch);
-        work = larger(work, bytes->work);
-        relayout = larger(relayout, stage->block[i].relayout_bytes);
+    const gal_stage_block *block = stage->block;
+    for (uint32_t c = 0; c < stage->chunk_count; block += stage->chunk[c++].block_count) {
+        for (uint32_t i = 0; i < stage->chunk[c].block_count; i++) {
+            const gal_block_bytes *bytes = &block[i].memory->bytes;
+            fixed += bytes->state + bytes->gradient;
+            scratch = larger(scratch, bytes->scratch);
+            work = larger(work, bytes->work);
+            relayout = larger(relayout, block[i].relayout_bytes);
+        }
+        fixed += chunk_bytes(&stage->chunk[c], block, stage->microbatch_count);
     }
-    uint64_t ports = 0;
-    if (stage->stage > 0) {
-        const uint64_t ahead =
-            stage->in_flight < stage->microbatch_count ? (uint64_t)stage->in_flight + 1 : stage->microbatch_count;
-        ports += ((stage->converts_entry ? two : ahead) + two) * gal_align(stage->entry_bytes);
-        saved -= stage->converts_entry ? 0 : stage->block[0].memory->bytes.input;
-    }
-    if (stage->stage + 1 < stage->stage_count) {
-        ports += 2 * two * stage->block[stage->block_count - 1].memory->bytes.boundary;
-    }
-    return own + fixed + stage->in_flight * saved + ports + boundary_bytes(stage) + relayout + gathered_bytes(stage) +
-           bucket_bytes(stage) + scratch + work;
+    return fixed + boundary_bytes(stage) + relayout + gathered_bytes(stage) + bucket_bytes(stage) + scratch + work;
 }
 
 uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_count, uint32_t microbatch_count)
 {
-    const uint32_t ahead = schedule == GAL_SCHEDULE_1F1B ? stage_count - stage : microbatch_count;
-    return ahead < microbatch_count ? ahead : microbatch_count;
+    const gal_schedule_place place = {schedule, stage, stage_count, 1, microbatch_count};
+    uint32_t in_flight[GAL_CHUNKS_MAX];
+    return gal_schedule_in_flight(&place, in_flight);
 }

@@ -1,9 +1,10 @@
 /* Bytes of a stage in closed form, from numbers of its blocks: equal to the placed gal_program.arena_bytes to the byte.
  * All numbers are multiples of GAL_ALIGNMENT_BYTES.
  *
- *     bytes = sum(state + gradient) + k sum(saved) + c x_in + 2 (y_out + dy_in + dx_out) + boundary + max(relayout)
- *           + gathered + bucket + max(scratch) + max(work) + the stage's own numbers (norm, loss)
- * with k microbatches in flight, c = min(m, k + 1), or min(m, 2) where x_in is converted; the 2 is min(m, 2).
+ *     bytes = sum(state + gradient) + sum over chunks (k sum(saved) + c x_in + 2 (y_out + dy_in + dx_out)) + boundary
+ *           + max(relayout) + gathered + bucket + max(scratch) + max(work) + the stage's own numbers (norm, loss)
+ * with k microbatches of the chunk in flight, c = min(m, k + 1), or min(m, 2) where x_in is converted; the 2 is
+ * min(m, 2). What has no k is of the stage: the chunks share it.
  * boundary, gathered and bucket are rings of buffers that blocks use in turn: a buffer is as large as the largest use
  * whose turn it was, so the blocks' uses are replayed in order. gathered <= prefetch_depth max, the others <= 2 max:
  * what a search may charge without knowing the order.
@@ -41,19 +42,23 @@ typedef struct gal_stage_block {
     uint64_t relayout_bytes; /* of the conversion in front of it, whatever memory says */
 } gal_stage_block;
 
+typedef struct gal_chunk_memory {
+    uint32_t block_count, in_flight; /* of the stage's blocks; k */
+    bool receives, sends;            /* is not the first, the last piece of the chain */
+    bool converts_entry;             /* the first block has another layout than what is received */
+    uint64_t entry_bytes;            /* rows as the piece before sends them; 0 if it receives none */
+} gal_chunk_memory;
+
 typedef struct gal_stage_memory {
-    uint32_t stage, stage_count;
-    uint32_t microbatch_count, in_flight; /* m, k */
+    uint32_t microbatch_count; /* m */
     uint32_t prefetch_depth;
-    uint32_t block_count;
-    const gal_stage_block *block;
-    bool has_head;
-    bool converts_entry;  /* the first block has another layout than what is received */
-    uint64_t entry_bytes; /* rows as the upstream stage sends them; not used in stage 0 */
+    uint32_t chunk_count;
+    const gal_chunk_memory *chunk;
+    const gal_stage_block *block; /* chunk by chunk */
 } gal_stage_memory;
 
 uint64_t gal_stage_bytes(const gal_stage_memory *stage);
-/* Microbatches in flight: min(m, P - stage) for 1F1B, m for GPipe. */
+/* Microbatches in flight on a stage that is one chunk: min(m, P - stage) for 1F1B, m for GPipe. */
 uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_count, uint32_t microbatch_count);
 
 #endif

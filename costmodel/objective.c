@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t microbatch_count,
-                             double common_update_seconds)
+#include "runtime/program/schedule.h"
+
+double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t chunk_count,
+                             uint32_t microbatch_count, double common_update_seconds)
 {
     double slowest = 0.0;
     double sum = 0.0;
@@ -18,11 +20,17 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, u
         slowest = fmax(slowest, round);
         sum += round;
         exposed = fmax(exposed, stage[i].tail_seconds - drained);
-        drained += stage[i].backward_seconds;
+        drained += stage[i].backward_seconds / chunk_count;
         transfers += stage[i].transfer_seconds;
         update = fmax(update, stage[i].update_seconds);
     }
-    return (microbatch_count - 1) * slowest + sum + exposed + 2.0 * transfers + update + common_update_seconds;
+    const double filled = (1.0 - 1.0 / chunk_count) * (sum - slowest); /* by other chunks */
+    return (microbatch_count - 1) * slowest + sum - filled + exposed + 2.0 * transfers + update + common_update_seconds;
+}
+
+static uint32_t stage_of(const gal_plan *plan, uint32_t piece)
+{
+    return piece % plan->stage_count;
 }
 
 static gal_price_query query_of(const gal_plan *plan, uint32_t stage, uint32_t block)
@@ -61,14 +69,14 @@ static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t
     return GAL_OK;
 }
 
-/* The turns of the schedule, at the ends of the chain. */
-static gal_code add_ends(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, gal_stage_sum *sum,
+/* The turns of the schedule, at the ends of a piece. */
+static gal_code add_ends(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, gal_stage_sum *sum,
                          gal_error *err)
 {
-    const uint32_t first = gal_plan_stage_first_block(plan, stage);
-    const uint32_t last = first + gal_plan_stage_block_count(plan, stage) - 1;
-    const gal_price_query bottom = query_of(plan, stage, first);
-    const gal_price_query top = query_of(plan, stage, last);
+    const uint32_t first = gal_plan_stage_first_block(plan, piece);
+    const uint32_t last = first + gal_plan_stage_block_count(plan, piece) - 1;
+    const gal_price_query bottom = query_of(plan, stage_of(plan, piece), first);
+    const gal_price_query top = query_of(plan, stage_of(plan, piece), last);
     const gal_block_price *enter = NULL;
     const gal_block_price *leave = NULL;
     gal_code code = gal_price_block(cache, &bottom, &enter, err);
@@ -81,27 +89,37 @@ static gal_code add_ends(gal_price_cache *cache, const gal_plan *plan, uint32_t 
     return code;
 }
 
+static gal_code add_piece_sum(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
+                              uint32_t piece, gal_stage_sum *sum, gal_error *err)
+{
+    const uint32_t stage = stage_of(plan, piece);
+    const uint32_t first = gal_plan_stage_first_block(plan, piece);
+    const uint32_t count = gal_plan_stage_block_count(plan, piece);
+    const gal_block_price *price = NULL;
+    gal_code code = GAL_OK;
+    for (uint32_t i = 0; i < count && code == GAL_OK; i++) {
+        code = add_block(cache, plan, stage, first + i, sum, &price, err);
+    }
+    code = code == GAL_OK ? add_ends(cache, plan, piece, sum, err) : code;
+    if (code == GAL_OK && piece + 1 < gal_plan_piece_count(plan)) {
+        sum->transfer_seconds += gal_price_transfer(durations, gal_plan_stage_devices(plan), stage, plan->stage_count,
+                                                    price->memory.bytes.boundary);
+    }
+    return code;
+}
+
 gal_code gal_plan_stage_sum(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
                             uint32_t stage, gal_stage_sum *out, gal_error *err)
 {
-    const uint32_t first = gal_plan_stage_first_block(plan, stage);
-    const uint32_t count = gal_plan_stage_block_count(plan, stage);
-    const gal_block_price *price = NULL;
     gal_stage_sum sum = {0};
     gal_code code = GAL_OK;
-    for (uint32_t i = 0; i < count && code == GAL_OK; i++) {
-        code = add_block(cache, plan, stage, first + i, &sum, &price, err);
+    for (uint32_t piece = stage; code == GAL_OK && piece < gal_plan_piece_count(plan); piece += plan->stage_count) {
+        code = add_piece_sum(cache, durations, plan, piece, &sum, err);
     }
-    code = code == GAL_OK ? add_ends(cache, plan, stage, &sum, err) : code;
-    if (code != GAL_OK) {
-        return code;
+    if (code == GAL_OK) {
+        *out = sum;
     }
-    if (stage + 1 < plan->stage_count) {
-        sum.transfer_seconds = gal_price_transfer(durations, gal_plan_stage_devices(plan), stage, plan->stage_count,
-                                                  price->memory.bytes.boundary);
-    }
-    *out = sum;
-    return GAL_OK;
+    return code;
 }
 
 /* What a device reduces with its partner of the tied table: the gradient as it is held. */
@@ -128,8 +146,9 @@ gal_code gal_plan_objective(gal_price_cache *cache, const gal_durations *duratio
     }
     const double common =
         gal_price_common_update(durations, gal_plan_stage_devices(plan), plan->stage_count, tied_bytes(plan));
-    *seconds = gal_objective_seconds(sum, plan->stage_count, plan->microbatch_count, common) +
-               gal_durations_fixed_step_seconds(durations);
+    *seconds =
+        gal_objective_seconds(sum, plan->stage_count, gal_plan_chunk_count(plan), plan->microbatch_count, common) +
+        gal_durations_fixed_step_seconds(durations);
 cleanup:
     free(sum);
     return code;
@@ -152,11 +171,11 @@ static void enter_block(const gal_plan *plan, uint32_t block, gal_layout *now)
     *now = next;
 }
 
-static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
+static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint32_t block,
                                  const gal_layout *from, bool *converts, uint64_t *bytes, gal_error *err)
 {
-    const gal_price_query before = query_of(plan, stage, block - 1);
-    const gal_price_query here = query_of(plan, stage, block);
+    const gal_price_query before = query_of(plan, stage_of(plan, piece), block - 1);
+    const gal_price_query here = query_of(plan, stage_of(plan, piece), block);
     const gal_pair_price *pair = NULL;
     gal_code code = gal_price_pair(cache, &before, here.type, here.strategy, &pair, err);
     *bytes = 0;
@@ -168,15 +187,16 @@ static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, u
         uint64_t inside = 0;
         uint64_t entry = 0;
         code = gal_price_relayout(cache, &before, from, here.type, here.strategy, &inside, &entry, err);
-        *bytes = block == gal_plan_stage_first_block(plan, stage) ? entry : inside;
+        *bytes = block == gal_plan_stage_first_block(plan, piece) ? entry : inside;
     }
     return code;
 }
 
-static gal_code entry_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint64_t *bytes,
+static gal_code entry_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint64_t *bytes,
                             gal_error *err)
 {
-    const gal_price_query upstream = query_of(plan, stage - 1, gal_plan_stage_first_block(plan, stage) - 1);
+    const uint32_t block = gal_plan_stage_first_block(plan, piece) - 1;
+    const gal_price_query upstream = query_of(plan, stage_of(plan, piece - 1), block);
     const gal_block_price *price = NULL;
     const gal_code code = gal_price_block(cache, &upstream, &price, err);
     if (code == GAL_OK) {
@@ -185,44 +205,66 @@ static gal_code entry_bytes(gal_price_cache *cache, const gal_plan *plan, uint32
     return code;
 }
 
+/* The numbers of a piece's blocks. now: the rows as they leave the piece before; as they leave this one. */
+static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, gal_layout *now,
+                          gal_stage_block *blocks, gal_chunk_memory *chunk, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t first = gal_plan_stage_first_block(plan, piece);
+    chunk->block_count = gal_plan_stage_block_count(plan, piece);
+    chunk->receives = piece > 0;
+    chunk->sends = piece + 1 < gal_plan_piece_count(plan);
+    for (uint32_t block = first; block < first + chunk->block_count; block++) {
+        const gal_price_query query = query_of(plan, stage_of(plan, piece), block);
+        const gal_block_price *price = NULL;
+        bool converts = false;
+        GAL_TRY(gal_price_block(cache, &query, &price, err));
+        blocks[block - first].memory = &price->memory;
+        if (block > 0) {
+            GAL_TRY(conversion_bytes(cache, plan, piece, block, now, &converts, &blocks[block - first].relayout_bytes,
+                                     err));
+        }
+        chunk->converts_entry = block == first ? converts : chunk->converts_entry;
+        enter_block(plan, block, now);
+    }
+    if (piece > 0) {
+        GAL_TRY(entry_bytes(cache, plan, piece, &chunk->entry_bytes, err));
+    }
+cleanup:
+    return code;
+}
+
 gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint64_t *bytes,
                               gal_error *err)
 {
     gal_code code = GAL_OK;
-    const uint32_t first = gal_plan_stage_first_block(plan, stage);
-    const uint32_t count = gal_plan_stage_block_count(plan, stage);
-    gal_stage_block *blocks = calloc(count, sizeof *blocks);
-    gal_stage_memory memory = {.stage = stage,
-                               .stage_count = plan->stage_count,
-                               .microbatch_count = plan->microbatch_count,
-                               .in_flight =
-                                   gal_in_flight(plan->schedule, stage, plan->stage_count, plan->microbatch_count),
-                               .prefetch_depth = plan->prefetch_depth,
-                               .block_count = count,
-                               .block = blocks,
-                               .has_head = stage + 1 == plan->stage_count};
+    const gal_schedule_place place = {plan->schedule, stage, plan->stage_count, gal_plan_chunk_count(plan),
+                                      plan->microbatch_count};
+    uint32_t in_flight[GAL_CHUNKS_MAX];
+    gal_chunk_memory chunks[GAL_CHUNKS_MAX] = {{0}};
+    gal_stage_block *blocks = calloc(gal_model_block_count(&plan->model), sizeof *blocks);
+    const gal_stage_memory memory = {.microbatch_count = plan->microbatch_count,
+                                     .prefetch_depth = plan->prefetch_depth,
+                                     .chunk_count = place.chunk_count,
+                                     .chunk = chunks,
+                                     .block = blocks};
+    uint32_t block_count = 0;
+    uint32_t block = 0;
     gal_layout now;
     if (blocks == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: bytes of a stage");
     }
+    (void)gal_schedule_in_flight(&place, in_flight);
     gal_layout_whole(gal_plan_microbatch_samples(plan), &now);
-    for (uint32_t block = 0; block < first + count; block++) {
-        if (block >= first) {
-            const gal_price_query query = query_of(plan, stage, block);
-            const gal_block_price *price = NULL;
-            bool converts = false;
-            GAL_TRY(gal_price_block(cache, &query, &price, err));
-            blocks[block - first].memory = &price->memory;
-            if (block > 0) {
-                GAL_TRY(conversion_bytes(cache, plan, stage, block, &now, &converts,
-                                         &blocks[block - first].relayout_bytes, err));
-            }
-            memory.converts_entry = block == first ? converts : memory.converts_entry;
+    for (uint32_t c = 0; c < place.chunk_count; c++) {
+        const uint32_t piece = c * plan->stage_count + stage;
+        for (; block < gal_plan_stage_first_block(plan, piece); block++) {
+            enter_block(plan, block, &now);
         }
-        enter_block(plan, block, &now);
-    }
-    if (stage > 0) {
-        GAL_TRY(entry_bytes(cache, plan, stage, &memory.entry_bytes, err));
+        chunks[c].in_flight = in_flight[c];
+        GAL_TRY(add_piece(cache, plan, piece, &now, &blocks[block_count], &chunks[c], err));
+        block += chunks[c].block_count;
+        block_count += chunks[c].block_count;
     }
     *bytes = gal_stage_bytes(&memory);
 cleanup:

@@ -1,8 +1,11 @@
 /* The objective of the search: the time of a pipelined step as a sum of prices.
  *
- *     T = (m - 1) max g_i + sum g_i + max_i (tail_i - sum_{j<i} b_j)+ + 2 sum p2p_i + update
+ *     T = m max g_i + (sum g_i - max g_i) / v + max_i (tail_i - sum_{j<i} b_j / v)+ + 2 sum p2p_i + update
  * g forward + backward without sync, b backward, tail what sync adds: stage i's sync hides behind the backward of
- * stages 0 .. i-1, which drain after it. update: the slowest stage's, plus what is common.
+ * stages 0 .. i-1, which drain after it. update: the slowest stage's, plus what is common. A stage of v chunks has
+ * their sums; the second term is the bubble, in which it fills and drains one chunk instead of all (D. Narayanan et
+ * al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021, section 2.2.2), and p2p
+ * has v P - 1 borders to cross.
  * Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the pipeline's critical path:
  * here the reduce stream runs beside compute, and on programs of 16 stages that equation was 16 to 95 % above their
  * simulation where this form was within 5 %. */
@@ -16,15 +19,15 @@ typedef struct gal_stage_sum {
     double forward_seconds, backward_seconds; /* of one microbatch: prices, pairs, enter, leave */
     double tail_seconds;
     double update_seconds;
-    double transfer_seconds; /* to the next stage, one way; 0 for the last */
+    double transfer_seconds; /* to the next piece, one way, of every chunk; 0 for the last */
 } gal_stage_sum;
 
-double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t microbatch_count,
-                             double common_update_seconds);
+double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t chunk_count,
+                             uint32_t microbatch_count, double common_update_seconds);
 
 /* Of a legal plan (gal_plan_check). Errors of these three: as gal_price_block.
- * The sums of one stage: block i's price plus the pair with its predecessor (the border's pair belongs to the
- * stage that converts, the later one), the turns at both ends. */
+ * The sums of one stage, all its pieces: block i's price plus the pair with its predecessor (the border's pair belongs
+ * to the stage that converts, the later one), the turns at both ends of every piece. */
 gal_code gal_plan_stage_sum(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
                             uint32_t stage, gal_stage_sum *out, gal_error *err);
 /* The objective of a plan: the sum of prices of all its stages, fixed_step_seconds included. */

@@ -24,6 +24,7 @@ typedef struct gal_cell_spec {
     uint32_t device_count; /* of the world */
     uint32_t pp_degree, microbatch_count, global_batch_samples;
     gal_schedule schedule;
+    uint32_t chunk_count; /* interleaved: planner/uniform.h; else 0 or 1 */
     uint32_t prefetch_depth;
     uint64_t arena_limit_bytes; /* per device, without the profile's fixed bytes */
 } gal_cell_spec;

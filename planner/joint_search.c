@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "costmodel/simulate.h"
+#include "planner/uniform.h"
 #include "schemas/plan_check.h"
 
 /* A cell whose bound is this many times the best simulated plan is left: the objective strays from the simulation by
@@ -49,8 +50,8 @@ static gal_code predict(const gal_search_request *request, gal_finalist *finalis
     }
     GAL_TRY(gal_plan_check(plan, "search: ", err));
     GAL_TRY(gal_lower_plan(plan, programs, err));
-    for (uint32_t p = 0; p < plan->stage_count; p++) {
-        plan->stage[p].predicted_bytes = programs[p]->arena_bytes + plan->fixed_bytes;
+    for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
+        plan->stage[p].predicted_bytes = programs[p % plan->stage_count]->arena_bytes + plan->fixed_bytes;
         if (plan->stage[p].predicted_bytes > finalist->peak_bytes) {
             finalist->peak_bytes = plan->stage[p].predicted_bytes;
         }
@@ -66,13 +67,13 @@ cleanup:
     return code;
 }
 
-static gal_code add_finalist(const gal_search_request *request, const gal_cell *cell, const gal_cell_answer *answer,
-                             gal_search_result *result, gal_error *err)
+/* A new finalist at the end of the result, with all but what its cell's search finds; NULL without memory. */
+static gal_finalist *add_finalist(const gal_search_request *request, const gal_cell_spec *spec,
+                                  gal_search_result *result)
 {
-    gal_code code = GAL_OK;
     gal_finalist *grown = realloc(result->finalist, (result->finalist_count + 1) * sizeof *grown);
     if (grown == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+        return NULL;
     }
     result->finalist = grown;
     gal_finalist *finalist = &grown[result->finalist_count];
@@ -82,16 +83,27 @@ static gal_code add_finalist(const gal_search_request *request, const gal_cell *
     plan->model = *request->model;
     plan->cluster = *gal_durations_cluster(request->durations);
     strncpy(plan->profile_hash, request->profile_hash, sizeof plan->profile_hash - 1);
-    plan->global_batch_samples = finalist->global_batch_samples = cell->spec.global_batch_samples;
-    plan->microbatch_count = finalist->microbatch_count = cell->spec.microbatch_count;
-    plan->pp_degree = finalist->pp_degree = cell->spec.pp_degree;
-    plan->schedule = cell->spec.schedule;
-    plan->prefetch_depth = cell->spec.prefetch_depth;
+    plan->global_batch_samples = finalist->global_batch_samples = spec->global_batch_samples;
+    plan->microbatch_count = finalist->microbatch_count = spec->microbatch_count;
+    plan->pp_degree = finalist->pp_degree = spec->pp_degree;
+    plan->schedule = spec->schedule;
+    plan->chunk_count = spec->chunk_count;
+    plan->prefetch_depth = spec->prefetch_depth;
     plan->fixed_bytes = gal_durations_fixed_bytes(request->durations);
-    plan->objective_seconds = finalist->objective_seconds = answer->seconds;
-    finalist->bound_seconds = answer->bound;
-    code = write_runs(cell, answer, plan);
-    return code == GAL_OK ? predict(request, finalist, err) : gal_fail(err, code, "not enough memory to search");
+    return finalist;
+}
+
+static void drop_finalist(gal_search_result *result)
+{
+    gal_plan_free(&result->finalist[--result->finalist_count].plan);
+}
+
+static gal_code conclude_cell(const gal_search_request *request, gal_finalist *finalist, double seconds, double bound,
+                              gal_error *err)
+{
+    finalist->plan.objective_seconds = finalist->objective_seconds = seconds;
+    finalist->bound_seconds = bound;
+    return predict(request, finalist, err);
 }
 
 /* ---- the outer loops ---- */
@@ -164,11 +176,59 @@ static gal_cell_spec spec_of(const outer *o, const numbers *n)
                            .microbatch_count = n->microbatches,
                            .global_batch_samples = n->batch,
                            .schedule = r->schedule,
+                           .chunk_count = r->chunk_count,
                            .prefetch_depth = r->prefetch_depth,
                            .arena_limit_bytes = o->arena_limit_bytes};
 }
 
-static gal_code search_cell(outer *o, const numbers *n, gal_error *err)
+static void keep_least(outer *o, uint64_t bytes)
+{
+    if (bytes > 0 && (o->result->least_bytes == 0 || bytes < o->result->least_bytes)) {
+        o->result->least_bytes = bytes;
+    }
+}
+
+static void keep_rate(outer *o)
+{
+    if (o->result->finalist_count > 0) {
+        const gal_finalist *newest = &o->result->finalist[o->result->finalist_count - 1];
+        o->seconds_per_sample = fmin(o->seconds_per_sample, newest->simulated_seconds / newest->global_batch_samples);
+    }
+}
+
+static gal_code search_uniform(outer *o, const numbers *n, gal_error *err)
+{
+    const gal_cell_spec spec = spec_of(o, n);
+    gal_search_result *result = o->result;
+    gal_uniform_answer answer;
+    gal_error why = {0};
+    gal_finalist *finalist = add_finalist(o->request, &spec, result);
+    if (finalist == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
+    gal_code code = gal_uniform_solve(&spec, &finalist->plan, &answer, &why);
+    if (code == GAL_NO) {
+        memcpy(result->refusal, why.text, sizeof result->refusal);
+        drop_finalist(result);
+        return GAL_OK;
+    }
+    if (code != GAL_OK) {
+        return gal_fail(err, code, "%s", why.text);
+    }
+    result->cell_count++;
+    keep_least(o, answer.least_bytes);
+    if (answer.seconds == HUGE_VAL) {
+        drop_finalist(result);
+        return GAL_OK;
+    }
+    code = conclude_cell(o->request, finalist, answer.seconds, answer.seconds, err);
+    if (code == GAL_OK) {
+        keep_rate(o);
+    }
+    return code;
+}
+
+static gal_code search_chains(outer *o, const numbers *n, gal_error *err)
 {
     const gal_search_request *r = o->request;
     const gal_cell_spec spec = spec_of(o, n);
@@ -191,18 +251,23 @@ static gal_code search_cell(outer *o, const numbers *n, gal_error *err)
     code = gal_cell_solve(cell, &settings, &o->answer, err);
     o->result->label_count += o->answer.label_count;
     o->result->unproven_cell_count += !o->answer.given_up && o->answer.bound < o->answer.seconds;
-    if (o->answer.least_bytes > 0 && (o->result->least_bytes == 0 || o->answer.least_bytes < o->result->least_bytes)) {
-        o->result->least_bytes = o->answer.least_bytes;
-    }
+    keep_least(o, o->answer.least_bytes);
     if (code == GAL_OK && !o->answer.given_up && o->answer.seconds < HUGE_VAL) {
-        code = add_finalist(r, cell, &o->answer, o->result, err);
+        gal_finalist *finalist = add_finalist(r, &spec, o->result);
+        code = finalist != NULL ? write_runs(cell, &o->answer, &finalist->plan) : GAL_ERR_SYSTEM;
+        code = code == GAL_OK ? conclude_cell(r, finalist, o->answer.seconds, o->answer.bound, err)
+                              : gal_fail(err, code, "not enough memory to search");
     }
-    if (code == GAL_OK && o->result->finalist_count > 0) {
-        const gal_finalist *newest = &o->result->finalist[o->result->finalist_count - 1];
-        o->seconds_per_sample = fmin(o->seconds_per_sample, newest->simulated_seconds / newest->global_batch_samples);
+    if (code == GAL_OK) {
+        keep_rate(o);
     }
     gal_cell_free(cell);
     return code;
+}
+
+static gal_code search_cell(outer *o, const numbers *n, gal_error *err)
+{
+    return o->request->schedule == GAL_SCHEDULE_INTERLEAVED ? search_uniform(o, n, err) : search_chains(o, n, err);
 }
 
 /* The lists of the request, or what stands for an empty one. */

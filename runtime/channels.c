@@ -7,16 +7,17 @@ uint32_t gal_group_ranks(const gal_program *program, gal_group group, uint32_t d
 {
     const uint32_t stage_devices = program->device_count;
     const uint32_t rank = program->stage * stage_devices + device;
+    const uint32_t world = program->stage_count * stage_devices;
     uint32_t count = 0;
     switch (group) {
     case GAL_GROUP_NEXT:
-        GAL_ASSERT(program->stage + 1 < program->stage_count);
+        GAL_ASSERT(program->stage_count > 1);
         ranks[0] = rank;
-        ranks[1] = rank + stage_devices;
+        ranks[1] = (rank + stage_devices) % world;
         return 2;
     case GAL_GROUP_PREVIOUS:
-        GAL_ASSERT(program->stage > 0);
-        ranks[0] = rank - stage_devices;
+        GAL_ASSERT(program->stage_count > 1);
+        ranks[0] = (rank + world - stage_devices) % world;
         ranks[1] = rank;
         return 2;
     case GAL_GROUP_TIED:
@@ -26,7 +27,7 @@ uint32_t gal_group_ranks(const gal_program *program, gal_group group, uint32_t d
         }
         return count;
     case GAL_GROUP_WORLD:
-        for (; count < program->stage_count * stage_devices; count++) {
+        for (; count < world; count++) {
             ranks[count] = count;
         }
         return count;

@@ -156,7 +156,7 @@ static void *address(const gal_engine *engine, const gal_instruction *instructio
 {
     const gal_program *program = engine->program;
     const uint32_t index = instruction->first_operand + operand;
-    const gal_class_arena *arena = &program->arena[program->buffer[program->operand[index].buffer].class];
+    const gal_class_arena *arena = &program->arena[program->buffer[program->operand[index].buffer].arena];
     return (char *)engine->memory.base + engine->operand_offset[index] +
            (uint64_t)(microbatch % arena->count) * arena->item_bytes;
 }
@@ -260,7 +260,6 @@ static void look_for_fault(const gal_engine *engine, uint32_t index, uint32_t mi
 {
     const gal_program *program = engine->program;
     const gal_instruction *instruction = &program->instruction[index];
-    const gal_fragment *forward = &program->fragment[GAL_FRAGMENT_FORWARD];
     if (engine->fault->found || !is_looked_at(instruction->op)) {
         return;
     }
@@ -271,7 +270,7 @@ static void look_for_fault(const gal_engine *engine, uint32_t index, uint32_t mi
                         written_dtype(program, instruction->op))) {
             *engine->fault = (gal_engine_fault){
                 .found = true,
-                .forward = index >= forward->first && index - forward->first < forward->count,
+                .forward = gal_fragment_kind_of(gal_program_fragment_of(program, index)) == GAL_FRAGMENT_FORWARD,
                 .block = instruction->block,
             };
         }
@@ -398,12 +397,13 @@ static bool finished(const gal_engine *engine)
 static void put_head(const gal_engine *engine, uint32_t stream, char *text, size_t capacity)
 {
     const gal_queue_entry *entry = &engine->running->entry[stream][engine->completed[stream]];
-    char line[256];
+    char line[256], name[64];
     gal_instruction_print(engine->program, entry->instruction, line, sizeof line);
     size_t used = strlen(text);
-    const int written = snprintf(text + used, capacity - used, "; %s of microbatch %u, %s: ",
-                                 gal_fragment_names[gal_program_fragment_of(engine->program, entry->instruction)],
-                                 entry->microbatch, engine->in_flight[stream] ? "waits for its peers" : "not started");
+    const int written =
+        snprintf(text + used, capacity - used, "; %s of microbatch %u, %s: ",
+                 gal_fragment_name(engine->program, gal_program_fragment_of(engine->program, entry->instruction), name),
+                 entry->microbatch, engine->in_flight[stream] ? "waits for its peers" : "not started");
     used += written > 0 ? (size_t)written : 0;
     for (const char *at = line; *at != '\0' && used + 1 < capacity; at++) {
         if (*at != ' ' || (at > line && at[-1] != ' ')) {

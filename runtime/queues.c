@@ -28,7 +28,7 @@ static gal_code history_create(const gal_program *program, history *past, gal_er
     if (past->number != NULL && past->first_item != NULL) {
         for (uint32_t i = 0; i < program->buffer_count; i++) {
             past->first_item[i] = rows;
-            rows += program->arena[program->buffer[i].class].count;
+            rows += program->arena[program->buffer[i].arena].count;
         }
         past->access = calloc(rows + 1, sizeof *past->access);
     }
@@ -37,7 +37,7 @@ static gal_code history_create(const gal_program *program, history *past, gal_er
 
 static uint32_t *access_of(const gal_program *program, const history *past, uint32_t buffer, uint32_t microbatch)
 {
-    const uint32_t count = program->arena[program->buffer[buffer].class].count;
+    const uint32_t count = program->arena[program->buffer[buffer].arena].count;
     return past->access[past->first_item[buffer] + microbatch % count];
 }
 

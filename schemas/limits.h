@@ -14,8 +14,9 @@ enum {
     GAL_VOCABULARY_MAX = 1 << 24,
     GAL_VOCABULARY_MULTIPLE_MAX = 1 << 16,
     GAL_BATCH_SAMPLES_MAX = 1 << 24,
-    GAL_BATCH_TOKENS_MAX = 1 << 30,       /* global_batch_samples * sequence_length */
-    GAL_STAGE_MICROBATCHES_MAX = 1 << 20, /* pp_degree * microbatch_count: calls that verifier and simulator expand */
+    GAL_BATCH_TOKENS_MAX = 1 << 30, /* global_batch_samples * sequence_length */
+    GAL_STAGE_MICROBATCHES_MAX =
+        1 << 20, /* pp_degree * chunks * microbatch_count: calls that verifier and simulator expand */
     GAL_STEPS_MAX = 1000000000,
     GAL_DEVICES_MAX = 1 << 20
 };

@@ -79,6 +79,11 @@ static bool read_stages(const gal_json_cursor *root, gal_plan *plan)
     if (stage_count == 0) {
         return true;
     }
+    if (stage_count % gal_plan_chunk_count(plan) != 0) {
+        gal_json_member_error(root, "stages", "must be pp_degree times chunk_count %u stages, got %u",
+                              plan->pp_degree * plan->chunk_count, stage_count);
+        return true;
+    }
     plan->stage = calloc(stage_count, sizeof *plan->stage);
     if (plan->stage == NULL) {
         return false;
@@ -89,7 +94,7 @@ static bool read_stages(const gal_json_cursor *root, gal_plan *plan)
             return false;
         }
     }
-    plan->stage_count = stage_count;
+    plan->stage_count = stage_count / gal_plan_chunk_count(plan);
     return true;
 }
 
@@ -115,6 +120,9 @@ static bool read_plan(const gal_json_cursor *root, void *out)
     plan->microbatch_count = gal_json_u32(root, "microbatch_count", 1, GAL_BATCH_SAMPLES_MAX);
     plan->pp_degree = gal_json_u32(root, "pp_degree", 1, GAL_DEVICES_MAX);
     plan->schedule = (gal_schedule)gal_json_enum(root, "schedule", gal_schedule_names, GAL_SCHEDULE_COUNT);
+    if (plan->schedule == GAL_SCHEDULE_INTERLEAVED) {
+        plan->chunk_count = gal_json_u32(root, "chunk_count", 2, GAL_PLAN_CHUNKS_MAX);
+    }
     plan->prefetch_depth = gal_json_u32(root, "prefetch_depth", 1, 2);
     plan->fixed_bytes = gal_json_u64(root, "fixed_bytes", 0, GAL_BYTES_MAX);
     plan->objective_seconds = gal_json_f64(root, "objective_seconds", 0.0, GAL_SECONDS_MAX);
@@ -193,13 +201,16 @@ static void write_plan(gal_json_writer *out, const void *document)
     gal_json_put_u64(out, "microbatch_count", plan->microbatch_count);
     gal_json_put_u64(out, "pp_degree", plan->pp_degree);
     gal_json_put_string(out, "schedule", gal_schedule_names[plan->schedule]);
+    if (plan->schedule == GAL_SCHEDULE_INTERLEAVED) {
+        gal_json_put_u64(out, "chunk_count", plan->chunk_count);
+    }
     gal_json_put_u64(out, "prefetch_depth", plan->prefetch_depth);
     gal_json_put_u64(out, "fixed_bytes", plan->fixed_bytes);
     gal_json_put_f64(out, "objective_seconds", plan->objective_seconds);
     gal_json_put_f64(out, "simulated_seconds", plan->simulated_seconds);
     gal_json_put_f64(out, "lower_bound_seconds", plan->lower_bound_seconds);
     gal_json_begin_array(out, "stages");
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
+    for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
         write_stage(out, plan, &plan->stage[s]);
     }
     gal_json_end_array(out);
@@ -237,14 +248,14 @@ void gal_plan_free(gal_plan *plan)
 gal_code gal_plan_copy(const gal_plan *from, gal_plan *out, gal_error *err)
 {
     gal_plan copy = *from;
-    copy.stage = malloc(from->stage_count * sizeof *copy.stage + 1);
+    copy.stage = malloc(gal_plan_piece_count(from) * sizeof *copy.stage + 1);
     copy.run = malloc(from->run_count * sizeof *copy.run + 1);
     if (copy.stage == NULL || copy.run == NULL) {
         gal_plan_free(&copy);
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
     if (from->stage_count > 0) {
-        memcpy(copy.stage, from->stage, from->stage_count * sizeof *copy.stage);
+        memcpy(copy.stage, from->stage, gal_plan_piece_count(from) * sizeof *copy.stage);
     }
     if (from->run_count > 0) {
         memcpy(copy.run, from->run, from->run_count * sizeof *copy.run);
@@ -263,21 +274,31 @@ uint32_t gal_plan_microbatch_samples(const gal_plan *plan)
     return plan->global_batch_samples / plan->microbatch_count;
 }
 
-uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t stage)
+uint32_t gal_plan_chunk_count(const gal_plan *plan)
 {
-    GAL_ASSERT(stage < plan->stage_count);
+    return plan->chunk_count > 1 ? plan->chunk_count : 1;
+}
+
+uint32_t gal_plan_piece_count(const gal_plan *plan)
+{
+    return plan->stage_count * gal_plan_chunk_count(plan);
+}
+
+uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t piece)
+{
+    GAL_ASSERT(piece < gal_plan_piece_count(plan));
     uint32_t count = 0;
-    for (uint32_t i = 0; i < plan->stage[stage].run_count; i++) {
-        count += plan->run[plan->stage[stage].first_run + i].block_count;
+    for (uint32_t i = 0; i < plan->stage[piece].run_count; i++) {
+        count += plan->run[plan->stage[piece].first_run + i].block_count;
     }
     return count;
 }
 
-uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t stage)
+uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t piece)
 {
-    GAL_ASSERT(stage < plan->stage_count);
+    GAL_ASSERT(piece < gal_plan_piece_count(plan));
     uint32_t block = 0;
-    for (uint32_t i = 0; i < plan->stage[stage].first_run; i++) {
+    for (uint32_t i = 0; i < plan->stage[piece].first_run; i++) {
         block += plan->run[i].block_count;
     }
     return block;

@@ -1,9 +1,13 @@
 /* The plan document: who computes what. Self-contained: it carries its model and its cluster whole.
  *
- * The world is pp_degree stages of device_count / pp_degree devices each; rank = stage * D + device. In a stage every
- * block has a mesh, the ordered axes of its strategy, innermost (fastest-varying device number) first; their degrees
- * multiply to D. A microbatch has global_batch_samples / microbatch_count samples, split evenly over the DP and SDP
- * axes of each block. */
+ * The world is pp_degree stages of device_count / pp_degree devices each; rank = stage * D + device. The chain of
+ * blocks is cut in pp_degree * chunk_count pieces and piece c lies on stage c mod pp_degree (D. Narayanan et al.,
+ * "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021, section 2.2); without
+ * interleaving chunk_count is 1 and a piece is a stage. The document lists pieces, in the order of the chain, as
+ * "stages": so blocks stay consecutive whatever the schedule, and a plan that is not interleaved needs no further
+ * level. In a stage every block has a mesh, the ordered axes of its strategy, innermost (fastest-varying device number)
+ * first; their degrees multiply to D. A microbatch has global_batch_samples / microbatch_count samples, split evenly
+ * over the DP and SDP axes of each block. */
 #ifndef GAL_SCHEMAS_PLAN_H
 #define GAL_SCHEMAS_PLAN_H
 
@@ -15,7 +19,7 @@
 #include "schemas/cluster.h"
 #include "schemas/model.h"
 
-enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8 };
+enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32 };
 
 #define GAL_AXIS_KINDS(X)                                                                                              \
     X(GAL_AXIS_DP, "dp")   /* replicas of the parameters */                                                            \
@@ -29,7 +33,8 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8 };
 
 #define GAL_SCHEDULES(X)                                                                                               \
     X(GAL_SCHEDULE_GPIPE, "gpipe")                                                                                     \
-    X(GAL_SCHEDULE_1F1B, "1f1b")
+    X(GAL_SCHEDULE_1F1B, "1f1b")                                                                                       \
+    X(GAL_SCHEDULE_INTERLEAVED, "interleaved") /* 1F1B with chunk_count >= 2 */
 
 #define X(enumerator, name) enumerator,
 typedef enum gal_axis_kind { GAL_AXIS_KINDS(X) GAL_AXIS_KIND_COUNT } gal_axis_kind;
@@ -54,7 +59,7 @@ typedef struct gal_strategy {
     gal_recompute recompute;
 } gal_strategy;
 
-/* Consecutive blocks of one stage under one strategy. */
+/* Consecutive blocks of one piece under one strategy. */
 typedef struct gal_plan_run {
     uint32_t block_count; /* >= 1 */
     gal_strategy strategy;
@@ -62,7 +67,8 @@ typedef struct gal_plan_run {
 
 typedef struct gal_plan_stage {
     uint32_t first_run, run_count; /* into gal_plan.run */
-    uint64_t predicted_bytes;      /* arena bytes per device of this stage + the profile's fixed bytes; 0: not known */
+    uint64_t predicted_bytes;      /* arena bytes per device of the stage, with all its pieces, + the profile's fixed
+                                    * bytes: the same for each of these pieces; 0: not known */
 } gal_plan_stage;
 
 typedef struct gal_plan {
@@ -74,8 +80,9 @@ typedef struct gal_plan {
     uint32_t pp_degree;
     gal_schedule schedule;
     uint32_t prefetch_depth; /* 1: gathers wait for the previous use, 2: one gather runs ahead */
+    uint32_t chunk_count;    /* v >= 2, only with GAL_SCHEDULE_INTERLEAVED; else 0 or 1, and a piece is a stage */
     uint32_t stage_count;    /* = pp_degree */
-    gal_plan_stage *stage;   /* owned */
+    gal_plan_stage *stage;   /* owned; [gal_plan_piece_count()]: the pieces in the order of the chain */
     uint32_t run_count;
     gal_plan_run *run;        /* owned; in block order */
     uint64_t fixed_bytes;     /* per device, from the profile: context, communicators */
@@ -94,8 +101,10 @@ gal_code gal_plan_copy(const gal_plan *from, gal_plan *out, gal_error *err);
 
 uint32_t gal_plan_stage_devices(const gal_plan *plan); /* D */
 uint32_t gal_plan_microbatch_samples(const gal_plan *plan);
-uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t stage);
-uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t stage);
+uint32_t gal_plan_chunk_count(const gal_plan *plan); /* v: pieces of a stage, 1 unless interleaved */
+uint32_t gal_plan_piece_count(const gal_plan *plan); /* stage_count * v */
+uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t piece);
+uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t piece);
 const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block);
 uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind); /* 1 if the axis is absent */
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);

@@ -146,6 +146,10 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
         return refuse(prefix, err, "/pp_degree: must divide device_count %u, got %u", plan->cluster.device_count,
                       plan->pp_degree);
     }
+    if (plan->stage_count != plan->pp_degree && plan->schedule == GAL_SCHEDULE_INTERLEAVED) {
+        return refuse(prefix, err, "/stages: must be pp_degree times chunk_count %u stages, got %u",
+                      plan->pp_degree * gal_plan_chunk_count(plan), gal_plan_piece_count(plan));
+    }
     if (plan->stage_count != plan->pp_degree) {
         return refuse(prefix, err, "/stages: must be pp_degree %u stages, got %u", plan->pp_degree, plan->stage_count);
     }
@@ -159,12 +163,23 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
         return refuse(prefix, err, "/microbatch_count: must divide global_batch_samples %u, got %u",
                       plan->global_batch_samples, plan->microbatch_count);
     }
-    if ((uint64_t)plan->pp_degree * plan->microbatch_count > GAL_STAGE_MICROBATCHES_MAX) {
-        return refuse(prefix, err, "/microbatch_count: must be at most %u with pp_degree %u, got %u",
-                      GAL_STAGE_MICROBATCHES_MAX / plan->pp_degree, plan->pp_degree, plan->microbatch_count);
-    }
     if ((unsigned)plan->schedule >= GAL_SCHEDULE_COUNT) {
         return refuse(prefix, err, "/schedule: unknown schedule");
+    }
+    if (plan->schedule == GAL_SCHEDULE_INTERLEAVED) {
+        if (plan->pp_degree < 2) {
+            return refuse(prefix, err, "/schedule: interleaved needs pp_degree of at least 2, got %u", plan->pp_degree);
+        }
+        if (plan->chunk_count < 2 || plan->chunk_count > GAL_PLAN_CHUNKS_MAX) {
+            return refuse(prefix, err, "/chunk_count: must be 2 to %u, got %u", GAL_PLAN_CHUNKS_MAX, plan->chunk_count);
+        }
+    } else if (plan->chunk_count > 1) {
+        return refuse(prefix, err, "/chunk_count: only with the interleaved schedule, got %u", plan->chunk_count);
+    }
+    if ((uint64_t)plan->pp_degree * gal_plan_chunk_count(plan) * plan->microbatch_count > GAL_STAGE_MICROBATCHES_MAX) {
+        return refuse(prefix, err, "/microbatch_count: must be at most %u with pp_degree %u, got %u",
+                      GAL_STAGE_MICROBATCHES_MAX / (plan->pp_degree * gal_plan_chunk_count(plan)), plan->pp_degree,
+                      plan->microbatch_count);
     }
     if (plan->prefetch_depth < 1 || plan->prefetch_depth > 2) {
         return refuse(prefix, err, "/prefetch_depth: must be 1 or 2, got %u", plan->prefetch_depth);
@@ -178,7 +193,7 @@ static gal_code check_cover(const gal_plan *plan, const char *prefix, gal_error 
     uint32_t block_count = gal_model_block_count(&plan->model);
     uint64_t covered = 0;
     uint32_t next_run = 0;
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
+    for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
         const gal_plan_stage *stage = &plan->stage[s];
         if (stage->run_count == 0) {
             return refuse(prefix, err, "/stages/%u: must have at least one block", s);
@@ -224,7 +239,7 @@ static gal_code check_run(const gal_plan *plan, uint32_t first_block, const gal_
 static gal_code check_strategies(const gal_plan *plan, const char *prefix, gal_error *err)
 {
     uint32_t block = 0;
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
+    for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
         const gal_plan_stage *stage = &plan->stage[s];
         for (uint32_t r = 0; r < stage->run_count; r++) {
             const gal_plan_run *run = &plan->run[stage->first_run + r];
@@ -242,7 +257,7 @@ static gal_code check_strategies(const gal_plan *plan, const char *prefix, gal_e
 
 static gal_code check_tied(const gal_plan *plan, const char *prefix, gal_error *err)
 {
-    const gal_plan_stage *last = &plan->stage[plan->stage_count - 1];
+    const uint32_t last_piece = gal_plan_piece_count(plan) - 1;
     if (!plan->model.tied_embeddings ||
         gal_strategy_same_shards(&plan->run[0].strategy, &plan->run[plan->run_count - 1].strategy)) {
         return GAL_OK;
@@ -250,7 +265,7 @@ static gal_code check_tied(const gal_plan *plan, const char *prefix, gal_error *
     return refuse(prefix, err,
                   "/stages/%u/runs/%u/strategy: with tied embeddings the first and the last block must have equal axes "
                   "and zero_stage",
-                  plan->stage_count - 1, last->run_count - 1);
+                  last_piece, plan->stage[last_piece].run_count - 1);
 }
 
 gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err)

@@ -2,6 +2,7 @@
 #include "planner/cli/search.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "planner/cli/searching.h"
@@ -9,10 +10,10 @@
 #include "planner/ranges.h"
 
 typedef struct search_options {
-    const char *model, *profile, *cluster, *batch, *microbatches, *space, *output;
+    const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output;
     uint64_t memory_bytes;
     gal_u32_list pp_degrees;
-    uint32_t devices, schedule, prefetch_depth, top, label_limit;
+    uint32_t devices, prefetch_depth, top, label_limit;
     bool json, timing, quiet;
 } search_options;
 
@@ -20,6 +21,7 @@ static const char notes[] =
     "--batch takes a list 8,16,24 or a range: A:B doubles, A:B:STEP adds, A:B:xF multiplies. Without it the model's\n"
     "own batch is used. --microbatches takes a list or max:N (1, 2, 4 ... N); without it all powers of two that\n"
     "divide the batch are tried. The plan goes to --output; '-' is stdout, and the table then goes to stderr.\n"
+    "Interleaved plans are searched among uniform ones: one strategy for all blocks, equal pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
     "\nExamples:\n"
     "  galplan search --model gpt2-small --cluster h100-8 --devices 2 --batch 8:32 --memory 8GiB -o plan.json\n"
@@ -42,8 +44,8 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                             GAL_STAGES_MAX),
         gal_option_string("space", "AXES", "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective; without it all",
                           &o->space),
-        gal_option_enum("schedule", "order of the microbatches (1f1b)", &o->schedule, gal_schedule_names,
-                        GAL_SCHEDULE_COUNT),
+        gal_option_string("schedule", "NAME", "gpipe, 1f1b or interleaved:V, V pieces on every stage (1f1b)",
+                          &o->schedule),
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
                        1, 2),
         gal_option_u32("top", "K", "list the best K cells (1)", &o->top, 1, 1000),
@@ -62,6 +64,33 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                                  .notes = notes};
     gal_arguments arguments;
     return gal_options_run(&command, argc, argv, &arguments, exit_code);
+}
+
+static gal_code parse_schedule(const char *text, gal_search_request *request, gal_error *err)
+{
+    static const char interleaved[] = "interleaved:";
+    const size_t length = sizeof interleaved - 1;
+    uint32_t i = 0;
+    if (strncmp(text, interleaved, length) == 0) {
+        const char *digits = text + length;
+        const size_t count = strspn(digits, "0123456789");
+        const unsigned long chunks = count > 0 && count < 9 && digits[count] == '\0' ? strtoul(digits, NULL, 10) : 0;
+        if (chunks < 2 || chunks > GAL_PLAN_CHUNKS_MAX) {
+            return gal_fail(err, GAL_ERR_USAGE, "--schedule: interleaved:V needs V from 2 to %u, got '%s'",
+                            GAL_PLAN_CHUNKS_MAX, digits);
+        }
+        request->schedule = GAL_SCHEDULE_INTERLEAVED;
+        request->chunk_count = (uint32_t)chunks;
+        return GAL_OK;
+    }
+    while (i < GAL_SCHEDULE_COUNT && (i == GAL_SCHEDULE_INTERLEAVED || strcmp(text, gal_schedule_names[i]) != 0)) {
+        i++;
+    }
+    if (i == GAL_SCHEDULE_COUNT) {
+        return gal_fail(err, GAL_ERR_USAGE, "--schedule: must be one of gpipe, 1f1b, interleaved:V, got '%s'", text);
+    }
+    request->schedule = (gal_schedule)i;
+    return GAL_OK;
 }
 
 static gal_code usage_rules(const search_options *o, gal_search_request *request, gal_error *err)
@@ -86,7 +115,7 @@ static gal_code usage_rules(const search_options *o, gal_search_request *request
     if (code == GAL_OK && o->space != NULL) {
         code = gal_space_parse(o->space, &request->space, err);
     }
-    return code;
+    return code == GAL_OK ? parse_schedule(o->schedule, request, err) : code;
 }
 
 static gal_code shrink_cluster(gal_cluster *cluster, uint32_t devices, gal_error *err)
@@ -136,11 +165,11 @@ static void print_plan(FILE *out, const gal_finalist *f)
     const gal_plan *plan = &f->plan;
     char name[64];
     fprintf(out, "\n  stage  devices  blocks  strategy                     bytes per device\n");
-    for (uint32_t p = 0; p < plan->stage_count; p++) {
+    for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
         uint32_t first = gal_plan_stage_first_block(plan, p);
         for (uint32_t r = 0; r < plan->stage[p].run_count; r++) {
             const gal_plan_run *run = &plan->run[plan->stage[p].first_run + r];
-            fprintf(out, "  %5u  %7u  %2u..%-3u ", p, gal_plan_stage_devices(plan), first,
+            fprintf(out, "  %5u  %7u  %2u..%-3u ", p % plan->stage_count, gal_plan_stage_devices(plan), first,
                     first + run->block_count - 1);
             gal_strategy_name(&run->strategy, name);
             if (r == 0) {
@@ -157,13 +186,19 @@ static void print_result(FILE *out, const gal_search_result *result, uint32_t to
 {
     const gal_finalist *f = &result->finalist[0];
     fprintf(out, "fastest plan: %.2f samples/s\n", f->global_batch_samples / f->simulated_seconds);
-    fprintf(out, "  batch %u in %u microbatches, pp_degree %u, %s\n", f->global_batch_samples, f->microbatch_count,
+    fprintf(out, "  batch %u in %u microbatches, pp_degree %u, %s", f->global_batch_samples, f->microbatch_count,
             f->pp_degree, gal_schedule_names[f->plan.schedule]);
+    if (f->plan.schedule == GAL_SCHEDULE_INTERLEAVED) {
+        fprintf(out, ", %u chunks of each stage", f->plan.chunk_count);
+    }
+    fputc('\n', out);
     fprintf(out, "  simulated %.6f s, objective %.6f s, proven bound %.6f s (gap %.3f %%)\n", f->simulated_seconds,
             f->objective_seconds, result->lower_bound_seconds, 100.0 * gap_of(result));
     if (result->unproven_cell_count > 0) {
         fprintf(out, "  in %u of %u cells a faster chain than the one found is not ruled out (--label-limit)\n",
                 result->unproven_cell_count, result->cell_count);
+    } else if (f->plan.schedule == GAL_SCHEDULE_INTERLEAVED) {
+        fprintf(out, "  of every cell the fastest uniform plan: one strategy, equal pieces\n");
     } else {
         fprintf(out, "  every cell's chain is proven to be its fastest\n");
     }
@@ -183,11 +218,11 @@ static void put_strategies(gal_json_writer *out, const gal_plan *plan)
 {
     char name[64];
     gal_json_begin_array(out, "strategies");
-    for (uint32_t p = 0; p < plan->stage_count; p++) {
+    for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
         for (uint32_t r = 0; r < plan->stage[p].run_count; r++) {
             const gal_plan_run *run = &plan->run[plan->stage[p].first_run + r];
             gal_json_begin_object(out, NULL);
-            gal_json_put_u64(out, "stage", p);
+            gal_json_put_u64(out, "stage", p % plan->stage_count);
             gal_json_put_u64(out, "block_count", run->block_count);
             gal_json_put_string(out, "strategy", gal_strategy_name(&run->strategy, name));
             gal_json_end_object(out);
@@ -195,7 +230,7 @@ static void put_strategies(gal_json_writer *out, const gal_plan *plan)
     }
     gal_json_end_array(out);
     gal_json_begin_array(out, "stage_block_counts");
-    for (uint32_t p = 0; p < plan->stage_count; p++) {
+    for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
         gal_json_put_u64(out, NULL, gal_plan_stage_block_count(plan, p));
     }
     gal_json_end_array(out);
@@ -291,7 +326,6 @@ static gal_code run(const search_options *o, gal_error *err)
                                   .profile_hash = hash,
                                   .memory_bytes = o->memory_bytes,
                                   .pp_degrees = o->pp_degrees,
-                                  .schedule = (gal_schedule)o->schedule,
                                   .prefetch_depth = o->prefetch_depth,
                                   .label_limit = o->label_limit,
                                   .tell = gal_searching_tell,
@@ -314,7 +348,7 @@ cleanup:
 
 int gal_cli_search(int argc, char **argv)
 {
-    search_options o = {.schedule = GAL_SCHEDULE_1F1B, .prefetch_depth = 2, .top = 1, .label_limit = 20000};
+    search_options o = {.schedule = "1f1b", .prefetch_depth = 2, .top = 1, .label_limit = 20000};
     gal_error err = {0};
     int exit_code = 0;
     if (!parse(argc, argv, &o, &exit_code)) {

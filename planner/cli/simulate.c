@@ -116,7 +116,7 @@ static void print_table(const run *r)
         const gal_stage_simulation *stage = &r->simulation.stage[s];
         const double *busy = stage->busy_seconds;
         printf("%5u  %6u  %6.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %8.3f MiB\n", s,
-               gal_plan_stage_block_count(&r->plan, s), 100.0 * share(r, busy[GAL_STREAM_COMPUTE]),
+               r->program[s]->block_count, 100.0 * share(r, busy[GAL_STREAM_COMPUTE]),
                100.0 * share(r, busy[GAL_STREAM_TENSOR]), 100.0 * share(r, busy[GAL_STREAM_GATHER]),
                100.0 * share(r, busy[GAL_STREAM_REDUCE]), 100.0 * share(r, transfer_seconds(stage)),
                100.0 * (1.0 - share(r, busy[GAL_STREAM_COMPUTE])), (double)stage_bytes(r, s) / 1048576.0);
@@ -127,7 +127,7 @@ static void put_stage(const run *r, uint32_t stage, gal_json_writer *out)
 {
     const double *busy = r->simulation.stage[stage].busy_seconds;
     gal_json_begin_object(out, NULL);
-    gal_json_put_u64(out, "block_count", gal_plan_stage_block_count(&r->plan, stage));
+    gal_json_put_u64(out, "block_count", r->program[stage]->block_count);
     gal_json_put_u64(out, "bytes", stage_bytes(r, stage));
     gal_json_put_u64(out, "arena_bytes", r->program[stage]->arena_bytes);
     gal_json_put_f64(out, "bubble_share", 1.0 - share(r, busy[GAL_STREAM_COMPUTE]));

@@ -91,19 +91,27 @@ static gal_code print_stage(const gal_plan *plan, uint32_t stage, FILE *out, gal
     gal_code code = GAL_OK;
     gal_program *program = NULL;
     char name[STRATEGY_NAME_BYTES];
-    const gal_plan_stage *at = &plan->stage[stage];
+    const gal_plan_stage *at = &plan->stage[stage]; /* its first piece */
     GAL_TRY(gal_lower(plan, stage, &program, err));
-    fprintf(out, "stage %u: %u devices, blocks %u..%u, arena %.2f MiB per device", stage, program->device_count,
-            program->first_block, program->first_block + program->block_count - 1, mib(program->arena_bytes));
+    fprintf(out, "stage %u: %u devices, ", stage, program->device_count);
+    if (program->chunk_count > 1) {
+        fprintf(out, "%u blocks in %u chunks", program->block_count, program->chunk_count);
+    } else {
+        fprintf(out, "blocks %u..%u", program->first_block, program->first_block + program->block_count - 1);
+    }
+    fprintf(out, ", arena %.2f MiB per device", mib(program->arena_bytes));
     if (at->predicted_bytes > 0) {
         fprintf(out, ", planned %.2f MiB with %.2f MiB fixed", mib(at->predicted_bytes), mib(plan->fixed_bytes));
     }
     fputc('\n', out);
-    uint32_t block = program->first_block;
-    for (uint32_t r = at->first_run; r < at->first_run + at->run_count; r++) {
-        fprintf(out, "  blocks %u..%u: %s\n", block, block + plan->run[r].block_count - 1,
-                gal_strategy_name(&plan->run[r].strategy, name));
-        block += plan->run[r].block_count;
+    for (uint32_t piece = stage; piece < gal_plan_piece_count(plan); piece += plan->stage_count) {
+        uint32_t block = gal_plan_stage_first_block(plan, piece);
+        at = &plan->stage[piece];
+        for (uint32_t r = at->first_run; r < at->first_run + at->run_count; r++) {
+            fprintf(out, "  blocks %u..%u: %s\n", block, block + plan->run[r].block_count - 1,
+                    gal_strategy_name(&plan->run[r].strategy, name));
+            block += plan->run[r].block_count;
+        }
     }
     fprintf(out, "  %u instructions, %u calls per step, %u microbatches in flight\n", program->instruction_count,
             program->call_count, program->in_flight);

@@ -34,7 +34,11 @@ uint32_t gal_builder_buffer(gal_builder *b, gal_class class, uint32_t block, con
     if (!room(b, &p->buffer, &p->room.buffer, p->buffer_count, sizeof *p->buffer)) {
         return 0;
     }
-    p->buffer[p->buffer_count] = (gal_buffer){.class = (uint8_t) class, .block = block, .name = name, .bytes = bytes};
+    p->buffer[p->buffer_count] = (gal_buffer){.class = (uint8_t) class,
+                                              .arena = (uint16_t)gal_arena_number(class, b->chunk),
+                                              .block = block,
+                                              .name = name,
+                                              .bytes = bytes};
     return p->buffer_count++;
 }
 
@@ -189,7 +193,7 @@ void gal_builder_operand(gal_builder *b, uint32_t buffer, gal_access access)
     }
 }
 
-void gal_builder_begin_segment(gal_builder *b, gal_fragment_kind fragment)
+void gal_builder_begin_segment(gal_builder *b, uint32_t fragment)
 {
     gal_program *p = b->program;
     if (room(b, &p->segment, &p->room.segment, p->segment_count, sizeof *p->segment)) {

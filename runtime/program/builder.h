@@ -24,6 +24,7 @@ typedef struct gal_builder {
     gal_ring gathered, bucket;
     uint32_t boundary[2], scratch;
     uint32_t block; /* being emitted: index in the stage */
+    uint32_t chunk; /* whose buffers are being made */
     bool only_last; /* mark what is emitted now */
     bool out_of_memory;
     bool too_large; /* a count of elements that no shape can hold */
@@ -46,7 +47,7 @@ void gal_builder_operand_at(gal_builder *b, const gal_operand *operand);
 uint32_t gal_builder_dim(gal_builder *b, uint64_t count);
 
 /* Begins / ends a segment at the present instruction. */
-void gal_builder_begin_segment(gal_builder *b, gal_fragment_kind fragment);
+void gal_builder_begin_segment(gal_builder *b, uint32_t fragment);
 void gal_builder_end_segment(gal_builder *b);
 
 /* Nothing in it, its memory kept. */

@@ -91,13 +91,13 @@ bool gal_derive_lives(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
     measurer m = {.program = program, .clock = clock};
     uint32_t numbers[GAL_STREAM_COUNT] = {0};
-    uint32_t fragment = GAL_FRAGMENT_COUNT;
+    uint32_t fragment = GAL_FRAGMENTS_MAX;
     uint32_t reached = 0;
     program->life_count = 0;
     for (; m.segment < program->segment_count; m.segment++) {
         const gal_segment *segment = &program->segment[m.segment];
-        if ((uint32_t)segment->fragment != fragment) {
-            fragment = (uint32_t)segment->fragment;
+        if (segment->fragment != fragment) {
+            fragment = segment->fragment;
             memset(numbers, 0, sizeof numbers);
             reached = program->fragment[fragment].first;
         }

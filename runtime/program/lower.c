@@ -1,4 +1,4 @@
-/* Lowering of a stage: blocks chained through their ports, then waits, placement and schedule. */
+/* Lowering of a stage: the blocks of every chunk chained through their ports, then waits, placement and schedule. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,35 +6,41 @@
 #include "runtime/program/emit.h"
 #include "runtime/program/schedule.h"
 
-static const gal_schedule_rule *const schedules[GAL_SCHEDULE_COUNT] = {
-    [GAL_SCHEDULE_GPIPE] = &gal_schedule_gpipe, [GAL_SCHEDULE_1F1B] = &gal_schedule_1f1b};
-
 /* The conversion in front of a block; most blocks have none. */
 typedef struct conversion {
     uint32_t count;
     gal_layout_step *step; /* owned */
 } conversion;
 
+/* A piece of the chain on this stage. */
+typedef struct chunk {
+    uint32_t number;
+    uint32_t first, end;                 /* blocks within the stage */
+    uint32_t x_in, y_out, dy_in, dx_out; /* buffers to and from the neighbours, GAL_NO_BUFFER without one */
+    gal_layout entry_layout, exit_layout;
+} chunk;
+
 enum { FEW = 4 };
 
 typedef struct stage {
     gal_builder b;
-    gal_block_emit *block;               /* of many blocks owned, else few_blocks */
-    conversion *convert;                 /* likewise */
-    uint32_t x_in, y_out, dy_in, dx_out; /* buffers to and from the neighbours, GAL_NO_BUFFER without one */
-    gal_layout entry_layout, exit_layout;
+    gal_block_emit *block; /* of many blocks owned, else few_blocks */
+    conversion *convert;   /* likewise */
+    chunk *chunk;          /* of several owned, else one_chunk */
+    uint32_t chunk_count;
+    chunk one_chunk;
     conversion few_conversions[FEW];
     gal_block_emit few_blocks[FEW]; /* the last member: each is initialised when it is used */
 } stage;
 
-static bool is_first(const stage *s)
+static bool is_first(const stage *s, const chunk *c)
 {
-    return s->b.spec->stage == 0;
+    return s->b.spec->stage == 0 && c->number == 0;
 }
 
-static bool is_last(const stage *s)
+static bool is_last(const stage *s, const chunk *c)
 {
-    return s->b.spec->stage + 1 == s->b.spec->stage_count;
+    return s->b.spec->stage + 1 == s->b.spec->stage_count && c->number + 1 == s->chunk_count;
 }
 
 static gal_group sequence_group(const gal_strategy *strategy, const gal_mesh *mesh)
@@ -74,12 +80,13 @@ static gal_code allocate(stage *s, const gal_stage_spec *spec)
     s->b.program = spec->recycled != NULL ? spec->recycled : calloc(1, sizeof *s->b.program);
     s->block = spec->block_count <= FEW ? s->few_blocks : malloc(spec->block_count * sizeof *s->block);
     s->convert = spec->block_count <= FEW ? s->few_conversions : calloc(spec->block_count, sizeof *s->convert);
-    s->b.out_of_memory = s->b.program == NULL || s->block == NULL || s->convert == NULL;
+    s->chunk_count = spec->chunk_count == 0 ? 1 : spec->chunk_count;
+    s->chunk = s->chunk_count == 1 ? &s->one_chunk : calloc(s->chunk_count, sizeof *s->chunk);
+    s->b.out_of_memory = s->b.program == NULL || s->block == NULL || s->convert == NULL || s->chunk == NULL;
     if (spec->recycled != NULL) {
         gal_program_empty(spec->recycled);
     }
     s->b.boundary[0] = s->b.boundary[1] = s->b.scratch = GAL_NO_BUFFER;
-    s->x_in = s->y_out = s->dy_in = s->dx_out = GAL_NO_BUFFER;
     return s->b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
 }
 
@@ -93,10 +100,16 @@ static void describe(stage *s)
     p->microbatch_samples = spec->microbatch_samples;
     p->microbatch_count = spec->microbatch_count;
     p->dtype = spec->model->compute_dtype;
+    p->chunk_count = s->chunk_count;
     p->block_count = spec->block_count;
     p->first_block = spec->block[0].block;
-    p->in_flight = schedules[spec->schedule]->in_flight(spec->stage, spec->stage_count, spec->microbatch_count);
     gal_atoms_of(spec->device_count, &p->atoms);
+}
+
+static gal_schedule_place place_of(const stage *s)
+{
+    const gal_stage_spec *spec = s->b.spec;
+    return (gal_schedule_place){spec->schedule, spec->stage, spec->stage_count, s->chunk_count, spec->microbatch_count};
 }
 
 static void keep_steps(stage *s, uint32_t block, const gal_layout_step *steps, uint32_t count)
@@ -113,7 +126,7 @@ static void keep_steps(stage *s, uint32_t block, const gal_layout_step *steps, u
     s->convert[block].count = count;
 }
 
-/* The rows as the first block wants them. */
+/* The rows as the first block of all wants them. */
 static gal_layout own_entry(const stage *s)
 {
     const gal_stage_spec *spec = s->b.spec;
@@ -125,14 +138,33 @@ static gal_layout own_entry(const stage *s)
     return own;
 }
 
-static void make_blocks(stage *s)
+static void cut_chunks(stage *s)
+{
+    const gal_stage_spec *spec = s->b.spec;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < s->chunk_count; i++) {
+        const gal_chunk_spec *given = spec->chunk_count == 0 ? NULL : &spec->chunk[i];
+        chunk *c = &s->chunk[i];
+        c->number = i;
+        c->first = first;
+        c->end = first + (given == NULL ? spec->block_count : given->block_count);
+        c->x_in = c->y_out = c->dy_in = c->dx_out = GAL_NO_BUFFER;
+        c->entry_layout = given == NULL ? spec->entry_layout : given->entry_layout;
+        first = c->end;
+    }
+    GAL_ASSERT(first == spec->block_count);
+    if (spec->own_entry) {
+        s->chunk[0].entry_layout = own_entry(s);
+    }
+}
+
+static void make_blocks(stage *s, chunk *c)
 {
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     const gal_stage_spec *spec = s->b.spec;
     gal_block_emit *table_owner = NULL;
-    s->entry_layout = spec->own_entry ? own_entry(s) : spec->entry_layout;
-    gal_layout now = s->entry_layout;
-    for (uint32_t i = 0; i < spec->block_count; i++) {
+    gal_layout now = c->entry_layout;
+    for (uint32_t i = c->first; i < c->end; i++) {
         gal_layout next;
         keep_steps(s, i, steps, enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next));
         s->b.block = i;
@@ -143,7 +175,7 @@ static void make_blocks(stage *s)
         }
         now = next;
     }
-    s->exit_layout = now;
+    c->exit_layout = now;
 }
 
 static uint32_t port(stage *s, gal_class class, uint32_t block, const char *name, const gal_layout *layout,
@@ -157,28 +189,32 @@ static bool has_head(const stage *s)
     return s->block[s->b.spec->block_count - 1].graph.head;
 }
 
-static void make_ports(stage *s)
+static void make_results(stage *s)
 {
-    const gal_stage_spec *spec = s->b.spec;
     gal_program *p = s->b.program;
-    const gal_flow entry = spec->block[0].shape.in, exit = spec->block[spec->block_count - 1].shape.out;
     p->loss_buffer = has_head(s) ? gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "loss", 8) : GAL_NO_BUFFER;
     p->norm_buffer = gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "norm", 16);
-    if (!is_first(s)) {
-        s->x_in = port(s, GAL_CLASS_X_IN, GAL_NO_BUFFER, "x_in", &s->entry_layout, entry);
-        s->dx_out = port(s, GAL_CLASS_DX_OUT, GAL_NO_BUFFER, "dx_out", &s->entry_layout, entry);
+}
+
+static void make_ports(stage *s, chunk *c)
+{
+    const gal_flow entry = s->block[c->first].shape.in, exit = s->block[c->end - 1].shape.out;
+    s->b.chunk = c->number;
+    if (!is_first(s, c)) {
+        c->x_in = port(s, GAL_CLASS_X_IN, GAL_NO_BUFFER, "x_in", &c->entry_layout, entry);
+        c->dx_out = port(s, GAL_CLASS_DX_OUT, GAL_NO_BUFFER, "dx_out", &c->entry_layout, entry);
     }
-    if (!is_last(s)) {
-        s->y_out = port(s, GAL_CLASS_Y_OUT, GAL_NO_BUFFER, "y_out", &s->exit_layout, exit);
-        s->dy_in = port(s, GAL_CLASS_DY_IN, GAL_NO_BUFFER, "dy_in", &s->exit_layout, exit);
+    if (!is_last(s, c)) {
+        c->y_out = port(s, GAL_CLASS_Y_OUT, GAL_NO_BUFFER, "y_out", &c->exit_layout, exit);
+        c->dy_in = port(s, GAL_CLASS_DY_IN, GAL_NO_BUFFER, "dy_in", &c->exit_layout, exit);
     }
-    for (uint32_t i = 0; i < spec->block_count; i++) {
+    for (uint32_t i = c->first; i < c->end; i++) {
         gal_block_emit *e = &s->block[i];
         if (e->graph.x != GAL_NO_VALUE) {
-            bool received = i == 0 && s->convert[0].count == 0;
-            e->x = received ? s->x_in : port(s, GAL_CLASS_SAVED, i, "x", &e->layout, e->shape.in);
+            bool received = i == c->first && s->convert[i].count == 0;
+            e->x = received ? c->x_in : port(s, GAL_CLASS_SAVED, i, "x", &e->layout, e->shape.in);
         }
-        if (i > 0 && s->b.boundary[i & 1u] == GAL_NO_BUFFER) {
+        if (i > c->first && s->b.boundary[i & 1u] == GAL_NO_BUFFER) {
             s->b.boundary[i & 1u] = gal_builder_buffer(&s->b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
         }
     }
@@ -195,15 +231,15 @@ static uint32_t relayout_buffer(stage *s, uint32_t block, const gal_layout *layo
 
 /* ---- fragments ---- */
 
-static void begin_fragment(stage *s, gal_fragment_kind kind)
+static void begin_fragment(stage *s, uint32_t number)
 {
-    s->b.program->fragment[kind].first = s->b.program->instruction_count;
+    s->b.program->fragment[number].first = s->b.program->instruction_count;
     gal_zero_begin_fragment(&s->b);
 }
 
-static void end_fragment(stage *s, gal_fragment_kind kind)
+static void end_fragment(stage *s, uint32_t number)
 {
-    gal_fragment *fragment = &s->b.program->fragment[kind];
+    gal_fragment *fragment = &s->b.program->fragment[number];
     fragment->count = s->b.program->instruction_count - fragment->first;
 }
 
@@ -217,66 +253,68 @@ static void transfer(stage *s, gal_op op, gal_stream stream, const char *name, g
     gal_builder_operand(&s->b, buffer, op == GAL_OP_SEND ? GAL_READ : GAL_WRITE);
 }
 
-static void lower_forward(stage *s)
+static void lower_forward(stage *s, const chunk *c)
 {
     gal_builder *b = &s->b;
-    uint32_t source = s->x_in; /* what enters the next conversion, and the free bytes behind it */
+    const uint32_t fragment = gal_fragment_number(GAL_FRAGMENT_FORWARD, c->number);
+    uint32_t source = c->x_in; /* what enters the next conversion, and the free bytes behind it */
     uint64_t offset = 0;
-    b->block = 0;
-    begin_fragment(s, GAL_FRAGMENT_FORWARD);
-    transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_FORWARD, "receive x", GAL_GROUP_PREVIOUS, s->x_in);
-    for (uint32_t i = 0; i < b->spec->block_count && !b->out_of_memory; i++) {
+    b->block = c->first;
+    begin_fragment(s, fragment);
+    transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_FORWARD, "receive x", GAL_GROUP_PREVIOUS, c->x_in);
+    for (uint32_t i = c->first; i < c->end && !b->out_of_memory; i++) {
         gal_block_emit *e = &s->block[i];
         b->block = i;
         gal_emit_steps(b, s->convert[i].step, s->convert[i].count, false, e->shape.in, source, e->x, offset);
         if (e->graph.head) {
             continue; /* its forward runs in the backward fragment: logits never live between fragments */
         }
-        bool last = i + 1 == b->spec->block_count;
+        bool last = i + 1 == c->end;
         if (last) {
-            e->y = s->y_out;
+            e->y = c->y_out;
         } else if (s->convert[i + 1].count == 0) {
             e->y = s->block[i + 1].x;
         } else {
             e->y = source = relayout_buffer(s, i + 1, &e->layout, &offset);
         }
-        gal_builder_begin_segment(b, GAL_FRAGMENT_FORWARD);
+        gal_builder_begin_segment(b, fragment);
         gal_emit_forward(b, e);
         gal_builder_end_segment(b);
     }
-    transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_FORWARD, "send y", GAL_GROUP_NEXT, s->y_out);
-    end_fragment(s, GAL_FRAGMENT_FORWARD);
+    transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_FORWARD, "send y", GAL_GROUP_NEXT, c->y_out);
+    end_fragment(s, fragment);
 }
 
-static void lower_backward(stage *s)
+static void lower_backward(stage *s, const chunk *c)
 {
     gal_builder *b = &s->b;
-    uint32_t dy = s->dy_in;
-    b->block = b->spec->block_count - 1;
-    begin_fragment(s, GAL_FRAGMENT_BACKWARD_SYNC);
-    transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_BACKWARD, "receive dy", GAL_GROUP_NEXT, s->dy_in);
-    for (uint32_t i = b->spec->block_count; i-- > 0 && !b->out_of_memory;) {
+    const uint32_t fragment = gal_fragment_number(GAL_FRAGMENT_BACKWARD_SYNC, c->number);
+    uint32_t dy = c->dy_in;
+    b->block = c->end - 1;
+    begin_fragment(s, fragment);
+    transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_BACKWARD, "receive dy", GAL_GROUP_NEXT, c->dy_in);
+    for (uint32_t i = c->end; i-- > c->first && !b->out_of_memory;) {
         gal_block_emit *e = &s->block[i];
-        uint32_t target = i > 0 ? b->boundary[i & 1u] : s->dx_out;
+        uint32_t target = i > c->first ? b->boundary[i & 1u] : c->dx_out;
         uint64_t offset = 0;
         b->block = i;
         e->dy = dy;
         e->dx = s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, &offset);
-        if (i > 0) { /* a ring: as large as its largest use */
+        if (i > c->first) { /* a ring: as large as its largest use */
             gal_builder_grow_buffer(b, target, gal_layout_bytes(b, &s->block[i - 1].layout, e->shape.in));
         }
-        gal_builder_begin_segment(b, GAL_FRAGMENT_BACKWARD_SYNC);
+        gal_builder_begin_segment(b, fragment);
         gal_emit_backward(b, e);
         gal_builder_end_segment(b);
         gal_emit_steps(b, s->convert[i].step, s->convert[i].count, true, e->shape.in, e->dx, target, offset);
         dy = target;
     }
-    transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_BACKWARD, "send dx", GAL_GROUP_PREVIOUS, s->dx_out);
-    end_fragment(s, GAL_FRAGMENT_BACKWARD_SYNC);
+    transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_BACKWARD, "send dx", GAL_GROUP_PREVIOUS, c->dx_out);
+    end_fragment(s, fragment);
 }
 
 /* The same instructions again, over the same operands. */
-static void copy_fragment(stage *s, gal_fragment_kind from, bool with_last)
+static void copy_fragment(stage *s, uint32_t from, bool with_last)
 {
     gal_builder *b = &s->b;
     gal_program *p = b->program;
@@ -299,15 +337,19 @@ static void lower_evaluation(stage *s, uint32_t loss_replicas)
     if (b->spec->lowered != GAL_LOWERED_WHOLE && !has_head(s)) {
         return;
     }
-    begin_fragment(s, GAL_FRAGMENT_EVALUATE);
-    copy_fragment(s, GAL_FRAGMENT_FORWARD, true);
-    if (has_head(s)) {
-        b->block = b->spec->block_count - 1;
-        gal_builder_begin_segment(b, GAL_FRAGMENT_EVALUATE);
-        gal_emit_head_evaluation(b, &s->block[b->block]);
-        gal_builder_end_segment(b);
+    for (uint32_t c = 0; c < s->chunk_count; c++) {
+        const uint32_t fragment = gal_fragment_number(GAL_FRAGMENT_EVALUATE, c);
+        begin_fragment(s, fragment);
+        copy_fragment(s, gal_fragment_number(GAL_FRAGMENT_FORWARD, c), true);
+        if (s->block[s->chunk[c].end - 1].graph.head) {
+            b->block = s->chunk[c].end - 1;
+            b->chunk = c;
+            gal_builder_begin_segment(b, fragment);
+            gal_emit_head_evaluation(b, &s->block[b->block]);
+            gal_builder_end_segment(b);
+        }
+        end_fragment(s, fragment);
     }
-    end_fragment(s, GAL_FRAGMENT_EVALUATE);
     begin_fragment(s, GAL_FRAGMENT_EVALUATE_END);
     gal_zero_report(b, loss_replicas);
     end_fragment(s, GAL_FRAGMENT_EVALUATE_END);
@@ -318,12 +360,16 @@ static void lower_fragments(stage *s)
     gal_builder *b = &s->b;
     const gal_block_emit *last = &s->block[b->spec->block_count - 1];
     uint32_t loss_replicas = last->graph.tp_degree;
-    lower_forward(s);
-    lower_backward(s);
-    if (b->spec->lowered != GAL_LOWERED_SIZES) {
-        begin_fragment(s, GAL_FRAGMENT_BACKWARD);
-        copy_fragment(s, GAL_FRAGMENT_BACKWARD_SYNC, false);
-        end_fragment(s, GAL_FRAGMENT_BACKWARD);
+    for (uint32_t c = 0; c < s->chunk_count; c++) {
+        b->chunk = c;
+        lower_forward(s, &s->chunk[c]);
+        lower_backward(s, &s->chunk[c]);
+        if (b->spec->lowered != GAL_LOWERED_SIZES) {
+            const uint32_t plain = gal_fragment_number(GAL_FRAGMENT_BACKWARD, c);
+            begin_fragment(s, plain);
+            copy_fragment(s, gal_fragment_number(GAL_FRAGMENT_BACKWARD_SYNC, c), false);
+            end_fragment(s, plain);
+        }
     }
     begin_fragment(s, GAL_FRAGMENT_UPDATE);
     gal_zero_update(b, loss_replicas);
@@ -334,36 +380,44 @@ static void lower_fragments(stage *s)
 static void count_items(stage *s)
 {
     gal_program *p = s->b.program;
+    const gal_schedule_place place = place_of(s);
+    uint32_t in_flight[GAL_CHUNKS_MAX];
     uint32_t m = p->microbatch_count;
     uint32_t two = m < 2 ? m : 2;
-    uint32_t ahead = p->in_flight + 1 < m ? p->in_flight + 1 : m;
+    p->in_flight = gal_schedule_in_flight(&place, in_flight);
     for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
         p->arena[c].count = 1;
     }
-    p->arena[GAL_CLASS_SAVED].count = p->in_flight;
-    p->arena[GAL_CLASS_X_IN].count = s->convert[0].count == 0 ? ahead : two;
-    p->arena[GAL_CLASS_Y_OUT].count = two;
-    p->arena[GAL_CLASS_DY_IN].count = two;
-    p->arena[GAL_CLASS_DX_OUT].count = two;
+    for (uint32_t c = 0; c < s->chunk_count; c++) {
+        const uint32_t ahead = in_flight[c] + 1 < m ? in_flight[c] + 1 : m;
+        const bool received = s->convert[s->chunk[c].first].count == 0;
+        p->arena[gal_arena_number(GAL_CLASS_SAVED, c)].count = in_flight[c];
+        p->arena[gal_arena_number(GAL_CLASS_X_IN, c)].count = received ? ahead : two;
+        p->arena[gal_arena_number(GAL_CLASS_Y_OUT, c)].count = two;
+        p->arena[gal_arena_number(GAL_CLASS_DY_IN, c)].count = two;
+        p->arena[gal_arena_number(GAL_CLASS_DX_OUT, c)].count = two;
+    }
 }
 
 static gal_code make_calls(stage *s)
 {
     gal_program *p = s->b.program;
-    uint32_t m = p->microbatch_count;
-    p->call = calloc(2 * (size_t)m + 1, sizeof *p->call);
-    p->evaluate_call = calloc((size_t)m + 1, sizeof *p->evaluate_call);
+    gal_schedule_walk walk = {.at = place_of(s)};
+    const uint32_t units = s->chunk_count * p->microbatch_count;
+    p->call = calloc((size_t)gal_schedule_call_count(&walk.at) + 1, sizeof *p->call);
+    p->evaluate_call = calloc((size_t)units + 1, sizeof *p->evaluate_call);
     if (p->call == NULL || p->evaluate_call == NULL) {
         return GAL_ERR_SYSTEM;
     }
-    schedules[s->b.spec->schedule]->order(p->stage, p->stage_count, m, p->call);
-    p->call_count = 2 * m + 1;
-    p->call[2 * m] = (gal_call){GAL_FRAGMENT_UPDATE, 0};
-    for (uint32_t i = 0; i < m; i++) {
-        p->evaluate_call[i] = (gal_call){GAL_FRAGMENT_EVALUATE, i};
+    while (gal_schedule_next(&walk, &p->call[p->call_count])) {
+        p->call_count++;
     }
-    p->evaluate_call[m] = (gal_call){GAL_FRAGMENT_EVALUATE_END, 0};
-    p->evaluate_call_count = m + 1;
+    p->call[p->call_count++] = (gal_call){GAL_FRAGMENT_UPDATE, 0};
+    for (uint32_t i = 0; i < units; i++) {
+        p->evaluate_call[i] = gal_schedule_forward(&walk.at, i, GAL_FRAGMENT_EVALUATE);
+    }
+    p->evaluate_call[units] = (gal_call){GAL_FRAGMENT_EVALUATE_END, 0};
+    p->evaluate_call_count = units + 1;
     return GAL_OK;
 }
 
@@ -385,8 +439,14 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
     memset(&s, 0, offsetof(stage, few_blocks));
     GAL_TRY(allocate(&s, spec));
     describe(&s);
-    make_blocks(&s);
-    make_ports(&s);
+    cut_chunks(&s);
+    for (uint32_t c = 0; c < s.chunk_count; c++) {
+        make_blocks(&s, &s.chunk[c]);
+    }
+    make_results(&s);
+    for (uint32_t c = 0; c < s.chunk_count; c++) {
+        make_ports(&s, &s.chunk[c]);
+    }
     lower_fragments(&s);
     count_items(&s);
     code = s.b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
@@ -414,6 +474,9 @@ cleanup:
         free(s.convert);
         free(s.block);
     }
+    if (s.chunk_count > 1) {
+        free(s.chunk);
+    }
     gal_program_free(s.b.program);
     return code;
 }
@@ -427,48 +490,70 @@ gal_block_spec gal_block_spec_of(const gal_model *model, uint32_t block, const g
     return spec;
 }
 
-static void spec_of_stage(const gal_plan *plan, uint32_t stage_index, gal_block_spec *blocks, gal_stage_spec *out)
+static void add_piece(const gal_plan *plan, uint32_t piece, gal_block_spec *blocks, uint32_t *count)
 {
-    uint32_t first = gal_plan_stage_first_block(plan, stage_index);
-    *out = (gal_stage_spec){.model = &plan->model,
+    const gal_plan_stage *at = &plan->stage[piece];
+    uint32_t block = gal_plan_stage_first_block(plan, piece);
+    for (uint32_t r = 0; r < at->run_count; r++) {
+        const gal_plan_run *run = &plan->run[at->first_run + r];
+        for (uint32_t i = 0; i < run->block_count; i++, block++) {
+            blocks[(*count)++] = gal_block_spec_of(&plan->model, block, &run->strategy);
+        }
+    }
+}
+
+static gal_stage_spec spec_of_plan(const gal_plan *plan, gal_block_spec *blocks)
+{
+    return (gal_stage_spec){.model = &plan->model,
                             .device_count = gal_plan_stage_devices(plan),
-                            .stage = stage_index,
                             .stage_count = plan->stage_count,
                             .microbatch_samples = gal_plan_microbatch_samples(plan),
                             .microbatch_count = plan->microbatch_count,
                             .schedule = plan->schedule,
                             .prefetch_depth = plan->prefetch_depth,
                             .block = blocks};
-    const gal_plan_stage *stage_plan = &plan->stage[stage_index];
-    for (uint32_t r = 0; r < stage_plan->run_count; r++) {
-        const gal_plan_run *run = &plan->run[stage_plan->first_run + r];
-        for (uint32_t i = 0; i < run->block_count; i++) {
-            uint32_t block = first + out->block_count;
-            blocks[out->block_count++] = gal_block_spec_of(&plan->model, block, &run->strategy);
-        }
+}
+
+/* The layouts in which the pieces are entered, along the chain. */
+static void enter_pieces(const gal_plan *plan, gal_block_spec *blocks, gal_chunk_spec *pieces)
+{
+    gal_layout now;
+    gal_layout_whole(gal_plan_microbatch_samples(plan), &now);
+    for (uint32_t i = 0; i < gal_plan_piece_count(plan); i++) {
+        gal_stage_spec spec = spec_of_plan(plan, blocks);
+        add_piece(plan, i, blocks, &spec.block_count);
+        pieces[i] = (gal_chunk_spec){spec.block_count, now};
+        spec.entry_layout = now;
+        gal_layout_after(&spec, &now);
     }
 }
 
-/* Lowers the stages [from, to) into programs[0 ..]; the layouts of all earlier ones are followed. */
+/* Lowers the stages [from, to) into programs[0 ..]. */
 static gal_code lower_range(const gal_plan *plan, uint32_t from, uint32_t to, gal_program **programs, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_layout entry;
+    const uint32_t chunks = gal_plan_chunk_count(plan);
+    gal_chunk_spec of_stage[GAL_CHUNKS_MAX];
     gal_block_spec *blocks = calloc(gal_model_block_count(&plan->model), sizeof *blocks);
-    if (blocks == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to lower the plan");
+    gal_chunk_spec *pieces = calloc(gal_plan_piece_count(plan), sizeof *pieces);
+    if (blocks == NULL || pieces == NULL) {
+        code = gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to lower the plan");
+        goto cleanup;
     }
-    gal_layout_whole(gal_plan_microbatch_samples(plan), &entry);
-    for (uint32_t i = 0; i < to; i++) {
-        gal_stage_spec spec;
-        spec_of_stage(plan, i, blocks, &spec);
-        spec.entry_layout = entry;
-        if (i >= from) {
-            GAL_TRY(gal_lower_spec(&spec, &programs[i - from], err));
+    enter_pieces(plan, blocks, pieces);
+    for (uint32_t i = from; i < to; i++) {
+        gal_stage_spec spec = spec_of_plan(plan, blocks);
+        spec.stage = i;
+        spec.chunk = of_stage;
+        for (; spec.chunk_count < chunks; spec.chunk_count++) {
+            const uint32_t piece = spec.chunk_count * plan->stage_count + i;
+            of_stage[spec.chunk_count] = pieces[piece];
+            add_piece(plan, piece, blocks, &spec.block_count);
         }
-        gal_layout_after(&spec, &entry);
+        GAL_TRY(gal_lower_spec(&spec, &programs[i - from], err));
     }
 cleanup:
+    free(pieces);
     free(blocks);
     return code;
 }

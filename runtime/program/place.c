@@ -83,7 +83,7 @@ void gal_place(gal_program *p, const gal_program *like)
 {
     for (uint32_t i = 0; i < p->buffer_count; i++) {
         gal_buffer *buffer = &p->buffer[i];
-        uint64_t *end = &p->arena[buffer->class].item_bytes;
+        uint64_t *end = &p->arena[buffer->arena].item_bytes;
         if (buffer->class == GAL_CLASS_RELAYOUT) {
             uint64_t reach = buffer->offset + gal_align(buffer->bytes);
             *end = reach > *end ? reach : *end;
@@ -94,7 +94,7 @@ void gal_place(gal_program *p, const gal_program *like)
     }
     p->arena[GAL_CLASS_WORK].item_bytes = place_work(p, like);
     p->arena_bytes = 0;
-    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
+    for (uint32_t c = 0; c < gal_program_arenas(p); c++) {
         p->arena[c].offset = p->arena_bytes;
         p->arena_bytes += p->arena[c].count * p->arena[c].item_bytes;
     }

@@ -102,10 +102,13 @@ void gal_instruction_print(const gal_program *program, uint32_t instruction, cha
 static void print_arenas(const gal_program *p, FILE *out)
 {
     fprintf(out, "arena %llu B:", (unsigned long long)p->arena_bytes);
-    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
-        if (p->arena[c].item_bytes > 0) {
-            fprintf(out, " %s %llu B x %u", gal_class_names[c], (unsigned long long)p->arena[c].item_bytes,
-                    p->arena[c].count);
+    for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
+        if (p->arena[a].item_bytes > 0) {
+            fprintf(out, " %s", gal_class_names[gal_arena_class(a)]);
+            if (gal_arena_chunk(a) > 0) {
+                fprintf(out, " of chunk %u", gal_arena_chunk(a));
+            }
+            fprintf(out, " %llu B x %u", (unsigned long long)p->arena[a].item_bytes, p->arena[a].count);
         }
     }
     fputc('\n', out);
@@ -116,25 +119,36 @@ static void print_schedule(const gal_program *p, FILE *out)
     static const char *const marks[GAL_FRAGMENT_COUNT] = {"F", "B", "B!", "U", "E", "R"};
     fprintf(out, "schedule");
     for (uint32_t i = 0; i < p->call_count; i++) {
-        if (p->call[i].fragment == GAL_FRAGMENT_UPDATE) {
-            fprintf(out, " U");
-        } else {
-            fprintf(out, " %s%u", marks[p->call[i].fragment], p->call[i].microbatch);
+        const gal_call *call = &p->call[i];
+        fprintf(out, " %s", marks[gal_fragment_kind_of(call->fragment)]);
+        if (call->fragment == GAL_FRAGMENT_UPDATE) {
+            continue;
         }
+        if (p->chunk_count > 1) {
+            fprintf(out, "%u.", gal_fragment_chunk(call->fragment));
+        }
+        fprintf(out, "%u", call->microbatch);
     }
     fputc('\n', out);
 }
 
 void gal_program_print(const gal_program *program, FILE *out)
 {
-    char line[1024];
-    fprintf(out, "stage %u of %u: %u devices, blocks %u to %u, microbatch of %u samples x %u, %u in flight\n",
-            program->stage, program->stage_count, program->device_count, program->first_block,
-            program->first_block + program->block_count - 1, program->microbatch_samples, program->microbatch_count,
-            program->in_flight);
+    char line[1024], name[64];
+    fprintf(out, "stage %u of %u: %u devices, ", program->stage, program->stage_count, program->device_count);
+    if (program->chunk_count > 1) {
+        fprintf(out, "%u blocks in %u chunks", program->block_count, program->chunk_count);
+    } else {
+        fprintf(out, "blocks %u to %u", program->first_block, program->first_block + program->block_count - 1);
+    }
+    fprintf(out, ", microbatch of %u samples x %u, %u in flight\n", program->microbatch_samples,
+            program->microbatch_count, program->in_flight);
     print_arenas(program, out);
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
-        fprintf(out, "%s\n", gal_fragment_names[f]);
+    for (uint32_t f = 0; f < gal_program_fragments(program); f++) {
+        if (gal_fragment_chunk(f) > 0 && program->fragment[f].count == 0) {
+            continue; /* of the stage: with chunk 0 */
+        }
+        fprintf(out, "%s\n", gal_fragment_name(program, f, name));
         for (uint32_t i = 0; i < program->fragment[f].count; i++) {
             gal_instruction_print(program, program->fragment[f].first + i, line, sizeof line);
             fprintf(out, "%4u %s\n", i, line);

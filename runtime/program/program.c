@@ -58,17 +58,17 @@ void gal_program_empty(gal_program *program)
 
 uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key)
 {
-    uint32_t count =
-        GAL_FRAGMENT_COUNT + program->buffer_count + 2 * program->instruction_count + program->operand_count;
+    uint32_t count = gal_program_fragments(program) + program->buffer_count + 2 * program->instruction_count +
+                     program->operand_count;
     if (key == NULL) {
         return count;
     }
     GAL_ASSERT(program->buffer_count < 1u << 14 && program->instruction_count < UINT16_MAX);
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+    for (uint32_t f = 0; f < gal_program_fragments(program); f++) {
         *key++ = (uint16_t)program->fragment[f].count;
     }
     for (uint32_t i = 0; i < program->buffer_count; i++) {
-        *key++ = program->buffer[i].class;
+        *key++ = program->buffer[i].arena;
     }
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const gal_instruction *in = &program->instruction[i];
@@ -85,7 +85,7 @@ uint64_t gal_operand_offset(const gal_program *program, const gal_operand *opera
                             uint32_t microbatch)
 {
     const gal_buffer *buffer = &program->buffer[operand->buffer];
-    const gal_class_arena *arena = &program->arena[buffer->class];
+    const gal_class_arena *arena = &program->arena[buffer->arena];
     uint64_t item = microbatch % arena->count;
     uint64_t view = operand->view == GAL_GROUP_NONE
                         ? 0
@@ -93,12 +93,26 @@ uint64_t gal_operand_offset(const gal_program *program, const gal_operand *opera
     return arena->offset + item * arena->item_bytes + buffer->offset + operand->offset_bytes + view;
 }
 
-gal_fragment_kind gal_program_fragment_of(const gal_program *program, uint32_t instruction)
+uint32_t gal_program_fragment_of(const gal_program *program, uint32_t instruction)
 {
     uint32_t f = 0;
-    while (f < GAL_FRAGMENT_COUNT - 1 && (instruction < program->fragment[f].first ||
-                                          instruction - program->fragment[f].first >= program->fragment[f].count)) {
+    while (f < gal_program_fragments(program) - 1 &&
+           (instruction < program->fragment[f].first ||
+            instruction - program->fragment[f].first >= program->fragment[f].count)) {
         f++;
     }
-    return (gal_fragment_kind)f;
+    return f;
+}
+
+const char *gal_fragment_name(const gal_program *program, uint32_t fragment, char *buffer)
+{
+    const char *kind = gal_fragment_names[gal_fragment_kind_of(fragment)];
+    const uint32_t chunk = gal_fragment_chunk(fragment);
+    enum { BUFFER_BYTES = 64 };
+    if (program->chunk_count > 1) {
+        (void)snprintf(buffer, BUFFER_BYTES, "%s of chunk %u", kind, chunk);
+    } else {
+        (void)snprintf(buffer, BUFFER_BYTES, "%s", kind);
+    }
+    return buffer;
 }

@@ -3,6 +3,7 @@
  * A program holds typed instructions over statically placed buffers on named streams with derived waits. All devices
  * of a stage share it; a rank enters only through its digits (operand views, group indices, layouts).
  *   fragments   lists of instructions, run per microbatch; a schedule is a list of calls (fragment, microbatch)
+ *   chunks      the pieces of the chain of blocks that the stage holds; each has fragments of its own
  *   buffers     belong to classes, arenas of equal items; the item of a call is microbatch mod count, never stored
  *   waits       derived by one pass (waits.c): the list order alone says what reads what was written
  *   bytes       a property of the program (place.c)
@@ -41,7 +42,9 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_STREAM_SEND_BACKWARD, "send_b")                                                                              \
     X(GAL_STREAM_RECEIVE_BACKWARD, "recv_b")
 
-/* Arenas and the number of their items. k = microbatches in flight: min(m, P - stage) for 1F1B, m for GPipe. */
+/* Arenas and the number of their items. k = microbatches in flight: how many the chunk has between forward and
+ * backward at most, found by playing the schedule (schedule.h). The classes from saved to dx_out are there once per
+ * chunk, the others are shared by the chunks. */
 #define GAL_CLASSES(X)                                                                                                 \
     X(GAL_CLASS_STATE, "state")       /* 1  weights, moments, loss, norm */                                            \
     X(GAL_CLASS_GRADIENT, "gradient") /* 1 */                                                                          \
@@ -66,6 +69,9 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_FRAGMENT_EVALUATE, "evaluate")         /* forward without dropout, head and loss */                          \
     X(GAL_FRAGMENT_EVALUATE_END, "evaluate_end") /* loss to every rank */
 
+/* Chunks of a stage at most. */
+enum { GAL_CHUNKS_MAX = GAL_PLAN_CHUNKS_MAX };
+
 #define X(enumerator, name) enumerator,
 typedef enum gal_stream { GAL_STREAMS(X) GAL_STREAM_COUNT } gal_stream;
 typedef enum gal_class { GAL_CLASSES(X) GAL_CLASS_COUNT } gal_class;
@@ -76,6 +82,47 @@ extern const char *const gal_stream_names[GAL_STREAM_COUNT];
 extern const char *const gal_class_names[GAL_CLASS_COUNT];
 extern const char *const gal_fragment_names[GAL_FRAGMENT_COUNT];
 
+/* The fragments of a program are numbered chunk by chunk, kind by kind, so those of chunk 0 have their kinds as
+ * numbers; update and evaluate_end, which are of the stage, are there. Arenas: the classes of chunk 0, then those that
+ * every further chunk has for itself. */
+enum {
+    GAL_CHUNK_CLASSES = GAL_CLASS_BOUNDARY - GAL_CLASS_SAVED,
+    GAL_FRAGMENTS_MAX = GAL_FRAGMENT_COUNT * GAL_CHUNKS_MAX,
+    GAL_ARENAS_MAX = GAL_CLASS_COUNT + GAL_CHUNK_CLASSES * (GAL_CHUNKS_MAX - 1)
+};
+
+static inline uint32_t gal_fragment_number(gal_fragment_kind kind, uint32_t chunk)
+{
+    return chunk * GAL_FRAGMENT_COUNT + (uint32_t)kind;
+}
+
+static inline gal_fragment_kind gal_fragment_kind_of(uint32_t fragment)
+{
+    return (gal_fragment_kind)(fragment % GAL_FRAGMENT_COUNT);
+}
+
+static inline uint32_t gal_fragment_chunk(uint32_t fragment)
+{
+    return fragment / GAL_FRAGMENT_COUNT;
+}
+
+static inline uint32_t gal_arena_number(gal_class class, uint32_t chunk)
+{
+    const bool shared = class < GAL_CLASS_SAVED || class >= GAL_CLASS_BOUNDARY || chunk == 0;
+    return shared ? (uint32_t) class : GAL_CLASS_COUNT + (chunk - 1) * GAL_CHUNK_CLASSES + class - GAL_CLASS_SAVED;
+}
+
+static inline gal_class gal_arena_class(uint32_t arena)
+{
+    return (gal_class)(arena < GAL_CLASS_COUNT ? arena
+                                               : GAL_CLASS_SAVED + (arena - GAL_CLASS_COUNT) % GAL_CHUNK_CLASSES);
+}
+
+static inline uint32_t gal_arena_chunk(uint32_t arena)
+{
+    return arena < GAL_CLASS_COUNT ? 0 : 1 + (arena - GAL_CLASS_COUNT) / GAL_CHUNK_CLASSES;
+}
+
 typedef enum gal_access {
     GAL_READ,
     GAL_WRITE,
@@ -83,7 +130,7 @@ typedef enum gal_access {
     GAL_ACCUMULATE /* writes in a call of microbatch 0, updates afterwards; on the gradient and loss buffers only */
 } gal_access;
 
-/* Address = base of the class + (microbatch mod count) * item_bytes + buffer offset + offset_bytes
+/* Address = base of the buffer's arena + (microbatch mod count) * item_bytes + buffer offset + offset_bytes
  *           + gal_group_index(view, device) * view_stride_bytes; `bytes` from there on are accessed. */
 typedef struct gal_operand {
     uint32_t buffer;
@@ -96,6 +143,7 @@ typedef struct gal_operand {
 
 typedef struct gal_buffer {
     uint8_t class;    /* gal_class */
+    uint16_t arena;   /* into gal_program.arena: gal_arena_number(class, its chunk) */
     uint32_t block;   /* index of the block within the stage, or GAL_NO_BUFFER for rings and state of the stage */
     const char *name; /* static string */
     uint64_t bytes;   /* as accessed, unaligned */
@@ -105,7 +153,7 @@ typedef struct gal_buffer {
 /* A run of instructions whose work buffers are placed together from offset 0: a block's forward or backward. */
 typedef struct gal_segment {
     uint32_t first, count; /* instructions */
-    gal_fragment_kind fragment;
+    uint32_t fragment;
 } gal_segment;
 
 /* A work buffer's life: what waits guarantee, in compute instructions of its fragment and the gaps between them
@@ -155,7 +203,7 @@ typedef struct gal_class_arena {
 } gal_class_arena;
 
 typedef struct gal_call {
-    uint8_t fragment; /* gal_fragment_kind */
+    uint16_t fragment; /* number: of a kind and a chunk */
     uint32_t microbatch;
 } gal_call;
 
@@ -206,10 +254,12 @@ typedef struct gal_program_room {
 typedef struct gal_program {
     uint32_t stage, stage_count;
     gal_atoms atoms;
-    uint32_t device_count;                                    /* D */
-    uint32_t microbatch_samples, microbatch_count, in_flight; /* k */
+    uint32_t device_count; /* D */
+    uint32_t microbatch_samples, microbatch_count;
+    uint32_t in_flight; /* forwards without their backwards at most, over all chunks; k of a single chunk */
     gal_dtype dtype;
-    uint32_t block_count, first_block;
+    uint32_t chunk_count;              /* v */
+    uint32_t block_count, first_block; /* of all chunks; of the first one */
     uint32_t loss_buffer, norm_buffer; /* fp64[1] (last stage, else GAL_NO_BUFFER) and fp64[2]: sum of squares, loss */
 
     uint32_t instruction_count, operand_count, wait_count, shape_count, buffer_count, layout_count;
@@ -222,9 +272,9 @@ typedef struct gal_program {
     uint32_t unit_count, parameter_count;
     gal_unit *unit;
     gal_parameter *parameter;
-    gal_fragment fragment[GAL_FRAGMENT_COUNT];
-    gal_class_arena arena[GAL_CLASS_COUNT];
-    uint64_t arena_bytes; /* bytes of this rank: the end of the last class */
+    gal_fragment fragment[GAL_FRAGMENTS_MAX]; /* gal_program_fragments() of them */
+    gal_class_arena arena[GAL_ARENAS_MAX];    /* gal_program_arenas() of them */
+    uint64_t arena_bytes;                     /* bytes of this rank: the end of the last class */
     uint32_t call_count, evaluate_call_count;
     gal_program_room room;
     uint32_t segment_count, life_count;
@@ -233,6 +283,16 @@ typedef struct gal_program {
     gal_call *call;          /* one training step */
     gal_call *evaluate_call; /* one evaluated batch of the same shape */
 } gal_program;
+
+static inline uint32_t gal_program_fragments(const gal_program *program)
+{
+    return program->chunk_count * GAL_FRAGMENT_COUNT;
+}
+
+static inline uint32_t gal_program_arenas(const gal_program *program)
+{
+    return GAL_CLASS_COUNT + (program->chunk_count - 1) * GAL_CHUNK_CLASSES;
+}
 
 /* Lowers one stage of a checked plan: instructions, waits, placement, schedule. GAL_ERR_SYSTEM without memory;
  * GAL_ERR_DOCUMENT if a tensor has more than 2^32 - 1 elements on one device. */
@@ -258,6 +318,12 @@ typedef enum gal_lowered {
     GAL_LOWERED_SIZES  /* of these one of each: no plain backward, which is backward+sync less what is only_last */
 } gal_lowered;
 
+/* One of the pieces that a stage holds; they follow each other P pieces apart in the chain. */
+typedef struct gal_chunk_spec {
+    uint32_t block_count;
+    gal_layout entry_layout; /* rows as the piece before sends them; the first one of all: gal_layout_whole */
+} gal_chunk_spec;
+
 typedef struct gal_stage_spec {
     const gal_model *model;
     uint32_t device_count; /* D */
@@ -267,13 +333,15 @@ typedef struct gal_stage_spec {
     uint32_t prefetch_depth;
     uint32_t block_count;
     const gal_block_spec *block;
-    gal_layout entry_layout; /* rows as the upstream stage sends them; stage 0: gal_layout_whole */
-    bool own_entry;          /* instead: rows as the first block reaches them from whole ones */
+    uint32_t chunk_count;        /* 0: all blocks are one chunk, entered by entry_layout ... */
+    const gal_chunk_spec *chunk; /* ... else [chunk_count], of all blocks together */
+    gal_layout entry_layout;     /* rows as the upstream stage sends them; stage 0: gal_layout_whole */
+    bool own_entry;              /* instead: rows as the first block reaches them from whole ones */
     gal_lowered lowered;
     gal_program *recycled; /* one that nobody reads any more: its memory is taken over, also on failure; or NULL */
 } gal_stage_spec;
 
-/* The layout in which a chain of blocks hands on its output, from the layout that enters it. */
+/* The layout in which a chain of blocks hands on its output, from the layout that enters it (chunks are not read). */
 void gal_layout_after(const gal_stage_spec *spec, gal_layout *out);
 gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err);
 
@@ -300,8 +368,11 @@ void gal_program_print(const gal_program *program, FILE *out);
 /* One instruction on one line, without the newline, for messages. */
 void gal_instruction_print(const gal_program *program, uint32_t instruction, char *line, size_t capacity);
 
-/* The fragment whose list has the instruction. */
-gal_fragment_kind gal_program_fragment_of(const gal_program *program, uint32_t instruction);
+/* The number of the fragment whose list has the instruction. */
+uint32_t gal_program_fragment_of(const gal_program *program, uint32_t instruction);
+
+/* "backward", or "backward of chunk 1" where there are several: fragment is a number. buffer holds 64 bytes. */
+const char *gal_fragment_name(const gal_program *program, uint32_t fragment, char *buffer);
 
 /* The address of an operand as an offset in the rank's arena. */
 uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device,

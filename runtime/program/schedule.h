@@ -1,18 +1,44 @@
-/* Schedules: the order of a stage's calls in a step. One file each; a row of the table in lower.c picks it. */
+/* Schedules: the order of a stage's calls in a step.
+ *
+ * All are one form. A unit is a microbatch in a chunk; forwards and backwards of a stage come each in an order of units
+ * that is the same on all stages, and a schedule says how many forwards are ahead:
+ *     `ahead` forwards, then one forward and one backward in turn, then the backwards that are left
+ *   gpipe        ahead = all
+ *   1f1b         ahead = P - 1 - stage (PipeDream-flush; Galvatron-BMW, section III-A3)
+ *   interleaved  ahead = 2 (P - 1 - stage) + (v - 1) G (Megatron-LM; D. Narayanan et al., "Efficient Large-Scale
+ *                Language Model Training on GPU Clusters Using Megatron-LM", 2021, section 2.2)
+ * Units: a group of microbatches at a time goes through the chunks one after the other, forward from chunk 0 on,
+ * backward from the last. If m is a multiple of P, groups are of P, and G, the largest of them, is P. Departs from
+ * Megatron-LM, which asks for that: else there are floor(m / P) groups as equal as can be, so that none is smaller than
+ * P unless m is (with a smaller one behind others stages wait for each other in a circle: P = 4, v = 3, m = 5). Per
+ * chunk both orders are those of the microbatches, so what a chunk has in flight is consecutive and "microbatch mod
+ * count" is a slot. */
 #ifndef GAL_RUNTIME_PROGRAM_SCHEDULE_H
 #define GAL_RUNTIME_PROGRAM_SCHEDULE_H
 
 #include "runtime/program/program.h"
 
-typedef struct gal_schedule_rule {
-    /* Microbatches whose saved values a stage holds at once: k. */
-    uint32_t (*in_flight)(uint32_t stage, uint32_t stage_count, uint32_t microbatch_count);
-    /* Writes 2 * microbatch_count calls: forward and backward of every microbatch; the last backward is the one with
-     * gradient sync. The caller appends the update. */
-    void (*order)(uint32_t stage, uint32_t stage_count, uint32_t microbatch_count, gal_call *calls);
-} gal_schedule_rule;
+typedef struct gal_schedule_place {
+    gal_schedule schedule;
+    uint32_t stage, stage_count;            /* P */
+    uint32_t chunk_count, microbatch_count; /* v, m */
+} gal_schedule_place;
 
-extern const gal_schedule_rule gal_schedule_gpipe; /* all forwards, then all backwards in forward order */
-extern const gal_schedule_rule gal_schedule_1f1b;  /* 1F1B-flush: P - stage forwards ahead, then one each */
+/* The calls of a step but the update, one by one: begins with the place set and the rest zero. */
+typedef struct gal_schedule_walk {
+    gal_schedule_place at;
+    uint32_t forward, backward; /* units so far */
+} gal_schedule_walk;
+
+/* The next call, or false. The backward of the last microbatch of a chunk is the one with gradient sync. */
+bool gal_schedule_next(gal_schedule_walk *walk, gal_call *out);
+uint32_t gal_schedule_call_count(const gal_schedule_place *at); /* of them */
+
+/* Unit `index` forward, as the call of a fragment of this kind. */
+gal_call gal_schedule_forward(const gal_schedule_place *at, uint32_t index, gal_fragment_kind kind);
+
+/* Plays the order: in_flight[chunk] the microbatches that the chunk has between forward and backward at most. Returns
+ * the same of all chunks together. */
+uint32_t gal_schedule_in_flight(const gal_schedule_place *at, uint32_t in_flight[GAL_CHUNKS_MAX]);
 
 #endif

@@ -37,6 +37,7 @@ void gal_timeline_put_process(gal_json_writer *out, uint32_t process, const char
 void gal_timeline_put_span(gal_json_writer *out, const gal_program *program, const gal_timeline_span *span)
 {
     const gal_instruction *in = &program->instruction[span->instruction];
+    const uint32_t fragment = gal_program_fragment_of(program, span->instruction);
     gal_json_begin_object(out, NULL);
     gal_json_put_string(out, "name", in->name);
     gal_json_put_string(out, "cat", gal_op_names[in->op]);
@@ -46,7 +47,10 @@ void gal_timeline_put_span(gal_json_writer *out, const gal_program *program, con
     gal_json_put_u64(out, "pid", span->process);
     gal_json_put_u64(out, "tid", in->stream);
     gal_json_begin_object(out, "args");
-    gal_json_put_string(out, "fragment", gal_fragment_names[gal_program_fragment_of(program, span->instruction)]);
+    gal_json_put_string(out, "fragment", gal_fragment_names[gal_fragment_kind_of(fragment)]);
+    if (program->chunk_count > 1) {
+        gal_json_put_u64(out, "chunk", gal_fragment_chunk(fragment));
+    }
     gal_json_put_u64(out, "microbatch", span->microbatch);
     gal_json_put_u64(out, "block", in->block);
     gal_json_put_u64(out, "bytes", in->bytes);

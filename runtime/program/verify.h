@@ -4,11 +4,11 @@
  * names stage, fragment, instruction (gal_instruction_print) and rule; GAL_ERR_SYSTEM without memory.
  *   queues    queues without time: every stream of every stage is a queue; a cross-stage operation completes when all
  *             members have posted it (rendezvous); partners agree in operation, bytes and microbatch. Run for several
- *             mappings of streams to hardware queues (one per stream; all sends and receives of a direction together)
- *   clocks    vector clocks on physical cells over the expanded schedule: races, reuse, written-before-read, tags
- *             (buffer, block, microbatch)
- *   types     over which atoms each value is still a partial sum, split by rows, or split by features
- *   schedule  every microbatch forward then backward once, in order; sync on the last backward; update last */
+ *             mappings of streams to hardware queues (one per stream; all sends and receives of a direction together,
+ * but for interleaved stages, which form a ring and need one per stream) clocks    vector clocks on physical cells over
+ * the expanded schedule: races, reuse, written-before-read, tags (buffer, block, microbatch) types     over which atoms
+ * each value is still a partial sum, split by rows, or split by features schedule  in every chunk every microbatch
+ * forward then backward once, in order; sync on the last backward; update last */
 #ifndef GAL_RUNTIME_PROGRAM_VERIFY_H
 #define GAL_RUNTIME_PROGRAM_VERIFY_H
 

@@ -37,15 +37,16 @@ typedef struct cell {
 /* An event: where it stands, and whether somebody has read what it wrote. */
 typedef struct result {
     uint32_t position;
-    uint8_t fragment;
+    uint16_t fragment;
     bool read;
 } result;
 
-/* Where an operand lies in an item of its class. */
+/* Where an operand lies in an item of its arena. */
 typedef struct reach {
     uint64_t begin, end;
     uint32_t buffer;
-    uint8_t class, access;
+    uint16_t arena;
+    uint8_t access;
 } reach;
 
 typedef struct checker {
@@ -53,9 +54,9 @@ typedef struct checker {
     const reach *reach; /* of each operand */
     gal_order order;
     cell *cell;
-    uint32_t first_item[GAL_CLASS_COUNT]; /* into item_count */
-    const uint32_t *capacity;             /* of each class: cells of an item */
-    size_t first_cell[GAL_CLASS_COUNT];
+    uint32_t first_item[GAL_ARENAS_MAX]; /* into item_count */
+    const uint32_t *capacity;            /* of each arena: cells of an item */
+    size_t first_cell[GAL_ARENAS_MAX];
     uint32_t *item_count; /* cells in use */
     uint32_t *hint;       /* per buffer: where it was last found in an item */
     bool *is_initial;     /* per buffer: holds a value before the first call */
@@ -76,8 +77,8 @@ static bool is_shared_ring(uint32_t class)
     return class == GAL_CLASS_GATHERED || class == GAL_CLASS_BUCKET || class == GAL_CLASS_SCRATCH;
 }
 
-static gal_code check_operand(const gal_program *p, gal_fragment_kind fragment, uint32_t position,
-                              const gal_operand *operand, gal_error *err)
+static gal_code check_operand(const gal_program *p, uint32_t fragment, uint32_t position, const gal_operand *operand,
+                              gal_error *err)
 {
     if (operand->buffer >= p->buffer_count || operand->access > GAL_ACCUMULATE) {
         return gal_refuse(err, p, fragment, position, "an operand of no buffer or access");
@@ -96,13 +97,14 @@ static gal_code check_operand(const gal_program *p, gal_fragment_kind fragment, 
 static gal_code check_arenas(const gal_program *p, gal_error *err)
 {
     uint64_t end = 0;
-    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
-        const gal_class_arena *arena = &p->arena[c];
+    for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
+        const gal_class_arena *arena = &p->arena[a];
         if (arena->item_bytes == 0) {
             continue;
         }
         if (arena->offset < end) {
-            return gal_fail(err, GAL_NO, "stage %u: class %s overlaps the class before", p->stage, gal_class_names[c]);
+            return gal_fail(err, GAL_NO, "stage %u: class %s overlaps the class before", p->stage,
+                            gal_class_names[gal_arena_class(a)]);
         }
         end = arena->offset + arena->count * arena->item_bytes;
     }
@@ -111,7 +113,7 @@ static gal_code check_arenas(const gal_program *p, gal_error *err)
                         (unsigned long long)end, (unsigned long long)p->arena_bytes);
     }
     for (uint32_t b = 0; b < p->buffer_count; b++) {
-        if (p->buffer[b].offset + p->buffer[b].bytes > p->arena[p->buffer[b].class].item_bytes) {
+        if (p->buffer[b].offset + p->buffer[b].bytes > p->arena[p->buffer[b].arena].item_bytes) {
             return gal_fail(err, GAL_NO, "stage %u: buffer %s.%u reaches outside of class %s", p->stage,
                             p->buffer[b].name, b, gal_class_names[p->buffer[b].class]);
         }
@@ -122,11 +124,11 @@ static gal_code check_arenas(const gal_program *p, gal_error *err)
 static gal_code check_bounds(const gal_program *p, gal_error *err)
 {
     gal_code code = check_arenas(p, err);
-    for (uint32_t f = 0; code == GAL_OK && f < GAL_FRAGMENT_COUNT; f++) {
+    for (uint32_t f = 0; code == GAL_OK && f < gal_program_fragments(p); f++) {
         for (uint32_t i = 0; code == GAL_OK && i < p->fragment[f].count; i++) {
             const gal_instruction *in = &p->instruction[p->fragment[f].first + i];
             for (uint32_t k = 0; code == GAL_OK && k < in->operand_count; k++) {
-                code = check_operand(p, (gal_fragment_kind)f, i, &p->operand[in->first_operand + k], err);
+                code = check_operand(p, f, i, &p->operand[in->first_operand + k], err);
             }
         }
     }
@@ -147,16 +149,16 @@ static gal_code count_cuts(const gal_program *p, const reach *reaches, uint32_t 
     if (cut == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
-    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class ++) {
+    for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
         size_t count = 0;
         for (uint32_t k = 0; k < p->operand_count; k++) {
-            if (reaches[k].class == class) {
+            if (reaches[k].arena == a) {
                 cut[count++] = reaches[k].begin;
                 cut[count++] = reaches[k].end;
             }
         }
         for (uint32_t b = 0; b < p->buffer_count; b++) {
-            if (p->buffer[b].class == class) {
+            if (p->buffer[b].arena == a) {
                 cut[count++] = p->buffer[b].offset;
                 cut[count++] = p->buffer[b].offset + p->buffer[b].bytes;
             }
@@ -166,7 +168,7 @@ static gal_code count_cuts(const gal_program *p, const reach *reaches, uint32_t 
         for (size_t i = 0; i < count; i++) {
             distinct += i == 0 || cut[i] != cut[i - 1];
         }
-        capacity[class] = distinct;
+        capacity[a] = distinct;
     }
     free(cut);
     return GAL_OK;
@@ -189,11 +191,11 @@ static gal_code make_cells(checker *c, const gal_call_list *lists, uint32_t list
     const gal_program *p = c->program;
     size_t cells = 0;
     uint32_t items = 0;
-    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class ++) {
-        c->first_item[class] = items;
-        c->first_cell[class] = cells;
-        items += p->arena[class].count;
-        cells += (size_t)p->arena[class].count * c->capacity[class];
+    for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
+        c->first_item[a] = items;
+        c->first_cell[a] = cells;
+        items += p->arena[a].count;
+        cells += (size_t)p->arena[a].count * c->capacity[a];
     }
     c->cell = calloc(cells + 1, sizeof *c->cell);
     c->item_count = calloc((size_t)items + 1, sizeof *c->item_count);
@@ -203,10 +205,10 @@ static gal_code make_cells(checker *c, const gal_call_list *lists, uint32_t list
     if (c->cell == NULL || c->item_count == NULL || c->hint == NULL || c->is_initial == NULL || c->result == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
-    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class ++) {
-        for (uint32_t i = 0; i < p->arena[class].count; i++) {
-            c->cell[c->first_cell[class] + (size_t)i * c->capacity[class]].end = p->arena[class].item_bytes;
-            c->item_count[c->first_item[class] + i] = 1;
+    for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
+        for (uint32_t i = 0; i < p->arena[a].count; i++) {
+            c->cell[c->first_cell[a] + (size_t)i * c->capacity[a]].end = p->arena[a].item_bytes;
+            c->item_count[c->first_item[a] + i] = 1;
         }
     }
     return GAL_OK;
@@ -217,11 +219,11 @@ typedef struct item {
     uint32_t *count;
 } item;
 
-static item item_of(checker *c, uint32_t class)
+static item item_of(checker *c, uint32_t arena)
 {
-    uint32_t index = c->order.item[class];
-    return (item){c->cell + c->first_cell[class] + (size_t)index * c->capacity[class],
-                  &c->item_count[c->first_item[class] + index]};
+    uint32_t index = c->order.item[arena];
+    return (item){c->cell + c->first_cell[arena] + (size_t)index * c->capacity[arena],
+                  &c->item_count[c->first_item[arena] + index]};
 }
 
 /* The cell that holds byte `at`, from a guess. */
@@ -275,13 +277,13 @@ static gal_code refuse_cell(checker *c, const cell *at, uint32_t buffer, const c
 {
     const gal_program *p = c->program;
     const gal_buffer *b = &p->buffer[buffer];
-    char writer[64] = "nothing";
+    char writer[128] = "nothing", name[64];
     if (at->content == WRITTEN) {
         const result *event = &c->result[at->event];
-        snprintf(writer, sizeof writer, "%s instruction %u of microbatch %u", gal_fragment_names[event->fragment],
-                 event->position, at->microbatch);
+        snprintf(writer, sizeof writer, "%s instruction %u of microbatch %u",
+                 gal_fragment_name(p, event->fragment, name), event->position, at->microbatch);
     }
-    return gal_refuse(err, p, (gal_fragment_kind)c->event.fragment, c->event.position,
+    return gal_refuse(err, p, c->event.fragment, c->event.position,
                       "microbatch %u: buffer %s.%u %s; last written by %s", c->event.microbatch, b->name, buffer, rule,
                       writer);
 }
@@ -377,7 +379,7 @@ static void write_cells(checker *c, item *in, uint32_t first, uint32_t last, uin
 static gal_code access_operand(checker *c, const reach *at, gal_error *err)
 {
     uint32_t stream = c->event.instruction->stream;
-    item in = item_of(c, at->class);
+    item in = item_of(c, at->arena);
     uint32_t last;
     uint32_t first = cut_range(c, &in, at->buffer, at->begin, at->end, &last);
     bool reads = at->access == GAL_READ || at->access == GAL_UPDATE ||
@@ -435,8 +437,7 @@ static gal_code check_results(const checker *c, uint32_t count, gal_error *err)
 {
     for (uint32_t i = 1; i <= count; i++) {
         if (!c->result[i].read && must_be_read(c->program, &c->result[i])) {
-            return gal_refuse(err, c->program, (gal_fragment_kind)c->result[i].fragment, c->result[i].position,
-                              "nobody reads the result");
+            return gal_refuse(err, c->program, c->result[i].fragment, c->result[i].position, "nobody reads the result");
         }
     }
     return GAL_OK;
@@ -446,7 +447,7 @@ static void initialise_buffer(checker *c, uint32_t buffer)
 {
     const gal_buffer *b = &c->program->buffer[buffer];
     c->is_initial[buffer] = true;
-    item in = item_of(c, b->class);
+    item in = item_of(c, b->arena);
     uint32_t last;
     uint32_t first = cut_range(c, &in, buffer, b->offset, b->offset + b->bytes, &last);
     for (uint32_t i = first; i < last; i++) {
@@ -471,15 +472,15 @@ static void initialise(checker *c, bool update_first)
     }
 }
 
-/* The most items that a class has which the fragment writes. */
-static uint32_t items_written(const gal_program *p, gal_fragment_kind fragment)
+/* The most items that an arena has which the fragment writes. */
+static uint32_t items_written(const gal_program *p, uint32_t fragment)
 {
     uint32_t items = 1;
     for (uint32_t i = 0; i < p->fragment[fragment].count; i++) {
         const gal_instruction *in = &p->instruction[p->fragment[fragment].first + i];
         for (uint32_t k = 0; k < in->operand_count; k++) {
             const gal_operand *operand = &p->operand[in->first_operand + k];
-            uint32_t count = p->arena[p->buffer[operand->buffer].class].count;
+            uint32_t count = p->arena[p->buffer[operand->buffer].arena].count;
             items = operand->access != GAL_READ && count > items ? count : items;
         }
     }
@@ -490,13 +491,20 @@ static uint32_t items_written(const gal_program *p, gal_fragment_kind fragment)
  * the same in every step. */
 static gal_call_list beginning_of_step(const gal_program *p)
 {
-    uint32_t forward = 1 + items_written(p, GAL_FRAGMENT_FORWARD);
-    uint32_t backward = 1 + items_written(p, GAL_FRAGMENT_BACKWARD);
+    uint32_t left[GAL_FRAGMENTS_MAX] = {0};
+    uint32_t fragments_left = 0;
+    for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
+        const gal_fragment_kind kind = gal_fragment_kind_of(f);
+        if (kind == GAL_FRAGMENT_FORWARD || kind == GAL_FRAGMENT_BACKWARD) {
+            left[f] = 1 + items_written(p, f);
+            fragments_left++;
+        }
+    }
     gal_call_list list = {p->call, 0};
-    while (list.count < p->call_count && (forward > 0 || backward > 0)) {
-        const gal_call *call = &p->call[list.count++];
-        forward -= call->fragment == GAL_FRAGMENT_FORWARD && forward > 0;
-        backward -= call->fragment == GAL_FRAGMENT_BACKWARD && backward > 0;
+    while (list.count < p->call_count && fragments_left > 0) {
+        const uint32_t fragment = p->call[list.count++].fragment;
+        fragments_left -= left[fragment] == 1;
+        left[fragment] -= left[fragment] > 0;
     }
     return list;
 }
@@ -535,7 +543,7 @@ static reach *reach_of_operands(const gal_program *p)
         const gal_operand *operand = &p->operand[k];
         const gal_buffer *buffer = &p->buffer[operand->buffer];
         uint64_t begin = buffer->offset + operand->offset_bytes;
-        out[k] = (reach){begin, begin + gal_operand_span(p, operand), operand->buffer, buffer->class, operand->access};
+        out[k] = (reach){begin, begin + gal_operand_span(p, operand), operand->buffer, buffer->arena, operand->access};
     }
     return out;
 }
@@ -548,7 +556,7 @@ static gal_code check_stage(const gal_program *p, gal_error *err)
     const gal_call_list evaluation[] = {update, {p->evaluate_call, p->evaluate_call_count}, beginning, update};
     gal_code code = GAL_OK;
     reach *reaches = NULL;
-    uint32_t capacity[GAL_CLASS_COUNT];
+    uint32_t capacity[GAL_ARENAS_MAX];
     GAL_TRY(gal_check_waits(p, err));
     GAL_TRY(check_bounds(p, err));
     reaches = reach_of_operands(p);

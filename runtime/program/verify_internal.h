@@ -6,13 +6,13 @@
 
 /* Refuses: "stage 1, backward, instruction 12: <text of the instruction>: rule". Returns GAL_NO.
  * position is the place in the fragment's list. */
-gal_code gal_refuse(gal_error *err, const gal_program *program, gal_fragment_kind fragment, uint32_t position,
+gal_code gal_refuse(gal_error *err, const gal_program *program, uint32_t fragment, uint32_t position,
                     const char *rule_format, ...) __attribute__((format(printf, 5, 6)));
 
 /* One instruction of one call, in the order in which the host issues them. */
 typedef struct gal_event {
     const gal_instruction *instruction;
-    uint8_t fragment; /* gal_fragment_kind */
+    uint16_t fragment; /* number */
     uint32_t position, microbatch;
 } gal_event;
 
@@ -27,7 +27,7 @@ typedef struct gal_order {
     uint32_t base[GAL_STREAM_COUNT];                  /* of each stream in `done` */
     uint32_t (*done)[GAL_STREAM_COUNT];               /* clock at the end of every instruction, [base + number] */
     uint32_t *number;                                 /* of an instruction of this call in its stream; by position */
-    uint32_t item[GAL_CLASS_COUNT];                   /* that this call addresses */
+    uint32_t item[GAL_ARENAS_MAX];                    /* that this call addresses */
     uint32_t *slot;                                   /* [buffer * streams + stream] into access, or GAL_NO_BUFFER */
     struct gal_noted_access *noted;                   /* accesses that somebody waits for, instruction by instruction */
     uint32_t *first_noted;                            /* of each instruction, and one past the last */

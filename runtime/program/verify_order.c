@@ -15,21 +15,22 @@ typedef struct gal_latest_access {
 
 typedef struct gal_noted_access {
     uint32_t slot;
-    uint8_t class;
+    uint16_t arena;
 } gal_noted_access;
 
-gal_code gal_refuse(gal_error *err, const gal_program *program, gal_fragment_kind fragment, uint32_t position,
+gal_code gal_refuse(gal_error *err, const gal_program *program, uint32_t fragment, uint32_t position,
                     const char *rule_format, ...)
 {
     char line[GAL_ERROR_TEXT_BYTES / 2];
     char rule[GAL_ERROR_TEXT_BYTES / 4];
+    char name[64];
     gal_instruction_print(program, program->fragment[fragment].first + position, line, sizeof line);
     va_list arguments;
     va_start(arguments, rule_format);
     vsnprintf(rule, sizeof rule, rule_format, arguments);
     va_end(arguments);
-    return gal_fail(err, GAL_NO, "stage %u, %s, instruction %u: %s: %s", program->stage, gal_fragment_names[fragment],
-                    position, line, rule);
+    return gal_fail(err, GAL_NO, "stage %u, %s, instruction %u: %s: %s", program->stage,
+                    gal_fragment_name(program, fragment, name), position, line, rule);
 }
 
 uint64_t gal_operand_span(const gal_program *program, const gal_operand *operand)
@@ -40,7 +41,7 @@ uint64_t gal_operand_span(const gal_program *program, const gal_operand *operand
     return (gal_group_size(&program->atoms, operand->view) - 1) * operand->view_stride_bytes + operand->bytes;
 }
 
-static gal_code check_wait(const gal_program *p, gal_fragment_kind fragment, uint32_t position, const gal_wait *wait,
+static gal_code check_wait(const gal_program *p, uint32_t fragment, uint32_t position, const gal_wait *wait,
                            gal_error *err)
 {
     const gal_instruction *list = p->instruction + p->fragment[fragment].first;
@@ -65,16 +66,17 @@ static gal_code check_wait(const gal_program *p, gal_fragment_kind fragment, uin
 
 gal_code gal_check_waits(const gal_program *p, gal_error *err)
 {
-    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
-        if (p->arena[c].item_bytes > 0 && p->arena[c].count == 0) {
-            return gal_fail(err, GAL_NO, "stage %u: class %s has no items", p->stage, gal_class_names[c]);
+    for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
+        if (p->arena[a].item_bytes > 0 && p->arena[a].count == 0) {
+            return gal_fail(err, GAL_NO, "stage %u: class %s has no items", p->stage,
+                            gal_class_names[gal_arena_class(a)]);
         }
     }
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+    for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
         for (uint32_t i = 0; i < p->fragment[f].count; i++) {
             const gal_instruction *in = &p->instruction[p->fragment[f].first + i];
             for (uint32_t w = 0; w < in->wait_count; w++) {
-                gal_code code = check_wait(p, (gal_fragment_kind)f, i, &p->wait[in->first_wait + w], err);
+                gal_code code = check_wait(p, f, i, &p->wait[in->first_wait + w], err);
                 if (code != GAL_OK) {
                     return code;
                 }
@@ -95,7 +97,7 @@ static gal_code make_slots(gal_order *o, gal_error *err)
     }
     memset(o->slot, 0xff, (pair_count + 1) * sizeof *o->slot);
     uint32_t entries = 0;
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+    for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
         const gal_instruction *list = p->instruction + p->fragment[f].first;
         for (uint32_t i = 0; i < p->fragment[f].count; i++) {
             for (uint32_t w = 0; w < list[i].wait_count; w++) {
@@ -103,7 +105,7 @@ static gal_code make_slots(gal_order *o, gal_error *err)
                 size_t pair = (size_t)wait->target * GAL_STREAM_COUNT + wait->stream;
                 if (wait->kind == GAL_WAIT_BUFFER && o->slot[pair] == GAL_NO_BUFFER) {
                     o->slot[pair] = entries;
-                    entries += p->arena[p->buffer[wait->target].class].count;
+                    entries += p->arena[p->buffer[wait->target].arena].count;
                 }
             }
         }
@@ -132,7 +134,7 @@ static gal_code note_operands(gal_order *o, gal_error *err)
             uint32_t buffer = p->operand[in->first_operand + k].buffer;
             uint32_t slot = o->slot[(size_t)buffer * GAL_STREAM_COUNT + in->stream];
             if (slot != GAL_NO_BUFFER) {
-                o->noted[count++] = (gal_noted_access){slot, p->buffer[buffer].class};
+                o->noted[count++] = (gal_noted_access){slot, p->buffer[buffer].arena};
             }
         }
     }
@@ -146,9 +148,10 @@ gal_code gal_order_init(gal_order *o, const gal_program *p, const gal_call_list 
     memset(o, 0, sizeof *o);
     o->program = p;
     uint64_t per_stream[GAL_STREAM_COUNT] = {0};
-    uint64_t in_fragment[GAL_FRAGMENT_COUNT][GAL_STREAM_COUNT] = {{0}};
+    uint64_t in_fragment[GAL_FRAGMENTS_MAX][GAL_STREAM_COUNT];
     uint32_t longest = 0;
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+    memset(in_fragment, 0, gal_program_fragments(p) * sizeof *in_fragment);
+    for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
         longest = p->fragment[f].count > longest ? p->fragment[f].count : longest;
         for (uint32_t i = 0; i < p->fragment[f].count; i++) {
             in_fragment[f][p->instruction[p->fragment[f].first + i].stream]++;
@@ -194,9 +197,9 @@ void gal_order_free(gal_order *o)
 void gal_order_begin_call(gal_order *o, uint32_t microbatch)
 {
     o->call_number++;
-    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
-        uint32_t count = o->program->arena[c].count;
-        o->item[c] = count > 0 ? microbatch % count : 0;
+    for (uint32_t a = 0; a < gal_program_arenas(o->program); a++) {
+        uint32_t count = o->program->arena[a].count;
+        o->item[a] = count > 0 ? microbatch % count : 0;
     }
     memcpy(o->before_call, o->issued, sizeof o->before_call);
 }
@@ -217,7 +220,7 @@ static uint32_t awaited_number(const gal_order *o, const gal_wait *wait)
         return o->before_call[wait->stream];
     }
     uint32_t slot = o->slot[(size_t)wait->target * GAL_STREAM_COUNT + wait->stream];
-    const gal_latest_access *latest = &o->access[slot + o->item[o->program->buffer[wait->target].class]];
+    const gal_latest_access *latest = &o->access[slot + o->item[o->program->buffer[wait->target].arena]];
     return latest->call == o->call_number ? latest->previous : latest->number;
 }
 
@@ -225,7 +228,7 @@ static void note_accesses(gal_order *o, const gal_instruction *in, uint32_t numb
 {
     size_t index = (size_t)(in - o->program->instruction);
     for (uint32_t i = o->first_noted[index]; i < o->first_noted[index + 1]; i++) {
-        gal_latest_access *latest = &o->access[o->noted[i].slot + o->item[o->noted[i].class]];
+        gal_latest_access *latest = &o->access[o->noted[i].slot + o->item[o->noted[i].arena]];
         if (latest->call != o->call_number) {
             latest->previous = latest->number;
             latest->call = o->call_number;

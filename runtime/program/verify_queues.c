@@ -19,7 +19,9 @@
 
 enum { LISTS = 2, MAPPINGS = 2 };
 
-/* Hardware queues of the streams. Merged ones hold nothing but sends and receives (check_form). */
+/* Hardware queues of the streams. Merged ones hold nothing but sends and receives (check_form). Interleaved stages are
+ * a ring: with one queue per direction all of them may be at a send that the next one's own send keeps from being
+ * received, so there the first mapping alone is asked for. */
 static const struct {
     const char *name;
     uint8_t queue_of[GAL_STREAM_COUNT];
@@ -44,6 +46,11 @@ typedef struct relation {
     uint32_t *crossing; /* stream << 28 | index, in issue order */
     uint32_t count, capacity;
 } relation;
+
+static uint32_t mapping_count(const gal_program *first)
+{
+    return first->chunk_count > 1 ? 1 : MAPPINGS;
+}
 
 enum { TO_NEXT, TO_PREVIOUS, FROM_NEXT, FROM_PREVIOUS, OF_TIED, OF_WORLD, CHANNELS };
 
@@ -84,8 +91,9 @@ static const char *form_rule_broken(const gal_program *p, const gal_instruction 
     if (point_to_point != neighbour) {
         return "sends and receives, and nothing else, are between neighbouring stages";
     }
-    if ((in->group == GAL_GROUP_NEXT && p->stage + 1 == p->stage_count) ||
-        (in->group == GAL_GROUP_PREVIOUS && p->stage == 0) ||
+    const bool ring = p->chunk_count > 1 && p->stage_count > 1;
+    if ((in->group == GAL_GROUP_NEXT && !ring && p->stage + 1 == p->stage_count) ||
+        (in->group == GAL_GROUP_PREVIOUS && !ring && p->stage == 0) ||
         (in->group == GAL_GROUP_TIED && p->stage != 0 && p->stage + 1 != p->stage_count)) {
         return "the partner stage does not exist";
     }
@@ -166,11 +174,11 @@ static gal_code expand_call(stage_queues *s, gal_order *order, const gal_call *c
 
 static gal_code check_form(const gal_program *p, gal_error *err)
 {
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+    for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
         for (uint32_t i = 0; i < p->fragment[f].count; i++) {
             const char *rule = form_rule_broken(p, &p->instruction[p->fragment[f].first + i]);
             if (rule != NULL) {
-                return gal_refuse(err, p, (gal_fragment_kind)f, i, "%s", rule);
+                return gal_refuse(err, p, f, i, "%s", rule);
             }
         }
     }
@@ -198,13 +206,27 @@ static crossing *channel_entry(const stage_queues *s, uint32_t which, uint32_t i
     return &s->line[packed >> 28].crossing[packed & 0x0fffffffu];
 }
 
+/* The piece of the chain that the event is of. */
+static uint32_t piece_of(const stage_queues *s, const crossing *c)
+{
+    return gal_fragment_chunk(c->event.fragment) * s->program->stage_count + s->program->stage;
+}
+
+/* Both ends are in the same kind of fragment, of pieces that follow each other (channels are matched from x to y). */
+static bool fragments_agree(const stage_queues *a, const crossing *x, const stage_queues *b, const crossing *y)
+{
+    const bool neighbours = x->event.instruction->group == GAL_GROUP_NEXT;
+    return gal_fragment_kind_of(x->event.fragment) == gal_fragment_kind_of(y->event.fragment) &&
+           (!neighbours || piece_of(a, x) + 1 == piece_of(b, y));
+}
+
 static bool partners_agree(const stage_queues *a, const crossing *x, const stage_queues *b, const crossing *y)
 {
     const gal_shape *left = &a->program->shape[x->event.instruction->shape];
     const gal_shape *right = &b->program->shape[y->event.instruction->shape];
     bool same_reduction = left->op != GAL_OP_ALL_REDUCE || left->dims[1] == right->dims[1];
     return x->event.instruction->bytes == y->event.instruction->bytes && left->dtype == right->dtype &&
-           same_reduction && x->event.microbatch == y->event.microbatch && x->event.fragment == y->event.fragment;
+           same_reduction && x->event.microbatch == y->event.microbatch && fragments_agree(a, x, b, y);
 }
 
 /* Partners in two channels one by one; the shorter channel is a missing partner. */
@@ -219,27 +241,31 @@ static gal_code match(const stage_queues *a, uint32_t which_a, const stage_queue
         const crossing *at = x != NULL ? x : y;
         uint32_t other = (own == a ? b : a)->program->stage;
         if (x == NULL || y == NULL) {
-            return gal_refuse(err, own->program, (gal_fragment_kind)at->event.fragment, at->event.position,
+            return gal_refuse(err, own->program, at->event.fragment, at->event.position,
                               "microbatch %u: stage %u has no partner for it", at->event.microbatch, other);
         }
         if (!partners_agree(a, x, b, y)) {
-            return gal_refuse(err, a->program, (gal_fragment_kind)x->event.fragment, x->event.position,
+            char name[64];
+            return gal_refuse(err, a->program, x->event.fragment, x->event.position,
                               "microbatch %u: its partner, %s instruction %u of stage %u, microbatch %u, %llu bytes, "
                               "is another operation",
-                              x->event.microbatch, gal_fragment_names[y->event.fragment], y->event.position, other,
-                              y->event.microbatch, (unsigned long long)y->event.instruction->bytes);
+                              x->event.microbatch, gal_fragment_name(b->program, y->event.fragment, name),
+                              y->event.position, other, y->event.microbatch,
+                              (unsigned long long)y->event.instruction->bytes);
         }
     }
     return GAL_OK;
 }
 
+/* Border s lies behind stage s; the last one is between the last stage and the first, empty unless interleaved. */
 static gal_code match_all(const stage_queues *stages, uint32_t stage_count, gal_error *err)
 {
     gal_code code = GAL_OK;
-    for (uint32_t s = 0; code == GAL_OK && s + 1 < stage_count; s++) {
-        code = match(&stages[s], TO_NEXT, &stages[s + 1], FROM_PREVIOUS, err);
-        code = code == GAL_OK ? match(&stages[s], FROM_NEXT, &stages[s + 1], TO_PREVIOUS, err) : code;
-        code = code == GAL_OK ? match(&stages[s], OF_WORLD, &stages[s + 1], OF_WORLD, err) : code;
+    for (uint32_t s = 0; code == GAL_OK && stage_count > 1 && s < stage_count; s++) {
+        const stage_queues *next = &stages[(s + 1) % stage_count];
+        code = match(&stages[s], TO_NEXT, next, FROM_PREVIOUS, err);
+        code = code == GAL_OK ? match(&stages[s], FROM_NEXT, next, TO_PREVIOUS, err) : code;
+        code = code == GAL_OK ? match(&stages[s], OF_WORLD, next, OF_WORLD, err) : code;
     }
     if (code == GAL_OK && stage_count > 1) {
         code = match(&stages[0], OF_TIED, &stages[stage_count - 1], OF_TIED, err);
@@ -311,7 +337,7 @@ static gal_code refuse_stuck(const stage_queues *stages, uint32_t stage_count, u
             const queue_line *line = &stages[s].line[t];
             if (line->done < line->count) {
                 const gal_event *event = &line->crossing[line->done].event;
-                return gal_refuse(err, stages[s].program, (gal_fragment_kind)event->fragment, event->position,
+                return gal_refuse(err, stages[s].program, event->fragment, event->position,
                                   "deadlock at microbatch %u (%s)", event->microbatch, mappings[mapping].name);
             }
         }
@@ -334,11 +360,13 @@ static gal_code run_queues(stage_queues *stages, uint32_t stage_count, uint32_t 
     }
     for (bool moved = true; moved;) {
         moved = false;
-        for (uint32_t s = 0; s + 1 < stage_count; s++) {
-            moved |= advance_pair(&stages[s], TO_NEXT, &stages[s + 1], FROM_PREVIOUS, mapping, &next[s]);
+        for (uint32_t s = 0; s < stage_count; s++) {
+            moved |=
+                advance_pair(&stages[s], TO_NEXT, &stages[(s + 1) % stage_count], FROM_PREVIOUS, mapping, &next[s]);
         }
-        for (uint32_t s = stage_count - 1; s-- > 0;) {
-            moved |= advance_pair(&stages[s], FROM_NEXT, &stages[s + 1], TO_PREVIOUS, mapping, &next[stage_count + s]);
+        for (uint32_t s = stage_count; s-- > 0;) {
+            moved |= advance_pair(&stages[s], FROM_NEXT, &stages[(s + 1) % stage_count], TO_PREVIOUS, mapping,
+                                  &next[stage_count + s]);
         }
         if (stage_count > 1) {
             moved |=
@@ -377,7 +405,7 @@ gal_code gal_verify_queues(gal_program *const *programs, uint32_t stage_count, g
         GAL_TRY(expand_stage(&stages[s], err));
     }
     GAL_TRY(match_all(stages, stage_count, err));
-    for (uint32_t m = 0; m < MAPPINGS; m++) {
+    for (uint32_t m = 0; m < mapping_count(programs[0]); m++) {
         GAL_TRY(run_queues(stages, stage_count, m, err));
     }
 cleanup:

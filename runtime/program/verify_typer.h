@@ -39,6 +39,7 @@ typedef struct gal_typer {
     uint32_t stage_count;
     gal_type_stage *now;
     const gal_program *program;
+    uint32_t chunk;
     gal_rows *rows; /* interned */
     uint32_t rows_count, rows_capacity;
     bool first; /* microbatch 0: accumulate writes */

@@ -63,12 +63,13 @@ static void apply_rule(gal_typer *t)
     }
 }
 
-static gal_code run_fragment(gal_typer *t, uint32_t stage, gal_fragment_kind fragment, bool first, gal_error *err)
+static gal_code run_fragment(gal_typer *t, uint32_t stage, uint32_t fragment, bool first, gal_error *err)
 {
     t->now = &t->stage[stage];
     t->program = t->now->program;
     t->first = first;
-    t->evaluates = fragment == GAL_FRAGMENT_EVALUATE;
+    t->chunk = gal_fragment_chunk(fragment);
+    t->evaluates = gal_fragment_kind_of(fragment) == GAL_FRAGMENT_EVALUATE;
     t->rule = NULL;
     const gal_program *p = t->program;
     for (uint32_t i = 0; i < p->fragment[fragment].count; i++) {
@@ -205,29 +206,44 @@ static bool init_stage(gal_type_stage *s, const gal_program *p)
     return true;
 }
 
+/* Piece after piece of the chain. */
+static gal_code run_down(gal_typer *t, gal_fragment_kind kind, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t pieces = t->stage_count * t->stage[0].program->chunk_count;
+    for (uint32_t i = 0; code == GAL_OK && i < pieces; i++) {
+        code = run_fragment(t, i % t->stage_count, gal_fragment_number(kind, i / t->stage_count), true, err);
+    }
+    return code;
+}
+
+static gal_code run_up(gal_typer *t, gal_fragment_kind kind, bool first, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t pieces = t->stage_count * t->stage[0].program->chunk_count;
+    for (uint32_t i = pieces; code == GAL_OK && i-- > 0;) {
+        code = run_fragment(t, i % t->stage_count, gal_fragment_number(kind, i / t->stage_count), first, err);
+    }
+    return code;
+}
+
 static gal_code check_all(gal_typer *t, gal_error *err)
 {
     gal_code code = GAL_OK;
     uint32_t stages = t->stage_count;
     bool several = t->stage[0].program->microbatch_count > 1;
     GAL_TRY(check_copies(t, err));
-    for (uint32_t s = 0; s < stages; s++) {
-        GAL_TRY(run_fragment(t, s, GAL_FRAGMENT_FORWARD, true, err));
+    GAL_TRY(run_down(t, GAL_FRAGMENT_FORWARD, err));
+    if (several) {
+        GAL_TRY(run_up(t, GAL_FRAGMENT_BACKWARD, true, err));
     }
-    for (uint32_t s = stages; several && s-- > 0;) {
-        GAL_TRY(run_fragment(t, s, GAL_FRAGMENT_BACKWARD, true, err));
-    }
-    for (uint32_t s = stages; s-- > 0;) {
-        GAL_TRY(run_fragment(t, s, GAL_FRAGMENT_BACKWARD_SYNC, !several, err));
-    }
+    GAL_TRY(run_up(t, GAL_FRAGMENT_BACKWARD_SYNC, !several, err));
     for (uint32_t s = 0; s < stages; s++) {
         mark_tied(t, s);
         GAL_TRY(run_fragment(t, s, GAL_FRAGMENT_UPDATE, true, err));
         GAL_TRY(check_units(&t->stage[s], err));
     }
-    for (uint32_t s = 0; s < stages; s++) {
-        GAL_TRY(run_fragment(t, s, GAL_FRAGMENT_EVALUATE, true, err));
-    }
+    GAL_TRY(run_down(t, GAL_FRAGMENT_EVALUATE, err));
     for (uint32_t s = 0; s < stages; s++) {
         GAL_TRY(run_fragment(t, s, GAL_FRAGMENT_EVALUATE_END, true, err));
         GAL_TRY(check_uses(&t->stage[s], err));

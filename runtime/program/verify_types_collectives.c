@@ -174,11 +174,12 @@ static void type_send(gal_typer *t)
 static void type_receive(gal_typer *t)
 {
     bool from_next = t->in->group == GAL_GROUP_NEXT;
-    uint32_t own = (uint32_t)(t->now - t->stage);
-    if (!gal_type_holds(t, from_next ? own + 1 < t->stage_count : own > 0, "the partner stage does not exist")) {
+    const uint32_t own = (uint32_t)(t->now - t->stage);
+    const uint32_t piece = t->chunk * t->stage_count + own, pieces = t->stage_count * t->program->chunk_count;
+    if (!gal_type_holds(t, from_next ? piece + 1 < pieces : piece > 0, "the partner stage does not exist")) {
         return;
     }
-    gal_type_stage *partner = from_next ? t->now + 1 : t->now - 1;
+    gal_type_stage *partner = &t->stage[(own + (from_next ? 1 : t->stage_count - 1)) % t->stage_count];
     uint32_t direction = !from_next;
     if (gal_type_holds(t, partner->has_sent[direction], "receives what was not sent") &&
         gal_type_holds(t, partner->sent_bytes[direction] == t->operand[0].bytes,

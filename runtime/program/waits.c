@@ -260,7 +260,7 @@ static void derive_fragments(deriver *d)
     gal_program *p = d->program;
     p->wait_count = 0;
     find_owners(d);
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+    for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
         begin_fragment(d);
         for (uint32_t i = 0; i < p->fragment[f].count && !d->out_of_memory; i++) {
             derive_instruction(d, p->fragment[f].first, i);
@@ -282,7 +282,7 @@ bool gal_derive_waits(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
     d.writers = d.readers + buffers;
     d.owner = d.writers + buffers;
     derive_fragments(&d);
-    for (uint32_t f = 0; d.left_running != 0 && f < GAL_FRAGMENT_COUNT && !d.out_of_memory; f++) {
+    for (uint32_t f = 0; d.left_running != 0 && f < gal_program_fragments(program) && !d.out_of_memory; f++) {
         wait_for_left_running(&d, &program->fragment[f]);
     }
     free(d.state);

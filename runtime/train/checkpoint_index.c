@@ -34,7 +34,7 @@ gal_code gal_checkpoint_plan_hash(const gal_plan *plan, char hash[GAL_HASH_BYTES
     gal_json_put_u64(out, "microbatch_count", plan->microbatch_count);
     gal_json_put_string(out, "schedule", gal_schedule_names[plan->schedule]);
     gal_json_begin_array(out, "stages");
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
+    for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
         gal_json_put_u64(out, NULL, gal_plan_stage_first_block(plan, s));
     }
     gal_json_end_array(out);

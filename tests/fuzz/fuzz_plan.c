@@ -17,7 +17,7 @@ __extension__ typedef unsigned __int128 wide;
 static void require_no_overflow(const gal_program *program)
 {
     const wide end = program->arena_bytes;
-    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
+    for (uint32_t c = 0; c < gal_program_arenas(program); c++) {
         const gal_class_arena *arena = &program->arena[c];
         const wide items = (wide)arena->item_bytes * arena->count;
         GAL_FUZZ_REQUIRE(arena->item_bytes == 0 || arena->offset + items <= end);
@@ -25,7 +25,7 @@ static void require_no_overflow(const gal_program *program)
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const gal_buffer *buffer = &program->buffer[b];
         const wide buffer_end = (wide)buffer->offset + buffer->bytes;
-        GAL_FUZZ_REQUIRE(buffer_end <= program->arena[buffer->class].item_bytes);
+        GAL_FUZZ_REQUIRE(buffer_end <= program->arena[buffer->arena].item_bytes);
     }
 }
 

@@ -382,7 +382,9 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
     GAL_ASSERT(counts != NULL);
     run_checked(plan, which->seed, reference, counts, counts + elements, &base, error);
     check_replicas(&reference->table, counts, counts + elements, error);
-    const bool other_schedule = with_others && plan->microbatch_count > 1;
+    /* no other schedule has the same pieces on the same ranks */
+    const bool interleaved = plan->schedule == GAL_SCHEDULE_INTERLEAVED;
+    const bool other_schedule = with_others && plan->microbatch_count > 1 && !interleaved;
     const bool other_prefetch = with_others && has_zero_3(plan);
     gal_plan variant = *plan;
     if (other_schedule) {
@@ -409,14 +411,14 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
 
 static void print_plan(const drawn *which, const gal_plan *plan, bool failed)
 {
-    (void)printf("%s seed %llu world %u: P %u, m %u of %u samples, %s, prefetch %u, %s%s:", failed ? "FAILED" : "plan",
-                 (unsigned long long)which->seed, which->world, plan->stage_count, plan->microbatch_count,
-                 gal_plan_microbatch_samples(plan), gal_schedule_names[plan->schedule], plan->prefetch_depth,
-                 plan->model.tied_embeddings ? "tied" : "untied",
+    (void)printf("%s seed %llu world %u: P %u, m %u of %u samples, %s of %u chunks, prefetch %u, %s%s:",
+                 failed ? "FAILED" : "plan", (unsigned long long)which->seed, which->world, plan->stage_count,
+                 plan->microbatch_count, gal_plan_microbatch_samples(plan), gal_schedule_names[plan->schedule],
+                 gal_plan_chunk_count(plan), plan->prefetch_depth, plan->model.tied_embeddings ? "tied" : "untied",
                  plan->model.attention_dropout + plan->model.embedding_dropout + plan->model.residual_dropout > 0
                      ? ", dropout"
                      : "");
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
+    for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
         for (uint32_t r = 0; r < plan->stage[s].run_count; r++) {
             const gal_plan_run *run = &plan->run[plan->stage[s].first_run + r];
             char name[64];

@@ -281,12 +281,18 @@ static gal_plan random_plan(uint64_t *seed)
     }
     uint32_t blocks = gal_model_block_count(&p.model);
     p.stage_count = p.pp_degree;
-    p.stage = calloc(p.stage_count, sizeof *p.stage);
+    if (p.schedule == GAL_SCHEDULE_INTERLEAVED && p.pp_degree > 1 && blocks >= 2 * p.pp_degree) {
+        p.chunk_count = 2 + below(seed, blocks / p.pp_degree - 1);
+    } else if (p.schedule == GAL_SCHEDULE_INTERLEAVED) {
+        p.schedule = GAL_SCHEDULE_GPIPE;
+    }
+    const uint32_t pieces = gal_plan_piece_count(&p);
+    p.stage = calloc(pieces, sizeof *p.stage);
     p.run = calloc(blocks, sizeof *p.run);
     assert_true(p.stage != NULL && p.run != NULL);
     uint32_t left = blocks;
-    for (uint32_t s = 0; s < p.stage_count; s++) {
-        uint32_t after = p.stage_count - s - 1;
+    for (uint32_t s = 0; s < pieces; s++) {
+        uint32_t after = pieces - s - 1;
         uint32_t here = after == 0 ? left : 1 + below(seed, left - after);
         p.stage[s] = (gal_plan_stage){.first_run = p.run_count, .predicted_bytes = bytes(seed)};
         left -= here;
@@ -397,14 +403,14 @@ static bool equal_profiles(const gal_profile *a, const gal_profile *b)
 
 static bool equal_plans(const gal_plan *a, const gal_plan *b)
 {
-    bool are_equal = equal_models(&a->model, &b->model) && equal_clusters(&a->cluster, &b->cluster) &&
-                     strcmp(a->profile_hash, b->profile_hash) == 0 &&
-                     a->global_batch_samples == b->global_batch_samples && a->microbatch_count == b->microbatch_count &&
-                     a->pp_degree == b->pp_degree && a->schedule == b->schedule &&
-                     a->prefetch_depth == b->prefetch_depth && a->stage_count == b->stage_count &&
-                     a->run_count == b->run_count && a->fixed_bytes == b->fixed_bytes &&
-                     memcmp(&a->objective_seconds, &b->objective_seconds, 3 * sizeof(double)) == 0;
-    for (uint32_t i = 0; are_equal && i < a->stage_count; i++) {
+    bool are_equal =
+        equal_models(&a->model, &b->model) && equal_clusters(&a->cluster, &b->cluster) &&
+        strcmp(a->profile_hash, b->profile_hash) == 0 && a->global_batch_samples == b->global_batch_samples &&
+        a->microbatch_count == b->microbatch_count && a->pp_degree == b->pp_degree && a->schedule == b->schedule &&
+        a->prefetch_depth == b->prefetch_depth && a->stage_count == b->stage_count &&
+        a->chunk_count == b->chunk_count && a->run_count == b->run_count && a->fixed_bytes == b->fixed_bytes &&
+        memcmp(&a->objective_seconds, &b->objective_seconds, 3 * sizeof(double)) == 0;
+    for (uint32_t i = 0; are_equal && i < gal_plan_piece_count(a); i++) {
         are_equal = a->stage[i].first_run == b->stage[i].first_run && a->stage[i].run_count == b->stage[i].run_count &&
                     a->stage[i].predicted_bytes == b->stage[i].predicted_bytes;
     }

@@ -65,13 +65,14 @@ static void create(uint64_t seed, trial *t)
                                            .latency_seconds = 1e-5,
                                            .bytes_per_second = between(&state, 1e7, 1e10)};
     assert_int_equal(gal_durations_create_analytic(&t->cluster, &t->durations, &err), GAL_OK);
-    t->request = (gal_search_request){.model = &t->model,
-                                      .durations = t->durations,
-                                      .profile_hash = "",
-                                      .microbatch_counts = {.count = 2, .value = {2, 4}},
-                                      .schedule = (gal_schedule)gal_random_below(&state, GAL_SCHEDULE_COUNT),
-                                      .prefetch_depth = 1 + gal_random_below(&state, 2),
-                                      .label_limit = 20000};
+    t->request =
+        (gal_search_request){.model = &t->model,
+                             .durations = t->durations,
+                             .profile_hash = "",
+                             .microbatch_counts = {.count = 2, .value = {2, 4}},
+                             .schedule = gal_random_below(&state, 2) == 0 ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B,
+                             .prefetch_depth = 1 + gal_random_below(&state, 2),
+                             .label_limit = 20000};
     gal_space_all(&t->request.space);
     if (devices >= 4) {
         assert_int_equal(gal_space_parse("dp,zero3,tp,sp", &t->request.space, &err), GAL_OK);
@@ -266,10 +267,34 @@ static void test_progress_counts_every_cell(void **state)
     }
 }
 
+/* Uniform plans of two chunks: those that are found are legal, fit and verify. */
+static void test_interleaved_plans_are_legal_and_fit(void **state)
+{
+    (void)state;
+    uint32_t found = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        trial t;
+        create(seed, &t);
+        t.request.schedule = GAL_SCHEDULE_INTERLEAVED;
+        t.request.chunk_count = 2;
+        gal_search_result result = {0};
+        search(&t, 0, &result);
+        for (uint32_t f = 0; f < result.finalist_count; f++) {
+            assert_int_equal(result.finalist[f].plan.chunk_count, 2);
+            check_finalist(&t, &result.finalist[f], UINT64_C(1) << 34);
+        }
+        found += result.finalist_count;
+        gal_search_result_free(&result);
+        gal_durations_free(t.durations);
+    }
+    assert_true(found > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plans_are_legal_and_fit_and_gain_by_memory),
+        cmocka_unit_test(test_interleaved_plans_are_legal_and_fit),
         cmocka_unit_test(test_least_bytes_are_met),
         cmocka_unit_test(test_same_input_same_bytes),
         cmocka_unit_test(test_progress_counts_every_cell),

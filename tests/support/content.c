@@ -34,9 +34,9 @@ typedef struct piece {
 typedef struct stage_content {
     const gal_program *program;
     piece *piece;
-    uint32_t *first_piece;                /* of each buffer, and one past the last */
-    uint32_t class_cell[GAL_CLASS_COUNT]; /* first physical cell of item 0 */
-    uint32_t item_cells[GAL_CLASS_COUNT];
+    uint32_t *first_piece;               /* of each buffer, and one past the last */
+    uint32_t arena_cell[GAL_ARENAS_MAX]; /* first physical cell of item 0 */
+    uint32_t item_cells[GAL_ARENAS_MAX];
     uint32_t cell_count;   /* of a rank, as placed */
     uint32_t memory_cells; /* enough for the reference too */
     task *task;
@@ -136,27 +136,27 @@ static uint32_t index_of(const uint64_t *cut, size_t count, uint64_t at)
     return (uint32_t)i;
 }
 
-/* Physical cells of a class: the borders of all pieces of all its buffers. */
-static void place_class(stage_content *s, uint32_t class, uint64_t *cut)
+/* Physical cells of an arena: the borders of all pieces of all its buffers. */
+static void place_arena(stage_content *s, uint32_t arena, uint64_t *cut)
 {
     const gal_program *p = s->program;
     size_t count = 0;
     for (uint32_t b = 0; b < p->buffer_count; b++) {
-        for (uint32_t i = s->first_piece[b]; p->buffer[b].class == class && i < s->first_piece[b + 1]; i++) {
+        for (uint32_t i = s->first_piece[b]; p->buffer[b].arena == arena && i < s->first_piece[b + 1]; i++) {
             cut[count++] = p->buffer[b].offset + s->piece[i].begin;
             cut[count++] = p->buffer[b].offset + s->piece[i].end;
         }
     }
     count = distinct(cut, count);
     for (uint32_t b = 0; b < p->buffer_count; b++) {
-        for (uint32_t i = s->first_piece[b]; p->buffer[b].class == class && i < s->first_piece[b + 1]; i++) {
+        for (uint32_t i = s->first_piece[b]; p->buffer[b].arena == arena && i < s->first_piece[b + 1]; i++) {
             s->piece[i].first = index_of(cut, count, p->buffer[b].offset + s->piece[i].begin);
             s->piece[i].count = index_of(cut, count, p->buffer[b].offset + s->piece[i].end) - s->piece[i].first;
         }
     }
-    s->class_cell[class] = s->cell_count;
-    s->item_cells[class] = count > 0 ? (uint32_t)count - 1 : 0;
-    s->cell_count += s->item_cells[class] * p->arena[class].count;
+    s->arena_cell[arena] = s->cell_count;
+    s->item_cells[arena] = count > 0 ? (uint32_t)count - 1 : 0;
+    s->cell_count += s->item_cells[arena] * p->arena[arena].count;
 }
 
 static bool cut_memory(stage_content *s)
@@ -176,8 +176,8 @@ static bool cut_memory(stage_content *s)
         }
         s->first_piece[b + 1] = pieces;
     }
-    for (uint32_t class = 0; fine && class < GAL_CLASS_COUNT; class ++) {
-        place_class(s, class, cut);
+    for (uint32_t a = 0; fine && a < gal_program_arenas(p); a++) {
+        place_arena(s, a, cut);
     }
     if (fine) {
         uint32_t apart = pieces * p->microbatch_count;
@@ -207,14 +207,14 @@ static bool add_awaited(stage_content *s, awaited w)
 typedef struct issuer {
     stage_content *stage;
     uint32_t *latest; /* [buffer][item][stream]: number in the stream of the latest access in a call that is over */
-    uint32_t items;   /* the most that a class has */
+    uint32_t items;   /* the most that an arena has */
     uint32_t *number; /* of the tasks of this call, by position */
 } issuer;
 
 static uint32_t *latest_access(const issuer *host, uint32_t buffer, uint32_t microbatch, uint32_t stream)
 {
     const gal_program *p = host->stage->program;
-    uint32_t item = microbatch % p->arena[p->buffer[buffer].class].count;
+    uint32_t item = microbatch % p->arena[p->buffer[buffer].arena].count;
     return &host->latest[((size_t)buffer * host->items + item) * GAL_STREAM_COUNT + stream];
 }
 
@@ -277,8 +277,8 @@ static bool issue_all(stage_content *s)
         }
     }
     issuer host = {.stage = s, .items = 1};
-    for (uint32_t class = 0; class < GAL_CLASS_COUNT; class ++) {
-        host.items = p->arena[class].count > host.items ? p->arena[class].count : host.items;
+    for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
+        host.items = p->arena[a].count > host.items ? p->arena[a].count : host.items;
     }
     host.latest = calloc((size_t)p->buffer_count * host.items * GAL_STREAM_COUNT, sizeof *host.latest);
     host.number = calloc((size_t)p->instruction_count + 1, sizeof *host.number);
@@ -373,7 +373,8 @@ static uint32_t cells_of(const gal_content *c, const stage_content *s, uint32_t 
         return (once ? 0 : microbatch) * s->first_piece[p->buffer_count] + index;
     }
     *count = s->piece[index].count;
-    return s->class_cell[class] + microbatch % p->arena[class].count * s->item_cells[class] + s->piece[index].first;
+    const uint32_t arena = p->buffer[buffer].arena;
+    return s->arena_cell[arena] + microbatch % p->arena[arena].count * s->item_cells[arena] + s->piece[index].first;
 }
 
 /* What a piece of a buffer holds; bytes that were not written as this piece are noise of their own. */
@@ -600,7 +601,8 @@ static uint32_t members_of(const gal_content *c, uint32_t rank, const gal_instru
         member[count++] = device;
         member[count++] = (c->stage_count - 1) * c->devices + device;
     } else if (in->group == GAL_GROUP_NEXT || in->group == GAL_GROUP_PREVIOUS) {
-        uint32_t other = in->group == GAL_GROUP_NEXT ? rank + c->devices : rank - c->devices;
+        uint32_t apart = in->group == GAL_GROUP_NEXT ? c->devices : c->rank_count - c->devices;
+        uint32_t other = (rank + apart) % c->rank_count;
         bool sends = in->op == GAL_OP_SEND;
         member[count++] = sends ? rank : other;
         member[count++] = sends ? other : rank;
@@ -787,7 +789,7 @@ static bool transfer(sequential *q, uint32_t stage, const task *t)
         box->sent++;
         return true;
     }
-    mailbox *box = &q->box[2 * (to_next ? stage + 1 : stage - 1) + !to_next];
+    mailbox *box = &q->box[2 * ((stage + (to_next ? 1 : c->stage_count - 1)) % c->stage_count) + !to_next];
     if (box->taken == box->sent) {
         return false;
     }

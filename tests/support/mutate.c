@@ -122,7 +122,7 @@ static void repeat(gal_program *p, uint32_t fragment, uint32_t position)
     p->instruction_count++;
     grown[here + 1].wait_count = 0; /* the same stream: the first has waited */
     p->fragment[fragment].count++;
-    for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+    for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
         p->fragment[f].first += f != fragment && p->fragment[f].first > here;
     }
 }
@@ -141,7 +141,7 @@ static bool choose(gal_program *const *programs, uint32_t stage_count, chooser w
 {
     uint32_t met = 0;
     for (uint32_t s = 0; s < stage_count; s++) {
-        for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+        for (uint32_t f = 0; f < gal_program_fragments(programs[s]); f++) {
             for (uint32_t i = 0; i < programs[s]->fragment[f].count; i++) {
                 if (wanted(programs[s], at(programs[s], f, i)) && gal_random_below(random, ++met) == 0) {
                     *out = (spot){programs[s], f, i};
@@ -167,7 +167,7 @@ static void edit_everywhere(gal_program *const *programs, uint32_t stage_count, 
 {
     gal_instruction chosen = *at(where->program, where->fragment, where->position);
     for (uint32_t s = 0; s < stage_count; s++) {
-        for (uint32_t f = 0; f < GAL_FRAGMENT_COUNT; f++) {
+        for (uint32_t f = 0; f < gal_program_fragments(programs[s]); f++) {
             for (uint32_t i = programs[s]->fragment[f].count; i-- > 0;) {
                 if (is_alike(programs[s], at(programs[s], f, i), where->program, &chosen)) {
                     edit(programs[s], f, i);
@@ -250,7 +250,7 @@ static gal_program *choose_stage(gal_program *const *programs, uint32_t stage_co
 static bool fits(const gal_program *p, uint32_t buffer, uint64_t offset)
 {
     return offset != p->buffer[buffer].offset &&
-           offset + p->buffer[buffer].bytes <= p->arena[p->buffer[buffer].class].item_bytes;
+           offset + p->buffer[buffer].bytes <= p->arena[p->buffer[buffer].arena].item_bytes;
 }
 
 static bool work_to_zero(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
@@ -320,11 +320,11 @@ static bool early_reuse(gal_program *const *programs, uint32_t stage_count, uint
 static bool class_shorter(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
 {
     gal_program *p = choose_stage(programs, stage_count, random);
-    uint32_t class = gal_random_below(random, GAL_CLASS_COUNT);
-    if (p->arena[class].item_bytes == 0 || p->arena[class].count < 2) {
+    uint32_t arena = gal_random_below(random, gal_program_arenas(p));
+    if (p->arena[arena].item_bytes == 0 || p->arena[arena].count < 2) {
         return false;
     }
-    p->arena[class].count--;
+    p->arena[arena].count--;
     return true;
 }
 
@@ -437,10 +437,12 @@ static bool sync_on_wrong_backward(gal_program *const *programs, uint32_t stage_
     for (uint32_t s = 0; s < stage_count; s++) {
         for (uint32_t i = 0; i < programs[s]->call_count; i++) {
             gal_call *call = &programs[s]->call[i];
-            if (call->fragment == GAL_FRAGMENT_BACKWARD_SYNC) {
-                call->fragment = GAL_FRAGMENT_BACKWARD;
-            } else if (call->fragment == GAL_FRAGMENT_BACKWARD && call->microbatch == chosen) {
-                call->fragment = GAL_FRAGMENT_BACKWARD_SYNC;
+            const uint32_t chunk = gal_fragment_chunk(call->fragment);
+            const gal_fragment_kind kind = gal_fragment_kind_of(call->fragment);
+            if (kind == GAL_FRAGMENT_BACKWARD_SYNC) {
+                call->fragment = (uint16_t)gal_fragment_number(GAL_FRAGMENT_BACKWARD, chunk);
+            } else if (kind == GAL_FRAGMENT_BACKWARD && call->microbatch == chosen) {
+                call->fragment = (uint16_t)gal_fragment_number(GAL_FRAGMENT_BACKWARD_SYNC, chunk);
             }
         }
     }

@@ -18,16 +18,16 @@ static uint64_t written_bytes(const unsigned char *item, uint64_t item_bytes)
     return (end + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
 }
 
-/* The first written byte that belongs to no buffer of the class, item_bytes if there is none. */
-static uint64_t stray_byte(const gal_program *program, uint32_t class, const unsigned char *item)
+/* The first written byte that belongs to no buffer of the arena, item_bytes if there is none. */
+static uint64_t stray_byte(const gal_program *program, uint32_t arena, const unsigned char *item)
 {
-    const uint64_t item_bytes = program->arena[class].item_bytes;
+    const uint64_t item_bytes = program->arena[arena].item_bytes;
     bool *owned = calloc(item_bytes + 1, sizeof *owned);
     uint64_t stray = 0;
     GAL_ASSERT(owned != NULL);
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const gal_buffer *buffer = &program->buffer[b];
-        if (buffer->class == class) {
+        if (buffer->arena == arena) {
             GAL_ASSERT(buffer->offset + buffer->bytes <= item_bytes);
             memset(owned + buffer->offset, true, buffer->bytes);
         }
@@ -46,7 +46,7 @@ bool gal_arena_as_planned(const gal_program *program, const gal_memory *memory, 
                        (unsigned long long)program->arena_bytes);
         return false;
     }
-    for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
+    for (uint32_t c = 0; c < gal_program_arenas(program); c++) {
         const gal_class_arena *arena = &program->arena[c];
         for (uint32_t i = 0; i < arena->count && arena->item_bytes > 0; i++) {
             const unsigned char *item = (const unsigned char *)memory->base + arena->offset + i * arena->item_bytes;
@@ -54,13 +54,13 @@ bool gal_arena_as_planned(const gal_program *program, const gal_memory *memory, 
             const uint64_t stray = stray_byte(program, c, item);
             if (written != arena->item_bytes) {
                 (void)snprintf(text, capacity, "class %s item %u: written up to byte %llu of %llu planned",
-                               gal_class_names[c], i, (unsigned long long)written,
+                               gal_class_names[gal_arena_class(c)], i, (unsigned long long)written,
                                (unsigned long long)arena->item_bytes);
                 return false;
             }
             if (stray != arena->item_bytes) {
                 (void)snprintf(text, capacity, "class %s item %u: byte %llu was written and belongs to no buffer",
-                               gal_class_names[c], i, (unsigned long long)stray);
+                               gal_class_names[gal_arena_class(c)], i, (unsigned long long)stray);
                 return false;
             }
         }

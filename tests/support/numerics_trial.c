@@ -100,6 +100,7 @@ void gal_trial_serial_plan(const gal_plan *plan, gal_plan *out)
     out->pp_degree = out->stage_count = out->run_count = 1;
     out->microbatch_count = 1;
     out->schedule = GAL_SCHEDULE_GPIPE;
+    out->chunk_count = 1;
     out->prefetch_depth = 1;
     out->stage = calloc(1, sizeof *out->stage);
     out->run = calloc(1, sizeof *out->run);

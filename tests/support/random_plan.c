@@ -144,6 +144,17 @@ static void describe_cluster(uint32_t world, gal_cluster *cluster)
     cluster->level[0].bytes_per_second = 1e9;
 }
 
+static void random_schedule(uint64_t *random, uint32_t blocks, gal_plan *plan)
+{
+    plan->schedule = (gal_schedule)gal_random_below(random, GAL_SCHEDULE_COUNT);
+    const uint32_t chunks_most = blocks / plan->stage_count;
+    if (plan->schedule == GAL_SCHEDULE_INTERLEAVED && plan->stage_count > 1 && chunks_most > 1) {
+        plan->chunk_count = 2 + gal_random_below(random, chunks_most - 1);
+    } else if (plan->schedule == GAL_SCHEDULE_INTERLEAVED) {
+        plan->schedule = GAL_SCHEDULE_1F1B;
+    }
+}
+
 /* A divisor of world that leaves no stage without a block. */
 static uint32_t random_stage_count(uint64_t *random, uint32_t world, uint32_t blocks)
 {
@@ -191,7 +202,7 @@ static void random_partition(uint64_t *random, uint32_t blocks, uint32_t stages,
 static void fill_stages(gal_plan *plan, const uint32_t *count, const gal_strategy *strategy)
 {
     uint32_t block = 0;
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
+    for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
         gal_plan_stage *stage = &plan->stage[s];
         stage->first_run = plan->run_count;
         for (uint32_t i = 0; i < count[s]; i++, block++) {
@@ -218,7 +229,7 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
     out->pp_degree = out->stage_count = random_stage_count(&random, world, blocks);
     uint32_t devices = world / out->pp_degree;
     random_batch(&random, devices, out);
-    out->schedule = coin(&random) ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B;
+    random_schedule(&random, blocks, out);
     out->prefetch_depth = 1 + gal_random_below(&random, 2);
     out->model.global_batch_samples = out->global_batch_samples;
     uint32_t samples = gal_plan_microbatch_samples(out);
@@ -234,8 +245,8 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
         strategy[blocks - 1] = strategy[0];
         strategy[blocks - 1].recompute = (gal_recompute)gal_random_below(&random, GAL_RECOMPUTE_COUNT);
     }
-    random_partition(&random, blocks, out->stage_count, count);
-    out->stage = calloc(out->stage_count, sizeof *out->stage);
+    random_partition(&random, blocks, gal_plan_piece_count(out), count);
+    out->stage = calloc(gal_plan_piece_count(out), sizeof *out->stage);
     out->run = calloc(blocks, sizeof *out->run);
     GAL_ASSERT(out->stage != NULL && out->run != NULL);
     fill_stages(out, count, strategy);

@@ -125,6 +125,7 @@ static void measured_fitted_in_company(void **unused)
     gal_instruction list[3] = {{.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}};
     const gal_program program = {
         .stage_count = 1,
+        .chunk_count = 1,
         .device_count = 1,
         .instruction_count = 3,
         .instruction = list,

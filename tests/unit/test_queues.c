@@ -35,8 +35,9 @@ static void set(fixture *f, uint32_t index, gal_stream stream, uint32_t buffer, 
 static void make(fixture *f)
 {
     memset(f, 0, sizeof *f);
-    f->buffer[0].class = GAL_CLASS_SAVED;
-    f->buffer[1].class = GAL_CLASS_BUCKET;
+    f->program.chunk_count = 1;
+    f->buffer[0] = (gal_buffer){.class = GAL_CLASS_SAVED, .arena = GAL_CLASS_SAVED};
+    f->buffer[1] = (gal_buffer){.class = GAL_CLASS_BUCKET, .arena = GAL_CLASS_BUCKET};
     f->wait[0] = (gal_wait){GAL_WAIT_INSTRUCTION, GAL_STREAM_COMPUTE, 0};
     f->wait[1] = (gal_wait){GAL_WAIT_INSTRUCTION, GAL_STREAM_TENSOR, 1};
     f->wait[2] = (gal_wait){GAL_WAIT_BUFFER, GAL_STREAM_TENSOR, 0};

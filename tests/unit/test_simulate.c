@@ -31,6 +31,7 @@ static void begin(sketch *s, uint32_t stage, uint32_t stage_count, gal_call *cal
     s->program = (gal_program){.stage = stage,
                                .stage_count = stage_count,
                                .device_count = 1,
+                               .chunk_count = 1,
                                .instruction = s->instruction,
                                .operand = s->operand,
                                .wait = s->wait,
@@ -40,7 +41,7 @@ static void begin(sketch *s, uint32_t stage, uint32_t stage_count, gal_call *cal
                                .shape_count = 1,
                                .call = call,
                                .call_count = call_count};
-    s->buffer[0] = (gal_buffer){.class = GAL_CLASS_X_IN, .name = "x_in"};
+    s->buffer[0] = (gal_buffer){.class = GAL_CLASS_X_IN, .arena = GAL_CLASS_X_IN, .name = "x_in"};
     for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
         s->program.arena[c].count = 2;
     }
