@@ -10,21 +10,26 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, u
                              uint32_t microbatch_count, double common_update_seconds)
 {
     double slowest = 0.0;
+    double slowest_weight = 0.0;
     double sum = 0.0;
+    double weight = 0.0;
     double drained = 0.0; /* backward of the stages before */
     double exposed = 0.0;
     double transfers = 0.0;
     double update = 0.0;
     for (uint32_t i = 0; i < stage_count; i++) {
         const double round = stage[i].forward_seconds + stage[i].backward_seconds;
+        slowest_weight = round > slowest ? stage[i].weight_seconds : slowest_weight;
         slowest = fmax(slowest, round);
+        weight += stage[i].weight_seconds;
         sum += round;
         exposed = fmax(exposed, stage[i].tail_seconds - drained);
-        drained += stage[i].backward_seconds / chunk_count;
+        drained += stage[i].weight_seconds > 0.0 ? 0.0 : stage[i].backward_seconds / chunk_count;
         transfers += stage[i].transfer_seconds;
         update = fmax(update, stage[i].update_seconds);
     }
-    const double filled = (1.0 - 1.0 / chunk_count) * (sum - slowest); /* by other chunks */
+    /* of the bubble, by other chunks or by weight parts */
+    const double filled = (1.0 - 1.0 / chunk_count) * (sum - slowest) + 2.0 * (weight - slowest_weight);
     return (microbatch_count - 1) * slowest + sum - filled + exposed + 2.0 * transfers + update + common_update_seconds;
 }
 
@@ -89,6 +94,31 @@ static gal_code add_ends(gal_price_cache *cache, const gal_plan *plan, uint32_t 
     return code;
 }
 
+/* Kernels of the weight part for one microbatch. */
+static gal_code weight_seconds(const gal_durations *durations, const gal_plan *plan, uint32_t stage, double *seconds,
+                               gal_error *err)
+{
+    gal_program *program = NULL;
+    gal_cost *cost = NULL;
+    gal_code code = GAL_OK;
+    GAL_TRY(gal_lower(plan, stage, &program, err));
+    const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_WEIGHT];
+    cost = calloc((size_t)fragment->count + 1, sizeof *cost);
+    if (cost == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: prices"));
+    }
+    gal_instruction_costs(durations, program, fragment->first, fragment->count, cost);
+    *seconds = 0.0;
+    for (uint32_t i = 0; i < fragment->count; i++) {
+        const bool compute = program->instruction[fragment->first + i].stream == GAL_STREAM_COMPUTE;
+        *seconds += compute ? cost[i].seconds : 0.0;
+    }
+cleanup:
+    free(cost);
+    gal_program_free(program);
+    return code;
+}
+
 static gal_code add_piece_sum(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
                               uint32_t piece, gal_stage_sum *sum, gal_error *err)
 {
@@ -115,6 +145,9 @@ gal_code gal_plan_stage_sum(gal_price_cache *cache, const gal_durations *duratio
     gal_code code = GAL_OK;
     for (uint32_t piece = stage; code == GAL_OK && piece < gal_plan_piece_count(plan); piece += plan->stage_count) {
         code = add_piece_sum(cache, durations, plan, piece, &sum, err);
+    }
+    if (code == GAL_OK && gal_schedule_splits(plan->schedule)) {
+        code = weight_seconds(durations, plan, stage, &sum.weight_seconds, err);
     }
     if (code == GAL_OK) {
         *out = sum;
@@ -234,9 +267,23 @@ cleanup:
     return code;
 }
 
+static gal_code lowered_bytes(const gal_plan *plan, uint32_t stage, uint64_t *bytes, gal_error *err)
+{
+    gal_program *program = NULL;
+    const gal_code code = gal_lower(plan, stage, &program, err);
+    if (code == GAL_OK) {
+        *bytes = program->arena_bytes;
+    }
+    gal_program_free(program);
+    return code;
+}
+
 gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint64_t *bytes,
                               gal_error *err)
 {
+    if (gal_schedule_splits(plan->schedule)) {
+        return lowered_bytes(plan, stage, bytes, err);
+    }
     gal_code code = GAL_OK;
     const gal_schedule_place place = {plan->schedule, stage, plan->stage_count, gal_plan_chunk_count(plan),
                                       plan->microbatch_count};

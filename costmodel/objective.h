@@ -5,7 +5,10 @@
  * stages 0 .. i-1, which drain after it. update: the slowest stage's, plus what is common. A stage of v chunks has
  * their sums; the second term is the bubble, in which it fills and drains one chunk instead of all (D. Narayanan et
  * al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021, section 2.2.2), and p2p
- * has v P - 1 borders to cross.
+ * has v P - 1 borders to cross. Where backward is split, weight parts w fill the bubble (ZB-H1: (P - 1)(F + B - W) of
+ * equal stages instead of (P - 1)(F + B + W); P. Qi et al., "Zero Bubble Pipeline Parallelism", arXiv 2401.10241,
+ * section 3): 2 w_i less for every stage but the slowest; and as the last weight parts end together, no sync hides. The
+ * two parts are taken to last as long as the whole.
  * Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the pipeline's critical path:
  * here the reduce stream runs beside compute, and on programs of 16 stages that equation was 16 to 95 % above their
  * simulation where this form was within 5 %. */
@@ -18,6 +21,7 @@
 typedef struct gal_stage_sum {
     double forward_seconds, backward_seconds; /* of one microbatch: prices, pairs, enter, leave */
     double tail_seconds;
+    double weight_seconds; /* of backward, where it is split; else 0 */
     double update_seconds;
     double transfer_seconds; /* to the next piece, one way, of every chunk; 0 for the last */
 } gal_stage_sum;
@@ -34,7 +38,7 @@ gal_code gal_plan_stage_sum(gal_price_cache *cache, const gal_durations *duratio
 gal_code gal_plan_objective(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
                             double *seconds, gal_error *err);
 /* The arena bytes of one stage in closed form, equal to gal_program.arena_bytes; its conversions follow the plan's own
- * layouts. */
+ * layouts. Where backward is split the stage is lowered for it: there blocks keep what their neighbours read. */
 gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint64_t *bytes,
                               gal_error *err);
 

@@ -6,6 +6,7 @@
 
 #include "costmodel/simulate.h"
 #include "planner/uniform.h"
+#include "runtime/program/schedule.h"
 #include "schemas/plan_check.h"
 
 /* A cell whose bound is this many times the best simulated plan is left: the objective strays from the simulation by
@@ -267,7 +268,9 @@ static gal_code search_chains(outer *o, const numbers *n, gal_error *err)
 
 static gal_code search_cell(outer *o, const numbers *n, gal_error *err)
 {
-    return o->request->schedule == GAL_SCHEDULE_INTERLEAVED ? search_uniform(o, n, err) : search_chains(o, n, err);
+    const gal_schedule schedule = o->request->schedule;
+    const bool uniform = schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(schedule);
+    return uniform ? search_uniform(o, n, err) : search_chains(o, n, err);
 }
 
 /* The lists of the request, or what stands for an empty one. */

@@ -1,6 +1,6 @@
 /* The search: over batches, microbatch counts and pipeline degrees, every cell solved exactly (dual bound, then labels;
- * interleaved: among uniform plans) unless its bound shows that it cannot win; the winners of the cells are lowered and
- * simulated, and the one with the most samples per second is returned. */
+ * interleaved and zero bubble: among uniform plans) unless its bound shows that it cannot win; the winners of the cells
+ * are lowered and simulated, and the one with the most samples per second is returned. */
 #ifndef GAL_PLANNER_JOINT_SEARCH_H
 #define GAL_PLANNER_JOINT_SEARCH_H
 
@@ -31,7 +31,7 @@ typedef struct gal_search_request {
     gal_u32_list pp_degrees;        /* empty: all divisors of the device count */
     gal_space space;
     gal_schedule schedule;
-    uint32_t chunk_count; /* with the interleaved schedule, where plans are uniform (planner/uniform.h) */
+    uint32_t chunk_count; /* with the interleaved schedule; there and with zero bubble plans are uniform (uniform.h) */
     uint32_t prefetch_depth;
     uint32_t label_limit; /* at one block */
     void (*tell)(void *context,
@@ -44,7 +44,7 @@ typedef struct gal_finalist {
     uint32_t global_batch_samples, microbatch_count, pp_degree;
     gal_plan plan; /* owned; with predicted bytes and seconds */
     double objective_seconds, simulated_seconds;
-    double bound_seconds; /* no chain of the cell is faster; interleaved: no uniform plan */
+    double bound_seconds; /* no chain of the cell is faster; where plans are uniform: no such plan */
     uint64_t peak_bytes;  /* of its largest stage, fixed bytes included */
 } gal_finalist;
 

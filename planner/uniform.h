@@ -1,10 +1,11 @@
-/* The search of a cell whose stages hold several pieces of the chain: among uniform plans.
+/* The search of a cell whose stages hold several pieces of the chain, or whose backward is split: among uniform plans.
  *
- * A plan is uniform if all blocks have one strategy and the blocks of layers are cut in equal pieces, the embedding
- * with the first and the head with the last one. That is the space that Megatron-LM offers. It is searched whole, by
- * the objective of costmodel/objective.h and the exact bytes of costmodel/memory.h. Departs from the search of the
- * other schedules, which gives every block its own strategy and cuts the chain anywhere: there the memory of a stage is
- * a sum over neighbours, here over pieces that lie apart. */
+ * A plan is uniform if all blocks have one strategy and the blocks of layers are dealt to the stages evenly, or so that
+ * with embedding and head the stages' seconds are; each stage's are cut in equal pieces. That is what Megatron-LM
+ * offers. All these plans are tried, by the objective of costmodel/objective.h and exact bytes. Departs from the search
+ * of the other schedules, which gives every block its own strategy and cuts the chain anywhere: there the memory of a
+ * stage is a sum over neighbours, here over pieces that lie apart, or over blocks that keep what their neighbours read.
+ */
 #ifndef GAL_PLANNER_UNIFORM_H
 #define GAL_PLANNER_UNIFORM_H
 

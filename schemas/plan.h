@@ -34,7 +34,8 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32 };
 #define GAL_SCHEDULES(X)                                                                                               \
     X(GAL_SCHEDULE_GPIPE, "gpipe")                                                                                     \
     X(GAL_SCHEDULE_1F1B, "1f1b")                                                                                       \
-    X(GAL_SCHEDULE_INTERLEAVED, "interleaved") /* 1F1B with chunk_count >= 2 */
+    X(GAL_SCHEDULE_INTERLEAVED, "interleaved") /* 1F1B with chunk_count >= 2 */                                        \
+    X(GAL_SCHEDULE_ZERO_BUBBLE, "zero_bubble") /* backward in two parts: ZB-H1 */
 
 #define X(enumerator, name) enumerator,
 typedef enum gal_axis_kind { GAL_AXIS_KINDS(X) GAL_AXIS_KIND_COUNT } gal_axis_kind;

@@ -21,7 +21,7 @@ static const char notes[] =
     "--batch takes a list 8,16,24 or a range: A:B doubles, A:B:STEP adds, A:B:xF multiplies. Without it the model's\n"
     "own batch is used. --microbatches takes a list or max:N (1, 2, 4 ... N); without it all powers of two that\n"
     "divide the batch are tried. The plan goes to --output; '-' is stdout, and the table then goes to stderr.\n"
-    "Interleaved plans are searched among uniform ones: one strategy for all blocks, equal pieces.\n"
+    "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
     "\nExamples:\n"
     "  galplan search --model gpt2-small --cluster h100-8 --devices 2 --batch 8:32 --memory 8GiB -o plan.json\n"
@@ -44,8 +44,8 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                             GAL_STAGES_MAX),
         gal_option_string("space", "AXES", "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective; without it all",
                           &o->space),
-        gal_option_string("schedule", "NAME", "gpipe, 1f1b or interleaved:V, V pieces on every stage (1f1b)",
-                          &o->schedule),
+        gal_option_string("schedule", "NAME",
+                          "gpipe, 1f1b, interleaved:V (V pieces on every stage) or zero-bubble (1f1b)", &o->schedule),
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
                        1, 2),
         gal_option_u32("top", "K", "list the best K cells (1)", &o->top, 1, 1000),
@@ -83,11 +83,16 @@ static gal_code parse_schedule(const char *text, gal_search_request *request, ga
         request->chunk_count = (uint32_t)chunks;
         return GAL_OK;
     }
-    while (i < GAL_SCHEDULE_COUNT && (i == GAL_SCHEDULE_INTERLEAVED || strcmp(text, gal_schedule_names[i]) != 0)) {
+    static const char *const names[GAL_SCHEDULE_COUNT] = {[GAL_SCHEDULE_GPIPE] = "gpipe",
+                                                          [GAL_SCHEDULE_1F1B] = "1f1b",
+                                                          [GAL_SCHEDULE_INTERLEAVED] = interleaved,
+                                                          [GAL_SCHEDULE_ZERO_BUBBLE] = "zero-bubble"};
+    while (i < GAL_SCHEDULE_COUNT && strcmp(text, names[i]) != 0) {
         i++;
     }
     if (i == GAL_SCHEDULE_COUNT) {
-        return gal_fail(err, GAL_ERR_USAGE, "--schedule: must be one of gpipe, 1f1b, interleaved:V, got '%s'", text);
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--schedule: must be one of gpipe, 1f1b, interleaved:V, zero-bubble, got '%s'", text);
     }
     request->schedule = (gal_schedule)i;
     return GAL_OK;
@@ -197,8 +202,8 @@ static void print_result(FILE *out, const gal_search_result *result, uint32_t to
     if (result->unproven_cell_count > 0) {
         fprintf(out, "  in %u of %u cells a faster chain than the one found is not ruled out (--label-limit)\n",
                 result->unproven_cell_count, result->cell_count);
-    } else if (f->plan.schedule == GAL_SCHEDULE_INTERLEAVED) {
-        fprintf(out, "  of every cell the fastest uniform plan: one strategy, equal pieces\n");
+    } else if (f->plan.schedule == GAL_SCHEDULE_INTERLEAVED || f->plan.schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
+        fprintf(out, "  of every cell the fastest uniform plan: one strategy, even pieces\n");
     } else {
         fprintf(out, "  every cell's chain is proven to be its fastest\n");
     }

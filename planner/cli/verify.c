@@ -51,7 +51,7 @@ static void check_programs(const gal_plan *plan, gal_program *const *programs, r
          gal_verify_schedule},
         {"types", "every sum taken once over the right devices; rows and features where they are read",
          gal_verify_types},
-        {"queues", "no deadlock, partners agree, for two mappings of streams to queues", gal_verify_queues},
+        {"queues", "no deadlock, partners agree, however streams may share queues", gal_verify_queues},
         {"clocks", "no race, no reuse of live bytes, nothing read before it is written", gal_verify_clocks},
     };
     bool well_formed = true; /* the later checks rely on the schedule's form */

@@ -23,9 +23,12 @@ typedef struct gal_builder {
     uint32_t *shape_slot; /* open addressing: index + 1 into shape */
     gal_ring gathered, bucket;
     uint32_t boundary[2], scratch;
-    uint32_t block; /* being emitted: index in the stage */
-    uint32_t chunk; /* whose buffers are being made */
-    bool only_last; /* mark what is emitted now */
+    uint32_t rows[2], rows_next; /* gathered rows of the weight part: a ring */
+    uint32_t block;              /* being emitted: index in the stage */
+    uint32_t chunk;              /* whose buffers are being made */
+    bool split;                  /* backward in two parts ... */
+    bool sync_later;             /* ... in the first, where units are not synchronised yet */
+    bool only_last;              /* mark what is emitted now */
     bool out_of_memory;
     bool too_large; /* a count of elements that no shape can hold */
 } gal_builder;

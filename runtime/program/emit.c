@@ -521,9 +521,18 @@ static void backward_norm(gal_builder *b, gal_block_emit *e, const gal_node *n)
     }
 }
 
+/* What the weight part of a linear starts from: its input, or what that is gathered from. */
+static uint8_t weight_source(const gal_block_emit *e, const gal_node *n)
+{
+    const uint8_t producer = gal_graph_producer(&e->graph, n->in[0]);
+    const bool gathered = producer != GAL_NO_VALUE && e->graph.node[producer].kind == GAL_NODE_GATHER_SEQUENCE;
+    return gathered ? e->graph.node[producer].in[0] : n->in[0];
+}
+
 static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
-    input(b, e, again(e), n->in[0]); /* its gather, if any, runs beside the next GEMM */
+    /* a gather, if any, runs beside the next GEMM */
+    input(b, e, again(e), b->split && !e->graph.head ? weight_source(e, n) : n->in[0]);
     uint32_t dy = e->gradient[n->out[0]];
     gal_operand weight = gal_zero_weight(b, e, n->weight);
     uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
@@ -535,7 +544,9 @@ static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n
     read_value(b, e, dy, n->out[0]);
     gal_builder_operand_at(b, &weight);
     access_value(b, e, dx, n->in[0], GAL_WRITE);
-    e->pending = (uint8_t)(n - e->graph.node);
+    if (!b->split) {
+        e->pending = (uint8_t)(n - e->graph.node);
+    }
 }
 
 static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -596,7 +607,7 @@ static void backward_residual(gal_builder *b, gal_block_emit *e, const gal_node 
         read_value(b, e, dy, n->out[0]);
         access_value(b, e, masked, n->in[1], GAL_WRITE);
     }
-    if (n->bias != GAL_NO_VALUE) {
+    if (n->bias != GAL_NO_VALUE && !b->split) {
         bias_gradient(b, e, n->bias, e->gradient[n->in[1]], n->in[1], n->weight_gradient_name);
     }
 }
@@ -706,6 +717,106 @@ void gal_emit_backward(gal_builder *b, gal_block_emit *e)
         }
     }
     issue_pending(b, e);
+}
+
+/* ---- backward in two parts ---- */
+
+bool gal_emit_weight_reads_dy(const gal_builder *b, const gal_block_emit *e)
+{
+    if (e->graph.head) {
+        return false;
+    }
+    const gal_node *last = &e->graph.node[gal_graph_producer(&e->graph, e->graph.y)];
+    if (e->graph.x == GAL_NO_VALUE || last->kind != GAL_NODE_RESIDUAL) {
+        return true;
+    }
+    const uint8_t branch = gal_graph_producer(&e->graph, last->in[1]);
+    return model_of(b)->residual_dropout <= 0 &&
+           (last->bias != GAL_NO_VALUE || e->graph.node[branch].kind != GAL_NODE_SCATTER_SEQUENCE);
+}
+
+static void keep(gal_builder *b, uint32_t buffer)
+{
+    gal_buffer *at = &b->program->buffer[buffer];
+    if (at->class == GAL_CLASS_WORK) {
+        at->class = GAL_CLASS_KEPT;
+        at->arena = (uint16_t)gal_arena_number(GAL_CLASS_KEPT, b->chunk);
+    }
+}
+
+static void keep_for_weights(gal_builder *b, gal_block_emit *e)
+{
+    for (uint32_t i = 0; i < e->graph.node_count && !b->out_of_memory; i++) {
+        const gal_node *n = &e->graph.node[i];
+        if (n->kind == GAL_NODE_LINEAR) {
+            keep(b, e->backward[weight_source(e, n)]);
+            keep(b, e->gradient[n->out[0]]);
+        } else if (n->kind == GAL_NODE_RESIDUAL && n->bias != GAL_NO_VALUE) {
+            keep(b, e->gradient[n->in[1]]);
+        }
+    }
+}
+
+static void emit_whole(gal_builder *b, gal_block_emit *e)
+{
+    b->split = false;
+    gal_emit_backward(b, e);
+    b->split = true;
+}
+
+void gal_emit_backward_input(gal_builder *b, gal_block_emit *e)
+{
+    b->sync_later = true;
+    if (e->graph.head) {
+        emit_whole(b, e);
+    } else if (e->graph.x != GAL_NO_VALUE) {
+        gal_emit_backward(b, e);
+        keep_for_weights(b, e);
+    }
+    b->sync_later = false;
+}
+
+/* The input of a linear that is gathered from chunks, again. Into a ring: in work a gather that runs ahead could meet
+ * what an earlier block still reads. */
+static void gather_again(gal_builder *b, gal_block_emit *e, uint8_t value)
+{
+    const uint32_t turn = b->rows_next;
+    if (b->rows[turn] == GAL_NO_BUFFER) {
+        b->rows[turn] = gal_builder_buffer(b, GAL_CLASS_GATHERED, GAL_NO_BUFFER, "rows", 0);
+    }
+    gal_builder_grow_buffer(b, b->rows[turn], bytes_of(b, e, value));
+    b->rows_next = 1 - turn;
+    e->backward[value] = b->rows[turn];
+    forward_node(b, e, again(e), gal_graph_producer(&e->graph, value));
+}
+
+static void issue_weights(gal_builder *b, gal_block_emit *e)
+{
+    uint8_t gathered = GAL_NO_VALUE;
+    for (uint32_t i = e->graph.node_count; i-- > 0;) {
+        const gal_node *n = &e->graph.node[i];
+        if (n->kind == GAL_NODE_RESIDUAL && n->bias != GAL_NO_VALUE) {
+            bias_gradient(b, e, n->bias, e->gradient[n->in[1]], n->in[1], n->weight_gradient_name);
+        }
+        if (n->kind == GAL_NODE_LINEAR) {
+            if (weight_source(e, n) != n->in[0] && gathered != n->in[0]) {
+                gather_again(b, e, n->in[0]);
+                gathered = n->in[0];
+            }
+            e->pending = (uint8_t)i;
+            issue_pending(b, e);
+        }
+    }
+}
+
+void gal_emit_backward_weight(gal_builder *b, gal_block_emit *e)
+{
+    if (e->graph.x == GAL_NO_VALUE) {
+        emit_whole(b, e);
+    } else if (!e->graph.head) {
+        issue_weights(b, e);
+    }
+    gal_zero_synchronise(b, e);
 }
 
 void gal_emit_head_evaluation(gal_builder *b, gal_block_emit *e)

@@ -30,6 +30,8 @@ typedef struct gal_block_emit {
     uint64_t tensor_offset[GAL_BLOCK_TENSORS]; /* elements in the unit */
     uint64_t tensor_elements[GAL_BLOCK_TENSORS];
 
+    bool unsynchronised[GAL_BLOCK_UNITS]; /* complete in the input part of backward */
+
     uint32_t x, y, dy, dx; /* buffers of the block's ports, GAL_NO_BUFFER where there is none */
 } gal_block_emit;
 
@@ -37,6 +39,14 @@ typedef struct gal_block_emit {
 void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal_block_emit *out);
 void gal_emit_forward(gal_builder *b, gal_block_emit *e);
 void gal_emit_backward(gal_builder *b, gal_block_emit *e);
+/* The same in two parts, for schedules that split it. To the weight part belong the gradients of linears, row biases
+ * and an embedding. A norm's gains come with its input's gradient, from one kernel; and a head is in the input part
+ * whole: to keep gradients of its logits would take more memory than anything else of the stage. What the weight part
+ * reads and the input part makes is moved to class kept; what recompute makes is made once, in the input part, gathers
+ * of sequence chunks apart, which the weight part repeats. */
+void gal_emit_backward_input(gal_builder *b, gal_block_emit *e);
+void gal_emit_backward_weight(gal_builder *b, gal_block_emit *e);
+bool gal_emit_weight_reads_dy(const gal_builder *b, const gal_block_emit *e);
 void gal_emit_head_evaluation(gal_builder *b, gal_block_emit *e); /* a head's forward and loss, for evaluation */
 
 /* recompute.c: which nodes run again, which values are kept. */
@@ -53,6 +63,8 @@ gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 /* The operand that takes a tensor's gradient, and what follows when it has been written. */
 gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor);
+/* Synchronises what was complete while sync_later was set. */
+void gal_zero_synchronise(gal_builder *b, gal_block_emit *e);
 /* The update fragment: norm, clipping, Adam, gathers of sharded weights. */
 void gal_zero_update(gal_builder *b, uint32_t loss_replicas);
 /* The end of an evaluation: the loss to every rank. */

@@ -87,6 +87,7 @@ static gal_code allocate(stage *s, const gal_stage_spec *spec)
         gal_program_empty(spec->recycled);
     }
     s->b.boundary[0] = s->b.boundary[1] = s->b.scratch = GAL_NO_BUFFER;
+    s->b.rows[0] = s->b.rows[1] = GAL_NO_BUFFER;
     return s->b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
 }
 
@@ -101,6 +102,7 @@ static void describe(stage *s)
     p->microbatch_count = spec->microbatch_count;
     p->dtype = spec->model->compute_dtype;
     p->chunk_count = s->chunk_count;
+    p->split = s->b.split = gal_schedule_splits(spec->schedule);
     p->block_count = spec->block_count;
     p->first_block = spec->block[0].block;
     gal_atoms_of(spec->device_count, &p->atoms);
@@ -196,6 +198,12 @@ static void make_results(stage *s)
     p->norm_buffer = gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "norm", 16);
 }
 
+/* Whether the dx of block i is read again by the weight part of the block below. */
+static bool keeps_dx(const stage *s, uint32_t i)
+{
+    return s->b.split && gal_emit_weight_reads_dy(&s->b, &s->block[i - 1]);
+}
+
 static void make_ports(stage *s, chunk *c)
 {
     const gal_flow entry = s->block[c->first].shape.in, exit = s->block[c->end - 1].shape.out;
@@ -214,7 +222,7 @@ static void make_ports(stage *s, chunk *c)
             bool received = i == c->first && s->convert[i].count == 0;
             e->x = received ? c->x_in : port(s, GAL_CLASS_SAVED, i, "x", &e->layout, e->shape.in);
         }
-        if (i > c->first && s->b.boundary[i & 1u] == GAL_NO_BUFFER) {
+        if (i > c->first && !keeps_dx(s, i) && s->b.boundary[i & 1u] == GAL_NO_BUFFER) {
             s->b.boundary[i & 1u] = gal_builder_buffer(&s->b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
         }
     }
@@ -285,31 +293,64 @@ static void lower_forward(stage *s, const chunk *c)
     end_fragment(s, fragment);
 }
 
+/* Where the dx of block i goes, rows of the block below. */
+static uint32_t dx_target(stage *s, const chunk *c, uint32_t i)
+{
+    gal_builder *b = &s->b;
+    if (i == c->first) {
+        return c->dx_out;
+    }
+    const gal_layout *below = &s->block[i - 1].layout;
+    if (keeps_dx(s, i)) {
+        return port(s, GAL_CLASS_KEPT, i - 1, "dy", below, s->block[i].shape.in);
+    }
+    /* a ring: as large as its largest use */
+    gal_builder_grow_buffer(b, b->boundary[i & 1u], gal_layout_bytes(b, below, s->block[i].shape.in));
+    return b->boundary[i & 1u];
+}
+
 static void lower_backward(stage *s, const chunk *c)
 {
     gal_builder *b = &s->b;
-    const uint32_t fragment = gal_fragment_number(GAL_FRAGMENT_BACKWARD_SYNC, c->number);
+    const uint32_t fragment =
+        gal_fragment_number(b->split ? GAL_FRAGMENT_BACKWARD : GAL_FRAGMENT_BACKWARD_SYNC, c->number);
     uint32_t dy = c->dy_in;
     b->block = c->end - 1;
     begin_fragment(s, fragment);
     transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_BACKWARD, "receive dy", GAL_GROUP_NEXT, c->dy_in);
     for (uint32_t i = c->end; i-- > c->first && !b->out_of_memory;) {
         gal_block_emit *e = &s->block[i];
-        uint32_t target = i > c->first ? b->boundary[i & 1u] : c->dx_out;
+        const uint32_t target = dx_target(s, c, i);
         uint64_t offset = 0;
         b->block = i;
         e->dy = dy;
         e->dx = s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, &offset);
-        if (i > c->first) { /* a ring: as large as its largest use */
-            gal_builder_grow_buffer(b, target, gal_layout_bytes(b, &s->block[i - 1].layout, e->shape.in));
-        }
         gal_builder_begin_segment(b, fragment);
-        gal_emit_backward(b, e);
+        if (b->split) {
+            gal_emit_backward_input(b, e);
+        } else {
+            gal_emit_backward(b, e);
+        }
         gal_builder_end_segment(b);
         gal_emit_steps(b, s->convert[i].step, s->convert[i].count, true, e->shape.in, e->dx, target, offset);
         dy = target;
     }
     transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_BACKWARD, "send dx", GAL_GROUP_PREVIOUS, c->dx_out);
+    end_fragment(s, fragment);
+}
+
+static void lower_weights(stage *s, const chunk *c)
+{
+    gal_builder *b = &s->b;
+    const uint32_t fragment = gal_fragment_number(GAL_FRAGMENT_WEIGHT_SYNC, c->number);
+    begin_fragment(s, fragment);
+    b->rows_next = 0;
+    for (uint32_t i = c->end; i-- > c->first && !b->out_of_memory;) {
+        b->block = i;
+        gal_builder_begin_segment(b, fragment);
+        gal_emit_backward_weight(b, &s->block[i]);
+        gal_builder_end_segment(b);
+    }
     end_fragment(s, fragment);
 }
 
@@ -364,10 +405,13 @@ static void lower_fragments(stage *s)
         b->chunk = c;
         lower_forward(s, &s->chunk[c]);
         lower_backward(s, &s->chunk[c]);
+        if (b->split) {
+            lower_weights(s, &s->chunk[c]);
+        }
         if (b->spec->lowered != GAL_LOWERED_SIZES) {
-            const uint32_t plain = gal_fragment_number(GAL_FRAGMENT_BACKWARD, c);
+            const uint32_t plain = gal_fragment_number(b->split ? GAL_FRAGMENT_WEIGHT : GAL_FRAGMENT_BACKWARD, c);
             begin_fragment(s, plain);
-            copy_fragment(s, gal_fragment_number(GAL_FRAGMENT_BACKWARD_SYNC, c), false);
+            copy_fragment(s, plain + GAL_FRAGMENT_BACKWARD_SYNC - GAL_FRAGMENT_BACKWARD, false);
             end_fragment(s, plain);
         }
     }
@@ -384,6 +428,7 @@ static void count_items(stage *s)
     uint32_t in_flight[GAL_CHUNKS_MAX];
     uint32_t m = p->microbatch_count;
     uint32_t two = m < 2 ? m : 2;
+    const uint32_t kept = gal_schedule_kept(&place);
     p->in_flight = gal_schedule_in_flight(&place, in_flight);
     for (uint32_t c = 0; c < GAL_CLASS_COUNT; c++) {
         p->arena[c].count = 1;
@@ -391,10 +436,12 @@ static void count_items(stage *s)
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         const uint32_t ahead = in_flight[c] + 1 < m ? in_flight[c] + 1 : m;
         const bool received = s->convert[s->chunk[c].first].count == 0;
+        const bool dy_kept = p->split && gal_emit_weight_reads_dy(&s->b, &s->block[s->chunk[c].end - 1]);
         p->arena[gal_arena_number(GAL_CLASS_SAVED, c)].count = in_flight[c];
         p->arena[gal_arena_number(GAL_CLASS_X_IN, c)].count = received ? ahead : two;
         p->arena[gal_arena_number(GAL_CLASS_Y_OUT, c)].count = two;
-        p->arena[gal_arena_number(GAL_CLASS_DY_IN, c)].count = two;
+        p->arena[gal_arena_number(GAL_CLASS_KEPT, c)].count = kept > 0 ? kept : 1;
+        p->arena[gal_arena_number(GAL_CLASS_DY_IN, c)].count = !dy_kept ? two : kept + 1 < m ? kept + 1 : m;
         p->arena[gal_arena_number(GAL_CLASS_DX_OUT, c)].count = two;
     }
 }

@@ -116,7 +116,7 @@ static void print_arenas(const gal_program *p, FILE *out)
 
 static void print_schedule(const gal_program *p, FILE *out)
 {
-    static const char *const marks[GAL_FRAGMENT_COUNT] = {"F", "B", "B!", "U", "E", "R"};
+    static const char *const marks[GAL_FRAGMENT_COUNT] = {"F", "B", "B!", "U", "E", "R", "W", "W!"};
     fprintf(out, "schedule");
     for (uint32_t i = 0; i < p->call_count; i++) {
         const gal_call *call = &p->call[i];
@@ -145,8 +145,9 @@ void gal_program_print(const gal_program *program, FILE *out)
             program->microbatch_count, program->in_flight);
     print_arenas(program, out);
     for (uint32_t f = 0; f < gal_program_fragments(program); f++) {
-        if (gal_fragment_chunk(f) > 0 && program->fragment[f].count == 0) {
-            continue; /* of the stage: with chunk 0 */
+        if (program->fragment[f].count == 0 &&
+            (gal_fragment_chunk(f) > 0 || gal_fragment_kind_of(f) >= GAL_FRAGMENT_WEIGHT)) {
+            continue; /* of the stage: with chunk 0; or of backward in parts */
         }
         fprintf(out, "%s\n", gal_fragment_name(program, f, name));
         for (uint32_t i = 0; i < program->fragment[f].count; i++) {

@@ -43,19 +43,21 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_STREAM_RECEIVE_BACKWARD, "recv_b")
 
 /* Arenas and the number of their items. k = microbatches in flight: how many the chunk has between forward and
- * backward at most, found by playing the schedule (schedule.h). The classes from saved to dx_out are there once per
- * chunk, the others are shared by the chunks. */
+ * the last part of backward at most, w = between the two parts, found by playing the schedule (schedule.h). The classes
+ * from saved to dx_out are there once per chunk, the others are shared by the chunks. */
 #define GAL_CLASSES(X)                                                                                                 \
     X(GAL_CLASS_STATE, "state")       /* 1  weights, moments, loss, norm */                                            \
     X(GAL_CLASS_GRADIENT, "gradient") /* 1 */                                                                          \
     X(GAL_CLASS_SAVED, "saved")       /* k  kept from forward to backward */                                           \
+    X(GAL_CLASS_KEPT, "kept")         /* w  from the input part of backward to the weight part */                      \
     X(GAL_CLASS_X_IN, "x_in")         /* min(m, k + 1), or min(m, 2) where it is converted */                          \
     X(GAL_CLASS_Y_OUT, "y_out")       /* min(m, 2) */                                                                  \
-    X(GAL_CLASS_DY_IN, "dy_in")       /* min(m, 2) */                                                                  \
+    X(GAL_CLASS_DY_IN, "dy_in")       /* min(m, 2), or min(m, w + 1) where the weight part reads it */                 \
     X(GAL_CLASS_DX_OUT, "dx_out")     /* min(m, 2) */                                                                  \
     X(GAL_CLASS_BOUNDARY, "boundary") /* 1  dx between blocks: a ring of two buffers */                                \
     X(GAL_CLASS_RELAYOUT, "relayout") /* 1  between the steps of a conversion */                                       \
-    X(GAL_CLASS_GATHERED, "gathered") /* 1  ZeRO-3 weights: a ring of prefetch_depth buffers */                        \
+    X(GAL_CLASS_GATHERED, "gathered") /* 1  ZeRO-3 weights: a ring of prefetch_depth buffers; rows for weight parts:   \
+                                       *    a ring of two */                                                           \
     X(GAL_CLASS_BUCKET, "bucket")     /* 1  ZeRO-2/3 gradients before the scatter: a ring of two */                    \
     X(GAL_CLASS_SCRATCH, "scratch")   /* 1  after the scatter */                                                       \
     X(GAL_CLASS_WORK, "work")         /* 1  placed per block, forward and backward apart */
@@ -63,11 +65,13 @@ static inline uint64_t gal_align(uint64_t bytes)
 /* X(enumerator, name) */
 #define GAL_FRAGMENTS(X)                                                                                               \
     X(GAL_FRAGMENT_FORWARD, "forward")                                                                                 \
-    X(GAL_FRAGMENT_BACKWARD, "backward")                                                                               \
+    X(GAL_FRAGMENT_BACKWARD, "backward")           /* split: its input part, of every microbatch */                    \
     X(GAL_FRAGMENT_BACKWARD_SYNC, "backward+sync") /* of the last microbatch */                                        \
     X(GAL_FRAGMENT_UPDATE, "update")                                                                                   \
     X(GAL_FRAGMENT_EVALUATE, "evaluate")         /* forward without dropout, head and loss */                          \
-    X(GAL_FRAGMENT_EVALUATE_END, "evaluate_end") /* loss to every rank */
+    X(GAL_FRAGMENT_EVALUATE_END, "evaluate_end") /* loss to every rank */                                              \
+    X(GAL_FRAGMENT_WEIGHT, "weight")             /* split: the weight part of backward */                              \
+    X(GAL_FRAGMENT_WEIGHT_SYNC, "weight+sync")   /* of the last microbatch */
 
 /* Chunks of a stage at most. */
 enum { GAL_CHUNKS_MAX = GAL_PLAN_CHUNKS_MAX };
@@ -179,7 +183,7 @@ typedef struct gal_instruction {
     uint8_t op;     /* gal_op */
     uint8_t stream; /* gal_stream */
     uint8_t operand_count;
-    uint8_t only_last; /* of the backward list: only in backward+sync */
+    uint8_t only_last; /* of the backward (split: weight) list: only with sync */
     uint16_t wait_count;
     uint16_t layout;        /* into gal_program.layout: rows of the op that needs global indices; 0: none needed */
     uint32_t block;         /* model block */
@@ -259,6 +263,7 @@ typedef struct gal_program {
     uint32_t in_flight; /* forwards without their backwards at most, over all chunks; k of a single chunk */
     gal_dtype dtype;
     uint32_t chunk_count;              /* v */
+    bool split;                        /* backward has an input part and a weight part: no backward+sync */
     uint32_t block_count, first_block; /* of all chunks; of the first one */
     uint32_t loss_buffer, norm_buffer; /* fp64[1] (last stage, else GAL_NO_BUFFER) and fp64[2]: sum of squares, loss */
 

@@ -42,12 +42,18 @@ static uint32_t ahead(const gal_schedule_place *at)
     const uint32_t behind = at->stage_count - 1 - at->stage; /* stages */
     switch (at->schedule) {
     case GAL_SCHEDULE_1F1B:
+    case GAL_SCHEDULE_ZERO_BUBBLE:
         return behind;
     case GAL_SCHEDULE_INTERLEAVED:
         return 2 * behind + (at->chunk_count - 1) * largest_group(at);
     default:
         return unit_count(at);
     }
+}
+
+bool gal_schedule_splits(gal_schedule schedule)
+{
+    return schedule == GAL_SCHEDULE_ZERO_BUBBLE;
 }
 
 gal_call gal_schedule_forward(const gal_schedule_place *at, uint32_t index, gal_fragment_kind kind)
@@ -57,29 +63,45 @@ gal_call gal_schedule_forward(const gal_schedule_place *at, uint32_t index, gal_
 
 uint32_t gal_schedule_call_count(const gal_schedule_place *at)
 {
-    return 2 * unit_count(at);
+    return (gal_schedule_splits(at->schedule) ? 3 : 2) * unit_count(at);
+}
+
+static bool weight_is_next(const gal_schedule_walk *walk)
+{
+    const uint32_t units = unit_count(&walk->at);
+    return gal_schedule_splits(walk->at.schedule) && walk->weight < units &&
+           (walk->weight + walk->at.stage < walk->backward || walk->backward == units);
+}
+
+/* Of the last microbatch the fragment with sync. */
+static gal_call last_part(const gal_schedule_place *at, uint32_t index, gal_fragment_kind plain,
+                          gal_fragment_kind with_sync)
+{
+    const gal_call call = unit(at, index, true, plain);
+    return call.microbatch + 1 < at->microbatch_count ? call : unit(at, index, true, with_sync);
 }
 
 bool gal_schedule_next(gal_schedule_walk *walk, gal_call *out)
 {
     const gal_schedule_place *at = &walk->at;
     const uint32_t units = unit_count(at);
-    if (walk->forward < units && walk->forward <= walk->backward + ahead(at)) {
+    if (weight_is_next(walk)) {
+        *out = last_part(at, walk->weight++, GAL_FRAGMENT_WEIGHT, GAL_FRAGMENT_WEIGHT_SYNC);
+    } else if (walk->forward < units && walk->forward <= walk->backward + ahead(at)) {
         *out = unit(at, walk->forward++, false, GAL_FRAGMENT_FORWARD);
-        return true;
-    }
-    if (walk->backward == units) {
+    } else if (walk->backward < units) {
+        const bool split = gal_schedule_splits(at->schedule);
+        *out = last_part(at, walk->backward++, GAL_FRAGMENT_BACKWARD,
+                         split ? GAL_FRAGMENT_BACKWARD : GAL_FRAGMENT_BACKWARD_SYNC);
+    } else {
         return false;
     }
-    *out = unit(at, walk->backward++, true, GAL_FRAGMENT_BACKWARD);
-    out->fragment = (uint16_t)(out->fragment + (out->microbatch + 1 == at->microbatch_count
-                                                    ? GAL_FRAGMENT_BACKWARD_SYNC - GAL_FRAGMENT_BACKWARD
-                                                    : 0));
     return true;
 }
 
 uint32_t gal_schedule_in_flight(const gal_schedule_place *at, uint32_t in_flight[GAL_CHUNKS_MAX])
 {
+    const bool split = gal_schedule_splits(at->schedule);
     uint32_t now[GAL_CHUNKS_MAX] = {0};
     uint32_t all = 0, most = 0;
     gal_schedule_walk walk = {.at = *at};
@@ -87,14 +109,26 @@ uint32_t gal_schedule_in_flight(const gal_schedule_place *at, uint32_t in_flight
     memset(in_flight, 0, at->chunk_count * sizeof *in_flight);
     while (gal_schedule_next(&walk, &call)) {
         const uint32_t chunk = gal_fragment_chunk(call.fragment);
-        if (gal_fragment_kind_of(call.fragment) != GAL_FRAGMENT_FORWARD) {
+        const gal_fragment_kind kind = gal_fragment_kind_of(call.fragment);
+        if (kind == GAL_FRAGMENT_FORWARD) {
+            all++;
+            most = all > most ? all : most;
+            in_flight[chunk] = ++now[chunk] > in_flight[chunk] ? now[chunk] : in_flight[chunk];
+        } else if (!split || kind != GAL_FRAGMENT_BACKWARD) {
             now[chunk]--;
             all--;
-            continue;
         }
-        all++;
-        most = all > most ? all : most;
-        in_flight[chunk] = ++now[chunk] > in_flight[chunk] ? now[chunk] : in_flight[chunk];
+    }
+    return most;
+}
+
+uint32_t gal_schedule_kept(const gal_schedule_place *at)
+{
+    uint32_t most = 0;
+    gal_schedule_walk walk = {.at = *at};
+    gal_call call;
+    while (gal_schedule_splits(at->schedule) && gal_schedule_next(&walk, &call)) {
+        most = walk.backward - walk.weight > most ? walk.backward - walk.weight : most;
     }
     return most;
 }

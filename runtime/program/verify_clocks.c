@@ -495,7 +495,8 @@ static gal_call_list beginning_of_step(const gal_program *p)
     uint32_t fragments_left = 0;
     for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
         const gal_fragment_kind kind = gal_fragment_kind_of(f);
-        if (kind == GAL_FRAGMENT_FORWARD || kind == GAL_FRAGMENT_BACKWARD) {
+        if (kind == GAL_FRAGMENT_FORWARD || kind == GAL_FRAGMENT_BACKWARD ||
+            (p->split && kind == GAL_FRAGMENT_WEIGHT)) {
             left[f] = 1 + items_written(p, f);
             fragments_left++;
         }

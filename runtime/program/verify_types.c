@@ -234,10 +234,13 @@ static gal_code check_all(gal_typer *t, gal_error *err)
     bool several = t->stage[0].program->microbatch_count > 1;
     GAL_TRY(check_copies(t, err));
     GAL_TRY(run_down(t, GAL_FRAGMENT_FORWARD, err));
+    const bool split = t->stage[0].program->split;
     if (several) {
         GAL_TRY(run_up(t, GAL_FRAGMENT_BACKWARD, true, err));
+        GAL_TRY(run_up(t, GAL_FRAGMENT_WEIGHT, true, err));
     }
-    GAL_TRY(run_up(t, GAL_FRAGMENT_BACKWARD_SYNC, !several, err));
+    GAL_TRY(run_up(t, split ? GAL_FRAGMENT_BACKWARD : GAL_FRAGMENT_BACKWARD_SYNC, !several, err));
+    GAL_TRY(run_up(t, GAL_FRAGMENT_WEIGHT_SYNC, !several, err));
     for (uint32_t s = 0; s < stages; s++) {
         mark_tied(t, s);
         GAL_TRY(run_fragment(t, s, GAL_FRAGMENT_UPDATE, true, err));

@@ -311,8 +311,21 @@ void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor)
         scatter_bucket(b, &u, e->bucket[index], e->unit_lent[index]);
         e->bucket[index] = GAL_NO_BUFFER;
     }
-    if (!e->unit_borrowed[index]) {
+    if (b->sync_later) {
+        e->unsynchronised[index] = true;
+    } else if (!e->unit_borrowed[index]) {
         synchronise(b, &u);
+    }
+}
+
+void gal_zero_synchronise(gal_builder *b, gal_block_emit *e)
+{
+    for (uint32_t i = 0; i < e->graph.unit_count && !b->out_of_memory; i++) {
+        if (e->unsynchronised[i] && !e->unit_borrowed[i]) {
+            const gal_unit u = b->program->unit[e->unit[i]];
+            synchronise(b, &u);
+        }
+        e->unsynchronised[i] = false;
     }
 }
 

@@ -47,7 +47,7 @@ static const double resident_floor_bytes = 262144.0;
     X(CHECK_REPLICAS, "each gradient element is held by as many ranks as planned")                                     \
     X(CHECK_WEIGHT, "weights after 5 steps, on every replica")                                                         \
     X(CHECK_EVALUATION, "evaluation loss")                                                                             \
-    X(CHECK_SCHEDULE, "GPipe and 1F1B, bit for bit")                                                                   \
+    X(CHECK_SCHEDULE, "1F1B and GPipe or zero bubble, bit for bit")                                                    \
     X(CHECK_PREFETCH, "prefetch on and off, bit for bit")                                                              \
     X(CHECK_BYTES, "highest byte written is the plan's, in every item")                                                \
     X(CHECK_RESIDENT, "resident growth after step 1, at most 1 % or 256 KiB")
@@ -388,7 +388,7 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
     const bool other_prefetch = with_others && has_zero_3(plan);
     gal_plan variant = *plan;
     if (other_schedule) {
-        variant.schedule = plan->schedule == GAL_SCHEDULE_GPIPE ? GAL_SCHEDULE_1F1B : GAL_SCHEDULE_GPIPE;
+        variant.schedule = plan->schedule == GAL_SCHEDULE_1F1B ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B;
         run_variant(&variant, which, &base, CHECK_SCHEDULE, error);
         variant.schedule = plan->schedule;
     }

@@ -267,34 +267,37 @@ static void test_progress_counts_every_cell(void **state)
     }
 }
 
-/* Uniform plans of two chunks: those that are found are legal, fit and verify. */
-static void test_interleaved_plans_are_legal_and_fit(void **state)
+/* Plans of two chunks and plans whose backward is split: those that are found are legal, fit and verify. */
+static void test_uniform_plans_are_legal_and_fit(void **state)
 {
     (void)state;
-    uint32_t found = 0;
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        trial t;
-        create(seed, &t);
-        t.request.schedule = GAL_SCHEDULE_INTERLEAVED;
-        t.request.chunk_count = 2;
-        gal_search_result result = {0};
-        search(&t, 0, &result);
-        for (uint32_t f = 0; f < result.finalist_count; f++) {
-            assert_int_equal(result.finalist[f].plan.chunk_count, 2);
-            check_finalist(&t, &result.finalist[f], UINT64_C(1) << 34);
+    static const gal_schedule schedules[] = {GAL_SCHEDULE_INTERLEAVED, GAL_SCHEDULE_ZERO_BUBBLE};
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t found = 0;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            trial t;
+            create(seed, &t);
+            t.request.schedule = schedules[i];
+            t.request.chunk_count = schedules[i] == GAL_SCHEDULE_INTERLEAVED ? 2 : 0;
+            gal_search_result result = {0};
+            search(&t, 0, &result);
+            for (uint32_t f = 0; f < result.finalist_count; f++) {
+                assert_int_equal(result.finalist[f].plan.schedule, schedules[i]);
+                check_finalist(&t, &result.finalist[f], UINT64_C(1) << 34);
+            }
+            found += result.finalist_count;
+            gal_search_result_free(&result);
+            gal_durations_free(t.durations);
         }
-        found += result.finalist_count;
-        gal_search_result_free(&result);
-        gal_durations_free(t.durations);
+        assert_true(found > 0);
     }
-    assert_true(found > 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plans_are_legal_and_fit_and_gain_by_memory),
-        cmocka_unit_test(test_interleaved_plans_are_legal_and_fit),
+        cmocka_unit_test(test_uniform_plans_are_legal_and_fit),
         cmocka_unit_test(test_least_bytes_are_met),
         cmocka_unit_test(test_same_input_same_bytes),
         cmocka_unit_test(test_progress_counts_every_cell),

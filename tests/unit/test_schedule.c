@@ -33,11 +33,13 @@ static void for_all(visitor visit)
     }
 }
 
-/* Per chunk: microbatches in order, each forward before its backward, the last backward with sync. */
+/* Per chunk: microbatches in order, each forward before its backward and that before its weight part, if there is one;
+ * the last of the last part with sync. */
 static void check_form(const gal_schedule_place *at)
 {
+    const bool split = gal_schedule_splits(at->schedule);
     for (uint32_t stage = 0; stage < at->stage_count; stage++) {
-        uint32_t forward[CHUNKS_MAX] = {0}, backward[CHUNKS_MAX] = {0}, count = 0;
+        uint32_t forward[CHUNKS_MAX] = {0}, backward[CHUNKS_MAX] = {0}, weight[CHUNKS_MAX] = {0}, count = 0;
         gal_schedule_walk walk = {.at = *at};
         gal_call call;
         walk.at.stage = stage;
@@ -49,15 +51,23 @@ static void check_form(const gal_schedule_place *at)
                 assert_int_equal(call.microbatch, forward[chunk]++);
                 continue;
             }
+            if (kind == GAL_FRAGMENT_WEIGHT || kind == GAL_FRAGMENT_WEIGHT_SYNC) {
+                assert_int_equal(call.microbatch, weight[chunk]++);
+                assert_true(weight[chunk] <= backward[chunk]);
+                assert_true((kind == GAL_FRAGMENT_WEIGHT_SYNC) == (weight[chunk] == at->microbatch_count));
+                continue;
+            }
+            const bool sync = kind == GAL_FRAGMENT_BACKWARD_SYNC;
             assert_int_equal(call.microbatch, backward[chunk]++);
             assert_true(backward[chunk] <= forward[chunk]);
-            assert_int_equal(kind, backward[chunk] == at->microbatch_count ? GAL_FRAGMENT_BACKWARD_SYNC
-                                                                           : GAL_FRAGMENT_BACKWARD);
+            assert_true(sync || kind == GAL_FRAGMENT_BACKWARD);
+            assert_true(sync == (!split && backward[chunk] == at->microbatch_count));
         }
         assert_int_equal(count, gal_schedule_call_count(at));
         for (uint32_t c = 0; c < at->chunk_count; c++) {
             assert_int_equal(forward[c], at->microbatch_count);
             assert_int_equal(backward[c], at->microbatch_count);
+            assert_int_equal(weight[c], split ? at->microbatch_count : 0);
         }
     }
 }
@@ -85,12 +95,16 @@ static void check_playable(const gal_schedule_place *at)
         moved = false;
         for (uint32_t s = 0; s < at->stage_count; s++) {
             const uint32_t piece = gal_fragment_chunk(head[s].fragment) * at->stage_count + s;
-            const bool down = gal_fragment_kind_of(head[s].fragment) == GAL_FRAGMENT_FORWARD;
+            const gal_fragment_kind kind = gal_fragment_kind_of(head[s].fragment);
+            const bool down = kind == GAL_FRAGMENT_FORWARD;
+            const bool weight =
+                kind == GAL_FRAGMENT_WEIGHT || kind == GAL_FRAGMENT_WEIGHT_SYNC; /* of this stage alone */
             const bool from_behind = piece + 1 == pieces || backward[piece + 1] > head[s].microbatch;
             const bool ready = down ? piece == 0 || forward[piece - 1] > head[s].microbatch
                                     : from_behind && forward[piece] > head[s].microbatch;
-            if (left[s] && ready) {
-                (down ? forward : backward)[piece]++;
+            if (left[s] && (ready || weight)) {
+                forward[piece] += down;
+                backward[piece] += !down && !weight;
                 left[s] = gal_schedule_next(&walk[s], &head[s]);
                 moved = true;
             }
@@ -113,7 +127,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /* GPipe: all. 1F1B: P - stage. Megatron-LM's interleaving: 2 (P - 1 - stage) + (v - 1) P forwards to warm up, and one
- * more before the first backward. */
+ * more before the first backward. ZB-H1: P on every stage, of which stage + 1 wait for their weight part. */
 static void check_in_flight(const gal_schedule_place *at)
 {
     for (uint32_t stage = 0; stage < at->stage_count; stage++) {
@@ -130,6 +144,10 @@ static void check_in_flight(const gal_schedule_place *at)
         case GAL_SCHEDULE_INTERLEAVED:
             assert_true(at->microbatch_count % at->stage_count != 0 ||
                         most == least(units, 2 * behind + (at->chunk_count - 1) * at->stage_count + 1));
+            break;
+        case GAL_SCHEDULE_ZERO_BUBBLE:
+            assert_int_equal(most, least(units, at->stage_count));
+            assert_int_equal(gal_schedule_kept(&here), least(units, stage + 1));
             break;
         default:
             assert_int_equal(most, units);
@@ -210,7 +228,7 @@ static void add_piece(sketch *s, gal_fragment_kind kind, uint32_t chunk, double 
 }
 
 typedef struct seconds {
-    double forward, backward; /* of a microbatch on a stage, all its chunks */
+    double forward, backward, weight; /* of a microbatch on a stage, all its chunks; weight: the weight part */
 } seconds;
 
 static void draw(const gal_schedule_place *at, const seconds *take, sketch *s)
@@ -232,6 +250,8 @@ static void draw(const gal_schedule_place *at, const seconds *take, sketch *s)
         add_piece(s, GAL_FRAGMENT_BACKWARD, c, take->backward / at->chunk_count);
         add_piece(s, GAL_FRAGMENT_BACKWARD_SYNC, c, take->backward / at->chunk_count);
     }
+    add(s, GAL_FRAGMENT_WEIGHT, GAL_OP_GEMM, GAL_STREAM_COMPUTE, GAL_GROUP_NONE, take->weight);
+    add(s, GAL_FRAGMENT_WEIGHT_SYNC, GAL_OP_GEMM, GAL_STREAM_COMPUTE, GAL_GROUP_NONE, take->weight);
     while (gal_schedule_next(&walk, &s->call[p->call_count])) {
         p->call_count++;
     }
@@ -256,7 +276,7 @@ static double bubble_of(gal_schedule_place at, const seconds *take)
     assert_int_equal(gal_simulate_costs(&input, &simulation, &err), GAL_OK);
     const double all = simulation.iteration_seconds;
     gal_simulation_free(&simulation);
-    return all - at.microbatch_count * (take->forward + take->backward);
+    return all - at.microbatch_count * (take->forward + take->backward + take->weight);
 }
 
 /* (P - 1)(F + B) for GPipe and 1F1B, a v-th of it interleaved (Narayanan et al. 2021, section 2.2); all of F = 1, B =
@@ -264,17 +284,34 @@ static double bubble_of(gal_schedule_place at, const seconds *take)
 static void test_interleaving_divides_the_bubble(void **unused)
 {
     (void)unused;
-    const seconds take = {1.0, 2.0};
+    const seconds take = {1.0, 2.0, 0.0};
     assert_true(bubble_of((gal_schedule_place){GAL_SCHEDULE_GPIPE, 0, 4, 1, 8}, &take) == 9.0);
     assert_true(bubble_of((gal_schedule_place){GAL_SCHEDULE_1F1B, 0, 4, 1, 8}, &take) == 9.0);
     assert_true(bubble_of((gal_schedule_place){GAL_SCHEDULE_INTERLEAVED, 0, 4, 2, 8}, &take) == 4.5);
     assert_true(bubble_of((gal_schedule_place){GAL_SCHEDULE_INTERLEAVED, 0, 4, 4, 8}, &take) == 2.25);
 }
 
+/* Qi et al., table 1: (P - 1)(F + B - W) of ZB-H1 for (P - 1)(F + B + W) of 1F1B: with P = 4 and F = B = W = 1 the last
+ * stage begins at 3 and is busy from there until its last B, before which it has left P - 1 = 3 weight parts to do;
+ * that B goes up 3 stages, and the first stage ends with one weight part: 3 + 8 (F + B) + 5 W + 3 + W = 28 + 2 = 8 x 3
+ * + 3. */
+static void test_zero_bubble(void **unused)
+{
+    (void)unused;
+    const seconds split = {1.0, 1.0, 1.0}, whole = {1.0, 2.0, 0.0};
+    assert_true(bubble_of((gal_schedule_place){GAL_SCHEDULE_ZERO_BUBBLE, 0, 4, 1, 8}, &split) == 3.0);
+    assert_true(bubble_of((gal_schedule_place){GAL_SCHEDULE_1F1B, 0, 4, 1, 8}, &whole) == 9.0);
+    const seconds uneven = {1.0, 1.25, 0.75};
+    assert_true(bubble_of((gal_schedule_place){GAL_SCHEDULE_ZERO_BUBBLE, 0, 4, 1, 8}, &uneven) == 3 * 1.5);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_form), cmocka_unit_test(test_playable),
-                                       cmocka_unit_test(test_in_flight), cmocka_unit_test(test_by_hand),
-                                       cmocka_unit_test(test_interleaving_divides_the_bubble)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_form),
+                                       cmocka_unit_test(test_playable),
+                                       cmocka_unit_test(test_in_flight),
+                                       cmocka_unit_test(test_by_hand),
+                                       cmocka_unit_test(test_interleaving_divides_the_bubble),
+                                       cmocka_unit_test(test_zero_bubble)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
