@@ -71,7 +71,7 @@ offered() { # script function words...
 }
 [ "$(offered "$build/completion.galplan" _galplan galplan sea)" = search ] &&
     [ "$(offered "$build/completion.galplan" _galplan galplan search --clu)" = --cluster ] &&
-    [ "$(offered "$build/completion.galplan" _galplan galplan search --schedule g)" = gpipe ] &&
+    [ "$(offered "$build/completion.galrun" _galrun galrun plan.json --on-nan st)" = stop ] &&
     [ -z "$(offered "$build/completion.galplan" _galplan galplan search --model '')" ] &&
     [ "$(offered "$build/completion.galrun" _galrun galrun plan.json --dr)" = --dry-run ]
 verdict 'completion in bash' $([ $? -eq 0 ] && echo yes)
