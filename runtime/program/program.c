@@ -1,5 +1,6 @@
 #include "runtime/program/builder.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,21 @@ const char *const gal_fragment_names[GAL_FRAGMENT_COUNT] = {
     GAL_FRAGMENTS(X)
 #undef X
 };
+
+/* The arrays that an emptied program keeps. */
+typedef struct kept_memory {
+    gal_instruction *instruction;
+    gal_operand *operand;
+    gal_wait *wait;
+    gal_shape *shape;
+    gal_buffer *buffer;
+    gal_layout *layout;
+    gal_unit *unit;
+    gal_parameter *parameter;
+    gal_segment *segment;
+    gal_life *life;
+    gal_program_room room;
+} kept_memory;
 
 void gal_program_free(gal_program *program)
 {
@@ -39,21 +55,30 @@ void gal_program_free(gal_program *program)
     free(program);
 }
 
+/* What is in use of the long arrays at the end is cleared, not all of them: a price empties programs all the time. */
 void gal_program_empty(gal_program *program)
 {
+    const kept_memory kept = {program->instruction, program->operand, program->wait, program->shape,
+                              program->buffer,      program->layout,  program->unit, program->parameter,
+                              program->segment,     program->life,    program->room};
+    if (program->chunk_count > 0) {
+        memset(program->fragment, 0, gal_program_fragments(program) * sizeof program->fragment[0]);
+        memset(program->arena, 0, gal_program_arenas(program) * sizeof program->arena[0]);
+    }
     free(program->evaluate_call);
     free(program->call);
-    *program = (gal_program){.instruction = program->instruction,
-                             .operand = program->operand,
-                             .wait = program->wait,
-                             .shape = program->shape,
-                             .buffer = program->buffer,
-                             .layout = program->layout,
-                             .unit = program->unit,
-                             .parameter = program->parameter,
-                             .segment = program->segment,
-                             .life = program->life,
-                             .room = program->room};
+    memset(program, 0, offsetof(gal_program, fragment));
+    program->instruction = kept.instruction;
+    program->operand = kept.operand;
+    program->wait = kept.wait;
+    program->shape = kept.shape;
+    program->buffer = kept.buffer;
+    program->layout = kept.layout;
+    program->unit = kept.unit;
+    program->parameter = kept.parameter;
+    program->segment = kept.segment;
+    program->life = kept.life;
+    program->room = kept.room;
 }
 
 uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key)

@@ -277,16 +277,16 @@ typedef struct gal_program {
     uint32_t unit_count, parameter_count;
     gal_unit *unit;
     gal_parameter *parameter;
-    gal_fragment fragment[GAL_FRAGMENTS_MAX]; /* gal_program_fragments() of them */
-    gal_class_arena arena[GAL_ARENAS_MAX];    /* gal_program_arenas() of them */
-    uint64_t arena_bytes;                     /* bytes of this rank: the end of the last class */
+    uint64_t arena_bytes; /* bytes of this rank: the end of the last class */
     uint32_t call_count, evaluate_call_count;
     gal_program_room room;
     uint32_t segment_count, life_count;
     gal_segment *segment;
-    gal_life *life;          /* of work buffers, segment by segment */
-    gal_call *call;          /* one training step */
-    gal_call *evaluate_call; /* one evaluated batch of the same shape */
+    gal_life *life;                           /* of work buffers, segment by segment */
+    gal_call *call;                           /* one training step */
+    gal_call *evaluate_call;                  /* one evaluated batch of the same shape */
+    gal_fragment fragment[GAL_FRAGMENTS_MAX]; /* gal_program_fragments() of them */
+    gal_class_arena arena[GAL_ARENAS_MAX];    /* gal_program_arenas() of them */
 } gal_program;
 
 static inline uint32_t gal_program_fragments(const gal_program *program)
