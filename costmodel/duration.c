@@ -412,7 +412,9 @@ gal_cost gal_one_cost(const gal_durations *d, const gal_place_in_cluster *place,
 
 static gal_fragment_kind fragment_of(const gal_program *program, uint32_t instruction)
 {
-    return gal_fragment_kind_of(gal_program_fragment_of(program, instruction));
+    const gal_fragment_kind kind = gal_fragment_kind_of(gal_program_fragment_of(program, instruction));
+    const bool weight = kind == GAL_FRAGMENT_WEIGHT || kind == GAL_FRAGMENT_WEIGHT_SYNC; /* a part of backward */
+    return weight ? GAL_FRAGMENT_BACKWARD : kind;
 }
 
 void gal_instruction_costs(const gal_durations *d, const gal_program *program, uint32_t first, uint32_t count,

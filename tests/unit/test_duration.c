@@ -121,22 +121,25 @@ static void measured_fitted_in_company(void **unused)
     assert_near(gal_kernel_seconds(d, &between, &source), 1e-5 + 1e-11 * gal_shape_flops(&between));
     assert_int_equal(source, GAL_SOURCE_FITTED);
 
-    /* medians: forward of 1.5, 1.3, 1.4 is 1.4; backward of 2.0, 2.0, 2.1 is 2.0; none for the update */
-    gal_instruction list[3] = {{.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}};
-    const gal_program program = {
-        .stage_count = 1,
-        .chunk_count = 1,
-        .device_count = 1,
-        .instruction_count = 3,
-        .instruction = list,
-        .shape = &operators[0].shape,
-        .fragment = {
-            [GAL_FRAGMENT_FORWARD] = {0, 1}, [GAL_FRAGMENT_BACKWARD] = {1, 1}, [GAL_FRAGMENT_UPDATE] = {2, 1}}};
-    gal_cost cost[3];
-    gal_instruction_costs(d, &program, 0, 3, cost);
+    /* medians: forward of 1.5, 1.3, 1.4 is 1.4; backward of 2.0, 2.0, 2.1 is 2.0, in its weight part too; none for the
+     * update */
+    gal_instruction list[4] = {{.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}, {.op = GAL_OP_GEMM}};
+    const gal_program program = {.stage_count = 1,
+                                 .chunk_count = 1,
+                                 .device_count = 1,
+                                 .instruction_count = 4,
+                                 .instruction = list,
+                                 .shape = &operators[0].shape,
+                                 .fragment = {[GAL_FRAGMENT_FORWARD] = {0, 1},
+                                              [GAL_FRAGMENT_BACKWARD] = {1, 1},
+                                              [GAL_FRAGMENT_UPDATE] = {2, 1},
+                                              [GAL_FRAGMENT_WEIGHT] = {3, 1}}};
+    gal_cost cost[4];
+    gal_instruction_costs(d, &program, 0, 4, cost);
     assert_near(cost[0].seconds, 1.4 * operators[0].seconds + 1e-6);
     assert_near(cost[1].seconds, 2.0 * operators[0].seconds + 1e-6);
     assert_near(cost[2].seconds, operators[0].seconds + 1e-6);
+    assert_near(cost[3].seconds, 2.0 * operators[0].seconds + 1e-6);
     gal_durations_free(d);
 }
 
