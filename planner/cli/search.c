@@ -187,6 +187,12 @@ static void print_plan(FILE *out, const gal_finalist *f)
     }
 }
 
+/* See planner/uniform.h. */
+static bool among_uniform(const gal_plan *plan)
+{
+    return plan->schedule == GAL_SCHEDULE_INTERLEAVED || plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+}
+
 static void print_result(FILE *out, const gal_search_result *result, uint32_t top)
 {
     const gal_finalist *f = &result->finalist[0];
@@ -197,12 +203,13 @@ static void print_result(FILE *out, const gal_search_result *result, uint32_t to
         fprintf(out, ", %u chunks of each stage", f->plan.chunk_count);
     }
     fputc('\n', out);
-    fprintf(out, "  simulated %.6f s, objective %.6f s, proven bound %.6f s (gap %.3f %%)\n", f->simulated_seconds,
-            f->objective_seconds, result->lower_bound_seconds, 100.0 * gap_of(result));
+    fprintf(out, "  simulated %.6f s, objective %.6f s, %s %.6f s (gap %.3f %%)\n", f->simulated_seconds,
+            f->objective_seconds, among_uniform(&f->plan) ? "bound of uniform plans" : "proven bound",
+            result->lower_bound_seconds, 100.0 * gap_of(result));
     if (result->unproven_cell_count > 0) {
         fprintf(out, "  in %u of %u cells a faster chain than the one found is not ruled out (--label-limit)\n",
                 result->unproven_cell_count, result->cell_count);
-    } else if (f->plan.schedule == GAL_SCHEDULE_INTERLEAVED || f->plan.schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
+    } else if (among_uniform(&f->plan)) {
         fprintf(out, "  of every cell the fastest uniform plan: one strategy, even pieces\n");
     } else {
         fprintf(out, "  every cell's chain is proven to be its fastest\n");
@@ -252,6 +259,7 @@ static gal_code print_json(const gal_search_result *result, bool timing, double 
         gal_json_put_f64(out, "objective_seconds", f->objective_seconds);
         gal_json_put_f64(out, "simulated_seconds", f->simulated_seconds);
         gal_json_put_f64(out, "lower_bound_seconds", result->lower_bound_seconds);
+        gal_json_put_bool(out, "uniform_plans_only", among_uniform(&f->plan));
         gal_json_put_f64(out, "optimality_gap", gap_of(result));
         gal_json_put_u64(out, "global_batch_samples", f->global_batch_samples);
         gal_json_put_u64(out, "microbatch_count", f->microbatch_count);
