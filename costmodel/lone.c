@@ -79,16 +79,20 @@ void gal_lone_free(gal_lone *lone)
 
 /* ---- other samples ---- */
 
+static bool is_of_weights(const gal_program *program, const gal_instruction *in, uint32_t operand)
+{
+    const uint8_t class = program->buffer[program->operand[in->first_operand + operand].buffer].class;
+    return class == GAL_CLASS_GRADIENT || class == GAL_CLASS_BUCKET;
+}
+
 /* The dimension of a kernel's shape that counts rows or samples; weights, optimizer and ZeRO kernels have none. */
 static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
 {
-    if (in->op == GAL_OP_GEMM) { /* of a weight gradient the rows are summed over */
-        const gal_operand *c = &program->operand[in->first_operand + 2];
-        const uint8_t class = program->buffer[c->buffer].class;
-        return class == GAL_CLASS_GRADIENT || class == GAL_CLASS_BUCKET ? 2 : 0;
-    }
     switch ((gal_op)in->op) {
+    case GAL_OP_GEMM: /* of a weight gradient the rows are summed over */
+        return is_of_weights(program, in, 2) ? 2 : 0;
     case GAL_OP_ADD:
+        return is_of_weights(program, in, 1) ? NOT_SCALED : 0;
     case GAL_OP_FILL:
     case GAL_OP_NORM_START:
     case GAL_OP_SUM_SQUARES:

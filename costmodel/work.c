@@ -37,6 +37,13 @@ static work work_tokens(const gal_shape *s)
     return (work){.integers = rows(s)};
 }
 
+/* Bytes of pixels in, numbers out. */
+static work work_patches(const gal_shape *s)
+{
+    const double entries = rows(s) * dim(s, 2);
+    return (work){.flops = 2 * entries, .elements = entries, .integers = entries / 4};
+}
+
 /* Gathers hidden entries per token: the table's untouched rows are not read. */
 static work work_embed(const gal_shape *s)
 {
@@ -50,16 +57,26 @@ static work work_embed_backward(const gal_shape *s)
     return (work){.flops = entries, .elements = 3 * entries, .integers = rows(s)};
 }
 
+/* A type's or the class token's. */
+static double more_rows(const gal_shape *s)
+{
+    return s->dims[4] != 0 || s->dims[5] != 0 ? 1 : 0;
+}
+
 static work work_position(const gal_shape *s)
 {
     const double entries = rows(s) * dim(s, 2);
-    return (work){.flops = POSITION_FLOPS * entries, .elements = 2 * entries + dim(s, 1) * dim(s, 2)};
+    const double more = dim(s, 4) > 0 ? entries : 0;
+    return (work){.flops = POSITION_FLOPS * entries + more,
+                  .elements = 2 * entries + (dim(s, 1) + more_rows(s)) * dim(s, 2)};
 }
 
 static work work_position_backward(const gal_shape *s)
 {
     const double entries = rows(s) * dim(s, 2);
-    return (work){.flops = POSITION_FLOPS * entries, .elements = 2 * entries + 2 * dim(s, 1) * dim(s, 2)};
+    const double more = dim(s, 4) > 0 ? entries : 0;
+    return (work){.flops = POSITION_FLOPS * entries + more,
+                  .elements = 2 * entries + more + 2 * (dim(s, 1) + more_rows(s)) * dim(s, 2)};
 }
 
 static work work_norm(const gal_shape *s)
@@ -115,7 +132,9 @@ static double kv_entries(const gal_shape *s)
 /* Causal: position i looks at i + 1 positions. */
 double gal_attention_pairs(const gal_shape *s)
 {
-    return dim(s, 0) * dim(s, 2) * dim(s, 1) * (dim(s, 1) + 1) / 2;
+    const double positions = dim(s, 1),
+                 keys = (s->dims[5] & GAL_ATTENTION_CAUSAL) != 0 ? (positions + 1) / 2 : positions;
+    return dim(s, 0) * dim(s, 2) * positions * keys;
 }
 
 /* Two products of head_dim per pair, four operations for the softmax. */
@@ -164,10 +183,20 @@ static work work_residual(const gal_shape *s)
     return (work){.flops = (1 + bias) * entries, .elements = 3 * entries + bias * dim(s, 2)};
 }
 
-static work work_residual_backward(const gal_shape *s)
+static work work_dropout(const gal_shape *s)
 {
     const double entries = rows(s) * dim(s, 2);
     return (work){.flops = entries, .elements = 2 * entries};
+}
+
+static work work_first_position(const gal_shape *s)
+{
+    return (work){.elements = 2 * dim(s, 0) * dim(s, 2)};
+}
+
+static work work_first_position_backward(const gal_shape *s)
+{
+    return (work){.elements = (dim(s, 1) + 1) * dim(s, 0) * dim(s, 2)};
 }
 
 static work work_cross_entropy_max(const gal_shape *s)
@@ -183,7 +212,7 @@ static work work_cross_entropy_sum(const gal_shape *s)
 
 static work work_cross_entropy_loss(const gal_shape *s)
 {
-    return (work){.flops = 3 * dim(s, 0), .elements = 2 * dim(s, 0), .doubles = 2};
+    return (work){.flops = 3 * dim(s, 0), .elements = 2 * dim(s, 0), .doubles = 4};
 }
 
 static work work_cross_entropy_backward(const gal_shape *s)
@@ -231,6 +260,7 @@ static work work_adam(const gal_shape *s)
 static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_LOAD_TOKENS] = work_tokens,
     [GAL_OP_LOAD_TARGETS] = work_tokens,
+    [GAL_OP_LOAD_PATCHES] = work_patches,
     [GAL_OP_EMBED] = work_embed,
     [GAL_OP_EMBED_BACKWARD] = work_embed_backward,
     [GAL_OP_POSITION] = work_position,
@@ -249,7 +279,9 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_GATED_ACTIVATION] = work_gated_activation,
     [GAL_OP_GATED_ACTIVATION_BACKWARD] = work_gated_activation_backward,
     [GAL_OP_RESIDUAL] = work_residual,
-    [GAL_OP_RESIDUAL_BACKWARD] = work_residual_backward,
+    [GAL_OP_DROPOUT] = work_dropout,
+    [GAL_OP_FIRST_POSITION] = work_first_position,
+    [GAL_OP_FIRST_POSITION_BACKWARD] = work_first_position_backward,
     [GAL_OP_CROSS_ENTROPY_MAX] = work_cross_entropy_max,
     [GAL_OP_CROSS_ENTROPY_SUM] = work_cross_entropy_sum,
     [GAL_OP_CROSS_ENTROPY_LOSS] = work_cross_entropy_loss,

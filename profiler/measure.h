@@ -36,6 +36,9 @@ uint64_t gal_collective_bytes(const gal_candidate_collective *candidate);
 /* Tokens of a step, as good as random; what sessions here train on. */
 gal_code gal_random_tokens(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
 
+/* Images as good as random. */
+gal_code gal_random_patches(void *context, const gal_patch_request *request, void *out, gal_error *err);
+
 /* ---- kernels ---- */
 
 /* One kernel with its operands, ready to run: cold operands walk through copies that together exceed the private
@@ -46,6 +49,7 @@ typedef struct gal_operator_run {
     gal_kernel_call call;
     gal_token_request tokens; /* of the kinds that load */
     gal_op op;
+    gal_dtype dtype;
     char *base[GAL_KERNEL_OPERANDS_MAX];
     uint64_t stride[GAL_KERNEL_OPERANDS_MAX];
     uint32_t copies[GAL_KERNEL_OPERANDS_MAX];

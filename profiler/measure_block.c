@@ -152,7 +152,7 @@ static void sum_blocks(const trace *t, const gal_model *model, const gal_profile
             const gal_block_kind kind = gal_model_block_kind(model, in->block);
             const double blocks = kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN ? model->layer_count : 1.0;
             if (gal_op_is_collective[in->op] || t->count[i] == 0 || in->op == GAL_OP_LOAD_TOKENS ||
-                in->op == GAL_OP_LOAD_TARGETS) {
+                in->op == GAL_OP_LOAD_TARGETS || in->op == GAL_OP_LOAD_PATCHES) {
                 continue;
             }
             const gal_profile_operator *entry = entry_of(profile, &p->shape[in->shape]);
@@ -220,8 +220,9 @@ static gal_code open_session(const gal_plan *plan, const gal_world *world, uint3
                              gal_session **out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_session_options options = {
-        .tokens = {vocabulary, gal_random_tokens}, .trace = {t, record}, .deadline_seconds = world->deadline_seconds};
+    const gal_session_options options = {.tokens = {vocabulary, gal_random_tokens, gal_random_patches},
+                                         .trace = {t, record},
+                                         .deadline_seconds = world->deadline_seconds};
     gal_session *session = NULL;
     GAL_TRY(gal_session_create(plan, world, &options, &session, err));
     t->program = session->program;

@@ -77,12 +77,13 @@ void gal_operator_prepare(const gal_candidate_operator *candidate, const gal_poo
         candidate->shape.dtype == GAL_FP64 || pools->dtype == GAL_FP64 ? &gal_ops_host_fp64 : &gal_ops_host_fp32;
     memset(out, 0, sizeof *out);
     out->op = candidate->shape.op;
+    out->dtype = candidate->shape.dtype;
     out->kernel = ops->kernel[candidate->shape.op];
     out->step = (gal_kernel_step){.model = candidate->model,
                                   .seed = 1,
                                   .step = 1,
                                   .learning_rate = 1e-4,
-                                  .loss_scale = 1.0 / candidate->model->sequence_length,
+                                  .loss_scale = 1.0 / gal_model_loss_positions(candidate->model),
                                   .training = true};
     out->call = (gal_kernel_call){.dims = candidate->shape.dims,
                                   .operand_count = candidate->operand_count,
@@ -123,6 +124,12 @@ gal_code gal_operator_repeat(void *operator_run, uint32_t count, gal_error *err)
         if (run->op == GAL_OP_LOAD_TOKENS || run->op == GAL_OP_LOAD_TARGETS) {
             uint32_t vocabulary = run->step.model->vocabulary;
             GAL_TRY(gal_random_tokens(&vocabulary, &run->tokens, run->call.operand[0], err));
+        } else if (run->op == GAL_OP_LOAD_PATCHES) {
+            const gal_patch_request request = {.sample_count = run->call.dims[0],
+                                               .position_count = run->call.dims[1],
+                                               .features = run->call.dims[2],
+                                               .dtype = run->dtype};
+            GAL_TRY(gal_random_patches(NULL, &request, run->call.operand[0], err));
         } else {
             GAL_TRY(run->kernel(&run->call, err));
         }

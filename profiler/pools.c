@@ -96,3 +96,15 @@ gal_code gal_random_tokens(void *context, const gal_token_request *request, int3
     }
     return GAL_OK;
 }
+
+gal_code gal_random_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
+{
+    const uint64_t entries = (uint64_t)request->sample_count * request->position_count * request->features;
+    uint64_t state = request->batch * UINT64_C(1000003) + 1;
+    (void)context;
+    (void)err;
+    for (uint64_t i = 0; i < entries; i++) {
+        put(request->dtype, out, i, 2.0 * uniform(&state) - 1.0);
+    }
+    return GAL_OK;
+}

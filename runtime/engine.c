@@ -32,6 +32,11 @@ struct gal_engine {
     gal_engine_fault *fault; /* NULL: results are not looked at */
 };
 
+static bool loads(uint8_t op)
+{
+    return op == GAL_OP_LOAD_TOKENS || op == GAL_OP_LOAD_TARGETS || op == GAL_OP_LOAD_PATCHES;
+}
+
 /* ---- what is resolved once ---- */
 
 static gal_code resolve_instructions(gal_engine *engine, gal_error *err)
@@ -52,8 +57,7 @@ static gal_code resolve_instructions(gal_engine *engine, gal_error *err)
         const bool of_stage = (instruction->group & GAL_GROUP_RELATION) == 0;
         engine->group_count[i] = of_stage ? gal_group_size(&program->atoms, instruction->group) : 1;
         engine->group_index[i] = of_stage ? gal_group_index(&program->atoms, instruction->group, engine->device) : 0;
-        const bool served = gal_op_is_collective[instruction->op] || instruction->op == GAL_OP_LOAD_TOKENS ||
-                            instruction->op == GAL_OP_LOAD_TARGETS;
+        const bool served = gal_op_is_collective[instruction->op] || loads(instruction->op);
         if (!served && engine->options.ops->kernel[instruction->op] == NULL) {
             return gal_fail(err, GAL_ERR_DEVICE, "the %s operators have no %s", engine->options.ops->name,
                             gal_op_names[instruction->op]);
@@ -171,6 +175,24 @@ static const uint32_t *samples_of(const gal_engine *engine, const gal_instructio
     return engine->sample_map[layout] + (size_t)microbatch * samples;
 }
 
+static gal_code load_patches(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch,
+                             gal_error *err)
+{
+    const gal_shape *shape = &engine->program->shape[instruction->shape];
+    const gal_token_source *source = &engine->options.tokens;
+    const gal_patch_request request = {
+        .batch = engine->step.step,
+        .samples = samples_of(engine, instruction, microbatch),
+        .sample_count = shape->dims[0],
+        .position_begin = engine->position_part[instruction->layout] * shape->dims[1],
+        .position_count = shape->dims[1],
+        .features = shape->dims[2],
+        .dtype = shape->dtype,
+        .evaluation = engine->evaluating,
+    };
+    return source->fill_patches(source->context, &request, address(engine, instruction, 0, microbatch), err);
+}
+
 static gal_code load(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch, gal_error *err)
 {
     const gal_shape *shape = &engine->program->shape[instruction->shape];
@@ -190,8 +212,9 @@ static gal_code run_kernel(const gal_engine *engine, uint32_t index, uint32_t mi
 {
     const gal_program *program = engine->program;
     const gal_instruction *instruction = &program->instruction[index];
-    if (instruction->op == GAL_OP_LOAD_TOKENS || instruction->op == GAL_OP_LOAD_TARGETS) {
-        return load(engine, instruction, microbatch, err);
+    if (loads(instruction->op)) {
+        const bool patches = instruction->op == GAL_OP_LOAD_PATCHES;
+        return (patches ? load_patches : load)(engine, instruction, microbatch, err);
     }
     gal_kernel_call call = {
         .dims = program->shape[instruction->shape].dims,
@@ -245,8 +268,7 @@ static bool all_finite(const void *values, uint64_t bytes, gal_dtype dtype)
 /* What a kernel writes that has no infinities of its own: the largest logit of padding is -inf. */
 static bool is_looked_at(uint8_t op)
 {
-    return !gal_op_is_collective[op] && op != GAL_OP_LOAD_TOKENS && op != GAL_OP_LOAD_TARGETS &&
-           op != GAL_OP_CROSS_ENTROPY_MAX && op != GAL_OP_ADAM;
+    return !gal_op_is_collective[op] && !loads(op) && op != GAL_OP_CROSS_ENTROPY_MAX && op != GAL_OP_ADAM;
 }
 
 /* Losses and norms are fp64 in every program. */
@@ -519,7 +541,7 @@ static void set_step(gal_engine *engine, uint64_t step, uint64_t seed, double le
         .seed = seed,
         .step = step,
         .learning_rate = learning_rate,
-        .loss_scale = 1.0 / (global_batch_samples * (double)engine->model->sequence_length),
+        .loss_scale = 1.0 / (global_batch_samples * (double)gal_model_loss_positions(engine->model)),
         .training = training,
     };
     engine->evaluating = !training;
@@ -552,7 +574,25 @@ gal_code gal_engine_find_fault(gal_engine *engine, const gal_step_settings *sett
     return code;
 }
 
-gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, gal_error *err)
+/* The second number of the loss, which ranks that share a vocabulary all have. */
+static double own_right_share(const gal_engine *engine)
+{
+    const gal_program *program = engine->program;
+    double values[2] = {0.0, 0.0};
+    double replicas = 1.0;
+    if (program->loss_buffer != GAL_NO_BUFFER) {
+        const gal_buffer *buffer = &program->buffer[program->loss_buffer];
+        engine->options.device->read(&engine->memory, program->arena[buffer->class].offset + buffer->offset, values,
+                                     sizeof values);
+        const gal_fragment *end = &program->fragment[GAL_FRAGMENT_EVALUATE_END];
+        const gal_instruction *start = &program->instruction[end->first];
+        GAL_ASSERT(start->op == GAL_OP_NORM_START);
+        replicas = program->shape[start->shape].dims[0];
+    }
+    return values[1] / replicas * engine->step.loss_scale;
+}
+
+gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, double *right_share, gal_error *err)
 {
     gal_code code = GAL_OK;
     double norm[2];
@@ -560,6 +600,9 @@ gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, g
     GAL_TRY(run(engine, &engine->evaluate, err));
     read_norm(engine, norm);
     *loss = norm[1] * engine->step.loss_scale;
+    if (right_share != NULL) {
+        *right_share = own_right_share(engine);
+    }
 cleanup:
     return code;
 }

@@ -19,20 +19,34 @@
 #include "runtime/program/program.h"
 #include "runtime/queues.h"
 
-/* Rows of tokens, or of the tokens that follow them. */
+/* Rows of tokens, or of what is to be said at each position (the token that follows; -1: nothing). */
 typedef struct gal_token_request {
     uint64_t batch;          /* number of the step, or of the evaluated batch */
     const uint32_t *samples; /* [sample_count] index in the global batch */
     uint32_t sample_count;
     uint32_t sequence_length;
-    bool targets; /* the next token of every position */
+    bool targets;
     bool evaluation;
 } gal_token_request;
 
+/* Patches of images: position p >= 1 is patch p - 1 of its image, position 0 zeros. */
+typedef struct gal_patch_request {
+    uint64_t batch;
+    const uint32_t *samples;
+    uint32_t sample_count;
+    uint32_t position_begin, position_count;
+    uint32_t features;
+    gal_dtype dtype; /* fp32 or fp64 */
+    bool evaluation;
+} gal_patch_request;
+
 typedef struct gal_token_source {
     void *context;
-    /* out[sample_count][sequence_length], each in [0, vocabulary). Called within a step: allocates nothing. */
+    /* out[sample_count][sequence_length], each in [0, vocabulary), targets also -1. Called within a step: allocates
+     * nothing. */
     gal_code (*fill)(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
+    /* out[position_count][sample_count][features] of the dtype. NULL: no images. */
+    gal_code (*fill_patches)(void *context, const gal_patch_request *request, void *out, gal_error *err);
 } gal_token_source;
 
 /* Called for every instruction that is complete: seconds of gal_now_seconds. */
@@ -61,7 +75,7 @@ typedef struct gal_step_settings {
 } gal_step_settings;
 
 typedef struct gal_step_result {
-    double loss;          /* mean over the tokens of the global batch, nats; equal on all ranks */
+    double loss;          /* mean over the positions of the global batch that are in it, nats; equal on all ranks */
     double gradient_norm; /* global 2-norm before clipping */
 } gal_step_result;
 
@@ -90,8 +104,10 @@ typedef struct gal_engine_fault {
 gal_code gal_engine_find_fault(gal_engine *engine, const gal_step_settings *settings, gal_engine_fault *out,
                                gal_error *err);
 
-/* Mean loss of one evaluated batch, without dropout; the state is not touched. Equal on all ranks. */
-gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, gal_error *err);
+/* Mean loss of one evaluated batch, without dropout; the state is not touched. Equal on all ranks.
+ * right_share  the part of this rank in the share of targets that have the largest logit: the sum over all ranks is
+ *              that share, fewer than one row in ties; NULL: not asked for */
+gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, double *right_share, gal_error *err);
 
 const gal_memory *gal_engine_memory(const gal_engine *engine);
 /* Of a step, for those who account for a trace. Valid as long as the engine. */

@@ -17,13 +17,6 @@ static void write(gal_json_writer *out, const gal_model *model)
     gal_json_put_f64(out, "residual_dropout", model->residual_dropout);
 }
 
-static void check(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys)
-{
-    if (model->head_count != 0 && model->hidden % model->head_count != 0) {
-        gal_json_member_error(at, keys->head_count, "must divide the hidden size %u", model->hidden);
-    }
-}
-
 static uint64_t parameter_count(const gal_model *model)
 {
     const uint64_t hidden = model->hidden, ffn = model->ffn_hidden, norm = 2 * hidden;
@@ -35,7 +28,7 @@ static uint64_t parameter_count(const gal_model *model)
 
 const gal_model_family gal_family_decoder = {.read = read,
                                              .write = write,
-                                             .check = check,
+                                             .check = gal_family_check_heads,
                                              .parameter_count = parameter_count,
                                              .block_count = gal_family_chain_count,
                                              .block = gal_family_chain_block,

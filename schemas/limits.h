@@ -13,6 +13,10 @@ enum {
     GAL_SEQUENCE_LENGTH_MAX = 1 << 22,
     GAL_VOCABULARY_MAX = 1 << 24,
     GAL_VOCABULARY_MULTIPLE_MAX = 1 << 16,
+    GAL_TOKEN_TYPES_MAX = 1 << 10,
+    GAL_IMAGE_SIZE_MAX = 1 << 14,
+    GAL_PATCH_SIZE_MAX = 1 << 10,
+    GAL_CHANNELS_MAX = 16,
     GAL_BATCH_SAMPLES_MAX = 1 << 24,
     GAL_BATCH_TOKENS_MAX = 1 << 30, /* global_batch_samples * sequence_length */
     GAL_STAGE_MICROBATCHES_MAX =

@@ -60,8 +60,10 @@ static void read_optimizer(const gal_json_cursor *at, gal_optimizer *out)
     }
 }
 
-static const gal_model_family *const families[GAL_FAMILY_COUNT] = {
-    [GAL_FAMILY_DECODER] = &gal_family_decoder, [GAL_FAMILY_LLAMA] = &gal_family_llama};
+static const gal_model_family *const families[GAL_FAMILY_COUNT] = {[GAL_FAMILY_DECODER] = &gal_family_decoder,
+                                                                   [GAL_FAMILY_LLAMA] = &gal_family_llama,
+                                                                   [GAL_FAMILY_BERT] = &gal_family_bert,
+                                                                   [GAL_FAMILY_VIT] = &gal_family_vit};
 
 void gal_model_check(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys)
 {
@@ -204,6 +206,24 @@ uint32_t gal_model_block_type(const gal_model *model, uint32_t block)
     gal_block_shape shape;
     gal_model_block(model, block, &shape);
     return shape.type;
+}
+
+uint32_t gal_model_loss_positions(const gal_model *model)
+{
+    const gal_model_family *family = families[model->family];
+    return family->loss_positions == NULL ? model->sequence_length : family->loss_positions(model);
+}
+
+uint32_t gal_model_patch_features(const gal_model *model)
+{
+    return model->channel_count * model->patch_size * model->patch_size;
+}
+
+void gal_family_check_heads(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys)
+{
+    if (model->head_count != 0 && model->hidden % model->head_count != 0) {
+        gal_json_member_error(at, keys->head_count, "must divide the hidden size %u", model->hidden);
+    }
 }
 
 uint32_t gal_family_chain_count(const gal_model *model)

@@ -16,10 +16,14 @@
 enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
 
 /* X(enumerator, document name) */
-/* decoder: GPT-2's blocks. llama: RMSNorm, rotary positions, gated FFN, shared keys and values; no dropout of rows. */
+/* decoder: GPT-2's blocks. llama: RMSNorm, rotary positions, gated FFN, shared keys and values; no dropout of rows.
+ * bert: norms behind the sums, a masked-LM head. vit: patches of images and a class token; its vocabulary are labels.
+ */
 #define GAL_FAMILIES(X)                                                                                                \
     X(GAL_FAMILY_DECODER, "decoder")                                                                                   \
-    X(GAL_FAMILY_LLAMA, "llama")
+    X(GAL_FAMILY_LLAMA, "llama")                                                                                       \
+    X(GAL_FAMILY_BERT, "bert")                                                                                         \
+    X(GAL_FAMILY_VIT, "vit")
 
 #define GAL_ACTIVATIONS(X)                                                                                             \
     X(GAL_ACTIVATION_GELU_TANH, "gelu_tanh")                                                                           \
@@ -97,6 +101,12 @@ typedef struct gal_model {
     double rotary_base;
     gal_rotary_scaling rotary_scaling;
     bool qkv_bias; /* queries, keys and values have biases (Qwen2) */
+    /* Of the family bert alone. */
+    uint32_t type_count; /* token types; all tokens here are of type 0 */
+    uint32_t mask_token; /* below vocabulary */
+    /* Of the family vit alone: positions are a class token and (image_size / patch_size)^2 patches. */
+    uint32_t image_size, patch_size, channel_count; /* pixels of a side, of a patch's side; colours */
+    double pixel_mean, pixel_standard_deviation;    /* of pixels in [0, 1]: both map them to what the model sees */
     gal_activation activation;
     bool tied_embeddings;
     double norm_epsilon;
@@ -108,8 +118,8 @@ typedef struct gal_model {
 } gal_model;
 
 /* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. Read takes a model document, or a
- * Hugging Face config.json of gpt2, llama, mistral or qwen2 (told by its "model_type"; what that file does not hold
- * takes the defaults of gal_model_defaults and of the type's own configuration class). */
+ * Hugging Face config.json of gpt2, llama, mistral, qwen2, bert or vit (told by its "model_type"; what that file does
+ * not hold takes the defaults of gal_model_defaults and of the type's own configuration class). */
 gal_code gal_model_read(const char *path, gal_model *out, gal_error *err);
 gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err);
 
@@ -147,6 +157,12 @@ uint32_t gal_model_block_type(const gal_model *model, uint32_t block);
 uint32_t gal_model_kv_head_count(const gal_model *model);
 uint32_t gal_model_head_dim(const gal_model *model);
 uint32_t gal_model_padded_vocabulary(const gal_model *model);
+
+/* Positions of a sample that are in the loss: all; of bert the masked 15 %, rounded, at least one (a fixed count, so
+ * that the mean over a batch needs no count of every rank); of vit the class token. */
+uint32_t gal_model_loss_positions(const gal_model *model);
+/* vit: numbers of a patch, [channel][row][column]. */
+uint32_t gal_model_patch_features(const gal_model *model);
 
 /* Trainable parameters as published: without padding, a tied head not counted twice. */
 uint64_t gal_model_parameter_count(const gal_model *model);

@@ -22,9 +22,13 @@ typedef struct gal_model_family {
     void (*block)(const gal_model *model, uint32_t block, gal_block_shape *out);
     uint32_t (*type_count)(const gal_model *model);
     uint32_t (*first_of_type)(const gal_model *model, uint32_t type); /* a block */
+    uint32_t (*loss_positions)(const gal_model *model);               /* NULL: all */
 } gal_model_family;
 
-extern const gal_model_family gal_family_decoder, gal_family_llama;
+extern const gal_model_family gal_family_decoder, gal_family_llama, gal_family_bert, gal_family_vit;
+
+/* Reports heads that do not divide the hidden size. */
+void gal_family_check_heads(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys);
 
 /* The chain of most families: embedding, attention and FFN of each layer, head; all of one width and length. */
 uint32_t gal_family_chain_count(const gal_model *model);

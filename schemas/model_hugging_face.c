@@ -1,5 +1,6 @@
-/* Hugging Face config.json: gpt2, llama, mistral, qwen2. Keys that change nothing here are passed over; those that ask
- * for a variant that is not supported are refused. Defaults are those of the type's configuration class. */
+/* Hugging Face config.json: gpt2, llama, mistral, qwen2, bert, vit. Keys that change nothing here are passed over;
+ * those that ask for a variant that is not supported are refused. Defaults are those of the type's configuration class.
+ */
 #include <stdio.h>
 
 #include "schemas/limits.h"
@@ -8,6 +9,9 @@
 static const char *const activation_names[] = {"gelu_new", "gelu", "relu", "gelu_pytorch_tanh", "silu"};
 static const gal_activation activation_of[] = {GAL_ACTIVATION_GELU_TANH, GAL_ACTIVATION_GELU_ERF, GAL_ACTIVATION_RELU,
                                                GAL_ACTIVATION_GELU_TANH, GAL_ACTIVATION_SILU};
+/* [MASK] of the published WordPiece vocabularies; labels where a ViT's file names none. */
+static const uint32_t wordpiece_mask = 103;
+enum { VIT_LABELS = 1000 };
 enum { ACTIVATIONS = sizeof activation_names / sizeof activation_names[0] };
 
 static bool is_given(const gal_json_cursor *at, const char *key)
@@ -132,16 +136,78 @@ static void read_qwen2(const gal_json_cursor *root, gal_model *out)
     out->qkv_bias = true;
 }
 
+/* ---- bert and vit ---- */
+
+static void read_encoder(const gal_json_cursor *root, gal_model *out)
+{
+    out->layer_count = gal_json_u32(root, "num_hidden_layers", 1, GAL_LAYERS_MAX);
+    out->hidden = gal_json_u32(root, "hidden_size", 1, GAL_HIDDEN_MAX);
+    out->head_count = gal_json_u32(root, "num_attention_heads", 1, GAL_HIDDEN_MAX);
+    out->ffn_hidden = gal_json_u32(root, "intermediate_size", 1, GAL_FFN_HIDDEN_MAX);
+    out->activation = GAL_ACTIVATION_GELU_ERF;
+    read_activation(root, "hidden_act", out);
+    out->norm_epsilon = optional_f64(root, "layer_norm_eps", 1e-12, GAL_POSITIVE_MIN, 1.0);
+}
+
+static void read_bert(const gal_json_cursor *root, gal_model *out)
+{
+    static const char *const positions[] = {"absolute"};
+    out->family = GAL_FAMILY_BERT;
+    read_encoder(root, out);
+    out->vocabulary = gal_json_u32(root, "vocab_size", 1, GAL_VOCABULARY_MAX);
+    out->sequence_length = optional_u32(root, "max_position_embeddings", 512, GAL_SEQUENCE_LENGTH_MAX);
+    out->type_count = optional_u32(root, "type_vocab_size", 2, GAL_TOKEN_TYPES_MAX);
+    out->mask_token = out->vocabulary > wordpiece_mask ? wordpiece_mask : out->vocabulary > 0 ? out->vocabulary - 1 : 0;
+    out->residual_dropout = optional_f64(root, "hidden_dropout_prob", 0.1, 0.0, GAL_JSON_BELOW_ONE);
+    out->attention_dropout = optional_f64(root, "attention_probs_dropout_prob", 0.1, 0.0, GAL_JSON_BELOW_ONE);
+    out->tied_embeddings = optional_bool(root, "tie_word_embeddings", true);
+    if (gal_json_has(root, "position_embedding_type")) {
+        (void)gal_json_enum(root, "position_embedding_type", positions, 1);
+    }
+    refuse_variant(root, "is_decoder", true);
+    refuse_variant(root, "add_cross_attention", true);
+}
+
+static void read_vit(const gal_json_cursor *root, gal_model *out)
+{
+    out->family = GAL_FAMILY_VIT;
+    read_encoder(root, out);
+    out->image_size = optional_u32(root, "image_size", 224, GAL_IMAGE_SIZE_MAX);
+    out->patch_size = optional_u32(root, "patch_size", 16, GAL_PATCH_SIZE_MAX);
+    out->channel_count = optional_u32(root, "num_channels", 3, GAL_CHANNELS_MAX);
+    out->pixel_mean = 0.5;
+    out->pixel_standard_deviation = 0.5;
+    out->vocabulary = VIT_LABELS;
+    if (gal_json_has(root, "id2label")) {
+        const gal_json_cursor labels = gal_json_object(root, "id2label");
+        out->vocabulary = gal_json_member_count(&labels);
+        if (out->vocabulary == 0) {
+            gal_json_member_error(root, "id2label", "must name at least one label");
+        }
+    }
+    out->tied_embeddings = false;
+    if (out->patch_size != 0) {
+        const uint32_t side = out->image_size / out->patch_size;
+        out->sequence_length = side * side + 1;
+    }
+    out->embedding_dropout = optional_f64(root, "hidden_dropout_prob", 0.0, 0.0, GAL_JSON_BELOW_ONE);
+    out->residual_dropout = out->embedding_dropout;
+    out->attention_dropout = optional_f64(root, "attention_probs_dropout_prob", 0.0, 0.0, GAL_JSON_BELOW_ONE);
+    refuse_variant(root, "qkv_bias", false);
+}
+
 /* ---- types ---- */
 
-static const char *const type_names[] = {"gpt2", "llama", "mistral", "qwen2"};
+static const char *const type_names[] = {"gpt2", "llama", "mistral", "qwen2", "bert", "vit"};
 static const struct type {
     void (*read)(const gal_json_cursor *root, gal_model *out);
     gal_model_keys keys;
 } types[] = {{read_gpt2, {"n_head", NULL}},
              {read_llama, {"num_attention_heads", "num_key_value_heads"}},
              {read_llama, {"num_attention_heads", "num_key_value_heads"}},
-             {read_qwen2, {"num_attention_heads", "num_key_value_heads"}}};
+             {read_qwen2, {"num_attention_heads", "num_key_value_heads"}},
+             {read_bert, {"num_attention_heads", NULL}},
+             {read_vit, {"num_attention_heads", NULL}}};
 
 void gal_model_read_hugging_face(const gal_json_cursor *root, gal_model *out)
 {

@@ -6,12 +6,16 @@
  *
  * kind                 dims                                               operands
  * load_tokens          samples, sequence                                  w int32[samples][sequence]
- * load_targets         samples, sequence                                  w int32[samples][sequence]
- * embed                samples, sequence, hidden, vocabulary_local        r tokens, r table[vocabulary_local][hidden],
- *                                                                         w e[T][hidden] (0 where the id is elsewhere)
+ * load_targets         samples, sequence                                  w int32[samples][sequence]; -1: a position
+ * that is not in the loss load_patches         samples, positions_local, features                 w x[T][features]: an
+ * image's patches as positions 1, 2, ...; zeros at position 0 embed                samples, sequence, hidden,
+ * vocabulary_local        r tokens, r table[vocabulary_local][hidden], w e[T][hidden] (0 where the id is elsewhere)
  * embed_backward       samples, sequence, hidden, vocabulary_local        r tokens, r de, a|u dtable
- * position             samples, positions_local, hidden, sequence         r e, r table[sequence][hidden], w y (dropout)
- * position_backward    samples, positions_local, hidden, sequence         r dy, w de, a dtable[sequence][hidden]
+ * position             samples, positions_local, hidden, sequence,        r e, r table[sequence][hidden], w y (dropout)
+ *                      types, class_token (0|1)                           [, r type[types][hidden]: row 0 is added too]
+ *                                                                         [, r class[hidden]: instead of e at position
+ * 0] position_backward    as position                                        r dy, w de, a dtable[sequence][hidden]
+ *                                                                         [, a dtype] [, a dclass]
  * layer_norm           rows, hidden                                       r x, r gain, r bias, w y, w stats[2][rows]
  *                                                                         (means, then reciprocal deviations)
  * layer_norm_backward  rows, hidden, addend (0|1)                         r dy, r x, r gain, r stats, w dx, a dgain,
@@ -26,11 +30,10 @@
  * rotary               samples, sequence, heads, head_dim, row_features,  u x[T][row_features], of a row the first
  *                      inverse (0|1)                                      heads*head_dim turned by their position
  * attention            samples, sequence, heads_local, head_dim,          r qkv[T][heads_local + 2 kv_heads_local]
- *                      kv_heads_local                                     [head_dim]: queries, then keys, then values;
+ *                      kv_heads_local, flags (GAL_ATTENTION_*)            [head_dim]: queries, then keys, then values;
  *                                                                         w ctx[T][heads_local*head_dim],
  *                                                                         w lse[samples][heads_local][sequence]
- * attention_backward   samples, sequence, heads_local, head_dim,          r dctx, r qkv, r ctx, r lse, w dqkv
- *                      kv_heads_local
+ * attention_backward   as attention                                       r dctx, r qkv, r ctx, r lse, w dqkv
  * activation           elements, activation                               r u, w g
  * activation_backward  elements, activation                               r dg, r u, w du
  * gated_activation     rows, features, activation                         r u[rows][2][features], w g[rows][features]
@@ -38,12 +41,16 @@
  * gated_activation_backward rows, features, activation                    r dg, r u, w du
  * residual             samples, positions_local, hidden, bias (0|1)       r x, r o, w y [, r bias[hidden]]
  *                                                                         y = x + dropout(o + bias)
- * residual_backward    samples, positions_local, hidden                   r dy, w do: the same dropout mask
- * cross_entropy_max    rows, vocabulary_local, vocabulary                 r logits, w max[rows]; padding masked
- * cross_entropy_sum    samples, sequence, vocabulary_local, vocabulary    r logits, r max, r targets, w sums[2][rows]
- *                                                                         (sum of exp(z - max); z of the target - max)
- * cross_entropy_loss   rows                                               r sums, a loss: fp64[1],
- *                                                                         += sum over rows of log(sum) - target
+ * dropout              samples, positions_local, hidden                   r x, w y: the mask of residual's dropout. Of
+ *                                                                         gradients: the backward of both
+ * first_position       samples, positions_local, features                 r x, w y[samples][features]: the rows of
+ * position 0, zeros where it is elsewhere first_position_backward samples, positions_local, features              r
+ * dy[samples][features], w dx: zeros but there cross_entropy_max    rows, vocabulary_local, vocabulary r logits, w
+ * max[rows]; padding masked cross_entropy_sum    samples, sequence, vocabulary_local, vocabulary    r logits, r max, r
+ * targets, w sums[2][rows] (sum of exp(z - max); z of the target - max; zeros where the target is -1)
+ * cross_entropy_loss   rows                                               r sums, a loss: fp64[2], over rows of sum > 0
+ *                                                                         += sum of log(sum) - target; count of those
+ *                                                                         with target 0: no logit is larger
  * cross_entropy_backward samples, sequence, vocabulary_local, vocabulary  u logits -> dlogits, r max, r sums, r targets
  * permute              row_elements, count0..count4, stride0..stride4     r source, w target: target[c0..c4][row] =
  *                                                                         source row sum(c_i stride_i), strides in rows
@@ -72,10 +79,11 @@
 #define GAL_OPERATORS(X)                                                                                               \
     X(GAL_OP_LOAD_TOKENS, "load_tokens", 2, 0)                                                                         \
     X(GAL_OP_LOAD_TARGETS, "load_targets", 2, 0)                                                                       \
+    X(GAL_OP_LOAD_PATCHES, "load_patches", 3, 0)                                                                       \
     X(GAL_OP_EMBED, "embed", 4, 0)                                                                                     \
     X(GAL_OP_EMBED_BACKWARD, "embed_backward", 4, 0)                                                                   \
-    X(GAL_OP_POSITION, "position", 4, 0)                                                                               \
-    X(GAL_OP_POSITION_BACKWARD, "position_backward", 4, 0)                                                             \
+    X(GAL_OP_POSITION, "position", 6, 0)                                                                               \
+    X(GAL_OP_POSITION_BACKWARD, "position_backward", 6, 0)                                                             \
     X(GAL_OP_LAYER_NORM, "layer_norm", 2, 0)                                                                           \
     X(GAL_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", 3, 0)                                                         \
     X(GAL_OP_RMS_NORM, "rms_norm", 2, 0)                                                                               \
@@ -83,14 +91,16 @@
     X(GAL_OP_GEMM, "gemm", 4, 0)                                                                                       \
     X(GAL_OP_BIAS_GRADIENT, "bias_gradient", 2, 0)                                                                     \
     X(GAL_OP_ROTARY, "rotary", 6, 0)                                                                                   \
-    X(GAL_OP_ATTENTION, "attention", 5, 0)                                                                             \
-    X(GAL_OP_ATTENTION_BACKWARD, "attention_backward", 5, 0)                                                           \
+    X(GAL_OP_ATTENTION, "attention", 6, 0)                                                                             \
+    X(GAL_OP_ATTENTION_BACKWARD, "attention_backward", 6, 0)                                                           \
     X(GAL_OP_ACTIVATION, "activation", 2, 0)                                                                           \
     X(GAL_OP_ACTIVATION_BACKWARD, "activation_backward", 2, 0)                                                         \
     X(GAL_OP_GATED_ACTIVATION, "gated_activation", 3, 0)                                                               \
     X(GAL_OP_GATED_ACTIVATION_BACKWARD, "gated_activation_backward", 3, 0)                                             \
     X(GAL_OP_RESIDUAL, "residual", 4, 0)                                                                               \
-    X(GAL_OP_RESIDUAL_BACKWARD, "residual_backward", 3, 0)                                                             \
+    X(GAL_OP_DROPOUT, "dropout", 3, 0)                                                                                 \
+    X(GAL_OP_FIRST_POSITION, "first_position", 3, 0)                                                                   \
+    X(GAL_OP_FIRST_POSITION_BACKWARD, "first_position_backward", 3, 0)                                                 \
     X(GAL_OP_CROSS_ENTROPY_MAX, "cross_entropy_max", 3, 0)                                                             \
     X(GAL_OP_CROSS_ENTROPY_SUM, "cross_entropy_sum", 4, 0)                                                             \
     X(GAL_OP_CROSS_ENTROPY_LOSS, "cross_entropy_loss", 1, 0)                                                           \
@@ -117,6 +127,7 @@ typedef enum gal_op {
 
 enum { GAL_SHAPE_DIMS = 11 };
 enum { GAL_GEMM_TRANSPOSE_A = 1, GAL_GEMM_TRANSPOSE_B = 2, GAL_GEMM_BIAS = 4 };
+enum { GAL_ATTENTION_CAUSAL = 1 }; /* a query sees its own position and those before; else all */
 enum { GAL_REDUCE_SUM = 0, GAL_REDUCE_MAX = 1 };
 
 typedef struct gal_shape {

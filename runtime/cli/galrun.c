@@ -29,8 +29,8 @@ static const char *const on_nan_names[ON_NAN_COUNT] = {"stop", "skip"};
 
 typedef struct settings {
     const char *plan_path;
-    const char *data_path, *validation_path, *save_directory, *resume, *weights_path, *export_path, *log_path,
-        *trace_path;
+    const char *data_path, *validation_path, *labels_path, *validation_labels_path, *save_directory, *resume,
+        *weights_path, *export_path, *log_path, *trace_path;
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
     uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan;
     double timeout_seconds;
@@ -52,7 +52,10 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
     char said_version[LINE_BYTES];
     const gal_option options[] = {
         gal_option_required(gal_option_string(
-            "data", "FILE", "text (bytes) or token file (.bin of llm.c; .bin or .idx of Megatron-LM)", &s->data_path)),
+            "data", "FILE", "text (bytes), token file (.bin of llm.c; .bin or .idx of Megatron-LM) or images (.npy)",
+            &s->data_path)),
+        gal_option_string("labels", "FILE", "of images: their labels (.npy of whole numbers)", &s->labels_path),
+        gal_option_string("validation-labels", "FILE", "of the images of --validation", &s->validation_labels_path),
         gal_option_string("validation", "FILE", "validate on this file (default: the last tenth of the data)",
                           &s->validation_path),
         gal_option_u64("steps", "N", "end when N optimizer steps are done (default: warm-up and decay, or 100)",
@@ -138,6 +141,8 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
     gal_train_options options = {
         .data_path = s->data_path,
         .validation_path = s->validation_path,
+        .labels_path = s->labels_path,
+        .validation_labels_path = s->validation_labels_path,
         .step_count = s->step_count,
         .evaluate_every = s->evaluate_every,
         .evaluate_batches = s->evaluate_batches,

@@ -30,20 +30,35 @@ static void print_rate(const char *name, double predicted, double measured, cons
     fputc('\n', out);
 }
 
+/* What the loss is a mean of. */
+static const char *unit_of(const gal_model *model)
+{
+    return model->family == GAL_FAMILY_VIT ? "image" : model->family == GAL_FAMILY_BERT ? "masked token" : "token";
+}
+
 void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, const char *save_directory, FILE *out)
 {
     const double tokens = (double)plan->global_batch_samples * (double)plan->model.sequence_length;
+    const char *unit = unit_of(&plan->model);
     fprintf(out, "%-20s %llu (%llu in this run%s)\n", "steps done", (unsigned long long)summary->step,
             (unsigned long long)(summary->step - summary->first_step), summary->interrupted ? ", interrupted" : "");
     if (!isnan(summary->loss)) {
-        fprintf(out, "%-20s %.4f -> %.4f nats per token\n", "training loss", summary->first_loss, summary->loss);
+        fprintf(out, "%-20s %.4f -> %.4f nats per %s\n", "training loss", summary->first_loss, summary->loss, unit);
     }
     if (!isnan(summary->validation_loss)) {
-        fprintf(out, "%-20s %.4f nats per token, over %llu batches\n", "validation loss", summary->validation_loss,
+        fprintf(out, "%-20s %.4f nats per %s, over %llu batches\n", "validation loss", summary->validation_loss, unit,
                 (unsigned long long)summary->validation_batches);
     }
-    fprintf(out, "%-20s %.4f nats per token: what token frequencies alone give\n", "unigram entropy",
-            summary->unigram_entropy);
+    if (!isnan(summary->accuracy)) {
+        fprintf(out, "%-20s %.2f %% of the %ss\n", "validation accuracy", 100.0 * summary->accuracy, unit);
+    }
+    if (plan->model.family == GAL_FAMILY_VIT) {
+        fprintf(out, "%-20s %.4f nats per image: what label frequencies alone give\n", "label entropy",
+                summary->unigram_entropy);
+    } else {
+        fprintf(out, "%-20s %.4f nats per token: what token frequencies alone give\n", "unigram entropy",
+                summary->unigram_entropy);
+    }
     if (summary->saved) {
         fprintf(out, "%-20s %s\n", "checkpoint", save_directory);
     }
@@ -127,14 +142,23 @@ static gal_code print_data(const gal_plan *plan, const gal_train_options *option
     const gal_data_options data_options = {
         .path = options->data_path,
         .validation_path = options->validation_path,
+        .labels_path = options->labels_path,
+        .validation_labels_path = options->validation_labels_path,
         .vocabulary = plan->model.vocabulary,
         .sequence_length = plan->model.sequence_length,
         .global_batch_samples = plan->global_batch_samples,
         .seed = options->seed,
+        .model = &plan->model,
     };
     GAL_TRY(gal_data_open(&data_options, &data, err));
     const double epochs =
         (double)options->step_count * (double)plan->global_batch_samples / (double)gal_data_train_windows(data);
+    if (plan->model.family == GAL_FAMILY_VIT) {
+        fprintf(out, "data: %s: %llu training images, %llu validation images; %llu steps are %.2f epochs\n",
+                options->data_path, (unsigned long long)gal_data_train_windows(data),
+                (unsigned long long)gal_data_validation_windows(data), (unsigned long long)options->step_count, epochs);
+        goto cleanup;
+    }
     fprintf(out,
             "data: %s: %llu training tokens in %llu windows, %llu validation windows; %llu steps are %.2f epochs\n",
             options->data_path, (unsigned long long)gal_data_train_tokens(data),

@@ -23,7 +23,7 @@ typedef struct gal_kernel_step {
     uint64_t seed;          /* of dropout */
     uint64_t step;          /* 0-based optimizer step; bias correction uses step + 1 */
     double learning_rate;   /* of this step */
-    double loss_scale;      /* 1 / (global_batch_samples * sequence_length): gradients are of the mean loss */
+    double loss_scale;      /* 1 / (global_batch_samples * gal_model_loss_positions): gradients are of the mean loss */
     bool training;          /* false: dropout off */
 } gal_kernel_step;
 

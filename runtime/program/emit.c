@@ -21,9 +21,15 @@ static const gal_model *model_of(const gal_builder *b)
     return b->spec->model;
 }
 
+static uint32_t positions_of(const gal_block_emit *e, uint8_t value)
+{
+    const gal_value *v = &e->graph.value[value];
+    return v->single ? 1 : v->chunk ? e->chunk_positions : e->sequence;
+}
+
 static uint32_t rows_of(const gal_block_emit *e, uint8_t value)
 {
-    return (e->graph.value[value].chunk ? e->chunk_positions : e->sequence) * e->samples;
+    return positions_of(e, value) * e->samples;
 }
 
 static uint64_t bytes_of(const gal_builder *b, const gal_block_emit *e, uint8_t value)
@@ -122,9 +128,19 @@ static uint32_t output(gal_builder *b, gal_block_emit *e, place at, uint8_t valu
 static void forward_load(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
 {
     gal_op op = e->graph.head ? GAL_OP_LOAD_TARGETS : GAL_OP_LOAD_TOKENS;
-    gal_shape shape = {.op = op, .dtype = GAL_I32, .dims = {e->samples, e->sequence}};
+    gal_shape shape = {.op = op, .dtype = GAL_I32, .dims = {e->samples, positions_of(e, n->out[0])}};
     uint32_t to = output(b, e, at, n->out[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->whole_layout;
+    gal_builder_operand(b, to, GAL_WRITE);
+}
+
+static void forward_load_patches(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
+{
+    gal_shape shape = {.op = GAL_OP_LOAD_PATCHES,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, positions_of(e, n->out[0]), e->graph.value[n->out[0]].features}};
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
     gal_builder_operand(b, to, GAL_WRITE);
 }
 
@@ -145,18 +161,29 @@ static void forward_embed(gal_builder *b, gal_block_emit *e, place at, const gal
     access_value(b, e, to, n->out[0], GAL_WRITE);
 }
 
+static gal_shape position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+{
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->chunk_positions, e->shape.out.features, e->sequence, n->types,
+                                n->bias != GAL_NO_VALUE && n->types == 0}};
+}
+
 static void forward_position(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
 {
+    const bool has_more = n->bias != GAL_NO_VALUE;
     uint32_t from = input(b, e, at, n->in[0]);
     gal_operand table = gal_zero_weight(b, e, n->weight);
+    gal_operand more = has_more ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
     uint32_t to = output(b, e, at, n->out[0]);
-    gal_shape shape = {.op = GAL_OP_POSITION,
-                       .dtype = b->program->dtype,
-                       .dims = {e->samples, e->chunk_positions, e->shape.out.features, e->sequence}};
+    gal_shape shape = position_shape(b, e, GAL_OP_POSITION, n);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
     read_value(b, e, from, n->in[0]);
     gal_builder_operand_at(b, &table);
     access_value(b, e, to, n->out[0], GAL_WRITE);
+    if (has_more) {
+        gal_builder_operand_at(b, &more);
+    }
 }
 
 static void forward_norm(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
@@ -200,13 +227,13 @@ static void forward_linear(gal_builder *b, gal_block_emit *e, place at, const ga
     }
 }
 
-static gal_shape attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
+static gal_shape attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
 {
     const gal_block_shape *shape = &e->shape;
     return (gal_shape){.op = op,
                        .dtype = b->program->dtype,
                        .dims = {e->samples, e->sequence, shape->head_count / e->graph.tp_degree, shape->head_dim,
-                                shape->kv_head_count / e->graph.tp_degree}};
+                                shape->kv_head_count / e->graph.tp_degree, n->attention_flags}};
 }
 
 /* Queries and keys turned in place: forward, or back. */
@@ -236,7 +263,7 @@ static void forward_attention(gal_builder *b, gal_block_emit *e, place at, const
     uint32_t qkv = input(b, e, at, n->in[0]);
     uint32_t ctx = output(b, e, at, n->out[0]);
     uint32_t lse = output(b, e, at, n->out[1]);
-    gal_shape shape = attention_shape(b, e, GAL_OP_ATTENTION);
+    gal_shape shape = attention_shape(b, e, GAL_OP_ATTENTION, n);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
     i->group = e->mesh.tp;
     i->layout = e->whole_layout;
@@ -305,11 +332,44 @@ static void forward_residual(gal_builder *b, gal_block_emit *e, place at, const 
     }
 }
 
-static gal_shape vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits)
+/* The same mask forward and backward. */
+static void drop(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t from, uint32_t to, uint8_t value)
+{
+    gal_shape shape = residual_shape(b, e, GAL_OP_DROPOUT);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape)->layout = e->chunk_layout;
+    read_value(b, e, from, value);
+    access_value(b, e, to, value, GAL_WRITE);
+}
+
+static void forward_dropout(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
+{
+    uint32_t x = input(b, e, at, n->in[0]);
+    drop(b, e, n->name, x, output(b, e, at, n->out[0]), n->in[0]);
+}
+
+static gal_shape first_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
 {
     return (gal_shape){.op = op,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, e->graph.value[logits].features, model_of(b)->vocabulary}};
+                       .dims = {e->samples, positions_of(e, n->in[0]), e->graph.value[n->in[0]].features}};
+}
+
+static void forward_first_position(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
+{
+    uint32_t x = input(b, e, at, n->in[0]);
+    uint32_t y = output(b, e, at, n->out[0]);
+    gal_shape shape = first_position_shape(b, e, GAL_OP_FIRST_POSITION, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
+    read_value(b, e, x, n->in[0]);
+    access_value(b, e, y, n->out[0], GAL_WRITE);
+}
+
+static gal_shape vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits)
+{
+    return (gal_shape){
+        .op = op,
+        .dtype = b->program->dtype,
+        .dims = {e->samples, positions_of(e, logits), e->graph.value[logits].features, model_of(b)->vocabulary}};
 }
 
 static void forward_cross_entropy(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
@@ -396,10 +456,34 @@ static place again(gal_block_emit *e)
     return (place){e->backward, true};
 }
 
+/* The input's gradient belongs in the port; so does that of a sum which the input enters as it is: what else reads the
+ * input adds to it. */
+static bool belongs_in_port(const gal_block_emit *e, uint8_t value)
+{
+    const uint8_t producer = gal_graph_producer(&e->graph, value);
+    return value == e->graph.x || (producer != GAL_NO_VALUE && e->graph.node[producer].kind == GAL_NODE_RESIDUAL &&
+                                   e->graph.node[producer].in[0] == e->graph.x);
+}
+
+/* Where the gradient of a value is written for the first time. */
 static uint32_t gradient_buffer(gal_builder *b, gal_block_emit *e, uint8_t value, const char *name)
 {
-    e->gradient[value] = work(b, e, name, bytes_of(b, e, value));
+    e->gradient[value] = belongs_in_port(e, value) ? e->dx : work(b, e, name, bytes_of(b, e, value));
     return e->gradient[value];
+}
+
+/* The gradient of a value is in the buffer, or a part of it is: another reader's is there already. */
+static void take_gradient(gal_builder *b, gal_block_emit *e, uint8_t value, uint32_t buffer)
+{
+    if (e->gradient[value] == GAL_NO_BUFFER) {
+        e->gradient[value] = buffer;
+        return;
+    }
+    const uint64_t elements = (uint64_t)rows_of(e, value) * e->graph.value[value].features;
+    gal_shape shape = {.op = GAL_OP_ADD, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, elements)}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, "add dx", &shape);
+    read_value(b, e, buffer, value);
+    access_value(b, e, e->gradient[value], value, GAL_UPDATE);
 }
 
 static void bias_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor, uint32_t dy, uint8_t value,
@@ -476,15 +560,19 @@ static void backward_embed(gal_builder *b, gal_block_emit *e, const gal_node *n)
 
 static void backward_position(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
+    const bool has_more = n->bias != GAL_NO_VALUE;
     uint32_t de = gradient_buffer(b, e, n->in[0], "de");
     gal_operand gradient = gal_zero_gradient(b, e, n->weight);
-    gal_shape shape = {.op = GAL_OP_POSITION_BACKWARD,
-                       .dtype = b->program->dtype,
-                       .dims = {e->samples, e->chunk_positions, e->shape.out.features, e->sequence}};
+    gal_operand more = has_more ? gal_zero_gradient(b, e, n->bias) : (gal_operand){0};
+    gal_shape shape = position_shape(b, e, GAL_OP_POSITION_BACKWARD, n);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
     read_value(b, e, e->gradient[n->out[0]], n->out[0]);
     access_value(b, e, de, n->in[0], GAL_WRITE);
     gal_builder_operand_at(b, &gradient);
+    if (has_more) {
+        gal_builder_operand_at(b, &more);
+        gal_zero_gradient_done(b, e, n->bias);
+    }
     gal_zero_gradient_done(b, e, n->weight);
 }
 
@@ -495,7 +583,7 @@ static void backward_norm(gal_builder *b, gal_block_emit *e, const gal_node *n)
     uint32_t addend = e->gradient[n->in[0]];
     const bool has_bias = n->bias != GAL_NO_VALUE;
     gal_operand gain = gal_zero_weight(b, e, n->weight);
-    GAL_ASSERT(n->in[0] == e->graph.x && e->dx != GAL_NO_BUFFER);
+    const uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
     gal_operand dgain = gal_zero_gradient(b, e, n->weight);
     gal_operand dbias = has_bias ? gal_zero_gradient(b, e, n->bias) : (gal_operand){0};
     gal_shape shape = {.op = has_bias ? GAL_OP_LAYER_NORM_BACKWARD : GAL_OP_RMS_NORM_BACKWARD,
@@ -506,7 +594,7 @@ static void backward_norm(gal_builder *b, gal_block_emit *e, const gal_node *n)
     read_value(b, e, x, n->in[0]);
     gal_builder_operand_at(b, &gain);
     read_value(b, e, stats, n->out[1]);
-    access_value(b, e, e->dx, n->in[0], GAL_WRITE);
+    access_value(b, e, dx, n->in[0], GAL_WRITE);
     gal_builder_operand_at(b, &dgain);
     if (has_bias) {
         gal_builder_operand_at(b, &dbias);
@@ -514,7 +602,6 @@ static void backward_norm(gal_builder *b, gal_block_emit *e, const gal_node *n)
     if (addend != GAL_NO_BUFFER) {
         read_value(b, e, addend, n->in[0]);
     }
-    e->gradient[n->in[0]] = e->dx;
     gal_zero_gradient_done(b, e, n->weight);
     if (has_bias) {
         gal_zero_gradient_done(b, e, n->bias);
@@ -529,13 +616,25 @@ static uint8_t weight_source(const gal_block_emit *e, const gal_node *n)
     return gathered ? e->graph.node[producer].in[0] : n->in[0];
 }
 
+/* Data have no gradient. */
+static bool is_loaded(const gal_block_emit *e, uint8_t value)
+{
+    const uint8_t producer = gal_graph_producer(&e->graph, value);
+    return producer != GAL_NO_VALUE && e->graph.node[producer].kind == GAL_NODE_LOAD_PATCHES;
+}
+
 static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     /* a gather, if any, runs beside the next GEMM */
     input(b, e, again(e), b->split && !e->graph.head ? weight_source(e, n) : n->in[0]);
+    e->pending = b->split ? e->pending : (uint8_t)(n - e->graph.node);
+    if (is_loaded(e, n->in[0])) {
+        return;
+    }
+    const bool add = e->gradient[n->in[0]] != GAL_NO_BUFFER;
     uint32_t dy = e->gradient[n->out[0]];
     gal_operand weight = gal_zero_weight(b, e, n->weight);
-    uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
+    uint32_t dx = add ? e->gradient[n->in[0]] : gradient_buffer(b, e, n->in[0], "dx");
     gal_shape shape = {.op = GAL_OP_GEMM,
                        .dtype = b->program->dtype,
                        .dims = {rows_of(e, n->in[0]), n->in_features, n->out_features,
@@ -543,10 +642,7 @@ static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
     read_value(b, e, dy, n->out[0]);
     gal_builder_operand_at(b, &weight);
-    access_value(b, e, dx, n->in[0], GAL_WRITE);
-    if (!b->split) {
-        e->pending = (uint8_t)(n - e->graph.node);
-    }
+    access_value(b, e, dx, n->in[0], add ? GAL_UPDATE : GAL_WRITE);
 }
 
 static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -555,7 +651,7 @@ static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node
     uint32_t ctx = input(b, e, again(e), n->out[0]);
     uint32_t lse = input(b, e, again(e), n->out[1]);
     uint32_t dqkv = gradient_buffer(b, e, n->in[0], "dqkv");
-    gal_shape shape = attention_shape(b, e, GAL_OP_ATTENTION_BACKWARD);
+    gal_shape shape = attention_shape(b, e, GAL_OP_ATTENTION_BACKWARD, n);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
     i->group = e->mesh.tp;
     i->layout = e->whole_layout;
@@ -600,16 +696,27 @@ static void backward_residual(gal_builder *b, gal_block_emit *e, const gal_node 
     uint32_t dy = e->gradient[n->out[0]];
     e->gradient[n->in[0]] = dy;
     e->gradient[n->in[1]] = dy;
-    if (model_of(b)->residual_dropout > 0) {
-        uint32_t masked = gradient_buffer(b, e, n->in[1], "do");
-        gal_shape shape = residual_shape(b, e, GAL_OP_RESIDUAL_BACKWARD);
-        gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
-        read_value(b, e, dy, n->out[0]);
-        access_value(b, e, masked, n->in[1], GAL_WRITE);
+    /* A port is added to before the weight part reads what was there: a copy for it. */
+    if (model_of(b)->residual_dropout > 0 || (b->split && dy == e->dx)) {
+        drop(b, e, n->backward_name, dy, gradient_buffer(b, e, n->in[1], "do"), n->in[1]);
     }
     if (n->bias != GAL_NO_VALUE && !b->split) {
         bias_gradient(b, e, n->bias, e->gradient[n->in[1]], n->in[1], n->weight_gradient_name);
     }
+}
+
+static void backward_dropout(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    drop(b, e, n->backward_name, e->gradient[n->out[0]], gradient_buffer(b, e, n->in[0], "dx"), n->in[0]);
+}
+
+static void backward_first_position(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
+    gal_shape shape = first_position_shape(b, e, GAL_OP_FIRST_POSITION_BACKWARD, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
+    read_value(b, e, e->gradient[n->out[0]], n->out[0]);
+    access_value(b, e, dx, n->in[0], GAL_WRITE);
 }
 
 static void backward_cross_entropy(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -632,19 +739,24 @@ static void backward_split(gal_builder *b, gal_block_emit *e, const gal_node *n)
     gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, n->backward_name, b->program->dtype, e->mesh.tp,
                         (uint64_t)rows_of(e, n->out[0]) * e->graph.value[n->out[0]].features, GAL_REDUCE_SUM);
     access_value(b, e, buffer, n->out[0], GAL_UPDATE);
-    e->gradient[n->in[0]] = buffer;
+    issue_pending(b, e); /* beside it, and in front of an addition that waits for it */
+    take_gradient(b, e, n->in[0], buffer);
 }
 
 static void backward_alias(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
-    (void)b;
-    e->gradient[n->in[0]] = e->gradient[n->out[0]];
+    take_gradient(b, e, n->in[0], e->gradient[n->out[0]]);
 }
 
 static void backward_gather(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
-    uint32_t to = gradient_buffer(b, e, n->in[0], "da");
+    const bool add = e->gradient[n->in[0]] != GAL_NO_BUFFER;
+    uint32_t to = add ? work(b, e, "da", bytes_of(b, e, n->in[0])) : gradient_buffer(b, e, n->in[0], "da");
     move_sequence(b, e, GAL_OP_REDUCE_SCATTER, n->backward_name, e->gradient[n->out[0]], n->out[0], to, n->in[0]);
+    if (add) {
+        issue_pending(b, e);
+        take_gradient(b, e, n->in[0], to);
+    }
 }
 
 static void backward_scatter(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -662,6 +774,7 @@ typedef struct node_rule {
 
 static const node_rule rules[GAL_NODE_COUNT] = {
     [GAL_NODE_LOAD] = {forward_load, backward_nothing},
+    [GAL_NODE_LOAD_PATCHES] = {forward_load_patches, backward_nothing},
     [GAL_NODE_EMBED] = {forward_embed, backward_embed},
     [GAL_NODE_POSITION] = {forward_position, backward_position},
     [GAL_NODE_NORM] = {forward_norm, backward_norm},
@@ -671,6 +784,8 @@ static const node_rule rules[GAL_NODE_COUNT] = {
     [GAL_NODE_ACTIVATION] = {forward_activation, backward_activation},
     [GAL_NODE_GATED_ACTIVATION] = {forward_gated_activation, backward_gated_activation},
     [GAL_NODE_RESIDUAL] = {forward_residual, backward_residual},
+    [GAL_NODE_DROPOUT] = {forward_dropout, backward_dropout},
+    [GAL_NODE_FIRST_POSITION] = {forward_first_position, backward_first_position},
     [GAL_NODE_CROSS_ENTROPY] = {forward_cross_entropy, backward_cross_entropy},
     [GAL_NODE_SPLIT] = {forward_alias, backward_split},
     [GAL_NODE_REDUCE] = {forward_reduce, backward_alias},
@@ -717,6 +832,7 @@ void gal_emit_backward(gal_builder *b, gal_block_emit *e)
         }
     }
     issue_pending(b, e);
+    GAL_ASSERT(e->graph.x == GAL_NO_VALUE || e->gradient[e->graph.x] == e->dx);
 }
 
 /* ---- backward in two parts ---- */

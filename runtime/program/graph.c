@@ -11,7 +11,7 @@ const uint8_t gal_node_backward_needs[GAL_NODE_COUNT] = {
 uint8_t gal_graph_value(gal_graph *g, const char *name, uint32_t features)
 {
     GAL_ASSERT(g->value_count < GAL_GRAPH_MAX);
-    g->value[g->value_count] = (gal_value){name, features, false, false};
+    g->value[g->value_count] = (gal_value){.name = name, .features = features};
     return (uint8_t)g->value_count++;
 }
 
@@ -54,6 +54,22 @@ uint8_t gal_graph_vector(gal_graph *g, uint8_t unit, const char *suffix, uint32_
     return gal_graph_tensor(g, unit, suffix, number, 1, n, 1, false, false, initial);
 }
 
+uint8_t gal_graph_matrix(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t rows, uint64_t in)
+{
+    return gal_graph_tensor(g, unit, suffix, number, 1, rows, in, true, true, GAL_INITIAL_NORMAL);
+}
+
+uint8_t gal_graph_row_matrix(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t rows,
+                             uint64_t in)
+{
+    return gal_graph_tensor(g, unit, suffix, number, rows, in, 1, true, true, GAL_INITIAL_NORMAL_RESIDUAL);
+}
+
+uint8_t gal_graph_split_bias(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t n)
+{
+    return gal_graph_tensor(g, unit, suffix, number, 1, n, 1, true, false, GAL_INITIAL_ZERO);
+}
+
 gal_node *gal_graph_node(gal_graph *g, gal_node_kind kind, const char *name, uint8_t in0, uint8_t out0)
 {
     GAL_ASSERT(g->node_count < GAL_GRAPH_MAX);
@@ -81,6 +97,14 @@ gal_node *gal_graph_linear(gal_graph *g, gal_role role, gal_linear_names names, 
     return n;
 }
 
+gal_node *gal_graph_linear_transposed(gal_graph *g, gal_role role, gal_linear_names names, uint8_t x,
+                                      const char *y_name, uint8_t weight, uint8_t bias, uint32_t in, uint32_t out)
+{
+    gal_node *n = gal_graph_linear(g, role, names, x, y_name, weight, bias, in, out);
+    n->weight_transposed = true;
+    return n;
+}
+
 uint8_t gal_graph_norm(gal_graph *g, const char *name, const char *backward, uint8_t x, uint8_t gain, uint8_t bias,
                        uint32_t hidden)
 {
@@ -104,30 +128,35 @@ void gal_graph_residual(gal_graph *g, const char *name, const char *backward, ui
     n->bias = bias;
 }
 
-void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table)
+void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, uint8_t bias)
 {
     const gal_linear_names names = {"head", "d head", "dw head"};
-    const gal_node *head = gal_graph_linear(g, GAL_ROLE_COLUMN, names, a, "logits", table, GAL_NO_VALUE, m->hidden,
-                                            gal_model_padded_vocabulary(m));
-    const uint8_t logits = head->out[0];
-    g->node[g->node_count - 1].weight_transposed = true;
+    const bool single = g->value[a].single;
+    const uint8_t logits = gal_graph_linear_transposed(g, GAL_ROLE_COLUMN, names, a, "logits", table, bias, m->hidden,
+                                                       gal_model_padded_vocabulary(m))
+                               ->out[0];
     uint8_t targets = gal_graph_integers(g, "targets");
     gal_graph_node(g, GAL_NODE_LOAD, "targets", GAL_NO_VALUE, targets);
     gal_node *n = gal_graph_node(g, GAL_NODE_CROSS_ENTROPY, "loss", logits, gal_graph_value(g, "max", 1));
     n->in[1] = targets;
     n->out[1] = gal_graph_value(g, "sums", 2);
     n->backward_name = "d loss";
+    g->value[logits].single = g->value[targets].single = single;
+    g->value[n->out[0]].single = g->value[n->out[1]].single = single;
     g->head = true;
 }
 
 void gal_graph_of(const gal_model *model, gal_block_kind kind, gal_graph *out)
 {
-    static const gal_graph_family *const families[GAL_FAMILY_COUNT] = {
-        [GAL_FAMILY_DECODER] = &gal_graph_decoder, [GAL_FAMILY_LLAMA] = &gal_graph_llama};
+    static const gal_graph_family *const families[GAL_FAMILY_COUNT] = {[GAL_FAMILY_DECODER] = &gal_graph_decoder,
+                                                                       [GAL_FAMILY_LLAMA] = &gal_graph_llama,
+                                                                       [GAL_FAMILY_BERT] = &gal_graph_bert,
+                                                                       [GAL_FAMILY_VIT] = &gal_graph_vit};
     const gal_graph_family *family = families[model->family];
     memset(out, 0, sizeof *out);
     out->kind = kind;
     out->layer_prefix = family->layer_prefix;
+    out->embedding_tensor_numbers = family->embedding_tensor_numbers;
     out->block_tensor_numbers = family->block_tensor_numbers;
     out->x = GAL_NO_VALUE;
     out->y = GAL_NO_VALUE;

@@ -9,7 +9,7 @@
 
 #include "runtime/program/program.h"
 
-enum { GAL_GRAPH_MAX = 24, GAL_NODE_VALUES = 4, GAL_NO_VALUE = 255, GAL_BLOCK_TENSORS = 8, GAL_BLOCK_UNITS = 4 };
+enum { GAL_GRAPH_MAX = 24, GAL_NODE_VALUES = 4, GAL_NO_VALUE = 255, GAL_BLOCK_TENSORS = 10, GAL_BLOCK_UNITS = 4 };
 
 /* What a node's backward reads of the forward: bits of in[0], in[1], out[0], out[1]. */
 enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 = 8 };
@@ -17,8 +17,9 @@ enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 
 /* X(enumerator, values its backward reads) */
 #define GAL_NODES(X)                                                                                                   \
     X(GAL_NODE_LOAD, 0)                              /* -> tokens or targets */                                        \
+    X(GAL_NODE_LOAD_PATCHES, 0)                      /* -> patches of images */                                        \
     X(GAL_NODE_EMBED, GAL_NEEDS_IN0)                 /* tokens -> e; vocabulary split: partial */                      \
-    X(GAL_NODE_POSITION, 0)                          /* e -> y, adds positions, dropout */                             \
+    X(GAL_NODE_POSITION, 0)                          /* e -> y, adds positions (and a type) */                         \
     X(GAL_NODE_NORM, GAL_NEEDS_IN0 | GAL_NEEDS_OUT1) /* x -> a, stats; without a bias by the root mean square */       \
     X(GAL_NODE_LINEAR, GAL_NEEDS_IN0)                /* x -> x W + b */                                                \
     X(GAL_NODE_ROTARY, 0)                            /* qkv: queries and keys turned, in place */                      \
@@ -26,6 +27,8 @@ enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 
     X(GAL_NODE_ACTIVATION, GAL_NEEDS_IN0)                                  /* u -> g */                                \
     X(GAL_NODE_GATED_ACTIVATION, GAL_NEEDS_IN0)                            /* u: gate and up -> g */                   \
     X(GAL_NODE_RESIDUAL, 0)                                                /* x, o -> x + dropout(o (+ b)) */          \
+    X(GAL_NODE_DROPOUT, 0)                                                 /* x -> y */                                \
+    X(GAL_NODE_FIRST_POSITION, 0)                                          /* x -> its rows of position 0 */           \
     X(GAL_NODE_CROSS_ENTROPY, GAL_NEEDS_IN0 | GAL_NEEDS_IN1 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1)                         \
     /* logits, targets -> max, sums; the loss */                                                                       \
     X(GAL_NODE_SPLIT, 0)            /* forward nothing; backward all_reduce */                                         \
@@ -49,6 +52,7 @@ typedef struct gal_value {
     const char *name;
     uint32_t features; /* elements per row, on this device */
     bool chunk;        /* rows are a chunk of the positions (sequence parallel) */
+    bool single;       /* one row per sample */
     bool int32;
 } gal_value;
 
@@ -59,6 +63,9 @@ typedef struct gal_node {
     uint8_t in[2], out[2];
     uint8_t weight, bias;               /* tensors of the block, or the first of several joined; GAL_NO_VALUE: none */
     bool weight_transposed;             /* stored [out][in] */
+    uint32_t attention_flags;           /* GAL_ATTENTION_* */
+    uint32_t types;                     /* of a position node: rows of the table `bias`; 0: `bias` is a class token.
+                                         * Of one unit with `weight`: a kernel adds to all its gradients or to none */
     uint32_t in_features, out_features; /* of a linear, on this device */
 } gal_node;
 
@@ -70,7 +77,9 @@ typedef struct gal_tensor {
     uint32_t number; /* within the block: key of initial weights */
     uint64_t outer, split, inner, split_used; /* global */
     uint64_t columns;                         /* of the public matrix; 0: a vector */
-    bool is_split;                            /* over tp by the shard pass */
+    uint8_t leading_ones;                     /* as gal_parameter */
+    uint32_t window;
+    bool is_split; /* over tp by the shard pass */
     bool decays;
     gal_initial initial;
 } gal_tensor;
@@ -83,8 +92,9 @@ typedef struct gal_block_unit {
 
 typedef struct gal_graph {
     gal_block_kind kind;
-    const char *layer_prefix;      /* of the public names of a layer's tensors: "h." */
-    uint32_t block_tensor_numbers; /* by which numbers of a block's tensors differ from those of the next */
+    const char *layer_prefix;          /* of the public names of a layer's tensors: "h." */
+    uint32_t embedding_tensor_numbers; /* of the first block's tensors: those below */
+    uint32_t block_tensor_numbers;     /* by which numbers of a block's tensors differ from those of the next */
     uint32_t value_count, node_count, tensor_count, unit_count;
     gal_value value[GAL_GRAPH_MAX];
     gal_node node[GAL_GRAPH_MAX];
@@ -101,11 +111,11 @@ void gal_graph_of(const gal_model *model, gal_block_kind kind, gal_graph *out);
 /* A family: what writes the blocks. */
 typedef struct gal_graph_family {
     const char *layer_prefix;
-    uint32_t block_tensor_numbers;
+    uint32_t embedding_tensor_numbers, block_tensor_numbers;
     void (*build[GAL_BLOCK_KIND_COUNT])(const gal_model *model, gal_graph *g);
 } gal_graph_family;
 
-extern const gal_graph_family gal_graph_decoder, gal_graph_llama;
+extern const gal_graph_family gal_graph_decoder, gal_graph_llama, gal_graph_bert, gal_graph_vit;
 
 /* The parts of which they write them. Values, units and tensors are named by their index. */
 uint8_t gal_graph_value(gal_graph *g, const char *name, uint32_t features);
@@ -117,6 +127,12 @@ uint8_t gal_graph_tensor(gal_graph *g, uint8_t unit, const char *suffix, uint32_
 /* A vector that every device of a tensor-parallel group holds whole. */
 uint8_t gal_graph_vector(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint32_t n,
                          gal_initial initial);
+/* Of families that store weights [out][in]: the rows of one that a column-parallel linear reads are split, the columns
+ * of one that a row-parallel linear reads; and the bias of the former. */
+uint8_t gal_graph_matrix(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t rows, uint64_t in);
+uint8_t gal_graph_row_matrix(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t rows,
+                             uint64_t in);
+uint8_t gal_graph_split_bias(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t n);
 gal_node *gal_graph_node(gal_graph *g, gal_node_kind kind, const char *name, uint8_t in0, uint8_t out0);
 /* Names of a linear: forward, backward, weight gradient. */
 typedef struct gal_linear_names {
@@ -124,14 +140,17 @@ typedef struct gal_linear_names {
 } gal_linear_names;
 gal_node *gal_graph_linear(gal_graph *g, gal_role role, gal_linear_names names, uint8_t x, const char *y_name,
                            uint8_t weight, uint8_t bias, uint32_t in, uint32_t out);
+/* The same with a weight that is stored [out][in]. */
+gal_node *gal_graph_linear_transposed(gal_graph *g, gal_role role, gal_linear_names names, uint8_t x,
+                                      const char *y_name, uint8_t weight, uint8_t bias, uint32_t in, uint32_t out);
 /* bias GAL_NO_VALUE: by the root mean square. */
 uint8_t gal_graph_norm(gal_graph *g, const char *name, const char *backward, uint8_t x, uint8_t gain, uint8_t bias,
                        uint32_t hidden);
-/* The end of an inner block. bias may be GAL_NO_VALUE. */
+/* The end of an inner block, or what its norm reads: gives the block's y. bias may be GAL_NO_VALUE. */
 void gal_graph_residual(gal_graph *g, const char *name, const char *backward, uint8_t x, uint8_t o, uint8_t bias,
                         uint32_t hidden);
-/* The end of a head: logits of a [vocabulary][hidden] table against targets. */
-void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table);
+/* The end of a head: logits of a [vocabulary][hidden] table, and of a bias or GAL_NO_VALUE, against targets. */
+void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, uint8_t bias);
 
 /* 1D tensor parallelism, with or without Megatron sequence parallelism. Rewrites the graph in place. */
 void gal_shard_1d(gal_graph *graph, uint32_t tp_degree, bool sequence_parallel);

@@ -49,6 +49,7 @@ static void attention(const gal_model *m, gal_graph *g)
     uint8_t ctx = gal_graph_value(g, "ctx", h);
     gal_node *n = gal_graph_node(g, GAL_NODE_ATTENTION, "attention", qkv, ctx);
     n->backward_name = "d attention";
+    n->attention_flags = GAL_ATTENTION_CAUSAL;
     n->out[1] = gal_graph_value(g, "lse", m->head_count);
     uint8_t o = gal_graph_linear(g, GAL_ROLE_ROW, (gal_linear_names){"proj", "d proj", "dw proj"}, ctx, "o", w2,
                                  GAL_NO_VALUE, h, h)
@@ -95,10 +96,11 @@ static void head(const gal_model *m, gal_graph *g)
     g->tensor[table].split_used = m->vocabulary;
     g->x = gal_graph_value(g, "x", h);
     uint8_t a = gal_graph_norm(g, "norm f", "d norm f", g->x, gain, shift, h);
-    gal_graph_loss(g, m, a, table);
+    gal_graph_loss(g, m, a, table, GAL_NO_VALUE);
 }
 
 const gal_graph_family gal_graph_decoder = {.layer_prefix = "h.",
+                                            .embedding_tensor_numbers = 2,
                                             .block_tensor_numbers = 6,
                                             .build = {[GAL_BLOCK_EMBEDDING] = embedding,
                                                       [GAL_BLOCK_ATTENTION] = attention,

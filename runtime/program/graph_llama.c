@@ -23,31 +23,6 @@ static void embedding(const gal_model *m, gal_graph *g)
     n->weight = table;
 }
 
-/* [rows][in], rows split over the devices of a tensor-parallel group. */
-static uint8_t matrix(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t rows, uint64_t in)
-{
-    return gal_graph_tensor(g, unit, suffix, number, 1, rows, in, true, true, GAL_INITIAL_NORMAL);
-}
-
-static uint8_t split_bias(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t n)
-{
-    return gal_graph_tensor(g, unit, suffix, number, 1, n, 1, true, false, GAL_INITIAL_ZERO);
-}
-
-/* [hidden][in], `in` split. */
-static uint8_t row_matrix(gal_graph *g, uint8_t unit, const char *suffix, uint32_t hidden, uint64_t in)
-{
-    return gal_graph_tensor(g, unit, suffix, OUTPUT, hidden, in, 1, true, true, GAL_INITIAL_NORMAL_RESIDUAL);
-}
-
-static gal_node *linear(gal_graph *g, gal_role role, gal_linear_names names, uint8_t x, const char *y_name,
-                        uint8_t weight, uint8_t bias, uint32_t in, uint32_t out)
-{
-    gal_node *n = gal_graph_linear(g, role, names, x, y_name, weight, bias, in, out);
-    n->weight_transposed = true;
-    return n;
-}
-
 static void attention(const gal_model *m, gal_graph *g)
 {
     const uint32_t h = m->hidden, dim = gal_model_head_dim(m);
@@ -56,29 +31,34 @@ static void attention(const gal_model *m, gal_graph *g)
     uint8_t u1 = gal_graph_unit(g, "qkv", false, false);
     uint8_t u2 = gal_graph_unit(g, "proj", false, false);
     uint8_t gain = gal_graph_vector(g, vectors, "input_layernorm.weight", GAIN, h, GAL_INITIAL_ONE);
-    uint8_t w1 = matrix(g, u1, "self_attn.q_proj.weight", QUERY, q_features, h);
-    matrix(g, u1, "self_attn.k_proj.weight", KEY, kv_features, h);
-    matrix(g, u1, "self_attn.v_proj.weight", VALUE, kv_features, h);
+    uint8_t w1 = gal_graph_matrix(g, u1, "self_attn.q_proj.weight", QUERY, q_features, h);
+    gal_graph_matrix(g, u1, "self_attn.k_proj.weight", KEY, kv_features, h);
+    gal_graph_matrix(g, u1, "self_attn.v_proj.weight", VALUE, kv_features, h);
     g->tensor[w1].joined = 2;
     uint8_t b1 = GAL_NO_VALUE;
     if (m->qkv_bias) {
-        b1 = split_bias(g, u1, "self_attn.q_proj.bias", QUERY_BIAS, q_features);
-        split_bias(g, u1, "self_attn.k_proj.bias", KEY_BIAS, kv_features);
-        split_bias(g, u1, "self_attn.v_proj.bias", VALUE_BIAS, kv_features);
+        b1 = gal_graph_split_bias(g, u1, "self_attn.q_proj.bias", QUERY_BIAS, q_features);
+        gal_graph_split_bias(g, u1, "self_attn.k_proj.bias", KEY_BIAS, kv_features);
+        gal_graph_split_bias(g, u1, "self_attn.v_proj.bias", VALUE_BIAS, kv_features);
         g->tensor[b1].joined = 2;
     }
-    uint8_t w2 = row_matrix(g, u2, "self_attn.o_proj.weight", h, q_features);
+    uint8_t w2 = gal_graph_row_matrix(g, u2, "self_attn.o_proj.weight", OUTPUT, h, q_features);
     g->x = gal_graph_value(g, "x", h);
     uint8_t a = gal_graph_norm(g, "norm1", "d norm1", g->x, gain, GAL_NO_VALUE, h);
     const gal_linear_names qkv_names = {"qkv", "d qkv", "dw qkv"};
-    uint8_t qkv = linear(g, GAL_ROLE_COLUMN, qkv_names, a, "qkv", w1, b1, h, q_features + 2 * kv_features)->out[0];
+    uint8_t qkv =
+        gal_graph_linear_transposed(g, GAL_ROLE_COLUMN, qkv_names, a, "qkv", w1, b1, h, q_features + 2 * kv_features)
+            ->out[0];
     uint8_t turned = gal_graph_value(g, "turned", q_features + 2 * kv_features);
     gal_graph_node(g, GAL_NODE_ROTARY, "rotary", qkv, turned)->backward_name = "d rotary";
     gal_node *n = gal_graph_node(g, GAL_NODE_ATTENTION, "attention", turned, gal_graph_value(g, "ctx", q_features));
     n->backward_name = "d attention";
+    n->attention_flags = GAL_ATTENTION_CAUSAL;
     n->out[1] = gal_graph_value(g, "lse", m->head_count);
     const gal_linear_names proj_names = {"proj", "d proj", "dw proj"};
-    uint8_t o = linear(g, GAL_ROLE_ROW, proj_names, n->out[0], "o", w2, GAL_NO_VALUE, q_features, h)->out[0];
+    uint8_t o =
+        gal_graph_linear_transposed(g, GAL_ROLE_ROW, proj_names, n->out[0], "o", w2, GAL_NO_VALUE, q_features, h)
+            ->out[0];
     gal_graph_residual(g, "add1", "d add1", g->x, o, GAL_NO_VALUE, h);
 }
 
@@ -89,18 +69,18 @@ static void ffn(const gal_model *m, gal_graph *g)
     uint8_t u1 = gal_graph_unit(g, "gate_up", false, false);
     uint8_t u2 = gal_graph_unit(g, "down", false, false);
     uint8_t gain = gal_graph_vector(g, vectors, "post_attention_layernorm.weight", GAIN, h, GAL_INITIAL_ONE);
-    uint8_t w1 = matrix(g, u1, "mlp.gate_proj.weight", GATE, f, h);
-    matrix(g, u1, "mlp.up_proj.weight", UP, f, h);
+    uint8_t w1 = gal_graph_matrix(g, u1, "mlp.gate_proj.weight", GATE, f, h);
+    gal_graph_matrix(g, u1, "mlp.up_proj.weight", UP, f, h);
     g->tensor[w1].joined = 1;
-    uint8_t w2 = row_matrix(g, u2, "mlp.down_proj.weight", h, f);
+    uint8_t w2 = gal_graph_row_matrix(g, u2, "mlp.down_proj.weight", DOWN, h, f);
     g->x = gal_graph_value(g, "x", h);
     uint8_t a = gal_graph_norm(g, "norm2", "d norm2", g->x, gain, GAL_NO_VALUE, h);
     const gal_linear_names up_names = {"ffn1", "d ffn1", "dw ffn1"};
-    uint8_t u = linear(g, GAL_ROLE_COLUMN, up_names, a, "u", w1, GAL_NO_VALUE, h, 2 * f)->out[0];
+    uint8_t u = gal_graph_linear_transposed(g, GAL_ROLE_COLUMN, up_names, a, "u", w1, GAL_NO_VALUE, h, 2 * f)->out[0];
     uint8_t act = gal_graph_value(g, "g", f);
     gal_graph_node(g, GAL_NODE_GATED_ACTIVATION, "activation", u, act)->backward_name = "d activation";
     const gal_linear_names down_names = {"ffn2", "d ffn2", "dw ffn2"};
-    uint8_t z = linear(g, GAL_ROLE_ROW, down_names, act, "z", w2, GAL_NO_VALUE, f, h)->out[0];
+    uint8_t z = gal_graph_linear_transposed(g, GAL_ROLE_ROW, down_names, act, "z", w2, GAL_NO_VALUE, f, h)->out[0];
     gal_graph_residual(g, "add2", "d add2", g->x, z, GAL_NO_VALUE, h);
 }
 
@@ -114,10 +94,12 @@ static void head(const gal_model *m, gal_graph *g)
                          gal_model_padded_vocabulary(m), m->hidden, true, true, GAL_INITIAL_NORMAL);
     g->tensor[table].split_used = m->vocabulary;
     g->x = gal_graph_value(g, "x", m->hidden);
-    gal_graph_loss(g, m, gal_graph_norm(g, "norm f", "d norm f", g->x, gain, GAL_NO_VALUE, m->hidden), table);
+    gal_graph_loss(g, m, gal_graph_norm(g, "norm f", "d norm f", g->x, gain, GAL_NO_VALUE, m->hidden), table,
+                   GAL_NO_VALUE);
 }
 
 const gal_graph_family gal_graph_llama = {.layer_prefix = "model.layers.",
+                                          .embedding_tensor_numbers = 2,
                                           .block_tensor_numbers = NUMBERS,
                                           .build = {[GAL_BLOCK_EMBEDDING] = embedding,
                                                     [GAL_BLOCK_ATTENTION] = attention,

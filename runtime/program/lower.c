@@ -194,7 +194,8 @@ static bool has_head(const stage *s)
 static void make_results(stage *s)
 {
     gal_program *p = s->b.program;
-    p->loss_buffer = has_head(s) ? gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "loss", 8) : GAL_NO_BUFFER;
+    p->loss_buffer =
+        has_head(s) ? gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "loss", 16) : GAL_NO_BUFFER;
     p->norm_buffer = gal_builder_buffer(&s->b, GAL_CLASS_STATE, GAL_NO_BUFFER, "norm", 16);
 }
 

@@ -106,6 +106,24 @@ uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key)
     return count;
 }
 
+uint32_t gal_parameter_public_shape(const gal_parameter *parameter, uint64_t dims[GAL_PUBLIC_DIMS_MAX])
+{
+    const uint64_t elements = parameter->outer * parameter->split_used * parameter->inner;
+    const uint64_t window = parameter->window, columns = parameter->columns != 0 ? parameter->columns : elements;
+    uint32_t count = 0;
+    while (count < parameter->leading_ones) {
+        dims[count++] = 1;
+    }
+    if (parameter->columns != 0) {
+        dims[count++] = elements / columns;
+    }
+    dims[count++] = window != 0 ? columns / (window * window) : columns;
+    for (uint32_t i = 0; window != 0 && i < 2; i++) {
+        dims[count++] = window;
+    }
+    return count;
+}
+
 uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device,
                             uint32_t microbatch)
 {

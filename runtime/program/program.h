@@ -245,10 +245,16 @@ typedef struct gal_parameter {
     uint32_t unit;
     uint64_t offset_elements;
     uint64_t outer, split, inner;
-    uint64_t split_used; /* entries of split that are real (vocabulary without padding); the rest stay zero */
-    uint64_t columns;    /* of the public matrix, [elements / columns][columns]; 0: a vector */
-    gal_initial initial; /* normal: model's deviation; residual: divided by sqrt(2 layers) */
+    uint64_t split_used;  /* entries of split that are real (vocabulary without padding); the rest stay zero */
+    uint64_t columns;     /* of the public matrix, [elements / columns][columns]; 0: a vector */
+    uint8_t leading_ones; /* dimensions of 1 in front of these in public */
+    uint32_t window;      /* in public the columns are [columns / window^2][window][window]; 0: one dimension */
+    gal_initial initial;  /* normal: model's deviation; residual: divided by sqrt(2 layers) */
 } gal_parameter;
+
+/* The public shape; returns its number of dimensions. */
+enum { GAL_PUBLIC_DIMS_MAX = 4 };
+uint32_t gal_parameter_public_shape(const gal_parameter *parameter, uint64_t dims[GAL_PUBLIC_DIMS_MAX]);
 
 /* Entries that the arrays of a program have room for. */
 typedef struct gal_program_room {

@@ -37,10 +37,10 @@ static uint8_t insert(rewriter *r, gal_node_kind kind, const char *name, const c
     return out;
 }
 
-/* Whole rows in front of a column-parallel linear. */
+/* Whole rows in front of a column-parallel linear. One row per sample is on every device. */
 static uint8_t enter(rewriter *r, uint8_t x)
 {
-    if (r->sequence_parallel) {
+    if (r->sequence_parallel && !r->out->value[x].single) {
         return insert(r, GAL_NODE_GATHER_SEQUENCE, "gather a", "scatter da", x, false);
     }
     return insert(r, GAL_NODE_SPLIT, "split a", "reduce da", x, false);
@@ -54,28 +54,46 @@ static uint8_t leave(rewriter *r, uint8_t y)
     return insert(r, GAL_NODE_REDUCE, "reduce o", "", y, false);
 }
 
-/* Features of an output: split behind column-parallel linears and what follows them up to the row-parallel one. */
-static bool is_split(const gal_graph *g, uint8_t v)
+static const gal_node *producer_of(const gal_graph *g, uint8_t v)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
-        const gal_node *n = &g->node[i];
-        if (n->out[0] == v || n->out[1] == v) {
-            return n->kind == GAL_NODE_LINEAR
-                       ? n->role == GAL_ROLE_COLUMN
-                       : n->kind == GAL_NODE_ROTARY || n->kind == GAL_NODE_ATTENTION ||
-                             n->kind == GAL_NODE_ACTIVATION || n->kind == GAL_NODE_GATED_ACTIVATION;
+        if (g->node[i].out[0] == v || g->node[i].out[1] == v) {
+            return &g->node[i];
         }
     }
-    return false;
+    return NULL;
 }
 
+/* What a node makes of each feature by itself is split as its input is. */
+static bool keeps_features(const gal_node *n)
+{
+    return n->kind == GAL_NODE_ROTARY || n->kind == GAL_NODE_ATTENTION || n->kind == GAL_NODE_ACTIVATION ||
+           n->kind == GAL_NODE_GATED_ACTIVATION;
+}
+
+/* Features: split behind column-parallel linears and what follows them up to the row-parallel one. */
+static bool is_split(const gal_graph *g, uint8_t v)
+{
+    const gal_node *n = producer_of(g, v);
+    while (n != NULL && keeps_features(n)) {
+        n = producer_of(g, n->in[0]);
+    }
+    return n != NULL && n->kind == GAL_NODE_LINEAR && n->role == GAL_ROLE_COLUMN;
+}
+
+/* Rows: a chunk of the positions wherever features are whole, but for tokens and what is one row per sample. */
 static bool is_chunk(const gal_graph *g, const gal_node *producer, uint8_t v)
 {
     if (producer == NULL) {
         return v == g->x;
     }
+    if (producer->kind == GAL_NODE_ACTIVATION ||
+        (producer->kind == GAL_NODE_LINEAR && producer->role == GAL_ROLE_WHOLE)) {
+        return !is_split(g, v) && is_chunk(g, producer_of(g, producer->in[0]), producer->in[0]);
+    }
     return producer->kind == GAL_NODE_NORM || producer->kind == GAL_NODE_RESIDUAL ||
-           producer->kind == GAL_NODE_POSITION;
+           producer->kind == GAL_NODE_POSITION || producer->kind == GAL_NODE_DROPOUT ||
+           producer->kind == GAL_NODE_LOAD_PATCHES;
 }
 
 static uint8_t map_value(rewriter *r, const gal_graph *g, const gal_node *producer, uint8_t v)
@@ -109,6 +127,8 @@ static void rewrite_node(rewriter *r, const gal_graph *g, const gal_node *old)
     r->out->node[r->out->node_count++] = n;
     if (old->role == GAL_ROLE_ROW) {
         r->now[old->out[0]] = leave(r, n.out[0]);
+    } else if (old->kind == GAL_NODE_FIRST_POSITION && r->sequence_parallel) { /* zeros on all devices but one */
+        r->now[old->out[0]] = insert(r, GAL_NODE_REDUCE, "reduce o", "", n.out[0], false);
     }
 }
 

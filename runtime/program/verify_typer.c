@@ -221,9 +221,17 @@ uint32_t gal_type_joined(const gal_typer *t, uint32_t unit, uint64_t offset_byte
     return 0;
 }
 
-static uint8_t use_of(const gal_typer *t, uint32_t k)
+/* A GEMM that reads data has no other that reads its matrix transposed. */
+static bool multiplies_data(gal_typer *t)
 {
-    bool matrix = t->in->op == GAL_OP_GEMM && k == 1;
+    const gal_operand *o = &t->operand[0];
+    const gal_stretch *a = gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
+    return a != NULL && a->value.loaded;
+}
+
+static uint8_t use_of(gal_typer *t, uint32_t k)
+{
+    bool matrix = t->in->op == GAL_OP_GEMM && k == 1 && !multiplies_data(t);
     bool transposed = (t->shape->dims[3] & GAL_GEMM_TRANSPOSE_B) != 0;
     uint32_t step = GAL_USE_STEP | (matrix ? (transposed ? GAL_USE_STEP_TRANSPOSED : GAL_USE_STEP_PLAIN) : 0);
     uint32_t evaluation =

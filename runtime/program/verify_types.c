@@ -42,6 +42,9 @@ static uint32_t operands_needed(const gal_typer *t, const gal_typing_rule *rule)
         return d[2] != 0 ? 8 : 7;
     case GAL_OP_RMS_NORM_BACKWARD:
         return d[2] != 0 ? 7 : 6;
+    case GAL_OP_POSITION:
+    case GAL_OP_POSITION_BACKWARD:
+        return d[4] != 0 || d[5] != 0 ? 4 : 3;
     case GAL_OP_RESIDUAL:
         return d[3] != 0 ? 4 : 3;
     default:

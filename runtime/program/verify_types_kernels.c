@@ -11,6 +11,15 @@ static void type_load(gal_typer *t)
     }
 }
 
+static void type_load_patches(gal_typer *t)
+{
+    gal_typed patches = {.loaded = true};
+    if (gal_type_layout_rows(t, t->shape->dims[1], &patches.rows) &&
+        gal_type_expect_layout(t, patches.rows, t->shape->dims[0], t->shape->dims[1])) {
+        gal_type_put_rows(t, 0, patches, t->shape->dims[2]);
+    }
+}
+
 static bool get_tokens(gal_typer *t, uint32_t k, gal_op loaded_by, gal_typed *out)
 {
     return gal_type_get_kind(t, k, GAL_VALUE_TOKENS, out) &&
@@ -53,7 +62,10 @@ static void type_position(gal_typer *t)
     if (gal_type_get_complete(t, 0, d[2], &e) &&
         gal_type_holds(t, e.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
         gal_type_expect_layout(t, e.rows, d[0], d[1]) && gal_type_get_weight(t, 1, d[3], d[2], &by_rows, &by_columns) &&
-        gal_type_holds(t, (by_rows | by_columns) == GAL_GROUP_NONE, "reads a split table as a whole one")) {
+        gal_type_holds(t, (by_rows | by_columns) == GAL_GROUP_NONE, "reads a split table as a whole one") &&
+        (d[4] == 0 || gal_type_get_weight(t, 3, d[4], d[2], &by_rows, &by_columns)) &&
+        gal_type_holds(t, (by_rows | by_columns) == GAL_GROUP_NONE, "reads a split table as a whole one") &&
+        (d[5] == 0 || gal_type_get_whole_vector(t, 3, d[2]))) {
         gal_type_put_rows(t, 2, e, d[2]);
     }
 }
@@ -64,8 +76,10 @@ static void type_position_backward(gal_typer *t)
     gal_typed dy;
     if (gal_type_get_complete(t, 0, d[2], &dy) &&
         gal_type_holds(t, dy.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
-        gal_type_expect_layout(t, dy.rows, d[0], d[1]) && gal_type_put_rows(t, 1, dy, d[2])) {
-        gal_type_put_piece(t, 2, d[3], d[2], GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy));
+        gal_type_expect_layout(t, dy.rows, d[0], d[1]) && gal_type_put_rows(t, 1, dy, d[2]) &&
+        gal_type_put_piece(t, 2, d[3], d[2], GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy)) &&
+        d[4] + d[5] > 0) {
+        gal_type_put_piece(t, 3, d[4] + d[5], d[2], GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy));
     }
 }
 
@@ -169,7 +183,12 @@ static void type_gemm(gal_typer *t)
             return;
         }
     }
-    gal_type_put_rows(t, 2, (gal_typed){.rows = a.rows, .split = kept, .partial = contracted}, n);
+    const gal_typed c = {.rows = a.rows, .features = n, .split = kept, .partial = contracted};
+    if (t->operand[2].access == GAL_WRITE ||
+        (gal_type_holds(t, contracted == GAL_GROUP_NONE, "adds a partial sum to a whole one") &&
+         gal_type_get_alike(t, 2, &c))) {
+        gal_type_put_rows(t, 2, c, n);
+    }
 }
 
 static void type_bias_gradient(gal_typer *t)
@@ -288,14 +307,55 @@ static void type_residual(gal_typer *t)
     }
 }
 
-static void type_residual_backward(gal_typer *t)
+static void type_dropout(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
-    gal_typed dy;
-    if (gal_type_get_complete(t, 0, d[2], &dy) &&
-        gal_type_holds(t, dy.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
-        gal_type_expect_layout(t, dy.rows, d[0], d[1])) {
-        gal_type_put_rows(t, 1, dy, d[2]);
+    gal_typed x;
+    if (gal_type_get_complete(t, 0, d[2], &x) &&
+        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_expect_layout(t, x.rows, d[0], d[1])) {
+        gal_type_put_rows(t, 1, x, d[2]);
+    }
+}
+
+/* The rows of one position of all samples of the instruction's layout, on every device that shares its positions. */
+static bool first_rows(gal_typer *t, gal_group *positions, uint32_t *out)
+{
+    if (t->in->layout == 0 || t->in->layout >= t->program->layout_count) {
+        return gal_type_broken(t, "has no layout");
+    }
+    gal_layout layout = t->program->layout[t->in->layout];
+    gal_rows rows;
+    *positions = layout.sequence_group;
+    layout.sequence_group = GAL_GROUP_NONE;
+    if (!gal_rows_of_layout(&layout, &t->program->atoms, 1, &rows)) {
+        return gal_type_broken(t, "has a layout that is none");
+    }
+    *out = gal_type_intern(t, &rows);
+    return true;
+}
+
+static void type_first_position(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed x, y = {0};
+    if (gal_type_get_complete(t, 0, d[2], &x) &&
+        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_expect_layout(t, x.rows, d[0], d[1]) && first_rows(t, &y.partial, &y.rows)) {
+        gal_type_put_rows(t, 1, y, d[2]);
+    }
+}
+
+static void type_first_position_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed dy, dx = {0};
+    gal_group positions;
+    uint32_t first;
+    if (gal_type_get_complete(t, 0, d[2], &dy) && first_rows(t, &positions, &first) &&
+        gal_type_holds(t, dy.rows == first && dy.split == GAL_GROUP_NONE, "its rows are not those of one position") &&
+        gal_type_layout_rows(t, d[1], &dx.rows) && gal_type_expect_layout(t, dx.rows, d[0], d[1])) {
+        gal_type_put_rows(t, 1, dx, d[2]);
     }
 }
 
@@ -391,10 +451,11 @@ static void type_add(gal_typer *t)
 const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_LOAD_TOKENS] = {type_load, 1, 1},
     [GAL_OP_LOAD_TARGETS] = {type_load, 1, 1},
+    [GAL_OP_LOAD_PATCHES] = {type_load_patches, 1, 1},
     [GAL_OP_EMBED] = {type_embed, 3, 3},
     [GAL_OP_EMBED_BACKWARD] = {type_embed_backward, 3, 3},
-    [GAL_OP_POSITION] = {type_position, 3, 3},
-    [GAL_OP_POSITION_BACKWARD] = {type_position_backward, 3, 3},
+    [GAL_OP_POSITION] = {type_position, 3, 4},
+    [GAL_OP_POSITION_BACKWARD] = {type_position_backward, 3, 4},
     [GAL_OP_LAYER_NORM] = {type_layer_norm, 5, 5},
     [GAL_OP_LAYER_NORM_BACKWARD] = {type_layer_norm_backward, 7, 8},
     [GAL_OP_RMS_NORM] = {type_rms_norm, 4, 4},
@@ -409,7 +470,9 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_GATED_ACTIVATION] = {type_gated_activation, 2, 2},
     [GAL_OP_GATED_ACTIVATION_BACKWARD] = {type_gated_activation_backward, 3, 3},
     [GAL_OP_RESIDUAL] = {type_residual, 3, 4},
-    [GAL_OP_RESIDUAL_BACKWARD] = {type_residual_backward, 2, 2},
+    [GAL_OP_DROPOUT] = {type_dropout, 2, 2},
+    [GAL_OP_FIRST_POSITION] = {type_first_position, 2, 2},
+    [GAL_OP_FIRST_POSITION_BACKWARD] = {type_first_position_backward, 2, 2},
     [GAL_OP_CROSS_ENTROPY_MAX] = {type_cross_entropy_max, 2, 2},
     [GAL_OP_CROSS_ENTROPY_SUM] = {type_cross_entropy_sum, 4, 4},
     [GAL_OP_CROSS_ENTROPY_LOSS] = {type_cross_entropy_loss, 2, 2},

@@ -24,6 +24,7 @@ typedef enum gal_value_kind {
 typedef struct gal_typed {
     uint8_t kind;  /* gal_value_kind */
     bool in_place; /* only the own range of the whole is right */
+    bool loaded;   /* rows of data: nobody asks for their gradient */
     uint32_t rows; /* number of an interned gal_rows */
     uint32_t unit;
     uint64_t features; /* per row, on a device */

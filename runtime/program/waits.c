@@ -5,7 +5,8 @@
  * earlier calls are named by buffer: the first access of a stream to a buffer in a fragment waits for every other
  * stream that conflicts in any fragment, unless a write of this fragment stands between. Buffers of the classes work
  * and relayout share bytes with others, so there a stream other than compute waits for compute's earlier calls as a
- * whole, and compute for what others may have left running at the end of a call. */
+ * whole and, within a call, for compute's earlier blocks, which have their work in the same bytes; and compute for what
+ * others may have left running at the end of a call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,9 @@ typedef struct deriver {
     uint32_t sharing[GAL_STREAM_COUNT]; /* number of the last instruction that touched shared bytes, from 1 */
     uint8_t called;                     /* streams that have waited for compute's earlier calls */
     uint8_t left_running;               /* streams whose shared-byte accesses may outlive a call */
+    uint32_t block;                     /* of the newest instruction */
+    uint32_t compute_last;              /* number of compute's newest instruction, from 1; 0: none */
+    uint32_t compute_before;            /* the same when that block began */
     uint32_t needed;                    /* streams to wait for, of this instruction ... */
     uint32_t needed_instruction[GAL_STREAM_COUNT]; /* ... up to these */
 } deriver;
@@ -69,9 +73,12 @@ static bool shares_bytes(const deriver *d, uint32_t buffer)
 }
 
 /* Conflicts with accesses of this fragment. */
-static void conflicts_here(deriver *d, uint32_t buffer, bool writes)
+static void conflicts_here(deriver *d, uint32_t stream, uint32_t buffer, bool writes)
 {
     buffer_state *s = &d->state[buffer];
+    if (stream != GAL_STREAM_COMPUTE && d->compute_before > 0 && d->program->buffer[buffer].class == GAL_CLASS_WORK) {
+        require(d, GAL_STREAM_COMPUTE, d->compute_before - 1);
+    }
     if (d->stamp[buffer] != d->fragment) {
         d->stamp[buffer] = d->fragment;
         s->has_write = s->reading = s->touched = 0;
@@ -175,6 +182,10 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
     uint32_t shared_count = 0;
     at->first_wait = p->wait_count;
     at->wait_count = 0;
+    if (at->block != d->block || index == 0) {
+        d->block = at->block;
+        d->compute_before = d->compute_last;
+    }
     for (uint32_t o = 0; o < at->operand_count; o++) {
         shared[shared_count] = (uint8_t)o;
         shared_count += d->owner[operand[o].buffer] != me;
@@ -183,7 +194,7 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
         d->needed = 0;
         for (uint32_t i = 0; i < shared_count; i++) {
             const gal_operand *to = &operand[shared[i]];
-            conflicts_here(d, to->buffer, to->access != GAL_READ);
+            conflicts_here(d, me, to->buffer, to->access != GAL_READ);
         }
         wait_for_needed(d, at, first);
         for (uint32_t i = 0; i < shared_count; i++) {
@@ -197,12 +208,14 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
     }
     memcpy(d->clock[first + index], d->now[me], sizeof d->now[me]);
     d->now[me][me]++;
+    d->compute_last = me == GAL_STREAM_COMPUTE ? index + 1 : d->compute_last;
 }
 
 static void begin_fragment(deriver *d)
 {
     d->fragment++;
     d->called = 0;
+    d->compute_before = d->compute_last = 0;
     memset(d->now, 0, sizeof d->now);
     memset(d->sharing, 0, sizeof d->sharing);
 }

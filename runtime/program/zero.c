@@ -40,7 +40,7 @@ static void public_name(const gal_block_emit *e, const char *suffix, char *name,
     memcpy(name + used, suffix, bytes);
 }
 
-/* Tensors are numbered over the model: 2 of the embedding, as many per block as the family says, then those of the
+/* Tensors are numbered over the model: those of the embedding, as many per block as the family says, then those of the
  * head; a tied table is 0. */
 static uint32_t tensor_number(const gal_builder *b, const gal_block_emit *e, const gal_tensor *t)
 {
@@ -48,7 +48,8 @@ static uint32_t tensor_number(const gal_builder *b, const gal_block_emit *e, con
     if (e->graph.unit[t->unit].tied) {
         return 0;
     }
-    return block == 0 ? t->number : 2 + e->graph.block_tensor_numbers * (block - 1) + t->number;
+    return block == 0 ? t->number
+                      : e->graph.embedding_tensor_numbers + e->graph.block_tensor_numbers * (block - 1) + t->number;
 }
 
 static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit)
@@ -66,6 +67,8 @@ static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit
                            .inner = tensor->inner,
                            .split_used = tensor->split_used,
                            .columns = tensor->columns,
+                           .leading_ones = tensor->leading_ones,
+                           .window = tensor->window,
                            .initial = tensor->initial};
         public_name(e, tensor->suffix, p.name, sizeof p.name);
         gal_builder_parameter(b, &p);

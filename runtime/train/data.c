@@ -3,19 +3,21 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/train/images.h"
+#include "runtime/train/masking.h"
 #include "runtime/train/token_file.h"
 
-enum { FEISTEL_ROUNDS = 8 };
-
-/* Tokens [first, first + token_count) of a file. */
+/* Tokens [first, first + token_count) of a file, or images [first, first + window_count). */
 typedef struct split {
     const gal_token_file *file;
+    gal_images *images; /* NULL: tokens */
     uint64_t first, token_count, window_count;
 } split;
 
 struct gal_data {
     gal_data_options options;
     gal_token_file file, validation_file;
+    gal_images *images, *validation_images;
     split train, validation;
 };
 
@@ -52,6 +54,65 @@ cleanup:
     return code;
 }
 
+static bool has_images(const gal_data_options *o)
+{
+    return o->model != NULL && o->model->family == GAL_FAMILY_VIT;
+}
+
+static gal_code split_images(gal_data *data, gal_error *err)
+{
+    const uint64_t total = gal_images_count(data->images);
+    const bool own_file = data->validation_images != NULL;
+    const uint64_t held_out = own_file ? gal_images_count(data->validation_images) : total / 10;
+    const uint64_t trained = own_file ? total : total - held_out;
+    if (held_out == 0) {
+        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: %llu images have no last tenth to validate on", data->options.path,
+                        (unsigned long long)total);
+    }
+    data->train = (split){.images = data->images, .window_count = trained, .token_count = trained};
+    data->validation = (split){.images = own_file ? data->validation_images : data->images,
+                               .first = own_file ? 0 : trained,
+                               .window_count = held_out,
+                               .token_count = held_out};
+    return GAL_OK;
+}
+
+static gal_code open_images(gal_data *data, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_data_options *o = &data->options;
+    if (o->labels_path == NULL || (o->validation_path != NULL && o->validation_labels_path == NULL)) {
+        return gal_fail(err, GAL_ERR_USAGE, "%s: the model classifies images: name their labels by --%slabels",
+                        o->labels_path == NULL ? o->path : o->validation_path,
+                        o->labels_path == NULL ? "" : "validation-");
+    }
+    GAL_TRY(gal_images_open(o->path, o->labels_path, o->model, &data->images, err));
+    if (o->validation_path != NULL) {
+        GAL_TRY(
+            gal_images_open(o->validation_path, o->validation_labels_path, o->model, &data->validation_images, err));
+    }
+    GAL_TRY(split_images(data, err));
+cleanup:
+    return code;
+}
+
+static gal_code open_tokens(gal_data *data, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_data_options *o = &data->options;
+    if (o->labels_path != NULL || o->validation_labels_path != NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "%s: labels go with images, the model reads tokens",
+                        o->labels_path != NULL ? o->labels_path : o->validation_labels_path);
+    }
+    GAL_TRY(gal_token_file_open(o->path, o->vocabulary, &data->file, err));
+    if (o->validation_path != NULL) {
+        GAL_TRY(gal_token_file_open(o->validation_path, o->vocabulary, &data->validation_file, err));
+    }
+    GAL_TRY(split_files(data, err));
+cleanup:
+    return code;
+}
+
 gal_code gal_data_open(const gal_data_options *options, gal_data **out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -61,11 +122,7 @@ gal_code gal_data_open(const gal_data_options *options, gal_data **out, gal_erro
     }
     data->options = *options;
     data->file.descriptor = data->validation_file.descriptor = -1;
-    GAL_TRY(gal_token_file_open(options->path, options->vocabulary, &data->file, err));
-    if (options->validation_path != NULL) {
-        GAL_TRY(gal_token_file_open(options->validation_path, options->vocabulary, &data->validation_file, err));
-    }
-    GAL_TRY(split_files(data, err));
+    GAL_TRY((has_images(options) ? open_images : open_tokens)(data, err));
     *out = data;
     data = NULL;
 cleanup:
@@ -78,6 +135,8 @@ void gal_data_close(gal_data *data)
     if (data == NULL) {
         return;
     }
+    gal_images_close(data->validation_images);
+    gal_images_close(data->images);
     gal_token_file_close(&data->validation_file);
     gal_token_file_close(&data->file);
     free(data);
@@ -117,8 +176,11 @@ double gal_data_unigram_entropy(const gal_data *data)
     double entropy = histogram != NULL ? 0.0 : NAN;
     for (uint32_t s = 0; s < 2 && histogram != NULL; s++) {
         const uint64_t first = splits[s]->first;
-        if (gal_token_file_each(splits[s]->file, first, first + splits[s]->token_count, count_chunk, histogram, NULL) !=
-            GAL_OK) {
+        for (uint64_t i = 0; splits[s]->images != NULL && i < splits[s]->window_count; i++) {
+            histogram[gal_images_label(splits[s]->images, first + i)]++;
+        }
+        if (splits[s]->images == NULL && gal_token_file_each(splits[s]->file, first, first + splits[s]->token_count,
+                                                             count_chunk, histogram, NULL) != GAL_OK) {
             entropy = NAN;
         }
     }
@@ -136,54 +198,65 @@ double gal_data_unigram_entropy(const gal_data *data)
     return entropy;
 }
 
-/* ---- order ---- */
-
-/* Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, mix64 variant 13. */
-static uint64_t mix(uint64_t x)
+/* Number of a sample in its split. */
+static uint64_t window_of(const gal_data *data, const split *from, bool evaluation, uint64_t serial)
 {
-    x += UINT64_C(0x9E3779B97F4A7C15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return x ^ (x >> 31);
+    const uint64_t window = serial % from->window_count, epoch = serial / from->window_count;
+    return evaluation ? window : gal_permute(window, from->window_count, gal_mix(gal_mix(data->options.seed) ^ epoch));
 }
 
-uint64_t gal_permute(uint64_t index, uint64_t count, uint64_t key)
+static const split *split_of(const gal_data *data, bool evaluation)
 {
-    uint32_t half_bits = 1;
-    while (half_bits < 31 && (UINT64_C(1) << 2 * half_bits) < count) {
-        half_bits++;
+    return evaluation ? &data->validation : &data->train;
+}
+
+/* The tokens or targets of one sample. */
+static gal_code fill_window(const gal_data *data, const gal_token_request *request, uint64_t serial, int32_t *out,
+                            gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const split *from = split_of(data, request->evaluation);
+    const uint64_t window = window_of(data, from, request->evaluation, serial);
+    const uint32_t length = request->sequence_length;
+    const gal_model *model = data->options.model;
+    const bool masked = model != NULL && model->family == GAL_FAMILY_BERT;
+    if (from->images != NULL) {
+        GAL_ASSERT(request->targets && length == 1);
+        *out = gal_images_label(from->images, from->first + window);
+        return GAL_OK;
     }
-    const uint64_t mask = (UINT64_C(1) << half_bits) - 1;
-    GAL_ASSERT(index < count && count <= UINT64_C(1) << 62);
-    do {
-        uint64_t left = index >> half_bits;
-        uint64_t right = index & mask;
-        for (uint64_t round = 0; round < FEISTEL_ROUNDS; round++) {
-            const uint64_t next = left ^ (mix(key ^ mix(right + (round << 56))) & mask);
-            left = right;
-            right = next;
-        }
-        index = left << half_bits | right;
-    } while (index >= count);
-    return index;
+    GAL_ASSERT(length == data->options.sequence_length);
+    GAL_TRY(gal_token_file_read(from->file, from->first + window * length + (request->targets && !masked), length, out,
+                                err));
+    if (masked) {
+        const uint64_t key = gal_mix(data->options.seed + request->evaluation);
+        gal_mask_sample(model, key ^ gal_mix(request->evaluation ? window : serial), request->targets, out);
+    }
+cleanup:
+    return code;
+}
+
+gal_code gal_data_fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_data *data = context;
+    const split *from = split_of(data, request->evaluation);
+    for (uint32_t s = 0; s < request->sample_count; s++) {
+        const uint64_t serial = request->batch * data->options.global_batch_samples + request->samples[s];
+        const uint64_t image = from->first + window_of(data, from, request->evaluation, serial);
+        GAL_TRY(gal_images_patches(from->images, image, s, request, out, err));
+    }
+cleanup:
+    return code;
 }
 
 gal_code gal_data_fill(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_data *data = context;
-    const split *from = request->evaluation ? &data->validation : &data->train;
-    const uint32_t length = request->sequence_length;
-    GAL_ASSERT(length == data->options.sequence_length);
     for (uint32_t s = 0; s < request->sample_count; s++) {
         const uint64_t serial = request->batch * data->options.global_batch_samples + request->samples[s];
-        uint64_t window = serial % from->window_count;
-        if (!request->evaluation) {
-            const uint64_t epoch = serial / from->window_count;
-            window = gal_permute(window, from->window_count, mix(mix(data->options.seed) ^ epoch));
-        }
-        const uint64_t first = from->first + window * length + (request->targets ? 1 : 0);
-        GAL_TRY(gal_token_file_read(from->file, first, length, out + (size_t)s * length, err));
+        GAL_TRY(fill_window(data, request, serial, out + (size_t)s * request->sequence_length, err));
     }
 cleanup:
     return code;

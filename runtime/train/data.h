@@ -1,24 +1,31 @@
-/* Training data: tokens of a file, cut in windows, in an order that depends on seed and epoch alone.
+/* Training data: samples of a file, in an order that depends on seed and epoch alone.
  *
  * Files: token_file.h. A window is sequence_length tokens and, as targets, the ones that follow: windows start every
  * sequence_length tokens. The last tenth of the file is the validation split, unless validation has its own file.
  * Sample i of step t is the t * batch + i -th of an endless series: epoch after epoch, each a permutation of all
- * windows. So the order is the same for every plan, and resuming needs the step only. */
+ * windows. So the order is the same for every plan, and resuming needs the step only.
+ * A model that asks for masked positions (masking.h) gets windows with some tokens replaced, and these as targets:
+ * others in every epoch, in the validation split the same each time. A model of images gets the images of an array and
+ * their labels (images.h): each is a window. */
 #ifndef GAL_RUNTIME_TRAIN_DATA_H
 #define GAL_RUNTIME_TRAIN_DATA_H
 
 #include <stdint.h>
 
 #include "runtime/engine.h"
+#include "runtime/train/order.h"
 #include "schemas/base/status.h"
+#include "schemas/model.h"
 
 typedef struct gal_data_options {
     const char *path;
-    const char *validation_path; /* NULL: the last tenth of path */
-    uint32_t vocabulary;         /* tokens must be below */
+    const char *validation_path;                      /* NULL: the last tenth of path */
+    const char *labels_path, *validation_labels_path; /* of images; NULL for tokens */
+    uint32_t vocabulary;                              /* tokens must be below */
     uint32_t sequence_length;
     uint32_t global_batch_samples;
-    uint64_t seed; /* of the order */
+    uint64_t seed;          /* of the order and the masks */
+    const gal_model *model; /* borrowed: bert has masked windows, vit images; NULL: the targets follow */
 } gal_data_options;
 
 typedef struct gal_data gal_data;
@@ -30,19 +37,16 @@ void gal_data_close(gal_data *data);
 
 uint64_t gal_data_train_windows(const gal_data *data);
 uint64_t gal_data_validation_windows(const gal_data *data);
-uint64_t gal_data_train_tokens(const gal_data *data);
+uint64_t gal_data_train_tokens(const gal_data *data); /* of images: their number */
 
-/* Entropy in nats of the distribution of single tokens over the training and the validation split: the loss of a
- * model that knows the frequencies and nothing else; NAN if they cannot be read. */
+/* Entropy in nats of the distribution of single tokens, or labels, over the training and the validation split: the loss
+ * of a model that knows the frequencies and nothing else; NAN if they cannot be read. */
 double gal_data_unigram_entropy(const gal_data *data);
 
 /* gal_token_source.fill; context is the gal_data. Evaluated batch t takes validation windows t * batch + i, modulo
  * their count, in file order. GAL_ERR_SYSTEM: a file has shrunk since it was opened, or cannot be read. */
 gal_code gal_data_fill(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
-
-/* The index-th element of a permutation of [0, count): a bijection for every key. A Feistel network on the next even
- * power of two, walked until it lands inside: no memory, fewer than four rounds expected. Source: Black and Rogaway,
- * "Ciphers with arbitrary finite domains", CT-RSA 2002, section 4 (generalized-Feistel and cycle walking). */
-uint64_t gal_permute(uint64_t index, uint64_t count, uint64_t key);
+/* gal_token_source.fill_patches, likewise. */
+gal_code gal_data_fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err);
 
 #endif

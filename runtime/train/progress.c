@@ -79,17 +79,25 @@ void gal_train_progress_put_skip(gal_train_progress *progress, uint64_t step, ui
 }
 
 void gal_train_progress_put_evaluation(gal_train_progress *progress, uint64_t step, double validation_loss,
-                                       uint64_t batches)
+                                       double accuracy, uint64_t batches)
 {
     if (progress->lines != NULL) {
-        fprintf(progress->lines,
-                "{\"event\": \"evaluation\", \"step\": %llu, \"validation_loss\": %.17g, \"batches\": %llu}\n",
-                (unsigned long long)step, validation_loss, (unsigned long long)batches);
+        fprintf(progress->lines, "{\"event\": \"evaluation\", \"step\": %llu, \"validation_loss\": %.17g, ",
+                (unsigned long long)step, validation_loss);
+        if (!isnan(accuracy)) {
+            fprintf(progress->lines, "\"accuracy\": %.9g, ", accuracy);
+        }
+        fprintf(progress->lines, "\"batches\": %llu}\n", (unsigned long long)batches);
         fflush(progress->lines);
     }
     leave_line(progress);
-    gal_log_line(progress->log, GAL_LOG_INFO, "step %llu: validation loss %.4f", (unsigned long long)step,
-                 validation_loss);
+    if (isnan(accuracy)) {
+        gal_log_line(progress->log, GAL_LOG_INFO, "step %llu: validation loss %.4f", (unsigned long long)step,
+                     validation_loss);
+    } else {
+        gal_log_line(progress->log, GAL_LOG_INFO, "step %llu: validation loss %.4f, accuracy %.2f %%",
+                     (unsigned long long)step, validation_loss, 100.0 * accuracy);
+    }
 }
 
 void gal_train_progress_put_save(gal_train_progress *progress, uint64_t step)
@@ -138,6 +146,9 @@ void gal_train_progress_put_final(gal_train_progress *progress, const gal_train_
         put_number(progress->lines, "seconds_per_step", final->seconds_per_step);
         put_number(progress->lines, "predicted_seconds_per_step", final->predicted_seconds_per_step);
         put_number(progress->lines, "validation_loss", final->validation_loss);
+        if (!isnan(final->accuracy)) {
+            put_number(progress->lines, "accuracy", final->accuracy);
+        }
         put_number(progress->lines, "unigram_entropy", final->unigram_entropy);
         put_exposure(progress->lines, final->exposure);
         fprintf(progress->lines, "\"communicators\": %u, ", final->communicator_count);

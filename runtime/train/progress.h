@@ -4,12 +4,12 @@
  * JSON lines, one object each; "event" is
  *   "step"        step (number done), loss (before the update), gradient_norm, learning_rate, seconds,
  *                 tokens_per_second
- *   "evaluation"  step, validation_loss, batches
+ *   "evaluation"  step, validation_loss, batches; of masked tokens and labels also accuracy
  *   "save"        step
  *   "skip"        step (left out: loss or gradient not finite), skipped (so far in this run)
  *   "final"       step, seconds_per_step (median without the first), predicted_seconds_per_step,
- *                 validation_loss, unigram_entropy (null: not known), where the seconds of a rank's step went
- *                 (exposure.h: compute_seconds, waiting_seconds, serving_seconds, and per stream that was in flight
+ *                 validation_loss, accuracy (as above), unigram_entropy (null: not known), where the seconds of a
+ * rank's step went (exposure.h: compute_seconds, waiting_seconds, serving_seconds, and per stream that was in flight
  *                 in_flight_seconds, exposed_seconds, exposed_share), communicators, communicator_seconds,
  *                 interrupted */
 #ifndef GAL_RUNTIME_TRAIN_PROGRESS_H
@@ -46,13 +46,14 @@ void gal_train_progress_put_step(gal_train_progress *progress, const gal_train_p
 /* A step that was left out, the skipped-th of this run. */
 void gal_train_progress_put_skip(gal_train_progress *progress, uint64_t step, uint64_t skipped);
 void gal_train_progress_put_evaluation(gal_train_progress *progress, uint64_t step, double validation_loss,
-                                       uint64_t batches);
+                                       double accuracy, uint64_t batches);
 void gal_train_progress_put_save(gal_train_progress *progress, uint64_t step);
 /* NAN: not known, written as null. */
 typedef struct gal_train_final {
     uint64_t step;
     double seconds_per_step, predicted_seconds_per_step;
     double validation_loss, unigram_entropy; /* nats per token */
+    double accuracy;                         /* share of targets that have the largest logit */
     const gal_exposure *exposure;            /* of a rank's step, mean */
     uint32_t communicator_count;
     double communicator_seconds;

@@ -11,7 +11,7 @@
 #include "runtime/train/weights.h"
 #include "schemas/base/json.h"
 
-enum { LENGTH_BYTES = 8, CHUNK_ELEMENTS = 1 << 14, KEY_BYTES = 96 };
+enum { LENGTH_BYTES = 8, CHUNK_ELEMENTS = 1 << 14, KEY_BYTES = 96, SHAPE_BYTES = 96 };
 
 static const uint64_t header_bytes_max = UINT64_C(100) << 20; /* of the format */
 
@@ -135,14 +135,14 @@ static uint64_t bytes_of(const gal_program *program, const gal_parameter *parame
 
 static void put_tensor(FILE *out, const gal_program *program, const gal_parameter *p, uint64_t begin)
 {
-    const uint64_t elements = gal_tensor_elements(p);
+    uint64_t dims[GAL_PUBLIC_DIMS_MAX];
+    const uint32_t count = gal_parameter_public_shape(p, dims);
     (void)fprintf(out, ",\n\"%s\": {\"dtype\": \"%s\", \"shape\": [", p->name,
                   program->dtype == GAL_FP64 ? "F64" : "F32");
-    if (p->columns != 0) {
-        (void)fprintf(out, "%llu, ", (unsigned long long)(elements / p->columns));
+    for (uint32_t i = 0; i < count; i++) {
+        (void)fprintf(out, "%s%llu", i > 0 ? ", " : "", (unsigned long long)dims[i]);
     }
-    (void)fprintf(out, "%llu], \"data_offsets\": [%llu, %llu]}",
-                  (unsigned long long)(p->columns != 0 ? p->columns : elements), (unsigned long long)begin,
+    (void)fprintf(out, "], \"data_offsets\": [%llu, %llu]}", (unsigned long long)begin,
                   (unsigned long long)(begin + bytes_of(program, p)));
 }
 
@@ -397,13 +397,23 @@ static bool find_key(const gal_json_cursor *root, const char *name, char key[KEY
     return gal_json_has(root, key);
 }
 
+static void print_shape(const uint64_t *dims, uint32_t count, char text[SHAPE_BYTES])
+{
+    int used = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        used += snprintf(text + used, (size_t)(SHAPE_BYTES - used), "%s%llu", i > 0 ? ", " : "",
+                         (unsigned long long)dims[i]);
+    }
+}
+
 /* Where a tensor lies and how; errors are kept in the header's document. */
 static void read_entry(const source *from, const gal_json_cursor *root, const char *key, const gal_parameter *p,
                        mover *m)
 {
     uint32_t count = 0;
-    const uint64_t elements = gal_tensor_elements(p), wanted_count = p->columns != 0 ? 2 : 1;
-    const uint64_t wanted[2] = {p->columns != 0 ? elements / p->columns : elements, p->columns};
+    const uint64_t elements = gal_tensor_elements(p);
+    uint64_t wanted[GAL_PUBLIC_DIMS_MAX];
+    const uint32_t wanted_count = gal_parameter_public_shape(p, wanted);
     const gal_json_cursor at = gal_json_object(root, key);
     const struct element *element = &elements_of[gal_json_enum(&at, "dtype", dtype_names, 4)];
     const gal_json_cursor shape = gal_json_array(&at, "shape", 0, 8, &count);
@@ -412,11 +422,10 @@ static void read_entry(const source *from, const gal_json_cursor *root, const ch
         const uint64_t size = gal_json_element_u64(&shape, i, 0, UINT64_C(1) << 53);
         same = same && size == wanted[i];
     }
-    if (!same && wanted_count == 2) {
-        gal_json_error(&shape, "the plan's model has [%llu, %llu] here", (unsigned long long)wanted[0],
-                       (unsigned long long)wanted[1]);
-    } else if (!same) {
-        gal_json_error(&shape, "the plan's model has [%llu] here", (unsigned long long)wanted[0]);
+    if (!same) {
+        char text[SHAPE_BYTES];
+        print_shape(wanted, wanted_count, text);
+        gal_json_error(&shape, "the plan's model has [%s] here", text);
     }
     const gal_json_cursor offsets = gal_json_array(&at, "data_offsets", 2, 2, &count);
     const uint64_t begin = count == 2 ? gal_json_element_u64(&offsets, 0, 0, from->data_bytes) : 0;

@@ -61,10 +61,13 @@ static gal_code open_data(run *r, gal_error *err)
     const gal_data_options options = {
         .path = r->options->data_path,
         .validation_path = r->options->validation_path,
+        .labels_path = r->options->labels_path,
+        .validation_labels_path = r->options->validation_labels_path,
         .vocabulary = model->vocabulary,
         .sequence_length = model->sequence_length,
         .global_batch_samples = r->plan->global_batch_samples,
         .seed = r->position.seed,
+        .model = model,
     };
     return gal_data_open(&options, &r->data, err);
 }
@@ -75,6 +78,12 @@ static gal_code fill_tokens(void *context, const gal_token_request *request, int
 {
     const run *r = context;
     return gal_data_fill(r->data, request, out, err);
+}
+
+static gal_code fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
+{
+    const run *r = context;
+    return gal_data_fill_patches(r->data, request, out, err);
 }
 
 /* The record has the queues of the engine, which is given its trace first: so this, too, goes through the run. */
@@ -161,7 +170,7 @@ cleanup:
 static gal_code start(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_session_options session = {.tokens = {r, fill_tokens},
+    const gal_session_options session = {.tokens = {r, fill_tokens, fill_patches},
                                          .trace = {r, note_instruction},
                                          .deadline_seconds = r->options->deadline_seconds,
                                          .order = r->options->order};
@@ -300,22 +309,45 @@ cleanup:
     return code;
 }
 
+/* Of the shares that the ranks found in all batches: their mean over the batches, on rank 0. */
+static gal_code gather_accuracy(run *r, double share, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_family family = r->plan->model.family;
+    const bool first = gal_world_rank(&r->world) == 0;
+    double *all = first ? calloc(gal_world_size(&r->world), sizeof *all) : NULL;
+    code = !first || all != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: accuracy");
+    GAL_TRY(gal_world_agree(&r->world, code, err));
+    GAL_TRY(gal_world_gather(&r->world, &share, sizeof share, all, err));
+    if (first && (family == GAL_FAMILY_BERT || family == GAL_FAMILY_VIT)) {
+        r->summary.accuracy = 0.0;
+        for (uint32_t i = 0; i < gal_world_size(&r->world); i++) {
+            r->summary.accuracy += all[i] / (double)r->evaluate_batches;
+        }
+    }
+cleanup:
+    free(all);
+    return code;
+}
+
 static gal_code evaluate(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
-    double sum = 0.0;
+    double sum = 0.0, right = 0.0;
     for (uint64_t b = 0; b < r->evaluate_batches; b++) {
-        double loss = 0.0;
-        code = gal_engine_evaluate(r->session->engine, b, &loss, err);
+        double loss = 0.0, share = 0.0;
+        code = gal_engine_evaluate(r->session->engine, b, &loss, &share, err);
         GAL_TRY(settle(r, code, err));
         sum += loss;
+        right += share;
     }
+    GAL_TRY(gather_accuracy(r, right, err));
     r->summary.validation_loss = sum / (double)r->evaluate_batches;
     r->summary.validation_batches = r->evaluate_batches;
     r->evaluated_step = r->position.step;
     if (gal_world_rank(&r->world) == 0) {
         gal_train_progress_put_evaluation(&r->progress, r->position.step, r->summary.validation_loss,
-                                          r->evaluate_batches);
+                                          r->summary.accuracy, r->evaluate_batches);
     }
 cleanup:
     return code;
@@ -471,6 +503,7 @@ static gal_code finish(run *r, gal_error *err)
                                        .seconds_per_step = s->step_seconds,
                                        .predicted_seconds_per_step = r->plan->simulated_seconds,
                                        .validation_loss = s->validation_loss,
+                                       .accuracy = s->accuracy,
                                        .unigram_entropy = s->unigram_entropy,
                                        .exposure = &s->exposure,
                                        .communicator_count = s->communicator_count,
@@ -490,6 +523,7 @@ gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train
     gal_code code = GAL_OK;
     run r = {.plan = plan, .options = options, .world = *world, .saved_step = UINT64_MAX, .evaluated_step = UINT64_MAX};
     r.summary.first_loss = r.summary.loss = r.summary.validation_loss = r.summary.unigram_entropy = NAN;
+    r.summary.accuracy = NAN;
     GAL_TRY(start(&r, err));
     r.summary.first_step = r.position.step;
     GAL_TRY(loop(&r, err));

@@ -13,7 +13,9 @@
 
 typedef struct gal_train_options {
     const char *data_path;
-    const char *validation_path;       /* NULL: the last tenth of the data */
+    const char *validation_path; /* NULL: the last tenth of the data */
+    const char *labels_path;     /* of images; NULL for tokens */
+    const char *validation_labels_path;
     uint64_t step_count;               /* the run ends when so many steps are done, those before a resume included */
     uint64_t evaluate_every;           /* steps; 0: at the end only */
     uint64_t evaluate_batches;         /* 0: the validation split once, at most 20 batches */
@@ -47,6 +49,8 @@ typedef struct gal_train_summary {
     bool interrupted, saved;
     double first_loss, loss; /* of the first and the last step of this run; NAN without a step */
     double validation_loss;  /* NAN: not evaluated */
+    double accuracy;         /* share of the validated targets that have the largest logit, on rank 0; NAN: the model
+                              * says what follows, or not evaluated */
     uint64_t validation_batches;
     double unigram_entropy;      /* of the data, nats */
     double step_seconds;         /* median without the first step; NAN without a step */

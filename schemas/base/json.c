@@ -104,6 +104,11 @@ bool gal_json_has(const gal_json_cursor *at, const char *key)
     return false;
 }
 
+uint32_t gal_json_member_count(const gal_json_cursor *at)
+{
+    return at->node == NULL ? 0 : (uint32_t)cJSON_GetArraySize((const cJSON *)at->node);
+}
+
 bool gal_json_is_null(const gal_json_cursor *at, const char *key)
 {
     return at->node != NULL && cJSON_IsNull(find_member(at, key));

@@ -43,6 +43,8 @@ gal_json_cursor gal_json_element(const gal_json_cursor *array, uint32_t index);
 gal_json_cursor gal_json_element_array(const gal_json_cursor *array, uint32_t index, uint32_t min_count,
                                        uint32_t max_count, uint32_t *count);
 bool gal_json_has(const gal_json_cursor *at, const char *key);
+/* Members of an object; 0 after an error. */
+uint32_t gal_json_member_count(const gal_json_cursor *at);
 bool gal_json_is_null(const gal_json_cursor *at, const char *key); /* present and null */
 
 /* Required members, bounds inclusive (errors call a minimum of DBL_MIN "> 0", a maximum of GAL_JSON_BELOW_ONE "< 1").

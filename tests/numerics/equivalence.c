@@ -294,7 +294,7 @@ static void run_plan(const gal_plan *plan, uint64_t seed, const gal_reference *r
     }
     name_phase("other");
     const uint64_t last_bytes = gal_resident_anonymous_bytes();
-    if (gal_engine_evaluate(trial.engine, 0, &out->evaluation, &err) != GAL_OK) {
+    if (gal_engine_evaluate(trial.engine, 0, &out->evaluation, NULL, &err) != GAL_OK) {
         stop_all("evaluate", &err);
     }
     keep_state(&trial, out);

@@ -176,12 +176,13 @@ static double attention_objective(problem *p)
 }
 
 static void attention_gradient(uint32_t samples, uint32_t sequence, uint32_t heads, uint32_t kv_heads, uint32_t dim,
-                               double dropout)
+                               double dropout, uint32_t flags)
 {
     const size_t positions = (size_t)samples * sequence, count = positions * heads * dim;
     const size_t qkv_count = positions * (heads + 2 * kv_heads) * dim;
-    problem p = {
-        .dims = DIMS(samples, sequence, heads, dim, kv_heads), .out_count = count, .objective = attention_objective};
+    problem p = {.dims = DIMS(samples, sequence, heads, dim, kv_heads, flags),
+                 .out_count = count,
+                 .objective = attention_objective};
     ops_case_init(&p.at);
     p.at.model.sequence_length = sequence;
     p.at.model.head_count = 2 * heads;
@@ -208,15 +209,16 @@ static void attention_gradient(uint32_t samples, uint32_t sequence, uint32_t hea
 static void attention(void **state)
 {
     (void)state;
-    for (int with = 0; with < 2; with++) {
-        const double dropout = with != 0 ? 0.25 : 0.0;
-        attention_gradient(2, 7, 2, 2, 5, dropout);
-        attention_gradient(1, 64, 1, 1, 8, dropout);  /* exactly a tile */
-        attention_gradient(1, 65, 2, 2, 3, dropout);  /* a tile and one */
-        attention_gradient(2, 150, 1, 1, 4, dropout); /* three tiles, the last not whole */
-        attention_gradient(1, 3, 1, 1, 256, dropout);
-        attention_gradient(2, 7, 6, 2, 5, dropout); /* three heads share keys and values */
-        attention_gradient(1, 70, 4, 1, 4, dropout);
+    for (uint32_t with = 0; with < 4; with++) {
+        const double dropout = with % 2 != 0 ? 0.25 : 0.0;
+        const uint32_t flags = with < 2 ? GAL_ATTENTION_CAUSAL : 0;
+        attention_gradient(2, 7, 2, 2, 5, dropout, flags);
+        attention_gradient(1, 64, 1, 1, 8, dropout, flags);  /* exactly a tile */
+        attention_gradient(1, 65, 2, 2, 3, dropout, flags);  /* a tile and one */
+        attention_gradient(2, 150, 1, 1, 4, dropout, flags); /* three tiles, the last not whole */
+        attention_gradient(1, 3, 1, 1, 256, dropout, flags);
+        attention_gradient(2, 7, 6, 2, 5, dropout, flags); /* three heads share keys and values */
+        attention_gradient(1, 70, 4, 1, 4, dropout, flags);
     }
 }
 
@@ -367,7 +369,7 @@ static void residual(void **state)
         ops_randomize(o, COUNT, 2);
         ops_randomize(bias, HIDDEN, 3);
         ops_randomize(dy, COUNT, 4);
-        OPS(&p.at, ops, GAL_OP_RESIDUAL_BACKWARD, p.dims, dy, d_o);
+        OPS(&p.at, ops, GAL_OP_DROPOUT, p.dims, dy, d_o);
         OPS(&p.at, ops, GAL_OP_BIAS_GRADIENT, DIMS(SAMPLES * POSITIONS, HIDDEN), d_o, dbias);
         check_gradient(&p, x, dy, COUNT);
         check_gradient(&p, o, d_o, COUNT);
@@ -411,31 +413,85 @@ static void embed(void **state)
 
 static double position_objective(problem *p)
 {
-    OPS(&p->at, ops, GAL_OP_POSITION, p->dims, p->a, p->b, p->out);
+    OPS(&p->at, ops, GAL_OP_POSITION, p->dims, p->a, p->b, p->out, p->c);
     return weighted(p);
+}
+
+/* types, or a class token if it is at this rank's first position, or neither. */
+static void position_gradient(bool dropout, uint32_t types, uint32_t class_token, uint32_t position_begin)
+{
+    enum { SAMPLES = 2, LOCAL = 3, HIDDEN = 6, SEQUENCE = 8, COUNT = SAMPLES * LOCAL * HIDDEN };
+    double more[2 * HIDDEN], dmore[2 * HIDDEN], before[2 * HIDDEN];
+    double e[COUNT], table[SEQUENCE * HIDDEN], y[COUNT], dy[COUNT], de[COUNT], dtable[SEQUENCE * HIDDEN];
+    problem p = {.dims = DIMS(SAMPLES, LOCAL, HIDDEN, SEQUENCE, types, class_token), .a = e, .b = table, .out = y};
+    p.c = more;
+    p.weight = dy;
+    p.out_count = COUNT;
+    p.objective = position_objective;
+    ops_case_init(&p.at);
+    p.at.model.sequence_length = SEQUENCE;
+    p.at.model.embedding_dropout = dropout ? 0.3 : 0.0;
+    p.at.call.position_begin = position_begin;
+    p.at.sample_map[1] = 5;
+    ops_randomize(e, COUNT, 1);
+    ops_randomize(table, SEQUENCE * HIDDEN, 2);
+    ops_randomize(dy, COUNT, 3);
+    ops_randomize(dtable, SEQUENCE * HIDDEN, 4);
+    ops_randomize(more, 2 * HIDDEN, 5);
+    ops_randomize(dmore, 2 * HIDDEN, 6);
+    OPS(&p.at, ops, GAL_OP_POSITION_BACKWARD, p.dims, dy, de, dtable, dmore);
+    check_gradient(&p, e, de, COUNT);                     /* of the class token's rows: 0 */
+    check_gradient(&p, table, dtable, SEQUENCE * HIDDEN); /* also positions of other ranks: their gradient is 0 */
+    if (types > 0 || (class_token != 0 && position_begin == 0)) {
+        check_gradient(&p, more, dmore, (size_t)(types + class_token) * HIDDEN);
+    } else if (class_token != 0) { /* it is on another rank */
+        for (size_t i = 0; i < HIDDEN; i++) {
+            assert_true(dmore[i] == 0.0);
+        }
+    }
+    memcpy(before, dmore, sizeof before);
+    p.at.call.add = true;
+    OPS(&p.at, ops, GAL_OP_POSITION_BACKWARD, p.dims, dy, de, dtable, dmore);
+    for (size_t i = 0; i < (size_t)(types + class_token) * HIDDEN; i++) { /* twice, but for the order of 6 sums */
+        assert_true(fabs(dmore[i] - 2.0 * before[i]) <= 1e-14);
+    }
 }
 
 static void position(void **state)
 {
     (void)state;
-    enum { SAMPLES = 2, LOCAL = 3, HIDDEN = 6, SEQUENCE = 8, COUNT = SAMPLES * LOCAL * HIDDEN };
-    double e[COUNT], table[SEQUENCE * HIDDEN], y[COUNT], dy[COUNT], de[COUNT], dtable[SEQUENCE * HIDDEN];
-    for (int with = 0; with < 2; with++) {
-        problem p = {.dims = DIMS(SAMPLES, LOCAL, HIDDEN, SEQUENCE), .a = e, .b = table, .out = y, .weight = dy};
-        p.out_count = COUNT;
-        p.objective = position_objective;
-        ops_case_init(&p.at);
-        p.at.model.sequence_length = SEQUENCE;
-        p.at.model.embedding_dropout = with != 0 ? 0.3 : 0.0;
-        p.at.call.position_begin = 4;
-        p.at.sample_map[1] = 5;
-        ops_randomize(e, COUNT, 1);
-        ops_randomize(table, SEQUENCE * HIDDEN, 2);
-        ops_randomize(dy, COUNT, 3);
-        ops_randomize(dtable, SEQUENCE * HIDDEN, 4);
-        OPS(&p.at, ops, GAL_OP_POSITION_BACKWARD, p.dims, dy, de, dtable);
-        check_gradient(&p, e, de, COUNT);
-        check_gradient(&p, table, dtable, SEQUENCE * HIDDEN); /* positions 0-3 and 7 too: their gradient is 0 */
+    for (int dropout = 0; dropout < 2; dropout++) {
+        position_gradient(dropout != 0, 0, 0, 4);
+        position_gradient(dropout != 0, 2, 0, 4);
+        position_gradient(dropout != 0, 0, 1, 0);
+        position_gradient(dropout != 0, 0, 1, 4);
+    }
+}
+
+static double first_position_objective(problem *p)
+{
+    OPS(&p->at, ops, GAL_OP_FIRST_POSITION, p->dims, p->a, p->out);
+    return weighted(p);
+}
+
+static void first_position(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 2, LOCAL = 3, FEATURES = 5, COUNT = SAMPLES * LOCAL * FEATURES };
+    double x[COUNT], dx[COUNT], y[SAMPLES * FEATURES], dy[SAMPLES * FEATURES];
+    problem p = {.dims = DIMS(SAMPLES, LOCAL, FEATURES), .a = x, .out = y, .weight = dy};
+    p.out_count = SAMPLES * FEATURES;
+    p.objective = first_position_objective;
+    ops_case_init(&p.at);
+    ops_randomize(x, COUNT, 1);
+    ops_randomize(dy, p.out_count, 2);
+    OPS(&p.at, ops, GAL_OP_FIRST_POSITION_BACKWARD, p.dims, dy, dx);
+    check_gradient(&p, x, dx, COUNT);
+    p.at.call.position_begin = LOCAL; /* another rank has position 0 */
+    assert_true(p.objective(&p) == 0.0);
+    OPS(&p.at, ops, GAL_OP_FIRST_POSITION_BACKWARD, p.dims, dy, dx);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_true(dx[i] == 0.0);
     }
 }
 
@@ -471,16 +527,16 @@ static double entropy_objective(problem *p)
 {
     entropy_split split = {
         .samples = p->dims[0], .sequence = p->dims[1], .local = p->dims[2], .vocabulary = p->dims[3]};
-    double loss = 0.0;
+    double loss[2] = {0.0, 0.0};
     entropy_forward(p, &split);
-    OPS(&p->at, ops, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(split.samples * split.sequence), split.sums[0], &loss);
-    return loss * p->at.step.loss_scale;
+    OPS(&p->at, ops, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(split.samples * split.sequence), split.sums[0], loss);
+    return loss[0] * p->at.step.loss_scale;
 }
 
-static void entropy_gradient(uint32_t local)
+static void entropy_gradient(uint32_t local, bool masked)
 {
     enum { SAMPLES = 2, SEQUENCE = 3, ROWS = SAMPLES * SEQUENCE, VOCABULARY = 5, MOST = 8 };
-    int32_t target[ROWS] = {0, 4, 2, 3, 3, 1};
+    int32_t target[ROWS] = {0, 4, masked ? -1 : 2, 3, masked ? -1 : 3, 1}; /* [sample][position] */
     double low[ROWS * MOST], high[ROWS * MOST], dlow[ROWS * MOST], dhigh[ROWS * MOST];
     const size_t count = (size_t)ROWS * local;
     problem p = {.dims = DIMS(SAMPLES, SEQUENCE, local, VOCABULARY), .a = low, .b = high, .token = target};
@@ -502,8 +558,13 @@ static void entropy_gradient(uint32_t local)
         check_gradient(&p, high, dhigh, count);
     }
     for (size_t i = 0; i < count; i++) { /* padding */
-        if (i % local + local >= VOCABULARY) {
+        const size_t row = i / local;
+        const bool without_target = target[row % SAMPLES * SEQUENCE + row / SAMPLES] < 0;
+        if (without_target || i % local + local >= VOCABULARY) {
             assert_true(dhigh[i] == 0.0);
+        }
+        if (without_target) {
+            assert_true(dlow[i] == 0.0);
         }
     }
 }
@@ -511,8 +572,9 @@ static void entropy_gradient(uint32_t local)
 static void cross_entropy(void **state)
 {
     (void)state;
-    entropy_gradient(4);
-    entropy_gradient(6);
+    entropy_gradient(4, false);
+    entropy_gradient(6, false);
+    entropy_gradient(4, true);
 }
 
 int main(void)
@@ -523,7 +585,7 @@ int main(void)
         cmocka_unit_test(residual),         cmocka_unit_test(embed),
         cmocka_unit_test(position),         cmocka_unit_test(cross_entropy),
         cmocka_unit_test(rms_norm),         cmocka_unit_test(rotary),
-        cmocka_unit_test(gated_activation),
+        cmocka_unit_test(gated_activation), cmocka_unit_test(first_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

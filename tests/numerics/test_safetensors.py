@@ -74,6 +74,22 @@ def shapes_of(model):
                      "mlp.c_fc.weight": [h, f], "mlp.c_fc.bias": [f], "mlp.c_proj.weight": [f, h], "mlp.c_proj.bias": [h]}
             out.update({f"h.{i}.{name}": shape for name, shape in block.items()})
         out.update({"ln_f.weight": [h], "ln_f.bias": [h]})
+    elif model["family"] == "bert":
+        at = "bert.embeddings."
+        out.update({at + "word_embeddings.weight": [v, h], at + "position_embeddings.weight": [model["sequence_length"], h],
+                    at + "token_type_embeddings.weight": [2, h], at + "LayerNorm.weight": [h], at + "LayerNorm.bias": [h]})
+        for i in range(model["layer_count"]):
+            block = {f"attention.self.{x}.weight": [h, h] for x in ("query", "key", "value")}
+            block.update({f"attention.self.{x}.bias": [h] for x in ("query", "key", "value")})
+            block.update({"attention.output.dense.weight": [h, h], "attention.output.dense.bias": [h],
+                          "intermediate.dense.weight": [f, h], "intermediate.dense.bias": [f],
+                          "output.dense.weight": [h, f], "output.dense.bias": [h]})
+            block.update({f"{x}.LayerNorm.{y}": [h] for x in ("attention.output", "output") for y in ("weight", "bias")})
+            out.update({f"bert.encoder.layer.{i}.{name}": shape for name, shape in block.items()})
+        at = "cls.predictions."
+        out.update({at + "transform.dense.weight": [h, h], at + "transform.dense.bias": [h],
+                    at + "transform.LayerNorm.weight": [h], at + "transform.LayerNorm.bias": [h], at + "bias": [v]})
+        return out
     else:
         q, kv = model["head_count"] * model["head_dim"], model["kv_head_count"] * model["head_dim"]
         out["model.embed_tokens.weight"] = [v, h]
@@ -113,6 +129,16 @@ def to_llama(plan):
             model[key] = value
     model.update({"family": "llama", "head_count": 2 * model["head_count"], "activation": "silu"})
     return {**plan, "model": model}
+
+
+def to_bert(plan):
+    model = {}
+    for key, value in plan["model"].items():
+        if key == "layer_norm_epsilon":
+            model.update({"type_count": 2, "mask_token": 7})
+        if key != "embedding_dropout":
+            model[key] = value
+    return {**plan, "model": {**model, "family": "bert"}}
 
 
 def family(folder, name, plan):
@@ -198,6 +224,7 @@ def main():
         (folder / "text").write_text("to be or not to be, that is the question; " * 400)
         plan = json.loads((PLANS / "mixed.json").read_text())
         family(folder, "llama", to_llama(plan))
+        family(folder, "bert", to_bert(plan))
         family(folder, "gpt2", plan)
         tensors = read(folder / "many.safetensors")
         narrow(folder, tensors)

@@ -65,6 +65,26 @@ static void describe(uint64_t *state, gal_plan *plan)
                                          .bytes_per_second = outer[gal_random_below(state, 3)]};
 }
 
+/* The same sizes in the family; of vit with a sequence of its own. */
+static void turn_to(gal_family family, gal_model *model)
+{
+    model->family = family;
+    if (family == GAL_FAMILY_BERT) {
+        model->type_count = 2;
+    } else if (family == GAL_FAMILY_VIT) {
+        model->image_size = 112;
+        model->patch_size = 16;
+        model->channel_count = 3;
+        model->sequence_length = 50;
+        model->vocabulary = 1000;
+        model->pixel_standard_deviation = 1.0;
+        model->tied_embeddings = false;
+    }
+}
+
+static const gal_family families[] = {GAL_FAMILY_DECODER, GAL_FAMILY_BERT, GAL_FAMILY_VIT};
+enum { FAMILIES = sizeof families / sizeof families[0] };
+
 /* A legal strategy; ZeRO-2 and 3 only if asked for. */
 static gal_strategy draw(uint64_t *state, const gal_plan *plan, bool sharded)
 {
@@ -252,7 +272,7 @@ static void kept_structure_is_exact(void **unused)
 {
     (void)unused;
     uint64_t state = SEED;
-    for (uint32_t i = 0; i < 200; i++) {
+    for (uint32_t i = 0; i < 100 * FAMILIES; i++) {
         gal_error err = {0};
         gal_plan plan;
         gal_durations *durations = NULL;
@@ -261,6 +281,7 @@ static void kept_structure_is_exact(void **unused)
         const gal_block_price *a = NULL;
         const gal_block_price *b = NULL;
         describe(&state, &plan);
+        turn_to(families[i % FAMILIES], &plan.model);
         const gal_strategy strategy = draw(&state, &plan, gal_random_below(&state, 2) == 0);
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &kept, &err), GAL_OK);
@@ -289,13 +310,14 @@ static void shared_structure_is_exact(void **unused)
     static gal_strategy strategy[GAL_SPACE_MAX];
     uint64_t state = SEED;
     uint32_t compared = 0;
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 2 * FAMILIES; i++) {
         gal_error err = {0};
         gal_plan plan;
         gal_durations *durations = NULL;
         gal_price_cache *shared = NULL;
         gal_space space;
         describe(&state, &plan);
+        turn_to(families[i % FAMILIES], &plan.model);
         gal_space_all(&space);
         const uint32_t devices = 16;
         const uint32_t count = gal_space_strategies(&space, devices, strategy);

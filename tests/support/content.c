@@ -476,7 +476,7 @@ static uint64_t meaning_of(const place *at)
         bool idle = in->op == GAL_OP_PERMUTE && i > 5 && shape->dims[i - 5] == 1;
         hash = mix(hash, idle ? 0 : shape->dims[i]);
     }
-    bool loads = in->op == GAL_OP_LOAD_TOKENS || in->op == GAL_OP_LOAD_TARGETS;
+    bool loads = in->op == GAL_OP_LOAD_TOKENS || in->op == GAL_OP_LOAD_TARGETS || in->op == GAL_OP_LOAD_PATCHES;
     return loads ? mix(hash, at->task->run) : hash;
 }
 

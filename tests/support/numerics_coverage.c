@@ -52,7 +52,25 @@ enum {
     X(LLAMA_DROPOUT, "llama, attention dropout")                                                                       \
     X(LLAMA_SHARED, "llama, shared keys and values under tp")                                                          \
     X(LLAMA_BIAS, "llama, biases of qkv under tp")                                                                     \
-    X(LLAMA_TIED, "llama, tied, P > 1")
+    X(LLAMA_TIED, "llama, tied, P > 1")                                                                                \
+    X(BERT_TP, "bert under tp")                                                                                        \
+    X(BERT_SP, "bert under tp+sp")                                                                                     \
+    X(BERT_ZERO_3, "bert under zero3")                                                                                 \
+    X(BERT_RECOMPUTE, "bert, recompute")                                                                               \
+    X(BERT_SELECTIVE, "bert, selective recompute")                                                                     \
+    X(BERT_DROPOUT, "bert, dropout of rows")                                                                           \
+    X(BERT_PIPELINE, "bert, P > 1")                                                                                    \
+    X(BERT_TIED, "bert, tied, P > 1")                                                                                  \
+    X(BERT_HEAD_SP, "bert, head under tp+sp")                                                                          \
+    X(VIT_TP, "vit under tp")                                                                                          \
+    X(VIT_SP, "vit under tp+sp")                                                                                       \
+    X(VIT_ZERO_3, "vit under zero3")                                                                                   \
+    X(VIT_RECOMPUTE, "vit, recompute")                                                                                 \
+    X(VIT_SELECTIVE, "vit, selective recompute")                                                                       \
+    X(VIT_DROPOUT, "vit, dropout of rows")                                                                             \
+    X(VIT_PIPELINE, "vit, P > 1")                                                                                      \
+    X(VIT_EMBEDDING_SP, "vit, patches under tp+sp")                                                                    \
+    X(VIT_HEAD_SP, "vit, head under tp+sp")
 enum {
 #define X(enumerator, name) enumerator,
     OTHER_CELLS(X)
@@ -254,6 +272,39 @@ static void hit_llama(const gal_plan *plan, bool *hit)
     hit[OTHERS + LLAMA_TIED] = m->tied_embeddings && plan->stage_count > 1;
 }
 
+/* Cells of a family from `first` on: tp, tp+sp, zero3, recompute, selective, dropout, P > 1. */
+static void hit_encoder(const gal_plan *plan, uint32_t first, bool *hit)
+{
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        hit[first] |= gal_strategy_degree(s, GAL_AXIS_TP) > 1 && !s->sequence_parallel;
+        hit[first + BERT_SP - BERT_TP] |= s->sequence_parallel;
+        hit[first + BERT_ZERO_3 - BERT_TP] |= s->zero_stage == 3;
+        hit[first + BERT_RECOMPUTE - BERT_TP] |= s->recompute == GAL_RECOMPUTE_FULL;
+        hit[first + BERT_SELECTIVE - BERT_TP] |= s->recompute == GAL_RECOMPUTE_SELECTIVE;
+    }
+    hit[first + BERT_DROPOUT - BERT_TP] = plan->model.residual_dropout > 0;
+    hit[first + BERT_PIPELINE - BERT_TP] = plan->stage_count > 1;
+}
+
+static void hit_families(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    const gal_strategy *embedding = gal_plan_block_strategy(plan, 0);
+    const gal_strategy *head = gal_plan_block_strategy(plan, gal_model_block_count(m) - 1);
+    if (m->family == GAL_FAMILY_LLAMA) {
+        hit_llama(plan, hit);
+    } else if (m->family == GAL_FAMILY_BERT) {
+        hit_encoder(plan, OTHERS + BERT_TP, hit);
+        hit[OTHERS + BERT_TIED] = m->tied_embeddings && plan->stage_count > 1;
+        hit[OTHERS + BERT_HEAD_SP] = head->sequence_parallel;
+    } else if (m->family == GAL_FAMILY_VIT) {
+        hit_encoder(plan, OTHERS + VIT_TP, hit);
+        hit[OTHERS + VIT_EMBEDDING_SP] = embedding->sequence_parallel;
+        hit[OTHERS + VIT_HEAD_SP] = head->sequence_parallel;
+    }
+}
+
 void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
 {
     memset(hit, false, GAL_COVERAGE_CELLS_MAX * sizeof *hit);
@@ -261,9 +312,7 @@ void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
     hit_strategies(plan, hit);
     hit_model(plan, hit);
     hit_selective(plan, hit);
-    if (plan->model.family == GAL_FAMILY_LLAMA) {
-        hit_llama(plan, hit);
-    }
+    hit_families(plan, hit);
 }
 
 /* ---- many plans ---- */

@@ -101,6 +101,29 @@ static void turn_to_llama(uint64_t *random, gal_model *model)
     model->residual_dropout = 0.0;
 }
 
+static void turn_to_bert(uint64_t *random, gal_model *model)
+{
+    model->family = GAL_FAMILY_BERT;
+    model->activation = GAL_ACTIVATION_GELU_ERF;
+    model->type_count = 1 + gal_random_below(random, 3);
+    model->mask_token = gal_random_below(random, model->vocabulary);
+    model->embedding_dropout = 0.0; /* the residual's is that of the embedding too */
+}
+
+/* 9 or 16 patches and the class token: of these only 10 positions divide, and by 2 alone. */
+static void turn_to_vit(uint64_t *random, gal_model *model)
+{
+    const bool small = gal_random_below(random, 3) > 0;
+    model->family = GAL_FAMILY_VIT;
+    model->activation = GAL_ACTIVATION_GELU_ERF;
+    model->patch_size = 2;
+    model->image_size = small ? 6 : 8;
+    model->channel_count = small ? 3 : 1;
+    model->sequence_length = small ? 10 : 17;
+    model->pixel_mean = model->pixel_standard_deviation = 0.5;
+    model->tied_embeddings = false;
+}
+
 static void random_model(uint64_t *random, uint32_t world, gal_model *model)
 {
     bool threes = world % 3 == 0;
@@ -122,8 +145,19 @@ static void random_model(uint64_t *random, uint32_t world, gal_model *model)
     }
     model->optimizer.kind = coin(random) ? GAL_OPTIMIZER_ADAM : GAL_OPTIMIZER_ADAMW;
     model->optimizer.gradient_clip_norm = coin(random) ? 1.0 : 0.0;
-    if (coin(random)) {
+    switch (gal_random_below(random, 5)) {
+    case 0:
+    case 1:
         turn_to_llama(random, model);
+        break;
+    case 2:
+        turn_to_bert(random, model);
+        break;
+    case 3:
+        turn_to_vit(random, model);
+        break;
+    default: /* as it is */
+        break;
     }
 }
 

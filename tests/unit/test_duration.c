@@ -29,10 +29,12 @@ static void work_of_shapes(void **unused)
     assert_near(gal_shape_flops(&product), 12000.0); /* 2 x 10 x 20 x 30 */
     assert_near(gal_shape_bytes(&product), 4.0 * (300 + 600 + 200));
     /* 2 samples, 4 positions, 3 heads of 8: 6 heads x 10 causal pairs x (4 x 8 + 4) */
-    const gal_shape attention = {.op = GAL_OP_ATTENTION, .dtype = GAL_FP64, .dims = {2, 4, 3, 8, 3}};
+    const gal_shape attention = {
+        .op = GAL_OP_ATTENTION, .dtype = GAL_FP64, .dims = {2, 4, 3, 8, 3, GAL_ATTENTION_CAUSAL}};
     assert_near(gal_shape_flops(&attention), 2160.0);
     assert_near(gal_shape_bytes(&attention), 8.0 * (4 * 192 + 24));
-    const gal_shape grouped = {.op = GAL_OP_ATTENTION, .dtype = GAL_FP64, .dims = {2, 4, 3, 8, 1}};
+    const gal_shape grouped = {
+        .op = GAL_OP_ATTENTION, .dtype = GAL_FP64, .dims = {2, 4, 3, 8, 1, GAL_ATTENTION_CAUSAL}};
     assert_near(gal_shape_bytes(&grouped), 8.0 * (2 * 192 + 2 * 64 + 24)); /* keys and values of one head */
     const gal_shape adam = {.op = GAL_OP_ADAM, .dtype = GAL_FP32, .dims = {1000, 500}};
     assert_near(gal_shape_bytes(&adam), 28016.0); /* 7 x 4000, and the norm */

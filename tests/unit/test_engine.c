@@ -53,7 +53,7 @@ static void run_steps(bool poison, gal_step_result results[3], double evaluated[
     for (uint64_t t = 0; t < 3; t++) {
         const gal_step_settings settings = {.step = t, .seed = 3, .learning_rate = 0.01};
         assert_int_equal(gal_engine_step(session->engine, &settings, &results[t], &err), GAL_OK);
-        assert_int_equal(gal_engine_evaluate(session->engine, t, &evaluated[t], &err), GAL_OK);
+        assert_int_equal(gal_engine_evaluate(session->engine, t, &evaluated[t], NULL, &err), GAL_OK);
     }
     const gal_memory *memory = gal_engine_memory(session->engine);
     assert_int_equal(memory->bytes, session->program->arena_bytes);

@@ -77,13 +77,13 @@ static void position(void **state)
     ops_case_init(&at);
     at.call.position_begin = 2;
     at.call.sample_map = NULL; /* not read without dropout */
-    OPS(&at, ops, GAL_OP_POSITION, DIMS(2, 1, 2, 3), e, table, y);
+    OPS(&at, ops, GAL_OP_POSITION, DIMS(2, 1, 2, 3, 0, 0), e, table, y);
     expect_near(y, (const double[]){11, 22, 13, 24}, 4);
-    OPS(&at, ops, GAL_OP_POSITION_BACKWARD, DIMS(2, 1, 2, 3), y, de, dtable);
+    OPS(&at, ops, GAL_OP_POSITION_BACKWARD, DIMS(2, 1, 2, 3, 0, 0), y, de, dtable);
     expect_near(de, y, 4);
     expect_near(dtable, (const double[]){0, 0, 0, 0, 24, 46}, 6);
     at.call.add = true;
-    OPS(&at, ops, GAL_OP_POSITION_BACKWARD, DIMS(2, 1, 2, 3), y, de, dtable);
+    OPS(&at, ops, GAL_OP_POSITION_BACKWARD, DIMS(2, 1, 2, 3, 0, 0), y, de, dtable);
     expect_near(dtable, (const double[]){0, 0, 0, 0, 48, 92}, 6);
 }
 
@@ -163,11 +163,11 @@ static void attention_by_hand(void **state)
     ops_case at;
     ops_case_init(&at);
     at.model.sequence_length = 2;
-    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, 1, 1, 1, 1), qkv, ctx, lse);
+    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, 1, 1, 1, 1, GAL_ATTENTION_CAUSAL), qkv, ctx, lse);
     expect_near(ctx, (const double[]){5}, 1);
     expect_near(lse, (const double[]){2}, 1);
     qkv[1] = 0.0;
-    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, 2, 1, 1, 1), qkv, ctx, lse);
+    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, 2, 1, 1, 1, GAL_ATTENTION_CAUSAL), qkv, ctx, lse);
     expect_near(ctx, (const double[]){5, 8}, 2);
     expect_near(lse, (const double[]){0, 2 * 0.69314718055994530942}, 2);
 }
@@ -219,7 +219,8 @@ static void attention_by_definition(void **state)
         at.step.step = 11;
         at.sample_map[0] = 4;
         ops_randomize(qkv, ROWS * 3 * WIDTH, 1);
-        OPS(&at, ops, GAL_OP_ATTENTION, DIMS(SAMPLES, SEQUENCE, HEADS, DIM, HEADS), qkv, ctx, lse);
+        OPS(&at, ops, GAL_OP_ATTENTION, DIMS(SAMPLES, SEQUENCE, HEADS, DIM, HEADS, GAL_ATTENTION_CAUSAL), qkv, ctx,
+            lse);
         for (uint32_t s = 0; s < SAMPLES; s++) {
             for (uint32_t h = 0; h < HEADS; h++) {
                 for (uint32_t query = 0; query < SEQUENCE; query++) {
@@ -247,7 +248,7 @@ static void attention_of_large_scores(void **state)
         qkv[3 * i + 1] = i == 0 ? -90 : 20.0 * i; /* each key outweighs all before it by exp(2000) */
         qkv[3 * i + 2] = i + 0.5;
     }
-    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, LENGTH, 1, 1, 1), qkv, ctx, lse);
+    OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, LENGTH, 1, 1, 1, GAL_ATTENTION_CAUSAL), qkv, ctx, lse);
     for (int i = 0; i < LENGTH; i++) {
         expect_near(ctx + i, (const double[]){i + 0.5}, 1);
         expect_near(lse + i, (const double[]){i == 0 ? -9000.0 : 2000.0 * i}, 1);
@@ -293,13 +294,13 @@ static void residual(void **state)
     }
     OPS(&at, ops, GAL_OP_RESIDUAL, DIMS(2, LOCAL, HIDDEN, 1), x, o, y, bias);
     expect_near(y, expected, COUNT);
-    OPS(&at, ops, GAL_OP_RESIDUAL_BACKWARD, DIMS(2, LOCAL, HIDDEN), x, d_o);
+    OPS(&at, ops, GAL_OP_DROPOUT, DIMS(2, LOCAL, HIDDEN), x, d_o);
     for (uint32_t i = 0; i < COUNT; i++) {
         expected[i] = x[i] * factor[i];
     }
     expect_near(d_o, expected, COUNT);
     at.step.training = false;
-    OPS(&at, ops, GAL_OP_RESIDUAL_BACKWARD, DIMS(2, LOCAL, HIDDEN), x, d_o);
+    OPS(&at, ops, GAL_OP_DROPOUT, DIMS(2, LOCAL, HIDDEN), x, d_o);
     expect_near(d_o, x, COUNT);
 }
 
@@ -316,7 +317,7 @@ static void dropout_share(void **state)
     for (int i = 0; i < COUNT; i++) {
         x[i] = 1.0;
     }
-    OPS(&at, ops, GAL_OP_RESIDUAL_BACKWARD, DIMS(1, 1, COUNT), x, y);
+    OPS(&at, ops, GAL_OP_DROPOUT, DIMS(1, 1, COUNT), x, y);
     int dropped = 0;
     for (int i = 0; i < COUNT; i++) {
         dropped += y[i] == 0.0 ? 1 : 0;
@@ -330,7 +331,7 @@ static void cross_entropy(void **state)
 {
     (void)state;
     const double ln2 = 0.69314718055994530942, ln5 = 1.6094379124341003746;
-    double logits[4] = {0, ln2, ln5, 1e30}, max, sums[2], loss = 50.0;
+    double logits[4] = {0, ln2, ln5, 1e30}, max, sums[2], loss[2] = {50.0, 50.0};
     int32_t target = 1;
     ops_case at;
     ops_case_init(&at);
@@ -339,11 +340,14 @@ static void cross_entropy(void **state)
     expect_near(&max, &ln5, 1);
     OPS(&at, ops, GAL_OP_CROSS_ENTROPY_SUM, DIMS(1, 1, 4, 3), logits, &max, &target, sums);
     expect_near(sums, (const double[]){8.0 / 5, ln2 - ln5}, 2);
-    OPS(&at, ops, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(1), sums, &loss);
-    expect_near(&loss, (const double[]){2 * ln2}, 1);
+    OPS(&at, ops, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(1), sums, loss);
+    expect_near(loss, (const double[]){2 * ln2, 0}, 2);
     at.call.add = true;
-    OPS(&at, ops, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(1), sums, &loss);
-    expect_near(&loss, (const double[]){4 * ln2}, 1);
+    OPS(&at, ops, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(1), sums, loss);
+    expect_near(loss, (const double[]){4 * ln2, 0}, 2);
+    double right[] = {0, 8.0 / 5, 0, 0}; /* a row without a target, then one whose target is the largest */
+    OPS(&at, ops, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(2), right, loss);
+    expect_near(loss, (const double[]){4 * ln2 + log(8.0 / 5), 1}, 2);
     OPS(&at, ops, GAL_OP_CROSS_ENTROPY_BACKWARD, DIMS(1, 1, 4, 3), logits, &max, sums, &target);
     expect_near(logits, (const double[]){2, 4 - 16, 10, 0}, 4);
 }

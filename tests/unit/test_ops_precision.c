@@ -204,11 +204,13 @@ static void attention(void **state)
         const double kept = with != 0 ? 2.0 : 1.0;
         fill_both(qkv, qkv64, 3 * COUNT, 1.0, 1);
         fill_both(dctx, dctx64, COUNT, 1.0, 2);
-        OPS(&at, single, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), qkv, ctx, lse);
-        OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), qkv64, ctx64, lse64);
-        OPS(&at, single, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), dctx, qkv, ctx, lse, dqkv);
-        OPS(&at, ops, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM, HEADS), dctx64, qkv64, ctx64, lse64,
-            dqkv64);
+        OPS(&at, single, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM, HEADS, GAL_ATTENTION_CAUSAL), qkv, ctx, lse);
+        OPS(&at, ops, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, HEADS, DIM, HEADS, GAL_ATTENTION_CAUSAL), qkv64, ctx64,
+            lse64);
+        OPS(&at, single, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM, HEADS, GAL_ATTENTION_CAUSAL), dctx,
+            qkv, ctx, lse, dqkv);
+        OPS(&at, ops, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, HEADS, DIM, HEADS, GAL_ATTENTION_CAUSAL), dctx64,
+            qkv64, ctx64, lse64, dqkv64);
         for (size_t i = 0; i < COUNT; i++) {
             expect_within(ctx, ctx64, i, kept * (2 * error + (SEQUENCE + 8) * u));
         }
@@ -230,7 +232,7 @@ static void cross_entropy(void **state)
     static float z[ROWS * LOCAL], max[ROWS], sums[2 * ROWS];
     static double z64[ROWS * LOCAL], max64[ROWS], sums64[2 * ROWS];
     int32_t target[ROWS] = {0, 516, 300, 2, 77, 511};
-    double loss, loss64;
+    double loss[2], loss64[2];
     ops_case at;
     ops_case_init(&at);
     fill_both(z, z64, ROWS * LOCAL, 8.0, 1);
@@ -238,12 +240,12 @@ static void cross_entropy(void **state)
     OPS(&at, ops, GAL_OP_CROSS_ENTROPY_MAX, DIMS(ROWS, LOCAL, VOCABULARY), z64, max64);
     OPS(&at, single, GAL_OP_CROSS_ENTROPY_SUM, DIMS(SAMPLES, SEQUENCE, LOCAL, VOCABULARY), z, max, target, sums);
     OPS(&at, ops, GAL_OP_CROSS_ENTROPY_SUM, DIMS(SAMPLES, SEQUENCE, LOCAL, VOCABULARY), z64, max64, target, sums64);
-    OPS(&at, single, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(ROWS), sums, &loss);
-    OPS(&at, ops, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(ROWS), sums64, &loss64);
+    OPS(&at, single, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(ROWS), sums, loss);
+    OPS(&at, ops, GAL_OP_CROSS_ENTROPY_LOSS, DIMS(ROWS), sums64, loss64);
     for (size_t i = 0; i < ROWS; i++) {
         expect_within(max, max64, i, 0.0);
     }
-    assert_true(fabs(loss - loss64) <= ROWS * (16 + 4 + 1 + 16) * u);
+    assert_true(fabs(loss[0] - loss64[0]) <= ROWS * (16 + 4 + 1 + 16) * u);
     OPS(&at, single, GAL_OP_CROSS_ENTROPY_BACKWARD, DIMS(SAMPLES, SEQUENCE, LOCAL, VOCABULARY), z, max, sums, target);
     OPS(&at, ops, GAL_OP_CROSS_ENTROPY_BACKWARD, DIMS(SAMPLES, SEQUENCE, LOCAL, VOCABULARY), z64, max64, sums64,
         target);
@@ -313,8 +315,9 @@ static void repeats_bit_for_bit(void **state)
     for (int i = 0; i < 2; i++) {
         memset(dqkv[i], i != 0 ? 0xFF : 0x00, sizeof dqkv[i]); /* what was there does not matter */
         memset(ctx[i], i != 0 ? 0xFF : 0x00, sizeof ctx[i]);
-        OPS(&at, single, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, 1, DIM, 1), qkv, ctx[i], lse[i]);
-        OPS(&at, single, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, 1, DIM, 1), dctx, qkv, ctx[i], lse[i], dqkv[i]);
+        OPS(&at, single, GAL_OP_ATTENTION, DIMS(1, SEQUENCE, 1, DIM, 1, GAL_ATTENTION_CAUSAL), qkv, ctx[i], lse[i]);
+        OPS(&at, single, GAL_OP_ATTENTION_BACKWARD, DIMS(1, SEQUENCE, 1, DIM, 1, GAL_ATTENTION_CAUSAL), dctx, qkv,
+            ctx[i], lse[i], dqkv[i]);
     }
     assert_memory_equal(ctx[0], ctx[1], sizeof ctx[0]);
     assert_memory_equal(lse[0], lse[1], sizeof lse[0]);

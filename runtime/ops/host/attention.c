@@ -1,4 +1,4 @@
-/* Causal attention, forward, with an online softmax. */
+/* Attention, forward, with an online softmax. */
 #include "runtime/ops/host/attention.h"
 
 #include <limits.h>
@@ -36,6 +36,7 @@ gal_attention_head gal_attention_head_of(const gal_kernel_call *call, const gal_
         .v_offset = v_offset,
         .sequence = sequence,
         .dim = dim,
+        .causal = (call->dims[5] & GAL_ATTENTION_CAUSAL) != 0,
         .scale = (gal_real)(1.0 / sqrt((double)dim)),
         .dropout = gal_dropout_of(call, model->attention_dropout, 1),
         .dropout_stride = ((uint64_t)model->sequence_length + 3) / 4 * 4,
@@ -168,17 +169,17 @@ static void attend_queries(const gal_attention_head *at, size_t query, gal_real 
 {
     forward_tiles tiles;
     softmax_state state;
-    const size_t rows = gal_attention_span(query, at->sequence);
+    const size_t rows = gal_attention_span(query, at->sequence), end = gal_attention_key_end(at, query, rows);
     gal_real *out = ctx + query * at->ctx_stride;
     for (size_t i = 0; i < TILE; i++) {
         state.max[i] = -GAL_REAL_MAX;
         state.sum[i] = 0.0;
     }
     memset(tiles.scores, 0, sizeof tiles.scores);
-    for (size_t key = 0; key <= query; key += TILE) {
-        const size_t keys = gal_attention_span(key, query + rows);
+    for (size_t key = 0; key < end; key += TILE) {
+        const size_t keys = gal_attention_span(key, end);
         score_tile(at, &tiles, query, key, rows, keys);
-        if (key == query) {
+        if (at->causal && key == query) {
             mask_diagonal(tiles.scores, keys);
         }
         softmax_tile(tiles.scores, keys, &state);

@@ -20,6 +20,7 @@ typedef struct gal_attention_head {
     size_t ctx_offset, qkv_offset, lse_offset; /* of position 0 in ctx-like, qkv-like and lse operands */
     size_t k_offset, v_offset;                 /* of the keys and values that the head attends to, from its queries */
     size_t sequence, dim;
+    bool causal;
     gal_real scale; /* 1 / sqrt(dim) */
     gal_dropout dropout;
     uint64_t dropout_index;  /* of query 0 and key 0 */
@@ -36,6 +37,12 @@ gal_attention_head gal_attention_head_of(const gal_kernel_call *call, const gal_
 GAL_INLINE size_t gal_attention_span(size_t first, size_t end)
 {
     return end - first < GAL_ATTENTION_TILE ? end - first : GAL_ATTENTION_TILE;
+}
+
+/* The keys that `rows` queries from `query` on see: those before this one. */
+GAL_INLINE size_t gal_attention_key_end(const gal_attention_head *at, size_t query, size_t rows)
+{
+    return at->causal ? query + rows : at->sequence;
 }
 
 /* to[rows][TILE] = from[rows][columns] */

@@ -1,4 +1,4 @@
-/* Causal attention, backward: probabilities are computed again from the scores and the saved log-sum-exp.
+/* Attention, backward: probabilities are computed again from the scores and the saved log-sum-exp.
  * With mask M (0 or the keep scale), P the probabilities and O = (P M) V:
  *   dV = (P M)^T dO     D = rowsum(dO O) = rowsum(P M dO V^T)     dS = P (M dO V^T - D)     dQ = c dS K, dK = c dS^T Q
  * c the scale. dQ, dK and dV build up in the output, tile of queries by tile of queries; dK and dV over all heads of
@@ -86,7 +86,7 @@ static void slope_tile(const gal_attention_head *at, const head_operands *to, ba
     }
     for (size_t j = 0; j < keys; j++) {
         differentiate_row(tiles->probability + j * TILE, tiles->slope + j * TILE, tiles->factor + j * TILE, tiles->lse,
-                          tiles->dot, at->scale, key == query ? j : 0, rows);
+                          tiles->dot, at->scale, at->causal && key == query ? j : 0, rows);
     }
 }
 
@@ -94,7 +94,8 @@ static void add_gradients(const gal_attention_head *at, const head_operands *to,
                           size_t key, size_t rows, size_t keys)
 {
     const bool pack = key == 0 || at->dim > TILE;
-    const bool add = to->add || query > key; /* the diagonal tile is the first of its keys */
+    const size_t first_query = at->causal ? key : 0; /* the first tile of queries that sees these keys */
+    const bool add = to->add || query > first_query;
     for (size_t first = 0; first < at->dim; first += TILE) {
         const size_t span = gal_attention_span(first, at->dim), at_key = key * at->stride + first;
         if (pack) {
@@ -114,14 +115,15 @@ static void add_gradients(const gal_attention_head *at, const head_operands *to,
 static void backward_queries(const gal_attention_head *at, const head_operands *to, size_t query)
 {
     backward_tiles tiles;
-    const size_t rows = gal_attention_span(query, at->sequence), offset = query * at->ctx_stride;
+    const size_t rows = gal_attention_span(query, at->sequence), end = gal_attention_key_end(at, query, rows);
+    const size_t offset = query * at->ctx_stride;
     for (size_t i = 0; i < TILE * TILE; i++) {
         tiles.factor[i] = 1;
     }
     memcpy(tiles.lse, to->lse + query, rows * sizeof *tiles.lse);
     row_dots(to->dctx + offset, to->ctx + offset, at->ctx_stride, rows, at->dim, tiles.dot);
-    for (size_t key = 0; key <= query; key += TILE) {
-        const size_t keys = gal_attention_span(key, at->sequence);
+    for (size_t key = 0; key < end; key += TILE) {
+        const size_t keys = gal_attention_span(key, end);
         slope_tile(at, to, &tiles, query, key, rows, keys);
         add_gradients(at, to, &tiles, query, key, rows, keys);
     }

@@ -1,5 +1,8 @@
 /* Cross-entropy over a vocabulary that may be split over a group: the maximum, then the sums, each to be reduced over
- * the group, then loss and gradient. Padding of the vocabulary counts as logits of minus infinity. */
+ * the group, then loss and gradient. Padding of the vocabulary counts as logits of minus infinity. A row without a
+ * target has sums of 0, which no other row has: its largest logit alone gives 1. */
+#include <string.h>
+
 #include "runtime/ops/host/kernels.h"
 
 /* Columns of this rank that are real: padding lies at the end. */
@@ -10,12 +13,17 @@ static size_t real_columns(const gal_kernel_call *call, uint32_t vocabulary_loca
     return (size_t)(left < vocabulary_local ? left : vocabulary_local);
 }
 
-/* Column of the row's target in this rank's part, or `columns` if it is elsewhere. */
-static size_t target_column(const gal_kernel_call *call, const int32_t *targets, size_t row, size_t columns)
+/* -1: none. */
+static int32_t target_of(const gal_kernel_call *call, const int32_t *targets, size_t row)
 {
     const size_t samples = call->dims[0], sequence = call->dims[1];
-    const int64_t id = targets[(row % samples) * sequence + row / samples];
-    const int64_t column = id - (int64_t)call->group_index * (int64_t)call->dims[2];
+    return targets[(row % samples) * sequence + row / samples];
+}
+
+/* Column of a target in this rank's part, or `columns` if it is elsewhere. */
+static size_t target_column(const gal_kernel_call *call, int32_t target, size_t columns)
+{
+    const int64_t column = target - (int64_t)call->group_index * (int64_t)call->dims[2];
     return column >= 0 && column < (int64_t)columns ? (size_t)column : columns;
 }
 
@@ -73,8 +81,9 @@ static void sum_part(const void *context, uint32_t part)
     gal_real *sums = call->operand[3];
     for (size_t i = gal_cut_begin(&at->cut, part); i < end; i++) {
         const gal_real *z = logits + i * stride;
-        const size_t target = target_column(call, call->operand[2], i, columns);
-        sums[i] = (gal_real)exponential_sum(z, max[i], columns);
+        const int32_t id = target_of(call, call->operand[2], i);
+        const size_t target = target_column(call, id, columns);
+        sums[i] = id < 0 ? (gal_real)0 : (gal_real)exponential_sum(z, max[i], columns);
         sums[rows + i] = target < columns ? z[target] - max[i] : (gal_real)0;
     }
 }
@@ -92,11 +101,15 @@ gal_code GAL_KERNEL(cross_entropy_loss)(const gal_kernel_call *call, gal_error *
     const size_t rows = call->dims[0];
     const gal_real *sums = call->operand[0];
     double *loss = call->operand[1];
-    double total = 0.0;
+    double total = 0.0, right = 0.0;
     for (size_t i = 0; i < rows; i++) {
-        total += log((double)sums[i]) - (double)sums[rows + i];
+        if (sums[i] != 0) {
+            total += log((double)sums[i]) - (double)sums[rows + i];
+            right += sums[rows + i] >= 0 ? 1.0 : 0.0;
+        }
     }
-    *loss = call->add ? *loss + total : total;
+    loss[0] = call->add ? loss[0] + total : total;
+    loss[1] = call->add ? loss[1] + right : right;
     return GAL_OK;
 }
 
@@ -123,7 +136,12 @@ static void gradient_part(const void *context, uint32_t part)
     const gal_real *sums = call->operand[2];
     for (size_t i = gal_cut_begin(&at->cut, part); i < end; i++) {
         gal_real *z = logits + i * stride;
-        const size_t target = target_column(call, call->operand[3], i, columns);
+        const int32_t id = target_of(call, call->operand[3], i);
+        const size_t target = target_column(call, id, columns);
+        if (id < 0) {
+            memset(z, 0, stride * sizeof *z);
+            continue;
+        }
         softmax_gradient(z, max[i], (gal_real)(scale / (double)sums[i]), columns, stride);
         if (target < columns) {
             z[target] -= (gal_real)scale;

@@ -1,4 +1,5 @@
-/* Token and position embedding. Token ids outside this rank's rows of the table belong to another rank. */
+/* Token, position and type embedding, class token. Token ids outside this rank's rows of the table belong to another
+ * rank. */
 #include <string.h>
 
 #include "runtime/ops/host/kernels.h"
@@ -90,6 +91,11 @@ static void sum_rows(const gal_real *from, const gal_real *table, gal_real *to, 
     }
 }
 
+static bool is_class_token(const gal_kernel_call *call, uint32_t position)
+{
+    return call->dims[5] != 0 && call->position_begin + position == 0;
+}
+
 static void position_part(const void *context, uint32_t part)
 {
     const gal_split *at = context;
@@ -99,11 +105,16 @@ static void position_part(const void *context, uint32_t part)
     const gal_real *e = (const gal_real *)call->operand[0] + (size_t)begin * samples * hidden;
     const gal_real *table = call->operand[1];
     gal_real *y = (gal_real *)call->operand[2] + (size_t)begin * samples * hidden;
+    const gal_real *type = call->dims[4] != 0 ? call->operand[3] : NULL;
     const gal_dropout dropout = gal_dropout_of(call, call->step->model->embedding_dropout, 0);
     for (uint32_t p = begin; p < end; p++) {
         const gal_real *place = table + ((size_t)call->position_begin + p) * hidden;
+        const bool class_token = is_class_token(call, p);
         for (uint32_t s = 0; s < samples; s++, e += hidden, y += hidden) {
-            sum_rows(e, place, y, hidden);
+            sum_rows(class_token ? call->operand[3] : e, place, y, hidden);
+            if (type != NULL) {
+                add_row(type, y, hidden);
+            }
             if (dropout.active) {
                 gal_dropout_apply_row(&dropout, gal_dropout_row(call, p, s, hidden), hidden, y, y);
             }
@@ -137,16 +148,44 @@ static void position_backward_part(const void *context, uint32_t part)
                 memmove(de, dy, hidden * sizeof *de);
             }
             add_row(de, place, hidden);
+            if (is_class_token(call, p)) { /* of one position: so no other part adds here */
+                add_row(de, call->operand[3], hidden);
+                memset(de, 0, hidden * sizeof *de);
+            }
         }
+    }
+}
+
+/* Every row is of type 0: some columns of its gradient, over all rows. */
+static void type_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    const size_t rows = (size_t)at->call->dims[0] * at->call->dims[1], hidden = at->call->dims[2];
+    const gal_real *de = at->call->operand[1];
+    gal_real *dtype = at->call->operand[3];
+    for (size_t j = gal_cut_begin(&at->cut, part); j < gal_cut_begin(&at->cut, part + 1); j++) {
+        double sum = 0.0;
+        for (size_t i = 0; i < rows; i++) {
+            sum += (double)de[i * hidden + j];
+        }
+        dtype[j] += (gal_real)sum;
     }
 }
 
 gal_code GAL_KERNEL(position_backward)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
+    const size_t row_bytes = call->dims[2] * sizeof(gal_real);
+    const uint32_t more_rows = call->dims[4] + call->dims[5];
     if (!call->add) {
-        memset(call->operand[2], 0, (size_t)call->dims[3] * call->dims[2] * sizeof(gal_real));
+        memset(call->operand[2], 0, call->dims[3] * row_bytes);
+    }
+    if (!call->add && more_rows > 0) {
+        memset(call->operand[3], 0, more_rows * row_bytes);
     }
     gal_split_run(call, call->dims[1], 1, (size_t)call->dims[0] * call->dims[2], position_backward_part);
+    if (call->dims[4] != 0) {
+        gal_split_run(call, call->dims[2], GAL_COLUMN_UNIT, (size_t)call->dims[0] * call->dims[1], type_part);
+    }
     return GAL_OK;
 }

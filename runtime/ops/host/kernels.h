@@ -27,7 +27,9 @@
     X(GAL_OP_GATED_ACTIVATION, gated_activation)                                                                       \
     X(GAL_OP_GATED_ACTIVATION_BACKWARD, gated_activation_backward)                                                     \
     X(GAL_OP_RESIDUAL, residual)                                                                                       \
-    X(GAL_OP_RESIDUAL_BACKWARD, residual_backward)                                                                     \
+    X(GAL_OP_DROPOUT, dropout)                                                                                         \
+    X(GAL_OP_FIRST_POSITION, first_position)                                                                           \
+    X(GAL_OP_FIRST_POSITION_BACKWARD, first_position_backward)                                                         \
     X(GAL_OP_CROSS_ENTROPY_MAX, cross_entropy_max)                                                                     \
     X(GAL_OP_CROSS_ENTROPY_SUM, cross_entropy_sum)                                                                     \
     X(GAL_OP_CROSS_ENTROPY_LOSS, cross_entropy_loss)                                                                   \

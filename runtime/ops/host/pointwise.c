@@ -1,4 +1,4 @@
-/* Operators that treat elements or rows one by one: residual, copies. */
+/* Operators that treat elements or rows one by one: residual, dropout, copies. */
 #include <string.h>
 
 #include "runtime/ops/host/kernels.h"
@@ -79,32 +79,55 @@ gal_code GAL_KERNEL(residual)(const gal_kernel_call *call, gal_error *err)
     return GAL_OK;
 }
 
-static void residual_backward_part(const void *context, uint32_t part)
+static void dropout_part(const void *context, uint32_t part)
 {
     const gal_split *at = context;
     const gal_kernel_call *call = at->call;
     const uint32_t samples = call->dims[0], hidden = call->dims[2];
     const uint32_t begin = (uint32_t)gal_cut_begin(&at->cut, part), end = (uint32_t)gal_cut_begin(&at->cut, part + 1);
-    const gal_real *dy = call->operand[0];
-    gal_real *d_o = call->operand[1];
+    const gal_real *x = call->operand[0];
+    gal_real *y = call->operand[1];
     const gal_dropout dropout = gal_dropout_of(call, call->step->model->residual_dropout, 0);
     if (!dropout.active) {
         const size_t first = (size_t)begin * samples * hidden;
-        memmove(d_o + first, dy + first, (size_t)(end - begin) * samples * hidden * sizeof *d_o);
+        memmove(y + first, x + first, (size_t)(end - begin) * samples * hidden * sizeof *y);
         return;
     }
     for (uint32_t p = begin; p < end; p++) {
         for (uint32_t s = 0; s < samples; s++) {
             const size_t row = ((size_t)p * samples + s) * hidden;
-            gal_dropout_apply_row(&dropout, gal_dropout_row(call, p, s, hidden), hidden, dy + row, d_o + row);
+            gal_dropout_apply_row(&dropout, gal_dropout_row(call, p, s, hidden), hidden, x + row, y + row);
         }
     }
 }
 
-gal_code GAL_KERNEL(residual_backward)(const gal_kernel_call *call, gal_error *err)
+gal_code GAL_KERNEL(dropout)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
-    gal_split_run(call, call->dims[1], 1, (size_t)call->dims[0] * call->dims[2], residual_backward_part);
+    gal_split_run(call, call->dims[1], 1, (size_t)call->dims[0] * call->dims[2], dropout_part);
+    return GAL_OK;
+}
+
+gal_code GAL_KERNEL(first_position)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    const size_t bytes = (size_t)call->dims[0] * call->dims[2] * sizeof(gal_real);
+    if (call->position_begin == 0) {
+        memcpy(call->operand[1], call->operand[0], bytes);
+    } else {
+        memset(call->operand[1], 0, bytes);
+    }
+    return GAL_OK;
+}
+
+gal_code GAL_KERNEL(first_position_backward)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    const size_t bytes = (size_t)call->dims[0] * call->dims[2] * sizeof(gal_real);
+    memset(call->operand[1], 0, call->dims[1] * bytes);
+    if (call->position_begin == 0) {
+        memcpy(call->operand[1], call->operand[0], bytes);
+    }
     return GAL_OK;
 }
 

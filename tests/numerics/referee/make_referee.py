@@ -54,7 +54,8 @@ class Weights:
     def __init__(self, model):
         self.model = model
         self.tensors = {}
-        {"decoder": self.make_gpt2, "llama": self.make_llama}[model["family"]](model)
+        {"decoder": self.make_gpt2, "llama": self.make_llama, "bert": self.make_bert,
+         "vit": self.make_vit}[model["family"]](model)
 
     def make_gpt2(self, model):
         """Matrices [in][out], tables [entry][hidden]."""
@@ -103,6 +104,52 @@ class Weights:
         self.fill("model.norm.weight", h, 1.0)
         if not model["tied_embeddings"]:
             self.draw("lm_head.weight", 2 + 16 * layers + 1, (model["vocabulary"], h), deviation)
+
+    def make_encoder(self, model, prefix, first, inner, before, after):
+        """Layers of BERT and ViT: matrices [out][in], 10 numbers per block; names by what lies inside attention, and
+        those of the two norms."""
+        h, f, deviation = model["hidden"], model["ffn_hidden"], model["initial_standard_deviation"]
+        for layer in range(model["layer_count"]):
+            at = "%s%d." % (prefix, layer)
+            for i, name in enumerate(("query", "key", "value")):
+                self.linear("%sattention.%s.%s" % (at, inner, name), first + 2 + i, h, h, deviation)
+            self.linear(at + "attention.output.dense", first + 8, h, h, deviation)
+            self.norm(at + before, first, h)
+            self.linear(at + "intermediate.dense", first + 12, f, h, deviation)
+            self.linear(at + "output.dense", first + 18, h, f, deviation)
+            self.norm(at + after, first + 10, h)
+            first += 20
+        return first
+
+    def make_bert(self, model):
+        h, deviation = model["hidden"], model["initial_standard_deviation"]
+        at = "bert.embeddings."
+        self.draw(at + "word_embeddings.weight", 0, (model["vocabulary"], h), deviation)
+        self.draw(at + "position_embeddings.weight", 1, (model["sequence_length"], h), deviation)
+        self.draw(at + "token_type_embeddings.weight", 2, (model["type_count"], h), deviation)
+        self.norm(at + "LayerNorm", 3, h)
+        first = self.make_encoder(model, "bert.encoder.layer.", 5, "self", "attention.output.LayerNorm",
+                                  "output.LayerNorm")
+        self.linear("cls.predictions.transform.dense", first, h, h, deviation)
+        self.norm("cls.predictions.transform.LayerNorm", first + 2, h)
+        self.fill("cls.predictions.bias", model["vocabulary"], 0.0)
+        if not model["tied_embeddings"]:
+            self.draw("cls.predictions.decoder.weight", first + 4, (model["vocabulary"], h), deviation)
+
+    def make_vit(self, model):
+        h, deviation = model["hidden"], model["initial_standard_deviation"]
+        at = "vit.embeddings."
+        self.linear(at + "patch_embeddings.projection", 0, h, model["channel_count"] * model["patch_size"] ** 2,
+                    deviation)
+        self.draw(at + "position_embeddings", 2, (model["sequence_length"], h), deviation)
+        self.draw(at + "cls_token", 3, (h,), deviation)
+        first = self.make_encoder(model, "vit.encoder.layer.", 4, "attention", "layernorm_before", "layernorm_after")
+        self.norm("vit.layernorm", first, h)
+        self.linear("classifier", first + 2, model["vocabulary"], h, deviation)
+
+    def linear(self, name, number, rows, columns, deviation):
+        self.draw(name + ".weight", number, (rows, columns), deviation)
+        self.fill(name + ".bias", rows, 0.0)
 
     def add(self, name, values, shape):
         self.tensors[name] = torch.tensor(values, dtype=torch.float64).reshape(shape).requires_grad_(True)
@@ -214,10 +261,85 @@ def llama_logits(w, inputs):
     return norm("model.norm", x) @ table.t()
 
 
-def loss_of(w, tokens):
-    inputs, targets = tokens[:, :-1], tokens[:, 1:]
-    logits = {"decoder": gpt2_logits, "llama": llama_logits}[w.model["family"]](w, inputs)
-    return F.cross_entropy(logits.reshape(-1, w.model["vocabulary"]), targets.reshape(-1))
+def project(w, name, x):
+    return F.linear(x, w[name + ".weight"], w[name + ".bias"])
+
+
+def normalise(w, name, x):
+    return F.layer_norm(x, (w.model["hidden"],), w[name + ".weight"], w[name + ".bias"], w.model["layer_norm_epsilon"])
+
+
+def encoder_attention(w, at, inner, x):
+    """All positions see all."""
+    samples, positions, h = x.shape
+    heads = w.model["head_count"]
+    q, k, v = (project(w, "%sattention.%s.%s" % (at, inner, name), x).reshape(samples, positions, heads, h // heads)
+               .transpose(1, 2) for name in ("query", "key", "value"))
+    weights = torch.softmax(q @ k.transpose(2, 3) / math.sqrt(h // heads), dim=3)
+    context = (weights @ v).transpose(1, 2).reshape(samples, positions, h)
+    return project(w, at + "attention.output.dense", context)
+
+
+def encoder_ffn(w, at, x):
+    return project(w, at + "output.dense", F.gelu(project(w, at + "intermediate.dense", x)))
+
+
+def bert_logits(w, inputs):
+    """BertForMaskedLM, every token of type 0."""
+    at = "bert.embeddings."
+    x = w[at + "word_embeddings.weight"][inputs] + w[at + "position_embeddings.weight"]
+    x = normalise(w, at + "LayerNorm", x + w[at + "token_type_embeddings.weight"][torch.zeros_like(inputs)])
+    for layer in range(w.model["layer_count"]):
+        at = "bert.encoder.layer.%d." % layer
+        x = normalise(w, at + "attention.output.LayerNorm", x + encoder_attention(w, at, "self", x))
+        x = normalise(w, at + "output.LayerNorm", x + encoder_ffn(w, at, x))
+    at = "cls.predictions."
+    x = normalise(w, at + "transform.LayerNorm", F.gelu(project(w, at + "transform.dense", x)))
+    tied = w.model["tied_embeddings"]
+    table = w["bert.embeddings.word_embeddings.weight"] if tied else w["cls.predictions.decoder.weight"]
+    return F.linear(x, table, w["cls.predictions.bias"])
+
+
+def vit_logits(w, pixels):
+    """ViTForImageClassification; pixels [sample][row][column][channel], 0 to 255."""
+    m, at = w.model, "vit.embeddings."
+    images = (pixels.permute(0, 3, 1, 2) / 255.0 - m["pixel_mean"]) / m["pixel_standard_deviation"]
+    side = m["patch_size"]
+    kernel = w[at + "patch_embeddings.projection.weight"].reshape(-1, m["channel_count"], side, side)
+    patches = F.conv2d(images, kernel, w[at + "patch_embeddings.projection.bias"], stride=side)
+    token = w[at + "cls_token"].expand(pixels.shape[0], 1, -1)
+    x = torch.cat((token, patches.flatten(2).transpose(1, 2)), dim=1) + w[at + "position_embeddings"]
+    for layer in range(m["layer_count"]):
+        at = "vit.encoder.layer.%d." % layer
+        x = x + encoder_attention(w, at, "attention", normalise(w, at + "layernorm_before", x))
+        x = x + encoder_ffn(w, at, normalise(w, at + "layernorm_after", x))
+    return project(w, "classifier", normalise(w, "vit.layernorm", x)[:, 0])
+
+
+def loss_of(w, inputs, targets):
+    """Targets of -1 are not in the mean."""
+    logits = {"decoder": gpt2_logits, "llama": llama_logits, "bert": bert_logits,
+              "vit": vit_logits}[w.model["family"]](w, inputs)
+    return F.cross_entropy(logits.reshape(-1, w.model["vocabulary"]), targets.reshape(-1), ignore_index=-1)
+
+
+def data_of(model, generator):
+    """Inputs and targets of every step, and the members that hold them."""
+    length, vocabulary = model["sequence_length"], model["vocabulary"]
+    if model["family"] == "vit":
+        side = model["image_size"]
+        pixels = torch.randint(256, (STEPS, SAMPLES, side, side, model["channel_count"]), generator=generator)
+        labels = torch.randint(vocabulary, (STEPS, SAMPLES), generator=generator)
+        return pixels.double(), labels, {"pixels": pixels.reshape(-1).tolist(), "targets": labels.reshape(-1).tolist()}
+    if model["family"] == "bert":
+        tokens = torch.randint(vocabulary, (STEPS, SAMPLES, length), generator=generator)
+        masked = round(0.15 * length)
+        order = torch.rand((STEPS, SAMPLES, length), generator=generator).argsort(dim=2)
+        targets = torch.where(order < masked, tokens, -1)
+        inputs = torch.where((order < masked) & (tokens % 5 > 0), model["mask_token"], tokens)
+        return inputs, targets, {"tokens": inputs.reshape(-1).tolist(), "targets": targets.reshape(-1).tolist()}
+    tokens = torch.randint(vocabulary, (STEPS, SAMPLES, length + 1), generator=generator)
+    return tokens[..., :-1], tokens[..., 1:], {"tokens": tokens.reshape(-1).tolist()}
 
 
 def learning_rate(optimizer, step):
@@ -245,12 +367,11 @@ def train(model):
     kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[settings["kind"]]
     optimizer = kind(groups, lr=1.0, betas=(settings["beta1"], settings["beta2"]), eps=settings["epsilon"])
     generator = torch.Generator().manual_seed(SEED)
-    shape = (STEPS, SAMPLES, model["sequence_length"] + 1)
-    tokens = torch.randint(model["vocabulary"], shape, generator=generator)
+    inputs, targets, members = data_of(model, generator)
     losses, norms, gradients = [], [], {}
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss = loss_of(w, tokens[step])
+        loss = loss_of(w, inputs[step], targets[step])
         loss.backward()
         if step == 0:
             gradients = {name: summary(t.grad) for name, t in w.tensors.items()}
@@ -260,7 +381,7 @@ def train(model):
             group["lr"] = learning_rate(settings, step)
         optimizer.step()
     return {"document": "referee", "version": 1, "torch": torch.__version__, "seed": SEED, "model": model,
-            "tokens": tokens.reshape(-1).tolist(), "losses": losses, "gradient_norms": norms,
+            **members, "losses": losses, "gradient_norms": norms,
             "tensors": [{"name": name, "elements": t.numel(), "gradient": gradients[name], "weight": summary(t)}
                         for name, t in w.tensors.items()]}
 
@@ -282,6 +403,19 @@ def llama(name, heads, kv_heads, head_dim, biases, tied, kind, **others):
         del out[key]
     return {**out, "family": "llama", "kv_head_count": kv_heads, "head_dim": head_dim, "rotary_base": 500,
             "qkv_bias": biases, "rms_norm_epsilon": 1e-5, **others}
+
+
+def bert(name, heads, tied, kind):
+    out = model(name, heads, "gelu_erf", tied, kind)
+    del out["embedding_dropout"]
+    return {**out, "family": "bert", "type_count": 2, "mask_token": 100, "layer_norm_epsilon": 1e-12}
+
+
+def vit(name, heads, kind):
+    """9 patches."""
+    out = model(name, heads, "gelu_erf", False, kind)
+    return {**out, "family": "vit", "sequence_length": 10, "image_size": 12, "patch_size": 4, "channel_count": 3,
+            "pixel_mean": 0.4, "pixel_standard_deviation": 0.3, "layer_norm_epsilon": 1e-12}
 
 
 def write(path, document):
@@ -306,6 +440,10 @@ def main():
               "original_positions": 12}
     scaled = llama("llama-scaled-adamw", 4, 2, 16, False, False, "adamw", rotary_scaling=llama3)
     write(sys.argv[1] + "/llama_scaled_adamw.json", train(scaled))
+    write(sys.argv[1] + "/bert_tied_adamw.json", train(bert("bert-tied-adamw", 4, True, "adamw")))
+    write(sys.argv[1] + "/bert_untied_adam.json", train(bert("bert-untied-adam", 3, False, "adam")))
+    write(sys.argv[1] + "/vit_adamw.json", train(vit("vit-adamw", 4, "adamw")))
+    write(sys.argv[1] + "/vit_adam.json", train(vit("vit-adam", 3, "adam")))
 
 
 main()
