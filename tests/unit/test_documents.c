@@ -124,6 +124,74 @@ static void test_public_counts(void **state)
     }
 }
 
+static void read_config(const char *text, gal_model *out)
+{
+    gal_json_doc *doc = NULL;
+    gal_error err = {0};
+    assert_int_equal(gal_json_open_text("config.json", text, strlen(text), &doc, &err), GAL_OK);
+    if (gal_document_read_open(GAL_DOCUMENT_MODEL, doc, out, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    gal_json_close(doc);
+}
+
+/* BertForMaskedLM and ViTForImageClassification with 1,000 labels (those of torchvision are equal in parameters). */
+static void test_public_counts_of_encoders(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t layers, hidden, heads;
+        const char *others;
+        gal_family family;
+        uint64_t parameter_count;
+    } published[] = {
+        {12, 768, 12, "\"model_type\": \"bert\", \"vocab_size\": 30522", GAL_FAMILY_BERT, 109514298}, /* base-uncased */
+        {24, 1024, 16, "\"model_type\": \"bert\", \"vocab_size\": 30522", GAL_FAMILY_BERT,
+         335174458}, /* large-uncased */
+        {12, 768, 12, "\"model_type\": \"bert\", \"vocab_size\": 28996", GAL_FAMILY_BERT, 108340804}, /* base-cased */
+        {12, 768, 12, "\"model_type\": \"bert\", \"vocab_size\": 119547", GAL_FAMILY_BERT,
+         177974523}, /* multilingual */
+        {12, 768, 12, "\"model_type\": \"vit\", \"patch_size\": 16", GAL_FAMILY_VIT, 86567656},
+        {12, 768, 12, "\"model_type\": \"vit\", \"patch_size\": 32", GAL_FAMILY_VIT, 88224232},
+        {24, 1024, 16, "\"model_type\": \"vit\", \"patch_size\": 16", GAL_FAMILY_VIT, 304326632},
+        {24, 1024, 16, "\"model_type\": \"vit\", \"patch_size\": 32", GAL_FAMILY_VIT, 306535400},
+        {32, 1280, 16, "\"model_type\": \"vit\", \"patch_size\": 14", GAL_FAMILY_VIT, 632045800},
+    };
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
+        char text[512];
+        gal_model model;
+        (void)snprintf(text, sizeof text,
+                       "{%s, \"num_hidden_layers\": %u, \"hidden_size\": %u, \"num_attention_heads\": %u, "
+                       "\"intermediate_size\": %u}",
+                       published[i].others, published[i].layers, published[i].hidden, published[i].heads,
+                       4 * published[i].hidden);
+        read_config(text, &model);
+        assert_int_equal(model.family, published[i].family);
+        assert_int_equal(gal_model_parameter_count(&model), published[i].parameter_count);
+    }
+}
+
+static void test_encoders(void **state)
+{
+    (void)state;
+    gal_model model;
+    gal_error err = {0};
+    assert_int_equal(gal_model_read(VALID "hugging_face_bert.json", &model, &err), GAL_OK);
+    assert_int_equal(model.mask_token, 103);
+    assert_int_equal(model.type_count, 2);
+    assert_int_equal(gal_model_loss_positions(&model), 77); /* 0.15 * 512 = 76.8 */
+    assert_true(model.residual_dropout == 0.1 && model.embedding_dropout == 0.0 && model.tied_embeddings);
+    assert_int_equal(gal_model_read(VALID "hugging_face_vit.json", &model, &err), GAL_OK);
+    assert_int_equal(model.vocabulary, 3); /* labels that the file names */
+    assert_int_equal(model.sequence_length, 14 * 14 + 1);
+    assert_int_equal(gal_model_patch_features(&model), 3 * 16 * 16);
+    assert_int_equal(gal_model_loss_positions(&model), 1);
+    assert_int_equal(gal_model_read(VALID "hugging_face_vit_plain.json", &model, &err), GAL_OK);
+    assert_int_equal(model.vocabulary, 1000);
+    assert_int_equal(gal_model_read(VALID "model.json", &model, &err), GAL_OK);
+    assert_int_equal(gal_model_loss_positions(&model), model.sequence_length);
+}
+
 static void test_windows(void **state)
 {
     (void)state;
@@ -153,11 +221,14 @@ static void test_catalogue_misses(void **state)
     gal_cluster cluster;
     gal_error err = {0};
     assert_int_equal(gal_model_read("gpt2-smal", &model, &err), GAL_ERR_SYSTEM);
-    assert_string_equal(err.text, "gpt2-smal: no such file, and no built-in model of that name (gpt-18.4b, "
-                                  "gpt-39.1b, gpt2-large, gpt2-medium, gpt2-small, gpt2-xl, gpt3-15b, gpt3-175b, "
-                                  "gpt3-39b, gpt3-65b, llama2-13b, llama2-70b, llama2-7b, llama3-405b, llama3-70b, "
+    assert_string_equal(err.text, "gpt2-smal: no such file, and no built-in model of that name (bert-base, "
+                                  "bert-huge-32, bert-huge-48, bert-large, bert-xhuge, gpt-18.4b, gpt-39.1b, "
+                                  "gpt2-large, gpt2-medium, gpt2-small, gpt2-xl, gpt3-15b, gpt3-175b, gpt3-39b, "
+                                  "gpt3-65b, llama2-13b, llama2-70b, llama2-7b, llama3-405b, llama3-70b, "
                                   "llama3-8b, mistral-7b, oases-h1024, oases-h12288, oases-h2048, oases-h3072, "
-                                  "oases-h4096, oases-h6144, oases-h8192, qwen2-0.5b, qwen2-7b, tinyllama-1.1b)");
+                                  "oases-h4096, oases-h6144, oases-h8192, qwen2-0.5b, qwen2-7b, tinyllama-1.1b, "
+                                  "vit-24l-h2048, vit-32l-h4096, vit-64l-h3072, vit-64l-h4096, vit-base, "
+                                  "vit-huge-32, vit-huge-48, vit-large, vit-xhuge)");
     assert_int_equal(gal_model_read("./gpt2-small", &model, NULL), GAL_ERR_SYSTEM); /* a path is never a name */
     assert_int_equal(gal_cluster_read("gpt2-small", &cluster, NULL), GAL_ERR_SYSTEM);
     assert_null(gal_catalogue_find("model", "gpt2"));
@@ -325,6 +396,8 @@ int main(void)
         cmocka_unit_test(test_catalogue_models),
         cmocka_unit_test(test_public_counts),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_public_counts_of_encoders),
+        cmocka_unit_test(test_encoders),
         cmocka_unit_test(test_catalogue_misses),
         cmocka_unit_test(test_catalogue_clusters),
         cmocka_unit_test(test_hugging_face),
