@@ -212,18 +212,33 @@ J = $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
 RUN_CHECKS = BUILD=$(BUILD) bash tests/support/run_checks.sh
 
 ## setup: install the Debian packages that make check needs (or print the command)
-.PHONY: setup setup-demo
+.PHONY: setup setup-demo setup-demo-digits
 setup:
 	@sh tests/support/setup.sh check
 
 setup-demo:
 	@sh tests/support/setup.sh demo
 
+setup-demo-digits:
+	@sh tests/support/setup.sh demo-digits
+
 ## demo: profile this machine, search a plan, train a small GPT on a real text by it (5 minutes)
 .PHONY: demo
 demo: setup-demo
 	@$(MAKE) $(J) all
 	@BUILD=$(BUILD) bash tests/demo/demo.sh $(BUILD)
+
+## demo-digits: a small ViT learns handwritten digits on 2 ranks, at least 95 % of the held-out ones (2 minutes)
+.PHONY: demo-digits
+demo-digits: setup-demo-digits
+	@$(MAKE) $(J) all
+	@BUILD=$(BUILD) sh tests/demo/digits.sh $(BUILD)
+
+## demo-bert: a small BERT learns to fill masked bytes of a real text on 2 ranks (4 minutes)
+.PHONY: demo-bert
+demo-bert: setup-demo
+	@$(MAKE) $(J) all
+	@BUILD=$(BUILD) sh tests/demo/bert.sh $(BUILD)
 
 ## check: all that must be green at every commit; the last line is N passed, N failed, N skipped
 .PHONY: check

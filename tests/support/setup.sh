@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh check|demo: sees that the Debian packages that make check or make demo needs are installed. Missing ones are
+# setup.sh check|demo|demo-digits: sees that the Debian packages that make check or that demo needs are installed. Missing ones are
 # installed as root or by sudo if that asks for no password; else the command to type is printed, and the exit is 1.
 # Where there is no dpkg it says what is needed and leaves the rest to the build, which names what it cannot find.
 set -eu
@@ -9,8 +9,9 @@ openmpi-bin'
 case ${1-} in
 check) packages="$packages iproute2 libcmocka-dev procps python3 python3-jsonschema" ;;
 demo) packages="$packages bible-kjv" ;; # the King James Bible, 4.4 MB of text in the public domain
+demo-digits) packages="$packages python3 python3-sklearn" ;; # the digits come with it
 *)
-    echo 'usage: setup.sh check|demo' >&2
+    echo 'usage: setup.sh check|demo|demo-digits' >&2
     exit 2
     ;;
 esac
