@@ -85,7 +85,7 @@ static void attention(void **unused)
     /* 2 heads of 2 tiles of 128 queries. Of 256 positions 32896 pairs a head; 65792 + half a block for 512 queries =
      * 98560 pairs are met, 4 x 64 + 4 operations each, at 0.85 of the rate. Every tile has a multiprocessor: the second
      * tile of a head, with 4/3 of the mean, is the longest */
-    gal_shape shape = {.op = GAL_OP_ATTENTION, .dtype = GAL_FP32, .dims = {1, 256, 2, 64, 2}};
+    gal_shape shape = {.op = GAL_OP_ATTENTION, .dtype = GAL_FP32, .dims = {1, 256, 2, 64, 2, GAL_ATTENTION_CAUSAL}};
     assert_near(gal_kernel_analytic_seconds(&device, &shape), 1e-6 + 98560.0 * 260 * 4 / 3 / (4e12 * 0.85));
     /* a head of 48 takes as long as one of 64 would, with 4 x 48 + 4 operations a pair */
     shape.dims[3] = 48;
