@@ -32,7 +32,8 @@ const gal_document_form *gal_document_form_of(gal_document_kind kind)
     static const gal_document_form *const forms[GAL_DOCUMENT_KIND_COUNT] = {[GAL_DOCUMENT_MODEL] = &gal_model_form,
                                                                             [GAL_DOCUMENT_CLUSTER] = &gal_cluster_form,
                                                                             [GAL_DOCUMENT_PROFILE] = &gal_profile_form,
-                                                                            [GAL_DOCUMENT_PLAN] = &gal_plan_form};
+                                                                            [GAL_DOCUMENT_PLAN] = &gal_plan_form,
+                                                                            [GAL_DOCUMENT_PROBLEM] = &gal_problem_form};
     return forms[kind];
 }
 
@@ -98,6 +99,7 @@ gal_code gal_document_check(gal_json_doc *doc, gal_document_kind *kind, gal_erro
         gal_cluster cluster;
         gal_profile profile;
         gal_plan plan;
+        gal_problem problem;
     } any;
     gal_document_kind found = kind_of(doc);
     gal_code code = gal_json_status(doc, err);

@@ -1,4 +1,4 @@
-/* Documents as such: what the four kinds bring to one frame, which opens, reads, checks and writes them. */
+/* Documents as such: what the five kinds bring to one frame, which opens, reads, checks and writes them. */
 #ifndef GAL_SCHEMAS_DOCUMENT_H
 #define GAL_SCHEMAS_DOCUMENT_H
 
@@ -7,6 +7,7 @@
 #include "schemas/cluster.h"
 #include "schemas/model.h"
 #include "schemas/plan.h"
+#include "schemas/problem.h"
 #include "schemas/profile.h"
 
 /* X(enumerator, value of the key "document") */
@@ -14,7 +15,8 @@
     X(GAL_DOCUMENT_MODEL, "model")                                                                                     \
     X(GAL_DOCUMENT_CLUSTER, "cluster")                                                                                 \
     X(GAL_DOCUMENT_PROFILE, "profile")                                                                                 \
-    X(GAL_DOCUMENT_PLAN, "plan")
+    X(GAL_DOCUMENT_PLAN, "plan")                                                                                       \
+    X(GAL_DOCUMENT_PROBLEM, "problem")
 
 typedef enum gal_document_kind {
 #define X(enumerator, name) enumerator,
@@ -38,7 +40,7 @@ typedef struct gal_document_form {
     void (*release)(void *document);
 } gal_document_form;
 
-extern const gal_document_form gal_model_form, gal_cluster_form, gal_profile_form, gal_plan_form;
+extern const gal_document_form gal_model_form, gal_cluster_form, gal_profile_form, gal_plan_form, gal_problem_form;
 const gal_document_form *gal_document_form_of(gal_document_kind kind);
 
 /* gal_*_read and gal_*_write of every kind. path is a file ("-": stdin, stdout) or, where there is none of that name,

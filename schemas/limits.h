@@ -22,7 +22,9 @@ enum {
     GAL_STAGE_MICROBATCHES_MAX =
         1 << 20, /* pp_degree * chunks * microbatch_count: calls that verifier and simulator expand */
     GAL_STEPS_MAX = 1000000000,
-    GAL_DEVICES_MAX = 1 << 20
+    GAL_DEVICES_MAX = 1 << 20,
+    GAL_PROBLEM_STRATEGIES_MAX = 1024,
+    GAL_PROBLEM_STAGES_MAX = 1024
 };
 
 #define GAL_BYTES_MAX (UINT64_C(1) << 53)

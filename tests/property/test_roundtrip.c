@@ -17,6 +17,7 @@
 #include "schemas/document.h"
 #include "schemas/limits.h"
 #include "schemas/plan_check.h"
+#include "tests/support/random_problem.h"
 
 enum { CASES = 500 };
 
@@ -307,6 +308,30 @@ static gal_plan random_plan(uint64_t *seed)
     return p;
 }
 
+/* Any numbers in the tables of a small one. */
+static gal_problem random_problem(uint64_t *seed)
+{
+    gal_problem p;
+    gal_random_problem(next(seed), 4, 12, 8, 1 + below(seed, 4), &p);
+    text(seed, p.name, sizeof p.name);
+    for (uint32_t s = 0; s < p.strategy_count; s++) {
+        text(seed, p.strategy[s].name, sizeof p.strategy[s].name);
+        p.strategy[s].tied_seconds = real_or_zero(seed, 1.0);
+    }
+    for (uint32_t i = 0; i < p.transition_count * p.strategy_count * p.strategy_count; i++) {
+        p.transition_seconds[i] = real_or_zero(seed, 1.0);
+    }
+    for (uint32_t k = 0; k < p.kind_count; k++) {
+        text(seed, p.kind[k].name, sizeof p.kind[k].name);
+    }
+    for (uint32_t i = 0; i < p.kind_count * p.strategy_count; i++) {
+        p.cost[i] = (gal_problem_cost){real_or_zero(seed, 1.0), real_or_zero(seed, 1.0), bytes(seed), bytes(seed) - 1,
+                                       bytes(seed)};
+    }
+    p.budget_bytes = bytes(seed);
+    return p;
+}
+
 /* ---- comparing: write(read(write(x))) has the bytes of write(x), and the structs have equal bits ---- */
 
 static char path_a[64], path_b[64];
@@ -421,6 +446,27 @@ static bool equal_plans(const gal_plan *a, const gal_plan *b)
     return are_equal;
 }
 
+static bool equal_problems(const gal_problem *a, const gal_problem *b)
+{
+    const size_t changes = (size_t)a->transition_count * a->strategy_count * a->strategy_count;
+    bool are_equal = strcmp(a->name, b->name) == 0 && a->schedule == b->schedule && a->stage_count == b->stage_count &&
+                     a->microbatch_count == b->microbatch_count && a->budget_bytes == b->budget_bytes &&
+                     a->strategy_count == b->strategy_count && a->transition_count == b->transition_count &&
+                     a->kind_count == b->kind_count && a->run_count == b->run_count &&
+                     memcmp(a->transition_seconds, b->transition_seconds, changes * sizeof(double)) == 0 &&
+                     memcmp(a->cost, b->cost, a->kind_count * a->strategy_count * sizeof *a->cost) == 0 &&
+                     memcmp(a->run, b->run, a->run_count * sizeof *a->run) == 0;
+    for (uint32_t s = 0; are_equal && s < a->strategy_count; s++) {
+        are_equal = strcmp(a->strategy[s].name, b->strategy[s].name) == 0 &&
+                    memcmp(&a->strategy[s].tied_seconds, &b->strategy[s].tied_seconds, sizeof(double)) == 0;
+    }
+    for (uint32_t k = 0; are_equal && k < a->kind_count; k++) {
+        are_equal =
+            strcmp(a->kind[k].name, b->kind[k].name) == 0 && a->kind[k].transition_index == b->kind[k].transition_index;
+    }
+    return are_equal;
+}
+
 static uint64_t first_seed(void)
 {
     const char *text_of_seed = getenv("GAL_SEED");
@@ -496,10 +542,29 @@ static void test_plans(void **state)
     }
 }
 
+static void test_problems(void **state)
+{
+    (void)state;
+    for (uint64_t seed = first_seed(), end = seed + CASES; seed < end; seed++) {
+        uint64_t stream = seed;
+        gal_error err = {0};
+        gal_problem back = {0};
+        gal_problem problem = random_problem(&stream);
+        expect_ok(gal_problem_write(path_a, &problem, &err), &err, seed);
+        expect_ok(gal_problem_read(path_a, &back, &err), &err, seed);
+        expect_ok(gal_problem_write(path_b, &back, &err), &err, seed);
+        expect_equal_files(seed);
+        assert_true(equal_problems(&problem, &back));
+        gal_problem_free(&problem);
+        gal_problem_free(&back);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_models), cmocka_unit_test(test_clusters),
-                                       cmocka_unit_test(test_profiles), cmocka_unit_test(test_plans)};
+                                       cmocka_unit_test(test_profiles), cmocka_unit_test(test_plans),
+                                       cmocka_unit_test(test_problems)};
     char folder[] = "/tmp/gal_roundtrip_XXXXXX";
     if (mkdtemp(folder) == NULL) {
         perror("mkdtemp");
