@@ -62,7 +62,7 @@ TEST_LIBS := $(RUN_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
 
 # ---- sources ----
 
-PLAN_SOURCES := $(wildcard schemas/*.c schemas/base/*.c schemas/catalogue/*.c runtime/program/*.c costmodel/*.c planner/*.c)
+PLAN_SOURCES := $(wildcard schemas/*.c schemas/base/*.c schemas/catalogue/*.c runtime/program/*.c costmodel/*.c planner/*.c planner/solve/*.c)
 HOST_SOURCES := $(wildcard runtime/ops/host/*.c)
 HOST_ONCE := $(filter %_any.c,$(HOST_SOURCES))
 HOST_TWICE := $(filter-out %_any.c,$(HOST_SOURCES))
@@ -85,7 +85,7 @@ SUPPORT_SOURCES := $(filter-out $(TEST_SOURCES),$(TEST_ALL))
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZING := $(findstring fuzzer,$(SANITIZE))
 FUZZ_SHARED := tests/fuzz/input.c tests/fuzz/checkpoint.c $(if $(FUZZING),,tests/fuzz/replay.c)
-FUZZ_JSON := json model cluster profile plan index
+FUZZ_JSON := json model cluster profile plan problem index
 FUZZ_MAINS := $(addprefix $(OBJ)/tests/fuzz/main_,galplan.o galrun.o galplan_profile.o)
 
 # The catalogue's documents are linked in: galplan is one file.
@@ -313,6 +313,12 @@ accuracy-analytic:
 bench-program:
 	@$(MAKE) $(J) all tests
 	@BUILD=$(BUILD) bash tests/bench/program.sh $(BUILD)
+
+## bench-solve: time of galplan's exact solver by layers and strategies, one stage
+.PHONY: bench-solve
+bench-solve:
+	@$(MAKE) $(J) all tests
+	@bash tests/bench/solve.sh $(BUILD)
 
 ## bench-host: training speed and memory of one process with two threads against PyTorch on the CPU (8 minutes)
 .PHONY: bench-host

@@ -6,6 +6,7 @@
 #include "planner/cli/profile.h"
 #include "planner/cli/search.h"
 #include "planner/cli/simulate.h"
+#include "planner/cli/solve.h"
 #include "planner/cli/verify.h"
 #include "schemas/base/program.h"
 #include "schemas/base/version.h"
@@ -13,10 +14,11 @@
 static const gal_program_command commands[] = {
     {"profile", gal_cli_profile, "measure this machine -> profile.json"},
     {"search", gal_cli_search, "the fastest plan that fits -> plan.json"},
+    {"solve", gal_cli_solve, "a search problem in plain tables, by any algorithm"},
     {"simulate", gal_cli_simulate, "play a plan against a profile: seconds, bytes, time line"},
     {"lower", gal_cli_lower, "print the program of a stage"},
     {"verify", gal_cli_verify, "prove a plan's programs: no deadlock, no race, right values"},
-    {"check", gal_cli_check, "check documents: model, cluster, profile, plan"},
+    {"check", gal_cli_check, "check documents: model, cluster, profile, plan, problem"},
     {"models", gal_cli_models, "list the models that ship with galplan"},
     {"clusters", gal_cli_clusters, "list the clusters that ship with galplan"},
     {"doctor", gal_cli_doctor, "say what is on this machine and what that allows"},

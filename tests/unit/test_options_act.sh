@@ -53,6 +53,20 @@ galplan search --model "$valid/model.json" --profile "$valid/profile.json" -o pr
     grep -q '"profile_hash": "[0-9a-f]\{16\}"' profiled.json && grep -q '"profile_hash": ""' plan.json
 verdict 'search --profile: the plan names the profile'
 
+# ---- solve ----
+
+solve=(galplan solve "$valid/problem.json")
+"${solve[@]}" --compare >compared.txt && [ "$(grep -c 's, gap' compared.txt)" -ge 3 ] && ! grep -q ' ms$' compared.txt &&
+    [ "$("${solve[@]}" --compare --timing | grep -c 'found in [0-9.]* ms$')" -eq "$(grep -c 's, gap' compared.txt)" ]
+verdict 'solve --compare --timing: a line for each algorithm'
+"${solve[@]}" --algorithm galvatron-base --memory-unit 8GiB >/dev/null 2>coarse.err
+[ $? -eq 1 ] && grep -q 'nothing was found, though [0-9]* bytes are enough' coarse.err &&
+    "${solve[@]}" --algorithm galvatron-base --memory-unit 16MiB >/dev/null
+verdict 'solve --algorithm --memory-unit: too coarse a step finds nothing'
+"${solve[@]}" --json >proven.json && "${solve[@]}" --json --label-limit 1 >unproven.json
+grep -q '"optimality_gap": 0,' proven.json && ! grep -q '"optimality_gap": 0,' unproven.json
+verdict 'solve --label-limit --json: one label does not prove'
+
 # ---- simulate, lower, verify, check, lists ----
 
 galplan simulate plan.json --json --trace trace.json >simulated.json &&

@@ -1,0 +1,209 @@
+#include "planner/solve/galvatron.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/base/checked.h"
+
+enum { STEPS_DEFAULT = 1024 };
+#define CELLS_MAX (UINT64_C(1) << 28) /* of the table of one stage: 512 MiB */
+
+typedef struct table {
+    uint32_t steps, layers;
+    int64_t *time;    /* (step, strategy): C(l, E_fwd) by last strategy */
+    int64_t *entered; /* (step, strategy): least time of the layers before, with the transition into this one */
+    uint16_t *before; /* (layer, step, strategy): the strategy before */
+    uint32_t *trial;  /* strategy (layer of the model) */
+} table;
+
+static void free_table(table *t)
+{
+    free(t->time);
+    free(t->entered);
+    free(t->before);
+    free(t->trial);
+}
+
+static gal_code create_table(const gal_instance *g, uint32_t layers, uint64_t unit_bytes, table *t, gal_error *err)
+{
+    const uint64_t steps = (uint64_t)g->budget_bytes / unit_bytes;
+    uint64_t cells = CELLS_MAX + 1;
+    *t = (table){.steps = (uint32_t)steps, .layers = layers};
+    if (steps >= UINT32_MAX || !gal_checked_mul((steps + 1) * g->strategy_count, layers, &cells) || cells > CELLS_MAX) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--memory-unit: a table of %u layers, %llu steps and %u strategies is too large", layers,
+                        (unsigned long long)steps, g->strategy_count);
+    }
+    t->time = calloc((size_t)(steps + 1) * g->strategy_count, sizeof *t->time);
+    t->entered = calloc((size_t)(steps + 1) * g->strategy_count, sizeof *t->entered);
+    t->before = calloc((size_t)cells, sizeof *t->before);
+    t->trial = calloc(g->layer_count, sizeof *t->trial);
+    if (t->time == NULL || t->entered == NULL || t->before == NULL || t->trial == NULL) {
+        free_table(t);
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    return GAL_OK;
+}
+
+/* ---- Eq. 4 ---- */
+
+/* The least of the layers before by the strategy to come; nothing is before the first layer. */
+static void enter_layer(const gal_instance *g, table *t, uint32_t layer, bool is_first, uint16_t *before)
+{
+    const size_t n = g->strategy_count;
+    const int64_t *change = g->change_ps + g->transition[g->kind[layer]] * n * n;
+    for (size_t step = 0; step <= t->steps; step++) {
+        int64_t *entered = t->entered + step * n;
+        for (size_t to = 0; to < n; to++) {
+            entered[to] = is_first ? 0 : GAL_NEVER;
+        }
+        for (size_t from = 0; !is_first && from < n; from++) {
+            const int64_t so_far = t->time[step * n + from];
+            for (size_t to = 0; so_far != GAL_NEVER && to < n; to++) {
+                if (so_far + change[from * n + to] < entered[to]) {
+                    entered[to] = so_far + change[from * n + to];
+                    before[step * n + to] = (uint16_t)from;
+                }
+            }
+        }
+    }
+}
+
+static uint64_t steps_of(const gal_instance *g, uint32_t stage, uint32_t layer, uint32_t strategy, uint64_t unit)
+{
+    const size_t cell = (size_t)g->kind[layer] * g->strategy_count + strategy;
+    const uint64_t bytes = (uint64_t)(g->state_bytes[cell] + (int64_t)g->in_flight[stage] * g->forward_bytes[cell]);
+    return bytes / unit + (bytes % unit != 0);
+}
+
+static void add_layer(const gal_instance *g, table *t, uint32_t stage, uint32_t layer, bool is_first, bool is_last,
+                      uint64_t unit)
+{
+    const size_t n = g->strategy_count;
+    for (uint32_t s = 0; s < n; s++) {
+        const uint64_t needed = steps_of(g, stage, layer, s, unit);
+        const int64_t own = g->seconds_ps[g->kind[layer] * n + s] +
+                            gal_instance_edge_ps(g, stage, g->kind[layer], s, is_first, is_last);
+        for (uint64_t step = 0; step <= t->steps; step++) {
+            const int64_t before = step < needed ? GAL_NEVER : t->entered[(step - needed) * n + s];
+            t->time[step * n + s] = before == GAL_NEVER ? GAL_NEVER : before + own;
+        }
+    }
+}
+
+/* ---- Algorithm 3 ---- */
+
+/* The path of least time with so many steps; false if there is none. */
+static bool path_at(const gal_instance *g, const table *t, uint32_t stage, uint32_t first, uint64_t step, uint64_t unit,
+                    uint32_t *strategy)
+{
+    const size_t n = g->strategy_count;
+    const int64_t *time = t->time + step * n;
+    uint32_t s = 0;
+    for (uint32_t other = 1; other < n; other++) {
+        s = time[other] < time[s] ? other : s;
+    }
+    if (time[s] == GAL_NEVER) {
+        return false;
+    }
+    for (uint32_t l = first + t->layers; l-- > first;) {
+        strategy[l] = s;
+        step -= steps_of(g, stage, l, s, unit);
+        s = t->before[((size_t)(l - first) * ((size_t)t->steps + 1) + step) * n + s];
+    }
+    return true;
+}
+
+/* Lines 9 to 25. A budget without any path is no failed check: there is nothing to check. */
+static bool raise_forward_budget(const gal_instance *g, table *t, uint32_t stage, uint32_t first, uint64_t unit,
+                                 uint32_t *strategy)
+{
+    const uint32_t end = first + t->layers;
+    int64_t most = 0;
+    bool found = false;
+    for (uint32_t l = first; l < end; l++) {
+        for (uint32_t s = 0; s < g->strategy_count; s++) {
+            const int64_t bytes = g->backward_bytes[(size_t)g->kind[l] * g->strategy_count + s];
+            most = bytes > most ? bytes : most;
+        }
+    }
+    uint64_t step = 0;
+    if (most <= g->budget_bytes) {
+        step = (uint64_t)(g->budget_bytes - most) / unit;
+        found = path_at(g, t, stage, first, step, unit, strategy);
+        step++;
+    }
+    for (; step <= t->steps; step++) {
+        if (!path_at(g, t, stage, first, step, unit, t->trial)) {
+            continue;
+        }
+        if (gal_instance_stage_cost(g, stage, first, end, t->trial).peak_bytes > g->budget_bytes) {
+            break;
+        }
+        found = true;
+        memcpy(strategy + first, t->trial + first, t->layers * sizeof *strategy);
+    }
+    return found;
+}
+
+static gal_code search_stage(const gal_instance *g, uint32_t stage, uint64_t unit, gal_assignment *a, bool *found,
+                             uint64_t *cell_count, gal_error *err)
+{
+    const uint32_t first = a->stage_first[stage];
+    const uint32_t end = a->stage_first[stage + 1];
+    table t;
+    const gal_code code = create_table(g, end - first, unit, &t, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    const size_t layer_cells = ((size_t)t.steps + 1) * g->strategy_count;
+    for (uint32_t l = first; l < end; l++) {
+        const size_t row = (l - first) * layer_cells;
+        enter_layer(g, &t, l, l == first, t.before + row);
+        add_layer(g, &t, stage, l, l == first, l + 1 == end, unit);
+    }
+    *cell_count += layer_cells * t.layers;
+    *found = raise_forward_budget(g, &t, stage, first, unit, a->strategy);
+    free_table(&t);
+    return GAL_OK;
+}
+
+gal_code gal_galvatron_search(const gal_instance *g, uint64_t unit_bytes, gal_assignment *a, uint64_t *cell_count,
+                              gal_error *err)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < g->stage_count; i++) {
+        bool found = false;
+        const gal_code code = search_stage(g, i, unit_bytes, a, &found, cell_count, err);
+        if (code != GAL_OK) {
+            return code;
+        }
+        all = all && found;
+    }
+    a->value_ps = GAL_NEVER;
+    if (all) {
+        gal_assignment_price(g, a);
+        GAL_ASSERT(a->value_ps != GAL_NEVER);
+    }
+    return GAL_OK;
+}
+
+uint64_t gal_galvatron_unit(const gal_instance *g, const gal_solver_limits *limits)
+{
+    const uint64_t budget = (uint64_t)g->budget_bytes;
+    return limits->memory_unit_bytes != 0 ? limits->memory_unit_bytes : (budget + STEPS_DEFAULT - 1) / STEPS_DEFAULT;
+}
+
+/* ---- Algorithm 1 ---- */
+
+/* Galvatron-Base for one batch and one pipeline degree, which the problem gives (lines 5 to 7). PP_Partition_Init:
+ * equal counts of layers, the first of the guides that the paper names; where they do not divide, later stages have
+ * one more. */
+gal_code gal_solve_galvatron_base(const gal_instance *g, const gal_solver_limits *limits, gal_solution *out,
+                                  gal_error *err)
+{
+    for (uint32_t i = 0; i < g->stage_count; i++) {
+        out->best.stage_first[i] = (uint32_t)((uint64_t)g->layer_count * i / g->stage_count);
+    }
+    return gal_galvatron_search(g, gal_galvatron_unit(g, limits), &out->best, &out->effort_count, err);
+}
