@@ -246,7 +246,7 @@ check: setup
 	@$(MAKE) $(J) all tests
 	@PLANS=100 $(RUN_CHECKS) $(ONLY)
 
-## check-all: check with 500 random plans in the equivalence test instead of 100
+## check-all: check with 500 random plans in the equivalence test instead of 100, and 200 problems by ILP
 .PHONY: check-all
 check-all: setup
 	@$(MAKE) $(J) all tests

@@ -50,6 +50,8 @@ static bool parse(int argc, char **argv, solve_options *o, int *exit_code)
                        &o->limits.label_limit, 1, UINT64_C(100000000)),
         gal_option_bytes("memory-unit", "SIZE", "galvatron-*: step of the memory table (the budget / 1024)",
                          &o->limits.memory_unit_bytes, 1, UINT64_C(1) << 50),
+        gal_option_f64("time-limit", "SECONDS", "ilp: after which it says what it has and has proven (60)",
+                       &o->limits.time_limit_seconds, 0.001, 1e6),
         gal_option_flag("json", "print one JSON object", &o->json),
         gal_option_flag("timing", "print the time of each algorithm", &o->timing),
     };
@@ -351,7 +353,7 @@ cleanup:
 
 int gal_cli_solve(int argc, char **argv)
 {
-    solve_options o = {.algorithm = GAL_SOLVER_COUNT, .limits = {.label_limit = 4000000}};
+    solve_options o = {.algorithm = GAL_SOLVER_COUNT, .limits = {.label_limit = 4000000, .time_limit_seconds = 60.0}};
     gal_error err = {0};
     int exit_code = 0;
     if (!parse(argc, argv, &o, &exit_code)) {

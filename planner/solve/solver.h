@@ -27,7 +27,8 @@ typedef struct gal_solver {
 #define GAL_SOLVERS(X)                                                                                                 \
     X(GAL_SOLVER_EXACT, "exact", gal_solve_exact, true)                                                                \
     X(GAL_SOLVER_GALVATRON_BASE, "galvatron-base", gal_solve_galvatron_base, false)                                    \
-    X(GAL_SOLVER_GALVATRON_BMW, "galvatron-bmw", gal_solve_galvatron_bmw, false)
+    X(GAL_SOLVER_GALVATRON_BMW, "galvatron-bmw", gal_solve_galvatron_bmw, false)                                       \
+    X(GAL_SOLVER_ILP, "ilp", gal_solve_ilp, true)
 
 typedef enum gal_solver_kind {
 #define X(enumerator, name, function, proves) enumerator,

@@ -66,6 +66,9 @@ verdict 'solve --algorithm --memory-unit: too coarse a step finds nothing'
 "${solve[@]}" --json >proven.json && "${solve[@]}" --json --label-limit 1 >unproven.json
 grep -q '"optimality_gap": 0,' proven.json && ! grep -q '"optimality_gap": 0,' unproven.json
 verdict 'solve --label-limit --json: one label does not prove'
+"${solve[@]}" --algorithm ilp --time-limit 0.001 --json >late.json 2>late.err
+{ [ $? -eq 1 ] || ! grep -q '"optimality_gap": 0,' late.json; } && "${solve[@]}" --algorithm ilp | grep -q '^ilp *1.205 s'
+verdict 'solve --time-limit: a thousandth of a second does not prove'
 
 # ---- simulate, lower, verify, check, lists ----
 

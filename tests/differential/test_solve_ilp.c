@@ -1,0 +1,91 @@
+/* exact against ilp, which share the tables of choices, and with one stage the Lagrangian bound that leaves columns
+ * out, but no search: 20 small problems with any numbers, one to three stages, and 20 Transformers; with PLANS of 500
+ * and more (make check-all) 200, of 12 to 48 layers and 8 to 44 strategies. GLPK computes to a tolerance: equal is
+ * within 1e-6. timeout_seconds: 7200 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "planner/solve/solver.h"
+#include "tests/support/random_problem.h"
+
+#define TOLERANCE 1e-6
+
+static double now_seconds(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static double compare(uint64_t seed, const gal_problem *p)
+{
+    const gal_solver_limits limits = {.label_limit = 10000000, .time_limit_seconds = 60.0};
+    gal_instance *g = NULL;
+    gal_solution exact;
+    gal_solution ilp;
+    assert_int_equal(gal_instance_create(p, &g, NULL), GAL_OK);
+    assert_int_equal(gal_solve(&gal_solvers[GAL_SOLVER_EXACT], g, &limits, &exact, NULL), GAL_OK);
+    const double begin = now_seconds();
+    assert_int_equal(gal_solve(&gal_solvers[GAL_SOLVER_ILP], g, &limits, &ilp, NULL), GAL_OK);
+    const double seconds = now_seconds() - begin;
+    assert_int_equal(exact.bound_ps, exact.best.value_ps);
+    const double value = (double)exact.best.value_ps;
+    if (exact.best.value_ps == GAL_NEVER) {
+        if (ilp.best.value_ps != GAL_NEVER || ilp.bound_ps != GAL_NEVER) {
+            fail_msg("seed %llu: exact proves that nothing fits, ilp does not", (unsigned long long)seed);
+        }
+    } else if (ilp.best.value_ps < exact.best.value_ps || ilp.bound_ps > exact.best.value_ps ||
+               (double)ilp.best.value_ps > value * (1.0 + TOLERANCE) ||
+               (double)ilp.bound_ps < value * (1.0 - 2.0 * TOLERANCE) - 2.0) {
+        fail_msg("seed %llu: exact %lld, ilp %lld, which proves %lld, in %.1f s", (unsigned long long)seed,
+                 (long long)exact.best.value_ps, (long long)ilp.best.value_ps, (long long)ilp.bound_ps, seconds);
+    }
+    gal_solution_free(&exact);
+    gal_solution_free(&ilp);
+    gal_instance_free(g);
+    return seconds;
+}
+
+static void test_small(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        gal_problem p;
+        gal_random_problem(seed, 3, 6, 4, 1 + (uint32_t)(seed % 3), &p);
+        (void)compare(seed, &p);
+        gal_problem_free(&p);
+    }
+}
+
+static void test_transformers(void **state)
+{
+    (void)state;
+    static const double budgets[] = {0.08, 0.3, 0.7};
+    const char *plans = getenv("PLANS");
+    const uint32_t count = plans != NULL && atoi(plans) >= 500 ? 200 : 20;
+    double worst = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        gal_problem p;
+        const uint32_t layers = count == 200 ? 12 + 12 * (i % 4) : 12;
+        const uint32_t strategies = count == 200 ? 8 + 12 * (i / 4 % 4) : 8 + 14 * (i % 2);
+        const uint32_t runs = i % 5 == 4 ? layers : 1 + i % 5;
+        const gal_transformer_problem form = {i, layers, strategies, runs, 1, 4, budgets[i % 3], i % 7 == 0};
+        gal_random_transformer_problem(&form, &p);
+        const double seconds = compare(i, &p);
+        worst = seconds > worst ? seconds : worst;
+        gal_problem_free(&p);
+    }
+    print_message("%u problems, the slowest ilp took %.1f s\n", count, worst);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_transformers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
