@@ -162,7 +162,8 @@ static bool read_problem(const gal_json_cursor *root, void *document)
     gal_problem *out = document;
     gal_json_expect_document(root, "problem", GAL_PROBLEM_VERSION);
     read_name(root, out->name);
-    out->schedule = (gal_schedule)gal_json_enum(root, "schedule", gal_schedule_names, GAL_SCHEDULE_COUNT);
+    /* Eq. 5 is of these two, the first of the table. */
+    out->schedule = (gal_schedule)gal_json_enum(root, "schedule", gal_schedule_names, GAL_SCHEDULE_1F1B + 1);
     out->stage_count = gal_json_u32(root, "stage_count", 1, GAL_PROBLEM_STAGES_MAX);
     out->microbatch_count = gal_json_u32(root, "microbatch_count", 1, GAL_STAGE_MICROBATCHES_MAX);
     out->budget_bytes = gal_json_u64(root, "budget_bytes", 1, GAL_BYTES_MAX);
