@@ -86,6 +86,21 @@ static bool binds(const expander *e, const gal_instruction *in, const gal_wait *
     return wait->stream != in->stream && !left_out(e, wait->stream);
 }
 
+/* A set of two stages is a pair. */
+static void relate_to_set(const gal_program *program, const gal_instruction *in, gal_step *step)
+{
+    const gal_shared shared = gal_shared_of_group(in->group);
+    const gal_stage_set *set = shared != GAL_SHARED_COUNT ? &program->holders[shared] : NULL;
+    step->relation = GAL_RELATION_SET;
+    step->partner_stage = shared;
+    if (set != NULL && gal_stage_set_count(set) == 2) {
+        const uint32_t first = set->range[0].first, last = set->range[set->range_count - 1].end - 1;
+        step->relation = GAL_RELATION_PAIR;
+        step->partner_stream = in->stream;
+        step->partner_stage = program->stage == first ? last : first;
+    }
+}
+
 static void set_relation(const expander *e, const gal_instruction *in, gal_step *step)
 {
     static const uint8_t other_end[GAL_STREAM_COUNT] = {
@@ -99,14 +114,14 @@ static void set_relation(const expander *e, const gal_instruction *in, gal_step 
     if (e->options.alone || (in->group & GAL_GROUP_RELATION) == 0) {
         return;
     }
-    step->relation = in->group == GAL_GROUP_WORLD ? GAL_RELATION_WORLD : GAL_RELATION_PAIR;
-    step->partner_stream = in->group == GAL_GROUP_TIED ? in->stream : other_end[in->stream];
+    step->relation = GAL_RELATION_PAIR;
+    step->partner_stream = other_end[in->stream];
     if (in->group == GAL_GROUP_NEXT) {
         step->partner_stage = (stage + 1) % e->program->stage_count;
     } else if (in->group == GAL_GROUP_PREVIOUS) {
         step->partner_stage = (stage + e->program->stage_count - 1) % e->program->stage_count;
     } else {
-        step->partner_stage = stage == 0 ? e->program->stage_count - 1 : 0;
+        relate_to_set(e->program, in, step);
     }
 }
 

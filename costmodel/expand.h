@@ -10,7 +10,8 @@
 
 #include "costmodel/duration.h"
 
-typedef enum gal_relation { GAL_RELATION_NONE, GAL_RELATION_PAIR, GAL_RELATION_WORLD } gal_relation;
+/* What a step waits for beside its own stage: nobody, another stage, or all stages of a set. */
+typedef enum gal_relation { GAL_RELATION_NONE, GAL_RELATION_PAIR, GAL_RELATION_SET } gal_relation;
 
 typedef struct gal_step_wait {
     uint8_t kind; /* gal_wait_kind */
@@ -26,8 +27,9 @@ typedef struct gal_step {
     uint8_t activity, level;
     uint8_t relation;       /* gal_relation */
     uint8_t partner_stream; /* of a pair */
-    uint32_t partner_stage; /* of a pair */
-    uint32_t block;         /* within the stage */
+    uint32_t
+        partner_stage; /* of a pair; of a set the shared tensor that its stages hold, GAL_SHARED_COUNT: the world */
+    uint32_t block;    /* within the stage */
 } gal_step;
 
 typedef struct gal_step_list {

@@ -139,7 +139,9 @@ void gal_group_level_counts(const gal_cluster *cluster, const gal_place_in_clust
     case GAL_GROUP_PREVIOUS:
         count_neighbours(cluster, place, (place->stage + last) % place->stage_count, level_counts);
         return;
-    case GAL_GROUP_TIED:
+    case GAL_GROUP_TIED: /* of more stages than two the ends are the farthest apart */
+    case GAL_GROUP_ENCODER_BIAS:
+    case GAL_GROUP_DECODER_BIAS:
         count_pair(cluster, place->device_count, 0, last, level_counts);
         return;
     case GAL_GROUP_WORLD:

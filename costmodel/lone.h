@@ -9,7 +9,7 @@
 
 #include "costmodel/chain.h"
 
-enum { GAL_LONE_DIMS = 6 }; /* no operator of such a block has more */
+enum { GAL_LONE_DIMS = 7 }; /* no operator of such a block has more */
 
 /* Sizes of an instruction. */
 typedef struct gal_lone_size {

@@ -132,9 +132,20 @@ static gal_code add(gal_price_cache *cache, entry *e, gal_error *err)
     return GAL_OK;
 }
 
+bool gal_model_has_prices(const gal_model *model)
+{
+    return model->family != GAL_FAMILY_T5;
+}
+
 gal_code gal_price_cache_create(const gal_model *model, const gal_durations *durations, gal_price_cache **out,
                                 gal_error *err)
 {
+    if (!gal_model_has_prices(model)) {
+        return gal_fail(err, GAL_ERR_DOCUMENT,
+                        "model %s: encoder-decoders (family %s) have no prices, so no search: write the plan by hand; "
+                        "lower, verify, simulate and galrun take it",
+                        model->name, gal_family_names[model->family]);
+    }
     gal_price_cache *cache = calloc(1, sizeof *cache);
     if (cache == NULL) {
         return out_of_memory(err);

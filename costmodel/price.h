@@ -44,6 +44,10 @@ typedef struct gal_pair_price {
 
 typedef struct gal_price_cache gal_price_cache;
 
+/* Whether blocks of the model have prices: not those of an encoder-decoder, whose carried tensor belongs to no pair of
+ * neighbours. */
+bool gal_model_has_prices(const gal_model *model);
+
 /* model and durations are referred to, not copied. GAL_ERR_SYSTEM without memory. */
 gal_code gal_price_cache_create(const gal_model *model, const gal_durations *durations, gal_price_cache **out,
                                 gal_error *err);

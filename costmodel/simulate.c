@@ -46,7 +46,7 @@ typedef struct stage {
     double next_seconds;  /* the earliest end ... */
     uint32_t next_stream; /* ... and whose it is */
     bool touched;
-    uint8_t world_stream;
+    uint8_t set_stream; /* on which it stands at, or takes part in, a reduction of a set of stages */
 } stage;
 
 typedef struct simulator {
@@ -56,7 +56,7 @@ typedef struct simulator {
     uint32_t *winner;  /* tournament over the stages by next_seconds; [1] is the root */
     uint32_t *touched; /* stages whose company changed */
     uint32_t touched_count;
-    uint32_t at_world; /* sides of the world reduction that have come */
+    uint32_t at_set[GAL_SHARED_COUNT + 1]; /* sides of the reduction that have come; the last one of the world */
     bool slows;
     double now_seconds;
     gal_simulation *out;
@@ -196,9 +196,26 @@ static void run(simulator *sim, stage *st, uint32_t stream, double seconds)
     touch(sim, l->stage);
 }
 
-static bool meets(const simulator *sim, const gal_step *step)
+/* A partner that stands at the same operation, and not at another one on the same stream. */
+static bool meets(const simulator *sim, uint32_t s, const gal_step *step)
 {
-    return sim->stage[step->partner_stage].lane[step->partner_stream].state == LANE_MEETS;
+    const stage *partner = &sim->stage[step->partner_stage];
+    const lane *other = &partner->lane[step->partner_stream];
+    if (other->state != LANE_MEETS) {
+        return false;
+    }
+    const gal_step *theirs = head(partner, other);
+    return theirs->relation == GAL_RELATION_PAIR && theirs->partner_stage == s;
+}
+
+static bool takes_part(const simulator *sim, uint32_t s, uint32_t set)
+{
+    return set == GAL_SHARED_COUNT || gal_stage_set_has(&sim->input->program[s]->holders[set], s);
+}
+
+static uint32_t side_count(const simulator *sim, uint32_t set)
+{
+    return set == GAL_SHARED_COUNT ? sim->stage_count : gal_stage_set_count(&sim->input->program[0]->holders[set]);
 }
 
 static void run_pair(simulator *sim, stage *st, uint32_t stream)
@@ -216,18 +233,24 @@ static void run_pair(simulator *sim, stage *st, uint32_t stream)
 }
 
 /* The first stage keeps the clock; no other side slows it. */
-static void run_world(simulator *sim)
+static void run_set(simulator *sim, uint32_t set)
 {
     double seconds = 0.0;
+    bool is_first = true;
     for (uint32_t s = 0; s < sim->stage_count; s++) {
         const stage *st = &sim->stage[s];
-        seconds = fmax(seconds, head(st, &st->lane[st->world_stream])->seconds);
+        if (takes_part(sim, s, set)) {
+            seconds = fmax(seconds, head(st, &st->lane[st->set_stream])->seconds);
+        }
     }
     for (uint32_t s = 0; s < sim->stage_count; s++) {
-        run(sim, &sim->stage[s], sim->stage[s].world_stream, seconds);
-        sim->stage[s].lane[sim->stage[s].world_stream].end_seconds = s == 0 ? sim->now_seconds + seconds : INFINITY;
+        if (takes_part(sim, s, set)) {
+            run(sim, &sim->stage[s], sim->stage[s].set_stream, seconds);
+            sim->stage[s].lane[sim->stage[s].set_stream].end_seconds = is_first ? sim->now_seconds + seconds : INFINITY;
+            is_first = false;
+        }
     }
-    sim->at_world = 0;
+    sim->at_set[set] = 0;
 }
 
 static bool waits_met(stage *st, uint32_t stream)
@@ -267,15 +290,15 @@ static void start(simulator *sim, uint32_t s, uint32_t stream)
         return;
     case GAL_RELATION_PAIR:
         l->state = LANE_MEETS;
-        if (meets(sim, step)) {
+        if (meets(sim, s, step)) {
             run_pair(sim, st, stream);
         }
         return;
-    case GAL_RELATION_WORLD:
+    case GAL_RELATION_SET:
         l->state = LANE_MEETS;
-        st->world_stream = (uint8_t)stream;
-        if (++sim->at_world == sim->stage_count) {
-            run_world(sim);
+        st->set_stream = (uint8_t)stream;
+        if (++sim->at_set[step->partner_stage] == side_count(sim, step->partner_stage)) {
+            run_set(sim, step->partner_stage);
         }
         return;
     }
@@ -360,9 +383,13 @@ static void end_next(simulator *sim, uint32_t s)
     stage *st = &sim->stage[s];
     const uint32_t stream = st->next_stream;
     lane *other = st->lane[stream].other;
-    if (head(st, &st->lane[stream])->relation == GAL_RELATION_WORLD) {
+    const gal_step *step = head(st, &st->lane[stream]);
+    if (step->relation == GAL_RELATION_SET) {
+        const uint32_t set = step->partner_stage;
         for (uint32_t side = 0; side < sim->stage_count; side++) {
-            end_step(sim, side, sim->stage[side].world_stream);
+            if (takes_part(sim, side, set)) {
+                end_step(sim, side, sim->stage[side].set_stream);
+            }
         }
         return;
     }

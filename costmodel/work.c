@@ -157,6 +157,46 @@ static work work_attention_backward(const gal_shape *s)
                   .elements = 4 * entries + 4 * kv_entries(s) + heads * dim(s, 1)};
 }
 
+/* Pairs of a query and a key that it sees, of all heads. */
+static double relative_pairs(const gal_shape *s)
+{
+    const double keys = s->dims[4] != 0 ? (dim(s, 1) + 1) / 2 : dim(s, 1);
+    return dim(s, 0) * dim(s, 2) * dim(s, 1) * keys;
+}
+
+/* As attention, with the bias of every score; its table is small. */
+static work work_relative_attention(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
+    return (work){.flops = relative_pairs(s) * (4 * dim(s, 3) + 5), .elements = 4 * entries + heads * dim(s, 1)};
+}
+
+static work work_relative_attention_backward(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
+    return (work){.flops = relative_pairs(s) * (10 * dim(s, 3) + 9), .elements = 8 * entries + heads * dim(s, 1)};
+}
+
+/* Every query sees every key. */
+static work work_cross_attention(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2), pairs = heads * dim(s, 1) * dim(s, 4);
+    return (work){.flops = pairs * (4 * dim(s, 3) + 4),
+                  .elements = heads * dim(s, 3) * 2 * (dim(s, 1) + dim(s, 4)) + heads * dim(s, 1)};
+}
+
+static work work_cross_attention_backward(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2), pairs = heads * dim(s, 1) * dim(s, 4);
+    return (work){.flops = pairs * (10 * dim(s, 3) + 7),
+                  .elements = heads * dim(s, 3) * 4 * (dim(s, 1) + dim(s, 4)) + heads * dim(s, 1)};
+}
+
+static work work_scale(const gal_shape *s)
+{
+    return (work){.flops = dim(s, 0), .elements = 2 * dim(s, 0)};
+}
+
 static work work_activation(const gal_shape *s)
 {
     return (work){.flops = ACTIVATION_FLOPS * dim(s, 0), .elements = 2 * dim(s, 0)};
@@ -261,6 +301,7 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_LOAD_TOKENS] = work_tokens,
     [GAL_OP_LOAD_TARGETS] = work_tokens,
     [GAL_OP_LOAD_PATCHES] = work_patches,
+    [GAL_OP_LOAD_DECODER_TOKENS] = work_tokens,
     [GAL_OP_EMBED] = work_embed,
     [GAL_OP_EMBED_BACKWARD] = work_embed_backward,
     [GAL_OP_POSITION] = work_position,
@@ -274,6 +315,11 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_ROTARY] = work_rotary,
     [GAL_OP_ATTENTION] = work_attention,
     [GAL_OP_ATTENTION_BACKWARD] = work_attention_backward,
+    [GAL_OP_RELATIVE_ATTENTION] = work_relative_attention,
+    [GAL_OP_RELATIVE_ATTENTION_BACKWARD] = work_relative_attention_backward,
+    [GAL_OP_CROSS_ATTENTION] = work_cross_attention,
+    [GAL_OP_CROSS_ATTENTION_BACKWARD] = work_cross_attention_backward,
+    [GAL_OP_SCALE] = work_scale,
     [GAL_OP_ACTIVATION] = work_activation,
     [GAL_OP_ACTIVATION_BACKWARD] = work_activation_backward,
     [GAL_OP_GATED_ACTIVATION] = work_gated_activation,

@@ -155,13 +155,8 @@ cleanup:
 
 static bool legal_for_all(const gal_plan *plan, const gal_strategy *strategy)
 {
-    for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT; kind++) {
-        if (gal_strategy_rule_broken(&plan->model, (gal_block_kind)kind, strategy, gal_plan_stage_devices(plan),
-                                     gal_plan_microbatch_samples(plan)) != NULL) {
-            return false;
-        }
-    }
-    return true;
+    return gal_strategy_fits_all(&plan->model, strategy, gal_plan_stage_devices(plan),
+                                 gal_plan_microbatch_samples(plan));
 }
 
 static gal_code try_strategies(const gal_cell_spec *spec, gal_plan *plan, uint32_t *count, best *best_plan,

@@ -378,17 +378,6 @@ cleanup:
     return code;
 }
 
-static bool is_legal(const position *at, const gal_strategy *strategy)
-{
-    for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT; kind++) {
-        if (gal_strategy_rule_broken(at->model, (gal_block_kind)kind, strategy, at->device_count,
-                                     at->microbatch_samples) != NULL) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The stages of a plan with one strategy: the only one, or the first, one between if there is one, and the last. */
 static gal_code add_uniform(collector *c, position at, const gal_strategy *strategy, gal_error *err)
 {
@@ -463,7 +452,7 @@ static gal_code add_position(collector *c, const position *at, gal_strategy *str
     const uint32_t count = gal_strategies_list(at->device_count, strategy);
     uint32_t legal = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (is_legal(at, &strategy[i])) {
+        if (gal_strategy_fits_all(at->model, &strategy[i], at->device_count, at->microbatch_samples)) {
             strategy[legal++] = strategy[i];
         }
     }

@@ -95,11 +95,8 @@ static gal_code make_plan(const gal_model *model, uint32_t layer_count, uint32_t
 static bool fits(const gal_plan *plan, uint64_t memory_bytes)
 {
     gal_program *program = NULL;
-    bool yes = true;
-    for (uint32_t kind = 0; kind < GAL_BLOCK_KIND_COUNT && yes; kind++) {
-        yes = gal_strategy_rule_broken(&plan->model, (gal_block_kind)kind, &plan->run[0].strategy,
-                                       plan->cluster.device_count, gal_plan_microbatch_samples(plan)) == NULL;
-    }
+    bool yes = gal_strategy_fits_all(&plan->model, &plan->run[0].strategy, plan->cluster.device_count,
+                                     gal_plan_microbatch_samples(plan));
     yes = yes && gal_lower(plan, 0, &program, NULL) == GAL_OK;
     yes = yes && (memory_bytes == 0 || program->arena_bytes <= memory_bytes);
     gal_program_free(program);
@@ -151,8 +148,7 @@ static void sum_blocks(const trace *t, const gal_model *model, const gal_profile
             const gal_instruction *in = &p->instruction[i];
             const gal_block_kind kind = gal_model_block_kind(model, in->block);
             const double blocks = kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN ? model->layer_count : 1.0;
-            if (gal_op_is_collective[in->op] || t->count[i] == 0 || in->op == GAL_OP_LOAD_TOKENS ||
-                in->op == GAL_OP_LOAD_TARGETS || in->op == GAL_OP_LOAD_PATCHES) {
+            if (gal_op_is_collective[in->op] || t->count[i] == 0 || gal_op_loads((gal_op)in->op)) {
                 continue;
             }
             const gal_profile_operator *entry = entry_of(profile, &p->shape[in->shape]);

@@ -121,7 +121,7 @@ gal_code gal_operator_repeat(void *operator_run, uint32_t count, gal_error *err)
         for (uint32_t i = 0; i < run->call.operand_count; i++) {
             run->call.operand[i] = run->base[i] + run->next % run->copies[i] * run->stride[i];
         }
-        if (run->op == GAL_OP_LOAD_TOKENS || run->op == GAL_OP_LOAD_TARGETS) {
+        if (gal_op_loads(run->op)) {
             uint32_t vocabulary = run->step.model->vocabulary;
             GAL_TRY(gal_random_tokens(&vocabulary, &run->tokens, run->call.operand[0], err));
         } else if (run->op == GAL_OP_LOAD_PATCHES) {

@@ -21,9 +21,12 @@ uint32_t gal_group_ranks(const gal_program *program, gal_group group, uint32_t d
         ranks[1] = rank;
         return 2;
     case GAL_GROUP_TIED:
-        ranks[count++] = device;
-        if (program->stage_count > 1) {
-            ranks[count++] = (program->stage_count - 1) * stage_devices + device;
+    case GAL_GROUP_ENCODER_BIAS:
+    case GAL_GROUP_DECODER_BIAS:
+        for (uint32_t s = 0; s < program->stage_count; s++) {
+            if (gal_stage_set_has(&program->holders[gal_shared_of_group(group)], s)) {
+                ranks[count++] = s * stage_devices + device;
+            }
         }
         return count;
     case GAL_GROUP_WORLD:

@@ -32,11 +32,6 @@ struct gal_engine {
     gal_engine_fault *fault; /* NULL: results are not looked at */
 };
 
-static bool loads(uint8_t op)
-{
-    return op == GAL_OP_LOAD_TOKENS || op == GAL_OP_LOAD_TARGETS || op == GAL_OP_LOAD_PATCHES;
-}
-
 /* ---- what is resolved once ---- */
 
 static gal_code resolve_instructions(gal_engine *engine, gal_error *err)
@@ -57,7 +52,7 @@ static gal_code resolve_instructions(gal_engine *engine, gal_error *err)
         const bool of_stage = (instruction->group & GAL_GROUP_RELATION) == 0;
         engine->group_count[i] = of_stage ? gal_group_size(&program->atoms, instruction->group) : 1;
         engine->group_index[i] = of_stage ? gal_group_index(&program->atoms, instruction->group, engine->device) : 0;
-        const bool served = gal_op_is_collective[instruction->op] || loads(instruction->op);
+        const bool served = gal_op_is_collective[instruction->op] || gal_op_loads((gal_op)instruction->op);
         if (!served && engine->options.ops->kernel[instruction->op] == NULL) {
             return gal_fail(err, GAL_ERR_DEVICE, "the %s operators have no %s", engine->options.ops->name,
                             gal_op_names[instruction->op]);
@@ -202,6 +197,7 @@ static gal_code load(const gal_engine *engine, const gal_instruction *instructio
         .sample_count = shape->dims[0],
         .sequence_length = shape->dims[1],
         .targets = instruction->op == GAL_OP_LOAD_TARGETS,
+        .decoder = instruction->op == GAL_OP_LOAD_DECODER_TOKENS,
         .evaluation = engine->evaluating,
     };
     return engine->options.tokens.fill(engine->options.tokens.context, &request,
@@ -212,7 +208,7 @@ static gal_code run_kernel(const gal_engine *engine, uint32_t index, uint32_t mi
 {
     const gal_program *program = engine->program;
     const gal_instruction *instruction = &program->instruction[index];
-    if (loads(instruction->op)) {
+    if (gal_op_loads((gal_op)instruction->op)) {
         const bool patches = instruction->op == GAL_OP_LOAD_PATCHES;
         return (patches ? load_patches : load)(engine, instruction, microbatch, err);
     }
@@ -268,7 +264,8 @@ static bool all_finite(const void *values, uint64_t bytes, gal_dtype dtype)
 /* What a kernel writes that has no infinities of its own: the largest logit of padding is -inf. */
 static bool is_looked_at(uint8_t op)
 {
-    return !gal_op_is_collective[op] && !loads(op) && op != GAL_OP_CROSS_ENTROPY_MAX && op != GAL_OP_ADAM;
+    return !gal_op_is_collective[op] && !gal_op_loads((gal_op)op) && op != GAL_OP_CROSS_ENTROPY_MAX &&
+           op != GAL_OP_ADAM;
 }
 
 /* Losses and norms are fp64 in every program. */

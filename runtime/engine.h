@@ -19,13 +19,17 @@
 #include "runtime/program/program.h"
 #include "runtime/queues.h"
 
-/* Rows of tokens, or of what is to be said at each position (the token that follows; -1: nothing). */
+/* Rows of tokens; or of the targets, what is to be said at each position (of one sequence the tokens that follow, of an
+ * encoder-decoder a second sequence; -1: nothing); or of what its decoder reads: token 0, then the targets but the
+ * last.
+ */
 typedef struct gal_token_request {
     uint64_t batch;          /* number of the step, or of the evaluated batch */
     const uint32_t *samples; /* [sample_count] index in the global batch */
     uint32_t sample_count;
     uint32_t sequence_length;
     bool targets;
+    bool decoder;
     bool evaluation;
 } gal_token_request;
 

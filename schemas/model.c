@@ -63,14 +63,16 @@ static void read_optimizer(const gal_json_cursor *at, gal_optimizer *out)
 static const gal_model_family *const families[GAL_FAMILY_COUNT] = {[GAL_FAMILY_DECODER] = &gal_family_decoder,
                                                                    [GAL_FAMILY_LLAMA] = &gal_family_llama,
                                                                    [GAL_FAMILY_BERT] = &gal_family_bert,
-                                                                   [GAL_FAMILY_VIT] = &gal_family_vit};
+                                                                   [GAL_FAMILY_VIT] = &gal_family_vit,
+                                                                   [GAL_FAMILY_T5] = &gal_family_t5};
 
 void gal_model_check(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys)
 {
     families[model->family]->check(at, model, keys);
-    if ((uint64_t)model->global_batch_samples * model->sequence_length > GAL_BATCH_TOKENS_MAX) {
+    const uint32_t positions = gal_model_longest_sequence(model);
+    if ((uint64_t)model->global_batch_samples * positions > GAL_BATCH_TOKENS_MAX) {
         gal_json_error(at, "global_batch_samples times the sequence length must be at most %d tokens, got %llu",
-                       GAL_BATCH_TOKENS_MAX, (unsigned long long)model->global_batch_samples * model->sequence_length);
+                       GAL_BATCH_TOKENS_MAX, (unsigned long long)model->global_batch_samples * positions);
     }
 }
 
@@ -260,7 +262,8 @@ void gal_family_chain_block(const gal_model *model, uint32_t block, gal_block_sh
                              .head_count = model->head_count,
                              .kv_head_count = gal_model_kv_head_count(model),
                              .head_dim = gal_model_head_dim(model),
-                             .ffn_hidden = model->ffn_hidden};
+                             .ffn_hidden = model->ffn_hidden,
+                             .shared = (first || last) && model->tied_embeddings ? 1U << GAL_SHARED_TABLE : 0U};
 }
 
 uint32_t gal_model_kv_head_count(const gal_model *model)
@@ -277,6 +280,12 @@ uint32_t gal_model_padded_vocabulary(const gal_model *model)
 {
     uint32_t multiple = model->vocabulary_multiple;
     return (model->vocabulary + multiple - 1) / multiple * multiple;
+}
+
+uint32_t gal_model_longest_sequence(const gal_model *model)
+{
+    return model->decoder_sequence_length > model->sequence_length ? model->decoder_sequence_length
+                                                                   : model->sequence_length;
 }
 
 /* Fits 64 bits by the bounds of schemas/limits.h. */

@@ -2,7 +2,13 @@
  *
  * A model is a chain of blocks, the unit of graph, strategy, price and search: one embedding block, then an
  * attention block and an FFN block per layer, then one head block (final norm, projection on the vocabulary, loss).
- * Block b of a decoder with L layers: 0 embedding; 1 + 2l attention of layer l; 2 + 2l FFN of layer l; 2L + 1 head. */
+ * Block b of a decoder with L layers: 0 embedding; 1 + 2l attention of layer l; 2 + 2l FFN of layer l; 2L + 1 head.
+ *
+ * An encoder-decoder is a chain too: embedding of the source | attention, FFN of each encoder layer | bridge |
+ * attention, cross-attention, FFN of each decoder layer | head. The bridge ends the encoder's stream with its final
+ * norm and starts the decoder's with the embedding of the target, shifted. What the norm gives, the carried tensor,
+ * flows beside the stream from there to the last cross-attention. So two couplings are off the chain: the carried
+ * tensor, and tensors that several blocks hold (gal_shared). */
 #ifndef GAL_SCHEMAS_MODEL_H
 #define GAL_SCHEMAS_MODEL_H
 
@@ -18,12 +24,13 @@ enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
 /* X(enumerator, document name) */
 /* decoder: GPT-2's blocks. llama: RMSNorm, rotary positions, gated FFN, shared keys and values; no dropout of rows.
  * bert: norms behind the sums, a masked-LM head. vit: patches of images and a class token; its vocabulary are labels.
- */
+ * t5: encoder-decoder with relative positions. */
 #define GAL_FAMILIES(X)                                                                                                \
     X(GAL_FAMILY_DECODER, "decoder")                                                                                   \
     X(GAL_FAMILY_LLAMA, "llama")                                                                                       \
     X(GAL_FAMILY_BERT, "bert")                                                                                         \
-    X(GAL_FAMILY_VIT, "vit")
+    X(GAL_FAMILY_VIT, "vit")                                                                                           \
+    X(GAL_FAMILY_T5, "t5")
 
 #define GAL_ACTIVATIONS(X)                                                                                             \
     X(GAL_ACTIVATION_GELU_TANH, "gelu_tanh")                                                                           \
@@ -45,7 +52,9 @@ enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
     X(GAL_BLOCK_EMBEDDING, "embedding")                                                                                \
     X(GAL_BLOCK_ATTENTION, "attention")                                                                                \
     X(GAL_BLOCK_FFN, "ffn")                                                                                            \
-    X(GAL_BLOCK_HEAD, "head")
+    X(GAL_BLOCK_HEAD, "head")                                                                                          \
+    X(GAL_BLOCK_BRIDGE, "bridge")                                                                                      \
+    X(GAL_BLOCK_CROSS_ATTENTION, "cross_attention")
 
 #define X(enumerator, name) enumerator,
 typedef enum gal_family { GAL_FAMILIES(X) GAL_FAMILY_COUNT } gal_family;
@@ -97,7 +106,7 @@ typedef struct gal_model {
     uint32_t vocabulary_multiple; /* padded up to this multiple in memory; padded logits are masked */
     /* Of the family llama alone, else 0: ask gal_model_kv_head_count and gal_model_head_dim. */
     uint32_t kv_head_count; /* heads of keys and values; divides head_count */
-    uint32_t head_dim;      /* even */
+    uint32_t head_dim;      /* even; also of t5, there any */
     double rotary_base;
     gal_rotary_scaling rotary_scaling;
     bool qkv_bias; /* queries, keys and values have biases (Qwen2) */
@@ -107,6 +116,12 @@ typedef struct gal_model {
     /* Of the family vit alone: positions are a class token and (image_size / patch_size)^2 patches. */
     uint32_t image_size, patch_size, channel_count; /* pixels of a side, of a patch's side; colours */
     double pixel_mean, pixel_standard_deviation;    /* of pixels in [0, 1]: both map them to what the model sees */
+    /* Of the family t5 alone, else 0; there layer_count and sequence_length are the encoder's, head_dim is any. */
+    uint32_t decoder_layer_count;
+    uint32_t decoder_sequence_length; /* of the target */
+    uint32_t relative_bucket_count;   /* even, at least 4 */
+    uint32_t relative_max_distance;   /* above half the buckets; all farther positions share a bucket */
+    bool gated;                       /* FFN with a gate (v1.1) */
     gal_activation activation;
     bool tied_embeddings;
     double norm_epsilon;
@@ -118,8 +133,8 @@ typedef struct gal_model {
 } gal_model;
 
 /* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. Read takes a model document, or a
- * Hugging Face config.json of gpt2, llama, mistral, qwen2, bert or vit (told by its "model_type"; what that file does
- * not hold takes the defaults of gal_model_defaults and of the type's own configuration class). */
+ * Hugging Face config.json of gpt2, llama, mistral, qwen2, bert, vit or t5 (told by its "model_type"; what that file
+ * does not hold takes the defaults of gal_model_defaults and of the type's own configuration class). */
 gal_code gal_model_read(const char *path, gal_model *out, gal_error *err);
 gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err);
 
@@ -136,7 +151,20 @@ typedef struct gal_flow {
     uint32_t positions, features;
 } gal_flow;
 
-/* A block by its numbers, whole (as on one device). Blocks of one type differ in nothing but their weights. */
+/* Tensors that more than one block holds; each block that does says so. Copies on different stages are kept equal.
+ *   table         the token table: embedding, bridge, and head if it is tied
+ *   encoder_bias, decoder_bias   the relative position bias of a stack: all its self-attentions */
+#define GAL_SHARED(X)                                                                                                  \
+    X(GAL_SHARED_TABLE, "table")                                                                                       \
+    X(GAL_SHARED_ENCODER_BIAS, "encoder_bias")                                                                         \
+    X(GAL_SHARED_DECODER_BIAS, "decoder_bias")
+
+#define X(enumerator, name) enumerator,
+typedef enum gal_shared { GAL_SHARED(X) GAL_SHARED_COUNT } gal_shared;
+#undef X
+
+/* A block by its numbers, whole (as on one device). Blocks of one type differ in nothing but their weights, and in
+ * whether the carried tensor goes on behind them. */
 typedef struct gal_block_shape {
     gal_block_kind kind;
     uint32_t type;      /* below gal_model_type_count */
@@ -144,6 +172,9 @@ typedef struct gal_block_shape {
     gal_flow in, out;   /* zero where nothing enters or leaves */
     uint32_t positions; /* that it works on, per sample */
     uint32_t head_count, kv_head_count, head_dim, ffn_hidden;
+    bool decodes;                     /* behind the bridge: attention is causal */
+    gal_flow carried_in, carried_out; /* what flows beside the stream: in front of it, and behind it */
+    uint32_t shared;                  /* bit s: holds tensor s of gal_shared */
 } gal_block_shape;
 
 uint32_t gal_model_block_count(const gal_model *model);
@@ -157,9 +188,12 @@ uint32_t gal_model_block_type(const gal_model *model, uint32_t block);
 uint32_t gal_model_kv_head_count(const gal_model *model);
 uint32_t gal_model_head_dim(const gal_model *model);
 uint32_t gal_model_padded_vocabulary(const gal_model *model);
+/* The most positions that a row of any block has. */
+uint32_t gal_model_longest_sequence(const gal_model *model);
 
 /* Positions of a sample that are in the loss: all; of bert the masked 15 %, rounded, at least one (a fixed count, so
- * that the mean over a batch needs no count of every rank); of vit the class token. */
+ * that the mean over a batch needs no count of every rank); of vit the class token; of t5 those
+ * of the target. */
 uint32_t gal_model_loss_positions(const gal_model *model);
 /* vit: numbers of a patch, [channel][row][column]. */
 uint32_t gal_model_patch_features(const gal_model *model);

@@ -25,7 +25,7 @@ typedef struct gal_model_family {
     uint32_t (*loss_positions)(const gal_model *model);               /* NULL: all */
 } gal_model_family;
 
-extern const gal_model_family gal_family_decoder, gal_family_llama, gal_family_bert, gal_family_vit;
+extern const gal_model_family gal_family_decoder, gal_family_llama, gal_family_bert, gal_family_vit, gal_family_t5;
 
 /* Reports heads that do not divide the hidden size. */
 void gal_family_check_heads(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys);

@@ -1,4 +1,4 @@
-/* Hugging Face config.json: gpt2, llama, mistral, qwen2, bert, vit. Keys that change nothing here are passed over;
+/* Hugging Face config.json: gpt2, llama, mistral, qwen2, bert, vit, t5. Keys that change nothing here are passed over;
  * those that ask for a variant that is not supported are refused. Defaults are those of the type's configuration class.
  */
 #include <stdio.h>
@@ -196,9 +196,53 @@ static void read_vit(const gal_json_cursor *root, gal_model *out)
     refuse_variant(root, "qkv_bias", false);
 }
 
+/* ---- t5 ---- */
+
+static const char *const projection_names[] = {"relu", "gated-gelu", "gated-silu", "gated-relu"};
+static const struct projection {
+    gal_activation activation;
+    bool gated;
+} projections[] = {{GAL_ACTIVATION_RELU, false},
+                   {GAL_ACTIVATION_GELU_TANH, true},
+                   {GAL_ACTIVATION_SILU, true},
+                   {GAL_ACTIVATION_RELU, true}};
+
+/* The file says no lengths of sequences; n_positions, which nothing there reads, is how long they were in training.
+ * dropout_rate is taken for attention and residual rows. */
+static void read_t5(const gal_json_cursor *root, gal_model *out)
+{
+    out->family = GAL_FAMILY_T5;
+    out->layer_count = gal_json_u32(root, "num_layers", 1, GAL_LAYERS_MAX);
+    out->decoder_layer_count = optional_u32(root, "num_decoder_layers", out->layer_count, GAL_LAYERS_MAX);
+    out->hidden = gal_json_u32(root, "d_model", 1, GAL_HIDDEN_MAX);
+    out->head_count = gal_json_u32(root, "num_heads", 1, GAL_HIDDEN_MAX);
+    out->head_dim = gal_json_u32(root, "d_kv", 1, GAL_HEAD_DIM_MAX);
+    out->ffn_hidden = gal_json_u32(root, "d_ff", 1, GAL_FFN_HIDDEN_MAX);
+    out->vocabulary = gal_json_u32(root, "vocab_size", 1, GAL_VOCABULARY_MAX);
+    out->sequence_length = optional_u32(root, "n_positions", 512, GAL_SEQUENCE_LENGTH_MAX);
+    out->decoder_sequence_length = out->sequence_length;
+    out->relative_bucket_count = optional_u32(root, "relative_attention_num_buckets", 32, GAL_RELATIVE_BUCKETS_MAX);
+    out->relative_max_distance = optional_u32(root, "relative_attention_max_distance", 128, GAL_SEQUENCE_LENGTH_MAX);
+    out->activation = GAL_ACTIVATION_RELU;
+    if (gal_json_has(root, "feed_forward_proj")) {
+        const uint32_t which =
+            gal_json_enum(root, "feed_forward_proj", projection_names, sizeof projections / sizeof projections[0]);
+        out->activation = projections[which].activation;
+        out->gated = projections[which].gated;
+    }
+    out->norm_epsilon = optional_f64(root, "layer_norm_epsilon", 1e-6, GAL_POSITIVE_MIN, 1.0);
+    out->residual_dropout = optional_f64(root, "dropout_rate", 0.1, 0.0, GAL_JSON_BELOW_ONE);
+    out->attention_dropout = out->residual_dropout;
+    out->tied_embeddings = optional_bool(root, "tie_word_embeddings", true);
+    refuse_variant(root, "is_encoder_decoder", false);
+    if (out->relative_bucket_count < 4) {
+        gal_json_member_error(root, "relative_attention_num_buckets", "must be >= 4");
+    }
+}
+
 /* ---- types ---- */
 
-static const char *const type_names[] = {"gpt2", "llama", "mistral", "qwen2", "bert", "vit"};
+static const char *const type_names[] = {"gpt2", "llama", "mistral", "qwen2", "bert", "vit", "t5"};
 static const struct type {
     void (*read)(const gal_json_cursor *root, gal_model *out);
     gal_model_keys keys;
@@ -207,7 +251,8 @@ static const struct type {
              {read_llama, {"num_attention_heads", "num_key_value_heads"}},
              {read_qwen2, {"num_attention_heads", "num_key_value_heads"}},
              {read_bert, {"num_attention_heads", NULL}},
-             {read_vit, {"num_attention_heads", NULL}}};
+             {read_vit, {"num_attention_heads", NULL}},
+             {read_t5, {"num_heads", NULL}}};
 
 void gal_model_read_hugging_face(const gal_json_cursor *root, gal_model *out)
 {

@@ -6,16 +6,19 @@
  *
  * kind                 dims                                               operands
  * load_tokens          samples, sequence                                  w int32[samples][sequence]
- * load_targets         samples, sequence                                  w int32[samples][sequence]; -1: a position
- * that is not in the loss load_patches         samples, positions_local, features                 w x[T][features]: an
- * image's patches as positions 1, 2, ...; zeros at position 0 embed                samples, sequence, hidden,
- * vocabulary_local        r tokens, r table[vocabulary_local][hidden], w e[T][hidden] (0 where the id is elsewhere)
+ * load_targets         samples, sequence                              w int32[samples][sequence]; -1: not in the loss
+ * load_patches         samples, positions_local, features             w x[T][features]: an image's patches as
+ *                                                                     positions 1, 2, ...; zeros at position 0
+ * load_decoder_tokens  samples, sequence                              w int32[samples][sequence]: the targets, one
+ *                                                                     position later, behind token 0
+ * embed                samples, sequence, hidden, vocabulary_local    r tokens, r table[vocabulary_local][hidden],
+ *                                                                     w e[T][hidden] (0 where the id is elsewhere)
  * embed_backward       samples, sequence, hidden, vocabulary_local        r tokens, r de, a|u dtable
  * position             samples, positions_local, hidden, sequence,        r e, r table[sequence][hidden], w y (dropout)
  *                      types, class_token (0|1)                           [, r type[types][hidden]: row 0 is added too]
- *                                                                         [, r class[hidden]: instead of e at position
- * 0] position_backward    as position                                        r dy, w de, a dtable[sequence][hidden]
- *                                                                         [, a dtype] [, a dclass]
+ *                                                                     [, r class[hidden]: instead of e at position 0]
+ * position_backward    as position                                    r dy, w de, a dtable[sequence][hidden]
+ *                                                                     [, a dtype] [, a dclass]
  * layer_norm           rows, hidden                                       r x, r gain, r bias, w y, w stats[2][rows]
  *                                                                         (means, then reciprocal deviations)
  * layer_norm_backward  rows, hidden, addend (0|1)                         r dy, r x, r gain, r stats, w dx, a dgain,
@@ -33,9 +36,20 @@
  *                      kv_heads_local, flags (GAL_ATTENTION_*)            [head_dim]: queries, then keys, then values;
  *                                                                         w ctx[T][heads_local*head_dim],
  *                                                                         w lse[samples][heads_local][sequence]
- * attention_backward   as attention                                       r dctx, r qkv, r ctx, r lse, w dqkv
- * activation           elements, activation                               r u, w g
- * activation_backward  elements, activation                               r dg, r u, w du
+ * attention_backward   as attention                                   r dctx, r qkv, r ctx, r lse, w dqkv
+ * relative_attention   samples, sequence, heads_local, head_dim,      as attention, every head with its own keys, not
+ *                      causal (0|1), buckets, max_distance            divided by sqrt(head_dim): r qkv, r bias[buckets]
+ *                                                                     [heads of the group], w ctx, w lse; a score is
+ *                                                                     q k + bias[bucket(key - query)]
+ * relative_attention_backward as relative_attention                   r dctx, r qkv, r ctx, r lse, r bias, w dqkv,
+ *                                                                     a dbias: zeros for the heads of others
+ * cross_attention      samples, queries, heads_local, head_dim, keys  r q[queries samples][heads_local*head_dim],
+ *                                                                     r kv[keys samples][2 heads_local][head_dim],
+ *                                                                     w ctx, w lse; not divided, nothing masked
+ * cross_attention_backward as cross_attention                         r dctx, r q, r kv, r ctx, r lse, w dq, w dkv
+ * scale                elements, divisor                              u a: a / sqrt(divisor)
+ * activation           elements, activation                           r u, w g
+ * activation_backward  elements, activation                           r dg, r u, w du
  * gated_activation     rows, features, activation                         r u[rows][2][features], w g[rows][features]
  *                                                                         g = activation(u[0]) u[1]
  * gated_activation_backward rows, features, activation                    r dg, r u, w du
@@ -54,7 +68,7 @@
  * cross_entropy_backward samples, sequence, vocabulary_local, vocabulary  u logits -> dlogits, r max, r sums, r targets
  * permute              row_elements, count0..count4, stride0..stride4     r source, w target: target[c0..c4][row] =
  *                                                                         source row sum(c_i stride_i), strides in rows
- * add                  elements                                           r source, a target
+ * add                  elements                                           r source, a|w|u target
  * fill                 elements                                           w target: zeros
  * norm_start           replicas                                           [r loss,] w norm fp64[2] = {0, loss/replicas}
  * sum_squares          elements, replicas                                 r gradient, u norm: [0] += sum / replicas
@@ -80,6 +94,7 @@
     X(GAL_OP_LOAD_TOKENS, "load_tokens", 2, 0)                                                                         \
     X(GAL_OP_LOAD_TARGETS, "load_targets", 2, 0)                                                                       \
     X(GAL_OP_LOAD_PATCHES, "load_patches", 3, 0)                                                                       \
+    X(GAL_OP_LOAD_DECODER_TOKENS, "load_decoder_tokens", 2, 0)                                                         \
     X(GAL_OP_EMBED, "embed", 4, 0)                                                                                     \
     X(GAL_OP_EMBED_BACKWARD, "embed_backward", 4, 0)                                                                   \
     X(GAL_OP_POSITION, "position", 6, 0)                                                                               \
@@ -93,6 +108,11 @@
     X(GAL_OP_ROTARY, "rotary", 6, 0)                                                                                   \
     X(GAL_OP_ATTENTION, "attention", 6, 0)                                                                             \
     X(GAL_OP_ATTENTION_BACKWARD, "attention_backward", 6, 0)                                                           \
+    X(GAL_OP_RELATIVE_ATTENTION, "relative_attention", 7, 0)                                                           \
+    X(GAL_OP_RELATIVE_ATTENTION_BACKWARD, "relative_attention_backward", 7, 0)                                         \
+    X(GAL_OP_CROSS_ATTENTION, "cross_attention", 5, 0)                                                                 \
+    X(GAL_OP_CROSS_ATTENTION_BACKWARD, "cross_attention_backward", 5, 0)                                               \
+    X(GAL_OP_SCALE, "scale", 2, 0)                                                                                     \
     X(GAL_OP_ACTIVATION, "activation", 2, 0)                                                                           \
     X(GAL_OP_ACTIVATION_BACKWARD, "activation_backward", 2, 0)                                                         \
     X(GAL_OP_GATED_ACTIVATION, "gated_activation", 3, 0)                                                               \
@@ -135,6 +155,13 @@ typedef struct gal_shape {
     gal_dtype dtype;
     uint32_t dims[GAL_SHAPE_DIMS]; /* unused ones 0 */
 } gal_shape;
+
+/* What takes rows from the token source. */
+static inline int gal_op_loads(gal_op op)
+{
+    return op == GAL_OP_LOAD_TOKENS || op == GAL_OP_LOAD_TARGETS || op == GAL_OP_LOAD_DECODER_TOKENS ||
+           op == GAL_OP_LOAD_PATCHES;
+}
 
 extern const char *const gal_op_names[GAL_OP_COUNT];
 extern const uint8_t gal_op_dim_count[GAL_OP_COUNT];

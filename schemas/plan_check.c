@@ -88,30 +88,42 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     return NULL;
 }
 
-static const char *tp_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy)
+static bool divides_positions(uint32_t tp_degree, gal_flow rows)
 {
-    uint32_t tp_degree = gal_strategy_degree(strategy, GAL_AXIS_TP);
-    if (kind == GAL_BLOCK_ATTENTION && model->head_count % tp_degree != 0) {
+    return rows.positions % tp_degree == 0;
+}
+
+static const char *tp_rule_broken(const gal_model *model, const gal_block_shape *block, const gal_strategy *strategy)
+{
+    const uint32_t tp_degree = gal_strategy_degree(strategy, GAL_AXIS_TP);
+    const bool attends = block->kind == GAL_BLOCK_ATTENTION || block->kind == GAL_BLOCK_CROSS_ATTENTION;
+    if (attends && block->head_count % tp_degree != 0) {
         return "tp degree must divide head_count";
     }
-    if (kind == GAL_BLOCK_ATTENTION && gal_model_kv_head_count(model) % tp_degree != 0) {
+    if (attends && block->kv_head_count % tp_degree != 0) {
         return "tp degree must divide kv_head_count";
     }
-    if (kind == GAL_BLOCK_FFN && model->ffn_hidden % tp_degree != 0) {
+    if (block->kind == GAL_BLOCK_FFN && block->ffn_hidden % tp_degree != 0) {
         return "tp degree must divide ffn_hidden";
     }
-    if ((kind == GAL_BLOCK_EMBEDDING || kind == GAL_BLOCK_HEAD) &&
+    if ((block->kind == GAL_BLOCK_EMBEDDING || block->kind == GAL_BLOCK_BRIDGE || block->kind == GAL_BLOCK_HEAD) &&
         gal_model_padded_vocabulary(model) % tp_degree != 0) {
         return "tp degree must divide the padded vocabulary";
     }
-    if (strategy->sequence_parallel && model->sequence_length % tp_degree != 0) {
+    if (strategy->sequence_parallel && block->positions % tp_degree != 0) {
+        return block->decodes ? "tp degree must divide decoder_sequence_length with sequence_parallel"
+                              : "tp degree must divide sequence_length with sequence_parallel";
+    }
+    if (strategy->sequence_parallel &&
+        (!divides_positions(tp_degree, block->in) || !divides_positions(tp_degree, block->carried_in))) {
         return "tp degree must divide sequence_length with sequence_parallel";
     }
     return NULL;
 }
 
-const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
-                                     uint32_t device_count, uint32_t microbatch_samples)
+const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_block_shape *block,
+                                           const gal_strategy *strategy, uint32_t device_count,
+                                           uint32_t microbatch_samples)
 {
     const char *rule = axes_rule_broken(strategy, device_count);
     if (rule == NULL) {
@@ -124,7 +136,33 @@ const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind
     if (microbatch_samples % replicas != 0) {
         return "dp degree times sdp degree must divide the samples of a microbatch";
     }
-    return tp_rule_broken(model, kind, strategy);
+    return tp_rule_broken(model, block, strategy);
+}
+
+const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
+                                     uint32_t device_count, uint32_t microbatch_samples)
+{
+    for (uint32_t type = 0; type < gal_model_type_count(model); type++) {
+        gal_block_shape block;
+        gal_model_type(model, type, &block);
+        if (block.kind == kind) {
+            return gal_strategy_block_rule_broken(model, &block, strategy, device_count, microbatch_samples);
+        }
+    }
+    return "the model has no block of this kind";
+}
+
+bool gal_strategy_fits_all(const gal_model *model, const gal_strategy *strategy, uint32_t device_count,
+                           uint32_t microbatch_samples)
+{
+    for (uint32_t type = 0; type < gal_model_type_count(model); type++) {
+        gal_block_shape block;
+        gal_model_type(model, type, &block);
+        if (gal_strategy_block_rule_broken(model, &block, strategy, device_count, microbatch_samples) != NULL) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- the whole plan ---- */
@@ -142,6 +180,7 @@ __attribute__((format(printf, 3, 4))) static gal_code refuse(const char *prefix,
 
 static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error *err)
 {
+    const uint32_t positions = gal_model_longest_sequence(&plan->model);
     if (plan->pp_degree == 0 || plan->cluster.device_count % plan->pp_degree != 0) {
         return refuse(prefix, err, "/pp_degree: must divide device_count %u, got %u", plan->cluster.device_count,
                       plan->pp_degree);
@@ -153,11 +192,9 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
     if (plan->stage_count != plan->pp_degree) {
         return refuse(prefix, err, "/stages: must be pp_degree %u stages, got %u", plan->pp_degree, plan->stage_count);
     }
-    if (plan->global_batch_samples == 0 ||
-        (uint64_t)plan->global_batch_samples * plan->model.sequence_length > GAL_BATCH_TOKENS_MAX) {
+    if (plan->global_batch_samples == 0 || (uint64_t)plan->global_batch_samples * positions > GAL_BATCH_TOKENS_MAX) {
         return refuse(prefix, err, "/global_batch_samples: must be 1 to %u with sequence_length %u, got %u",
-                      GAL_BATCH_TOKENS_MAX / plan->model.sequence_length, plan->model.sequence_length,
-                      plan->global_batch_samples);
+                      GAL_BATCH_TOKENS_MAX / positions, positions, plan->global_batch_samples);
     }
     if (plan->microbatch_count == 0 || plan->global_batch_samples % plan->microbatch_count != 0) {
         return refuse(prefix, err, "/microbatch_count: must divide global_batch_samples %u, got %u",
@@ -180,6 +217,11 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
         return refuse(prefix, err, "/microbatch_count: must be at most %u with pp_degree %u, got %u",
                       GAL_STAGE_MICROBATCHES_MAX / (plan->pp_degree * gal_plan_chunk_count(plan)), plan->pp_degree,
                       plan->microbatch_count);
+    }
+    const bool flush = plan->schedule == GAL_SCHEDULE_GPIPE || plan->schedule == GAL_SCHEDULE_1F1B;
+    if (plan->model.family == GAL_FAMILY_T5 && !flush) { /* the carried tensor has no chunks and no weight parts */
+        return refuse(prefix, err, "/schedule: an encoder-decoder must have gpipe or 1f1b, got %s",
+                      gal_schedule_names[plan->schedule]);
     }
     if (plan->prefetch_depth < 1 || plan->prefetch_depth > 2) {
         return refuse(prefix, err, "/prefetch_depth: must be 1 or 2, got %u", plan->prefetch_depth);
@@ -217,20 +259,22 @@ static gal_code check_cover(const gal_plan *plan, const char *prefix, gal_error 
     return GAL_OK;
 }
 
-/* A run's kinds: its first block, the layer blocks of both kinds that follow, and its last block. */
+/* One block of each type that the run has. */
 static gal_code check_run(const gal_plan *plan, uint32_t first_block, const gal_plan_run *run, const char *place,
                           const char *prefix, gal_error *err)
 {
-    const uint32_t sampled[] = {0, 1, 2, run->block_count - 1};
-    for (uint32_t i = 0; i < sizeof sampled / sizeof sampled[0]; i++) {
-        if (sampled[i] >= run->block_count) {
+    uint32_t types_left = (1U << gal_model_type_count(&plan->model)) - 1;
+    for (uint32_t i = 0; i < run->block_count && types_left != 0; i++) {
+        gal_block_shape block;
+        gal_model_block(&plan->model, first_block + i, &block);
+        if ((types_left >> block.type & 1U) == 0) {
             continue;
         }
-        gal_block_kind kind = gal_model_block_kind(&plan->model, first_block + sampled[i]);
-        const char *rule = gal_strategy_rule_broken(&plan->model, kind, &run->strategy, gal_plan_stage_devices(plan),
-                                                    gal_plan_microbatch_samples(plan));
+        types_left &= ~(1U << block.type);
+        const char *rule = gal_strategy_block_rule_broken(
+            &plan->model, &block, &run->strategy, gal_plan_stage_devices(plan), gal_plan_microbatch_samples(plan));
         if (rule != NULL) {
-            return refuse(prefix, err, "%s/strategy: %s (%s block)", place, rule, gal_block_kind_names[kind]);
+            return refuse(prefix, err, "%s/strategy: %s (%s block)", place, rule, gal_block_kind_names[block.kind]);
         }
     }
     return GAL_OK;
@@ -255,17 +299,39 @@ static gal_code check_strategies(const gal_plan *plan, const char *prefix, gal_e
     return GAL_OK;
 }
 
+/* Whether a run has a block that holds the token table. */
+static bool holds_table(const gal_plan *plan, uint32_t first_block, const gal_plan_run *run)
+{
+    for (uint32_t i = 0; i < run->block_count; i++) {
+        gal_block_shape block;
+        gal_model_block(&plan->model, first_block + i, &block);
+        if ((block.shared >> GAL_SHARED_TABLE & 1U) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All holders of the token table keep and shard it alike; the first block is one if there are several. */
 static gal_code check_tied(const gal_plan *plan, const char *prefix, gal_error *err)
 {
-    const uint32_t last_piece = gal_plan_piece_count(plan) - 1;
-    if (!plan->model.tied_embeddings ||
-        gal_strategy_same_shards(&plan->run[0].strategy, &plan->run[plan->run_count - 1].strategy)) {
-        return GAL_OK;
+    const bool bridge = plan->model.family == GAL_FAMILY_T5;
+    uint32_t block = 0;
+    for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
+        const gal_plan_stage *stage = &plan->stage[s];
+        for (uint32_t r = 0; r < stage->run_count; r++) {
+            const gal_plan_run *run = &plan->run[stage->first_run + r];
+            const uint32_t first = block;
+            block += run->block_count;
+            if (gal_strategy_same_shards(&plan->run[0].strategy, &run->strategy) || !holds_table(plan, first, run)) {
+                continue;
+            }
+            return refuse(prefix, err, "/stages/%u/runs/%u/strategy: %s must have equal axes and zero_stage", s, r,
+                          bridge ? "the blocks that hold the token table (embedding, bridge, head if tied)"
+                                 : "with tied embeddings the first and the last block");
+        }
     }
-    return refuse(prefix, err,
-                  "/stages/%u/runs/%u/strategy: with tied embeddings the first and the last block must have equal axes "
-                  "and zero_stage",
-                  last_piece, plan->stage[last_piece].run_count - 1);
+    return GAL_OK;
 }
 
 gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err)

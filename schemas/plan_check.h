@@ -11,13 +11,21 @@
  *     ascending order from the innermost (the atoms of runtime/program/atoms.h)
  *   zero_stage in 1..3 iff there is an SDP axis; sequence_parallel only with TP
  *   DP x SDP divides microbatch_samples; TP divides head_count, kv_head_count, ffn_hidden and the padded vocabulary;
- *     with sequence_parallel TP divides sequence_length */
+ *     with sequence_parallel TP divides the positions of what enters and leaves the block */
+const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_block_shape *block,
+                                           const gal_strategy *strategy, uint32_t device_count,
+                                           uint32_t microbatch_samples);
+/* The same for the first block of a kind; a kind that the model has not is a broken rule. */
 const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
                                      uint32_t device_count, uint32_t microbatch_samples);
 
+/* For all blocks of a model. */
+bool gal_strategy_fits_all(const gal_model *model, const gal_strategy *strategy, uint32_t device_count,
+                           uint32_t microbatch_samples);
+
 /* Checks the whole plan: stages cover the blocks once and in order, none empty; pp_degree divides device_count;
  * microbatch_count divides global_batch_samples; pp_degree times it is at most GAL_STAGE_MICROBATCHES_MAX; every
- * strategy legal; with tied embeddings the first and the last block have equal axes and zero_stage. GAL_ERR_DOCUMENT
+ * strategy legal; the blocks that hold the token table have equal axes and zero_stage. GAL_ERR_DOCUMENT
  * with the plan's path ("/stages/1/runs/0/strategy: ..."); prefix (may be NULL) is put before it, "plan.json: " say. */
 gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err);
 

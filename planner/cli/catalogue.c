@@ -24,14 +24,21 @@ static gal_code list_model(const char *name, gal_json_writer *json, gal_error *e
         return code;
     }
     if (json == NULL) {
-        printf("%-14s %8.1f M parameters: %3u layers, hidden %5u, %3u heads, sequence %u, %s\n", name,
-               (double)gal_model_parameter_count(&model) * 1e-6, model.layer_count, model.hidden, model.head_count,
-               model.sequence_length, gal_dtype_names[model.compute_dtype]);
+        char target[32] = "";
+        if (model.decoder_layer_count > 0) {
+            (void)snprintf(target, sizeof target, " to %u", model.decoder_sequence_length);
+        }
+        printf("%-14s %8.1f M parameters: %3u layers, hidden %5u, %3u heads, sequence %u%s, %s\n", name,
+               (double)gal_model_parameter_count(&model) * 1e-6, model.layer_count + model.decoder_layer_count,
+               model.hidden, model.head_count, model.sequence_length, target, gal_dtype_names[model.compute_dtype]);
         return GAL_OK;
     }
     gal_json_begin_object(json, NULL);
     gal_json_put_string(json, "name", name);
     gal_json_put_u64(json, "layer_count", model.layer_count);
+    if (model.decoder_layer_count > 0) {
+        gal_json_put_u64(json, "decoder_layer_count", model.decoder_layer_count);
+    }
     gal_json_put_u64(json, "hidden", model.hidden);
     gal_json_put_u64(json, "parameter_count", gal_model_parameter_count(&model));
     gal_json_end_object(json);

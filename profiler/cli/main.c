@@ -84,6 +84,10 @@ static gal_code read_models(const settings *s, gal_model *model, gal_error *err)
     gal_code code = GAL_OK;
     for (uint32_t i = 0; i < s->model_count; i++) {
         GAL_TRY(gal_model_read(s->model_path[i], &model[i], err));
+        if (model[i].family == GAL_FAMILY_T5) {
+            return gal_fail(err, GAL_ERR_USAGE, "%s: the plans of an encoder-decoder (family %s) are not measured",
+                            s->model_path[i], gal_family_names[model[i].family]);
+        }
         if (model[i].compute_dtype != model[0].compute_dtype) {
             return gal_fail(err, GAL_ERR_USAGE, "%s is in %s, %s in %s: profile them apart", s->model_path[i],
                             gal_dtype_names[model[i].compute_dtype], s->model_path[0],

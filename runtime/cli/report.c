@@ -146,6 +146,7 @@ static gal_code print_data(const gal_plan *plan, const gal_train_options *option
         .validation_labels_path = options->validation_labels_path,
         .vocabulary = plan->model.vocabulary,
         .sequence_length = plan->model.sequence_length,
+        .target_length = plan->model.decoder_sequence_length,
         .global_batch_samples = plan->global_batch_samples,
         .seed = options->seed,
         .model = &plan->model,

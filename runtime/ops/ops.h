@@ -56,9 +56,10 @@ extern const gal_ops gal_ops_host_fp64;
 /* Dropout is a function of global indices alone, so that every layout, recompute and schedule draws the same mask.
  * Philox 4x32-10, key = seed, counter = (index / 4 as 64 bits, 2 * block + site, step), lane index % 4; an element is
  * dropped when its 32-bit lane < probability * 2^32; kept ones are scaled by 1 / (1 - probability).
- *   position, residual   site 0, index = (sample * sequence_length + position) * hidden + feature
- *   attention            site 1, index = ((sample * head_count + head) * sequence_length + query) * K + key,
- *                        K = sequence_length rounded up to a multiple of 4
+ *   position, residual   site 0, index = (sample * S + position) * hidden + feature
+ *   attention            site 1, index = ((sample * head_count + head) * S + query) * K + key,
+ *                        K = S rounded up to a multiple of 4
+ * S is the longest sequence of the model's blocks; of one sequence its length.
  * sample is the index in the step's global batch. gal_philox takes the counter's first 64 bits, index / 4, and
  * draws four lanes. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
 void gal_philox(uint64_t key, uint64_t quad, uint32_t site, uint32_t step, uint32_t lanes[4]);

@@ -23,10 +23,25 @@ typedef struct gal_atoms {
 typedef uint32_t gal_group;
 #define GAL_GROUP_NONE UINT32_C(0)
 #define GAL_GROUP_RELATION UINT32_C(0x80000000)
-#define GAL_GROUP_NEXT (GAL_GROUP_RELATION | 1u)     /* the same device of the next stage */
-#define GAL_GROUP_PREVIOUS (GAL_GROUP_RELATION | 2u) /* the same device of the previous stage */
-#define GAL_GROUP_TIED (GAL_GROUP_RELATION | 3u)     /* the same device of the first and the last stage */
-#define GAL_GROUP_WORLD (GAL_GROUP_RELATION | 4u)    /* every rank */
+#define GAL_GROUP_NEXT (GAL_GROUP_RELATION | 1u)         /* the same device of the next stage */
+#define GAL_GROUP_PREVIOUS (GAL_GROUP_RELATION | 2u)     /* the same device of the previous stage */
+#define GAL_GROUP_TIED (GAL_GROUP_RELATION | 3u)         /* the same device of all stages that hold the token table */
+#define GAL_GROUP_WORLD (GAL_GROUP_RELATION | 4u)        /* every rank */
+#define GAL_GROUP_ENCODER_BIAS (GAL_GROUP_RELATION | 5u) /* as tied, of those that hold a relative bias */
+#define GAL_GROUP_DECODER_BIAS (GAL_GROUP_RELATION | 6u)
+
+/* The relation over the stages that hold a shared tensor, and the reverse: GAL_SHARED_COUNT for other groups. */
+static inline gal_group gal_group_of_shared(gal_shared shared)
+{
+    return shared == GAL_SHARED_TABLE ? GAL_GROUP_TIED : GAL_GROUP_WORLD + (gal_group)shared;
+}
+
+static inline gal_shared gal_shared_of_group(gal_group group)
+{
+    return group == GAL_GROUP_TIED                                              ? GAL_SHARED_TABLE
+           : group == GAL_GROUP_ENCODER_BIAS || group == GAL_GROUP_DECODER_BIAS ? (gal_shared)(group - GAL_GROUP_WORLD)
+                                                                                : GAL_SHARED_COUNT;
+}
 
 static inline bool gal_group_has(gal_group group, uint32_t atom)
 {
@@ -93,5 +108,10 @@ enum { GAL_LAYOUT_STEPS_MAX = 4 + 2 * GAL_ATOMS_MAX };
  * positions; 0 steps if that is so already. *to is the layout reached. Asserts divisibility (checked plans). */
 uint32_t gal_layout_convert(const gal_layout *from, const gal_atoms *atoms, gal_group sample_group,
                             gal_group sequence_group, gal_layout_step *steps, gal_layout *to);
+
+/* The steps to just the layout *to: the same digits, not only the same owners. Rows that meet rows of another history
+ * need that; where gal_layout_convert does not get there, atoms give up what they own and take what they should. */
+uint32_t gal_layout_convert_to(const gal_layout *from, const gal_atoms *atoms, const gal_layout *to,
+                               gal_layout_step *steps);
 
 #endif

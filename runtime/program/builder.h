@@ -12,7 +12,8 @@ enum { GAL_RING_MAX = 2 };
 /* Two buffers that take turns; which unit each holds is known while a fragment is emitted. */
 typedef struct gal_ring {
     uint32_t buffer[GAL_RING_MAX];
-    uint32_t unit[GAL_RING_MAX]; /* held now; GAL_NO_BUFFER: none */
+    uint32_t unit[GAL_RING_MAX];  /* held now; GAL_NO_BUFFER: none */
+    uint32_t block[GAL_RING_MAX]; /* for this one: a block that shares a unit takes it anew */
     uint32_t count, next;
 } gal_ring;
 

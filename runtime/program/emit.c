@@ -24,7 +24,9 @@ static const gal_model *model_of(const gal_builder *b)
 static uint32_t positions_of(const gal_block_emit *e, uint8_t value)
 {
     const gal_value *v = &e->graph.value[value];
-    return v->single ? 1 : v->chunk ? e->chunk_positions : e->sequence;
+    return v->single    ? 1
+           : v->carried ? (v->chunk ? e->carried_chunk : e->carried_sequence)
+                        : (v->chunk ? e->chunk_positions : e->sequence);
 }
 
 static uint32_t rows_of(const gal_block_emit *e, uint8_t value)
@@ -54,7 +56,10 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     out->shape = block->shape;
     out->sequence = block->shape.positions;
     out->chunk_positions = out->sequence / gal_group_size(&b->program->atoms, layout->sequence_group);
-    gal_graph_of(b->spec->model, block->shape.kind, &out->graph);
+    const gal_flow carried = block->shape.carried_in.positions > 0 ? block->shape.carried_in : block->shape.carried_out;
+    out->carried_sequence = carried.positions;
+    out->carried_chunk = carried.positions / gal_group_size(&b->program->atoms, layout->sequence_group);
+    gal_graph_of(b->spec->model, &block->shape, &out->graph);
     gal_shard_1d(&out->graph, gal_group_size(&b->program->atoms, out->mesh.tp), block->strategy->sequence_parallel);
     gal_recompute_policy(out);
     for (uint32_t v = 0; v < GAL_GRAPH_MAX; v++) {
@@ -66,7 +71,7 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
         out->bucket[u] = GAL_NO_BUFFER;
     }
     out->pending = GAL_NO_VALUE;
-    out->x = out->y = out->dy = out->dx = GAL_NO_BUFFER;
+    out->x = out->y = out->dy = out->dx = out->carried = out->dcarried = GAL_NO_BUFFER;
 }
 
 /* ---- operands ---- */
@@ -105,6 +110,8 @@ static uint32_t input(gal_builder *b, gal_block_emit *e, place at, uint8_t value
         uint8_t producer = gal_graph_producer(&e->graph, value);
         if (value == e->graph.x) {
             at.buffer[value] = e->x;
+        } else if (value == e->graph.carried_in) {
+            at.buffer[value] = e->carried;
         } else if (e->redo[producer]) {
             forward_node(b, e, at, producer);
         } else {
@@ -127,7 +134,9 @@ static uint32_t output(gal_builder *b, gal_block_emit *e, place at, uint8_t valu
 
 static void forward_load(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
 {
-    gal_op op = e->graph.head ? GAL_OP_LOAD_TARGETS : GAL_OP_LOAD_TOKENS;
+    gal_op op = e->graph.head                       ? GAL_OP_LOAD_TARGETS
+                : e->shape.kind == GAL_BLOCK_BRIDGE ? GAL_OP_LOAD_DECODER_TOKENS
+                                                    : GAL_OP_LOAD_TOKENS;
     gal_shape shape = {.op = op, .dtype = GAL_I32, .dims = {e->samples, positions_of(e, n->out[0])}};
     uint32_t to = output(b, e, at, n->out[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->whole_layout;
@@ -227,6 +236,16 @@ static void forward_linear(gal_builder *b, gal_block_emit *e, place at, const ga
     }
 }
 
+/* Of a node with a table of relative positions. */
+static gal_shape relative_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
+{
+    const gal_model *model = model_of(b);
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, e->shape.head_count / e->graph.tp_degree, e->shape.head_dim,
+                                e->shape.decodes, model->relative_bucket_count, model->relative_max_distance}};
+}
+
 static gal_shape attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
 {
     const gal_block_shape *shape = &e->shape;
@@ -260,16 +279,63 @@ static void forward_rotary(gal_builder *b, gal_block_emit *e, place at, const ga
 
 static void forward_attention(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
 {
+    const bool biased = n->weight != GAL_NO_VALUE;
     uint32_t qkv = input(b, e, at, n->in[0]);
+    gal_operand bias = biased ? gal_zero_weight(b, e, n->weight) : (gal_operand){0};
     uint32_t ctx = output(b, e, at, n->out[0]);
     uint32_t lse = output(b, e, at, n->out[1]);
-    gal_shape shape = attention_shape(b, e, GAL_OP_ATTENTION, n);
+    gal_shape shape =
+        biased ? relative_shape(b, e, GAL_OP_RELATIVE_ATTENTION) : attention_shape(b, e, GAL_OP_ATTENTION, n);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
     i->group = e->mesh.tp;
     i->layout = e->whole_layout;
     read_value(b, e, qkv, n->in[0]);
+    if (biased) {
+        gal_builder_operand_at(b, &bias);
+    }
     access_value(b, e, ctx, n->out[0], GAL_WRITE);
     access_value(b, e, lse, n->out[1], GAL_WRITE);
+}
+
+static gal_shape cross_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
+{
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, e->shape.head_count / e->graph.tp_degree, e->shape.head_dim,
+                                e->carried_sequence}};
+}
+
+static void forward_cross_attention(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
+{
+    uint32_t q = input(b, e, at, n->in[0]);
+    uint32_t kv = input(b, e, at, n->in[1]);
+    uint32_t ctx = output(b, e, at, n->out[0]);
+    uint32_t lse = output(b, e, at, n->out[1]);
+    gal_shape shape = cross_shape(b, e, GAL_OP_CROSS_ATTENTION);
+    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    i->group = e->mesh.tp;
+    i->layout = e->whole_layout;
+    read_value(b, e, q, n->in[0]);
+    read_value(b, e, kv, n->in[1]);
+    access_value(b, e, ctx, n->out[0], GAL_WRITE);
+    access_value(b, e, lse, n->out[1], GAL_WRITE);
+}
+
+/* In place. */
+static void scale(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value)
+{
+    const uint64_t elements = (uint64_t)rows_of(e, value) * e->graph.value[value].features;
+    gal_shape shape = {
+        .op = GAL_OP_SCALE, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, elements), model_of(b)->hidden}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape);
+    access_value(b, e, buffer, value, GAL_UPDATE);
+}
+
+static void forward_scale(gal_builder *b, gal_block_emit *e, place at, const gal_node *n)
+{
+    uint32_t buffer = input(b, e, at, n->in[0]);
+    scale(b, e, n->name, buffer, n->in[0]);
+    at.buffer[n->out[0]] = buffer;
 }
 
 static gal_shape activation_shape(gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t value)
@@ -430,7 +496,7 @@ static void move_sequence(gal_builder *b, gal_block_emit *e, gal_op op, const ch
 {
     uint8_t chunk = op == GAL_OP_ALL_GATHER ? source : target;
     gal_emit_collective(b, op, GAL_STREAM_TENSOR, name, b->program->dtype, e->mesh.tp,
-                        (uint64_t)e->chunk_positions * e->samples * e->graph.value[chunk].features, 0);
+                        (uint64_t)rows_of(e, chunk) * e->graph.value[chunk].features, 0);
     read_value(b, e, from, source);
     access_value(b, e, to, target, GAL_WRITE);
 }
@@ -650,8 +716,12 @@ static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node
     uint32_t qkv = input(b, e, again(e), n->in[0]);
     uint32_t ctx = input(b, e, again(e), n->out[0]);
     uint32_t lse = input(b, e, again(e), n->out[1]);
+    const bool biased = n->weight != GAL_NO_VALUE;
     uint32_t dqkv = gradient_buffer(b, e, n->in[0], "dqkv");
-    gal_shape shape = attention_shape(b, e, GAL_OP_ATTENTION_BACKWARD, n);
+    gal_operand bias = biased ? gal_zero_weight(b, e, n->weight) : (gal_operand){0};
+    gal_operand dbias = biased ? gal_zero_gradient(b, e, n->weight) : (gal_operand){0};
+    gal_shape shape = biased ? relative_shape(b, e, GAL_OP_RELATIVE_ATTENTION_BACKWARD)
+                             : attention_shape(b, e, GAL_OP_ATTENTION_BACKWARD, n);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
     i->group = e->mesh.tp;
     i->layout = e->whole_layout;
@@ -659,7 +729,42 @@ static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node
     read_value(b, e, qkv, n->in[0]);
     read_value(b, e, ctx, n->out[0]);
     read_value(b, e, lse, n->out[1]);
+    if (biased) {
+        gal_builder_operand_at(b, &bias);
+    }
     access_value(b, e, dqkv, n->in[0], GAL_WRITE);
+    if (biased) {
+        gal_builder_operand_at(b, &dbias);
+        gal_zero_gradient_done(b, e, n->weight);
+    }
+}
+
+static void backward_cross_attention(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    uint32_t q = input(b, e, again(e), n->in[0]);
+    uint32_t kv = input(b, e, again(e), n->in[1]);
+    uint32_t ctx = input(b, e, again(e), n->out[0]);
+    uint32_t lse = input(b, e, again(e), n->out[1]);
+    uint32_t dq = gradient_buffer(b, e, n->in[0], "dq");
+    uint32_t dkv = gradient_buffer(b, e, n->in[1], "dkv");
+    gal_shape shape = cross_shape(b, e, GAL_OP_CROSS_ATTENTION_BACKWARD);
+    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
+    i->group = e->mesh.tp;
+    i->layout = e->whole_layout;
+    read_value(b, e, e->gradient[n->out[0]], n->out[0]);
+    read_value(b, e, q, n->in[0]);
+    read_value(b, e, kv, n->in[1]);
+    read_value(b, e, ctx, n->out[0]);
+    read_value(b, e, lse, n->out[1]);
+    access_value(b, e, dq, n->in[0], GAL_WRITE);
+    access_value(b, e, dkv, n->in[1], GAL_WRITE);
+}
+
+static void backward_scale(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    uint32_t buffer = e->gradient[n->out[0]];
+    scale(b, e, n->backward_name, buffer, n->out[0]);
+    e->gradient[n->in[0]] = buffer;
 }
 
 static void backward_rotary(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -781,6 +886,8 @@ static const node_rule rules[GAL_NODE_COUNT] = {
     [GAL_NODE_LINEAR] = {forward_linear, backward_linear},
     [GAL_NODE_ROTARY] = {forward_rotary, backward_rotary},
     [GAL_NODE_ATTENTION] = {forward_attention, backward_attention},
+    [GAL_NODE_CROSS_ATTENTION] = {forward_cross_attention, backward_cross_attention},
+    [GAL_NODE_SCALE] = {forward_scale, backward_scale},
     [GAL_NODE_ACTIVATION] = {forward_activation, backward_activation},
     [GAL_NODE_GATED_ACTIVATION] = {forward_gated_activation, backward_gated_activation},
     [GAL_NODE_RESIDUAL] = {forward_residual, backward_residual},
@@ -804,6 +911,12 @@ void gal_emit_forward(gal_builder *b, gal_block_emit *e)
     if (e->graph.x != GAL_NO_VALUE) {
         e->forward[e->graph.x] = e->x;
     }
+    if (e->graph.carried_in != GAL_NO_VALUE) {
+        e->forward[e->graph.carried_in] = e->carried;
+    }
+    if (e->graph.carried_out != GAL_NO_VALUE) {
+        e->forward[e->graph.carried_out] = e->carried;
+    }
     if (e->graph.y != GAL_NO_VALUE) { /* an embedding's sum over devices works in place */
         e->forward[gal_graph_storage(&e->graph, e->graph.y)] = e->y;
     }
@@ -812,8 +925,22 @@ void gal_emit_forward(gal_builder *b, gal_block_emit *e)
     }
 }
 
+/* The block's part of the gradient of the carried tensor that it reads, when it is complete on its devices. */
+static void add_to_carried(gal_builder *b, const gal_block_emit *e)
+{
+    const uint8_t value = e->graph.carried_in;
+    const uint64_t elements = (uint64_t)rows_of(e, value) * e->graph.value[value].features;
+    gal_shape shape = {.op = GAL_OP_ADD, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, elements)}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, "add dcarried", &shape);
+    read_value(b, e, e->gradient[value], value);
+    access_value(b, e, e->dcarried, value, e->dcarried_written ? GAL_UPDATE : GAL_WRITE);
+}
+
 void gal_emit_backward(gal_builder *b, gal_block_emit *e)
 {
+    if (e->graph.carried_out != GAL_NO_VALUE) {
+        e->gradient[e->graph.carried_out] = e->dcarried;
+    }
     if (e->graph.head) { /* the loss is wanted for itself */
         const gal_node *last = &e->graph.node[e->graph.node_count - 1];
         input(b, e, again(e), last->out[0]);
@@ -829,6 +956,9 @@ void gal_emit_backward(gal_builder *b, gal_block_emit *e)
         rules[n->kind].backward(b, e, n);
         if (communicates) {
             issue_pending(b, e);
+        }
+        if (n->in[0] != GAL_NO_VALUE && n->in[0] == e->graph.carried_in) {
+            add_to_carried(b, e);
         }
     }
     issue_pending(b, e);

@@ -14,6 +14,7 @@ typedef struct gal_block_emit {
     gal_layout layout;                   /* of its input and output */
     uint16_t chunk_layout, whole_layout; /* program layouts: the same samples, positions split / whole */
     uint32_t samples, sequence, chunk_positions;
+    uint32_t carried_sequence, carried_chunk; /* positions of the carried tensor */
 
     bool redo[GAL_GRAPH_MAX];         /* node: run again in backward */
     bool saved[GAL_GRAPH_MAX];        /* value: kept from forward to backward */
@@ -23,8 +24,8 @@ typedef struct gal_block_emit {
     uint8_t pending;                  /* node whose weight gradient is still to be issued, or GAL_NO_VALUE */
 
     uint32_t unit[GAL_BLOCK_UNITS];      /* program units */
-    bool unit_borrowed[GAL_BLOCK_UNITS]; /* a head's table that belongs to the embedding of the same stage */
-    bool unit_lent[GAL_BLOCK_UNITS];     /* the reverse: its gradient already holds the head's part */
+    bool unit_borrowed[GAL_BLOCK_UNITS]; /* it belongs to an earlier block of the stage that holds the same tensor */
+    bool unit_lent[GAL_BLOCK_UNITS];     /* a later one holds it too: the gradient already has that one's part */
     uint32_t gradients_left[GAL_BLOCK_UNITS];
     uint32_t bucket[GAL_BLOCK_UNITS];          /* ring buffer in use, or GAL_NO_BUFFER */
     uint64_t tensor_offset[GAL_BLOCK_TENSORS]; /* elements in the unit */
@@ -32,8 +33,16 @@ typedef struct gal_block_emit {
 
     bool unsynchronised[GAL_BLOCK_UNITS]; /* complete in the input part of backward */
 
-    uint32_t x, y, dy, dx; /* buffers of the block's ports, GAL_NO_BUFFER where there is none */
+    uint32_t x, y, dy, dx;      /* buffers of the block's ports, GAL_NO_BUFFER where there is none */
+    uint32_t carried, dcarried; /* likewise of the carried tensor that it reads or makes */
+    bool dcarried_written;      /* its gradient already has parts of later blocks */
 } gal_block_emit;
+
+/* The latest block of the stage that holds each shared tensor, and by which of its units. */
+typedef struct gal_holders {
+    gal_block_emit *block[GAL_SHARED_COUNT];
+    uint8_t unit[GAL_SHARED_COUNT];
+} gal_holders;
 
 /* emit.c: the nodes of a block. Ports are set by the caller. */
 void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal_block_emit *out);
@@ -57,7 +66,7 @@ uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value);
 uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value);
 
 /* zero.c: parameters, their sharding and their synchronisation. */
-void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_block_emit *table_owner); /* owner: the stage's embedding */
+void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_holders *holders);
 /* The operand that reads a tensor's weights; ZeRO-3 gathers its unit first, unless the ring still holds it. */
 gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 /* The operand that takes a tensor's gradient, and what follows when it has been written. */
@@ -73,9 +82,9 @@ void gal_zero_report(gal_builder *b, uint32_t loss_replicas);
 void gal_zero_begin_fragment(gal_builder *b);
 
 /* relayout.c: `rows` per sample from one layout to another; the steps of gal_layout_convert, or their inverses. The
- * source is readable, the target is written last; what lies between is placed in class relayout from first_offset. */
-void gal_emit_steps(gal_builder *b, const gal_layout_step *steps, uint32_t step_count, bool inverse, gal_flow rows,
-                    uint32_t source, uint32_t target, uint64_t first_offset);
+ * source is readable, the target is written last; what lies between is placed in class `between` from first_offset. */
+void gal_emit_steps(gal_builder *b, gal_class between, const gal_layout_step *steps, uint32_t step_count, bool inverse,
+                    gal_flow rows, uint32_t source, uint32_t target, uint64_t first_offset);
 uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, gal_flow rows);
 
 /* Collectives of the builder: sets group and bytes. elements as schemas/operator.h defines them. */

@@ -24,7 +24,8 @@ uint8_t gal_graph_integers(gal_graph *g, const char *name)
 
 uint8_t gal_graph_unit(gal_graph *g, const char *name, bool persistent, bool tied)
 {
-    g->unit[g->unit_count] = (gal_block_unit){name, persistent, tied};
+    GAL_ASSERT(g->unit_count < GAL_BLOCK_UNITS);
+    g->unit[g->unit_count] = (gal_block_unit){name, persistent, tied ? GAL_SHARED_TABLE : GAL_SHARED_COUNT, false};
     return (uint8_t)g->unit_count++;
 }
 
@@ -146,20 +147,24 @@ void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, 
     g->head = true;
 }
 
-void gal_graph_of(const gal_model *model, gal_block_kind kind, gal_graph *out)
+void gal_graph_of(const gal_model *model, const gal_block_shape *shape, gal_graph *out)
 {
     static const gal_graph_family *const families[GAL_FAMILY_COUNT] = {[GAL_FAMILY_DECODER] = &gal_graph_decoder,
                                                                        [GAL_FAMILY_LLAMA] = &gal_graph_llama,
                                                                        [GAL_FAMILY_BERT] = &gal_graph_bert,
-                                                                       [GAL_FAMILY_VIT] = &gal_graph_vit};
+                                                                       [GAL_FAMILY_VIT] = &gal_graph_vit,
+
+                                                                       [GAL_FAMILY_T5] = &gal_graph_t5};
     const gal_graph_family *family = families[model->family];
     memset(out, 0, sizeof *out);
-    out->kind = kind;
+    out->shape = *shape;
     out->layer_prefix = family->layer_prefix;
     out->embedding_tensor_numbers = family->embedding_tensor_numbers;
     out->block_tensor_numbers = family->block_tensor_numbers;
     out->x = GAL_NO_VALUE;
     out->y = GAL_NO_VALUE;
+    out->carried_in = GAL_NO_VALUE;
+    out->carried_out = GAL_NO_VALUE;
     out->tp_degree = 1;
-    family->build[kind](model, out);
+    family->build[shape->kind](model, out);
 }

@@ -23,12 +23,15 @@ enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 
     X(GAL_NODE_NORM, GAL_NEEDS_IN0 | GAL_NEEDS_OUT1) /* x -> a, stats; without a bias by the root mean square */       \
     X(GAL_NODE_LINEAR, GAL_NEEDS_IN0)                /* x -> x W + b */                                                \
     X(GAL_NODE_ROTARY, 0)                            /* qkv: queries and keys turned, in place */                      \
-    X(GAL_NODE_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* qkv -> ctx, lse */                       \
-    X(GAL_NODE_ACTIVATION, GAL_NEEDS_IN0)                                  /* u -> g */                                \
-    X(GAL_NODE_GATED_ACTIVATION, GAL_NEEDS_IN0)                            /* u: gate and up -> g */                   \
-    X(GAL_NODE_RESIDUAL, 0)                                                /* x, o -> x + dropout(o (+ b)) */          \
-    X(GAL_NODE_DROPOUT, 0)                                                 /* x -> y */                                \
-    X(GAL_NODE_FIRST_POSITION, 0)                                          /* x -> its rows of position 0 */           \
+    X(GAL_NODE_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* qkv -> ctx, lse; with weight: biased */  \
+    X(GAL_NODE_CROSS_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_IN1 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* q, kv -> ctx, lse  \
+                                                                                                  */                   \
+    X(GAL_NODE_SCALE, 0)                        /* a -> a / sqrt(features of the stream), in place */                  \
+    X(GAL_NODE_ACTIVATION, GAL_NEEDS_IN0)       /* u -> g */                                                           \
+    X(GAL_NODE_GATED_ACTIVATION, GAL_NEEDS_IN0) /* u: gate and up -> g */                                              \
+    X(GAL_NODE_RESIDUAL, 0)                     /* x, o -> x + dropout(o (+ b)) */                                     \
+    X(GAL_NODE_DROPOUT, 0)                      /* x -> y */                                                           \
+    X(GAL_NODE_FIRST_POSITION, 0)               /* x -> its rows of position 0 */                                      \
     X(GAL_NODE_CROSS_ENTROPY, GAL_NEEDS_IN0 | GAL_NEEDS_IN1 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1)                         \
     /* logits, targets -> max, sums; the loss */                                                                       \
     X(GAL_NODE_SPLIT, 0)            /* forward nothing; backward all_reduce */                                         \
@@ -53,6 +56,7 @@ typedef struct gal_value {
     uint32_t features; /* elements per row, on this device */
     bool chunk;        /* rows are a chunk of the positions (sequence parallel) */
     bool single;       /* one row per sample */
+    bool carried;      /* positions are those of the carried tensor, not the block's */
     bool int32;
 } gal_value;
 
@@ -86,12 +90,14 @@ typedef struct gal_tensor {
 
 typedef struct gal_block_unit {
     const char *name;
-    bool persistent; /* norms and row biases: never sharded by ZeRO */
-    bool tied;       /* the token table */
+    bool persistent;   /* norms and row biases: never sharded by ZeRO */
+    gal_shared shared; /* what it is of the tensors that several blocks hold; GAL_SHARED_COUNT: its own */
+    bool by_heads;     /* every device holds it whole and reads the columns of its own heads: the gradient of the others
+                        * is zero there, so it is a partial sum over a tensor-parallel group too */
 } gal_block_unit;
 
 typedef struct gal_graph {
-    gal_block_kind kind;
+    gal_block_shape shape;
     const char *layer_prefix;          /* of the public names of a layer's tensors: "h." */
     uint32_t embedding_tensor_numbers; /* of the first block's tensors: those below */
     uint32_t block_tensor_numbers;     /* by which numbers of a block's tensors differ from those of the next */
@@ -100,26 +106,28 @@ typedef struct gal_graph {
     gal_node node[GAL_GRAPH_MAX];
     gal_tensor tensor[GAL_BLOCK_TENSORS];
     gal_block_unit unit[GAL_BLOCK_UNITS];
-    uint8_t x, y;       /* the block's input and output; GAL_NO_VALUE: none */
-    uint32_t tp_degree; /* set by the shard pass */
-    bool head;          /* forward runs inside backward */
+    uint8_t x, y;                    /* the block's input and output; GAL_NO_VALUE: none */
+    uint8_t carried_in, carried_out; /* the carried tensor that it reads or makes; GAL_NO_VALUE: none */
+    uint32_t tp_degree;              /* set by the shard pass */
+    bool head;                       /* forward runs inside backward */
 } gal_graph;
 
 /* The forward nodes of a block on one device. */
-void gal_graph_of(const gal_model *model, gal_block_kind kind, gal_graph *out);
+void gal_graph_of(const gal_model *model, const gal_block_shape *shape, gal_graph *out);
 
-/* A family: what writes the blocks. */
+/* A family: what writes the blocks; g->shape says which block, and a builder may set g->layer_prefix. */
 typedef struct gal_graph_family {
     const char *layer_prefix;
     uint32_t embedding_tensor_numbers, block_tensor_numbers;
     void (*build[GAL_BLOCK_KIND_COUNT])(const gal_model *model, gal_graph *g);
 } gal_graph_family;
 
-extern const gal_graph_family gal_graph_decoder, gal_graph_llama, gal_graph_bert, gal_graph_vit;
+extern const gal_graph_family gal_graph_decoder, gal_graph_llama, gal_graph_bert, gal_graph_vit, gal_graph_t5;
 
 /* The parts of which they write them. Values, units and tensors are named by their index. */
 uint8_t gal_graph_value(gal_graph *g, const char *name, uint32_t features);
 uint8_t gal_graph_integers(gal_graph *g, const char *name);
+/* tied: it is the token table. */
 uint8_t gal_graph_unit(gal_graph *g, const char *name, bool persistent, bool tied);
 /* is_split: by the shard pass, over `split`. Tensors that decay are listed first in every unit. */
 uint8_t gal_graph_tensor(gal_graph *g, uint8_t unit, const char *suffix, uint32_t number, uint64_t outer,

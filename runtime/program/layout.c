@@ -408,3 +408,77 @@ uint32_t gal_layout_convert(const gal_layout *from, const gal_atoms *atoms, gal_
     *to = c.now;
     return c.count;
 }
+
+/* The layout's digit that an atom owns, or NULL. */
+static const gal_digit *owned_digit(const gal_layout *layout, uint32_t atom)
+{
+    for (uint32_t i = 0; i < layout->digit_count; i++) {
+        if (layout->digit[i].atom == (int32_t)atom) {
+            return &layout->digit[i];
+        }
+    }
+    return NULL;
+}
+
+/* Gives the atom just this digit, which lies in one local digit. */
+static void own_digit(gal_layout *layout, uint32_t atom, const gal_digit *wanted)
+{
+    gal_digit digit[GAL_DIGITS_MAX + 2];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < layout->digit_count; i++) {
+        const gal_digit whole = layout->digit[i];
+        const uint32_t end = whole.stride * whole.radix, wanted_end = wanted->stride * wanted->radix;
+        GAL_ASSERT(count + 3 <= sizeof digit / sizeof digit[0]);
+        if (whole.atom != LOCAL || wanted->stride < whole.stride || wanted_end > end) {
+            digit[count++] = whole;
+            continue;
+        }
+        digit[count++] = (gal_digit){end / wanted_end, wanted_end, LOCAL};
+        digit[count++] = (gal_digit){wanted->radix, wanted->stride, (int32_t)atom};
+        digit[count++] = (gal_digit){wanted->stride / whole.stride, whole.stride, LOCAL};
+    }
+    GAL_ASSERT(count <= GAL_DIGITS_MAX);
+    memcpy(layout->digit, digit, count * sizeof digit[0]);
+    layout->digit_count = count;
+    layout->sample_group |= UINT32_C(1) << atom;
+    merge_local(layout);
+}
+
+uint32_t gal_layout_convert_to(const gal_layout *from, const gal_atoms *atoms, const gal_layout *to,
+                               gal_layout_step *steps)
+{
+    gal_layout reached;
+    const uint32_t count = gal_layout_convert(from, atoms, to->sample_group, to->sequence_group, steps, &reached);
+    if (gal_layout_equal(&reached, to)) {
+        return count;
+    }
+    conversion c = {atoms, *from, steps, 0};
+    if (c.now.sequence_group != 0) {
+        gal_layout whole = c.now;
+        whole.sequence_group = 0;
+        push(&c, GAL_STEP_GATHER, c.now.sequence_group, &whole);
+    }
+    for (uint32_t a = atoms->count; a-- > 0;) { /* what is elsewhere */
+        const gal_digit *now = owned_digit(&c.now, a), *wanted = owned_digit(to, a);
+        if (now != NULL && (wanted == NULL || wanted->stride != now->stride)) {
+            gal_layout next = c.now;
+            release_samples(&next, UINT32_C(1) << a);
+            push(&c, GAL_STEP_GATHER, UINT32_C(1) << a, &next);
+        }
+    }
+    for (uint32_t a = atoms->count; a-- > 0;) {
+        const gal_digit *wanted = owned_digit(to, a);
+        if (wanted != NULL && owned_digit(&c.now, a) == NULL) {
+            gal_layout next = c.now;
+            own_digit(&next, a, wanted);
+            push(&c, GAL_STEP_SLICE, UINT32_C(1) << a, &next);
+        }
+    }
+    if (to->sequence_group != 0) {
+        gal_layout split = c.now;
+        split.sequence_group = to->sequence_group;
+        push(&c, GAL_STEP_SLICE, to->sequence_group, &split);
+    }
+    GAL_ASSERT(gal_layout_equal(&c.now, to));
+    return c.count;
+}

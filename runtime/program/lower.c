@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/program/carried.h"
 #include "runtime/program/emit.h"
 #include "runtime/program/schedule.h"
 
@@ -29,6 +30,8 @@ typedef struct stage {
     chunk *chunk;          /* of several owned, else one_chunk */
     uint32_t chunk_count;
     chunk one_chunk;
+    gal_holders holders;
+    gal_carried carried;
     conversion few_conversions[FEW];
     gal_block_emit few_blocks[FEW]; /* the last member: each is initialised when it is used */
 } stage;
@@ -72,7 +75,76 @@ void gal_layout_after(const gal_stage_spec *spec, gal_layout *out)
     *out = now;
 }
 
+void gal_carried_after(const gal_stage_spec *spec, gal_layout *out)
+{
+    gal_atoms atoms;
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    gal_layout now = spec->entry_layout;
+    gal_atoms_of(spec->device_count, &atoms);
+    for (uint32_t i = 0; i < spec->block_count; i++) {
+        gal_layout next;
+        const gal_block_shape *shape = &spec->block[i].shape;
+        enter_block(&atoms, &spec->block[i], &now, steps, &next);
+        if (i == 0 && shape->carried_in.positions > 0) {
+            *out = spec->carried_layout;
+        }
+        if (shape->kind == GAL_BLOCK_BRIDGE || shape->kind == GAL_BLOCK_CROSS_ATTENTION) { /* made or converted there */
+            *out = next;
+        }
+        now = next;
+    }
+}
+
 /* ---- set-up: blocks, parameters, ports ---- */
+
+static bool piece_holds(const gal_stage_spec *spec, uint32_t piece, gal_shared shared)
+{
+    for (uint32_t i = spec->first_block[piece]; i < spec->first_block[piece + 1]; i++) {
+        gal_block_shape shape;
+        gal_model_block(spec->model, i, &shape);
+        if ((shape.shared >> shared & 1U) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The stages with a block that holds the tensor. */
+static void find_holders(const gal_stage_spec *spec, gal_shared shared, gal_stage_set *out)
+{
+    const uint32_t pieces = spec->stage_count * (spec->chunk_count == 0 ? 1 : spec->chunk_count);
+    *out = (gal_stage_set){0};
+    for (uint32_t s = 0; s < spec->stage_count; s++) {
+        bool holds = false;
+        for (uint32_t piece = s; piece < pieces && !holds; piece += spec->stage_count) {
+            holds = piece_holds(spec, piece, shared);
+        }
+        if (!holds) {
+            continue;
+        }
+        if (out->range_count > 0 && out->range[out->range_count - 1].end == s) {
+            out->range[out->range_count - 1].end++;
+        } else {
+            GAL_ASSERT(out->range_count < GAL_STAGE_RANGES_MAX);
+            out->range[out->range_count].first = s;
+            out->range[out->range_count++].end = s + 1;
+        }
+    }
+}
+
+static void describe_holders(const gal_stage_spec *spec, gal_stage_set holders[GAL_SHARED_COUNT])
+{
+    const uint32_t last = spec->stage_count - 1;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        if (spec->first_block != NULL) {
+            find_holders(spec, (gal_shared)shared, &holders[shared]);
+        } else if (shared == GAL_SHARED_TABLE && last > 0) {
+            holders[shared] = (gal_stage_set){2, {{0, 1}, {last, last + 1}}};
+        } else {
+            holders[shared] = (gal_stage_set){1, {{0, last + 1}}};
+        }
+    }
+}
 
 static gal_code allocate(stage *s, const gal_stage_spec *spec)
 {
@@ -106,6 +178,7 @@ static void describe(stage *s)
     p->block_count = spec->block_count;
     p->first_block = spec->block[0].block;
     gal_atoms_of(spec->device_count, &p->atoms);
+    describe_holders(spec, p->holders);
 }
 
 static gal_schedule_place place_of(const stage *s)
@@ -164,16 +237,17 @@ static void make_blocks(stage *s, chunk *c)
 {
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     const gal_stage_spec *spec = s->b.spec;
-    gal_block_emit *table_owner = NULL;
     gal_layout now = c->entry_layout;
     for (uint32_t i = c->first; i < c->end; i++) {
         gal_layout next;
         keep_steps(s, i, steps, enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next));
         s->b.block = i;
         gal_emit_init(&s->b, i, &next, &s->block[i]);
-        gal_zero_units(&s->b, &s->block[i], table_owner);
-        if (spec->block[i].shape.kind == GAL_BLOCK_EMBEDDING) {
-            table_owner = &s->block[i];
+        gal_zero_units(&s->b, &s->block[i], &s->holders);
+        const gal_layout *carried = spec->own_entry ? &c->entry_layout : &spec->carried_layout;
+        if (!gal_carried_add_block(&s->carried, &s->b.program->atoms, i, &spec->block[i].shape, &next, carried)) {
+            s->b.out_of_memory = true;
+            return;
         }
         now = next;
     }
@@ -227,6 +301,7 @@ static void make_ports(stage *s, chunk *c)
             s->b.boundary[i & 1u] = gal_builder_buffer(&s->b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
         }
     }
+    gal_carried_make_ports(&s->b, &s->carried, s->block);
 }
 
 /* A buffer of class relayout at its beginning: what enters a conversion. Returns the next free offset. */
@@ -262,6 +337,24 @@ static void transfer(stage *s, gal_op op, gal_stream stream, const char *name, g
     gal_builder_operand(&s->b, buffer, op == GAL_OP_SEND ? GAL_READ : GAL_WRITE);
 }
 
+/* The carried tensor to the next stage and its gradient to the previous one, when block i is done; UINT32_MAX: when
+ * they are received. */
+static void send_carried(stage *s, uint32_t i)
+{
+    if (s->carried.sent && gal_carried_ready(&s->carried) == i) {
+        transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_FORWARD, "send carried", GAL_GROUP_NEXT,
+                 gal_carried_sent(&s->carried));
+    }
+}
+
+static void send_dcarried(stage *s, uint32_t i)
+{
+    if (s->carried.received && gal_carried_gradient_ready(&s->carried) == i) {
+        transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_BACKWARD, "send dcarried", GAL_GROUP_PREVIOUS,
+                 gal_carried_sent_gradient(&s->carried));
+    }
+}
+
 static void lower_forward(stage *s, const chunk *c)
 {
     gal_builder *b = &s->b;
@@ -270,11 +363,16 @@ static void lower_forward(stage *s, const chunk *c)
     uint64_t offset = 0;
     b->block = c->first;
     begin_fragment(s, fragment);
+    transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_FORWARD, "receive carried", GAL_GROUP_PREVIOUS,
+             gal_carried_received(&s->carried));
     transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_FORWARD, "receive x", GAL_GROUP_PREVIOUS, c->x_in);
+    send_carried(s, UINT32_MAX);
     for (uint32_t i = c->first; i < c->end && !b->out_of_memory; i++) {
         gal_block_emit *e = &s->block[i];
         b->block = i;
-        gal_emit_steps(b, s->convert[i].step, s->convert[i].count, false, e->shape.in, source, e->x, offset);
+        gal_emit_steps(b, GAL_CLASS_RELAYOUT, s->convert[i].step, s->convert[i].count, false, e->shape.in, source, e->x,
+                       offset);
+        gal_carried_before_forward(b, &s->carried, e);
         if (e->graph.head) {
             continue; /* its forward runs in the backward fragment: logits never live between fragments */
         }
@@ -289,6 +387,7 @@ static void lower_forward(stage *s, const chunk *c)
         gal_builder_begin_segment(b, fragment);
         gal_emit_forward(b, e);
         gal_builder_end_segment(b);
+        send_carried(s, i);
     }
     transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_FORWARD, "send y", GAL_GROUP_NEXT, c->y_out);
     end_fragment(s, fragment);
@@ -318,7 +417,11 @@ static void lower_backward(stage *s, const chunk *c)
     uint32_t dy = c->dy_in;
     b->block = c->end - 1;
     begin_fragment(s, fragment);
+    gal_carried_begin_backward(&s->carried);
+    transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_BACKWARD, "receive dcarried", GAL_GROUP_NEXT,
+             gal_carried_received_gradient(&s->carried));
     transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_BACKWARD, "receive dy", GAL_GROUP_NEXT, c->dy_in);
+    send_dcarried(s, UINT32_MAX);
     for (uint32_t i = c->end; i-- > c->first && !b->out_of_memory;) {
         gal_block_emit *e = &s->block[i];
         const uint32_t target = dx_target(s, c, i);
@@ -326,6 +429,7 @@ static void lower_backward(stage *s, const chunk *c)
         b->block = i;
         e->dy = dy;
         e->dx = s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, &offset);
+        gal_carried_before_backward(&s->carried, e);
         gal_builder_begin_segment(b, fragment);
         if (b->split) {
             gal_emit_backward_input(b, e);
@@ -333,7 +437,10 @@ static void lower_backward(stage *s, const chunk *c)
             gal_emit_backward(b, e);
         }
         gal_builder_end_segment(b);
-        gal_emit_steps(b, s->convert[i].step, s->convert[i].count, true, e->shape.in, e->dx, target, offset);
+        gal_carried_after_backward(b, &s->carried, e);
+        send_dcarried(s, i);
+        gal_emit_steps(b, GAL_CLASS_RELAYOUT, s->convert[i].step, s->convert[i].count, true, e->shape.in, e->dx, target,
+                       offset);
         dy = target;
     }
     transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_BACKWARD, "send dx", GAL_GROUP_PREVIOUS, c->dx_out);
@@ -440,6 +547,7 @@ static void count_items(stage *s)
         const bool dy_kept = p->split && gal_emit_weight_reads_dy(&s->b, &s->block[s->chunk[c].end - 1]);
         p->arena[gal_arena_number(GAL_CLASS_SAVED, c)].count = in_flight[c];
         p->arena[gal_arena_number(GAL_CLASS_X_IN, c)].count = received ? ahead : two;
+        p->arena[gal_arena_number(GAL_CLASS_CARRIED, c)].count = ahead;
         p->arena[gal_arena_number(GAL_CLASS_Y_OUT, c)].count = two;
         p->arena[gal_arena_number(GAL_CLASS_KEPT, c)].count = kept > 0 ? kept : 1;
         p->arena[gal_arena_number(GAL_CLASS_DY_IN, c)].count = !dy_kept ? two : kept + 1 < m ? kept + 1 : m;
@@ -515,6 +623,7 @@ cleanup:
         gal_fail(err, code, "not enough memory to lower stage %u", spec->stage);
     }
     free(s.b.shape_slot);
+    gal_carried_free(&s.carried);
     for (uint32_t i = 0; s.convert != NULL && i < spec->block_count; i++) {
         free(s.convert[i].step);
     }
@@ -563,15 +672,19 @@ static gal_stage_spec spec_of_plan(const gal_plan *plan, gal_block_spec *blocks)
 }
 
 /* The layouts in which the pieces are entered, along the chain. */
-static void enter_pieces(const gal_plan *plan, gal_block_spec *blocks, gal_chunk_spec *pieces)
+static void enter_pieces(const gal_plan *plan, gal_block_spec *blocks, gal_chunk_spec *pieces, uint32_t *first_block)
 {
-    gal_layout now;
+    gal_layout now, carried;
     gal_layout_whole(gal_plan_microbatch_samples(plan), &now);
+    carried = now;
     for (uint32_t i = 0; i < gal_plan_piece_count(plan); i++) {
         gal_stage_spec spec = spec_of_plan(plan, blocks);
         add_piece(plan, i, blocks, &spec.block_count);
-        pieces[i] = (gal_chunk_spec){spec.block_count, now};
+        pieces[i] = (gal_chunk_spec){spec.block_count, now, carried};
+        first_block[i + 1] = first_block[i] + spec.block_count;
         spec.entry_layout = now;
+        spec.carried_layout = carried;
+        gal_carried_after(&spec, &carried);
         gal_layout_after(&spec, &now);
     }
 }
@@ -584,15 +697,18 @@ static gal_code lower_range(const gal_plan *plan, uint32_t from, uint32_t to, ga
     gal_chunk_spec of_stage[GAL_CHUNKS_MAX];
     gal_block_spec *blocks = calloc(gal_model_block_count(&plan->model), sizeof *blocks);
     gal_chunk_spec *pieces = calloc(gal_plan_piece_count(plan), sizeof *pieces);
-    if (blocks == NULL || pieces == NULL) {
+    uint32_t *first_block = calloc((size_t)gal_plan_piece_count(plan) + 1, sizeof *first_block);
+    if (blocks == NULL || pieces == NULL || first_block == NULL) {
         code = gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to lower the plan");
         goto cleanup;
     }
-    enter_pieces(plan, blocks, pieces);
+    enter_pieces(plan, blocks, pieces, first_block);
     for (uint32_t i = from; i < to; i++) {
         gal_stage_spec spec = spec_of_plan(plan, blocks);
         spec.stage = i;
         spec.chunk = of_stage;
+        spec.first_block = first_block;
+        spec.carried_layout = pieces[i].carried_layout;
         for (; spec.chunk_count < chunks; spec.chunk_count++) {
             const uint32_t piece = spec.chunk_count * plan->stage_count + i;
             of_stage[spec.chunk_count] = pieces[piece];
@@ -601,6 +717,7 @@ static gal_code lower_range(const gal_plan *plan, uint32_t from, uint32_t to, ga
         GAL_TRY(gal_lower_spec(&spec, &programs[i - from], err));
     }
 cleanup:
+    free(first_block);
     free(pieces);
     free(blocks);
     return code;

@@ -84,7 +84,7 @@ void gal_place(gal_program *p, const gal_program *like)
     for (uint32_t i = 0; i < p->buffer_count; i++) {
         gal_buffer *buffer = &p->buffer[i];
         uint64_t *end = &p->arena[buffer->arena].item_bytes;
-        if (buffer->class == GAL_CLASS_RELAYOUT) {
+        if (buffer->class == GAL_CLASS_RELAYOUT || buffer->class == GAL_CLASS_CARRIED_RELAYOUT) {
             uint64_t reach = buffer->offset + gal_align(buffer->bytes);
             *end = reach > *end ? reach : *end;
         } else if (buffer->class != GAL_CLASS_WORK) {

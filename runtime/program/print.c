@@ -23,7 +23,7 @@ __attribute__((format(printf, 2, 3))) static void put(line_writer *w, const char
 
 static void put_group(line_writer *w, const gal_program *p, gal_group group)
 {
-    static const char *const relations[] = {"", "stage+1", "stage-1", "tied", "world"};
+    static const char *const relations[] = {"", "stage+1", "stage-1", "tied", "world", "encoder_bias", "decoder_bias"};
     if ((group & GAL_GROUP_RELATION) != 0) {
         put(w, " over %s", relations[group & ~GAL_GROUP_RELATION]);
         return;

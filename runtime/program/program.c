@@ -35,6 +35,25 @@ typedef struct kept_memory {
     gal_program_room room;
 } kept_memory;
 
+bool gal_stage_set_has(const gal_stage_set *set, uint32_t stage)
+{
+    for (uint32_t i = 0; i < set->range_count; i++) {
+        if (stage >= set->range[i].first && stage < set->range[i].end) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t gal_stage_set_count(const gal_stage_set *set)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < set->range_count; i++) {
+        count += set->range[i].end - set->range[i].first;
+    }
+    return count;
+}
+
 void gal_program_free(gal_program *program)
 {
     if (program == NULL) {

@@ -21,7 +21,12 @@
 #include "schemas/operator.h"
 #include "schemas/plan.h"
 
-enum { GAL_ALIGNMENT_BYTES = 256, GAL_INSTRUCTION_OPERANDS_MAX = 8, GAL_SEGMENT_BUFFERS_MAX = 64 };
+enum {
+    GAL_ALIGNMENT_BYTES = 256,
+    GAL_INSTRUCTION_OPERANDS_MAX = 8,
+    GAL_SEGMENT_BUFFERS_MAX = 64,
+    GAL_PARAMETER_NAME_BYTES = 96
+};
 
 /* What a buffer of so many bytes takes. */
 static inline uint64_t gal_align(uint64_t bytes)
@@ -51,11 +56,14 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_CLASS_SAVED, "saved")       /* k  kept from forward to backward */                                           \
     X(GAL_CLASS_KEPT, "kept")         /* w  from the input part of backward to the weight part */                      \
     X(GAL_CLASS_X_IN, "x_in")         /* min(m, k + 1), or min(m, 2) where it is converted */                          \
-    X(GAL_CLASS_Y_OUT, "y_out")       /* min(m, 2) */                                                                  \
+    X(GAL_CLASS_CARRIED, "carried")   /* min(m, k + 1)  the carried tensor as received, where blocks read it so */     \
+    X(GAL_CLASS_Y_OUT, "y_out")       /* min(m, 2); also carried tensors that no block reads as they are */            \
     X(GAL_CLASS_DY_IN, "dy_in")       /* min(m, 2), or min(m, w + 1) where the weight part reads it */                 \
     X(GAL_CLASS_DX_OUT, "dx_out")     /* min(m, 2) */                                                                  \
     X(GAL_CLASS_BOUNDARY, "boundary") /* 1  dx between blocks: a ring of two buffers */                                \
+    X(GAL_CLASS_DCARRIED, "dcarried") /* 1  the carried tensor's gradient, where it is neither received nor sent */    \
     X(GAL_CLASS_RELAYOUT, "relayout") /* 1  between the steps of a conversion */                                       \
+    X(GAL_CLASS_CARRIED_RELAYOUT, "carried_relayout") /* 1  likewise of the carried tensor */                          \
     X(GAL_CLASS_GATHERED, "gathered") /* 1  ZeRO-3 weights: a ring of prefetch_depth buffers; rows for weight parts:   \
                                        *    a ring of two */                                                           \
     X(GAL_CLASS_BUCKET, "bucket")     /* 1  ZeRO-2/3 gradients before the scatter: a ring of two */                    \
@@ -200,6 +208,18 @@ typedef struct gal_fragment {
     uint32_t first, count; /* into gal_program.instruction */
 } gal_fragment;
 
+/* Stages, ascending: those that hold a shared tensor lie in at most three ranges [first, end). */
+enum { GAL_STAGE_RANGES_MAX = 3 };
+typedef struct gal_stage_set {
+    uint32_t range_count;
+    struct {
+        uint32_t first, end;
+    } range[GAL_STAGE_RANGES_MAX];
+} gal_stage_set;
+
+bool gal_stage_set_has(const gal_stage_set *set, uint32_t stage);
+uint32_t gal_stage_set_count(const gal_stage_set *set);
+
 typedef struct gal_class_arena {
     uint32_t count;      /* items */
     uint64_t item_bytes; /* multiple of GAL_ALIGNMENT_BYTES; 0: class not used */
@@ -225,8 +245,8 @@ typedef struct gal_unit {
     gal_group zero_group;    /* sdp atoms if zero_stage > 0 */
     gal_group sync_group;    /* atoms over which the local gradient is a partial sum, zero_group included */
     gal_group split_group;   /* tp atoms if the tensors are split over them */
-    uint32_t replicas;       /* ranks that hold the same synchronised gradient element (tied copies included) */
-    bool tied;               /* has its copy on the other end of the pipeline */
+    uint32_t replicas;       /* ranks that hold the same synchronised gradient element (other stages included) */
+    gal_group copies;        /* the relation over the stages that hold a copy; GAL_GROUP_NONE: this stage alone */
     uint32_t weight, first_moment, second_moment, gradient; /* buffers; weight and gradient whole or shard by stage */
 } gal_unit;
 
@@ -240,8 +260,8 @@ typedef enum gal_initial {
     GAL_INITIAL_NORMAL_RESIDUAL
 } gal_initial;
 typedef struct gal_parameter {
-    char name[64];   /* the public name: "h.0.attn.c_attn.weight" */
-    uint32_t tensor; /* its number in the model: key of initial weights */
+    char name[GAL_PARAMETER_NAME_BYTES]; /* the public name: "h.0.attn.c_attn.weight" */
+    uint32_t tensor;                     /* its number in the model: key of initial weights */
     uint32_t unit;
     uint64_t offset_elements;
     uint64_t outer, split, inner;
@@ -268,9 +288,10 @@ typedef struct gal_program {
     uint32_t microbatch_samples, microbatch_count;
     uint32_t in_flight; /* forwards without their backwards at most, over all chunks; k of a single chunk */
     gal_dtype dtype;
-    uint32_t chunk_count;              /* v */
-    bool split;                        /* backward has an input part and a weight part: no backward+sync */
-    uint32_t block_count, first_block; /* of all chunks; of the first one */
+    uint32_t chunk_count;                    /* v */
+    bool split;                              /* backward has an input part and a weight part: no backward+sync */
+    uint32_t block_count, first_block;       /* of all chunks; of the first one */
+    gal_stage_set holders[GAL_SHARED_COUNT]; /* of each shared tensor */
     uint32_t loss_buffer, norm_buffer; /* fp64[1] (last stage, else GAL_NO_BUFFER) and fp64[2]: sum of squares, loss */
 
     uint32_t instruction_count, operand_count, wait_count, shape_count, buffer_count, layout_count;
@@ -332,7 +353,8 @@ typedef enum gal_lowered {
 /* One of the pieces that a stage holds; they follow each other P pieces apart in the chain. */
 typedef struct gal_chunk_spec {
     uint32_t block_count;
-    gal_layout entry_layout; /* rows as the piece before sends them; the first one of all: gal_layout_whole */
+    gal_layout entry_layout;   /* rows as the piece before sends them; the first one of all: gal_layout_whole */
+    gal_layout carried_layout; /* the same of the carried tensor */
 } gal_chunk_spec;
 
 typedef struct gal_stage_spec {
@@ -347,13 +369,19 @@ typedef struct gal_stage_spec {
     uint32_t chunk_count;        /* 0: all blocks are one chunk, entered by entry_layout ... */
     const gal_chunk_spec *chunk; /* ... else [chunk_count], of all blocks together */
     gal_layout entry_layout;     /* rows as the upstream stage sends them; stage 0: gal_layout_whole */
-    bool own_entry;              /* instead: rows as the first block reaches them from whole ones */
+    gal_layout carried_layout;   /* the same of the carried tensor, where it enters the first block */
+    const uint32_t
+        *first_block; /* of every piece of the chain, stage by stage and chunk by chunk, and one past the last
+                       * block; NULL: the ends hold the token table and all stages the relative biases */
+    bool own_entry;   /* instead: rows as the first block reaches them from whole ones */
     gal_lowered lowered;
     gal_program *recycled; /* one that nobody reads any more: its memory is taken over, also on failure; or NULL */
 } gal_stage_spec;
 
 /* The layout in which a chain of blocks hands on its output, from the layout that enters it (chunks are not read). */
 void gal_layout_after(const gal_stage_spec *spec, gal_layout *out);
+/* The same of the carried tensor: of what leaves the last block; *out is left alone if nothing does. */
+void gal_carried_after(const gal_stage_spec *spec, gal_layout *out);
 gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err);
 
 /* Waits and lives of a program of lists. GAL_ERR_SYSTEM without memory. */

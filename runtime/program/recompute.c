@@ -18,7 +18,7 @@ uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value)
 
 static bool works_in_place(gal_node_kind kind)
 {
-    return kind == GAL_NODE_SPLIT || kind == GAL_NODE_REDUCE || kind == GAL_NODE_ROTARY;
+    return kind == GAL_NODE_SPLIT || kind == GAL_NODE_REDUCE || kind == GAL_NODE_ROTARY || kind == GAL_NODE_SCALE;
 }
 
 uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value)
@@ -33,7 +33,7 @@ uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value)
 
 static void need(gal_block_emit *e, uint8_t value)
 {
-    if (value == GAL_NO_VALUE || value == e->graph.x) {
+    if (value == GAL_NO_VALUE || value == e->graph.x || value == e->graph.carried_in) {
         return;
     }
     uint8_t producer = gal_graph_producer(&e->graph, value);
@@ -53,8 +53,8 @@ void gal_recompute_policy(gal_block_emit *e)
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
         gal_node_kind kind = e->graph.node[i].kind;
         bool cheap = kind == GAL_NODE_GATHER_SEQUENCE || kind == GAL_NODE_SPLIT;
-        e->redo[i] =
-            cheap || (full && (kind != GAL_NODE_LOAD || e->graph.head)) || (selective && kind == GAL_NODE_ATTENTION);
+        e->redo[i] = cheap || (full && (kind != GAL_NODE_LOAD || e->graph.head)) ||
+                     (selective && (kind == GAL_NODE_ATTENTION || kind == GAL_NODE_CROSS_ATTENTION));
     }
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
         const gal_node *node = &e->graph.node[i];

@@ -15,13 +15,14 @@ uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, gal_fl
 
 typedef struct mover {
     gal_builder *b;
-    gal_flow rows;   /* per sample */
-    uint64_t offset; /* next free byte of class relayout */
+    gal_flow rows; /* per sample */
+    gal_class class;
+    uint64_t offset; /* its next free byte */
 } mover;
 
 static uint32_t temporary(mover *m, uint64_t bytes)
 {
-    uint32_t buffer = gal_builder_buffer(m->b, GAL_CLASS_RELAYOUT, m->b->block, "relayout", bytes);
+    uint32_t buffer = gal_builder_buffer(m->b, m->class, m->b->block, "relayout", bytes);
     if (!m->b->out_of_memory) {
         m->b->program->buffer[buffer].offset = m->offset;
         m->offset += gal_align(bytes);
@@ -99,10 +100,10 @@ static void emit_step(mover *m, const gal_layout_step *step, uint32_t source, ui
     }
 }
 
-void gal_emit_steps(gal_builder *b, const gal_layout_step *steps, uint32_t step_count, bool inverse, gal_flow rows,
-                    uint32_t source, uint32_t target, uint64_t first_offset)
+void gal_emit_steps(gal_builder *b, gal_class between, const gal_layout_step *steps, uint32_t step_count, bool inverse,
+                    gal_flow rows, uint32_t source, uint32_t target, uint64_t first_offset)
 {
-    mover m = {b, rows, first_offset};
+    mover m = {b, rows, between, first_offset};
     for (uint32_t i = 0; i < step_count; i++) {
         gal_layout_step step = inverse ? gal_layout_step_inverse(&steps[step_count - 1 - i]) : steps[i];
         bool last = i + 1 == step_count;

@@ -67,8 +67,8 @@ static const gal_node *producer_of(const gal_graph *g, uint8_t v)
 /* What a node makes of each feature by itself is split as its input is. */
 static bool keeps_features(const gal_node *n)
 {
-    return n->kind == GAL_NODE_ROTARY || n->kind == GAL_NODE_ATTENTION || n->kind == GAL_NODE_ACTIVATION ||
-           n->kind == GAL_NODE_GATED_ACTIVATION;
+    return n->kind == GAL_NODE_ROTARY || n->kind == GAL_NODE_ATTENTION || n->kind == GAL_NODE_CROSS_ATTENTION ||
+           n->kind == GAL_NODE_ACTIVATION || n->kind == GAL_NODE_GATED_ACTIVATION;
 }
 
 /* Features: split behind column-parallel linears and what follows them up to the row-parallel one. */
@@ -85,7 +85,7 @@ static bool is_split(const gal_graph *g, uint8_t v)
 static bool is_chunk(const gal_graph *g, const gal_node *producer, uint8_t v)
 {
     if (producer == NULL) {
-        return v == g->x;
+        return v == g->x || v == g->carried_in;
     }
     if (producer->kind == GAL_NODE_ACTIVATION ||
         (producer->kind == GAL_NODE_LINEAR && producer->role == GAL_ROLE_WHOLE)) {
@@ -93,7 +93,7 @@ static bool is_chunk(const gal_graph *g, const gal_node *producer, uint8_t v)
     }
     return producer->kind == GAL_NODE_NORM || producer->kind == GAL_NODE_RESIDUAL ||
            producer->kind == GAL_NODE_POSITION || producer->kind == GAL_NODE_DROPOUT ||
-           producer->kind == GAL_NODE_LOAD_PATCHES;
+           producer->kind == GAL_NODE_LOAD_PATCHES || producer->kind == GAL_NODE_SCALE;
 }
 
 static uint8_t map_value(rewriter *r, const gal_graph *g, const gal_node *producer, uint8_t v)
@@ -146,8 +146,12 @@ void gal_shard_1d(gal_graph *graph, uint32_t tp_degree, bool sequence_parallel)
     if (whole.x != GAL_NO_VALUE) {
         graph->x = map_value(&r, &whole, NULL, whole.x);
     }
+    if (whole.carried_in != GAL_NO_VALUE) {
+        graph->carried_in = map_value(&r, &whole, NULL, whole.carried_in);
+    }
     for (uint32_t i = 0; i < whole.node_count; i++) {
         rewrite_node(&r, &whole, &whole.node[i]);
     }
     graph->y = whole.y == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[whole.y];
+    graph->carried_out = whole.carried_out == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[whole.carried_out];
 }

@@ -52,7 +52,8 @@ static uint32_t mapping_count(const gal_program *first)
     return first->chunk_count > 1 ? 1 : MAPPINGS;
 }
 
-enum { TO_NEXT, TO_PREVIOUS, FROM_NEXT, FROM_PREVIOUS, OF_TIED, OF_WORLD, CHANNELS };
+/* The last ones are of the shared tensors. */
+enum { TO_NEXT, TO_PREVIOUS, FROM_NEXT, FROM_PREVIOUS, OF_WORLD, OF_SHARED, CHANNELS = OF_SHARED + GAL_SHARED_COUNT };
 
 typedef struct stage_queues {
     const gal_program *program;
@@ -69,12 +70,11 @@ static int channel_of(const gal_instruction *in)
         return in->op == GAL_OP_SEND ? TO_NEXT : FROM_NEXT;
     case GAL_GROUP_PREVIOUS:
         return in->op == GAL_OP_SEND ? TO_PREVIOUS : FROM_PREVIOUS;
-    case GAL_GROUP_TIED:
-        return OF_TIED;
     case GAL_GROUP_WORLD:
         return OF_WORLD;
     default:
-        return -1;
+        return gal_shared_of_group(in->group) == GAL_SHARED_COUNT ? -1
+                                                                  : OF_SHARED + (int)gal_shared_of_group(in->group);
     }
 }
 
@@ -94,7 +94,8 @@ static const char *form_rule_broken(const gal_program *p, const gal_instruction 
     const bool ring = p->chunk_count > 1 && p->stage_count > 1;
     if ((in->group == GAL_GROUP_NEXT && !ring && p->stage + 1 == p->stage_count) ||
         (in->group == GAL_GROUP_PREVIOUS && !ring && p->stage == 0) ||
-        (in->group == GAL_GROUP_TIED && p->stage != 0 && p->stage + 1 != p->stage_count)) {
+        (gal_shared_of_group(in->group) != GAL_SHARED_COUNT &&
+         !gal_stage_set_has(&p->holders[gal_shared_of_group(in->group)], p->stage))) {
         return "the partner stage does not exist";
     }
     if ((in->group & GAL_GROUP_RELATION) != 0 ? channel_of(in) < 0 : in->group >> p->atoms.count != 0) {
@@ -257,6 +258,26 @@ static gal_code match(const stage_queues *a, uint32_t which_a, const stage_queue
     return GAL_OK;
 }
 
+/* Whether the stage takes part in the operations of a channel that is no pair of neighbours. */
+static bool takes_part(const stage_queues *s, uint32_t channel)
+{
+    return channel == OF_WORLD || gal_stage_set_has(&s->program->holders[channel - OF_SHARED], s->program->stage);
+}
+
+/* Every stage that takes part with the next one that does. */
+static gal_code match_set(const stage_queues *stages, uint32_t stage_count, uint32_t channel, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const stage_queues *before = NULL;
+    for (uint32_t s = 0; code == GAL_OK && s < stage_count; s++) {
+        if (takes_part(&stages[s], channel)) {
+            code = before != NULL ? match(before, channel, &stages[s], channel, err) : GAL_OK;
+            before = &stages[s];
+        }
+    }
+    return code;
+}
+
 /* Border s lies behind stage s; the last one is between the last stage and the first, empty unless interleaved. */
 static gal_code match_all(const stage_queues *stages, uint32_t stage_count, gal_error *err)
 {
@@ -265,10 +286,9 @@ static gal_code match_all(const stage_queues *stages, uint32_t stage_count, gal_
         const stage_queues *next = &stages[(s + 1) % stage_count];
         code = match(&stages[s], TO_NEXT, next, FROM_PREVIOUS, err);
         code = code == GAL_OK ? match(&stages[s], FROM_NEXT, next, TO_PREVIOUS, err) : code;
-        code = code == GAL_OK ? match(&stages[s], OF_WORLD, next, OF_WORLD, err) : code;
     }
-    if (code == GAL_OK && stage_count > 1) {
-        code = match(&stages[0], OF_TIED, &stages[stage_count - 1], OF_TIED, err);
+    for (uint32_t channel = OF_WORLD; code == GAL_OK && channel < CHANNELS; channel++) {
+        code = match_set(stages, stage_count, channel, err);
     }
     return code;
 }
@@ -314,17 +334,31 @@ static bool advance_pair(stage_queues *a, uint32_t which_a, stage_queues *b, uin
     return moved;
 }
 
-static bool advance_world(stage_queues *stages, uint32_t stage_count, uint32_t mapping, uint32_t *next)
+static bool all_posted(const stage_queues *stages, uint32_t stage_count, uint32_t channel, uint32_t mapping,
+                       uint32_t index)
+{
+    bool any = false;
+    for (uint32_t s = 0; s < stage_count; s++) {
+        if (!takes_part(&stages[s], channel)) {
+            continue;
+        }
+        if (index >= stages[s].channel[channel].count ||
+            !is_posted(&stages[s], stages[s].channel[channel].crossing[index], mapping)) {
+            return false;
+        }
+        any = true;
+    }
+    return any;
+}
+
+static bool advance_set(stage_queues *stages, uint32_t stage_count, uint32_t channel, uint32_t mapping, uint32_t *next)
 {
     bool moved = false;
-    for (; *next < stages[0].channel[OF_WORLD].count; (*next)++, moved = true) {
+    for (; all_posted(stages, stage_count, channel, mapping, *next); (*next)++, moved = true) {
         for (uint32_t s = 0; s < stage_count; s++) {
-            if (!is_posted(&stages[s], stages[s].channel[OF_WORLD].crossing[*next], mapping)) {
-                return moved;
+            if (takes_part(&stages[s], channel)) {
+                complete(&stages[s], stages[s].channel[channel].crossing[*next], mapping);
             }
-        }
-        for (uint32_t s = 0; s < stage_count; s++) {
-            complete(&stages[s], stages[s].channel[OF_WORLD].crossing[*next], mapping);
         }
     }
     return moved;
@@ -345,10 +379,10 @@ static gal_code refuse_stuck(const stage_queues *stages, uint32_t stage_count, u
     return GAL_OK;
 }
 
-/* next[s]: forward of border s; next[P + s]: backward; then tied and world. */
+/* next[s]: forward of border s; next[P + s]: backward; then the channels of more than two stages. */
 static gal_code run_queues(stage_queues *stages, uint32_t stage_count, uint32_t mapping, gal_error *err)
 {
-    uint32_t *next = calloc((size_t)stage_count * 2 + 2, sizeof *next);
+    uint32_t *next = calloc((size_t)stage_count * 2 + CHANNELS, sizeof *next);
     if (next == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
@@ -368,11 +402,9 @@ static gal_code run_queues(stage_queues *stages, uint32_t stage_count, uint32_t 
             moved |= advance_pair(&stages[s], FROM_NEXT, &stages[(s + 1) % stage_count], TO_PREVIOUS, mapping,
                                   &next[stage_count + s]);
         }
-        if (stage_count > 1) {
-            moved |=
-                advance_pair(&stages[0], OF_TIED, &stages[stage_count - 1], OF_TIED, mapping, &next[2 * stage_count]);
+        for (uint32_t channel = OF_WORLD; channel < CHANNELS; channel++) {
+            moved |= advance_set(stages, stage_count, channel, mapping, &next[2 * stage_count + channel]);
         }
-        moved |= advance_world(stages, stage_count, mapping, &next[2 * stage_count + 1]);
     }
     free(next);
     return refuse_stuck(stages, stage_count, mapping, err);

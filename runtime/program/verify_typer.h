@@ -9,7 +9,15 @@
 
 #include "runtime/program/verify_values.h"
 
-enum { GAL_TYPE_DIRECTIONS = 2 };
+/* Between two stages the stream's rows are under way, and in an encoder-decoder the carried tensor. */
+enum { GAL_TYPE_DIRECTIONS = 2, GAL_TYPE_SENT_MAX = 2 };
+
+/* What has been sent and not yet received, oldest first. */
+typedef struct gal_type_mail {
+    uint32_t count;
+    gal_typed value[GAL_TYPE_SENT_MAX];
+    uint64_t bytes[GAL_TYPE_SENT_MAX];
+} gal_type_mail;
 
 /* Where a tensor is read: in the fragments of a step, of an evaluation; by a GEMM as stored or transposed. */
 typedef enum gal_tensor_use {
@@ -24,11 +32,9 @@ typedef enum gal_tensor_use {
 typedef struct gal_type_stage {
     const gal_program *program;
     gal_store store;
-    gal_typed sent[GAL_TYPE_DIRECTIONS]; /* to the previous, to the next stage */
-    bool has_sent[GAL_TYPE_DIRECTIONS];
-    uint64_t sent_bytes[GAL_TYPE_DIRECTIONS];
-    gal_typed tied; /* what was summed with the other end, and its pieces */
-    bool has_tied;
+    gal_type_mail sent[GAL_TYPE_DIRECTIONS]; /* to the previous, to the next stage */
+    gal_typed tied[GAL_SHARED_COUNT];        /* what was summed with the other stages that hold it, and its pieces */
+    bool has_tied[GAL_SHARED_COUNT];
     uint32_t *first_parameter;          /* of each unit, and one past the last: parameters of a unit lie together */
     uint8_t *norm_count, *update_count; /* of each unit */
     uint8_t *uses;                      /* of each parameter: tensor_use bits */

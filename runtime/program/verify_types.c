@@ -3,13 +3,13 @@
  *
  * Proves, from the semantics of the operators and the initial split of the weights alone: which devices' values have
  * still to be summed (rows contracted over the atoms that own them, features over the atoms that split them, copies of
- * a tied table over both ends), and that exactly these sums are taken, once each, before anything that is not linear
- * reads them; which rows and features each device holds, through gathers, scatters, exchanges, strided copies and
- * sends; that gathers run over devices that differ and slices over devices that agree; that every unit's gradient is
- * complete, is that of the unit's tensors, enters the norm once with the right number of replicas, and updates the
- * right range of the weights, which are whole again afterwards.
- * Does not prove: that a kernel is given the activation that the model means among equals in rows and features; nor
- * anything about time (clocks, queues). The sets of gal_unit.sync_group are not read. */
+ * a shared tensor over the stages that hold it), and that exactly these sums are taken, once each, before anything that
+ * is not linear reads them; which rows and features each device holds, through gathers, scatters, exchanges, strided
+ * copies and sends; that gathers run over devices that differ and slices over devices that agree; that every unit's
+ * gradient is complete, is that of the unit's tensors, enters the norm once with the right number of replicas, and
+ * updates the right range of the weights, which are whole again afterwards. Does not prove: that a kernel is given the
+ * activation that the model means among equals in rows and features; nor anything about time (clocks, queues). The sets
+ * of gal_unit.sync_group are not read. */
 #include "runtime/program/verify.h"
 #include "runtime/program/verify_internal.h"
 #include "runtime/program/verify_typer.h"
@@ -90,13 +90,13 @@ static gal_code run_fragment(gal_typer *t, uint32_t stage, uint32_t fragment, bo
     return GAL_OK;
 }
 
-/* A gradient of a tied table is a part of the sum over both ends, once the last backward is done. */
+/* A gradient of a tensor with copies is a part of the sum over their stages, once the last backward is done. */
 static void mark_tied(gal_typer *t, uint32_t stage)
 {
     const gal_program *p = t->stage[stage].program;
     gal_store *store = &t->stage[stage].store;
     for (uint32_t u = 0; u < p->unit_count; u++) {
-        if (p->unit[u].tied) {
+        if (p->unit[u].copies != GAL_GROUP_NONE) {
             for (uint32_t i = store->head[p->unit[u].gradient]; i != 0; i = store->stretch[i].next) {
                 store->stretch[i].value.partial |= GAL_PARTIAL_TIED;
             }
@@ -155,30 +155,68 @@ static gal_code check_uses(const gal_type_stage *s, gal_error *err)
     return GAL_OK;
 }
 
-/* The public tensor is on both ends: the units say "tied" exactly then. */
-static const gal_parameter *find_parameter(const gal_program *p, const char *name)
+/* A tensor of a stage, by its public name. */
+typedef struct named_copy {
+    const char *name;
+    uint32_t stage, unit;
+} named_copy;
+
+static int compare_copies(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < p->parameter_count; i++) {
-        if (strcmp(p->parameter[i].name, name) == 0) {
-            return &p->parameter[i];
+    const named_copy *left = a, *right = b;
+    const int order = strcmp(left->name, right->name);
+    return order != 0 ? order : (left->stage > right->stage) - (left->stage < right->stage);
+}
+
+/* Whether the units of `count` stages that hold one tensor say that they are copies, and of just these stages. */
+static bool are_marked(const gal_typer *t, const named_copy *copy, uint32_t count)
+{
+    const gal_group group = t->stage[copy->stage].program->unit[copy->unit].copies;
+    const gal_shared shared = gal_shared_of_group(group);
+    if (count == 1 || shared == GAL_SHARED_COUNT) {
+        return count == 1 && group == GAL_GROUP_NONE;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const gal_program *p = t->stage[copy[i].stage].program;
+        bool same = p->unit[copy[i].unit].copies == group && gal_stage_set_count(&p->holders[shared]) == count;
+        for (uint32_t j = 0; same && j < count; j++) {
+            same = copy[j].stage == copy[i].stage ? i == j : gal_stage_set_has(&p->holders[shared], copy[j].stage);
+        }
+        if (!same) {
+            return false;
         }
     }
-    return NULL;
+    return true;
 }
 
 static gal_code check_copies(const gal_typer *t, gal_error *err)
 {
-    const gal_program *first = t->stage[0].program;
-    const gal_program *last = t->stage[t->stage_count - 1].program;
-    for (uint32_t i = 0; t->stage_count > 1 && i < first->parameter_count; i++) {
-        const gal_parameter *here = &first->parameter[i];
-        const gal_parameter *there = find_parameter(last, here->name);
-        bool tied = first->unit[here->unit].tied;
-        if (tied != (there != NULL) || (there != NULL && !last->unit[there->unit].tied)) {
-            return refuse_unit(first, here->unit, "a tensor on both ends of the pipeline must be tied", err);
+    gal_code code = GAL_OK;
+    uint32_t total = 0, count = 0;
+    for (uint32_t s = 0; s < t->stage_count; s++) {
+        total += t->stage[s].program->parameter_count;
+    }
+    named_copy *copy = malloc(((size_t)total + 1) * sizeof *copy);
+    if (copy == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    for (uint32_t s = 0, at = 0; s < t->stage_count; s++) {
+        for (uint32_t i = 0; i < t->stage[s].program->parameter_count; i++) {
+            const gal_parameter *p = &t->stage[s].program->parameter[i];
+            copy[at++] = (named_copy){p->name, s, p->unit};
         }
     }
-    return GAL_OK;
+    qsort(copy, total, sizeof *copy, compare_copies);
+    for (uint32_t first = 0; code == GAL_OK && first < total; first += count) {
+        for (count = 1; first + count < total && strcmp(copy[first].name, copy[first + count].name) == 0; count++) {
+        }
+        if (!are_marked(t, &copy[first], count)) {
+            code = refuse_unit(t->stage[copy[first].stage].program, copy[first].unit,
+                               "a tensor on several stages must be tied over just these", err);
+        }
+    }
+    free(copy);
+    return code;
 }
 
 static bool init_stage(gal_type_stage *s, const gal_program *p)

@@ -6,7 +6,9 @@ static gal_group partial_bits(gal_group group)
     if ((group & GAL_GROUP_RELATION) == 0) {
         return group;
     }
-    return group == GAL_GROUP_TIED ? GAL_PARTIAL_TIED : group == GAL_GROUP_WORLD ? GAL_PARTIAL_WORLD : GAL_GROUP_NONE;
+    return gal_shared_of_group(group) != GAL_SHARED_COUNT ? GAL_PARTIAL_TIED
+           : group == GAL_GROUP_WORLD                     ? GAL_PARTIAL_WORLD
+                                                          : GAL_GROUP_NONE;
 }
 
 static bool take_off(gal_typer *t, gal_group *partial, gal_group bits)
@@ -19,15 +21,30 @@ static bool take_off(gal_typer *t, gal_group *partial, gal_group bits)
     return true;
 }
 
-/* Both ends must sum the same thing; the second one to come compares. */
-static bool meet_other_end(gal_typer *t, const gal_typed *gradient)
+/* All stages that hold a copy must sum the same thing; whoever comes later compares with the first. */
+static bool meet_other_copies(gal_typer *t, const gal_typed *gradient)
 {
-    gal_type_stage *other = t->now == &t->stage[0] ? &t->stage[t->stage_count - 1] : &t->stage[0];
-    t->now->tied = *gradient;
-    t->now->has_tied = true;
-    return !other->has_tied ||
-           gal_type_holds(t, gal_type_same_pieces(&t->now->store, gradient, &other->store, &other->tied),
+    const gal_shared shared = gal_shared_of_group(t->in->group);
+    const gal_type_stage *other = t->stage;
+    t->now->tied[shared] = *gradient;
+    t->now->has_tied[shared] = true;
+    while (!other->has_tied[shared]) {
+        other++;
+    }
+    return gal_type_holds(t, gal_type_same_pieces(&t->now->store, gradient, &other->store, &other->tied[shared]),
                           "the copies of the tied table have different forms");
+}
+
+/* The gradient is of a unit whose copies are on the stages of the group. */
+static bool is_of_copies(gal_typer *t)
+{
+    for (uint32_t u = 0; u < t->program->unit_count; u++) {
+        if (t->program->unit[u].gradient == t->operand[0].buffer) {
+            return gal_type_holds(t, t->program->unit[u].copies == t->in->group,
+                                  "sums over stages that hold no copies of it");
+        }
+    }
+    return gal_type_broken(t, "sums over stages what is no gradient");
 }
 
 static void reduce_gradient(gal_typer *t, gal_group bits)
@@ -35,7 +52,8 @@ static void reduce_gradient(gal_typer *t, gal_group bits)
     gal_typed value;
     gal_group range;
     if (!gal_type_get_gradient(t, 0, t->shape->dims[0], &value, &range) ||
-        (bits == GAL_PARTIAL_TIED && !meet_other_end(t, &value)) || !take_off(t, &value.partial, bits)) {
+        (bits == GAL_PARTIAL_TIED && (!is_of_copies(t) || !meet_other_copies(t, &value))) ||
+        !take_off(t, &value.partial, bits)) {
         return;
     }
     gal_store_put(&t->now->store, t->operand[0].buffer, 0, gal_type_buffer_bytes(t, 0), &value);
@@ -164,10 +182,13 @@ static void type_send(gal_typer *t)
 {
     uint32_t direction = t->in->group == GAL_GROUP_NEXT;
     gal_typed value;
-    if (gal_type_get_kind(t, 0, GAL_VALUE_ROWS, &value) && gal_type_expect_elements(t, 0)) {
-        t->now->sent[direction] = value;
-        t->now->has_sent[direction] = true;
-        t->now->sent_bytes[direction] = t->operand[0].bytes;
+    gal_type_mail *mail = &t->now->sent[direction];
+    if (gal_type_get_kind(t, 0, GAL_VALUE_ROWS, &value) && gal_type_expect_elements(t, 0) &&
+        gal_type_holds(t, value.partial == GAL_GROUP_NONE && value.max_partial == GAL_GROUP_NONE,
+                       "sends a sum that is still partial") &&
+        gal_type_holds(t, mail->count < GAL_TYPE_SENT_MAX, "sends more than the partner takes")) {
+        mail->value[mail->count] = value;
+        mail->bytes[mail->count++] = t->operand[0].bytes;
     }
 }
 
@@ -180,12 +201,16 @@ static void type_receive(gal_typer *t)
         return;
     }
     gal_type_stage *partner = &t->stage[(own + (from_next ? 1 : t->stage_count - 1)) % t->stage_count];
-    uint32_t direction = !from_next;
-    if (gal_type_holds(t, partner->has_sent[direction], "receives what was not sent") &&
-        gal_type_holds(t, partner->sent_bytes[direction] == t->operand[0].bytes,
-                       "receives another size than was sent")) {
-        partner->has_sent[direction] = false;
-        gal_type_put_rows(t, 0, partner->sent[direction], partner->sent[direction].features);
+    gal_type_mail *mail = &partner->sent[from_next ? 0 : 1];
+    if (gal_type_holds(t, mail->count > 0, "receives what was not sent") &&
+        gal_type_holds(t, mail->bytes[0] == t->operand[0].bytes, "receives another size than was sent")) {
+        const gal_typed value = mail->value[0];
+        mail->count--;
+        for (uint32_t i = 0; i < mail->count; i++) {
+            mail->value[i] = mail->value[i + 1];
+            mail->bytes[i] = mail->bytes[i + 1];
+        }
+        gal_type_put_rows(t, 0, value, value.features);
     }
 }
 

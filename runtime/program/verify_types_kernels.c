@@ -20,10 +20,12 @@ static void type_load_patches(gal_typer *t)
     }
 }
 
-static bool get_tokens(gal_typer *t, uint32_t k, gal_op loaded_by, gal_typed *out)
+/* Targets, or what is embedded. */
+static bool get_tokens(gal_typer *t, uint32_t k, bool targets, gal_typed *out)
 {
     return gal_type_get_kind(t, k, GAL_VALUE_TOKENS, out) &&
-           gal_type_holds(t, out->features == (uint64_t)loaded_by, "reads tokens for targets or targets for tokens") &&
+           gal_type_holds(t, targets == (out->features == GAL_OP_LOAD_TARGETS),
+                          "reads tokens for targets or targets for tokens") &&
            gal_type_expect_layout(t, out->rows, t->shape->dims[0], t->shape->dims[1]);
 }
 
@@ -33,7 +35,7 @@ static void type_embed(gal_typer *t)
     gal_typed tokens;
     gal_group by_rows;
     gal_group by_columns;
-    if (get_tokens(t, 0, GAL_OP_LOAD_TOKENS, &tokens) && gal_type_get_weight(t, 1, d[3], d[2], &by_rows, &by_columns) &&
+    if (get_tokens(t, 0, false, &tokens) && gal_type_get_weight(t, 1, d[3], d[2], &by_rows, &by_columns) &&
         gal_type_holds(t, by_columns == GAL_GROUP_NONE && by_rows == t->in->group,
                        "its table is split over other devices") &&
         gal_type_holds(t, (gal_type_owners_of(t, &tokens) & by_rows) == 0,
@@ -47,7 +49,7 @@ static void type_embed_backward(gal_typer *t)
     const uint32_t *d = t->shape->dims;
     gal_typed tokens;
     gal_typed de;
-    if (get_tokens(t, 0, GAL_OP_LOAD_TOKENS, &tokens) && gal_type_get_complete(t, 1, d[2], &de) &&
+    if (get_tokens(t, 0, false, &tokens) && gal_type_get_complete(t, 1, d[2], &de) &&
         gal_type_holds(t, de.split == GAL_GROUP_NONE && de.rows == tokens.rows, "operands with different rows")) {
         gal_type_put_piece(t, 2, d[3], d[2], t->in->group, GAL_GROUP_NONE, gal_type_owners_of(t, &de));
     }
@@ -249,11 +251,96 @@ static void type_attention_backward(gal_typer *t)
     }
 }
 
+/* A table of relative positions, whole: every device has the columns of all heads. */
+static bool get_relative_bias(gal_typer *t, uint32_t k)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_group by_rows;
+    gal_group by_columns;
+    return gal_type_get_weight(t, k, d[5], (uint64_t)d[2] * gal_type_size_of(t, t->in->group), &by_rows, &by_columns) &&
+           gal_type_holds(t, (by_rows | by_columns) == GAL_GROUP_NONE, "reads a split table as a whole one");
+}
+
+static void type_relative_attention(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t features = (uint64_t)d[2] * d[3];
+    gal_typed qkv;
+    if (gal_type_get_complete(t, 0, 3 * features, &qkv) && expect_heads(t, &qkv) && get_relative_bias(t, 1) &&
+        gal_type_put_rows(t, 2, qkv, features)) {
+        gal_type_put_rows(t, 3, qkv, d[2]);
+    }
+}
+
+static void type_relative_attention_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t features = (uint64_t)d[2] * d[3];
+    gal_typed dctx;
+    gal_typed qkv;
+    gal_typed lse;
+    if (gal_type_get_complete(t, 0, features, &dctx) && expect_heads(t, &dctx) &&
+        gal_type_get_complete(t, 1, 3 * features, &qkv) && gal_type_get_alike(t, 2, &dctx) &&
+        gal_type_get_complete(t, 3, d[2], &lse) &&
+        gal_type_holds(t, qkv.rows == dctx.rows && lse.rows == dctx.rows, "operands with different rows") &&
+        gal_type_holds(t, qkv.split == dctx.split && lse.split == dctx.split,
+                       "operands whose heads are split differently") &&
+        get_relative_bias(t, 4) && gal_type_put_rows(t, 5, dctx, 3 * features)) {
+        /* zeros in the columns of heads that are elsewhere: a part of the sum over those devices too */
+        gal_type_put_piece(t, 6, d[5], (uint64_t)d[2] * gal_type_size_of(t, t->in->group), GAL_GROUP_NONE,
+                           GAL_GROUP_NONE, gal_type_owners_of(t, &dctx) | t->in->group);
+    }
+}
+
+/* Keys and values of the same samples and heads, of all positions of the carried tensor. */
+static bool get_keys(gal_typer *t, uint32_t k, const gal_typed *queries, gal_typed *out)
+{
+    const uint32_t *d = t->shape->dims;
+    return gal_type_get_complete(t, k, 2 * (uint64_t)d[2] * d[3], out) &&
+           gal_type_holds(t, out->split == queries->split, "operands whose heads are split differently") &&
+           gal_type_expect_layout(t, out->rows, d[0], d[4]);
+}
+
+static void type_cross_attention(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t features = (uint64_t)d[2] * d[3];
+    gal_typed q;
+    gal_typed kv;
+    if (gal_type_get_complete(t, 0, features, &q) && expect_heads(t, &q) && get_keys(t, 1, &q, &kv) &&
+        gal_type_put_rows(t, 2, q, features)) {
+        gal_type_put_rows(t, 3, q, d[2]);
+    }
+}
+
+static void type_cross_attention_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t features = (uint64_t)d[2] * d[3];
+    gal_typed dctx;
+    gal_typed kv;
+    gal_typed lse;
+    if (gal_type_get_complete(t, 0, features, &dctx) && expect_heads(t, &dctx) && gal_type_get_alike(t, 1, &dctx) &&
+        get_keys(t, 2, &dctx, &kv) && gal_type_get_alike(t, 3, &dctx) && gal_type_get_complete(t, 4, d[2], &lse) &&
+        gal_type_holds(t, lse.rows == dctx.rows && lse.split == dctx.split, "operands with different rows") &&
+        gal_type_put_rows(t, 5, dctx, features)) {
+        gal_type_put_rows(t, 6, kv, 2 * features);
+    }
+}
+
 /* Number of features of an elementwise kernel's first operand, whatever they are. */
 static uint64_t features_of(gal_typer *t, uint32_t k)
 {
     gal_typed value;
     return gal_type_get_kind(t, k, GAL_VALUE_ROWS, &value) ? value.features : 0;
+}
+
+static void type_scale(gal_typer *t)
+{
+    gal_typed a;
+    if (gal_type_get_complete(t, 0, features_of(t, 0), &a) && gal_type_expect_elements(t, 0)) {
+        gal_type_put_rows(t, 0, a, a.features);
+    }
 }
 
 static void type_activation(gal_typer *t)
@@ -387,7 +474,7 @@ static void type_cross_entropy_sum(gal_typer *t)
     gal_typed logits;
     gal_typed targets;
     if (get_logits(t, 0, t->shape->dims[2], &logits) && get_row_values(t, 1, 1, &logits) &&
-        get_tokens(t, 2, GAL_OP_LOAD_TARGETS, &targets) &&
+        get_tokens(t, 2, true, &targets) &&
         gal_type_holds(t, targets.rows == logits.rows, "operands with different rows")) {
         gal_type_put_rows(t, 3, (gal_typed){.rows = logits.rows, .partial = logits.split}, 2);
     }
@@ -407,7 +494,7 @@ static void type_cross_entropy_backward(gal_typer *t)
     gal_typed logits;
     gal_typed targets;
     if (get_logits(t, 0, t->shape->dims[2], &logits) && get_row_values(t, 1, 1, &logits) &&
-        get_row_values(t, 2, 2, &logits) && get_tokens(t, 3, GAL_OP_LOAD_TARGETS, &targets) &&
+        get_row_values(t, 2, 2, &logits) && get_tokens(t, 3, true, &targets) &&
         gal_type_holds(t, targets.rows == logits.rows, "operands with different rows")) {
         gal_type_put_rows(t, 0, logits, logits.features);
     }
@@ -452,6 +539,7 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_LOAD_TOKENS] = {type_load, 1, 1},
     [GAL_OP_LOAD_TARGETS] = {type_load, 1, 1},
     [GAL_OP_LOAD_PATCHES] = {type_load_patches, 1, 1},
+    [GAL_OP_LOAD_DECODER_TOKENS] = {type_load, 1, 1},
     [GAL_OP_EMBED] = {type_embed, 3, 3},
     [GAL_OP_EMBED_BACKWARD] = {type_embed_backward, 3, 3},
     [GAL_OP_POSITION] = {type_position, 3, 4},
@@ -465,6 +553,11 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_ROTARY] = {type_rotary, 1, 1},
     [GAL_OP_ATTENTION] = {type_attention, 3, 3},
     [GAL_OP_ATTENTION_BACKWARD] = {type_attention_backward, 5, 5},
+    [GAL_OP_RELATIVE_ATTENTION] = {type_relative_attention, 4, 4},
+    [GAL_OP_RELATIVE_ATTENTION_BACKWARD] = {type_relative_attention_backward, 7, 7},
+    [GAL_OP_CROSS_ATTENTION] = {type_cross_attention, 4, 4},
+    [GAL_OP_CROSS_ATTENTION_BACKWARD] = {type_cross_attention_backward, 7, 7},
+    [GAL_OP_SCALE] = {type_scale, 1, 1},
     [GAL_OP_ACTIVATION] = {type_activation, 2, 2},
     [GAL_OP_ACTIVATION_BACKWARD] = {type_activation_backward, 3, 3},
     [GAL_OP_GATED_ACTIVATION] = {type_gated_activation, 2, 2},

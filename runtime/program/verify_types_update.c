@@ -107,7 +107,8 @@ static void type_sum_squares(gal_typer *t)
         !gal_type_holds(t, norm.partial == GAL_PARTIAL_WORLD, "adds to a norm that is already summed")) {
         return;
     }
-    uint64_t copies = t->program->unit[unit].tied ? 2 : 1;
+    const gal_shared shared = gal_shared_of_group(t->program->unit[unit].copies);
+    uint64_t copies = shared != GAL_SHARED_COUNT ? gal_stage_set_count(&t->program->holders[shared]) : 1;
     uint64_t replicas =
         t->program->device_count / gal_type_size_of(t, range | gal_type_devices_of_pieces(t, &gradient)) * copies;
     if (gal_type_holds(t, t->shape->dims[1] == replicas,

@@ -4,9 +4,9 @@
  * write after write; buffers as wholes). What an earlier wait already implies is not waited for again. Accesses of
  * earlier calls are named by buffer: the first access of a stream to a buffer in a fragment waits for every other
  * stream that conflicts in any fragment, unless a write of this fragment stands between. Buffers of the classes work
- * and relayout share bytes with others, so there a stream other than compute waits for compute's earlier calls as a
- * whole and, within a call, for compute's earlier blocks, which have their work in the same bytes; and compute for what
- * others may have left running at the end of a call. */
+ * and relayout (of rows, of the carried tensor) share bytes with others, so there a stream other than compute waits for
+ * compute's earlier calls as a whole and, within a call, for compute's earlier blocks, which have their work in the
+ * same bytes; and compute for what others may have left running at the end of a call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ static void require(deriver *d, uint32_t stream, uint32_t instruction)
 static bool shares_bytes(const deriver *d, uint32_t buffer)
 {
     const uint8_t class = d->program->buffer[buffer].class;
-    return class == GAL_CLASS_WORK || class == GAL_CLASS_RELAYOUT;
+    return class == GAL_CLASS_WORK || class == GAL_CLASS_RELAYOUT || class == GAL_CLASS_CARRIED_RELAYOUT;
 }
 
 /* Conflicts with accesses of this fragment. */

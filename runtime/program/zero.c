@@ -15,13 +15,13 @@ static uint64_t local_elements(const gal_block_emit *e, const gal_tensor *t)
     return t->outer * (t->split / (t->is_split ? e->graph.tp_degree : 1)) * t->inner;
 }
 
-/* "h.12." (by family) and the suffix for blocks of a layer. Written by hand: names are a tenth of a lowering if printf
- * does it. */
-static void public_name(const gal_block_emit *e, const char *suffix, char *name, size_t capacity)
+/* "h.12." (by family) and the suffix for a layer's own tensors. Written by hand: names are a tenth of a lowering if
+ * printf does it. */
+static void public_name(const gal_block_emit *e, const char *suffix, bool shared, char *name, size_t capacity)
 {
     const gal_block_kind kind = e->shape.kind;
     size_t used = 0;
-    if (kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN) {
+    if (!shared && (kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN || kind == GAL_BLOCK_CROSS_ATTENTION)) {
         char digits[12];
         size_t count = 0;
         for (uint32_t layer = e->shape.layer; layer > 0 || count == 0; layer /= 10) {
@@ -41,12 +41,13 @@ static void public_name(const gal_block_emit *e, const char *suffix, char *name,
 }
 
 /* Tensors are numbered over the model: those of the embedding, as many per block as the family says, then those of the
- * head; a tied table is 0. */
+ * head; the tensors that several blocks hold say their own numbers, a table 0. */
 static uint32_t tensor_number(const gal_builder *b, const gal_block_emit *e, const gal_tensor *t)
 {
     uint32_t block = b->spec->block[e->index].block;
-    if (e->graph.unit[t->unit].tied) {
-        return 0;
+    const gal_shared shared = e->graph.unit[t->unit].shared;
+    if (shared != GAL_SHARED_COUNT) {
+        return shared == GAL_SHARED_TABLE ? 0 : t->number;
     }
     return block == 0 ? t->number
                       : e->graph.embedding_tensor_numbers + e->graph.block_tensor_numbers * (block - 1) + t->number;
@@ -70,7 +71,7 @@ static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit
                            .leading_ones = tensor->leading_ones,
                            .window = tensor->window,
                            .initial = tensor->initial};
-        public_name(e, tensor->suffix, p.name, sizeof p.name);
+        public_name(e, tensor->suffix, e->graph.unit[unit].shared != GAL_SHARED_COUNT, p.name, sizeof p.name);
         gal_builder_parameter(b, &p);
     }
 }
@@ -92,13 +93,15 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
     u.zero_stage = about->persistent ? 0 : e->strategy->zero_stage;
     u.zero_group = u.zero_stage > 0 ? e->mesh.sdp : GAL_GROUP_NONE;
     u.split_group = is_split ? e->mesh.tp : GAL_GROUP_NONE;
-    bool partial_over_tp = e->strategy->sequence_parallel && !is_split;
+    bool partial_over_tp = about->by_heads || (e->strategy->sequence_parallel && !is_split);
     u.sync_group = e->mesh.dp | e->mesh.sdp | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
     uint32_t shards = gal_group_size(atoms, u.zero_group);
     u.shard_elements = (u.used_elements + shards - 1) / shards;
     u.elements = u.shard_elements * shards;
-    u.tied = about->tied && b->spec->stage_count > 1;
-    u.replicas = b->program->device_count / (shards * gal_group_size(atoms, u.split_group)) * (u.tied ? 2 : 1);
+    const uint32_t copies =
+        about->shared == GAL_SHARED_COUNT ? 1 : gal_stage_set_count(&b->program->holders[about->shared]);
+    u.copies = copies > 1 ? gal_group_of_shared(about->shared) : GAL_GROUP_NONE;
+    u.replicas = b->program->device_count / (shards * gal_group_size(atoms, u.split_group)) * copies;
     uint64_t whole = u.elements * gal_dtype_bytes(b->program->dtype);
     uint64_t shard = whole / shards;
     u.weight = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "w", u.zero_stage == 3 ? shard : whole);
@@ -111,7 +114,7 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
     }
 }
 
-void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_block_emit *table_owner)
+void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_holders *holders)
 {
     uint64_t used[GAL_BLOCK_UNITS] = {0};
     for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
@@ -121,12 +124,18 @@ void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_block_emit *table_own
         used[tensor->unit] += e->tensor_elements[t];
     }
     for (uint8_t u = 0; u < e->graph.unit_count; u++) {
-        if (e->graph.head && e->graph.unit[u].tied && table_owner != NULL) {
-            e->unit[u] = table_owner->unit[0];
+        const gal_shared shared = e->graph.unit[u].shared;
+        gal_block_emit *holder = shared == GAL_SHARED_COUNT ? NULL : holders->block[shared];
+        if (holder != NULL) {
+            e->unit[u] = holder->unit[holders->unit[shared]];
             e->unit_borrowed[u] = true;
-            table_owner->unit_lent[0] = true;
+            holder->unit_lent[holders->unit[shared]] = true;
         } else {
             new_unit(b, e, u);
+        }
+        if (shared != GAL_SHARED_COUNT) {
+            holders->block[shared] = e;
+            holders->unit[shared] = u;
         }
     }
 }
@@ -157,6 +166,7 @@ static uint32_t take_turn(gal_builder *b, gal_ring *ring, uint32_t unit, uint64_
     uint32_t slot = ring->next;
     ring->next = (slot + 1) % ring->count;
     ring->unit[slot] = unit;
+    ring->block[slot] = b->block;
     gal_builder_grow_buffer(b, ring->buffer[slot], bytes);
     return ring->buffer[slot];
 }
@@ -166,7 +176,7 @@ static uint32_t gathered_weight(gal_builder *b, uint32_t unit)
     gal_unit u = b->program->unit[unit];
     make_ring(b, &b->gathered, GAL_CLASS_GATHERED, b->spec->prefetch_depth);
     for (uint32_t i = 0; i < b->gathered.count; i++) {
-        if (b->gathered.unit[i] == unit) {
+        if (b->gathered.unit[i] == unit && b->gathered.block[i] == b->block) {
             return b->gathered.buffer[i];
         }
     }
@@ -372,19 +382,27 @@ static void update_unit(gal_builder *b, const gal_unit *u)
     }
 }
 
-void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
+static void reduce_copies(gal_builder *b, gal_group copies)
 {
-    gal_program *p = b->program;
-    /* Copies of a tied table on the first and the last stage. In update, not in backward: there the reduction would
-     * wait for a stream that waits for it. */
+    const gal_program *p = b->program;
     for (uint32_t i = 0; i < p->unit_count; i++) {
         const gal_unit u = p->unit[i];
-        if (u.tied) {
-            gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce tied dw", p->dtype, GAL_GROUP_TIED,
+        if (u.copies == copies) {
+            gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce tied dw", p->dtype, copies,
                                 u.shard_elements, GAL_REDUCE_SUM);
             gal_operand range = own_range(b, &u, u.gradient, u.zero_stage < 2, GAL_UPDATE);
             gal_builder_operand_at(b, &range);
         }
+    }
+}
+
+void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
+{
+    gal_program *p = b->program;
+    /* Copies on several stages. In update, not in backward: there the reduction would wait for a stream that waits for
+     * it. In one order everywhere, whatever the order of the units. */
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        reduce_copies(b, gal_group_of_shared((gal_shared)shared));
     }
     start_norm(b, loss_replicas);
     for (uint32_t i = 0; i < p->unit_count; i++) {

@@ -122,6 +122,15 @@ gal_code gal_data_open(const gal_data_options *options, gal_data **out, gal_erro
     }
     data->options = *options;
     data->file.descriptor = data->validation_file.descriptor = -1;
+    if (options->target_length > options->sequence_length) {
+        code =
+            gal_fail(err, GAL_ERR_DOCUMENT,
+                     "%s: %u targets cannot be copied from a source of %u tokens: decoder_sequence_length must be at "
+                     "most sequence_length",
+                     options->path, options->target_length, options->sequence_length);
+        gal_data_close(data);
+        return code;
+    }
     GAL_TRY((has_images(options) ? open_images : open_tokens)(data, err));
     *out = data;
     data = NULL;
@@ -210,6 +219,24 @@ static const split *split_of(const gal_data *data, bool evaluation)
     return evaluation ? &data->validation : &data->train;
 }
 
+/* One row of what is asked for, of the window that begins at token `first`. */
+static gal_code fill_row(const gal_data *data, const split *from, const gal_token_request *request, uint64_t first,
+                         int32_t *out, gal_error *err)
+{
+    const uint32_t length = request->sequence_length;
+    if (data->options.target_length == 0) {
+        GAL_ASSERT(length == data->options.sequence_length && !request->decoder);
+        return gal_token_file_read(from->file, first + (request->targets ? 1 : 0), length, out, err);
+    }
+    GAL_ASSERT(length ==
+               (request->targets || request->decoder ? data->options.target_length : data->options.sequence_length));
+    if (!request->decoder) {
+        return gal_token_file_read(from->file, first, length, out, err);
+    }
+    out[0] = 0;
+    return length == 1 ? GAL_OK : gal_token_file_read(from->file, first, length - 1, out + 1, err);
+}
+
 /* The tokens or targets of one sample. */
 static gal_code fill_window(const gal_data *data, const gal_token_request *request, uint64_t serial, int32_t *out,
                             gal_error *err)
@@ -217,21 +244,21 @@ static gal_code fill_window(const gal_data *data, const gal_token_request *reque
     gal_code code = GAL_OK;
     const split *from = split_of(data, request->evaluation);
     const uint64_t window = window_of(data, from, request->evaluation, serial);
+    const uint64_t first = from->first + window * data->options.sequence_length;
     const uint32_t length = request->sequence_length;
     const gal_model *model = data->options.model;
-    const bool masked = model != NULL && model->family == GAL_FAMILY_BERT;
     if (from->images != NULL) {
         GAL_ASSERT(request->targets && length == 1);
         *out = gal_images_label(from->images, from->first + window);
         return GAL_OK;
     }
-    GAL_ASSERT(length == data->options.sequence_length);
-    GAL_TRY(gal_token_file_read(from->file, from->first + window * length + (request->targets && !masked), length, out,
-                                err));
-    if (masked) {
-        const uint64_t key = gal_mix(data->options.seed + request->evaluation);
-        gal_mask_sample(model, key ^ gal_mix(request->evaluation ? window : serial), request->targets, out);
+    if (model == NULL || model->family != GAL_FAMILY_BERT) {
+        return fill_row(data, from, request, first, out, err);
     }
+    GAL_ASSERT(length == data->options.sequence_length);
+    GAL_TRY(gal_token_file_read(from->file, first, length, out, err));
+    const uint64_t key = gal_mix(data->options.seed + request->evaluation);
+    gal_mask_sample(model, key ^ gal_mix(request->evaluation ? window : serial), request->targets, out);
 cleanup:
     return code;
 }

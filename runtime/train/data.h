@@ -4,9 +4,11 @@
  * sequence_length tokens. The last tenth of the file is the validation split, unless validation has its own file.
  * Sample i of step t is the t * batch + i -th of an endless series: epoch after epoch, each a permutation of all
  * windows. So the order is the same for every plan, and resuming needs the step only.
- * A model that asks for masked positions (masking.h) gets windows with some tokens replaced, and these as targets:
- * others in every epoch, in the validation split the same each time. A model of images gets the images of an array and
- * their labels (images.h): each is a window. */
+ *
+ * An encoder-decoder learns to copy: the window is its source, the window's first target_length tokens are its targets,
+ * and its decoder reads them one position later, behind token 0. A model that asks for masked positions (masking.h)
+ * gets windows with some tokens replaced, and these as targets: others in every epoch, in the validation split the same
+ * each time. A model of images gets the images of an array and their labels (images.h): each is a window. */
 #ifndef GAL_RUNTIME_TRAIN_DATA_H
 #define GAL_RUNTIME_TRAIN_DATA_H
 
@@ -23,6 +25,7 @@ typedef struct gal_data_options {
     const char *labels_path, *validation_labels_path; /* of images; NULL for tokens */
     uint32_t vocabulary;                              /* tokens must be below */
     uint32_t sequence_length;
+    uint32_t target_length; /* 0: one sequence, whose next tokens are the targets; else at most sequence_length */
     uint32_t global_batch_samples;
     uint64_t seed;          /* of the order and the masks */
     const gal_model *model; /* borrowed: bert has masked windows, vit images; NULL: the targets follow */
@@ -31,7 +34,8 @@ typedef struct gal_data_options {
 typedef struct gal_data gal_data;
 
 /* Opens the file(s) and checks every token. GAL_ERR_SYSTEM: cannot be read; GAL_ERR_DOCUMENT: not a token file, a
- * token outside the vocabulary (with its position), or too short for one window of each split. */
+ * token outside the vocabulary (with its position), or too short for one window of each split; or targets longer than
+ * what is to be copied. */
 gal_code gal_data_open(const gal_data_options *options, gal_data **out, gal_error *err);
 void gal_data_close(gal_data *data);
 

@@ -11,7 +11,7 @@
 #include "runtime/train/weights.h"
 #include "schemas/base/json.h"
 
-enum { LENGTH_BYTES = 8, CHUNK_ELEMENTS = 1 << 14, KEY_BYTES = 96, SHAPE_BYTES = 96 };
+enum { LENGTH_BYTES = 8, CHUNK_ELEMENTS = 1 << 14, KEY_BYTES = GAL_PARAMETER_NAME_BYTES + 16, SHAPE_BYTES = 96 };
 
 static const uint64_t header_bytes_max = UINT64_C(100) << 20; /* of the format */
 
@@ -190,11 +190,12 @@ static gal_code create_file(const char *path, char *header, size_t header_bytes,
     return code;
 }
 
-/* Of equal copies one is written: that of the first replica, of a tied table that of the first stage. */
+/* Of equal copies one is written: that of the first replica, of a tensor with copies that of the first stage. */
 static bool is_writer(const gal_checkpoint_state *state, const gal_unit *unit)
 {
     return gal_state_owner(state->program, unit, state->device) == state->device &&
-           !(unit->tied && state->program->stage > 0);
+           (unit->copies == GAL_GROUP_NONE ||
+            state->program->stage == state->program->holders[gal_shared_of_group(unit->copies)].range[0].first);
 }
 
 static gal_code write_own(const char *path, const gal_program *whole, uint64_t data_begin,

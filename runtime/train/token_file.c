@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -253,16 +254,11 @@ static bool ends_in(const char *path, const char *suffix)
     return length >= wanted && strcmp(path + length - wanted, suffix) == 0;
 }
 
-/* NAME.bin and NAME.idx, the one from the other. False if the name is too long. */
+/* NAME.bin and NAME.idx, the one from the other: endings of one length. False if the name is too long. */
 static bool beside(const char *path, const char *suffix, char out[GAL_TOKEN_PATH_BYTES])
 {
-    const size_t stem = strlen(path) - strlen(suffix);
-    if (stem + strlen(suffix) + 1 > GAL_TOKEN_PATH_BYTES) {
-        return false;
-    }
-    memcpy(out, path, stem);
-    memcpy(out + stem, suffix, strlen(suffix) + 1);
-    return true;
+    const int stem = (int)(strlen(path) - strlen(suffix));
+    return snprintf(out, GAL_TOKEN_PATH_BYTES, "%.*s%s", stem, path, suffix) < GAL_TOKEN_PATH_BYTES;
 }
 
 static gal_code read_form(const char *path, gal_token_file *out, gal_error *err)

@@ -65,6 +65,7 @@ static gal_code open_data(run *r, gal_error *err)
         .validation_labels_path = r->options->validation_labels_path,
         .vocabulary = model->vocabulary,
         .sequence_length = model->sequence_length,
+        .target_length = model->decoder_sequence_length,
         .global_batch_samples = r->plan->global_batch_samples,
         .seed = r->position.seed,
         .model = model,

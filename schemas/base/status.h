@@ -16,7 +16,7 @@ typedef enum gal_code {
     GAL_BUG = 6           /* a bug in this program */
 } gal_code;
 
-enum { GAL_ERROR_TEXT_BYTES = 1024 };
+enum { GAL_ERROR_TEXT_BYTES = 2048 };
 
 typedef struct gal_error {
     gal_code code;                   /* GAL_OK: empty */

@@ -87,7 +87,7 @@ static void draw_space(uint64_t *state, trial *t)
 static void randomise_prices(uint64_t *state, trial *t)
 {
     gal_cell *cell = t->cell;
-    const size_t prices = (size_t)cell->spec.pp_degree * GAL_BLOCK_KIND_COUNT * cell->strategy_count;
+    const size_t prices = (size_t)cell->spec.pp_degree * cell->types.type_count * cell->strategy_count;
     t->price = calloc(prices + 1, sizeof *t->price);
     t->pair = calloc(gal_cell_pair_count(cell) + 1, sizeof *t->pair);
     const uint64_t inflation = gal_random_below(state, 3) == 0 ? 5 : 1;

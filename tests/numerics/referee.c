@@ -32,12 +32,14 @@ typedef struct referee {
     gal_model model;
     uint64_t seed;
     uint32_t sample_count;
-    int32_t token[TOKENS_MAX];  /* [STEPS][sample][sequence_length], and one more where targets follow */
+    uint32_t row_length;        /* sequence_length, and one more where targets follow; of an encoder-decoder source and
+                                 * target */
+    int32_t token[TOKENS_MAX];  /* [STEPS][sample][row_length] */
     int32_t target[TOKENS_MAX]; /* of bert [STEPS][sample][sequence_length], -1: none; of vit [STEPS][sample] */
     int32_t pixel[TOKENS_MAX];  /* [STEPS][sample][row][column][channel] */
     double loss[STEPS], norm[STEPS];
     uint32_t tensor_count;
-    char name[GAL_TRIAL_TENSORS_MAX][64];
+    char name[GAL_TRIAL_TENSORS_MAX][GAL_PARAMETER_NAME_BYTES];
     uint64_t elements[GAL_TRIAL_TENSORS_MAX];
     summary gradient[GAL_TRIAL_TENSORS_MAX], weight[GAL_TRIAL_TENSORS_MAX];
 } referee;
@@ -85,10 +87,12 @@ static void read_data(const gal_json_cursor *root, referee *out)
         read_numbers(root, "pixels", m->image_size * m->image_size * m->channel_count, 0, 255, out, out->pixel);
         read_numbers(root, "targets", 1, 0, highest, out, out->target);
     } else if (m->family == GAL_FAMILY_BERT) {
+        out->row_length = m->sequence_length;
         read_numbers(root, "tokens", m->sequence_length, 0, highest, out, out->token);
         read_numbers(root, "targets", m->sequence_length, -1, highest, out, out->target);
     } else {
-        read_numbers(root, "tokens", m->sequence_length + 1, 0, highest, out, out->token);
+        out->row_length = m->sequence_length + (m->family == GAL_FAMILY_T5 ? m->decoder_sequence_length : 1);
+        read_numbers(root, "tokens", out->row_length, 0, highest, out, out->token);
     }
 }
 
@@ -134,11 +138,16 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
     const referee *with = context;
     const size_t length = request->sequence_length;
     const gal_family family = with->model.family;
-    const bool follows = family != GAL_FAMILY_BERT && family != GAL_FAMILY_VIT;
-    const int32_t *from = request->targets && !follows ? with->target : with->token;
+    const bool apart = family == GAL_FAMILY_BERT || family == GAL_FAMILY_VIT;
+    const bool second = family == GAL_FAMILY_T5 && (request->targets || request->decoder);
     for (uint32_t s = 0; s < request->sample_count; s++) {
         const size_t row = request->batch * with->sample_count + request->samples[s];
-        memcpy(out + s * length, from + row * (length + follows) + (follows && request->targets), length * sizeof *out);
+        const int32_t *from = apart && request->targets ? with->target + row * length
+                                                        : with->token + row * with->row_length +
+                                                              (second ? with->model.sequence_length : request->targets);
+        for (size_t p = 0; p < length; p++) {
+            out[s * length + p] = !request->decoder ? from[p] : p == 0 ? 0 : from[p - 1];
+        }
     }
     return GAL_OK;
 }
@@ -208,6 +217,33 @@ static void mixed_plan(const referee *with, gal_plan *out)
                       .run_count = 6,
                       .run = run};
     out->cluster.device_count = RANKS;
+}
+
+/* Of 13 blocks: the encoder, the bridge and the first cross-attention on stage 0; the second cross-attention, on stage
+ * 1, wants other rows of the carried tensor than stage 0 sends. */
+static void mixed_t5_plan(const referee *with, gal_plan *out)
+{
+    static gal_plan_stage stage[2];
+    static gal_plan_run run[10];
+    const gal_strategy tp = one_axis(GAL_AXIS_TP, 0, false, GAL_RECOMPUTE_NONE);
+    const gal_strategy tp_sp = one_axis(GAL_AXIS_TP, 0, true, GAL_RECOMPUTE_FULL);
+    const gal_strategy zero_3 = one_axis(GAL_AXIS_SDP, 3, false, GAL_RECOMPUTE_SELECTIVE);
+    run[0] = (gal_plan_run){1, tp};     /* embedding */
+    run[1] = (gal_plan_run){2, tp_sp};  /* attention, FFN */
+    run[2] = (gal_plan_run){2, zero_3}; /* attention, FFN */
+    run[3] = (gal_plan_run){1, tp};     /* bridge */
+    run[4] = (gal_plan_run){1, tp_sp};  /* attention */
+    run[5] = (gal_plan_run){1, zero_3}; /* cross-attention */
+    run[6] = (gal_plan_run){1, one_axis(GAL_AXIS_SDP, 2, false, GAL_RECOMPUTE_FULL)};
+    run[7] = (gal_plan_run){1, tp};    /* attention */
+    run[8] = (gal_plan_run){2, tp_sp}; /* cross-attention, FFN */
+    run[9] = (gal_plan_run){1, tp};    /* head */
+    stage[0] = (gal_plan_stage){0, 6, 0};
+    stage[1] = (gal_plan_stage){6, 4, 0};
+    out->stage = stage;
+    out->run = run;
+    out->run_count = 10;
+    GAL_ASSERT(with->model.layer_count == 2 && with->model.decoder_layer_count == 2);
 }
 
 /* ---- training ---- */
@@ -393,6 +429,9 @@ static bool try_file(const char *path)
         return false;
     }
     mixed_plan(with, &mixed);
+    if (with->model.family == GAL_FAMILY_T5) {
+        mixed_t5_plan(with, &mixed);
+    }
     if (gal_plan_check(&mixed, "the plan over 4 ranks: ", &err) != GAL_OK) {
         (void)fprintf(stderr, "%s\n", err.text);
         free(with);

@@ -156,6 +156,26 @@ static void test_llama(void **state)
     }
 }
 
+/* Targets longer and shorter than the source; the second run begins inside the encoder. */
+static void test_t5(void **state)
+{
+    (void)state;
+    for (int tied = 0; tied < 2; tied++) {
+        gal_model model;
+        small_model(&model, tied != 0, tied != 0 ? GAL_ACTIVATION_GELU_ERF : GAL_ACTIVATION_GELU_TANH, 0.0);
+        model.family = GAL_FAMILY_T5;
+        model.decoder_layer_count = 2;
+        model.decoder_sequence_length = tied != 0 ? 5 : 11;
+        model.head_dim = 6;
+        model.relative_bucket_count = 6;
+        model.relative_max_distance = 7;
+        model.gated = tied == 0;
+        model.attention_dropout = tied != 0 ? 0.2 : 0.0;
+        model.residual_dropout = tied != 0 ? 0.1 : 0.0;
+        check_model(&model);
+    }
+}
+
 static void test_bert(void **state)
 {
     (void)state;
@@ -207,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_llama),
         cmocka_unit_test(test_bert),
         cmocka_unit_test(test_vit),
+        cmocka_unit_test(test_t5),
         cmocka_unit_test(test_tied_with_dropout),
         cmocka_unit_test(test_untied_without_dropout),
     };

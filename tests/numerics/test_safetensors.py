@@ -90,6 +90,24 @@ def shapes_of(model):
         out.update({at + "transform.dense.weight": [h, h], at + "transform.dense.bias": [h],
                     at + "transform.LayerNorm.weight": [h], at + "transform.LayerNorm.bias": [h], at + "bias": [v]})
         return out
+    elif model["family"] == "t5":
+        q, bias = model["head_count"] * model["head_dim"], "layer.0.SelfAttention.relative_attention_bias.weight"
+        names = ["wi_0", "wi_1"] if model["gated"] else ["wi"]
+        out["shared.weight"] = [v, h]
+        for stack, layers, kinds in (("encoder", model["layer_count"], ("SelfAttention",)),
+                                     ("decoder", model["decoder_layer_count"], ("SelfAttention", "EncDecAttention"))):
+            out[f"{stack}.block.0.{bias}"] = [model["relative_bucket_count"], model["head_count"]]
+            out[f"{stack}.final_layer_norm.weight"] = [h]
+            for i in range(layers):
+                for k, kind in enumerate(kinds):
+                    at = f"{stack}.block.{i}.layer.{k}."
+                    out[at + "layer_norm.weight"] = [h]
+                    out.update({f"{at}{kind}.{x}.weight": [q, h] for x in "qkv"})
+                    out[f"{at}{kind}.o.weight"] = [h, q]
+                at = f"{stack}.block.{i}.layer.{len(kinds)}."
+                out[at + "layer_norm.weight"] = [h]
+                out.update({f"{at}DenseReluDense.{x}.weight": [f, h] for x in names})
+                out[at + "DenseReluDense.wo.weight"] = [h, f]
     else:
         q, kv = model["head_count"] * model["head_dim"], model["kv_head_count"] * model["head_dim"]
         out["model.embed_tokens.weight"] = [v, h]
@@ -111,7 +129,7 @@ def serial_plan(plan):
     """The same model on one rank."""
     serial = json.loads((PLANS / "serial.json").read_text())
     serial["model"] = plan["model"]
-    blocks = 2 * plan["model"]["layer_count"] + 2
+    blocks = sum(run["block_count"] for stage in plan["stages"] for run in stage["runs"])
     serial["stages"][0]["runs"][0]["block_count"] = blocks
     for key in ("global_batch_samples", "microbatch_count"):
         serial[key] = plan[key]
@@ -139,6 +157,22 @@ def to_bert(plan):
         if key != "embedding_dropout":
             model[key] = value
     return {**plan, "model": {**model, "family": "bert"}}
+
+
+def to_t5(plan):
+    """A T5 of the sizes of a plan's model, 1 + 1 layers; the blocks that hold the token table share a strategy."""
+    model = {}
+    for key, value in plan["model"].items():
+        if key == "layer_norm_epsilon":
+            model.update({"decoder_layer_count": 1, "decoder_sequence_length": 8, "head_dim": 6, "gated": True,
+                          "relative_bucket_count": 8, "relative_max_distance": 20, "rms_norm_epsilon": 1e-6})
+        elif key != "embedding_dropout":
+            model[key] = value
+    model.update({"family": "t5", "layer_count": 1, "tied_embeddings": True})
+    runs = plan["stages"][0]["runs"]
+    first, inner = runs[0], runs[1:5]
+    stage = {**plan["stages"][0], "runs": [first, inner[0], inner[1], first, inner[2], inner[1], inner[3], first]}
+    return {**plan, "model": model, "stages": [stage]}
 
 
 def family(folder, name, plan):
@@ -225,6 +259,7 @@ def main():
         plan = json.loads((PLANS / "mixed.json").read_text())
         family(folder, "llama", to_llama(plan))
         family(folder, "bert", to_bert(plan))
+        family(folder, "t5", to_t5(plan))
         family(folder, "gpt2", plan)
         tensors = read(folder / "many.safetensors")
         narrow(folder, tensors)

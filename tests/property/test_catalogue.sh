@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_catalogue.sh BUILD: a search answers for every model that ships on every cluster of at most 64 devices that ships:
-# with a plan that verifies, or with exit 1 and the limit that binds. timeout_seconds: 3600
+# test_catalogue.sh BUILD: a search answers for every model that ships, but encoder-decoders, on every cluster of at most
+# 64 devices that ships: with a plan that verifies, or with exit 1 and the limit that binds. timeout_seconds: 3600
 #
 # A small search for each pair: a sample for every device, two microbatch counts, three numbers of stages, and of the
 # strategies those that need the least memory. PLANS (500 in check-all) >= 500: every pair; else PLANS * 3 / 10 of them,
@@ -15,7 +15,9 @@ bad=0 fits=0 refused=0
 devices_of() { sed -n 's/^  "device_count": \([0-9]*\),$/\1/p' "schemas/catalogue/clusters/$1.json"; }
 
 models=() clusters=()
-for file in schemas/catalogue/models/*.json; do models+=("$(basename "$file" .json)"); done
+for file in schemas/catalogue/models/*.json; do # encoder-decoders have no prices: tests/golden/search_t5
+    grep -q '"family": "t5"' "$file" || models+=("$(basename "$file" .json)")
+done
 for file in schemas/catalogue/clusters/*.json; do
     name=$(basename "$file" .json)
     [ "$(devices_of "$name")" -le 64 ] && clusters+=("$name")

@@ -476,7 +476,7 @@ static uint64_t meaning_of(const place *at)
         bool idle = in->op == GAL_OP_PERMUTE && i > 5 && shape->dims[i - 5] == 1;
         hash = mix(hash, idle ? 0 : shape->dims[i]);
     }
-    bool loads = in->op == GAL_OP_LOAD_TOKENS || in->op == GAL_OP_LOAD_TARGETS || in->op == GAL_OP_LOAD_PATCHES;
+    bool loads = gal_op_loads((gal_op)in->op);
     return loads ? mix(hash, at->task->run) : hash;
 }
 
@@ -587,6 +587,13 @@ static place place_of(gal_content *c, uint32_t rank, const task *t)
     return (place){c, &c->stage[rank / c->devices], rank, rank % c->devices, t};
 }
 
+/* Whether a stage is one of those that a relation of more than two stages is over. */
+static bool takes_part(const gal_content *c, uint32_t stage, gal_group group)
+{
+    return group == GAL_GROUP_WORLD ||
+           gal_stage_set_has(&c->stage[stage].program->holders[gal_shared_of_group(group)], stage);
+}
+
 /* Ranks of a collective that `rank` takes part in, in index order. */
 static uint32_t members_of(const gal_content *c, uint32_t rank, const gal_instruction *in, uint32_t *member)
 {
@@ -597,9 +604,12 @@ static uint32_t members_of(const gal_content *c, uint32_t rank, const gal_instru
         for (; count < c->rank_count; count++) {
             member[count] = count;
         }
-    } else if (in->group == GAL_GROUP_TIED) {
-        member[count++] = device;
-        member[count++] = (c->stage_count - 1) * c->devices + device;
+    } else if (gal_shared_of_group(in->group) != GAL_SHARED_COUNT) {
+        for (uint32_t s = 0; s < c->stage_count; s++) {
+            if (takes_part(c, s, in->group)) {
+                member[count++] = s * c->devices + device;
+            }
+        }
     } else if (in->group == GAL_GROUP_NEXT || in->group == GAL_GROUP_PREVIOUS) {
         uint32_t apart = in->group == GAL_GROUP_NEXT ? c->devices : c->rank_count - c->devices;
         uint32_t other = (rank + apart) % c->rank_count;
@@ -814,9 +824,8 @@ static bool meet(sequential *q, uint32_t stage, const task *t)
     uint32_t member[RANKS_MAX];
     place places[RANKS_MAX];
     for (uint32_t s = 0; s < c->stage_count; s++) {
-        bool takes_part = t->in->group == GAL_GROUP_WORLD || s == 0 || s + 1 == c->stage_count;
         const task *other = next_task(q, s);
-        if (takes_part && (other == NULL || !is_partner(t->in, other->in))) {
+        if (takes_part(c, s, t->in->group) && (other == NULL || !is_partner(t->in, other->in))) {
             return false;
         }
     }
@@ -829,8 +838,7 @@ static bool meet(sequential *q, uint32_t stage, const task *t)
         run_collective(places, count);
     }
     for (uint32_t s = 0; s < c->stage_count; s++) {
-        bool takes_part = t->in->group == GAL_GROUP_WORLD || s == 0 || s + 1 == c->stage_count;
-        q->next[s] += takes_part && s != stage; /* its own is counted by the caller */
+        q->next[s] += takes_part(c, s, t->in->group) && s != stage; /* its own is counted by the caller */
     }
     return true;
 }
@@ -841,7 +849,7 @@ static bool advance_stage(sequential *q, uint32_t stage)
     bool ran = t != NULL;
     if (ran && (t->in->op == GAL_OP_SEND || t->in->op == GAL_OP_RECEIVE)) {
         ran = transfer(q, stage, t);
-    } else if (ran && (t->in->group == GAL_GROUP_WORLD || t->in->group == GAL_GROUP_TIED)) {
+    } else if (ran && (t->in->group == GAL_GROUP_WORLD || gal_shared_of_group(t->in->group) != GAL_SHARED_COUNT)) {
         ran = meet(q, stage, t);
     } else if (ran) {
         run_in_stage(q->content, stage, t);

@@ -70,7 +70,25 @@ enum {
     X(VIT_DROPOUT, "vit, dropout of rows")                                                                             \
     X(VIT_PIPELINE, "vit, P > 1")                                                                                      \
     X(VIT_EMBEDDING_SP, "vit, patches under tp+sp")                                                                    \
-    X(VIT_HEAD_SP, "vit, head under tp+sp")
+    X(VIT_HEAD_SP, "vit, head under tp+sp")                                                                            \
+    X(T5_TP, "t5 under tp")                                                                                            \
+    X(T5_SP, "t5 under tp+sp")                                                                                         \
+    X(T5_ZERO_3, "t5 under zero3")                                                                                     \
+    X(T5_RECOMPUTE, "t5, recompute of cross-attention")                                                                \
+    X(T5_SELECTIVE, "t5, selective recompute of cross-attention")                                                      \
+    X(T5_ATTENTION_DROPOUT, "t5, attention dropout")                                                                   \
+    X(T5_TIED, "t5, tied, P > 2")                                                                                      \
+    X(T5_UNTIED, "t5, untied, P > 1")                                                                                  \
+    X(T5_CUT_ENCODER, "t5, a border inside the encoder: its bias on two stages")                                       \
+    X(T5_CUT_BRIDGE, "t5, a border behind the bridge: the carried tensor sent")                                        \
+    X(T5_CUT_DECODER, "t5, a border between cross-attentions: the carried tensor passed on")                           \
+    X(T5_NO_READER, "t5, a stage that passes the carried tensor on unread")                                            \
+    X(T5_CONVERTED, "t5, the carried tensor converted within a stage")                                                 \
+    X(T5_CONVERTED_ENTRY, "t5, the carried tensor converted behind a border")                                          \
+    X(T5_BIAS_LAYOUTS, "t5, blocks of other tp degrees that read one bias")                                            \
+    X(T5_SHORT_TARGET, "t5, targets shorter than the source")                                                          \
+    X(T5_LONG_TARGET, "t5, targets longer than the source")
+
 enum {
 #define X(enumerator, name) enumerator,
     OTHER_CELLS(X)
@@ -287,6 +305,74 @@ static void hit_encoder(const gal_plan *plan, uint32_t first, bool *hit)
     hit[first + BERT_PIPELINE - BERT_TP] = plan->stage_count > 1;
 }
 
+static void hit_t5_strategies(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    uint32_t tp_degree[2] = {0, 0}; /* of the latest self-attention of each stack */
+    for (uint32_t b = 0; b < gal_model_block_count(m); b++) {
+        gal_block_shape shape;
+        const gal_strategy *s = gal_plan_block_strategy(plan, b);
+        const uint32_t tp = gal_strategy_degree(s, GAL_AXIS_TP);
+        gal_model_block(m, b, &shape);
+        hit[OTHERS + T5_TP] |= tp > 1 && !s->sequence_parallel;
+        hit[OTHERS + T5_SP] |= s->sequence_parallel;
+        hit[OTHERS + T5_ZERO_3] |= s->zero_stage == 3;
+        if (shape.kind == GAL_BLOCK_CROSS_ATTENTION) {
+            hit[OTHERS + T5_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
+            hit[OTHERS + T5_SELECTIVE] |= s->recompute == GAL_RECOMPUTE_SELECTIVE;
+        } else if (shape.kind == GAL_BLOCK_ATTENTION) {
+            hit[OTHERS + T5_BIAS_LAYOUTS] |= tp_degree[shape.decodes] != 0 && tp_degree[shape.decodes] != tp;
+            tp_degree[shape.decodes] = tp;
+        }
+    }
+}
+
+/* Where the carried tensor goes: stage by stage, with the strategy whose rows it has. */
+static void hit_carried(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    const gal_strategy *rows = NULL;
+    for (uint32_t stage = 0, b = 0; stage < plan->stage_count; stage++) {
+        const uint32_t end = b + gal_plan_stage_block_count(plan, stage);
+        gal_block_shape shape;
+        bool reads = false, fresh = true;
+        gal_model_block(m, b, &shape);
+        const bool enters = shape.carried_in.positions > 0;
+        hit[OTHERS + T5_CUT_ENCODER] |= b > 1 && !shape.decodes;
+        for (; b < end; b++) {
+            const gal_strategy *s = gal_plan_block_strategy(plan, b);
+            gal_model_block(m, b, &shape);
+            if (shape.kind == GAL_BLOCK_BRIDGE) {
+                rows = s;
+                fresh = false;
+            } else if (shape.kind == GAL_BLOCK_CROSS_ATTENTION) {
+                const bool converts = combination_of(s) != combination_of(rows) || !gal_strategy_same_shards(s, rows) ||
+                                      s->sequence_parallel != rows->sequence_parallel;
+                hit[OTHERS + (fresh ? T5_CONVERTED_ENTRY : T5_CONVERTED)] |= converts;
+                reads = true;
+                fresh = false;
+                rows = s;
+            }
+        }
+        const bool leaves = shape.carried_out.positions > 0;
+        hit[OTHERS + T5_CUT_BRIDGE] |= leaves && !enters;
+        hit[OTHERS + T5_CUT_DECODER] |= leaves && enters && reads;
+        hit[OTHERS + T5_NO_READER] |= leaves && enters && !reads;
+    }
+}
+
+static void hit_t5(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    hit_t5_strategies(plan, hit);
+    hit_carried(plan, hit);
+    hit[OTHERS + T5_ATTENTION_DROPOUT] = m->attention_dropout > 0;
+    hit[OTHERS + T5_TIED] = m->tied_embeddings && plan->stage_count > 2;
+    hit[OTHERS + T5_UNTIED] = !m->tied_embeddings && plan->stage_count > 1;
+    hit[OTHERS + T5_SHORT_TARGET] = m->decoder_sequence_length < m->sequence_length;
+    hit[OTHERS + T5_LONG_TARGET] = m->decoder_sequence_length > m->sequence_length;
+}
+
 static void hit_families(const gal_plan *plan, bool *hit)
 {
     const gal_model *m = &plan->model;
@@ -302,6 +388,8 @@ static void hit_families(const gal_plan *plan, bool *hit)
         hit_encoder(plan, OTHERS + VIT_TP, hit);
         hit[OTHERS + VIT_EMBEDDING_SP] = embedding->sequence_parallel;
         hit[OTHERS + VIT_HEAD_SP] = head->sequence_parallel;
+    } else if (m->family == GAL_FAMILY_T5) {
+        hit_t5(plan, hit);
     }
 }
 

@@ -22,11 +22,14 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
     const gal_trial *trial = context;
     const gal_model *model = &trial->plan->model;
     const bool masked = model->family == GAL_FAMILY_BERT;
+    const bool second = model->family == GAL_FAMILY_T5 && (request->targets || request->decoder);
+    const uint32_t shift = second ? GAL_TRIAL_TARGETS - request->decoder : request->targets && !masked;
     for (uint32_t s = 0; s < request->sample_count; s++) {
         int32_t *row = out + (size_t)s * request->sequence_length;
         for (uint32_t p = 0; p < request->sequence_length; p++) {
-            row[p] = gal_trial_token(model->vocabulary, request->batch, request->samples[s],
-                                     p + (request->targets && !masked), request->evaluation);
+            row[p] = request->decoder && p == 0 ? 0
+                                                : gal_trial_token(model->vocabulary, request->batch,
+                                                                  request->samples[s], p + shift, request->evaluation);
         }
         if (masked) {
             gal_mask_sample(model, request->batch * UINT64_C(1000003) + request->samples[s], request->targets, row);

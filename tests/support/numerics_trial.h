@@ -17,7 +17,9 @@ typedef struct gal_trial {
     gal_engine *engine;
 } gal_trial;
 
-/* A token of the synthetic data: a function of its indices alone. */
+/* A token of the synthetic data: a function of its indices alone. Targets of an encoder-decoder are those of positions
+ * from GAL_TRIAL_TARGETS on. */
+enum { GAL_TRIAL_TARGETS = 1 << 16 };
 int32_t gal_trial_token(uint32_t vocabulary, uint64_t batch, uint32_t sample, uint32_t position, bool evaluation);
 
 /* Ranks of the plan. */
@@ -37,7 +39,7 @@ void gal_trial_serial_plan(const gal_plan *plan, gal_plan *out);
 typedef struct gal_tensor_table {
     uint32_t count;
     uint64_t offset[GAL_TRIAL_TENSORS_MAX + 1];
-    char name[GAL_TRIAL_TENSORS_MAX][64];
+    char name[GAL_TRIAL_TENSORS_MAX][GAL_PARAMETER_NAME_BYTES];
 } gal_tensor_table;
 
 /* Of a program that holds the whole model: one stage. */

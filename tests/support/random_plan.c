@@ -6,7 +6,7 @@
 
 #include "schemas/plan_check.h"
 
-enum { AXES_MAX = 256, BLOCKS_MAX = 8 };
+enum { AXES_MAX = 256, BLOCKS_MAX = 16 };
 
 uint64_t gal_random_next(uint64_t *state)
 {
@@ -65,13 +65,14 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
     static axes_list all; /* tests run on one thread */
     axes_list *list = &all;
     gal_strategy empty;
-    gal_block_kind kind = gal_model_block_kind(model, block);
+    gal_block_shape shape;
+    gal_model_block(model, block, &shape);
     memset(&empty, 0, sizeof empty);
     list->count = 0;
     add_axes(list, &empty, devices, 0);
     uint32_t legal = 0;
     for (uint32_t i = 0; i < list->count; i++) {
-        if (gal_strategy_rule_broken(model, kind, &list->strategy[i], devices, samples) == NULL) {
+        if (gal_strategy_block_rule_broken(model, &shape, &list->strategy[i], devices, samples) == NULL) {
             list->strategy[legal++] = list->strategy[i];
         }
     }
@@ -79,7 +80,7 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
     *out = list->strategy[gal_random_below(random, legal)];
     out->zero_stage = out->zero_stage > 0 ? 1 + gal_random_below(random, 3) : 0;
     out->sequence_parallel = coin(random);
-    if (gal_strategy_rule_broken(model, kind, out, devices, samples) != NULL) {
+    if (gal_strategy_block_rule_broken(model, &shape, out, devices, samples) != NULL) {
         out->sequence_parallel = false;
     }
     out->recompute = (gal_recompute)gal_random_below(random, GAL_RECOMPUTE_COUNT);
@@ -124,6 +125,22 @@ static void turn_to_vit(uint64_t *random, gal_model *model)
     model->tied_embeddings = false;
 }
 
+/* Both stacks of 1 or 2 layers; targets shorter than the source, as long, or longer. */
+static void turn_to_t5(uint64_t *random, gal_model *model)
+{
+    model->family = GAL_FAMILY_T5;
+    model->layer_count = 1 + gal_random_below(random, 2);
+    model->decoder_layer_count = 1 + gal_random_below(random, 2);
+    model->decoder_sequence_length =
+        model->sequence_length % 3 == 0 ? 6 << gal_random_below(random, 3) : 4 << gal_random_below(random, 3);
+    model->head_dim = 2 + gal_random_below(random, 5);
+    model->relative_bucket_count = 4 + 2 * gal_random_below(random, 4);
+    model->relative_max_distance = model->relative_bucket_count / 2 + 1 + gal_random_below(random, 8);
+    model->gated = coin(random);
+    model->activation = model->gated ? GAL_ACTIVATION_GELU_TANH : GAL_ACTIVATION_RELU;
+    model->embedding_dropout = 0.0;
+}
+
 static void random_model(uint64_t *random, uint32_t world, gal_model *model)
 {
     bool threes = world % 3 == 0;
@@ -145,7 +162,7 @@ static void random_model(uint64_t *random, uint32_t world, gal_model *model)
     }
     model->optimizer.kind = coin(random) ? GAL_OPTIMIZER_ADAM : GAL_OPTIMIZER_ADAMW;
     model->optimizer.gradient_clip_norm = coin(random) ? 1.0 : 0.0;
-    switch (gal_random_below(random, 5)) {
+    switch (gal_random_below(random, 6)) {
     case 0:
     case 1:
         turn_to_llama(random, model);
@@ -155,6 +172,9 @@ static void random_model(uint64_t *random, uint32_t world, gal_model *model)
         break;
     case 3:
         turn_to_vit(random, model);
+        break;
+    case 4:
+        turn_to_t5(random, model);
         break;
     default: /* as it is */
         break;
@@ -180,7 +200,8 @@ static void describe_cluster(uint32_t world, gal_cluster *cluster)
 
 static void random_schedule(uint64_t *random, uint32_t blocks, gal_plan *plan)
 {
-    plan->schedule = (gal_schedule)gal_random_below(random, GAL_SCHEDULE_COUNT);
+    const bool chain = plan->model.family != GAL_FAMILY_T5; /* others have gpipe and 1f1b */
+    plan->schedule = (gal_schedule)gal_random_below(random, chain ? GAL_SCHEDULE_COUNT : GAL_SCHEDULE_1F1B + 1);
     const uint32_t chunks_most = blocks / plan->stage_count;
     if (plan->schedule == GAL_SCHEDULE_INTERLEAVED && plan->stage_count > 1 && chunks_most > 1) {
         plan->chunk_count = 2 + gal_random_below(random, chunks_most - 1);
@@ -269,15 +290,19 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
     uint32_t samples = gal_plan_microbatch_samples(out);
     for (uint32_t b = 0; b < blocks; b++) {
         random_strategy(&random, &out->model, b, devices, samples, &strategy[b]);
+        gal_block_shape shape;
+        gal_model_block(&out->model, b, &shape);
         if (b > 0 && coin(&random) &&
-            gal_strategy_rule_broken(&out->model, gal_model_block_kind(&out->model, b), &strategy[b - 1], devices,
-                                     samples) == NULL) {
+            gal_strategy_block_rule_broken(&out->model, &shape, &strategy[b - 1], devices, samples) == NULL) {
             strategy[b] = strategy[b - 1];
         }
-    }
-    if (out->model.tied_embeddings) { /* both copies of the table in the same form */
-        strategy[blocks - 1] = strategy[0];
-        strategy[blocks - 1].recompute = (gal_recompute)gal_random_below(&random, GAL_RECOMPUTE_COUNT);
+        if (b > 0 && (shape.shared >> GAL_SHARED_TABLE & 1U) != 0) { /* all copies of the table in the same form */
+            strategy[b] = strategy[0];
+            strategy[b].recompute = (gal_recompute)gal_random_below(&random, GAL_RECOMPUTE_COUNT);
+            strategy[b].sequence_parallel =
+                strategy[b].sequence_parallel &&
+                gal_strategy_block_rule_broken(&out->model, &shape, &strategy[b], devices, samples) == NULL;
+        }
     }
     random_partition(&random, blocks, gal_plan_piece_count(out), count);
     out->stage = calloc(gal_plan_piece_count(out), sizeof *out->stage);

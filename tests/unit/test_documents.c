@@ -171,6 +171,80 @@ static void test_public_counts_of_encoders(void **state)
     }
 }
 
+/* Parameters of public T5 checkpoints, from their config.json's sizes; and Table I of Galvatron-BMW, in millions, to
+ * 0.4 %. */
+static void test_t5_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t layers, hidden, heads, ffn;
+        const char *rest;
+        uint64_t parameter_count;
+    } published[] = {
+        {6, 512, 8, 2048, "", UINT64_C(60506624)},     /* t5-small */
+        {12, 768, 12, 3072, "", UINT64_C(222903552)},  /* t5-base */
+        {24, 1024, 16, 4096, "", UINT64_C(737668096)}, /* t5-large */
+        {12, 768, 12, 2048, ", \"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false",
+         UINT64_C(247577856)}, /* google/t5-v1_1-base */
+    };
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
+        char text[512];
+        gal_json_doc *doc = NULL;
+        gal_model model;
+        gal_error err = {0};
+        const int bytes =
+            snprintf(text, sizeof text,
+                     "{\"model_type\": \"t5\", \"num_layers\": %u, \"d_model\": %u, \"num_heads\": %u, "
+                     "\"d_kv\": 64, \"d_ff\": %u, \"vocab_size\": 32128%s}",
+                     published[i].layers, published[i].hidden, published[i].heads, published[i].ffn, published[i].rest);
+        assert_int_equal(gal_json_open_text("config.json", text, (size_t)bytes, &doc, &err), GAL_OK);
+        if (gal_document_read_open(GAL_DOCUMENT_MODEL, doc, &model, &err) != GAL_OK) {
+            fail_msg("%s", err.text);
+        }
+        gal_json_close(doc);
+        assert_int_equal(gal_model_parameter_count(&model), published[i].parameter_count);
+        assert_int_equal(model.sequence_length, 512);
+        assert_int_equal(model.decoder_layer_count, published[i].layers);
+    }
+    static const struct {
+        const char *name;
+        double millions;
+    } table[] = {{"t5-large-32", 502}, {"t5-large-48", 737}, {"t5-512-4-32", 502}, {"t5-512-4-48", 737}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        gal_model model;
+        gal_error err = {0};
+        assert_int_equal(gal_model_read(table[i].name, &model, &err), GAL_OK);
+        const double millions = (double)gal_model_parameter_count(&model) / 1e6;
+        assert_true(millions > table[i].millions * 0.996 && millions < table[i].millions * 1.004);
+    }
+}
+
+/* Blocks of a chain of 2 + 3 layers: kinds, layers, what enters and leaves, what flows beside. */
+static void test_t5_chain(void **state)
+{
+    (void)state;
+    gal_model model;
+    gal_error err = {0};
+    gal_block_shape at;
+    assert_int_equal(gal_model_read(VALID "model_t5.json", &model, &err), GAL_OK);
+    assert_int_equal(gal_model_block_count(&model), 1 + 2 * 2 + 1 + 3 * 3 + 1);
+    gal_model_block(&model, 5, &at);
+    assert_true(at.kind == GAL_BLOCK_BRIDGE && at.in.positions == 32 && at.out.positions == 16);
+    assert_true(at.carried_in.positions == 0 && at.carried_out.positions == 32 && at.positions == 16);
+    gal_model_block(&model, 13, &at); /* the last cross-attention */
+    assert_true(at.kind == GAL_BLOCK_CROSS_ATTENTION && at.layer == 2 && at.decodes);
+    assert_true(at.carried_in.positions == 32 && at.carried_out.positions == 0);
+    gal_model_block(&model, 14, &at);
+    assert_true(at.kind == GAL_BLOCK_FFN && at.carried_in.positions == 0);
+    gal_model_block(&model, 9, &at); /* the second self-attention behind the bridge */
+    assert_true(at.kind == GAL_BLOCK_ATTENTION && at.layer == 1 && at.carried_out.positions == 32);
+    assert_int_equal(at.shared, 1 << GAL_SHARED_DECODER_BIAS);
+    for (uint32_t type = 0; type < gal_model_type_count(&model); type++) {
+        gal_model_type(&model, type, &at);
+        assert_int_equal(at.type, type);
+    }
+}
+
 static void test_encoders(void **state)
 {
     (void)state;
@@ -226,9 +300,10 @@ static void test_catalogue_misses(void **state)
                                   "gpt2-large, gpt2-medium, gpt2-small, gpt2-xl, gpt3-15b, gpt3-175b, gpt3-39b, "
                                   "gpt3-65b, llama2-13b, llama2-70b, llama2-7b, llama3-405b, llama3-70b, "
                                   "llama3-8b, mistral-7b, oases-h1024, oases-h12288, oases-h2048, oases-h3072, "
-                                  "oases-h4096, oases-h6144, oases-h8192, qwen2-0.5b, qwen2-7b, tinyllama-1.1b, "
-                                  "vit-24l-h2048, vit-32l-h4096, vit-64l-h3072, vit-64l-h4096, vit-base, "
-                                  "vit-huge-32, vit-huge-48, vit-large, vit-xhuge)");
+                                  "oases-h4096, oases-h6144, oases-h8192, qwen2-0.5b, qwen2-7b, t5-512-4-32, "
+                                  "t5-512-4-48, t5-base, t5-large-32, t5-large-48, t5-small, t5-v1.1-base, "
+                                  "tinyllama-1.1b, vit-24l-h2048, vit-32l-h4096, vit-64l-h3072, vit-64l-h4096, "
+                                  "vit-base, vit-huge-32, vit-huge-48, vit-large, vit-xhuge)");
     assert_int_equal(gal_model_read("./gpt2-small", &model, NULL), GAL_ERR_SYSTEM); /* a path is never a name */
     assert_int_equal(gal_cluster_read("gpt2-small", &cluster, NULL), GAL_ERR_SYSTEM);
     assert_null(gal_catalogue_find("model", "gpt2"));
@@ -395,6 +470,8 @@ int main(void)
         cmocka_unit_test(test_catalogue_papers),
         cmocka_unit_test(test_catalogue_models),
         cmocka_unit_test(test_public_counts),
+        cmocka_unit_test(test_t5_counts),
+        cmocka_unit_test(test_t5_chain),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_public_counts_of_encoders),
         cmocka_unit_test(test_encoders),

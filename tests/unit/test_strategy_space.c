@@ -70,6 +70,7 @@ static uint32_t count_legal(uint32_t device_count)
     gal_model model;
     uint32_t legal = 0;
     gal_model_defaults(&model);
+    model.layer_count = 1;
     model.hidden = 48;
     model.head_count = 24;
     model.ffn_hidden = 96;

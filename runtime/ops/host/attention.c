@@ -16,11 +16,24 @@ gal_code gal_attention_check(const gal_kernel_call *call, gal_error *err)
     return GAL_OK;
 }
 
-gal_attention_head gal_attention_head_of(const gal_kernel_call *call, const gal_real *qkv, size_t sample, size_t head)
+void gal_attention_set_dropout(const gal_kernel_call *call, size_t sample, size_t head, gal_attention_head *at)
 {
     const gal_model *model = call->step->model;
+    const uint64_t positions = gal_model_longest_sequence(model);
+    at->dropout = gal_dropout_of(call, model->attention_dropout, 1);
+    at->dropout_stride = (positions + 3) / 4 * 4;
+    if (at->dropout.active) {
+        const uint64_t global_head = (uint64_t)call->group_index * call->dims[2] + head;
+        at->dropout_index =
+            ((uint64_t)call->sample_map[sample] * model->head_count + global_head) * positions * at->dropout_stride;
+    }
+}
+
+gal_attention_head gal_attention_self_head(const gal_kernel_call *call, const gal_real *qkv, size_t kv_heads,
+                                           size_t sample, size_t head)
+{
     const size_t samples = call->dims[0], sequence = call->dims[1], heads = call->dims[2], dim = call->dims[3];
-    const size_t kv_heads = call->dims[4], kv_head = head / (heads / kv_heads);
+    const size_t kv_head = head / (heads / kv_heads);
     const size_t row = (heads + 2 * kv_heads) * dim, offset = sample * row + head * dim;
     const size_t k_offset = (heads + kv_head - head) * dim, v_offset = k_offset + kv_heads * dim;
     gal_attention_head at = {
@@ -28,6 +41,7 @@ gal_attention_head gal_attention_head_of(const gal_kernel_call *call, const gal_
         .k = qkv + offset + k_offset,
         .v = qkv + offset + v_offset,
         .stride = samples * row,
+        .kv_stride = samples * row,
         .ctx_stride = samples * heads * dim,
         .ctx_offset = (sample * heads + head) * dim,
         .qkv_offset = offset,
@@ -35,17 +49,18 @@ gal_attention_head gal_attention_head_of(const gal_kernel_call *call, const gal_
         .k_offset = k_offset,
         .v_offset = v_offset,
         .sequence = sequence,
+        .keys = sequence,
         .dim = dim,
-        .causal = (call->dims[5] & GAL_ATTENTION_CAUSAL) != 0,
-        .scale = (gal_real)(1.0 / sqrt((double)dim)),
-        .dropout = gal_dropout_of(call, model->attention_dropout, 1),
-        .dropout_stride = ((uint64_t)model->sequence_length + 3) / 4 * 4,
     };
-    if (at.dropout.active) {
-        const uint64_t global_head = (uint64_t)call->group_index * heads + head;
-        at.dropout_index = ((uint64_t)call->sample_map[sample] * model->head_count + global_head) *
-                           model->sequence_length * at.dropout_stride;
-    }
+    gal_attention_set_dropout(call, sample, head, &at);
+    return at;
+}
+
+gal_attention_head gal_attention_head_of(const gal_kernel_call *call, const gal_real *qkv, size_t sample, size_t head)
+{
+    gal_attention_head at = gal_attention_self_head(call, qkv, call->dims[4], sample, head);
+    at.causal = (call->dims[5] & GAL_ATTENTION_CAUSAL) != 0;
+    at.scale = (gal_real)(1.0 / sqrt((double)at.dim));
     return at;
 }
 
@@ -149,8 +164,11 @@ static void score_tile(const gal_attention_head *at, forward_tiles *tiles, size_
         if (key == 0 || at->dim > TILE) {
             gal_attention_turn(at->q + query * at->stride + first, at->stride, rows, span, tiles->query);
         }
-        gal_attention_product(CblasNoTrans, keys, rows, span, at->scale, at->k + key * at->stride + first, at->stride,
-                              tiles->query, first > 0, tiles->scores, TILE);
+        gal_attention_product(CblasNoTrans, keys, rows, span, at->scale, at->k + key * at->kv_stride + first,
+                              at->kv_stride, tiles->query, first > 0, tiles->scores, TILE);
+    }
+    if (at->bias.table != NULL) {
+        gal_attention_add_bias(at, query, key, rows, keys, tiles->scores);
     }
 }
 
@@ -159,7 +177,7 @@ static void add_values(const gal_attention_head *at, forward_tiles *tiles, size_
 {
     for (size_t first = 0; first < at->dim; first += TILE) {
         const size_t span = gal_attention_span(first, at->dim);
-        gal_attention_pack(at->v + key * at->stride + first, at->stride, keys, span, tiles->value);
+        gal_attention_pack(at->v + key * at->kv_stride + first, at->kv_stride, keys, span, tiles->value);
         gal_attention_product(CblasTrans, rows, span, keys, (gal_real)1, tiles->scores, TILE, tiles->value, key > 0,
                               out + first, at->ctx_stride);
     }
@@ -198,6 +216,13 @@ static void attend_queries(const gal_attention_head *at, size_t query, gal_real 
     scale_rows(out, at->ctx_stride, rows, at->dim, state.factor);
 }
 
+void gal_attention_forward_head(const gal_attention_head *at, gal_real *ctx, gal_real *lse)
+{
+    for (size_t query = 0; query < at->sequence; query += TILE) {
+        attend_queries(at, query, ctx, lse);
+    }
+}
+
 static void attend_part(const void *context, uint32_t part)
 {
     const gal_split *split = context;
@@ -207,9 +232,7 @@ static void attend_part(const void *context, uint32_t part)
     gal_real *lse = call->operand[2];
     for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
         const gal_attention_head at = gal_attention_head_of(call, call->operand[0], i / heads, i % heads);
-        for (size_t query = 0; query < at.sequence; query += TILE) {
-            attend_queries(&at, query, ctx + at.ctx_offset, lse + at.lse_offset);
-        }
+        gal_attention_forward_head(&at, ctx + at.ctx_offset, lse + at.lse_offset);
     }
 }
 

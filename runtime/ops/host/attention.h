@@ -13,15 +13,24 @@
 
 enum { GAL_ATTENTION_TILE = 64 }; /* a multiple of 4: dropout draws four keys at once */
 
-/* One head of one sample. Rows of consecutive positions lie `stride` (qkv) or `ctx_stride` elements apart. */
+/* A table of relative positions, as the columns of one head: bias of bucket b at [b * stride]. NULL: none. */
+typedef struct gal_attention_bias {
+    const gal_real *table;
+    size_t stride;
+    uint32_t buckets, max_distance;
+} gal_attention_bias;
+
+/* One head of one sample. Rows of consecutive positions lie `stride` (queries), `kv_stride` (keys and values) or
+ * `ctx_stride` elements apart. */
 typedef struct gal_attention_head {
     const gal_real *q, *k, *v;
-    size_t stride, ctx_stride;
+    size_t stride, kv_stride, ctx_stride;
     size_t ctx_offset, qkv_offset, lse_offset; /* of position 0 in ctx-like, qkv-like and lse operands */
     size_t k_offset, v_offset;                 /* of the keys and values that the head attends to, from its queries */
-    size_t sequence, dim;
-    bool causal;
-    gal_real scale; /* 1 / sqrt(dim) */
+    size_t sequence, keys, dim;                /* sequence: of queries */
+    bool causal;                               /* a query sees the keys up to its own position, else all */
+    gal_real scale;                            /* 1 / sqrt(dim), or 1 */
+    gal_attention_bias bias;
     gal_dropout dropout;
     uint64_t dropout_index;  /* of query 0 and key 0 */
     uint64_t dropout_stride; /* from a query to the next */
@@ -42,8 +51,41 @@ GAL_INLINE size_t gal_attention_span(size_t first, size_t end)
 /* The keys that `rows` queries from `query` on see: those before this one. */
 GAL_INLINE size_t gal_attention_key_end(const gal_attention_head *at, size_t query, size_t rows)
 {
-    return at->causal ? query + rows : at->sequence;
+    return at->causal ? query + rows : at->keys;
 }
+
+/* A head whose queries, keys and values lie in one row of qkv; all but scale and causal are set. */
+#define gal_attention_self_head GAL_REAL(gal_host_attention_self_head)
+gal_attention_head gal_attention_self_head(const gal_kernel_call *call, const gal_real *qkv, size_t kv_heads,
+                                           size_t sample, size_t head);
+
+/* Dropout of local head `head`: of attention with its indices. */
+#define gal_attention_set_dropout GAL_REAL(gal_host_attention_set_dropout)
+void gal_attention_set_dropout(const gal_kernel_call *call, size_t sample, size_t head, gal_attention_head *at);
+
+/* All queries of a head. ctx, lse at its position 0. */
+#define gal_attention_forward_head GAL_REAL(gal_host_attention_forward_head)
+void gal_attention_forward_head(const gal_attention_head *at, gal_real *ctx, gal_real *lse);
+
+/* Operands of the backward at position 0 of a head; dbias of the head's column, or NULL. */
+typedef struct gal_attention_gradients {
+    const gal_real *dctx, *ctx, *lse;
+    gal_real *dq, *dk, *dv;
+    gal_real *dbias;
+    bool add; /* to dk and dv: another head has begun them */
+} gal_attention_gradients;
+
+#define gal_attention_backward_head GAL_REAL(gal_host_attention_backward_head)
+void gal_attention_backward_head(const gal_attention_head *at, const gal_attention_gradients *to);
+
+/* scores[keys][TILE] of the keys from `key` on, for `rows` queries from `query` on, += the bias of their distance. */
+#define gal_attention_add_bias GAL_REAL(gal_host_attention_add_bias)
+void gal_attention_add_bias(const gal_attention_head *at, size_t query, size_t key, size_t rows, size_t keys,
+                            gal_real *scores);
+/* The slopes of a tile to their buckets' sums. */
+#define gal_attention_bias_gradient GAL_REAL(gal_host_attention_bias_gradient)
+void gal_attention_bias_gradient(const gal_attention_head *at, size_t query, size_t key, size_t rows, size_t keys,
+                                 const gal_real *slope, gal_real *dbias);
 
 /* to[rows][TILE] = from[rows][columns] */
 #define gal_attention_pack GAL_REAL(gal_host_attention_pack)

@@ -45,13 +45,6 @@ static void row_dots(const gal_real *dctx, const gal_real *ctx, size_t stride, s
     }
 }
 
-/* dctx, ctx, lse, dqkv at position 0 of this head. */
-typedef struct head_operands {
-    const gal_real *dctx, *ctx, *lse;
-    gal_real *dq, *dk, *dv;
-    bool add; /* to dk and dv: another head has begun them */
-} head_operands;
-
 static void fill_factors(const gal_attention_head *at, size_t query, size_t key, size_t rows, size_t keys,
                          gal_real *factor)
 {
@@ -65,8 +58,8 @@ static void fill_factors(const gal_attention_head *at, size_t query, size_t key,
 }
 
 /* Probabilities of the tile, and c dS. */
-static void slope_tile(const gal_attention_head *at, const head_operands *to, backward_tiles *tiles, size_t query,
-                       size_t key, size_t rows, size_t keys)
+static void slope_tile(const gal_attention_head *at, const gal_attention_gradients *to, backward_tiles *tiles,
+                       size_t query, size_t key, size_t rows, size_t keys)
 {
     const bool pack = key == 0 || at->dim > TILE;
     for (size_t first = 0; first < at->dim; first += TILE) {
@@ -76,10 +69,13 @@ static void slope_tile(const gal_attention_head *at, const head_operands *to, ba
             gal_attention_turn(to->dctx + query * at->ctx_stride + first, at->ctx_stride, rows, span,
                                tiles->dctx_turned);
         }
-        gal_attention_product(CblasNoTrans, keys, rows, span, at->scale, at->k + key * at->stride + first, at->stride,
-                              tiles->query_turned, first > 0, tiles->probability, TILE);
-        gal_attention_product(CblasNoTrans, keys, rows, span, (gal_real)1, at->v + key * at->stride + first, at->stride,
-                              tiles->dctx_turned, first > 0, tiles->slope, TILE);
+        gal_attention_product(CblasNoTrans, keys, rows, span, at->scale, at->k + key * at->kv_stride + first,
+                              at->kv_stride, tiles->query_turned, first > 0, tiles->probability, TILE);
+        gal_attention_product(CblasNoTrans, keys, rows, span, (gal_real)1, at->v + key * at->kv_stride + first,
+                              at->kv_stride, tiles->dctx_turned, first > 0, tiles->slope, TILE);
+    }
+    if (at->bias.table != NULL) {
+        gal_attention_add_bias(at, query, key, rows, keys, tiles->probability);
     }
     if (at->dropout.active) {
         fill_factors(at, query, key, rows, keys, tiles->factor);
@@ -88,31 +84,34 @@ static void slope_tile(const gal_attention_head *at, const head_operands *to, ba
         differentiate_row(tiles->probability + j * TILE, tiles->slope + j * TILE, tiles->factor + j * TILE, tiles->lse,
                           tiles->dot, at->scale, at->causal && key == query ? j : 0, rows);
     }
+    if (to->dbias != NULL) {
+        gal_attention_bias_gradient(at, query, key, rows, keys, tiles->slope, to->dbias);
+    }
 }
 
-static void add_gradients(const gal_attention_head *at, const head_operands *to, backward_tiles *tiles, size_t query,
-                          size_t key, size_t rows, size_t keys)
+static void add_gradients(const gal_attention_head *at, const gal_attention_gradients *to, backward_tiles *tiles,
+                          size_t query, size_t key, size_t rows, size_t keys)
 {
     const bool pack = key == 0 || at->dim > TILE;
     const size_t first_query = at->causal ? key : 0; /* the first tile of queries that sees these keys */
     const bool add = to->add || query > first_query;
     for (size_t first = 0; first < at->dim; first += TILE) {
-        const size_t span = gal_attention_span(first, at->dim), at_key = key * at->stride + first;
+        const size_t span = gal_attention_span(first, at->dim), at_key = key * at->kv_stride + first;
         if (pack) {
             gal_attention_pack(at->q + query * at->stride + first, at->stride, rows, span, tiles->query);
             gal_attention_pack(to->dctx + query * at->ctx_stride + first, at->ctx_stride, rows, span, tiles->dctx);
         }
-        gal_attention_pack(at->k + at_key, at->stride, keys, span, tiles->key);
+        gal_attention_pack(at->k + at_key, at->kv_stride, keys, span, tiles->key);
         gal_attention_product(CblasNoTrans, keys, span, rows, (gal_real)1, tiles->probability, TILE, tiles->dctx, add,
-                              to->dv + at_key, at->stride);
+                              to->dv + at_key, at->kv_stride);
         gal_attention_product(CblasNoTrans, keys, span, rows, (gal_real)1, tiles->slope, TILE, tiles->query, add,
-                              to->dk + at_key, at->stride);
+                              to->dk + at_key, at->kv_stride);
         gal_attention_product(CblasTrans, rows, span, keys, (gal_real)1, tiles->slope, TILE, tiles->key, key > 0,
                               to->dq + query * at->stride + first, at->stride);
     }
 }
 
-static void backward_queries(const gal_attention_head *at, const head_operands *to, size_t query)
+static void backward_queries(const gal_attention_head *at, const gal_attention_gradients *to, size_t query)
 {
     backward_tiles tiles;
     const size_t rows = gal_attention_span(query, at->sequence), end = gal_attention_key_end(at, query, rows);
@@ -129,11 +128,18 @@ static void backward_queries(const gal_attention_head *at, const head_operands *
     }
 }
 
+void gal_attention_backward_head(const gal_attention_head *at, const gal_attention_gradients *to)
+{
+    for (size_t query = 0; query < at->sequence; query += TILE) {
+        backward_queries(at, to, query);
+    }
+}
+
 static void backward_head(const gal_kernel_call *call, size_t sample, size_t head, bool add)
 {
     const gal_attention_head at = gal_attention_head_of(call, call->operand[1], sample, head);
     gal_real *dqkv = (gal_real *)call->operand[4] + at.qkv_offset;
-    const head_operands to = {
+    const gal_attention_gradients to = {
         .dctx = (const gal_real *)call->operand[0] + at.ctx_offset,
         .ctx = (const gal_real *)call->operand[2] + at.ctx_offset,
         .lse = (const gal_real *)call->operand[3] + at.lse_offset,
@@ -142,9 +148,7 @@ static void backward_head(const gal_kernel_call *call, size_t sample, size_t hea
         .dv = dqkv + at.v_offset,
         .add = add,
     };
-    for (size_t query = 0; query < at.sequence; query += TILE) {
-        backward_queries(&at, &to, query);
-    }
+    gal_attention_backward_head(&at, &to);
 }
 
 static void backward_part(const void *context, uint32_t part)

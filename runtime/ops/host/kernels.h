@@ -22,6 +22,11 @@
     X(GAL_OP_ROTARY, rotary)                                                                                           \
     X(GAL_OP_ATTENTION, attention)                                                                                     \
     X(GAL_OP_ATTENTION_BACKWARD, attention_backward)                                                                   \
+    X(GAL_OP_RELATIVE_ATTENTION, relative_attention)                                                                   \
+    X(GAL_OP_RELATIVE_ATTENTION_BACKWARD, relative_attention_backward)                                                 \
+    X(GAL_OP_CROSS_ATTENTION, cross_attention)                                                                         \
+    X(GAL_OP_CROSS_ATTENTION_BACKWARD, cross_attention_backward)                                                       \
+    X(GAL_OP_SCALE, scale)                                                                                             \
     X(GAL_OP_ACTIVATION, activation)                                                                                   \
     X(GAL_OP_ACTIVATION_BACKWARD, activation_backward)                                                                 \
     X(GAL_OP_GATED_ACTIVATION, gated_activation)                                                                       \
@@ -88,7 +93,7 @@ void gal_dropout_factors(const gal_dropout *dropout, uint64_t first_index, size_
 /* Global index of feature 0 of local row [position][sample] for dropout of rows. */
 GAL_INLINE uint64_t gal_dropout_row(const gal_kernel_call *call, uint32_t position, uint32_t sample, uint32_t hidden)
 {
-    const uint64_t row = (uint64_t)call->sample_map[sample] * call->step->model->sequence_length +
+    const uint64_t row = (uint64_t)call->sample_map[sample] * gal_model_longest_sequence(call->step->model) +
                          (uint64_t)call->position_begin + position;
     return row * hidden;
 }

@@ -54,8 +54,8 @@ class Weights:
     def __init__(self, model):
         self.model = model
         self.tensors = {}
-        {"decoder": self.make_gpt2, "llama": self.make_llama, "bert": self.make_bert,
-         "vit": self.make_vit}[model["family"]](model)
+        {"decoder": self.make_gpt2, "llama": self.make_llama, "bert": self.make_bert, "vit": self.make_vit,
+         "t5": self.make_t5}[model["family"]](model)
 
     def make_gpt2(self, model):
         """Matrices [in][out], tables [entry][hidden]."""
@@ -150,6 +150,48 @@ class Weights:
     def linear(self, name, number, rows, columns, deviation):
         self.draw(name + ".weight", number, (rows, columns), deviation)
         self.fill(name + ".bias", rows, 0.0)
+
+    def make_t5(self, model):
+        """Matrices [out][in], as in the public weights; 5 numbers per block, 2 of the embedding."""
+        h, f, encoders = model["hidden"], model["ffn_hidden"], model["layer_count"]
+        features, buckets = model["head_count"] * model["head_dim"], model["relative_bucket_count"]
+        deviation = model["initial_standard_deviation"]
+        residual = deviation / math.sqrt(2.0 * encoders)
+
+        def attention(at, block, norm):
+            first = 2 + 5 * (block - 1)
+            self.fill(norm, h, 1.0)
+            for i, name in enumerate("qkv"):
+                self.draw(at + name + ".weight", first + 1 + i, (features, h), deviation)
+            self.draw(at + "o.weight", first + 4, (h, features), residual)
+
+        def feed_forward(at, block):
+            first = 2 + 5 * (block - 1)
+            self.fill(at + "layer_norm.weight", h, 1.0)
+            names = ("wi_0", "wi_1") if model["gated"] else ("wi",)
+            for i, name in enumerate(names):
+                self.draw(at + "DenseReluDense.%s.weight" % name, first + 1 + i, (f, h), deviation)
+            self.draw(at + "DenseReluDense.wo.weight", first + 4, (h, f), residual)
+
+        bridge = 1 + 2 * encoders
+        head = bridge + 1 + 3 * model["decoder_layer_count"]
+        bias = "%s.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        self.draw("shared.weight", 0, (model["vocabulary"], h), deviation)
+        self.draw(bias % "encoder", 1, (buckets, model["head_count"]), deviation)
+        self.draw(bias % "decoder", 2 + 5 * (bridge - 1) + 1, (buckets, model["head_count"]), deviation)
+        for layer in range(encoders):
+            at = "encoder.block.%d.layer." % layer
+            attention(at + "0.SelfAttention.", 1 + 2 * layer, at + "0.layer_norm.weight")
+            feed_forward(at + "1.", 2 + 2 * layer)
+        self.fill("encoder.final_layer_norm.weight", h, 1.0)
+        for layer in range(model["decoder_layer_count"]):
+            at, block = "decoder.block.%d.layer." % layer, bridge + 1 + 3 * layer
+            attention(at + "0.SelfAttention.", block, at + "0.layer_norm.weight")
+            attention(at + "1.EncDecAttention.", block + 1, at + "1.layer_norm.weight")
+            feed_forward(at + "2.", block + 2)
+        self.fill("decoder.final_layer_norm.weight", h, 1.0)
+        if not model["tied_embeddings"]:
+            self.draw("lm_head.weight", 2 + 5 * (head - 1) + 1, (model["vocabulary"], h), deviation)
 
     def add(self, name, values, shape):
         self.tensors[name] = torch.tensor(values, dtype=torch.float64).reshape(shape).requires_grad_(True)
@@ -316,10 +358,73 @@ def vit_logits(w, pixels):
     return project(w, "classifier", normalise(w, "vit.layernorm", x)[:, 0])
 
 
+def t5_bucket(m, distance, both):
+    """Of a key `distance` behind its query: as transformers' T5Attention._relative_position_bucket."""
+    buckets = m["relative_bucket_count"] // (2 if both else 1)
+    exact, first = buckets // 2, buckets if both and distance > 0 else 0
+    far = abs(distance) if both else max(-distance, 0)
+    if far < exact:
+        return first + far
+    later = exact + int(math.log(far / exact) / math.log(m["relative_max_distance"] / exact) * (buckets - exact))
+    return first + min(later, buckets - 1)
+
+
+def t5_logits(w, source, shifted):
+    m = w.model
+
+    def norm(name, x):
+        return x * torch.rsqrt(x.pow(2).mean(dim=2, keepdim=True) + m["rms_norm_epsilon"]) * w[name]
+
+    def heads(x):
+        return x.reshape(x.shape[0], x.shape[1], m["head_count"], m["head_dim"]).transpose(1, 2)
+
+    def attention(at, x, memory, bias):
+        q, k, v = (heads(t @ w[at + n + ".weight"].t()) for t, n in ((x, "q"), (memory, "k"), (memory, "v")))
+        scores = q @ k.transpose(2, 3)
+        context = torch.softmax(scores if bias is None else scores + bias, dim=3) @ v
+        return context.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1) @ w[at + "o.weight"].t()
+
+    def feed_forward(at, x):
+        if m["gated"]:
+            gate = F.gelu(x @ w[at + "wi_0.weight"].t(), approximate="tanh")
+            return (gate * (x @ w[at + "wi_1.weight"].t())) @ w[at + "wo.weight"].t()
+        return F.relu(x @ w[at + "wi.weight"].t()) @ w[at + "wo.weight"].t()
+
+    def bias_of(stack, positions, both):
+        table = w[stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
+        buckets = torch.tensor([[t5_bucket(m, k - q, both) for k in range(positions)] for q in range(positions)])
+        bias = table[buckets].permute(2, 0, 1)
+        return bias if both else bias.masked_fill(torch.ones(positions, positions, dtype=torch.bool).triu(1),
+                                                  float("-inf"))
+
+    x, bias = w["shared.weight"][source], bias_of("encoder", source.shape[1], True)
+    for layer in range(m["layer_count"]):
+        at = "encoder.block.%d.layer." % layer
+        a = norm(at + "0.layer_norm.weight", x)
+        x = x + attention(at + "0.SelfAttention.", a, a, bias)
+        x = x + feed_forward(at + "1.DenseReluDense.", norm(at + "1.layer_norm.weight", x))
+    memory = norm("encoder.final_layer_norm.weight", x)
+    x, bias = w["shared.weight"][shifted], bias_of("decoder", shifted.shape[1], False)
+    for layer in range(m["decoder_layer_count"]):
+        at = "decoder.block.%d.layer." % layer
+        a = norm(at + "0.layer_norm.weight", x)
+        x = x + attention(at + "0.SelfAttention.", a, a, bias)
+        x = x + attention(at + "1.EncDecAttention.", norm(at + "1.layer_norm.weight", x), memory, None)
+        x = x + feed_forward(at + "2.DenseReluDense.", norm(at + "2.layer_norm.weight", x))
+    x = norm("decoder.final_layer_norm.weight", x)
+    return x * m["hidden"] ** -0.5 @ w["shared.weight"].t() if m["tied_embeddings"] else x @ w["lm_head.weight"].t()
+
+
+def t5_copy_logits(w, tokens):
+    """Source and target in one row; the decoder reads the targets one position later, behind token 0."""
+    source, targets = tokens[:, :w.model["sequence_length"]], tokens[:, w.model["sequence_length"]:]
+    return t5_logits(w, source, torch.cat((torch.zeros_like(targets[:, :1]), targets[:, :-1]), dim=1))
+
+
 def loss_of(w, inputs, targets):
     """Targets of -1 are not in the mean."""
-    logits = {"decoder": gpt2_logits, "llama": llama_logits, "bert": bert_logits,
-              "vit": vit_logits}[w.model["family"]](w, inputs)
+    logits = {"decoder": gpt2_logits, "llama": llama_logits, "bert": bert_logits, "vit": vit_logits,
+              "t5": t5_copy_logits}[w.model["family"]](w, inputs)
     return F.cross_entropy(logits.reshape(-1, w.model["vocabulary"]), targets.reshape(-1), ignore_index=-1)
 
 
@@ -338,6 +443,10 @@ def data_of(model, generator):
         targets = torch.where(order < masked, tokens, -1)
         inputs = torch.where((order < masked) & (tokens % 5 > 0), model["mask_token"], tokens)
         return inputs, targets, {"tokens": inputs.reshape(-1).tolist(), "targets": targets.reshape(-1).tolist()}
+    if model["family"] == "t5":
+        shape = (STEPS, SAMPLES, length + model["decoder_sequence_length"])
+        tokens = torch.randint(vocabulary, shape, generator=generator)
+        return tokens, tokens[..., length:], {"tokens": tokens.reshape(-1).tolist()}
     tokens = torch.randint(vocabulary, (STEPS, SAMPLES, length + 1), generator=generator)
     return tokens[..., :-1], tokens[..., 1:], {"tokens": tokens.reshape(-1).tolist()}
 
@@ -362,8 +471,9 @@ def train(model):
     w = Weights(model)
     settings = model["optimizer"]
     tensors = list(w.tensors.values())
-    groups = [{"params": [t for t in tensors if t.dim() == 2], "weight_decay": settings["weight_decay"]},
-              {"params": [t for t in tensors if t.dim() == 1], "weight_decay": 0.0}]
+    decay = {name: t.dim() == 2 and "relative_attention_bias" not in name for name, t in w.tensors.items()}
+    groups = [{"params": [t for name, t in w.tensors.items() if decay[name]], "weight_decay": settings["weight_decay"]},
+              {"params": [t for name, t in w.tensors.items() if not decay[name]], "weight_decay": 0.0}]
     kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[settings["kind"]]
     optimizer = kind(groups, lr=1.0, betas=(settings["beta1"], settings["beta2"]), eps=settings["epsilon"])
     generator = torch.Generator().manual_seed(SEED)
@@ -418,6 +528,15 @@ def vit(name, heads, kind):
             "pixel_mean": 0.4, "pixel_standard_deviation": 0.3, "layer_norm_epsilon": 1e-12}
 
 
+def t5(name, gated, tied, kind, decoder_length):
+    out = model(name, 4, "gelu_tanh" if gated else "relu", tied, kind)
+    for key in ("layer_norm_epsilon", "embedding_dropout"):
+        del out[key]
+    return {**out, "family": "t5", "hidden": 40, "ffn_hidden": 48, "decoder_layer_count": 2,
+            "decoder_sequence_length": decoder_length, "head_dim": 6, "relative_bucket_count": 8,
+            "relative_max_distance": 12, "gated": gated, "rms_norm_epsilon": 1e-6, "initial_standard_deviation": 0.2}
+
+
 def write(path, document):
     """Numbers with 17 digits at most (Python's repr reads back to the same bits), one tensor or list per line."""
     with open(path, "w", encoding="ascii") as out:
@@ -444,6 +563,8 @@ def main():
     write(sys.argv[1] + "/bert_untied_adam.json", train(bert("bert-untied-adam", 3, False, "adam")))
     write(sys.argv[1] + "/vit_adamw.json", train(vit("vit-adamw", 4, "adamw")))
     write(sys.argv[1] + "/vit_adam.json", train(vit("vit-adam", 3, "adam")))
+    write(sys.argv[1] + "/t5_tied_adamw.json", train(t5("t5-tied-adamw", False, True, "adamw", 12)))
+    write(sys.argv[1] + "/t5_gated_adam.json", train(t5("t5-gated-adam", True, False, "adam", 20)))
 
 
 main()
