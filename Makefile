@@ -240,6 +240,12 @@ demo-bert: setup-demo
 	@$(MAKE) $(J) all
 	@BUILD=$(BUILD) sh tests/demo/bert.sh $(BUILD)
 
+## demo-t5: a small T5, cut in two stages, learns to copy text (3 minutes)
+.PHONY: demo-t5
+demo-t5: setup-demo
+	@$(MAKE) $(J) all
+	@BUILD=$(BUILD) bash tests/demo/t5.sh $(BUILD)
+
 ## check: all that must be green at every commit; the last line is N passed, N failed, N skipped
 .PHONY: check
 check: setup
