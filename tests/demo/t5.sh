@@ -1,7 +1,7 @@
 #!/bin/sh
 # make demo-t5: a small T5 learns to copy. Its source is a window of text, its target the first half of that window; the
 # plan has two stages, and the encoder's output goes on from the first to the second.
-# Usage: tests/demo/demo_t5.sh BUILD_FOLDER
+# Usage: tests/demo/t5.sh BUILD_FOLDER
 set -eu
 build=$(cd "${1:-build}" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
