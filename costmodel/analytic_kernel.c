@@ -76,8 +76,12 @@ static double busiest_flops(const gal_device *device, const gal_shape *shape, do
     const uint64_t longest = m > n ? m : n, shortest = m > n ? n : m;
     const uint64_t multiprocessors = device->multiprocessor_count;
     const double split_flops = 2.0 * flops_per_byte * (double)(m * n) * (double)gal_dtype_bytes(shape->dtype);
+    const double even_flops = 2.0 * (double)(m * n) * (double)k / (double)multiprocessors; /* no tile needs fewer */
     double least = -1.0;
     for (uint32_t t = 0; t < TILES; t++) {
+        if (least >= 0.0 && even_flops >= least * tiles_of[t].share) {
+            continue;
+        }
         const uint64_t tiles = pieces(longest, tiles_of[t].long_bits) * pieces(shortest, tiles_of[t].short_bits);
         const double tile_flops =
             (double)(UINT64_C(2) << (tiles_of[t].long_bits + tiles_of[t].short_bits)) / tiles_of[t].share;

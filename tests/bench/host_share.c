@@ -90,7 +90,7 @@ static gal_code run(const gal_plan *plan, gal_data *data, shares *at, uint64_t s
     gal_code code = GAL_OK;
     const gal_world alone = {.deadline_seconds = 600.0};
     const gal_session_options options = {
-        .tokens = {data, gal_data_fill}, .trace = {at, record}, .deadline_seconds = 600.0};
+        .tokens = {.context = data, .fill = gal_data_fill}, .trace = {at, record}, .deadline_seconds = 600.0};
     gal_session *session = NULL;
     gal_step_result result;
     double start_seconds = 0.0;

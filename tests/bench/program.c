@@ -220,17 +220,19 @@ static double price_space(const gal_plan *plan, const gal_durations *durations, 
     const gal_block_price *price = NULL;
     gal_space_all(&space);
     const uint32_t strategy_count = gal_space_strategies(&space, DEVICES / STAGES, strategy);
-    const double start = now_seconds();
-    check(gal_price_cache_create(&plan->model, durations, &cache, &err), &err);
+    static gal_price_query query[2 * GAL_SPACE_MAX];
     *count = 0;
     for (uint32_t i = 0; i < 2 * strategy_count; i++) {
-        gal_price_query query = query_of(i % 2, MICROBATCH_SAMPLES);
-        query.strategy = &strategy[i / 2];
-        if (gal_strategy_rule_broken(&plan->model, (gal_block_kind)query.type, query.strategy, query.device_count,
-                                     query.microbatch_samples) == NULL) {
-            check(gal_price_block(cache, &query, &price, &err), &err);
-            ++*count;
-        }
+        gal_price_query *next = &query[*count];
+        *next = query_of(i % 2, MICROBATCH_SAMPLES);
+        next->strategy = &strategy[i / 2];
+        *count += gal_strategy_rule_broken(&plan->model, (gal_block_kind)next->type, next->strategy, next->device_count,
+                                           next->microbatch_samples) == NULL;
+    }
+    const double start = now_seconds();
+    check(gal_price_cache_create(&plan->model, durations, &cache, &err), &err);
+    for (uint32_t i = 0; i < *count; i++) {
+        check(gal_price_block(cache, &query[i], &price, &err), &err);
     }
     const double seconds = (now_seconds() - start) / *count;
     gal_price_cache_free(cache);

@@ -131,8 +131,8 @@ static void turn_to_t5(uint64_t *random, gal_model *model)
     model->family = GAL_FAMILY_T5;
     model->layer_count = 1 + gal_random_below(random, 2);
     model->decoder_layer_count = 1 + gal_random_below(random, 2);
-    model->decoder_sequence_length =
-        model->sequence_length % 3 == 0 ? 6 << gal_random_below(random, 3) : 4 << gal_random_below(random, 3);
+    model->decoder_sequence_length = model->sequence_length % 3 == 0 ? UINT32_C(6) << gal_random_below(random, 3)
+                                                                     : UINT32_C(4) << gal_random_below(random, 3);
     model->head_dim = 2 + gal_random_below(random, 5);
     model->relative_bucket_count = 4 + 2 * gal_random_below(random, 4);
     model->relative_max_distance = model->relative_bucket_count / 2 + 1 + gal_random_below(random, 8);

@@ -48,7 +48,7 @@ static void run_steps(bool poison, gal_step_result results[3], double evaluated[
 {
     gal_error err = {0};
     gal_plan plan = {0};
-    const gal_session_options options = {.tokens = {NULL, fill}, .deadline_seconds = 10.0, .poison = poison};
+    const gal_session_options options = {.tokens = {.fill = fill}, .deadline_seconds = 10.0, .poison = poison};
     gal_session *session = open_session(&plan, &options);
     for (uint64_t t = 0; t < 3; t++) {
         const gal_step_settings settings = {.step = t, .seed = 3, .learning_rate = 0.01};
@@ -102,7 +102,7 @@ static void test_trace(void **state)
     gal_plan plan = {0};
     gal_step_result result;
     log_of_steps log = {0};
-    const gal_session_options options = {.tokens = {NULL, fill}, .trace = {&log, note}, .deadline_seconds = 10.0};
+    const gal_session_options options = {.tokens = {.fill = fill}, .trace = {&log, note}, .deadline_seconds = 10.0};
     gal_session *session = open_session(&plan, &options);
     const gal_step_settings settings = {.seed = 3, .learning_rate = 0.01};
     assert_int_equal(gal_engine_step(session->engine, &settings, &result, &err), GAL_OK);
@@ -123,7 +123,7 @@ static void test_error_of_the_data(void **state)
     gal_plan plan = {0};
     gal_step_result result;
     bool fails = true;
-    const gal_session_options options = {.tokens = {&fails, fill}, .deadline_seconds = 10.0};
+    const gal_session_options options = {.tokens = {.context = &fails, .fill = fill}, .deadline_seconds = 10.0};
     gal_session *session = open_session(&plan, &options);
     const gal_step_settings settings = {.seed = 3, .learning_rate = 0.01};
     assert_int_equal(gal_engine_step(session->engine, &settings, &result, &err), GAL_ERR_SYSTEM);
@@ -168,7 +168,7 @@ static void test_deadline(void **state)
     const gal_engine_options options = {.device = &gal_device_host,
                                         .ops = &gal_ops_host_fp64,
                                         .comm = &comm,
-                                        .tokens = {NULL, fill},
+                                        .tokens = {.fill = fill},
                                         .deadline_seconds = 0.05};
     assert_int_equal(gal_engine_create(program, &plan.model, 0, &channels, &options, &engine, &err), GAL_OK);
     gal_weights_initialize(program, &plan.model, 0, 3, &gal_device_host, gal_engine_memory(engine));
