@@ -3,20 +3,10 @@
 # the bytes, which knows no neighbours.
 # Usage: tests/demo/bert.sh BUILD_FOLDER
 set -eu
-build=$(cd "${1:-build}" && pwd)
-here=$(cd "$(dirname "$0")" && pwd)
-out=$build/demo-bert
-PATH=$build:$PATH
-mkdir -p "$out"
-cd "$out"
+name=demo-bert
+. "$(dirname "$0")/common.sh"
 
-step() { printf '\n== %s\n' "$*"; }
-run() { printf '$ %s\n' "$*"; "$@"; }
-
-step "the text: the King James Bible (Debian package bible-kjv), verses without their references"
-command -v bible >/dev/null || { echo "demo: the command 'bible' is missing: apt-get install bible-kjv" >&2; exit 1; }
-bible -f gen1:1-rev22:21 </dev/null | sed 's/^[^ ]* //' >text.txt
-wc -c text.txt
+make_text
 
 step "measure this machine with 2 ranks, find the fastest plan"
 run galplan profile --model "$here/bert.json" --np 2 --microbatches 1,2 --budget-seconds 15 -o profile.json
@@ -28,8 +18,8 @@ run galrun plan.json --np 2 --data text.txt --log log.jsonl -v
 
 # 20 batches of 32 samples ask for some 6,000 bytes: the mean of losses that spread by 1.2 nats is known to 0.02. A tenth
 # of a nat below what frequencies alone give is what neighbours say.
-loss=$(sed -n 's/.*"event": "final".*"validation_loss": \([0-9.e+-]*\).*/\1/p' log.jsonl)
-entropy=$(sed -n 's/.*"event": "final".*"unigram_entropy": \([0-9.e+-]*\).*/\1/p' log.jsonl)
+loss=$(final validation_loss)
+entropy=$(final unigram_entropy)
 awk -v loss="$loss" -v entropy="$entropy" 'BEGIN {
     below = entropy - loss
     printf "\nvalidation loss %.3f nats per masked byte, %.3f below the entropy of the bytes (%.3f)\n", loss, below, entropy

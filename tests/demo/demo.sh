@@ -3,22 +3,12 @@
 # limit at which one strategy for all is not the answer, and trains on real text by that plan.
 # Usage: tests/demo/demo.sh BUILD_FOLDER
 set -eu
-build=$(cd "${1:-build}" && pwd)
-here=$(cd "$(dirname "$0")" && pwd)
-out=$build/demo
+name=demo
+. "$(dirname "$0")/common.sh"
 arena_limit_mib=24 # per rank, beside what the profile says a process needs before it holds any tensor
 steps=150
-PATH=$build:$PATH
-mkdir -p "$out"
-cd "$out"
 
-step() { printf '\n== %s\n' "$*"; }
-run() { printf '$ %s\n' "$*"; "$@"; }
-
-step "the text: the King James Bible (Debian package bible-kjv), verses without their references"
-command -v bible >/dev/null || { echo "demo: the command 'bible' is missing: apt-get install bible-kjv" >&2; exit 1; }
-bible -f gen1:1-rev22:21 </dev/null | sed 's/^[^ ]* //' >text.txt
-wc -c text.txt
+make_text
 
 step "measure this machine with 4 ranks"
 run galplan profile --model "$here/model.json" --np 4 --microbatches 1,2,4,8 --budget-seconds 30 -o profile.json
@@ -33,8 +23,8 @@ run galplan verify plan.json
 step "train by it"
 run galrun plan.json --np 4 --data text.txt --steps "$steps" --log log.jsonl -v
 
-loss=$(sed -n 's/.*"event": "final".*"validation_loss": \([0-9.e+-]*\).*/\1/p' log.jsonl)
-entropy=$(sed -n 's/.*"event": "final".*"unigram_entropy": \([0-9.e+-]*\).*/\1/p' log.jsonl)
+loss=$(final validation_loss)
+entropy=$(final unigram_entropy)
 awk -v loss="$loss" -v entropy="$entropy" 'BEGIN {
     below = entropy - loss
     printf "\nvalidation loss %.3f nats per byte, %.3f below the entropy of the bytes (%.3f)\n", loss, below, entropy

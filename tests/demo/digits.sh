@@ -3,16 +3,9 @@
 # it does not train on.
 # Usage: tests/demo/digits.sh BUILD_FOLDER
 set -eu
-build=$(cd "${1:-build}" && pwd)
-here=$(cd "$(dirname "$0")" && pwd)
-out=$build/demo-digits
+name=demo-digits
+. "$(dirname "$0")/common.sh"
 least_percent=95
-PATH=$build:$PATH
-mkdir -p "$out"
-cd "$out"
-
-step() { printf '\n== %s\n' "$*"; }
-run() { printf '$ %s\n' "$*"; "$@"; }
 
 step "the images: 1,797 digits of 8 by 8 pixels (Debian package python3-sklearn)"
 /usr/bin/python3 "$here/digits.py" .
@@ -28,7 +21,7 @@ begin=$(date +%s)
 run galrun plan.json --np 2 --data images.npy --labels labels.npy --evaluate-every 100 --evaluate-batches 3 --log log.jsonl
 echo "trained in $(($(date +%s) - begin)) s"
 
-accuracy=$(sed -n 's/.*"event": "final".*"accuracy": \([0-9.e+-]*\).*/\1/p' log.jsonl)
+accuracy=$(final accuracy)
 awk -v accuracy="$accuracy" -v least="$least_percent" 'BEGIN {
     printf "\n%.2f %% of the held-out digits are read right\n", 100 * accuracy
     exit 100 * accuracy >= least ? 0 : 1

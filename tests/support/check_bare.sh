@@ -10,7 +10,7 @@ skip() {
 }
 [ "$(id -u)" = 0 ] || skip 'needs root, for debootstrap and chroot'
 command -v debootstrap >/dev/null || skip 'needs debootstrap: apt-get install debootstrap'
-mirror=${MIRROR:-http://deb.debian.org/debian}
+mirror=${MIRROR:-} # empty: debootstrap's own
 folder=$(mktemp -d "${TMPDIR:-/tmp}/galplan-bare.XXXXXX")
 mounts=(proc sys dev dev/shm)
 
@@ -27,13 +27,13 @@ clean_up() {
 }
 trap clean_up EXIT
 
-inside() { chroot "$folder" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=true bash -c "$1" </dev/null; }
+inside() { chroot "$folder" /usr/bin/env -i HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=true bash -c "$1" </dev/null; }
 
-echo "a bare Debian 12 from $mirror"
-debootstrap --variant=minbase --include=ca-certificates bookworm "$folder" "$mirror" >"$folder.log" 2>&1 || {
+echo "a bare Debian 12 from ${mirror:-debootstrap's own mirror}"
+debootstrap --variant=minbase --include=ca-certificates bookworm "$folder" ${mirror:+"$mirror"} >"$folder.log" 2>&1 || {
     tail -n 20 "$folder.log"
     rm -f "$folder.log"
-    skip "debootstrap could not reach $mirror: set MIRROR"
+    skip "debootstrap could not reach ${mirror:-its own mirror}: set MIRROR"
 }
 rm -f "$folder.log"
 for mount in "${mounts[@]}"; do mount --bind "/$mount" "$folder/$mount"; done
@@ -43,13 +43,13 @@ if grep -q bookworm /etc/os-release; then
     cp -r /etc/apt/apt.conf.d/. "$folder/etc/apt/apt.conf.d/"
 fi
 inside 'apt-get -qq update && apt-get -qq -y install --no-install-recommends git make >/dev/null'
-git clone -q "$root" "$folder/root/galplan"
+git clone -q "$root" "$folder/srv/galplan"
 for command in 'make demo' 'make check'; do
     echo "$command"
     begin=$SECONDS
     status=0
-    inside "cd /root/galplan && $command" >"$folder/root/log" 2>&1 || status=$?
-    tail -n "$([ $status = 0 ] && echo 12 || echo 60)" "$folder/root/log"
+    inside "cd /srv/galplan && $command" >"$folder/srv/log" 2>&1 || status=$?
+    tail -n "$([ $status = 0 ] && echo 12 || echo 60)" "$folder/srv/log"
     echo "$command: exit $status after $((SECONDS - begin)) s"
     [ $status = 0 ] || exit 1
 done

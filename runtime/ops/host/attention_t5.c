@@ -65,7 +65,7 @@ void gal_attention_bias_gradient(const gal_attention_head *at, size_t query, siz
     }
 }
 
-/* ---- self-attention ---- */
+/* ---- heads ---- */
 
 static gal_code check_row(const gal_kernel_call *call, uint64_t parts, gal_error *err)
 {
@@ -75,6 +75,34 @@ static gal_code check_row(const gal_kernel_call *call, uint64_t parts, gal_error
     }
     return GAL_OK;
 }
+
+/* A head of operands 0 and 1 of a forward. */
+typedef gal_attention_head head_of(const gal_kernel_call *call, const gal_real *first, const gal_real *second,
+                                   size_t sample, size_t head);
+
+static void forward_heads(const gal_split *split, uint32_t part, head_of *of)
+{
+    const gal_kernel_call *call = split->call;
+    const size_t heads = call->dims[2], end = gal_cut_begin(&split->cut, part + 1);
+    gal_real *ctx = call->operand[2];
+    gal_real *lse = call->operand[3];
+    for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
+        const gal_attention_head at = of(call, call->operand[0], call->operand[1], i / heads, i % heads);
+        gal_attention_forward_head(&at, ctx + at.ctx_offset, lse + at.lse_offset);
+    }
+}
+
+/* Cut by heads of samples. row_parts: rows of so many times all heads' features lie behind one another. */
+static gal_code run_heads(const gal_kernel_call *call, uint64_t row_parts, gal_part part, gal_error *err)
+{
+    const gal_code code = check_row(call, row_parts, err);
+    if (code == GAL_OK) {
+        gal_split_run(call, (size_t)call->dims[0] * call->dims[2], 1, (size_t)call->dims[1] * call->dims[3], part);
+    }
+    return code;
+}
+
+/* ---- self-attention ---- */
 
 static size_t all_heads(const gal_kernel_call *call)
 {
@@ -98,25 +126,12 @@ static gal_attention_head relative_head(const gal_kernel_call *call, const gal_r
 
 static void relative_part(const void *context, uint32_t part)
 {
-    const gal_split *split = context;
-    const gal_kernel_call *call = split->call;
-    const size_t heads = call->dims[2], end = gal_cut_begin(&split->cut, part + 1);
-    gal_real *ctx = call->operand[2];
-    gal_real *lse = call->operand[3];
-    for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
-        const gal_attention_head at = relative_head(call, call->operand[0], call->operand[1], i / heads, i % heads);
-        gal_attention_forward_head(&at, ctx + at.ctx_offset, lse + at.lse_offset);
-    }
+    forward_heads(context, part, relative_head);
 }
 
 gal_code GAL_KERNEL(relative_attention)(const gal_kernel_call *call, gal_error *err)
 {
-    const gal_code code = check_row(call, 3, err);
-    if (code == GAL_OK) {
-        gal_split_run(call, (size_t)call->dims[0] * call->dims[2], 1, (size_t)call->dims[1] * call->dims[3],
-                      relative_part);
-    }
-    return code;
+    return run_heads(call, 3, relative_part, err);
 }
 
 /* The samples of some heads, in order: they add to one column of the table's gradient. */
@@ -188,25 +203,12 @@ static gal_attention_head cross_head(const gal_kernel_call *call, const gal_real
 
 static void cross_part(const void *context, uint32_t part)
 {
-    const gal_split *split = context;
-    const gal_kernel_call *call = split->call;
-    const size_t heads = call->dims[2], end = gal_cut_begin(&split->cut, part + 1);
-    gal_real *ctx = call->operand[2];
-    gal_real *lse = call->operand[3];
-    for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
-        const gal_attention_head at = cross_head(call, call->operand[0], call->operand[1], i / heads, i % heads);
-        gal_attention_forward_head(&at, ctx + at.ctx_offset, lse + at.lse_offset);
-    }
+    forward_heads(context, part, cross_head);
 }
 
 gal_code GAL_KERNEL(cross_attention)(const gal_kernel_call *call, gal_error *err)
 {
-    const gal_code code = check_row(call, 2, err);
-    if (code == GAL_OK) {
-        gal_split_run(call, (size_t)call->dims[0] * call->dims[2], 1, (size_t)call->dims[1] * call->dims[3],
-                      cross_part);
-    }
-    return code;
+    return run_heads(call, 2, cross_part, err);
 }
 
 static void cross_backward_part(const void *context, uint32_t part)
@@ -230,12 +232,7 @@ static void cross_backward_part(const void *context, uint32_t part)
 
 gal_code GAL_KERNEL(cross_attention_backward)(const gal_kernel_call *call, gal_error *err)
 {
-    const gal_code code = check_row(call, 2, err);
-    if (code == GAL_OK) {
-        gal_split_run(call, (size_t)call->dims[0] * call->dims[2], 1, (size_t)call->dims[1] * call->dims[3],
-                      cross_backward_part);
-    }
-    return code;
+    return run_heads(call, 2, cross_backward_part, err);
 }
 
 /* ---- the tied head ---- */
