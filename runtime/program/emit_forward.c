@@ -1,0 +1,477 @@
+/* The forward of nodes, and of a block. */
+#include "runtime/program/emit_nodes.h"
+
+#include <string.h>
+
+/* The value's buffer, running its producer again where it was not kept. */
+uint32_t gal_emit_input(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value)
+{
+    if (at.buffer[value] == GAL_NO_BUFFER && at.again) {
+        uint8_t producer = gal_graph_producer(&e->graph, value);
+        if (value == e->graph.x) {
+            at.buffer[value] = e->x;
+        } else if (value == e->graph.carried_in) {
+            at.buffer[value] = e->carried;
+        } else if (e->redo[producer]) {
+            gal_emit_node(b, e, at, producer);
+        } else {
+            at.buffer[value] = e->forward[value];
+        }
+    }
+    GAL_ASSERT(at.buffer[value] != GAL_NO_BUFFER);
+    return at.buffer[value];
+}
+
+static uint32_t output(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value)
+{
+    if (at.buffer[value] == GAL_NO_BUFFER) {
+        bool kept = !at.again && e->saved[gal_graph_storage(&e->graph, value)];
+        at.buffer[value] = gal_builder_buffer(b, kept ? GAL_CLASS_SAVED : GAL_CLASS_WORK, e->index,
+                                              e->graph.value[value].name, gal_emit_bytes(b, e, value));
+    }
+    return at.buffer[value];
+}
+
+static void forward_load(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    gal_op op = e->graph.head                       ? GAL_OP_LOAD_TARGETS
+                : e->shape.kind == GAL_BLOCK_BRIDGE ? GAL_OP_LOAD_DECODER_TOKENS
+                                                    : GAL_OP_LOAD_TOKENS;
+    gal_shape shape = {.op = op, .dtype = GAL_I32, .dims = {e->samples, gal_emit_positions(e, n->out[0])}};
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->whole_layout;
+    gal_builder_operand(b, to, GAL_WRITE);
+}
+
+static void forward_load_patches(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    gal_shape shape = {.op = GAL_OP_LOAD_PATCHES,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, gal_emit_positions(e, n->out[0]), e->graph.value[n->out[0]].features}};
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
+    gal_builder_operand(b, to, GAL_WRITE);
+}
+
+static void forward_embed(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t tokens = gal_emit_input(b, e, at, n->in[0]);
+    gal_operand table = gal_zero_weight(b, e, n->weight);
+    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t vocabulary = gal_model_padded_vocabulary(gal_emit_model(b)) / e->graph.tp_degree;
+    gal_shape shape = {.op = GAL_OP_EMBED,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, e->shape.out.features, vocabulary}};
+    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    i->group = e->mesh.tp;
+    i->layout = e->whole_layout;
+    gal_emit_read(b, e, tokens, n->in[0]);
+    gal_builder_operand_at(b, &table);
+    gal_emit_access(b, e, to, n->out[0], GAL_WRITE);
+}
+
+gal_shape gal_emit_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+{
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->chunk_positions, e->shape.out.features, e->sequence, n->types,
+                                n->bias != GAL_NO_VALUE && n->types == 0}};
+}
+
+static void forward_position(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    const bool has_more = n->bias != GAL_NO_VALUE;
+    uint32_t from = gal_emit_input(b, e, at, n->in[0]);
+    gal_operand table = gal_zero_weight(b, e, n->weight);
+    gal_operand more = has_more ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_shape shape = gal_emit_position_shape(b, e, GAL_OP_POSITION, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
+    gal_emit_read(b, e, from, n->in[0]);
+    gal_builder_operand_at(b, &table);
+    gal_emit_access(b, e, to, n->out[0], GAL_WRITE);
+    if (has_more) {
+        gal_builder_operand_at(b, &more);
+    }
+}
+
+static void forward_norm(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    const bool has_bias = n->bias != GAL_NO_VALUE;
+    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    gal_operand gain = gal_zero_weight(b, e, n->weight);
+    gal_operand bias = has_bias ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
+    uint32_t a = output(b, e, at, n->out[0]);
+    uint32_t stats = output(b, e, at, n->out[1]);
+    gal_shape shape = {.op = has_bias ? GAL_OP_LAYER_NORM : GAL_OP_RMS_NORM,
+                       .dtype = b->program->dtype,
+                       .dims = {gal_emit_rows(e, n->in[0]), e->graph.value[n->in[0]].features}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    gal_emit_read(b, e, x, n->in[0]);
+    gal_builder_operand_at(b, &gain);
+    if (has_bias) {
+        gal_builder_operand_at(b, &bias);
+    }
+    gal_emit_access(b, e, a, n->out[0], GAL_WRITE);
+    gal_emit_access(b, e, stats, n->out[1], GAL_WRITE);
+}
+
+static void forward_linear(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    gal_operand weight = gal_zero_weight(b, e, n->weight);
+    uint32_t y = output(b, e, at, n->out[0]);
+    uint32_t flags =
+        (n->weight_transposed ? GAL_GEMM_TRANSPOSE_B : 0u) | (n->bias != GAL_NO_VALUE ? GAL_GEMM_BIAS : 0u);
+    gal_shape shape = {.op = GAL_OP_GEMM,
+                       .dtype = b->program->dtype,
+                       .dims = {gal_emit_rows(e, n->in[0]), n->out_features, n->in_features, flags}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    gal_emit_read(b, e, x, n->in[0]);
+    gal_builder_operand_at(b, &weight);
+    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
+    if (n->bias != GAL_NO_VALUE) {
+        gal_operand bias = gal_zero_weight(b, e, n->bias);
+        gal_builder_operand_at(b, &bias);
+    }
+}
+
+/* Of a node with a table of relative positions. */
+gal_shape gal_emit_relative_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
+{
+    const gal_model *model = gal_emit_model(b);
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, e->shape.head_count / e->graph.tp_degree, e->shape.head_dim,
+                                e->shape.decodes, model->relative_bucket_count, model->relative_max_distance}};
+}
+
+gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+{
+    const gal_block_shape *shape = &e->shape;
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, shape->head_count / e->graph.tp_degree, shape->head_dim,
+                                shape->kv_head_count / e->graph.tp_degree, n->attention_flags}};
+}
+
+/* Queries and keys turned in place: forward, or back. */
+void gal_emit_turn(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value,
+                   bool inverse)
+{
+    const uint32_t heads = (e->shape.head_count + e->shape.kv_head_count) / e->graph.tp_degree;
+    gal_shape shape = {
+        .op = GAL_OP_ROTARY,
+        .dtype = b->program->dtype,
+        .dims = {e->samples, e->sequence, heads, e->shape.head_dim, e->graph.value[value].features, inverse}};
+    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape);
+    i->group = e->mesh.tp;
+    i->layout = e->whole_layout;
+    gal_emit_access(b, e, buffer, value, GAL_UPDATE);
+}
+
+static void forward_rotary(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t buffer = gal_emit_input(b, e, at, n->in[0]);
+    gal_emit_turn(b, e, n->name, buffer, n->in[0], false);
+    at.buffer[n->out[0]] = buffer;
+}
+
+static void forward_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    const bool biased = n->weight != GAL_NO_VALUE;
+    uint32_t qkv = gal_emit_input(b, e, at, n->in[0]);
+    gal_operand bias = biased ? gal_zero_weight(b, e, n->weight) : (gal_operand){0};
+    uint32_t ctx = output(b, e, at, n->out[0]);
+    uint32_t lse = output(b, e, at, n->out[1]);
+    gal_shape shape = biased ? gal_emit_relative_shape(b, e, GAL_OP_RELATIVE_ATTENTION)
+                             : gal_emit_attention_shape(b, e, GAL_OP_ATTENTION, n);
+    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    i->group = e->mesh.tp;
+    i->layout = e->whole_layout;
+    gal_emit_read(b, e, qkv, n->in[0]);
+    if (biased) {
+        gal_builder_operand_at(b, &bias);
+    }
+    gal_emit_access(b, e, ctx, n->out[0], GAL_WRITE);
+    gal_emit_access(b, e, lse, n->out[1], GAL_WRITE);
+}
+
+gal_shape gal_emit_cross_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
+{
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, e->shape.head_count / e->graph.tp_degree, e->shape.head_dim,
+                                e->carried_sequence}};
+}
+
+static void forward_cross_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t q = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t kv = gal_emit_input(b, e, at, n->in[1]);
+    uint32_t ctx = output(b, e, at, n->out[0]);
+    uint32_t lse = output(b, e, at, n->out[1]);
+    gal_shape shape = gal_emit_cross_shape(b, e, GAL_OP_CROSS_ATTENTION);
+    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    i->group = e->mesh.tp;
+    i->layout = e->whole_layout;
+    gal_emit_read(b, e, q, n->in[0]);
+    gal_emit_read(b, e, kv, n->in[1]);
+    gal_emit_access(b, e, ctx, n->out[0], GAL_WRITE);
+    gal_emit_access(b, e, lse, n->out[1], GAL_WRITE);
+}
+
+/* In place. */
+void gal_emit_scale(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value)
+{
+    const uint64_t elements = (uint64_t)gal_emit_rows(e, value) * e->graph.value[value].features;
+    gal_shape shape = {.op = GAL_OP_SCALE,
+                       .dtype = b->program->dtype,
+                       .dims = {gal_builder_dim(b, elements), gal_emit_model(b)->hidden}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape);
+    gal_emit_access(b, e, buffer, value, GAL_UPDATE);
+}
+
+static void forward_scale(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t buffer = gal_emit_input(b, e, at, n->in[0]);
+    gal_emit_scale(b, e, n->name, buffer, n->in[0]);
+    at.buffer[n->out[0]] = buffer;
+}
+
+gal_shape gal_emit_activation_shape(gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t value)
+{
+    uint64_t elements = (uint64_t)gal_emit_rows(e, value) * e->graph.value[value].features;
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {gal_builder_dim(b, elements), (uint32_t)gal_emit_model(b)->activation}};
+}
+
+static void forward_activation(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t u = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t g = output(b, e, at, n->out[0]);
+    gal_shape shape = gal_emit_activation_shape(b, e, GAL_OP_ACTIVATION, n->in[0]);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    gal_emit_read(b, e, u, n->in[0]);
+    gal_emit_access(b, e, g, n->out[0], GAL_WRITE);
+}
+
+gal_shape gal_emit_gated_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+{
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {gal_emit_rows(e, n->out[0]), e->graph.value[n->out[0]].features,
+                                (uint32_t)gal_emit_model(b)->activation}};
+}
+
+static void forward_gated_activation(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t u = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t g = output(b, e, at, n->out[0]);
+    gal_shape shape = gal_emit_gated_shape(b, e, GAL_OP_GATED_ACTIVATION, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    gal_emit_read(b, e, u, n->in[0]);
+    gal_emit_access(b, e, g, n->out[0], GAL_WRITE);
+}
+
+static gal_shape residual_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
+{
+    return (gal_shape){
+        .op = op, .dtype = b->program->dtype, .dims = {e->samples, e->chunk_positions, e->shape.out.features}};
+}
+
+static void forward_residual(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t o = gal_emit_input(b, e, at, n->in[1]);
+    const bool has_bias = n->bias != GAL_NO_VALUE;
+    gal_operand bias = has_bias ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
+    uint32_t y = output(b, e, at, n->out[0]);
+    gal_shape shape = residual_shape(b, e, GAL_OP_RESIDUAL);
+    shape.dims[3] = has_bias;
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
+    gal_emit_read(b, e, x, n->in[0]);
+    gal_emit_read(b, e, o, n->in[1]);
+    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
+    if (has_bias) {
+        gal_builder_operand_at(b, &bias);
+    }
+}
+
+/* The same mask forward and backward. */
+void gal_emit_dropout(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t from, uint32_t to,
+                      uint8_t value)
+{
+    gal_shape shape = residual_shape(b, e, GAL_OP_DROPOUT);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape)->layout = e->chunk_layout;
+    gal_emit_read(b, e, from, value);
+    gal_emit_access(b, e, to, value, GAL_WRITE);
+}
+
+static void forward_dropout(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    gal_emit_dropout(b, e, n->name, x, output(b, e, at, n->out[0]), n->in[0]);
+}
+
+gal_shape gal_emit_first_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+{
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, gal_emit_positions(e, n->in[0]), e->graph.value[n->in[0]].features}};
+}
+
+static void forward_first_position(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t y = output(b, e, at, n->out[0]);
+    gal_shape shape = gal_emit_first_position_shape(b, e, GAL_OP_FIRST_POSITION, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
+    gal_emit_read(b, e, x, n->in[0]);
+    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
+}
+
+gal_shape gal_emit_vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits)
+{
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, gal_emit_positions(e, logits), e->graph.value[logits].features,
+                                gal_emit_model(b)->vocabulary}};
+}
+
+static void forward_cross_entropy(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t logits = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t targets = gal_emit_input(b, e, at, n->in[1]);
+    uint32_t max = output(b, e, at, n->out[0]);
+    uint32_t sums = output(b, e, at, n->out[1]);
+    uint32_t rows = gal_emit_rows(e, n->in[0]);
+    gal_dtype dtype = b->program->dtype;
+    gal_shape shape = {.op = GAL_OP_CROSS_ENTROPY_MAX,
+                       .dtype = dtype,
+                       .dims = {rows, e->graph.value[n->in[0]].features, gal_emit_model(b)->vocabulary}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, "loss max", &shape)->group = e->mesh.tp;
+    gal_emit_read(b, e, logits, n->in[0]);
+    gal_emit_access(b, e, max, n->out[0], GAL_WRITE);
+    if (e->mesh.tp != GAL_GROUP_NONE) {
+        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, "reduce max", dtype, e->mesh.tp, rows,
+                            GAL_REDUCE_MAX);
+        gal_emit_access(b, e, max, n->out[0], GAL_UPDATE);
+    }
+    shape = gal_emit_vocabulary_shape(b, e, GAL_OP_CROSS_ENTROPY_SUM, n->in[0]);
+    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, "loss sum", &shape);
+    i->group = e->mesh.tp;
+    i->layout = e->whole_layout;
+    gal_emit_read(b, e, logits, n->in[0]);
+    gal_emit_read(b, e, max, n->out[0]);
+    gal_emit_read(b, e, targets, n->in[1]);
+    gal_emit_access(b, e, sums, n->out[1], GAL_WRITE);
+    if (e->mesh.tp != GAL_GROUP_NONE) {
+        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, "reduce sums", dtype, e->mesh.tp,
+                            2 * (uint64_t)rows, GAL_REDUCE_SUM);
+        gal_emit_access(b, e, sums, n->out[1], GAL_UPDATE);
+    }
+    shape = (gal_shape){.op = GAL_OP_CROSS_ENTROPY_LOSS, .dtype = dtype, .dims = {rows}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    gal_emit_read(b, e, sums, n->out[1]);
+    gal_builder_operand(b, b->program->loss_buffer, GAL_ACCUMULATE);
+}
+
+static void forward_alias(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    at.buffer[n->out[0]] = gal_emit_input(b, e, at, n->in[0]);
+}
+
+static void forward_reduce(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t buffer = gal_emit_input(b, e, at, n->in[0]);
+    gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, n->name, b->program->dtype, e->mesh.tp,
+                        (uint64_t)gal_emit_rows(e, n->in[0]) * e->graph.value[n->in[0]].features, GAL_REDUCE_SUM);
+    gal_emit_access(b, e, buffer, n->in[0], GAL_UPDATE);
+    at.buffer[n->out[0]] = buffer;
+}
+
+/* all_gather (to whole rows) or reduce_scatter (to chunks) between two values. */
+void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, gal_op op, const char *name, uint32_t from,
+                            uint8_t source, uint32_t to, uint8_t target)
+{
+    uint8_t chunk = op == GAL_OP_ALL_GATHER ? source : target;
+    gal_emit_collective(b, op, GAL_STREAM_TENSOR, name, b->program->dtype, e->mesh.tp,
+                        (uint64_t)gal_emit_rows(e, chunk) * e->graph.value[chunk].features, 0);
+    gal_emit_read(b, e, from, source);
+    gal_emit_access(b, e, to, target, GAL_WRITE);
+}
+
+static void forward_gather(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t from = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_emit_move_sequence(b, e, GAL_OP_ALL_GATHER, n->name, from, n->in[0], to, n->out[0]);
+}
+
+static void forward_scatter(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t from = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_emit_move_sequence(b, e, GAL_OP_REDUCE_SCATTER, n->name, from, n->in[0], to, n->out[0]);
+}
+
+/* ---- the walk ---- */
+
+typedef void forward_rule(gal_builder *, gal_block_emit *, gal_emit_place, const gal_node *);
+
+static forward_rule *const rules[GAL_NODE_COUNT] = {
+    [GAL_NODE_LOAD] = forward_load,
+    [GAL_NODE_LOAD_PATCHES] = forward_load_patches,
+    [GAL_NODE_EMBED] = forward_embed,
+    [GAL_NODE_POSITION] = forward_position,
+    [GAL_NODE_NORM] = forward_norm,
+    [GAL_NODE_LINEAR] = forward_linear,
+    [GAL_NODE_ROTARY] = forward_rotary,
+    [GAL_NODE_ATTENTION] = forward_attention,
+    [GAL_NODE_CROSS_ATTENTION] = forward_cross_attention,
+    [GAL_NODE_SCALE] = forward_scale,
+    [GAL_NODE_ACTIVATION] = forward_activation,
+    [GAL_NODE_GATED_ACTIVATION] = forward_gated_activation,
+    [GAL_NODE_RESIDUAL] = forward_residual,
+    [GAL_NODE_DROPOUT] = forward_dropout,
+    [GAL_NODE_FIRST_POSITION] = forward_first_position,
+    [GAL_NODE_CROSS_ENTROPY] = forward_cross_entropy,
+    [GAL_NODE_SPLIT] = forward_alias,
+    [GAL_NODE_REDUCE] = forward_reduce,
+    [GAL_NODE_GATHER_SEQUENCE] = forward_gather,
+    [GAL_NODE_SCATTER_SEQUENCE] = forward_scatter,
+};
+
+void gal_emit_node(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t index)
+{
+    rules[e->graph.node[index].kind](b, e, at, &e->graph.node[index]);
+}
+
+void gal_emit_forward(gal_builder *b, gal_block_emit *e)
+{
+    gal_emit_place here = {e->forward, false};
+    if (e->graph.x != GAL_NO_VALUE) {
+        e->forward[e->graph.x] = e->x;
+    }
+    if (e->graph.carried_in != GAL_NO_VALUE) {
+        e->forward[e->graph.carried_in] = e->carried;
+    }
+    if (e->graph.carried_out != GAL_NO_VALUE) {
+        e->forward[e->graph.carried_out] = e->carried;
+    }
+    if (e->graph.y != GAL_NO_VALUE) { /* an embedding's sum over devices works in place */
+        e->forward[gal_graph_storage(&e->graph, e->graph.y)] = e->y;
+    }
+    for (uint8_t i = 0; i < e->graph.node_count; i++) {
+        gal_emit_node(b, e, here, i);
+    }
+}
+
+void gal_emit_head_evaluation(gal_builder *b, gal_block_emit *e)
+{
+    uint32_t buffer[GAL_GRAPH_MAX];
+    memset(buffer, 0xFF, sizeof buffer); /* GAL_NO_BUFFER */
+    gal_emit_input(b, e, (gal_emit_place){buffer, true}, e->graph.node[e->graph.node_count - 1].out[0]);
+}

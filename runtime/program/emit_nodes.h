@@ -1,0 +1,101 @@
+/* What the files that turn nodes into instructions share: emit_forward.c, emit_backward.c, emit_parts.c. For them
+ * alone.
+ */
+#ifndef GAL_RUNTIME_PROGRAM_EMIT_NODES_H
+#define GAL_RUNTIME_PROGRAM_EMIT_NODES_H
+
+#include "runtime/program/emit.h"
+
+static inline const gal_model *gal_emit_model(const gal_builder *b)
+{
+    return b->spec->model;
+}
+
+static inline uint32_t gal_emit_positions(const gal_block_emit *e, uint8_t value)
+{
+    const gal_value *v = &e->graph.value[value];
+    return v->single    ? 1
+           : v->carried ? (v->chunk ? e->carried_chunk : e->carried_sequence)
+                        : (v->chunk ? e->chunk_positions : e->sequence);
+}
+
+static inline uint32_t gal_emit_rows(const gal_block_emit *e, uint8_t value)
+{
+    return gal_emit_positions(e, value) * e->samples;
+}
+
+static inline uint64_t gal_emit_bytes(const gal_builder *b, const gal_block_emit *e, uint8_t value)
+{
+    gal_dtype dtype = e->graph.value[value].int32 ? GAL_I32 : b->program->dtype;
+    return (uint64_t)gal_emit_rows(e, value) * e->graph.value[value].features * gal_dtype_bytes(dtype);
+}
+
+/* ---- operands: the whole value, in a buffer that holds it ---- */
+
+static inline void gal_emit_read(gal_builder *b, const gal_block_emit *e, uint32_t buffer, uint8_t value)
+{
+    gal_operand operand = {.buffer = buffer, .access = GAL_READ, .bytes = gal_emit_bytes(b, e, value)};
+    gal_builder_operand_at(b, &operand);
+}
+
+static inline void gal_emit_access(gal_builder *b, const gal_block_emit *e, uint32_t buffer, uint8_t value,
+                                   gal_access access)
+{
+    gal_operand operand = {.buffer = buffer, .access = (uint8_t)access, .bytes = gal_emit_bytes(b, e, value)};
+    gal_builder_operand_at(b, &operand);
+}
+
+static inline uint32_t gal_emit_work(gal_builder *b, const gal_block_emit *e, const char *name, uint64_t bytes)
+{
+    return gal_builder_buffer(b, GAL_CLASS_WORK, e->index, name, bytes);
+}
+
+/* ---- emit_forward.c ---- */
+
+/* Where a forward is being issued: in the forward fragment, or again inside backward. */
+typedef struct gal_emit_place {
+    uint32_t *buffer; /* value -> buffer */
+    bool again;
+} gal_emit_place;
+
+static inline gal_emit_place gal_emit_again(gal_block_emit *e)
+{
+    return (gal_emit_place){e->backward, true};
+}
+
+/* The instructions of node `index`. */
+void gal_emit_node(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t index);
+/* The value's buffer, running its producer again where it was not kept. */
+uint32_t gal_emit_input(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value);
+/* Shapes that a node has forward and backward. */
+gal_shape gal_emit_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
+gal_shape gal_emit_relative_shape(const gal_builder *b, const gal_block_emit *e, gal_op op);
+gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
+gal_shape gal_emit_cross_shape(const gal_builder *b, const gal_block_emit *e, gal_op op);
+gal_shape gal_emit_activation_shape(gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t value);
+gal_shape gal_emit_gated_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
+gal_shape gal_emit_first_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
+gal_shape gal_emit_vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits);
+/* Queries and keys turned in place: forward, or back. */
+void gal_emit_turn(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value,
+                   bool inverse);
+/* A value divided in place by the root of the features. */
+void gal_emit_scale(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value);
+/* The residual's mask on rows of a value: forward, or of their gradient. */
+void gal_emit_dropout(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t from, uint32_t to,
+                      uint8_t value);
+/* Gathers or scatters chunks of the positions. */
+void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, gal_op op, const char *name, uint32_t from,
+                            uint8_t source, uint32_t to, uint8_t target);
+
+/* ---- emit_backward.c ---- */
+
+/* What the weight part of a linear starts from: its input, or what that is gathered from. */
+uint8_t gal_emit_weight_source(const gal_block_emit *e, const gal_node *n);
+/* Column sums of dy, the gradient of `value`. */
+void gal_emit_bias_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor, uint32_t dy, uint8_t value,
+                            const char *name);
+/* Issues the weight gradient that is still to be issued, if any. */
+void gal_emit_pending(gal_builder *b, gal_block_emit *e);
+
+#endif
