@@ -12,6 +12,28 @@ const gal_call gal_chain_calls[GAL_CHAIN_CALLS] = {
     [SYNC] = {GAL_FRAGMENT_BACKWARD_SYNC, 1},
 };
 
+static bool touches_carried(const gal_block_spec *block)
+{
+    return block->shape.kind == GAL_BLOCK_BRIDGE || block->shape.kind == GAL_BLOCK_CROSS_ATTENTION;
+}
+
+/* Blocks of one type differ in whether the carried tensor goes on behind them: here it does. */
+static void carry_on(gal_block_spec *block, uint32_t block_count)
+{
+    bool touched = false;
+    for (uint32_t i = 0; i < block_count; i++) {
+        touched = touched || touches_carried(&block[i]);
+    }
+    for (uint32_t i = 0; i < block_count; i++) {
+        gal_block_shape *shape = &block[i].shape;
+        if (!touched) {
+            shape->carried_in = shape->carried_out = (gal_flow){0, 0};
+        } else if (shape->carried_in.positions > 0) {
+            shape->carried_out = shape->carried_in;
+        }
+    }
+}
+
 void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_spec *block, gal_stage_spec *out)
 {
     const gal_price_query *query = spec->query;
@@ -19,6 +41,7 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
         block[i].strategy = spec->strategy[i];
         gal_model_type(spec->model, spec->type[i], &block[i].shape);
     }
+    carry_on(block, spec->block_count);
     const bool first = block[0].shape.in.positions == 0;
     const bool last = block[spec->block_count - 1].shape.out.positions == 0;
     for (uint32_t i = 0; i < spec->block_count; i++) {
@@ -38,6 +61,7 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
                             .lowered = lowered};
     if (spec->entry != NULL) {
         out->entry_layout = *spec->entry;
+        out->carried_layout = spec->carried != NULL ? *spec->carried : *spec->entry;
     }
 }
 
@@ -54,7 +78,19 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
     }
 }
 
-double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block)
+/* Whether a weight or a gradient has these copies on other stages. */
+static bool has_copies(const gal_program *program, uint32_t buffer, gal_group copies)
+{
+    for (uint32_t u = 0; copies != GAL_GROUP_NONE && u < program->unit_count; u++) {
+        const gal_unit *unit = &program->unit[u];
+        if (unit->copies == copies && (unit->weight == buffer || unit->gradient == buffer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, gal_group left_out)
 {
     const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_UPDATE];
     double squares = 0.0;
@@ -62,8 +98,9 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint
     double gather = 0.0;
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
-        if ((in->group & GAL_GROUP_RELATION) == 0 &&
-            program->buffer[program->operand[in->first_operand].buffer].block == block) {
+        const uint32_t buffer = program->operand[in->first_operand].buffer;
+        if ((in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
+            !has_copies(program, buffer, left_out)) {
             double *sum = in->stream == GAL_STREAM_GATHER ? &gather : in->op == GAL_OP_ADAM ? &adam : &squares;
             *sum += cost[i].seconds;
         }
@@ -110,7 +147,20 @@ static gal_cost *costs_of(const gal_chain_spec *spec, const gal_program *program
     return cost;
 }
 
-static gal_code measure(const gal_chain_spec *spec, const gal_program *program, gal_chain_times *out, gal_error *err)
+static void read_update(const gal_program *program, const gal_cost *cost, uint32_t memory_block, gal_chain_times *out)
+{
+    for (uint32_t i = 0; i < program->block_count; i++) {
+        out->update_seconds[i] = gal_update_seconds(program, cost, i, GAL_GROUP_NONE);
+    }
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        out->shared_update_seconds[shared] =
+            out->update_seconds[memory_block] -
+            gal_update_seconds(program, cost, memory_block, gal_group_of_shared((gal_shared)shared));
+    }
+}
+
+static gal_code measure(const gal_chain_spec *spec, const gal_program *program, uint32_t memory_block,
+                        gal_chain_times *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_expansion expansion = {0};
@@ -126,9 +176,7 @@ static gal_code measure(const gal_chain_spec *spec, const gal_program *program, 
     GAL_TRY(gal_script_create(&expansion, &script, err));
     gal_play_alone(&script, &expansion, &slowdowns, &ends);
     gal_chain_read(&ends, spec->block_count, out);
-    for (uint32_t i = 0; i < spec->block_count; i++) {
-        out->update_seconds[i] = gal_update_seconds(program, cost, i);
-    }
+    read_update(program, cost, memory_block, out);
 cleanup:
     gal_script_free(&script);
     gal_expansion_free(&expansion);
@@ -146,7 +194,7 @@ gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint3
     gal_code code = gal_lower_spec(&stage, &program, err);
     if (code == GAL_OK) {
         gal_block_memory_of(program, memory_block, memory);
-        code = times != NULL ? measure(spec, program, times, err) : GAL_OK;
+        code = times != NULL ? measure(spec, program, memory_block, times, err) : GAL_OK;
     }
     gal_program_free(program);
     return code;

@@ -1,7 +1,8 @@
 /* Short chains of blocks, simulated alone: what prices are made of. For costmodel alone.
  *
  * A chain runs forward, backward, forward, backward with sync. Chains of equal lists are laid out once (structure.h);
- * a gal_chain is one that is lowered for itself: with an embedding, a head or a conversion of layouts in it. */
+ * a gal_chain is one that is lowered for itself: with an embedding, a head, a shared tensor or a conversion of layouts
+ * in it. The carried tensor goes on behind the last block; a chain that neither makes nor reads it has none. */
 #ifndef GAL_COSTMODEL_CHAIN_H
 #define GAL_COSTMODEL_CHAIN_H
 
@@ -17,6 +18,7 @@ typedef struct gal_chain_spec {
     const gal_durations *durations;
     const gal_price_query *query; /* where the chain lies; its type and strategy are not read */
     const gal_layout *entry;      /* of the first block, or NULL: as reached from whole rows */
+    const gal_layout *carried;    /* the same of the carried tensor, or NULL: as the rows; only with entry */
     uint32_t block_count;
     uint32_t type[GAL_CHAIN_MAX]; /* what nothing enters only first, what nothing leaves only last */
     const gal_strategy *strategy[GAL_CHAIN_MAX];
@@ -29,9 +31,10 @@ typedef struct gal_chain_times {
     /* [block]: ends since the beginning of the call; sync's on all streams */
     double forward_end[GAL_CHAIN_MAX], backward_end[GAL_CHAIN_MAX], sync_end[GAL_CHAIN_MAX];
     double update_seconds[GAL_CHAIN_MAX];
+    double shared_update_seconds[GAL_SHARED_COUNT]; /* of the memory block's: what is of each shared tensor */
 } gal_chain_times;
 
-/* All but update_seconds, from the ends of the calls. */
+/* All but what is of the update, from the ends of the calls. */
 void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_times *out);
 
 /* The stage that the chain is lowered as, with neighbours on both sides that are not in it. block holds block_count
@@ -43,8 +46,8 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
 gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint32_t memory_block,
                        gal_block_memory *memory, gal_error *err);
 
-/* Seconds of an update of one block: sums of squares, then Adam with the gathers of other blocks beside it. cost:
- * [instruction] in company. */
-double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block);
+/* Seconds of an update of the units that one block brings: sums of squares, then Adam with the gathers of other blocks
+ * beside it. cost: [instruction] in company. left_out: without units that have these copies; GAL_GROUP_NONE: all. */
+double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, gal_group left_out);
 
 #endif

@@ -64,8 +64,10 @@ static void read_buckets(const gal_program *program, uint32_t block, gal_block_m
     out->bytes.bucket = most(&out->buckets);
 }
 
-/* The end of what a fragment touches of class relayout in front of a block, and the buffer that lies first there. */
-static uint64_t relayout_reach(const gal_program *program, gal_fragment_kind kind, uint32_t index, uint64_t *first)
+/* The end of what a fragment touches of a class of conversions in front of a block, and the buffer that lies first
+ * there. */
+static uint64_t relayout_reach(const gal_program *program, gal_class class, gal_fragment_kind kind, uint32_t index,
+                               uint64_t *first)
 {
     const gal_fragment *fragment = &program->fragment[kind];
     uint64_t reach = 0;
@@ -74,7 +76,7 @@ static uint64_t relayout_reach(const gal_program *program, gal_fragment_kind kin
         const gal_instruction *in = &program->instruction[i];
         for (uint32_t o = 0; o < in->operand_count; o++) {
             const gal_buffer *buffer = &program->buffer[program->operand[in->first_operand + o].buffer];
-            if (buffer->class == GAL_CLASS_RELAYOUT && buffer->block == index) {
+            if (buffer->class == class && buffer->block == index) {
                 reach = larger(reach, buffer->offset + gal_align(buffer->bytes));
                 *first = buffer->offset == 0 ? gal_align(buffer->bytes) : *first;
             }
@@ -89,10 +91,29 @@ static void read_relayout(const gal_program *program, uint32_t index, gal_block_
 {
     uint64_t source = 0;
     uint64_t unused = 0;
-    const uint64_t forward = relayout_reach(program, GAL_FRAGMENT_FORWARD, index, &source);
-    const uint64_t backward = relayout_reach(program, GAL_FRAGMENT_BACKWARD_SYNC, index, &unused);
+    const uint64_t forward = relayout_reach(program, GAL_CLASS_RELAYOUT, GAL_FRAGMENT_FORWARD, index, &source);
+    const uint64_t backward = relayout_reach(program, GAL_CLASS_RELAYOUT, GAL_FRAGMENT_BACKWARD_SYNC, index, &unused);
     out->bytes.relayout = larger(forward, backward);
     out->relayout_entry = larger(forward - source, backward);
+}
+
+/* What is shared with other blocks, by the stages that hold copies. */
+static void read_shared(const gal_program *program, uint32_t index, gal_block_memory *out)
+{
+    for (uint32_t u = 0; u < program->unit_count; u++) {
+        const gal_unit *unit = &program->unit[u];
+        if (unit->block != index || unit->copies == GAL_GROUP_NONE) {
+            continue;
+        }
+        const uint32_t buffers[] = {unit->weight, unit->first_moment, unit->second_moment, unit->gradient};
+        uint32_t shared = 0;
+        while (gal_group_of_shared((gal_shared)shared) != unit->copies) {
+            shared++;
+        }
+        for (uint32_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+            out->shared_bytes[shared] += gal_align(program->buffer[buffers[i]].bytes);
+        }
+    }
 }
 
 static void read_all_gathers(const gal_program *program, uint32_t block, gal_block_memory *out)
@@ -151,9 +172,15 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
     if (index == 0 && program->first_block > 0 && out->bytes.input == 0) {
         read_received(program, &out->bytes);
     }
-    out->bytes.boundary = out->bytes.input;
+    read_shared(program, index, out);
     if (program->arena[GAL_CLASS_RELAYOUT].item_bytes > 0) {
         read_relayout(program, index, out);
+    }
+    if (program->arena[GAL_CLASS_CARRIED_RELAYOUT].item_bytes > 0) {
+        uint64_t unused = 0;
+        out->carried_relayout =
+            larger(relayout_reach(program, GAL_CLASS_CARRIED_RELAYOUT, GAL_FRAGMENT_FORWARD, index, &unused),
+                   relayout_reach(program, GAL_CLASS_CARRIED_RELAYOUT, GAL_FRAGMENT_BACKWARD_SYNC, index, &unused));
     }
     if (program->arena[GAL_CLASS_GATHERED].item_bytes > 0) {
         read_all_gathers(program, block, out);
@@ -228,11 +255,37 @@ static uint64_t boundary_bytes(const gal_stage_memory *stage)
     return bytes[0] + bytes[1];
 }
 
+static uint64_t at_most_two(uint32_t microbatch_count)
+{
+    return microbatch_count < 2 ? microbatch_count : 2;
+}
+
+/* Items of what is received while the chunk has others in flight. */
+static uint64_t ahead_of(const gal_chunk_memory *chunk, uint32_t microbatch_count)
+{
+    return chunk->in_flight < microbatch_count ? (uint64_t)chunk->in_flight + 1 : microbatch_count;
+}
+
+/* A version lives until the backward of its readers, where it has any; its gradient is a port, or the stage's own. */
+static uint64_t carried_bytes(const gal_stage_memory *stage)
+{
+    const uint64_t two = at_most_two(stage->microbatch_count);
+    uint64_t bytes = stage->carried_relayout_bytes;
+    for (uint32_t i = 0; i < stage->carried_count; i++) {
+        const gal_carried_memory *at = &stage->carried[i];
+        const uint64_t items = !at->read      ? two
+                               : at->received ? ahead_of(stage->chunk, stage->microbatch_count)
+                                              : stage->chunk->in_flight;
+        bytes += (items + (at->received || at->sent ? two : 1)) * at->bytes;
+    }
+    return bytes;
+}
+
 /* What a chunk has for itself: kept values and ports. */
 static uint64_t chunk_bytes(const gal_chunk_memory *chunk, const gal_stage_block *block, uint32_t microbatch_count)
 {
-    const uint64_t two = microbatch_count < 2 ? microbatch_count : 2;
-    const uint64_t ahead = chunk->in_flight < microbatch_count ? (uint64_t)chunk->in_flight + 1 : microbatch_count;
+    const uint64_t two = at_most_two(microbatch_count);
+    const uint64_t ahead = ahead_of(chunk, microbatch_count);
     uint64_t saved = 0;
     uint64_t ports = 0;
     for (uint32_t i = 0; i < chunk->block_count; i++) {
@@ -248,8 +301,20 @@ static uint64_t chunk_bytes(const gal_chunk_memory *chunk, const gal_stage_block
     return chunk->in_flight * saved + ports;
 }
 
+/* State and gradient of a block, less the tensors that one before it has brought; `held` collects all of them. */
+static uint64_t own_bytes(const gal_block_memory *memory, bool held[GAL_SHARED_COUNT])
+{
+    uint64_t bytes = memory->bytes.state + memory->bytes.gradient;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        bytes -= held[shared] ? memory->shared_bytes[shared] : 0;
+        held[shared] = held[shared] || memory->shared_bytes[shared] > 0;
+    }
+    return bytes;
+}
+
 uint64_t gal_stage_bytes(const gal_stage_memory *stage)
 {
+    bool held[GAL_SHARED_COUNT] = {false};
     const bool has_head = !stage->chunk[stage->chunk_count - 1].sends;
     uint64_t fixed = gal_align(16) + (has_head ? gal_align(8) : 0); /* norm, loss */
     uint64_t scratch = 0;
@@ -259,14 +324,15 @@ uint64_t gal_stage_bytes(const gal_stage_memory *stage)
     for (uint32_t c = 0; c < stage->chunk_count; block += stage->chunk[c++].block_count) {
         for (uint32_t i = 0; i < stage->chunk[c].block_count; i++) {
             const gal_block_bytes *bytes = &block[i].memory->bytes;
-            fixed += bytes->state + bytes->gradient;
+            fixed += own_bytes(block[i].memory, held);
             scratch = larger(scratch, bytes->scratch);
             work = larger(work, bytes->work);
             relayout = larger(relayout, block[i].relayout_bytes);
         }
         fixed += chunk_bytes(&stage->chunk[c], block, stage->microbatch_count);
     }
-    return fixed + boundary_bytes(stage) + relayout + gathered_bytes(stage) + bucket_bytes(stage) + scratch + work;
+    return fixed + carried_bytes(stage) + boundary_bytes(stage) + relayout + gathered_bytes(stage) +
+           bucket_bytes(stage) + scratch + work;
 }
 
 uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_count, uint32_t microbatch_count)

@@ -2,12 +2,16 @@
  * All numbers are multiples of GAL_ALIGNMENT_BYTES.
  *
  *     bytes = sum(state + gradient) + sum over chunks (k sum(saved) + c x_in + 2 (y_out + dy_in + dx_out)) + boundary
- *           + max(relayout) + gathered + bucket + max(scratch) + max(work) + the stage's own numbers (norm, loss)
+ *           + max(relayout) + gathered + bucket + max(scratch) + max(work) + carried
+ *           + the stage's own numbers (norm, loss)
  * with k microbatches of the chunk in flight, c = min(m, k + 1), or min(m, 2) where x_in is converted; the 2 is
  * min(m, 2). What has no k is of the stage: the chunks share it.
  * boundary, gathered and bucket are rings of buffers that blocks use in turn: a buffer is as large as the largest use
  * whose turn it was, so the blocks' uses are replayed in order. gathered <= prefetch_depth max, the others <= 2 max:
  * what a search may charge without knowing the order.
+ * Of a tensor that several blocks of the stage hold (gal_shared) state and gradient count once.
+ * carried is of the tensor that flows beside the stream: its versions (runtime/program/carried.h) and what their
+ * conversions take.
  * Departs from Galvatron-BMW, Eq. 2, which lets a block's work memory reuse what earlier blocks have freed: with k > 1
  * microbatches in flight their slots are fixed, so the work memory is a maximum over the stage, wherever the block is.
  */
@@ -24,17 +28,19 @@ typedef struct gal_ring_turns {
     uint64_t bytes[GAL_BLOCK_TURNS_MAX];
 } gal_ring_turns;
 
-/* bytes.saved includes the block's own input; bytes.boundary is a row buffer in its layout; bytes.relayout is of the
- * conversion in front of it in the program read, 0 without one; at the entry of a stage the rows to convert lie in x_in
- * and it takes relayout_entry instead. */
+/* bytes.saved includes the block's own input; bytes.boundary are the rows that leave it, in its layout; bytes.relayout
+ * is of the conversion in front of it in the program read, 0 without one; at the entry of a stage the rows to convert
+ * lie in x_in and it takes relayout_entry instead. carried_relayout is of the conversion of the carried tensor. */
 typedef struct gal_block_memory {
     gal_block_bytes bytes;
-    uint64_t relayout_entry;
+    uint64_t relayout_entry, carried_relayout;
+    uint64_t shared_bytes[GAL_SHARED_COUNT]; /* of state and gradient: what is of each shared tensor */
     gal_ring_turns gathers_forward, gathers_backward, gathers_evaluate, buckets;
 } gal_block_memory;
 
 /* Reads the numbers of block `index` of a placed program, as they are inside a chain: an input that is received counts
- * as saved. */
+ * as saved. All but bytes.boundary, which the next block's rows would say. Shared tensors are told by having copies on
+ * other stages. */
 void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_memory *out);
 
 typedef struct gal_stage_block {
@@ -49,12 +55,22 @@ typedef struct gal_chunk_memory {
     uint64_t entry_bytes;            /* rows as the piece before sends them; 0 if it receives none */
 } gal_chunk_memory;
 
+/* A version of the carried tensor on the stage: received, or else made or converted there. */
+typedef struct gal_carried_memory {
+    uint64_t bytes;
+    bool read;           /* by a block of the stage, as it is */
+    bool received, sent; /* from the stage before, to the next one */
+} gal_carried_memory;
+
 typedef struct gal_stage_memory {
     uint32_t microbatch_count; /* m */
     uint32_t prefetch_depth;
     uint32_t chunk_count;
     const gal_chunk_memory *chunk;
     const gal_stage_block *block; /* chunk by chunk */
+    uint32_t carried_count;       /* of a stage that is one chunk */
+    const gal_carried_memory *carried;
+    uint64_t carried_relayout_bytes; /* the most of its conversions */
 } gal_stage_memory;
 
 uint64_t gal_stage_bytes(const gal_stage_memory *stage);

@@ -49,16 +49,65 @@ static gal_price_query query_of(const gal_plan *plan, uint32_t stage, uint32_t b
                              .prefetch_depth = plan->prefetch_depth};
 }
 
+/* The strategy whose rows the carried tensor has in front of a block that it enters: of the last one that made or
+ * converted it. */
+static const gal_strategy *carried_strategy(const gal_plan *plan, uint32_t block)
+{
+    gal_block_shape shape;
+    do {
+        gal_model_block(&plan->model, --block, &shape);
+    } while (shape.kind != GAL_BLOCK_BRIDGE && shape.kind != GAL_BLOCK_CROSS_ATTENTION);
+    return gal_plan_block_strategy(plan, block);
+}
+
+static void add_conversion(const gal_pair_price *pair, gal_stage_sum *sum)
+{
+    sum->forward_seconds += pair->forward_seconds;
+    sum->backward_seconds += pair->backward_seconds;
+    sum->tail_seconds += pair->sync_seconds;
+}
+
+/* Of the rows, and of the carried tensor where the block reads it. */
+static gal_code add_conversions(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
+                                gal_stage_sum *sum, gal_error *err)
+{
+    const gal_price_query query = query_of(plan, stage, block);
+    const gal_price_query before = query_of(plan, stage, block - 1);
+    const gal_pair_price *pair = NULL;
+    gal_code code = gal_price_pair(cache, &before, query.type, query.strategy, &pair, err);
+    if (code == GAL_OK) {
+        add_conversion(pair, sum);
+    }
+    if (code == GAL_OK && gal_model_block_kind(&plan->model, block) == GAL_BLOCK_CROSS_ATTENTION) {
+        code = gal_price_carried(cache, &query, carried_strategy(plan, block), &pair, err);
+        if (code == GAL_OK) {
+            add_conversion(pair, sum);
+        }
+    }
+    return code;
+}
+
+static bool holds_table(const gal_plan *plan, uint32_t block)
+{
+    gal_block_shape shape;
+    gal_model_block(&plan->model, block, &shape);
+    return (shape.shared >> GAL_SHARED_TABLE & 1U) != 0;
+}
+
+/* Whether another block of the stage brings the token table: on the first stage the embedding, on the last one the head
+ * if it holds it. */
+static bool borrows_table(const gal_plan *plan, uint32_t stage, uint32_t block)
+{
+    const uint32_t head = gal_model_block_count(&plan->model) - 1;
+    return holds_table(plan, block) &&
+           (stage == 0 ? block > 0 : stage + 1 == plan->stage_count && block != head && holds_table(plan, head));
+}
+
 static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
                           gal_stage_sum *sum, const gal_block_price **price, gal_error *err)
 {
     const gal_price_query query = query_of(plan, stage, block);
-    const gal_pair_price *pair = NULL;
     gal_code code = gal_price_block(cache, &query, price, err);
-    if (code == GAL_OK && block > 0) {
-        const gal_price_query before = query_of(plan, stage, block - 1);
-        code = gal_price_pair(cache, &before, query.type, query.strategy, &pair, err);
-    }
     if (code != GAL_OK) {
         return code;
     }
@@ -66,12 +115,11 @@ static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t
     sum->backward_seconds += (*price)->backward_seconds;
     sum->tail_seconds += (*price)->sync_seconds;
     sum->update_seconds += (*price)->update_seconds;
-    if (pair != NULL) {
-        sum->forward_seconds += pair->forward_seconds;
-        sum->backward_seconds += pair->backward_seconds;
-        sum->tail_seconds += pair->sync_seconds;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        const bool pays = shared == GAL_SHARED_TABLE && !borrows_table(plan, stage, block);
+        sum->update_seconds -= pays ? 0.0 : (*price)->shared_update_seconds[shared];
     }
-    return GAL_OK;
+    return block > 0 ? add_conversions(cache, plan, stage, block, sum, err) : GAL_OK;
 }
 
 /* The turns of the schedule, at the ends of a piece. */
@@ -119,6 +167,22 @@ cleanup:
     return code;
 }
 
+/* To the next piece: the rows, and the carried tensor beside them. */
+static double transfer_seconds(const gal_durations *durations, const gal_plan *plan, uint32_t stage, uint32_t last,
+                               uint64_t boundary_bytes)
+{
+    gal_block_shape shape;
+    const uint32_t devices = gal_plan_stage_devices(plan);
+    double seconds = gal_price_transfer(durations, devices, stage, plan->stage_count, boundary_bytes);
+    gal_model_block(&plan->model, last, &shape);
+    if (shape.carried_out.positions > 0) {
+        const uint64_t bytes = gal_price_rows_bytes(&plan->model, carried_strategy(plan, last + 1),
+                                                    gal_plan_microbatch_samples(plan), shape.carried_out);
+        seconds += gal_price_transfer(durations, devices, stage, plan->stage_count, bytes);
+    }
+    return seconds;
+}
+
 static gal_code add_piece_sum(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
                               uint32_t piece, gal_stage_sum *sum, gal_error *err)
 {
@@ -132,8 +196,8 @@ static gal_code add_piece_sum(gal_price_cache *cache, const gal_durations *durat
     }
     code = code == GAL_OK ? add_ends(cache, plan, piece, sum, err) : code;
     if (code == GAL_OK && piece + 1 < gal_plan_piece_count(plan)) {
-        sum->transfer_seconds += gal_price_transfer(durations, gal_plan_stage_devices(plan), stage, plan->stage_count,
-                                                    price->memory.bytes.boundary);
+        sum->transfer_seconds +=
+            transfer_seconds(durations, plan, stage, first + count - 1, price->memory.bytes.boundary);
     }
     return code;
 }
@@ -155,15 +219,20 @@ gal_code gal_plan_stage_sum(gal_price_cache *cache, const gal_durations *duratio
     return code;
 }
 
-/* What a device reduces with its partner of the tied table: the gradient as it is held. */
-static uint64_t tied_bytes(const gal_plan *plan)
+/* What of the update no block owns. */
+static double common_update_seconds(const gal_durations *durations, const gal_plan *plan)
 {
-    const gal_strategy *strategy = gal_plan_block_strategy(plan, 0);
-    const uint64_t elements = (uint64_t)gal_model_padded_vocabulary(&plan->model) * plan->model.hidden;
-    const uint32_t shards = gal_strategy_degree(strategy, GAL_AXIS_TP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
-    return plan->model.tied_embeddings && plan->stage_count > 1
-               ? elements / shards * gal_dtype_bytes(plan->model.compute_dtype)
-               : 0;
+    const uint32_t devices = gal_plan_stage_devices(plan);
+    double seconds = gal_price_common_update(&plan->model, durations, devices, plan->stage_count);
+    bool copies = false;
+    for (uint32_t block = gal_plan_stage_block_count(plan, 0); block < gal_model_block_count(&plan->model); block++) {
+        copies = copies || holds_table(plan, block);
+    }
+    if (copies && plan->stage_count > 1) { /* the first block is a holder wherever there are others */
+        seconds += gal_price_table_update(&plan->model, durations, gal_plan_block_strategy(plan, 0), devices,
+                                          plan->stage_count);
+    }
+    return seconds;
 }
 
 gal_code gal_plan_objective(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
@@ -177,11 +246,9 @@ gal_code gal_plan_objective(gal_price_cache *cache, const gal_durations *duratio
     for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
         GAL_TRY(gal_plan_stage_sum(cache, durations, plan, stage, &sum[stage], err));
     }
-    const double common =
-        gal_price_common_update(durations, gal_plan_stage_devices(plan), plan->stage_count, tied_bytes(plan));
-    *seconds =
-        gal_objective_seconds(sum, plan->stage_count, gal_plan_chunk_count(plan), plan->microbatch_count, common) +
-        gal_durations_fixed_step_seconds(durations);
+    *seconds = gal_objective_seconds(sum, plan->stage_count, gal_plan_chunk_count(plan), plan->microbatch_count,
+                                     common_update_seconds(durations, plan)) +
+               gal_durations_fixed_step_seconds(durations);
 cleanup:
     free(sum);
     return code;
@@ -189,8 +256,18 @@ cleanup:
 
 /* ---- bytes ---- */
 
+/* Where the rows lie, and the carried tensor from where it is made. */
+typedef struct layouts {
+    gal_layout rows, carried;
+} layouts;
+
+static bool takes_carried_along(const gal_block_shape *shape)
+{
+    return shape->kind == GAL_BLOCK_BRIDGE || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
+}
+
 /* Follows the rows into block `block`: from the layout before it to its own. */
-static void enter_block(const gal_plan *plan, uint32_t block, gal_layout *now)
+static void enter_block(const gal_plan *plan, uint32_t block, layouts *now)
 {
     const gal_block_spec only = gal_block_spec_of(&plan->model, block, gal_plan_block_strategy(plan, block));
     const gal_stage_spec spec = {.model = &plan->model,
@@ -198,10 +275,9 @@ static void enter_block(const gal_plan *plan, uint32_t block, gal_layout *now)
                                  .microbatch_samples = gal_plan_microbatch_samples(plan),
                                  .block_count = 1,
                                  .block = &only,
-                                 .entry_layout = *now};
-    gal_layout next;
-    gal_layout_after(&spec, &next);
-    *now = next;
+                                 .entry_layout = now->rows};
+    gal_layout_after(&spec, &now->rows);
+    now->carried = takes_carried_along(&only.shape) ? now->rows : now->carried;
 }
 
 static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint32_t block,
@@ -238,9 +314,52 @@ static gal_code entry_bytes(gal_price_cache *cache, const gal_plan *plan, uint32
     return code;
 }
 
-/* The numbers of a piece's blocks. now: the rows as they leave the piece before; as they leave this one. */
-static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, gal_layout *now,
-                          gal_stage_block *blocks, gal_chunk_memory *chunk, gal_error *err)
+/* The numbers of a stage, as they are collected; owns the arrays. */
+typedef struct collection {
+    gal_stage_memory stage;
+    gal_chunk_memory chunk[GAL_CHUNKS_MAX];
+    gal_stage_block *block;
+    gal_carried_memory *carried;
+    uint32_t block_count;
+} collection;
+
+static void add_version(collection *c, const gal_plan *plan, const gal_strategy *strategy, gal_flow carried)
+{
+    c->carried[c->stage.carried_count++] = (gal_carried_memory){
+        .bytes = gal_price_rows_bytes(&plan->model, strategy, gal_plan_microbatch_samples(plan), carried)};
+}
+
+/* What a block does to the carried tensor: receive it, make it, convert it, read it. before: where it lies then;
+ * now: the rows behind the conversion in front of the block. */
+static gal_code add_carried(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint32_t block,
+                            const gal_layout *before, const gal_layout *now, collection *c, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_price_query query = query_of(plan, stage_of(plan, piece), block);
+    gal_block_shape shape;
+    uint64_t bytes = 0;
+    gal_model_block(&plan->model, block, &shape);
+    if (block == gal_plan_stage_first_block(plan, piece) && shape.carried_in.positions > 0) {
+        add_version(c, plan, carried_strategy(plan, block), shape.carried_in);
+        c->carried[0].received = true;
+    }
+    if (shape.kind == GAL_BLOCK_BRIDGE) {
+        add_version(c, plan, query.strategy, shape.carried_out);
+    } else if (shape.kind == GAL_BLOCK_CROSS_ATTENTION) {
+        if (!gal_layout_equal(before, now)) {
+            code = gal_price_carried_relayout(cache, &query, before, now, &bytes, err);
+            add_version(c, plan, query.strategy, shape.carried_in);
+        }
+        c->stage.carried_relayout_bytes =
+            bytes > c->stage.carried_relayout_bytes ? bytes : c->stage.carried_relayout_bytes;
+        c->carried[c->stage.carried_count - 1].read = true;
+    }
+    return code;
+}
+
+/* The numbers of a piece's blocks. now: as the piece before sends them; as this one does. */
+static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, layouts *now,
+                          gal_chunk_memory *chunk, collection *c, gal_error *err)
 {
     gal_code code = GAL_OK;
     const uint32_t first = gal_plan_stage_first_block(plan, piece);
@@ -250,18 +369,25 @@ static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t
     for (uint32_t block = first; block < first + chunk->block_count; block++) {
         const gal_price_query query = query_of(plan, stage_of(plan, piece), block);
         const gal_block_price *price = NULL;
+        gal_stage_block *at = &c->block[c->block_count++];
+        const layouts before = *now;
         bool converts = false;
         GAL_TRY(gal_price_block(cache, &query, &price, err));
-        blocks[block - first].memory = &price->memory;
+        at->memory = &price->memory;
         if (block > 0) {
-            GAL_TRY(conversion_bytes(cache, plan, piece, block, now, &converts, &blocks[block - first].relayout_bytes,
-                                     err));
+            GAL_TRY(conversion_bytes(cache, plan, piece, block, &now->rows, &converts, &at->relayout_bytes, err));
         }
         chunk->converts_entry = block == first ? converts : chunk->converts_entry;
         enter_block(plan, block, now);
+        GAL_TRY(add_carried(cache, plan, piece, block, &before.carried, &now->rows, c, err));
     }
     if (piece > 0) {
         GAL_TRY(entry_bytes(cache, plan, piece, &chunk->entry_bytes, err));
+    }
+    gal_block_shape last;
+    gal_model_block(&plan->model, first + chunk->block_count - 1, &last);
+    if (last.carried_out.positions > 0) {
+        c->carried[c->stage.carried_count - 1].sent = true;
     }
 cleanup:
     return code;
@@ -285,36 +411,38 @@ gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint
         return lowered_bytes(plan, stage, bytes, err);
     }
     gal_code code = GAL_OK;
+    const uint32_t blocks = gal_model_block_count(&plan->model);
     const gal_schedule_place place = {plan->schedule, stage, plan->stage_count, gal_plan_chunk_count(plan),
                                       plan->microbatch_count};
     uint32_t in_flight[GAL_CHUNKS_MAX];
-    gal_chunk_memory chunks[GAL_CHUNKS_MAX] = {{0}};
-    gal_stage_block *blocks = calloc(gal_model_block_count(&plan->model), sizeof *blocks);
-    const gal_stage_memory memory = {.microbatch_count = plan->microbatch_count,
-                                     .prefetch_depth = plan->prefetch_depth,
-                                     .chunk_count = place.chunk_count,
-                                     .chunk = chunks,
-                                     .block = blocks};
-    uint32_t block_count = 0;
     uint32_t block = 0;
-    gal_layout now;
-    if (blocks == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: bytes of a stage");
+    layouts now;
+    collection c = {.stage = {.microbatch_count = plan->microbatch_count,
+                              .prefetch_depth = plan->prefetch_depth,
+                              .chunk_count = place.chunk_count},
+                    .block = calloc(blocks, sizeof *c.block),
+                    .carried = calloc((size_t)blocks + 1, sizeof *c.carried)};
+    c.stage.chunk = c.chunk;
+    c.stage.block = c.block;
+    c.stage.carried = c.carried;
+    if (c.block == NULL || c.carried == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: bytes of a stage"));
     }
     (void)gal_schedule_in_flight(&place, in_flight);
-    gal_layout_whole(gal_plan_microbatch_samples(plan), &now);
-    for (uint32_t c = 0; c < place.chunk_count; c++) {
-        const uint32_t piece = c * plan->stage_count + stage;
+    gal_layout_whole(gal_plan_microbatch_samples(plan), &now.rows);
+    now.carried = now.rows;
+    for (uint32_t i = 0; i < place.chunk_count; i++) {
+        const uint32_t piece = i * plan->stage_count + stage;
         for (; block < gal_plan_stage_first_block(plan, piece); block++) {
             enter_block(plan, block, &now);
         }
-        chunks[c].in_flight = in_flight[c];
-        GAL_TRY(add_piece(cache, plan, piece, &now, &blocks[block_count], &chunks[c], err));
-        block += chunks[c].block_count;
-        block_count += chunks[c].block_count;
+        c.chunk[i].in_flight = in_flight[i];
+        GAL_TRY(add_piece(cache, plan, piece, &now, &c.chunk[i], &c, err));
+        block += c.chunk[i].block_count;
     }
-    *bytes = gal_stage_bytes(&memory);
+    *bytes = gal_stage_bytes(&c.stage);
 cleanup:
-    free(blocks);
+    free(c.carried);
+    free(c.block);
     return code;
 }

@@ -12,7 +12,7 @@ typedef struct key {
 } key;
 
 /* Blocks alone are kept per key without samples and stage. */
-typedef enum entry_kind { ENTRY_BLOCK, ENTRY_PAIR, ENTRY_LONE } entry_kind;
+typedef enum entry_kind { ENTRY_BLOCK, ENTRY_PAIR, ENTRY_CARRIED, ENTRY_LONE } entry_kind;
 
 typedef struct entry {
     key key;
@@ -28,7 +28,8 @@ struct gal_price_cache {
     const gal_model *model;
     const gal_durations *durations;
     gal_structures *structures;
-    uint32_t first_type, type_behind_first, type_before_last, last_type; /* of the chain's ends */
+    gal_block_shape *shape;                       /* [type] */
+    uint32_t type_behind_first, type_before_last; /* of the chain's ends */
     uint32_t slot_count, entry_count;
     entry **slot; /* open addressing; NULL: free */
 };
@@ -71,8 +72,8 @@ static void key_of(const gal_price_cache *cache, const gal_price_query *query, k
 {
     const uint32_t place = placement_class(gal_durations_cluster(cache->durations), query->device_count, query->stage);
     out->word[0] = pack_axes(query->strategy);
-    out->word[1] = pack_flags(query->strategy, query->type) | (uint64_t)query->prefetch_depth << 8 |
-                   (uint64_t)(query->stage_count == 1) << 16 | (uint64_t)place << 32;
+    out->word[1] =
+        pack_flags(query->strategy, query->type) | (uint64_t)query->prefetch_depth << 8 | (uint64_t)place << 32;
     out->word[2] = (uint64_t)query->device_count | (uint64_t)query->microbatch_samples << 32;
     out->word[3] = 0;
     out->word[4] = 0;
@@ -132,20 +133,9 @@ static gal_code add(gal_price_cache *cache, entry *e, gal_error *err)
     return GAL_OK;
 }
 
-bool gal_model_has_prices(const gal_model *model)
-{
-    return model->family != GAL_FAMILY_T5;
-}
-
 gal_code gal_price_cache_create(const gal_model *model, const gal_durations *durations, gal_price_cache **out,
                                 gal_error *err)
 {
-    if (!gal_model_has_prices(model)) {
-        return gal_fail(err, GAL_ERR_DOCUMENT,
-                        "model %s: encoder-decoders (family %s) have no prices, so no search: write the plan by hand; "
-                        "lower, verify, simulate and galrun take it",
-                        model->name, gal_family_names[model->family]);
-    }
     gal_price_cache *cache = calloc(1, sizeof *cache);
     if (cache == NULL) {
         return out_of_memory(err);
@@ -153,17 +143,20 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     const uint32_t last = gal_model_block_count(model) - 1;
     cache->model = model;
     cache->durations = durations;
-    cache->first_type = gal_model_block_type(model, 0);
     cache->type_behind_first = gal_model_block_type(model, 1);
     cache->type_before_last = gal_model_block_type(model, last - 1);
-    cache->last_type = gal_model_block_type(model, last);
+    cache->shape = calloc(gal_model_type_count(model), sizeof *cache->shape);
     cache->slot_count = FIRST_SLOTS;
     cache->slot = calloc(cache->slot_count, sizeof *cache->slot);
-    const gal_code code =
-        cache->slot == NULL ? out_of_memory(err) : gal_structures_create(model, &cache->structures, err);
+    const gal_code code = cache->slot == NULL || cache->shape == NULL
+                              ? out_of_memory(err)
+                              : gal_structures_create(model, &cache->structures, err);
     if (code != GAL_OK) {
         gal_price_cache_free(cache);
         return code;
+    }
+    for (uint32_t type = 0; type < gal_model_type_count(model); type++) {
+        gal_model_type(model, type, &cache->shape[type]);
     }
     *out = cache;
     return GAL_OK;
@@ -181,11 +174,22 @@ void gal_price_cache_free(gal_price_cache *cache)
         free(cache->slot[i]);
     }
     gal_structures_free(cache->structures);
+    free(cache->shape);
     free(cache->slot);
     free(cache);
 }
 
 /* ---- blocks ---- */
+
+static bool begins_chain(const gal_price_cache *cache, uint32_t type)
+{
+    return cache->shape[type].in.positions == 0;
+}
+
+static bool ends_chain(const gal_price_cache *cache, uint32_t type)
+{
+    return cache->shape[type].out.positions == 0;
+}
 
 static gal_chain_spec chain_of(const gal_price_cache *cache, const gal_price_query *query)
 {
@@ -237,12 +241,41 @@ static uint32_t steady_count(const gal_strategy *strategy)
     return strategy->zero_stage == 2 ? 3 : 2;
 }
 
+/* By the ends of block `steady` and the one behind it in backward, of the last two in forward. */
+static void read_steady(const gal_chain_times *t, uint32_t count, uint32_t steady, gal_block_price *out)
+{
+    out->forward_seconds = t->forward_end[count - 1] - t->forward_end[count - 2];
+    out->backward_seconds = t->backward_end[steady] - t->backward_end[steady + 1];
+    out->sync_seconds = t->sync_end[steady] - t->sync_end[steady + 1] - out->backward_seconds;
+    out->enter_seconds = t->forward_seconds - count * out->forward_seconds;
+    out->leave_seconds = t->backward_seconds - count * out->backward_seconds;
+    out->tail_seconds = t->sync_seconds - count * out->sync_seconds;
+}
+
+/* One more of them, where the first one holds the shared tensor for all. */
+static gal_code price_sharing(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
+                              gal_error *err)
+{
+    gal_chain_times t;
+    gal_chain_spec chain = chain_of(cache, query);
+    const uint32_t count = steady_count(query->strategy) + 1;
+    for (uint32_t i = 0; i < count; i++) {
+        append(&chain, query->type, query->strategy);
+    }
+    const gal_code code = gal_chain_run(&chain, &t, 0, &out->memory, err);
+    if (code == GAL_OK) {
+        read_steady(&t, count, 1, out);
+        out->update_seconds = t.update_seconds[0];
+        memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
+    }
+    return code;
+}
+
 /* What can follow itself: one more of them. */
 static gal_code price_inner(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     const uint32_t count = steady_count(query->strategy);
-    const uint32_t last = count - 1;
     gal_chain_times t;
     gal_lone *lone = NULL;
     gal_lone temporary = {0};
@@ -251,37 +284,17 @@ static gal_code price_inner(gal_price_cache *cache, const gal_price_query *query
     GAL_TRY(gal_structures_chain(cache->structures, query, lone, count, &structure, err));
     GAL_TRY(gal_structures_measure(cache->structures, structure, lone, cache->durations, query, &t, err));
     gal_lone_memory(lone, query->microbatch_samples, &out->memory);
-    out->forward_seconds = t.forward_end[last] - t.forward_end[last - 1];
-    out->backward_seconds = t.backward_end[0] - t.backward_end[1];
-    out->sync_seconds = t.sync_end[0] - t.sync_end[1] - out->backward_seconds;
-    out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
-    out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
-    out->tail_seconds = t.sync_seconds - count * out->sync_seconds;
+    read_steady(&t, count, 0, out);
     out->update_seconds = t.update_seconds[0];
 cleanup:
     gal_lone_free(&temporary);
     return code;
 }
 
-/* The memory of the head of a one-stage tied model: its table is the embedding's. */
-static gal_code read_tied_head(const gal_price_cache *cache, const gal_price_query *query, gal_block_memory *memory,
-                               double *update_seconds, gal_error *err)
-{
-    gal_chain_spec chain = chain_of(cache, query);
-    gal_chain_times t;
-    append(&chain, cache->first_type, query->strategy);
-    append(&chain, cache->last_type, query->strategy);
-    const gal_code code = gal_chain_run(&chain, &t, 1, memory, err);
-    if (code == GAL_OK) {
-        *update_seconds = t.update_seconds[1];
-    }
-    return code;
-}
-
 /* Embedding and head: what a chain of two blocks gains by them. */
 static gal_code price_outer(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
 {
-    const bool head = query->type == cache->last_type;
+    const bool head = ends_chain(cache, query->type);
     gal_price_query beside = *query;
     beside.type = head ? cache->type_before_last : cache->type_behind_first;
     const gal_block_price *inner = NULL;
@@ -300,11 +313,21 @@ static gal_code price_outer(gal_price_cache *cache, const gal_price_query *query
     out->backward_seconds = t.backward_seconds - 2 * inner->backward_seconds - (head ? 0.0 : inner->leave_seconds);
     out->sync_seconds = t.sync_seconds - 2 * inner->sync_seconds - (head ? inner->tail_seconds : 0.0);
     out->update_seconds = t.update_seconds[place];
-    out->memory.bytes.boundary = inner->memory.bytes.boundary; /* the same layout */
-    if (head && cache->model->tied_embeddings && query->stage_count == 1) {
-        code = read_tied_head(cache, query, &out->memory, &out->update_seconds, err);
-        out->memory.bytes.boundary = inner->memory.bytes.boundary;
-    }
+    memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
+    return GAL_OK;
+}
+
+static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
+{
+    const gal_block_shape *shape = &cache->shape[query->type];
+    const bool outer = begins_chain(cache, query->type) || ends_chain(cache, query->type);
+    const gal_code code = outer                ? price_outer(cache, query, out, err)
+                          : shape->shared != 0 ? price_sharing(cache, query, out, err)
+                                               : price_inner(cache, query, out, err);
+    out->memory.bytes.relayout = 0;
+    out->memory.relayout_entry = 0;
+    out->memory.bytes.boundary =
+        gal_price_rows_bytes(cache->model, query->strategy, query->microbatch_samples, shape->out);
     return code;
 }
 
@@ -315,16 +338,12 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, c
     key_of(cache, query, &k);
     entry *e = *find(cache, &k, ENTRY_BLOCK);
     if (e == NULL) {
-        const bool outer = query->type == cache->first_type || query->type == cache->last_type;
         e = calloc(1, sizeof *e);
         if (e == NULL) {
             return out_of_memory(err);
         }
         e->key = k;
-        gal_code code =
-            outer ? price_outer(cache, query, &e->of.block, err) : price_inner(cache, query, &e->of.block, err);
-        e->of.block.memory.bytes.relayout = 0;
-        e->of.block.memory.relayout_entry = 0;
+        gal_code code = price_anew(cache, query, &e->of.block, err);
         code = code == GAL_OK ? add(cache, e, err) : code;
         if (code != GAL_OK) {
             free(e);
@@ -367,29 +386,66 @@ static gal_strategy plain(const gal_strategy *strategy)
     return out;
 }
 
-static bool layouts_differ(const gal_price_query *from, const gal_price_query *to)
+/* Where the rows lie that a block of strategy `from` reaches from whole ones, and after their conversion for `to`. */
+static void lay_out(const gal_price_query *from, const gal_price_query *to, gal_layout *before, gal_layout *behind)
 {
     gal_atoms atoms;
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     gal_atoms_of(from->device_count, &atoms);
     const gal_mesh a = gal_mesh_of(&atoms, from->strategy);
     const gal_mesh b = gal_mesh_of(&atoms, to->strategy);
-    return (a.dp | a.sdp) != (b.dp | b.sdp) || (from->strategy->sequence_parallel ? a.tp : GAL_GROUP_NONE) !=
-                                                   (to->strategy->sequence_parallel ? b.tp : GAL_GROUP_NONE);
+    gal_layout_split(from->microbatch_samples, &atoms, a.dp | a.sdp,
+                     from->strategy->sequence_parallel ? a.tp : GAL_GROUP_NONE, before);
+    gal_layout_convert(before, &atoms, b.dp | b.sdp, to->strategy->sequence_parallel ? b.tp : GAL_GROUP_NONE, steps,
+                       behind);
 }
 
-/* The sequence s s s' s' less its steady prices; embedding and head stand once. */
+/* Whether one more of them may stand behind it: not where other rows leave than enter, nor where the carried tensor is
+ * made. */
+static bool follows_itself(const gal_price_cache *cache, uint32_t type)
+{
+    const gal_block_shape *shape = &cache->shape[type];
+    return shape->in.positions == shape->out.positions && shape->in.features == shape->out.features &&
+           (shape->carried_in.positions > 0 || shape->carried_out.positions == 0);
+}
+
+static bool is_cross(const gal_price_cache *cache, uint32_t type)
+{
+    return cache->shape[type].kind == GAL_BLOCK_CROSS_ATTENTION;
+}
+
+/* What a chain of these blocks takes beyond their steady prices. */
+static void read_conversion(const gal_chain_times *t, const gal_block_price *a, uint32_t a_count,
+                            const gal_block_price *b, uint32_t b_count, gal_pair_price *out)
+{
+    out->forward_seconds =
+        t->forward_seconds - a_count * a->forward_seconds - b_count * b->forward_seconds - a->enter_seconds;
+    out->backward_seconds =
+        t->backward_seconds - a_count * a->backward_seconds - b_count * b->backward_seconds - b->leave_seconds;
+    out->sync_seconds = t->sync_seconds - a_count * a->sync_seconds - b_count * b->sync_seconds - a->tail_seconds;
+    out->converts = true;
+}
+
+/* The sequence s s s' s' less its steady prices; what cannot follow itself stands once. The carried tensor lies as the
+ * second ones want it. */
 static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query, const gal_price_query *to,
                            gal_pair_price *out, gal_error *err)
 {
-    const uint32_t from_count = query->type == cache->first_type ? 1 : 2;
-    const uint32_t to_count = to->type == cache->last_type ? 1 : 2;
+    const uint32_t from_count = follows_itself(cache, query->type) ? 2 : 1;
+    const uint32_t to_count = follows_itself(cache, to->type) ? 2 : 1;
     const gal_block_price *a = NULL;
     const gal_block_price *b = NULL;
+    gal_layout before, behind;
     gal_code code = gal_price_block(cache, query, &a, err);
     code = code == GAL_OK ? gal_price_block(cache, to, &b, err) : code;
     gal_chain_spec chain = chain_of(cache, query);
     for (uint32_t i = 0; i < from_count + to_count; i++) {
         append(&chain, i < from_count ? query->type : to->type, i < from_count ? query->strategy : to->strategy);
+    }
+    if (is_cross(cache, to->type)) {
+        lay_out(query, to, &before, &behind);
+        chain.entry = &before;
+        chain.carried = &behind;
     }
     gal_chain_times t;
     gal_block_memory memory;
@@ -397,19 +453,38 @@ static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query,
     if (code != GAL_OK) {
         return code;
     }
-    out->forward_seconds =
-        t.forward_seconds - from_count * a->forward_seconds - to_count * b->forward_seconds - a->enter_seconds;
-    out->backward_seconds =
-        t.backward_seconds - from_count * a->backward_seconds - to_count * b->backward_seconds - b->leave_seconds;
-    out->sync_seconds = t.sync_seconds - from_count * a->sync_seconds - to_count * b->sync_seconds - a->tail_seconds;
-    out->converts = true;
+    read_conversion(&t, a, from_count, b, to_count, out);
     out->relayout_bytes = memory.bytes.relayout;
     out->relayout_entry_bytes = memory.relayout_entry;
     return GAL_OK;
 }
 
-gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,
-                        const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err)
+/* Two cross-attentions whose rows lie right less their steady prices. */
+static gal_code price_carried(gal_price_cache *cache, const gal_price_query *from, const gal_price_query *to,
+                              gal_pair_price *out, gal_error *err)
+{
+    const gal_block_price *b = NULL;
+    gal_layout before, behind;
+    gal_code code = gal_price_block(cache, to, &b, err);
+    gal_chain_spec chain = chain_of(cache, to);
+    gal_chain_times t;
+    gal_block_memory memory;
+    lay_out(from, to, &before, &behind);
+    chain.entry = &behind;
+    chain.carried = &before;
+    append(&chain, to->type, to->strategy);
+    append(&chain, to->type, to->strategy);
+    code = code == GAL_OK ? gal_chain_run(&chain, &t, 0, &memory, err) : code;
+    if (code == GAL_OK) {
+        read_conversion(&t, b, 1, b, 1, out);
+        out->relayout_bytes = out->relayout_entry_bytes = memory.carried_relayout;
+    }
+    return code;
+}
+
+/* The conversion between the plainest strategies of two layouts, of the rows or of the carried tensor. */
+static gal_code find_conversion(gal_price_cache *cache, entry_kind kind, const gal_price_query *query, uint32_t to_type,
+                                const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err)
 {
     const gal_strategy from_plain = plain(query->strategy);
     const gal_strategy to_plain = plain(to_strategy);
@@ -422,7 +497,7 @@ gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, ui
     key_of(cache, &from, &k);
     k.word[3] = pack_axes(&to_plain);
     k.word[4] = pack_flags(&to_plain, to_type);
-    entry *e = *find(cache, &k, ENTRY_PAIR);
+    entry *e = *find(cache, &k, kind);
     if (e == NULL) {
         gal_code code = GAL_OK;
         e = calloc(1, sizeof *e);
@@ -430,9 +505,10 @@ gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, ui
             return out_of_memory(err);
         }
         e->key = k;
-        e->kind = ENTRY_PAIR;
-        if (layouts_differ(&from, &to)) {
-            code = price_pair(cache, &from, &to, &e->of.pair, err);
+        e->kind = kind;
+        if (!gal_price_rows_alike(&from_plain, &to_plain, query->device_count)) {
+            code = kind == ENTRY_PAIR ? price_pair(cache, &from, &to, &e->of.pair, err)
+                                      : price_carried(cache, &from, &to, &e->of.pair, err);
         }
         code = code == GAL_OK ? add(cache, e, err) : code;
         if (code != GAL_OK) {
@@ -442,6 +518,20 @@ gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, ui
     }
     *out = &e->of.pair;
     return GAL_OK;
+}
+
+gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,
+                        const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err)
+{
+    return find_conversion(cache, ENTRY_PAIR, query, to_type, to_strategy, out, err);
+}
+
+gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query, const gal_strategy *from_strategy,
+                           const gal_pair_price **out, gal_error *err)
+{
+    gal_price_query from = *query;
+    from.strategy = from_strategy;
+    return find_conversion(cache, ENTRY_CARRIED, &from, query->type, query->strategy, out, err);
 }
 
 gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
@@ -461,32 +551,17 @@ gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query 
     return code;
 }
 
-/* ---- what no block owns ---- */
-
-double gal_price_transfer(const gal_durations *durations, uint32_t device_count, uint32_t stage, uint32_t stage_count,
-                          uint64_t bytes)
+gal_code gal_price_carried_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
+                                    const gal_layout *to, uint64_t *bytes, gal_error *err)
 {
-    gal_atoms atoms;
-    uint32_t level_counts[GAL_LINK_LEVELS_MAX];
-    gal_atoms_of(device_count, &atoms);
-    const gal_place_in_cluster place = {&atoms, device_count, stage, stage_count};
-    gal_group_level_counts(gal_durations_cluster(durations), &place, GAL_GROUP_NEXT, level_counts);
-    return gal_collective_seconds(durations, GAL_OP_SEND, level_counts, bytes, NULL);
-}
-
-double gal_price_common_update(const gal_durations *durations, uint32_t device_count, uint32_t stage_count,
-                               uint64_t tied_bytes)
-{
-    gal_atoms atoms;
-    uint32_t level_counts[GAL_LINK_LEVELS_MAX];
-    gal_atoms_of(device_count, &atoms);
-    const gal_place_in_cluster place = {&atoms, device_count, 0, stage_count};
-    const gal_cluster *cluster = gal_durations_cluster(durations);
-    gal_group_level_counts(cluster, &place, GAL_GROUP_WORLD, level_counts);
-    double seconds = gal_collective_seconds(durations, GAL_OP_ALL_REDUCE, level_counts, 16, NULL);
-    if (tied_bytes > 0) {
-        gal_group_level_counts(cluster, &place, GAL_GROUP_TIED, level_counts);
-        seconds += gal_collective_seconds(durations, GAL_OP_ALL_REDUCE, level_counts, tied_bytes, NULL);
+    gal_chain_spec spec = chain_of(cache, query);
+    gal_block_memory memory;
+    spec.entry = to;
+    spec.carried = from;
+    append(&spec, query->type, query->strategy);
+    const gal_code code = gal_chain_run(&spec, NULL, 0, &memory, err);
+    if (code == GAL_OK) {
+        *bytes = memory.carried_relayout;
     }
-    return seconds;
+    return code;
 }

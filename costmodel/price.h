@@ -13,6 +13,8 @@
  *     tail_seconds       what it took beyond backward and one of these per block, paid by the first block
  * Embedding and head are priced as what a chain of two blocks of their strategy gains by them: with enter, leave and
  * tail inside.
+ * Of a tensor that several blocks of a stage hold (gal_shared) only the first one pays: its update, and its bytes, are
+ * told apart. Where such blocks follow each other, one more of them is what the last one adds.
  * A price depends on (type of block, strategy, samples, D, prefetch depth) and on how the stage lies in the link tree.
  */
 #ifndef GAL_COSTMODEL_PRICE_H
@@ -24,8 +26,9 @@
 typedef struct gal_block_price {
     double forward_seconds, backward_seconds, sync_seconds;
     double enter_seconds, leave_seconds, tail_seconds;
-    double update_seconds;   /* sums of squares, Adam, gathers of ZeRO-1 and 2 where Adam does not hide them */
-    gal_block_memory memory; /* memory.bytes.relayout is 0 */
+    double update_seconds; /* sums of squares, Adam, gathers of ZeRO-1 and 2 where Adam does not hide them */
+    double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */
+    gal_block_memory memory;                        /* memory.bytes.relayout is 0 */
 } gal_block_price;
 
 /* Conversions are priced between layouts reached from whole rows. In a plan the samples may lie in another order, by
@@ -40,13 +43,9 @@ typedef struct gal_pair_price {
     bool converts;                 /* the layouts differ; else all is 0 */
     uint64_t relayout_bytes;       /* of class relayout, inside a stage */
     uint64_t relayout_entry_bytes; /* where `to` is the first block of its stage */
-} gal_pair_price;
+} gal_pair_price;                  /* without the carried tensor, which comes from a block farther back */
 
 typedef struct gal_price_cache gal_price_cache;
-
-/* Whether blocks of the model have prices: not those of an encoder-decoder, whose carried tensor belongs to no pair of
- * neighbours. */
-bool gal_model_has_prices(const gal_model *model);
 
 /* model and durations are referred to, not copied. GAL_ERR_SYSTEM without memory. */
 gal_code gal_price_cache_create(const gal_model *model, const gal_durations *durations, gal_price_cache **out,
@@ -57,7 +56,7 @@ typedef struct gal_price_query {
     uint32_t type;                /* gal_block_shape.type */
     const gal_strategy *strategy; /* legal for the type: gal_strategy_rule_broken gives NULL */
     uint32_t device_count;        /* D */
-    uint32_t stage, stage_count;  /* which devices; one stage of a tied model has one table */
+    uint32_t stage, stage_count;  /* which devices */
     uint32_t microbatch_samples;
     uint32_t prefetch_depth;
 } gal_price_query;
@@ -70,18 +69,37 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, c
 gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,
                         const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err);
 
+/* What it takes to convert the carried tensor for query's cross-attention from the rows of from_strategy: of the block
+ * that made it or was the last to convert it. relayout_bytes are of class carried_relayout. */
+gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query, const gal_strategy *from_strategy,
+                           const gal_pair_price **out, gal_error *err);
+
 /* Bytes of class relayout of the conversion from query's block, whose rows lie as `from`, to the next: inside a stage,
  * and in front of one. Not cached. */
 gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
                             uint32_t to_type, const gal_strategy *to_strategy, uint64_t *inside_bytes,
                             uint64_t *entry_bytes, gal_error *err);
 
+/* Bytes of class carried_relayout of the conversion of the carried tensor from one layout to that of query's
+ * cross-attention. Not cached. */
+gal_code gal_price_carried_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
+                                    const gal_layout *to, uint64_t *bytes, gal_error *err);
+
+/* Whether two strategies split samples and positions over the same groups: nothing is converted between them. */
+bool gal_price_rows_alike(const gal_strategy *a, const gal_strategy *b, uint32_t device_count);
+/* Bytes of such rows of a microbatch on one device under a strategy. */
+uint64_t gal_price_rows_bytes(const gal_model *model, const gal_strategy *strategy, uint32_t microbatch_samples,
+                              gal_flow rows);
 /* Seconds of the transfer of `bytes` (one device's rows) from a stage to the next. */
 double gal_price_transfer(const gal_durations *durations, uint32_t device_count, uint32_t stage, uint32_t stage_count,
                           uint64_t bytes);
-/* Seconds of the update that no block owns: the norm over the world, and the tied table's reduction of `tied_bytes`
- * (0: not tied, or one stage). */
-double gal_price_common_update(const gal_durations *durations, uint32_t device_count, uint32_t stage_count,
-                               uint64_t tied_bytes);
+/* Seconds of the update that no block owns: the norm over the world, and the reduction of relative biases between
+ * several stages, as if all held them. */
+double gal_price_common_update(const gal_model *model, const gal_durations *durations, uint32_t device_count,
+                               uint32_t stage_count);
+/* Seconds of the reduction of the token table's gradient between the stages that hold it: what each device holds under
+ * the table's strategy. */
+double gal_price_table_update(const gal_model *model, const gal_durations *durations, const gal_strategy *strategy,
+                              uint32_t device_count, uint32_t stage_count);
 
 #endif

@@ -271,6 +271,6 @@ gal_code gal_structures_measure(gal_structures *structures, gal_structure *struc
     }
     gal_play_alone(&structure->script, &structure->expansion, &slowdowns, &ends);
     gal_chain_read(&ends, structure->block_count, out);
-    out->update_seconds[0] = gal_update_seconds(lone->like, structures->cost, 0);
+    out->update_seconds[0] = gal_update_seconds(lone->like, structures->cost, 0, GAL_GROUP_NONE);
     return GAL_OK;
 }

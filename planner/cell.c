@@ -37,7 +37,7 @@ size_t gal_cell_pair_count(const gal_cell *cell)
 
 static gal_price_query query_of(const gal_cell *cell, uint32_t stage, uint32_t type, uint32_t strategy)
 {
-    return (gal_price_query){.type = type,
+    return (gal_price_query){.type = cell->types.shape[type].type,
                              .strategy = &cell->strategy[strategy],
                              .device_count = cell->stage_devices,
                              .stage = stage,
@@ -48,12 +48,19 @@ static gal_price_query query_of(const gal_cell *cell, uint32_t stage, uint32_t t
 
 static bool is_legal(const gal_cell *cell, uint32_t type, const gal_strategy *strategy)
 {
-    const gal_block_kind kind = cell->types.kind[type];
-    const bool end = kind == GAL_BLOCK_EMBEDDING || kind == GAL_BLOCK_HEAD;
-    const bool useless = (end && strategy->recompute != GAL_RECOMPUTE_NONE) || /* nothing there to run again */
-                         (kind != GAL_BLOCK_ATTENTION && strategy->recompute == GAL_RECOMPUTE_SELECTIVE);
-    return !useless &&
-           gal_strategy_rule_broken(cell->spec.model, kind, strategy, cell->stage_devices, cell->samples) == NULL;
+    const gal_block_shape *shape = &cell->types.shape[type];
+    const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
+    const bool useless = (strategy->recompute != GAL_RECOMPUTE_NONE && !attends && shape->kind != GAL_BLOCK_FFN) ||
+                         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends); /* nothing to run again */
+    return !useless && gal_strategy_block_rule_broken(cell->spec.model, shape, strategy, cell->stage_devices,
+                                                      cell->samples) == NULL;
+}
+
+/* Where the carried tensor passes, the rows keep their layout (planner/cell.h). */
+static bool may_follow(const gal_cell *cell, const gal_block_shape *to, uint32_t from_strategy, uint32_t to_strategy)
+{
+    return to->carried_in.positions == 0 || to->kind == GAL_BLOCK_CROSS_ATTENTION ||
+           gal_price_rows_alike(&cell->strategy[from_strategy], &cell->strategy[to_strategy], cell->stage_devices);
 }
 
 static void keep_legal(gal_cell *cell)
@@ -102,6 +109,22 @@ static gal_code fill_prices(gal_cell *cell, gal_error *err)
     return code;
 }
 
+static gal_code fill_pair(gal_cell *cell, uint32_t stage, uint32_t pair, uint32_t from, uint32_t to, gal_error *err)
+{
+    const uint32_t block = cell->types.pair_first[pair];
+    const gal_block_shape *before = &cell->types.shape[cell->types.type_of[block - 1]];
+    const gal_block_shape *behind = &cell->types.shape[cell->types.type_of[block]];
+    const gal_price_query query = query_of(cell, stage, cell->types.type_of[block - 1], from);
+    const size_t at = pair_index(cell, stage, pair, from, to);
+    gal_code code = gal_price_pair(cell->spec.cache, &query, behind->type, &cell->strategy[to], &cell->pair[at], err);
+    if (code == GAL_OK && behind->kind == GAL_BLOCK_CROSS_ATTENTION && before->carried_out.positions > 0 &&
+        cell->pair[at]->converts) {
+        const gal_price_query here = query_of(cell, stage, cell->types.type_of[block], to);
+        code = gal_price_carried(cell->spec.cache, &here, &cell->strategy[from], &cell->carried[at], err);
+    }
+    return code;
+}
+
 static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, uint32_t pair, gal_error *err)
 {
     const uint32_t block = cell->types.pair_first[pair];
@@ -109,16 +132,14 @@ static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, uint32_t pair, gal
     for (uint32_t from = 0; from < cell->strategy_count; from++) {
         for (uint32_t to = 0; to < cell->strategy_count; to++) {
             if (cell->price[price_index(cell, stage, from_type, from)] == NULL ||
-                cell->price[price_index(cell, stage, to_type, to)] == NULL) {
+                cell->price[price_index(cell, stage, to_type, to)] == NULL ||
+                !may_follow(cell, &cell->types.shape[to_type], from, to)) {
                 continue;
             }
-            gal_price_query query = query_of(cell, stage, from_type, from);
-            size_t at = pair_index(cell, stage, pair, from, to);
             gal_error reason = {0};
-            gal_code code =
-                gal_price_pair(cell->spec.cache, &query, to_type, &cell->strategy[to], &cell->pair[at], &reason);
+            const gal_code code = fill_pair(cell, stage, pair, from, to, &reason);
             if (code == GAL_ERR_DOCUMENT) {
-                cell->pair[at] = NULL;
+                cell->pair[pair_index(cell, stage, pair, from, to)] = NULL;
             } else if (code != GAL_OK) {
                 return gal_fail(err, code, "%s", reason.text);
             }
@@ -138,35 +159,39 @@ static gal_code fill_pairs(gal_cell *cell, gal_error *err)
     return code;
 }
 
+/* The rows, and the carried tensor beside them. */
 static void fill_transfers(gal_cell *cell)
 {
-    for (uint32_t stage = 0; stage + 1 < cell->spec.pp_degree; stage++) {
-        for (uint32_t s = 0; s < cell->strategy_count; s++) {
-            uint64_t bytes = 0; /* the same behind all types; not all may be legal */
-            for (uint32_t type = 0; type < cell->types.type_count; type++) {
-                const gal_block_price *price = cell->price[price_index(cell, stage, type, s)];
-                bytes = price == NULL ? bytes : price->memory.bytes.boundary;
+    const gal_cell_spec *spec = &cell->spec;
+    for (uint32_t stage = 0; stage + 1 < spec->pp_degree; stage++) {
+        for (uint32_t type = 0; type < cell->types.type_count; type++) {
+            const gal_flow carried = cell->types.shape[type].carried_out;
+            for (uint32_t s = 0; s < cell->strategy_count; s++) {
+                const size_t at = price_index(cell, stage, type, s);
+                if (cell->price[at] == NULL) {
+                    continue;
+                }
+                cell->transfer[at] = gal_price_transfer(spec->durations, cell->stage_devices, stage, spec->pp_degree,
+                                                        cell->price[at]->memory.bytes.boundary);
+                if (carried.positions > 0) {
+                    cell->transfer[at] += gal_price_transfer(
+                        spec->durations, cell->stage_devices, stage, spec->pp_degree,
+                        gal_price_rows_bytes(spec->model, &cell->strategy[s], cell->samples, carried));
+                }
             }
-            cell->transfer[stage * cell->strategy_count + s] =
-                gal_price_transfer(cell->spec.durations, cell->stage_devices, stage, cell->spec.pp_degree, bytes);
         }
     }
 }
 
-/* As gal_plan_objective has it: what a device reduces with its partner of the tied table. */
-static void fill_tied(gal_cell *cell)
+/* As gal_plan_objective has it. */
+static void fill_common(gal_cell *cell)
 {
     const gal_cell_spec *spec = &cell->spec;
-    const uint64_t table_bytes = (uint64_t)gal_model_padded_vocabulary(spec->model) * spec->model->hidden *
-                                 gal_dtype_bytes(spec->model->compute_dtype);
-    const double common = gal_price_common_update(spec->durations, cell->stage_devices, spec->pp_degree, 0);
-    cell->common_seconds = common + gal_durations_fixed_step_seconds(spec->durations);
-    for (uint32_t s = 0; s < cell->strategy_count && spec->model->tied_embeddings && spec->pp_degree > 1; s++) {
-        const uint32_t shards = gal_strategy_degree(&cell->strategy[s], GAL_AXIS_TP) *
-                                gal_strategy_degree(&cell->strategy[s], GAL_AXIS_SDP);
-        cell->tied_seconds[s] =
-            gal_price_common_update(spec->durations, cell->stage_devices, spec->pp_degree, table_bytes / shards) -
-            common;
+    cell->common_seconds = gal_price_common_update(spec->model, spec->durations, cell->stage_devices, spec->pp_degree) +
+                           gal_durations_fixed_step_seconds(spec->durations);
+    for (uint32_t s = 0; s < cell->strategy_count && cell->types.table_shared && spec->pp_degree > 1; s++) {
+        cell->table_seconds[s] = gal_price_table_update(spec->model, spec->durations, &cell->strategy[s],
+                                                        cell->stage_devices, spec->pp_degree);
     }
 }
 
@@ -194,11 +219,13 @@ static gal_code allocate(gal_cell *cell, gal_error *err)
     cell->node = calloc(nodes + 1, sizeof *cell->node);
     cell->edge = calloc(gal_cell_pair_count(cell) + 1, sizeof *cell->edge);
     cell->pair = calloc(gal_cell_pair_count(cell) + 1, sizeof(void *));
+    cell->carried = calloc(gal_cell_pair_count(cell) + 1, sizeof(void *));
     cell->in_flight = calloc(stages, sizeof *cell->in_flight);
-    cell->transfer = calloc(stages * cell->strategy_count + 1, sizeof *cell->transfer);
-    cell->tied_seconds = calloc(cell->strategy_count + 1, sizeof *cell->tied_seconds);
+    cell->transfer = calloc(nodes + 1, sizeof *cell->transfer);
+    cell->table_seconds = calloc(cell->strategy_count + 1, sizeof *cell->table_seconds);
     const bool have = cell->price != NULL && cell->node != NULL && cell->edge != NULL && cell->pair != NULL &&
-                      cell->in_flight != NULL && cell->transfer != NULL && cell->tied_seconds != NULL;
+                      cell->carried != NULL && cell->in_flight != NULL && cell->transfer != NULL &&
+                      cell->table_seconds != NULL;
     return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
 
@@ -242,7 +269,7 @@ static gal_code fill(gal_cell *cell, gal_error *err)
                                    spec->prefetch_depth, cell->strategy, cell->strategy_count, &cell->conversions,
                                    err));
     fill_transfers(cell);
-    fill_tied(cell);
+    fill_common(cell);
     gal_cell_tabulate(cell);
 cleanup:
     return code;
@@ -276,9 +303,10 @@ void gal_cell_free(gal_cell *cell)
     }
     gal_conversions_free(&cell->conversions);
     gal_block_types_free(&cell->types);
-    free(cell->tied_seconds);
+    free(cell->table_seconds);
     free(cell->transfer);
     free(cell->in_flight);
+    free(cell->carried);
     free(cell->pair);
     free(cell->edge);
     free(cell->node);

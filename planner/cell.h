@@ -7,7 +7,15 @@
  * rounded by at most 4 (blocks + 1) (microbatches + 1) unit_seconds. Its bytes are the closed form of
  * costmodel/memory.h where what blocks use in turn is charged at its most: each ring at its depth times the largest
  * use, a conversion at the most it can take from any order of samples (planner/conversions.h). So a path that fits here
- * fits when it is placed. */
+ * fits when it is placed.
+ *
+ * Off the chain:
+ *   the token table       its holders are alike (gal_cell_tables_alike); on a stage of several one has the bytes and
+ *                         the update: the first, but the last block for all on its stage
+ *   relative biases       charged to every stage
+ *   the carried tensor    lies as the rows do: between the block that makes it and the last one that reads it the rows
+ *                         change their layout only in front of a block that reads it, which converts both. So it is
+ *                         known at every border; a version of it is charged as one that is read */
 #ifndef GAL_PLANNER_CELL_H
 #define GAL_PLANNER_CELL_H
 
@@ -48,7 +56,7 @@ typedef struct gal_shared_bytes {
 typedef struct gal_cell_step {
     double forward_seconds, backward_seconds; /* of one microbatch */
     double tail_seconds, update_seconds;
-    double once_seconds; /* of an iteration: transfers both ways, the tied table's reduction */
+    double once_seconds; /* of an iteration: transfers both ways, the token table's reduction */
     int64_t bytes;       /* states, gradients, k x saved, ports */
     gal_shared_bytes shared;
 } gal_cell_step;
@@ -65,7 +73,7 @@ typedef struct gal_cell_node {
 typedef struct gal_cell_edge {
     double forward_seconds, backward_seconds, tail_seconds;
     int64_t relayout_bytes, entry_relayout_bytes; /* inside a stage; at the entry of one */
-    int64_t entry_port_bytes;
+    int64_t carried_bytes, entry_bytes;           /* inside a stage: a version; at the entry: ports and versions */
     bool legal;
 } gal_cell_edge;
 
@@ -76,15 +84,17 @@ typedef struct gal_cell {
     gal_block_types types;
     gal_strategy *strategy; /* those that are legal for a type of block, in the order of gal_space_strategies */
     double unit_seconds;
-    const gal_block_price **price; /* gal_cell_price_index; NULL: not legal */
-    const gal_pair_price **pair;   /* gal_cell_pair_index; NULL: not legal */
-    gal_cell_node *node;           /* as price */
-    gal_cell_edge *edge;           /* as pair */
+    const gal_block_price **price;  /* gal_cell_price_index; NULL: not legal */
+    const gal_pair_price **pair;    /* gal_cell_pair_index; NULL: not legal */
+    const gal_pair_price **carried; /* likewise, of the carried tensor; NULL: it is not converted there */
+    gal_cell_node *node;            /* as price */
+    gal_cell_edge *edge;            /* as pair */
     gal_conversions conversions;
     uint32_t *in_flight;   /* [stage] */
-    double *transfer;      /* [stage][strategy] one way to the next stage, */
-    double *tied_seconds;  /* [strategy] of the embedding: the tables' reduction between first and last stage */
-    double common_seconds; /* norm; fixed time of a step */
+    double *transfer;      /* as price: one way to the next stage */
+    double *table_seconds; /* [strategy]: the reduction of the token table between the stages that hold it */
+    double common_seconds; /* norm, relative biases; fixed time of a step */
+    int64_t bias_bytes;    /* of the relative biases */
 } gal_cell;
 
 /* GAL_NO with the reason if the numbers do not divide; GAL_ERR_SYSTEM without memory. */
@@ -118,7 +128,9 @@ void gal_cell_reach(const gal_cell *cell, uint32_t block, const uint32_t *stage,
  * no block. */
 void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out);
 
-/* Whether the head may take a strategy beside the embedding's: always if they are not tied. */
-bool gal_cell_tied_alike(const gal_cell *cell, uint32_t embedding, uint32_t head);
+/* Whether the block takes part in the token table of several. */
+bool gal_cell_holds_table(const gal_cell *cell, uint32_t block);
+/* Whether all its holders on the path strategy[block] keep and shard it alike. */
+bool gal_cell_tables_alike(const gal_cell *cell, const uint32_t *strategy);
 
 #endif

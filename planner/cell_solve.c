@@ -49,10 +49,7 @@ static void try_uniform(solver *s, uint32_t strategy, uint32_t *stage, uint32_t 
     for (uint32_t i = 0; i < blocks; i++) {
         uint32_t own = strategy;
         stage[i] = (uint32_t)((uint64_t)i * cell->spec.pp_degree / blocks);
-        const bool end = i == 0 || i + 1 == blocks;
-        const bool selective = cell->strategy[own].recompute == GAL_RECOMPUTE_SELECTIVE;
-        if ((end || (selective && cell->types.kind[cell->types.type_of[i]] != GAL_BLOCK_ATTENTION)) &&
-            cell->strategy[own].recompute != GAL_RECOMPUTE_NONE) {
+        if (gal_cell_price(cell, i, stage[i], own) == NULL) { /* where nothing is to run again */
             own = without_recompute(cell, own);
         }
         strategies[i] = own;
@@ -89,8 +86,7 @@ static void note_bytes(solver *s)
 {
     const gal_dual *dual = s->dual;
     uint64_t bytes = 0;
-    if (dual->bound < HUGE_VAL &&
-        gal_cell_tied_alike(s->cell, dual->strategy[0], dual->strategy[s->cell->block_count - 1])) {
+    if (dual->bound < HUGE_VAL && gal_cell_tables_alike(s->cell, dual->strategy)) {
         gal_cell_evaluate(s->cell, dual->stage, dual->strategy, &bytes);
         met(s, bytes);
     }
@@ -115,7 +111,8 @@ static double useful(const solver *s)
 static bool first_of_class(const gal_cell *cell, uint32_t strategy)
 {
     for (uint32_t s = 0; s < strategy; s++) {
-        if (gal_cell_price(cell, 0, 0, s) != NULL && gal_cell_tied_alike(cell, s, strategy)) {
+        if (gal_cell_price(cell, 0, 0, s) != NULL &&
+            gal_strategy_same_shards(&cell->strategy[s], &cell->strategy[strategy])) {
             return false;
         }
     }
@@ -137,7 +134,7 @@ static gal_code search_labels(solver *s, const gal_label_settings *settings, dou
 /* The dual of one class of tied tables, or of all paths; false: there is no such class. */
 static bool load_class(solver *s, uint32_t class)
 {
-    const bool tied = s->cell->spec.model->tied_embeddings;
+    const bool tied = s->cell->types.table_shared;
     if (tied ? !first_of_class(s->cell, class) : class > 0) {
         return false;
     }
@@ -177,7 +174,7 @@ static gal_code find_any(solver *s, bool *none, gal_error *err)
 
 static gal_code add_first_boxes(solver *s, gal_error *err)
 {
-    const bool tied = s->cell->spec.model->tied_embeddings;
+    const bool tied = s->cell->types.table_shared;
     gal_code code = GAL_OK;
     for (uint32_t i = 0; code == GAL_OK && i < s->cell->strategy_count; i++) {
         if (load_class(s, i) && s->dual->bound < useful(s)) {

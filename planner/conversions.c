@@ -5,11 +5,17 @@
 
 #include "schemas/plan_check.h"
 
+/* Where a class stands: a block whose rows of a flow leave or enter, and a strategy of the class that is legal there.
+ */
+typedef struct stand {
+    bool found;
+    uint32_t type, strategy;
+} stand;
+
 typedef struct groups {
     gal_group sample, sequence;
-    uint32_t strategy;     /* the first of the class that stands in an inner block, or else in a head */
-    uint32_t type;         /* where it does */
-    bool from_rows, inner; /* legal for the embedding; for an inner block */
+    bool from_rows; /* legal for the embedding */
+    bool leads_on;  /* legal for a block that rows leave */
 } groups;
 
 typedef struct closure {
@@ -20,7 +26,8 @@ typedef struct closure {
     uint32_t device_count, samples, prefetch_depth;
     gal_atoms atoms;
     groups *class;
-    uint32_t class_count;
+    stand *leaving, *entering; /* [flow][class], of class_capacity */
+    uint32_t class_count, class_capacity;
     gal_layout *layout; /* reached */
     uint32_t *layout_class;
     uint32_t layout_count, layout_capacity;
@@ -29,18 +36,21 @@ typedef struct closure {
 
 static bool legal(const closure *c, uint32_t type, uint32_t strategy)
 {
-    return gal_strategy_rule_broken(c->model, c->types->kind[type], &c->strategy[strategy], c->device_count,
-                                    c->samples) == NULL;
+    return gal_strategy_block_rule_broken(c->model, &c->types->shape[type], &c->strategy[strategy], c->device_count,
+                                          c->samples) == NULL;
 }
 
-static uint32_t last_type(const closure *c)
+static bool is_flow(gal_flow a, gal_flow b)
 {
-    return c->types->type_of[c->types->block_count - 1];
+    return a.positions == b.positions && a.features == b.features;
 }
 
-static bool is_inner(const closure *c, uint32_t type)
+/* The first block that it is legal for; the embedding, which makes its rows itself, only if there is no other. */
+static void stand_there(stand *at, uint32_t type, uint32_t strategy)
 {
-    return type != c->types->type_of[0] && type != last_type(c);
+    if (!at->found || (at->type == 0 && type != 0)) {
+        *at = (stand){true, type, strategy};
+    }
 }
 
 static void classify(closure *c, uint32_t strategy)
@@ -56,15 +66,24 @@ static void classify(closure *c, uint32_t strategy)
     groups *class = &c->class[at];
     if (at == c->class_count) {
         c->class_count++;
-        *class = (groups){sample, sequence, strategy, last_type(c), false, false};
+        *class = (groups){.sample = sample, .sequence = sequence};
     }
     c->out->class_of[strategy] = at;
-    class->from_rows = class->from_rows || legal(c, c->types->type_of[0], strategy);
-    for (uint32_t i = 0; i < c->types->type_count && !class->inner; i++) {
-        if (is_inner(c, i) && legal(c, i, strategy)) {
-            class->inner = true;
-            class->strategy = strategy;
-            class->type = i;
+    for (uint32_t type = 0; type < c->types->type_count; type++) {
+        const gal_block_shape *shape = &c->types->shape[type];
+        if (!legal(c, type, strategy)) {
+            continue;
+        }
+        class->from_rows = class->from_rows || shape->in.positions == 0;
+        class->leads_on = class->leads_on || (shape->in.positions > 0 && shape->out.positions > 0);
+        for (uint32_t flow = 0; flow < c->types->flow_count; flow++) {
+            const size_t place = (size_t)flow * c->class_capacity + at;
+            if (is_flow(shape->out, c->types->flow[flow])) {
+                stand_there(&c->leaving[place], type, strategy);
+            }
+            if (is_flow(shape->in, c->types->flow[flow])) {
+                stand_there(&c->entering[place], type, strategy);
+            }
         }
     }
 }
@@ -95,35 +114,50 @@ static gal_code reach(closure *c, const gal_layout *from, uint32_t class, gal_er
     return GAL_OK;
 }
 
-/* From a reached layout to a class: the bytes, and where the rows lie then. */
-static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
+/* From a reached layout to a class: the bytes for rows of a flow. */
+static gal_code convert_flow(closure *c, uint32_t flow, uint32_t at, uint32_t class, gal_error *err)
 {
     const uint32_t from = c->layout_class[at];
-    const groups *to = &c->class[class];
-    if (from == class || !c->class[from].inner || (!to->inner && !legal(c, last_type(c), to->strategy))) {
-        return GAL_OK;
-    }
+    const stand *leaving = &c->leaving[(size_t)flow * c->class_capacity + from];
+    const stand *entering = &c->entering[(size_t)flow * c->class_capacity + class];
     uint64_t inside = 0;
     uint64_t entry = 0;
-    const gal_price_query query = {.type = c->class[from].type,
-                                   .strategy = &c->strategy[c->class[from].strategy],
+    if (!leaving->found || !entering->found) {
+        return GAL_OK;
+    }
+    const gal_price_query query = {.type = c->types->shape[leaving->type].type,
+                                   .strategy = &c->strategy[leaving->strategy],
                                    .device_count = c->device_count,
                                    .stage = 0,
                                    .stage_count = 2,
                                    .microbatch_samples = c->samples,
                                    .prefetch_depth = c->prefetch_depth};
-    const gal_layout layout = c->layout[at]; /* reach may move the array */
     gal_error reason = {0};
-    gal_code code =
-        gal_price_relayout(c->cache, &query, &layout, to->type, &c->strategy[to->strategy], &inside, &entry, &reason);
+    const gal_code code = gal_price_relayout(c->cache, &query, &c->layout[at], c->types->shape[entering->type].type,
+                                             &c->strategy[entering->strategy], &inside, &entry, &reason);
     if (code != GAL_OK && code != GAL_ERR_DOCUMENT) { /* what is too large to lower has no price either */
         return gal_fail(err, code, "%s", reason.text);
     }
-    uint64_t *most_inside = &c->out->inside_bytes[from * c->class_count + class];
-    uint64_t *most_entry = &c->out->entry_bytes[from * c->class_count + class];
+    const size_t place = ((size_t)flow * c->class_count + from) * c->class_count + class;
+    uint64_t *most_inside = &c->out->inside_bytes[place];
+    uint64_t *most_entry = &c->out->entry_bytes[place];
     *most_inside = inside > *most_inside ? inside : *most_inside;
     *most_entry = entry > *most_entry ? entry : *most_entry;
-    return to->inner ? reach(c, &layout, class, err) : GAL_OK;
+    return GAL_OK;
+}
+
+/* ... and where the rows lie then. */
+static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_layout layout = c->layout[at]; /* reach may move the array */
+    if (c->layout_class[at] == class || !c->class[c->layout_class[at]].leads_on) {
+        return GAL_OK;
+    }
+    for (uint32_t flow = 0; code == GAL_OK && flow < c->types->flow_count; flow++) {
+        code = convert_flow(c, flow, at, class, err);
+    }
+    return code == GAL_OK && c->class[class].leads_on ? reach(c, &layout, class, err) : code;
 }
 
 static gal_code close_over(closure *c, gal_error *err)
@@ -158,16 +192,20 @@ gal_code gal_conversions_create(gal_price_cache *cache, const gal_model *model, 
                  .prefetch_depth = prefetch_depth,
                  .out = &conversions};
     gal_atoms_of(device_count, &c.atoms);
-    conversions.class_of = calloc(strategy_count + 1, sizeof *conversions.class_of);
-    c.class = calloc(strategy_count + 1, sizeof *c.class);
-    if (conversions.class_of == NULL || c.class == NULL) {
+    c.class_capacity = strategy_count + 1;
+    const size_t stands = (size_t)c.class_capacity * types->flow_count;
+    conversions.class_of = calloc(c.class_capacity, sizeof *conversions.class_of);
+    c.class = calloc(c.class_capacity, sizeof *c.class);
+    c.leaving = calloc(stands + 1, sizeof *c.leaving);
+    c.entering = calloc(stands + 1, sizeof *c.entering);
+    if (conversions.class_of == NULL || c.class == NULL || c.leaving == NULL || c.entering == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     for (uint32_t s = 0; s < strategy_count; s++) {
         classify(&c, s);
     }
     conversions.class_count = c.class_count;
-    const size_t cells = (size_t)c.class_count * c.class_count + 1;
+    const size_t cells = (size_t)types->flow_count * c.class_count * c.class_count + 1;
     conversions.inside_bytes = calloc(cells, sizeof *conversions.inside_bytes);
     conversions.entry_bytes = calloc(cells, sizeof *conversions.entry_bytes);
     if (conversions.inside_bytes == NULL || conversions.entry_bytes == NULL) {
@@ -179,6 +217,8 @@ gal_code gal_conversions_create(gal_price_cache *cache, const gal_model *model, 
 cleanup:
     free(c.layout_class);
     free(c.layout);
+    free(c.entering);
+    free(c.leaving);
     free(c.class);
     gal_conversions_free(&conversions);
     return code;

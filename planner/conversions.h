@@ -3,7 +3,7 @@
  * A conversion starts from the order of samples that the conversions before it left behind (runtime/program/atoms.h),
  * so its steps and bytes depend on the whole chain. The orders that a chain can reach are few: they are listed by
  * closure from whole rows, and between two classes of strategies (equal groups over samples and positions) the most
- * over all of them is kept. */
+ * over all of them is kept, for each size of rows. */
 #ifndef GAL_PLANNER_CONVERSIONS_H
 #define GAL_PLANNER_CONVERSIONS_H
 
@@ -13,9 +13,16 @@
 typedef struct gal_conversions {
     uint32_t class_count;
     uint32_t *class_of;     /* [strategy] */
-    uint64_t *inside_bytes; /* [from class][to class] of class relayout, inside a stage */
+    uint64_t *inside_bytes; /* [flow][from class][to class] of class relayout, inside a stage */
     uint64_t *entry_bytes;  /* in front of a stage */
 } gal_conversions;
+
+/* Of the rows of a flow (planner/block_types.h), from one strategy to another. */
+static inline size_t gal_conversion_index(const gal_conversions *conversions, uint32_t flow, uint32_t from, uint32_t to)
+{
+    const size_t classes = conversions->class_count;
+    return (flow * classes + conversions->class_of[from]) * classes + conversions->class_of[to];
+}
 
 /* The strategies are each legal for some type of block of the model on device_count devices. GAL_ERR_SYSTEM without
  * memory. */

@@ -111,14 +111,14 @@ static void choose_all(gal_dual *dual)
 void gal_dual_tie(gal_dual *dual, uint32_t embedding)
 {
     const gal_cell *cell = dual->cell;
-    const uint32_t ends[] = {0, cell->block_count - 1};
-    for (uint32_t i = 0; i < 2; i++) {
-        for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
-            const size_t place = choice_place(cell, ends[i], p);
+    for (uint32_t type = 0; type < cell->types.type_count; type++) {
+        const uint32_t block = cell->types.type_first[type];
+        for (uint32_t p = 0; p < cell->spec.pp_degree && gal_cell_holds_table(cell, block); p++) {
+            const size_t place = choice_place(cell, block, p);
             uint32_t *list = dual->choices.strategy + place * cell->strategy_count;
             uint32_t kept = 0;
             for (uint32_t j = 0; j < dual->choices.count[place]; j++) {
-                if (gal_cell_tied_alike(cell, embedding, list[j])) {
+                if (gal_strategy_same_shards(&cell->strategy[embedding], &cell->strategy[list[j]])) {
                     list[kept++] = list[j];
                 }
             }
@@ -260,7 +260,6 @@ static void weigh_edges(gal_dual *dual, uint32_t block, uint32_t stage, bool cro
 {
     const gal_cell *cell = dual->cell;
     const int64_t *most = dual->most[stage].of;
-    const double byte = crosses ? r->byte : 0.0;
     const uint32_t *from, *to;
     const uint32_t from_count = gal_dual_choices(dual, block - 1, stage - crosses, &from);
     const uint32_t to_count = gal_dual_choices(dual, block, stage, &to);
@@ -276,10 +275,11 @@ static void weigh_edges(gal_dual *dual, uint32_t block, uint32_t stage, bool cro
         for (uint32_t j = 0; j < to_count; j++) {
             const gal_cell_edge *e = &edges[to[j]];
             const int64_t relayout = crosses ? e->entry_relayout_bytes : e->relayout_bytes;
+            const int64_t bytes = crosses ? e->entry_bytes : e->carried_bytes;
             const bool legal = e->legal && fits && relayout <= most[GAL_SHARED_RELAYOUT];
             table[to[j]] = legal ? close + dual->scratch[j] + r->forward * e->forward_seconds +
                                        r->backward * e->backward_seconds + r->tail * e->tail_seconds +
-                                       byte * (double)e->entry_port_bytes
+                                       r->byte * (double)bytes
                                  : HUGE_VAL;
         }
     }

@@ -56,7 +56,7 @@ typedef struct gal_dual {
 gal_code gal_dual_create(const gal_cell *cell, gal_dual **out, gal_error *err);
 void gal_dual_free(gal_dual *dual);
 
-/* Under tied tables: leaves embedding and head those alike to `embedding`. */
+/* Under a shared token table: leaves its holders the strategies alike to `embedding`. */
 void gal_dual_tie(gal_dual *dual, uint32_t embedding);
 /* The strategies in play for a block in a stage; returns their count. */
 uint32_t gal_dual_choices(const gal_dual *dual, uint32_t block, uint32_t stage, const uint32_t **strategy);

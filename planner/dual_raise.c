@@ -140,8 +140,7 @@ static void keep_if_better(const gal_dual *dual, gal_best_path *best)
 {
     const gal_cell *cell = dual->cell;
     const double seconds = gal_cell_evaluate(cell, dual->stage, dual->strategy, NULL);
-    if (seconds < best->seconds &&
-        gal_cell_tied_alike(cell, dual->strategy[0], dual->strategy[cell->block_count - 1])) {
+    if (seconds < best->seconds && gal_cell_tables_alike(cell, dual->strategy)) {
         best->seconds = seconds;
         memcpy(best->stage, dual->stage, cell->block_count * sizeof *best->stage);
         memcpy(best->strategy, dual->strategy, cell->block_count * sizeof *best->strategy);

@@ -22,11 +22,27 @@ static int64_t most_relayout(const gal_cell *cell)
     return most;
 }
 
-static int64_t most_ports(const gal_cell *cell)
+static int64_t most_close(const gal_cell *cell)
 {
     int64_t most = 0;
     for (size_t i = 0; i < gal_cell_price_count(cell); i++) {
-        most = larger(most, 4 * cell->node[i].boundary_bytes);
+        most = larger(most, cell->node[i].close.bytes);
+    }
+    return most;
+}
+
+/* Of the edges into a block from the same stage. */
+static int64_t most_carried(const gal_cell *cell, uint32_t block, uint32_t stage)
+{
+    int64_t most = 0;
+    if (cell->types.shape[cell->types.type_of[block]].kind != GAL_BLOCK_CROSS_ATTENTION) {
+        return 0; /* no other converts it */
+    }
+    for (uint32_t from = 0; from < cell->strategy_count; from++) {
+        const gal_cell_edge *edge = &cell->edge[gal_cell_pair_index(cell, block, stage, from, 0)];
+        for (uint32_t to = 0; to < cell->strategy_count; to++) {
+            most = larger(most, edge[to].carried_bytes);
+        }
     }
     return most;
 }
@@ -55,7 +71,7 @@ static void fill_place(const gal_dual *dual, double best_seconds, uint32_t block
         }
     }
     if (added >= 0) {
-        room->bytes[at] = added + room->bytes[place(cell, block + 1, stage)];
+        room->bytes[at] = added + most_carried(cell, block + 1, stage) + room->bytes[place(cell, block + 1, stage)];
         gal_shared_join(&room->shared[at], &room->shared[place(cell, block + 1, stage)]);
     }
     for (uint32_t kind = 0; kind < GAL_SHARED_KIND_COUNT; kind++) {
@@ -68,11 +84,11 @@ static void fill_most(const gal_dual *dual, double best_seconds, gal_room *room)
 {
     const gal_cell *cell = dual->cell;
     const int64_t relayout = most_relayout(cell);
-    const int64_t ports = most_ports(cell);
+    const int64_t close = most_close(cell);
     for (uint32_t block = cell->block_count; block-- > 0;) {
         for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
             const size_t at = place(cell, block, stage);
-            room->bytes[at] = ports + 2 * GAL_ALIGNMENT_BYTES;
+            room->bytes[at] = close;
             room->shared[at] = (gal_shared_bytes){.of = {[GAL_SHARED_RELAYOUT] = relayout}};
             fill_place(dual, best_seconds, block, stage, room);
         }

@@ -65,6 +65,10 @@ static gal_code refuse(const gal_cell_spec *spec, gal_error *err)
     if (spec->schedule == GAL_SCHEDULE_INTERLEAVED && spec->pp_degree < 2) {
         return gal_fail(err, GAL_NO, "interleaved needs pp_degree of at least 2");
     }
+    if (spec->model->family == GAL_FAMILY_T5) {
+        return gal_fail(err, GAL_NO, "an encoder-decoder must have gpipe or 1f1b, not %s",
+                        gal_schedule_names[spec->schedule]);
+    }
     if (spec->device_count % spec->pp_degree != 0) {
         return gal_fail(err, GAL_NO, "pp_degree %u does not divide %u devices", spec->pp_degree, spec->device_count);
     }

@@ -59,10 +59,8 @@ static gal_code play(run *r, bool timeline, gal_error *err)
     }
     GAL_TRY(gal_lower_plan(&r->plan, r->program, err));
     GAL_TRY(gal_simulate(r->program, r->plan.stage_count, r->durations, timeline, &r->simulation, err));
-    if (gal_model_has_prices(&r->plan.model)) {
-        GAL_TRY(gal_price_cache_create(&r->plan.model, r->durations, &cache, err));
-        GAL_TRY(gal_plan_objective(cache, r->durations, &r->plan, &r->objective_seconds, err));
-    }
+    GAL_TRY(gal_price_cache_create(&r->plan.model, r->durations, &cache, err));
+    GAL_TRY(gal_plan_objective(cache, r->durations, &r->plan, &r->objective_seconds, err));
 cleanup:
     gal_price_cache_free(cache);
     return code;
@@ -111,10 +109,8 @@ static void print_table(const run *r)
     printf("iteration            %.6g s\n", iteration);
     printf("throughput           %.6g samples/s, %.6g tokens/s\n", r->plan.global_batch_samples / iteration,
            tokens_per_second(r));
-    if (gal_model_has_prices(&r->plan.model)) {
-        printf("objective            %.6g s (sum of prices), %+.2f %% of the simulation\n", r->objective_seconds,
-               100.0 * (r->objective_seconds / iteration - 1.0));
-    }
+    printf("objective            %.6g s (sum of prices), %+.2f %% of the simulation\n", r->objective_seconds,
+           100.0 * (r->objective_seconds / iteration - 1.0));
     printf("\nstage  blocks  compute   tensor   gather   reduce      p2p   bubble        bytes\n");
     for (uint32_t s = 0; s < r->plan.stage_count; s++) {
         const gal_stage_simulation *stage = &r->simulation.stage[s];
@@ -149,9 +145,7 @@ static gal_code print_json(const run *r, gal_error *err)
     gal_json_begin_object(out, NULL);
     gal_json_put_string(out, "durations", r->profiled ? "profile" : "analytic");
     gal_json_put_f64(out, "simulated_seconds", r->simulation.iteration_seconds);
-    if (gal_model_has_prices(&r->plan.model)) {
-        gal_json_put_f64(out, "objective_seconds", r->objective_seconds);
-    }
+    gal_json_put_f64(out, "objective_seconds", r->objective_seconds);
     gal_json_put_f64(out, "samples_per_second", r->plan.global_batch_samples / r->simulation.iteration_seconds);
     gal_json_put_f64(out, "tokens_per_second", tokens_per_second(r));
     gal_json_begin_array(out, "stages");

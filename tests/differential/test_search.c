@@ -14,7 +14,7 @@
 #include "planner/joint_search.h"
 #include "tests/support/random_plan.h"
 
-enum { BLOCKS_MAX = 6, STAGES_MAX = 4, SEEDS = 400, LABELS = 1000000, PATHS_MAX = 400000 };
+enum { BLOCKS_MAX = 8, STAGES_MAX = 4, SEEDS = 400, LABELS = 1000000, PATHS_MAX = 400000 };
 
 /* ---- random cells ---- */
 
@@ -67,6 +67,18 @@ static void draw_documents(uint64_t *state, trial *t, uint32_t devices)
                                            .span_devices = devices,
                                            .latency_seconds = between(state, 1e-7, 1e-4),
                                            .bytes_per_second = between(state, 1e7, 1e10)};
+}
+
+/* One layer in each stack; targets shorter than the source, as long, or longer. */
+static void turn_to_t5(uint64_t *state, gal_model *model)
+{
+    model->family = GAL_FAMILY_T5;
+    model->layer_count = model->decoder_layer_count = 1;
+    model->decoder_sequence_length = UINT32_C(16) << gal_random_below(state, 3);
+    model->head_dim = 8;
+    model->relative_bucket_count = 8;
+    model->relative_max_distance = 16;
+    model->activation = GAL_ACTIVATION_RELU;
 }
 
 /* Few enough strategies that all paths can be tried. */
@@ -130,6 +142,9 @@ static bool create(uint64_t seed, trial *t)
     const uint32_t stage_devices = UINT32_C(1) << gal_random_below(&state, pp_degree == 3 ? 2 : 3);
     draw_documents(&state, t, pp_degree * stage_devices);
     draw_space(&state, t);
+    if (seed % 3 == 0) {
+        turn_to_t5(&state, &t->model);
+    }
     const uint32_t microbatches = UINT32_C(1) << gal_random_below(&state, 4);
     assert_int_equal(gal_durations_create_analytic(&t->cluster, &t->durations, &err), GAL_OK);
     assert_int_equal(gal_price_cache_create(&t->model, t->durations, &t->cache, &err), GAL_OK);
@@ -141,7 +156,7 @@ static bool create(uint64_t seed, trial *t)
                                 .pp_degree = pp_degree,
                                 .microbatch_count = microbatches,
                                 .global_batch_samples = microbatches * (UINT32_C(4) << gal_random_below(&state, 2)),
-                                .schedule = (gal_schedule)gal_random_below(&state, GAL_SCHEDULE_COUNT),
+                                .schedule = (gal_schedule)gal_random_below(&state, GAL_SCHEDULE_1F1B + 1),
                                 .prefetch_depth = 1 + gal_random_below(&state, 2),
                                 .arena_limit_bytes = UINT64_C(1) << 40};
     if (gal_cell_create(&spec, &t->cell, &err) != GAL_OK) {
@@ -185,6 +200,87 @@ static const gal_pair_price *pair_at(const brute *b, uint32_t i)
     return b->cell->pair[gal_cell_pair_index(b->cell, i, b->stage[i], b->strategy[i - 1], b->strategy[i])];
 }
 
+static gal_block_shape shape_at(const brute *b, uint32_t i)
+{
+    gal_block_shape shape;
+    gal_model_block(b->cell->spec.model, i, &shape);
+    return shape;
+}
+
+/* The block that made or converted the carried tensor last before block i. */
+static uint32_t carrier_before(const brute *b, uint32_t i)
+{
+    do {
+        i--;
+    } while (shape_at(b, i).kind != GAL_BLOCK_BRIDGE && shape_at(b, i).kind != GAL_BLOCK_CROSS_ATTENTION);
+    return i;
+}
+
+static uint64_t carried_bytes(const brute *b, uint32_t carrier)
+{
+    const gal_cell *cell = b->cell;
+    return gal_price_rows_bytes(cell->spec.model, &cell->strategy[b->strategy[carrier]], cell->samples,
+                                (gal_flow){cell->spec.model->sequence_length, cell->spec.model->hidden});
+}
+
+static const gal_pair_price *carried_price(const brute *b, uint32_t i)
+{
+    const gal_cell *cell = b->cell;
+    const gal_price_query query = {.type = shape_at(b, i).type,
+                                   .strategy = &cell->strategy[b->strategy[i]],
+                                   .device_count = cell->stage_devices,
+                                   .stage = b->stage[i],
+                                   .stage_count = cell->spec.pp_degree,
+                                   .microbatch_samples = cell->samples,
+                                   .prefetch_depth = cell->spec.prefetch_depth};
+    const gal_pair_price *price = NULL;
+    gal_error err = {0};
+    assert_int_equal(
+        gal_price_carried(cell->spec.cache, &query, &cell->strategy[b->strategy[carrier_before(b, i)]], &price, &err),
+        GAL_OK);
+    return price;
+}
+
+static double transfer_seconds(const brute *b, uint32_t i, uint64_t bytes)
+{
+    return gal_price_transfer(b->cell->spec.durations, b->cell->stage_devices, b->stage[i], b->cell->spec.pp_degree,
+                              bytes);
+}
+
+static bool holds_table(const brute *b, uint32_t i)
+{
+    return (shape_at(b, i).shared >> GAL_SHARED_TABLE & 1U) != 0;
+}
+
+/* Whether it holds the token table with others of its stage, one of which brings it: the embedding, else the last. */
+static bool table_is_there(const brute *b, uint32_t i)
+{
+    uint32_t bringer = i;
+    for (uint32_t j = i; j < b->cell->block_count; j++) {
+        bringer = b->stage[j] == b->stage[i] && holds_table(b, j) ? j : bringer;
+    }
+    return holds_table(b, i) && i != (b->stage[i] == 0 ? 0 : bringer);
+}
+
+static double brute_table_seconds(const brute *b)
+{
+    const gal_cell *cell = b->cell;
+    for (uint32_t i = 0; i < cell->block_count; i++) {
+        if (b->stage[i] > 0 && holds_table(b, i)) {
+            return gal_price_table_update(cell->spec.model, cell->spec.durations, &cell->strategy[b->strategy[0]],
+                                          cell->stage_devices, cell->spec.pp_degree);
+        }
+    }
+    return 0.0;
+}
+
+static void add_conversion(const gal_pair_price *pair, gal_stage_sum *s)
+{
+    s->forward_seconds += pair->forward_seconds;
+    s->backward_seconds += pair->backward_seconds;
+    s->tail_seconds += pair->sync_seconds;
+}
+
 static double brute_seconds(const brute *b, double *slowest)
 {
     const gal_cell *cell = b->cell;
@@ -199,15 +295,20 @@ static double brute_seconds(const brute *b, double *slowest)
         s->forward_seconds += price->forward_seconds + (first_of_stage ? price->enter_seconds : 0.0);
         s->backward_seconds += price->backward_seconds + (last_of_stage ? price->leave_seconds : 0.0);
         s->tail_seconds += price->sync_seconds + (first_of_stage ? price->tail_seconds : 0.0);
-        s->update_seconds += price->update_seconds;
+        s->update_seconds += price->update_seconds - price->shared_update_seconds[GAL_SHARED_ENCODER_BIAS] -
+                             price->shared_update_seconds[GAL_SHARED_DECODER_BIAS];
+        s->update_seconds -= table_is_there(b, i) ? price->shared_update_seconds[GAL_SHARED_TABLE] : 0.0;
         if (i > 0) {
-            s->forward_seconds += pair_at(b, i)->forward_seconds;
-            s->backward_seconds += pair_at(b, i)->backward_seconds;
-            s->tail_seconds += pair_at(b, i)->sync_seconds;
+            add_conversion(pair_at(b, i), s);
+        }
+        if (shape_at(b, i).kind == GAL_BLOCK_CROSS_ATTENTION) {
+            add_conversion(carried_price(b, i), s);
         }
         if (last_of_stage && i < last) {
-            s->transfer_seconds = gal_price_transfer(cell->spec.durations, cell->stage_devices, b->stage[i],
-                                                     cell->spec.pp_degree, price->memory.bytes.boundary);
+            s->transfer_seconds = transfer_seconds(b, i, price->memory.bytes.boundary);
+            if (shape_at(b, i).carried_out.positions > 0) {
+                s->transfer_seconds += transfer_seconds(b, i, carried_bytes(b, carrier_before(b, i + 1)));
+            }
         }
     }
     *slowest = -HUGE_VAL;
@@ -215,7 +316,7 @@ static double brute_seconds(const brute *b, double *slowest)
         *slowest = fmax(*slowest, sum[p].forward_seconds + sum[p].backward_seconds);
     }
     return gal_objective_seconds(sum, cell->spec.pp_degree, 1, cell->spec.microbatch_count,
-                                 cell->common_seconds + cell->tied_seconds[b->strategy[0]]);
+                                 cell->common_seconds + brute_table_seconds(b));
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -236,6 +337,42 @@ typedef struct turn_bytes { /* what the blocks of a stage use in turn */
     uint64_t gathered, bucket, boundary, scratch, relayout, work;
 } turn_bytes;
 
+/* The versions of the carried tensor, each as if a block of the stage read it. */
+static uint64_t brute_carried_bytes(const brute *b, uint32_t first, uint32_t end, uint64_t k, uint64_t ahead,
+                                    uint64_t two)
+{
+    const gal_cell *cell = b->cell;
+    uint64_t bytes = 0;
+    if (shape_at(b, first).carried_in.positions > 0) {
+        bytes += (ahead + two) * carried_bytes(b, carrier_before(b, first));
+    }
+    for (uint32_t i = first; i < end; i++) {
+        const bool reads = shape_at(b, i).kind == GAL_BLOCK_CROSS_ATTENTION;
+        if (reads && carried_price(b, i)->converts) {
+            const uint32_t from = b->strategy[carrier_before(b, i)], to = b->strategy[i];
+            bytes +=
+                larger(carried_price(b, i)->relayout_bytes,
+                       cell->conversions
+                           .entry_bytes[gal_conversion_index(&cell->conversions, cell->types.carried_flow, from, to)]);
+        }
+        if (shape_at(b, i).kind == GAL_BLOCK_BRIDGE || (reads && carried_price(b, i)->converts)) {
+            bytes += (k + 1) * carried_bytes(b, i);
+        }
+    }
+    if (end < cell->block_count && shape_at(b, end - 1).carried_out.positions > 0) {
+        bytes += (two - 1) * carried_bytes(b, carrier_before(b, end));
+    }
+    return bytes;
+}
+
+/* Weight, moments, gradient of both; they are whole on every device. */
+static uint64_t brute_bias_bytes(const brute *b)
+{
+    const gal_model *model = b->cell->spec.model;
+    return UINT64_C(8) * gal_align((uint64_t)model->relative_bucket_count * model->head_count *
+                                   gal_dtype_bytes(model->compute_dtype));
+}
+
 /* The formula of costmodel/memory.h with each ring at its depth times its largest use. */
 static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
 {
@@ -246,10 +383,12 @@ static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
     const bool last = end == cell->block_count;
     const gal_conversions *c = &cell->conversions;
     turn_bytes most = {0};
-    uint64_t bytes = last ? 512 : 256;
+    uint64_t bytes = (last ? 512 : 256) + brute_bias_bytes(b);
     for (uint32_t i = first; i < end; i++) {
         const gal_block_memory *memory = &price_at(b, i)->memory;
         bytes += memory->bytes.state + memory->bytes.gradient + k * memory->bytes.saved;
+        bytes -= memory->shared_bytes[GAL_SHARED_ENCODER_BIAS] + memory->shared_bytes[GAL_SHARED_DECODER_BIAS];
+        bytes -= table_is_there(b, i) ? memory->shared_bytes[GAL_SHARED_TABLE] : 0;
         most.gathered = larger(most.gathered, largest_turn(&memory->gathers_forward));
         most.gathered = larger(most.gathered, largest_turn(&memory->gathers_backward));
         most.gathered = larger(most.gathered, largest_turn(&memory->gathers_evaluate));
@@ -258,20 +397,22 @@ static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
         most.work = larger(most.work, memory->bytes.work);
         most.boundary = larger(most.boundary, i + 1 < end ? memory->bytes.boundary : 0);
         if (i > 0) {
-            const size_t at = (size_t)c->class_of[b->strategy[i - 1]] * c->class_count + c->class_of[b->strategy[i]];
+            const size_t at = gal_conversion_index(c, cell->types.pair_flow[cell->types.pair_of[i]], b->strategy[i - 1],
+                                                   b->strategy[i]);
             most.relayout = larger(most.relayout, i > first ? c->inside_bytes[at] : c->entry_bytes[at]);
             most.relayout =
                 larger(most.relayout, i > first ? pair_at(b, i)->relayout_bytes : pair_at(b, i)->relayout_entry_bytes);
         }
     }
+    const uint64_t ahead = k + 1 < m ? k + 1 : m;
     if (first > 0) {
         const uint64_t received = price_at(b, first - 1)->memory.bytes.boundary;
-        const uint64_t ahead = k + 1 < m ? k + 1 : m;
         const bool converts = pair_at(b, first)->converts;
         bytes += ((converts ? two : ahead) + two) * received;
         bytes -= converts ? 0 : k * price_at(b, first)->memory.bytes.input;
     }
     bytes += last ? 0 : 2 * two * price_at(b, end - 1)->memory.bytes.boundary;
+    bytes += brute_carried_bytes(b, first, end, k, ahead, two);
     return bytes + cell->spec.prefetch_depth * most.gathered + 2 * most.bucket + 2 * most.boundary + most.scratch +
            most.relayout + most.work;
 }
@@ -298,13 +439,21 @@ static void add_path(brute *b)
     b->most_bytes[b->path_count++] = most;
 }
 
+/* Rows change their layout beside the carried tensor only in front of a block that reads it. */
+static bool keeps_with_carried(const brute *b, uint32_t block)
+{
+    const gal_block_shape shape = shape_at(b, block);
+    return block == 0 || shape.carried_in.positions == 0 || shape.kind == GAL_BLOCK_CROSS_ATTENTION ||
+           gal_price_rows_alike(&b->cell->strategy[b->strategy[block - 1]], &b->cell->strategy[b->strategy[block]],
+                                b->cell->stage_devices);
+}
+
 static void try_from(brute *b, uint32_t block)
 {
     const gal_cell *cell = b->cell;
     if (block > 0 && (block == BLOCKS_MAX || block == cell->block_count)) {
         const uint32_t last = block - 1;
-        if (b->stage[last] + 1 == cell->spec.pp_degree &&
-            gal_cell_tied_alike(cell, b->strategy[0], b->strategy[last])) {
+        if (b->stage[last] + 1 == cell->spec.pp_degree && gal_cell_tables_alike(cell, b->strategy)) {
             add_path(b);
         }
         return;
@@ -314,7 +463,7 @@ static void try_from(brute *b, uint32_t block)
         for (uint32_t s = 0; s < cell->strategy_count; s++) {
             b->stage[block] = p;
             b->strategy[block] = s;
-            if (gal_cell_price(cell, block, p, s) != NULL) {
+            if (gal_cell_price(cell, block, p, s) != NULL && keeps_with_carried(b, block)) {
                 try_from(b, block + 1);
             }
         }
@@ -450,10 +599,10 @@ static void compare_dual(const trial *t, const brute *all, uint64_t limit_bytes,
     for (uint32_t round = 0; round < 3; round++) {
         gal_dual *dual = create_raised(t, 1 + 20 * round, best);
         gal_best_path found = {HUGE_VAL, stage, strategy};
-        if (t->cell->spec.pp_degree > 1) {
+        if (t->cell->spec.pp_degree > 1 && t->cell->types.alternates) {
             compare_bottleneck(dual, all, limit_bytes);
         }
-        if (!t->model.tied_embeddings) {
+        if (!t->cell->types.table_shared) {
             assert_int_equal(gal_label_search(dual, &settings, &found, &result, &err), GAL_OK);
             assert_true(found.seconds == best || fabs(found.seconds - best) <= 1e-12 * fabs(best));
         }

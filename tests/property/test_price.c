@@ -249,10 +249,6 @@ static void bytes_are_exact(void **unused)
         gal_durations *durations = NULL;
         gal_price_cache *cache = NULL;
         gal_random_plan(seed, worlds[seed % 6], &plan);
-        if (plan.model.family == GAL_FAMILY_T5) { /* not priced */
-            gal_plan_free(&plan);
-            continue;
-        }
         gal_program **programs = lower(&plan);
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &cache, &err), GAL_OK);

@@ -1,0 +1,65 @@
+/* What prices need besides blocks: rows, transfers, and what of the update no block owns. */
+#include "costmodel/price.h"
+
+bool gal_price_rows_alike(const gal_strategy *a, const gal_strategy *b, uint32_t device_count)
+{
+    gal_atoms atoms;
+    gal_atoms_of(device_count, &atoms);
+    const gal_mesh x = gal_mesh_of(&atoms, a);
+    const gal_mesh y = gal_mesh_of(&atoms, b);
+    return (x.dp | x.sdp) == (y.dp | y.sdp) &&
+           (a->sequence_parallel ? x.tp : GAL_GROUP_NONE) == (b->sequence_parallel ? y.tp : GAL_GROUP_NONE);
+}
+
+uint64_t gal_price_rows_bytes(const gal_model *model, const gal_strategy *strategy, uint32_t microbatch_samples,
+                              gal_flow rows)
+{
+    const uint32_t replicas = gal_strategy_degree(strategy, GAL_AXIS_DP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
+    const uint32_t chunks = strategy->sequence_parallel ? gal_strategy_degree(strategy, GAL_AXIS_TP) : 1;
+    return gal_align((uint64_t)(microbatch_samples / replicas) * (rows.positions / chunks) * rows.features *
+                     gal_dtype_bytes(model->compute_dtype));
+}
+
+double gal_price_transfer(const gal_durations *durations, uint32_t device_count, uint32_t stage, uint32_t stage_count,
+                          uint64_t bytes)
+{
+    gal_atoms atoms;
+    uint32_t level_counts[GAL_LINK_LEVELS_MAX];
+    gal_atoms_of(device_count, &atoms);
+    const gal_place_in_cluster place = {&atoms, device_count, stage, stage_count};
+    gal_group_level_counts(gal_durations_cluster(durations), &place, GAL_GROUP_NEXT, level_counts);
+    return gal_collective_seconds(durations, GAL_OP_SEND, level_counts, bytes, NULL);
+}
+
+static double reduce_copies(const gal_durations *durations, uint32_t device_count, uint32_t stage_count,
+                            gal_group copies, uint64_t bytes)
+{
+    gal_atoms atoms;
+    uint32_t level_counts[GAL_LINK_LEVELS_MAX];
+    gal_atoms_of(device_count, &atoms);
+    const gal_place_in_cluster place = {&atoms, device_count, 0, stage_count};
+    gal_group_level_counts(gal_durations_cluster(durations), &place, copies, level_counts);
+    return gal_collective_seconds(durations, GAL_OP_ALL_REDUCE, level_counts, bytes, NULL);
+}
+
+double gal_price_common_update(const gal_model *model, const gal_durations *durations, uint32_t device_count,
+                               uint32_t stage_count)
+{
+    const uint64_t bias_bytes = (uint64_t)model->relative_bucket_count * model->head_count *
+                                gal_dtype_bytes(model->compute_dtype); /* whole on every device */
+    double seconds = reduce_copies(durations, device_count, stage_count, GAL_GROUP_WORLD, 16);
+    if (bias_bytes > 0 && stage_count > 1) {
+        seconds += reduce_copies(durations, device_count, stage_count, GAL_GROUP_ENCODER_BIAS, bias_bytes) +
+                   reduce_copies(durations, device_count, stage_count, GAL_GROUP_DECODER_BIAS, bias_bytes);
+    }
+    return seconds;
+}
+
+double gal_price_table_update(const gal_model *model, const gal_durations *durations, const gal_strategy *strategy,
+                              uint32_t device_count, uint32_t stage_count)
+{
+    const uint64_t elements = (uint64_t)gal_model_padded_vocabulary(model) * model->hidden;
+    const uint32_t shards = gal_strategy_degree(strategy, GAL_AXIS_TP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
+    return reduce_copies(durations, device_count, stage_count, GAL_GROUP_TIED,
+                         elements / shards * gal_dtype_bytes(model->compute_dtype));
+}
