@@ -16,7 +16,7 @@
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 
-enum { SEEDS = 6, LIMITS = 3 };
+enum { SEEDS = 8, LIMITS = 3 };
 
 typedef struct trial {
     gal_model model;
@@ -28,6 +28,18 @@ typedef struct trial {
 static double between(uint64_t *state, double from, double to)
 {
     return from * pow(to / from, (double)(gal_random_next(state) >> 11) / 9007199254740992.0);
+}
+
+/* Every fourth model. */
+static void turn_to_t5(gal_model *model)
+{
+    model->family = GAL_FAMILY_T5;
+    model->layer_count = model->decoder_layer_count = 1;
+    model->decoder_sequence_length = 48;
+    model->head_dim = 16;
+    model->relative_bucket_count = 8;
+    model->relative_max_distance = 16;
+    model->activation = GAL_ACTIVATION_RELU;
 }
 
 static void create(uint64_t seed, trial *t)
@@ -48,6 +60,9 @@ static void create(uint64_t seed, trial *t)
     t->model.vocabulary_multiple = 24;
     t->model.tied_embeddings = gal_random_below(&state, 2) == 0;
     t->model.global_batch_samples = devices == 6 ? 12 : 8;
+    if (seed % 4 == 3) {
+        turn_to_t5(&t->model);
+    }
     (void)snprintf(t->cluster.name, sizeof t->cluster.name, "random");
     t->cluster.device_count = devices;
     t->cluster.device = (gal_device){.kind = "device",
