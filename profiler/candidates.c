@@ -7,7 +7,7 @@
 #include "profiler/strategies.h"
 #include "schemas/plan_check.h"
 
-enum { CHAIN_MAX = 4, REPRESENTATIVES_MAX = 64 };
+enum { REPRESENTATIVES_MAX = 64 };
 
 /* Rates for the guess that orders the measurements; they appear in no result. */
 static const double guess_flops_per_second = 2e10, guess_bytes_per_second = 5e9, guess_kernel_seconds = 1e-6,
@@ -29,7 +29,7 @@ typedef struct occurrence {
     const gal_program *program;
     const gal_model *model;
     uint32_t microbatch_count;
-    double layers_per_block; /* blocks of the model for which one attention or FFN block of the chain stands */
+    const double *repeats; /* [type]: blocks of a stage for which one of the chain stands */
     double weight;
 } occurrence;
 
@@ -88,6 +88,18 @@ static bool grow_slots(collector *c)
 
 /* ---- kernels ---- */
 
+static bool attends_backward(gal_op op)
+{
+    return op == GAL_OP_ATTENTION_BACKWARD || op == GAL_OP_RELATIVE_ATTENTION_BACKWARD ||
+           op == GAL_OP_CROSS_ATTENTION_BACKWARD;
+}
+
+static bool attends(gal_op op)
+{
+    return op == GAL_OP_ATTENTION || op == GAL_OP_RELATIVE_ATTENTION || op == GAL_OP_CROSS_ATTENTION ||
+           attends_backward(op);
+}
+
 static double guess_operator(const gal_candidate_operator *at)
 {
     const uint32_t *d = at->shape.dims;
@@ -97,8 +109,9 @@ static double guess_operator(const gal_candidate_operator *at)
     }
     if (at->shape.op == GAL_OP_GEMM) {
         flops = 2.0 * d[0] * d[1] * d[2];
-    } else if (at->shape.op == GAL_OP_ATTENTION || at->shape.op == GAL_OP_ATTENTION_BACKWARD) {
-        flops = (at->shape.op == GAL_OP_ATTENTION ? 4.0 : 10.0) * d[0] * d[1] * d[1] * d[2] * d[3];
+    } else if (attends(at->shape.op)) {
+        const bool cross = at->shape.op == GAL_OP_CROSS_ATTENTION || at->shape.op == GAL_OP_CROSS_ATTENTION_BACKWARD;
+        flops = (attends_backward(at->shape.op) ? 10.0 : 4.0) * d[0] * d[1] * (cross ? d[4] : d[1]) * d[2] * d[3];
     } else if (at->shape.op == GAL_OP_EMBED || at->shape.op == GAL_OP_EMBED_BACKWARD) {
         bytes = 3.0 * d[0] * d[1] * d[2] * (double)gal_dtype_bytes(at->shape.dtype); /* not the whole table */
     }
@@ -230,12 +243,20 @@ static bool find_place(collector *c, const gal_candidate_place *place, uint32_t 
     return true;
 }
 
+/* Between the stages that hold a shared tensor. */
+static bool is_between_copies(gal_group group)
+{
+    return group == GAL_GROUP_TIED || group == GAL_GROUP_ENCODER_BIAS || group == GAL_GROUP_DECODER_BIAS;
+}
+
 static gal_candidate_collective *find_collective(collector *c, const occurrence *from, const gal_instruction *in)
 {
     gal_shape shape = from->program->shape[in->shape];
     gal_candidate_place place = {from->program->device_count, in->group};
     uint32_t level_counts[GAL_LINK_LEVELS_MAX];
-    place.group = place.group == GAL_GROUP_PREVIOUS ? GAL_GROUP_NEXT : place.group;
+    place.group = place.group == GAL_GROUP_PREVIOUS ? GAL_GROUP_NEXT
+                  : is_between_copies(place.group)  ? GAL_GROUP_TIED
+                                                    : place.group;
     shape.op = shape.op == GAL_OP_RECEIVE ? GAL_OP_SEND : shape.op;
     if (!count_levels(c, &place, level_counts)) {
         return NULL;
@@ -276,12 +297,6 @@ static double runs_of(uint32_t fragment, uint32_t microbatch_count)
     }
 }
 
-static bool is_inner(const gal_model *model, uint32_t block)
-{
-    const gal_block_kind kind = gal_model_block_kind(model, block);
-    return kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN;
-}
-
 /* Adds weight * seconds to what every instruction's entry is expected to take; scale 0: looks them up and returns the
  * program's seconds. Negative without memory. */
 static double add_seconds(collector *c, const occurrence *from, double scale)
@@ -292,17 +307,17 @@ static double add_seconds(collector *c, const occurrence *from, double scale)
         const double runs = runs_of(f, from->microbatch_count);
         for (uint32_t i = 0; i < p->fragment[f].count && runs > 0.0; i++) {
             const gal_instruction *in = &p->instruction[p->fragment[f].first + i];
-            const double times = runs * (is_inner(from->model, in->block) ? from->layers_per_block : 1.0);
+            const double times = runs * from->repeats[gal_model_block_type(from->model, in->block)];
             double *share = NULL;
             double seconds = 0.0;
             if (!gal_op_is_collective[in->op]) {
                 gal_candidate_operator *entry = find_operator(c, from, f, in);
                 share = entry != NULL ? &entry->share : NULL;
                 seconds = entry != NULL ? entry->expected_seconds : 0.0;
-            } else if (in->bytes > 0 &&
-                       ((in->group & GAL_GROUP_RELATION) != 0 ? p->stage_count * p->device_count > 1 &&
-                                                                    (in->group != GAL_GROUP_TIED || p->stage_count > 1)
-                                                              : gal_group_size(&p->atoms, in->group) > 1)) {
+            } else if (in->bytes > 0 && ((in->group & GAL_GROUP_RELATION) != 0
+                                             ? p->stage_count * p->device_count > 1 &&
+                                                   (!is_between_copies(in->group) || p->stage_count > 1)
+                                             : gal_group_size(&p->atoms, in->group) > 1)) {
                 gal_candidate_collective *entry = find_collective(c, from, in);
                 share = entry != NULL ? &entry->share : NULL;
                 seconds = entry != NULL ? entry->expected_seconds : 0.0;
@@ -338,6 +353,32 @@ typedef struct position {
     uint32_t microbatch_samples, microbatch_count;
 } position;
 
+static bool is_inner(const gal_block_shape *shape)
+{
+    return shape->in.positions > 0 && shape->out.positions > 0;
+}
+
+/* Embedding and head stand for themselves, the chain's other blocks for all others of the model: each for those of its
+ * type, and for its share of the types that the chain has not. */
+static void count_repeats(const position *at, const gal_block_spec *block, uint32_t block_count,
+                          double repeats[GAL_TYPES_MAX])
+{
+    double of_type[GAL_TYPES_MAX] = {0.0}, inner = 0.0, met = 0.0;
+    for (uint32_t i = 0; i < gal_model_block_count(at->model); i++) {
+        gal_block_shape shape;
+        gal_model_block(at->model, i, &shape);
+        of_type[shape.type] += 1.0;
+        inner += is_inner(&shape);
+    }
+    for (uint32_t i = 0; i < block_count; i++) {
+        met += is_inner(&block[i].shape) ? of_type[block[i].shape.type] : 0.0;
+    }
+    for (uint32_t i = 0; i < block_count; i++) {
+        const uint32_t type = block[i].shape.type;
+        repeats[type] = is_inner(&block[i].shape) ? of_type[type] * inner / met / at->stage_count : 1.0;
+    }
+}
+
 static gal_code add_chain(collector *c, const position *at, const gal_block_spec *block, uint32_t block_count,
                           const gal_strategy *upstream, double weight, gal_error *err)
 {
@@ -353,7 +394,7 @@ static gal_code add_chain(collector *c, const position *at, const gal_block_spec
                            .prefetch_depth = 2};
     gal_layout_whole(at->microbatch_samples, &spec.entry_layout);
     if (upstream != NULL) {
-        const gal_block_spec before = gal_block_spec_of(at->model, 2, upstream);
+        const gal_block_spec before = gal_block_spec_of(at->model, 1, upstream);
         gal_stage_spec above = spec;
         above.block_count = 1;
         above.block = &before;
@@ -362,15 +403,12 @@ static gal_code add_chain(collector *c, const position *at, const gal_block_spec
     spec.block_count = block_count;
     spec.block = block;
     GAL_TRY(gal_lower_spec(&spec, &program, err));
-    uint32_t inner = 0;
-    for (uint32_t i = 0; i < block_count; i++) {
-        inner += is_inner(at->model, block[i].block);
-    }
+    double repeats[GAL_TYPES_MAX];
+    count_repeats(at, block, block_count, repeats);
     const occurrence from = {.program = program,
                              .model = at->model,
                              .microbatch_count = at->microbatch_count,
-                             .layers_per_block =
-                                 2.0 * at->model->layer_count / (double)at->stage_count / (inner > 0 ? inner : 1),
+                             .repeats = repeats,
                              .weight = weight};
     GAL_TRY(add_program(c, &from, err));
 cleanup:
@@ -378,24 +416,34 @@ cleanup:
     return code;
 }
 
+/* The first block of each type. */
+static uint32_t list_types(const gal_model *model, const gal_strategy *strategy, gal_block_spec *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gal_model_block_count(model); i++) {
+        if (gal_model_block_type(model, i) == count) {
+            out[count++] = gal_block_spec_of(model, i, strategy);
+        }
+    }
+    return count;
+}
+
 /* The stages of a plan with one strategy: the only one, or the first, one between if there is one, and the last. */
 static gal_code add_uniform(collector *c, position at, const gal_strategy *strategy, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const uint32_t head = gal_model_block_count(at.model) - 1;
-    const gal_block_spec chain[CHAIN_MAX] = {
-        gal_block_spec_of(at.model, 0, strategy), gal_block_spec_of(at.model, 1, strategy),
-        gal_block_spec_of(at.model, 2, strategy), gal_block_spec_of(at.model, head, strategy)};
+    gal_block_spec chain[GAL_TYPES_MAX];
+    const uint32_t count = list_types(at.model, strategy, chain);
     if (at.stage_count == 1) {
-        return add_chain(c, &at, chain, CHAIN_MAX, NULL, 1.0, err);
+        return add_chain(c, &at, chain, count, NULL, 1.0, err);
     }
-    GAL_TRY(add_chain(c, &at, chain, 3, NULL, 1.0 / at.stage_count, err));
+    GAL_TRY(add_chain(c, &at, chain, count - 1, NULL, 1.0 / at.stage_count, err));
     if (at.stage_count > 2) {
         at.stage = 1;
-        GAL_TRY(add_chain(c, &at, chain + 1, 2, strategy, (at.stage_count - 2.0) / at.stage_count, err));
+        GAL_TRY(add_chain(c, &at, chain + 1, count - 2, strategy, (at.stage_count - 2.0) / at.stage_count, err));
     }
     at.stage = at.stage_count - 1;
-    GAL_TRY(add_chain(c, &at, chain + 1, 3, strategy, 1.0 / at.stage_count, err));
+    GAL_TRY(add_chain(c, &at, chain + 1, count - 1, strategy, 1.0 / at.stage_count, err));
 cleanup:
     return code;
 }

@@ -73,6 +73,8 @@ static gal_code make_plan(const gal_model *model, uint32_t layer_count, uint32_t
     gal_strategy strategy;
     memset(&strategy, 0, sizeof strategy);
     plan.model.layer_count = model->layer_count < layer_count ? model->layer_count : layer_count;
+    plan.model.decoder_layer_count =
+        model->decoder_layer_count < layer_count ? model->decoder_layer_count : layer_count;
     plan.cluster.device_count = rank_count;
     plan.stage = calloc(1, sizeof *plan.stage);
     plan.run = calloc(1, sizeof *plan.run);
@@ -136,24 +138,32 @@ static double typical(double *seconds, uint32_t count, bool shared_cores)
     return shared_cores ? sum / count : gal_quartile(seconds, count, 2);
 }
 
+static void count_kinds(const gal_model *model, double blocks[GAL_BLOCK_KIND_COUNT])
+{
+    for (uint32_t i = 0; i < gal_model_block_count(model); i++) {
+        blocks[gal_model_block_kind(model, i)] += 1.0;
+    }
+}
+
 /* The kernels of all blocks of a kind, divided by their number. */
 static void sum_blocks(const trace *t, const gal_model *model, const gal_profile *profile, bool shared_cores,
                        block_sums *out)
 {
     const gal_program *p = t->program;
+    double blocks[GAL_BLOCK_KIND_COUNT] = {0.0};
     memset(out, 0, sizeof *out);
+    count_kinds(model, blocks);
     for (int backward = 0; backward < 2; backward++) {
         const gal_fragment *fragment = &p->fragment[backward ? GAL_FRAGMENT_BACKWARD : GAL_FRAGMENT_FORWARD];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
             const gal_instruction *in = &p->instruction[i];
             const gal_block_kind kind = gal_model_block_kind(model, in->block);
-            const double blocks = kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN ? model->layer_count : 1.0;
             if (gal_op_is_collective[in->op] || t->count[i] == 0 || gal_op_loads((gal_op)in->op)) {
                 continue;
             }
             const gal_profile_operator *entry = entry_of(profile, &p->shape[in->shape]);
-            out->seconds[kind][backward] += typical(t->seconds[i], t->count[i], shared_cores) / blocks;
-            out->operator_seconds[kind][backward] += entry != NULL ? entry->seconds / blocks : (double)NAN;
+            out->seconds[kind][backward] += typical(t->seconds[i], t->count[i], shared_cores) / blocks[kind];
+            out->operator_seconds[kind][backward] += entry != NULL ? entry->seconds / blocks[kind] : (double)NAN;
         }
     }
 }
@@ -275,6 +285,7 @@ static gal_model tiny_model(const gal_model *model)
     tiny.head_dim = 8;
     tiny.ffn_hidden = 8;
     tiny.sequence_length = 2;
+    tiny.decoder_sequence_length = tiny.decoder_sequence_length > 0 ? 2 : 0;
     tiny.vocabulary = tiny.vocabulary_multiple = 8;
     return tiny;
 }

@@ -19,7 +19,10 @@ static source source_of(gal_op op, uint32_t operand)
     case GAL_OP_RMS_NORM_BACKWARD:
         return operand == 3 ? FROM_POSITIVE : FROM_NORMAL;
     case GAL_OP_ATTENTION_BACKWARD:
+    case GAL_OP_RELATIVE_ATTENTION_BACKWARD:
         return operand == 3 ? FROM_POSITIVE : FROM_NORMAL;
+    case GAL_OP_CROSS_ATTENTION_BACKWARD:
+        return operand == 4 ? FROM_POSITIVE : FROM_NORMAL;
     case GAL_OP_CROSS_ENTROPY_SUM:
         return operand == 2 ? FROM_TOKENS : operand == 1 ? FROM_POSITIVE : FROM_NORMAL;
     case GAL_OP_CROSS_ENTROPY_BACKWARD:

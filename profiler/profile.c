@@ -146,7 +146,8 @@ static gal_code make_pools(profiling *p, gal_error *err)
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < p->settings->model_count; i++) {
         const gal_model *model = &p->settings->model[i];
-        const uint64_t needed = (uint64_t)p->candidates.samples_max * model->sequence_length * sizeof(int32_t);
+        const uint64_t needed =
+            (uint64_t)p->candidates.samples_max * gal_model_longest_sequence(model) * sizeof(int32_t);
         vocabulary = model->vocabulary < vocabulary ? model->vocabulary : vocabulary;
         tokens = needed > tokens ? needed : tokens;
     }

@@ -21,7 +21,7 @@ enum { MODELS_MAX = 16 };
 static const double default_budget_seconds = 60.0, default_timeout_seconds = 120.0;
 
 typedef struct settings {
-    const char *model_path[MODELS_MAX], *output_path;
+    const char *model_path[MODELS_MAX], *output_path, *analytic;
     uint32_t model_count, rank_count;
     gal_u32_list batch, microbatches;
     double budget_seconds, timeout_seconds;
@@ -35,8 +35,8 @@ static const char notes[] =
     "Further models may follow: one profile then serves plans of all of them. What the budget leaves out has no "
     "entry;\n"
     "readers of the profile fit it to what was measured. Nothing else should run on the machine meanwhile.\n"
-    "'galplan profile --analytic CLUSTER -o profile.json' measures nothing: it writes what the figures of a cluster\n"
-    "document say ('galplan profile --analytic CLUSTER --help').\n";
+    "'galplan profile --analytic CLUSTER -o profile.json' writes what the figures of a cluster document say\n"
+    "('galplan profile --analytic CLUSTER --help').\n";
 
 static bool parse(int argc, char **argv, settings *s, int *exit_code)
 {
@@ -44,6 +44,7 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
     const gal_option options[] = {
         gal_option_required(
             gal_option_string("model", "MODEL", "the model document whose programs are measured", &s->model_path[0])),
+        gal_option_string("analytic", "CLUSTER", "measure nothing: another command line, see below", &s->analytic),
         gal_option_u32("np", "N", "start N ranks on this machine (default 1)", &s->rank_count, 1, 4096),
         gal_option_u32_list("batch", "B,...", "samples per step (default: the model's own)", &s->batch, 1,
                             GAL_BATCH_SAMPLES_MAX),
@@ -72,6 +73,12 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
     if (!gal_rank_options_run(&command, argc, argv, &arguments, exit_code)) {
         return false;
     }
+    if (s->analytic != NULL) { /* galplan does that itself */
+        gal_error err = {0};
+        *exit_code = gal_options_end("galplan", "profile",
+                                     gal_fail(&err, GAL_ERR_USAGE, "--analytic is for 'galplan profile' alone"), &err);
+        return false;
+    }
     for (uint32_t i = 0; i < arguments.positional_count; i++) {
         s->model_path[i + 1] = arguments.positional[i];
     }
@@ -84,10 +91,6 @@ static gal_code read_models(const settings *s, gal_model *model, gal_error *err)
     gal_code code = GAL_OK;
     for (uint32_t i = 0; i < s->model_count; i++) {
         GAL_TRY(gal_model_read(s->model_path[i], &model[i], err));
-        if (model[i].family == GAL_FAMILY_T5) {
-            return gal_fail(err, GAL_ERR_USAGE, "%s: the plans of an encoder-decoder (family %s) are not measured",
-                            s->model_path[i], gal_family_names[model[i].family]);
-        }
         if (model[i].compute_dtype != model[0].compute_dtype) {
             return gal_fail(err, GAL_ERR_USAGE, "%s is in %s, %s in %s: profile them apart", s->model_path[i],
                             gal_dtype_names[model[i].compute_dtype], s->model_path[0],

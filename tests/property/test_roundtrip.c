@@ -98,6 +98,18 @@ static void turn_to_llama(uint64_t *seed, gal_model *m)
     m->residual_dropout = 0.0;
 }
 
+static void turn_to_t5(uint64_t *seed, gal_model *m)
+{
+    m->family = GAL_FAMILY_T5;
+    m->decoder_layer_count = 1 + below(seed, GAL_LAYERS_MAX);
+    m->decoder_sequence_length = 1 + below(seed, 32768);
+    m->head_dim = 1 + below(seed, 256);
+    m->relative_bucket_count = 4 + 2 * below(seed, 64);
+    m->relative_max_distance = m->relative_bucket_count / 2 + 1 + below(seed, 32768);
+    m->gated = below(seed, 2) == 1;
+    m->embedding_dropout = 0.0;
+}
+
 static gal_model random_model(uint64_t *seed)
 {
     gal_model m = {0};
@@ -128,8 +140,15 @@ static gal_model random_model(uint64_t *seed)
     m.optimizer.epsilon = real(seed, DBL_MIN, 1.0);
     m.optimizer.weight_decay = real_or_zero(seed, 1000.0);
     m.optimizer.gradient_clip_norm = real_or_zero(seed, 1e9);
-    if (below(seed, 2) == 1) {
+    switch (below(seed, 3)) {
+    case 0:
         turn_to_llama(seed, &m);
+        break;
+    case 1:
+        turn_to_t5(seed, &m);
+        break;
+    default: /* as it is */
+        break;
     }
     return m;
 }
@@ -253,7 +272,8 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     return s;
 }
 
-/* Sizes are multiples of 64 = the most devices, so that every strategy is legal. */
+/* Sizes are multiples of 64 = the most devices, so that every strategy is legal. The holders of a token table are to be
+ * alike: an encoder-decoder has one strategy. */
 static gal_plan random_plan(uint64_t *seed)
 {
     gal_plan p = {0};
@@ -263,6 +283,9 @@ static gal_plan random_plan(uint64_t *seed)
     p.model.kv_head_count = p.model.family == GAL_FAMILY_LLAMA ? 64 : 0;
     p.model.ffn_hidden = p.model.vocabulary_multiple = 128;
     p.model.sequence_length = 64;
+    const bool encodes = p.model.family == GAL_FAMILY_T5;
+    p.model.decoder_layer_count = encodes ? 1 + below(seed, 12) : 0;
+    p.model.decoder_sequence_length = encodes ? 128 : 0;
     p.cluster = random_cluster(seed);
     p.cluster.level_count = 1;
     p.cluster.device_count = p.cluster.level[0].span_devices = 1u << below(seed, 7);
@@ -271,7 +294,7 @@ static gal_plan random_plan(uint64_t *seed)
     p.global_batch_samples = 64 * (1 + below(seed, 4)) * p.microbatch_count;
     p.pp_degree = 1u << below(seed, 3);
     p.pp_degree = p.pp_degree > p.cluster.device_count ? p.cluster.device_count : p.pp_degree;
-    p.schedule = (gal_schedule)below(seed, GAL_SCHEDULE_COUNT);
+    p.schedule = (gal_schedule)below(seed, encodes ? GAL_SCHEDULE_1F1B + 1 : GAL_SCHEDULE_COUNT);
     p.prefetch_depth = 1 + below(seed, 2);
     p.fixed_bytes = bytes(seed);
     p.objective_seconds = real_or_zero(seed, 1e9);
@@ -299,7 +322,9 @@ static gal_plan random_plan(uint64_t *seed)
         left -= here;
         while (here > 0) {
             uint32_t count = 1 + below(seed, here);
-            p.run[p.run_count++] = (gal_plan_run){count, random_strategy(seed, p.cluster.device_count / p.pp_degree)};
+            const gal_strategy own = random_strategy(seed, p.cluster.device_count / p.pp_degree);
+            p.run[p.run_count] = (gal_plan_run){count, encodes && p.run_count > 0 ? p.run[0].strategy : own};
+            p.run_count++;
             here -= count;
         }
         p.stage[s].run_count = p.run_count - p.stage[s].first_run;
@@ -377,7 +402,8 @@ static bool equal_models(const gal_model *a, const gal_model *b)
            memcmp(&a->layer_count, &b->layer_count, 9 * sizeof(uint32_t)) == 0 &&
            memcmp(&a->rotary_base, &b->rotary_base, sizeof a->rotary_base) == 0 && a->qkv_bias == b->qkv_bias &&
            equal_scalings(&a->rotary_scaling, &b->rotary_scaling) && a->activation == b->activation &&
-           a->tied_embeddings == b->tied_embeddings &&
+           memcmp(&a->decoder_layer_count, &b->decoder_layer_count, 4 * sizeof(uint32_t)) == 0 &&
+           a->gated == b->gated && a->tied_embeddings == b->tied_embeddings &&
            memcmp(&a->norm_epsilon, &b->norm_epsilon, 5 * sizeof(double)) == 0 &&
            a->compute_dtype == b->compute_dtype && a->global_batch_samples == b->global_batch_samples &&
            equal_optimizers(&a->optimizer, &b->optimizer);

@@ -37,6 +37,8 @@ grep -q '"op": "gemm"' profile.json && grep -q '"op": "all_reduce"' profile.json
 verdict 'every entry is analytic'
 same "$valid/cluster_gpu.json" "$valid/model.json"
 verdict "a user's own cluster"
+same titan-8 "$valid/model_t5.json" --microbatches 1,2
+verdict 'an encoder-decoder'
 same a100-16 gpt2-small --batch 32 --microbatches 4 --pp 1,2 --label-limit 200
 verdict 'two levels of links'
 sed 's/\("seconds": [0-9.]*e\)-0*\([0-9]*\)/\1-0/' profile.json >slower.json

@@ -150,6 +150,65 @@ static const gal_candidate_operator *find(const gal_candidates *candidates, cons
     return NULL;
 }
 
+/* Every kernel of a stage but those of evaluation alone. */
+static void assert_kernels_are_listed(const gal_candidates *all, const gal_plan *plan, uint32_t stage)
+{
+    gal_program *program = NULL;
+    gal_error err = {0};
+    assert_int_equal(gal_lower(plan, stage, &program, &err), GAL_OK);
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const gal_fragment *evaluate = &program->fragment[GAL_FRAGMENT_EVALUATE];
+        if (!gal_op_is_collective[in->op] && i < evaluate->first) {
+            assert_non_null(find(all, &program->shape[in->shape]));
+        }
+    }
+    gal_program_free(program);
+}
+
+static uint32_t count_sends(const gal_candidates *all, uint64_t bytes)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all->collective_count; i++) {
+        count += all->collectives[i].shape.op == GAL_OP_SEND && all->collectives[i].bytes == bytes;
+    }
+    return count;
+}
+
+/* Two stages cut in the decoder: the rows of the source are sent too, 4 samples of 8 positions and 32 features. */
+static void test_encoder_decoders_are_covered(void **state)
+{
+    (void)state;
+    gal_model model = small_model();
+    model.family = GAL_FAMILY_T5;
+    model.decoder_layer_count = 2;
+    model.decoder_sequence_length = 4;
+    model.head_dim = 8;
+    model.relative_bucket_count = 8;
+    model.relative_max_distance = 16;
+    model.activation = GAL_ACTIVATION_RELU;
+    gal_candidates all = list(&model, 2, GAL_OK);
+    gal_plan_stage stage[] = {{.first_run = 0, .run_count = 1}, {.first_run = 1, .run_count = 1}};
+    gal_plan_run run[] = {{9, {0}}, {4, {0}}};
+    const gal_plan plan = {.model = model,
+                           .cluster = {.device_count = 2},
+                           .global_batch_samples = 8,
+                           .microbatch_count = 2,
+                           .pp_degree = 2,
+                           .schedule = GAL_SCHEDULE_1F1B,
+                           .prefetch_depth = 2,
+                           .stage_count = 2,
+                           .stage = stage,
+                           .run_count = 2,
+                           .run = run};
+    for (uint32_t s = 0; s < 2; s++) {
+        assert_kernels_are_listed(&all, &plan, s);
+    }
+    assert_int_equal(count_sends(&all, 4 * 8 * 32 * sizeof(float)), 1);
+    assert_int_equal(count_sends(&all, 4 * 4 * 32 * sizeof(float)), 1);
+    gal_candidates_free(&all);
+}
+
 /* A plan that changes strategy and has two stages: every kernel and every collective of it is listed, once. */
 static void test_programs_are_covered(void **state)
 {
@@ -173,17 +232,7 @@ static void test_programs_are_covered(void **state)
                            .run_count = 4,
                            .run = run};
     for (uint32_t s = 0; s < 2; s++) {
-        gal_program *program = NULL;
-        gal_error err = {0};
-        assert_int_equal(gal_lower(&plan, s, &program, &err), GAL_OK);
-        for (uint32_t i = 0; i < program->instruction_count; i++) {
-            const gal_instruction *in = &program->instruction[i];
-            const gal_fragment *evaluate = &program->fragment[GAL_FRAGMENT_EVALUATE];
-            if (!gal_op_is_collective[in->op] && i < evaluate->first) {
-                assert_non_null(find(&all, &program->shape[in->shape]));
-            }
-        }
-        gal_program_free(program);
+        assert_kernels_are_listed(&all, &plan, s);
     }
     for (uint32_t i = 0; i < all.operator_count; i++) {
         share += all.operators[i].share;
@@ -250,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_level_counts),
         cmocka_unit_test(test_programs_are_covered),
+        cmocka_unit_test(test_encoder_decoders_are_covered),
         cmocka_unit_test(test_one_rank_has_no_collectives),
         cmocka_unit_test(test_nothing_fits),
         cmocka_unit_test(test_places_part_the_world),
