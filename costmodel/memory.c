@@ -274,8 +274,8 @@ static uint64_t carried_bytes(const gal_stage_memory *stage)
     for (uint32_t i = 0; i < stage->carried_count; i++) {
         const gal_carried_memory *at = &stage->carried[i];
         const uint64_t items = !at->read      ? two
-                               : at->received ? ahead_of(stage->chunk, stage->microbatch_count)
-                                              : stage->chunk->in_flight;
+                               : at->received ? ahead_of(&stage->chunk[at->chunk], stage->microbatch_count)
+                                              : stage->chunk[at->chunk].in_flight;
         bytes += (items + (at->received || at->sent ? two : 1)) * at->bytes;
     }
     return bytes;

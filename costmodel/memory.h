@@ -55,11 +55,12 @@ typedef struct gal_chunk_memory {
     uint64_t entry_bytes;            /* rows as the piece before sends them; 0 if it receives none */
 } gal_chunk_memory;
 
-/* A version of the carried tensor on the stage: received, or else made or converted there. */
+/* A version of the carried tensor in a chunk: received, or else made or converted there. */
 typedef struct gal_carried_memory {
+    uint32_t chunk;
     uint64_t bytes;
-    bool read;           /* by a block of the stage, as it is */
-    bool received, sent; /* from the stage before, to the next one */
+    bool read;           /* by a block of the chunk, as it is */
+    bool received, sent; /* from the piece before, to the next one */
 } gal_carried_memory;
 
 typedef struct gal_stage_memory {
@@ -68,7 +69,7 @@ typedef struct gal_stage_memory {
     uint32_t chunk_count;
     const gal_chunk_memory *chunk;
     const gal_stage_block *block; /* chunk by chunk */
-    uint32_t carried_count;       /* of a stage that is one chunk */
+    uint32_t carried_count;
     const gal_carried_memory *carried;
     uint64_t carried_relayout_bytes; /* the most of its conversions */
 } gal_stage_memory;

@@ -321,11 +321,13 @@ typedef struct collection {
     gal_stage_block *block;
     gal_carried_memory *carried;
     uint32_t block_count;
+    uint32_t chunk_index; /* at hand */
 } collection;
 
 static void add_version(collection *c, const gal_plan *plan, const gal_strategy *strategy, gal_flow carried)
 {
     c->carried[c->stage.carried_count++] = (gal_carried_memory){
+        .chunk = c->chunk_index,
         .bytes = gal_price_rows_bytes(&plan->model, strategy, gal_plan_microbatch_samples(plan), carried)};
 }
 
@@ -341,7 +343,7 @@ static gal_code add_carried(gal_price_cache *cache, const gal_plan *plan, uint32
     gal_model_block(&plan->model, block, &shape);
     if (block == gal_plan_stage_first_block(plan, piece) && shape.carried_in.positions > 0) {
         add_version(c, plan, carried_strategy(plan, block), shape.carried_in);
-        c->carried[0].received = true;
+        c->carried[c->stage.carried_count - 1].received = true;
     }
     if (shape.kind == GAL_BLOCK_BRIDGE) {
         add_version(c, plan, query.strategy, shape.carried_out);
@@ -437,6 +439,7 @@ gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint
             enter_block(plan, block, &now);
         }
         c.chunk[i].in_flight = in_flight[i];
+        c.chunk_index = i;
         GAL_TRY(add_piece(cache, plan, piece, &now, &c.chunk[i], &c, err));
         block += c.chunk[i].block_count;
     }

@@ -29,16 +29,20 @@ static bool add_version(gal_carried *c, uint32_t block, const gal_layout *layout
     return true;
 }
 
+void gal_carried_begin(gal_carried *c, uint32_t first, uint32_t end)
+{
+    *c = (gal_carried){.first = first, .end = end, .first_reader = UINT32_MAX};
+}
+
 bool gal_carried_add_block(gal_carried *c, const gal_atoms *atoms, uint32_t index, const gal_block_shape *shape,
                            const gal_layout *layout, const gal_layout *entry)
 {
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     c->sent = shape->carried_out.positions > 0;
-    c->first_reader = index == 0 ? UINT32_MAX : c->first_reader;
-    if (index == 0 && shape->carried_in.positions > 0) {
+    if (index == c->first && shape->carried_in.positions > 0) {
         c->received = true;
         c->flow = shape->carried_in;
-        if (!add_version(c, 0, entry, NULL, 0)) {
+        if (!add_version(c, index, entry, NULL, 0)) {
             return false;
         }
     }
@@ -97,7 +101,7 @@ void gal_carried_make_ports(gal_builder *b, gal_carried *c, gal_block_emit *bloc
         at->buffer = gal_builder_buffer(b, class, owner, "carried", bytes);
         at->gradient = gal_builder_buffer(b, gradient_class_of(c, at), GAL_NO_BUFFER, "dcarried", bytes);
     }
-    for (uint32_t i = 0; c->version_count > 0 && i < b->spec->block_count; i++) {
+    for (uint32_t i = c->first; c->version_count > 0 && i < c->end; i++) {
         while (v + 1 < c->version_count && c->version[v + 1].block <= i) {
             v++;
         }

@@ -19,6 +19,8 @@ typedef struct chunk {
     uint32_t first, end;                 /* blocks within the stage */
     uint32_t x_in, y_out, dy_in, dx_out; /* buffers to and from the neighbours, GAL_NO_BUFFER without one */
     gal_layout entry_layout, exit_layout;
+    gal_layout carried_layout; /* as the carried tensor enters */
+    gal_carried carried;
 } chunk;
 
 enum { FEW = 4 };
@@ -31,7 +33,6 @@ typedef struct stage {
     uint32_t chunk_count;
     chunk one_chunk;
     gal_holders holders;
-    gal_carried carried;
     conversion few_conversions[FEW];
     gal_block_emit few_blocks[FEW]; /* the last member: each is initialised when it is used */
 } stage;
@@ -225,11 +226,13 @@ static void cut_chunks(stage *s)
         c->end = first + (given == NULL ? spec->block_count : given->block_count);
         c->x_in = c->y_out = c->dy_in = c->dx_out = GAL_NO_BUFFER;
         c->entry_layout = given == NULL ? spec->entry_layout : given->entry_layout;
+        c->carried_layout = given == NULL ? spec->carried_layout : given->carried_layout;
+        gal_carried_begin(&c->carried, c->first, c->end);
         first = c->end;
     }
     GAL_ASSERT(first == spec->block_count);
     if (spec->own_entry) {
-        s->chunk[0].entry_layout = own_entry(s);
+        s->chunk[0].entry_layout = s->chunk[0].carried_layout = own_entry(s);
     }
 }
 
@@ -244,8 +247,8 @@ static void make_blocks(stage *s, chunk *c)
         s->b.block = i;
         gal_emit_init(&s->b, i, &next, &s->block[i]);
         gal_zero_units(&s->b, &s->block[i], &s->holders);
-        const gal_layout *carried = spec->own_entry ? &c->entry_layout : &spec->carried_layout;
-        if (!gal_carried_add_block(&s->carried, &s->b.program->atoms, i, &spec->block[i].shape, &next, carried)) {
+        if (!gal_carried_add_block(&c->carried, &s->b.program->atoms, i, &spec->block[i].shape, &next,
+                                   &c->carried_layout)) {
             s->b.out_of_memory = true;
             return;
         }
@@ -301,7 +304,7 @@ static void make_ports(stage *s, chunk *c)
             s->b.boundary[i & 1u] = gal_builder_buffer(&s->b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
         }
     }
-    gal_carried_make_ports(&s->b, &s->carried, s->block);
+    gal_carried_make_ports(&s->b, &c->carried, s->block);
 }
 
 /* A buffer of class relayout at its beginning: what enters a conversion. Returns the next free offset. */
@@ -339,19 +342,18 @@ static void transfer(stage *s, gal_op op, gal_stream stream, const char *name, g
 
 /* The carried tensor to the next stage and its gradient to the previous one, when block i is done; UINT32_MAX: when
  * they are received. */
-static void send_carried(stage *s, uint32_t i)
+static void send_carried(stage *s, const gal_carried *c, uint32_t i)
 {
-    if (s->carried.sent && gal_carried_ready(&s->carried) == i) {
-        transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_FORWARD, "send carried", GAL_GROUP_NEXT,
-                 gal_carried_sent(&s->carried));
+    if (c->sent && gal_carried_ready(c) == i) {
+        transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_FORWARD, "send carried", GAL_GROUP_NEXT, gal_carried_sent(c));
     }
 }
 
-static void send_dcarried(stage *s, uint32_t i)
+static void send_dcarried(stage *s, const gal_carried *c, uint32_t i)
 {
-    if (s->carried.received && gal_carried_gradient_ready(&s->carried) == i) {
+    if (c->received && gal_carried_gradient_ready(c) == i) {
         transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_BACKWARD, "send dcarried", GAL_GROUP_PREVIOUS,
-                 gal_carried_sent_gradient(&s->carried));
+                 gal_carried_sent_gradient(c));
     }
 }
 
@@ -364,15 +366,15 @@ static void lower_forward(stage *s, const chunk *c)
     b->block = c->first;
     begin_fragment(s, fragment);
     transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_FORWARD, "receive carried", GAL_GROUP_PREVIOUS,
-             gal_carried_received(&s->carried));
+             gal_carried_received(&c->carried));
     transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_FORWARD, "receive x", GAL_GROUP_PREVIOUS, c->x_in);
-    send_carried(s, UINT32_MAX);
+    send_carried(s, &c->carried, UINT32_MAX);
     for (uint32_t i = c->first; i < c->end && !b->out_of_memory; i++) {
         gal_block_emit *e = &s->block[i];
         b->block = i;
         gal_emit_steps(b, GAL_CLASS_RELAYOUT, s->convert[i].step, s->convert[i].count, false, e->shape.in, source, e->x,
                        offset);
-        gal_carried_before_forward(b, &s->carried, e);
+        gal_carried_before_forward(b, &c->carried, e);
         if (e->graph.head) {
             continue; /* its forward runs in the backward fragment: logits never live between fragments */
         }
@@ -387,7 +389,7 @@ static void lower_forward(stage *s, const chunk *c)
         gal_builder_begin_segment(b, fragment);
         gal_emit_forward(b, e);
         gal_builder_end_segment(b);
-        send_carried(s, i);
+        send_carried(s, &c->carried, i);
     }
     transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_FORWARD, "send y", GAL_GROUP_NEXT, c->y_out);
     end_fragment(s, fragment);
@@ -409,7 +411,7 @@ static uint32_t dx_target(stage *s, const chunk *c, uint32_t i)
     return b->boundary[i & 1u];
 }
 
-static void lower_backward(stage *s, const chunk *c)
+static void lower_backward(stage *s, chunk *c)
 {
     gal_builder *b = &s->b;
     const uint32_t fragment =
@@ -417,11 +419,11 @@ static void lower_backward(stage *s, const chunk *c)
     uint32_t dy = c->dy_in;
     b->block = c->end - 1;
     begin_fragment(s, fragment);
-    gal_carried_begin_backward(&s->carried);
+    gal_carried_begin_backward(&c->carried);
     transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_BACKWARD, "receive dcarried", GAL_GROUP_NEXT,
-             gal_carried_received_gradient(&s->carried));
+             gal_carried_received_gradient(&c->carried));
     transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_BACKWARD, "receive dy", GAL_GROUP_NEXT, c->dy_in);
-    send_dcarried(s, UINT32_MAX);
+    send_dcarried(s, &c->carried, UINT32_MAX);
     for (uint32_t i = c->end; i-- > c->first && !b->out_of_memory;) {
         gal_block_emit *e = &s->block[i];
         const uint32_t target = dx_target(s, c, i);
@@ -429,7 +431,7 @@ static void lower_backward(stage *s, const chunk *c)
         b->block = i;
         e->dy = dy;
         e->dx = s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, &offset);
-        gal_carried_before_backward(&s->carried, e);
+        gal_carried_before_backward(&c->carried, e);
         gal_builder_begin_segment(b, fragment);
         if (b->split) {
             gal_emit_backward_input(b, e);
@@ -437,8 +439,8 @@ static void lower_backward(stage *s, const chunk *c)
             gal_emit_backward(b, e);
         }
         gal_builder_end_segment(b);
-        gal_carried_after_backward(b, &s->carried, e);
-        send_dcarried(s, i);
+        gal_carried_after_backward(b, &c->carried, e);
+        send_dcarried(s, &c->carried, i);
         gal_emit_steps(b, GAL_CLASS_RELAYOUT, s->convert[i].step, s->convert[i].count, true, e->shape.in, e->dx, target,
                        offset);
         dy = target;
@@ -623,7 +625,9 @@ cleanup:
         gal_fail(err, code, "not enough memory to lower stage %u", spec->stage);
     }
     free(s.b.shape_slot);
-    gal_carried_free(&s.carried);
+    for (uint32_t i = 0; s.chunk != NULL && i < s.chunk_count; i++) {
+        gal_carried_free(&s.chunk[i].carried);
+    }
     for (uint32_t i = 0; s.convert != NULL && i < spec->block_count; i++) {
         free(s.convert[i].step);
     }
