@@ -79,8 +79,7 @@ static void turn_to(gal_family family, gal_model *model)
         model->vocabulary = 1000;
         model->pixel_standard_deviation = 1.0;
         model->tied_embeddings = false;
-    } else if (family ==
-               GAL_FAMILY_T5) { /* targets of half the length; as many layers in both stacks, in all no more */
+    } else if (family == GAL_FAMILY_T5) { /* blocks of both stacks take about as long: stages can be even */
         model->layer_count = model->decoder_layer_count = (model->layer_count + 1) / 2;
         model->decoder_sequence_length = model->sequence_length;
         model->head_dim = model->hidden / model->head_count;

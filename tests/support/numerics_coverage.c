@@ -86,6 +86,9 @@ enum {
     X(T5_CONVERTED, "t5, the carried tensor converted within a stage")                                                 \
     X(T5_CONVERTED_ENTRY, "t5, the carried tensor converted behind a border")                                          \
     X(T5_BIAS_LAYOUTS, "t5, blocks of other tp degrees that read one bias")                                            \
+    X(T5_CHUNKS, "t5, several chunks")                                                                                 \
+    X(T5_CHUNKS_CARRIED, "t5, the carried tensor received by two chunks of a stage")                                   \
+    X(T5_CHUNKS_TABLE, "t5, the token table on two chunks of a stage")                                                 \
     X(T5_SHORT_TARGET, "t5, targets shorter than the source")                                                          \
     X(T5_LONG_TARGET, "t5, targets longer than the source")
 
@@ -327,13 +330,13 @@ static void hit_t5_strategies(const gal_plan *plan, bool *hit)
     }
 }
 
-/* Where the carried tensor goes: stage by stage, with the strategy whose rows it has. */
+/* Where the carried tensor goes: piece by piece, with the strategy whose rows it has. */
 static void hit_carried(const gal_plan *plan, bool *hit)
 {
     const gal_model *m = &plan->model;
     const gal_strategy *rows = NULL;
-    for (uint32_t stage = 0, b = 0; stage < plan->stage_count; stage++) {
-        const uint32_t end = b + gal_plan_stage_block_count(plan, stage);
+    for (uint32_t piece = 0, b = 0; piece < gal_plan_piece_count(plan); piece++) {
+        const uint32_t end = b + gal_plan_stage_block_count(plan, piece);
         gal_block_shape shape;
         bool reads = false, fresh = true;
         gal_model_block(m, b, &shape);
@@ -361,11 +364,34 @@ static void hit_carried(const gal_plan *plan, bool *hit)
     }
 }
 
+/* What two chunks of a stage have both. */
+static void hit_chunks(const gal_plan *plan, bool *hit)
+{
+    for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
+        uint32_t receive = 0, tables = 0;
+        for (uint32_t piece = stage; piece < gal_plan_piece_count(plan); piece += plan->stage_count) {
+            const uint32_t first = gal_plan_stage_first_block(plan, piece);
+            bool table = false;
+            for (uint32_t i = 0; i < gal_plan_stage_block_count(plan, piece); i++) {
+                gal_block_shape shape;
+                gal_model_block(&plan->model, first + i, &shape);
+                receive += i == 0 && shape.carried_in.positions > 0;
+                table = table || (shape.shared >> GAL_SHARED_TABLE & 1U) != 0;
+            }
+            tables += table;
+        }
+        hit[OTHERS + T5_CHUNKS_CARRIED] |= receive > 1;
+        hit[OTHERS + T5_CHUNKS_TABLE] |= tables > 1;
+    }
+}
+
 static void hit_t5(const gal_plan *plan, bool *hit)
 {
     const gal_model *m = &plan->model;
     hit_t5_strategies(plan, hit);
     hit_carried(plan, hit);
+    hit_chunks(plan, hit);
+    hit[OTHERS + T5_CHUNKS] = gal_plan_chunk_count(plan) > 1;
     hit[OTHERS + T5_ATTENTION_DROPOUT] = m->attention_dropout > 0;
     hit[OTHERS + T5_TIED] = m->tied_embeddings && plan->stage_count > 2;
     hit[OTHERS + T5_UNTIED] = !m->tied_embeddings && plan->stage_count > 1;
