@@ -14,7 +14,7 @@
 #include "planner/joint_search.h"
 #include "tests/support/random_plan.h"
 
-enum { BLOCKS_MAX = 8, STAGES_MAX = 4, SEEDS = 400, LABELS = 1000000, PATHS_MAX = 400000 };
+enum { BLOCKS_MAX = 8, STAGES_MAX = 4, SEEDS = 400, LABELS = 1000000, PATHS_MAX = 400000, LONG_PATHS_MAX = 100000 };
 
 /* ---- random cells ---- */
 
@@ -166,7 +166,8 @@ static bool create(uint64_t seed, trial *t)
         randomise_prices(&state, t);
     }
     return t->cell->strategy_count > 0 &&
-           pow(t->cell->strategy_count, t->cell->block_count) * (pp_degree == 1 ? 1 : 5) < PATHS_MAX;
+           pow(t->cell->strategy_count, t->cell->block_count) * (pp_degree == 1 ? 1 : 5) <
+               (t->cell->types.alternates ? PATHS_MAX : LONG_PATHS_MAX);
 }
 
 static void destroy(trial *t)
@@ -200,11 +201,9 @@ static const gal_pair_price *pair_at(const brute *b, uint32_t i)
     return b->cell->pair[gal_cell_pair_index(b->cell, i, b->stage[i], b->strategy[i - 1], b->strategy[i])];
 }
 
-static gal_block_shape shape_at(const brute *b, uint32_t i)
+static const gal_block_shape *shape_at(const brute *b, uint32_t i)
 {
-    gal_block_shape shape;
-    gal_model_block(b->cell->spec.model, i, &shape);
-    return shape;
+    return &b->cell->types.shape[b->cell->types.type_of[i]];
 }
 
 /* The block that made or converted the carried tensor last before block i. */
@@ -212,7 +211,7 @@ static uint32_t carrier_before(const brute *b, uint32_t i)
 {
     do {
         i--;
-    } while (shape_at(b, i).kind != GAL_BLOCK_BRIDGE && shape_at(b, i).kind != GAL_BLOCK_CROSS_ATTENTION);
+    } while (shape_at(b, i)->kind != GAL_BLOCK_BRIDGE && shape_at(b, i)->kind != GAL_BLOCK_CROSS_ATTENTION);
     return i;
 }
 
@@ -226,7 +225,7 @@ static uint64_t carried_bytes(const brute *b, uint32_t carrier)
 static const gal_pair_price *carried_price(const brute *b, uint32_t i)
 {
     const gal_cell *cell = b->cell;
-    const gal_price_query query = {.type = shape_at(b, i).type,
+    const gal_price_query query = {.type = shape_at(b, i)->type,
                                    .strategy = &cell->strategy[b->strategy[i]],
                                    .device_count = cell->stage_devices,
                                    .stage = b->stage[i],
@@ -249,7 +248,7 @@ static double transfer_seconds(const brute *b, uint32_t i, uint64_t bytes)
 
 static bool holds_table(const brute *b, uint32_t i)
 {
-    return (shape_at(b, i).shared >> GAL_SHARED_TABLE & 1U) != 0;
+    return (shape_at(b, i)->shared >> GAL_SHARED_TABLE & 1U) != 0;
 }
 
 /* Whether it holds the token table with others of its stage, one of which brings it: the embedding, else the last. */
@@ -301,12 +300,12 @@ static double brute_seconds(const brute *b, double *slowest)
         if (i > 0) {
             add_conversion(pair_at(b, i), s);
         }
-        if (shape_at(b, i).kind == GAL_BLOCK_CROSS_ATTENTION) {
+        if (shape_at(b, i)->kind == GAL_BLOCK_CROSS_ATTENTION) {
             add_conversion(carried_price(b, i), s);
         }
         if (last_of_stage && i < last) {
             s->transfer_seconds = transfer_seconds(b, i, price->memory.bytes.boundary);
-            if (shape_at(b, i).carried_out.positions > 0) {
+            if (shape_at(b, i)->carried_out.positions > 0) {
                 s->transfer_seconds += transfer_seconds(b, i, carried_bytes(b, carrier_before(b, i + 1)));
             }
         }
@@ -343,11 +342,11 @@ static uint64_t brute_carried_bytes(const brute *b, uint32_t first, uint32_t end
 {
     const gal_cell *cell = b->cell;
     uint64_t bytes = 0;
-    if (shape_at(b, first).carried_in.positions > 0) {
+    if (shape_at(b, first)->carried_in.positions > 0) {
         bytes += (ahead + two) * carried_bytes(b, carrier_before(b, first));
     }
     for (uint32_t i = first; i < end; i++) {
-        const bool reads = shape_at(b, i).kind == GAL_BLOCK_CROSS_ATTENTION;
+        const bool reads = shape_at(b, i)->kind == GAL_BLOCK_CROSS_ATTENTION;
         if (reads && carried_price(b, i)->converts) {
             const uint32_t from = b->strategy[carrier_before(b, i)], to = b->strategy[i];
             bytes +=
@@ -355,11 +354,11 @@ static uint64_t brute_carried_bytes(const brute *b, uint32_t first, uint32_t end
                        cell->conversions
                            .entry_bytes[gal_conversion_index(&cell->conversions, cell->types.carried_flow, from, to)]);
         }
-        if (shape_at(b, i).kind == GAL_BLOCK_BRIDGE || (reads && carried_price(b, i)->converts)) {
+        if (shape_at(b, i)->kind == GAL_BLOCK_BRIDGE || (reads && carried_price(b, i)->converts)) {
             bytes += (k + 1) * carried_bytes(b, i);
         }
     }
-    if (end < cell->block_count && shape_at(b, end - 1).carried_out.positions > 0) {
+    if (end < cell->block_count && shape_at(b, end - 1)->carried_out.positions > 0) {
         bytes += (two - 1) * carried_bytes(b, carrier_before(b, end));
     }
     return bytes;
@@ -442,8 +441,8 @@ static void add_path(brute *b)
 /* Rows change their layout beside the carried tensor only in front of a block that reads it. */
 static bool keeps_with_carried(const brute *b, uint32_t block)
 {
-    const gal_block_shape shape = shape_at(b, block);
-    return block == 0 || shape.carried_in.positions == 0 || shape.kind == GAL_BLOCK_CROSS_ATTENTION ||
+    const gal_block_shape *shape = shape_at(b, block);
+    return block == 0 || shape->carried_in.positions == 0 || shape->kind == GAL_BLOCK_CROSS_ATTENTION ||
            gal_price_rows_alike(&b->cell->strategy[b->strategy[block - 1]], &b->cell->strategy[b->strategy[block]],
                                 b->cell->stage_devices);
 }
