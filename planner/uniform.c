@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/program/schedule.h"
 #include "schemas/plan_check.h"
 
 /* Blocks of layers in chunk c of v of a stage that has count of them. Where there is one piece too many, the one of the
@@ -65,10 +64,6 @@ static gal_code refuse(const gal_cell_spec *spec, gal_error *err)
 {
     if (spec->schedule == GAL_SCHEDULE_INTERLEAVED && spec->pp_degree < 2) {
         return gal_fail(err, GAL_NO, "interleaved needs pp_degree of at least 2");
-    }
-    if (spec->model->family == GAL_FAMILY_T5 && gal_schedule_splits(spec->schedule)) {
-        return gal_fail(err, GAL_NO, "an encoder-decoder must have gpipe, 1f1b or interleaved, not %s",
-                        gal_schedule_names[spec->schedule]);
     }
     if (spec->device_count % spec->pp_degree != 0) {
         return gal_fail(err, GAL_NO, "pp_degree %u does not divide %u devices", spec->pp_degree, spec->device_count);

@@ -218,10 +218,6 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
                       GAL_STAGE_MICROBATCHES_MAX / (plan->pp_degree * gal_plan_chunk_count(plan)), plan->pp_degree,
                       plan->microbatch_count);
     }
-    if (plan->model.family == GAL_FAMILY_T5 && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE) { /* no weight parts */
-        return refuse(prefix, err, "/schedule: an encoder-decoder must have gpipe, 1f1b or interleaved, got %s",
-                      gal_schedule_names[plan->schedule]);
-    }
     if (plan->prefetch_depth < 1 || plan->prefetch_depth > 2) {
         return refuse(prefix, err, "/prefetch_depth: must be 1 or 2, got %u", plan->prefetch_depth);
     }

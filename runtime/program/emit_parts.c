@@ -3,7 +3,7 @@
 
 bool gal_emit_weight_reads_dy(const gal_builder *b, const gal_block_emit *e)
 {
-    if (e->graph.head) {
+    if (e->graph.head || e->graph.carried_out != GAL_NO_VALUE) { /* no weight part; it has no linear */
         return false;
     }
     const gal_node *last = &e->graph.node[gal_graph_producer(&e->graph, e->graph.y)];

@@ -156,7 +156,7 @@ static bool create(uint64_t seed, trial *t)
                                 .pp_degree = pp_degree,
                                 .microbatch_count = microbatches,
                                 .global_batch_samples = microbatches * (UINT32_C(4) << gal_random_below(&state, 2)),
-                                .schedule = (gal_schedule)gal_random_below(&state, GAL_SCHEDULE_1F1B + 1),
+                                .schedule = (gal_schedule)gal_random_below(&state, GAL_SCHEDULE_COUNT),
                                 .prefetch_depth = 1 + gal_random_below(&state, 2),
                                 .arena_limit_bytes = UINT64_C(1) << 40};
     if (gal_cell_create(&spec, &t->cell, &err) != GAL_OK) {

@@ -294,7 +294,7 @@ static gal_plan random_plan(uint64_t *seed)
     p.global_batch_samples = 64 * (1 + below(seed, 4)) * p.microbatch_count;
     p.pp_degree = 1u << below(seed, 3);
     p.pp_degree = p.pp_degree > p.cluster.device_count ? p.cluster.device_count : p.pp_degree;
-    p.schedule = (gal_schedule)below(seed, encodes ? GAL_SCHEDULE_1F1B + 1 : GAL_SCHEDULE_COUNT);
+    p.schedule = (gal_schedule)below(seed, GAL_SCHEDULE_COUNT);
     p.prefetch_depth = 1 + below(seed, 2);
     p.fixed_bytes = bytes(seed);
     p.objective_seconds = real_or_zero(seed, 1e9);

@@ -86,6 +86,7 @@ enum {
     X(T5_CONVERTED, "t5, the carried tensor converted within a stage")                                                 \
     X(T5_CONVERTED_ENTRY, "t5, the carried tensor converted behind a border")                                          \
     X(T5_BIAS_LAYOUTS, "t5, blocks of other tp degrees that read one bias")                                            \
+    X(T5_SPLIT, "t5, backward in two parts, P > 1")                                                                    \
     X(T5_CHUNKS, "t5, several chunks")                                                                                 \
     X(T5_CHUNKS_CARRIED, "t5, the carried tensor received by two chunks of a stage")                                   \
     X(T5_CHUNKS_TABLE, "t5, the token table on two chunks of a stage")                                                 \
@@ -391,6 +392,7 @@ static void hit_t5(const gal_plan *plan, bool *hit)
     hit_t5_strategies(plan, hit);
     hit_carried(plan, hit);
     hit_chunks(plan, hit);
+    hit[OTHERS + T5_SPLIT] = plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE && plan->stage_count > 1;
     hit[OTHERS + T5_CHUNKS] = gal_plan_chunk_count(plan) > 1;
     hit[OTHERS + T5_ATTENTION_DROPOUT] = m->attention_dropout > 0;
     hit[OTHERS + T5_TIED] = m->tied_embeddings && plan->stage_count > 2;

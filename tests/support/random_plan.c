@@ -200,8 +200,7 @@ static void describe_cluster(uint32_t world, gal_cluster *cluster)
 
 static void random_schedule(uint64_t *random, uint32_t blocks, gal_plan *plan)
 {
-    const bool splits = plan->model.family != GAL_FAMILY_T5; /* the only one that may not */
-    plan->schedule = (gal_schedule)gal_random_below(random, splits ? GAL_SCHEDULE_COUNT : GAL_SCHEDULE_ZERO_BUBBLE);
+    plan->schedule = (gal_schedule)gal_random_below(random, GAL_SCHEDULE_COUNT);
     const uint32_t chunks_most = blocks / plan->stage_count;
     if (plan->schedule == GAL_SCHEDULE_INTERLEAVED && plan->stage_count > 1 && chunks_most > 1) {
         plan->chunk_count = 2 + gal_random_below(random, chunks_most - 1);
