@@ -193,3 +193,21 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, uint32
         }
     }
 }
+
+double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples)
+{
+    static const gal_fragment_kind own[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC};
+    double seconds = 0.0;
+    for (uint32_t f = 0; f < sizeof own / sizeof own[0]; f++) {
+        const gal_fragment *fragment = &lone->like->fragment[own[f]];
+        for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+            const gal_instruction *in = &lone->like->instruction[i];
+            if (in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] &&
+                scaled_dim(lone->like, in) != NOT_SCALED) {
+                seconds +=
+                    gal_kernel_in_company(durations, own[f], kernel_seconds(lone, durations, i, microbatch_samples));
+            }
+        }
+    }
+    return seconds;
+}

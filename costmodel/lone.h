@@ -45,6 +45,8 @@ bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples);
  * stages, and plain backward, whose costs are those of backward+sync. */
 void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples, uint32_t stage,
                     uint32_t stage_count, gal_cost *cost);
+/* Of the kernels of forward and backward whose work grows with the samples: what they take one after the other. */
+double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples);
 void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out);
 
 #endif

@@ -46,14 +46,16 @@ static gal_price_query query_of(const gal_cell *cell, uint32_t stage, uint32_t t
                              .prefetch_depth = cell->spec.prefetch_depth};
 }
 
-static bool is_legal(const gal_cell *cell, uint32_t type, const gal_strategy *strategy)
+bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                       const gal_strategy *strategy)
 {
-    const gal_block_shape *shape = &cell->types.shape[type];
+    const gal_block_shape *shape = &types->shape[type];
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
     const bool useless = (strategy->recompute != GAL_RECOMPUTE_NONE && !attends && shape->kind != GAL_BLOCK_FFN) ||
                          (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends); /* nothing to run again */
-    return !useless && gal_strategy_block_rule_broken(cell->spec.model, shape, strategy, cell->stage_devices,
-                                                      cell->samples) == NULL;
+    return !useless &&
+           gal_strategy_block_rule_broken(spec->model, shape, strategy, spec->device_count / spec->pp_degree,
+                                          spec->global_batch_samples / spec->microbatch_count) == NULL;
 }
 
 /* Where the carried tensor passes, the rows keep their layout (planner/cell.h). */
@@ -63,17 +65,23 @@ static bool may_follow(const gal_cell *cell, const gal_block_shape *to, uint32_t
            gal_price_rows_alike(&cell->strategy[from_strategy], &cell->strategy[to_strategy], cell->stage_devices);
 }
 
-static void keep_legal(gal_cell *cell)
+static bool is_allowed(const gal_cell *cell, uint32_t type, uint32_t strategy)
+{
+    return cell->spec.allowed != NULL ? cell->spec.allowed[(size_t)type * cell->listed_count + cell->listed[strategy]]
+                                      : gal_cell_is_legal(&cell->spec, &cell->types, type, &cell->strategy[strategy]);
+}
+
+static void keep_allowed(gal_cell *cell)
 {
     uint32_t kept = 0;
-    for (uint32_t s = 0; s < cell->strategy_count; s++) {
-        bool legal = false;
-        for (uint32_t type = 0; type < cell->types.type_count && !legal; type++) {
-            legal = is_legal(cell, type, &cell->strategy[s]);
+    for (uint32_t s = 0; s < cell->listed_count; s++) {
+        bool allowed = false;
+        cell->strategy[kept] = cell->strategy[s];
+        cell->listed[kept] = s;
+        for (uint32_t type = 0; type < cell->types.type_count && !allowed; type++) {
+            allowed = is_allowed(cell, type, kept);
         }
-        if (legal) {
-            cell->strategy[kept++] = cell->strategy[s];
-        }
+        kept += allowed;
     }
     cell->strategy_count = kept;
 }
@@ -81,7 +89,7 @@ static void keep_legal(gal_cell *cell)
 static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, uint32_t type, gal_error *err)
 {
     for (uint32_t s = 0; s < cell->strategy_count; s++) {
-        if (is_legal(cell, type, &cell->strategy[s])) {
+        if (is_allowed(cell, type, s)) {
             const size_t at = price_index(cell, stage, type, s);
             const gal_price_query query = query_of(cell, stage, type, s);
             gal_error reason = {0};
@@ -195,7 +203,7 @@ static void fill_common(gal_cell *cell)
     }
 }
 
-static gal_code refuse(const gal_cell_spec *spec, gal_error *err)
+gal_code gal_cell_refused(const gal_cell_spec *spec, gal_error *err)
 {
     uint32_t blocks = gal_model_block_count(spec->model);
     if (spec->pp_degree == 0 || spec->device_count % spec->pp_degree != 0) {
@@ -236,21 +244,8 @@ static void measure(gal_cell *cell)
     cell->stage_devices = spec->device_count / spec->pp_degree;
     cell->samples = spec->global_batch_samples / spec->microbatch_count;
     cell->block_count = gal_model_block_count(spec->model);
-    cell->strategy_count = gal_space_strategies(spec->space, cell->stage_devices, cell->strategy);
-    keep_legal(cell);
-}
-
-double gal_cell_effort(const gal_cell_spec *spec)
-{
-    gal_strategy strategy[GAL_SPACE_MAX];
-    gal_cell cell = {.spec = *spec, .strategy = strategy};
-    gal_error refusal = {0};
-    if (refuse(spec, &refusal) != GAL_OK || gal_block_types_create(spec->model, &cell.types, &refusal) != GAL_OK) {
-        return 0.0;
-    }
-    measure(&cell);
-    gal_block_types_free(&cell.types);
-    return (double)spec->pp_degree * cell.strategy_count * cell.strategy_count;
+    cell->listed_count = gal_space_strategies(spec->space, cell->stage_devices, cell->strategy);
+    keep_allowed(cell);
 }
 
 static gal_code fill(gal_cell *cell, gal_error *err)
@@ -279,13 +274,14 @@ gal_code gal_cell_create(const gal_cell_spec *spec, gal_cell **out, gal_error *e
 {
     gal_code code = GAL_OK;
     gal_cell *cell = NULL;
-    GAL_TRY(refuse(spec, err));
+    GAL_TRY(gal_cell_refused(spec, err));
     cell = calloc(1, sizeof *cell);
     if (cell != NULL) {
         cell->spec = *spec;
         cell->strategy = calloc(GAL_SPACE_MAX, sizeof *cell->strategy);
+        cell->listed = calloc(GAL_SPACE_MAX, sizeof *cell->listed);
     }
-    if (cell == NULL || cell->strategy == NULL) {
+    if (cell == NULL || cell->strategy == NULL || cell->listed == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     GAL_TRY(fill(cell, err));
@@ -311,6 +307,7 @@ void gal_cell_free(gal_cell *cell)
     free(cell->edge);
     free(cell->node);
     free(cell->price);
+    free(cell->listed);
     free(cell->strategy);
     free(cell);
 }

@@ -35,6 +35,7 @@ typedef struct gal_cell_spec {
     uint32_t chunk_count; /* interleaved: planner/uniform.h; else 0 or 1 */
     uint32_t prefetch_depth;
     uint64_t arena_limit_bytes; /* per device, without the profile's fixed bytes */
+    const bool *allowed; /* [type][strategy] of gal_space_strategies, each legal for the type; NULL: all legal ones */
 } gal_cell_spec;
 
 typedef enum gal_shared_kind {
@@ -83,6 +84,8 @@ typedef struct gal_cell {
     uint32_t block_count, strategy_count;
     gal_block_types types;
     gal_strategy *strategy; /* those that are legal for a type of block, in the order of gal_space_strategies */
+    uint32_t *listed;       /* [strategy]: its number there */
+    uint32_t listed_count;
     double unit_seconds;
     const gal_block_price **price;  /* gal_cell_price_index; NULL: not legal */
     const gal_pair_price **pair;    /* gal_cell_pair_index; NULL: not legal */
@@ -97,12 +100,14 @@ typedef struct gal_cell {
     int64_t bias_bytes;    /* of the relative biases */
 } gal_cell;
 
-/* GAL_NO with the reason if the numbers do not divide; GAL_ERR_SYSTEM without memory. */
+/* GAL_NO with the reason if the numbers do not divide. */
+gal_code gal_cell_refused(const gal_cell_spec *spec, gal_error *err);
+/* Whether a block of the type may take the strategy in such a cell: it is legal, and not the same as another. */
+bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                       const gal_strategy *strategy);
+/* GAL_NO as gal_cell_refused; GAL_ERR_SYSTEM without memory. */
 gal_code gal_cell_create(const gal_cell_spec *spec, gal_cell **out, gal_error *err);
 void gal_cell_free(gal_cell *cell);
-/* How much work the cell is beside others of the same search, without prices: its edges at one block, stages times
- * strategies squared, which pricing and every round of the dual look at. 0: its numbers do not divide. */
-double gal_cell_effort(const gal_cell_spec *spec);
 /* The rounded tables from the prices: part of create, and again if prices change. */
 void gal_cell_tabulate(gal_cell *cell);
 

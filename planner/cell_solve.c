@@ -6,6 +6,7 @@
 
 #include "planner/bottleneck.h"
 #include "planner/boxes.h"
+#include "planner/first_path.h"
 
 /* WORK_PER_LABEL: what a cell may take, in dual->work per label of the limit. */
 enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BEAM_EVERY = 8, WORK_PER_LABEL = 50000 };
@@ -31,57 +32,6 @@ static void met(solver *s, uint64_t bytes)
     a->least_bytes = a->least_bytes == 0 || bytes < a->least_bytes ? bytes : a->least_bytes;
 }
 
-/* The same strategy without recompute comes before (gal_space_strategies). */
-static uint32_t without_recompute(const gal_cell *cell, uint32_t strategy)
-{
-    uint32_t own = strategy;
-    while (own > 0 && cell->strategy[own].recompute != GAL_RECOMPUTE_NONE) {
-        own--;
-    }
-    return own;
-}
-
-/* Every block alike, stages of even length: what a person would write down first, and often a good start. */
-static void try_uniform(solver *s, uint32_t strategy, uint32_t *stage, uint32_t *strategies)
-{
-    const gal_cell *cell = s->cell;
-    const uint32_t blocks = cell->block_count;
-    for (uint32_t i = 0; i < blocks; i++) {
-        uint32_t own = strategy;
-        stage[i] = (uint32_t)((uint64_t)i * cell->spec.pp_degree / blocks);
-        if (gal_cell_price(cell, i, stage[i], own) == NULL) { /* where nothing is to run again */
-            own = without_recompute(cell, own);
-        }
-        strategies[i] = own;
-        if (gal_cell_price(cell, i, stage[i], own) == NULL ||
-            (i > 0 && cell->pair[gal_cell_pair_index(cell, i, stage[i], strategies[i - 1], own)] == NULL)) {
-            return;
-        }
-    }
-    uint64_t bytes = 0;
-    const double seconds = gal_cell_evaluate(cell, stage, strategies, &bytes);
-    met(s, bytes);
-    if (seconds < s->best.seconds) {
-        s->best.seconds = seconds;
-        memcpy(s->best.stage, stage, blocks * sizeof *stage);
-        memcpy(s->best.strategy, strategies, blocks * sizeof *strategies);
-    }
-}
-
-static gal_code try_all_uniform(solver *s, gal_error *err)
-{
-    const uint32_t blocks = s->cell->block_count;
-    uint32_t *path = calloc(2 * (size_t)blocks, sizeof *path);
-    if (path == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
-    }
-    for (uint32_t i = 0; i < s->cell->strategy_count; i++) {
-        try_uniform(s, i, path, path + blocks);
-    }
-    free(path);
-    return GAL_OK;
-}
-
 static void note_bytes(solver *s)
 {
     const gal_dual *dual = s->dual;
@@ -103,6 +53,26 @@ static void tell(const solver *s)
 static double useful(const solver *s)
 {
     return s->best.seconds * (1.0 - 1e-12);
+}
+
+/* What whole blocks make of the slowest stage; where nothing is known of it, nothing. */
+static gal_code look_at_bottleneck(solver *s, gal_error *err)
+{
+    const gal_cell *cell = s->cell;
+    if (cell->spec.pp_degree == 1 || cell->spec.microbatch_count == 1 || !cell->types.alternates) {
+        return GAL_OK;
+    }
+    gal_bottleneck_free(s->bottleneck);
+    s->bottleneck = s->dual->bottleneck = NULL;
+    const gal_code code = gal_bottleneck_create(s->dual, &s->bottleneck, err);
+    s->dual->bottleneck = s->bottleneck;
+    if (code == GAL_OK) {
+        gal_bottleneck_look(s->bottleneck, s->dual);
+        s->dual->slowest_least = fmax(fmin(s->bottleneck->at_all, s->dual->most_seconds), 0.0);
+        gal_dual_weigh(s->dual);
+        gal_dual_solve(s->dual);
+    }
+    return code;
 }
 
 /* ---- boxes ---- */
@@ -280,11 +250,9 @@ static gal_code explore_all(solver *s, gal_error *err)
     if (s->best.seconds == HUGE_VAL) {
         code = find_any(s, &none, err);
     }
-    if (code == GAL_OK && !none && s->cell->spec.pp_degree > 1 && s->cell->spec.microbatch_count > 1 &&
-        s->cell->types.alternates) {
+    if (code == GAL_OK && !none) {
         gal_choices_copy(s->cell, &s->choices, &s->dual->choices);
-        code = gal_bottleneck_create(s->dual, &s->bottleneck, err);
-        s->dual->bottleneck = s->bottleneck;
+        code = look_at_bottleneck(s, err);
     }
     if (code == GAL_OK && !none) {
         code = add_first_boxes(s, err);
@@ -301,6 +269,25 @@ static gal_code explore_all(solver *s, gal_error *err)
     return code;
 }
 
+/* The bound over all paths: a third of the rounds, then with what is known by then. */
+static gal_code raise_root(solver *s, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t third = 0; third < 3 && code == GAL_OK; third++) {
+        gal_dual_raise(s->dual, FIRST_ROUNDS / 3, &s->best);
+        if (s->dual->bound == HUGE_VAL || s->dual->bound >= useful(s) || s->best.seconds == HUGE_VAL) {
+            continue;
+        }
+        if (s->cell->spec.pp_degree > 1) {
+            gal_dual_narrow_stages(s->dual, s->best.seconds);
+        }
+        if (third < 2) {
+            code = look_at_bottleneck(s, err);
+        }
+    }
+    return code;
+}
+
 gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings, gal_cell_answer *answer,
                         gal_error *err)
 {
@@ -308,28 +295,30 @@ gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings
     solver s = {.cell = cell,
                 .settings = settings,
                 .answer = answer,
-                .best = {HUGE_VAL, answer->stage, answer->strategy},
+                .best = {settings->give_up_seconds, answer->stage, answer->strategy},
                 .work_limit = (uint64_t)settings->label_limit * WORK_PER_LABEL,
                 .open_bound = HUGE_VAL};
-    answer->given_up = false;
+    double found = settings->give_up_seconds; /* what is shorter was found */
     answer->least_bytes = 0;
     answer->label_count = 0;
-    GAL_TRY(try_all_uniform(&s, err));
+    if (settings->starts) {
+        s.best.seconds = gal_cell_evaluate(cell, answer->stage, answer->strategy, NULL);
+        found = HUGE_VAL;
+    }
+    GAL_TRY(gal_first_path(cell, &s.best, &answer->least_bytes, err));
     GAL_TRY(gal_dual_create(cell, &s.dual, err));
     GAL_TRY(gal_choices_create(cell, &s.choices, err));
     GAL_TRY(gal_choices_create(cell, &s.wide, err));
     gal_dual_solve(s.dual);
-    gal_dual_raise(s.dual, FIRST_ROUNDS, &s.best);
+    GAL_TRY(raise_root(&s, err));
+    answer->weights = s.dual->weights;
     tell(&s);
     note_bytes(&s);
     gal_choices_copy(cell, &s.dual->choices, &s.choices);
-    if (s.dual->bound < HUGE_VAL && s.dual->bound > settings->give_up_seconds) {
-        answer->given_up = true;
-        s.open_bound = s.dual->bound;
-    } else if (s.dual->bound < useful(&s) && !gal_dual_is_infeasible(s.dual)) {
+    if (s.dual->bound < useful(&s) && !gal_dual_is_infeasible(s.dual)) {
         GAL_TRY(explore_all(&s, err));
     }
-    answer->seconds = s.best.seconds;
+    answer->seconds = s.best.seconds < found ? s.best.seconds : HUGE_VAL;
     answer->bound = fmin(s.open_bound, s.best.seconds);
 cleanup:
     gal_boxes_free(&s.boxes);

@@ -7,12 +7,12 @@
 #include "planner/labels.h"
 
 typedef struct gal_cell_answer {
-    double seconds;             /* infinity: no path fits, or none was found among the labels kept */
-    double bound;               /* no path that fits is faster; equal to seconds: proven; infinity: none fits */
+    double seconds; /* infinity: no path was found that fits and is faster than give_up_seconds */
+    double bound;   /* no path that fits is faster; equal to seconds, or not below give_up_seconds: proven */
     uint32_t *stage, *strategy; /* [block] the caller's arrays */
     uint64_t least_bytes;       /* of its largest stage, the smallest path met, fitting or not; 0: no path at all */
     uint64_t label_count;
-    bool given_up;
+    gal_weights weights; /* of the dual over all paths */
 } gal_cell_answer;
 
 enum { GAL_FEW_LABELS = 100 };
@@ -20,7 +20,8 @@ enum { GAL_FEW_LABELS = 100 };
 typedef struct gal_solve_settings {
     uint32_t label_limit;   /* at one block; the work on a cell is limited in proportion */
     uint32_t few_labels;    /* likewise, before a box is split */
-    double give_up_seconds; /* a cell whose bound is above this is not searched further */
+    bool starts;            /* the answer comes with a path to start from */
+    double give_up_seconds; /* only paths faster than this are looked for */
     void (*tell)(void *context, uint64_t work, uint64_t work_limit); /* how far it is, every few ms; or NULL */
     void *tell_context;
 } gal_solve_settings;

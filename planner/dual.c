@@ -143,6 +143,8 @@ gal_code gal_dual_create(const gal_cell *cell, gal_dual **out, gal_error *err)
         dual->scratch = calloc(cell->strategy_count + 1, sizeof *dual->scratch);
         dual->least = calloc(cell->spec.pp_degree, sizeof *dual->least);
         dual->most = calloc(cell->spec.pp_degree, sizeof *dual->most);
+        dual->stage_least = calloc(cell->block_count, sizeof *dual->stage_least);
+        dual->stage_most = calloc(cell->block_count, sizeof *dual->stage_most);
         dual->first_least = calloc(cell->spec.pp_degree, sizeof *dual->first_least);
         dual->first_most = calloc(cell->spec.pp_degree, sizeof *dual->first_most);
         dual->stage = calloc(cell->block_count, sizeof *dual->stage);
@@ -151,7 +153,8 @@ gal_code gal_dual_create(const gal_cell *cell, gal_dual **out, gal_error *err)
     if (dual == NULL || dual->follow == NULL || dual->cross == NULL || dual->start == NULL || dual->close == NULL ||
         dual->to_go == NULL || dual->so_far == NULL || dual->scratch == NULL || dual->least == NULL ||
         dual->most == NULL || dual->first_least == NULL || dual->first_most == NULL || dual->stage == NULL ||
-        dual->strategy == NULL || gal_choices_create(cell, &dual->choices, err) != GAL_OK) {
+        dual->strategy == NULL || dual->stage_least == NULL || dual->stage_most == NULL ||
+        gal_choices_create(cell, &dual->choices, err) != GAL_OK) {
         gal_dual_free(dual);
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
@@ -165,6 +168,14 @@ gal_code gal_dual_create(const gal_cell *cell, gal_dual **out, gal_error *err)
         dual->weights.update[p] = 1.0 / cell->spec.pp_degree;
     }
     dual->weights.exposed[0] = 1.0;
+    for (uint32_t i = 0; i < cell->block_count; i++) {
+        const uint32_t behind = cell->block_count - 1 - i;
+        dual->stage_least[i] = behind + 1 < cell->spec.pp_degree ? cell->spec.pp_degree - 1 - behind : 0;
+        dual->stage_most[i] = i + 1 < cell->spec.pp_degree ? i : cell->spec.pp_degree - 1;
+    }
+    for (size_t i = 0; i < nodes; i++) {
+        dual->to_go[i] = dual->so_far[i] = HUGE_VAL;
+    }
     dual->most_seconds = path_most(cell);
     choose_all(dual);
     gal_dual_weigh(dual);
@@ -179,6 +190,8 @@ void gal_dual_free(gal_dual *dual)
         free(dual->strategy);
         free(dual->stage);
         free(dual->first_most);
+        free(dual->stage_most);
+        free(dual->stage_least);
         free(dual->first_least);
         free(dual->most);
         free(dual->least);
@@ -195,26 +208,24 @@ void gal_dual_free(gal_dual *dual)
 
 /* ---- weighted seconds ---- */
 
-/* What a step's numbers count in a stage. */
-typedef struct rates {
-    double forward, backward, tail, update, once, byte;
-} rates;
-
-static rates rates_of(const gal_dual *dual, uint32_t stage)
+gal_rates gal_rates_of(const gal_weights *weights, const gal_cell_spec *spec, uint32_t stage)
 {
-    const gal_weights *w = &dual->weights;
-    if (dual->bytes_alone) {
-        return (rates){.byte = w->per_byte[stage]};
-    }
-    const double round = 1.0 + (dual->cell->spec.microbatch_count - 1) * w->slowest[stage];
+    const double round = 1.0 + (spec->microbatch_count - 1) * weights->slowest[stage];
     double later = 0.0; /* backward of this stage hides the sync of every later one */
-    for (uint32_t p = stage + 1; p < dual->cell->spec.pp_degree; p++) {
-        later += w->exposed[p];
+    for (uint32_t p = stage + 1; p < spec->pp_degree; p++) {
+        later += weights->exposed[p];
     }
-    return (rates){round, round - later, w->exposed[stage], w->update[stage], 1.0, w->per_byte[stage]};
+    return (gal_rates){round, round - later,           weights->exposed[stage], weights->update[stage],
+                       1.0,   weights->per_byte[stage]};
 }
 
-static double weighted(const rates *r, const gal_cell_step *step)
+static gal_rates rates_of(const gal_dual *dual, uint32_t stage)
+{
+    return dual->bytes_alone ? (gal_rates){.byte = dual->weights.per_byte[stage]}
+                             : gal_rates_of(&dual->weights, &dual->cell->spec, stage);
+}
+
+static double weighted(const gal_rates *r, const gal_cell_step *step)
 {
     return r->forward * step->forward_seconds + r->backward * step->backward_seconds + r->tail * step->tail_seconds +
            r->update * step->update_seconds + r->byte * (double)step->bytes + r->once * step->once_seconds;
@@ -229,7 +240,7 @@ static bool within(const gal_shared_bytes *shared, const gal_shared_bytes *most)
     return fits;
 }
 
-static void weigh_close(gal_dual *dual, uint32_t block, uint32_t stage, const rates *r)
+static void weigh_close(gal_dual *dual, uint32_t block, uint32_t stage, const gal_rates *r)
 {
     const gal_cell *cell = dual->cell;
     const uint32_t *strategy;
@@ -242,7 +253,7 @@ static void weigh_close(gal_dual *dual, uint32_t block, uint32_t stage, const ra
 }
 
 /* Strategies of a block as the second of an edge: into scratch, by their place in the list. */
-static void weigh_nodes(gal_dual *dual, uint32_t block, uint32_t stage, bool crosses, const rates *r)
+static void weigh_nodes(gal_dual *dual, uint32_t block, uint32_t stage, bool crosses, const gal_rates *r)
 {
     const gal_cell *cell = dual->cell;
     const uint32_t *to;
@@ -256,7 +267,7 @@ static void weigh_nodes(gal_dual *dual, uint32_t block, uint32_t stage, bool cro
 }
 
 /* Edges into a block whose stage is given, from the same stage or the one before; crossing ones close that one. */
-static void weigh_edges(gal_dual *dual, uint32_t block, uint32_t stage, bool crosses, const rates *r)
+static void weigh_edges(gal_dual *dual, uint32_t block, uint32_t stage, bool crosses, const gal_rates *r)
 {
     const gal_cell *cell = dual->cell;
     const int64_t *most = dual->most[stage].of;
@@ -285,7 +296,7 @@ static void weigh_edges(gal_dual *dual, uint32_t block, uint32_t stage, bool cro
     }
 }
 
-static void weigh_start(gal_dual *dual, const rates *first)
+static void weigh_start(gal_dual *dual, const gal_rates *first)
 {
     const gal_cell *cell = dual->cell;
     const uint32_t *strategy;
@@ -315,7 +326,7 @@ void gal_dual_weigh(gal_dual *dual)
     const gal_block_types *types = &cell->types;
     dual->constant = dual->bytes_alone ? 0.0 : cell->common_seconds + weighted_least(dual);
     for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
-        const rates r = rates_of(dual, p);
+        const gal_rates r = rates_of(dual, p);
         dual->constant -= r.byte * (double)((int64_t)cell->spec.arena_limit_bytes - gal_shared_sum(&dual->least[p]));
         for (uint32_t type = 0; type < types->type_count; type++) {
             weigh_close(dual, types->type_first[type], p, &r);
@@ -327,7 +338,7 @@ void gal_dual_weigh(gal_dual *dual)
             }
         }
     }
-    const rates first = rates_of(dual, 0);
+    const gal_rates first = rates_of(dual, 0);
     weigh_start(dual, &first);
 }
 
@@ -339,9 +350,9 @@ static double best_next(const gal_dual *dual, uint32_t block, uint32_t stage, ui
 {
     const gal_cell *cell = dual->cell;
     double best = HUGE_VAL;
-    for (uint32_t to = stage; to <= stage + 1 && to < cell->spec.pp_degree; to++) {
-        if (to != stage && !gal_dual_crosses(dual, block + 1, to)) {
-            break;
+    for (uint32_t to = stage; to <= stage + 1 && to <= dual->stage_most[block + 1]; to++) {
+        if (to == stage ? to < dual->stage_least[block + 1] : !gal_dual_crosses(dual, block + 1, to)) {
+            continue;
         }
         const double *edge =
             (to == stage ? dual->follow : dual->cross) + gal_cell_pair_index(cell, block + 1, to, strategy, 0);
@@ -377,7 +388,7 @@ void gal_dual_solve(gal_dual *dual)
 {
     const gal_cell *cell = dual->cell;
     for (uint32_t i = cell->block_count; i-- > 0;) {
-        for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
+        for (uint32_t p = dual->stage_least[i]; p <= dual->stage_most[i]; p++) {
             const uint32_t *choice;
             const uint32_t count = gal_dual_choices(dual, i, p, &choice);
             dual->work += (uint64_t)count * count;
@@ -410,6 +421,9 @@ static double best_before(const gal_dual *dual, uint32_t block, uint32_t stage, 
     const gal_cell *cell = dual->cell;
     double best = HUGE_VAL;
     for (uint32_t crosses = 0; crosses <= (gal_dual_crosses(dual, block, stage) ? 1u : 0u); crosses++) {
+        if (stage - crosses < dual->stage_least[block - 1] || stage - crosses > dual->stage_most[block - 1]) {
+            continue;
+        }
         const double *edge = crosses == 1 ? dual->cross : dual->follow;
         const uint32_t *choice;
         const uint32_t count = gal_dual_choices(dual, block - 1, stage - crosses, &choice);
@@ -426,7 +440,7 @@ void gal_dual_look_back(gal_dual *dual)
 {
     const gal_cell *cell = dual->cell;
     for (uint32_t i = 0; i < cell->block_count; i++) {
-        for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
+        for (uint32_t p = dual->stage_least[i]; p <= dual->stage_most[i]; p++) {
             const uint32_t *choice;
             const uint32_t count = gal_dual_choices(dual, i, p, &choice);
             dual->work += (uint64_t)count * count;
@@ -468,6 +482,42 @@ void gal_dual_narrow(gal_dual *dual, double seconds)
                 }
             }
             dual->choices.count[place] = kept;
+        }
+    }
+}
+
+/* Over all strategies in play. */
+static double least_in(const gal_dual *dual, uint32_t block, uint32_t stage)
+{
+    const uint32_t *choice;
+    const uint32_t count = gal_dual_choices(dual, block, stage, &choice);
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t node = gal_dual_node(dual->cell, block, stage, choice[i]);
+        least = fmin(least, dual->so_far[node] + dual->to_go[node]);
+    }
+    return least + dual->constant;
+}
+
+static void leave_out(gal_dual *dual, uint32_t block, uint32_t stage)
+{
+    const size_t first = gal_dual_node(dual->cell, block, stage, 0);
+    for (uint32_t s = 0; s < dual->cell->strategy_count; s++) {
+        dual->so_far[first + s] = dual->to_go[first + s] = HUGE_VAL;
+    }
+}
+
+void gal_dual_narrow_stages(gal_dual *dual, double seconds)
+{
+    gal_dual_look_back(dual);
+    for (uint32_t i = 0; i < dual->cell->block_count; i++) {
+        uint32_t *least = &dual->stage_least[i];
+        uint32_t *most = &dual->stage_most[i];
+        while (*least < *most && least_in(dual, i, *least) >= seconds) {
+            leave_out(dual, i, (*least)++);
+        }
+        while (*least < *most && least_in(dual, i, *most) >= seconds) {
+            leave_out(dual, i, (*most)--);
         }
     }
 }

@@ -39,10 +39,11 @@ typedef struct gal_dual {
     uint32_t *first_least, *first_most; /* [stage] block */
     double *follow, *cross; /* weighted seconds of an edge (gal_cell_pair_index); cross closes the stage before */
     double *start, *close;  /* [strategy]; gal_cell_price_index */
-    double *to_go;          /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
-    double *so_far;         /* likewise up to and with the node (gal_dual_look_back) */
-    double *scratch;        /* [strategy] */
-    uint64_t work;          /* edges and labels looked at: some ns each */
+    uint32_t *stage_least, *stage_most; /* [block]: in others no path is fast enough (gal_dual_narrow_stages) */
+    double *to_go;   /* [block][stage][strategy]: least weighted seconds from behind the node to the end */
+    double *so_far;  /* likewise up to and with the node (gal_dual_look_back) */
+    double *scratch; /* [strategy] */
+    uint64_t work;   /* edges and labels looked at: some ns each */
     struct gal_bottleneck *bottleneck; /* not owned; NULL: nothing is known of the slowest stage */
     double slowest_least;              /* no path of the box has a faster slowest stage */
     bool bytes_alone;                  /* seconds weigh nothing */
@@ -66,6 +67,13 @@ gal_code gal_choices_create(const gal_cell *cell, gal_choices *out, gal_error *e
 void gal_choices_copy(const gal_cell *cell, const gal_choices *from, gal_choices *to);
 void gal_choices_free(gal_choices *choices);
 
+/* What a step's numbers count in a stage of the spec under weights. */
+typedef struct gal_rates {
+    double forward, backward, tail, update, once, byte;
+} gal_rates;
+
+gal_rates gal_rates_of(const gal_weights *weights, const gal_cell_spec *spec, uint32_t stage);
+
 /* The tables of weighted seconds under the present weights, choices and box; call it when they change. */
 void gal_dual_weigh(gal_dual *dual);
 /* The shortest path: bound, to_go, stage, strategy. */
@@ -74,6 +82,9 @@ void gal_dual_solve(gal_dual *dual);
 void gal_dual_look_back(gal_dual *dual);
 /* Drops the strategies through which no path of the box is faster than `seconds`; of a dual that is solved. */
 void gal_dual_narrow(gal_dual *dual, double seconds);
+/* Leaves out for good, for every block, the stages in which no path of the box is faster than `seconds`; of a dual that
+ * is solved. */
+void gal_dual_narrow_stages(gal_dual *dual, double seconds);
 /* The bound proves that no path of the box fits. */
 bool gal_dual_is_infeasible(const gal_dual *dual);
 

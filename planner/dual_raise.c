@@ -5,6 +5,9 @@
 
 #include "planner/dual.h"
 
+/* Shorter steps than this share of Polyak's raise a bound no more that would be worth their time. */
+static const double least_pace = 0.1;
+
 /* What each stage of the path sums up to: the subgradient. */
 typedef struct stage_totals {
     double round, backward, tail, update;
@@ -173,6 +176,9 @@ void gal_dual_raise(gal_dual *dual, uint32_t rounds, gal_best_path *best)
         if (idle == 5) {
             pace *= 0.6;
             idle = 0;
+            if (pace < least_pace) {
+                break;
+            }
         }
         double target = best->seconds < HUGE_VAL ? best->seconds : best_bound + 0.2 * fabs(best_bound);
         path_totals(dual, totals);

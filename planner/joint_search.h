@@ -1,25 +1,22 @@
-/* The search: over batches, microbatch counts and pipeline degrees, every cell solved exactly (dual bound, then labels;
- * interleaved and zero bubble: among uniform plans) unless its bound shows that it cannot win; the winners of the cells
- * are lowered and simulated, and the one with the most samples per second is returned. */
+/* The search: over batches, microbatch counts and pipeline degrees.
+ *
+ * Every cell has a bound: first by compute alone, then by prices (planner/screen.h). The cell of the least bound per
+ * sample is looked at first: its bound is made truer, or it is solved (planner/cell_search.h; interleaved and zero
+ * bubble: among uniform plans). Once no bound is below the best plan found, no cell that is left can win. The objective
+ * strays from the simulation a little: cells within as much of the best one as the finalists stray are solved too, and
+ * of all finalists, lowered and simulated, the one with the most samples per second is returned. */
 #ifndef GAL_PLANNER_JOINT_SEARCH_H
 #define GAL_PLANNER_JOINT_SEARCH_H
 
-#include "planner/cell_solve.h"
+#include "planner/finalist.h"
 #include "schemas/base/options.h"
 
 /* How far a search is. */
 typedef struct gal_search_progress {
-    uint32_t cell_count, cells_done;                  /* of all that will be looked at; the next one is at hand */
-    double effort_done, effort_at_hand, effort_after; /* gal_cell_effort of the cells done, the one at hand, the rest */
+    uint32_t cell_count, closed_cell_count; /* of all; solved, or unable to win */
+    double samples_per_second;              /* of the best plan; 0: none yet */
     uint64_t work, work_limit; /* on the cell at hand: no box is begun at the limit; 0 of 0: being priced */
 } gal_search_progress;
-
-/* The seconds that a search still takes if each cell takes as long for its effort as those done did; one that takes
- * longer is thought to take as long again, or to its limit. An estimate: cells of the same effort may be hard or easy.
- * Infinity while no cell is done: there is nothing to go by.
- * elapsed_seconds  since the search began
- * at_hand_seconds  of them, on the cell at hand */
-double gal_search_seconds_left(const gal_search_progress *now, double elapsed_seconds, double at_hand_seconds);
 
 typedef struct gal_search_request {
     const gal_model *model;
@@ -33,29 +30,22 @@ typedef struct gal_search_request {
     gal_schedule schedule;
     uint32_t chunk_count; /* with the interleaved schedule; there and with zero bubble plans are uniform (uniform.h) */
     uint32_t prefetch_depth;
-    uint32_t label_limit; /* at one block */
+    uint32_t label_limit;    /* at one block */
+    uint32_t finalist_count; /* cells that are wanted solved, the best ones; 0: as 1 */
     void (*tell)(void *context,
                  const gal_search_progress *now); /* called often, by the thread of gal_search; or NULL */
     void *tell_context;
 } gal_search_request;
 
-/* One cell's winner. */
-typedef struct gal_finalist {
-    uint32_t global_batch_samples, microbatch_count, pp_degree;
-    gal_plan plan; /* owned; with predicted bytes and seconds */
-    double objective_seconds, simulated_seconds;
-    double bound_seconds; /* no chain of the cell is faster; where plans are uniform: no such plan */
-    uint64_t peak_bytes;  /* of its largest stage, fixed bytes included */
-} gal_finalist;
-
 typedef struct gal_search_result {
     bool feasible;
     uint32_t finalist_count;
     gal_finalist *finalist;     /* owned; best first */
-    double lower_bound_seconds; /* over the finalists of the winner's batch */
+    double lower_bound_seconds; /* over the cells of the winner's batch */
     uint64_t label_count;
     uint32_t cell_count;                /* whose numbers divide */
-    uint32_t unproven_cell_count;       /* of them: a faster chain than the one found is not ruled out */
+    uint32_t solved_cell_count;         /* of them: the others cannot win */
+    uint32_t unproven_cell_count;       /* of those solved: a faster chain than the one found is not ruled out */
     uint64_t least_bytes;               /* the smallest largest stage that was met; 0: no legal chain at all */
     char refusal[GAL_ERROR_TEXT_BYTES]; /* why a cell was left out, if none could be solved */
 } gal_search_result;

@@ -60,7 +60,7 @@ static void cut(gal_plan *plan, const uint32_t *count)
     }
 }
 
-static gal_code refuse(const gal_cell_spec *spec, gal_error *err)
+gal_code gal_uniform_refused(const gal_cell_spec *spec, gal_error *err)
 {
     if (spec->schedule == GAL_SCHEDULE_INTERLEAVED && spec->pp_degree < 2) {
         return gal_fail(err, GAL_NO, "interleaved needs pp_degree of at least 2");
@@ -189,7 +189,7 @@ gal_code gal_uniform_solve(const gal_cell_spec *spec, gal_plan *plan, gal_unifor
     uint32_t *count = NULL;
     best best_plan = {0};
     *out = (gal_uniform_answer){.seconds = HUGE_VAL};
-    GAL_TRY(refuse(spec, err));
+    GAL_TRY(gal_uniform_refused(spec, err));
     plan->stage_count = plan->pp_degree;
     plan->run_count = gal_plan_piece_count(plan);
     plan->stage = calloc(plan->run_count, sizeof *plan->stage);

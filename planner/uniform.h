@@ -16,8 +16,11 @@ typedef struct gal_uniform_answer {
     uint64_t least_bytes; /* the smallest largest stage of any uniform plan; 0: no strategy is legal for every block */
 } gal_uniform_answer;
 
-/* plan has all but its strategies, stages and runs; gets those of the best one, which it owns. GAL_NO if the numbers of
- * the cell do not divide, with the reason; GAL_ERR_SYSTEM without memory; else as gal_plan_objective. */
+/* GAL_NO with the reason if the numbers of the cell do not divide, or the schedule cannot be. */
+gal_code gal_uniform_refused(const gal_cell_spec *spec, gal_error *err);
+
+/* plan has all but its strategies, stages and runs; gets those of the best one, which it owns. GAL_NO as
+ * gal_uniform_refused; GAL_ERR_SYSTEM without memory; else as gal_plan_objective. */
 gal_code gal_uniform_solve(const gal_cell_spec *spec, gal_plan *plan, gal_uniform_answer *out, gal_error *err);
 
 #endif

@@ -49,7 +49,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
                        1, 2),
         gal_option_u32("top", "K", "list the best K cells (1)", &o->top, 1, 1000),
-        gal_option_u32("label-limit", "N", "labels kept at one block, and work in proportion (20000)", &o->label_limit,
+        gal_option_u32("label-limit", "N", "labels kept at one block, and work in proportion (2000)", &o->label_limit,
                        1, 100000000),
         gal_option_flag("json", "print one JSON object", &o->json),
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
@@ -341,6 +341,7 @@ static gal_code run(const search_options *o, gal_error *err)
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
                                   .label_limit = o->label_limit,
+                                  .finalist_count = o->top,
                                   .tell = gal_searching_tell,
                                   .tell_context = &searching};
     gal_space_all(&request.space);
@@ -361,7 +362,7 @@ cleanup:
 
 int gal_cli_search(int argc, char **argv)
 {
-    search_options o = {.schedule = "1f1b", .prefetch_depth = 2, .top = 1, .label_limit = 20000};
+    search_options o = {.schedule = "1f1b", .prefetch_depth = 2, .top = 1, .label_limit = 2000};
     gal_error err = {0};
     int exit_code = 0;
     if (!parse(argc, argv, &o, &exit_code)) {

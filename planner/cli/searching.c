@@ -26,22 +26,20 @@ static void add_interval(struct timespec *at)
     }
 }
 
-static void write_line(gal_progress *progress, const gal_search_progress *now, double elapsed_seconds,
-                       double at_hand_seconds)
+static void write_line(gal_progress *progress, const gal_search_progress *now, double elapsed_seconds)
 {
     char line[GAL_PROGRESS_COLUMNS + 1];
     char limit[32] = "";
-    char left[32] = "";
-    const double seconds = gal_search_seconds_left(now, elapsed_seconds, elapsed_seconds - at_hand_seconds);
+    char best[48] = "";
     if (now->work_limit > 0) { /* the first rounds of the dual do not stop at the limit */
-        (void)snprintf(limit, sizeof limit, ", %.0f %% of its limit",
+        (void)snprintf(limit, sizeof limit, " (%.0f %% of its limit)",
                        fmin(100.0, 100.0 * (double)now->work / (double)now->work_limit));
     }
-    if (seconds < HUGE_VAL) {
-        (void)snprintf(left, sizeof left, ", %.0f s left", seconds);
+    if (now->samples_per_second > 0.0) {
+        (void)snprintf(best, sizeof best, ", best %.4g samples/s", now->samples_per_second);
     }
-    const int bytes = snprintf(line, sizeof line, "searching: cell %u of %u%s, %.0f s%s", now->cells_done + 1,
-                               now->cell_count, limit, elapsed_seconds, left);
+    const int bytes = snprintf(line, sizeof line, "searching: %u of %u cells closed%s%s, %.0f s",
+                               now->closed_cell_count, now->cell_count, limit, best, elapsed_seconds);
     if (bytes > 0) { /* what is longer than a line is cut */
         gal_progress_write(progress, line);
     }
@@ -58,11 +56,10 @@ static void *show(void *argument)
         add_interval(&at);
         while (!s->done && pthread_cond_timedwait(&s->wake, &s->mutex, &at) != ETIMEDOUT) {
         }
-        if (!s->done && s->now.cells_done < s->now.cell_count) {
+        if (!s->done && s->now.closed_cell_count < s->now.cell_count) {
             const gal_search_progress now = s->now;
-            const double at_hand_seconds = s->at_hand_seconds;
             pthread_mutex_unlock(&s->mutex); /* the search does not wait for the terminal */
-            write_line(&progress, &now, now_seconds() - s->begin_seconds, at_hand_seconds);
+            write_line(&progress, &now, now_seconds() - s->begin_seconds);
             pthread_mutex_lock(&s->mutex);
         }
     }
@@ -97,9 +94,6 @@ void gal_searching_tell(void *searching, const gal_search_progress *now)
         return;
     }
     pthread_mutex_lock(&s->mutex);
-    if (now->cells_done != s->now.cells_done) {
-        s->at_hand_seconds = now_seconds() - s->begin_seconds;
-    }
     s->now = *now;
     pthread_mutex_unlock(&s->mutex);
 }

@@ -240,25 +240,18 @@ static void test_same_input_same_bytes(void **state)
 typedef struct told {
     gal_search_progress last;
     uint32_t calls;
-    double effort; /* of all cells */
 } told;
 
 static void hear(void *context, const gal_search_progress *now)
 {
     told *t = context;
-    const double effort = now->effort_done + now->effort_at_hand + now->effort_after;
     if (t->calls++ == 0) {
-        assert_int_equal(now->cells_done, 0);
-        assert_true(now->effort_done == 0.0 && effort > 0.0);
-        t->effort = effort;
-    } else {
-        assert_int_equal(now->cell_count, t->last.cell_count);
-        assert_true(now->cells_done == t->last.cells_done || now->cells_done == t->last.cells_done + 1);
-        assert_true(now->work >= t->last.work || now->cells_done > t->last.cells_done);
-        assert_true(now->effort_done >= t->last.effort_done);
-        assert_true(effort == t->effort); /* whole numbers: sums are exact */
+        t->last = *now;
     }
-    assert_true(now->cells_done < now->cell_count);
+    assert_int_equal(now->cell_count, t->last.cell_count);
+    assert_true(now->closed_cell_count >= t->last.closed_cell_count);
+    assert_true(now->samples_per_second >= t->last.samples_per_second);
+    assert_true(now->closed_cell_count <= now->cell_count);
     t->last = *now;
 }
 
@@ -273,11 +266,92 @@ static void test_progress_counts_every_cell(void **state)
         t.request.tell = hear;
         t.request.tell_context = &heard;
         search(&t, 0, &result);
-        assert_int_equal(heard.last.cells_done + 1, heard.last.cell_count);
-        assert_true(heard.last.effort_after == 0.0);
-        assert_true(heard.last.cell_count >= result.cell_count);
-        assert_true(heard.calls > heard.last.cell_count); /* at the beginning of each, and meanwhile */
+        assert_int_equal(heard.last.closed_cell_count, heard.last.cell_count);
+        assert_int_equal(heard.last.cell_count, result.cell_count);
+        assert_true(heard.calls > heard.last.cell_count); /* at the end of each, and meanwhile */
         gal_search_result_free(&result);
+        gal_durations_free(t.durations);
+    }
+}
+
+static void open_cell(const trial *t, gal_price_cache *cache, uint32_t pp_degree, uint64_t memory_bytes,
+                      gal_cell_spec *out)
+{
+    *out = (gal_cell_spec){.model = &t->model,
+                           .durations = t->durations,
+                           .cache = cache,
+                           .space = &t->request.space,
+                           .device_count = t->cluster.device_count,
+                           .pp_degree = pp_degree,
+                           .microbatch_count = 4,
+                           .global_batch_samples = t->model.global_batch_samples,
+                           .schedule = t->request.schedule,
+                           .prefetch_depth = t->request.prefetch_depth,
+                           .arena_limit_bytes = memory_bytes};
+}
+
+/* One cell by all strategies at once, and by columns: bounds hold, and what is proven is the same. Returns its largest
+ * stage's least bytes and seconds. */
+static void compare_cell(const trial *t, gal_price_cache *cache, uint32_t pp_degree, uint64_t *memory_bytes)
+{
+    const gal_solve_settings settings = {.label_limit = 20000, .few_labels = 100, .give_up_seconds = HUGE_VAL};
+    uint32_t stage[64] = {0}, strategy[64] = {0};
+    gal_cell_answer whole = {.stage = stage, .strategy = strategy};
+    gal_cell_answer columns = {.stage = stage, .strategy = strategy};
+    gal_block_types types;
+    gal_floors *floors = NULL;
+    gal_screened screened = {0};
+    gal_cell_spec spec;
+    gal_cell *cell = NULL;
+    gal_error err = {0};
+    double floor_seconds = 0.0;
+    double floor_bytes = 0.0;
+    open_cell(t, cache, pp_degree, *memory_bytes, &spec);
+    assert_int_equal(gal_block_types_create(&t->model, &types, &err), GAL_OK);
+    assert_int_equal(gal_floors_create(&t->model, t->durations, &floors, &err), GAL_OK);
+    assert_int_equal(gal_screen_floor(&spec, &types, floors, &floor_seconds, &floor_bytes, &err), GAL_OK);
+    assert_int_equal(gal_screened_create(&spec, &types, floors, &screened, &err), GAL_OK);
+    assert_int_equal(gal_cell_create(&spec, &cell, &err), GAL_OK);
+    assert_int_equal(gal_cell_solve(cell, &settings, &whole, &err), GAL_OK);
+    uint64_t bytes = 0;
+    if (whole.seconds < HUGE_VAL) {
+        (void)gal_cell_evaluate(cell, stage, strategy, &bytes);
+        assert_true(floor_seconds <= whole.seconds);
+        assert_true(floor_bytes <= (double)bytes);
+        assert_true(screened.bound <= whole.seconds);
+        for (uint32_t i = 0; i < cell->block_count; i++) { /* no plan with such a block is faster */
+            const size_t at = (size_t)types.type_of[i] * screened.strategy_count + cell->listed[strategy[i]];
+            assert_true(screened.reduced_seconds[at] <= whole.seconds);
+        }
+    }
+    assert_int_equal(gal_cell_search(&screened, &settings, &columns, &err), GAL_OK);
+    assert_true(columns.bound <= whole.seconds * (1.0 + 1e-12));
+    assert_true(columns.seconds >= whole.bound * (1.0 - 1e-12));
+    assert_true(screened.bound <= whole.seconds);
+    *memory_bytes = bytes;
+    gal_screened_free(&screened);
+    gal_cell_free(cell);
+    gal_floors_free(floors);
+    gal_block_types_free(&types);
+}
+
+static void test_columns_bound_all(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4 * SEEDS; seed++) {
+        trial t;
+        gal_price_cache *cache = NULL;
+        gal_error err = {0};
+        create(seed, &t);
+        assert_int_equal(gal_price_cache_create(&t.model, t.durations, &cache, &err), GAL_OK);
+        for (uint32_t pp_degree = 1; pp_degree <= 2; pp_degree++) {
+            uint64_t memory_bytes = UINT64_C(1) << 34;
+            for (uint32_t i = 0; i < LIMITS && memory_bytes > 0 && t.cluster.device_count % pp_degree == 0; i++) {
+                compare_cell(&t, cache, pp_degree, &memory_bytes);
+                memory_bytes -= memory_bytes / 5;
+            }
+        }
+        gal_price_cache_free(cache);
         gal_durations_free(t.durations);
     }
 }
@@ -313,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plans_are_legal_and_fit_and_gain_by_memory),
         cmocka_unit_test(test_uniform_plans_are_legal_and_fit),
+        cmocka_unit_test(test_columns_bound_all),
         cmocka_unit_test(test_least_bytes_are_met),
         cmocka_unit_test(test_same_input_same_bytes),
         cmocka_unit_test(test_progress_counts_every_cell),

@@ -8,7 +8,6 @@
 
 #include <cmocka.h>
 
-#include "planner/joint_search.h"
 #include "schemas/base/progress.h"
 
 static void check_line(const char *expected, uint32_t done, uint32_t count, double work_seconds, double elapsed_seconds)
@@ -41,34 +40,8 @@ static void test_pipe(void **state)
     gal_progress_end(&progress); /* nothing was written: nothing is taken away */
 }
 
-static void check_left(double expected, const gal_search_progress *now, double elapsed_seconds, double at_hand_seconds)
-{
-    const double left = gal_search_seconds_left(now, elapsed_seconds, at_hand_seconds);
-    if (!(fabs(left - expected) <= 8 * DBL_EPSILON * expected)) { /* four operations, each to half of an epsilon */
-        fail_msg("expected %g, got %.17g", expected, left);
-    }
-}
-
-static void test_search_seconds_left(void **state)
-{
-    (void)state;
-    /* 40 of 100 parts took 8 s, 1/5 s each: 30 at hand 6 s, 30 after them 6 s. */
-    gal_search_progress now = {.effort_done = 40.0, .effort_at_hand = 30.0, .effort_after = 30.0};
-    check_left(12.0, &now, 8.0, 0.0);
-    check_left(10.0, &now, 10.0, 2.0); /* 2 s of the 6 have gone */
-    check_left(15.0, &now, 17.0, 9.0); /* 9 s instead of 6: 9 more */
-    now.work = 90;
-    now.work_limit = 120; /* 90 took 9 s: 3 s to the limit */
-    check_left(9.0, &now, 17.0, 9.0);
-    now.work = 150; /* beyond: at its end */
-    check_left(6.0, &now, 17.0, 9.0);
-    const gal_search_progress first = {.effort_at_hand = 30.0, .effort_after = 70.0};
-    assert_true(gal_search_seconds_left(&first, 5.0, 5.0) == HUGE_VAL);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_line), cmocka_unit_test(test_pipe),
-                                       cmocka_unit_test(test_search_seconds_left)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_line), cmocka_unit_test(test_pipe)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

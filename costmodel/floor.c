@@ -1,0 +1,169 @@
+#include "costmodel/floor.h"
+
+#include <stdlib.h>
+
+#include "costmodel/lone.h"
+
+typedef struct known_floor {
+    uint32_t samples;
+    gal_block_floor floor;
+} known_floor;
+
+/* A type of block under a split. */
+typedef struct split_block {
+    uint32_t type;
+    gal_split_kind split;
+    gal_program *program; /* that lone refers to */
+    gal_lone lone;
+    known_floor *known;
+    uint32_t known_count, known_capacity;
+} split_block;
+
+struct gal_floors {
+    const gal_model *model;
+    const gal_durations *durations;
+    split_block *block;
+    uint32_t block_count, block_capacity;
+};
+
+static gal_code out_of_memory(gal_error *err)
+{
+    return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: floor");
+}
+
+gal_code gal_floors_create(const gal_model *model, const gal_durations *durations, gal_floors **out, gal_error *err)
+{
+    gal_floors *floors = calloc(1, sizeof *floors);
+    if (floors == NULL) {
+        return out_of_memory(err);
+    }
+    floors->model = model;
+    floors->durations = durations;
+    *out = floors;
+    return GAL_OK;
+}
+
+static void split_block_free(split_block *block)
+{
+    free(block->known);
+    gal_lone_free(&block->lone);
+    gal_program_free(block->program);
+    *block = (split_block){0};
+}
+
+void gal_floors_free(gal_floors *floors)
+{
+    if (floors != NULL) {
+        for (uint32_t i = 0; i < floors->block_count; i++) {
+            split_block_free(&floors->block[i]);
+        }
+        free(floors->block);
+        free(floors);
+    }
+}
+
+/* ---- a split, lowered once ---- */
+
+static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *block, gal_error *err)
+{
+    const gal_split_kind *split = &block->split;
+    gal_strategy strategy = {.recompute = split->recompute, .sequence_parallel = split->sequence_parallel};
+    if (split->tp_degree > 1) {
+        strategy.axis[strategy.axis_count++] = (gal_axis){GAL_AXIS_TP, split->tp_degree};
+    }
+    const gal_price_query query = {.type = block->type,
+                                   .strategy = &strategy,
+                                   .device_count = split->tp_degree,
+                                   .stage = 1,
+                                   .stage_count = 3,
+                                   .microbatch_samples = samples,
+                                   .prefetch_depth = 1};
+    gal_code code = gal_lone_lower(floors->model, &query, NULL, &block->program, err);
+    code = code == GAL_OK ? gal_program_derive(block->program, err) : code;
+    return code == GAL_OK ? gal_lone_create(block->program, block->program, 0, &block->lone, err) : code;
+}
+
+static bool is_split(const split_block *block, uint32_t type, const gal_split_kind *split)
+{
+    return block->type == type && block->split.tp_degree == split->tp_degree &&
+           block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute;
+}
+
+static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_kind *split, uint32_t samples,
+                           split_block **out, gal_error *err)
+{
+    for (uint32_t i = 0; i < floors->block_count; i++) {
+        if (is_split(&floors->block[i], type, split)) {
+            *out = &floors->block[i];
+            return GAL_OK;
+        }
+    }
+    if (floors->block_count == floors->block_capacity) {
+        const uint32_t capacity = 32 + 2 * floors->block_capacity;
+        split_block *grown = realloc(floors->block, capacity * sizeof *grown);
+        if (grown == NULL) {
+            return out_of_memory(err);
+        }
+        floors->block = grown;
+        floors->block_capacity = capacity;
+    }
+    split_block *block = &floors->block[floors->block_count];
+    *block = (split_block){.type = type, .split = *split};
+    const gal_code code = lower(floors, samples, block, err);
+    if (code != GAL_OK) {
+        split_block_free(block);
+        return code;
+    }
+    floors->block_count++;
+    *out = block;
+    return GAL_OK;
+}
+
+/* ---- its floor for some samples ---- */
+
+static gal_block_floor floor_of(const gal_floors *floors, const split_block *block, uint32_t samples)
+{
+    gal_block_memory memory;
+    gal_lone_memory(&block->lone, samples, &memory);
+    uint64_t state = memory.bytes.state + memory.bytes.gradient;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        state -= memory.shared_bytes[shared];
+    }
+    return (gal_block_floor){.seconds = gal_lone_compute_seconds(&block->lone, floors->durations, samples),
+                             .state_bytes = state,
+                             .saved_bytes = memory.bytes.saved,
+                             .work_bytes = memory.bytes.work};
+}
+
+static gal_code keep(split_block *block, uint32_t samples, const gal_block_floor *floor, gal_error *err)
+{
+    if (block->known_count == block->known_capacity) {
+        const uint32_t capacity = 16 + 2 * block->known_capacity;
+        known_floor *grown = realloc(block->known, capacity * sizeof *grown);
+        if (grown == NULL) {
+            return out_of_memory(err);
+        }
+        block->known = grown;
+        block->known_capacity = capacity;
+    }
+    block->known[block->known_count++] = (known_floor){samples, *floor};
+    return GAL_OK;
+}
+
+gal_code gal_floors_of(gal_floors *floors, uint32_t type, gal_split_kind split, uint32_t samples, gal_block_floor *out,
+                       gal_error *err)
+{
+    split_block *block = NULL;
+    gal_code code = find_split(floors, type, &split, samples, &block, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    for (uint32_t i = 0; i < block->known_count; i++) {
+        if (block->known[i].samples == samples) {
+            *out = block->known[i].floor;
+            return GAL_OK;
+        }
+    }
+    *out = floor_of(floors, block, samples);
+    return keep(block, samples, out, err);
+}

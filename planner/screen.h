@@ -1,0 +1,22 @@
+/* What a cell can be worth at best, before it is priced. */
+#ifndef GAL_PLANNER_SCREEN_H
+#define GAL_PLANNER_SCREEN_H
+
+#include "costmodel/floor.h"
+#include "planner/cell.h"
+
+/* No plan of the cell is faster, by compute alone (costmodel/floor.h) under its limit of bytes. Infinity: none fits, or
+ * none is legal. *least_bytes: no plan's largest stage is smaller; infinity if none is legal. The cell's numbers
+ * divide; types: of the model. Errors: as gal_floors_of. */
+gal_code gal_screen_floor(const gal_cell_spec *spec, const gal_block_types *types, gal_floors *floors,
+                          double *bound_seconds, double *least_bytes, gal_error *err);
+
+/* What bounds of cells share. How often a block's round counts at least: the mean stage's m, and of the others' one in
+ * the bubble what the schedule leaves of it (costmodel/objective.h). */
+double gal_screen_rounds(const gal_cell_spec *spec);
+/* Microbatches in flight on a stage; of stages of several pieces, and of those whose backward is split, one at least.
+ */
+uint32_t gal_screen_in_flight(const gal_cell_spec *spec, uint32_t stage);
+uint32_t gal_screen_block_count(const gal_block_types *types, uint32_t type);
+
+#endif

@@ -1,0 +1,48 @@
+/* All strategies of a cell by their prices alone, without pairs of neighbours: a bound of the cell, and which of them
+ * are worth a closer look.
+ *
+ * reduced_seconds of a type and a strategy: no plan that has such a block is faster. They come from relaxations in
+ * which every block may take any strategy in any stage: first under one price of memory (planner/relaxed.h), then under
+ * the weights that a dual found among some of the strategies (planner/dual.h), as columns are priced out in linear
+ * programs. The largest found counts. */
+#ifndef GAL_PLANNER_SCREENED_H
+#define GAL_PLANNER_SCREENED_H
+
+#include "planner/dual.h"
+#include "planner/screen.h"
+
+/* The least of any stage; of embedding and head their floors. */
+typedef struct gal_screened_item {
+    bool legal;
+    double forward_seconds, backward_seconds, tail_seconds, update_seconds;
+    double enter_seconds, leave_seconds, enter_tail_seconds; /* what the turns gain: 0 or less */
+    double bytes, saved_bytes, work_bytes;                   /* once; for each microbatch in flight; in turn */
+} gal_screened_item;
+
+typedef struct gal_screened {
+    gal_cell_spec spec;
+    const gal_block_types *types;
+    gal_strategy *strategy; /* gal_space_strategies */
+    uint32_t strategy_count;
+    gal_screened_item *item; /* [type][strategy] */
+    double *reduced_seconds; /* [type][strategy]; infinity where it is not legal */
+    double bound;            /* no plan is faster; infinity: none fits */
+} gal_screened;
+
+/* types is referred to, and what spec refers to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
+gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_floors *floors,
+                             gal_screened *out, gal_error *err);
+void gal_screened_free(gal_screened *screened); /* accepts a zeroed one */
+
+/* Prices in place of floors for embedding and head under those strategies whose reduced seconds are below the cutoff.
+ * Errors as of create. */
+gal_code gal_screened_price_ends(gal_screened *screened, double cutoff_seconds, gal_error *err);
+
+/* Raises bound and reduced_seconds by what the weights show. */
+void gal_screened_price_out(gal_screened *screened, const gal_weights *weights);
+
+/* Marks, for every type but the ends, the `most` strategies that suit each stage best if all stages have the same share
+ * of blocks. GAL_ERR_SYSTEM without memory. */
+gal_code gal_screened_pick(const gal_screened *screened, uint32_t most, bool *marked, gal_error *err);
+
+#endif
