@@ -131,10 +131,28 @@ void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_bloc
 
 /* Where the groups of a block lie; it has one for each axis or two. */
 typedef struct group_levels {
+    gal_mesh from, to; /* of the block as it was lowered, of the strategy asked for */
     uint32_t count;
     gal_group group[GROUPS_MAX];
     uint32_t level_counts[GROUPS_MAX][GAL_LINK_LEVELS_MAX];
 } group_levels;
+
+/* The same axes in their order. */
+static gal_group translated(const group_levels *known, gal_group group)
+{
+    const gal_group from[] = {known->from.dp, known->from.sdp, known->from.tp};
+    const gal_group to[] = {known->to.dp, known->to.sdp, known->to.tp};
+    gal_group left = group;
+    gal_group out = 0;
+    for (uint32_t axis = 0; axis < sizeof from / sizeof from[0]; axis++) {
+        if (from[axis] != 0 && (group & from[axis]) == from[axis]) {
+            left &= ~from[axis];
+            out |= to[axis];
+        }
+    }
+    GAL_ASSERT(left == 0); /* groups are of whole axes */
+    return out;
+}
 
 static const uint32_t *levels_of(group_levels *known, const gal_durations *durations, const gal_place_in_cluster *place,
                                  gal_group group)
@@ -146,7 +164,8 @@ static const uint32_t *levels_of(group_levels *known, const gal_durations *durat
     if (i == known->count) {
         GAL_ASSERT(i < GROUPS_MAX);
         known->group[known->count++] = group;
-        gal_group_level_counts(gal_durations_cluster(durations), place, group, known->level_counts[i]);
+        gal_group_level_counts(gal_durations_cluster(durations), place, translated(known, group),
+                               known->level_counts[i]);
     }
     return known->level_counts[i];
 }
@@ -166,12 +185,12 @@ static double kernel_seconds(const gal_lone *lone, const gal_durations *duration
     return gal_kernel_seconds(durations, &shape, NULL);
 }
 
-void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples, uint32_t stage,
-                    uint32_t stage_count, gal_cost *cost)
+void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_price_query *query, gal_cost *cost)
 {
     static const gal_fragment_kind own[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC, GAL_FRAGMENT_UPDATE};
-    const gal_place_in_cluster place = {&lone->atoms, lone->device_count, stage, stage_count};
-    group_levels known = {.count = 0};
+    const uint32_t samples = query->microbatch_samples;
+    const gal_place_in_cluster place = {&lone->atoms, lone->device_count, query->stage, query->stage_count};
+    group_levels known = {.from = lone->mesh, .to = gal_mesh_of(&lone->atoms, query->strategy)};
     for (uint32_t f = 0; f < sizeof own / sizeof own[0]; f++) {
         const gal_fragment *fragment = &lone->like->fragment[own[f]];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
@@ -184,9 +203,9 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, uint32
                 const bool rows = in->stream == GAL_STREAM_TENSOR;
                 cost[i] =
                     gal_collective_cost(durations, (gal_op)in->op, levels_of(&known, durations, &place, size->group),
-                                        rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
+                                        rows ? scaled(lone, size->bytes, samples) : size->bytes);
             } else {
-                const double seconds = kernel_seconds(lone, durations, i, microbatch_samples);
+                const double seconds = kernel_seconds(lone, durations, i, samples);
                 cost[i] = (gal_cost){.seconds = gal_kernel_in_company(durations, own[f], seconds),
                                      .activity = GAL_ACTIVITY_COMPUTE};
             }

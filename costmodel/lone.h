@@ -1,8 +1,9 @@
 /* A block lowered alone: what its instructions cost and what it keeps in memory. For costmodel alone.
  *
  * Of its program only sizes are kept, a page of them for two blocks: lists are those of another one, whose lists equal.
- * No instruction depends on the number of samples but by the sizes of its rows, so costs and bytes are had for other
- * samples, and for other places in the link tree, without lowering. Attention and FFN alone: an embedding or a head is
+ * No instruction depends on the number of samples but by the sizes of its rows, nor on the order of the axes but by the
+ * groups of its collectives; so costs and bytes are had for other samples, orders of the axes and places in the link
+ * tree, without lowering. Attention and FFN alone: an embedding or a head is
  * not priced without a neighbour. */
 #ifndef GAL_COSTMODEL_LONE_H
 #define GAL_COSTMODEL_LONE_H
@@ -22,6 +23,7 @@ typedef struct gal_lone {
     const gal_program *like; /* whose lists these are; not owned */
     uint32_t list_class;     /* equal for equal lists */
     gal_atoms atoms;
+    gal_mesh mesh; /* of the strategy it was lowered under */
     uint32_t device_count, lowered_samples;
     uint64_t grain_bytes; /* divides all buffers that grow with the samples */
     gal_block_memory memory;
@@ -41,10 +43,9 @@ void gal_lone_free(gal_lone *lone); /* the arrays; accepts a zeroed one */
 /* Whether it also stands for so many samples: every buffer that grows with them stays a multiple of
  * GAL_ALIGNMENT_BYTES, so that its placement scales. */
 bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples);
-/* cost[instruction] in company, for so many samples, on the devices of that stage; left as they are: what goes between
- * stages, and plain backward, whose costs are those of backward+sync. */
-void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples, uint32_t stage,
-                    uint32_t stage_count, gal_cost *cost);
+/* cost[instruction] in company, for the query's samples, axes in its order, on the devices of its stage; left as they
+ * are: what goes between stages, and plain backward, whose costs are those of backward+sync. */
+void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_price_query *query, gal_cost *cost);
 /* Of the kernels of forward and backward whose work grows with the samples: what they take one after the other. */
 double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples);
 void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out);

@@ -48,6 +48,20 @@ static uint64_t pack_axes(const gal_strategy *strategy)
     return word;
 }
 
+/* The axes in the order of their kinds. */
+static gal_strategy in_order(const gal_strategy *strategy)
+{
+    gal_strategy out = *strategy;
+    for (uint32_t i = 1; i < out.axis_count; i++) {
+        for (uint32_t j = i; j > 0 && out.axis[j].kind < out.axis[j - 1].kind; j--) {
+            const gal_axis axis = out.axis[j];
+            out.axis[j] = out.axis[j - 1];
+            out.axis[j - 1] = axis;
+        }
+    }
+    return out;
+}
+
 static uint64_t pack_flags(const gal_strategy *strategy, uint32_t type)
 {
     _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_TYPES_MAX <= 128, "bits");
@@ -202,13 +216,15 @@ static void append(gal_chain_spec *chain, uint32_t type, const gal_strategy *str
     chain->strategy[chain->block_count++] = strategy;
 }
 
-/* The block of a query alone, kept for other samples and stages. Where its sizes do not scale from those at which it
- * was lowered, one is lowered for this call into *temporary, to be freed by the caller. */
+/* The block of a query alone, kept for other samples, stages and orders of the axes. Where its sizes do not scale from
+ * those at which it was lowered, one is lowered for this call into *temporary, to be freed by the caller. */
 static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, gal_lone **lone, gal_lone *temporary,
                           gal_error *err)
 {
     key k;
+    const gal_strategy ordered = in_order(query->strategy);
     key_of(cache, query, &k);
+    k.word[0] = pack_axes(&ordered);
     k.word[1] &= UINT32_MAX; /* placement */
     k.word[2] &= UINT32_MAX; /* samples */
     entry *e = *find(cache, &k, ENTRY_LONE);

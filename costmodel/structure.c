@@ -140,7 +140,11 @@ gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *
     gal_code code = gal_lone_lower(structures->model, query, recycled, &structures->lists, err);
     gal_program *program = structures->lists;
     code = code == GAL_OK ? find_class(structures, &class, err) : code;
-    return code == GAL_OK ? gal_lone_create(program, structures->class[class].like, class, out, err) : code;
+    code = code == GAL_OK ? gal_lone_create(program, structures->class[class].like, class, out, err) : code;
+    if (code == GAL_OK) {
+        out->mesh = gal_mesh_of(&out->atoms, query->strategy);
+    }
+    return code;
 }
 
 /* ---- chains ---- */
@@ -174,8 +178,7 @@ static void list_parts(gal_structure *structure, gal_fragment_kind kind, const g
         const uint32_t block = in->block - program->first_block;
         at[block] = next_own(lone->like, kind, at[block]);
         const gal_instruction *original = &lone->like->instruction[at[block]];
-        GAL_ASSERT(original->op == in->op && original->stream == in->stream &&
-                   lone->size[at[block]].group == in->group);
+        GAL_ASSERT(original->op == in->op && original->stream == in->stream);
         const uint32_t step = structure->expansion.step_of[i];
         structure->part[structure->part_count++] = (part){.step = (uint16_t)step,
                                                           .instruction = (uint16_t)at[block],
@@ -261,7 +264,7 @@ gal_code gal_structures_measure(gal_structures *structures, gal_structure *struc
     if (code != GAL_OK) {
         return code;
     }
-    gal_lone_costs(lone, durations, query->microbatch_samples, query->stage, query->stage_count, structures->cost);
+    gal_lone_costs(lone, durations, query, structures->cost);
     for (uint32_t i = 0; i < structure->part_count; i++) {
         const part *from = &structure->part[i];
         const gal_cost *cost = &structures->cost[from->instruction];
