@@ -326,6 +326,12 @@ bench-solve:
 	@$(MAKE) $(J) all tests
 	@bash tests/bench/solve.sh $(BUILD)
 
+## bench-search: time and memory of whole searches, from catalogue names to the written plan (5 minutes)
+.PHONY: bench-search
+bench-search:
+	@$(MAKE) $(J) all
+	@python3 tests/bench/search.py $(BUILD)/galplan
+
 ## bench-host: training speed and memory of one process with two threads against PyTorch on the CPU (8 minutes)
 .PHONY: bench-host
 bench-host:

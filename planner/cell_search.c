@@ -6,7 +6,7 @@
 
 /* Of a type: for each stage at first; that join then, twice as many each time. EDGES_PER_LABEL: how large a cell
  * may grow, per label of the limit. LEAST_LABELS: of a cell where nothing fits. */
-enum { FIRST_OF_STAGE = 2, FIRST_JOINING = 8, EDGES_PER_LABEL = 20, LEAST_LABELS = 100 };
+enum { FIRST_OF_STAGE = 2, FIRST_JOINING = 8, EDGES_PER_LABEL = 8, DEVICES_PER_STAGE = 8, LEAST_LABELS = 100 };
 
 /* ---- which strategies ---- */
 
@@ -75,7 +75,8 @@ static uint32_t join_all(chosen *c, uint32_t most, double cutoff_seconds)
     return joined;
 }
 
-/* Of a cell among what is allowed, at one block: what every round of its dual looks at. */
+/* Of a cell among what is allowed: the edges at one block, which every round of its dual looks at on every stage; the
+ * more devices a stage has, the longer takes the price of one. */
 static uint64_t edges_of(const chosen *c)
 {
     uint64_t strategies = 0;
@@ -86,7 +87,9 @@ static uint64_t edges_of(const chosen *c)
         }
         strategies += any;
     }
-    return strategies * strategies * c->screened->spec.pp_degree;
+    const gal_cell_spec *spec = &c->screened->spec;
+    const uint32_t wide = spec->device_count / spec->pp_degree / DEVICES_PER_STAGE;
+    return strategies * strategies * (wide > spec->pp_degree ? wide : spec->pp_degree);
 }
 
 static void bound_rest(chosen *c)
