@@ -31,6 +31,7 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
 gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
 {
     gal_space space = {0};
+    memcpy(space.takeaway, out->takeaway, sizeof space.takeaway);
     for (const char *word = text; word != NULL;) {
         const char *comma = strchr(word, ',');
         size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
@@ -89,7 +90,20 @@ static void emit_variants(enumeration *e, const gal_strategy *axes)
     }
 }
 
-/* The next axis outwards: any kind not used yet, any degree that divides what is left. */
+static bool is_power_of_two(uint32_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+/* Takeaway 3. */
+static bool mixes_data(const gal_strategy *axes, uint32_t kind)
+{
+    return (kind == GAL_AXIS_DP && gal_strategy_degree(axes, GAL_AXIS_SDP) > 1) ||
+           (kind == GAL_AXIS_SDP && gal_strategy_degree(axes, GAL_AXIS_DP) > 1);
+}
+
+/* The next axis outwards: any kind not used yet, any degree that divides what is left, less what the takeaways leave
+ * out. */
 static void grow(enumeration *e, gal_strategy *axes, uint32_t devices_left)
 {
     if (devices_left == 1) {
@@ -97,11 +111,12 @@ static void grow(enumeration *e, gal_strategy *axes, uint32_t devices_left)
         return;
     }
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
-        if (!e->space->axis[kind] || gal_strategy_degree(axes, (gal_axis_kind)kind) > 1) {
+        if (!e->space->axis[kind] || gal_strategy_degree(axes, (gal_axis_kind)kind) > 1 ||
+            (e->space->takeaway[3] && mixes_data(axes, kind))) {
             continue;
         }
         for (uint32_t degree = 2; degree <= devices_left; degree++) {
-            if (devices_left % degree == 0) {
+            if (devices_left % degree == 0 && (!e->space->takeaway[2] || is_power_of_two(degree))) {
                 axes->axis[axes->axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
                 grow(e, axes, devices_left / degree);
                 axes->axis_count--;
@@ -118,4 +133,42 @@ uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal
     memset(&axes, 0, sizeof axes);
     grow(&e, &axes, device_count);
     return e.count;
+}
+
+static bool takes_pp(const gal_space *space, const gal_cluster *cluster, uint32_t pp_degree)
+{
+    const uint32_t devices = cluster->device_count / pp_degree;
+    const uint32_t island = cluster->level[0].span_devices;
+    const bool along = devices % island == 0 || island % devices == 0;
+    return cluster->device_count % pp_degree == 0 && (!space->takeaway[1] || along) &&
+           (!space->takeaway[2] || is_power_of_two(pp_degree));
+}
+
+gal_u32_list gal_space_pp_degrees(const gal_space *space, const gal_cluster *cluster, const gal_u32_list *asked,
+                                  uint32_t most)
+{
+    gal_u32_list list = {0};
+    const uint32_t candidates = asked->count > 0 ? asked->count : most;
+    for (uint32_t i = 0; i < candidates && list.count < GAL_U32_LIST_MAX; i++) {
+        const uint32_t degree = asked->count > 0 ? asked->value[i] : i + 1;
+        if (degree <= most && takes_pp(space, cluster, degree)) {
+            list.value[list.count++] = degree;
+        }
+    }
+    return list;
+}
+
+void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
+{
+    gal_space both = {.sequence_parallel = a->sequence_parallel && b->sequence_parallel,
+                      .recompute = a->recompute && b->recompute,
+                      .selective = a->selective && b->selective};
+    for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
+        both.axis[kind] = a->axis[kind] && b->axis[kind];
+    }
+    for (uint32_t i = 1; i < 4; i++) {
+        both.zero_stage[i] = a->zero_stage[i] && b->zero_stage[i];
+        both.takeaway[i] = a->takeaway[i] || b->takeaway[i];
+    }
+    *out = both;
 }

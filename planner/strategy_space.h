@@ -1,8 +1,19 @@
 /* The space of one block: Galvatron's decision tree (Galvatron-BMW section III-B) over the axes DP, SDP and TP in any
- * order, each at most once, with ZeRO stages, Megatron sequence parallelism and recompute, selective or full. */
+ * order, each at most once, with ZeRO stages, Megatron sequence parallelism and recompute, selective or full.
+ *
+ * Its pipeline is the root of every tree: stages are rows of neighbouring devices, equally many, in every plan. What
+ * the paper's three takeaways forbid beyond that is applied or not, each by itself:
+ *     1  a stage is whole islands, or lies in one (an island: the devices of the innermost link)
+ *     2  devices are halved and halved again: every degree is a power of two
+ *     3  no DP beside SDP
+ * Counted as the paper counts, strategies of all trees together (one tree for each pipeline degree 1, 2, 4, 8 of 8
+ * devices), order of axes told apart: 34 over DP, SDP with ZeRO-3 and TP, 22 with takeaway 3; twice as many with
+ * recompute. The 4 of its "DP+PP" are counted so; for the 4 of its "DP+TP" (section VII-C) the order is not told apart
+ * and there is no pipeline: degrees 1, 2, 4, 8 of TP. */
 #ifndef GAL_PLANNER_STRATEGY_SPACE_H
 #define GAL_PLANNER_STRATEGY_SPACE_H
 
+#include "schemas/base/options.h"
 #include "schemas/plan.h"
 
 enum { GAL_SPACE_MAX = 2048 };
@@ -12,18 +23,27 @@ typedef struct gal_space {
     bool zero_stage[4]; /* [1..3] */
     bool sequence_parallel;
     bool recompute, selective; /* full; of attention alone */
+    bool takeaway[4];          /* [1..3], applied */
 } gal_space;
 
-/* Everything allowed. */
+/* Everything allowed, no takeaway applied. */
 void gal_space_all(gal_space *out);
 
 /* Parses a list such as "dp,sdp,tp,sp,recompute,selective,zero1,zero2,zero3"; what is named is allowed, sdp without a
- * zeroN allows all three. GAL_ERR_USAGE names the unknown word and the known ones. */
+ * zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names the unknown word and the known ones. */
 gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
 
 /* The strategies for D devices in a fixed order, legal or not for a kind of block (gal_strategy_rule_broken says).
  * Strategies that differ in recompute alone follow each other, the one without first. Writes at most GAL_SPACE_MAX,
  * returns how many. */
 uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal_strategy *out);
+
+/* Those of the pipeline degrees asked for (none: all), up to `most`, that divide the cluster's devices and that
+ * takeaways 1 and 2 allow. */
+gal_u32_list gal_space_pp_degrees(const gal_space *space, const gal_cluster *cluster, const gal_u32_list *asked,
+                                  uint32_t most);
+
+/* What both allow; takeaways that either applies. */
+void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out);
 
 #endif

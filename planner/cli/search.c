@@ -12,7 +12,7 @@
 typedef struct search_options {
     const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output;
     uint64_t memory_bytes;
-    gal_u32_list pp_degrees;
+    gal_u32_list pp_degrees, takeaways;
     uint32_t devices, prefetch_depth, top, label_limit;
     bool json, timing, quiet;
 } search_options;
@@ -21,6 +21,9 @@ static const char notes[] =
     "--batch takes a list 8,16,24 or a range: A:B doubles, A:B:STEP adds, A:B:xF multiplies. Without it the model's\n"
     "own batch is used. --microbatches takes a list or max:N (1, 2, 4 ... N); without it all powers of two that\n"
     "divide the batch are tried. The plan goes to --output; '-' is stdout, and the table then goes to stderr.\n"
+    "--takeaways: with 1 a stage is whole islands (of the innermost link) or lies in one, with 2 all degrees are "
+    "powers\n"
+    "of two, with 3 no block has dp beside sdp.\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
     "\nExamples:\n"
@@ -44,6 +47,8 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                             GAL_STAGES_MAX),
         gal_option_string("space", "AXES", "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective; without it all",
                           &o->space),
+        gal_option_u32_list("takeaways", "LIST", "of 1,2,3: those of Galvatron-BMW that cut the space further (none)",
+                            &o->takeaways, 1, 3),
         gal_option_string("schedule", "NAME",
                           "gpipe, 1f1b, interleaved:V (V pieces on every stage) or zero-bubble (1f1b)", &o->schedule),
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
@@ -120,7 +125,24 @@ static gal_code usage_rules(const search_options *o, gal_search_request *request
     if (code == GAL_OK && o->space != NULL) {
         code = gal_space_parse(o->space, &request->space, err);
     }
+    for (uint32_t i = 0; i < o->takeaways.count; i++) {
+        request->space.takeaway[o->takeaways.value[i]] = true;
+    }
     return code == GAL_OK ? parse_schedule(o->schedule, request, err) : code;
+}
+
+/* The pipeline degrees that are left, where a takeaway leaves some out. */
+static gal_code apply_takeaways(gal_search_request *request, gal_error *err)
+{
+    const gal_cluster *cluster = gal_durations_cluster(request->durations);
+    if (!request->space.takeaway[1] && !request->space.takeaway[2]) {
+        return GAL_OK;
+    }
+    const uint32_t blocks = gal_model_block_count(request->model);
+    request->pp_degrees = gal_space_pp_degrees(&request->space, cluster, &request->pp_degrees,
+                                               blocks < GAL_STAGES_MAX ? blocks : GAL_STAGES_MAX);
+    return request->pp_degrees.count > 0 ? GAL_OK
+                                         : gal_fail(err, GAL_ERR_USAGE, "--takeaways: no degree of --pp is left");
 }
 
 static gal_code shrink_cluster(gal_cluster *cluster, uint32_t devices, gal_error *err)
@@ -349,6 +371,7 @@ static gal_code run(const search_options *o, gal_error *err)
     GAL_TRY(gal_model_read(o->model, &model, err));
     GAL_TRY(read_durations(o, &durations, hash, err));
     request.durations = durations;
+    GAL_TRY(apply_takeaways(&request, err));
     gal_searching_begin(&searching);
     code = gal_search(&request, &result, err);
     seconds = gal_searching_end(&searching);

@@ -49,6 +49,110 @@ static void test_restricted(void **state)
     assert_int_equal(count("sp", 1), 1);
 }
 
+/* ---- as Galvatron-BMW counts (planner/strategy_space.h says how) ---- */
+
+static uint32_t count_of(const gal_space *space, uint32_t device_count)
+{
+    return gal_space_strategies(space, device_count, strategies);
+}
+
+/* The trees of pipeline degrees 1, 2, 4, 8 on 8 devices. */
+static uint32_t count_trees(const gal_space *space)
+{
+    return count_of(space, 8) + count_of(space, 4) + count_of(space, 2) + count_of(space, 1);
+}
+
+static void test_candidates_of_the_paper(void **state)
+{
+    (void)state;
+    /* Without takeaway 3: on 8 devices 3 single axes, 6 ordered pairs in 2 shares, 6 orders of all three: 21; on 4 3 +
+     * 6; on 2 3; on 1 one. With it the pairs are 4 and there is no triple: 3 + 8, 3 + 4, 3, 1. */
+    gal_space space = {.axis = {true, true, true}, .zero_stage = {[3] = true}};
+    assert_int_equal(count_of(&space, 8), 21);
+    assert_int_equal(count_trees(&space), 34);
+    space.recompute = true;
+    assert_int_equal(count_trees(&space), 68);
+    space.takeaway[3] = true;
+    assert_int_equal(count_trees(&space), 44);
+    space.recompute = false;
+    assert_int_equal(count_of(&space, 8), 11);
+    assert_int_equal(count_trees(&space), 22);
+    space.takeaway[2] = true; /* nothing: 8 is a power of two */
+    assert_int_equal(count_trees(&space), 22);
+}
+
+static void test_two_axes_of_the_paper(void **state)
+{
+    (void)state;
+    gal_space dp = {.axis = {[GAL_AXIS_DP] = true}};
+    gal_space dp_tp = {.axis = {[GAL_AXIS_DP] = true, [GAL_AXIS_TP] = true}};
+    bool has_degree[9] = {false};
+    assert_int_equal(count_trees(&dp), 4);
+    assert_int_equal(count_of(&dp_tp, 8), 6); /* with the order of 2 x 4 and 4 x 2 */
+    for (uint32_t i = 0; i < 6; i++) {
+        has_degree[gal_strategy_degree(&strategies[i], GAL_AXIS_TP)] = true;
+    }
+    uint32_t unordered = 0;
+    for (uint32_t degree = 0; degree < 9; degree++) {
+        unordered += has_degree[degree];
+    }
+    assert_int_equal(unordered, 4);
+}
+
+static void test_degrees_are_powers_of_two(void **state)
+{
+    (void)state;
+    gal_space space = {.axis = {[GAL_AXIS_DP] = true, [GAL_AXIS_TP] = true}};
+    assert_int_equal(count_of(&space, 6), 2 + 4); /* 6; 2 x 3 and 3 x 2 in both orders */
+    space.takeaway[2] = true;
+    assert_int_equal(count_of(&space, 6), 0);
+    assert_int_equal(count_of(&space, 4), 2 + 2);
+}
+
+static void check_degrees(const gal_space *space, uint32_t count, const uint32_t *expected)
+{
+    const gal_cluster cluster = {
+        .device_count = 12, .level_count = 2, .level = {{.span_devices = 4}, {.span_devices = 12}}};
+    const gal_u32_list all = {0};
+    const gal_u32_list got = gal_space_pp_degrees(space, &cluster, &all, 256);
+    assert_int_equal(got.count, count);
+    assert_memory_equal(got.value, expected, count * sizeof *expected);
+}
+
+/* 12 devices in islands of 4: stages of 12, 6, 4, 3, 2, 1; 6 and a half island is none, nor is 3. */
+static void test_stages_lie_along_islands(void **state)
+{
+    (void)state;
+    gal_space space = {0};
+    check_degrees(&space, 6, (const uint32_t[]){1, 2, 3, 4, 6, 12});
+    space.takeaway[1] = true;
+    check_degrees(&space, 4, (const uint32_t[]){1, 3, 6, 12});
+    space.takeaway[2] = true;
+    check_degrees(&space, 1, (const uint32_t[]){1});
+    space.takeaway[1] = false;
+    check_degrees(&space, 3, (const uint32_t[]){1, 2, 4});
+}
+
+static void test_what_two_spaces_allow(void **state)
+{
+    (void)state;
+    gal_space a = {.axis = {[GAL_AXIS_DP] = true, [GAL_AXIS_SDP] = true},
+                   .zero_stage = {[2] = true, [3] = true},
+                   .recompute = true,
+                   .takeaway = {[1] = true}};
+    const gal_space b = {.axis = {[GAL_AXIS_SDP] = true, [GAL_AXIS_TP] = true},
+                         .zero_stage = {[3] = true},
+                         .recompute = true,
+                         .selective = true,
+                         .takeaway = {[3] = true}};
+    const gal_space both = {.axis = {[GAL_AXIS_SDP] = true},
+                            .zero_stage = {[3] = true},
+                            .recompute = true,
+                            .takeaway = {[1] = true, [3] = true}};
+    gal_space_meet(&a, &b, &a);
+    assert_memory_equal(&a, &both, sizeof a);
+}
+
 static void test_no_two_are_equal_and_a_recomputed_one_follows_its_plain_one(void **state)
 {
     (void)state;
@@ -117,6 +221,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_restricted),
+        cmocka_unit_test(test_candidates_of_the_paper),
+        cmocka_unit_test(test_two_axes_of_the_paper),
+        cmocka_unit_test(test_degrees_are_powers_of_two),
+        cmocka_unit_test(test_stages_lie_along_islands),
+        cmocka_unit_test(test_what_two_spaces_allow),
         cmocka_unit_test(test_no_two_are_equal_and_a_recomputed_one_follows_its_plain_one),
         cmocka_unit_test(test_legality),
         cmocka_unit_test(test_words),
