@@ -6,26 +6,38 @@
 #include "costmodel/simulate.h"
 #include "schemas/plan_check.h"
 
-void gal_finalist_begin(const gal_cell_spec *spec, const char *profile_hash, gal_finalist *out)
+gal_finalist *gal_finalist_add(const gal_search_request *request, const gal_cell_spec *spec, gal_search_result *result)
 {
-    memset(out, 0, sizeof *out);
-    gal_plan *plan = &out->plan;
-    plan->model = *spec->model;
-    plan->cluster = *gal_durations_cluster(spec->durations);
-    strncpy(plan->profile_hash, profile_hash, sizeof plan->profile_hash - 1);
-    plan->global_batch_samples = out->global_batch_samples = spec->global_batch_samples;
-    plan->microbatch_count = out->microbatch_count = spec->microbatch_count;
-    plan->pp_degree = out->pp_degree = spec->pp_degree;
+    gal_finalist *grown = realloc(result->finalist, (result->finalist_count + 1) * sizeof *grown);
+    if (grown == NULL) {
+        return NULL;
+    }
+    result->finalist = grown;
+    gal_finalist *finalist = &grown[result->finalist_count];
+    memset(finalist, 0, sizeof *finalist);
+    result->finalist_count++;
+    gal_plan *plan = &finalist->plan;
+    plan->model = *request->model;
+    plan->cluster = *gal_durations_cluster(request->durations);
+    strncpy(plan->profile_hash, request->profile_hash, sizeof plan->profile_hash - 1);
+    plan->global_batch_samples = finalist->global_batch_samples = spec->global_batch_samples;
+    plan->microbatch_count = finalist->microbatch_count = spec->microbatch_count;
+    plan->pp_degree = finalist->pp_degree = spec->pp_degree;
     plan->schedule = spec->schedule;
     plan->chunk_count = spec->chunk_count;
     plan->prefetch_depth = spec->prefetch_depth;
-    plan->fixed_bytes = gal_durations_fixed_bytes(spec->durations);
+    plan->fixed_bytes = gal_durations_fixed_bytes(request->durations);
+    return finalist;
 }
 
-gal_code gal_finalist_take_path(gal_finalist *finalist, const gal_cell_answer *answer, const gal_screened *screened,
-                                gal_error *err)
+void gal_finalist_drop(gal_search_result *result)
 {
-    gal_plan *plan = &finalist->plan;
+    gal_plan_free(&result->finalist[--result->finalist_count].plan);
+}
+
+gal_code gal_finalist_write_path(const gal_strategy *numbered, const uint32_t *stage, const uint32_t *strategy,
+                                 gal_plan *plan, gal_error *err)
+{
     const uint32_t blocks = gal_model_block_count(&plan->model);
     plan->stage = calloc(plan->pp_degree, sizeof *plan->stage);
     plan->run = calloc(blocks, sizeof *plan->run);
@@ -34,21 +46,21 @@ gal_code gal_finalist_take_path(gal_finalist *finalist, const gal_cell_answer *a
     }
     plan->stage_count = plan->pp_degree;
     for (uint32_t i = 0; i < blocks; i++) {
-        gal_plan_stage *stage = &plan->stage[answer->stage[i]];
-        const bool first = i == 0 || answer->stage[i] != answer->stage[i - 1];
+        gal_plan_stage *here = &plan->stage[stage[i]];
+        const bool first = i == 0 || stage[i] != stage[i - 1];
         if (first) {
-            stage->first_run = plan->run_count;
+            here->first_run = plan->run_count;
         }
-        if (first || answer->strategy[i] != answer->strategy[i - 1]) {
-            plan->run[plan->run_count++] = (gal_plan_run){0, screened->strategy[answer->strategy[i]]};
-            stage->run_count++;
+        if (first || strategy[i] != strategy[i - 1]) {
+            plan->run[plan->run_count++] = (gal_plan_run){0, numbered[strategy[i]]};
+            here->run_count++;
         }
         plan->run[plan->run_count - 1].block_count++;
     }
     return GAL_OK;
 }
 
-gal_code gal_finalist_predict(gal_finalist *finalist, const gal_durations *durations, gal_error *err)
+gal_code gal_finalist_predict(const gal_search_request *request, gal_finalist *finalist, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_plan *plan = &finalist->plan;
@@ -65,7 +77,7 @@ gal_code gal_finalist_predict(gal_finalist *finalist, const gal_durations *durat
             finalist->peak_bytes = plan->stage[p].predicted_bytes;
         }
     }
-    GAL_TRY(gal_simulate(programs, plan->stage_count, durations, false, &simulation, err));
+    GAL_TRY(gal_simulate(programs, plan->stage_count, request->durations, false, &simulation, err));
     finalist->simulated_seconds = plan->simulated_seconds = simulation.iteration_seconds;
 cleanup:
     gal_simulation_free(&simulation);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cell_list.h"
+#include "planner/finalist.h"
 #include "planner/uniform.h"
 #include "runtime/program/schedule.h"
 
@@ -14,7 +16,7 @@ typedef enum candidate_level { FLOORED, SCREENED, CLOSED } candidate_level;
 
 /* A cell that may still win. */
 typedef struct candidate {
-    uint32_t batch, microbatches, pp_degree;
+    gal_cell_numbers numbers;
     candidate_level level;
     double bound; /* seconds */
     double least_bytes;
@@ -27,7 +29,6 @@ typedef struct outer {
     gal_price_cache *cache;
     gal_block_types types;
     gal_floors *floors;
-    uint64_t arena_limit_bytes;
     gal_cell_answer answer; /* its arrays */
     candidate *candidate;
     uint32_t candidate_count;
@@ -59,48 +60,7 @@ static void close_cell(outer *o, candidate *c)
 
 static gal_cell_spec spec_of(const outer *o, const candidate *c)
 {
-    const gal_search_request *r = o->request;
-    return (gal_cell_spec){.model = r->model,
-                           .durations = r->durations,
-                           .cache = o->cache,
-                           .space = &r->space,
-                           .device_count = gal_durations_cluster(r->durations)->device_count,
-                           .pp_degree = c->pp_degree,
-                           .microbatch_count = c->microbatches,
-                           .global_batch_samples = c->batch,
-                           .schedule = r->schedule,
-                           .chunk_count = r->chunk_count,
-                           .prefetch_depth = r->prefetch_depth,
-                           .arena_limit_bytes = o->arena_limit_bytes};
-}
-
-/* The lists of the request, or what stands for an empty one. */
-
-static gal_u32_list batches_of(const gal_search_request *r)
-{
-    const gal_u32_list own = {1, {r->model->global_batch_samples}};
-    return r->batches.count > 0 ? r->batches : own;
-}
-
-static gal_u32_list microbatch_counts_of(const gal_search_request *r, uint32_t batch)
-{
-    gal_u32_list list = r->microbatch_counts;
-    for (uint32_t m = 1; r->microbatch_counts.count == 0 && m <= batch && batch % m == 0; m *= 2) {
-        list.value[list.count++] = m;
-    }
-    return list;
-}
-
-static gal_u32_list pp_degrees_of(const gal_search_request *r)
-{
-    const uint32_t devices = gal_durations_cluster(r->durations)->device_count;
-    gal_u32_list list = r->pp_degrees;
-    for (uint32_t p = 1; r->pp_degrees.count == 0 && p <= devices && p <= GAL_STAGES_MAX; p++) {
-        if (devices % p == 0 && p <= gal_model_block_count(r->model)) {
-            list.value[list.count++] = p;
-        }
-    }
-    return list;
+    return gal_search_cell_spec(o->request, &c->numbers, o->cache);
 }
 
 static bool is_uniform(const gal_search_request *r)
@@ -109,11 +69,11 @@ static bool is_uniform(const gal_search_request *r)
 }
 
 /* A cell whose numbers divide becomes a candidate with its floor. */
-static gal_code add_candidate(outer *o, uint32_t batch, uint32_t microbatches, uint32_t pp_degree, gal_error *err)
+static gal_code add_candidate(outer *o, const gal_cell_numbers *numbers, gal_error *err)
 {
     candidate *c = &o->candidate[o->candidate_count];
     gal_error refusal = {0};
-    *c = (candidate){.batch = batch, .microbatches = microbatches, .pp_degree = pp_degree};
+    *c = (candidate){.numbers = *numbers};
     const gal_cell_spec spec = spec_of(o, c);
     gal_code code = gal_cell_refused(&spec, &refusal);
     code = code == GAL_OK && is_uniform(o->request) ? gal_uniform_refused(&spec, &refusal) : code;
@@ -128,27 +88,25 @@ static gal_code add_candidate(outer *o, uint32_t batch, uint32_t microbatches, u
 static gal_code list_candidates(outer *o, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_u32_list batches = batches_of(o->request);
-    const gal_u32_list pp_degrees = pp_degrees_of(o->request);
-    o->candidate = calloc((size_t)batches.count * GAL_U32_LIST_MAX * GAL_U32_LIST_MAX, sizeof *o->candidate);
+    gal_cell_numbers *numbers = NULL;
+    uint32_t count = 0;
+    GAL_TRY(gal_search_cells(o->request, &numbers, &count, err));
+    o->candidate = calloc((size_t)count + 1, sizeof *o->candidate);
     if (o->candidate == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    for (uint32_t b = 0; b < batches.count; b++) {
-        const gal_u32_list microbatches = microbatch_counts_of(o->request, batches.value[b]);
-        for (uint32_t m = 0; m < microbatches.count; m++) {
-            for (uint32_t p = 0; p < pp_degrees.count && code == GAL_OK; p++) {
-                code = add_candidate(o, batches.value[b], microbatches.value[m], pp_degrees.value[p], err);
-            }
-        }
+    for (uint32_t i = 0; i < count; i++) {
+        GAL_TRY(add_candidate(o, &numbers[i], err));
     }
     o->result->cell_count = o->now.cell_count = o->candidate_count;
+cleanup:
+    free(numbers);
     return code;
 }
 
 static double per_sample(const candidate *c)
 {
-    return c->bound / c->batch;
+    return c->bound / c->numbers.global_batch_samples;
 }
 
 /* The open one of the least bound per sample; NULL: all are closed. */
@@ -182,33 +140,19 @@ static double hopeless_per_sample(const outer *o)
         if (at_or_below >= wanted) {
             break;
         }
+        if (next == HUGE_VAL) { /* fewer are known: any cell may be wanted */
+            return HUGE_VAL;
+        }
         worst = next;
     }
     return worst * (1.0 + o->stray);
-}
-
-static gal_finalist *add_finalist(outer *o, const gal_cell_spec *spec)
-{
-    gal_search_result *result = o->result;
-    gal_finalist *grown = realloc(result->finalist, (result->finalist_count + 1) * sizeof *grown);
-    if (grown == NULL) {
-        return NULL;
-    }
-    result->finalist = grown;
-    gal_finalist_begin(spec, o->request->profile_hash, &grown[result->finalist_count]);
-    return &grown[result->finalist_count++];
-}
-
-static void drop_finalist(gal_search_result *result)
-{
-    gal_plan_free(&result->finalist[--result->finalist_count].plan);
 }
 
 static gal_code conclude_cell(outer *o, gal_finalist *f, double seconds, double bound, gal_error *err)
 {
     f->plan.objective_seconds = f->objective_seconds = seconds;
     f->bound_seconds = bound;
-    const gal_code code = gal_finalist_predict(f, o->request->durations, err);
+    const gal_code code = gal_finalist_predict(o->request, f, err);
     if (code == GAL_OK) {
         const double stray = fabs(f->simulated_seconds - seconds) / seconds;
         o->stray = fmin(largest_stray, fmax(o->stray, stray));
@@ -228,7 +172,7 @@ static gal_code solve_uniform(outer *o, candidate *c, gal_error *err)
 {
     const gal_cell_spec spec = spec_of(o, c);
     gal_uniform_answer answer;
-    gal_finalist *finalist = add_finalist(o, &spec);
+    gal_finalist *finalist = gal_finalist_add(o->request, &spec, o->result);
     if (finalist == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
@@ -236,7 +180,7 @@ static gal_code solve_uniform(outer *o, candidate *c, gal_error *err)
     const gal_code code = gal_uniform_solve(&spec, &finalist->plan, &answer, &why);
     if (code == GAL_NO) { /* too few blocks for so many pieces */
         memcpy(o->result->refusal, why.text, sizeof o->result->refusal);
-        drop_finalist(o->result);
+        gal_finalist_drop(o->result);
         return GAL_OK;
     }
     if (code != GAL_OK) {
@@ -245,7 +189,7 @@ static gal_code solve_uniform(outer *o, candidate *c, gal_error *err)
     keep_least(o, answer.least_bytes);
     c->bound = fmax(c->bound, answer.seconds);
     if (answer.seconds == HUGE_VAL) {
-        drop_finalist(o->result);
+        gal_finalist_drop(o->result);
         return GAL_OK;
     }
     return conclude_cell(o, finalist, answer.seconds, answer.seconds, err);
@@ -258,7 +202,7 @@ static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
     const gal_cell_spec spec = spec_of(o, c);
     const gal_solve_settings settings = {.label_limit = o->request->label_limit,
                                          .few_labels = GAL_FEW_LABELS,
-                                         .give_up_seconds = c->batch * hopeless_per_sample(o),
+                                         .give_up_seconds = c->numbers.global_batch_samples * hopeless_per_sample(o),
                                          .tell = tell_work,
                                          .tell_context = o};
     GAL_TRY(gal_cell_search(&c->screened, &settings, answer, err));
@@ -267,11 +211,11 @@ static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
     c->bound = fmax(c->bound, answer->bound);
     keep_least(o, answer->least_bytes);
     if (answer->seconds < HUGE_VAL) {
-        gal_finalist *finalist = add_finalist(o, &spec);
+        gal_finalist *finalist = gal_finalist_add(o->request, &spec, o->result);
         if (finalist == NULL) {
             GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
         }
-        GAL_TRY(gal_finalist_take_path(finalist, answer, &c->screened, err));
+        GAL_TRY(gal_finalist_write_path(c->screened.strategy, answer->stage, answer->strategy, &finalist->plan, err));
         GAL_TRY(conclude_cell(o, finalist, answer->seconds, answer->bound, err));
     }
 cleanup:
@@ -318,6 +262,28 @@ static candidate *smallest(outer *o)
     return best;
 }
 
+/* Of uniform plans the smallest is met on the way to the best. */
+static gal_code least_of_uniform(outer *o, const gal_cell_spec *spec, uint64_t *bytes, gal_error *err)
+{
+    gal_uniform_answer answer = {0};
+    gal_finalist *scratch = gal_finalist_add(o->request, spec, o->result);
+    if (scratch == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
+    const gal_code code = gal_uniform_solve(spec, &scratch->plan, &answer, err);
+    gal_finalist_drop(o->result);
+    *bytes = code == GAL_OK ? answer.least_bytes : 0;
+    return code == GAL_NO ? GAL_OK : code;
+}
+
+static gal_code least_of_chains(outer *o, const gal_cell_spec *spec, candidate *c, uint64_t *bytes, gal_error *err)
+{
+    gal_code code = c->level == FLOORED ? gal_screened_create(spec, &o->types, o->floors, &c->screened, err) : GAL_OK;
+    code = code == GAL_OK ? gal_cell_search_least(&c->screened, &o->answer, err) : code;
+    *bytes = o->answer.least_bytes;
+    return code;
+}
+
 static gal_code search_least_bytes(outer *o, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -326,19 +292,8 @@ static gal_code search_least_bytes(outer *o, gal_error *err)
            (o->result->least_bytes == 0 || c->least_bytes < (double)o->result->least_bytes)) {
         const gal_cell_spec spec = spec_of(o, c);
         uint64_t bytes = 0;
-        if (is_uniform(o->request)) {
-            gal_finalist scratch;
-            gal_uniform_answer answer;
-            gal_finalist_begin(&spec, "", &scratch);
-            code = gal_uniform_solve(&spec, &scratch.plan, &answer, err);
-            bytes = code == GAL_OK ? answer.least_bytes : 0;
-            code = code == GAL_NO ? GAL_OK : code;
-            gal_plan_free(&scratch.plan);
-        } else {
-            code = c->level == FLOORED ? gal_screened_create(&spec, &o->types, o->floors, &c->screened, err) : GAL_OK;
-            code = code == GAL_OK ? gal_cell_search_least(&c->screened, &o->answer, err) : code;
-            bytes = o->answer.least_bytes;
-        }
+        code = is_uniform(o->request) ? least_of_uniform(o, &spec, &bytes, err)
+                                      : least_of_chains(o, &spec, c, &bytes, err);
         keep_least(o, bytes);
         close_cell(o, c);
         c = smallest(o);
@@ -379,7 +334,7 @@ static void conclude(outer *o)
     gal_finalist *winner = &result->finalist[0];
     double bound = winner->objective_seconds;
     for (uint32_t i = 0; i < o->candidate_count; i++) {
-        if (o->candidate[i].batch == winner->global_batch_samples) {
+        if (o->candidate[i].numbers.global_batch_samples == winner->global_batch_samples) {
             bound = fmin(bound, o->candidate[i].bound);
         }
     }
@@ -391,11 +346,7 @@ static gal_code create(outer *o, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_search_request *r = o->request;
-    const uint64_t memory =
-        r->memory_bytes == 0 ? gal_durations_cluster(r->durations)->device.memory_bytes : r->memory_bytes;
-    const uint64_t fixed = gal_durations_fixed_bytes(r->durations);
     const uint32_t blocks = gal_model_block_count(r->model);
-    o->arena_limit_bytes = memory > fixed ? memory - fixed : 0;
     o->answer.stage = calloc(blocks, sizeof *o->answer.stage);
     o->answer.strategy = calloc(blocks, sizeof *o->answer.strategy);
     if (o->answer.stage == NULL || o->answer.strategy == NULL) {

@@ -8,7 +8,7 @@
 #ifndef GAL_PLANNER_JOINT_SEARCH_H
 #define GAL_PLANNER_JOINT_SEARCH_H
 
-#include "planner/finalist.h"
+#include "planner/cell_search.h"
 #include "schemas/base/options.h"
 
 /* How far a search is. */
@@ -36,6 +36,15 @@ typedef struct gal_search_request {
                  const gal_search_progress *now); /* called often, by the thread of gal_search; or NULL */
     void *tell_context;
 } gal_search_request;
+
+/* One cell's winner. */
+typedef struct gal_finalist {
+    uint32_t global_batch_samples, microbatch_count, pp_degree;
+    gal_plan plan; /* owned; with predicted bytes and seconds */
+    double objective_seconds, simulated_seconds;
+    double bound_seconds; /* no chain of the cell is faster; where plans are uniform: no such plan */
+    uint64_t peak_bytes;  /* of its largest stage, fixed bytes included */
+} gal_finalist;
 
 typedef struct gal_search_result {
     bool feasible;

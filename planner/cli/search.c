@@ -5,16 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cli/search_compare.h"
 #include "planner/cli/searching.h"
-#include "planner/joint_search.h"
 #include "planner/ranges.h"
+
+enum { SOLVER_LABELS = 4000000 };
 
 typedef struct search_options {
     const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output;
     uint64_t memory_bytes;
     gal_u32_list pp_degrees, takeaways;
     uint32_t devices, prefetch_depth, top, label_limit;
-    bool json, timing, quiet;
+    uint32_t algorithm; /* GAL_ALGORITHM_COUNT: not given, the first */
+    double time_limit_seconds;
+    bool compare, json, timing, quiet;
 } search_options;
 
 static const char notes[] =
@@ -24,6 +28,13 @@ static const char notes[] =
     "--takeaways: with 1 a stage is whole islands (of the innermost link) or lies in one, with 2 all degrees are "
     "powers\n"
     "of two, with 3 no block has dp beside sdp.\n"
+    "--algorithm: a named one plans as its paper says, on tables made of the same prices, with its own count of "
+    "seconds\n"
+    "and bytes, in its own part of the space; its plan is then priced, sized and simulated as any other. "
+    "galvatron-base\n"
+    "and galvatron-bmw: Algorithms 1 and 2 of Galvatron-BMW; oases: its equations 3 to 6; ilp: Galvatron-BMW's "
+    "equations\n"
+    "2 to 5 in GLPK. --compare runs all; a gap is against what exact proves for a sample of any plan.\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
     "\nExamples:\n"
@@ -51,6 +62,10 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                             &o->takeaways, 1, 3),
         gal_option_string("schedule", "NAME",
                           "gpipe, 1f1b, interleaved:V (V pieces on every stage) or zero-bubble (1f1b)", &o->schedule),
+        gal_option_enum("algorithm", "who searches (exact)", &o->algorithm, gal_algorithm_names, GAL_ALGORITHM_COUNT),
+        gal_option_flag("compare", "run every algorithm: plan, value, gap, time", &o->compare),
+        gal_option_f64("time-limit", "SECONDS", "ilp: of one solve, after which it takes what it has (10)",
+                       &o->time_limit_seconds, 0.001, 1e6),
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
                        1, 2),
         gal_option_u32("top", "K", "list the best K cells (1)", &o->top, 1, 1000),
@@ -115,6 +130,9 @@ static gal_code usage_rules(const search_options *o, gal_search_request *request
     if (o->devices != 0 && o->cluster == NULL) {
         return gal_fail(err, GAL_ERR_USAGE,
                         "--devices goes with --cluster: a profile holds for the devices it measured");
+    }
+    if (o->compare && (o->algorithm != GAL_ALGORITHM_COUNT || o->output != NULL || o->top > 1)) {
+        return gal_fail(err, GAL_ERR_USAGE, "--compare goes without --algorithm, --output and --top");
     }
     if (o->batch != NULL) {
         code = gal_parse_batches("batch", o->batch, &request->batches, err);
@@ -215,16 +233,9 @@ static bool among_uniform(const gal_plan *plan)
     return plan->schedule == GAL_SCHEDULE_INTERLEAVED || plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
 }
 
-static void print_result(FILE *out, const gal_search_result *result, uint32_t top)
+static void print_proof(FILE *out, const gal_search_result *result)
 {
     const gal_finalist *f = &result->finalist[0];
-    fprintf(out, "fastest plan: %.2f samples/s\n", f->global_batch_samples / f->simulated_seconds);
-    fprintf(out, "  batch %u in %u microbatches, pp_degree %u, %s", f->global_batch_samples, f->microbatch_count,
-            f->pp_degree, gal_schedule_names[f->plan.schedule]);
-    if (f->plan.schedule == GAL_SCHEDULE_INTERLEAVED) {
-        fprintf(out, ", %u chunks of each stage", f->plan.chunk_count);
-    }
-    fputc('\n', out);
     fprintf(out, "  simulated %.6f s, objective %.6f s, %s %.6f s (gap %.3f %%)\n", f->simulated_seconds,
             f->objective_seconds, among_uniform(&f->plan) ? "bound of uniform plans" : "proven bound",
             result->lower_bound_seconds, 100.0 * gap_of(result));
@@ -235,6 +246,46 @@ static void print_result(FILE *out, const gal_search_result *result, uint32_t to
         fprintf(out, "  of every cell the fastest uniform plan: one strategy, even pieces\n");
     } else {
         fprintf(out, "  every cell's chain is proven to be its fastest\n");
+    }
+}
+
+/* A named algorithm proves nothing. */
+static void print_opinion(FILE *out, const gal_algorithm *algorithm, const gal_algorithm_answer *answer)
+{
+    const gal_finalist *f = &answer->search.finalist[0];
+    fprintf(out, "  simulated %.6f s, objective %.6f s; %s itself expects %.6f s\n", f->simulated_seconds,
+            f->objective_seconds, algorithm->name, answer->opinion.seconds);
+    if (f->pp_degree > 1) {
+        fprintf(out, "  balance degrees (1 - max / sum) by its own model: seconds %.4f, bytes %.4f, at best %.4f\n",
+                answer->opinion.seconds_balance_degree, answer->opinion.bytes_balance_degree, 1.0 - 1.0 / f->pp_degree);
+    }
+    if (answer->misfit_cell_count > 0) {
+        fprintf(out, "  in %u of %u cells its plan fits by its own count of bytes alone and is left out\n",
+                answer->misfit_cell_count, answer->search.cell_count);
+    }
+    if (answer->search.unproven_cell_count > 0) {
+        fprintf(out, "  in %u of %u cells it ran out of time (--time-limit)\n", answer->search.unproven_cell_count,
+                answer->search.cell_count);
+    }
+}
+
+static void print_result(FILE *out, const gal_algorithm *algorithm, const gal_algorithm_answer *answer, uint32_t top)
+{
+    const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
+    const gal_search_result *result = &answer->search;
+    const gal_finalist *f = &result->finalist[0];
+    fprintf(out, "%s plan: %.2f samples/s\n", proves ? "fastest" : algorithm->name,
+            f->global_batch_samples / f->simulated_seconds);
+    fprintf(out, "  batch %u in %u microbatches, pp_degree %u, %s", f->global_batch_samples, f->microbatch_count,
+            f->pp_degree, gal_schedule_names[f->plan.schedule]);
+    if (f->plan.schedule == GAL_SCHEDULE_INTERLEAVED) {
+        fprintf(out, ", %u chunks of each stage", f->plan.chunk_count);
+    }
+    fputc('\n', out);
+    if (proves) {
+        print_proof(out, result);
+    } else {
+        print_opinion(out, algorithm, answer);
     }
     print_plan(out, f);
     if (top > 1) {
@@ -270,19 +321,31 @@ static void put_strategies(gal_json_writer *out, const gal_plan *plan)
     gal_json_end_array(out);
 }
 
-static gal_code print_json(const gal_search_result *result, bool timing, double seconds, gal_error *err)
+static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_answer *answer, bool timing,
+                           double seconds, gal_error *err)
 {
+    const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
+    const gal_search_result *result = &answer->search;
     gal_json_writer *out = gal_json_writer_create();
     gal_json_begin_object(out, NULL);
+    if (!proves) {
+        gal_json_put_string(out, "algorithm", algorithm->name);
+    }
     gal_json_put_bool(out, "feasible", result->feasible);
     if (result->feasible) {
         const gal_finalist *f = &result->finalist[0];
         gal_json_put_f64(out, "samples_per_second", f->global_batch_samples / f->simulated_seconds);
         gal_json_put_f64(out, "objective_seconds", f->objective_seconds);
         gal_json_put_f64(out, "simulated_seconds", f->simulated_seconds);
-        gal_json_put_f64(out, "lower_bound_seconds", result->lower_bound_seconds);
-        gal_json_put_bool(out, "uniform_plans_only", among_uniform(&f->plan));
-        gal_json_put_f64(out, "optimality_gap", gap_of(result));
+        if (proves) {
+            gal_json_put_f64(out, "lower_bound_seconds", result->lower_bound_seconds);
+            gal_json_put_bool(out, "uniform_plans_only", among_uniform(&f->plan));
+            gal_json_put_f64(out, "optimality_gap", gap_of(result));
+        } else {
+            gal_json_put_f64(out, "own_seconds", answer->opinion.seconds);
+            gal_json_put_f64(out, "seconds_balance_degree", answer->opinion.seconds_balance_degree);
+            gal_json_put_f64(out, "bytes_balance_degree", answer->opinion.bytes_balance_degree);
+        }
         gal_json_put_u64(out, "global_batch_samples", f->global_batch_samples);
         gal_json_put_u64(out, "microbatch_count", f->microbatch_count);
         gal_json_put_u64(out, "pp_degree", f->pp_degree);
@@ -293,6 +356,9 @@ static gal_code print_json(const gal_search_result *result, bool timing, double 
     }
     gal_json_put_u64(out, "cell_count", result->cell_count);
     gal_json_put_u64(out, "unproven_cell_count", result->unproven_cell_count);
+    if (!proves) {
+        gal_json_put_u64(out, "misfit_cell_count", answer->misfit_cell_count);
+    }
     if (timing) {
         gal_json_put_u64(out, "label_count", result->label_count);
         gal_json_put_f64(out, "search_seconds", seconds);
@@ -303,10 +369,15 @@ static gal_code print_json(const gal_search_result *result, bool timing, double 
     return code;
 }
 
-static void explain_refusal(const gal_search_result *result, uint64_t memory_bytes)
+static void explain_refusal(const gal_algorithm *algorithm, const gal_search_result *result, uint64_t memory_bytes)
 {
+    const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
     if (result->cell_count == 0) {
         fprintf(stderr, "galplan: no plan: %s\n", result->refusal);
+    } else if (result->least_bytes == 0 && !proves) {
+        fprintf(stderr, "galplan: no plan: by its own count of bytes %s finds none in %.1f MiB per device%s\n",
+                algorithm->name, (double)memory_bytes / 1048576.0,
+                result->unproven_cell_count > 0 ? ", or ran out of time (--time-limit)" : "");
     } else if (result->least_bytes == 0) {
         fprintf(stderr,
                 "galplan: no plan: no strategy of --space is legal for every block (batch, heads, ffn, vocabulary "
@@ -319,29 +390,33 @@ static void explain_refusal(const gal_search_result *result, uint64_t memory_byt
     }
 }
 
-static gal_code report(const search_options *o, const gal_search_request *request, const gal_search_result *result,
-                       double seconds, gal_error *err)
+static gal_code report(const search_options *o, const gal_search_request *request, const gal_algorithm *algorithm,
+                       const gal_algorithm_answer *answer, double seconds, gal_error *err)
 {
+    const gal_search_result *result = &answer->search;
     gal_code code = GAL_OK;
     bool plan_on_stdout = o->output != NULL && strcmp(o->output, "-") == 0;
     uint64_t memory =
         o->memory_bytes != 0 ? o->memory_bytes : gal_durations_cluster(request->durations)->device.memory_bytes;
     if (!result->feasible) {
-        explain_refusal(result, memory);
-        code = o->json ? print_json(result, o->timing, seconds, err) : GAL_OK;
+        explain_refusal(algorithm, result, memory);
+        code = o->json ? print_json(algorithm, answer, o->timing, seconds, err) : GAL_OK;
         return code == GAL_OK ? GAL_NO : code;
     }
     if (o->output != NULL) {
         GAL_TRY(gal_plan_write(o->output, &result->finalist[0].plan, err));
     }
     if (o->json) {
-        GAL_TRY(print_json(result, o->timing, seconds, err));
+        GAL_TRY(print_json(algorithm, answer, o->timing, seconds, err));
     } else {
         FILE *out = plan_on_stdout ? stderr : stdout;
-        print_result(out, result, o->top);
+        print_result(out, algorithm, answer, o->top);
         if (o->timing) {
-            fprintf(out, "\nsearched %u cells, %llu labels in %.1f ms\n", result->cell_count,
-                    (unsigned long long)result->label_count, seconds * 1e3);
+            fprintf(out, "\nsearched %u cells", result->cell_count);
+            if (result->label_count > 0) {
+                fprintf(out, ", %llu labels", (unsigned long long)result->label_count);
+            }
+            fprintf(out, " in %.1f ms\n", seconds * 1e3);
         }
     }
 cleanup:
@@ -353,7 +428,9 @@ static gal_code run(const search_options *o, gal_error *err)
     gal_code code = GAL_OK;
     gal_model model;
     gal_durations *durations = NULL;
-    gal_search_result result = {0};
+    gal_algorithm_answer answer = {0};
+    const gal_algorithm *algorithm = &gal_algorithms[o->algorithm % GAL_ALGORITHM_COUNT];
+    const gal_solver_limits limits = {.label_limit = SOLVER_LABELS, .time_limit_seconds = o->time_limit_seconds};
     gal_searching searching = {.quiet = o->quiet};
     double seconds = 0.0;
     char hash[GAL_HASH_BYTES] = "";
@@ -372,20 +449,29 @@ static gal_code run(const search_options *o, gal_error *err)
     GAL_TRY(read_durations(o, &durations, hash, err));
     request.durations = durations;
     GAL_TRY(apply_takeaways(&request, err));
+    if (o->compare) {
+        GAL_TRY(gal_cli_search_compare(&request, &limits, o->json, o->timing, &searching, err));
+        goto cleanup;
+    }
     gal_searching_begin(&searching);
-    code = gal_search(&request, &result, err);
+    code = algorithm->search(&request, &limits, &answer, err);
     seconds = gal_searching_end(&searching);
     GAL_TRY(code);
-    GAL_TRY(report(o, &request, &result, seconds, err));
+    GAL_TRY(report(o, &request, algorithm, &answer, seconds, err));
 cleanup:
-    gal_search_result_free(&result);
+    gal_algorithm_answer_free(&answer);
     gal_durations_free(durations);
     return code;
 }
 
 int gal_cli_search(int argc, char **argv)
 {
-    search_options o = {.schedule = "1f1b", .prefetch_depth = 2, .top = 1, .label_limit = 2000};
+    search_options o = {.schedule = "1f1b",
+                        .prefetch_depth = 2,
+                        .top = 1,
+                        .label_limit = 20000,
+                        .algorithm = GAL_ALGORITHM_COUNT,
+                        .time_limit_seconds = 10.0};
     gal_error err = {0};
     int exit_code = 0;
     if (!parse(argc, argv, &o, &exit_code)) {

@@ -52,6 +52,20 @@ verdict 'search --label-limit: one label does not prove'
 galplan search --model "$valid/model.json" --profile "$valid/profile.json" -o profiled.json >/dev/null &&
     grep -q '"profile_hash": "[0-9a-f]\{16\}"' profiled.json && grep -q '"profile_hash": ""' plan.json
 verdict 'search --profile: the plan names the profile'
+six=("${search[@]}" --devices 6 --batch 12 --microbatches 1 --json)
+"${six[@]}" >all.json
+"${six[@]}" --takeaways 2 --pp 1,2,3,6 >halved.json 2>none.err # stages of 6 and 3: no degree fills them
+grep -q '"cell_count": 4,' all.json && grep -q '"cell_count": 2,' halved.json
+verdict 'search --takeaways: 2 leaves degrees that are powers of two'
+differing=(galplan search --model "$root/tests/golden/search_compare/files/model.json" --memory 60540KiB
+    --cluster "$root/tests/golden/search_compare/files/cluster.json")
+"${differing[@]}" --algorithm ilp --json >finished.json
+"${differing[@]}" --algorithm ilp --json --time-limit 0.001 >late.json 2>late.err
+grep -q '"unproven_cell_count": 0,' finished.json && ! grep -q '"unproven_cell_count": 0,' late.json
+verdict 'search --algorithm ilp --time-limit: a thousandth of a second does not finish'
+"${differing[@]}" --compare --json >compared.json && ! grep -q search_seconds compared.json &&
+    [ "$("${differing[@]}" --compare --json --timing | grep -c search_seconds)" -eq "$(grep -c '"algorithm"' compared.json)" ]
+verdict 'search --compare --json --timing: a time for each algorithm'
 
 # ---- solve ----
 
