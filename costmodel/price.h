@@ -13,8 +13,8 @@
  *     tail_seconds       what it took beyond backward and one of these per block, paid by the first block
  * Embedding and head are priced as what a chain of two blocks of their strategy gains by them: with enter, leave and
  * tail inside.
- * Of a tensor that several blocks of a stage hold (gal_shared) only the first one pays: its update, and its bytes, are
- * told apart. Where such blocks follow each other, one more of them is what the last one adds.
+ * Of a tensor that several blocks of a stage hold (gal_shared) one pays: its update, and its bytes, are told apart. A
+ * block that holds one is priced where another of its kind has brought it: in a chain of one more.
  * A price depends on (type of block, strategy, samples, D, prefetch depth) and on how the stage lies in the link tree.
  */
 #ifndef GAL_COSTMODEL_PRICE_H
@@ -37,13 +37,14 @@ typedef struct gal_block_price {
  * R(s, s'): what the conversion between two neighbours costs, between the plainest strategies of their layouts. What
  * the change wins or loses in overlap (a gather that the neighbour hides better or worse) is left out: charged by pairs
  * it makes the sum of prices no truer (1,200 random plans: worst error 12.7 % with it, 11.4 % without), and a search
- * that alternates strategies collects at every border a gain that can be had once. */
+ * that alternates strategies collects at every border a gain that can be had once. The carried tensor is not in it: it
+ * comes from a block farther back (gal_price_carried). */
 typedef struct gal_pair_price {
     double forward_seconds, backward_seconds, sync_seconds;
     bool converts;                 /* the layouts differ; else all is 0 */
     uint64_t relayout_bytes;       /* of class relayout, inside a stage */
     uint64_t relayout_entry_bytes; /* where `to` is the first block of its stage */
-} gal_pair_price;                  /* without the carried tensor, which comes from a block farther back */
+} gal_pair_price;
 
 typedef struct gal_price_cache gal_price_cache;
 
@@ -54,7 +55,7 @@ void gal_price_cache_free(gal_price_cache *cache);
 
 typedef struct gal_price_query {
     uint32_t type;                /* gal_block_shape.type */
-    const gal_strategy *strategy; /* legal for the type: gal_strategy_rule_broken gives NULL */
+    const gal_strategy *strategy; /* legal for the type: gal_strategy_block_rule_broken gives NULL */
     uint32_t device_count;        /* D */
     uint32_t stage, stage_count;  /* which devices */
     uint32_t microbatch_samples;
@@ -62,7 +63,7 @@ typedef struct gal_price_query {
 } gal_price_query;
 
 /* *out belongs to the cache and stays valid until it is freed. GAL_ERR_DOCUMENT if a tensor is too large for a program,
- * GAL_ERR_SYSTEM without memory; also of the next two. */
+ * GAL_ERR_SYSTEM without memory; also of those that follow. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
 /* The neighbour `to` follows query's block; across a stage border too (there without the transfer). */
