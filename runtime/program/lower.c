@@ -19,7 +19,7 @@ typedef struct chunk {
     uint32_t first, end;                 /* blocks within the stage */
     uint32_t x_in, y_out, dy_in, dx_out; /* buffers to and from the neighbours, GAL_NO_BUFFER without one */
     gal_layout entry_layout, exit_layout;
-    gal_layout carried_layout; /* as the carried tensor enters */
+    const gal_layout *carried_layout; /* as the carried tensor enters */
     gal_carried carried;
 } chunk;
 
@@ -226,13 +226,14 @@ static void cut_chunks(stage *s)
         c->end = first + (given == NULL ? spec->block_count : given->block_count);
         c->x_in = c->y_out = c->dy_in = c->dx_out = GAL_NO_BUFFER;
         c->entry_layout = given == NULL ? spec->entry_layout : given->entry_layout;
-        c->carried_layout = given == NULL ? spec->carried_layout : given->carried_layout;
+        c->carried_layout = given == NULL ? &spec->carried_layout : &given->carried_layout;
         gal_carried_begin(&c->carried, c->first, c->end);
         first = c->end;
     }
     GAL_ASSERT(first == spec->block_count);
     if (spec->own_entry) {
-        s->chunk[0].entry_layout = s->chunk[0].carried_layout = own_entry(s);
+        s->chunk[0].entry_layout = own_entry(s);
+        s->chunk[0].carried_layout = &s->chunk[0].entry_layout;
     }
 }
 
@@ -248,7 +249,7 @@ static void make_blocks(stage *s, chunk *c)
         gal_emit_init(&s->b, i, &next, &s->block[i]);
         gal_zero_units(&s->b, &s->block[i], &s->holders);
         if (!gal_carried_add_block(&c->carried, &s->b.program->atoms, i, &spec->block[i].shape, &next,
-                                   &c->carried_layout)) {
+                                   c->carried_layout)) {
             s->b.out_of_memory = true;
             return;
         }
