@@ -15,7 +15,6 @@
 
 #include "planner/named_search.h"
 #include "planner/path.h"
-#include "schemas/limits.h"
 
 #define TOTAL_SECONDS_MAX 4e6 /* as of problem documents: sums of picoseconds stay below 2^62 */
 
@@ -159,10 +158,6 @@ static gal_code view_of(const gal_named_cell *named, gal_named_view *out, gal_er
     char name[64];
     if (n == 0 || cell->spec.arena_limit_bytes == 0) {
         return GAL_NO;
-    }
-    if (n > GAL_PROBLEM_STRATEGIES_MAX) {
-        return gal_fail(err, GAL_ERR_USAGE, "--space: %u strategies are more than the tables' %u", (uint32_t)n,
-                        GAL_PROBLEM_STRATEGIES_MAX);
     }
     gal_code code = create(cell, out, err);
     for (uint32_t i = 0; i < cell->block_count && code == GAL_OK; i++) {

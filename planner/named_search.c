@@ -6,6 +6,7 @@
 
 #include "planner/finalist.h"
 #include "planner/path.h"
+#include "schemas/limits.h"
 
 typedef struct search {
     const gal_search_request *request; /* with the rule's space and degrees */
@@ -134,7 +135,10 @@ static gal_code solve_cell(search *s, const gal_cell *cell, gal_error *err)
     gal_named_cell named = {cell, GAL_ANY_EMBEDDING};
     gal_code code = GAL_OK;
     s->opinion = (gal_opinion){.seconds = HUGE_VAL};
-    s->unproven = false;
+    s->unproven = cell->strategy_count > GAL_PROBLEM_STRATEGIES_MAX;
+    if (s->unproven) { /* more than tables have */
+        return GAL_OK;
+    }
     if (!cell->types.table_shared) {
         return solve_view(s, &named, err);
     }

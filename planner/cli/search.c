@@ -264,8 +264,8 @@ static void print_opinion(FILE *out, const gal_algorithm *algorithm, const gal_a
                 answer->misfit_cell_count, answer->search.cell_count);
     }
     if (answer->search.unproven_cell_count > 0) {
-        fprintf(out, "  in %u of %u cells it ran out of time (--time-limit)\n", answer->search.unproven_cell_count,
-                answer->search.cell_count);
+        fprintf(out, "  in %u of %u cells it did not finish (too large, or --time-limit)\n",
+                answer->search.unproven_cell_count, answer->search.cell_count);
     }
 }
 
@@ -377,7 +377,7 @@ static void explain_refusal(const gal_algorithm *algorithm, const gal_search_res
     } else if (result->least_bytes == 0 && !proves) {
         fprintf(stderr, "galplan: no plan: by its own count of bytes %s finds none in %.1f MiB per device%s\n",
                 algorithm->name, (double)memory_bytes / 1048576.0,
-                result->unproven_cell_count > 0 ? ", or ran out of time (--time-limit)" : "");
+                result->unproven_cell_count > 0 ? ", or did not finish (too large, or --time-limit)" : "");
     } else if (result->least_bytes == 0) {
         fprintf(stderr,
                 "galplan: no plan: no strategy of --space is legal for every block (batch, heads, ffn, vocabulary "

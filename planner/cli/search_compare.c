@@ -62,7 +62,7 @@ static void print_notes(const row *rows)
             printf("%s: in %u of %u cells %s\n", rows[i].algorithm->name, a->search.unproven_cell_count,
                    a->search.cell_count,
                    i == GAL_ALGORITHM_EXACT ? "a faster chain than the one found is not ruled out (--label-limit)"
-                                            : "it ran out of time (--time-limit)");
+                                            : "it did not finish (too large, or --time-limit)");
         }
     }
 }
