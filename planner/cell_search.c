@@ -6,7 +6,7 @@
 
 /* Of a type: for each stage at first; that join then, twice as many each time. EDGES_PER_LABEL: how large a cell
  * may grow, per label of the limit. LEAST_LABELS: of a cell where nothing fits. */
-enum { FIRST_OF_STAGE = 2, FIRST_JOINING = 8, EDGES_PER_LABEL = 8, DEVICES_PER_STAGE = 8, LEAST_LABELS = 100 };
+enum { FIRST_OF_STAGE = 2, FIRST_JOINING = 8, EDGES_PER_LABEL = 5, DEVICES_PER_STAGE = 8, LEAST_LABELS = 100 };
 
 /* ---- which strategies ---- */
 
@@ -159,7 +159,6 @@ gal_code gal_cell_search(gal_screened *screened, const gal_solve_settings *setti
     for (uint32_t most = FIRST_JOINING; unfinished < 2; most *= 2) {
         GAL_TRY(solve(&c, settings, answer, err));
         const double cutoff_seconds = fmin(answer->seconds, settings->give_up_seconds);
-        GAL_TRY(gal_screened_price_ends(screened, cutoff_seconds, err));
         gal_screened_price_out(screened, &answer->weights);
         bound_rest(&c);
         unfinished += answer->bound < cutoff_seconds;

@@ -9,7 +9,7 @@
 #include "planner/first_path.h"
 
 /* WORK_PER_LABEL: what a cell may take, in dual->work per label of the limit. */
-enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BEAM_EVERY = 8, WORK_PER_LABEL = 50000 };
+enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BEAM_EVERY = 8, WORK_PER_LABEL = 5000 };
 
 typedef struct solver {
     const gal_cell *cell;

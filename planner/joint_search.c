@@ -228,7 +228,7 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
     gal_code code = GAL_OK;
     const gal_cell_spec spec = spec_of(o, c);
     if (c->level == FLOORED && !is_uniform(o->request)) {
-        code = gal_screened_create(&spec, &o->types, o->floors, &c->screened, err);
+        code = gal_screened_create(&spec, &o->types, &c->screened, err);
         c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
         c->level = SCREENED;
         return code;
@@ -278,7 +278,7 @@ static gal_code least_of_uniform(outer *o, const gal_cell_spec *spec, uint64_t *
 
 static gal_code least_of_chains(outer *o, const gal_cell_spec *spec, candidate *c, uint64_t *bytes, gal_error *err)
 {
-    gal_code code = c->level == FLOORED ? gal_screened_create(spec, &o->types, o->floors, &c->screened, err) : GAL_OK;
+    gal_code code = c->level == FLOORED ? gal_screened_create(spec, &o->types, &c->screened, err) : GAL_OK;
     code = code == GAL_OK ? gal_cell_search_least(&c->screened, &o->answer, err) : code;
     *bytes = o->answer.least_bytes;
     return code;

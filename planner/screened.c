@@ -63,35 +63,14 @@ static gal_code price_item(const gal_screened *s, uint32_t type, uint32_t strate
     return GAL_OK;
 }
 
-/* Its seconds as backward's: what hides a tail counts less. */
-static gal_code floor_item(const gal_screened *s, gal_floors *floors, uint32_t type, uint32_t strategy, gal_error *err)
-{
-    const gal_strategy *own = &s->strategy[strategy];
-    const uint32_t tp = gal_strategy_degree(own, GAL_AXIS_TP);
-    const uint32_t groups = s->spec.device_count / s->spec.pp_degree / tp;
-    const uint32_t samples = s->spec.global_batch_samples / s->spec.microbatch_count / groups;
-    const gal_split_kind split = {tp, own->sequence_parallel, own->recompute};
-    gal_block_floor floor;
-    const gal_code code = gal_floors_of(floors, type, split, samples, &floor, err);
-    if (code == GAL_OK) {
-        *item_at(s, type, strategy) =
-            (gal_screened_item){.backward_seconds = floor.seconds,
-                                .bytes = (double)floor.state_bytes / gal_strategy_degree(own, GAL_AXIS_SDP),
-                                .saved_bytes = (double)floor.saved_bytes,
-                                .work_bytes = (double)floor.work_bytes};
-    }
-    return code;
-}
-
-static gal_code fill_items(const gal_screened *s, gal_floors *floors, uint32_t type, gal_error *err)
+static gal_code fill_items(const gal_screened *s, uint32_t type, gal_error *err)
 {
     for (uint32_t i = 0; i < s->strategy_count; i++) {
         if (!gal_cell_is_legal(&s->spec, s->types, type, &s->strategy[i])) {
             continue;
         }
         gal_error reason = {0};
-        const gal_code code =
-            is_end(s->types, type) ? floor_item(s, floors, type, i, &reason) : price_item(s, type, i, &reason);
+        const gal_code code = price_item(s, type, i, &reason);
         if (code != GAL_OK &&
             code != GAL_ERR_DOCUMENT) { /* that is: a tensor is too large for a program: not to be had */
             return gal_fail(err, code, "%s", reason.text);
@@ -121,8 +100,8 @@ static gal_relaxed_item relaxed_item(const gal_screened *s, const gal_screened_i
 {
     const bool one_stage = s->spec.pp_degree == 1; /* nothing hides its tail */
     return (gal_relaxed_item){.round_seconds = item->forward_seconds + item->backward_seconds,
-                              .once_seconds = item->update_seconds / s->spec.pp_degree +
-                                              (one_stage ? fmax(item->tail_seconds, 0.0) : 0.0),
+                              .once_seconds =
+                                  item->update_seconds / s->spec.pp_degree + (one_stage ? item->tail_seconds : 0.0),
                               .bytes = item->bytes,
                               .saved_bytes = item->saved_bytes};
 }
@@ -218,8 +197,7 @@ cleanup:
     return code;
 }
 
-gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_floors *floors,
-                             gal_screened *out, gal_error *err)
+gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_screened s = {.spec = *spec, .types = types, .strategy = calloc(GAL_SPACE_MAX, sizeof *s.strategy)};
@@ -233,7 +211,7 @@ gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *t
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     for (uint32_t type = 0; type < types->type_count; type++) {
-        GAL_TRY(fill_items(&s, floors, type, err));
+        GAL_TRY(fill_items(&s, type, err));
     }
     GAL_TRY(bound_by_memory(&s, err));
     *out = s;
@@ -271,28 +249,6 @@ static double cheapest_stage(const gal_screened *s, const gal_rates *rates, uint
         least = fmin(least, weighted(&rates[p], item, gal_screen_in_flight(&s->spec, p)));
     }
     return least;
-}
-
-gal_code gal_screened_price_ends(gal_screened *s, double cutoff_seconds, gal_error *err)
-{
-    for (uint32_t type = 0; type < s->types->type_count; type++) {
-        for (uint32_t i = 0; i < s->strategy_count && is_end(s->types, type); i++) {
-            gal_screened_item *item = item_at(s, type, i);
-            if (!item->legal || s->reduced_seconds[(size_t)type * s->strategy_count + i] >= cutoff_seconds) {
-                continue;
-            }
-            gal_error reason = {0};
-            *item = (gal_screened_item){.legal = true};
-            const gal_code code = price_item(s, type, i, &reason);
-            if (code == GAL_ERR_DOCUMENT) {
-                item->legal = false;
-                s->reduced_seconds[(size_t)type * s->strategy_count + i] = HUGE_VAL;
-            } else if (code != GAL_OK) {
-                return gal_fail(err, code, "%s", reason.text);
-            }
-        }
-    }
-    return GAL_OK;
 }
 
 void gal_screened_price_out(gal_screened *s, const gal_weights *weights)

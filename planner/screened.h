@@ -11,7 +11,7 @@
 #include "planner/dual.h"
 #include "planner/screen.h"
 
-/* The least of any stage; of embedding and head their floors. */
+/* The least of any stage; of embedding and head, of theirs. */
 typedef struct gal_screened_item {
     bool legal;
     double forward_seconds, backward_seconds, tail_seconds, update_seconds;
@@ -30,13 +30,9 @@ typedef struct gal_screened {
 } gal_screened;
 
 /* types is referred to, and what spec refers to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
-gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_floors *floors,
-                             gal_screened *out, gal_error *err);
+gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened *out,
+                             gal_error *err);
 void gal_screened_free(gal_screened *screened); /* accepts a zeroed one */
-
-/* Prices in place of floors for embedding and head under those strategies whose reduced seconds are below the cutoff.
- * Errors as of create. */
-gal_code gal_screened_price_ends(gal_screened *screened, double cutoff_seconds, gal_error *err);
 
 /* Raises bound and reduced_seconds by what the weights show. */
 void gal_screened_price_out(gal_screened *screened, const gal_weights *weights);

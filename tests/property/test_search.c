@@ -310,7 +310,7 @@ static void compare_cell(const trial *t, gal_price_cache *cache, uint32_t pp_deg
     assert_int_equal(gal_block_types_create(&t->model, &types, &err), GAL_OK);
     assert_int_equal(gal_floors_create(&t->model, t->durations, &floors, &err), GAL_OK);
     assert_int_equal(gal_screen_floor(&spec, &types, floors, &floor_seconds, &floor_bytes, &err), GAL_OK);
-    assert_int_equal(gal_screened_create(&spec, &types, floors, &screened, &err), GAL_OK);
+    assert_int_equal(gal_screened_create(&spec, &types, &screened, &err), GAL_OK);
     assert_int_equal(gal_cell_create(&spec, &cell, &err), GAL_OK);
     assert_int_equal(gal_cell_solve(cell, &settings, &whole, &err), GAL_OK);
     uint64_t bytes = 0;
