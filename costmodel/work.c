@@ -177,6 +177,24 @@ static work work_relative_attention_backward(const gal_shape *s)
     return (work){.flops = relative_pairs(s) * (10 * dim(s, 3) + 9), .elements = 8 * entries + heads * dim(s, 1)};
 }
 
+/* Every query sees its window. */
+static double window_pairs(const gal_shape *s)
+{
+    return dim(s, 0) * dim(s, 2) * dim(s, 1) * dim(s, 5) * dim(s, 5);
+}
+
+static work work_window_attention(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
+    return (work){.flops = window_pairs(s) * (4 * dim(s, 3) + 5), .elements = 4 * entries + heads * dim(s, 1)};
+}
+
+static work work_window_attention_backward(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
+    return (work){.flops = window_pairs(s) * (10 * dim(s, 3) + 9), .elements = 8 * entries + heads * dim(s, 1)};
+}
+
 /* Every query sees every key. */
 static work work_cross_attention(const gal_shape *s)
 {
@@ -237,6 +255,17 @@ static work work_first_position(const gal_shape *s)
 static work work_first_position_backward(const gal_shape *s)
 {
     return (work){.elements = (dim(s, 1) + 1) * dim(s, 0) * dim(s, 2)};
+}
+
+static work work_mean_position(const gal_shape *s)
+{
+    const double row = dim(s, 0) * dim(s, 2);
+    return (work){.flops = (dim(s, 1) + 1) * row, .elements = (dim(s, 1) + 1) * row};
+}
+
+static work work_merge(const gal_shape *s)
+{
+    return (work){.elements = 2 * rows(s) * dim(s, 2)};
 }
 
 static work work_cross_entropy_max(const gal_shape *s)
@@ -317,6 +346,8 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_ATTENTION_BACKWARD] = work_attention_backward,
     [GAL_OP_RELATIVE_ATTENTION] = work_relative_attention,
     [GAL_OP_RELATIVE_ATTENTION_BACKWARD] = work_relative_attention_backward,
+    [GAL_OP_WINDOW_ATTENTION] = work_window_attention,
+    [GAL_OP_WINDOW_ATTENTION_BACKWARD] = work_window_attention_backward,
     [GAL_OP_CROSS_ATTENTION] = work_cross_attention,
     [GAL_OP_CROSS_ATTENTION_BACKWARD] = work_cross_attention_backward,
     [GAL_OP_SCALE] = work_scale,
@@ -328,6 +359,10 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_DROPOUT] = work_dropout,
     [GAL_OP_FIRST_POSITION] = work_first_position,
     [GAL_OP_FIRST_POSITION_BACKWARD] = work_first_position_backward,
+    [GAL_OP_MEAN_POSITION] = work_mean_position,
+    [GAL_OP_MEAN_POSITION_BACKWARD] = work_mean_position,
+    [GAL_OP_MERGE] = work_merge,
+    [GAL_OP_MERGE_BACKWARD] = work_merge,
     [GAL_OP_CROSS_ENTROPY_MAX] = work_cross_entropy_max,
     [GAL_OP_CROSS_ENTROPY_SUM] = work_cross_entropy_sum,
     [GAL_OP_CROSS_ENTROPY_LOSS] = work_cross_entropy_loss,

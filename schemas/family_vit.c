@@ -5,11 +5,7 @@
 
 static void read(const gal_json_cursor *at, gal_model *out)
 {
-    out->image_size = gal_json_u32(at, "image_size", 1, GAL_IMAGE_SIZE_MAX);
-    out->patch_size = gal_json_u32(at, "patch_size", 1, GAL_PATCH_SIZE_MAX);
-    out->channel_count = gal_json_u32(at, "channel_count", 1, GAL_CHANNELS_MAX);
-    out->pixel_mean = gal_json_f64(at, "pixel_mean", 0.0, 1.0);
-    out->pixel_standard_deviation = gal_json_f64(at, "pixel_standard_deviation", 1e-6, 1e6);
+    gal_family_read_images(at, out);
     out->norm_epsilon = gal_json_f64(at, "layer_norm_epsilon", GAL_POSITIVE_MIN, 1.0);
     out->embedding_dropout = gal_json_f64(at, "embedding_dropout", 0.0, GAL_JSON_BELOW_ONE);
     out->attention_dropout = gal_json_f64(at, "attention_dropout", 0.0, GAL_JSON_BELOW_ONE);
@@ -18,11 +14,7 @@ static void read(const gal_json_cursor *at, gal_model *out)
 
 static void write(gal_json_writer *out, const gal_model *model)
 {
-    gal_json_put_u64(out, "image_size", model->image_size);
-    gal_json_put_u64(out, "patch_size", model->patch_size);
-    gal_json_put_u64(out, "channel_count", model->channel_count);
-    gal_json_put_f64(out, "pixel_mean", model->pixel_mean);
-    gal_json_put_f64(out, "pixel_standard_deviation", model->pixel_standard_deviation);
+    gal_family_write_images(out, model);
     gal_json_put_f64(out, "layer_norm_epsilon", model->norm_epsilon);
     gal_json_put_f64(out, "embedding_dropout", model->embedding_dropout);
     gal_json_put_f64(out, "attention_dropout", model->attention_dropout);
@@ -32,17 +24,13 @@ static void write(gal_json_writer *out, const gal_model *model)
 static void check(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys)
 {
     gal_family_check_heads(at, model, keys);
-    if (model->patch_size == 0 || model->image_size % model->patch_size != 0) {
-        gal_json_member_error(at, "patch_size", "must divide image_size %u", model->image_size);
+    if (!gal_family_check_images(at, model)) {
         return;
     }
     const uint64_t side = model->image_size / model->patch_size;
     if (model->sequence_length != side * side + 1) {
         gal_json_error(at, "sequence_length must be the class token and %llu patches, got %u",
                        (unsigned long long)(side * side), model->sequence_length);
-    }
-    if (model->tied_embeddings) {
-        gal_json_member_error(at, "tied_embeddings", "must be false: images have no table");
     }
 }
 

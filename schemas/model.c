@@ -60,11 +60,10 @@ static void read_optimizer(const gal_json_cursor *at, gal_optimizer *out)
     }
 }
 
-static const gal_model_family *const families[GAL_FAMILY_COUNT] = {[GAL_FAMILY_DECODER] = &gal_family_decoder,
-                                                                   [GAL_FAMILY_LLAMA] = &gal_family_llama,
-                                                                   [GAL_FAMILY_BERT] = &gal_family_bert,
-                                                                   [GAL_FAMILY_VIT] = &gal_family_vit,
-                                                                   [GAL_FAMILY_T5] = &gal_family_t5};
+static const gal_model_family *const families[GAL_FAMILY_COUNT] = {
+    [GAL_FAMILY_DECODER] = &gal_family_decoder, [GAL_FAMILY_LLAMA] = &gal_family_llama,
+    [GAL_FAMILY_BERT] = &gal_family_bert,       [GAL_FAMILY_VIT] = &gal_family_vit,
+    [GAL_FAMILY_T5] = &gal_family_t5,           [GAL_FAMILY_SWIN] = &gal_family_swin};
 
 void gal_model_check(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys)
 {
@@ -216,9 +215,44 @@ uint32_t gal_model_loss_positions(const gal_model *model)
     return family->loss_positions == NULL ? model->sequence_length : family->loss_positions(model);
 }
 
+bool gal_model_sees_images(const gal_model *model)
+{
+    return model->image_size > 0;
+}
+
 uint32_t gal_model_patch_features(const gal_model *model)
 {
     return model->channel_count * model->patch_size * model->patch_size;
+}
+
+void gal_family_read_images(const gal_json_cursor *at, gal_model *out)
+{
+    out->image_size = gal_json_u32(at, "image_size", 1, GAL_IMAGE_SIZE_MAX);
+    out->patch_size = gal_json_u32(at, "patch_size", 1, GAL_PATCH_SIZE_MAX);
+    out->channel_count = gal_json_u32(at, "channel_count", 1, GAL_CHANNELS_MAX);
+    out->pixel_mean = gal_json_f64(at, "pixel_mean", 0.0, 1.0);
+    out->pixel_standard_deviation = gal_json_f64(at, "pixel_standard_deviation", 1e-6, 1e6);
+}
+
+void gal_family_write_images(gal_json_writer *out, const gal_model *model)
+{
+    gal_json_put_u64(out, "image_size", model->image_size);
+    gal_json_put_u64(out, "patch_size", model->patch_size);
+    gal_json_put_u64(out, "channel_count", model->channel_count);
+    gal_json_put_f64(out, "pixel_mean", model->pixel_mean);
+    gal_json_put_f64(out, "pixel_standard_deviation", model->pixel_standard_deviation);
+}
+
+bool gal_family_check_images(const gal_json_cursor *at, const gal_model *model)
+{
+    if (model->tied_embeddings) {
+        gal_json_member_error(at, "tied_embeddings", "must be false: images have no table");
+    }
+    if (model->patch_size == 0 || model->image_size % model->patch_size != 0) {
+        gal_json_member_error(at, "patch_size", "must divide image_size %u", model->image_size);
+        return false;
+    }
+    return true;
 }
 
 void gal_family_check_heads(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys)

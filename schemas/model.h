@@ -8,7 +8,10 @@
  * attention, cross-attention, FFN of each decoder layer | head. The bridge ends the encoder's stream with its final
  * norm and starts the decoder's with the embedding of the target, shifted. What the norm gives, the carried tensor,
  * flows beside the stream from there to the last cross-attention. So two couplings are off the chain: the carried
- * tensor, and tensors that several blocks hold (gal_shared). */
+ * tensor, and tensors that several blocks hold (gal_shared).
+ *
+ * A Swin is a chain of levels: embedding of patches | attention, FFN of each layer | merge | attention, FFN of each
+ * layer | ... | head. A merge makes one position of 2 x 2 neighbours, of twice the features. */
 #ifndef GAL_SCHEMAS_MODEL_H
 #define GAL_SCHEMAS_MODEL_H
 
@@ -19,18 +22,19 @@
 #include "schemas/base/json.h"
 #include "schemas/base/status.h"
 
-enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
+enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1, GAL_LEVELS_MAX = 6 };
 
 /* X(enumerator, document name) */
 /* decoder: GPT-2's blocks. llama: RMSNorm, rotary positions, gated FFN, shared keys and values; no dropout of rows.
  * bert: norms behind the sums, a masked-LM head. vit: patches of images and a class token; its vocabulary are labels.
- * t5: encoder-decoder with relative positions. */
+ * t5: encoder-decoder with relative positions. swin: patches attend within windows, on grids that halve. */
 #define GAL_FAMILIES(X)                                                                                                \
     X(GAL_FAMILY_DECODER, "decoder")                                                                                   \
     X(GAL_FAMILY_LLAMA, "llama")                                                                                       \
     X(GAL_FAMILY_BERT, "bert")                                                                                         \
     X(GAL_FAMILY_VIT, "vit")                                                                                           \
-    X(GAL_FAMILY_T5, "t5")
+    X(GAL_FAMILY_T5, "t5")                                                                                             \
+    X(GAL_FAMILY_SWIN, "swin")
 
 #define GAL_ACTIVATIONS(X)                                                                                             \
     X(GAL_ACTIVATION_GELU_TANH, "gelu_tanh")                                                                           \
@@ -54,7 +58,8 @@ enum { GAL_NAME_BYTES = 64, GAL_MODEL_VERSION = 1 };
     X(GAL_BLOCK_FFN, "ffn")                                                                                            \
     X(GAL_BLOCK_HEAD, "head")                                                                                          \
     X(GAL_BLOCK_BRIDGE, "bridge")                                                                                      \
-    X(GAL_BLOCK_CROSS_ATTENTION, "cross_attention")
+    X(GAL_BLOCK_CROSS_ATTENTION, "cross_attention")                                                                    \
+    X(GAL_BLOCK_MERGE, "merge")
 
 #define X(enumerator, name) enumerator,
 typedef enum gal_family { GAL_FAMILIES(X) GAL_FAMILY_COUNT } gal_family;
@@ -113,7 +118,7 @@ typedef struct gal_model {
     /* Of the family bert alone. */
     uint32_t type_count; /* token types; all tokens here are of type 0 */
     uint32_t mask_token; /* below vocabulary */
-    /* Of the family vit alone: positions are a class token and (image_size / patch_size)^2 patches. */
+    /* Of the families vit and swin: positions are (image_size / patch_size)^2 patches, of vit behind a class token. */
     uint32_t image_size, patch_size, channel_count; /* pixels of a side, of a patch's side; colours */
     double pixel_mean, pixel_standard_deviation;    /* of pixels in [0, 1]: both map them to what the model sees */
     /* Of the family t5 alone, else 0; there layer_count and sequence_length are the encoder's, head_dim is any. */
@@ -122,6 +127,11 @@ typedef struct gal_model {
     uint32_t relative_bucket_count;   /* even, at least 4 */
     uint32_t relative_max_distance;   /* above half the buckets; all farther positions share a bucket */
     bool gated;                       /* FFN with a gate (v1.1) */
+    /* Of the family swin alone, else 0. layer_count is the sum over the levels; sequence_length, hidden, head_count and
+     * ffn_hidden are the first level's; positions are a quarter, hidden and ffn_hidden double from each to the next. */
+    uint32_t window_size; /* positions of a window's side; where the grid is not larger, the window is the grid */
+    uint32_t level_count;
+    uint32_t level_layer_count[GAL_LEVELS_MAX], level_head_count[GAL_LEVELS_MAX];
     gal_activation activation;
     bool tied_embeddings;
     double norm_epsilon;
@@ -133,8 +143,8 @@ typedef struct gal_model {
 } gal_model;
 
 /* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. Read takes a model document, or a
- * Hugging Face config.json of gpt2, llama, mistral, qwen2, bert, vit or t5 (told by its "model_type"; what that file
- * does not hold takes the defaults of gal_model_defaults and of the type's own configuration class). */
+ * Hugging Face config.json of gpt2, llama, mistral, qwen2, bert, vit, t5 or swin (told by its "model_type"; what that
+ * file does not hold takes the defaults of gal_model_defaults and of the type's own configuration class). */
 gal_code gal_model_read(const char *path, gal_model *out, gal_error *err);
 gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err);
 
@@ -172,7 +182,10 @@ typedef struct gal_block_shape {
     gal_flow in, out;   /* zero where nothing enters or leaves */
     uint32_t positions; /* that it works on, per sample */
     uint32_t head_count, kv_head_count, head_dim, ffn_hidden;
-    bool decodes;                     /* behind the bridge: attention is causal */
+    uint32_t level;               /* of a Swin; else 0 */
+    uint32_t side, window, shift; /* there: positions are side * side; attention sees windows of window * window, of the
+                                   * grid turned by shift rows and columns; a window divides the side. Else 0 */
+    bool decodes;                 /* behind the bridge: attention is causal */
     gal_flow carried_in, carried_out; /* what flows beside the stream: in front of it, and behind it */
     uint32_t shared;                  /* bit s: holds tensor s of gal_shared */
 } gal_block_shape;
@@ -192,10 +205,11 @@ uint32_t gal_model_padded_vocabulary(const gal_model *model);
 uint32_t gal_model_longest_sequence(const gal_model *model);
 
 /* Positions of a sample that are in the loss: all; of bert the masked 15 %, rounded, at least one (a fixed count, so
- * that the mean over a batch needs no count of every rank); of vit the class token; of t5 those
- * of the target. */
+ * that the mean over a batch needs no count of every rank); of vit the class token, of swin the mean position; of t5
+ * those of the target. */
 uint32_t gal_model_loss_positions(const gal_model *model);
-/* vit: numbers of a patch, [channel][row][column]. */
+/* vit and swin: whether samples are images and targets labels; numbers of a patch, [channel][row][column]. */
+bool gal_model_sees_images(const gal_model *model);
 uint32_t gal_model_patch_features(const gal_model *model);
 
 /* Trainable parameters as published: without padding, a tied head not counted twice. */

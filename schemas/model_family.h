@@ -25,7 +25,17 @@ typedef struct gal_model_family {
     uint32_t (*loss_positions)(const gal_model *model);               /* NULL: all */
 } gal_model_family;
 
-extern const gal_model_family gal_family_decoder, gal_family_llama, gal_family_bert, gal_family_vit, gal_family_t5;
+extern const gal_model_family gal_family_decoder, gal_family_llama, gal_family_bert, gal_family_vit, gal_family_t5,
+    gal_family_swin;
+
+/* The members that say what images are. */
+void gal_family_read_images(const gal_json_cursor *at, gal_model *out);
+void gal_family_write_images(gal_json_writer *out, const gal_model *model);
+/* Reports a patch that does not divide the image, and tied embeddings; returns whether the patch does. */
+bool gal_family_check_images(const gal_json_cursor *at, const gal_model *model);
+
+/* family_swin.c: layers and heads of every level, from two arrays. */
+void gal_family_read_levels(const gal_json_cursor *at, const char *layers, const char *heads, gal_model *out);
 
 /* Reports heads that do not divide the hidden size. */
 void gal_family_check_heads(const gal_json_cursor *at, const gal_model *model, const gal_model_keys *keys);

@@ -1,17 +1,20 @@
-/* Hugging Face config.json: gpt2, llama, mistral, qwen2, bert, vit, t5. Keys that change nothing here are passed over;
- * those that ask for a variant that is not supported are refused. Defaults are those of the type's configuration class.
+/* Hugging Face config.json: gpt2, llama, mistral, qwen2, bert, vit, t5, swin. Keys that change nothing here are passed
+ * over; those that ask for a variant that is not supported are refused. Defaults are those of the type's configuration
+ * class.
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "schemas/limits.h"
+#include "schemas/model_family.h"
 #include "schemas/model_source.h"
 
 static const char *const activation_names[] = {"gelu_new", "gelu", "relu", "gelu_pytorch_tanh", "silu"};
 static const gal_activation activation_of[] = {GAL_ACTIVATION_GELU_TANH, GAL_ACTIVATION_GELU_ERF, GAL_ACTIVATION_RELU,
                                                GAL_ACTIVATION_GELU_TANH, GAL_ACTIVATION_SILU};
-/* [MASK] of the published WordPiece vocabularies; labels where a ViT's file names none. */
+/* [MASK] of the published WordPiece vocabularies; labels where a file names none. */
 static const uint32_t wordpiece_mask = 103;
-enum { VIT_LABELS = 1000 };
+enum { IMAGENET_LABELS = 1000 };
 enum { ACTIVATIONS = sizeof activation_names / sizeof activation_names[0] };
 
 static bool is_given(const gal_json_cursor *at, const char *key)
@@ -168,16 +171,16 @@ static void read_bert(const gal_json_cursor *root, gal_model *out)
     refuse_variant(root, "add_cross_attention", true);
 }
 
-static void read_vit(const gal_json_cursor *root, gal_model *out)
+static void read_image_size(const gal_json_cursor *root, uint32_t patch_size, gal_model *out)
 {
-    out->family = GAL_FAMILY_VIT;
-    read_encoder(root, out);
     out->image_size = optional_u32(root, "image_size", 224, GAL_IMAGE_SIZE_MAX);
-    out->patch_size = optional_u32(root, "patch_size", 16, GAL_PATCH_SIZE_MAX);
+    out->patch_size = optional_u32(root, "patch_size", patch_size, GAL_PATCH_SIZE_MAX);
     out->channel_count = optional_u32(root, "num_channels", 3, GAL_CHANNELS_MAX);
-    out->pixel_mean = 0.5;
-    out->pixel_standard_deviation = 0.5;
-    out->vocabulary = VIT_LABELS;
+}
+
+static void read_labels(const gal_json_cursor *root, gal_model *out)
+{
+    out->vocabulary = IMAGENET_LABELS;
     if (gal_json_has(root, "id2label")) {
         const gal_json_cursor labels = gal_json_object(root, "id2label");
         out->vocabulary = gal_json_member_count(&labels);
@@ -185,6 +188,16 @@ static void read_vit(const gal_json_cursor *root, gal_model *out)
             gal_json_member_error(root, "id2label", "must name at least one label");
         }
     }
+}
+
+static void read_vit(const gal_json_cursor *root, gal_model *out)
+{
+    out->family = GAL_FAMILY_VIT;
+    read_encoder(root, out);
+    read_image_size(root, 16, out);
+    out->pixel_mean = 0.5;
+    out->pixel_standard_deviation = 0.5;
+    read_labels(root, out);
     out->tied_embeddings = false;
     if (out->patch_size != 0) {
         const uint32_t side = out->image_size / out->patch_size;
@@ -194,6 +207,43 @@ static void read_vit(const gal_json_cursor *root, gal_model *out)
     out->residual_dropout = out->embedding_dropout;
     out->attention_dropout = optional_f64(root, "attention_probs_dropout_prob", 0.0, 0.0, GAL_JSON_BELOW_ONE);
     refuse_variant(root, "qkv_bias", false);
+}
+
+/* ---- swin ---- */
+
+/* Training draws which residuals a sample skips, by drop_path_rate; that is not applied here. */
+static void read_swin(const gal_json_cursor *root, gal_model *out)
+{
+    out->family = GAL_FAMILY_SWIN;
+    read_image_size(root, 4, out);
+    out->pixel_mean = 0.449; /* of ImageNet, the mean of its colours' */
+    out->pixel_standard_deviation = 0.226;
+    read_labels(root, out);
+    out->tied_embeddings = false;
+    out->hidden = gal_json_u32(root, "embed_dim", 1, GAL_HIDDEN_MAX);
+    gal_family_read_levels(root, "depths", "num_heads", out);
+    out->window_size = optional_u32(root, "window_size", 7, GAL_WINDOW_SIZE_MAX);
+    const double ffn_hidden = optional_f64(root, "mlp_ratio", 4.0, GAL_POSITIVE_MIN, GAL_FFN_HIDDEN_MAX) * out->hidden;
+    out->ffn_hidden = ffn_hidden <= GAL_FFN_HIDDEN_MAX ? (uint32_t)ffn_hidden : 0;
+    if (out->ffn_hidden == 0 || ffn_hidden != floor(ffn_hidden)) {
+        gal_json_member_error(root, "mlp_ratio", "must give a whole number of features up to %d", GAL_FFN_HIDDEN_MAX);
+    }
+    for (uint32_t level = 0; level < out->level_count; level++) {
+        out->layer_count += out->level_layer_count[level];
+    }
+    if (out->layer_count > GAL_LAYERS_MAX) {
+        gal_json_member_error(root, "depths", "must be at most %d layers together", GAL_LAYERS_MAX);
+    }
+    out->head_count = out->level_head_count[0];
+    const uint32_t side = out->patch_size > 0 ? out->image_size / out->patch_size : 0;
+    out->sequence_length = side * side;
+    out->activation = GAL_ACTIVATION_GELU_ERF;
+    read_activation(root, "hidden_act", out);
+    out->norm_epsilon = optional_f64(root, "layer_norm_eps", 1e-5, GAL_POSITIVE_MIN, 1.0);
+    out->residual_dropout = optional_f64(root, "hidden_dropout_prob", 0.0, 0.0, GAL_JSON_BELOW_ONE);
+    out->attention_dropout = optional_f64(root, "attention_probs_dropout_prob", 0.0, 0.0, GAL_JSON_BELOW_ONE);
+    refuse_variant(root, "qkv_bias", false);
+    refuse_variant(root, "use_absolute_embeddings", true);
 }
 
 /* ---- t5 ---- */
@@ -242,7 +292,7 @@ static void read_t5(const gal_json_cursor *root, gal_model *out)
 
 /* ---- types ---- */
 
-static const char *const type_names[] = {"gpt2", "llama", "mistral", "qwen2", "bert", "vit", "t5"};
+static const char *const type_names[] = {"gpt2", "llama", "mistral", "qwen2", "bert", "vit", "t5", "swin"};
 static const struct type {
     void (*read)(const gal_json_cursor *root, gal_model *out);
     gal_model_keys keys;
@@ -252,7 +302,8 @@ static const struct type {
              {read_qwen2, {"num_attention_heads", "num_key_value_heads"}},
              {read_bert, {"num_attention_heads", NULL}},
              {read_vit, {"num_attention_heads", NULL}},
-             {read_t5, {"num_heads", NULL}}};
+             {read_t5, {"num_heads", NULL}},
+             {read_swin, {"num_heads", NULL}}};
 
 void gal_model_read_hugging_face(const gal_json_cursor *root, gal_model *out)
 {

@@ -7,8 +7,8 @@
  * kind                 dims                                               operands
  * load_tokens          samples, sequence                                  w int32[samples][sequence]
  * load_targets         samples, sequence                              w int32[samples][sequence]; -1: not in the loss
- * load_patches         samples, positions_local, features             w x[T][features]: an image's patches as
- *                                                                     positions 1, 2, ...; zeros at position 0
+ * load_patches         samples, positions_local, features             w x[T][features]: an image's patches, of a
+ *                                                                     model with a class token behind zeros for it
  * load_decoder_tokens  samples, sequence                              w int32[samples][sequence]: the targets, one
  *                                                                     position later, behind token 0
  * embed                samples, sequence, hidden, vocabulary_local    r tokens, r table[vocabulary_local][hidden],
@@ -43,6 +43,18 @@
  *                                                                     q k + bias[bucket(key - query)]
  * relative_attention_backward as relative_attention                   r dctx, r qkv, r ctx, r lse, r bias, w dqkv,
  *                                                                     a dbias: zeros for the heads of others
+ * window_attention     samples, sequence, heads_local, head_dim,      r qkv[T][3 heads_local][head_dim], r bias[(2
+ *                      side, window, shift                            window - 1)^2][heads_local], w ctx, w lse as
+ *                                                                     attention. Positions are a grid [side][side],
+ *                                                                     turned by shift: (y, x) is at (y - shift, x -
+ *                                                                     shift), modulo side. A query sees the positions
+ *                                                                     of its window. A score is q k / sqrt(head_dim) +
+ *                                                                     bias[(dy + window - 1) (2 window - 1) + dx +
+ *                                                                     window - 1], dy and dx the query's row and column
+ *                                                                     less the key's; less 100 where only the turn made
+ *                                                                     neighbours of them
+ * window_attention_backward as window_attention                       r dctx, r qkv, r ctx, r lse, r bias, w dqkv,
+ *                                                                     a dbias
  * cross_attention      samples, queries, heads_local, head_dim, keys  r q[queries samples][heads_local*head_dim],
  *                                                                     r kv[keys samples][2 heads_local][head_dim],
  *                                                                     w ctx, w lse; not divided, nothing masked
@@ -58,10 +70,21 @@
  * dropout              samples, positions_local, hidden                   r x, w y: the mask of residual's dropout. Of
  *                                                                         gradients: the backward of both
  * first_position       samples, positions_local, features                 r x, w y[samples][features]: the rows of
- * position 0, zeros where it is elsewhere first_position_backward samples, positions_local, features              r
- * dy[samples][features], w dx: zeros but there cross_entropy_max    rows, vocabulary_local, vocabulary r logits, w
- * max[rows]; padding masked cross_entropy_sum    samples, sequence, vocabulary_local, vocabulary    r logits, r max, r
- * targets, w sums[2][rows] (sum of exp(z - max); z of the target - max; zeros where the target is -1)
+ *                                                                     position 0, zeros where it is elsewhere
+ * first_position_backward samples, positions_local, features          r dy[samples][features], w dx: zeros but there
+ * mean_position        samples, positions_local, features, sequence   r x, w y[samples][features]: the sum of the local
+ *                                                                     rows, divided by all positions of a sample
+ * mean_position_backward as mean_position                             r dy[samples][features], w dx
+ * merge                samples, positions_local, features, side       r x[T][features], w y[T / 4][4][features]: of a
+ *                                                                     grid [rows_local][side] every 2 by 2 positions as
+ *                                                                     one: upper left, lower left, upper right, lower
+ *                                                                     right
+ * merge_backward       as merge                                       r dy, w dx
+ * cross_entropy_max    rows, vocabulary_local, vocabulary             r logits, w max[rows]; padding masked
+ * cross_entropy_sum    samples, sequence, vocabulary_local, vocabulary
+ *                                                                     r logits, r max, r targets, w sums[2][rows] (sum
+ *                                                                     of exp(z - max); z of the target - max; zeros
+ *                                                                     where the target is -1)
  * cross_entropy_loss   rows                                               r sums, a loss: fp64[2], over rows of sum > 0
  *                                                                         += sum of log(sum) - target; count of those
  *                                                                         with target 0: no logit is larger
@@ -110,6 +133,8 @@
     X(GAL_OP_ATTENTION_BACKWARD, "attention_backward", 6, 0)                                                           \
     X(GAL_OP_RELATIVE_ATTENTION, "relative_attention", 7, 0)                                                           \
     X(GAL_OP_RELATIVE_ATTENTION_BACKWARD, "relative_attention_backward", 7, 0)                                         \
+    X(GAL_OP_WINDOW_ATTENTION, "window_attention", 7, 0)                                                               \
+    X(GAL_OP_WINDOW_ATTENTION_BACKWARD, "window_attention_backward", 7, 0)                                             \
     X(GAL_OP_CROSS_ATTENTION, "cross_attention", 5, 0)                                                                 \
     X(GAL_OP_CROSS_ATTENTION_BACKWARD, "cross_attention_backward", 5, 0)                                               \
     X(GAL_OP_SCALE, "scale", 2, 0)                                                                                     \
@@ -121,6 +146,10 @@
     X(GAL_OP_DROPOUT, "dropout", 3, 0)                                                                                 \
     X(GAL_OP_FIRST_POSITION, "first_position", 3, 0)                                                                   \
     X(GAL_OP_FIRST_POSITION_BACKWARD, "first_position_backward", 3, 0)                                                 \
+    X(GAL_OP_MEAN_POSITION, "mean_position", 4, 0)                                                                     \
+    X(GAL_OP_MEAN_POSITION_BACKWARD, "mean_position_backward", 4, 0)                                                   \
+    X(GAL_OP_MERGE, "merge", 4, 0)                                                                                     \
+    X(GAL_OP_MERGE_BACKWARD, "merge_backward", 4, 0)                                                                   \
     X(GAL_OP_CROSS_ENTROPY_MAX, "cross_entropy_max", 3, 0)                                                             \
     X(GAL_OP_CROSS_ENTROPY_SUM, "cross_entropy_sum", 4, 0)                                                             \
     X(GAL_OP_CROSS_ENTROPY_LOSS, "cross_entropy_loss", 1, 0)                                                           \

@@ -111,12 +111,16 @@ static const char *tp_rule_broken(const gal_model *model, const gal_block_shape 
         return "tp degree must divide the padded vocabulary";
     }
     if (strategy->sequence_parallel && block->positions % tp_degree != 0) {
-        return block->decodes ? "tp degree must divide decoder_sequence_length with sequence_parallel"
-                              : "tp degree must divide sequence_length with sequence_parallel";
+        return block->side > 0  ? "tp degree must divide the positions of the grid with sequence_parallel"
+               : block->decodes ? "tp degree must divide decoder_sequence_length with sequence_parallel"
+                                : "tp degree must divide sequence_length with sequence_parallel";
     }
     if (strategy->sequence_parallel &&
         (!divides_positions(tp_degree, block->in) || !divides_positions(tp_degree, block->carried_in))) {
         return "tp degree must divide sequence_length with sequence_parallel";
+    }
+    if (strategy->sequence_parallel && block->kind == GAL_BLOCK_MERGE && block->side % (2 * tp_degree) != 0) {
+        return "twice the tp degree must divide the side of the grid with sequence_parallel";
     }
     return NULL;
 }

@@ -33,7 +33,7 @@ static void print_rate(const char *name, double predicted, double measured, cons
 /* What the loss is a mean of. */
 static const char *unit_of(const gal_model *model)
 {
-    return model->family == GAL_FAMILY_VIT ? "image" : model->family == GAL_FAMILY_BERT ? "masked token" : "token";
+    return gal_model_sees_images(model) ? "image" : model->family == GAL_FAMILY_BERT ? "masked token" : "token";
 }
 
 void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, const char *save_directory, FILE *out)
@@ -52,7 +52,7 @@ void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, 
     if (!isnan(summary->accuracy)) {
         fprintf(out, "%-20s %.2f %% of the %ss\n", "validation accuracy", 100.0 * summary->accuracy, unit);
     }
-    if (plan->model.family == GAL_FAMILY_VIT) {
+    if (gal_model_sees_images(&plan->model)) {
         fprintf(out, "%-20s %.4f nats per image: what label frequencies alone give\n", "label entropy",
                 summary->unigram_entropy);
     } else {
@@ -154,7 +154,7 @@ static gal_code print_data(const gal_plan *plan, const gal_train_options *option
     GAL_TRY(gal_data_open(&data_options, &data, err));
     const double epochs =
         (double)options->step_count * (double)plan->global_batch_samples / (double)gal_data_train_windows(data);
-    if (plan->model.family == GAL_FAMILY_VIT) {
+    if (gal_model_sees_images(&plan->model)) {
         fprintf(out, "data: %s: %llu training images, %llu validation images; %llu steps are %.2f epochs\n",
                 options->data_path, (unsigned long long)gal_data_train_windows(data),
                 (unsigned long long)gal_data_validation_windows(data), (unsigned long long)options->step_count, epochs);

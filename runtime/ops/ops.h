@@ -58,7 +58,8 @@ extern const gal_ops gal_ops_host_fp64;
  * dropped when its 32-bit lane < probability * 2^32; kept ones are scaled by 1 / (1 - probability).
  *   position, residual   site 0, index = (sample * S + position) * hidden + feature
  *   attention            site 1, index = ((sample * head_count + head) * S + query) * K + key,
- *                        K = S rounded up to a multiple of 4
+ *                        K = S rounded up to a multiple of 4; within windows of a grid key is its number in the
+ *                        window, K the window's positions rounded up, S and head_count are the block's
  * S is the longest sequence of the model's blocks; of one sequence its length.
  * sample is the index in the step's global batch. gal_philox takes the counter's first 64 bits, index / 4, and
  * draws four lanes. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */

@@ -202,8 +202,7 @@ static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node
     uint32_t dqkv = gradient_buffer(b, e, n->in[0], "dqkv");
     gal_operand bias = biased ? gal_zero_weight(b, e, n->weight) : (gal_operand){0};
     gal_operand dbias = biased ? gal_zero_gradient(b, e, n->weight) : (gal_operand){0};
-    gal_shape shape = biased ? gal_emit_relative_shape(b, e, GAL_OP_RELATIVE_ATTENTION_BACKWARD)
-                             : gal_emit_attention_shape(b, e, GAL_OP_ATTENTION_BACKWARD, n);
+    gal_shape shape = gal_emit_attention_shape(b, e, true, n);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
     i->group = e->mesh.tp;
     i->layout = e->whole_layout;
@@ -306,6 +305,24 @@ static void backward_first_position(gal_builder *b, gal_block_emit *e, const gal
     gal_emit_access(b, e, dx, n->in[0], GAL_WRITE);
 }
 
+static void backward_mean_position(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
+    gal_shape shape = gal_emit_mean_position_shape(b, e, GAL_OP_MEAN_POSITION_BACKWARD, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
+    gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);
+    gal_emit_access(b, e, dx, n->in[0], GAL_WRITE);
+}
+
+static void backward_merge(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
+    gal_shape shape = gal_emit_merge_shape(b, e, GAL_OP_MERGE_BACKWARD, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
+    gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);
+    gal_emit_access(b, e, dx, n->in[0], GAL_WRITE);
+}
+
 static void backward_cross_entropy(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     gal_shape shape = gal_emit_vocabulary_shape(b, e, GAL_OP_CROSS_ENTROPY_BACKWARD, n->in[0]);
@@ -374,6 +391,8 @@ static backward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_RESIDUAL] = backward_residual,
     [GAL_NODE_DROPOUT] = backward_dropout,
     [GAL_NODE_FIRST_POSITION] = backward_first_position,
+    [GAL_NODE_MEAN_POSITION] = backward_mean_position,
+    [GAL_NODE_MERGE] = backward_merge,
     [GAL_NODE_CROSS_ENTROPY] = backward_cross_entropy,
     [GAL_NODE_SPLIT] = backward_split,
     [GAL_NODE_REDUCE] = backward_alias,

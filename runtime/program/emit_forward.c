@@ -136,20 +136,33 @@ static void forward_linear(gal_builder *b, gal_block_emit *e, gal_emit_place at,
     }
 }
 
-/* Of a node with a table of relative positions. */
-gal_shape gal_emit_relative_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
+/* Within windows of a grid. */
+static gal_shape window_shape(const gal_builder *b, const gal_block_emit *e, bool backward)
+{
+    const gal_block_shape *shape = &e->shape;
+    return (gal_shape){.op = backward ? GAL_OP_WINDOW_ATTENTION_BACKWARD : GAL_OP_WINDOW_ATTENTION,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, shape->head_count / e->graph.tp_degree, shape->head_dim,
+                                shape->side, shape->window, shape->shift}};
+}
+
+/* With a table of buckets of distances. */
+static gal_shape relative_shape(const gal_builder *b, const gal_block_emit *e, bool backward)
 {
     const gal_model *model = gal_emit_model(b);
-    return (gal_shape){.op = op,
+    return (gal_shape){.op = backward ? GAL_OP_RELATIVE_ATTENTION_BACKWARD : GAL_OP_RELATIVE_ATTENTION,
                        .dtype = b->program->dtype,
                        .dims = {e->samples, e->sequence, e->shape.head_count / e->graph.tp_degree, e->shape.head_dim,
                                 e->shape.decodes, model->relative_bucket_count, model->relative_max_distance}};
 }
 
-gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e, bool backward, const gal_node *n)
 {
     const gal_block_shape *shape = &e->shape;
-    return (gal_shape){.op = op,
+    if (n->weight != GAL_NO_VALUE) {
+        return (shape->window > 0 ? window_shape : relative_shape)(b, e, backward);
+    }
+    return (gal_shape){.op = backward ? GAL_OP_ATTENTION_BACKWARD : GAL_OP_ATTENTION,
                        .dtype = b->program->dtype,
                        .dims = {e->samples, e->sequence, shape->head_count / e->graph.tp_degree, shape->head_dim,
                                 shape->kv_head_count / e->graph.tp_degree, n->attention_flags}};
@@ -184,8 +197,7 @@ static void forward_attention(gal_builder *b, gal_block_emit *e, gal_emit_place 
     gal_operand bias = biased ? gal_zero_weight(b, e, n->weight) : (gal_operand){0};
     uint32_t ctx = output(b, e, at, n->out[0]);
     uint32_t lse = output(b, e, at, n->out[1]);
-    gal_shape shape = biased ? gal_emit_relative_shape(b, e, GAL_OP_RELATIVE_ATTENTION)
-                             : gal_emit_attention_shape(b, e, GAL_OP_ATTENTION, n);
+    gal_shape shape = gal_emit_attention_shape(b, e, false, n);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
     i->group = e->mesh.tp;
     i->layout = e->whole_layout;
@@ -332,6 +344,40 @@ static void forward_first_position(gal_builder *b, gal_block_emit *e, gal_emit_p
     gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
 }
 
+gal_shape gal_emit_mean_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+{
+    gal_shape shape = gal_emit_first_position_shape(b, e, op, n);
+    shape.dims[3] = e->sequence;
+    return shape;
+}
+
+static void forward_mean_position(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t y = output(b, e, at, n->out[0]);
+    gal_shape shape = gal_emit_mean_position_shape(b, e, GAL_OP_MEAN_POSITION, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
+    gal_emit_read(b, e, x, n->in[0]);
+    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
+}
+
+gal_shape gal_emit_merge_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+{
+    gal_shape shape = gal_emit_first_position_shape(b, e, op, n);
+    shape.dims[3] = e->shape.side;
+    return shape;
+}
+
+static void forward_merge(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t y = output(b, e, at, n->out[0]);
+    gal_shape shape = gal_emit_merge_shape(b, e, GAL_OP_MERGE, n);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
+    gal_emit_read(b, e, x, n->in[0]);
+    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
+}
+
 gal_shape gal_emit_vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits)
 {
     return (gal_shape){.op = op,
@@ -437,6 +483,8 @@ static forward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_RESIDUAL] = forward_residual,
     [GAL_NODE_DROPOUT] = forward_dropout,
     [GAL_NODE_FIRST_POSITION] = forward_first_position,
+    [GAL_NODE_MEAN_POSITION] = forward_mean_position,
+    [GAL_NODE_MERGE] = forward_merge,
     [GAL_NODE_CROSS_ENTROPY] = forward_cross_entropy,
     [GAL_NODE_SPLIT] = forward_alias,
     [GAL_NODE_REDUCE] = forward_reduce,

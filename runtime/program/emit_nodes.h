@@ -16,7 +16,7 @@ static inline uint32_t gal_emit_positions(const gal_block_emit *e, uint8_t value
     const gal_value *v = &e->graph.value[value];
     return v->single    ? 1
            : v->carried ? (v->chunk ? e->carried_chunk : e->carried_sequence)
-                        : (v->chunk ? e->chunk_positions : e->sequence);
+                        : (v->chunk ? e->chunk_positions : e->sequence) / (v->merged ? 4 : 1);
 }
 
 static inline uint32_t gal_emit_rows(const gal_block_emit *e, uint8_t value)
@@ -69,12 +69,13 @@ void gal_emit_node(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t
 uint32_t gal_emit_input(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value);
 /* Shapes that a node has forward and backward. */
 gal_shape gal_emit_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
-gal_shape gal_emit_relative_shape(const gal_builder *b, const gal_block_emit *e, gal_op op);
-gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
+gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e, bool backward, const gal_node *n);
 gal_shape gal_emit_cross_shape(const gal_builder *b, const gal_block_emit *e, gal_op op);
 gal_shape gal_emit_activation_shape(gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t value);
 gal_shape gal_emit_gated_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
 gal_shape gal_emit_first_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
+gal_shape gal_emit_mean_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
+gal_shape gal_emit_merge_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
 gal_shape gal_emit_vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits);
 /* Queries and keys turned in place: forward, or back. */
 void gal_emit_turn(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value,

@@ -133,8 +133,8 @@ void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, 
 {
     const gal_linear_names names = {"head", "d head", "dw head"};
     const bool single = g->value[a].single;
-    const uint8_t logits = gal_graph_linear_transposed(g, GAL_ROLE_COLUMN, names, a, "logits", table, bias, m->hidden,
-                                                       gal_model_padded_vocabulary(m))
+    const uint8_t logits = gal_graph_linear_transposed(g, GAL_ROLE_COLUMN, names, a, "logits", table, bias,
+                                                       g->value[a].features, gal_model_padded_vocabulary(m))
                                ->out[0];
     uint8_t targets = gal_graph_integers(g, "targets");
     gal_graph_node(g, GAL_NODE_LOAD, "targets", GAL_NO_VALUE, targets);
@@ -149,12 +149,10 @@ void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, 
 
 void gal_graph_of(const gal_model *model, const gal_block_shape *shape, gal_graph *out)
 {
-    static const gal_graph_family *const families[GAL_FAMILY_COUNT] = {[GAL_FAMILY_DECODER] = &gal_graph_decoder,
-                                                                       [GAL_FAMILY_LLAMA] = &gal_graph_llama,
-                                                                       [GAL_FAMILY_BERT] = &gal_graph_bert,
-                                                                       [GAL_FAMILY_VIT] = &gal_graph_vit,
-
-                                                                       [GAL_FAMILY_T5] = &gal_graph_t5};
+    static const gal_graph_family *const families[GAL_FAMILY_COUNT] = {
+        [GAL_FAMILY_DECODER] = &gal_graph_decoder, [GAL_FAMILY_LLAMA] = &gal_graph_llama,
+        [GAL_FAMILY_BERT] = &gal_graph_bert,       [GAL_FAMILY_VIT] = &gal_graph_vit,
+        [GAL_FAMILY_T5] = &gal_graph_t5,           [GAL_FAMILY_SWIN] = &gal_graph_swin};
     const gal_graph_family *family = families[model->family];
     memset(out, 0, sizeof *out);
     out->shape = *shape;

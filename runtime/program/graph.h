@@ -9,7 +9,7 @@
 
 #include "runtime/program/program.h"
 
-enum { GAL_GRAPH_MAX = 24, GAL_NODE_VALUES = 4, GAL_NO_VALUE = 255, GAL_BLOCK_TENSORS = 10, GAL_BLOCK_UNITS = 4 };
+enum { GAL_GRAPH_MAX = 24, GAL_NODE_VALUES = 4, GAL_NO_VALUE = 255, GAL_BLOCK_TENSORS = 11, GAL_BLOCK_UNITS = 4 };
 
 /* What a node's backward reads of the forward: bits of in[0], in[1], out[0], out[1]. */
 enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 = 8 };
@@ -32,6 +32,8 @@ enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 
     X(GAL_NODE_RESIDUAL, 0)                     /* x, o -> x + dropout(o (+ b)) */                                     \
     X(GAL_NODE_DROPOUT, 0)                      /* x -> y */                                                           \
     X(GAL_NODE_FIRST_POSITION, 0)               /* x -> its rows of position 0 */                                      \
+    X(GAL_NODE_MEAN_POSITION, 0)                /* x -> the mean of a sample's rows */                                 \
+    X(GAL_NODE_MERGE, 0)                        /* x -> 2 by 2 neighbours of the grid as one row */                    \
     X(GAL_NODE_CROSS_ENTROPY, GAL_NEEDS_IN0 | GAL_NEEDS_IN1 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1)                         \
     /* logits, targets -> max, sums; the loss */                                                                       \
     X(GAL_NODE_SPLIT, 0)            /* forward nothing; backward all_reduce */                                         \
@@ -57,6 +59,7 @@ typedef struct gal_value {
     bool chunk;        /* rows are a chunk of the positions (sequence parallel) */
     bool single;       /* one row per sample */
     bool carried;      /* positions are those of the carried tensor, not the block's */
+    bool merged;       /* positions are a quarter of the block's: those behind its merge */
     bool int32;
 } gal_value;
 
@@ -122,7 +125,8 @@ typedef struct gal_graph_family {
     void (*build[GAL_BLOCK_KIND_COUNT])(const gal_model *model, gal_graph *g);
 } gal_graph_family;
 
-extern const gal_graph_family gal_graph_decoder, gal_graph_llama, gal_graph_bert, gal_graph_vit, gal_graph_t5;
+extern const gal_graph_family gal_graph_decoder, gal_graph_llama, gal_graph_bert, gal_graph_vit, gal_graph_t5,
+    gal_graph_swin;
 
 /* The parts of which they write them. Values, units and tensors are named by their index. */
 uint8_t gal_graph_value(gal_graph *g, const char *name, uint32_t features);

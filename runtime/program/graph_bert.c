@@ -66,7 +66,7 @@ static void attention(const gal_model *m, gal_graph *g)
     uint8_t u1 = gal_graph_unit(g, "qkv", false, false);
     uint8_t u2 = gal_graph_unit(g, "proj", false, false);
     g->x = gal_graph_value(g, "x", m->hidden);
-    sum_and_norm(m, g, gal_graph_encoder_attention(g, m, &names, g->x, u1, u2), vectors, vector_names);
+    sum_and_norm(m, g, gal_graph_encoder_attention(g, &names, g->x, GAL_NO_VALUE, u1, u2), vectors, vector_names);
 }
 
 static void ffn(const gal_model *m, gal_graph *g)
@@ -79,7 +79,7 @@ static void ffn(const gal_model *m, gal_graph *g)
     uint8_t u1 = gal_graph_unit(g, "fc", false, false);
     uint8_t u2 = gal_graph_unit(g, "proj", false, false);
     g->x = gal_graph_value(g, "x", m->hidden);
-    sum_and_norm(m, g, gal_graph_encoder_ffn(g, m, &names, g->x, u1, u2), vectors, vector_names);
+    sum_and_norm(m, g, gal_graph_encoder_ffn(g, &names, g->x, u1, u2), vectors, vector_names);
 }
 
 static void head(const gal_model *m, gal_graph *g)

@@ -1,11 +1,12 @@
-/* What BERT and ViT have in common: attention to all positions with separate queries, keys and values, all with biases,
- * and an FFN with one activation. Weights are stored [out][in]; those that read one input lie one behind another. */
+/* What BERT, ViT and Swin have in common: attention that is not causal with separate queries, keys and values, all with
+ * biases, and an FFN with one activation. Weights are stored [out][in]; those that read one input lie one behind
+ * another. */
 #include "runtime/program/graph_encoder.h"
 
-uint8_t gal_graph_encoder_attention(gal_graph *g, const gal_model *m, const gal_encoder_names *names, uint8_t a,
+uint8_t gal_graph_encoder_attention(gal_graph *g, const gal_encoder_names *names, uint8_t a, uint8_t table,
                                     uint8_t weights, uint8_t output_unit)
 {
-    const uint32_t h = m->hidden;
+    const uint32_t h = g->shape.in.features;
     uint8_t w1 = gal_graph_matrix(g, weights, names->weight[0], GAL_ENCODER_WEIGHT, h, h);
     gal_graph_matrix(g, weights, names->weight[1], GAL_ENCODER_WEIGHT + 1, h, h);
     gal_graph_matrix(g, weights, names->weight[2], GAL_ENCODER_WEIGHT + 2, h, h);
@@ -19,15 +20,16 @@ uint8_t gal_graph_encoder_attention(gal_graph *g, const gal_model *m, const gal_
     uint8_t qkv = gal_graph_linear_transposed(g, GAL_ROLE_COLUMN, qkv_names, a, "qkv", w1, b1, h, 3 * h)->out[0];
     gal_node *n = gal_graph_node(g, GAL_NODE_ATTENTION, "attention", qkv, gal_graph_value(g, "ctx", h));
     n->backward_name = "d attention";
-    n->out[1] = gal_graph_value(g, "lse", m->head_count);
+    n->weight = table;
+    n->out[1] = gal_graph_value(g, "lse", g->shape.head_count);
     const gal_linear_names proj_names = {"proj", "d proj", "dw proj"};
     return gal_graph_linear_transposed(g, GAL_ROLE_ROW, proj_names, n->out[0], "o", w2, GAL_NO_VALUE, h, h)->out[0];
 }
 
-uint8_t gal_graph_encoder_ffn(gal_graph *g, const gal_model *m, const gal_encoder_names *names, uint8_t a,
-                              uint8_t weights, uint8_t output_unit)
+uint8_t gal_graph_encoder_ffn(gal_graph *g, const gal_encoder_names *names, uint8_t a, uint8_t weights,
+                              uint8_t output_unit)
 {
-    const uint32_t h = m->hidden, f = m->ffn_hidden;
+    const uint32_t h = g->shape.in.features, f = g->shape.ffn_hidden;
     uint8_t w1 = gal_graph_matrix(g, weights, names->weight[0], GAL_ENCODER_WEIGHT, f, h);
     uint8_t b1 = gal_graph_split_bias(g, weights, names->bias[0], GAL_ENCODER_BIAS, f);
     uint8_t w2 = gal_graph_row_matrix(g, output_unit, names->output_weight, GAL_ENCODER_OUTPUT, h, f);

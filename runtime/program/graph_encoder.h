@@ -1,4 +1,4 @@
-/* Parts of the encoder families' blocks (graph_bert.c, graph_vit.c). For runtime/program alone. */
+/* Parts of the encoder families' blocks (graph_bert.c, graph_vit.c, graph_swin.c). For runtime/program alone. */
 #ifndef GAL_RUNTIME_PROGRAM_GRAPH_ENCODER_H
 #define GAL_RUNTIME_PROGRAM_GRAPH_ENCODER_H
 
@@ -20,10 +20,11 @@ typedef struct gal_encoder_names {
     const char *weight[3], *bias[3], *output_weight;
 } gal_encoder_names;
 
-/* From the block's normed or plain input `a` to what its sum adds, without the bias of that. */
-uint8_t gal_graph_encoder_attention(gal_graph *g, const gal_model *m, const gal_encoder_names *names, uint8_t a,
+/* Heads, features and the stream's width are the block's (g->shape). table: of relative positions, a tensor, or
+ * GAL_NO_VALUE. From the block's normed or plain input `a` to what its sum adds, without the bias of that. */
+uint8_t gal_graph_encoder_attention(gal_graph *g, const gal_encoder_names *names, uint8_t a, uint8_t table,
                                     uint8_t weights, uint8_t output_unit);
-uint8_t gal_graph_encoder_ffn(gal_graph *g, const gal_model *m, const gal_encoder_names *names, uint8_t a,
-                              uint8_t weights, uint8_t output_unit);
+uint8_t gal_graph_encoder_ffn(gal_graph *g, const gal_encoder_names *names, uint8_t a, uint8_t weights,
+                              uint8_t output_unit);
 
 #endif

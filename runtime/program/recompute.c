@@ -1,9 +1,9 @@
 /* Recompute as a set of nodes that run again in backward. A value that backward reads is kept if its producer does not
  * run again; else whatever its producer reads is needed in its place. What nobody needs is neither kept nor run again:
  * so the last linear and the last collective of a fully recomputed block vanish (the redundant communication that
- * Oases section 3.3 removes), and gathers of sequence chunks are simply nodes that always run again. Selective:
- * attention alone runs again, from the queries, keys and values that are kept (V. Korthikanti et al., "Reducing
- * activation recomputation", arXiv 2205.05198, section 5). */
+ * Oases section 3.3 removes), and gathers of sequence chunks and merges of a grid's neighbours are simply nodes that
+ * always run again. Selective: attention alone runs again, from the queries, keys and values that are kept (V.
+ * Korthikanti et al., "Reducing activation recomputation", arXiv 2205.05198, section 5). */
 #include "runtime/program/emit.h"
 
 uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value)
@@ -52,7 +52,7 @@ void gal_recompute_policy(gal_block_emit *e)
     const bool selective = e->strategy->recompute == GAL_RECOMPUTE_SELECTIVE;
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
         gal_node_kind kind = e->graph.node[i].kind;
-        bool cheap = kind == GAL_NODE_GATHER_SEQUENCE || kind == GAL_NODE_SPLIT;
+        bool cheap = kind == GAL_NODE_GATHER_SEQUENCE || kind == GAL_NODE_SPLIT || kind == GAL_NODE_MERGE;
         e->redo[i] = cheap || (full && (kind != GAL_NODE_LOAD || e->graph.head)) ||
                      (selective && (kind == GAL_NODE_ATTENTION || kind == GAL_NODE_CROSS_ATTENTION));
     }

@@ -93,7 +93,8 @@ static bool is_chunk(const gal_graph *g, const gal_node *producer, uint8_t v)
     }
     return producer->kind == GAL_NODE_NORM || producer->kind == GAL_NODE_RESIDUAL ||
            producer->kind == GAL_NODE_POSITION || producer->kind == GAL_NODE_DROPOUT ||
-           producer->kind == GAL_NODE_LOAD_PATCHES || producer->kind == GAL_NODE_SCALE;
+           producer->kind == GAL_NODE_LOAD_PATCHES || producer->kind == GAL_NODE_SCALE ||
+           producer->kind == GAL_NODE_MERGE;
 }
 
 static uint8_t map_value(rewriter *r, const gal_graph *g, const gal_node *producer, uint8_t v)
@@ -127,7 +128,8 @@ static void rewrite_node(rewriter *r, const gal_graph *g, const gal_node *old)
     r->out->node[r->out->node_count++] = n;
     if (old->role == GAL_ROLE_ROW) {
         r->now[old->out[0]] = leave(r, n.out[0]);
-    } else if (old->kind == GAL_NODE_FIRST_POSITION && r->sequence_parallel) { /* zeros on all devices but one */
+    } else if ((old->kind == GAL_NODE_FIRST_POSITION || old->kind == GAL_NODE_MEAN_POSITION) && r->sequence_parallel) {
+        /* parts of a sum: of the first position zeros on all devices but one */
         r->now[old->out[0]] = insert(r, GAL_NODE_REDUCE, "reduce o", "", n.out[0], false);
     }
 }

@@ -183,7 +183,9 @@ void gal_type_split_of(const gal_typer *t, const gal_parameter *p, uint64_t elem
                        gal_group *by_columns)
 {
     gal_group split = t->program->unit[p->unit].split_group;
-    bool rows = elements > n && p->inner % n == 0;
+    /* One column of many on this device: its rows are those of `outer`. */
+    const bool column = p->inner == 1 && p->split / gal_type_size_of(t, split) == n;
+    bool rows = elements > n && p->inner % n == 0 && !column;
     *by_rows = rows ? split : GAL_GROUP_NONE;
     *by_columns = rows ? GAL_GROUP_NONE : split;
 }

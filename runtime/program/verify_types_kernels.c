@@ -272,23 +272,70 @@ static void type_relative_attention(gal_typer *t)
     }
 }
 
-static void type_relative_attention_backward(gal_typer *t)
+/* What the backward of an attention with a table reads in front of it: dctx, qkv, ctx, lse. */
+static bool get_attended(gal_typer *t, gal_typed *dctx)
 {
     const uint32_t *d = t->shape->dims;
     const uint64_t features = (uint64_t)d[2] * d[3];
-    gal_typed dctx;
     gal_typed qkv;
     gal_typed lse;
-    if (gal_type_get_complete(t, 0, features, &dctx) && expect_heads(t, &dctx) &&
-        gal_type_get_complete(t, 1, 3 * features, &qkv) && gal_type_get_alike(t, 2, &dctx) &&
-        gal_type_get_complete(t, 3, d[2], &lse) &&
-        gal_type_holds(t, qkv.rows == dctx.rows && lse.rows == dctx.rows, "operands with different rows") &&
-        gal_type_holds(t, qkv.split == dctx.split && lse.split == dctx.split,
-                       "operands whose heads are split differently") &&
-        get_relative_bias(t, 4) && gal_type_put_rows(t, 5, dctx, 3 * features)) {
+    return gal_type_get_complete(t, 0, features, dctx) && expect_heads(t, dctx) &&
+           gal_type_get_complete(t, 1, 3 * features, &qkv) && gal_type_get_alike(t, 2, dctx) &&
+           gal_type_get_complete(t, 3, d[2], &lse) &&
+           gal_type_holds(t, qkv.rows == dctx->rows && lse.rows == dctx->rows, "operands with different rows") &&
+           gal_type_holds(t, qkv.split == dctx->split && lse.split == dctx->split,
+                          "operands whose heads are split differently");
+}
+
+static void type_relative_attention_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    gal_typed dctx;
+    if (get_attended(t, &dctx) && get_relative_bias(t, 4) && gal_type_put_rows(t, 5, dctx, 3 * (uint64_t)d[2] * d[3])) {
         /* zeros in the columns of heads that are elsewhere: a part of the sum over those devices too */
         gal_type_put_piece(t, 6, d[5], (uint64_t)d[2] * gal_type_size_of(t, t->in->group), GAL_GROUP_NONE,
                            GAL_GROUP_NONE, gal_type_owners_of(t, &dctx) | t->in->group);
+    }
+}
+
+/* A table of the offsets within a window, split by heads. */
+static bool get_window_bias(gal_typer *t, uint32_t k)
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t offsets = 2 * (uint64_t)d[5] - 1;
+    gal_group by_rows;
+    gal_group by_columns;
+    return gal_type_get_weight(t, k, offsets * offsets, d[2], &by_rows, &by_columns) &&
+           gal_type_holds(t, by_rows == GAL_GROUP_NONE && by_columns == t->in->group,
+                          "its table is split over other devices");
+}
+
+static bool expect_grid(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    return gal_type_holds(t, (uint64_t)d[4] * d[4] == d[1] && d[5] > 0 && d[4] % d[5] == 0 && d[6] < d[4],
+                          "its windows do not divide the grid");
+}
+
+static void type_window_attention(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t features = (uint64_t)d[2] * d[3];
+    gal_typed qkv;
+    if (expect_grid(t) && gal_type_get_complete(t, 0, 3 * features, &qkv) && expect_heads(t, &qkv) &&
+        get_window_bias(t, 1) && gal_type_put_rows(t, 2, qkv, features)) {
+        gal_type_put_rows(t, 3, qkv, d[2]);
+    }
+}
+
+static void type_window_attention_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t offsets = 2 * (uint64_t)d[5] - 1;
+    gal_typed dctx;
+    if (expect_grid(t) && get_attended(t, &dctx) && get_window_bias(t, 4) &&
+        gal_type_put_rows(t, 5, dctx, 3 * (uint64_t)d[2] * d[3])) {
+        gal_type_put_piece(t, 6, offsets * offsets, d[2], GAL_GROUP_NONE, t->in->group, gal_type_owners_of(t, &dctx));
     }
 }
 
@@ -446,6 +493,60 @@ static void type_first_position_backward(gal_typer *t)
     }
 }
 
+static void type_mean_position(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t members = t->in->layout < t->program->layout_count
+                                 ? gal_type_size_of(t, t->program->layout[t->in->layout].sequence_group)
+                                 : 0;
+    if (gal_type_holds(t, d[1] * members == d[3], "divides by another number of positions")) {
+        type_first_position(t);
+    }
+}
+
+static void type_mean_position_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t members = t->in->layout < t->program->layout_count
+                                 ? gal_type_size_of(t, t->program->layout[t->in->layout].sequence_group)
+                                 : 0;
+    if (gal_type_holds(t, d[1] * members == d[3], "divides by another number of positions")) {
+        type_first_position_backward(t);
+    }
+}
+
+/* Rows of the grid of which this device has an even number, and of the grid that they merge to. */
+static bool merged_rows(gal_typer *t, uint32_t *from, uint32_t *to)
+{
+    const uint32_t *d = t->shape->dims;
+    return gal_type_holds(t, d[3] > 0 && d[3] % 2 == 0 && d[1] % (2 * d[3]) == 0, "merges rows that are elsewhere") &&
+           gal_type_layout_rows(t, d[1], from) && gal_type_layout_rows(t, d[1] / 4, to);
+}
+
+static void type_merge(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    uint32_t from = 0;
+    gal_typed x, y = {0};
+    if (gal_type_get_complete(t, 0, d[2], &x) && merged_rows(t, &from, &y.rows) &&
+        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_holds(t, x.rows == from, "its rows are not those of the grid")) {
+        gal_type_put_rows(t, 1, y, 4 * (uint64_t)d[2]);
+    }
+}
+
+static void type_merge_backward(gal_typer *t)
+{
+    const uint32_t *d = t->shape->dims;
+    uint32_t merged = 0;
+    gal_typed dy, dx = {0};
+    if (gal_type_get_complete(t, 0, 4 * (uint64_t)d[2], &dy) && merged_rows(t, &dx.rows, &merged) &&
+        gal_type_holds(t, dy.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+        gal_type_holds(t, dy.rows == merged, "its rows are not those of the merged grid")) {
+        gal_type_put_rows(t, 1, dx, d[2]);
+    }
+}
+
 static bool get_logits(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out)
 {
     return gal_type_get_complete(t, k, features, out) &&
@@ -555,6 +656,8 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_ATTENTION_BACKWARD] = {type_attention_backward, 5, 5},
     [GAL_OP_RELATIVE_ATTENTION] = {type_relative_attention, 4, 4},
     [GAL_OP_RELATIVE_ATTENTION_BACKWARD] = {type_relative_attention_backward, 7, 7},
+    [GAL_OP_WINDOW_ATTENTION] = {type_window_attention, 4, 4},
+    [GAL_OP_WINDOW_ATTENTION_BACKWARD] = {type_window_attention_backward, 7, 7},
     [GAL_OP_CROSS_ATTENTION] = {type_cross_attention, 4, 4},
     [GAL_OP_CROSS_ATTENTION_BACKWARD] = {type_cross_attention_backward, 7, 7},
     [GAL_OP_SCALE] = {type_scale, 1, 1},
@@ -566,6 +669,10 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_DROPOUT] = {type_dropout, 2, 2},
     [GAL_OP_FIRST_POSITION] = {type_first_position, 2, 2},
     [GAL_OP_FIRST_POSITION_BACKWARD] = {type_first_position_backward, 2, 2},
+    [GAL_OP_MEAN_POSITION] = {type_mean_position, 2, 2},
+    [GAL_OP_MEAN_POSITION_BACKWARD] = {type_mean_position_backward, 2, 2},
+    [GAL_OP_MERGE] = {type_merge, 2, 2},
+    [GAL_OP_MERGE_BACKWARD] = {type_merge_backward, 2, 2},
     [GAL_OP_CROSS_ENTROPY_MAX] = {type_cross_entropy_max, 2, 2},
     [GAL_OP_CROSS_ENTROPY_SUM] = {type_cross_entropy_sum, 4, 4},
     [GAL_OP_CROSS_ENTROPY_LOSS] = {type_cross_entropy_loss, 2, 2},

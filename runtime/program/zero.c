@@ -21,7 +21,7 @@ static void public_name(const gal_block_emit *e, const char *suffix, bool shared
 {
     const gal_block_kind kind = e->shape.kind;
     size_t used = 0;
-    if (!shared && (kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN || kind == GAL_BLOCK_CROSS_ATTENTION)) {
+    if (!shared && kind != GAL_BLOCK_EMBEDDING && kind != GAL_BLOCK_BRIDGE && kind != GAL_BLOCK_HEAD) {
         char digits[12];
         size_t count = 0;
         for (uint32_t layer = e->shape.layer; layer > 0 || count == 0; layer /= 10) {

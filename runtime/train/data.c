@@ -56,7 +56,7 @@ cleanup:
 
 static bool has_images(const gal_data_options *o)
 {
-    return o->model != NULL && o->model->family == GAL_FAMILY_VIT;
+    return o->model != NULL && gal_model_sees_images(o->model);
 }
 
 static gal_code split_images(gal_data *data, gal_error *err)

@@ -164,11 +164,12 @@ gal_code gal_images_patches(gal_images *images, uint64_t image, uint32_t sample,
     const uint64_t image_bytes = (uint64_t)m->image_size * m->image_size * m->channel_count;
     GAL_ASSERT(request->features == gal_model_patch_features(m));
     GAL_TRY(gal_npy_read(&images->pixels, image * image_bytes, images->image, image_bytes, err));
+    const uint32_t side = m->image_size / m->patch_size, tokens = m->sequence_length - side * side;
     for (uint32_t i = 0; i < request->position_count; i++) {
         const uint64_t at = ((uint64_t)i * request->sample_count + sample) * request->features;
         const uint32_t position = request->position_begin + i;
-        if (position > 0) {
-            put_patch(images, position - 1, request->dtype, out, at);
+        if (position >= tokens) {
+            put_patch(images, position - tokens, request->dtype, out, at);
             continue;
         }
         for (uint32_t f = 0; f < request->features; f++) { /* the class token's */

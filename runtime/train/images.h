@@ -9,8 +9,8 @@
 
 typedef struct gal_images gal_images;
 
-/* model: of the family vit, borrowed. Checks shapes and every label. GAL_ERR_SYSTEM: cannot be read; GAL_ERR_DOCUMENT:
- * another form or shape, a label that the model does not have (with its position). */
+/* model: one that sees images, borrowed. Checks shapes and every label. GAL_ERR_SYSTEM: cannot be read;
+ * GAL_ERR_DOCUMENT: another form or shape, a label that the model does not have (with its position). */
 gal_code gal_images_open(const char *path, const char *labels_path, const gal_model *model, gal_images **out,
                          gal_error *err);
 void gal_images_close(gal_images *images);

@@ -314,13 +314,13 @@ cleanup:
 static gal_code gather_accuracy(run *r, double share, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_family family = r->plan->model.family;
+    const gal_model *model = &r->plan->model;
     const bool first = gal_world_rank(&r->world) == 0;
     double *all = first ? calloc(gal_world_size(&r->world), sizeof *all) : NULL;
     code = !first || all != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: accuracy");
     GAL_TRY(gal_world_agree(&r->world, code, err));
     GAL_TRY(gal_world_gather(&r->world, &share, sizeof share, all, err));
-    if (first && (family == GAL_FAMILY_BERT || family == GAL_FAMILY_VIT)) {
+    if (first && (model->family == GAL_FAMILY_BERT || gal_model_sees_images(model))) {
         r->summary.accuracy = 0.0;
         for (uint32_t i = 0; i < gal_world_size(&r->world); i++) {
             r->summary.accuracy += all[i] / (double)r->evaluate_batches;

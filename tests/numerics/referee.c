@@ -35,7 +35,7 @@ typedef struct referee {
     uint32_t row_length;        /* sequence_length, and one more where targets follow; of an encoder-decoder source and
                                  * target */
     int32_t token[TOKENS_MAX];  /* [STEPS][sample][row_length] */
-    int32_t target[TOKENS_MAX]; /* of bert [STEPS][sample][sequence_length], -1: none; of vit [STEPS][sample] */
+    int32_t target[TOKENS_MAX]; /* of bert [STEPS][sample][sequence_length], -1: none; of images [STEPS][sample] */
     int32_t pixel[TOKENS_MAX];  /* [STEPS][sample][row][column][channel] */
     double loss[STEPS], norm[STEPS];
     uint32_t tensor_count;
@@ -83,7 +83,7 @@ static void read_data(const gal_json_cursor *root, referee *out)
 {
     const gal_model *m = &out->model;
     const uint32_t highest = m->vocabulary - 1;
-    if (m->family == GAL_FAMILY_VIT) {
+    if (gal_model_sees_images(m)) {
         read_numbers(root, "pixels", m->image_size * m->image_size * m->channel_count, 0, 255, out, out->pixel);
         read_numbers(root, "targets", 1, 0, highest, out, out->target);
     } else if (m->family == GAL_FAMILY_BERT) {
@@ -138,7 +138,7 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
     const referee *with = context;
     const size_t length = request->sequence_length;
     const gal_family family = with->model.family;
-    const bool apart = family == GAL_FAMILY_BERT || family == GAL_FAMILY_VIT;
+    const bool apart = family == GAL_FAMILY_BERT || gal_model_sees_images(&with->model);
     const bool second = family == GAL_FAMILY_T5 && (request->targets || request->decoder);
     for (uint32_t s = 0; s < request->sample_count; s++) {
         const size_t row = request->batch * with->sample_count + request->samples[s];
@@ -152,22 +152,25 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
     return GAL_OK;
 }
 
-/* Cuts patches as the definition says: position 1 + row of patches * side + column, [channel][row][column]. */
+/* Cuts patches as the definition says: position row of patches * side + column, behind a class token of zeros if there
+ * is one; [channel][row][column]. */
 static gal_code fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
 {
     (void)err;
     const referee *with = context;
     const gal_model *m = &with->model;
     const uint32_t side = m->image_size / m->patch_size, area = m->patch_size * m->patch_size;
+    const uint32_t tokens = m->sequence_length - side * side;
     double *value = out;
     for (uint32_t p = request->position_begin; p < request->position_begin + request->position_count; p++) {
         for (uint32_t s = 0; s < request->sample_count; s++) {
             const size_t image = request->batch * with->sample_count + request->samples[s];
             for (uint32_t f = 0; f < request->features; f++) {
-                const uint32_t y = (p - 1) / side * m->patch_size + f % area / m->patch_size;
-                const uint32_t x = (p - 1) % side * m->patch_size + f % m->patch_size;
+                const uint32_t patch = p < tokens ? 0 : p - tokens;
+                const uint32_t y = patch / side * m->patch_size + f % area / m->patch_size;
+                const uint32_t x = patch % side * m->patch_size + f % m->patch_size;
                 const size_t at = ((image * m->image_size + y) * m->image_size + x) * m->channel_count + f / area;
-                *value++ = p == 0 ? 0.0 : (with->pixel[at] / 255.0 - m->pixel_mean) / m->pixel_standard_deviation;
+                *value++ = p < tokens ? 0.0 : (with->pixel[at] / 255.0 - m->pixel_mean) / m->pixel_standard_deviation;
             }
         }
     }
@@ -244,6 +247,37 @@ static void mixed_t5_plan(const referee *with, gal_plan *out)
     out->run = run;
     out->run_count = 10;
     GAL_ASSERT(with->model.layer_count == 2 && with->model.decoder_layer_count == 2);
+}
+
+enum { SWIN_BLOCKS_MAX = 24 };
+
+/* Block by block, the cut inside the second level: of five strategies in turn the first that the block allows, ending
+ * with ZeRO, which every block does. */
+static void mixed_swin_plan(const referee *with, gal_plan *out)
+{
+    static gal_plan_stage stage[2];
+    static gal_plan_run run[SWIN_BLOCKS_MAX];
+    const gal_strategy wanted[] = {
+        one_axis(GAL_AXIS_TP, 0, true, GAL_RECOMPUTE_FULL), one_axis(GAL_AXIS_TP, 0, true, GAL_RECOMPUTE_NONE),
+        one_axis(GAL_AXIS_TP, 0, false, GAL_RECOMPUTE_SELECTIVE), one_axis(GAL_AXIS_SDP, 2, false, GAL_RECOMPUTE_FULL),
+        one_axis(GAL_AXIS_SDP, 3, false, GAL_RECOMPUTE_SELECTIVE)};
+    const uint32_t last = sizeof wanted / sizeof wanted[0] - 1, blocks = gal_model_block_count(&with->model);
+    GAL_ASSERT(blocks <= SWIN_BLOCKS_MAX);
+    for (uint32_t i = 0; i < blocks; i++) {
+        gal_block_shape block;
+        uint32_t which = i % (last + 1);
+        gal_model_block(&with->model, i, &block);
+        while (which < last && gal_strategy_block_rule_broken(&with->model, &block, &wanted[which], 2, 2) != NULL) {
+            which++;
+        }
+        run[i] = (gal_plan_run){1, wanted[which]};
+    }
+    const uint32_t cut = 2 + 2 * with->model.level_layer_count[0] + 1; /* behind an attention block */
+    stage[0] = (gal_plan_stage){0, cut, 0};
+    stage[1] = (gal_plan_stage){cut, blocks - cut, 0};
+    out->stage = stage;
+    out->run = run;
+    out->run_count = blocks;
 }
 
 /* ---- training ---- */
@@ -431,6 +465,8 @@ static bool try_file(const char *path)
     mixed_plan(with, &mixed);
     if (with->model.family == GAL_FAMILY_T5) {
         mixed_t5_plan(with, &mixed);
+    } else if (with->model.family == GAL_FAMILY_SWIN) {
+        mixed_swin_plan(with, &mixed);
     }
     if (gal_plan_check(&mixed, "the plan over 4 ranks: ", &err) != GAL_OK) {
         (void)fprintf(stderr, "%s\n", err.text);

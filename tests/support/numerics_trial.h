@@ -6,7 +6,7 @@
 #include "runtime/engine.h"
 #include "runtime/train/weights.h"
 
-enum { GAL_TRIAL_STEPS = 5, GAL_TRIAL_TENSORS_MAX = 96 };
+enum { GAL_TRIAL_STEPS = 5, GAL_TRIAL_TENSORS_MAX = 192 };
 
 typedef struct gal_trial {
     const gal_plan *plan;  /* borrowed */

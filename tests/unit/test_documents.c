@@ -219,6 +219,79 @@ static void test_t5_counts(void **state)
     }
 }
 
+/* Parameters of microsoft/swin-{tiny,small,base}-patch4-window7-224 and -large, from their config.json's sizes. */
+static void test_swin_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t embed, depth, heads; /* of the first level, layers of the third, heads of the first */
+        uint64_t parameter_count;
+    } published[] = {
+        {96, 6, 3, UINT64_C(28288354)},
+        {96, 18, 3, UINT64_C(49606258)},
+        {128, 18, 4, UINT64_C(87768224)},
+        {192, 18, 6, UINT64_C(196532476)},
+    };
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
+        char text[512];
+        gal_model model;
+        const uint32_t heads = published[i].heads;
+        (void)snprintf(text, sizeof text,
+                       "{\"model_type\": \"swin\", \"embed_dim\": %u, \"depths\": [2, 2, %u, 2], "
+                       "\"num_heads\": [%u, %u, %u, %u], \"drop_path_rate\": 0.3}",
+                       published[i].embed, published[i].depth, heads, 2 * heads, 4 * heads, 8 * heads);
+        read_config(text, &model);
+        assert_int_equal(model.family, GAL_FAMILY_SWIN);
+        assert_int_equal(model.layer_count, 6 + published[i].depth);
+        assert_int_equal(model.ffn_hidden, 4 * published[i].embed);
+        assert_int_equal(model.sequence_length, 56 * 56);
+        assert_int_equal(gal_model_parameter_count(&model), published[i].parameter_count);
+    }
+}
+
+/* A grid of 8 x 8, 4 x 4, 2 x 2 with windows of 4 and 2 + 2 + 1 layers: only the first level has more than a window. */
+static void test_swin_chain(void **state)
+{
+    (void)state;
+    gal_model model;
+    gal_error err = {0};
+    gal_block_shape at;
+    static const struct {
+        uint32_t block;
+        gal_block_kind kind;
+        uint32_t level, layer, side, window, shift, features, heads;
+    } expected[] = {
+        {1, GAL_BLOCK_ATTENTION, 0, 0, 8, 4, 0, 16, 2},  {3, GAL_BLOCK_ATTENTION, 0, 1, 8, 4, 2, 16, 2},
+        {4, GAL_BLOCK_FFN, 0, 1, 8, 0, 0, 16, 2},        {5, GAL_BLOCK_MERGE, 0, 0, 8, 0, 0, 16, 2},
+        {8, GAL_BLOCK_ATTENTION, 1, 1, 4, 4, 0, 32, 4},  {10, GAL_BLOCK_MERGE, 1, 1, 4, 0, 0, 32, 4},
+        {11, GAL_BLOCK_ATTENTION, 2, 0, 2, 2, 0, 64, 8}, {13, GAL_BLOCK_HEAD, 2, 0, 2, 0, 0, 64, 8},
+    };
+    assert_int_equal(gal_model_read(VALID "model_swin.json", &model, &err), GAL_OK);
+    assert_int_equal(gal_model_block_count(&model), 1 + 2 * 5 + 2 + 1);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        gal_model_block(&model, expected[i].block, &at);
+        assert_true(at.kind == expected[i].kind && at.level == expected[i].level && at.layer == expected[i].layer);
+        assert_true(at.side == expected[i].side && at.window == expected[i].window && at.shift == expected[i].shift);
+        assert_true(at.in.positions == at.side * at.side && at.in.features == expected[i].features);
+        assert_true(at.head_count == expected[i].heads && at.head_dim == 8 && at.positions == at.in.positions);
+    }
+    gal_model_block(&model, 5, &at);
+    assert_true(at.out.positions == 16 && at.out.features == 32);
+    /* embedding; attention, FFN, shifted attention, merge; attention, FFN, merge; attention, FFN; head */
+    assert_int_equal(gal_model_type_count(&model), 1 + 4 + 3 + 2 + 1);
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < gal_model_block_count(&model); i++) {
+        gal_model_block(&model, i, &at);
+        if (at.type == seen) { /* the next type, first met here */
+            gal_block_shape first;
+            gal_model_type(&model, seen++, &first);
+            assert_memory_equal(&first, &at, sizeof at);
+        }
+        assert_true(at.type < seen);
+    }
+    assert_int_equal(seen, gal_model_type_count(&model));
+}
+
 /* Blocks of a chain of 2 + 3 layers: kinds, layers, what enters and leaves, what flows beside. */
 static void test_t5_chain(void **state)
 {
@@ -472,6 +545,8 @@ int main(void)
         cmocka_unit_test(test_public_counts),
         cmocka_unit_test(test_t5_counts),
         cmocka_unit_test(test_t5_chain),
+        cmocka_unit_test(test_swin_counts),
+        cmocka_unit_test(test_swin_chain),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_public_counts_of_encoders),
         cmocka_unit_test(test_encoders),

@@ -81,13 +81,6 @@ void gal_attention_turn(const gal_real *from, size_t stride, size_t rows, size_t
     }
 }
 
-/* Running softmax of one tile of queries. */
-typedef struct softmax_state {
-    gal_real max[TILE];
-    gal_real factor[TILE]; /* takes what was summed before to the new maximum */
-    double sum[TILE];
-} softmax_state;
-
 /* A key is not seen by the queries before it: in the tile where both begin alike, by those of a lower number. Its score
  * there becomes one whose exponential is 0. */
 static void mask_diagonal(gal_real *scores, size_t keys)
@@ -99,10 +92,16 @@ static void mask_diagonal(gal_real *scores, size_t keys)
     }
 }
 
-/* Turns the scores of a tile into probabilities up to the query's sum. All TILE columns are treated: those past the
- * last query hold finite numbers and are not used. */
+void gal_attention_softmax_begin(gal_attention_softmax *state)
+{
+    for (size_t i = 0; i < TILE; i++) {
+        state->max[i] = -GAL_REAL_MAX;
+        state->sum[i] = 0.0;
+    }
+}
+
 GAL_VECTOR
-static void softmax_tile(gal_real *restrict scores, size_t keys, softmax_state *restrict state)
+void gal_attention_softmax_tile(gal_real *restrict scores, size_t keys, gal_attention_softmax *restrict state)
 {
     gal_real max[TILE];
     for (size_t i = 0; i < TILE; i++) {
@@ -186,13 +185,10 @@ static void add_values(const gal_attention_head *at, forward_tiles *tiles, size_
 static void attend_queries(const gal_attention_head *at, size_t query, gal_real *ctx, gal_real *lse)
 {
     forward_tiles tiles;
-    softmax_state state;
+    gal_attention_softmax state;
     const size_t rows = gal_attention_span(query, at->sequence), end = gal_attention_key_end(at, query, rows);
     gal_real *out = ctx + query * at->ctx_stride;
-    for (size_t i = 0; i < TILE; i++) {
-        state.max[i] = -GAL_REAL_MAX;
-        state.sum[i] = 0.0;
-    }
+    gal_attention_softmax_begin(&state);
     memset(tiles.scores, 0, sizeof tiles.scores);
     for (size_t key = 0; key < end; key += TILE) {
         const size_t keys = gal_attention_span(key, end);
@@ -200,7 +196,7 @@ static void attend_queries(const gal_attention_head *at, size_t query, gal_real 
         if (at->causal && key == query) {
             mask_diagonal(tiles.scores, keys);
         }
-        softmax_tile(tiles.scores, keys, &state);
+        gal_attention_softmax_tile(tiles.scores, keys, &state);
         if (key > 0) {
             scale_rows(out, at->ctx_stride, rows, at->dim, state.factor);
         }

@@ -78,6 +78,27 @@ typedef struct gal_attention_gradients {
 #define gal_attention_backward_head GAL_REAL(gal_host_attention_backward_head)
 void gal_attention_backward_head(const gal_attention_head *at, const gal_attention_gradients *to);
 
+/* Running softmax of one tile of queries; max -GAL_REAL_MAX and sum 0 in front of the first keys. */
+typedef struct gal_attention_softmax {
+    gal_real max[GAL_ATTENTION_TILE];
+    gal_real factor[GAL_ATTENTION_TILE]; /* takes what was summed before to the new maximum */
+    double sum[GAL_ATTENTION_TILE];
+} gal_attention_softmax;
+
+#define gal_attention_softmax_begin GAL_REAL(gal_host_attention_softmax_begin)
+void gal_attention_softmax_begin(gal_attention_softmax *state);
+
+/* Turns the scores[keys][TILE] of a tile into probabilities up to the query's sum. All TILE columns are treated: those
+ * past the last query hold finite numbers and are not used. */
+#define gal_attention_softmax_tile GAL_REAL(gal_host_attention_softmax_tile)
+void gal_attention_softmax_tile(gal_real *restrict scores, size_t keys, gal_attention_softmax *restrict state);
+
+/* One key of a tile: scores -> P M, dO V^T -> scale dS (attention_backward.c); the queries from `first` to `end` see
+ * it, the rest get 0. */
+#define gal_attention_differentiate GAL_REAL(gal_host_attention_differentiate)
+void gal_attention_differentiate(gal_real *restrict probability, gal_real *restrict slope, const gal_real *factor,
+                                 const gal_real *lse, const gal_real *dot, gal_real scale, size_t first, size_t end);
+
 /* scores[keys][TILE] of the keys from `key` on, for `rows` queries from `query` on, += the bias of their distance. */
 #define gal_attention_add_bias GAL_REAL(gal_host_attention_add_bias)
 void gal_attention_add_bias(const gal_attention_head *at, size_t query, size_t key, size_t rows, size_t keys,

@@ -20,10 +20,9 @@ typedef struct backward_tiles {
     gal_real dot[TILE], lse[TILE];                                /* of the queries: D, log-sum-exp */
 } backward_tiles;
 
-/* One key of a tile: scores -> P M, dO V^T -> c dS; the queries from `first` to `end` see it, the rest get 0. */
 GAL_VECTOR
-static void differentiate_row(gal_real *restrict probability, gal_real *restrict slope, const gal_real *factor,
-                              const gal_real *lse, const gal_real *dot, gal_real scale, size_t first, size_t end)
+void gal_attention_differentiate(gal_real *restrict probability, gal_real *restrict slope, const gal_real *factor,
+                                 const gal_real *lse, const gal_real *dot, gal_real scale, size_t first, size_t end)
 {
     for (size_t i = 0; i < first; i++) {
         slope[i] = 0;
@@ -81,8 +80,8 @@ static void slope_tile(const gal_attention_head *at, const gal_attention_gradien
         fill_factors(at, query, key, rows, keys, tiles->factor);
     }
     for (size_t j = 0; j < keys; j++) {
-        differentiate_row(tiles->probability + j * TILE, tiles->slope + j * TILE, tiles->factor + j * TILE, tiles->lse,
-                          tiles->dot, at->scale, at->causal && key == query ? j : 0, rows);
+        gal_attention_differentiate(tiles->probability + j * TILE, tiles->slope + j * TILE, tiles->factor + j * TILE,
+                                    tiles->lse, tiles->dot, at->scale, at->causal && key == query ? j : 0, rows);
     }
     if (to->dbias != NULL) {
         gal_attention_bias_gradient(at, query, key, rows, keys, tiles->slope, to->dbias);

@@ -24,6 +24,8 @@
     X(GAL_OP_ATTENTION_BACKWARD, attention_backward)                                                                   \
     X(GAL_OP_RELATIVE_ATTENTION, relative_attention)                                                                   \
     X(GAL_OP_RELATIVE_ATTENTION_BACKWARD, relative_attention_backward)                                                 \
+    X(GAL_OP_WINDOW_ATTENTION, window_attention)                                                                       \
+    X(GAL_OP_WINDOW_ATTENTION_BACKWARD, window_attention_backward)                                                     \
     X(GAL_OP_CROSS_ATTENTION, cross_attention)                                                                         \
     X(GAL_OP_CROSS_ATTENTION_BACKWARD, cross_attention_backward)                                                       \
     X(GAL_OP_SCALE, scale)                                                                                             \
@@ -35,6 +37,10 @@
     X(GAL_OP_DROPOUT, dropout)                                                                                         \
     X(GAL_OP_FIRST_POSITION, first_position)                                                                           \
     X(GAL_OP_FIRST_POSITION_BACKWARD, first_position_backward)                                                         \
+    X(GAL_OP_MEAN_POSITION, mean_position)                                                                             \
+    X(GAL_OP_MEAN_POSITION_BACKWARD, mean_position_backward)                                                           \
+    X(GAL_OP_MERGE, merge)                                                                                             \
+    X(GAL_OP_MERGE_BACKWARD, merge_backward)                                                                           \
     X(GAL_OP_CROSS_ENTROPY_MAX, cross_entropy_max)                                                                     \
     X(GAL_OP_CROSS_ENTROPY_SUM, cross_entropy_sum)                                                                     \
     X(GAL_OP_CROSS_ENTROPY_LOSS, cross_entropy_loss)                                                                   \

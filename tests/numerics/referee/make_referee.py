@@ -55,7 +55,7 @@ class Weights:
         self.model = model
         self.tensors = {}
         {"decoder": self.make_gpt2, "llama": self.make_llama, "bert": self.make_bert, "vit": self.make_vit,
-         "t5": self.make_t5}[model["family"]](model)
+         "t5": self.make_t5, "swin": self.make_swin}[model["family"]](model)
 
     def make_gpt2(self, model):
         """Matrices [in][out], tables [entry][hidden]."""
@@ -145,6 +145,35 @@ class Weights:
         self.draw(at + "cls_token", 3, (h,), deviation)
         first = self.make_encoder(model, "vit.encoder.layer.", 4, "attention", "layernorm_before", "layernorm_after")
         self.norm("vit.layernorm", first, h)
+        self.linear("classifier", first + 2, model["vocabulary"], h, deviation)
+
+    def make_swin(self, model):
+        """Matrices [out][in]; 11 numbers per block, 4 of the embedding."""
+        h, f, deviation = model["hidden"], model["ffn_hidden"], model["initial_standard_deviation"]
+        grid = model["image_size"] // model["patch_size"]
+        self.linear("swin.embeddings.patch_embeddings.projection", 0, h,
+                    model["channel_count"] * model["patch_size"] ** 2, deviation)
+        self.norm("swin.embeddings.norm", 2, h)
+        first = 4
+        for level, (layers, heads) in enumerate(zip(model["level_layer_counts"], model["level_head_counts"])):
+            offsets = (2 * min(model["window_size"], grid) - 1) ** 2
+            for layer in range(layers):
+                at = "swin.encoder.layers.%d.blocks.%d." % (level, layer)
+                self.norm(at + "layernorm_before", first, h)
+                for i, name in enumerate(("query", "key", "value")):
+                    self.linear(at + "attention.self." + name, first + 2 + i, h, h, deviation)
+                self.linear(at + "attention.output.dense", first + 8, h, h, deviation)
+                self.draw(at + "attention.self.relative_position_bias_table", first + 10, (offsets, heads), deviation)
+                self.norm(at + "layernorm_after", first + 11, h)
+                self.linear(at + "intermediate.dense", first + 13, f, h, deviation)
+                self.linear(at + "output.dense", first + 19, h, f, deviation)
+                first += 22
+            if level + 1 < len(model["level_layer_counts"]):
+                at = "swin.encoder.layers.%d.downsample." % level
+                self.norm(at + "norm", first, 4 * h)
+                self.draw(at + "reduction.weight", first + 2, (2 * h, 4 * h), deviation)
+                h, f, grid, first = 2 * h, 2 * f, grid // 2, first + 11
+        self.norm("swin.layernorm", first, h)
         self.linear("classifier", first + 2, model["vocabulary"], h, deviation)
 
     def linear(self, name, number, rows, columns, deviation):
@@ -358,6 +387,79 @@ def vit_logits(w, pixels):
     return project(w, "classifier", normalise(w, "vit.layernorm", x)[:, 0])
 
 
+def windows_of(x, window):
+    """[sample][row][column][h] -> [sample * windows][window^2][h]"""
+    samples, grid, _, h = x.shape
+    x = x.reshape(samples, grid // window, window, grid // window, window, h)
+    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, window * window, h)
+
+
+def from_windows(x, window, grid):
+    """The inverse."""
+    across = grid // window
+    x = x.reshape(-1, across, across, window, window, x.shape[-1])
+    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, grid, grid, x.shape[-1])
+
+
+def offset_index(window):
+    """The row of the table for each pair of positions of a window, as the authors number them."""
+    at = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1)
+    apart = (at[:, :, None] - at[:, None, :]).permute(1, 2, 0) + window - 1
+    return apart[:, :, 0] * (2 * window - 1) + apart[:, :, 1]
+
+
+def shift_mask(grid, window, shift):
+    """[windows][window^2][window^2]: -100 between regions of the grid that the turn has made neighbours."""
+    regions = torch.zeros(1, grid, grid, 1, dtype=torch.float64)
+    parts = (slice(0, -window), slice(-window, -shift), slice(-shift, None))
+    for i, rows in enumerate(parts):
+        for j, columns in enumerate(parts):
+            regions[:, rows, columns] = 3 * i + j
+    of = windows_of(regions, window).squeeze(2)
+    return torch.where(of[:, None, :] == of[:, :, None], 0.0, -100.0).double()
+
+
+def swin_attention(w, at, x, heads, window, shift):
+    samples, grid, _, h = x.shape
+    rows = windows_of(torch.roll(x, (-shift, -shift), (1, 2)), window)
+    q, k, v = (project(w, at + "attention.self." + n, rows).reshape(-1, window * window, heads, h // heads)
+               .transpose(1, 2) for n in ("query", "key", "value"))
+    scores = q @ k.transpose(2, 3) / math.sqrt(h // heads)
+    table = w[at + "attention.self.relative_position_bias_table"]
+    scores = scores + table[offset_index(window)].permute(2, 0, 1)
+    if shift > 0:
+        mask = shift_mask(grid, window, shift)
+        scores = (scores.reshape(samples, -1, heads, *scores.shape[2:]) + mask[None, :, None]).reshape(scores.shape)
+    context = (torch.softmax(scores, dim=3) @ v).transpose(1, 2).reshape(-1, window * window, h)
+    out = project(w, at + "attention.output.dense", context)
+    return torch.roll(from_windows(out, window, grid), (shift, shift), (1, 2))
+
+
+def swin_logits(w, pixels):
+    """SwinForImageClassification; pixels [sample][row][column][channel], 0 to 255."""
+    m = w.model
+
+    def norm(name, x):
+        return F.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"], m["layer_norm_epsilon"])
+
+    images = (pixels.permute(0, 3, 1, 2) / 255.0 - m["pixel_mean"]) / m["pixel_standard_deviation"]
+    at, side = "swin.embeddings.patch_embeddings.projection", m["patch_size"]
+    kernel = w[at + ".weight"].reshape(-1, m["channel_count"], side, side)
+    x = norm("swin.embeddings.norm", F.conv2d(images, kernel, w[at + ".bias"], stride=side).permute(0, 2, 3, 1))
+    for level, (layers, heads) in enumerate(zip(m["level_layer_counts"], m["level_head_counts"])):
+        window, shifts = min(m["window_size"], x.shape[1]), x.shape[1] > m["window_size"]
+        for layer in range(layers):
+            at = "swin.encoder.layers.%d.blocks.%d." % (level, layer)
+            shift = window // 2 if shifts and layer % 2 == 1 else 0
+            x = x + swin_attention(w, at, norm(at + "layernorm_before", x), heads, window, shift)
+            x = x + encoder_ffn(w, at, norm(at + "layernorm_after", x))
+        if level + 1 < len(m["level_layer_counts"]):
+            at = "swin.encoder.layers.%d.downsample." % level
+            four = torch.cat((x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]), dim=3)
+            x = norm(at + "norm", four) @ w[at + "reduction.weight"].t()
+    return project(w, "classifier", norm("swin.layernorm", x).flatten(1, 2).mean(dim=1))
+
+
 def t5_bucket(m, distance, both):
     """Of a key `distance` behind its query: as transformers' T5Attention._relative_position_bucket."""
     buckets = m["relative_bucket_count"] // (2 if both else 1)
@@ -424,14 +526,14 @@ def t5_copy_logits(w, tokens):
 def loss_of(w, inputs, targets):
     """Targets of -1 are not in the mean."""
     logits = {"decoder": gpt2_logits, "llama": llama_logits, "bert": bert_logits, "vit": vit_logits,
-              "t5": t5_copy_logits}[w.model["family"]](w, inputs)
+              "t5": t5_copy_logits, "swin": swin_logits}[w.model["family"]](w, inputs)
     return F.cross_entropy(logits.reshape(-1, w.model["vocabulary"]), targets.reshape(-1), ignore_index=-1)
 
 
 def data_of(model, generator):
     """Inputs and targets of every step, and the members that hold them."""
     length, vocabulary = model["sequence_length"], model["vocabulary"]
-    if model["family"] == "vit":
+    if "image_size" in model:
         side = model["image_size"]
         pixels = torch.randint(256, (STEPS, SAMPLES, side, side, model["channel_count"]), generator=generator)
         labels = torch.randint(vocabulary, (STEPS, SAMPLES), generator=generator)
@@ -471,7 +573,7 @@ def train(model):
     w = Weights(model)
     settings = model["optimizer"]
     tensors = list(w.tensors.values())
-    decay = {name: t.dim() == 2 and "relative_attention_bias" not in name for name, t in w.tensors.items()}
+    decay = {name: t.dim() == 2 and "relative_" not in name for name, t in w.tensors.items()}
     groups = [{"params": [t for name, t in w.tensors.items() if decay[name]], "weight_decay": settings["weight_decay"]},
               {"params": [t for name, t in w.tensors.items() if not decay[name]], "weight_decay": 0.0}]
     kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[settings["kind"]]
@@ -537,6 +639,17 @@ def t5(name, gated, tied, kind, decoder_length):
             "relative_max_distance": 12, "gated": gated, "rms_norm_epsilon": 1e-6, "initial_standard_deviation": 0.2}
 
 
+def swin(name, heads, kind, image, layers, window):
+    """A grid of image / 2, then half of it and a quarter."""
+    out = model(name, heads[0], "gelu_erf", False, kind)
+    del out["embedding_dropout"]
+    grid, hidden = image // 2, 4 * heads[0]
+    return {**out, "family": "swin", "layer_count": sum(layers), "hidden": hidden, "ffn_hidden": 2 * hidden,
+            "sequence_length": grid * grid, "image_size": image, "patch_size": 2, "channel_count": 2,
+            "pixel_mean": 0.4, "pixel_standard_deviation": 0.3, "level_layer_counts": layers,
+            "level_head_counts": heads, "window_size": window, "initial_standard_deviation": 0.2}
+
+
 def write(path, document):
     """Numbers with 17 digits at most (Python's repr reads back to the same bits), one tensor or list per line."""
     with open(path, "w", encoding="ascii") as out:
@@ -565,6 +678,10 @@ def main():
     write(sys.argv[1] + "/vit_adam.json", train(vit("vit-adam", 3, "adam")))
     write(sys.argv[1] + "/t5_tied_adamw.json", train(t5("t5-tied-adamw", False, True, "adamw", 12)))
     write(sys.argv[1] + "/t5_gated_adam.json", train(t5("t5-gated-adam", True, False, "adam", 20)))
+    # 8 x 8 in windows of 4, shifted; 4 x 4 and 2 x 2, each one window
+    write(sys.argv[1] + "/swin_adamw.json", train(swin("swin-adamw", [4, 4, 8], "adamw", 16, [2, 1, 1], 4)))
+    # 12 x 12 in windows of 3; 6 x 6 likewise, shifted by 1; 3 x 3
+    write(sys.argv[1] + "/swin_adam.json", train(swin("swin-adam", [3, 6, 6], "adam", 24, [1, 2, 1], 3)))
 
 
 main()
