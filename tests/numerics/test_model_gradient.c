@@ -205,6 +205,32 @@ static void test_vit(void **state)
     }
 }
 
+/* 4 x 4 positions in shifted windows of 2, then one window; the second run begins inside the first level. */
+static void test_swin(void **state)
+{
+    (void)state;
+    for (int with = 0; with < 2; with++) {
+        gal_model model;
+        small_model(&model, false, GAL_ACTIVATION_GELU_ERF, with != 0 ? 0.2 : 0.0);
+        model.family = GAL_FAMILY_SWIN;
+        model.hidden = 8;
+        model.ffn_hidden = 16;
+        model.embedding_dropout = 0.0;
+        model.image_size = 8;
+        model.patch_size = 2;
+        model.channel_count = 1;
+        model.sequence_length = 16;
+        model.window_size = 2;
+        model.level_count = 2;
+        model.level_layer_count[0] = 2;
+        model.level_layer_count[1] = 1;
+        model.layer_count = 3;
+        model.level_head_count[0] = model.head_count;
+        model.level_head_count[1] = 2 * model.head_count;
+        check_model(&model);
+    }
+}
+
 static void test_tied_with_dropout(void **state)
 {
     (void)state;
@@ -228,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_bert),
         cmocka_unit_test(test_vit),
         cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_swin),
         cmocka_unit_test(test_tied_with_dropout),
         cmocka_unit_test(test_untied_without_dropout),
     };

@@ -91,7 +91,25 @@ enum {
     X(T5_CHUNKS_CARRIED, "t5, the carried tensor received by two chunks of a stage")                                   \
     X(T5_CHUNKS_TABLE, "t5, the token table on two chunks of a stage")                                                 \
     X(T5_SHORT_TARGET, "t5, targets shorter than the source")                                                          \
-    X(T5_LONG_TARGET, "t5, targets longer than the source")
+    X(T5_LONG_TARGET, "t5, targets longer than the source")                                                            \
+    X(SWIN_TP, "swin under tp")                                                                                        \
+    X(SWIN_SP, "swin under tp+sp")                                                                                     \
+    X(SWIN_ZERO_3, "swin under zero3")                                                                                 \
+    X(SWIN_RECOMPUTE, "swin, recompute")                                                                               \
+    X(SWIN_SELECTIVE, "swin, selective recompute")                                                                     \
+    X(SWIN_DROPOUT, "swin, dropout of rows")                                                                           \
+    X(SWIN_PIPELINE, "swin, P > 1")                                                                                    \
+    X(SWIN_ATTENTION_DROPOUT, "swin, attention dropout")                                                               \
+    X(SWIN_SHIFTED_TP, "swin, shifted windows under tp")                                                               \
+    X(SWIN_MERGE_TP, "swin, a merge under tp")                                                                         \
+    X(SWIN_MERGE_SP, "swin, a merge under tp+sp")                                                                      \
+    X(SWIN_MERGE_RECOMPUTE, "swin, recompute of a merge")                                                              \
+    X(SWIN_MERGE_CONVERTED, "swin, rows converted behind a merge")                                                     \
+    X(SWIN_CUT_MERGE, "swin, a border behind a merge")                                                                 \
+    X(SWIN_CUT_BEFORE, "swin, a border in front of a merge")                                                           \
+    X(SWIN_HEAD_SP, "swin, head under tp+sp")                                                                          \
+    X(SWIN_SPLIT, "swin, backward in two parts")                                                                       \
+    X(SWIN_INTERLEAVED, "swin, interleaved")
 
 enum {
 #define X(enumerator, name) enumerator,
@@ -401,6 +419,40 @@ static void hit_t5(const gal_plan *plan, bool *hit)
     hit[OTHERS + T5_LONG_TARGET] = m->decoder_sequence_length > m->sequence_length;
 }
 
+static bool begins_piece(const gal_plan *plan, uint32_t block)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < gal_plan_piece_count(plan) && first < block; i++) {
+        first += gal_plan_stage_block_count(plan, i);
+    }
+    return first == block;
+}
+
+static void hit_swin(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    hit_encoder(plan, OTHERS + SWIN_TP, hit);
+    for (uint32_t b = 1; b < gal_model_block_count(m); b++) {
+        gal_block_shape shape;
+        const gal_strategy *s = gal_plan_block_strategy(plan, b), *before = gal_plan_block_strategy(plan, b - 1);
+        const bool tp = gal_strategy_degree(s, GAL_AXIS_TP) > 1, begins = begins_piece(plan, b);
+        const bool behind = gal_model_block_kind(m, b - 1) == GAL_BLOCK_MERGE;
+        gal_model_block(m, b, &shape);
+        const bool merge = shape.kind == GAL_BLOCK_MERGE;
+        hit[OTHERS + SWIN_SHIFTED_TP] |= shape.shift > 0 && tp;
+        hit[OTHERS + SWIN_MERGE_TP] |= merge && tp && !s->sequence_parallel;
+        hit[OTHERS + SWIN_MERGE_SP] |= merge && s->sequence_parallel;
+        hit[OTHERS + SWIN_MERGE_RECOMPUTE] |= merge && s->recompute == GAL_RECOMPUTE_FULL;
+        hit[OTHERS + SWIN_MERGE_CONVERTED] |= behind && combination_of(s) != combination_of(before);
+        hit[OTHERS + SWIN_CUT_MERGE] |= behind && begins;
+        hit[OTHERS + SWIN_CUT_BEFORE] |= merge && begins;
+        hit[OTHERS + SWIN_HEAD_SP] |= shape.kind == GAL_BLOCK_HEAD && s->sequence_parallel;
+    }
+    hit[OTHERS + SWIN_ATTENTION_DROPOUT] = m->attention_dropout > 0;
+    hit[OTHERS + SWIN_SPLIT] = plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+    hit[OTHERS + SWIN_INTERLEAVED] = plan->schedule == GAL_SCHEDULE_INTERLEAVED;
+}
+
 static void hit_families(const gal_plan *plan, bool *hit)
 {
     const gal_model *m = &plan->model;
@@ -418,6 +470,8 @@ static void hit_families(const gal_plan *plan, bool *hit)
         hit[OTHERS + VIT_HEAD_SP] = head->sequence_parallel;
     } else if (m->family == GAL_FAMILY_T5) {
         hit_t5(plan, hit);
+    } else if (m->family == GAL_FAMILY_SWIN) {
+        hit_swin(plan, hit);
     }
 }
 

@@ -40,16 +40,17 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
 
 static gal_code fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
 {
-    (void)context;
     (void)err;
-    double *value = out; /* fp64 */
+    const gal_trial *trial = context;
+    const bool token = trial->plan->model.family == GAL_FAMILY_VIT; /* position 0 is that of the class */
+    double *value = out;                                            /* fp64 */
     for (uint32_t p = 0; p < request->position_count; p++) {
         const uint32_t position = request->position_begin + p;
         for (uint32_t s = 0; s < request->sample_count; s++) {
             for (uint32_t f = 0; f < request->features; f++) {
                 const int32_t level = gal_trial_token(256, request->batch, request->samples[s],
                                                       position * request->features + f, request->evaluation);
-                *value++ = position == 0 ? 0.0 : level / 128.0 - 1.0;
+                *value++ = token && position == 0 ? 0.0 : level / 128.0 - 1.0;
             }
         }
     }

@@ -141,6 +141,34 @@ static void turn_to_t5(uint64_t *random, gal_model *model)
     model->embedding_dropout = 0.0;
 }
 
+/* Levels of 4 x 4 and 2 x 2 in windows of 2, of 8 x 8 and 4 x 4 in windows of 4, or of 8 x 8, 4 x 4 and 2 x 2 in
+ * windows of 2; where 3 divides the world of 6 x 6 and 3 x 3 in windows of 3. No level of one position: there queries
+ * and keys have no gradient but rounding, which Adam makes large. */
+static void turn_to_swin(uint64_t *random, uint32_t world, gal_model *model)
+{
+    static const struct {
+        uint32_t side, window, levels;
+    } grids[] = {{4, 2, 2}, {8, 4, 2}, {8, 2, 3}, {6, 3, 2}};
+    const uint32_t grid = world % 3 == 0 ? 3 : gal_random_below(random, 3);
+    model->family = GAL_FAMILY_SWIN;
+    model->activation = GAL_ACTIVATION_GELU_ERF;
+    model->patch_size = 2;
+    model->image_size = 2 * grids[grid].side;
+    model->channel_count = 1 + gal_random_below(random, 3);
+    model->sequence_length = grids[grid].side * grids[grid].side;
+    model->window_size = grids[grid].window;
+    model->pixel_mean = model->pixel_standard_deviation = 0.5;
+    model->tied_embeddings = false;
+    model->embedding_dropout = 0.0; /* the residual's is that of the embedding too */
+    model->level_count = grids[grid].levels;
+    model->layer_count = 0;
+    for (uint32_t level = 0; level < model->level_count; level++) {
+        model->level_head_count[level] = level > 0 && coin(random) ? 2 * model->head_count : model->head_count;
+        model->level_layer_count[level] = 1 + gal_random_below(random, 4 - model->level_count);
+        model->layer_count += model->level_layer_count[level];
+    }
+}
+
 static void random_model(uint64_t *random, uint32_t world, gal_model *model)
 {
     bool threes = world % 3 == 0;
@@ -162,7 +190,7 @@ static void random_model(uint64_t *random, uint32_t world, gal_model *model)
     }
     model->optimizer.kind = coin(random) ? GAL_OPTIMIZER_ADAM : GAL_OPTIMIZER_ADAMW;
     model->optimizer.gradient_clip_norm = coin(random) ? 1.0 : 0.0;
-    switch (gal_random_below(random, 6)) {
+    switch (gal_random_below(random, 7)) {
     case 0:
     case 1:
         turn_to_llama(random, model);
@@ -175,6 +203,9 @@ static void random_model(uint64_t *random, uint32_t world, gal_model *model)
         break;
     case 4:
         turn_to_t5(random, model);
+        break;
+    case 5:
+        turn_to_swin(random, world, model);
         break;
     default: /* as it is */
         break;
