@@ -303,12 +303,9 @@ static void mean_by_hand(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_by_definition),
-        cmocka_unit_test(backward_against_differences),
-        cmocka_unit_test(table_gradient_is_written),
-        cmocka_unit_test(merge_by_hand),
-        cmocka_unit_test(merge_of_a_chunk),
-        cmocka_unit_test(mean_by_hand),
+        cmocka_unit_test(forward_by_definition),     cmocka_unit_test(backward_against_differences),
+        cmocka_unit_test(table_gradient_is_written), cmocka_unit_test(merge_by_hand),
+        cmocka_unit_test(merge_of_a_chunk),          cmocka_unit_test(mean_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

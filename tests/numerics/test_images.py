@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training a ViT on arrays of images by galrun: it learns, any plan alike, validated on its own files or on the last
+"""Training a ViT and a Swin on arrays of images by galrun: they learn, any plan alike, validated on their own files or on the last
 tenth, and what does not fit is refused.
 timeout_seconds: 240"""
 import json
@@ -16,7 +16,7 @@ BUILD = pathlib.Path(os.environ.get("BUILD", "build")).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLANS = ROOT / "tests/numerics/plans"
 GALRUN = BUILD / "galrun"
-SIDE, LABELS = 6, 4
+LABELS = 4
 failed = False
 
 
@@ -35,38 +35,65 @@ def write_array(path, kind, shape, numbers):
                      + struct.pack(f"<{len(numbers)}{form}", *numbers))
 
 
-def make_images(folder, name, count, seed):
+def make_images(folder, name, side, count, seed):
     """Noise with one bright quarter, which is the label."""
     draw = random.Random(seed)
     pixels, labels = [], []
     for _ in range(count):
         label = draw.randrange(LABELS)
         labels.append(label)
-        for y in range(SIDE):
-            for x in range(SIDE):
-                bright = 2 * (2 * y // SIDE) + 2 * x // SIDE == label
+        for y in range(side):
+            for x in range(side):
+                bright = 2 * (2 * y // side) + 2 * x // side == label
                 pixels.append(draw.randrange(60) + (150 if bright else 0))
-    write_array(folder / f"{name}.npy", "|u1", (count, SIDE, SIDE), pixels)
+    write_array(folder / f"{name}.npy", "|u1", (count, side, side), pixels)
     write_array(folder / f"{name}-labels.npy", "<i8", (count,), labels)
 
 
-def to_vit(plan):
+def seeing(plan, side):
+    """The plan's model with the members that say what images are."""
     model = {}
     for key, value in plan["model"].items():
         if key == "layer_norm_epsilon":
-            model.update({"image_size": SIDE, "patch_size": 2, "channel_count": 1, "pixel_mean": 0.3,
+            model.update({"image_size": side, "patch_size": 2, "channel_count": 1, "pixel_mean": 0.3,
                           "pixel_standard_deviation": 0.3})
         model[key] = value
+    return model
+
+
+def to_vit(plan):
+    """3 x 3 patches."""
+    model = seeing(plan, 6)
     model.update({"family": "vit", "sequence_length": 10, "vocabulary": LABELS, "tied_embeddings": False})
     plan = {**plan, "model": model}
     plan["stages"][0]["runs"][2]["strategy"]["axes"] = [{"kind": "tp", "degree": 2}, {"kind": "dp", "degree": 2}]
     return plan  # 10 positions are a multiple of 2, not of 4
 
 
+def to_swin(plan):
+    """4 x 4 patches in shifted windows of 2, two layers; then 2 x 2 in one."""
+    model = seeing(plan, 8)
+    del model["embedding_dropout"]
+    heads = model["head_count"]
+    model.update({"family": "swin", "layer_count": 3, "sequence_length": 16, "vocabulary": LABELS,
+                  "tied_embeddings": False, "level_layer_counts": [2, 1], "level_head_counts": [heads, 2 * heads],
+                  "window_size": 2})
+
+    def run(blocks, axes, zero_stage=0, sequence_parallel=False, recompute="none"):
+        return {"block_count": blocks, "strategy": {"axes": [{"kind": k, "degree": d} for k, d in axes],
+                                                    "zero_stage": zero_stage, "sequence_parallel": sequence_parallel,
+                                                    "recompute": recompute}}
+
+    runs = [run(1, [("sdp", 4)], 3), run(2, [("tp", 2), ("dp", 2)], 0, True), run(2, [("sdp", 4)], 3, False, "full"),
+            run(1, [("dp", 2), ("tp", 2)], 0, True), run(2, [("tp", 2), ("sdp", 2)], 2, False, "selective"),
+            run(1, [("tp", 2), ("sdp", 2)], 1)]
+    return {**plan, "model": model, "stages": [{"predicted_bytes": 0, "runs": runs}]}
+
+
 def serial_plan(plan):
     serial = json.loads((PLANS / "serial.json").read_text())
     serial["model"] = plan["model"]
-    serial["stages"][0]["runs"][0]["block_count"] = 2 * plan["model"]["layer_count"] + 2
+    serial["stages"][0]["runs"][0]["block_count"] = sum(r["block_count"] for r in plan["stages"][0]["runs"])
     for key in ("global_batch_samples", "microbatch_count"):
         serial[key] = plan[key]
     return serial
@@ -103,8 +130,37 @@ def header_of(path):
     return json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
 
 
-def shapes_of(model):
-    """Public names and shapes, written down again."""
+def dense(name, rows, columns):
+    return {name + ".weight": [rows, columns], name + ".bias": [rows]}
+
+
+def vector(name, count):
+    return {name + ".weight": [count], name + ".bias": [count]}
+
+
+def swin_shapes(model):
+    """Public names and shapes of a Swin, written down again."""
+    h, f = model["hidden"], model["ffn_hidden"]
+    out = {"swin.embeddings.patch_embeddings.projection.weight": [h, 1, 2, 2],
+           "swin.embeddings.patch_embeddings.projection.bias": [h], **vector("swin.embeddings.norm", h)}
+    for level, layers in enumerate(model["level_layer_counts"]):
+        for layer in range(layers):
+            at = f"swin.encoder.layers.{level}.blocks.{layer}."
+            for name in ("query", "key", "value"):
+                out.update(dense(f"{at}attention.self.{name}", h, h))
+            out[at + "attention.self.relative_position_bias_table"] = [9, model["level_head_counts"][level]]
+            out.update({**dense(at + "attention.output.dense", h, h), **dense(at + "intermediate.dense", f, h),
+                        **dense(at + "output.dense", h, f), **vector(at + "layernorm_before", h),
+                        **vector(at + "layernorm_after", h)})
+        if level + 1 < len(model["level_layer_counts"]):
+            at = f"swin.encoder.layers.{level}.downsample."
+            out.update({at + "reduction.weight": [2 * h, 4 * h], **vector(at + "norm", 4 * h)})
+            h, f = 2 * h, 2 * f
+    return {**out, **vector("swin.layernorm", h), **dense("classifier", LABELS, h)}
+
+
+def vit_shapes(model):
+    """The same of a ViT."""
     h, f = model["hidden"], model["ffn_hidden"]
     out = {"embeddings.cls_token": [1, 1, h], "embeddings.position_embeddings": [1, model["sequence_length"], h],
            "embeddings.patch_embeddings.projection.weight": [h, 1, 2, 2],
@@ -121,7 +177,7 @@ def shapes_of(model):
             "classifier.bias": [LABELS]}
 
 
-def weights(folder, model):
+def weights(folder, wanted):
     many, one = folder / "many.safetensors", folder / "one.safetensors"
     data = ["--data", folder / "train.npy", "--labels", folder / "train-labels.npy", "--evaluate-batches", 2]
     code, _, errors, loss = galrun(folder, "plan.json", 4, *data, "--steps", 3, "--export", many)
@@ -129,17 +185,17 @@ def weights(folder, model):
     if code != 0:
         return
     shapes = {name: entry["shape"] for name, entry in header_of(many).items() if name != "__metadata__"}
-    verdict("public names and shapes", shapes == shapes_of(model), shapes)
+    verdict("public names and shapes", shapes == wanted, shapes)
     code, _, errors, again = galrun(folder, "serial.json", 1, *data, "--steps", 0, "--weights", many, "--export", one)
     verdict("one rank reads them, with the same loss",
             code == 0 and abs(again["validation_loss"] / loss["validation_loss"] - 1) < 1e-10, f"{errors} {loss} {again}")
     verdict("and writes the same bytes", code == 0 and one.read_bytes() == many.read_bytes())
-    header = header_of(many)
+    prefix = next(name for name in wanted if name.endswith("projection.weight"))
     cut = many.read_bytes().replace(b'"shape": [16, 1, 2, 2]', b'"shape": [16, 1, 4, 1]')
     (folder / "bad.safetensors").write_bytes(cut)
     code, _, errors, _ = galrun(folder, "serial.json", 1, *data, "--steps", 0, "--weights", folder / "bad.safetensors")
     verdict("refused: another shape of the patches", code == 3 and "has [16, 1, 2, 2] here" in errors,
-            f"{errors} {header['vit.embeddings.patch_embeddings.projection.weight']}")
+            f"{errors} {header_of(many)[prefix]}")
 
 
 def refused(folder):
@@ -165,18 +221,21 @@ def main():
     if not GALRUN.exists():
         print("not built, see what make left out")
         return 77
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        plan = to_vit(json.loads((PLANS / "mixed.json").read_text()))
-        plan["model"]["optimizer"].update({"learning_rate": 0.003, "minimum_learning_rate": 0.0003, "warmup_steps": 5,
-                                           "decay_steps": 60})
-        (folder / "plan.json").write_text(json.dumps(plan))
-        (folder / "serial.json").write_text(json.dumps(serial_plan(plan)))
-        make_images(folder, "train", 400, 1)
-        make_images(folder, "held", 60, 2)
-        trained(folder)
-        weights(folder, plan["model"])
-        refused(folder)
+    for family, convert, shapes in (("swin", to_swin, swin_shapes), ("vit", to_vit, vit_shapes)):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            print(family)
+            plan = convert(json.loads((PLANS / "mixed.json").read_text()))
+            plan["model"]["optimizer"].update({"learning_rate": 0.003, "minimum_learning_rate": 0.0003,
+                                               "warmup_steps": 5, "decay_steps": 60})
+            (folder / "plan.json").write_text(json.dumps(plan))
+            (folder / "serial.json").write_text(json.dumps(serial_plan(plan)))
+            make_images(folder, "train", plan["model"]["image_size"], 400, 1)
+            make_images(folder, "held", plan["model"]["image_size"], 60, 2)
+            trained(folder)
+            weights(folder, shapes(plan["model"]))
+            if family == "vit":
+                refused(folder)
     return 1 if failed else 0
 
 

@@ -373,7 +373,8 @@ static void test_catalogue_misses(void **state)
                                   "gpt2-large, gpt2-medium, gpt2-small, gpt2-xl, gpt3-15b, gpt3-175b, gpt3-39b, "
                                   "gpt3-65b, llama2-13b, llama2-70b, llama2-7b, llama3-405b, llama3-70b, "
                                   "llama3-8b, mistral-7b, oases-h1024, oases-h12288, oases-h2048, oases-h3072, "
-                                  "oases-h4096, oases-h6144, oases-h8192, qwen2-0.5b, qwen2-7b, t5-512-4-32, "
+                                  "oases-h4096, oases-h6144, oases-h8192, qwen2-0.5b, qwen2-7b, swin-base, "
+                                  "swin-huge-32, swin-huge-48, swin-large, swin-small, swin-tiny, t5-512-4-32, "
                                   "t5-512-4-48, t5-base, t5-large-32, t5-large-48, t5-small, t5-v1.1-base, "
                                   "tinyllama-1.1b, vit-24l-h2048, vit-32l-h4096, vit-64l-h3072, vit-64l-h4096, "
                                   "vit-base, vit-huge-32, vit-huge-48, vit-large, vit-xhuge)");

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 TABLE_1 = {"bert-huge-32": 672e6, "bert-huge-48": 987e6, "bert-xhuge": 10.2e9,
-           "vit-huge-32": 632e6, "vit-huge-48": 947e6, "vit-xhuge": 10.1e9}
+           "vit-huge-32": 632e6, "vit-huge-48": 947e6, "vit-xhuge": 10.1e9,
+           "swin-huge-32": 701e6, "swin-huge-48": 1016e6}
 
 
 def heads_of_pretraining(model):
