@@ -110,6 +110,31 @@ static void turn_to_t5(uint64_t *seed, gal_model *m)
     m->embedding_dropout = 0.0;
 }
 
+/* Windows of any number of positions, an even number of them across each level. */
+static void turn_to_swin(uint64_t *seed, gal_model *m)
+{
+    m->family = GAL_FAMILY_SWIN;
+    m->tied_embeddings = false;
+    m->window_size = 1 + below(seed, 12);
+    m->level_count = 1 + below(seed, GAL_LEVELS_MAX);
+    m->patch_size = 1 + below(seed, 4);
+    m->image_size = m->patch_size * (m->window_size << m->level_count);
+    m->channel_count = 1 + below(seed, GAL_CHANNELS_MAX);
+    m->pixel_mean = real(seed, DBL_MIN, 1.0);
+    m->pixel_standard_deviation = real(seed, 1e-6, 1e6);
+    m->sequence_length = (m->window_size << m->level_count) * (m->window_size << m->level_count);
+    m->hidden = m->head_count * (1 + below(seed, 64));
+    m->ffn_hidden = 1 + below(seed, GAL_FFN_HIDDEN_MAX >> GAL_LEVELS_MAX);
+    m->global_batch_samples = 1 + below(seed, 1024);
+    m->layer_count = 0;
+    for (uint32_t level = 0; level < m->level_count; level++) {
+        m->level_head_count[level] = m->head_count;
+        m->level_layer_count[level] = 1 + below(seed, GAL_LAYERS_MAX / GAL_LEVELS_MAX);
+        m->layer_count += m->level_layer_count[level];
+    }
+    m->embedding_dropout = 0.0;
+}
+
 static gal_model random_model(uint64_t *seed)
 {
     gal_model m = {0};
@@ -403,6 +428,9 @@ static bool equal_models(const gal_model *a, const gal_model *b)
            memcmp(&a->rotary_base, &b->rotary_base, sizeof a->rotary_base) == 0 && a->qkv_bias == b->qkv_bias &&
            equal_scalings(&a->rotary_scaling, &b->rotary_scaling) && a->activation == b->activation &&
            memcmp(&a->decoder_layer_count, &b->decoder_layer_count, 4 * sizeof(uint32_t)) == 0 &&
+           memcmp(&a->image_size, &b->image_size, 3 * sizeof(uint32_t)) == 0 &&
+           memcmp(&a->pixel_mean, &b->pixel_mean, 2 * sizeof(double)) == 0 &&
+           memcmp(&a->window_size, &b->window_size, (2 + 2 * GAL_LEVELS_MAX) * sizeof(uint32_t)) == 0 &&
            a->gated == b->gated && a->tied_embeddings == b->tied_embeddings &&
            memcmp(&a->norm_epsilon, &b->norm_epsilon, 5 * sizeof(double)) == 0 &&
            a->compute_dtype == b->compute_dtype && a->global_batch_samples == b->global_batch_samples &&
@@ -507,6 +535,9 @@ static void test_models(void **state)
         gal_error err = {0};
         gal_model back;
         gal_model model = random_model(&stream);
+        if (model.family == GAL_FAMILY_DECODER && below(&stream, 2) == 1) {
+            turn_to_swin(&stream, &model);
+        }
         expect_ok(gal_model_write(path_a, &model, &err), &err, seed);
         expect_ok(gal_model_read(path_a, &back, &err), &err, seed);
         expect_ok(gal_model_write(path_b, &back, &err), &err, seed);
