@@ -11,7 +11,8 @@
  *     ascending order from the innermost (the atoms of runtime/program/atoms.h)
  *   zero_stage in 1..3 iff there is an SDP axis; sequence_parallel only with TP
  *   DP x SDP divides microbatch_samples; TP divides head_count, kv_head_count, ffn_hidden and the padded vocabulary;
- *     with sequence_parallel TP divides the positions of what enters and leaves the block */
+ *     with sequence_parallel TP divides the positions of what enters and leaves the block, and twice TP the side of a
+ *     grid that is merged: every device has pairs of its rows */
 const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_block_shape *block,
                                            const gal_strategy *strategy, uint32_t device_count,
                                            uint32_t microbatch_samples);
