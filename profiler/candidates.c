@@ -88,16 +88,33 @@ static bool grow_slots(collector *c)
 
 /* ---- kernels ---- */
 
-static bool attends_backward(gal_op op)
+/* Keys that each query of an attention is taken to see; 0 of other operators. */
+static double keys_of(const gal_shape *shape)
 {
-    return op == GAL_OP_ATTENTION_BACKWARD || op == GAL_OP_RELATIVE_ATTENTION_BACKWARD ||
-           op == GAL_OP_CROSS_ATTENTION_BACKWARD;
+    switch (shape->op) {
+    case GAL_OP_ATTENTION:
+    case GAL_OP_ATTENTION_BACKWARD:
+    case GAL_OP_RELATIVE_ATTENTION:
+    case GAL_OP_RELATIVE_ATTENTION_BACKWARD:
+        return shape->dims[1];
+    case GAL_OP_CROSS_ATTENTION:
+    case GAL_OP_CROSS_ATTENTION_BACKWARD:
+        return shape->dims[4];
+    case GAL_OP_WINDOW_ATTENTION:
+    case GAL_OP_WINDOW_ATTENTION_BACKWARD:
+        return (double)shape->dims[5] * shape->dims[5];
+    default:
+        return 0.0;
+    }
 }
 
-static bool attends(gal_op op)
+/* 4 per pair and feature, backward 10. */
+static double attention_flops(const gal_shape *shape)
 {
-    return op == GAL_OP_ATTENTION || op == GAL_OP_RELATIVE_ATTENTION || op == GAL_OP_CROSS_ATTENTION ||
-           attends_backward(op);
+    const bool backward = shape->op == GAL_OP_ATTENTION_BACKWARD || shape->op == GAL_OP_RELATIVE_ATTENTION_BACKWARD ||
+                          shape->op == GAL_OP_CROSS_ATTENTION_BACKWARD || shape->op == GAL_OP_WINDOW_ATTENTION_BACKWARD;
+    const uint32_t *d = shape->dims;
+    return (backward ? 10.0 : 4.0) * d[0] * d[1] * keys_of(shape) * d[2] * d[3];
 }
 
 static double guess_operator(const gal_candidate_operator *at)
@@ -109,9 +126,8 @@ static double guess_operator(const gal_candidate_operator *at)
     }
     if (at->shape.op == GAL_OP_GEMM) {
         flops = 2.0 * d[0] * d[1] * d[2];
-    } else if (attends(at->shape.op)) {
-        const bool cross = at->shape.op == GAL_OP_CROSS_ATTENTION || at->shape.op == GAL_OP_CROSS_ATTENTION_BACKWARD;
-        flops = (attends_backward(at->shape.op) ? 10.0 : 4.0) * d[0] * d[1] * (cross ? d[4] : d[1]) * d[2] * d[3];
+    } else if (keys_of(&at->shape) > 0.0) {
+        flops = attention_flops(&at->shape);
     } else if (at->shape.op == GAL_OP_EMBED || at->shape.op == GAL_OP_EMBED_BACKWARD) {
         bytes = 3.0 * d[0] * d[1] * d[2] * (double)gal_dtype_bytes(at->shape.dtype); /* not the whole table */
     }

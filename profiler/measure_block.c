@@ -72,9 +72,7 @@ static gal_code make_plan(const gal_model *model, uint32_t layer_count, uint32_t
                      .run_count = 1};
     gal_strategy strategy;
     memset(&strategy, 0, sizeof strategy);
-    plan.model.layer_count = model->layer_count < layer_count ? model->layer_count : layer_count;
-    plan.model.decoder_layer_count =
-        model->decoder_layer_count < layer_count ? model->decoder_layer_count : layer_count;
+    gal_model_keep_layers(&plan.model, layer_count);
     plan.cluster.device_count = rank_count;
     plan.stage = calloc(1, sizeof *plan.stage);
     plan.run = calloc(1, sizeof *plan.run);
@@ -287,6 +285,12 @@ static gal_model tiny_model(const gal_model *model)
     tiny.sequence_length = 2;
     tiny.decoder_sequence_length = tiny.decoder_sequence_length > 0 ? 2 : 0;
     tiny.vocabulary = tiny.vocabulary_multiple = 8;
+    if (tiny.level_count > 0) { /* one level: a grid of 2 by 2 */
+        tiny.level_count = tiny.level_head_count[0] = 1;
+        tiny.level_layer_count[0] = tiny.layer_count;
+        tiny.image_size = 2 * tiny.patch_size;
+        tiny.sequence_length = 4;
+    }
     return tiny;
 }
 

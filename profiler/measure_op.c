@@ -20,6 +20,7 @@ static source source_of(gal_op op, uint32_t operand)
         return operand == 3 ? FROM_POSITIVE : FROM_NORMAL;
     case GAL_OP_ATTENTION_BACKWARD:
     case GAL_OP_RELATIVE_ATTENTION_BACKWARD:
+    case GAL_OP_WINDOW_ATTENTION_BACKWARD:
         return operand == 3 ? FROM_POSITIVE : FROM_NORMAL;
     case GAL_OP_CROSS_ATTENTION_BACKWARD:
         return operand == 4 ? FROM_POSITIVE : FROM_NORMAL;

@@ -316,6 +316,22 @@ uint32_t gal_model_padded_vocabulary(const gal_model *model)
     return (model->vocabulary + multiple - 1) / multiple * multiple;
 }
 
+static uint32_t at_most(uint32_t count, uint32_t most)
+{
+    return count < most ? count : most;
+}
+
+void gal_model_keep_layers(gal_model *model, uint32_t layer_count)
+{
+    uint32_t of_levels = 0;
+    for (uint32_t level = 0; level < model->level_count; level++) {
+        model->level_layer_count[level] = at_most(model->level_layer_count[level], layer_count);
+        of_levels += model->level_layer_count[level];
+    }
+    model->layer_count = model->level_count > 0 ? of_levels : at_most(model->layer_count, layer_count);
+    model->decoder_layer_count = at_most(model->decoder_layer_count, layer_count);
+}
+
 uint32_t gal_model_longest_sequence(const gal_model *model)
 {
     return model->decoder_sequence_length > model->sequence_length ? model->decoder_sequence_length
