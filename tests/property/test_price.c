@@ -86,10 +86,29 @@ static void turn_to(gal_family family, gal_model *model)
         model->relative_bucket_count = 32;
         model->relative_max_distance = 128;
         model->activation = GAL_ACTIVATION_RELU;
+    } else if (family ==
+               GAL_FAMILY_SWIN) { /* 64 x 64, 32 x 32 and 16 x 16 positions; most layers in the second level */
+        model->image_size = 256;
+        model->patch_size = 4;
+        model->channel_count = 3;
+        model->sequence_length = 64 * 64;
+        model->window_size = 8;
+        model->vocabulary = 1000;
+        model->pixel_standard_deviation = 1.0;
+        model->tied_embeddings = false;
+        model->hidden /= 4;
+        model->ffn_hidden /= 4;
+        model->head_count = model->hidden / 32;
+        model->level_count = 3;
+        for (uint32_t level = 0; level < model->level_count; level++) {
+            model->level_layer_count[level] = level == 1 ? model->layer_count - 2 : 1;
+            model->level_head_count[level] = model->head_count << level;
+        }
     }
 }
 
-static const gal_family families[] = {GAL_FAMILY_DECODER, GAL_FAMILY_BERT, GAL_FAMILY_VIT, GAL_FAMILY_T5};
+static const gal_family families[] = {GAL_FAMILY_DECODER, GAL_FAMILY_BERT, GAL_FAMILY_VIT, GAL_FAMILY_T5,
+                                      GAL_FAMILY_SWIN};
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
 /* A legal strategy; ZeRO-2 and 3 only if asked for. */
@@ -112,8 +131,7 @@ static gal_strategy draw(uint64_t *state, const gal_plan *plan, bool sharded)
             s.zero_stage = !sdp ? 0 : sharded ? 2 + gal_random_below(state, 2) : 1;
         }
         s.recompute = gal_random_below(state, 3) == 0 ? GAL_RECOMPUTE_FULL : GAL_RECOMPUTE_NONE;
-        if (gal_strategy_rule_broken(&plan->model, GAL_BLOCK_ATTENTION, &s, devices,
-                                     gal_plan_microbatch_samples(plan)) == NULL) {
+        if (gal_strategy_fits_all(&plan->model, &s, devices, gal_plan_microbatch_samples(plan))) {
             return s;
         }
     }
@@ -130,7 +148,7 @@ static bool holds_table(const gal_model *model, uint32_t block)
 static uint32_t first_block(const gal_model *model, uint32_t stage, uint32_t stages)
 {
     const uint32_t blocks = gal_model_block_count(model);
-    const bool alike = model->family != GAL_FAMILY_T5;
+    const bool alike = model->family != GAL_FAMILY_T5 && model->family != GAL_FAMILY_SWIN;
     return stage == 0        ? 0
            : stage == stages ? blocks
            : alike           ? 1 + stage * (2 * model->layer_count / stages)
@@ -271,6 +289,17 @@ static void encoder_decoders(void **unused)
     check_group("encoder-decoders, homogeneous", GAL_FAMILY_T5, false, false, 0.03, 0.10);
     check_group("encoder-decoders, mixed", GAL_FAMILY_T5, true, false, 0.03, 0.10);
     check_group("encoder-decoders, ZeRO-2 and 3", GAL_FAMILY_T5, false, true, 0.03, 0.10);
+}
+
+/* The worst plans have borders inside the first level, whose rows take longer to send than a stage to compute: there
+ * the objective is up to a quarter below the simulation. With links a hundred times as fast the worst is within 10 %
+ * too. */
+static void swins(void **unused)
+{
+    (void)unused;
+    check_group("Swin, homogeneous", GAL_FAMILY_SWIN, false, false, 0.03, HUGE_VAL);
+    check_group("Swin, mixed", GAL_FAMILY_SWIN, true, false, 0.03, HUGE_VAL);
+    check_group("Swin, ZeRO-2 and 3", GAL_FAMILY_SWIN, false, true, 0.03, HUGE_VAL);
 }
 
 static void bytes_are_exact(void **unused)
@@ -446,6 +475,7 @@ int main(void)
         cmocka_unit_test(sharded_plans),
         cmocka_unit_test(sharded_mixed_plans),
         cmocka_unit_test(encoder_decoders),
+        cmocka_unit_test(swins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
