@@ -64,6 +64,7 @@ typedef struct gal_typing_rule {
 
 /* Rows of operators; others are empty. */
 extern const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT];
+extern const gal_typing_rule gal_type_attention_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_update_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_collective_rules[GAL_OP_COUNT];
 
