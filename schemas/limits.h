@@ -18,7 +18,7 @@ enum {
     GAL_IMAGE_SIZE_MAX = 1 << 14,
     GAL_PATCH_SIZE_MAX = 1 << 10,
     GAL_CHANNELS_MAX = 16,
-    GAL_WINDOW_SIZE_MAX = 1 << 11,
+    GAL_WINDOW_SIZE_MAX = 1 << 9,
     GAL_BATCH_SAMPLES_MAX = 1 << 24,
     GAL_BATCH_TOKENS_MAX = 1 << 30, /* global_batch_samples * sequence_length */
     GAL_STAGE_MICROBATCHES_MAX =
