@@ -68,7 +68,7 @@ void gal_json_reject_unknown(const gal_json_cursor *at);
 void gal_json_accept_unknown(const gal_json_cursor *at);
 /* Records an error at this place: "rule, got VALUE" (objects and arrays: "rule"). */
 void gal_json_error(const gal_json_cursor *at, const char *rule_format, ...) __attribute__((format(printf, 2, 3)));
-/* The same at a member, for rules between members. */
+/* The same at a member, for rules between members; at the object where the member is left out. */
 void gal_json_member_error(const gal_json_cursor *at, const char *key, const char *rule_format, ...)
     __attribute__((format(printf, 3, 4)));
 /* An error without the value at a path such as "/stages/0/runs/1", for rules that are checked on the struct; where the

@@ -130,10 +130,16 @@ void gal_json_member_error(const gal_json_cursor *at, const char *key, const cha
 {
     gal_json_cursor child = {.doc = at->doc, .parent = at, .key = key};
     child.node = at->node == NULL ? NULL : cJSON_GetObjectItemCaseSensitive(at->node, key);
+    char rule[GAL_ERROR_TEXT_BYTES];
     va_list arguments;
     va_start(arguments, rule_format);
-    record_list(&child, GAL_JSON_AT_VALUE, got_of(child.node), rule_format, arguments);
+    (void)vsnprintf(rule, sizeof rule, rule_format, arguments);
     va_end(arguments);
+    if (child.node != NULL) {
+        gal_json_record(&child, GAL_JSON_AT_VALUE, got_of(child.node), "%s", rule);
+    } else { /* left out, and its default breaks the rule */
+        gal_json_record(at, GAL_JSON_AT_VALUE, GAL_JSON_GOT_NOTHING, "\"%s\", left out, %s", key, rule);
+    }
 }
 
 /* The child that a part of a path names, or NULL. */
