@@ -29,11 +29,14 @@ static gal_code open_document(gal_document_kind kind, const char *path, gal_json
 
 const gal_document_form *gal_document_form_of(gal_document_kind kind)
 {
-    static const gal_document_form *const forms[GAL_DOCUMENT_KIND_COUNT] = {[GAL_DOCUMENT_MODEL] = &gal_model_form,
-                                                                            [GAL_DOCUMENT_CLUSTER] = &gal_cluster_form,
-                                                                            [GAL_DOCUMENT_PROFILE] = &gal_profile_form,
-                                                                            [GAL_DOCUMENT_PLAN] = &gal_plan_form,
-                                                                            [GAL_DOCUMENT_PROBLEM] = &gal_problem_form};
+    static const gal_document_form *const forms[GAL_DOCUMENT_KIND_COUNT] = {
+        [GAL_DOCUMENT_MODEL] = &gal_model_form,
+        [GAL_DOCUMENT_CLUSTER] = &gal_cluster_form,
+        [GAL_DOCUMENT_PROFILE] = &gal_profile_form,
+        [GAL_DOCUMENT_PLAN] = &gal_plan_form,
+        [GAL_DOCUMENT_PROBLEM] = &gal_problem_form,
+        [GAL_DOCUMENT_GALVATRON_PROFILE] = &gal_galvatron_profile_form,
+        [GAL_DOCUMENT_GALVATRON_PLAN] = &gal_galvatron_plan_form};
     return forms[kind];
 }
 
@@ -100,6 +103,8 @@ gal_code gal_document_check(gal_json_doc *doc, gal_document_kind *kind, gal_erro
         gal_profile profile;
         gal_plan plan;
         gal_problem problem;
+        gal_galvatron_profile galvatron_profile;
+        gal_galvatron_plan galvatron_plan;
     } any;
     gal_document_kind found = kind_of(doc);
     gal_code code = gal_json_status(doc, err);

@@ -1,10 +1,12 @@
-/* Documents as such: what the five kinds bring to one frame, which opens, reads, checks and writes them. */
+/* Documents as such: what every kind brings to one frame, which opens, reads, checks and writes them. */
 #ifndef GAL_SCHEMAS_DOCUMENT_H
 #define GAL_SCHEMAS_DOCUMENT_H
 
 #include "schemas/base/json.h"
 #include "schemas/base/status.h"
 #include "schemas/cluster.h"
+#include "schemas/galvatron_plan.h"
+#include "schemas/galvatron_profile.h"
 #include "schemas/model.h"
 #include "schemas/plan.h"
 #include "schemas/problem.h"
@@ -16,7 +18,9 @@
     X(GAL_DOCUMENT_CLUSTER, "cluster")                                                                                 \
     X(GAL_DOCUMENT_PROFILE, "profile")                                                                                 \
     X(GAL_DOCUMENT_PLAN, "plan")                                                                                       \
-    X(GAL_DOCUMENT_PROBLEM, "problem")
+    X(GAL_DOCUMENT_PROBLEM, "problem")                                                                                 \
+    X(GAL_DOCUMENT_GALVATRON_PROFILE, "galvatron_profile")                                                             \
+    X(GAL_DOCUMENT_GALVATRON_PLAN, "galvatron_plan")
 
 typedef enum gal_document_kind {
 #define X(enumerator, name) enumerator,
@@ -40,7 +44,8 @@ typedef struct gal_document_form {
     void (*release)(void *document);
 } gal_document_form;
 
-extern const gal_document_form gal_model_form, gal_cluster_form, gal_profile_form, gal_plan_form, gal_problem_form;
+extern const gal_document_form gal_model_form, gal_cluster_form, gal_profile_form, gal_plan_form, gal_problem_form,
+    gal_galvatron_profile_form, gal_galvatron_plan_form;
 const gal_document_form *gal_document_form_of(gal_document_kind kind);
 
 /* gal_*_read and gal_*_write of every kind. path is a file ("-": stdin, stdout) or, where there is none of that name,
