@@ -86,7 +86,7 @@ int gal_cli_check(int argc, char **argv)
     const gal_command command = {
         .program = "galplan",
         .command = "check",
-        .summary = "Check model, cluster, profile, plan and problem documents (\"-\" is stdin).",
+        .summary = "Check documents of every kind (\"-\" is stdin).",
         .positional = "FILE...",
         .positional_min = 1,
         .positional_max = FILES_MAX,

@@ -2,6 +2,8 @@
 #include "planner/cli/catalogue.h"
 #include "planner/cli/check.h"
 #include "planner/cli/doctor.h"
+#include "planner/cli/export.h"
+#include "planner/cli/import.h"
 #include "planner/cli/lower.h"
 #include "planner/cli/profile.h"
 #include "planner/cli/search.h"
@@ -18,7 +20,9 @@ static const gal_program_command commands[] = {
     {"simulate", gal_cli_simulate, "play a plan against a profile: seconds, bytes, time line"},
     {"lower", gal_cli_lower, "print the program of a stage"},
     {"verify", gal_cli_verify, "prove a plan's programs: no deadlock, no race, right values"},
-    {"check", gal_cli_check, "check documents: model, cluster, profile, plan, problem"},
+    {"check", gal_cli_check, "check documents of every kind"},
+    {"import", gal_cli_import, "make documents of Hetu-Galvatron's profiles and strategies"},
+    {"export", gal_cli_export, "write a plan as a strategy file of Hetu-Galvatron"},
     {"models", gal_cli_models, "list the models that ship with galplan"},
     {"clusters", gal_cli_clusters, "list the clusters that ship with galplan"},
     {"doctor", gal_cli_doctor, "say what is on this machine and what that allows"},

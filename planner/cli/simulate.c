@@ -6,6 +6,7 @@
 
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
+#include "planner/cli/galvatron.h"
 #include "schemas/base/options.h"
 
 typedef struct run {
@@ -159,14 +160,34 @@ static gal_code print_json(const run *r, gal_error *err)
     return code;
 }
 
+static const char notes[] =
+    "bubble is what of the iteration the compute stream is idle, for whatever reason; the other columns\n"
+    "are shares in which a stream is busy. --prices galvatron prices a plan or a galvatron_plan by the\n"
+    "formulas that Hetu-Galvatron published, on a galvatron_profile.\n";
+
+typedef enum price_source { PRICES_GALRUN, PRICES_GALVATRON, PRICES_COUNT } price_source;
+static const char *const price_names[PRICES_COUNT] = {"galrun", "galvatron"};
+
+static gal_code price_galvatron(const char *plan_path, const char *profile_path, const char *trace_path, bool json,
+                                gal_error *err)
+{
+    if (profile_path == NULL || trace_path != NULL) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--prices galvatron needs --profile with a galvatron_profile, and has no --trace");
+    }
+    return gal_cli_price_galvatron(plan_path, profile_path, json, err);
+}
+
 int gal_cli_simulate(int argc, char **argv)
 {
     const char *profile_path = NULL;
     const char *trace_path = NULL;
+    uint32_t prices = PRICES_GALRUN;
     bool json = false;
     const gal_option options[] = {
         gal_option_string("profile", "FILE", "measured durations; without it the plan's cluster gives analytic ones",
                           &profile_path),
+        gal_option_enum("prices", "whose prices (galrun)", &prices, price_names, PRICES_COUNT),
         gal_option_string("trace", "FILE", "write the time line for chrome://tracing or Perfetto", &trace_path),
         gal_option_flag("json", "print one JSON object", &json),
     };
@@ -178,8 +199,7 @@ int gal_cli_simulate(int argc, char **argv)
                                  .positional_max = 1,
                                  .options = options,
                                  .option_count = sizeof options / sizeof options[0],
-                                 .notes = "bubble is what of the iteration the compute stream is idle, for whatever "
-                                          "reason; the other columns\nare shares in which a stream is busy.\n"};
+                                 .notes = notes};
     gal_arguments arguments;
     int exit_code = GAL_OK;
     if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
@@ -188,6 +208,10 @@ int gal_cli_simulate(int argc, char **argv)
     gal_error err = {0};
     run r = {0};
     gal_code code = GAL_OK;
+    if (prices == PRICES_GALVATRON) {
+        code = price_galvatron(arguments.positional[0], profile_path, trace_path, json, &err);
+        goto cleanup;
+    }
     GAL_TRY(load(&r, arguments.positional[0], profile_path, &err));
     GAL_TRY(play(&r, trace_path != NULL, &err));
     if (trace_path != NULL) {

@@ -114,6 +114,29 @@ bool gal_json_is_null(const gal_json_cursor *at, const char *key)
     return at->node != NULL && cJSON_IsNull(find_member(at, key));
 }
 
+bool gal_json_next_member(const gal_json_cursor *at, gal_json_cursor *child)
+{
+    if (at->node == NULL || at->doc->error.code != GAL_OK) {
+        return false;
+    }
+    if (!cJSON_IsObject((const cJSON *)at->node)) {
+        gal_json_record(at, GAL_JSON_AT_VALUE, GAL_JSON_GOT_VALUE, "must be an object");
+        return false;
+    }
+    const cJSON *node = child->node == NULL ? ((const cJSON *)at->node)->child : ((const cJSON *)child->node)->next;
+    if (node == NULL) {
+        return false;
+    }
+    ((cJSON *)(uintptr_t)node)->type |= GAL_JSON_KNOWN;
+    *child = (gal_json_cursor){.doc = at->doc, .node = node, .parent = at, .key = node->string};
+    return true;
+}
+
+bool gal_json_is_object(const gal_json_cursor *at)
+{
+    return at->node != NULL && cJSON_IsObject((const cJSON *)at->node);
+}
+
 gal_json_cursor gal_json_object(const gal_json_cursor *at, const char *key)
 {
     gal_json_cursor child = member(at, key);
@@ -203,6 +226,11 @@ static double f64_at(const gal_json_cursor *at, double min, double max)
         return 0.0;
     }
     return node->valuedouble;
+}
+
+double gal_json_number(const gal_json_cursor *at, double min, double max)
+{
+    return f64_at(at, min, max);
 }
 
 static uint64_t u64_at(const gal_json_cursor *at, uint64_t min, uint64_t max)

@@ -46,6 +46,12 @@ bool gal_json_has(const gal_json_cursor *at, const char *key);
 /* Members of an object; 0 after an error. */
 uint32_t gal_json_member_count(const gal_json_cursor *at);
 bool gal_json_is_null(const gal_json_cursor *at, const char *key); /* present and null */
+/* The members one after the other, for files of others whose keys say what they are: *child starts as {0} and is each
+ * in turn, marked as known, with its key. False behind the last one and after an error. */
+bool gal_json_next_member(const gal_json_cursor *at, gal_json_cursor *child);
+/* The value itself: it must be a number within the bounds, or an object. */
+double gal_json_number(const gal_json_cursor *at, double min, double max);
+bool gal_json_is_object(const gal_json_cursor *at);
 
 /* Required members, bounds inclusive (errors call a minimum of DBL_MIN "> 0", a maximum of GAL_JSON_BELOW_ONE "< 1").
  * Whole numbers must be written as such and be <= 2^53. */
