@@ -130,8 +130,8 @@ gal_code gal_galvatron_plan_of(const gal_plan *plan, gal_galvatron_plan *out, ga
                                .schedule = plan->schedule};
     reading r = {.plan = plan, .out = &made};
     if (plan->schedule != GAL_SCHEDULE_GPIPE && plan->schedule != GAL_SCHEDULE_1F1B) {
-        GAL_TRY(
-            gal_fail(err, GAL_ERR_DOCUMENT, "/schedule: Hetu-Galvatron has no schedule %s", gal_schedule_names[plan->schedule]));
+        GAL_TRY(gal_fail(err, GAL_ERR_DOCUMENT, "/schedule: Hetu-Galvatron has no schedule %s",
+                         gal_schedule_names[plan->schedule]));
     }
     memcpy(made.name, plan->model.name, sizeof made.name);
     made.stage_layer_count = calloc(plan->pp_degree, sizeof *made.stage_layer_count);

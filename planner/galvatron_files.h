@@ -5,12 +5,13 @@
 #ifndef GAL_PLANNER_GALVATRON_FILES_H
 #define GAL_PLANNER_GALVATRON_FILES_H
 
+#include "schemas/base/json.h"
 #include "schemas/galvatron_plan.h"
 #include "schemas/galvatron_profile.h"
 #include "schemas/plan.h"
 
-/* *is_plan: the file has the key that every strategy has. */
-gal_code gal_galvatron_is_plan_file(const char *path, bool *is_plan, gal_error *err);
+/* The file has the key that every strategy has. */
+bool gal_galvatron_is_strategy(gal_json_doc *doc);
 
 /* Adds the rows of the files to *profile, whose scalars and layer_type the caller has set; sets sequence_parallel (the
  * memory that was measured with it is taken where a file has both), overlap_slowdown and device_count (the largest
@@ -18,9 +19,15 @@ gal_code gal_galvatron_is_plan_file(const char *path, bool *is_plan, gal_error *
  * a key is not theirs, or a table is missing that every price needs. */
 gal_code gal_galvatron_import_profile(const char *const *paths, uint32_t path_count, gal_galvatron_profile *profile,
                                       bool *outside_missing, gal_error *err);
+/* The same from files that are open already. */
+gal_code gal_galvatron_import_profile_open(gal_json_doc *const *docs, uint32_t doc_count,
+                                           gal_galvatron_profile *profile, bool *outside_missing, gal_error *err);
 
 /* device_count 0: what the file says, which older files do not. */
 gal_code gal_galvatron_import_plan(const char *path, uint32_t device_count, gal_galvatron_plan *out, gal_error *err);
+/* The same from a file that is open already; path is for errors and the name. */
+gal_code gal_galvatron_import_plan_open(gal_json_doc *doc, const char *path, uint32_t device_count,
+                                        gal_galvatron_plan *out, gal_error *err);
 
 /* The strategy file: embed_sdp, which its search writes, and vocab_sdp, which its runtime reads, both. */
 gal_code gal_galvatron_export_plan(const char *path, const gal_galvatron_plan *plan, gal_error *err);

@@ -14,13 +14,13 @@
 
 enum { NUMBERS_MAX = 4 };
 
-typedef struct import {
+typedef struct reading {
     gal_galvatron_profile *profile;
     bool sequence_parallel; /* of the file at hand */
     bool has_overlap;
     bool has_memory; /* any file with the memory of layers */
     gal_code code;   /* GAL_ERR_SYSTEM: no memory */
-} import;
+} reading;
 
 /* ---- keys ---- */
 
@@ -90,7 +90,7 @@ static void not_ours(const gal_json_cursor *at)
 /* ---- rows ---- */
 
 /* Room for one row more; NULL without memory or when there are too many, which is noted. */
-static void *grown(import *s, const gal_json_cursor *at, void *rows, uint32_t count, size_t row_bytes)
+static void *grown(reading *s, const gal_json_cursor *at, void *rows, uint32_t count, size_t row_bytes)
 {
     if (count == GAL_GALVATRON_ROWS_MAX) {
         gal_json_error(at, "must be one of at most %d rows of its kind", GAL_GALVATRON_ROWS_MAX);
@@ -124,7 +124,7 @@ static uint32_t bounded(const gal_json_cursor *at, uint32_t number, uint32_t max
     return number;
 }
 
-static bool known_type(const import *s, const gal_json_cursor *at, uint32_t layer_type)
+static bool known_type(const reading *s, const gal_json_cursor *at, uint32_t layer_type)
 {
     if (layer_type >= s->profile->layer_type_count) {
         gal_json_error(at, "is of layer type %u, and the model has %u (--layers, --hidden, --sequence take lists)",
@@ -136,7 +136,7 @@ static bool known_type(const import *s, const gal_json_cursor *at, uint32_t laye
 
 /* ---- hardware ---- */
 
-static void take_all_reduce_rate(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_all_reduce_rate(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     const uint32_t size = bounded(at, number[0], GAL_DEVICES_MAX);
     const double rate = gal_json_number(at, 1e-12, RATE_MAX_MEBIBYTES);
@@ -149,14 +149,14 @@ static void take_all_reduce_rate(import *s, const gal_json_cursor *at, const uin
             (gal_galvatron_all_reduce_rate){size, number[1] == 0, rate * (MEBIBYTE / MILLISECOND)});
 }
 
-static void take_p2p_rate(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_p2p_rate(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     const uint32_t count = bounded(at, number[0], GAL_DEVICES_MAX);
     const double rate = gal_json_number(at, 1e-12, RATE_MAX_MEBIBYTES);
     ADD_ROW(s, at, p2p_rate, (gal_galvatron_p2p_rate){count, rate * (MEBIBYTE / MILLISECOND)});
 }
 
-static void take_message(import *s, const gal_json_cursor *at, gal_galvatron_collective op, const uint32_t *number)
+static void take_message(reading *s, const gal_json_cursor *at, gal_galvatron_collective op, const uint32_t *number)
 {
     const uint32_t size = bounded(at, number[0], GAL_DEVICES_MAX);
     const uint64_t bytes = (uint64_t)bounded(at, number[1], 1u << 30) << 20;
@@ -164,17 +164,17 @@ static void take_message(import *s, const gal_json_cursor *at, gal_galvatron_col
     ADD_ROW(s, at, message_time, (gal_galvatron_message_time){op, size, bytes, time * MILLISECOND});
 }
 
-static void take_all_reduce_time(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_all_reduce_time(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     take_message(s, at, GAL_GALVATRON_ALL_REDUCE, number);
 }
 
-static void take_all_to_all_time(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_all_to_all_time(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     take_message(s, at, GAL_GALVATRON_ALL_TO_ALL, number);
 }
 
-static void take_overlap(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_overlap(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     (void)number;
     s->profile->overlap_slowdown = gal_json_number(at, 1.0, 1000.0);
@@ -184,7 +184,7 @@ static void take_overlap(import *s, const gal_json_cursor *at, const uint32_t *n
 /* ---- computation ---- */
 
 /* A key without a batch or a sequence length is of one sample, of the model's length. */
-static void take_layer_time(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_layer_time(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     const uint32_t type = number[0];
     const char *sequence = sequence_text(at->key);
@@ -200,7 +200,7 @@ static void take_layer_time(import *s, const gal_json_cursor *at, const uint32_t
                                        bounded(at, length, GAL_SEQUENCE_LENGTH_MAX), time * MILLISECOND});
 }
 
-static void take_outside(import *s, const gal_json_cursor *at, uint32_t samples)
+static void take_outside(reading *s, const gal_json_cursor *at, uint32_t samples)
 {
     const char *sequence = sequence_text(at->key);
     const uint32_t length = *sequence == '\0' ? s->profile->layer_type[0].sequence_length : sequence_of(sequence, 0);
@@ -210,20 +210,20 @@ static void take_outside(import *s, const gal_json_cursor *at, uint32_t samples)
                                          bounded(at, length, GAL_SEQUENCE_LENGTH_MAX), time * MILLISECOND});
 }
 
-static void take_outside_time(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_outside_time(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     take_outside(s, at, number[0]);
 }
 
 /* With a type's number in front of the batch, which is that of the model's first. */
-static void take_outside_time_typed(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_outside_time_typed(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     take_outside(s, at, strstr(at->key, "_bsz") == NULL ? 1 : number[1]);
 }
 
 /* ---- memory ---- */
 
-static void take_activation(import *s, const gal_json_cursor *at, uint32_t type, uint32_t length)
+static void take_activation(reading *s, const gal_json_cursor *at, uint32_t type, uint32_t length)
 {
     uint32_t degree;
     if (strcmp(at->key, "checkpoint") == 0) {
@@ -238,7 +238,7 @@ static void take_activation(import *s, const gal_json_cursor *at, uint32_t type,
             (gal_galvatron_activation){type, length, bounded(at, degree, GAL_DEVICES_MAX), size * MEBIBYTE});
 }
 
-static void take_layer_size_at(import *s, const gal_json_cursor *at, uint32_t type, uint32_t length)
+static void take_layer_size_at(reading *s, const gal_json_cursor *at, uint32_t type, uint32_t length)
 {
     gal_json_cursor activations = gal_json_object(at, "tp_activation_per_bsz_dict");
     gal_json_cursor child = {0};
@@ -254,7 +254,7 @@ static void take_layer_size_at(import *s, const gal_json_cursor *at, uint32_t ty
 }
 
 /* One object, or one for each sequence length. */
-static void take_layer_size(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_layer_size(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     gal_json_cursor child = {0};
     const uint32_t type = number[0];
@@ -271,7 +271,7 @@ static void take_layer_size(import *s, const gal_json_cursor *at, const uint32_t
     }
 }
 
-static void add_outside_size(import *s, const gal_json_cursor *at, gal_galvatron_place place, uint32_t length,
+static void add_outside_size(reading *s, const gal_json_cursor *at, gal_galvatron_place place, uint32_t length,
                              uint32_t degree, double states, double activation)
 {
     ADD_ROW(s, at, outside_size,
@@ -281,7 +281,7 @@ static void add_outside_size(import *s, const gal_json_cursor *at, gal_galvatron
 }
 
 /* Numbers, of the whole on one device; or an object of them by degree. */
-static void take_outside_size_at(import *s, const gal_json_cursor *at, gal_galvatron_place place, uint32_t length)
+static void take_outside_size_at(reading *s, const gal_json_cursor *at, gal_galvatron_place place, uint32_t length)
 {
     gal_json_cursor child = {0};
     gal_json_cursor states = {0};
@@ -308,7 +308,7 @@ static void take_outside_size_at(import *s, const gal_json_cursor *at, gal_galva
     }
 }
 
-static void take_outside_size(import *s, const gal_json_cursor *at, gal_galvatron_place place)
+static void take_outside_size(reading *s, const gal_json_cursor *at, gal_galvatron_place place)
 {
     gal_json_cursor child = {0};
     if (gal_json_has(at, "model_states")) {
@@ -320,26 +320,26 @@ static void take_outside_size(import *s, const gal_json_cursor *at, gal_galvatro
     }
 }
 
-static void take_only_stage(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_only_stage(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     (void)number;
     take_outside_size(s, at, GAL_GALVATRON_ONLY_STAGE);
 }
 
-static void take_first_stage(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_first_stage(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     (void)number;
     take_outside_size(s, at, GAL_GALVATRON_FIRST_STAGE);
 }
 
-static void take_last_stage(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_last_stage(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     (void)number;
     take_outside_size(s, at, GAL_GALVATRON_LAST_STAGE);
 }
 
 /* What the tables were made of: runs of small models. */
-static void take_raw(import *s, const gal_json_cursor *at, const uint32_t *number)
+static void take_raw(reading *s, const gal_json_cursor *at, const uint32_t *number)
 {
     (void)s;
     (void)at;
@@ -354,7 +354,7 @@ typedef struct pattern {
     const char *key;
     bool is_object;
     family family; /* memory: measured with sequence parallelism or without */
-    void (*take)(import *s, const gal_json_cursor *at, const uint32_t *number);
+    void (*take)(reading *s, const gal_json_cursor *at, const uint32_t *number);
 } pattern;
 
 /* The first that fits is taken. */
@@ -388,7 +388,7 @@ static const pattern patterns[] = {
 };
 enum { PATTERN_COUNT = sizeof patterns / sizeof patterns[0] };
 
-static void take(import *s, const gal_json_cursor *at)
+static void take(reading *s, const gal_json_cursor *at)
 {
     uint32_t number[NUMBERS_MAX] = {0};
     for (uint32_t i = 0; i < PATTERN_COUNT; i++) {
@@ -404,12 +404,9 @@ static void take(import *s, const gal_json_cursor *at)
     not_ours(at);
 }
 
-static gal_code take_file(import *s, const char *path, gal_error *err)
+static gal_code take_file(reading *s, gal_json_doc *doc, gal_error *err)
 {
-    gal_code code = GAL_OK;
-    gal_json_doc *doc = NULL;
     gal_json_cursor child = {0};
-    GAL_TRY(gal_json_open(path, &doc, err));
     const gal_json_cursor root = gal_json_root(doc);
     s->sequence_parallel = gal_json_has(&root, "layertype_0_sp");
     while (s->code == GAL_OK && gal_json_next_member(&root, &child)) {
@@ -418,16 +415,10 @@ static gal_code take_file(import *s, const char *path, gal_error *err)
     if (s->has_memory) {
         s->profile->sequence_parallel = s->profile->sequence_parallel || s->sequence_parallel;
     }
-    GAL_TRY(gal_json_status(doc, err));
-    if (s->code != GAL_OK) {
-        GAL_TRY(gal_fail(err, s->code, "out of memory"));
-    }
-cleanup:
-    gal_json_close(doc);
-    return code;
+    return s->code == GAL_OK ? gal_json_status(doc, err) : gal_fail(err, s->code, "out of memory");
 }
 
-static gal_code missing(const import *s, gal_error *err)
+static gal_code missing(const reading *s, gal_error *err)
 {
     const gal_galvatron_profile *p = s->profile;
     const char *what = p->layer_time_count == 0        ? "computation profile (keys layertype_0_bsz1_seq...)"
@@ -451,13 +442,13 @@ static gal_code missing(const import *s, gal_error *err)
     return GAL_OK;
 }
 
-gal_code gal_galvatron_import_profile(const char *const *paths, uint32_t path_count, gal_galvatron_profile *profile,
-                                      bool *outside_missing, gal_error *err)
+gal_code gal_galvatron_import_profile_open(gal_json_doc *const *docs, uint32_t doc_count,
+                                           gal_galvatron_profile *profile, bool *outside_missing, gal_error *err)
 {
-import s = {.profile = profile };
+    reading s = {.profile = profile};
     gal_code code = GAL_OK;
-    for (uint32_t i = 0; i < path_count; i++) {
-        GAL_TRY(take_file(&s, paths[i], err));
+    for (uint32_t i = 0; i < doc_count; i++) {
+        GAL_TRY(take_file(&s, docs[i], err));
     }
     GAL_TRY(missing(&s, err));
     *outside_missing = profile->outside_time_count == 0;
@@ -473,14 +464,22 @@ cleanup:
     return code;
 }
 
-gal_code gal_galvatron_is_plan_file(const char *path, bool *is_plan, gal_error *err)
+gal_code gal_galvatron_import_profile(const char *const *paths, uint32_t path_count, gal_galvatron_profile *profile,
+                                      bool *outside_missing, gal_error *err)
 {
-    gal_json_doc *doc = NULL;
-    const gal_code code = gal_json_open(path, &doc, err);
-    if (code == GAL_OK) {
-        const gal_json_cursor root = gal_json_root(doc);
-        *is_plan = gal_json_has(&root, "pp_deg");
+    gal_code code = GAL_OK;
+    gal_json_doc **docs = calloc((size_t)path_count + 1, sizeof(gal_json_doc *));
+    if (docs == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
-    gal_json_close(doc);
+    for (uint32_t i = 0; i < path_count; i++) {
+        GAL_TRY(gal_json_open(paths[i], &docs[i], err));
+    }
+    GAL_TRY(gal_galvatron_import_profile_open(docs, path_count, profile, outside_missing, err));
+cleanup:
+    for (uint32_t i = 0; i < path_count; i++) {
+        gal_json_close(docs[i]);
+    }
+    free(docs);
     return code;
 }

@@ -182,17 +182,22 @@ static void name_after(const char *path, char *name)
     name[length] = '\0';
 }
 
-gal_code gal_galvatron_import_plan(const char *path, uint32_t device_count, gal_galvatron_plan *out, gal_error *err)
+bool gal_galvatron_is_strategy(gal_json_doc *doc)
+{
+    const gal_json_cursor root = gal_json_root(doc);
+    return gal_json_has(&root, "pp_deg");
+}
+
+gal_code gal_galvatron_import_plan_open(gal_json_doc *doc, const char *path, uint32_t device_count,
+                                        gal_galvatron_plan *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_json_doc *doc = NULL;
     gal_galvatron_plan plan = {0};
     gal_error broken = {0};
     lists *scratch = calloc(1, sizeof *scratch);
     if (scratch == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory"));
     }
-    GAL_TRY(gal_json_open(path, &doc, err));
     const gal_json_cursor root = gal_json_root(doc);
     if (!read_strategy_file(&root, device_count, scratch, &plan)) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory"));
@@ -206,8 +211,18 @@ gal_code gal_galvatron_import_plan(const char *path, uint32_t device_count, gal_
     plan = (gal_galvatron_plan){0};
 cleanup:
     gal_galvatron_plan_free(&plan);
-    gal_json_close(doc);
     free(scratch);
+    return code;
+}
+
+gal_code gal_galvatron_import_plan(const char *path, uint32_t device_count, gal_galvatron_plan *out, gal_error *err)
+{
+    gal_json_doc *doc = NULL;
+    gal_code code = gal_json_open(path, &doc, err);
+    if (code == GAL_OK) {
+        code = gal_galvatron_import_plan_open(doc, path, device_count, out, err);
+    }
+    gal_json_close(doc);
     return code;
 }
 

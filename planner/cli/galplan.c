@@ -6,6 +6,7 @@
 #include "planner/cli/import.h"
 #include "planner/cli/lower.h"
 #include "planner/cli/profile.h"
+#include "planner/cli/reproduce.h"
 #include "planner/cli/search.h"
 #include "planner/cli/simulate.h"
 #include "planner/cli/solve.h"
@@ -23,6 +24,7 @@ static const gal_program_command commands[] = {
     {"check", gal_cli_check, "check documents of every kind"},
     {"import", gal_cli_import, "make documents of Hetu-Galvatron's profiles and strategies"},
     {"export", gal_cli_export, "write a plan as a strategy file of Hetu-Galvatron"},
+    {"reproduce", gal_cli_reproduce, "search as Hetu-Galvatron does, on its own profile, exactly"},
     {"models", gal_cli_models, "list the models that ship with galplan"},
     {"clusters", gal_cli_clusters, "list the clusters that ship with galplan"},
     {"doctor", gal_cli_doctor, "say what is on this machine and what that allows"},

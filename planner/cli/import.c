@@ -21,18 +21,15 @@ typedef struct import_options {
 } import_options;
 
 static const char notes[] =
-    "FILE... are either one strategy file, or the profiles: all-reduce and p2p bandwidths, overlap coefficient, times\n"
-    "of collectives (\"sp_time\"), computation, memory; which is which is told by their keys. Profiles become a\n"
-    "galvatron_profile, for the model of --model or of --layers, --hidden and --sequence (several layer types: "
-    "lists).\n"
-    "A strategy becomes a galvatron_plan; with --model and --cluster the plan that galrun runs, unless a layer splits\n"
-    "by Ulysses.\n"
+    "FILE... (\"-\" is stdin) are one strategy file, or the profiles: all-reduce and p2p bandwidths, overlap\n"
+    "coefficient, times of collectives (\"sp_time\"), computation, memory; their keys say which is which. Profiles\n"
+    "become a galvatron_profile, for the model of --model or of --layers, --hidden and --sequence (lists, where there\n"
+    "are several layer types). A strategy becomes a galvatron_plan; with --model and --cluster the plan that galrun\n"
+    "runs, unless a layer splits by Ulysses.\n"
     "Exit: 0 written; 2 usage; 3 a file is wrong, or the plan is none for galrun; 4 system.\n"
     "\nExamples:\n"
-    "  galplan import allreduce_bandwidth_1nodes_8gpus_per_node.json p2p_bandwidth_1nodes_8gpus_per_node.json \\\n"
-    "      overlap_coefficient.json sp_time_1nodes_8gpus_per_node.json computation_profiling_bf16_llama2-7b_all.json "
-    "\\\n"
-    "      memory_profiling_bf16_llama2-7b_all.json --model llama2-7b --sequence 2048 -o llama.json\n"
+    "  galplan import hardware_configs/*_1nodes_8gpus_per_node.json hardware_configs/overlap_coefficient.json \\\n"
+    "      configs/*_profiling_bf16_llama2-7b_all.json --model llama2-7b --sequence 2048 -o llama.json\n"
     "  galplan import galvatron_config_llama2-7b.json --devices 8 -o strategy.json\n";
 
 static bool parse(int argc, char **argv, import_options *o, int *exit_code)
@@ -130,7 +127,7 @@ static gal_code set_layer_types(const import_options *o, gal_galvatron_profile *
                : GAL_OK;
 }
 
-static gal_code import_profile(const import_options *o, gal_error *err)
+static gal_code import_profile(const import_options *o, gal_json_doc *const *docs, gal_error *err)
 {
     gal_code code = GAL_OK;
     bool outside_missing = false;
@@ -144,7 +141,7 @@ static gal_code import_profile(const import_options *o, gal_error *err)
     GAL_TRY(refuse_options(o->cluster != NULL || o->devices != 0, "--cluster, --devices", "profile", err));
     GAL_TRY(set_layer_types(o, &profile, err));
     GAL_TRY(set_name(o, profile.name, err));
-    GAL_TRY(gal_galvatron_import_profile((const char *const *)o->path, o->path_count, &profile, &outside_missing, err));
+    GAL_TRY(gal_galvatron_import_profile_open(docs, o->path_count, &profile, &outside_missing, err));
     if (outside_missing) {
         (void)fprintf(stderr, "galplan: note: no file has the time of embedding and head; it is taken to be 0\n");
     }
@@ -156,7 +153,7 @@ cleanup:
 
 /* ---- strategies ---- */
 
-static gal_code import_plan(const import_options *o, gal_error *err)
+static gal_code import_plan(const import_options *o, gal_json_doc *doc, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_galvatron_plan theirs = {0};
@@ -168,7 +165,7 @@ static gal_code import_plan(const import_options *o, gal_error *err)
     if ((o->model == NULL) != (o->cluster == NULL)) {
         GAL_TRY(gal_fail(err, GAL_ERR_USAGE, "a plan for galrun needs --model and --cluster, both"));
     }
-    GAL_TRY(gal_galvatron_import_plan(o->path[0], o->devices, &theirs, err));
+    GAL_TRY(gal_galvatron_import_plan_open(doc, o->path[0], o->devices, &theirs, err));
     GAL_TRY(set_name(o, theirs.name, err));
     if (o->model == NULL) {
         GAL_TRY(gal_galvatron_plan_write(o->output, &theirs, err));
@@ -186,9 +183,21 @@ cleanup:
 
 static gal_code run(const import_options *o, gal_error *err)
 {
-    bool is_plan = false;
-    const gal_code code = o->path_count == 1 ? gal_galvatron_is_plan_file(o->path[0], &is_plan, err) : GAL_OK;
-    return code != GAL_OK ? code : is_plan ? import_plan(o, err) : import_profile(o, err);
+    gal_code code = GAL_OK;
+    gal_json_doc *docs[FILES_MAX] = {NULL};
+    for (uint32_t i = 0; i < o->path_count; i++) {
+        GAL_TRY(gal_json_open(o->path[i], &docs[i], err));
+    }
+    if (o->path_count == 1 && gal_galvatron_is_strategy(docs[0])) {
+        GAL_TRY(import_plan(o, docs[0], err));
+    } else {
+        GAL_TRY(import_profile(o, docs, err));
+    }
+cleanup:
+    for (uint32_t i = 0; i < o->path_count; i++) {
+        gal_json_close(docs[i]);
+    }
+    return code;
 }
 
 int gal_cli_import(int argc, char **argv)

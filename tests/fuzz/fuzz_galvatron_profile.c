@@ -1,8 +1,8 @@
 /* galvatron_profile documents. One that is accepted prices a plan of one stage under every strategy, or says what it
- * lacks. */
+ * lacks; a small one is searched. */
 #include <math.h>
 
-#include "costmodel/galvatron.h"
+#include "planner/galvatron_search.h"
 #include "schemas/document.h"
 #include "tests/fuzz/input.h"
 
@@ -24,11 +24,35 @@ static void price(const gal_galvatron_profile *profile, const gal_galvatron_tabl
                                      .run = &run};
     const gal_code code = gal_galvatron_price_plan(tables, &plan, &found, &err);
     if (code == GAL_OK) {
-        GAL_FUZZ_REQUIRE(!isnan(found.iteration_seconds) && !isnan(found.stage_bytes[0]));
+        GAL_FUZZ_REQUIRE(isfinite(found.iteration_seconds) && isfinite(found.samples_per_second));
+        GAL_FUZZ_REQUIRE(isfinite(found.stage_bytes[0]));
     } else {
         gal_fuzz_require_refusal(code, &err);
     }
     gal_galvatron_price_free(&found);
+}
+
+static void search(const gal_galvatron_tables *tables)
+{
+    gal_error err = {0};
+    gal_galvatron_found found;
+    const gal_galvatron_request request = {.tables = tables,
+                                           .device_count = 4,
+                                           .limit_bytes = UINT64_C(8) << 30,
+                                           .batches = {1, {4}},
+                                           .degree_max = 2,
+                                           .data_parallel = GAL_GALVATRON_ZERO2};
+    const gal_code code = gal_galvatron_search_plans(&request, &found, &err);
+    if (code != GAL_OK) {
+        gal_fuzz_require_refusal(code, &err);
+        return;
+    }
+    if (found.feasible) {
+        GAL_FUZZ_REQUIRE(found.samples_per_second <= found.samples_per_second_bound * (1.0 + 1e-12));
+        GAL_FUZZ_REQUIRE(gal_galvatron_plan_check(&found.plan, NULL) == GAL_OK);
+    }
+    GAL_FUZZ_REQUIRE(found.least_limit_bytes <= UINT64_C(1) << 53);
+    gal_galvatron_found_free(&found);
 }
 
 static void price_all(const gal_galvatron_profile *profile)
@@ -44,6 +68,9 @@ static void price_all(const gal_galvatron_profile *profile)
         price(profile, tables,
               (gal_galvatron_strategy){
                   .degree = 1u << (i & 3), .ulysses = (i & 4) != 0, .zero3 = (i & 8) != 0, .recompute = (i & 16) != 0});
+    }
+    if (gal_galvatron_layer_count(profile) <= 8) {
+        search(tables);
     }
     gal_galvatron_tables_free(tables);
 }
