@@ -5,6 +5,8 @@
 
 enum { SLOPES_MAX = 30 };
 
+static const double slack = 1e-9; /* of the limit */
+
 /* What the cheapest items come to at a price per byte. */
 typedef struct cheapest {
     double seconds, weight;
@@ -128,12 +130,14 @@ double gal_relaxed_bound(gal_relaxed_type *menu, uint32_t menu_count, const gal_
         }
         return HUGE_VAL;
     }
-    const double limit = weigh(menu, menu_count, pipeline, &weight_sum);
+    /* a little more: where the smallest items just fit, their rounded sum must not be above it */
+    const double exact_limit = weigh(menu, menu_count, pipeline, &weight_sum);
+    const double limit = exact_limit + slack * fabs(exact_limit);
     const double least = least_weight(menu, menu_count);
     if (spare_bytes != NULL) {
         *spare_bytes = (limit - least) / weight_sum;
     }
-    if (least > limit + 1e-12 * fabs(limit)) {
+    if (least > limit) {
         return HUGE_VAL;
     }
     const double price = best_price(menu, menu_count, limit);

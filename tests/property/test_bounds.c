@@ -1,0 +1,189 @@
+/* What a search rules cells and strategies out with: never above what it bounds. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "planner/relaxed.h"
+#include "planner/screen.h"
+#include "schemas/plan_check.h"
+#include "tests/support/random_plan.h"
+
+enum { TRIALS = 3000, BLOCKS_MOST = 4, ITEMS_MOST = 3, STAGES_MOST = 3, TYPES = 2 };
+
+/* ---- menus against all choices ---- */
+
+typedef struct trial {
+    gal_relaxed_item item[TYPES][ITEMS_MOST];
+    gal_relaxed_type type[TYPES];
+    uint32_t in_flight[STAGES_MOST];
+    double limit_bytes[STAGES_MOST];
+    gal_relaxed_pipeline pipeline;
+} trial;
+
+static void create(uint64_t seed, trial *t)
+{
+    uint64_t state = seed;
+    *t = (trial){.pipeline = {.stage_count = 1 + gal_random_below(&state, STAGES_MOST),
+                              .rounds = 1.0 + gal_random_below(&state, 5),
+                              .in_flight = t->in_flight,
+                              .limit_bytes = t->limit_bytes}};
+    for (uint32_t i = 0; i < TYPES; i++) {
+        t->type[i] = (gal_relaxed_type){1 + gal_random_below(&state, BLOCKS_MOST / TYPES),
+                                        1 + gal_random_below(&state, ITEMS_MOST), t->item[i]};
+        for (uint32_t j = 0; j < t->type[i].item_count; j++) {
+            t->item[i][j] = (gal_relaxed_item){.round_seconds = 1.0 + gal_random_below(&state, 20),
+                                               .once_seconds = gal_random_below(&state, 10),
+                                               .bytes = gal_random_below(&state, 50),
+                                               .saved_bytes = gal_random_below(&state, 30)};
+        }
+    }
+    for (uint32_t p = 0; p < t->pipeline.stage_count; p++) {
+        t->in_flight[p] = t->pipeline.stage_count - p;
+        t->limit_bytes[p] = 20.0 + gal_random_below(&state, 250);
+    }
+}
+
+/* The least seconds of any choice of items and stages that fits, with block `held` of item `held_item` if that is one.
+ */
+typedef struct brute {
+    const trial *t;
+    const gal_relaxed_item *held; /* some block has it; NULL: any */
+    double best;
+} brute;
+
+static void try_all(brute *b, uint32_t block, double seconds, double *bytes, bool holds)
+{
+    const trial *t = b->t;
+    const uint32_t first = t->type[0].block_count;
+    if (block == first + t->type[1].block_count) {
+        b->best = holds ? fmin(b->best, seconds) : b->best;
+        return;
+    }
+    const gal_relaxed_type *type = &t->type[block >= first];
+    for (uint32_t j = 0; j < type->item_count; j++) {
+        const gal_relaxed_item *item = &type->item[j];
+        for (uint32_t p = 0; p < t->pipeline.stage_count; p++) {
+            const double own = item->bytes + t->in_flight[p] * item->saved_bytes;
+            if (bytes[p] + own <= t->limit_bytes[p]) {
+                bytes[p] += own;
+                try_all(b, block + 1, seconds + t->pipeline.rounds * item->round_seconds + item->once_seconds, bytes,
+                        holds || item == b->held);
+                bytes[p] -= own;
+            }
+        }
+    }
+}
+
+static double brute_force(const trial *t, const gal_relaxed_item *held)
+{
+    double bytes[STAGES_MOST] = {0};
+    brute b = {t, held, HUGE_VAL};
+    try_all(&b, 0, 0.0, bytes, held == NULL);
+    return b.best;
+}
+
+static void test_no_choice_beats_the_bound(void **state)
+{
+    (void)state;
+    uint32_t tight = 0;
+    uint32_t limited = 0;
+    for (uint64_t seed = 1; seed <= TRIALS; seed++) {
+        trial t;
+        create(seed, &t);
+        double spare_bytes = 0.0;
+        const double bound = gal_relaxed_bound(t.type, TYPES, &t.pipeline, &spare_bytes);
+        const double best = brute_force(&t, NULL);
+        if (!(bound <= best)) {
+            fail_msg("seed %llu: bound %.17g, best %.17g", (unsigned long long)seed, bound, best);
+        }
+        assert_true(best == HUGE_VAL || spare_bytes >= 0.0);
+        for (uint32_t i = 0; i < TYPES && bound < HUGE_VAL; i++) {
+            for (uint32_t j = 0; j < t.type[i].item_count; j++) {
+                assert_true(t.item[i][j].reduced_seconds <= brute_force(&t, &t.item[i][j]));
+            }
+        }
+        limited += spare_bytes < 50.0 && best < HUGE_VAL;
+        tight += bound >= best * (1.0 - 1e-9) && best < HUGE_VAL;
+    }
+    assert_true(tight > TRIALS / 4); /* where memory does not bind it is the best */
+    assert_true(limited > TRIALS / 20);
+}
+
+/* ---- floors against prices ---- */
+
+static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal_model *model, uint32_t type,
+                           const gal_strategy *strategy, uint32_t devices, uint32_t samples)
+{
+    gal_error err = {0};
+    gal_block_shape shape;
+    gal_block_floor floor;
+    const gal_block_price *price = NULL;
+    const uint32_t tp = gal_strategy_degree(strategy, GAL_AXIS_TP);
+    const gal_price_query query = {.type = type,
+                                   .strategy = strategy,
+                                   .device_count = devices,
+                                   .stage_count = 1,
+                                   .microbatch_samples = samples,
+                                   .prefetch_depth = 2};
+    gal_model_type(model, type, &shape);
+    if (gal_strategy_block_rule_broken(model, &shape, strategy, devices, samples) != NULL) {
+        return;
+    }
+    const gal_split_kind split = {tp, strategy->sequence_parallel, strategy->recompute};
+    assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
+    assert_int_equal(gal_floors_of(floors, type, split, samples * tp / devices, &floor, &err), GAL_OK);
+    const double seconds = price->forward_seconds + price->backward_seconds;
+    if (!(floor.seconds <= seconds * (1.0 + 1e-12))) {
+        char name[64];
+        fail_msg("type %u, %s: floor %.17g, price %.17g", type, gal_strategy_name(strategy, name), floor.seconds,
+                 seconds);
+    }
+    assert_true(floor.saved_bytes <= price->memory.bytes.saved);
+    assert_true(floor.seconds > 0.0);
+}
+
+static void test_floors_are_below_prices(void **state)
+{
+    (void)state;
+    enum { DEVICES = 8, SAMPLES = 16 };
+    static gal_strategy strategy[GAL_SPACE_MAX];
+    gal_error err = {0};
+    gal_model model;
+    gal_cluster cluster;
+    gal_space space;
+    gal_durations *durations = NULL;
+    gal_price_cache *cache = NULL;
+    gal_floors *floors = NULL;
+    gal_space_all(&space);
+    assert_int_equal(gal_model_read("gpt2-medium", &model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read("a100-8", &cluster, &err), GAL_OK);
+    assert_int_equal(gal_durations_create_analytic(&cluster, &durations, &err), GAL_OK);
+    assert_int_equal(gal_price_cache_create(&model, durations, &cache, &err), GAL_OK);
+    assert_int_equal(gal_floors_create(&model, durations, &floors, &err), GAL_OK);
+    const uint32_t count = gal_space_strategies(&space, DEVICES, strategy);
+    for (uint32_t type = 1; type <= 2; type++) { /* attention, FFN */
+        for (uint32_t i = 0; i < count; i++) {
+            if (type == 1 || strategy[i].recompute != GAL_RECOMPUTE_SELECTIVE) {
+                check_strategy(cache, floors, &model, type, &strategy[i], DEVICES, SAMPLES);
+            }
+        }
+    }
+    gal_floors_free(floors);
+    gal_price_cache_free(cache);
+    gal_durations_free(durations);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_choice_beats_the_bound),
+        cmocka_unit_test(test_floors_are_below_prices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
