@@ -24,6 +24,7 @@ for plan in tp2-dp2 mixed; do
         fault $plan $rank KILL
         [ $code -eq 5 ] && in_time && one_error "rank $rank was ended by signal 9 \(Killed\)"
         verdict "$plan: rank $rank killed" $?
+        count_as_ending
         fault $plan $rank STOP
         [ $code -eq 5 ] && in_time &&
             one_error "rank $rank has not answered for $timeout_seconds s: rank [0-3] waits in (step|evaluated|agree|reduc|broadcast)"

@@ -56,11 +56,10 @@ def check(name, arguments, line):
 
 
 with tempfile.TemporaryDirectory() as scratch:
-    # The search takes some seconds on any machine, the hard cells (two stages, 8 and 16 microbatches) after easy ones.
-    # A profile has a budget.
-    check("search", [build + "/galplan", "search", "--model", "gpt2-small", "--cluster", "h100-8", "--batch", "64",
-                     "--microbatches", "1,8,16", "--pp", "1,2", "--memory", "16GiB"],
-          r"searching: cell \d of 6(, \d+ % of its limit)?, \d+ s, \d+ s left ")
+    # The search takes some seconds on any machine: pipelines on many devices, in cells none of which is closed at once.
+    check("search", [build + "/galplan", "search", "--model", "gpt3-175b", "--cluster", "h100-64", "--batch", "512",
+                     "--microbatches", "64,128,256", "--pp", "2,4,8"],
+          r"searching: \d of 9 cells closed( \(\d+ % of its limit\))?(, best [\d.]+ samples/s)?, \d+ s ")
     check("profile", [build + "/galplan", "profile", "--model", root + "/tests/fixtures/valid/model.json",
                       "--budget-seconds", "3", "-o", scratch + "/profile.json"],
           r"\w[^:\r]*: \d+ of \d+, \d+ s, \d+ s left ")
