@@ -221,8 +221,10 @@ gal_rates gal_rates_of(const gal_weights *weights, const gal_cell_spec *spec, ui
 
 static gal_rates rates_of(const gal_dual *dual, uint32_t stage)
 {
-    return dual->bytes_alone ? (gal_rates){.byte = dual->weights.per_byte[stage]}
-                             : gal_rates_of(&dual->weights, &dual->cell->spec, stage);
+    if (dual->bytes_alone) {
+        return (gal_rates){.byte = dual->weights.per_byte[stage]};
+    }
+    return gal_rates_of(&dual->weights, &dual->cell->spec, stage);
 }
 
 static double weighted(const gal_rates *r, const gal_cell_step *step)
