@@ -62,7 +62,8 @@ static gal_code list_items(const gal_cell_spec *spec, const gal_block_types *typ
             continue;
         }
         gal_error reason = {0};
-        const gal_code code = gal_floors_of(floors, type, split[i], samples / groups, &floor, &reason);
+        const gal_code code =
+            gal_floors_of(floors, types->shape[type].type, split[i], samples / groups, &floor, &reason);
         if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
             continue;
         }

@@ -31,7 +31,7 @@ static gal_code price_item(const gal_screened *s, uint32_t type, uint32_t strate
     const uint32_t from = type == s->types->type_of[s->types->block_count - 1] ? last : 0;
     const uint32_t to = type == s->types->type_of[0] ? 0 : last; /* the ends of the chain have their stages */
     for (uint32_t stage = from; stage <= to; stage++) {
-        const gal_price_query query = {.type = type,
+        const gal_price_query query = {.type = s->types->shape[type].type,
                                        .strategy = &s->strategy[strategy],
                                        .device_count = spec->device_count / spec->pp_degree,
                                        .stage = stage,
