@@ -16,6 +16,14 @@ typedef struct shelf {
     bool has_devices;
 } shelf;
 
+/* Of BERT's pretraining, which published sizes count and a masked LM has not: the pooler, and the head that tells whether
+ * two sentences follow each other. */
+static uint64_t heads_of_pretraining(const gal_model *model)
+{
+    const uint64_t hidden = model->hidden;
+    return model->family == GAL_FAMILY_BERT ? hidden * hidden + hidden + 2 * hidden + 2 : 0;
+}
+
 static gal_code list_model(const char *name, gal_json_writer *json, gal_error *err)
 {
     gal_model model;
@@ -40,7 +48,9 @@ static gal_code list_model(const char *name, gal_json_writer *json, gal_error *e
         gal_json_put_u64(json, "decoder_layer_count", model.decoder_layer_count);
     }
     gal_json_put_u64(json, "hidden", model.hidden);
-    gal_json_put_u64(json, "parameter_count", gal_model_parameter_count(&model));
+    const uint64_t parameters = gal_model_parameter_count(&model);
+    gal_json_put_u64(json, "parameter_count", parameters);
+    gal_json_put_u64(json, "pretraining_parameter_count", parameters + heads_of_pretraining(&model));
     gal_json_end_object(json);
     return GAL_OK;
 }
