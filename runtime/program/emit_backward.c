@@ -296,31 +296,31 @@ static void backward_dropout(gal_builder *b, gal_block_emit *e, const gal_node *
     gal_emit_dropout(b, e, n->backward_name, e->gradient[n->out[0]], gradient_buffer(b, e, n->in[0], "dx"), n->in[0]);
 }
 
-static void backward_first_position(gal_builder *b, gal_block_emit *e, const gal_node *n)
+/* dx of dy alone, by one kernel that is told which rows this device holds. */
+static void backward_of_rows(gal_builder *b, gal_block_emit *e, const gal_node *n, const gal_shape *shape)
 {
     uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
-    gal_shape shape = gal_emit_first_position_shape(b, e, GAL_OP_FIRST_POSITION_BACKWARD, n);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, shape)->layout = e->chunk_layout;
     gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);
     gal_emit_access(b, e, dx, n->in[0], GAL_WRITE);
+}
+
+static void backward_first_position(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    const gal_shape shape = gal_emit_first_position_shape(b, e, GAL_OP_FIRST_POSITION_BACKWARD, n);
+    backward_of_rows(b, e, n, &shape);
 }
 
 static void backward_mean_position(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
-    uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
-    gal_shape shape = gal_emit_mean_position_shape(b, e, GAL_OP_MEAN_POSITION_BACKWARD, n);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
-    gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);
-    gal_emit_access(b, e, dx, n->in[0], GAL_WRITE);
+    const gal_shape shape = gal_emit_mean_position_shape(b, e, GAL_OP_MEAN_POSITION_BACKWARD, n);
+    backward_of_rows(b, e, n, &shape);
 }
 
 static void backward_merge(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
-    uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
-    gal_shape shape = gal_emit_merge_shape(b, e, GAL_OP_MERGE_BACKWARD, n);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
-    gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);
-    gal_emit_access(b, e, dx, n->in[0], GAL_WRITE);
+    const gal_shape shape = gal_emit_merge_shape(b, e, GAL_OP_MERGE_BACKWARD, n);
+    backward_of_rows(b, e, n, &shape);
 }
 
 static void backward_cross_entropy(gal_builder *b, gal_block_emit *e, const gal_node *n)

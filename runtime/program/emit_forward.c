@@ -327,6 +327,17 @@ static void forward_dropout(gal_builder *b, gal_block_emit *e, gal_emit_place at
     gal_emit_dropout(b, e, n->name, x, output(b, e, at, n->out[0]), n->in[0]);
 }
 
+/* y of x alone, by one kernel that is told which rows this device holds. */
+static void forward_of_rows(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n,
+                            const gal_shape *shape)
+{
+    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t y = output(b, e, at, n->out[0]);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, shape)->layout = e->chunk_layout;
+    gal_emit_read(b, e, x, n->in[0]);
+    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
+}
+
 gal_shape gal_emit_first_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
 {
     return (gal_shape){.op = op,
@@ -336,12 +347,8 @@ gal_shape gal_emit_first_position_shape(const gal_builder *b, const gal_block_em
 
 static void forward_first_position(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
-    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t y = output(b, e, at, n->out[0]);
-    gal_shape shape = gal_emit_first_position_shape(b, e, GAL_OP_FIRST_POSITION, n);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
-    gal_emit_read(b, e, x, n->in[0]);
-    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
+    const gal_shape shape = gal_emit_first_position_shape(b, e, GAL_OP_FIRST_POSITION, n);
+    forward_of_rows(b, e, at, n, &shape);
 }
 
 gal_shape gal_emit_mean_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
@@ -353,12 +360,8 @@ gal_shape gal_emit_mean_position_shape(const gal_builder *b, const gal_block_emi
 
 static void forward_mean_position(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
-    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t y = output(b, e, at, n->out[0]);
-    gal_shape shape = gal_emit_mean_position_shape(b, e, GAL_OP_MEAN_POSITION, n);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
-    gal_emit_read(b, e, x, n->in[0]);
-    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
+    const gal_shape shape = gal_emit_mean_position_shape(b, e, GAL_OP_MEAN_POSITION, n);
+    forward_of_rows(b, e, at, n, &shape);
 }
 
 gal_shape gal_emit_merge_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
@@ -370,12 +373,8 @@ gal_shape gal_emit_merge_shape(const gal_builder *b, const gal_block_emit *e, ga
 
 static void forward_merge(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
-    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t y = output(b, e, at, n->out[0]);
-    gal_shape shape = gal_emit_merge_shape(b, e, GAL_OP_MERGE, n);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
-    gal_emit_read(b, e, x, n->in[0]);
-    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
+    const gal_shape shape = gal_emit_merge_shape(b, e, GAL_OP_MERGE, n);
+    forward_of_rows(b, e, at, n, &shape);
 }
 
 gal_shape gal_emit_vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits)
