@@ -5,6 +5,7 @@
  * largest gradient entry, leaves room for L of some hundred entries and fifth derivatives of 1e4. */
 #include <math.h>
 
+#include "tests/support/differences.h"
 #include "tests/support/ops_case.h"
 
 static const gal_ops *const ops = &gal_ops_host_fp64;
@@ -256,37 +257,15 @@ static void forward_by_definition(void **state)
 
 /* ---- backward ---- */
 
-static double objective(problem *p)
+static double objective(void *context)
 {
+    problem *p = context;
     double sum = 0.0;
     run(p);
     for (size_t i = 0; i < ctx_count(p); i++) {
         sum += p->weight[i] * p->ctx[i];
     }
     return sum;
-}
-
-static void check_entries(problem *p, double *x, const double *gradient, size_t count)
-{
-    const double h = 1e-3, at[] = {-2.0, -1.0, 1.0, 2.0}, factor[] = {1.0, -8.0, 8.0, -1.0};
-    double largest = 0.0;
-    for (size_t i = 0; i < count; i++) {
-        largest = fmax(largest, fabs(gradient[i]));
-    }
-    assert_true(largest > 0.0);
-    for (size_t i = 0; i < count; i += 1 + count / 60) {
-        const double kept = x[i];
-        double sum = 0.0;
-        for (int k = 0; k < 4; k++) {
-            x[i] = kept + at[k] * h;
-            sum += factor[k] * objective(p);
-        }
-        x[i] = kept;
-        if (!(fabs(sum / (12.0 * h) - gradient[i]) <= 1e-8 * largest)) {
-            print_error("entry %zu: gradient %.17g, difference %.17g\n", i, gradient[i], sum / (12.0 * h));
-            fail();
-        }
-    }
 }
 
 static void check_backward(problem *p, double dropout)
@@ -301,7 +280,7 @@ static void check_backward(problem *p, double dropout)
     if (p->cross) {
         OPS(&p->at, ops, GAL_OP_CROSS_ATTENTION_BACKWARD, DIMS(p->samples, p->queries, p->heads, p->dim, p->keys),
             weight, p->q, p->kv, p->ctx, p->lse, dq, dkv);
-        check_entries(p, p->kv, dkv, kv_count(p));
+        check_differences(objective, p, p->kv, dkv, kv_count(p));
     } else {
         OPS(&p->at, ops, GAL_OP_RELATIVE_ATTENTION_BACKWARD,
             DIMS(p->samples, p->queries, p->heads, p->dim, p->causal, p->buckets, p->max_distance), weight, p->q,
@@ -309,9 +288,9 @@ static void check_backward(problem *p, double dropout)
         for (size_t i = 0; i < table_count(p); i++) {
             dtable[i] -= before[i];
         }
-        check_entries(p, p->table, dtable, table_count(p));
+        check_differences(objective, p, p->table, dtable, table_count(p));
     }
-    check_entries(p, p->q, dq, q_count(p));
+    check_differences(objective, p, p->q, dq, q_count(p));
     free(dq);
     free(dkv);
     free(dtable);
