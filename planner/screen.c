@@ -152,16 +152,20 @@ static double least_work(const gal_relaxed_type *menu)
     return menu->item_count > 0 ? least : 0.0;
 }
 
-/* The blocks of a stage use their work memory in turn; which stage the ends are in is known. */
+void gal_screen_limits(const gal_cell_spec *spec, double first_work_bytes, double last_work_bytes, double *limit_bytes)
+{
+    for (uint32_t p = 0; p < spec->pp_degree; p++) {
+        const double first = p == 0 ? first_work_bytes : 0.0;
+        const double last = p + 1 == spec->pp_degree ? last_work_bytes : 0.0;
+        limit_bytes[p] = (double)spec->arena_limit_bytes - fmax(first, last);
+    }
+}
+
 static double bound_of(const screen *s, double *spare_bytes)
 {
     const uint32_t stages = s->spec->pp_degree;
-    const double first = least_work(&s->menu[s->types->type_of[0]]);
-    const double last = least_work(&s->menu[s->types->type_of[s->types->block_count - 1]]);
-    for (uint32_t p = 0; p < stages; p++) {
-        const double work = fmax(p == 0 ? first : 0.0, p + 1 == stages ? last : 0.0);
-        s->limit_bytes[p] = (double)s->spec->arena_limit_bytes - work;
-    }
+    gal_screen_limits(s->spec, least_work(&s->menu[s->types->type_of[0]]),
+                      least_work(&s->menu[s->types->type_of[s->types->block_count - 1]]), s->limit_bytes);
     const gal_relaxed_pipeline pipeline = {stages, gal_screen_rounds(s->spec), s->in_flight, s->limit_bytes};
     return gal_relaxed_bound(s->menu, s->types->type_count, &pipeline, spare_bytes);
 }

@@ -18,5 +18,8 @@ double gal_screen_rounds(const gal_cell_spec *spec);
  */
 uint32_t gal_screen_in_flight(const gal_cell_spec *spec, uint32_t stage);
 uint32_t gal_screen_block_count(const gal_block_types *types, uint32_t type);
+/* limit_bytes[stage]: the arena without the least work memory of the first and the last block, whose stages are known
+ * and whose blocks use it in turn. */
+void gal_screen_limits(const gal_cell_spec *spec, double first_work_bytes, double last_work_bytes, double *limit_bytes);
 
 #endif

@@ -138,15 +138,10 @@ static double least_work(const gal_screened *s, uint32_t type)
     return least < HUGE_VAL ? least : 0.0;
 }
 
-/* Limits without the ends' work memory, which the blocks of a stage use in turn. */
 static void limit_stages(const gal_screened *s, double *limit_bytes)
 {
-    const uint32_t stages = s->spec.pp_degree;
-    const double first = least_work(s, s->types->type_of[0]);
-    const double last = least_work(s, s->types->type_of[s->types->block_count - 1]);
-    for (uint32_t p = 0; p < stages; p++) {
-        limit_bytes[p] = (double)s->spec.arena_limit_bytes - fmax(p == 0 ? first : 0.0, p + 1 == stages ? last : 0.0);
-    }
+    gal_screen_limits(&s->spec, least_work(s, s->types->type_of[0]),
+                      least_work(s, s->types->type_of[s->types->block_count - 1]), limit_bytes);
 }
 
 /* What the turns of all stages gain at most at these rates. */

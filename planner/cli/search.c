@@ -239,14 +239,16 @@ static void print_proof(FILE *out, const gal_search_result *result)
     fprintf(out, "  simulated %.6f s, objective %.6f s, %s %.6f s (gap %.3f %%)\n", f->simulated_seconds,
             f->objective_seconds, among_uniform(&f->plan) ? "bound of uniform plans" : "proven bound",
             result->lower_bound_seconds, 100.0 * gap_of(result));
+    fprintf(out, "  %u of %u cells solved, ", result->solved_cell_count, result->cell_count);
     if (result->unproven_cell_count > 0) {
-        fprintf(out, "  in %u of %u cells a faster chain than the one found is not ruled out (--label-limit)\n",
-                result->unproven_cell_count, result->cell_count);
+        fprintf(out, "in %u of them a faster chain than the one found is not ruled out (--label-limit)",
+                result->unproven_cell_count);
     } else if (among_uniform(&f->plan)) {
-        fprintf(out, "  of every cell the fastest uniform plan: one strategy, even pieces\n");
+        fprintf(out, "each by its fastest uniform plan: one strategy, even pieces");
     } else {
-        fprintf(out, "  every cell's chain is proven to be its fastest\n");
+        fprintf(out, "every one's chain is proven to be its fastest");
     }
+    fprintf(out, "%s\n", result->solved_cell_count < result->cell_count ? "; the others cannot win" : "");
 }
 
 /* A named algorithm proves nothing. */
@@ -355,6 +357,9 @@ static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_a
         gal_json_put_u64(out, "least_bytes", result->least_bytes);
     }
     gal_json_put_u64(out, "cell_count", result->cell_count);
+    if (proves) {
+        gal_json_put_u64(out, "solved_cell_count", result->solved_cell_count);
+    }
     gal_json_put_u64(out, "unproven_cell_count", result->unproven_cell_count);
     if (!proves) {
         gal_json_put_u64(out, "misfit_cell_count", answer->misfit_cell_count);
