@@ -5,9 +5,10 @@
 #include "costmodel/floor.h"
 #include "planner/cell.h"
 
-/* No plan of the cell is faster, by compute alone (costmodel/floor.h) under its limit of bytes. Infinity: none fits, or
- * none is legal. *least_bytes: no plan's largest stage is smaller; infinity if none is legal. The cell's numbers
- * divide; types: of the model. Errors: as gal_floors_of. */
+/* No plan of the cell is faster, by compute alone (costmodel/floor.h) under its limit of bytes: no simulation is, and
+ * no objective but one that prices an end of the chain below its own kernels, for what its neighbours wait less beside
+ * it. Infinity: none fits, or none is legal. *least_bytes: no plan's largest stage is smaller; infinity if none is
+ * legal. The cell's numbers divide; types: of the model. Errors: as gal_floors_of. */
 gal_code gal_screen_floor(const gal_cell_spec *spec, const gal_block_types *types, gal_floors *floors,
                           double *bound_seconds, double *least_bytes, gal_error *err);
 
