@@ -82,7 +82,7 @@ void gal_mpi_set_deadline(double deadline_seconds, void (*blocked)(const gal_com
 
 /* From here on a rank that has waited for others too long (in a step or in a helper below) calls the roll: all ranks
  * that wait say so, and for what. Then one of them hands one line to tell, naming the ranks that did not answer or the
- * rank that gal_mpi_roll_call_blame was called on, and ends all ranks with GAL_ERR_DEVICE, or that rank's code.
+ * lowest that gal_mpi_roll_call_blame was called on, and ends all ranks with GAL_ERR_DEVICE, or that rank's code.
  * GAL_ERR_SYSTEM without memory. */
 gal_code gal_mpi_roll_call_enable(void (*tell)(const char *text), gal_error *err);
 void gal_mpi_roll_call_disable(void);

@@ -113,13 +113,13 @@ static void send_notices(const gal_comm_wait *waits, uint32_t wait_count)
     }
 }
 
-/* Until all are there, or one that has failed, or the time is up. */
+/* Until all are there, or the time is up. One that has failed waits too: another may have failed beside it, and only
+ * who has heard all knows which of them is to speak. */
 static void receive_notices(double seconds)
 {
     const double end_seconds = gal_now_seconds() + seconds;
     uint32_t missing = roll.world_size - 1;
-    bool failed = roll.mine.code != GAL_OK;
-    while (missing > 0 && !failed && gal_now_seconds() < end_seconds) {
+    while (missing > 0 && gal_now_seconds() < end_seconds) {
         int waiting = 0;
         MPI_Status status;
         if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTICE, MPI_COMM_WORLD, &waiting, &status) != MPI_SUCCESS || !waiting) {
@@ -130,7 +130,6 @@ static void receive_notices(double seconds)
         if (MPI_Recv(from, (int)sizeof *from, MPI_BYTE, status.MPI_SOURCE, TAG_NOTICE, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE) == MPI_SUCCESS) {
             roll.present[status.MPI_SOURCE] = true;
-            failed = failed || from->code != GAL_OK;
             missing--;
         }
     }

@@ -6,6 +6,7 @@
  *     heard      as missing, but only the lowest other rank has a deadline of 1 s, the others of 60
  *     members    RANK sleeps; the others wait for one rank each: the next one
  *     failed     RANK has failed alone with GAL_ERR_DOCUMENT, the others are in a barrier for 60 s
+ *     several    as failed, of RANK and all above it
  *     stuck      all wait for what nobody does
  *     silent     as missing, without a roll call: every other rank gets an error of its own, and prints it */
 #include <stdio.h>
@@ -21,6 +22,7 @@ static const double short_seconds = 1.0, members_seconds = 6.0, long_seconds = 6
 static void tell(const char *text)
 {
     (void)fprintf(stderr, "told: %s\n", text);
+    sleep(1); /* that another may speak too before all are ended */
 }
 
 static gal_code barrier(gal_comm *comm, double deadline_seconds)
@@ -43,11 +45,12 @@ static void wait_for_next(gal_comm *comm)
 
 static gal_code run(gal_comm *comm, const char *mode, uint32_t odd)
 {
-    const bool is_odd = comm->rank == odd && strcmp(mode, "none") != 0;
+    const bool several = strcmp(mode, "several") == 0, failed = several || strcmp(mode, "failed") == 0;
+    const bool is_odd = (comm->rank == odd && strcmp(mode, "none") != 0) || (several && comm->rank > odd);
     gal_error err = {0};
     if (strcmp(mode, "stuck") == 0) {
         comm->ops->roll_call(comm, &(gal_comm_wait){.text = "nothing"}, 1, short_seconds);
-    } else if (strcmp(mode, "failed") == 0 && is_odd) {
+    } else if (failed && is_odd) {
         (void)gal_fail(&err, GAL_ERR_DOCUMENT, "the odd one's own error");
         gal_mpi_roll_call_blame(&err);
         comm->ops->roll_call(comm, &(gal_comm_wait){.text = "its failure"}, 1, short_seconds);
@@ -55,7 +58,7 @@ static gal_code run(gal_comm *comm, const char *mode, uint32_t odd)
         sleep((unsigned)long_seconds);
     } else if (strcmp(mode, "members") == 0) {
         wait_for_next(comm);
-    } else if (strcmp(mode, "failed") == 0 || (strcmp(mode, "heard") == 0 && comm->rank > (odd == 0 ? 1U : 0U))) {
+    } else if (failed || (strcmp(mode, "heard") == 0 && comm->rank > (odd == 0 ? 1U : 0U))) {
         (void)gal_comm_barrier(comm, long_seconds, NULL);
     }
     return barrier(comm, short_seconds);

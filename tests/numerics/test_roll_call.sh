@@ -33,6 +33,8 @@ check 4 members 3 5 '^told: rank 3 has not answered for 6 s: rank 2 waits in the
 check 4 members 1 5 '^told: rank 1 has not answered for 6 s: rank 0 waits in the wait of rank 0$'
 check 4 failed 2 3 "^told: rank 2: the odd one's own error$"
 check 2 failed 0 3 "^told: rank 0: the odd one's own error$"
+check 4 several 2 3 "^told: rank 2: the odd one's own error$"
+check 4 several 0 3 "^told: rank 0: the odd one's own error$"
 check 2 stuck 0 5 '^told: no progress for 1 s, though all ranks answer: rank 0 waits in nothing$'
 check 3 silent 2 5 '^rank [01]: no answer from the other ranks within 1 s \(barrier\)$' 2
 exit $failed
