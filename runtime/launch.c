@@ -166,6 +166,7 @@ gal_code gal_launch(const gal_launch_options *options, int *exit_code, gal_error
     gal_code code = GAL_OK;
     char program[PROGRAM_BYTES], ranks[NUMBER_BYTES], threads[NUMBER_BYTES];
     gal_launch_watch watch = gal_launch_watch_none;
+    gal_error seen = {0};
     char **argv = launcher_arguments(program, ranks, options->arguments);
     if (argv == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: mpirun");
@@ -185,7 +186,12 @@ gal_code gal_launch(const gal_launch_options *options, int *exit_code, gal_error
         goto cleanup;
     }
     gal_signals_forward(child);
-    GAL_TRY(wait_for(child, &watch, options->deadline_seconds, exit_code, err));
+    (void)wait_for(child, &watch, options->deadline_seconds, exit_code, &seen);
+    gal_launch_watch_hear(&watch);
+    const gal_error *first = watch.said.code != GAL_OK ? &watch.said : &seen; /* who is at work knows the cause */
+    if (first->code != GAL_OK) {
+        code = gal_fail(err, first->code, "%s", first->text);
+    }
 cleanup:
     gal_signals_forward(0);
     gal_launch_watch_close(&watch);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -48,22 +49,45 @@ bool gal_launched_terminal(void)
 
 /* ---- a launcher of ours ---- */
 
-/* False if nobody listens. */
-static bool tell(gal_launch_event event, const gal_comm_wait *wait)
-{
-    struct {
-        gal_launch_record record;
+typedef struct message {
+    gal_launch_record record;
+    union {
         uint32_t member[GAL_LAUNCH_MEMBERS_MAX];
-    } out;
+        gal_error error;
+    };
+} message;
+
+_Static_assert(sizeof(message) <= PIPE_BUF, "a record is written whole or not at all");
+
+typedef enum delivery { NOBODY_LISTENS, LOST, DELIVERED } delivery;
+
+/* The record and the first byte_count bytes behind it. */
+static delivery deliver(message *out, gal_launch_event event, size_t byte_count)
+{
     const char *path = getenv(GAL_LAUNCH_PIPE_VARIABLE);
     const int descriptor = path != NULL && gal_launched() ? open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (descriptor < 0) {
-        return false;
+        return NOBODY_LISTENS;
     }
+    out->record.event = event;
+    out->record.rank = gal_launched_rank();
+    out->record.process = (int32_t)getpid();
+    byte_count += sizeof out->record;
+    ssize_t written = write(descriptor, out, byte_count);
+    if (written < 0 && errno == EAGAIN) { /* the reader is behind: once more */
+        struct pollfd room = {.fd = descriptor, .events = POLLOUT};
+        (void)poll(&room, 1, FULL_PIPE_MILLISECONDS);
+        written = write(descriptor, out, byte_count);
+    }
+    close(descriptor);
+    return written == (ssize_t)byte_count ? DELIVERED : LOST;
+}
+
+/* False if nobody listens. */
+static bool tell(gal_launch_event event, const gal_comm_wait *wait)
+{
+    message out;
     memset(&out.record, 0, sizeof out.record);
-    out.record.event = event;
-    out.record.rank = gal_launched_rank();
-    out.record.process = (int32_t)getpid();
     if (wait != NULL) {
         const uint32_t count = wait->rank_count;
         out.record.member_count = count < GAL_LAUNCH_MEMBERS_MAX ? count : GAL_LAUNCH_MEMBERS_MAX;
@@ -72,19 +96,18 @@ static bool tell(gal_launch_event event, const gal_comm_wait *wait)
             memcpy(out.member, wait->ranks, out.record.member_count * sizeof *out.member);
         }
     }
-    const size_t byte_count = sizeof out.record + out.record.member_count * sizeof *out.member;
-    if (write(descriptor, &out, byte_count) < 0 && errno == EAGAIN) { /* the reader is behind: once more */
-        struct pollfd room = {.fd = descriptor, .events = POLLOUT};
-        (void)poll(&room, 1, FULL_PIPE_MILLISECONDS);
-        (void)!write(descriptor, &out, byte_count);
-    }
-    close(descriptor);
-    return true;
+    return deliver(&out, event, out.record.member_count * sizeof *out.member) != NOBODY_LISTENS;
 }
 
 void gal_launch_register(void)
 {
     (void)tell(GAL_LAUNCH_STARTED, NULL);
+}
+
+bool gal_launch_say(const gal_error *err)
+{
+    message out = {.error = *err};
+    return deliver(&out, GAL_LAUNCH_FAILED, sizeof out.error) == DELIVERED;
 }
 
 /* ---- a foreign launcher ---- */

@@ -1,8 +1,8 @@
 /* A rank and who launched it. A launcher speaks through the environment, so these functions read it: for command lines.
  *
- * The process that ran gal_launch hears of each of its ranks by a pipe: which process it is, and when it is inside a
- * call that only other ranks can end (gal_mpi_set_deadline). It holds the deadline of these calls. Under a foreign
- * launcher the rank holds it itself, by a timer. */
+ * The process that ran gal_launch hears of each of its ranks by a pipe: which process it is, when it is inside a call
+ * that only other ranks can end (gal_mpi_set_deadline), and its error. It holds the deadline of these calls. Under a
+ * foreign launcher the rank holds it itself, by a timer. */
 #ifndef GAL_RUNTIME_LAUNCH_RANK_H
 #define GAL_RUNTIME_LAUNCH_RANK_H
 
@@ -20,6 +20,10 @@ bool gal_launched_terminal(void);
 
 /* A rank that gal_launch started says which process it is; else nothing happens. */
 void gal_launch_register(void);
+
+/* Hands an error to the process that ran gal_launch, which is to print it if it is the first. False if there is none,
+ * or it does not take it. */
+bool gal_launch_say(const gal_error *err);
 
 /* Under a foreign launcher a rank that is blocked for longer than deadline_seconds says so in one line that begins with
  * "program: error: ", and ends with GAL_ERR_DEVICE. Rank r waits 2 (r + 1) seconds more (10 at most): a roll call comes

@@ -11,10 +11,15 @@
 
 enum { GAL_LAUNCH_TEXT_BYTES = 48, GAL_LAUNCH_MEMBERS_MAX = 256 };
 
-typedef enum gal_launch_event { GAL_LAUNCH_STARTED, GAL_LAUNCH_BLOCKED, GAL_LAUNCH_UNBLOCKED } gal_launch_event;
+typedef enum gal_launch_event {
+    GAL_LAUNCH_STARTED,
+    GAL_LAUNCH_BLOCKED,
+    GAL_LAUNCH_UNBLOCKED,
+    GAL_LAUNCH_FAILED
+} gal_launch_event;
 
-/* member_count uint32_t follow: the ranks it waits for, the first ones of many; 0: all. With them a record is less than
- * PIPE_BUF, so it is written whole or not at all. */
+/* member_count uint32_t follow: the ranks it waits for, the first ones of many; 0: all. After GAL_LAUNCH_FAILED a
+ * gal_error follows instead. With these a record is less than PIPE_BUF, so it is written whole or not at all. */
 typedef struct gal_launch_record {
     uint32_t event;
     uint32_t rank;

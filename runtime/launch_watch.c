@@ -117,6 +117,19 @@ static void note_ended(gal_launch_watch *watch, uint32_t r)
     rank->blocked = false;
 }
 
+/* Ranks that fail for one cause say it one by one: the first is the one that counts. */
+static bool read_error(gal_launch_watch *watch)
+{
+    gal_error error;
+    if (read(watch->pipe[0], &error, sizeof error) != (ssize_t)sizeof error) {
+        return false;
+    }
+    if (watch->said.code == GAL_OK) {
+        watch->said = error;
+    }
+    return true;
+}
+
 /* False if there is no further record. */
 static bool read_record(gal_launch_watch *watch)
 {
@@ -125,6 +138,9 @@ static bool read_record(gal_launch_watch *watch)
     if (read(watch->pipe[0], &record, sizeof record) != (ssize_t)sizeof record ||
         record.member_count > GAL_LAUNCH_MEMBERS_MAX) {
         return false;
+    }
+    if (record.event == GAL_LAUNCH_FAILED) {
+        return read_error(watch);
     }
     if (record.rank < watch->rank_count) {
         rank = &watch->rank[record.rank];
@@ -148,6 +164,12 @@ static bool read_record(gal_launch_watch *watch)
     rank->since_seconds = gal_now_seconds();
     memcpy(rank->text, record.text, sizeof rank->text);
     return true;
+}
+
+void gal_launch_watch_hear(gal_launch_watch *watch)
+{
+    while (read_record(watch)) {
+    }
 }
 
 static uint32_t count_started(const gal_launch_watch *watch)
@@ -298,8 +320,7 @@ static void take_events(gal_launch_watch *watch, int wait_milliseconds, bool *la
         if (event[i].data.u32 == LAUNCHER) {
             *launcher_ended = true;
         } else if (event[i].data.u32 == PIPE) {
-            while (read_record(watch)) {
-            }
+            gal_launch_watch_hear(watch);
         } else {
             note_ended(watch, event[i].data.u32);
         }

@@ -1,6 +1,6 @@
 /* The ranks of a launch as the process that ran gal_launch sees them: who has ended first (mpirun's exit status says
- * how, not who), and who keeps others waiting where MPI cannot tell (in its start and end, in the making of groups).
- * For launch.c.
+ * how, not who), who has said an error first, and who keeps others waiting where MPI cannot tell (in its start and end,
+ * in the making of groups). For launch.c.
  *
  * Ranks write to a pipe that they find by the environment (launch_rank.h). The watch holds a descriptor of each process
  * (pidfd_open) and waits for all of them, the pipe and mpirun at once. One watch at a time: the environment is the
@@ -25,6 +25,7 @@ typedef struct gal_launch_watch {
     uint32_t first_ended;     /* rank; GAL_NO_RANK: not known */
     double ended_seconds;     /* when it did */
     bool dying;               /* a rank has ended at work: the others are to end too */
+    gal_error said;           /* the first error that a rank has said; GAL_OK: none */
     gal_launch_watched *rank; /* [rank_count], owned */
 } gal_launch_watch;
 
@@ -39,6 +40,8 @@ gal_code gal_launch_watch_open(gal_launch_watch *watch, uint32_t rank_count, gal
  * them wait for it for two seconds. */
 gal_code gal_launch_watch_wait(gal_launch_watch *watch, pid_t launcher, double deadline_seconds, double start_seconds,
                                gal_error *err);
+/* Takes what ranks have said since, their errors among it: for when all have ended. */
+void gal_launch_watch_hear(gal_launch_watch *watch);
 /* "rank 1, rank 3": those that have not started; a long list is cut. "": all have. */
 void gal_launch_watch_list_late(const gal_launch_watch *watch, char *text, size_t capacity);
 /* Kills the ranks that are known and have not ended; false if there is none. */

@@ -19,11 +19,20 @@ bool gal_rank_options_run(const gal_command *command, int argc, char **argv, gal
     return *exit_code == GAL_OK && !out->help && !out->version;
 }
 
+/* Of a rank that gal_launch started the process that ran it speaks, so that what several ranks say at once is one line;
+ * else this one. */
+static void say(const char *program, const gal_error *err)
+{
+    if (!gal_launch_say(err)) {
+        (void)fprintf(stderr, "%s: error: %s\n", program, err->text);
+        (void)fflush(stderr);
+    }
+}
+
 void gal_rank_print_error(const char *program, const gal_error *err)
 {
     if (gal_launched_rank() == 0) {
-        (void)fprintf(stderr, "%s: error: %s\n", program, err->text);
-        (void)fflush(stderr);
+        say(program, err);
     }
 }
 
@@ -43,14 +52,13 @@ void gal_rank_version(const char *program, const char *blas, char *text, size_t 
     (void)snprintf(text, capacity, "%s %s (%s, %s)", program, GAL_VERSION, mpi, blas);
 }
 
-/* What the roll call's voice begins with: it is called with a text alone. */
+/* What the roll call's voice begins with: it is called with an error alone. */
 static const char *speaker;
 
 /* The one line of the one rank that speaks when others have been lost. */
-static void tell_loss(const char *text)
+static void tell_loss(const gal_error *err)
 {
-    (void)fprintf(stderr, "%s: error: %s\n", speaker, text);
-    (void)fflush(stderr);
+    say(speaker, err);
 }
 
 gal_code gal_rank_start(const char *program, double deadline_seconds, int *argc, char ***argv, gal_error *err)

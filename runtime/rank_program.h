@@ -10,7 +10,8 @@
 /* gal_options_run, said by rank 0 alone: the other ranks have the same command line. */
 bool gal_rank_options_run(const gal_command *command, int argc, char **argv, gal_arguments *out, int *exit_code);
 
-/* "program: error: ...", said by rank 0 alone: the other ranks have the same text. */
+/* "program: error: ...", said by rank 0 alone: the other ranks have the same text. Under gal_launch the process that
+ * ran it prints the first error that any rank has said. */
 void gal_rank_print_error(const char *program, const gal_error *err);
 
 /* argv as it was given: the options reorder theirs. To be freed; NULL without memory. */

@@ -81,10 +81,11 @@ void gal_mpi_version(char *text, size_t capacity); /* "Open MPI 4.1.4": the libr
 void gal_mpi_set_deadline(double deadline_seconds, void (*blocked)(const gal_comm_wait *wait), void (*unblocked)(void));
 
 /* From here on a rank that has waited for others too long (in a step or in a helper below) calls the roll: all ranks
- * that wait say so, and for what. Then one of them hands one line to tell, naming the ranks that did not answer or the
- * lowest that gal_mpi_roll_call_blame was called on, and ends all ranks with GAL_ERR_DEVICE, or that rank's code.
- * GAL_ERR_SYSTEM without memory. */
-gal_code gal_mpi_roll_call_enable(void (*tell)(const char *text), gal_error *err);
+ * that wait say so, and for what. Then one of them hands one error to tell, naming the ranks that did not answer or the
+ * lowest that gal_mpi_roll_call_blame was called on, and ends all ranks with GAL_ERR_DEVICE, or that rank's code. One
+ * rank speaks if all that can answer do so in time; else tell may be called on another too. GAL_ERR_SYSTEM without
+ * memory. */
+gal_code gal_mpi_roll_call_enable(void (*tell)(const gal_error *err), gal_error *err);
 void gal_mpi_roll_call_disable(void);
 /* This rank has failed alone and cannot go on: the next roll call names it, with this error. */
 void gal_mpi_roll_call_blame(const gal_error *err);

@@ -39,14 +39,14 @@ typedef struct notice {
 } notice;
 
 static struct {
-    void (*tell)(const char *text);
+    void (*tell)(const gal_error *err);
     uint32_t rank, world_size;
     notice mine, *of; /* [world_size] */
     bool *present;    /* [world_size] */
     MPI_Request *sent;
 } roll;
 
-gal_code gal_mpi_roll_call_enable(void (*tell)(const char *text), gal_error *err)
+gal_code gal_mpi_roll_call_enable(void (*tell)(const gal_error *err), gal_error *err)
 {
     roll.rank = gal_mpi_rank();
     roll.world_size = gal_mpi_world_size();
@@ -233,7 +233,7 @@ void gal_mpi_roll_call(const gal_comm_wait *waits, uint32_t wait_count, double d
     if (lowest(false) == roll.world_size && failed == roll.world_size) {
         stay(WOKEN_SECONDS);
     }
-    roll.tell(err.text);
+    roll.tell(&err);
     MPI_Abort(MPI_COMM_WORLD, (int)code);
     _Exit((int)code);
 }

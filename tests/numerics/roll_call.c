@@ -19,9 +19,9 @@
 /* members_seconds: every rank has to be heard for the verdict, and a quarter of it is left for that. */
 static const double short_seconds = 1.0, members_seconds = 6.0, long_seconds = 60.0;
 
-static void tell(const char *text)
+static void tell(const gal_error *err)
 {
-    (void)fprintf(stderr, "told: %s\n", text);
+    (void)fprintf(stderr, "told: %s\n", err->text);
     sleep(1); /* that another may speak too before all are ended */
 }
 

@@ -214,12 +214,71 @@ static void test_death_at_work(void **state)
     end(&l);
 }
 
+/* The rank says that it has failed, and ends. */
+static void fail_rank(uint32_t rank, gal_code code, const char *text)
+{
+    const pid_t child = fork();
+    int status = 0;
+    assert_true(child >= 0);
+    if (child == 0) {
+        char number[16];
+        gal_error err = {0};
+        snprintf(number, sizeof number, "%u", rank);
+        setenv("OMPI_COMM_WORLD_RANK", number, 1);
+        (void)gal_fail(&err, code, "%s", text);
+        _exit(gal_launch_say(&err) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Of ranks that fail at once the first is heard, whichever it is; also when they say so at the very end. */
+static void test_first_error_is_kept(void **state)
+{
+    (void)state;
+    launch l;
+    gal_error err = {0};
+    begin(&l);
+    assert_int_equal(l.watch.said.code, GAL_OK);
+    start_rank(&l, 0, JOIN);
+    fail_rank(2, GAL_ERR_SYSTEM, "rank 2: gone");
+    fail_rank(1, GAL_ERR_DOCUMENT, "rank 1: wrong");
+    kill(l.launcher, SIGKILL);
+    assert_int_equal(gal_launch_watch_wait(&l.watch, l.launcher, patience_seconds, start_seconds, &err), GAL_OK);
+    fail_rank(0, GAL_ERR_DEVICE, "rank 0: late");
+    gal_launch_watch_hear(&l.watch);
+    assert_int_equal(l.watch.said.code, GAL_ERR_SYSTEM);
+    assert_string_equal(l.watch.said.text, "rank 2: gone");
+    end(&l);
+    begin(&l);
+    fail_rank(1, GAL_ERR_DOCUMENT, "rank 1: wrong");
+    gal_launch_watch_hear(&l.watch); /* nobody has been waited for */
+    assert_int_equal(l.watch.said.code, GAL_ERR_DOCUMENT);
+    end(&l);
+}
+
+/* Without a launcher of ours the rank has to speak itself. */
+static void test_nobody_to_hear_an_error(void **state)
+{
+    (void)state;
+    launch l;
+    gal_error err = {0};
+    (void)gal_fail(&err, GAL_ERR_SYSTEM, "gone");
+    assert_false(gal_launch_say(&err)); /* not a rank */
+    begin(&l);
+    end(&l); /* the environment still names the pipe */
+    setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+    assert_false(gal_launch_say(&err));
+    unsetenv("OMPI_COMM_WORLD_RANK");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_starts),         cmocka_unit_test(test_absent_ranks_are_named),
         cmocka_unit_test(test_members_of_a_group),    cmocka_unit_test(test_nobody_is_missing),
         cmocka_unit_test(test_launcher_does_not_end), cmocka_unit_test(test_death_at_work),
+        cmocka_unit_test(test_first_error_is_kept),   cmocka_unit_test(test_nobody_to_hear_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
