@@ -78,19 +78,28 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
     }
 }
 
-/* Whether a weight or a gradient has these copies on other stages. */
-static bool has_copies(const gal_program *program, uint32_t buffer, gal_group copies)
+uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared)
 {
-    for (uint32_t u = 0; copies != GAL_GROUP_NONE && u < program->unit_count; u++) {
-        const gal_unit *unit = &program->unit[u];
-        if (unit->copies == copies && (unit->weight == buffer || unit->gradient == buffer)) {
+    uint32_t units = 0;
+    for (uint32_t u = 0; u < program->unit_count; u++) {
+        units |= (uint32_t)(program->unit[u].copies == gal_group_of_shared(shared)) << u;
+    }
+    return units;
+}
+
+/* Whether a weight or a gradient is of one of these units. */
+static bool is_of_units(const gal_program *program, uint32_t buffer, uint32_t units)
+{
+    for (; units != 0; units &= units - 1) {
+        const gal_unit *unit = &program->unit[__builtin_ctz(units)];
+        if (unit->weight == buffer || unit->gradient == buffer) {
             return true;
         }
     }
     return false;
 }
 
-double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, gal_group left_out)
+double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, uint32_t left_out)
 {
     const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_UPDATE];
     double squares = 0.0;
@@ -100,7 +109,7 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint
         const gal_instruction *in = &program->instruction[i];
         const uint32_t buffer = program->operand[in->first_operand].buffer;
         if ((in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
-            !has_copies(program, buffer, left_out)) {
+            !is_of_units(program, buffer, left_out)) {
             double *sum = in->stream == GAL_STREAM_GATHER ? &gather : in->op == GAL_OP_ADAM ? &adam : &squares;
             *sum += cost[i].seconds;
         }
@@ -149,13 +158,11 @@ static gal_cost *costs_of(const gal_chain_spec *spec, const gal_program *program
 
 static void read_update(const gal_program *program, const gal_cost *cost, uint32_t memory_block, gal_chain_times *out)
 {
-    for (uint32_t i = 0; i < program->block_count; i++) {
-        out->update_seconds[i] = gal_update_seconds(program, cost, i, GAL_GROUP_NONE);
-    }
+    out->update_seconds = gal_update_seconds(program, cost, memory_block, 0);
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        const uint32_t units = gal_units_of_shared(program, (gal_shared)shared);
         out->shared_update_seconds[shared] =
-            out->update_seconds[memory_block] -
-            gal_update_seconds(program, cost, memory_block, gal_group_of_shared((gal_shared)shared));
+            out->update_seconds - gal_update_seconds(program, cost, memory_block, units);
     }
 }
 

@@ -1,8 +1,8 @@
 /* Short chains of blocks, simulated alone: what prices are made of. For costmodel alone.
  *
- * A chain runs forward, backward, forward, backward with sync. Chains of equal lists are laid out once (structure.h);
- * a gal_chain is one that is lowered for itself: with an embedding, a head, a shared tensor or a conversion of layouts
- * in it. The carried tensor goes on behind the last block; a chain that neither makes nor reads it has none. */
+ * A chain runs forward, backward, forward, backward with sync. Chains of one strategy are laid out once for all of
+ * equal lists (structure.h); a gal_chain_spec is one that is lowered for itself: with a conversion of layouts in it.
+ * The carried tensor goes on behind the last block; a chain that neither makes nor reads it has none. */
 #ifndef GAL_COSTMODEL_CHAIN_H
 #define GAL_COSTMODEL_CHAIN_H
 
@@ -30,8 +30,8 @@ typedef struct gal_chain_times {
     double sync_seconds;                      /* backward with sync on all streams, less backward_seconds */
     /* [block]: ends since the beginning of the call; sync's on all streams */
     double forward_end[GAL_CHAIN_MAX], backward_end[GAL_CHAIN_MAX], sync_end[GAL_CHAIN_MAX];
-    double update_seconds[GAL_CHAIN_MAX];
-    double shared_update_seconds[GAL_SHARED_COUNT]; /* of the memory block's: what is of each shared tensor */
+    double update_seconds;                          /* of the memory block */
+    double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */
 } gal_chain_times;
 
 /* All but what is of the update, from the ends of the calls. */
@@ -47,7 +47,9 @@ gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint3
                        gal_block_memory *memory, gal_error *err);
 
 /* Seconds of an update of the units that one block brings: sums of squares, then Adam with the gathers of other blocks
- * beside it. cost: [instruction] in company. left_out: without units that have these copies; GAL_GROUP_NONE: all. */
-double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, gal_group left_out);
+ * beside it. cost: [instruction] in company. left_out: units that do not count, as bits. */
+double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, uint32_t left_out);
+/* As bits, the units that have copies of a shared tensor on other stages. */
+uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared);
 
 #endif

@@ -42,6 +42,44 @@ static uint64_t read_grain(const gal_program *program)
     return grain;
 }
 
+static bool is_of_weights(const gal_program *program, const gal_instruction *in, uint32_t operand)
+{
+    const uint8_t class = program->buffer[program->operand[in->first_operand + operand].buffer].class;
+    return class == GAL_CLASS_GRADIENT || class == GAL_CLASS_BUCKET;
+}
+
+/* The dimension of a shape that counts rows or samples; weights, optimizer and ZeRO kernels have none. */
+static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
+{
+    if (gal_op_is_collective[in->op]) { /* weights and gradients travel on streams of their own */
+        return in->stream == GAL_STREAM_GATHER || in->stream == GAL_STREAM_REDUCE ? NOT_SCALED : 0;
+    }
+    switch ((gal_op)in->op) {
+    case GAL_OP_GEMM: /* of a weight gradient the rows are summed over */
+        return is_of_weights(program, in, 2) ? 2 : 0;
+    case GAL_OP_ADD:
+        return is_of_weights(program, in, 1) ? NOT_SCALED : 0;
+    case GAL_OP_FILL:
+    case GAL_OP_NORM_START:
+    case GAL_OP_SUM_SQUARES:
+    case GAL_OP_ADAM:
+        return NOT_SCALED;
+    default:
+        return 0;
+    }
+}
+
+static uint32_t read_largest_dim(const gal_program *program)
+{
+    uint32_t largest = 0;
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const uint8_t dim = scaled_dim(program, &program->instruction[i]);
+        const uint32_t own = dim == NOT_SCALED ? 0 : program->shape[program->instruction[i].shape].dims[dim];
+        largest = own > largest ? own : largest;
+    }
+    return largest;
+}
+
 gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t list_class, gal_lone *out,
                          gal_error *err)
 {
@@ -56,8 +94,12 @@ gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t
                       .device_count = program->device_count,
                       .lowered_samples = program->microbatch_samples,
                       .grain_bytes = read_grain(program),
+                      .largest_dim = read_largest_dim(program),
                       .size = size,
                       .dims = (uint32_t(*)[GAL_LONE_DIMS])(size + program->instruction_count)};
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        out->shared_units[shared] = gal_units_of_shared(program, (gal_shared)shared);
+    }
     gal_place(program, like);
     gal_block_memory_of(program, 0, &out->memory);
     for (uint32_t i = 0; i < program->instruction_count; i++) {
@@ -79,28 +121,10 @@ void gal_lone_free(gal_lone *lone)
 
 /* ---- other samples ---- */
 
-static bool is_of_weights(const gal_program *program, const gal_instruction *in, uint32_t operand)
+static uint64_t scaled(const gal_lone *lone, uint64_t count, uint32_t samples)
 {
-    const uint8_t class = program->buffer[program->operand[in->first_operand + operand].buffer].class;
-    return class == GAL_CLASS_GRADIENT || class == GAL_CLASS_BUCKET;
-}
-
-/* The dimension of a kernel's shape that counts rows or samples; weights, optimizer and ZeRO kernels have none. */
-static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
-{
-    switch ((gal_op)in->op) {
-    case GAL_OP_GEMM: /* of a weight gradient the rows are summed over */
-        return is_of_weights(program, in, 2) ? 2 : 0;
-    case GAL_OP_ADD:
-        return is_of_weights(program, in, 1) ? NOT_SCALED : 0;
-    case GAL_OP_FILL:
-    case GAL_OP_NORM_START:
-    case GAL_OP_SUM_SQUARES:
-    case GAL_OP_ADAM:
-        return NOT_SCALED;
-    default:
-        return 0;
-    }
+    const uint64_t was = lone->lowered_samples;
+    return samples == was ? count : count / was * samples + count % was * samples / was;
 }
 
 bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples)
@@ -108,13 +132,8 @@ bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples)
     const uint64_t was = lone->lowered_samples;
     return microbatch_samples == was ||
            (lone->grain_bytes % GAL_ALIGNMENT_BYTES == 0 &&
-            lone->grain_bytes * grain_of(microbatch_samples) % (grain_of(was) * GAL_ALIGNMENT_BYTES) == 0);
-}
-
-static uint64_t scaled(const gal_lone *lone, uint64_t count, uint32_t samples)
-{
-    const uint64_t was = lone->lowered_samples;
-    return samples == was ? count : count / was * samples + count % was * samples / was;
+            lone->grain_bytes * grain_of(microbatch_samples) % (grain_of(was) * GAL_ALIGNMENT_BYTES) == 0 &&
+            scaled(lone, lone->largest_dim, microbatch_samples) <= UINT32_MAX);
 }
 
 void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out)
@@ -199,8 +218,8 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const 
             if ((size->group & GAL_GROUP_RELATION) != 0) {
                 continue; /* transfers and the norm, which belong to no block */
             }
-            if (gal_op_is_collective[in->op]) { /* rows travel on the tensor stream; weights and gradients elsewhere */
-                const bool rows = in->stream == GAL_STREAM_TENSOR;
+            if (gal_op_is_collective[in->op]) {
+                const bool rows = scaled_dim(lone->like, in) != NOT_SCALED;
                 cost[i] =
                     gal_collective_cost(durations, (gal_op)in->op, levels_of(&known, durations, &place, size->group),
                                         rows ? scaled(lone, size->bytes, samples) : size->bytes);

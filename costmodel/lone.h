@@ -3,8 +3,7 @@
  * Of its program only sizes are kept, a page of them for two blocks: lists are those of another one, whose lists equal.
  * No instruction depends on the number of samples but by the sizes of its rows, nor on the order of the axes but by the
  * groups of its collectives; so costs and bytes are had for other samples, orders of the axes and places in the link
- * tree, without lowering. Attention and FFN alone: an embedding or a head is
- * not priced without a neighbour. */
+ * tree, without lowering. Of what several blocks hold it brings its own copy. */
 #ifndef GAL_COSTMODEL_LONE_H
 #define GAL_COSTMODEL_LONE_H
 
@@ -25,14 +24,16 @@ typedef struct gal_lone {
     gal_atoms atoms;
     gal_mesh mesh; /* of the strategy it was lowered under */
     uint32_t device_count, lowered_samples;
-    uint64_t grain_bytes; /* divides all buffers that grow with the samples */
+    uint64_t grain_bytes;                    /* divides all buffers that grow with the samples */
+    uint32_t largest_dim;                    /* of those that grow with them */
+    uint32_t shared_units[GAL_SHARED_COUNT]; /* gal_units_of_shared */
     gal_block_memory memory;
     gal_lone_size *size; /* [instruction]; owns the memory of dims */
     uint32_t (*dims)[GAL_LONE_DIMS];
 } gal_lone;
 
-/* The lists of the query's block, the middle one of three stages. GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT
- * if a tensor is too large. */
+/* The lists of the query's block, a stage between others; of an embedding or a head with one on its other side.
+ * GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT if a tensor is too large. */
 gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, gal_program *recycled, gal_program **out,
                         gal_error *err);
 /* Places the program like `like`, reads it; it is not referred to afterwards. GAL_ERR_SYSTEM without memory. */
@@ -41,7 +42,7 @@ gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t
 void gal_lone_free(gal_lone *lone); /* the arrays; accepts a zeroed one */
 
 /* Whether it also stands for so many samples: every buffer that grows with them stays a multiple of
- * GAL_ALIGNMENT_BYTES, so that its placement scales. */
+ * GAL_ALIGNMENT_BYTES, so that its placement scales, and no tensor becomes too large. */
 bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples);
 /* cost[instruction] in company, for the query's samples, axes in its order, on the devices of its stage; left as they
  * are: what goes between stages, and plain backward, whose costs are those of backward+sync. */

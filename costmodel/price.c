@@ -218,8 +218,8 @@ static void append(gal_chain_spec *chain, uint32_t type, const gal_strategy *str
 
 /* The block of a query alone, kept for other samples, stages and orders of the axes. Where its sizes do not scale from
  * those at which it was lowered, one is lowered for this call into *temporary, to be freed by the caller. */
-static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, gal_lone **lone, gal_lone *temporary,
-                          gal_error *err)
+static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, const gal_lone **lone,
+                          gal_lone *temporary, gal_error *err)
 {
     key k;
     const gal_strategy ordered = in_order(query->strategy);
@@ -257,7 +257,40 @@ static uint32_t steady_count(const gal_strategy *strategy)
     return strategy->zero_stage == 2 ? 3 : 2;
 }
 
-/* By the ends of block `steady` and the one behind it in backward, of the last two in forward. */
+/* The chain that a block is priced by, and the block in it. */
+static uint32_t chain_for(const gal_price_cache *cache, const gal_price_query *query, gal_lone_chain *chain)
+{
+    const bool first = begins_chain(cache, query->type), last = ends_chain(cache, query->type);
+    const uint32_t beside = first ? cache->type_behind_first : last ? cache->type_before_last : query->type;
+    const bool holds = cache->shape[query->type].shared != 0; /* the first one brings it */
+    *chain = (gal_lone_chain){.query = query, .block_count = first || last ? 3 : steady_count(query->strategy) + holds};
+    const uint32_t place = last ? chain->block_count - 1 : 0;
+    for (uint32_t i = 0; i < chain->block_count; i++) {
+        chain->type[i] = i == place ? query->type : beside;
+    }
+    return place;
+}
+
+/* The blocks of a chain alone; `temporary` as find_lone, one for every type. */
+static gal_code find_lones(gal_price_cache *cache, gal_lone_chain *chain, gal_lone temporary[2], gal_error *err)
+{
+    gal_code code = GAL_OK;
+    uint32_t types = 0;
+    for (uint32_t i = 0; i < chain->block_count && code == GAL_OK; i++) {
+        if (i > 0 && chain->type[i] == chain->type[i - 1]) {
+            chain->lone[i] = chain->lone[i - 1];
+            continue;
+        }
+        gal_price_query query = *chain->query;
+        query.type = chain->type[i];
+        GAL_ASSERT(types < 2);
+        code = find_lone(cache, &query, &chain->lone[i], &temporary[types++], err);
+    }
+    return code;
+}
+
+/* One more of them, where the first one holds what they share: by the ends of block `steady` and the one behind it in
+ * backward, of the last two in forward. */
 static void read_steady(const gal_chain_times *t, uint32_t count, uint32_t steady, gal_block_price *out)
 {
     out->forward_seconds = t->forward_end[count - 1] - t->forward_end[count - 2];
@@ -268,82 +301,50 @@ static void read_steady(const gal_chain_times *t, uint32_t count, uint32_t stead
     out->tail_seconds = t->sync_seconds - count * out->sync_seconds;
 }
 
-/* One more of them, where the first one holds the shared tensor for all. */
-static gal_code price_sharing(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
-                              gal_error *err)
-{
-    gal_chain_times t;
-    gal_chain_spec chain = chain_of(cache, query);
-    const uint32_t count = steady_count(query->strategy) + 1;
-    for (uint32_t i = 0; i < count; i++) {
-        append(&chain, query->type, query->strategy);
-    }
-    const gal_code code = gal_chain_run(&chain, &t, 0, &out->memory, err);
-    if (code == GAL_OK) {
-        read_steady(&t, count, 1, out);
-        out->update_seconds = t.update_seconds[0];
-        memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
-    }
-    return code;
-}
-
-/* What can follow itself: one more of them. */
-static gal_code price_inner(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    const uint32_t count = steady_count(query->strategy);
-    gal_chain_times t;
-    gal_lone *lone = NULL;
-    gal_lone temporary = {0};
-    gal_structure *structure = NULL;
-    GAL_TRY(find_lone(cache, query, &lone, &temporary, err));
-    GAL_TRY(gal_structures_chain(cache->structures, query, lone, count, &structure, err));
-    GAL_TRY(gal_structures_measure(cache->structures, structure, lone, cache->durations, query, &t, err));
-    gal_lone_memory(lone, query->microbatch_samples, &out->memory);
-    read_steady(&t, count, 0, out);
-    out->update_seconds = t.update_seconds[0];
-cleanup:
-    gal_lone_free(&temporary);
-    return code;
-}
-
 /* Embedding and head: what a chain of two blocks gains by them. */
-static gal_code price_outer(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
+static gal_code read_end(gal_price_cache *cache, const gal_price_query *query, uint32_t beside_type,
+                         const gal_chain_times *t, gal_block_price *out, gal_error *err)
 {
     const bool head = ends_chain(cache, query->type);
-    gal_price_query beside = *query;
-    beside.type = head ? cache->type_before_last : cache->type_behind_first;
-    const gal_block_price *inner = NULL;
-    gal_code code = gal_price_block(cache, &beside, &inner, err);
-    gal_chain_spec chain = chain_of(cache, query);
-    gal_chain_times t;
-    const uint32_t place = head ? 2 : 0;
-    for (uint32_t i = 0; i < 3; i++) {
-        append(&chain, i == place ? query->type : beside.type, query->strategy);
-    }
-    code = code == GAL_OK ? gal_chain_run(&chain, &t, place, &out->memory, err) : code;
+    const gal_block_price *beside = NULL;
+    gal_price_query query_beside = *query;
+    query_beside.type = beside_type;
+    const gal_code code = gal_price_block(cache, &query_beside, &beside, err);
     if (code != GAL_OK) {
         return code;
     }
-    out->forward_seconds = t.forward_seconds - 2 * inner->forward_seconds - (head ? inner->enter_seconds : 0.0);
-    out->backward_seconds = t.backward_seconds - 2 * inner->backward_seconds - (head ? 0.0 : inner->leave_seconds);
-    out->sync_seconds = t.sync_seconds - 2 * inner->sync_seconds - (head ? inner->tail_seconds : 0.0);
-    out->update_seconds = t.update_seconds[place];
-    memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
+    out->forward_seconds = t->forward_seconds - 2 * beside->forward_seconds - (head ? beside->enter_seconds : 0.0);
+    out->backward_seconds = t->backward_seconds - 2 * beside->backward_seconds - (head ? 0.0 : beside->leave_seconds);
+    out->sync_seconds = t->sync_seconds - 2 * beside->sync_seconds - (head ? beside->tail_seconds : 0.0);
     return GAL_OK;
 }
 
 static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
 {
-    const gal_block_shape *shape = &cache->shape[query->type];
-    const bool outer = begins_chain(cache, query->type) || ends_chain(cache, query->type);
-    const gal_code code = outer                ? price_outer(cache, query, out, err)
-                          : shape->shared != 0 ? price_sharing(cache, query, out, err)
-                                               : price_inner(cache, query, out, err);
+    gal_code code = GAL_OK;
+    gal_chain_times t;
+    gal_lone_chain chain;
+    gal_lone temporary[2] = {{0}};
+    gal_structure *structure = NULL;
+    const uint32_t place = chain_for(cache, query, &chain);
+    GAL_TRY(find_lones(cache, &chain, temporary, err));
+    GAL_TRY(gal_structures_chain(cache->structures, &chain, &structure, err));
+    GAL_TRY(gal_structures_measure(cache->structures, structure, &chain, cache->durations, place, &t, err));
+    if (begins_chain(cache, query->type) || ends_chain(cache, query->type)) {
+        GAL_TRY(read_end(cache, query, chain.type[1], &t, out, err));
+    } else {
+        read_steady(&t, chain.block_count, chain.block_count - steady_count(query->strategy), out);
+    }
+    out->update_seconds = t.update_seconds;
+    memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
+    gal_lone_memory(chain.lone[place], query->microbatch_samples, &out->memory);
     out->memory.bytes.relayout = 0;
     out->memory.relayout_entry = 0;
     out->memory.bytes.boundary =
-        gal_price_rows_bytes(cache->model, query->strategy, query->microbatch_samples, shape->out);
+        gal_price_rows_bytes(cache->model, query->strategy, query->microbatch_samples, cache->shape[query->type].out);
+cleanup:
+    gal_lone_free(&temporary[1]);
+    gal_lone_free(&temporary[0]);
     return code;
 }
 

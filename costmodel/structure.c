@@ -7,15 +7,17 @@
 
 enum { KEY_MAX = 2048 }; /* of one block: some 250 */
 
-/* An instruction of the block that is in a step of the chain. */
+/* An instruction of a block alone that is in a step of the chain. */
 typedef struct part {
     uint16_t step, instruction;
+    uint8_t block;
     bool is_first; /* of its step */
 } part;
 
 struct gal_structure {
-    uint32_t prefetch_depth, block_count, list_class;
-    gal_program *program; /* that the expansion refers to */
+    uint32_t prefetch_depth, block_count;
+    uint32_t list_class[GAL_CHAIN_MAX]; /* [block] */
+    gal_program *program;               /* that the expansion refers to */
     gal_expansion expansion;
     gal_script script;
     uint32_t part_count;
@@ -37,7 +39,7 @@ struct gal_structures {
     gal_program *lists; /* of the block lowered last, or NULL if they are a class's */
     gal_structure *first;
     uint32_t cost_capacity;
-    gal_cost *cost; /* of the block measured last */
+    gal_cost *cost; /* of the blocks measured last */
 };
 
 static gal_code out_of_memory(gal_error *err)
@@ -149,22 +151,51 @@ gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *
 
 /* ---- chains ---- */
 
-/* The block's next instruction in the fragment, transfers passed over; of plain backward its original. */
-static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, uint32_t after)
+/* Of a unit that a chain's earlier block brings: a later one of the same tensor does not synchronise it. */
+static bool is_of_borrowed(const gal_program *program, const gal_instruction *in)
 {
-    const bool plain = kind == GAL_FRAGMENT_BACKWARD;
-    const gal_fragment *fragment = &program->fragment[plain ? GAL_FRAGMENT_BACKWARD_SYNC : kind];
+    const uint32_t buffer = program->operand[in->first_operand].buffer;
+    for (uint32_t u = 0; u < program->unit_count; u++) {
+        if (program->unit[u].copies != GAL_GROUP_NONE && program->unit[u].gradient == buffer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a block alone does what none of the chain does there: transfers; in plain backward what only the last
+ * microbatch does; what is of a borrowed unit. */
+static bool left_out(const gal_program *program, const gal_instruction *in, gal_fragment_kind kind, bool borrows)
+{
+    return (in->group & GAL_GROUP_RELATION) != 0 ||
+           (in->only_last && (kind == GAL_FRAGMENT_BACKWARD || (borrows && is_of_borrowed(program, in))));
+}
+
+/* The block's next instruction in the fragment; of plain backward its original. */
+static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, bool borrows, uint32_t after)
+{
+    const gal_fragment *fragment =
+        &program->fragment[kind == GAL_FRAGMENT_BACKWARD ? GAL_FRAGMENT_BACKWARD_SYNC : kind];
     uint32_t i = after == UINT32_MAX ? fragment->first : after + 1;
-    while (i < fragment->first + fragment->count && ((program->instruction[i].group & GAL_GROUP_RELATION) != 0 ||
-                                                     (plain && program->instruction[i].only_last))) {
+    while (i < fragment->first + fragment->count && left_out(program, &program->instruction[i], kind, borrows)) {
         i++;
     }
     GAL_ASSERT(i < fragment->first + fragment->count);
     return i;
 }
 
+/* Whether an earlier block of the chain has brought a unit of this one. */
+static bool borrows(const gal_program *chain, uint32_t block, const gal_lone *lone)
+{
+    uint32_t own = 0;
+    for (uint32_t u = 0; u < chain->unit_count; u++) {
+        own += chain->unit[u].block == block;
+    }
+    return own < lone->like->unit_count;
+}
+
 /* The chain lists its blocks' instructions in their own order. */
-static void list_parts(gal_structure *structure, gal_fragment_kind kind, const gal_lone *lone)
+static void list_parts(gal_structure *structure, gal_fragment_kind kind, const gal_lone_chain *chain)
 {
     const gal_program *program = structure->program;
     const gal_fragment *fragment = &program->fragment[kind];
@@ -176,34 +207,37 @@ static void list_parts(gal_structure *structure, gal_fragment_kind kind, const g
             continue;
         }
         const uint32_t block = in->block - program->first_block;
-        at[block] = next_own(lone->like, kind, at[block]);
+        const gal_lone *lone = chain->lone[block];
+        at[block] = next_own(lone->like, kind, borrows(program, block, lone), at[block]);
         const gal_instruction *original = &lone->like->instruction[at[block]];
-        GAL_ASSERT(original->op == in->op && original->stream == in->stream);
+        GAL_ASSERT(original->op == in->op && original->stream == in->stream && original->only_last == in->only_last);
         const uint32_t step = structure->expansion.step_of[i];
         structure->part[structure->part_count++] = (part){.step = (uint16_t)step,
                                                           .instruction = (uint16_t)at[block],
+                                                          .block = (uint8_t)block,
                                                           .is_first = structure->expansion.step[step].instruction == i};
     }
 }
 
-static gal_code structure_create(const gal_model *model, const gal_price_query *query, const gal_lone *lone,
-                                 uint32_t block_count, gal_structure **out, gal_error *err)
+static gal_code structure_create(const gal_model *model, const gal_lone_chain *chain, gal_structure **out,
+                                 gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_chain_spec chain = {.model = model, .query = query, .block_count = block_count};
+    gal_chain_spec spec = {.model = model, .query = chain->query, .block_count = chain->block_count};
     gal_block_spec block[GAL_CHAIN_MAX];
     gal_stage_spec stage;
     gal_structure *structure = calloc(1, sizeof *structure);
     if (structure == NULL) {
         return out_of_memory(err);
     }
-    *structure = (gal_structure){
-        .block_count = block_count, .prefetch_depth = query->prefetch_depth, .list_class = lone->list_class};
-    for (uint32_t i = 0; i < block_count; i++) {
-        chain.type[i] = query->type;
-        chain.strategy[i] = query->strategy;
+    structure->prefetch_depth = chain->query->prefetch_depth;
+    structure->block_count = chain->block_count;
+    for (uint32_t i = 0; i < chain->block_count; i++) {
+        structure->list_class[i] = chain->lone[i]->list_class;
+        spec.type[i] = chain->type[i];
+        spec.strategy[i] = chain->query->strategy;
     }
-    gal_chain_stage(&chain, GAL_LOWERED_LISTS, block, &stage);
+    gal_chain_stage(&spec, GAL_LOWERED_LISTS, block, &stage);
     GAL_TRY(gal_lower_spec(&stage, &structure->program, err));
     GAL_TRY(gal_program_derive(structure->program, err));
     GAL_TRY(gal_expand(structure->program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true},
@@ -213,9 +247,9 @@ static gal_code structure_create(const gal_model *model, const gal_price_query *
     if (structure->part == NULL) {
         GAL_TRY(out_of_memory(err));
     }
-    list_parts(structure, GAL_FRAGMENT_FORWARD, lone);
-    list_parts(structure, GAL_FRAGMENT_BACKWARD, lone);
-    list_parts(structure, GAL_FRAGMENT_BACKWARD_SYNC, lone);
+    list_parts(structure, GAL_FRAGMENT_FORWARD, chain);
+    list_parts(structure, GAL_FRAGMENT_BACKWARD, chain);
+    list_parts(structure, GAL_FRAGMENT_BACKWARD_SYNC, chain);
     *out = structure;
     structure = NULL;
 cleanup:
@@ -223,16 +257,25 @@ cleanup:
     return code;
 }
 
-gal_code gal_structures_chain(gal_structures *structures, const gal_price_query *query, const gal_lone *lone,
-                              uint32_t block_count, gal_structure **out, gal_error *err)
+static bool is_of_chain(const gal_structure *structure, const gal_lone_chain *chain)
+{
+    bool same =
+        structure->block_count == chain->block_count && structure->prefetch_depth == chain->query->prefetch_depth;
+    for (uint32_t i = 0; i < chain->block_count && same; i++) {
+        same = structure->list_class[i] == chain->lone[i]->list_class;
+    }
+    return same;
+}
+
+gal_code gal_structures_chain(gal_structures *structures, const gal_lone_chain *chain, gal_structure **out,
+                              gal_error *err)
 {
     gal_structure **at = &structures->first;
-    while (*at != NULL && ((*at)->list_class != lone->list_class || (*at)->block_count != block_count ||
-                           (*at)->prefetch_depth != query->prefetch_depth)) {
+    while (*at != NULL && !is_of_chain(*at, chain)) {
         at = &(*at)->next;
     }
     if (*at == NULL) {
-        const gal_code code = structure_create(structures->model, query, lone, block_count, at, err);
+        const gal_code code = structure_create(structures->model, chain, at, err);
         if (code != GAL_OK) {
             return code;
         }
@@ -254,26 +297,57 @@ static gal_code reserve_costs(gal_structures *structures, uint32_t count, gal_er
     return GAL_OK;
 }
 
-gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone *lone,
-                                const gal_durations *durations, const gal_price_query *query, gal_chain_times *out,
+/* cost[block][instruction] of the block alone; neighbours of one type have one. */
+static gal_code fill_costs(gal_structures *structures, const gal_lone_chain *chain, const gal_durations *durations,
+                           const gal_cost *cost[GAL_CHAIN_MAX], gal_error *err)
+{
+    uint32_t count = 0;
+    uint32_t first[GAL_CHAIN_MAX];
+    for (uint32_t i = 0; i < chain->block_count; i++) {
+        const bool repeats = i > 0 && chain->lone[i] == chain->lone[i - 1];
+        first[i] = repeats ? first[i - 1] : count;
+        count += repeats ? 0 : chain->lone[i]->like->instruction_count;
+    }
+    const gal_code code = reserve_costs(structures, count, err);
+    for (uint32_t i = 0; i < chain->block_count && code == GAL_OK; i++) {
+        cost[i] = structures->cost + first[i];
+        if (i == 0 || chain->lone[i] != chain->lone[i - 1]) {
+            gal_lone_costs(chain->lone[i], durations, chain->query, structures->cost + first[i]);
+        }
+    }
+    return code;
+}
+
+static void read_update(const gal_lone *lone, const gal_cost *cost, gal_chain_times *out)
+{
+    out->update_seconds = gal_update_seconds(lone->like, cost, 0, 0);
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        const uint32_t units = lone->shared_units[shared];
+        out->shared_update_seconds[shared] =
+            units == 0 ? 0.0 : out->update_seconds - gal_update_seconds(lone->like, cost, 0, units);
+    }
+}
+
+gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone_chain *chain,
+                                const gal_durations *durations, uint32_t update_block, gal_chain_times *out,
                                 gal_error *err)
 {
     gal_alone_ends ends;
+    const gal_cost *cost[GAL_CHAIN_MAX];
     const gal_slowdowns slowdowns = gal_slowdowns_of(durations);
-    gal_code code = reserve_costs(structures, lone->like->instruction_count, err);
+    const gal_code code = fill_costs(structures, chain, durations, cost, err);
     if (code != GAL_OK) {
         return code;
     }
-    gal_lone_costs(lone, durations, query, structures->cost);
     for (uint32_t i = 0; i < structure->part_count; i++) {
         const part *from = &structure->part[i];
-        const gal_cost *cost = &structures->cost[from->instruction];
+        const gal_cost *own = &cost[from->block][from->instruction];
         gal_step *step = &structure->expansion.step[from->step];
-        step->seconds = (from->is_first ? 0.0 : step->seconds) + cost->seconds;
-        step->level = cost->level;
+        step->seconds = (from->is_first ? 0.0 : step->seconds) + own->seconds;
+        step->level = own->level;
     }
     gal_play_alone(&structure->script, &structure->expansion, &slowdowns, &ends);
     gal_chain_read(&ends, structure->block_count, out);
-    out->update_seconds[0] = gal_update_seconds(lone->like, structures->cost, 0, GAL_GROUP_NONE);
+    read_update(chain->lone[update_block], cost[update_block], out);
     return GAL_OK;
 }

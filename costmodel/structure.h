@@ -1,9 +1,9 @@
-/* Chains of equal blocks whose queues are laid out once for all blocks of equal lists. For costmodel alone.
+/* Chains of blocks of one strategy whose queues are laid out once for all blocks of equal lists. For costmodel alone.
  *
  * Order and waits depend on the lists of instructions alone: kind of block, whether it is split over TP, by sequence,
- * by which ZeRO stage, over DP, what runs again; not on degrees, samples or links. So a
- * few dozen structures serve all strategies, and a price is: the costs of one block's instructions, put into the steps
- * of its structure, and the simulation of these. */
+ * by which ZeRO stage, over DP, what runs again; not on degrees, samples or links. So a few dozen structures serve all
+ * strategies, and a price is: the costs of the instructions of one or two blocks alone, put into the steps of the
+ * chain, and the simulation of these. */
 #ifndef GAL_COSTMODEL_STRUCTURE_H
 #define GAL_COSTMODEL_STRUCTURE_H
 
@@ -19,14 +19,21 @@ void gal_structures_free(gal_structures *structures); /* accepts NULL */
 /* A block alone, its lists classified, placed, its memory read. The caller frees it; it refers to the structures. */
 gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *query, gal_lone *out, gal_error *err);
 
-/* The structure of a chain of block_count such blocks; owned by the structures. query: where to lower it, if it is
- * new. */
-gal_code gal_structures_chain(gal_structures *structures, const gal_price_query *query, const gal_lone *lone,
-                              uint32_t block_count, gal_structure **out, gal_error *err);
+/* Blocks in a row, all under the query's strategy. */
+typedef struct gal_lone_chain {
+    const gal_price_query *query; /* its type is not read */
+    uint32_t block_count;
+    uint32_t type[GAL_CHAIN_MAX];        /* what nothing enters only first, what nothing leaves only last */
+    const gal_lone *lone[GAL_CHAIN_MAX]; /* neighbours of one type have one */
+} gal_lone_chain;
 
-/* The chain's times on the devices of query's stage. GAL_ERR_SYSTEM without memory. */
-gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone *lone,
-                                const gal_durations *durations, const gal_price_query *query, gal_chain_times *out,
+/* The structure of a chain, made if it is new; owned by the structures. GAL_ERR_SYSTEM without memory. */
+gal_code gal_structures_chain(gal_structures *structures, const gal_lone_chain *chain, gal_structure **out,
+                              gal_error *err);
+
+/* The chain's times on the devices of query's stage; the update's of one block. GAL_ERR_SYSTEM without memory. */
+gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone_chain *chain,
+                                const gal_durations *durations, uint32_t update_block, gal_chain_times *out,
                                 gal_error *err);
 
 #endif

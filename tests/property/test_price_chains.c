@@ -1,0 +1,179 @@
+/* Prices against chains of blocks that are lowered whole for every one: bit for bit, for every kind of block of every
+ * family of the catalogue. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "costmodel/chain.h"
+#include "planner/strategy_space.h"
+#include "schemas/plan_check.h"
+
+typedef struct bed {
+    gal_model model;
+    gal_cluster cluster;
+    gal_durations *durations;
+    gal_price_cache *cache;
+    uint32_t compared, refused;
+} bed;
+
+static void make_bed(const char *model, const char *cluster, bed *b)
+{
+    gal_error err = {0};
+    *b = (bed){0};
+    assert_int_equal(gal_model_read(model, &b->model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read(cluster, &b->cluster, &err), GAL_OK);
+    assert_int_equal(gal_durations_create_analytic(&b->cluster, &b->durations, &err), GAL_OK);
+    assert_int_equal(gal_price_cache_create(&b->model, b->durations, &b->cache, &err), GAL_OK);
+}
+
+static void free_bed(bed *b)
+{
+    gal_price_cache_free(b->cache);
+    gal_durations_free(b->durations);
+}
+
+/* ---- as costmodel/price.h has it ---- */
+
+static gal_code run(const bed *b, const gal_price_query *query, const uint32_t *type, uint32_t count, uint32_t place,
+                    gal_chain_times *t, gal_block_price *out)
+{
+    gal_error err = {0};
+    gal_chain_spec chain = {.model = &b->model, .durations = b->durations, .query = query, .block_count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        chain.type[i] = type[i];
+        chain.strategy[i] = query->strategy;
+    }
+    memset(out, 0, sizeof *out);
+    const gal_code code = gal_chain_run(&chain, t, place, &out->memory, &err);
+    if (code == GAL_OK) {
+        out->update_seconds = t->update_seconds;
+        memcpy(out->shared_update_seconds, t->shared_update_seconds, sizeof t->shared_update_seconds);
+    }
+    return code;
+}
+
+/* Two of them, three under ZeRO-2; one more where the first holds a tensor for all. */
+static gal_code inner_price(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
+                            gal_block_price *out)
+{
+    gal_chain_times t;
+    const uint32_t type[GAL_CHAIN_MAX] = {query->type, query->type, query->type, query->type};
+    const uint32_t steady = shape->shared != 0 ? 1 : 0;
+    const uint32_t count = (query->strategy->zero_stage == 2 ? 3 : 2) + steady;
+    const gal_code code = run(b, query, type, count, 0, &t, out);
+    if (code == GAL_OK) {
+        out->forward_seconds = t.forward_end[count - 1] - t.forward_end[count - 2];
+        out->backward_seconds = t.backward_end[steady] - t.backward_end[steady + 1];
+        out->sync_seconds = t.sync_end[steady] - t.sync_end[steady + 1] - out->backward_seconds;
+        out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
+        out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
+        out->tail_seconds = t.sync_seconds - count * out->sync_seconds;
+    }
+    return code;
+}
+
+/* What two blocks gain by it. */
+static gal_code end_price(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
+                          gal_block_price *out)
+{
+    gal_chain_times t;
+    gal_block_price beside;
+    gal_block_shape inner;
+    const bool head = shape->out.positions == 0;
+    gal_price_query near = *query;
+    near.type = gal_model_block_type(&b->model, head ? gal_model_block_count(&b->model) - 2 : 1);
+    gal_model_type(&b->model, near.type, &inner);
+    const uint32_t type[] = {head ? near.type : query->type, near.type, head ? query->type : near.type};
+    gal_code code = inner_price(b, &near, &inner, &beside);
+    code = code == GAL_OK ? run(b, query, type, 3, head ? 2 : 0, &t, out) : code;
+    if (code == GAL_OK) {
+        out->forward_seconds = t.forward_seconds - 2 * beside.forward_seconds - (head ? beside.enter_seconds : 0.0);
+        out->backward_seconds = t.backward_seconds - 2 * beside.backward_seconds - (head ? 0.0 : beside.leave_seconds);
+        out->sync_seconds = t.sync_seconds - 2 * beside.sync_seconds - (head ? beside.tail_seconds : 0.0);
+    }
+    return code;
+}
+
+/* ---- the comparison ---- */
+
+static void compare(bed *b, const gal_price_query *query, const gal_block_shape *shape)
+{
+    gal_error err = {0};
+    gal_block_price expected;
+    const gal_block_price *price = NULL;
+    const bool end = shape->in.positions == 0 || shape->out.positions == 0;
+    const gal_code code = (end ? end_price : inner_price)(b, query, shape, &expected);
+    assert_int_equal(gal_price_block(b->cache, query, &price, &err), code);
+    if (code != GAL_OK) {
+        assert_int_equal(code, GAL_ERR_DOCUMENT);
+        b->refused++;
+        return;
+    }
+    expected.memory.bytes.boundary = price->memory.bytes.boundary; /* of the next block: price_common.c */
+    if (memcmp(&expected, price, sizeof expected) != 0) {
+        char name[64];
+        fail_msg("%s, type %u, %s, %u samples, stage %u of %u: forward %.17g for %.17g", b->model.name, query->type,
+                 gal_strategy_name(query->strategy, name), query->microbatch_samples, query->stage, query->stage_count,
+                 price->forward_seconds, expected.forward_seconds);
+    }
+    b->compared++;
+}
+
+/* Every `stride`-th strategy of a stage, all types of block, several batches each: the first is lowered, others are had
+ * from it. The last has tensors of more than 2^32 elements. */
+static void compare_stage(bed *b, uint32_t stage, uint32_t stage_count, uint32_t stride)
+{
+    static gal_strategy strategy[GAL_SPACE_MAX];
+    static const uint32_t per_device[] = {1, 3, 8, 5, 1 << 14};
+    gal_space space;
+    gal_space_all(&space);
+    const uint32_t devices = b->cluster.device_count / stage_count;
+    const uint32_t count = gal_space_strategies(&space, devices, strategy);
+    for (uint32_t i = 0; i < count; i += stride) {
+        for (uint32_t type = 0; type < gal_model_type_count(&b->model); type++) {
+            gal_block_shape shape;
+            gal_model_type(&b->model, type, &shape);
+            for (uint32_t n = 0; n < sizeof per_device / sizeof per_device[0]; n++) {
+                const gal_price_query query = {.type = type,
+                                               .strategy = &strategy[i],
+                                               .device_count = devices,
+                                               .stage = stage,
+                                               .stage_count = stage_count,
+                                               .microbatch_samples = devices * per_device[n],
+                                               .prefetch_depth = 1 + i % 2};
+                if (gal_strategy_block_rule_broken(&b->model, &shape, query.strategy, devices,
+                                                   query.microbatch_samples) == NULL) {
+                    compare(b, &query, &shape);
+                }
+            }
+        }
+    }
+}
+
+static void every_family(void **unused)
+{
+    static const char *const models[] = {"gpt2-xl",   "gpt3-175b",  "bert-large", "llama3-8b",  "llama2-7b",
+                                         "vit-large", "swin-large", "t5-base",    "t5-large-48"};
+    (void)unused;
+    for (uint32_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        bed b;
+        make_bed(models[i], "h100-8", &b);
+        compare_stage(&b, 1, 4, 1);
+        compare_stage(&b, 0, 1, 3);
+        assert_true(b.compared > 500 && b.refused > 100);
+        free_bed(&b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_family),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
