@@ -80,7 +80,7 @@ static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *b
                                    .prefetch_depth = 1};
     gal_code code = gal_lone_lower(floors->model, &query, NULL, &block->program, err);
     code = code == GAL_OK ? gal_program_derive(block->program, err) : code;
-    return code == GAL_OK ? gal_lone_create(block->program, block->program, 0, &block->lone, err) : code;
+    return code == GAL_OK ? gal_lone_create(block->program, &strategy, block->program, 0, &block->lone, err) : code;
 }
 
 static bool is_split(const split_block *block, uint32_t type, const gal_split_kind *split)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOT_SCALED = 255, GROUPS_MAX = 8 };
+enum { NOT_SCALED = 255 };
 
 /* ---- creation ---- */
 
@@ -80,8 +80,25 @@ static uint32_t read_largest_dim(const gal_program *program)
     return largest;
 }
 
-gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t list_class, gal_lone *out,
-                         gal_error *err)
+/* Sizes of all instructions and the sets of axes they are of. */
+static void read_sizes(const gal_program *program, const gal_strategy *strategy, gal_lone *out)
+{
+    const gal_mesh mesh = gal_mesh_of(&program->atoms, strategy);
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const bool grouped = gal_op_is_collective[in->op] && (in->group & GAL_GROUP_RELATION) == 0;
+        const uint32_t axes = grouped ? gal_axis_set_of(&mesh, in->group) : 0;
+        out->size[i] = (gal_lone_size){.bytes = in->bytes, .axes = (uint8_t)axes, .dims = in->shape};
+        out->axis_sets |= (uint32_t)grouped << axes;
+    }
+    for (uint32_t i = 0; i < program->shape_count; i++) {
+        GAL_ASSERT(gal_op_dim_count[program->shape[i].op] <= GAL_LONE_DIMS);
+        memcpy(out->dims[i], program->shape[i].dims, sizeof out->dims[i]);
+    }
+}
+
+gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, const gal_program *like,
+                         uint32_t list_class, gal_lone *out, gal_error *err)
 {
     gal_lone_size *size =
         malloc((size_t)program->instruction_count * sizeof *size + program->shape_count * sizeof *out->dims);
@@ -90,8 +107,6 @@ gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t
     }
     *out = (gal_lone){.like = like,
                       .list_class = list_class,
-                      .atoms = program->atoms,
-                      .device_count = program->device_count,
                       .lowered_samples = program->microbatch_samples,
                       .grain_bytes = read_grain(program),
                       .largest_dim = read_largest_dim(program),
@@ -102,14 +117,7 @@ gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t
     }
     gal_place(program, like);
     gal_block_memory_of(program, 0, &out->memory);
-    for (uint32_t i = 0; i < program->instruction_count; i++) {
-        const gal_instruction *in = &program->instruction[i];
-        size[i] = (gal_lone_size){in->bytes, in->group, in->shape};
-    }
-    for (uint32_t i = 0; i < program->shape_count; i++) {
-        GAL_ASSERT(gal_op_dim_count[program->shape[i].op] <= GAL_LONE_DIMS);
-        memcpy(out->dims[i], program->shape[i].dims, sizeof out->dims[i]);
-    }
+    read_sizes(program, strategy, out);
     return GAL_OK;
 }
 
@@ -148,47 +156,6 @@ void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_bloc
 
 /* ---- costs ---- */
 
-/* Where the groups of a block lie; it has one for each axis or two. */
-typedef struct group_levels {
-    gal_mesh from, to; /* of the block as it was lowered, of the strategy asked for */
-    uint32_t count;
-    gal_group group[GROUPS_MAX];
-    uint32_t level_counts[GROUPS_MAX][GAL_LINK_LEVELS_MAX];
-} group_levels;
-
-/* The same axes in their order. */
-static gal_group translated(const group_levels *known, gal_group group)
-{
-    const gal_group from[] = {known->from.dp, known->from.sdp, known->from.tp};
-    const gal_group to[] = {known->to.dp, known->to.sdp, known->to.tp};
-    gal_group left = group;
-    gal_group out = 0;
-    for (uint32_t axis = 0; axis < sizeof from / sizeof from[0]; axis++) {
-        if (from[axis] != 0 && (group & from[axis]) == from[axis]) {
-            left &= ~from[axis];
-            out |= to[axis];
-        }
-    }
-    GAL_ASSERT(left == 0); /* groups are of whole axes */
-    return out;
-}
-
-static const uint32_t *levels_of(group_levels *known, const gal_durations *durations, const gal_place_in_cluster *place,
-                                 gal_group group)
-{
-    uint32_t i = 0;
-    while (i < known->count && known->group[i] != group) {
-        i++;
-    }
-    if (i == known->count) {
-        GAL_ASSERT(i < GROUPS_MAX);
-        known->group[known->count++] = group;
-        gal_group_level_counts(gal_durations_cluster(durations), place, translated(known, group),
-                               known->level_counts[i]);
-    }
-    return known->level_counts[i];
-}
-
 static double kernel_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t instruction,
                              uint32_t samples)
 {
@@ -204,27 +171,24 @@ static double kernel_seconds(const gal_lone *lone, const gal_durations *duration
     return gal_kernel_seconds(durations, &shape, NULL);
 }
 
-void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_price_query *query, gal_cost *cost)
+void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
+                    uint32_t microbatch_samples, gal_cost *cost)
 {
     static const gal_fragment_kind own[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC, GAL_FRAGMENT_UPDATE};
-    const uint32_t samples = query->microbatch_samples;
-    const gal_place_in_cluster place = {&lone->atoms, lone->device_count, query->stage, query->stage_count};
-    group_levels known = {.from = lone->mesh, .to = gal_mesh_of(&lone->atoms, query->strategy)};
     for (uint32_t f = 0; f < sizeof own / sizeof own[0]; f++) {
         const gal_fragment *fragment = &lone->like->fragment[own[f]];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
             const gal_lone_size *size = &lone->size[i];
             const gal_instruction *in = &lone->like->instruction[i];
-            if ((size->group & GAL_GROUP_RELATION) != 0) {
+            if ((in->group & GAL_GROUP_RELATION) != 0) {
                 continue; /* transfers and the norm, which belong to no block */
             }
             if (gal_op_is_collective[in->op]) {
                 const bool rows = scaled_dim(lone->like, in) != NOT_SCALED;
-                cost[i] =
-                    gal_collective_cost(durations, (gal_op)in->op, levels_of(&known, durations, &place, size->group),
-                                        rows ? scaled(lone, size->bytes, samples) : size->bytes);
+                cost[i] = gal_collective_cost(durations, (gal_op)in->op, levels->counts[size->axes],
+                                              rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
             } else {
-                const double seconds = kernel_seconds(lone, durations, i, samples);
+                const double seconds = kernel_seconds(lone, durations, i, microbatch_samples);
                 cost[i] = (gal_cost){.seconds = gal_kernel_in_company(durations, own[f], seconds),
                                      .activity = GAL_ACTIVITY_COMPUTE};
             }

@@ -7,6 +7,7 @@
 #ifndef GAL_COSTMODEL_LONE_H
 #define GAL_COSTMODEL_LONE_H
 
+#include "costmodel/axes.h"
 #include "costmodel/chain.h"
 
 enum { GAL_LONE_DIMS = 7 }; /* no operator of such a block has more */
@@ -14,16 +15,15 @@ enum { GAL_LONE_DIMS = 7 }; /* no operator of such a block has more */
 /* Sizes of an instruction. */
 typedef struct gal_lone_size {
     uint64_t bytes;
-    gal_group group;
+    uint8_t axes;  /* of a collective: the set of its group */
     uint32_t dims; /* into gal_lone.dims */
 } gal_lone_size;
 
 typedef struct gal_lone {
     const gal_program *like; /* whose lists these are; not owned */
     uint32_t list_class;     /* equal for equal lists */
-    gal_atoms atoms;
-    gal_mesh mesh; /* of the strategy it was lowered under */
-    uint32_t device_count, lowered_samples;
+    uint32_t lowered_samples;
+    uint32_t axis_sets;                      /* of its collectives: bit s for the set s */
     uint64_t grain_bytes;                    /* divides all buffers that grow with the samples */
     uint32_t largest_dim;                    /* of those that grow with them */
     uint32_t shared_units[GAL_SHARED_COUNT]; /* gal_units_of_shared */
@@ -36,17 +36,19 @@ typedef struct gal_lone {
  * GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT if a tensor is too large. */
 gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, gal_program *recycled, gal_program **out,
                         gal_error *err);
-/* Places the program like `like`, reads it; it is not referred to afterwards. GAL_ERR_SYSTEM without memory. */
-gal_code gal_lone_create(gal_program *program, const gal_program *like, uint32_t list_class, gal_lone *out,
-                         gal_error *err);
+/* Places the program like `like`, reads it; it is not referred to afterwards. strategy: it was lowered under.
+ * GAL_ERR_SYSTEM without memory. */
+gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, const gal_program *like,
+                         uint32_t list_class, gal_lone *out, gal_error *err);
 void gal_lone_free(gal_lone *lone); /* the arrays; accepts a zeroed one */
 
 /* Whether it also stands for so many samples: every buffer that grows with them stays a multiple of
  * GAL_ALIGNMENT_BYTES, so that its placement scales, and no tensor becomes too large. */
 bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples);
-/* cost[instruction] in company, for the query's samples, axes in its order, on the devices of its stage; left as they
- * are: what goes between stages, and plain backward, whose costs are those of backward+sync. */
-void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_price_query *query, gal_cost *cost);
+/* cost[instruction] in company, where the axes lie so; left as they are: what goes between stages, and plain backward,
+ * whose costs are those of backward+sync. */
+void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
+                    uint32_t microbatch_samples, gal_cost *cost);
 /* Of the kernels of forward and backward whose work grows with the samples: what they take one after the other. */
 double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples);
 void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out);

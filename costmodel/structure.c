@@ -142,11 +142,8 @@ gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *
     gal_code code = gal_lone_lower(structures->model, query, recycled, &structures->lists, err);
     gal_program *program = structures->lists;
     code = code == GAL_OK ? find_class(structures, &class, err) : code;
-    code = code == GAL_OK ? gal_lone_create(program, structures->class[class].like, class, out, err) : code;
-    if (code == GAL_OK) {
-        out->mesh = gal_mesh_of(&out->atoms, query->strategy);
-    }
-    return code;
+    return code == GAL_OK ? gal_lone_create(program, query->strategy, structures->class[class].like, class, out, err)
+                          : code;
 }
 
 /* ---- chains ---- */
@@ -299,7 +296,7 @@ static gal_code reserve_costs(gal_structures *structures, uint32_t count, gal_er
 
 /* cost[block][instruction] of the block alone; neighbours of one type have one. */
 static gal_code fill_costs(gal_structures *structures, const gal_lone_chain *chain, const gal_durations *durations,
-                           const gal_cost *cost[GAL_CHAIN_MAX], gal_error *err)
+                           const gal_axis_levels *levels, const gal_cost *cost[GAL_CHAIN_MAX], gal_error *err)
 {
     uint32_t count = 0;
     uint32_t first[GAL_CHAIN_MAX];
@@ -312,7 +309,8 @@ static gal_code fill_costs(gal_structures *structures, const gal_lone_chain *cha
     for (uint32_t i = 0; i < chain->block_count && code == GAL_OK; i++) {
         cost[i] = structures->cost + first[i];
         if (i == 0 || chain->lone[i] != chain->lone[i - 1]) {
-            gal_lone_costs(chain->lone[i], durations, chain->query, structures->cost + first[i]);
+            gal_lone_costs(chain->lone[i], durations, levels, chain->query->microbatch_samples,
+                           structures->cost + first[i]);
         }
     }
     return code;
@@ -329,13 +327,13 @@ static void read_update(const gal_lone *lone, const gal_cost *cost, gal_chain_ti
 }
 
 gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone_chain *chain,
-                                const gal_durations *durations, uint32_t update_block, gal_chain_times *out,
-                                gal_error *err)
+                                const gal_durations *durations, const gal_axis_levels *levels, uint32_t update_block,
+                                gal_chain_times *out, gal_error *err)
 {
     gal_alone_ends ends;
     const gal_cost *cost[GAL_CHAIN_MAX];
     const gal_slowdowns slowdowns = gal_slowdowns_of(durations);
-    const gal_code code = fill_costs(structures, chain, durations, cost, err);
+    const gal_code code = fill_costs(structures, chain, durations, levels, cost, err);
     if (code != GAL_OK) {
         return code;
     }

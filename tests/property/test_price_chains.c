@@ -124,12 +124,15 @@ static void compare(bed *b, const gal_price_query *query, const gal_block_shape 
     b->compared++;
 }
 
-/* Every `stride`-th strategy of a stage, all types of block, several batches each: the first is lowered, others are had
- * from it. The last has tensors of more than 2^32 elements. */
-static void compare_stage(bed *b, uint32_t stage, uint32_t stage_count, uint32_t stride)
+/* Samples per device, by turns: the first is lowered, others are had from it. The last has tensors of more than 2^32
+ * elements. */
+static const uint32_t per_device[] = {1, 3, 8, 5, 1 << 14};
+enum { BATCHES = sizeof per_device / sizeof per_device[0] };
+
+/* Every `stride`-th strategy of a stage, all types of block, the first batches. */
+static void compare_stage(bed *b, uint32_t stage, uint32_t stage_count, uint32_t stride, uint32_t batches)
 {
     static gal_strategy strategy[GAL_SPACE_MAX];
-    static const uint32_t per_device[] = {1, 3, 8, 5, 1 << 14};
     gal_space space;
     gal_space_all(&space);
     const uint32_t devices = b->cluster.device_count / stage_count;
@@ -138,7 +141,7 @@ static void compare_stage(bed *b, uint32_t stage, uint32_t stage_count, uint32_t
         for (uint32_t type = 0; type < gal_model_type_count(&b->model); type++) {
             gal_block_shape shape;
             gal_model_type(&b->model, type, &shape);
-            for (uint32_t n = 0; n < sizeof per_device / sizeof per_device[0]; n++) {
+            for (uint32_t n = 0; n < batches; n++) {
                 const gal_price_query query = {.type = type,
                                                .strategy = &strategy[i],
                                                .device_count = devices,
@@ -163,17 +166,56 @@ static void every_family(void **unused)
     for (uint32_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         bed b;
         make_bed(models[i], "h100-8", &b);
-        compare_stage(&b, 1, 4, 1);
-        compare_stage(&b, 0, 1, 3);
+        compare_stage(&b, 1, 4, 1, BATCHES);
+        compare_stage(&b, 0, 1, 3, BATCHES);
         assert_true(b.compared > 500 && b.refused > 100);
         free_bed(&b);
     }
+}
+
+/* Strategies whose groups lie alike are priced once. */
+static void every_order(void **unused)
+{
+    static const struct {
+        const char *model, *cluster;
+        uint32_t stage_count, stride;
+    } cases[] = {{"gpt2-medium", "h100-8", 1, 1}, {"gpt2-medium", "h100-64", 1, 1}, {"gpt3-175b", "h100-64", 4, 1},
+                 {"t5-base", "a100-64", 2, 1},    {"t5-large-48", "a100-64", 1, 2}, {"bert-large", "h100-1024", 4, 23}};
+    (void)unused;
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bed b;
+        make_bed(cases[i].model, cases[i].cluster, &b);
+        compare_stage(&b, cases[i].stage_count - 1, cases[i].stage_count, cases[i].stride, 1);
+        assert_true(b.compared > 100);
+        free_bed(&b);
+    }
+}
+
+/* Of stages of 6 devices on machines of 8 some are in one, others in two. */
+static void every_place(void **unused)
+{
+    (void)unused;
+    bed b;
+    make_bed("gpt3-175b", "h100-64", &b);
+    gal_durations_free(b.durations);
+    gal_error err = {0};
+    b.cluster.device_count = 48;
+    assert_int_equal(gal_durations_create_analytic(&b.cluster, &b.durations, &err), GAL_OK);
+    gal_price_cache_free(b.cache);
+    assert_int_equal(gal_price_cache_create(&b.model, b.durations, &b.cache, &err), GAL_OK);
+    for (uint32_t stage = 0; stage < 4; stage++) {
+        compare_stage(&b, stage, 8, 1, 1);
+    }
+    assert_true(b.compared > 400);
+    free_bed(&b);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_family),
+        cmocka_unit_test(every_order),
+        cmocka_unit_test(every_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,23 @@
+/* Where the groups of a strategy's axes lie in the link tree. For costmodel alone.
+ *
+ * Groups of a block's collectives are of whole axes, so a set of axes, as bits of gal_axis_kind, stands for a group
+ * whatever the order of the axes. */
+#ifndef GAL_COSTMODEL_AXES_H
+#define GAL_COSTMODEL_AXES_H
+
+#include "costmodel/duration.h"
+
+enum { GAL_AXIS_SETS = 1 << GAL_AXIS_KIND_COUNT };
+
+/* Members at every link level: gal_group_level_counts. */
+typedef struct gal_axis_levels {
+    uint32_t counts[GAL_AXIS_SETS][GAL_LINK_LEVELS_MAX];
+} gal_axis_levels;
+
+/* Of a group of whole axes of the mesh. */
+uint32_t gal_axis_set_of(const gal_mesh *mesh, gal_group group);
+/* Of all sets, on the devices of a stage. */
+void gal_axis_levels_of(const gal_cluster *cluster, const gal_strategy *strategy, uint32_t device_count, uint32_t stage,
+                        uint32_t stage_count, gal_axis_levels *out);
+
+#endif

@@ -1,0 +1,233 @@
+#include "costmodel/price_cache.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_SLOTS = 256, PAGE_BYTES = 1 << 16 };
+
+typedef struct gal_price_entry {
+    gal_price_key key;
+    max_align_t result[];
+} entry;
+
+typedef struct gal_price_page {
+    struct gal_price_page *next;
+    size_t used_bytes; /* of PAGE_BYTES */
+    max_align_t entries[];
+} page;
+
+/* ---- keys ---- */
+
+/* Up to three axes of 2 + 19 bits; kinds do not repeat, so three is all there are. */
+uint64_t gal_price_key_axes(const gal_strategy *strategy)
+{
+    uint64_t word = 0;
+    GAL_ASSERT(strategy->axis_count <= 3);
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        GAL_ASSERT(strategy->axis[i].degree < UINT32_C(1) << 19);
+        word = word << 21 | (uint64_t)(strategy->axis[i].kind + 1) << 19 | strategy->axis[i].degree;
+    }
+    return word;
+}
+
+/* The same of the axes in the order of their kinds. */
+static uint64_t any_order(const gal_strategy *strategy)
+{
+    gal_strategy ordered = *strategy;
+    for (uint32_t i = 1; i < ordered.axis_count; i++) {
+        for (uint32_t j = i; j > 0 && ordered.axis[j].kind < ordered.axis[j - 1].kind; j--) {
+            const gal_axis axis = ordered.axis[j];
+            ordered.axis[j] = ordered.axis[j - 1];
+            ordered.axis[j - 1] = axis;
+        }
+    }
+    return gal_price_key_axes(&ordered);
+}
+
+uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type)
+{
+    _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_TYPES_MAX <= 128, "bits");
+    return (uint64_t)strategy->zero_stage | (uint64_t)strategy->sequence_parallel << 2 |
+           (uint64_t)strategy->recompute << 3 | (uint64_t)type << 17;
+}
+
+/* 0 where the stage lies in the link tree as all others do, else its number: see gal_group_level_counts. */
+static uint32_t placement_class(const gal_cluster *cluster, uint32_t device_count, uint32_t stage)
+{
+    const uint64_t begin = (uint64_t)stage * device_count;
+    for (uint32_t i = 0; i < cluster->level_count; i++) {
+        const uint32_t span = cluster->level[i].span_devices;
+        if (device_count % span != 0 && begin / span != (begin + device_count - 1) / span) {
+            return stage + 1;
+        }
+    }
+    return 0;
+}
+
+static gal_price_kind kind_of(const gal_price_key *key)
+{
+    return (gal_price_kind)(key->word[1] >> 24 & 0xFF);
+}
+
+void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
+                      gal_price_key *out)
+{
+    const bool any_stage = kind == GAL_PRICE_LIKE || kind == GAL_PRICE_LONE;
+    const bool any_block = kind == GAL_PRICE_AXES;
+    const bool any_samples = kind == GAL_PRICE_LONE || any_block;
+    out->word[0] = any_stage ? any_order(query->strategy) : gal_price_key_axes(query->strategy);
+    out->word[1] = (uint64_t)kind << 24;
+    if (!any_block) {
+        out->word[1] |= gal_price_key_flags(query->strategy, query->type) | (uint64_t)query->prefetch_depth << 8;
+    }
+    if (!any_stage) {
+        out->word[1] |=
+            (uint64_t)placement_class(gal_durations_cluster(cache->durations), query->device_count, query->stage) << 32;
+    }
+    out->word[2] = (uint64_t)query->device_count | (uint64_t)(any_samples ? 0 : query->microbatch_samples) << 32;
+    out->word[3] = 0;
+    out->word[4] = 0;
+}
+
+static uint32_t hash_of(const gal_price_key *key)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < GAL_PRICE_KEY_WORDS; i++) {
+        hash = (hash ^ key->word[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 32;
+    }
+    return (uint32_t)hash;
+}
+
+/* ---- the table ---- */
+
+static gal_code out_of_memory(gal_error *err)
+{
+    return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
+}
+
+static gal_price_slot *slot_of(const gal_price_cache *cache, const gal_price_key *key, uint32_t hash)
+{
+    uint32_t at = hash & (cache->slot_count - 1);
+    while (cache->slot[at].entry != NULL &&
+           (cache->slot[at].hash != hash || memcmp(&cache->slot[at].entry->key, key, sizeof *key) != 0)) {
+        at = (at + 1) & (cache->slot_count - 1);
+    }
+    return &cache->slot[at];
+}
+
+void *gal_price_find(const gal_price_cache *cache, const gal_price_key *key)
+{
+    const gal_price_slot *slot = slot_of(cache, key, hash_of(key));
+    return slot->entry != NULL ? slot->entry->result : NULL;
+}
+
+static gal_code grow(gal_price_cache *cache, gal_error *err)
+{
+    gal_price_cache larger = {.slot_count = cache->slot_count * 2};
+    larger.slot = calloc(larger.slot_count, sizeof *larger.slot);
+    if (larger.slot == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t i = 0; i < cache->slot_count; i++) {
+        const gal_price_slot *slot = &cache->slot[i];
+        if (slot->entry != NULL) {
+            *slot_of(&larger, &slot->entry->key, slot->hash) = *slot;
+        }
+    }
+    free(cache->slot);
+    cache->slot = larger.slot;
+    cache->slot_count = larger.slot_count;
+    return GAL_OK;
+}
+
+static entry *new_entry(gal_price_cache *cache, size_t result_bytes)
+{
+    const size_t bytes =
+        (sizeof(entry) + result_bytes + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    GAL_ASSERT(bytes <= PAGE_BYTES);
+    page *first = cache->pages;
+    if (first == NULL || PAGE_BYTES - first->used_bytes < bytes) {
+        first = malloc(sizeof *first + PAGE_BYTES);
+        if (first == NULL) {
+            return NULL;
+        }
+        *first = (page){.next = cache->pages};
+        cache->pages = first;
+    }
+    entry *out = (entry *)((char *)first->entries + first->used_bytes);
+    first->used_bytes += bytes;
+    return out;
+}
+
+gal_code gal_price_keep(gal_price_cache *cache, const gal_price_key *key, const void *result, size_t bytes, void **out,
+                        gal_error *err)
+{
+    if (2 * (cache->entry_count + 1) > cache->slot_count && grow(cache, err) != GAL_OK) {
+        return GAL_ERR_SYSTEM;
+    }
+    entry *kept = new_entry(cache, bytes);
+    if (kept == NULL) {
+        return out_of_memory(err);
+    }
+    const uint32_t hash = hash_of(key);
+    kept->key = *key;
+    memcpy(kept->result, result, bytes);
+    *slot_of(cache, key, hash) = (gal_price_slot){hash, kept};
+    cache->entry_count++;
+    *out = kept->result;
+    return GAL_OK;
+}
+
+gal_code gal_price_cache_create(const gal_model *model, const gal_durations *durations, gal_price_cache **out,
+                                gal_error *err)
+{
+    gal_price_cache *cache = calloc(1, sizeof *cache);
+    if (cache == NULL) {
+        return out_of_memory(err);
+    }
+    const uint32_t last = gal_model_block_count(model) - 1;
+    cache->model = model;
+    cache->durations = durations;
+    cache->type_behind_first = gal_model_block_type(model, 1);
+    cache->type_before_last = gal_model_block_type(model, last - 1);
+    cache->shape = calloc(gal_model_type_count(model), sizeof *cache->shape);
+    cache->slot_count = FIRST_SLOTS;
+    cache->slot = calloc(cache->slot_count, sizeof *cache->slot);
+    const gal_code code = cache->slot == NULL || cache->shape == NULL
+                              ? out_of_memory(err)
+                              : gal_structures_create(model, &cache->structures, err);
+    if (code != GAL_OK) {
+        gal_price_cache_free(cache);
+        return code;
+    }
+    for (uint32_t type = 0; type < gal_model_type_count(model); type++) {
+        gal_model_type(model, type, &cache->shape[type]);
+    }
+    *out = cache;
+    return GAL_OK;
+}
+
+void gal_price_cache_free(gal_price_cache *cache)
+{
+    if (cache == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; cache->slot != NULL && i < cache->slot_count; i++) {
+        entry *kept = cache->slot[i].entry;
+        if (kept != NULL && kind_of(&kept->key) == GAL_PRICE_LONE) {
+            gal_kept_lone *lone = (gal_kept_lone *)kept->result;
+            gal_lone_free(&lone->lone);
+        }
+    }
+    while (cache->pages != NULL) {
+        page *next = cache->pages->next;
+        free(cache->pages);
+        cache->pages = next;
+    }
+    gal_structures_free(cache->structures);
+    free(cache->shape);
+    free(cache->slot);
+    free(cache);
+}

@@ -1,0 +1,65 @@
+/* What prices are kept in: a table from keys to results of any kind, and what a query's key is. For costmodel alone. */
+#ifndef GAL_COSTMODEL_PRICE_CACHE_H
+#define GAL_COSTMODEL_PRICE_CACHE_H
+
+#include "costmodel/price.h"
+#include "costmodel/structure.h"
+
+enum { GAL_PRICE_KEY_WORDS = 5 };
+
+typedef struct gal_price_key {
+    uint64_t word[GAL_PRICE_KEY_WORDS];
+} gal_price_key;
+
+typedef enum gal_price_kind {
+    GAL_PRICE_BLOCK,   /* const gal_block_price *: of the very query */
+    GAL_PRICE_LIKE,    /* gal_block_price: of all orders of the axes and stages whose groups lie alike */
+    GAL_PRICE_PAIR,    /* gal_pair_price */
+    GAL_PRICE_CARRIED, /* gal_pair_price */
+    GAL_PRICE_LONE,    /* gal_kept_lone: of all orders, stages and samples */
+    GAL_PRICE_AXES,    /* gal_kept_axes: of these axes in this order, whatever block they split */
+    GAL_PRICE_LEVELS   /* uint16_t: number of the level counts that are its key */
+} gal_price_kind;
+
+typedef struct gal_kept_lone {
+    gal_lone lone;
+    gal_structure *structure; /* of the chain that it is priced by; NULL: not made yet */
+} gal_kept_lone;
+
+typedef struct gal_kept_axes {
+    gal_axis_levels levels;
+    uint16_t id[GAL_AXIS_SETS]; /* equal for equal levels.counts */
+} gal_kept_axes;
+
+typedef struct gal_price_slot {
+    uint32_t hash;
+    struct gal_price_entry *entry; /* NULL: free */
+} gal_price_slot;
+
+struct gal_price_cache {
+    const gal_model *model;
+    const gal_durations *durations;
+    gal_structures *structures;
+    gal_block_shape *shape;                       /* [type] */
+    uint32_t type_behind_first, type_before_last; /* of the chain's ends */
+    uint32_t slot_count, entry_count;
+    uint32_t level_count;         /* numbers of level counts */
+    gal_price_slot *slot;         /* open addressing */
+    struct gal_price_page *pages; /* that entries lie in */
+};
+
+/* A query's key, of what results of the kind depend on; words 3 and 4 are zero, for more of it. Where a stage lies
+ * counts only if it does not lie as all others do. */
+void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
+                      gal_price_key *out);
+/* A strategy's axes in their order, and the rest of it with a type, in a word each. */
+uint64_t gal_price_key_axes(const gal_strategy *strategy);
+uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type);
+
+/* What is kept under a key, or NULL. */
+void *gal_price_find(const gal_price_cache *cache, const gal_price_key *key);
+/* Keeps a copy, which *out (may be NULL) points to from now on. GAL_ERR_SYSTEM without memory. */
+gal_code gal_price_keep(gal_price_cache *cache, const gal_price_key *key, const void *result, size_t bytes, void **out,
+                        gal_error *err);
+
+#endif

@@ -1,0 +1,218 @@
+/* Prices of conversions between neighbours. */
+#include "costmodel/price_cache.h"
+
+static gal_chain_spec chain_of(const gal_price_cache *cache, const gal_price_query *query)
+{
+    return (gal_chain_spec){.model = cache->model, .durations = cache->durations, .query = query};
+}
+
+static void append(gal_chain_spec *chain, uint32_t type, const gal_strategy *strategy)
+{
+    chain->type[chain->block_count] = type;
+    chain->strategy[chain->block_count++] = strategy;
+}
+
+/* Adds the axis, to the one before it where both split samples. */
+static void add_axis(gal_strategy *strategy, gal_axis_kind kind, uint32_t degree)
+{
+    gal_axis *last = strategy->axis_count > 0 ? &strategy->axis[strategy->axis_count - 1] : NULL;
+    if (last != NULL && last->kind != GAL_AXIS_TP && kind != GAL_AXIS_TP) {
+        last->degree *= degree;
+        return;
+    }
+    strategy->axis[strategy->axis_count++] = (gal_axis){kind, degree};
+}
+
+/* The plainest strategy of the same layout: nothing gathered, scattered or run again. Samples split on both sides of a
+ * TP axis take DP and SDP, whose states alone are sharded. */
+static gal_strategy plain(const gal_strategy *strategy)
+{
+    gal_strategy out = {.sequence_parallel = strategy->sequence_parallel};
+    bool split = false;
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        const gal_axis *axis = &strategy->axis[i];
+        const bool tp = axis->kind == GAL_AXIS_TP;
+        const uint32_t count = out.axis_count;
+        add_axis(&out, tp ? GAL_AXIS_TP : split ? GAL_AXIS_SDP : GAL_AXIS_DP, axis->degree);
+        split = split || (!tp && out.axis_count > count);
+    }
+    for (uint32_t i = 0; i < out.axis_count; i++) {
+        out.zero_stage = out.axis[i].kind == GAL_AXIS_SDP ? 1 : out.zero_stage;
+    }
+    return out;
+}
+
+/* Where the rows lie that a block of strategy `from` reaches from whole ones, and after their conversion for `to`. */
+static void lay_out(const gal_price_query *from, const gal_price_query *to, gal_layout *before, gal_layout *behind)
+{
+    gal_atoms atoms;
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    gal_atoms_of(from->device_count, &atoms);
+    const gal_mesh a = gal_mesh_of(&atoms, from->strategy);
+    const gal_mesh b = gal_mesh_of(&atoms, to->strategy);
+    gal_layout_split(from->microbatch_samples, &atoms, a.dp | a.sdp,
+                     from->strategy->sequence_parallel ? a.tp : GAL_GROUP_NONE, before);
+    gal_layout_convert(before, &atoms, b.dp | b.sdp, to->strategy->sequence_parallel ? b.tp : GAL_GROUP_NONE, steps,
+                       behind);
+}
+
+/* Whether one more of them may stand behind it: not where other rows leave than enter, nor where the carried tensor is
+ * made. */
+static bool follows_itself(const gal_price_cache *cache, uint32_t type)
+{
+    const gal_block_shape *shape = &cache->shape[type];
+    return shape->in.positions == shape->out.positions && shape->in.features == shape->out.features &&
+           (shape->carried_in.positions > 0 || shape->carried_out.positions == 0);
+}
+
+static bool is_cross(const gal_price_cache *cache, uint32_t type)
+{
+    return cache->shape[type].kind == GAL_BLOCK_CROSS_ATTENTION;
+}
+
+/* What a chain of these blocks takes beyond their steady prices. */
+static void read_conversion(const gal_chain_times *t, const gal_block_price *a, uint32_t a_count,
+                            const gal_block_price *b, uint32_t b_count, gal_pair_price *out)
+{
+    out->forward_seconds =
+        t->forward_seconds - a_count * a->forward_seconds - b_count * b->forward_seconds - a->enter_seconds;
+    out->backward_seconds =
+        t->backward_seconds - a_count * a->backward_seconds - b_count * b->backward_seconds - b->leave_seconds;
+    out->sync_seconds = t->sync_seconds - a_count * a->sync_seconds - b_count * b->sync_seconds - a->tail_seconds;
+    out->converts = true;
+}
+
+/* The sequence s s s' s' less its steady prices; what cannot follow itself stands once. The carried tensor lies as the
+ * second ones want it. */
+static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query, const gal_price_query *to,
+                           gal_pair_price *out, gal_error *err)
+{
+    const uint32_t from_count = follows_itself(cache, query->type) ? 2 : 1;
+    const uint32_t to_count = follows_itself(cache, to->type) ? 2 : 1;
+    const gal_block_price *a = NULL;
+    const gal_block_price *b = NULL;
+    gal_layout before, behind;
+    gal_code code = gal_price_block(cache, query, &a, err);
+    code = code == GAL_OK ? gal_price_block(cache, to, &b, err) : code;
+    gal_chain_spec chain = chain_of(cache, query);
+    for (uint32_t i = 0; i < from_count + to_count; i++) {
+        append(&chain, i < from_count ? query->type : to->type, i < from_count ? query->strategy : to->strategy);
+    }
+    if (is_cross(cache, to->type)) {
+        lay_out(query, to, &before, &behind);
+        chain.entry = &before;
+        chain.carried = &behind;
+    }
+    gal_chain_times t;
+    gal_block_memory memory;
+    code = code == GAL_OK ? gal_chain_run(&chain, &t, from_count, &memory, err) : code;
+    if (code != GAL_OK) {
+        return code;
+    }
+    read_conversion(&t, a, from_count, b, to_count, out);
+    out->relayout_bytes = memory.bytes.relayout;
+    out->relayout_entry_bytes = memory.relayout_entry;
+    return GAL_OK;
+}
+
+/* Two cross-attentions whose rows lie right less their steady prices. */
+static gal_code price_carried(gal_price_cache *cache, const gal_price_query *from, const gal_price_query *to,
+                              gal_pair_price *out, gal_error *err)
+{
+    const gal_block_price *b = NULL;
+    gal_layout before, behind;
+    gal_code code = gal_price_block(cache, to, &b, err);
+    gal_chain_spec chain = chain_of(cache, to);
+    gal_chain_times t;
+    gal_block_memory memory;
+    lay_out(from, to, &before, &behind);
+    chain.entry = &behind;
+    chain.carried = &before;
+    append(&chain, to->type, to->strategy);
+    append(&chain, to->type, to->strategy);
+    code = code == GAL_OK ? gal_chain_run(&chain, &t, 0, &memory, err) : code;
+    if (code == GAL_OK) {
+        read_conversion(&t, b, 1, b, 1, out);
+        out->relayout_bytes = out->relayout_entry_bytes = memory.carried_relayout;
+    }
+    return code;
+}
+
+/* The conversion between the plainest strategies of two layouts, of the rows or of the carried tensor. */
+static gal_code find_conversion(gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
+                                uint32_t to_type, const gal_strategy *to_strategy, const gal_pair_price **out,
+                                gal_error *err)
+{
+    const gal_strategy from_plain = plain(query->strategy);
+    const gal_strategy to_plain = plain(to_strategy);
+    gal_price_query from = *query;
+    gal_price_query to = *query;
+    gal_price_key key;
+    from.strategy = &from_plain;
+    to.strategy = &to_plain;
+    to.type = to_type;
+    gal_price_key_of(cache, kind, &from, &key);
+    key.word[3] = gal_price_key_axes(&to_plain);
+    key.word[4] = gal_price_key_flags(&to_plain, to_type);
+    void *found = gal_price_find(cache, &key);
+    if (found == NULL) {
+        gal_code code = GAL_OK;
+        gal_pair_price price = {0};
+        if (!gal_price_rows_alike(&from_plain, &to_plain, query->device_count)) {
+            code = kind == GAL_PRICE_PAIR ? price_pair(cache, &from, &to, &price, err)
+                                          : price_carried(cache, &from, &to, &price, err);
+        }
+        code = code == GAL_OK ? gal_price_keep(cache, &key, &price, sizeof price, &found, err) : code;
+        if (code != GAL_OK) {
+            return code;
+        }
+    }
+    *out = found;
+    return GAL_OK;
+}
+
+gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,
+                        const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err)
+{
+    return find_conversion(cache, GAL_PRICE_PAIR, query, to_type, to_strategy, out, err);
+}
+
+gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query, const gal_strategy *from_strategy,
+                           const gal_pair_price **out, gal_error *err)
+{
+    gal_price_query from = *query;
+    from.strategy = from_strategy;
+    return find_conversion(cache, GAL_PRICE_CARRIED, &from, query->type, query->strategy, out, err);
+}
+
+gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
+                            uint32_t to_type, const gal_strategy *to_strategy, uint64_t *inside_bytes,
+                            uint64_t *entry_bytes, gal_error *err)
+{
+    gal_chain_spec spec = chain_of(cache, query);
+    gal_block_memory memory;
+    spec.entry = from;
+    append(&spec, query->type, query->strategy);
+    append(&spec, to_type, to_strategy);
+    const gal_code code = gal_chain_run(&spec, NULL, 1, &memory, err);
+    if (code == GAL_OK) {
+        *inside_bytes = memory.bytes.relayout;
+        *entry_bytes = memory.relayout_entry;
+    }
+    return code;
+}
+
+gal_code gal_price_carried_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
+                                    const gal_layout *to, uint64_t *bytes, gal_error *err)
+{
+    gal_chain_spec spec = chain_of(cache, query);
+    gal_block_memory memory;
+    spec.entry = to;
+    spec.carried = from;
+    append(&spec, query->type, query->strategy);
+    const gal_code code = gal_chain_run(&spec, NULL, 0, &memory, err);
+    if (code == GAL_OK) {
+        *bytes = memory.carried_relayout;
+    }
+    return code;
+}
