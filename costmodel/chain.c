@@ -201,7 +201,7 @@ gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint3
     gal_code code = gal_lower_spec(&stage, &program, err);
     if (code == GAL_OK) {
         gal_block_memory_of(program, memory_block, memory);
-        code = times != NULL ? measure(spec, program, memory_block, times, err) : GAL_OK;
+        code = measure(spec, program, memory_block, times, err);
     }
     gal_program_free(program);
     return code;

@@ -41,8 +41,8 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
  * entries and must outlive *out. */
 void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_spec *block, gal_stage_spec *out);
 
-/* Lowered, its times, and the memory of its block `memory_block`; only that (times NULL). GAL_ERR_SYSTEM without
- * memory; GAL_ERR_DOCUMENT if a tensor is too large. */
+/* Lowered, its times, and the memory of its block `memory_block`. GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT if a
+ * tensor is too large. */
 gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint32_t memory_block,
                        gal_block_memory *memory, gal_error *err);
 

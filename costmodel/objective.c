@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "costmodel/relayout.h"
 #include "runtime/program/schedule.h"
 
 double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t chunk_count,
@@ -293,12 +294,13 @@ static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, u
     }
     *converts = pair->converts;
     if (pair->converts) {
-        uint64_t inside = 0;
-        uint64_t entry = 0;
-        code = gal_price_relayout(cache, &before, from, here.type, here.strategy, &inside, &entry, err);
-        *bytes = block == gal_plan_stage_first_block(plan, piece) ? entry : inside;
+        gal_block_shape shape;
+        gal_model_block(&plan->model, block, &shape);
+        const gal_relayout_bytes of =
+            gal_relayout_bytes_to(here.device_count, from, here.strategy, shape.in, plan->model.compute_dtype);
+        *bytes = block == gal_plan_stage_first_block(plan, piece) ? of.entry : of.inside;
     }
-    return code;
+    return GAL_OK;
 }
 
 static gal_code entry_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint64_t *bytes,
@@ -331,12 +333,21 @@ static void add_version(collection *c, const gal_plan *plan, const gal_strategy 
         .bytes = gal_price_rows_bytes(&plan->model, strategy, gal_plan_microbatch_samples(plan), carried)};
 }
 
+/* Of the conversion from one layout to another. */
+static uint64_t carried_bytes(const gal_plan *plan, const gal_layout *from, const gal_layout *to, gal_flow rows)
+{
+    gal_atoms atoms;
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    gal_atoms_of(gal_plan_stage_devices(plan), &atoms);
+    const uint32_t count = gal_layout_convert_to(from, &atoms, to, steps);
+    return gal_relayout_bytes_of(&atoms, steps, count, rows, plan->model.compute_dtype).carried;
+}
+
 /* What a block does to the carried tensor: receive it, make it, convert it, read it. before: where it lies then;
  * now: the rows behind the conversion in front of the block. */
-static gal_code add_carried(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint32_t block,
-                            const gal_layout *before, const gal_layout *now, collection *c, gal_error *err)
+static void add_carried(const gal_plan *plan, uint32_t piece, uint32_t block, const gal_layout *before,
+                        const gal_layout *now, collection *c)
 {
-    gal_code code = GAL_OK;
     const gal_price_query query = query_of(plan, stage_of(plan, piece), block);
     gal_block_shape shape;
     uint64_t bytes = 0;
@@ -349,14 +360,13 @@ static gal_code add_carried(gal_price_cache *cache, const gal_plan *plan, uint32
         add_version(c, plan, query.strategy, shape.carried_out);
     } else if (shape.kind == GAL_BLOCK_CROSS_ATTENTION) {
         if (!gal_layout_equal(before, now)) {
-            code = gal_price_carried_relayout(cache, &query, before, now, &bytes, err);
+            bytes = carried_bytes(plan, before, now, shape.carried_in);
             add_version(c, plan, query.strategy, shape.carried_in);
         }
         c->stage.carried_relayout_bytes =
             bytes > c->stage.carried_relayout_bytes ? bytes : c->stage.carried_relayout_bytes;
         c->carried[c->stage.carried_count - 1].read = true;
     }
-    return code;
 }
 
 /* The numbers of a piece's blocks. now: as the piece before sends them; as this one does. */
@@ -381,7 +391,7 @@ static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t
         }
         chunk->converts_entry = block == first ? converts : chunk->converts_entry;
         enter_block(plan, block, now);
-        GAL_TRY(add_carried(cache, plan, piece, block, &before.carried, &now->rows, c, err));
+        add_carried(plan, piece, block, &before.carried, &now->rows, c);
     }
     if (piece > 0) {
         GAL_TRY(entry_bytes(cache, plan, piece, &chunk->entry_bytes, err));

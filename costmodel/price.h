@@ -32,7 +32,8 @@ typedef struct gal_block_price {
 } gal_block_price;
 
 /* Conversions are priced between layouts reached from whole rows. In a plan the samples may lie in another order, by
- * the conversions passed before; its conversions may then take other steps (gal_price_relayout has their exact bytes).
+ * the conversions passed before; its conversions may then take other steps (costmodel/relayout.h has their exact
+ * bytes).
  *
  * R(s, s'): what the conversion between two neighbours costs, between the plainest strategies of their layouts. What
  * the change wins or loses in overlap (a gather that the neighbour hides better or worse) is left out: charged by pairs
@@ -74,17 +75,6 @@ gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, ui
  * that made it or was the last to convert it. relayout_bytes are of class carried_relayout. */
 gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query, const gal_strategy *from_strategy,
                            const gal_pair_price **out, gal_error *err);
-
-/* Bytes of class relayout of the conversion from query's block, whose rows lie as `from`, to the next: inside a stage,
- * and in front of one. Not cached. */
-gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
-                            uint32_t to_type, const gal_strategy *to_strategy, uint64_t *inside_bytes,
-                            uint64_t *entry_bytes, gal_error *err);
-
-/* Bytes of class carried_relayout of the conversion of the carried tensor from one layout to that of query's
- * cross-attention. Not cached. */
-gal_code gal_price_carried_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
-                                    const gal_layout *to, uint64_t *bytes, gal_error *err);
 
 /* Whether two strategies split samples and positions over the same groups: nothing is converted between them. */
 bool gal_price_rows_alike(const gal_strategy *a, const gal_strategy *b, uint32_t device_count);

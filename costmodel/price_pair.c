@@ -184,35 +184,3 @@ gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query,
     from.strategy = from_strategy;
     return find_conversion(cache, GAL_PRICE_CARRIED, &from, query->type, query->strategy, out, err);
 }
-
-gal_code gal_price_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
-                            uint32_t to_type, const gal_strategy *to_strategy, uint64_t *inside_bytes,
-                            uint64_t *entry_bytes, gal_error *err)
-{
-    gal_chain_spec spec = chain_of(cache, query);
-    gal_block_memory memory;
-    spec.entry = from;
-    append(&spec, query->type, query->strategy);
-    append(&spec, to_type, to_strategy);
-    const gal_code code = gal_chain_run(&spec, NULL, 1, &memory, err);
-    if (code == GAL_OK) {
-        *inside_bytes = memory.bytes.relayout;
-        *entry_bytes = memory.relayout_entry;
-    }
-    return code;
-}
-
-gal_code gal_price_carried_relayout(const gal_price_cache *cache, const gal_price_query *query, const gal_layout *from,
-                                    const gal_layout *to, uint64_t *bytes, gal_error *err)
-{
-    gal_chain_spec spec = chain_of(cache, query);
-    gal_block_memory memory;
-    spec.entry = to;
-    spec.carried = from;
-    append(&spec, query->type, query->strategy);
-    const gal_code code = gal_chain_run(&spec, NULL, 0, &memory, err);
-    if (code == GAL_OK) {
-        *bytes = memory.carried_relayout;
-    }
-    return code;
-}

@@ -260,9 +260,8 @@ static gal_code fill(gal_cell *cell, gal_error *err)
     }
     GAL_TRY(fill_prices(cell, err));
     GAL_TRY(fill_pairs(cell, err));
-    GAL_TRY(gal_conversions_create(spec->cache, spec->model, &cell->types, cell->stage_devices, cell->samples,
-                                   spec->prefetch_depth, cell->strategy, cell->strategy_count, &cell->conversions,
-                                   err));
+    GAL_TRY(gal_conversions_create(spec->model, &cell->types, cell->stage_devices, cell->samples, cell->strategy,
+                                   cell->strategy_count, &cell->conversions, err));
     fill_transfers(cell);
     fill_common(cell);
     gal_cell_tabulate(cell);

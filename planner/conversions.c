@@ -3,14 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "costmodel/relayout.h"
 #include "schemas/plan_check.h"
-
-/* Where a class stands: a block whose rows of a flow leave or enter, and a strategy of the class that is legal there.
- */
-typedef struct stand {
-    bool found;
-    uint32_t type, strategy;
-} stand;
 
 typedef struct groups {
     gal_group sample, sequence;
@@ -19,18 +13,19 @@ typedef struct groups {
 } groups;
 
 typedef struct closure {
-    gal_price_cache *cache;
     const gal_model *model;
     const gal_block_types *types;
     const gal_strategy *strategy;
-    uint32_t device_count, samples, prefetch_depth;
+    uint32_t device_count, samples;
     gal_atoms atoms;
     groups *class;
-    stand *leaving, *entering; /* [flow][class], of class_capacity */
+    bool *leaving, *entering; /* [flow][class], of class_capacity: a block may have it whose rows leave, enter so */
     uint32_t class_count, class_capacity;
     gal_layout *layout; /* reached */
     uint32_t *layout_class;
     uint32_t layout_count, layout_capacity;
+    uint32_t *slot; /* open addressing: number of a layout and 1; 0: free */
+    uint32_t slot_count;
     gal_conversions *out;
 } closure;
 
@@ -43,14 +38,6 @@ static bool legal(const closure *c, uint32_t type, uint32_t strategy)
 static bool is_flow(gal_flow a, gal_flow b)
 {
     return a.positions == b.positions && a.features == b.features;
-}
-
-/* The first block that it is legal for; the embedding, which makes its rows itself, only if there is no other. */
-static void stand_there(stand *at, uint32_t type, uint32_t strategy)
-{
-    if (!at->found || (at->type == 0 && type != 0)) {
-        *at = (stand){true, type, strategy};
-    }
 }
 
 static void classify(closure *c, uint32_t strategy)
@@ -78,95 +65,113 @@ static void classify(closure *c, uint32_t strategy)
         class->leads_on = class->leads_on || (shape->in.positions > 0 && shape->out.positions > 0);
         for (uint32_t flow = 0; flow < c->types->flow_count; flow++) {
             const size_t place = (size_t)flow * c->class_capacity + at;
-            if (is_flow(shape->out, c->types->flow[flow])) {
-                stand_there(&c->leaving[place], type, strategy);
-            }
-            if (is_flow(shape->in, c->types->flow[flow])) {
-                stand_there(&c->entering[place], type, strategy);
-            }
+            c->leaving[place] = c->leaving[place] || is_flow(shape->out, c->types->flow[flow]);
+            c->entering[place] = c->entering[place] || is_flow(shape->in, c->types->flow[flow]);
         }
     }
 }
 
-static gal_code reach(closure *c, const gal_layout *from, uint32_t class, gal_error *err)
+static uint32_t hash_of(const gal_layout *layout, uint32_t class)
 {
-    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
-    gal_layout to;
-    gal_layout_convert(from, &c->atoms, c->class[class].sample, c->class[class].sequence, steps, &to);
+    uint64_t hash = class;
+    for (uint32_t i = 0; i < layout->digit_count; i++) {
+        const gal_digit *digit = &layout->digit[i];
+        hash = (hash ^ (uint64_t)digit->radix << 32 ^ (uint32_t)digit->atom) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 32;
+    }
+    return (uint32_t)hash;
+}
+
+/* The slot of a layout, or the free one that shall be its. */
+static uint32_t *slot_of(const closure *c, const gal_layout *layout, uint32_t class)
+{
+    uint32_t at = hash_of(layout, class) & (c->slot_count - 1);
+    while (c->slot[at] != 0 &&
+           (c->layout_class[c->slot[at] - 1] != class || !gal_layout_equal(&c->layout[c->slot[at] - 1], layout))) {
+        at = (at + 1) & (c->slot_count - 1);
+    }
+    return &c->slot[at];
+}
+
+/* Room for twice as many layouts; at most half of the slots are taken. */
+static gal_code widen(closure *c, gal_error *err)
+{
+    const uint32_t wanted = c->layout_capacity == 0 ? 64 : 2 * c->layout_capacity;
+    gal_layout *layout = realloc(c->layout, wanted * sizeof *layout);
+    c->layout = layout == NULL ? c->layout : layout;
+    uint32_t *layout_class = realloc(c->layout_class, wanted * sizeof *layout_class);
+    c->layout_class = layout_class == NULL ? c->layout_class : layout_class;
+    uint32_t *slot = calloc(2 * (size_t)wanted, sizeof *slot);
+    if (layout == NULL || layout_class == NULL || slot == NULL) {
+        free(slot);
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
+    free(c->slot);
+    c->slot = slot;
+    c->slot_count = 2 * wanted;
+    c->layout_capacity = wanted;
     for (uint32_t i = 0; i < c->layout_count; i++) {
-        if (c->layout_class[i] == class && gal_layout_equal(&c->layout[i], &to)) {
-            return GAL_OK;
-        }
+        *slot_of(c, &c->layout[i], c->layout_class[i]) = i + 1;
     }
-    if (c->layout_count == c->layout_capacity) {
-        const uint32_t wanted = c->layout_capacity == 0 ? 64 : 2 * c->layout_capacity;
-        gal_layout *layout = realloc(c->layout, wanted * sizeof *layout);
-        c->layout = layout == NULL ? c->layout : layout;
-        uint32_t *layout_class = realloc(c->layout_class, wanted * sizeof *layout_class);
-        c->layout_class = layout_class == NULL ? c->layout_class : layout_class;
-        if (layout == NULL || layout_class == NULL) {
-            return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
-        }
-        c->layout_capacity = wanted;
-    }
-    c->layout[c->layout_count] = to;
-    c->layout_class[c->layout_count++] = class;
     return GAL_OK;
 }
 
-/* From a reached layout to a class: the bytes for rows of a flow. */
-static gal_code convert_flow(closure *c, uint32_t flow, uint32_t at, uint32_t class, gal_error *err)
+static gal_code reach(closure *c, const gal_layout *to, uint32_t class, gal_error *err)
 {
-    const uint32_t from = c->layout_class[at];
-    const stand *leaving = &c->leaving[(size_t)flow * c->class_capacity + from];
-    const stand *entering = &c->entering[(size_t)flow * c->class_capacity + class];
-    uint64_t inside = 0;
-    uint64_t entry = 0;
-    if (!leaving->found || !entering->found) {
-        return GAL_OK;
+    if (c->layout_count == c->layout_capacity && widen(c, err) != GAL_OK) {
+        return GAL_ERR_SYSTEM;
     }
-    const gal_price_query query = {.type = c->types->shape[leaving->type].type,
-                                   .strategy = &c->strategy[leaving->strategy],
-                                   .device_count = c->device_count,
-                                   .stage = 0,
-                                   .stage_count = 2,
-                                   .microbatch_samples = c->samples,
-                                   .prefetch_depth = c->prefetch_depth};
-    gal_error reason = {0};
-    const gal_code code = gal_price_relayout(c->cache, &query, &c->layout[at], c->types->shape[entering->type].type,
-                                             &c->strategy[entering->strategy], &inside, &entry, &reason);
-    if (code != GAL_OK && code != GAL_ERR_DOCUMENT) { /* what is too large to lower has no price either */
-        return gal_fail(err, code, "%s", reason.text);
+    uint32_t *slot = slot_of(c, to, class);
+    if (*slot == 0) {
+        c->layout[c->layout_count] = *to;
+        c->layout_class[c->layout_count++] = class;
+        *slot = c->layout_count;
     }
-    const size_t place = ((size_t)flow * c->class_count + from) * c->class_count + class;
-    uint64_t *most_inside = &c->out->inside_bytes[place];
-    uint64_t *most_entry = &c->out->entry_bytes[place];
-    *most_inside = inside > *most_inside ? inside : *most_inside;
-    *most_entry = entry > *most_entry ? entry : *most_entry;
     return GAL_OK;
 }
 
-/* ... and where the rows lie then. */
+/* The bytes of a conversion for rows of a flow, if the classes have such blocks. */
+static void take_most(closure *c, uint32_t flow, uint32_t from, uint32_t to, const gal_layout_step *steps,
+                      uint32_t step_count)
+{
+    if (!c->leaving[(size_t)flow * c->class_capacity + from] || !c->entering[(size_t)flow * c->class_capacity + to]) {
+        return;
+    }
+    const gal_relayout_bytes bytes =
+        gal_relayout_bytes_of(&c->atoms, steps, step_count, c->types->flow[flow], c->model->compute_dtype);
+    const size_t place = ((size_t)flow * c->class_count + from) * c->class_count + to;
+    uint64_t *inside = &c->out->inside_bytes[place];
+    uint64_t *entry = &c->out->entry_bytes[place];
+    *inside = bytes.inside > *inside ? bytes.inside : *inside;
+    *entry = bytes.entry > *entry ? bytes.entry : *entry;
+}
+
+/* From a reached layout to a class: the bytes, and where the rows lie then. */
 static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
 {
-    gal_code code = GAL_OK;
-    const gal_layout layout = c->layout[at]; /* reach may move the array */
-    if (c->layout_class[at] == class || !c->class[c->layout_class[at]].leads_on) {
+    gal_layout to;
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    const uint32_t from = c->layout_class[at];
+    if (from == class || !c->class[from].leads_on) {
         return GAL_OK;
     }
-    for (uint32_t flow = 0; code == GAL_OK && flow < c->types->flow_count; flow++) {
-        code = convert_flow(c, flow, at, class, err);
+    const uint32_t count =
+        gal_layout_convert(&c->layout[at], &c->atoms, c->class[class].sample, c->class[class].sequence, steps, &to);
+    for (uint32_t flow = 0; flow < c->types->flow_count; flow++) {
+        take_most(c, flow, from, class, steps, count);
     }
-    return code == GAL_OK && c->class[class].leads_on ? reach(c, &layout, class, err) : code;
+    return c->class[class].leads_on ? reach(c, &to, class, err) : GAL_OK;
 }
 
 static gal_code close_over(closure *c, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_layout whole;
-    gal_layout_whole(c->samples, &whole);
     for (uint32_t class = 0; code == GAL_OK && class < c->class_count; class ++) {
-        code = c->class[class].from_rows ? reach(c, &whole, class, err) : GAL_OK;
+        if (c->class[class].from_rows) {
+            gal_layout own;
+            gal_layout_split(c->samples, &c->atoms, c->class[class].sample, c->class[class].sequence, &own);
+            code = reach(c, &own, class, err);
+        }
     }
     for (uint32_t at = 0; code == GAL_OK && at < c->layout_count; at++) {
         for (uint32_t class = 0; code == GAL_OK && class < c->class_count; class ++) {
@@ -176,20 +181,17 @@ static gal_code close_over(closure *c, gal_error *err)
     return code;
 }
 
-gal_code gal_conversions_create(gal_price_cache *cache, const gal_model *model, const gal_block_types *types,
-                                uint32_t device_count, uint32_t microbatch_samples, uint32_t prefetch_depth,
-                                const gal_strategy *strategy, uint32_t strategy_count, gal_conversions *out,
-                                gal_error *err)
+gal_code gal_conversions_create(const gal_model *model, const gal_block_types *types, uint32_t device_count,
+                                uint32_t microbatch_samples, const gal_strategy *strategy, uint32_t strategy_count,
+                                gal_conversions *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_conversions conversions = {0};
-    closure c = {.cache = cache,
-                 .model = model,
+    closure c = {.model = model,
                  .types = types,
                  .strategy = strategy,
                  .device_count = device_count,
                  .samples = microbatch_samples,
-                 .prefetch_depth = prefetch_depth,
                  .out = &conversions};
     gal_atoms_of(device_count, &c.atoms);
     c.class_capacity = strategy_count + 1;
@@ -215,6 +217,7 @@ gal_code gal_conversions_create(gal_price_cache *cache, const gal_model *model, 
     *out = conversions;
     conversions = (gal_conversions){0};
 cleanup:
+    free(c.slot);
     free(c.layout_class);
     free(c.layout);
     free(c.entering);

@@ -7,8 +7,8 @@
 #ifndef GAL_PLANNER_CONVERSIONS_H
 #define GAL_PLANNER_CONVERSIONS_H
 
-#include "costmodel/price.h"
 #include "planner/block_types.h"
+#include "schemas/plan.h"
 
 typedef struct gal_conversions {
     uint32_t class_count;
@@ -26,10 +26,9 @@ static inline size_t gal_conversion_index(const gal_conversions *conversions, ui
 
 /* The strategies are each legal for some type of block of the model on device_count devices. GAL_ERR_SYSTEM without
  * memory. */
-gal_code gal_conversions_create(gal_price_cache *cache, const gal_model *model, const gal_block_types *types,
-                                uint32_t device_count, uint32_t microbatch_samples, uint32_t prefetch_depth,
-                                const gal_strategy *strategy, uint32_t strategy_count, gal_conversions *out,
-                                gal_error *err);
+gal_code gal_conversions_create(const gal_model *model, const gal_block_types *types, uint32_t device_count,
+                                uint32_t microbatch_samples, const gal_strategy *strategy, uint32_t strategy_count,
+                                gal_conversions *out, gal_error *err);
 void gal_conversions_free(gal_conversions *conversions);
 
 #endif

@@ -1,0 +1,156 @@
+/* Bytes of layout conversions in closed form against lowered blocks, over random histories of the rows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "costmodel/chain.h"
+#include "costmodel/relayout.h"
+#include "planner/strategy_space.h"
+#include "schemas/plan_check.h"
+#include "tests/support/random_plan.h"
+
+enum { SAMPLES = 64, WALKS = 40, STEPS = 12 };
+
+typedef struct bed {
+    gal_model model;
+    gal_cluster cluster;
+    gal_durations *durations;
+    gal_atoms atoms;
+    gal_strategy strategy[GAL_SPACE_MAX];
+    uint32_t strategy_count;
+} bed;
+
+static void make_bed(const char *model, const char *cluster, uint32_t kind, bed *b)
+{
+    gal_error err = {0};
+    gal_space space;
+    assert_int_equal(gal_model_read(model, &b->model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read(cluster, &b->cluster, &err), GAL_OK);
+    assert_int_equal(gal_durations_create_analytic(&b->cluster, &b->durations, &err), GAL_OK);
+    gal_atoms_of(b->cluster.device_count, &b->atoms);
+    gal_space_all(&space);
+    const uint32_t count = gal_space_strategies(&space, b->cluster.device_count, b->strategy);
+    b->strategy_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (gal_strategy_rule_broken(&b->model, (gal_block_kind)kind, &b->strategy[i], b->cluster.device_count,
+                                     SAMPLES) == NULL) {
+            b->strategy[b->strategy_count++] = b->strategy[i];
+        }
+    }
+    assert_true(b->strategy_count > 10);
+}
+
+static void follow(const bed *b, const gal_layout *from, const gal_strategy *to, gal_layout *out)
+{
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    const gal_mesh mesh = gal_mesh_of(&b->atoms, to);
+    (void)gal_layout_convert(from, &b->atoms, mesh.dp | mesh.sdp, to->sequence_parallel ? mesh.tp : GAL_GROUP_NONE,
+                             steps, out);
+}
+
+/* Two blocks of a type, of which the second converts the rows, or the one that converts the carried tensor. */
+static void lower(const bed *b, uint32_t type, const gal_layout *entry, const gal_layout *carried, uint32_t count,
+                  const gal_strategy *const *strategy, gal_block_memory *memory)
+{
+    gal_error err = {0};
+    gal_chain_times unused;
+    const gal_price_query query = {
+        .device_count = b->cluster.device_count, .stage_count = 1, .microbatch_samples = SAMPLES, .prefetch_depth = 2};
+    gal_chain_spec chain = {.model = &b->model,
+                            .durations = b->durations,
+                            .query = &query,
+                            .entry = entry,
+                            .carried = carried,
+                            .block_count = count,
+                            .type = {type, type}};
+    for (uint32_t i = 0; i < count; i++) {
+        chain.strategy[i] = strategy[i];
+    }
+    assert_int_equal(gal_chain_run(&chain, &unused, count - 1, memory, &err), GAL_OK);
+}
+
+static uint32_t type_of(const gal_model *model, gal_block_kind kind)
+{
+    gal_block_shape shape;
+    for (uint32_t type = 0; type < gal_model_type_count(model); type++) {
+        gal_model_type(model, type, &shape);
+        if (shape.kind == kind) {
+            return type;
+        }
+    }
+    fail_msg("%s has no such block", model->name);
+    return 0;
+}
+
+/* Rows wander from strategy to strategy; every conversion on the way is compared. */
+static void walk(const bed *b, uint32_t type, uint64_t *state, uint32_t *converted)
+{
+    gal_layout now, next;
+    gal_block_shape shape;
+    gal_block_memory memory;
+    gal_model_type(&b->model, type, &shape);
+    const gal_strategy *from = &b->strategy[gal_random_below(state, b->strategy_count)];
+    gal_layout_whole(SAMPLES, &now);
+    follow(b, &now, from, &now);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        const gal_strategy *to = &b->strategy[gal_random_below(state, b->strategy_count)];
+        const gal_strategy *both[] = {from, to};
+        const gal_relayout_bytes bytes =
+            gal_relayout_bytes_to(b->cluster.device_count, &now, to, shape.in, b->model.compute_dtype);
+        lower(b, type, &now, NULL, 2, both, &memory);
+        assert_int_equal(bytes.inside, memory.bytes.relayout);
+        assert_int_equal(bytes.entry, memory.relayout_entry);
+        follow(b, &now, to, &next);
+        if (shape.kind == GAL_BLOCK_CROSS_ATTENTION) {
+            gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+            const uint32_t count = gal_layout_convert_to(&now, &b->atoms, &next, steps);
+            lower(b, type, &next, &now, 1, &both[1], &memory);
+            assert_int_equal(
+                gal_relayout_bytes_of(&b->atoms, steps, count, shape.carried_in, b->model.compute_dtype).carried,
+                memory.carried_relayout);
+        }
+        *converted += bytes.inside > 0;
+        now = next;
+        from = to;
+    }
+}
+
+static void check(const char *model, const char *cluster, gal_block_kind kind)
+{
+    static bed b;
+    uint64_t state = 20261121;
+    uint32_t converted = 0;
+    make_bed(model, cluster, kind, &b);
+    for (uint32_t i = 0; i < WALKS; i++) {
+        walk(&b, type_of(&b.model, kind), &state, &converted);
+    }
+    assert_true(converted > WALKS * STEPS / 2);
+    gal_durations_free(b.durations);
+}
+
+static void rows(void **unused)
+{
+    (void)unused;
+    check("gpt2-medium", "h100-8", GAL_BLOCK_FFN);
+    check("gpt2-medium", "h100-64", GAL_BLOCK_FFN);
+}
+
+static void carried(void **unused)
+{
+    (void)unused;
+    check("t5-large-48", "a100-8", GAL_BLOCK_CROSS_ATTENTION);
+    check("t5-large-48", "a100-64", GAL_BLOCK_CROSS_ATTENTION);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows),
+        cmocka_unit_test(carried),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
