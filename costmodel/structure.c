@@ -17,7 +17,6 @@ typedef struct part {
 struct gal_structure {
     uint32_t prefetch_depth, block_count;
     uint32_t list_class[GAL_CHAIN_MAX]; /* [block] */
-    gal_program *program;               /* that the expansion refers to */
     gal_expansion expansion;
     gal_script script;
     uint32_t part_count;
@@ -37,6 +36,7 @@ struct gal_structures {
     uint32_t class_count, class_capacity;
     list_class *class;
     gal_program *lists; /* of the block lowered last, or NULL if they are a class's */
+    gal_program *chain; /* laid out last, whose memory the next one takes over; or NULL */
     gal_structure *first;
     uint32_t cost_capacity;
     gal_cost *cost; /* of the blocks measured last */
@@ -52,7 +52,6 @@ static void structure_free(gal_structure *structure)
     if (structure != NULL) {
         gal_script_free(&structure->script);
         gal_expansion_free(&structure->expansion);
-        gal_program_free(structure->program);
         free(structure->part);
         free(structure);
     }
@@ -82,6 +81,7 @@ void gal_structures_free(gal_structures *structures)
         gal_program_free(structures->class[i].like);
         free(structures->class[i].key);
     }
+    gal_program_free(structures->chain);
     gal_program_free(structures->lists);
     free(structures->cost);
     free(structures->class);
@@ -192,9 +192,9 @@ static bool borrows(const gal_program *chain, uint32_t block, const gal_lone *lo
 }
 
 /* The chain lists its blocks' instructions in their own order. */
-static void list_parts(gal_structure *structure, gal_fragment_kind kind, const gal_lone_chain *chain)
+static void list_parts(gal_structure *structure, const gal_program *program, gal_fragment_kind kind,
+                       const gal_lone_chain *chain)
 {
-    const gal_program *program = structure->program;
     const gal_fragment *fragment = &program->fragment[kind];
     uint32_t at[GAL_CHAIN_MAX];
     memset(at, 0xFF, sizeof at);
@@ -216,13 +216,27 @@ static void list_parts(gal_structure *structure, gal_fragment_kind kind, const g
     }
 }
 
-static gal_code structure_create(const gal_model *model, const gal_lone_chain *chain, gal_structure **out,
+/* Lowers the chain into structures->chain. */
+static gal_code lower_chain(gal_structures *structures, const gal_lone_chain *chain, gal_error *err)
+{
+    gal_chain_spec spec = {.model = structures->model, .query = chain->query, .block_count = chain->block_count};
+    gal_block_spec block[GAL_CHAIN_MAX];
+    gal_stage_spec stage;
+    for (uint32_t i = 0; i < chain->block_count; i++) {
+        spec.type[i] = chain->type[i];
+        spec.strategy[i] = chain->query->strategy;
+    }
+    gal_chain_stage(&spec, GAL_LOWERED_LISTS, block, &stage);
+    stage.recycled = structures->chain;
+    structures->chain = NULL;
+    const gal_code code = gal_lower_spec(&stage, &structures->chain, err);
+    return code == GAL_OK ? gal_program_derive(structures->chain, err) : code;
+}
+
+static gal_code structure_create(gal_structures *structures, const gal_lone_chain *chain, gal_structure **out,
                                  gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_chain_spec spec = {.model = model, .query = chain->query, .block_count = chain->block_count};
-    gal_block_spec block[GAL_CHAIN_MAX];
-    gal_stage_spec stage;
     gal_structure *structure = calloc(1, sizeof *structure);
     if (structure == NULL) {
         return out_of_memory(err);
@@ -231,22 +245,19 @@ static gal_code structure_create(const gal_model *model, const gal_lone_chain *c
     structure->block_count = chain->block_count;
     for (uint32_t i = 0; i < chain->block_count; i++) {
         structure->list_class[i] = chain->lone[i]->list_class;
-        spec.type[i] = chain->type[i];
-        spec.strategy[i] = chain->query->strategy;
     }
-    gal_chain_stage(&spec, GAL_LOWERED_LISTS, block, &stage);
-    GAL_TRY(gal_lower_spec(&stage, &structure->program, err));
-    GAL_TRY(gal_program_derive(structure->program, err));
-    GAL_TRY(gal_expand(structure->program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true},
+    GAL_TRY(lower_chain(structures, chain, err));
+    const gal_program *program = structures->chain;
+    GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true},
                        &structure->expansion, err));
     GAL_TRY(gal_script_create(&structure->expansion, &structure->script, err));
-    structure->part = malloc(((size_t)structure->program->instruction_count + 1) * sizeof *structure->part);
+    structure->part = malloc(((size_t)program->instruction_count + 1) * sizeof *structure->part);
     if (structure->part == NULL) {
         GAL_TRY(out_of_memory(err));
     }
-    list_parts(structure, GAL_FRAGMENT_FORWARD, chain);
-    list_parts(structure, GAL_FRAGMENT_BACKWARD, chain);
-    list_parts(structure, GAL_FRAGMENT_BACKWARD_SYNC, chain);
+    list_parts(structure, program, GAL_FRAGMENT_FORWARD, chain);
+    list_parts(structure, program, GAL_FRAGMENT_BACKWARD, chain);
+    list_parts(structure, program, GAL_FRAGMENT_BACKWARD_SYNC, chain);
     *out = structure;
     structure = NULL;
 cleanup:
@@ -272,7 +283,7 @@ gal_code gal_structures_chain(gal_structures *structures, const gal_lone_chain *
         at = &(*at)->next;
     }
     if (*at == NULL) {
-        const gal_code code = structure_create(structures->model, chain, at, err);
+        const gal_code code = structure_create(structures, chain, at, err);
         if (code != GAL_OK) {
             return code;
         }
