@@ -76,6 +76,9 @@ gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, ui
 gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query, const gal_strategy *from_strategy,
                            const gal_pair_price **out, gal_error *err);
 
+/* 0 where the stage lies in the link tree as all others do (gal_group_level_counts), else a number of its own. Prices
+ * on stages of one place are equal, and of gal_price_block and gal_price_pair the same. */
+uint32_t gal_price_place(const gal_durations *durations, uint32_t device_count, uint32_t stage);
 /* Whether two strategies split samples and positions over the same groups: nothing is converted between them. */
 bool gal_price_rows_alike(const gal_strategy *a, const gal_strategy *b, uint32_t device_count);
 /* Bytes of such rows of a microbatch on one device under a strategy. */

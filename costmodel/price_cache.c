@@ -52,19 +52,6 @@ uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type)
            (uint64_t)strategy->recompute << 3 | (uint64_t)type << 17;
 }
 
-/* 0 where the stage lies in the link tree as all others do, else its number: see gal_group_level_counts. */
-static uint32_t placement_class(const gal_cluster *cluster, uint32_t device_count, uint32_t stage)
-{
-    const uint64_t begin = (uint64_t)stage * device_count;
-    for (uint32_t i = 0; i < cluster->level_count; i++) {
-        const uint32_t span = cluster->level[i].span_devices;
-        if (device_count % span != 0 && begin / span != (begin + device_count - 1) / span) {
-            return stage + 1;
-        }
-    }
-    return 0;
-}
-
 static gal_price_kind kind_of(const gal_price_key *key)
 {
     return (gal_price_kind)(key->word[1] >> 24 & 0xFF);
@@ -82,8 +69,7 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
         out->word[1] |= gal_price_key_flags(query->strategy, query->type) | (uint64_t)query->prefetch_depth << 8;
     }
     if (!any_stage) {
-        out->word[1] |=
-            (uint64_t)placement_class(gal_durations_cluster(cache->durations), query->device_count, query->stage) << 32;
+        out->word[1] |= (uint64_t)gal_price_place(cache->durations, query->device_count, query->stage) << 32;
     }
     out->word[2] = (uint64_t)query->device_count | (uint64_t)(any_samples ? 0 : query->microbatch_samples) << 32;
     out->word[3] = 0;

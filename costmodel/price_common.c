@@ -11,6 +11,19 @@ bool gal_price_rows_alike(const gal_strategy *a, const gal_strategy *b, uint32_t
            (a->sequence_parallel ? x.tp : GAL_GROUP_NONE) == (b->sequence_parallel ? y.tp : GAL_GROUP_NONE);
 }
 
+uint32_t gal_price_place(const gal_durations *durations, uint32_t device_count, uint32_t stage)
+{
+    const gal_cluster *cluster = gal_durations_cluster(durations);
+    const uint64_t begin = (uint64_t)stage * device_count;
+    for (uint32_t i = 0; i < cluster->level_count; i++) {
+        const uint32_t span = cluster->level[i].span_devices;
+        if (device_count % span != 0 && begin / span != (begin + device_count - 1) / span) {
+            return stage + 1;
+        }
+    }
+    return 0;
+}
+
 uint64_t gal_price_rows_bytes(const gal_model *model, const gal_strategy *strategy, uint32_t microbatch_samples,
                               gal_flow rows)
 {

@@ -62,7 +62,7 @@ bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, 
 static bool may_follow(const gal_cell *cell, const gal_block_shape *to, uint32_t from_strategy, uint32_t to_strategy)
 {
     return to->carried_in.positions == 0 || to->kind == GAL_BLOCK_CROSS_ATTENTION ||
-           gal_price_rows_alike(&cell->strategy[from_strategy], &cell->strategy[to_strategy], cell->stage_devices);
+           cell->conversions.class_of[from_strategy] == cell->conversions.class_of[to_strategy];
 }
 
 static bool is_allowed(const gal_cell *cell, uint32_t type, uint32_t strategy)
@@ -106,51 +106,83 @@ static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, uint32_t type, ga
     return GAL_OK;
 }
 
+/* The first stage whose prices are those of this one. */
+static uint32_t stage_like(const gal_cell *cell, uint32_t stage)
+{
+    const uint32_t place = gal_price_place(cell->spec.durations, cell->stage_devices, stage);
+    uint32_t like = 0;
+    while (gal_price_place(cell->spec.durations, cell->stage_devices, like) != place) {
+        like++;
+    }
+    return like;
+}
+
 static gal_code fill_prices(gal_cell *cell, gal_error *err)
 {
     gal_code code = GAL_OK;
+    const size_t row = price_index(cell, 1, 0, 0);
     for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
-        for (uint32_t type = 0; code == GAL_OK && type < cell->types.type_count; type++) {
+        const uint32_t like = stage_like(cell, stage);
+        for (uint32_t type = 0; code == GAL_OK && like == stage && type < cell->types.type_count; type++) {
             code = fill_prices_of(cell, stage, type, err);
         }
+        memmove(&cell->price[stage * row], &cell->price[like * row], row * sizeof(void *));
     }
     return code;
 }
 
-static gal_code fill_pair(gal_cell *cell, uint32_t stage, uint32_t pair, uint32_t from, uint32_t to, gal_error *err)
+/* What the change from one class of strategies to another costs. */
+typedef struct change {
+    const gal_pair_price *pair, *carried;
+    bool known;
+} change;
+
+static gal_code price_change(gal_cell *cell, uint32_t stage, uint32_t block, uint32_t from, uint32_t to, change *out,
+                             gal_error *err)
 {
-    const uint32_t block = cell->types.pair_first[pair];
     const gal_block_shape *before = &cell->types.shape[cell->types.type_of[block - 1]];
     const gal_block_shape *behind = &cell->types.shape[cell->types.type_of[block]];
     const gal_price_query query = query_of(cell, stage, cell->types.type_of[block - 1], from);
-    const size_t at = pair_index(cell, stage, pair, from, to);
-    gal_code code = gal_price_pair(cell->spec.cache, &query, behind->type, &cell->strategy[to], &cell->pair[at], err);
+    gal_error reason = {0};
+    gal_code code = gal_price_pair(cell->spec.cache, &query, behind->type, &cell->strategy[to], &out->pair, &reason);
     if (code == GAL_OK && behind->kind == GAL_BLOCK_CROSS_ATTENTION && before->carried_out.positions > 0 &&
-        cell->pair[at]->converts) {
+        out->pair->converts) {
         const gal_price_query here = query_of(cell, stage, cell->types.type_of[block], to);
-        code = gal_price_carried(cell->spec.cache, &here, &cell->strategy[from], &cell->carried[at], err);
+        code = gal_price_carried(cell->spec.cache, &here, &cell->strategy[from], &out->carried, &reason);
     }
-    return code;
+    out->known = true;
+    if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+        out->pair = NULL;
+        return GAL_OK;
+    }
+    return code == GAL_OK ? GAL_OK : gal_fail(err, code, "%s", reason.text);
 }
 
-static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, uint32_t pair, gal_error *err)
+/* Conversions are priced between layouts (gal_price_pair): once for all strategies of two classes. */
+static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, uint32_t pair, change *changes, gal_error *err)
 {
     const uint32_t block = cell->types.pair_first[pair];
     const uint32_t from_type = cell->types.type_of[block - 1], to_type = cell->types.type_of[block];
+    const gal_conversions *classes = &cell->conversions;
+    memset(changes, 0, (size_t)classes->class_count * classes->class_count * sizeof *changes);
     for (uint32_t from = 0; from < cell->strategy_count; from++) {
+        if (cell->price[price_index(cell, stage, from_type, from)] == NULL) {
+            continue;
+        }
         for (uint32_t to = 0; to < cell->strategy_count; to++) {
-            if (cell->price[price_index(cell, stage, from_type, from)] == NULL ||
-                cell->price[price_index(cell, stage, to_type, to)] == NULL ||
+            if (cell->price[price_index(cell, stage, to_type, to)] == NULL ||
                 !may_follow(cell, &cell->types.shape[to_type], from, to)) {
                 continue;
             }
-            gal_error reason = {0};
-            const gal_code code = fill_pair(cell, stage, pair, from, to, &reason);
-            if (code == GAL_ERR_DOCUMENT) {
-                cell->pair[pair_index(cell, stage, pair, from, to)] = NULL;
-            } else if (code != GAL_OK) {
-                return gal_fail(err, code, "%s", reason.text);
+            change *of = &changes[(size_t)classes->class_of[from] * classes->class_count + classes->class_of[to]];
+            if (!of->known) {
+                const gal_code code = price_change(cell, stage, block, from, to, of, err);
+                if (code != GAL_OK) {
+                    return code;
+                }
             }
+            cell->pair[pair_index(cell, stage, pair, from, to)] = of->pair;
+            cell->carried[pair_index(cell, stage, pair, from, to)] = of->carried;
         }
     }
     return GAL_OK;
@@ -159,11 +191,21 @@ static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, uint32_t pair, gal
 static gal_code fill_pairs(gal_cell *cell, gal_error *err)
 {
     gal_code code = GAL_OK;
-    for (uint32_t stage = 0; code == GAL_OK && stage < cell->spec.pp_degree; stage++) {
-        for (uint32_t pair = 0; code == GAL_OK && pair < cell->types.pair_count; pair++) {
-            code = fill_pairs_of(cell, stage, pair, err);
-        }
+    const size_t row = pair_index(cell, 1, 0, 0, 0);
+    const size_t classes = cell->conversions.class_count;
+    change *changes = calloc(classes * classes + 1, sizeof *changes);
+    if (changes == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
+    for (uint32_t stage = 0; code == GAL_OK && stage < cell->spec.pp_degree; stage++) {
+        const uint32_t like = stage_like(cell, stage);
+        for (uint32_t pair = 0; code == GAL_OK && like == stage && pair < cell->types.pair_count; pair++) {
+            code = fill_pairs_of(cell, stage, pair, changes, err);
+        }
+        memmove(&cell->pair[stage * row], &cell->pair[like * row], row * sizeof(void *));
+        memmove(&cell->carried[stage * row], &cell->carried[like * row], row * sizeof(void *));
+    }
+    free(changes);
     return code;
 }
 
@@ -259,9 +301,9 @@ static gal_code fill(gal_cell *cell, gal_error *err)
         cell->in_flight[p] = gal_in_flight(spec->schedule, p, spec->pp_degree, spec->microbatch_count);
     }
     GAL_TRY(fill_prices(cell, err));
-    GAL_TRY(fill_pairs(cell, err));
     GAL_TRY(gal_conversions_create(spec->model, &cell->types, cell->stage_devices, cell->samples, cell->strategy,
                                    cell->strategy_count, &cell->conversions, err));
+    GAL_TRY(fill_pairs(cell, err));
     fill_transfers(cell);
     fill_common(cell);
     gal_cell_tabulate(cell);
