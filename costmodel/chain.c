@@ -140,7 +140,7 @@ static void fill_costs(const gal_durations *durations, const gal_program *progra
     }
 }
 
-static gal_cost *costs_of(const gal_chain_spec *spec, const gal_program *program)
+gal_cost *gal_chain_costs(const gal_chain_spec *spec, const gal_program *program)
 {
     const gal_price_query *query = spec->query;
     const gal_place_in_cluster place = {&program->atoms, program->device_count, query->stage, query->stage_count};
@@ -174,7 +174,7 @@ static gal_code measure(const gal_chain_spec *spec, const gal_program *program, 
     gal_script script = {0};
     gal_alone_ends ends;
     const gal_slowdowns slowdowns = gal_slowdowns_of(spec->durations);
-    gal_cost *cost = costs_of(spec, program);
+    gal_cost *cost = gal_chain_costs(spec, program);
     if (cost == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price"));
     }

@@ -41,6 +41,10 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
  * entries and must outlive *out. */
 void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_spec *block, gal_stage_spec *out);
 
+/* [instruction] of the chain's program: costs in company where the query's stage lies; what goes between stages costs
+ * nothing. The caller frees them; NULL without memory. */
+gal_cost *gal_chain_costs(const gal_chain_spec *spec, const gal_program *program);
+
 /* Lowered, its times, and the memory of its block `memory_block`. GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT if a
  * tensor is too large. */
 gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint32_t memory_block,

@@ -333,16 +333,6 @@ static void add_version(collection *c, const gal_plan *plan, const gal_strategy 
         .bytes = gal_price_rows_bytes(&plan->model, strategy, gal_plan_microbatch_samples(plan), carried)};
 }
 
-/* Of the conversion from one layout to another. */
-static uint64_t carried_bytes(const gal_plan *plan, const gal_layout *from, const gal_layout *to, gal_flow rows)
-{
-    gal_atoms atoms;
-    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
-    gal_atoms_of(gal_plan_stage_devices(plan), &atoms);
-    const uint32_t count = gal_layout_convert_to(from, &atoms, to, steps);
-    return gal_relayout_bytes_of(&atoms, steps, count, rows, plan->model.compute_dtype).carried;
-}
-
 /* What a block does to the carried tensor: receive it, make it, convert it, read it. before: where it lies then;
  * now: the rows behind the conversion in front of the block. */
 static void add_carried(const gal_plan *plan, uint32_t piece, uint32_t block, const gal_layout *before,
@@ -360,7 +350,9 @@ static void add_carried(const gal_plan *plan, uint32_t piece, uint32_t block, co
         add_version(c, plan, query.strategy, shape.carried_out);
     } else if (shape.kind == GAL_BLOCK_CROSS_ATTENTION) {
         if (!gal_layout_equal(before, now)) {
-            bytes = carried_bytes(plan, before, now, shape.carried_in);
+            bytes =
+                gal_relayout_bytes_between(query.device_count, before, now, shape.carried_in, plan->model.compute_dtype)
+                    .carried;
             add_version(c, plan, query.strategy, shape.carried_in);
         }
         c->stage.carried_relayout_bytes =

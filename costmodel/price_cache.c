@@ -181,9 +181,9 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     cache->shape = calloc(gal_model_type_count(model), sizeof *cache->shape);
     cache->slot_count = FIRST_SLOTS;
     cache->slot = calloc(cache->slot_count, sizeof *cache->slot);
-    const gal_code code = cache->slot == NULL || cache->shape == NULL
-                              ? out_of_memory(err)
-                              : gal_structures_create(model, &cache->structures, err);
+    gal_code code = cache->slot == NULL || cache->shape == NULL ? out_of_memory(err)
+                                                                : gal_structures_create(model, &cache->structures, err);
+    code = code == GAL_OK ? gal_chain_queues_create(&cache->queues, err) : code;
     if (code != GAL_OK) {
         gal_price_cache_free(cache);
         return code;
@@ -212,6 +212,7 @@ void gal_price_cache_free(gal_price_cache *cache)
         free(cache->pages);
         cache->pages = next;
     }
+    gal_chain_queues_free(cache->queues);
     gal_structures_free(cache->structures);
     free(cache->shape);
     free(cache->slot);

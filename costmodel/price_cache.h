@@ -2,6 +2,7 @@
 #ifndef GAL_COSTMODEL_PRICE_CACHE_H
 #define GAL_COSTMODEL_PRICE_CACHE_H
 
+#include "costmodel/chain_queues.h"
 #include "costmodel/price.h"
 #include "costmodel/structure.h"
 
@@ -40,6 +41,7 @@ struct gal_price_cache {
     const gal_model *model;
     const gal_durations *durations;
     gal_structures *structures;
+    gal_chain_queues *queues;
     gal_block_shape *shape;                       /* [type] */
     uint32_t type_behind_first, type_before_last; /* of the chain's ends */
     uint32_t slot_count, entry_count;

@@ -1,5 +1,6 @@
 /* Prices of conversions between neighbours. */
 #include "costmodel/price_cache.h"
+#include "costmodel/relayout.h"
 
 static gal_chain_spec chain_of(const gal_price_cache *cache, const gal_price_query *query)
 {
@@ -92,6 +93,7 @@ static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query,
     const gal_block_price *a = NULL;
     const gal_block_price *b = NULL;
     gal_layout before, behind;
+    lay_out(query, to, &before, &behind);
     gal_code code = gal_price_block(cache, query, &a, err);
     code = code == GAL_OK ? gal_price_block(cache, to, &b, err) : code;
     gal_chain_spec chain = chain_of(cache, query);
@@ -99,19 +101,19 @@ static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query,
         append(&chain, i < from_count ? query->type : to->type, i < from_count ? query->strategy : to->strategy);
     }
     if (is_cross(cache, to->type)) {
-        lay_out(query, to, &before, &behind);
         chain.entry = &before;
         chain.carried = &behind;
     }
     gal_chain_times t;
-    gal_block_memory memory;
-    code = code == GAL_OK ? gal_chain_run(&chain, &t, from_count, &memory, err) : code;
+    code = code == GAL_OK ? gal_chain_queues_run(cache->queues, &chain, &t, err) : code;
     if (code != GAL_OK) {
         return code;
     }
     read_conversion(&t, a, from_count, b, to_count, out);
-    out->relayout_bytes = memory.bytes.relayout;
-    out->relayout_entry_bytes = memory.relayout_entry;
+    const gal_relayout_bytes bytes = gal_relayout_bytes_to(query->device_count, &before, to->strategy,
+                                                           cache->shape[to->type].in, cache->model->compute_dtype);
+    out->relayout_bytes = bytes.inside;
+    out->relayout_entry_bytes = bytes.entry;
     return GAL_OK;
 }
 
@@ -124,16 +126,18 @@ static gal_code price_carried(gal_price_cache *cache, const gal_price_query *fro
     gal_code code = gal_price_block(cache, to, &b, err);
     gal_chain_spec chain = chain_of(cache, to);
     gal_chain_times t;
-    gal_block_memory memory;
     lay_out(from, to, &before, &behind);
     chain.entry = &behind;
     chain.carried = &before;
     append(&chain, to->type, to->strategy);
     append(&chain, to->type, to->strategy);
-    code = code == GAL_OK ? gal_chain_run(&chain, &t, 0, &memory, err) : code;
+    code = code == GAL_OK ? gal_chain_queues_run(cache->queues, &chain, &t, err) : code;
     if (code == GAL_OK) {
         read_conversion(&t, b, 1, b, 1, out);
-        out->relayout_bytes = out->relayout_entry_bytes = memory.carried_relayout;
+        out->relayout_bytes = out->relayout_entry_bytes =
+            gal_relayout_bytes_between(to->device_count, &before, &behind, cache->shape[to->type].carried_in,
+                                       cache->model->compute_dtype)
+                .carried;
     }
     return code;
 }

@@ -62,3 +62,13 @@ gal_relayout_bytes gal_relayout_bytes_to(uint32_t device_count, const gal_layout
                                               to->sequence_parallel ? mesh.tp : GAL_GROUP_NONE, steps, &behind);
     return gal_relayout_bytes_of(&atoms, steps, count, flow, dtype);
 }
+
+gal_relayout_bytes gal_relayout_bytes_between(uint32_t device_count, const gal_layout *from, const gal_layout *to,
+                                              gal_flow flow, gal_dtype dtype)
+{
+    gal_atoms atoms;
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    gal_atoms_of(device_count, &atoms);
+    const uint32_t count = gal_layout_convert_to(from, &atoms, to, steps);
+    return gal_relayout_bytes_of(&atoms, steps, count, flow, dtype);
+}

@@ -20,5 +20,8 @@ gal_relayout_bytes gal_relayout_bytes_of(const gal_atoms *atoms, const gal_layou
 /* Of the rows that lie as `from`, to a strategy on device_count devices. */
 gal_relayout_bytes gal_relayout_bytes_to(uint32_t device_count, const gal_layout *from, const gal_strategy *to,
                                          gal_flow rows, gal_dtype dtype);
+/* From the rows that lie as `from` to just the layout `to`. */
+gal_relayout_bytes gal_relayout_bytes_between(uint32_t device_count, const gal_layout *from, const gal_layout *to,
+                                              gal_flow rows, gal_dtype dtype);
 
 #endif

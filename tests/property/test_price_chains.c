@@ -9,9 +9,10 @@
 
 #include <cmocka.h>
 
-#include "costmodel/chain.h"
+#include "costmodel/chain_queues.h"
 #include "planner/strategy_space.h"
 #include "schemas/plan_check.h"
+#include "tests/support/random_plan.h"
 
 typedef struct bed {
     gal_model model;
@@ -210,12 +211,86 @@ static void every_place(void **unused)
     free_bed(&b);
 }
 
+/* ---- conversions ---- */
+
+static bool legal(const bed *b, uint32_t type, const gal_strategy *strategy, const gal_price_query *query)
+{
+    gal_block_shape shape;
+    gal_model_type(&b->model, type, &shape);
+    return gal_strategy_block_rule_broken(&b->model, &shape, strategy, query->device_count,
+                                          query->microbatch_samples) == NULL;
+}
+
+/* Neighbours of the model under random strategies: two of a block where it follows itself (costmodel/price_pair.c). */
+static void compare_pair(const bed *b, gal_chain_queues *queues, const gal_strategy *strategy, uint32_t count,
+                         uint64_t *state, uint32_t *compared)
+{
+    gal_error err = {0};
+    gal_block_memory memory;
+    gal_chain_times expected = {0};
+    gal_chain_times times = {0};
+    const uint32_t block = 1 + gal_random_below(state, gal_model_block_count(&b->model) - 1);
+    const gal_strategy *from = &strategy[gal_random_below(state, count)];
+    const gal_strategy *to = &strategy[gal_random_below(state, count)];
+    const uint32_t type[] = {gal_model_block_type(&b->model, block - 1), gal_model_block_type(&b->model, block)};
+    const gal_price_query query = {.device_count = b->cluster.device_count / 2,
+                                   .stage = 1,
+                                   .stage_count = 2,
+                                   .microbatch_samples = b->cluster.device_count * (1 + gal_random_below(state, 3)),
+                                   .prefetch_depth = 2};
+    const gal_chain_spec chain = {.model = &b->model,
+                                  .durations = b->durations,
+                                  .query = &query,
+                                  .block_count = 2,
+                                  .type = {type[0], type[1]},
+                                  .strategy = {from, to}};
+    if (!legal(b, type[0], from, &query) || !legal(b, type[1], to, &query)) {
+        return;
+    }
+    const gal_code code = gal_chain_run(&chain, &expected, 1, &memory, &err);
+    assert_int_equal(gal_chain_queues_run(queues, &chain, &times, &err), code);
+    if (code != GAL_OK) { /* a tensor is too large */
+        return;
+    }
+    times.update_seconds = expected.update_seconds;
+    memcpy(times.shared_update_seconds, expected.shared_update_seconds, sizeof times.shared_update_seconds);
+    assert_memory_equal(&times, &expected, sizeof times);
+    ++*compared;
+}
+
+static void conversions(void **unused)
+{
+    static const char *const models[] = {"gpt2-medium", "bert-large", "llama3-8b",
+                                         "vit-large",   "swin-large", "t5-large-48"};
+    static gal_strategy strategy[GAL_SPACE_MAX];
+    (void)unused;
+    uint64_t state = 20261121;
+    for (uint32_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        bed b;
+        gal_error err = {0};
+        gal_space space;
+        gal_chain_queues *queues = NULL;
+        uint32_t compared = 0;
+        make_bed(models[i], i % 2 == 0 ? "h100-64" : "a100-16", &b);
+        gal_space_all(&space);
+        const uint32_t count = gal_space_strategies(&space, b.cluster.device_count / 2, strategy);
+        assert_int_equal(gal_chain_queues_create(&queues, &err), GAL_OK);
+        for (uint32_t n = 0; n < 1000; n++) {
+            compare_pair(&b, queues, strategy, count, &state, &compared);
+        }
+        assert_true(compared > 150);
+        gal_chain_queues_free(queues);
+        free_bed(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_family),
         cmocka_unit_test(every_order),
         cmocka_unit_test(every_place),
+        cmocka_unit_test(conversions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
