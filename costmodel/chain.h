@@ -30,7 +30,7 @@ typedef struct gal_chain_times {
     double sync_seconds;                      /* backward with sync on all streams, less backward_seconds */
     /* [block]: ends since the beginning of the call; sync's on all streams */
     double forward_end[GAL_CHAIN_MAX], backward_end[GAL_CHAIN_MAX], sync_end[GAL_CHAIN_MAX];
-    double update_seconds;                          /* of the memory block */
+    double update_seconds;                          /* of one of the blocks */
     double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */
 } gal_chain_times;
 
@@ -44,11 +44,6 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
 /* [instruction] of the chain's program: costs in company where the query's stage lies; what goes between stages costs
  * nothing. The caller frees them; NULL without memory. */
 gal_cost *gal_chain_costs(const gal_chain_spec *spec, const gal_program *program);
-
-/* Lowered, its times, and the memory of its block `memory_block`. GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT if a
- * tensor is too large. */
-gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint32_t memory_block,
-                       gal_block_memory *memory, gal_error *err);
 
 /* Seconds of an update of the units that one block brings: sums of squares, then Adam with the gathers of other blocks
  * beside it. cost: [instruction] in company. left_out: units that do not count, as bits. */

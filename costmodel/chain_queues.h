@@ -1,5 +1,5 @@
-/* Chains that are lowered for themselves (gal_chain_spec), as gal_chain_run times them, but with queues that are laid
- * out once for all chains of equal lists. For costmodel alone. */
+/* Chains that are lowered for themselves (gal_chain_spec), with queues that are laid out once for all chains of equal
+ * lists. For costmodel alone. */
 #ifndef GAL_COSTMODEL_CHAIN_QUEUES_H
 #define GAL_COSTMODEL_CHAIN_QUEUES_H
 

@@ -62,6 +62,7 @@ static gal_code number_levels(gal_price_cache *cache, const uint32_t counts[GAL_
     memcpy(&key.word[2], &word[1], sizeof word - sizeof word[0]);
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {
+        GAL_ASSERT(cache->level_count < UINT16_MAX);
         const uint16_t next = (uint16_t)cache->level_count++;
         const gal_code code = gal_price_keep(cache, &key, &next, sizeof next, &found, err);
         if (code != GAL_OK) {

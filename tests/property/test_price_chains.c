@@ -12,6 +12,7 @@
 #include "costmodel/chain_queues.h"
 #include "planner/strategy_space.h"
 #include "schemas/plan_check.h"
+#include "tests/support/chain_run.h"
 #include "tests/support/random_plan.h"
 
 typedef struct bed {

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "costmodel/chain.h"
 #include "costmodel/relayout.h"
 #include "planner/strategy_space.h"
 #include "schemas/plan_check.h"
+#include "tests/support/chain_run.h"
 #include "tests/support/random_plan.h"
 
 enum { SAMPLES = 64, WALKS = 40, STEPS = 12 };

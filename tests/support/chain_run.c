@@ -1,0 +1,54 @@
+#include "tests/support/chain_run.h"
+
+#include <stdlib.h>
+
+static void read_update(const gal_program *program, const gal_cost *cost, uint32_t memory_block, gal_chain_times *out)
+{
+    out->update_seconds = gal_update_seconds(program, cost, memory_block, 0);
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        const uint32_t units = gal_units_of_shared(program, (gal_shared)shared);
+        out->shared_update_seconds[shared] =
+            out->update_seconds - gal_update_seconds(program, cost, memory_block, units);
+    }
+}
+
+static gal_code measure(const gal_chain_spec *spec, const gal_program *program, uint32_t memory_block,
+                        gal_chain_times *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_expansion expansion = {0};
+    gal_script script = {0};
+    gal_alone_ends ends;
+    const gal_slowdowns slowdowns = gal_slowdowns_of(spec->durations);
+    gal_cost *cost = gal_chain_costs(spec, program);
+    if (cost == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price"));
+    }
+    GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, cost, (gal_expand_options){.alone = true}, &expansion,
+                       err));
+    GAL_TRY(gal_script_create(&expansion, &script, err));
+    gal_play_alone(&script, &expansion, &slowdowns, &ends);
+    gal_chain_read(&ends, spec->block_count, out);
+    read_update(program, cost, memory_block, out);
+cleanup:
+    gal_script_free(&script);
+    gal_expansion_free(&expansion);
+    free(cost);
+    return code;
+}
+
+gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint32_t memory_block,
+                       gal_block_memory *memory, gal_error *err)
+{
+    gal_block_spec block[GAL_CHAIN_MAX];
+    gal_stage_spec stage;
+    gal_program *program = NULL;
+    gal_chain_stage(spec, GAL_LOWERED_STEP, block, &stage);
+    gal_code code = gal_lower_spec(&stage, &program, err);
+    if (code == GAL_OK) {
+        gal_block_memory_of(program, memory_block, memory);
+        code = measure(spec, program, memory_block, times, err);
+    }
+    gal_program_free(program);
+    return code;
+}
