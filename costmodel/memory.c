@@ -339,5 +339,11 @@ uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_cou
 {
     const gal_schedule_place place = {schedule, stage, stage_count, 1, microbatch_count};
     uint32_t in_flight[GAL_CHUNKS_MAX];
+    if (schedule == GAL_SCHEDULE_GPIPE) { /* searches ask often, and the walk takes a step a call */
+        return microbatch_count;
+    }
+    if (schedule == GAL_SCHEDULE_1F1B) {
+        return microbatch_count < stage_count - stage ? microbatch_count : stage_count - stage;
+    }
     return gal_schedule_in_flight(&place, in_flight);
 }
