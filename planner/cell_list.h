@@ -4,10 +4,6 @@
 
 #include "planner/joint_search.h"
 
-typedef struct gal_cell_numbers {
-    uint32_t global_batch_samples, microbatch_count, pp_degree;
-} gal_cell_numbers;
-
 /* Every cell in the order of the search: batches, then microbatch counts, then pipeline degrees; not all of their
  * numbers divide. A list that the request leaves empty: joint_search.h. *out is freed by the caller. GAL_ERR_SYSTEM
  * without memory. */

@@ -6,6 +6,7 @@
 
 #include "planner/cell_list.h"
 #include "planner/finalist.h"
+#include "planner/least.h"
 #include "planner/uniform.h"
 #include "runtime/program/schedule.h"
 
@@ -161,13 +162,6 @@ static gal_code conclude_cell(outer *o, gal_finalist *f, double seconds, double 
     return code;
 }
 
-static void keep_least(outer *o, uint64_t bytes)
-{
-    if (bytes > 0 && (o->result->least_bytes == 0 || bytes < o->result->least_bytes)) {
-        o->result->least_bytes = bytes;
-    }
-}
-
 static gal_code solve_uniform(outer *o, candidate *c, gal_error *err)
 {
     const gal_cell_spec spec = spec_of(o, c);
@@ -186,7 +180,6 @@ static gal_code solve_uniform(outer *o, candidate *c, gal_error *err)
     if (code != GAL_OK) {
         return gal_fail(err, code, "%s", why.text);
     }
-    keep_least(o, answer.least_bytes);
     c->bound = fmax(c->bound, answer.seconds);
     if (answer.seconds == HUGE_VAL) {
         gal_finalist_drop(o->result);
@@ -209,7 +202,6 @@ static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
     o->result->label_count += answer->label_count;
     o->result->unproven_cell_count += answer->bound < fmin(answer->seconds, settings.give_up_seconds);
     c->bound = fmax(c->bound, answer->bound);
-    keep_least(o, answer->least_bytes);
     if (answer->seconds < HUGE_VAL) {
         gal_finalist *finalist = gal_finalist_add(o->request, &spec, o->result);
         if (finalist == NULL) {
@@ -250,54 +242,50 @@ static gal_code search_candidates(outer *o, gal_error *err)
     return code;
 }
 
-/* ---- nothing fits: how much would do ---- */
+/* ---- nothing was found: the least that would do ---- */
 
-static candidate *smallest(outer *o)
+/* The chain of fewest bytes fits, where the search ran out of labels or work, or charged more in a larger space. */
+static gal_code take_least(outer *o, const gal_least_memory *least, gal_error *err)
 {
-    candidate *best = NULL;
-    for (uint32_t i = 0; i < o->candidate_count; i++) {
-        candidate *c = &o->candidate[i];
-        best = c->level != CLOSED && (best == NULL || c->least_bytes < best->least_bytes) ? c : best;
-    }
-    return best;
-}
-
-/* Of uniform plans the smallest is met on the way to the best. */
-static gal_code least_of_uniform(outer *o, const gal_cell_spec *spec, uint64_t *bytes, gal_error *err)
-{
-    gal_uniform_answer answer = {0};
-    gal_finalist *scratch = gal_finalist_add(o->request, spec, o->result);
-    if (scratch == NULL) {
+    gal_code code = GAL_OK;
+    gal_strategy strategy[GAL_SPACE_MAX];
+    double seconds = 0.0;
+    const gal_cell_spec spec = gal_search_cell_spec(o->request, &least->numbers, o->cache);
+    gal_finalist *finalist = gal_finalist_add(o->request, &spec, o->result);
+    if (finalist == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
-    const gal_code code = gal_uniform_solve(spec, &scratch->plan, &answer, err);
-    gal_finalist_drop(o->result);
-    *bytes = code == GAL_OK ? answer.least_bytes : 0;
-    return code == GAL_NO ? GAL_OK : code;
-}
-
-static gal_code least_of_chains(outer *o, const gal_cell_spec *spec, candidate *c, uint64_t *bytes, gal_error *err)
-{
-    gal_code code = c->level == FLOORED ? gal_screened_create(spec, &o->types, &c->screened, err) : GAL_OK;
-    code = code == GAL_OK ? gal_cell_search_least(&c->screened, &o->answer, err) : code;
-    *bytes = o->answer.least_bytes;
+    gal_space_strategies(spec.space, spec.device_count / spec.pp_degree, strategy);
+    GAL_TRY(gal_finalist_write_path(strategy, least->stage, least->strategy, &finalist->plan, err));
+    GAL_TRY(gal_plan_objective(o->cache, o->request->durations, &finalist->plan, &seconds, err));
+    GAL_TRY(conclude_cell(o, finalist, seconds, 0.0, err));
+    for (uint32_t i = 0; i < o->candidate_count; i++) { /* so what the cells were said to hold is not proven */
+        candidate *c = &o->candidate[i];
+        const gal_cell_spec own = spec_of(o, c);
+        GAL_TRY(gal_screen_floor(&own, &o->types, o->floors, &c->bound, &c->least_bytes, err));
+        const bool here = memcmp(&c->numbers, &least->numbers, sizeof c->numbers) == 0;
+        finalist->bound_seconds = here ? fmin(c->bound, seconds) : finalist->bound_seconds;
+    }
+    o->result->unproven_cell_count++;
+cleanup:
     return code;
 }
 
 static gal_code search_least_bytes(outer *o, gal_error *err)
 {
     gal_code code = GAL_OK;
-    candidate *c = smallest(o);
-    while (code == GAL_OK && c != NULL && c->least_bytes < HUGE_VAL &&
-           (o->result->least_bytes == 0 || c->least_bytes < (double)o->result->least_bytes)) {
-        const gal_cell_spec spec = spec_of(o, c);
-        uint64_t bytes = 0;
-        code = is_uniform(o->request) ? least_of_uniform(o, &spec, &bytes, err)
-                                      : least_of_chains(o, &spec, c, &bytes, err);
-        keep_least(o, bytes);
-        close_cell(o, c);
-        c = smallest(o);
+    gal_least_memory least = {0};
+    const gal_cluster *cluster = gal_durations_cluster(o->request->durations);
+    const uint64_t memory = o->request->memory_bytes == 0 ? cluster->device.memory_bytes : o->request->memory_bytes;
+    GAL_TRY(gal_least_memory_find(o->request, &least, err));
+    o->result->least_bytes = least.bytes;
+    o->result->least_bound_bytes = least.bound_bytes;
+    o->result->least_numbers = least.numbers;
+    if (least.exists && least.stage != NULL && least.bytes <= memory) {
+        GAL_TRY(take_least(o, &least, err));
     }
+cleanup:
+    gal_least_memory_free(&least);
     return code;
 }
 
@@ -384,9 +372,6 @@ gal_code gal_search(const gal_search_request *request, gal_search_result *out, g
         GAL_TRY(search_least_bytes(&o, err));
     }
     conclude(&o);
-    if (result.least_bytes > 0) {
-        result.least_bytes += gal_durations_fixed_bytes(request->durations);
-    }
     *out = result;
     memset(&result, 0, sizeof result);
 cleanup:

@@ -11,6 +11,10 @@
 #include "planner/cell_search.h"
 #include "schemas/base/options.h"
 
+typedef struct gal_cell_numbers {
+    uint32_t global_batch_samples, microbatch_count, pp_degree;
+} gal_cell_numbers;
+
 /* How far a search is. */
 typedef struct gal_search_progress {
     uint32_t cell_count, closed_cell_count; /* of all; solved, or unable to win */
@@ -52,10 +56,13 @@ typedef struct gal_search_result {
     gal_finalist *finalist;     /* owned; best first */
     double lower_bound_seconds; /* over the cells of the winner's batch */
     uint64_t label_count;
-    uint32_t cell_count;                /* whose numbers divide */
-    uint32_t solved_cell_count;         /* of them: the others cannot win */
-    uint32_t unproven_cell_count;       /* of those solved: a faster chain than the one found is not ruled out */
-    uint64_t least_bytes;               /* the smallest largest stage that was met; 0: no legal chain at all */
+    uint32_t cell_count;          /* whose numbers divide */
+    uint32_t solved_cell_count;   /* of them: the others cannot win */
+    uint32_t unproven_cell_count; /* of those solved: a faster chain than the one found is not ruled out */
+    /* Where nothing fits (planner/least.h): the least memory of a device for which a plan exists, of a named algorithm
+     * the smallest that it met; 0: no plan is legal at all. No less than the bound will do. */
+    uint64_t least_bytes, least_bound_bytes;
+    gal_cell_numbers least_numbers;
     char refusal[GAL_ERROR_TEXT_BYTES]; /* why a cell was left out, if none could be solved */
 } gal_search_result;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "planner/cli/search_compare.h"
+#include "planner/cli/search_none.h"
 #include "planner/cli/searching.h"
 #include "planner/ranges.h"
 
@@ -169,15 +170,13 @@ static gal_code shrink_cluster(gal_cluster *cluster, uint32_t devices, gal_error
         return gal_fail(err, GAL_ERR_USAGE, "--devices: must be at most the cluster's %u, got %u",
                         cluster->device_count, devices);
     }
-    cluster->device_count = devices;
-    while (cluster->level_count > 1 && cluster->level[cluster->level_count - 2].span_devices >= devices) {
-        cluster->level_count--;
-    }
-    cluster->level[cluster->level_count - 1].span_devices = devices;
+    gal_cluster_resize(cluster, devices);
     return GAL_OK;
 }
 
-static gal_code read_durations(const search_options *o, gal_durations **durations, char *hash, gal_error *err)
+/* whole: the cluster before --devices. */
+static gal_code read_durations(const search_options *o, gal_durations **durations, gal_cluster *whole, char *hash,
+                               gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_profile profile = {0};
@@ -185,9 +184,11 @@ static gal_code read_durations(const search_options *o, gal_durations **duration
     if (o->profile != NULL) {
         GAL_TRY(gal_profile_read(o->profile, &profile, err));
         memcpy(hash, profile.hash, GAL_HASH_BYTES);
+        *whole = profile.cluster;
         GAL_TRY(gal_durations_create(&profile, durations, err));
     } else {
         GAL_TRY(gal_cluster_read(o->cluster, &cluster, err));
+        *whole = cluster;
         if (o->devices != 0) {
             GAL_TRY(shrink_cluster(&cluster, o->devices, err));
         }
@@ -323,8 +324,9 @@ static void put_strategies(gal_json_writer *out, const gal_plan *plan)
     gal_json_end_array(out);
 }
 
-static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_answer *answer, bool timing,
-                           double seconds, gal_error *err)
+/* none: of exact, where nothing is feasible. */
+static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_answer *answer, const gal_no_plan *none,
+                           bool timing, double seconds, gal_error *err)
 {
     const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
     const gal_search_result *result = &answer->search;
@@ -353,6 +355,8 @@ static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_a
         gal_json_put_u64(out, "pp_degree", f->pp_degree);
         gal_json_put_u64(out, "peak_bytes", f->peak_bytes);
         put_strategies(out, &f->plan);
+    } else if (none != NULL) {
+        gal_no_plan_put(none, out);
     } else {
         gal_json_put_u64(out, "least_bytes", result->least_bytes);
     }
@@ -374,19 +378,15 @@ static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_a
     return code;
 }
 
+/* Of a named algorithm. */
 static void explain_refusal(const gal_algorithm *algorithm, const gal_search_result *result, uint64_t memory_bytes)
 {
-    const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
     if (result->cell_count == 0) {
         fprintf(stderr, "galplan: no plan: %s\n", result->refusal);
-    } else if (result->least_bytes == 0 && !proves) {
+    } else if (result->least_bytes == 0) {
         fprintf(stderr, "galplan: no plan: by its own count of bytes %s finds none in %.1f MiB per device%s\n",
                 algorithm->name, (double)memory_bytes / 1048576.0,
                 result->unproven_cell_count > 0 ? ", or did not finish (too large, or --time-limit)" : "");
-    } else if (result->least_bytes == 0) {
-        fprintf(stderr,
-                "galplan: no plan: no strategy of --space is legal for every block (batch, heads, ffn, vocabulary "
-                "and sequence must divide; no tensor may pass 2^32 elements)\n");
     } else {
         fprintf(stderr,
                 "galplan: no plan fits in %.1f MiB per device: the smallest plan met needs %.1f MiB; try more devices, "
@@ -395,24 +395,39 @@ static void explain_refusal(const gal_algorithm *algorithm, const gal_search_res
     }
 }
 
-static gal_code report(const search_options *o, const gal_search_request *request, const gal_algorithm *algorithm,
-                       const gal_algorithm_answer *answer, double seconds, gal_error *err)
+static gal_code report_none(const search_options *o, const gal_search_request *request, const gal_cluster *whole,
+                            const gal_algorithm *algorithm, const gal_algorithm_answer *answer, double seconds,
+                            gal_error *err)
+{
+    const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
+    const uint64_t own = gal_durations_cluster(request->durations)->device.memory_bytes;
+    gal_no_plan none = {.request = request, .result = &answer->search, .whole = whole, .pp_degrees = o->pp_degrees};
+    gal_code code = GAL_OK;
+    if (proves) {
+        GAL_TRY(gal_no_plan_find(&none, err));
+        gal_no_plan_print(&none);
+    } else {
+        explain_refusal(algorithm, &answer->search, o->memory_bytes != 0 ? o->memory_bytes : own);
+    }
+    if (o->json) {
+        GAL_TRY(print_json(algorithm, answer, proves ? &none : NULL, o->timing, seconds, err));
+    }
+    code = GAL_NO;
+cleanup:
+    return code;
+}
+
+static gal_code report(const search_options *o, const gal_algorithm *algorithm, const gal_algorithm_answer *answer,
+                       double seconds, gal_error *err)
 {
     const gal_search_result *result = &answer->search;
     gal_code code = GAL_OK;
     bool plan_on_stdout = o->output != NULL && strcmp(o->output, "-") == 0;
-    uint64_t memory =
-        o->memory_bytes != 0 ? o->memory_bytes : gal_durations_cluster(request->durations)->device.memory_bytes;
-    if (!result->feasible) {
-        explain_refusal(algorithm, result, memory);
-        code = o->json ? print_json(algorithm, answer, o->timing, seconds, err) : GAL_OK;
-        return code == GAL_OK ? GAL_NO : code;
-    }
     if (o->output != NULL) {
         GAL_TRY(gal_plan_write(o->output, &result->finalist[0].plan, err));
     }
     if (o->json) {
-        GAL_TRY(print_json(algorithm, answer, o->timing, seconds, err));
+        GAL_TRY(print_json(algorithm, answer, NULL, o->timing, seconds, err));
     } else {
         FILE *out = plan_on_stdout ? stderr : stdout;
         print_result(out, algorithm, answer, o->top);
@@ -439,6 +454,7 @@ static gal_code run(const search_options *o, gal_error *err)
     gal_searching searching = {.quiet = o->quiet};
     double seconds = 0.0;
     char hash[GAL_HASH_BYTES] = "";
+    gal_cluster whole;
     gal_search_request request = {.model = &model,
                                   .profile_hash = hash,
                                   .memory_bytes = o->memory_bytes,
@@ -451,7 +467,7 @@ static gal_code run(const search_options *o, gal_error *err)
     gal_space_all(&request.space);
     GAL_TRY(usage_rules(o, &request, err));
     GAL_TRY(gal_model_read(o->model, &model, err));
-    GAL_TRY(read_durations(o, &durations, hash, err));
+    GAL_TRY(read_durations(o, &durations, &whole, hash, err));
     request.durations = durations;
     GAL_TRY(apply_takeaways(&request, err));
     if (o->compare) {
@@ -462,7 +478,8 @@ static gal_code run(const search_options *o, gal_error *err)
     code = algorithm->search(&request, &limits, &answer, err);
     seconds = gal_searching_end(&searching);
     GAL_TRY(code);
-    GAL_TRY(report(o, &request, algorithm, &answer, seconds, err));
+    GAL_TRY(answer.search.feasible ? report(o, algorithm, &answer, seconds, err)
+                                   : report_none(o, &request, &whole, algorithm, &answer, seconds, err));
 cleanup:
     gal_algorithm_answer_free(&answer);
     gal_durations_free(durations);
