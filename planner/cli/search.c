@@ -7,6 +7,7 @@
 
 #include "planner/cli/search_compare.h"
 #include "planner/cli/search_none.h"
+#include "planner/cli/search_pareto.h"
 #include "planner/cli/searching.h"
 #include "planner/ranges.h"
 
@@ -14,12 +15,12 @@ enum { SOLVER_LABELS = 4000000 };
 
 typedef struct search_options {
     const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output;
-    uint64_t memory_bytes;
+    uint64_t memory_bytes, pareto_step_bytes;
     gal_u32_list pp_degrees, takeaways;
     uint32_t devices, prefetch_depth, top, label_limit;
     uint32_t algorithm; /* GAL_ALGORITHM_COUNT: not given, the first */
     double time_limit_seconds;
-    bool compare, json, timing, quiet;
+    bool compare, pareto, json, timing, quiet;
 } search_options;
 
 static const char notes[] =
@@ -36,6 +37,10 @@ static const char notes[] =
     "and galvatron-bmw: Algorithms 1 and 2 of Galvatron-BMW; oases: its equations 3 to 6; ilp: Galvatron-BMW's "
     "equations\n"
     "2 to 5 in GLPK. --compare runs all; a gap is against what exact proves for a sample of any plan.\n"
+    "--pareto searches again below the memory of each plan found until none fits; 'not proven' as without it.\n"
+    "Where no plan fits, the least memory and the least devices that would do are said, by bytes alone: all batches, "
+    "microbatches\n"
+    "and --pp as asked for; devices: divisors of a node, then whole nodes up to 1024 or four times the cluster's.\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
     "\nExamples:\n"
@@ -65,11 +70,15 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                           "gpipe, 1f1b, interleaved:V (V pieces on every stage) or zero-bubble (1f1b)", &o->schedule),
         gal_option_enum("algorithm", "who searches (exact)", &o->algorithm, gal_algorithm_names, GAL_ALGORITHM_COUNT),
         gal_option_flag("compare", "run every algorithm: plan, value, gap, time", &o->compare),
+        gal_option_flag("pareto", "the front: every memory limit at which the plan changes, downwards", &o->pareto),
+        gal_option_bytes("pareto-step", "SIZE", "of the front: how far apart limits are at least (1)",
+                         &o->pareto_step_bytes, 1, UINT64_C(1) << 50),
         gal_option_f64("time-limit", "SECONDS", "ilp: of one solve, after which it takes what it has (10)",
                        &o->time_limit_seconds, 0.001, 1e6),
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
                        1, 2),
-        gal_option_u32("top", "K", "list the best K cells (1)", &o->top, 1, 1000),
+        gal_option_u32("top", "K", "list the best K cells (1), or the first K points of the front (all)", &o->top, 1,
+                       1000),
         gal_option_u32("label-limit", "N", "labels kept at one block, and work in proportion (2000)", &o->label_limit,
                        1, 100000000),
         gal_option_flag("json", "print one JSON object", &o->json),
@@ -134,6 +143,9 @@ static gal_code usage_rules(const search_options *o, gal_search_request *request
     }
     if (o->compare && (o->algorithm != GAL_ALGORITHM_COUNT || o->output != NULL || o->top > 1)) {
         return gal_fail(err, GAL_ERR_USAGE, "--compare goes without --algorithm, --output and --top");
+    }
+    if (o->pareto && (o->compare || o->algorithm % GAL_ALGORITHM_COUNT != GAL_ALGORITHM_EXACT)) {
+        return gal_fail(err, GAL_ERR_USAGE, "--pareto goes with --algorithm exact, and without --compare");
     }
     if (o->batch != NULL) {
         code = gal_parse_batches("batch", o->batch, &request->batches, err);
@@ -443,6 +455,49 @@ cleanup:
     return code;
 }
 
+/* The fastest plan is the one written. */
+static gal_code report_front(const search_options *o, const gal_pareto *pareto, double seconds, gal_error *err)
+{
+    const bool plan_on_stdout = o->output != NULL && strcmp(o->output, "-") == 0;
+    FILE *out = plan_on_stdout ? stderr : stdout;
+    gal_code code = GAL_OK;
+    if (o->output != NULL) {
+        GAL_TRY(gal_plan_write(o->output, &pareto->point[0].finalist.plan, err));
+    }
+    if (o->json) {
+        GAL_TRY(gal_pareto_print_json(pareto, put_strategies, o->timing ? seconds : -1.0, err));
+    } else {
+        gal_pareto_print(out, pareto, o->top);
+        if (o->timing) {
+            fprintf(out, "\nsearched in %.1f ms\n", seconds * 1e3);
+        }
+    }
+cleanup:
+    return code;
+}
+
+static gal_code run_front(const search_options *o, const gal_search_request *request, const gal_cluster *whole,
+                          gal_searching *searching, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_pareto pareto = {0};
+    gal_algorithm_answer none = {0};
+    double seconds = 0.0;
+    gal_searching_begin(searching);
+    code = gal_pareto_find(request, o->top, o->pareto_step_bytes, &pareto, err);
+    seconds = gal_searching_end(searching);
+    GAL_TRY(code);
+    if (pareto.point_count > 0) {
+        GAL_TRY(report_front(o, &pareto, seconds, err));
+    } else {
+        none.search = pareto.none; /* lent */
+        GAL_TRY(report_none(o, request, whole, &gal_algorithms[GAL_ALGORITHM_EXACT], &none, seconds, err));
+    }
+cleanup:
+    gal_pareto_free(&pareto);
+    return code;
+}
+
 static gal_code run(const search_options *o, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -461,7 +516,7 @@ static gal_code run(const search_options *o, gal_error *err)
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
                                   .label_limit = o->label_limit,
-                                  .finalist_count = o->top,
+                                  .finalist_count = o->pareto ? 1 : o->top,
                                   .tell = gal_searching_tell,
                                   .tell_context = &searching};
     gal_space_all(&request.space);
@@ -472,6 +527,10 @@ static gal_code run(const search_options *o, gal_error *err)
     GAL_TRY(apply_takeaways(&request, err));
     if (o->compare) {
         GAL_TRY(gal_cli_search_compare(&request, &limits, o->json, o->timing, &searching, err));
+        goto cleanup;
+    }
+    if (o->pareto) {
+        GAL_TRY(run_front(o, &request, &whole, &searching, err));
         goto cleanup;
     }
     gal_searching_begin(&searching);
@@ -490,7 +549,7 @@ int gal_cli_search(int argc, char **argv)
 {
     search_options o = {.schedule = "1f1b",
                         .prefetch_depth = 2,
-                        .top = 1,
+                        .pareto_step_bytes = 1,
                         .label_limit = 20000,
                         .algorithm = GAL_ALGORITHM_COUNT,
                         .time_limit_seconds = 10.0};
