@@ -43,7 +43,7 @@ static void list_strategies(const gal_galvatron_request *request, gal_galvatron_
             const gal_galvatron_strategy s = {
                 .degree = degree, .ulysses = (i & 4) != 0, .zero3 = (i & 1) != 0, .recompute = (i & 2) != 0};
             const uint32_t most = c->cell->buffer_degree == 0 ? (s.ulysses ? degree : 1) : c->cell->buffer_degree;
-            if ((s.ulysses && degree == 1) || (s.zero3 && replicas == 1) || degree > most ||
+            if ((s.ulysses && (degree == 1 || request->tensors_alone)) || (s.zero3 && replicas == 1) || degree > most ||
                 c->strategy_count == GAL_GALVATRON_STRATEGIES_MAX) {
                 continue;
             }

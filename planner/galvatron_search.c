@@ -91,7 +91,8 @@ static gal_code add_outsides(search *s, gal_galvatron_job job, uint32_t buffer_d
         for (uint32_t i = 0; i < 4; i++) {
             const gal_galvatron_strategy outside = {.degree = degree, .ulysses = (i & 2) != 0, .zero3 = (i & 1) != 0};
             const uint32_t most = buffer_degree == 0 ? (outside.ulysses ? degree : 1) : buffer_degree;
-            if ((outside.ulysses && degree == 1) || (outside.zero3 && replicas == 1) || degree > most) {
+            if ((outside.ulysses && (degree == 1 || s->request->tensors_alone)) || (outside.zero3 && replicas == 1) ||
+                degree > most) {
                 continue;
             }
             GAL_TRY(

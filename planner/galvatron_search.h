@@ -43,6 +43,7 @@ typedef struct gal_galvatron_request {
     gal_schedule schedule;          /* gpipe or 1f1b */
     gal_galvatron_data_parallel data_parallel;
     gal_galvatron_rules rules;
+    bool tensors_alone; /* no Ulysses: what galrun runs */
 } gal_galvatron_request;
 
 typedef struct gal_galvatron_found {

@@ -16,7 +16,8 @@
 
 /* What an algorithm's own model says of its plan. */
 typedef struct gal_opinion {
-    double seconds;                                      /* of an iteration */
+    double seconds;       /* of an iteration */
+    double bound_seconds; /* of its batch: by its own model no plan of its space takes less per sample; 0: not said */
     double seconds_balance_degree, bytes_balance_degree; /* Galvatron-BMW, Eq. 6 */
 } gal_opinion;
 
@@ -67,6 +68,10 @@ extern const gal_algorithm gal_algorithms[GAL_ALGORITHM_COUNT];
                       gal_error *err);
 GAL_ALGORITHMS(X)
 #undef X
+
+/* Oases' prices (Eq. 3 and 4) in its space, by GLPK in place of the exact solver: the same tables. */
+gal_code gal_algorithm_oases_ilp(const gal_search_request *request, const gal_solver_limits *limits,
+                                 gal_algorithm_answer *out, gal_error *err);
 
 /* Of what gal_algorithm.search gave. */
 void gal_algorithm_answer_free(gal_algorithm_answer *answer);

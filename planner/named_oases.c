@@ -186,13 +186,25 @@ cleanup:
     return code;
 }
 
-gal_code gal_algorithm_oases(const gal_search_request *request, const gal_solver_limits *limits,
-                             gal_algorithm_answer *out, gal_error *err)
+static gal_code search_by(gal_solver_kind solver, const gal_search_request *request, const gal_solver_limits *limits,
+                          gal_algorithm_answer *out, gal_error *err)
 {
     const gal_named_rule rule = {
         .space = {.axis = {[GAL_AXIS_DP] = true, [GAL_AXIS_TP] = true}, .recompute = true, .takeaway = {[2] = true}},
         .pp_most = 1,
-        .solver = GAL_SOLVER_EXACT,
+        .solver = solver,
         .view = view_of};
     return gal_named_search(request, &rule, limits, out, err);
+}
+
+gal_code gal_algorithm_oases(const gal_search_request *request, const gal_solver_limits *limits,
+                             gal_algorithm_answer *out, gal_error *err)
+{
+    return search_by(GAL_SOLVER_EXACT, request, limits, out, err);
+}
+
+gal_code gal_algorithm_oases_ilp(const gal_search_request *request, const gal_solver_limits *limits,
+                                 gal_algorithm_answer *out, gal_error *err)
+{
+    return search_by(GAL_SOLVER_ILP, request, limits, out, err);
 }

@@ -8,6 +8,7 @@
 #include "planner/cli/search_compare.h"
 #include "planner/cli/search_none.h"
 #include "planner/cli/search_pareto.h"
+#include "planner/cli/search_prices.h"
 #include "planner/cli/searching.h"
 #include "planner/ranges.h"
 
@@ -19,6 +20,7 @@ typedef struct search_options {
     gal_u32_list pp_degrees, takeaways;
     uint32_t devices, prefetch_depth, top, label_limit;
     uint32_t algorithm; /* GAL_ALGORITHM_COUNT: not given, the first */
+    uint32_t prices;
     double time_limit_seconds;
     bool compare, pareto, json, timing, quiet;
 } search_options;
@@ -37,10 +39,15 @@ static const char notes[] =
     "and galvatron-bmw: Algorithms 1 and 2 of Galvatron-BMW; oases: its equations 3 to 6; ilp: Galvatron-BMW's "
     "equations\n"
     "2 to 5 in GLPK. --compare runs all; a gap is against what exact proves for a sample of any plan.\n"
+    "--prices: galvatron searches Hetu-Galvatron's space, but Ulysses, by the formulas that it published, on its own\n"
+    "--profile (a galvatron_profile), for the --cluster that the plan is to run on; it knows --devices, --memory, "
+    "--batch,\n"
+    "--microbatches and --schedule. oases: the degrees of Oases by its equations 3 and 4, exactly or by --algorithm "
+    "ilp.\n"
     "--pareto searches again below the memory of each plan found until none fits; 'not proven' as without it.\n"
-    "Where no plan fits, the least memory and the least devices that would do are said, by bytes alone: all batches, "
-    "microbatches\n"
-    "and --pp as asked for; devices: divisors of a node, then whole nodes up to 1024 or four times the cluster's.\n"
+    "Where no plan fits, the least memory and the least devices that would do are said, by bytes alone; devices: "
+    "divisors\n"
+    "of a node, then whole nodes up to 1024 or four times the cluster's.\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
     "\nExamples:\n"
@@ -69,6 +76,8 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_string("schedule", "NAME",
                           "gpipe, 1f1b, interleaved:V (V pieces on every stage) or zero-bubble (1f1b)", &o->schedule),
         gal_option_enum("algorithm", "who searches (exact)", &o->algorithm, gal_algorithm_names, GAL_ALGORITHM_COUNT),
+        gal_option_enum("prices", "by whose formulas (galrun)", &o->prices, gal_search_prices_names,
+                        GAL_SEARCH_PRICES_COUNT),
         gal_option_flag("compare", "run every algorithm: plan, value, gap, time", &o->compare),
         gal_option_flag("pareto", "the front: every memory limit at which the plan changes, downwards", &o->pareto),
         gal_option_bytes("pareto-step", "SIZE", "of the front: how far apart limits are at least (1)",
@@ -128,11 +137,32 @@ static gal_code parse_schedule(const char *text, gal_search_request *request, ga
     return GAL_OK;
 }
 
+/* Where prices are another's. */
+static gal_code prices_rules(const search_options *o, gal_error *err)
+{
+    const bool galvatron = o->prices == GAL_SEARCH_PRICES_GALVATRON;
+    if (o->prices != GAL_SEARCH_PRICES_GALRUN && (o->compare || o->pareto)) {
+        return gal_fail(err, GAL_ERR_USAGE, "--compare and --pareto go with --prices galrun");
+    }
+    if (galvatron && (o->profile == NULL || o->cluster == NULL)) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--prices galvatron needs --profile, a galvatron_profile, and --cluster, where its plan is to "
+                        "run");
+    }
+    if (galvatron && (o->space != NULL || o->takeaways.count > 0 || o->pp_degrees.count > 0 || o->top > 0)) {
+        return gal_fail(err, GAL_ERR_USAGE, "--prices galvatron has no --space, --takeaways, --pp and --top");
+    }
+    if (!galvatron && (o->profile == NULL) == (o->cluster == NULL)) {
+        return gal_fail(err, GAL_ERR_USAGE, "give either --profile or --cluster");
+    }
+    return GAL_OK;
+}
+
 static gal_code usage_rules(const search_options *o, gal_search_request *request, gal_error *err)
 {
-    gal_code code = GAL_OK;
-    if ((o->profile == NULL) == (o->cluster == NULL)) {
-        return gal_fail(err, GAL_ERR_USAGE, "give either --profile or --cluster");
+    gal_code code = prices_rules(o, err);
+    if (code != GAL_OK) {
+        return code;
     }
     if (o->json && o->output != NULL && strcmp(o->output, "-") == 0) {
         return gal_fail(err, GAL_ERR_USAGE, "--json and --output - both write to stdout");
@@ -193,7 +223,7 @@ static gal_code read_durations(const search_options *o, gal_durations **duration
     gal_code code = GAL_OK;
     gal_profile profile = {0};
     gal_cluster cluster;
-    if (o->profile != NULL) {
+    if (o->prices != GAL_SEARCH_PRICES_GALVATRON && o->profile != NULL) {
         GAL_TRY(gal_profile_read(o->profile, &profile, err));
         memcpy(hash, profile.hash, GAL_HASH_BYTES);
         *whole = profile.cluster;
@@ -270,7 +300,11 @@ static void print_opinion(FILE *out, const gal_algorithm *algorithm, const gal_a
     const gal_finalist *f = &answer->search.finalist[0];
     fprintf(out, "  simulated %.6f s, objective %.6f s; %s itself expects %.6f s\n", f->simulated_seconds,
             f->objective_seconds, algorithm->name, answer->opinion.seconds);
-    if (f->pp_degree > 1) {
+    if (answer->opinion.bound_seconds > 0.0) {
+        fprintf(out, "  by these prices no plan of their space takes less than %.6f s (gap %.4f %%)\n",
+                answer->opinion.bound_seconds, 100.0 * (answer->opinion.seconds / answer->opinion.bound_seconds - 1.0));
+    }
+    if (f->pp_degree > 1 && answer->opinion.seconds_balance_degree > 0.0) {
         fprintf(out, "  balance degrees (1 - max / sum) by its own model: seconds %.4f, bytes %.4f, at best %.4f\n",
                 answer->opinion.seconds_balance_degree, answer->opinion.bytes_balance_degree, 1.0 - 1.0 / f->pp_degree);
     }
@@ -359,6 +393,9 @@ static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_a
             gal_json_put_f64(out, "optimality_gap", gap_of(result));
         } else {
             gal_json_put_f64(out, "own_seconds", answer->opinion.seconds);
+            if (answer->opinion.bound_seconds > 0.0) {
+                gal_json_put_f64(out, "own_bound_seconds", answer->opinion.bound_seconds);
+            }
             gal_json_put_f64(out, "seconds_balance_degree", answer->opinion.seconds_balance_degree);
             gal_json_put_f64(out, "bytes_balance_degree", answer->opinion.bytes_balance_degree);
         }
@@ -390,23 +427,6 @@ static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_a
     return code;
 }
 
-/* Of a named algorithm. */
-static void explain_refusal(const gal_algorithm *algorithm, const gal_search_result *result, uint64_t memory_bytes)
-{
-    if (result->cell_count == 0) {
-        fprintf(stderr, "galplan: no plan: %s\n", result->refusal);
-    } else if (result->least_bytes == 0) {
-        fprintf(stderr, "galplan: no plan: by its own count of bytes %s finds none in %.1f MiB per device%s\n",
-                algorithm->name, (double)memory_bytes / 1048576.0,
-                result->unproven_cell_count > 0 ? ", or did not finish (too large, or --time-limit)" : "");
-    } else {
-        fprintf(stderr,
-                "galplan: no plan fits in %.1f MiB per device: the smallest plan met needs %.1f MiB; try more devices, "
-                "a smaller batch, more microbatches or a larger --space\n",
-                (double)memory_bytes / 1048576.0, (double)result->least_bytes / 1048576.0);
-    }
-}
-
 static gal_code report_none(const search_options *o, const gal_search_request *request, const gal_cluster *whole,
                             const gal_algorithm *algorithm, const gal_algorithm_answer *answer, double seconds,
                             gal_error *err)
@@ -419,7 +439,7 @@ static gal_code report_none(const search_options *o, const gal_search_request *r
         GAL_TRY(gal_no_plan_find(&none, err));
         gal_no_plan_print(&none);
     } else {
-        explain_refusal(algorithm, &answer->search, o->memory_bytes != 0 ? o->memory_bytes : own);
+        gal_no_plan_print_named(algorithm, &answer->search, o->memory_bytes != 0 ? o->memory_bytes : own);
     }
     if (o->json) {
         GAL_TRY(print_json(algorithm, answer, proves ? &none : NULL, o->timing, seconds, err));
@@ -504,7 +524,7 @@ static gal_code run(const search_options *o, gal_error *err)
     gal_model model;
     gal_durations *durations = NULL;
     gal_algorithm_answer answer = {0};
-    const gal_algorithm *algorithm = &gal_algorithms[o->algorithm % GAL_ALGORITHM_COUNT];
+    const gal_algorithm *algorithm = NULL;
     const gal_solver_limits limits = {.label_limit = SOLVER_LABELS, .time_limit_seconds = o->time_limit_seconds};
     gal_searching searching = {.quiet = o->quiet};
     double seconds = 0.0;
@@ -521,6 +541,7 @@ static gal_code run(const search_options *o, gal_error *err)
                                   .tell_context = &searching};
     gal_space_all(&request.space);
     GAL_TRY(usage_rules(o, &request, err));
+    GAL_TRY(gal_search_prices_algorithm((gal_search_prices)o->prices, o->algorithm, &algorithm, err));
     GAL_TRY(gal_model_read(o->model, &model, err));
     GAL_TRY(read_durations(o, &durations, &whole, hash, err));
     request.durations = durations;
@@ -534,7 +555,8 @@ static gal_code run(const search_options *o, gal_error *err)
         goto cleanup;
     }
     gal_searching_begin(&searching);
-    code = algorithm->search(&request, &limits, &answer, err);
+    code = o->prices == GAL_SEARCH_PRICES_GALVATRON ? gal_search_prices_galvatron(&request, o->profile, &answer, err)
+                                                    : algorithm->search(&request, &limits, &answer, err);
     seconds = gal_searching_end(&searching);
     GAL_TRY(code);
     GAL_TRY(answer.search.feasible ? report(o, algorithm, &answer, seconds, err)

@@ -93,3 +93,19 @@ void gal_no_plan_put(const gal_no_plan *none, gal_json_writer *out)
     }
     gal_json_put_u64(out, "most_device_count_tried", none->most_devices);
 }
+
+void gal_no_plan_print_named(const gal_algorithm *algorithm, const gal_search_result *result, uint64_t memory_bytes)
+{
+    if (result->cell_count == 0) {
+        fprintf(stderr, "galplan: no plan: %s\n", result->refusal);
+    } else if (result->least_bytes == 0) {
+        fprintf(stderr, "galplan: no plan: by its own count of bytes %s finds none in %.1f MiB per device%s\n",
+                algorithm->name, (double)memory_bytes / 1048576.0,
+                result->unproven_cell_count > 0 ? ", or did not finish (too large, or --time-limit)" : "");
+    } else {
+        fprintf(stderr,
+                "galplan: no plan fits in %.1f MiB per device: the smallest plan met needs %.1f MiB; try more devices, "
+                "a smaller batch, more microbatches or a larger --space\n",
+                (double)memory_bytes / 1048576.0, (double)result->least_bytes / 1048576.0);
+    }
+}

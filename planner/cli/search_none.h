@@ -3,6 +3,7 @@
 #define GAL_PLANNER_CLI_SEARCH_NONE_H
 
 #include "planner/least.h"
+#include "planner/named.h"
 
 typedef struct gal_no_plan {
     const gal_search_request *request;
@@ -19,5 +20,8 @@ gal_code gal_no_plan_find(gal_no_plan *none, gal_error *err);
 void gal_no_plan_print(const gal_no_plan *none);
 /* The same as members of an object that is begun. */
 void gal_no_plan_put(const gal_no_plan *none, gal_json_writer *out);
+
+/* To stderr, of a named algorithm, which proves nothing. */
+void gal_no_plan_print_named(const gal_algorithm *algorithm, const gal_search_result *result, uint64_t memory_bytes);
 
 #endif
