@@ -7,6 +7,7 @@
 #include "planner/cell_list.h"
 #include "planner/finalist.h"
 #include "planner/least.h"
+#include "planner/least_cell.h"
 #include "planner/uniform.h"
 #include "runtime/program/schedule.h"
 
@@ -198,6 +199,14 @@ static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
                                          .give_up_seconds = c->numbers.global_batch_samples * hopeless_per_sample(o),
                                          .tell = tell_work,
                                          .tell_context = o};
+    if (o->result->finalist_count == 0 && o->result->solved_cell_count > 1) { /* memory is short */
+        gal_least_answer least = {0};
+        GAL_TRY(gal_least_cell(&spec, &o->types, GAL_LEAST_ANY, &least, err));
+        if (!least.found && least.bound_bytes == UINT64_MAX) { /* said sooner by bytes alone */
+            c->bound = HUGE_VAL;
+            goto cleanup;
+        }
+    }
     GAL_TRY(gal_cell_search(&c->screened, &settings, answer, err));
     o->result->label_count += answer->label_count;
     o->result->unproven_cell_count += answer->bound < fmin(answer->seconds, settings.give_up_seconds);
