@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/least_items.h"
+#include "planner/least_stages.h"
 #include "planner/path.h"
 
-enum { LABELS_MAX = 2000000, NOTHING = UINT32_MAX };
+enum { LABELS_MAX = 2000000 };
+#define NOTHING UINT32_MAX
 
 /* A path up to a block. */
 typedef struct label {
@@ -17,29 +18,21 @@ typedef struct label {
     uint16_t stage;
 } label;
 
-/* The strategies that a search looks at. */
-typedef struct view {
-    uint32_t layout; /* NOTHING: any */
-    uint32_t shards; /* of who holds the token table */
-} view;
+typedef struct range {
+    uint32_t first, end;
+} range;
 
 /* The labels at a block: for each stage from `low` to `high` and each item a range of them. */
 typedef struct lists {
     uint32_t low, high; /* none: low > high */
-    uint32_t *range;    /* [stage][item][2] */
+    range *of;          /* [stage][item] */
 } lists;
 
 typedef struct least {
     const gal_cell_spec *spec;
     const gal_block_types *types;
     gal_least_items items;
-    view view;
-    int64_t *least_node;   /* [stage][block]: of the view; < 0: there is none */
-    int64_t *least_shared; /* [block]: of what it uses in turn */
-    uint32_t *begin;       /* [stage], and the end: stages filled from the back; none begins earlier */
-    uint32_t *end;         /* [stage]: filled from the front; none ends later */
-    /* [stage][block]: of the blocks from here up to where the next stage must begin; sum and largest: */
-    int64_t *rest, *rest_shared;
+    gal_least_stages stages;
     label *label;
     uint32_t label_count, label_capacity;
     lists before, here;  /* at two blocks in a row */
@@ -49,185 +42,6 @@ typedef struct least {
     int64_t *in_flight;         /* [stage] */
     uint32_t *stage, *strategy; /* [block]: of the last chain found */
 } least;
-
-/* ---- bytes (planner/cell_steps.c) ---- */
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static bool holds_table(const least *l, uint32_t block)
-{
-    return l->types->table_shared && (l->types->shape[l->types->type_of[block]].shared >> GAL_SHARED_TABLE & 1U) != 0;
-}
-
-/* Whether another block of the stage brings the token table. */
-static bool borrows_table(const least *l, uint32_t block, uint32_t stage)
-{
-    const uint32_t last = l->types->block_count - 1;
-    const bool beside_head = stage + 1 == l->spec->pp_degree && holds_table(l, last);
-    return holds_table(l, block) && (stage == 0 ? block > 0 : block != last && beside_head);
-}
-
-static int64_t at_most_two(const least *l)
-{
-    return l->spec->microbatch_count < 2 ? (int64_t)l->spec->microbatch_count : 2;
-}
-
-static int64_t node_bytes(const least *l, uint32_t block, uint32_t stage, const gal_least_item *item)
-{
-    const bool makes = l->types->shape[l->types->type_of[block]].kind == GAL_BLOCK_BRIDGE;
-    return item->state - (borrows_table(l, block, stage) ? item->table : 0) + l->in_flight[stage] * item->saved +
-           (makes ? (l->in_flight[stage] + 1) * item->carried_out : 0);
-}
-
-static int64_t close_bytes(const least *l, uint32_t stage, const gal_least_item *item)
-{
-    const bool last = stage + 1 == l->spec->pp_degree;
-    const int64_t own = (last ? 2 : 1) * GAL_ALIGNMENT_BYTES + l->items.bias_bytes;
-    return last ? own : own + 2 * at_most_two(l) * item->boundary + (at_most_two(l) - 1) * item->carried_out;
-}
-
-/* c: NULL where nothing is converted. */
-static int64_t version_bytes(const least *l, uint32_t stage, const gal_least_item *to, const gal_least_conversion *c,
-                             bool reads)
-{
-    return c != NULL && reads ? (l->in_flight[stage] + 1) * to->carried_in + c->carried : 0;
-}
-
-static int64_t entry_bytes(const least *l, uint32_t stage, const gal_least_item *from, const gal_least_item *to,
-                           const gal_least_conversion *c)
-{
-    const int64_t k = l->in_flight[stage];
-    const int64_t m = l->spec->microbatch_count;
-    const int64_t two = at_most_two(l);
-    const int64_t ahead = k < m ? k + 1 : m;
-    const int64_t rows = c != NULL ? 2 * two * from->boundary : (ahead + two) * from->boundary - k * to->input;
-    return rows + (ahead + two) * from->carried_out;
-}
-
-/* ---- the view ---- */
-
-static const gal_least_item *items_of(const least *l, uint32_t block, uint32_t *count)
-{
-    const uint32_t type = l->types->type_of[block];
-    *count = l->items.first[type + 1] - l->items.first[type];
-    return l->items.item + l->items.first[type];
-}
-
-static bool is_seen(const least *l, uint32_t block, const gal_least_item *item)
-{
-    return (l->view.layout == NOTHING || item->layout == l->view.layout) &&
-           (!holds_table(l, block) || item->shards == l->view.shards);
-}
-
-/* Of a block on a stage, by itself and in turn with others; < 0: it has nothing to choose. */
-static void find_least(const least *l, uint32_t block, uint32_t stage, int64_t *node, int64_t *shared)
-{
-    uint32_t count = 0;
-    const gal_least_item *item = items_of(l, block, &count);
-    *node = *shared = -1;
-    for (uint32_t i = 0; i < count; i++) {
-        if (is_seen(l, block, &item[i])) {
-            const int64_t own = node_bytes(l, block, stage, &item[i]);
-            const int64_t in_turn = gal_shared_sum(&item[i].shared);
-            *node = *node < 0 || own < *node ? own : *node;
-            *shared = *shared < 0 || in_turn < *shared ? in_turn : *shared;
-        }
-    }
-}
-
-/* False: some block has nothing to choose. */
-static bool look(least *l, view v)
-{
-    const uint32_t blocks = l->types->block_count;
-    bool everywhere = true;
-    l->view = v;
-    for (uint32_t p = 0; p < l->spec->pp_degree && everywhere; p++) {
-        int64_t *node = l->least_node + (size_t)p * blocks;
-        for (uint32_t i = 0; i < blocks && everywhere; i++) {
-            const uint32_t like = l->types->type_first[l->types->type_of[i]];
-            if (like == i) {
-                find_least(l, i, p, &node[i], &l->least_shared[i]);
-            } else {
-                node[i] = node[like];
-                l->least_shared[i] = l->least_shared[like];
-            }
-            everywhere = node[i] >= 0;
-        }
-    }
-    return everywhere;
-}
-
-/* What the blocks of a stage from each one on take up to where the next stage must begin. */
-static void sum_rest(least *l, uint32_t stage)
-{
-    const uint32_t blocks = l->types->block_count;
-    const int64_t *node = l->least_node + (size_t)stage * blocks;
-    int64_t *rest = l->rest + (size_t)stage * (blocks + 1);
-    int64_t *rest_shared = l->rest_shared + (size_t)stage * (blocks + 1);
-    rest[blocks] = rest_shared[blocks] = 0;
-    for (uint32_t i = blocks; i-- > 0;) {
-        const bool must = i < l->begin[stage + 1];
-        rest[i] = must ? rest[i + 1] + node[i] : 0;
-        rest_shared[i] = must ? larger(rest_shared[i + 1], l->least_shared[i]) : 0;
-    }
-}
-
-/* Of stages filled with whole blocks by their least bytes: where each begins at the earliest, and ends at the latest.
- * False: they do not hold all blocks. */
-static bool fill_stages(least *l, int64_t limit)
-{
-    const uint32_t blocks = l->types->block_count;
-    const uint32_t stages = l->spec->pp_degree;
-    const int64_t own = GAL_ALIGNMENT_BYTES + l->items.bias_bytes;
-    l->begin[stages] = blocks;
-    for (uint32_t p = stages; p-- > 0;) {
-        const int64_t *node = l->least_node + (size_t)p * blocks;
-        int64_t bytes = own;
-        int64_t shared = 0;
-        uint32_t at = l->begin[p + 1];
-        while (at > p && bytes + node[at - 1] + larger(shared, l->least_shared[at - 1]) <= limit) {
-            at--;
-            bytes += node[at];
-            shared = larger(shared, l->least_shared[at]);
-        }
-        if (at == l->begin[p + 1]) {
-            return false;
-        }
-        l->begin[p] = at;
-    }
-    uint32_t at = 0;
-    for (uint32_t p = 0; p < stages; p++) {
-        const int64_t *node = l->least_node + (size_t)p * blocks;
-        int64_t bytes = own;
-        int64_t shared = 0;
-        while (at + (stages - 1 - p) < blocks && bytes + node[at] + larger(shared, l->least_shared[at]) <= limit) {
-            bytes += node[at];
-            shared = larger(shared, l->least_shared[at]);
-            at++;
-        }
-        l->end[p] = at;
-    }
-    return l->begin[0] == 0;
-}
-
-/* No chain of the view has less. */
-static int64_t bound_of(least *l, int64_t limit)
-{
-    int64_t low = 0;
-    int64_t high = limit;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (fill_stages(l, middle)) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
-}
 
 /* ---- labels ---- */
 
@@ -243,10 +57,7 @@ static bool is_no_worse(const label *a, const label *b)
 
 static bool can_go_on(const least *l, const label *own, uint32_t block, int64_t limit)
 {
-    const size_t next = (size_t)own->stage * (l->types->block_count + 1) + block + 1;
-    return own->bytes + l->rest[next] + larger(gal_shared_sum(&own->shared), l->rest_shared[next]) +
-               GAL_ALIGNMENT_BYTES + l->items.bias_bytes <=
-           limit;
+    return gal_least_reaches(&l->stages, block, own->stage, own->bytes, gal_shared_sum(&own->shared), limit);
 }
 
 static size_t place(const least *l, uint32_t stage, uint32_t item)
@@ -291,16 +102,16 @@ static gal_code add_label(least *l, uint32_t first, const label *own, gal_error 
 static void step(const least *l, uint32_t block, const label *before, bool crosses, const gal_least_item *from,
                  const gal_least_item *to, const gal_least_conversion *c, label *out)
 {
-    const bool reads = l->types->shape[l->types->type_of[block]].kind == GAL_BLOCK_CROSS_ATTENTION;
     label own = *before;
     if (crosses) {
-        own.bytes = entry_bytes(l, before->stage + 1u, from, to, c);
+        own.bytes = gal_least_entry_bytes(&l->stages, before->stage + 1u, from, to, c);
         GAL_ASSERT(own.bytes >= 0); /* rows that are not converted are as large received as saved: bounds rely on it */
         own.worst = 0;
         own.shared = (gal_shared_bytes){0};
         own.stage++;
     }
-    own.bytes += node_bytes(l, block, own.stage, to) + version_bytes(l, own.stage, to, c, reads);
+    own.bytes += gal_least_node_bytes(&l->stages, block, own.stage, to) +
+                 gal_least_version_bytes(&l->stages, block, own.stage, to, c);
     gal_shared_join(&own.shared, &to->shared);
     const gal_shared_bytes between = {.of = {[GAL_SHARED_BOUNDARY] = crosses ? 0 : 2 * from->boundary,
                                              [GAL_SHARED_RELAYOUT] = c == NULL ? 0 : (crosses ? c->entry : c->inside)}};
@@ -310,20 +121,20 @@ static void step(const least *l, uint32_t block, const label *before, bool cross
 
 static int64_t closed_bytes(const least *l, const label *own, const gal_least_item *item)
 {
-    return own->bytes + gal_shared_sum(&own->shared) + close_bytes(l, own->stage, item);
+    return own->bytes + gal_shared_sum(&own->shared) + gal_least_close_bytes(&l->stages, own->stage, item);
 }
 
 static int64_t worst_of(const least *l, const label *own, const gal_least_item *item)
 {
     const int64_t bytes = closed_bytes(l, own, item);
-    return larger(bytes, own->worst);
+    return bytes > own->worst ? bytes : own->worst;
 }
 
 /* Of a list before, the label that closes with least worst. */
-static uint32_t best_to_close(const least *l, const uint32_t range[2], const gal_least_item *item, int64_t limit)
+static uint32_t best_to_close(const least *l, range from, const gal_least_item *item, int64_t limit)
 {
     uint32_t best = NOTHING;
-    for (uint32_t at = range[0]; at < range[1]; at++) {
+    for (uint32_t at = from.first; at < from.end; at++) {
         const label *own = &l->label[at];
         if (closed_bytes(l, own, item) <= limit &&
             (best == NOTHING || worst_of(l, own, item) < worst_of(l, &l->label[best], item))) {
@@ -336,10 +147,10 @@ static uint32_t best_to_close(const least *l, const uint32_t range[2], const gal
 static void close_stages(least *l, uint32_t block, int64_t limit)
 {
     uint32_t count = 0;
-    const gal_least_item *item = items_of(l, block, &count);
+    const gal_least_item *item = gal_least_items_of(&l->stages, block, &count);
     for (uint32_t p = l->before.low; p <= l->before.high && p + 1 < l->spec->pp_degree; p++) {
         for (uint32_t i = 0; i < count; i++) {
-            l->closed[place(l, p, i)] = best_to_close(l, &l->before.range[2 * place(l, p, i)], &item[i], limit);
+            l->closed[place(l, p, i)] = best_to_close(l, l->before.of[place(l, p, i)], &item[i], limit);
         }
     }
 }
@@ -351,7 +162,7 @@ static gal_code go_on(least *l, uint32_t block, uint32_t first, uint32_t from, c
     uint32_t count = 0;
     label own;
     const label before = l->label[from];
-    step(l, block, &before, crosses, of, &items_of(l, block, &count)[to_index], c, &own);
+    step(l, block, &before, crosses, of, &gal_least_items_of(&l->stages, block, &count)[to_index], c, &own);
     own.before = from;
     own.item = to_index;
     own.worst = crosses ? worst_of(l, &before, of) : before.worst;
@@ -361,18 +172,18 @@ static gal_code go_on(least *l, uint32_t block, uint32_t first, uint32_t from, c
 /* All ways into an item of a block on a stage. */
 static gal_code extend(least *l, uint32_t block, uint32_t stage, uint32_t to_index, int64_t limit, gal_error *err)
 {
-    static const uint32_t none[2] = {0, 0};
+    static const range none = {0, 0};
     gal_code code = GAL_OK;
     uint32_t count = 0, own_count = 0;
-    const gal_least_item *from = items_of(l, block - 1, &count);
-    const gal_least_item *to = &items_of(l, block, &own_count)[to_index];
+    const gal_least_item *from = gal_least_items_of(&l->stages, block - 1, &count);
+    const gal_least_item *to = &gal_least_items_of(&l->stages, block, &own_count)[to_index];
     const uint32_t first = l->label_count;
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t *range = is_open(&l->before, stage) ? &l->before.range[2 * place(l, stage, i)] : none;
+        const range same = is_open(&l->before, stage) ? l->before.of[place(l, stage, i)] : none;
         const bool may_cross = stage > 0 && is_open(&l->before, stage - 1);
         const uint32_t crossing = may_cross ? l->closed[place(l, stage - 1, i)] : NOTHING;
         const gal_least_conversion *c = NULL;
-        if (range[0] == range[1] && crossing == NOTHING) {
+        if (same.first == same.end && crossing == NOTHING) {
             continue;
         }
         if (from[i].layout != to->layout) {
@@ -381,7 +192,7 @@ static gal_code extend(least *l, uint32_t block, uint32_t stage, uint32_t to_ind
                 continue;
             }
         }
-        for (uint32_t at = range[0]; at < range[1]; at++) {
+        for (uint32_t at = same.first; at < same.end; at++) {
             GAL_TRY(go_on(l, block, first, at, &from[i], false, to_index, c, limit, err));
         }
         if (crossing != NOTHING) {
@@ -395,8 +206,11 @@ cleanup:
 static gal_code start(least *l, uint32_t to_index, int64_t limit, gal_error *err)
 {
     uint32_t count = 0;
-    const gal_least_item *item = &items_of(l, 0, &count)[to_index];
-    const label own = {.bytes = node_bytes(l, 0, 0, item), .shared = item->shared, .before = NOTHING, .item = to_index};
+    const gal_least_item *item = &gal_least_items_of(&l->stages, 0, &count)[to_index];
+    const label own = {.bytes = gal_least_node_bytes(&l->stages, 0, 0, item),
+                       .shared = item->shared,
+                       .before = NOTHING,
+                       .item = to_index};
     return can_go_on(l, &own, 0, limit) ? add_label(l, l->label_count, &own, err) : GAL_OK;
 }
 
@@ -405,22 +219,22 @@ static gal_code fill_block(least *l, uint32_t block, int64_t limit, gal_error *e
 {
     gal_code code = GAL_OK;
     uint32_t count = 0;
-    const gal_least_item *item = items_of(l, block, &count);
+    const gal_least_item *item = gal_least_items_of(&l->stages, block, &count);
     lists *here = &l->here;
-    for (here->low = 0; here->low < l->spec->pp_degree && l->end[here->low] <= block;) {
+    for (here->low = 0; here->low < l->spec->pp_degree && l->stages.end[here->low] <= block;) {
         here->low++;
     }
-    for (here->high = here->low; here->high + 1 < l->spec->pp_degree && l->begin[here->high + 1] <= block;) {
+    for (here->high = here->low; here->high + 1 < l->spec->pp_degree && l->stages.begin[here->high + 1] <= block;) {
         here->high++;
     }
     for (uint32_t p = here->low; p <= here->high; p++) {
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t *range = &here->range[2 * place(l, p, i)];
-            range[0] = l->label_count;
-            if (is_seen(l, block, &item[i])) {
+            range *own = &here->of[place(l, p, i)];
+            own->first = l->label_count;
+            if (gal_least_is_seen(&l->stages, block, &item[i])) {
                 GAL_TRY(block == 0 ? start(l, i, limit, err) : extend(l, block, p, i, limit, err));
             }
-            range[1] = l->label_count;
+            own->end = l->label_count;
         }
     }
 cleanup:
@@ -433,7 +247,7 @@ static void read_chain(least *l, uint32_t at)
         uint32_t count = 0;
         const label *own = &l->label[at];
         l->stage[block] = own->stage;
-        l->strategy[block] = items_of(l, block, &count)[own->item].strategy;
+        l->strategy[block] = gal_least_items_of(&l->stages, block, &count)[own->item].strategy;
         at = own->before;
     }
 }
@@ -448,12 +262,10 @@ static gal_code search(least *l, int64_t limit, int64_t *bytes, gal_error *err)
     *bytes = -1;
     l->gave_up = false;
     l->label_count = 0;
-    if (!fill_stages(l, limit)) {
+    if (!gal_least_fill(&l->stages, limit)) {
         return GAL_OK;
     }
-    for (uint32_t p = 0; p < stages; p++) {
-        sum_rest(l, p);
-    }
+    gal_least_sum_rest(&l->stages);
     for (uint32_t block = 0; block <= last; block++) {
         known = l->label_count;
         GAL_TRY(fill_block(l, block, limit, err));
@@ -469,9 +281,9 @@ static gal_code search(least *l, int64_t limit, int64_t *bytes, gal_error *err)
         }
     }
     uint32_t count = 0;
-    const gal_least_item *item = items_of(l, last, &count);
+    const gal_least_item *item = gal_least_items_of(&l->stages, last, &count);
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t at = best_to_close(l, &l->here.range[2 * place(l, stages - 1, i)], &item[i], limit);
+        const uint32_t at = best_to_close(l, l->here.of[place(l, stages - 1, i)], &item[i], limit);
         if (at != NOTHING && (*bytes < 0 || worst_of(l, &l->label[at], &item[i]) < *bytes)) {
             *bytes = worst_of(l, &l->label[at], &item[i]);
             read_chain(l, at);
@@ -535,10 +347,10 @@ static gal_code descend(least *l, int64_t limit, gal_least_goal goal, gal_least_
     int64_t high = out->found && (int64_t)out->bytes <= limit ? (int64_t)out->bytes - 1 : limit;
     int64_t low = 0;
     *open = UINT64_MAX;
-    if (!fill_stages(l, high)) {
+    if (!gal_least_fill(&l->stages, high)) {
         return GAL_OK;
     }
-    low = bound_of(l, high);
+    low = gal_least_bound(&l->stages, high);
     for (bool any = false; low <= high && !(goal == GAL_LEAST_ANY && out->found); any = true) {
         int64_t bytes = 0;
         uint64_t charged = 0;
@@ -571,15 +383,16 @@ static gal_code solve_shards(least *l, uint32_t shards, gal_least_goal goal, gal
     gal_code code = GAL_OK;
     const int64_t limit = (int64_t)l->spec->arena_limit_bytes;
     uint64_t open = UINT64_MAX;
-    if (!look(l, (view){NOTHING, shards}) || !fill_stages(l, out->found ? (int64_t)out->bytes - 1 : limit)) {
+    if (!gal_least_look(&l->stages, (gal_least_view){GAL_LEAST_ANY_LAYOUT, shards}) ||
+        !gal_least_fill(&l->stages, out->found ? (int64_t)out->bytes - 1 : limit)) {
         return GAL_OK;
     }
     for (uint32_t layout = 0; layout < l->items.layout_count && !out->found; layout++) {
-        if (look(l, (view){layout, shards})) {
+        if (gal_least_look(&l->stages, (gal_least_view){layout, shards})) {
             GAL_TRY(descend(l, limit, goal, out, &open, err));
         }
     }
-    (void)look(l, (view){NOTHING, shards});
+    (void)gal_least_look(&l->stages, (gal_least_view){GAL_LEAST_ANY_LAYOUT, shards});
     GAL_TRY(descend(l, limit, goal, out, &open, err));
     out->bound_bytes = open < out->bound_bytes ? open : out->bound_bytes;
 cleanup:
@@ -590,7 +403,8 @@ static gal_code create(const gal_cell_spec *spec, const gal_block_types *types, 
 {
     const uint32_t stages = spec->pp_degree;
     const size_t blocks = types->block_count;
-    const gal_code code = gal_least_items_create(spec, types, &l->items, err);
+    gal_code code = gal_least_items_create(spec, types, &l->items, err);
+    code = code == GAL_OK ? gal_least_stages_create(&l->items, &l->stages, err) : code;
     if (code != GAL_OK) {
         return code;
     }
@@ -599,44 +413,25 @@ static gal_code create(const gal_cell_spec *spec, const gal_block_types *types, 
         l->item_count = count > l->item_count ? count : l->item_count;
     }
     const size_t places = place(l, stages, 0) + 1;
-    l->least_node = calloc(stages * blocks, sizeof *l->least_node);
-    l->least_shared = calloc(blocks, sizeof *l->least_shared);
-    l->begin = calloc((size_t)stages + 1, sizeof *l->begin);
-    l->end = calloc(stages, sizeof *l->end);
-    l->rest = calloc(stages * (blocks + 1), sizeof *l->rest);
-    l->rest_shared = calloc(stages * (blocks + 1), sizeof *l->rest_shared);
-    l->before.range = calloc(2 * places, sizeof *l->before.range);
-    l->here.range = calloc(2 * places, sizeof *l->here.range);
+    l->before.of = calloc(places, sizeof *l->before.of);
+    l->here.of = calloc(places, sizeof *l->here.of);
     l->closed = calloc(places, sizeof *l->closed);
-    l->in_flight = calloc(stages, sizeof *l->in_flight);
     l->stage = calloc(blocks, sizeof *l->stage);
     l->strategy = calloc(blocks, sizeof *l->strategy);
-    if (l->least_node == NULL || l->least_shared == NULL || l->begin == NULL || l->end == NULL || l->rest == NULL ||
-        l->rest_shared == NULL || l->before.range == NULL || l->here.range == NULL || l->closed == NULL ||
-        l->in_flight == NULL || l->stage == NULL || l->strategy == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
-    }
-    for (uint32_t p = 0; p < stages; p++) {
-        l->in_flight[p] = gal_in_flight(spec->schedule, p, stages, spec->microbatch_count);
-    }
-    return GAL_OK;
+    const bool have =
+        l->before.of != NULL && l->here.of != NULL && l->closed != NULL && l->stage != NULL && l->strategy != NULL;
+    return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
 
 static void release(least *l)
 {
     free(l->strategy);
     free(l->stage);
-    free(l->in_flight);
     free(l->closed);
-    free(l->here.range);
-    free(l->before.range);
+    free(l->here.of);
+    free(l->before.of);
     free(l->label);
-    free(l->rest_shared);
-    free(l->rest);
-    free(l->end);
-    free(l->begin);
-    free(l->least_shared);
-    free(l->least_node);
+    gal_least_stages_free(&l->stages);
     gal_least_items_free(&l->items);
 }
 
