@@ -38,8 +38,9 @@ typedef struct gal_block_price {
  * R(s, s'): what the conversion between two neighbours costs, between the plainest strategies of their layouts. What
  * the change wins or loses in overlap (a gather that the neighbour hides better or worse) is left out: charged by pairs
  * it makes the sum of prices no truer (1,200 random plans: worst error 12.7 % with it, 11.4 % without), and a search
- * that alternates strategies collects at every border a gain that can be had once. The carried tensor is not in it: it
- * comes from a block farther back (gal_price_carried). */
+ * that alternates strategies collects at every border a gain that can be had once. So no part of R is below 0: what the
+ * plain strategies would gain need not be there with the real ones. The carried tensor is not in it: it comes from a
+ * block farther back (gal_price_carried). */
 typedef struct gal_pair_price {
     double forward_seconds, backward_seconds, sync_seconds;
     bool converts;                 /* the layouts differ; else all is 0 */

@@ -1,5 +1,8 @@
 /* Prices of conversions between neighbours. */
 #include "costmodel/price_cache.h"
+
+#include <math.h>
+
 #include "costmodel/relayout.h"
 
 static gal_chain_spec chain_of(const gal_price_cache *cache, const gal_price_query *query)
@@ -71,15 +74,18 @@ static bool is_cross(const gal_price_cache *cache, uint32_t type)
     return cache->shape[type].kind == GAL_BLOCK_CROSS_ATTENTION;
 }
 
-/* What a chain of these blocks takes beyond their steady prices. */
+/* What a chain of these blocks takes beyond their steady prices; gains are not counted (costmodel/price.h). */
 static void read_conversion(const gal_chain_times *t, const gal_block_price *a, uint32_t a_count,
                             const gal_block_price *b, uint32_t b_count, gal_pair_price *out)
 {
-    out->forward_seconds =
+    const double forward =
         t->forward_seconds - a_count * a->forward_seconds - b_count * b->forward_seconds - a->enter_seconds;
-    out->backward_seconds =
+    const double backward =
         t->backward_seconds - a_count * a->backward_seconds - b_count * b->backward_seconds - b->leave_seconds;
-    out->sync_seconds = t->sync_seconds - a_count * a->sync_seconds - b_count * b->sync_seconds - a->tail_seconds;
+    const double sync = t->sync_seconds - a_count * a->sync_seconds - b_count * b->sync_seconds - a->tail_seconds;
+    out->forward_seconds = fmax(forward, 0.0);
+    out->backward_seconds = fmax(backward, 0.0);
+    out->sync_seconds = fmax(sync, 0.0);
     out->converts = true;
 }
 

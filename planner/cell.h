@@ -53,6 +53,9 @@ typedef struct gal_shared_bytes {
     int64_t of[GAL_SHARED_KIND_COUNT];
 } gal_shared_bytes;
 
+/* Of a block alone. */
+gal_shared_bytes gal_cell_shared_of(const gal_block_memory *memory, uint32_t prefetch_depth);
+
 /* What one step of a path adds. */
 typedef struct gal_cell_step {
     double forward_seconds, backward_seconds; /* of one microbatch */

@@ -152,8 +152,12 @@ gal_code gal_cell_search(gal_screened *screened, const gal_solve_settings *setti
     gal_code code = GAL_OK;
     chosen c = {0};
     GAL_TRY(chosen_create(screened, &c, err));
-    *answer = (gal_cell_answer){.seconds = HUGE_VAL, .stage = answer->stage, .strategy = answer->strategy};
+    *answer = (gal_cell_answer){
+        .seconds = settings->starts ? answer->seconds : HUGE_VAL, .stage = answer->stage, .strategy = answer->strategy};
     GAL_TRY(gal_screened_pick(screened, FIRST_OF_STAGE, c.allowed, err));
+    for (uint32_t i = 0; settings->starts && i < screened->types->block_count; i++) {
+        c.allowed[(size_t)screened->types->type_of[i] * screened->strategy_count + answer->strategy[i]] = true;
+    }
     share_layouts(&c);
     uint32_t unfinished = 0;
     for (uint32_t most = FIRST_JOINING; unfinished < 2; most *= 2) {

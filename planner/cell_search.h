@@ -9,7 +9,8 @@
 #include "planner/cell_solve.h"
 #include "planner/screened.h"
 
-/* As gal_cell_solve, with the answer's strategies numbered as screened->strategy; raises the bounds of screened. */
+/* As gal_cell_solve, with the answer's strategies numbered as screened->strategy, also of a path to start from; raises
+ * the bounds of screened. */
 gal_code gal_cell_search(gal_screened *screened, const gal_solve_settings *settings, gal_cell_answer *answer,
                          gal_error *err);
 

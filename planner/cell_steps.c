@@ -18,12 +18,12 @@ static uint64_t largest_turn(const gal_ring_turns *turns)
     return most;
 }
 
-static gal_shared_bytes shared_of(const gal_cell *cell, const gal_block_memory *memory)
+gal_shared_bytes gal_cell_shared_of(const gal_block_memory *memory, uint32_t prefetch_depth)
 {
     const uint64_t gathers =
         larger(largest_turn(&memory->gathers_forward),
                larger(largest_turn(&memory->gathers_backward), largest_turn(&memory->gathers_evaluate)));
-    return (gal_shared_bytes){.of = {[GAL_SHARED_GATHERED] = (int64_t)(cell->spec.prefetch_depth * gathers),
+    return (gal_shared_bytes){.of = {[GAL_SHARED_GATHERED] = (int64_t)(prefetch_depth * gathers),
                                      [GAL_SHARED_BUCKET] = (int64_t)(2 * largest_turn(&memory->buckets)),
                                      [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
                                      [GAL_SHARED_WORK] = (int64_t)memory->bytes.work}};
@@ -150,7 +150,7 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
                   .update_seconds = rounded(cell, update_seconds(price, borrows)),
                   .once_seconds = table_seconds(cell, block, stage, strategy),
                   .bytes = state_bytes(&price->memory, borrows) + (int64_t)(cell->in_flight[stage] * bytes->saved),
-                  .shared = shared_of(cell, &price->memory)},
+                  .shared = gal_cell_shared_of(&price->memory, cell->spec.prefetch_depth)},
         .enter_seconds = rounded(cell, price->enter_seconds),
         .enter_tail_seconds = rounded(cell, price->tail_seconds),
         .close = {.backward_seconds = rounded(cell, price->leave_seconds),

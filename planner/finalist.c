@@ -6,16 +6,9 @@
 #include "costmodel/simulate.h"
 #include "schemas/plan_check.h"
 
-gal_finalist *gal_finalist_add(const gal_search_request *request, const gal_cell_spec *spec, gal_search_result *result)
+void gal_finalist_begin(const gal_search_request *request, const gal_cell_spec *spec, gal_finalist *finalist)
 {
-    gal_finalist *grown = realloc(result->finalist, (result->finalist_count + 1) * sizeof *grown);
-    if (grown == NULL) {
-        return NULL;
-    }
-    result->finalist = grown;
-    gal_finalist *finalist = &grown[result->finalist_count];
     memset(finalist, 0, sizeof *finalist);
-    result->finalist_count++;
     gal_plan *plan = &finalist->plan;
     plan->model = *request->model;
     plan->cluster = *gal_durations_cluster(request->durations);
@@ -27,7 +20,17 @@ gal_finalist *gal_finalist_add(const gal_search_request *request, const gal_cell
     plan->chunk_count = spec->chunk_count;
     plan->prefetch_depth = spec->prefetch_depth;
     plan->fixed_bytes = gal_durations_fixed_bytes(request->durations);
-    return finalist;
+}
+
+gal_finalist *gal_finalist_add(const gal_search_request *request, const gal_cell_spec *spec, gal_search_result *result)
+{
+    gal_finalist *grown = realloc(result->finalist, (result->finalist_count + 1) * sizeof *grown);
+    if (grown == NULL) {
+        return NULL;
+    }
+    result->finalist = grown;
+    gal_finalist_begin(request, spec, &grown[result->finalist_count]);
+    return &grown[result->finalist_count++];
 }
 
 void gal_finalist_drop(gal_search_result *result)

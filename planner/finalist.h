@@ -4,8 +4,9 @@
 
 #include "planner/joint_search.h"
 
-/* A new finalist at the end of the result, with all but its strategies and what is predicted of them; NULL without
- * memory. Pointers to those before it are void. */
+/* All of a finalist but its strategies and what is predicted of them. */
+void gal_finalist_begin(const gal_search_request *request, const gal_cell_spec *spec, gal_finalist *finalist);
+/* Begins one at the end of the result; NULL without memory. Pointers to those before it are void. */
 gal_finalist *gal_finalist_add(const gal_search_request *request, const gal_cell_spec *spec, gal_search_result *result);
 /* Takes the last one away. */
 void gal_finalist_drop(gal_search_result *result);

@@ -8,13 +8,15 @@
 #include "planner/finalist.h"
 #include "planner/least.h"
 #include "planner/least_cell.h"
+#include "planner/staged.h"
 #include "planner/uniform.h"
 #include "runtime/program/schedule.h"
 
 /* The objective of a plan strays from its simulation by as much as the finalists' do, and by this much at most. */
 static const double largest_stray = 0.25;
 
-typedef enum candidate_level { FLOORED, SCREENED, CLOSED } candidate_level;
+typedef enum candidate_level { FLOORED, SCREENED, STAGED, CLOSED } candidate_level;
+enum { NO_FINALIST = UINT32_MAX };
 
 /* A cell that may still win. */
 typedef struct candidate {
@@ -23,6 +25,8 @@ typedef struct candidate {
     double bound; /* seconds */
     double least_bytes;
     gal_screened screened;
+    uint32_t finalist;          /* its number in the result, or NO_FINALIST */
+    uint32_t *stage, *strategy; /* [block] of its path, as screened numbers strategies; owned, NULL: none */
 } candidate;
 
 typedef struct outer {
@@ -54,6 +58,8 @@ static void close_cell(outer *o, candidate *c)
 {
     c->level = CLOSED;
     gal_screened_free(&c->screened);
+    free(c->stage);
+    c->stage = c->strategy = NULL;
     o->now.closed_cell_count++;
     tell_work(o, 0, 0);
 }
@@ -75,7 +81,7 @@ static gal_code add_candidate(outer *o, const gal_cell_numbers *numbers, gal_err
 {
     candidate *c = &o->candidate[o->candidate_count];
     gal_error refusal = {0};
-    *c = (candidate){.numbers = *numbers};
+    *c = (candidate){.numbers = *numbers, .finalist = NO_FINALIST};
     const gal_cell_spec spec = spec_of(o, c);
     gal_code code = gal_cell_refused(&spec, &refusal);
     code = code == GAL_OK && is_uniform(o->request) ? gal_uniform_refused(&spec, &refusal) : code;
@@ -111,22 +117,26 @@ static double per_sample(const candidate *c)
     return c->bound / c->numbers.global_batch_samples;
 }
 
-/* The open one of the least bound per sample; NULL: all are closed. */
-static candidate *most_promising(outer *o)
+/* The open one of the least bound per sample, below the level if there is such a one; NULL: all are closed. */
+static candidate *most_promising(outer *o, candidate_level below)
 {
     candidate *best = NULL;
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         candidate *c = &o->candidate[i];
-        best = c->level != CLOSED && (best == NULL || per_sample(c) < per_sample(best)) ? c : best;
+        best = c->level < below && (best == NULL || per_sample(c) < per_sample(best)) ? c : best;
     }
     return best;
 }
 
 /* ---- finalists ---- */
 
-/* Seconds per sample above which a cell cannot win: those of the last finalist that is wanted, and what it may stray.
- */
-static double hopeless_per_sample(const outer *o)
+static double objective_per_sample(const gal_finalist *f)
+{
+    return f->objective_seconds / f->global_batch_samples;
+}
+
+/* Of the last finalist that is wanted; infinity: fewer are known. */
+static double wanted_per_sample(const outer *o)
 {
     const uint32_t wanted = o->request->finalist_count < 1 ? 1 : o->request->finalist_count;
     double worst = -HUGE_VAL; /* of those wanted: the least value with `wanted` at or below */
@@ -134,8 +144,7 @@ static double hopeless_per_sample(const outer *o)
         double next = HUGE_VAL;
         uint32_t at_or_below = 0;
         for (uint32_t i = 0; i < o->result->finalist_count; i++) {
-            const gal_finalist *f = &o->result->finalist[i];
-            const double own = f->objective_seconds / f->global_batch_samples;
+            const double own = objective_per_sample(&o->result->finalist[i]);
             at_or_below += own <= worst;
             next = own > worst ? fmin(next, own) : next;
         }
@@ -147,18 +156,46 @@ static double hopeless_per_sample(const outer *o)
         }
         worst = next;
     }
-    return worst * (1.0 + o->stray);
+    return worst;
 }
 
-static gal_code conclude_cell(outer *o, gal_finalist *f, double seconds, double bound, gal_error *err)
+/* Seconds per sample above which a cell is not worth another look. */
+static double hopeless_per_sample(const outer *o)
 {
+    return wanted_per_sample(o) * (1.0 - o->request->gap);
+}
+
+static gal_code no_memory(gal_error *err)
+{
+    return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
+/* A path of the cell, in place of one that was known; not simulated yet. */
+static gal_code note_path(outer *o, candidate *c, const uint32_t *stage, const uint32_t *strategy, double seconds,
+                          gal_error *err)
+{
+    const gal_cell_spec spec = spec_of(o, c);
+    if (c->finalist == NO_FINALIST) {
+        if (gal_finalist_add(o->request, &spec, o->result) == NULL) {
+            return no_memory(err);
+        }
+        c->finalist = o->result->finalist_count - 1;
+    } else {
+        gal_plan_free(&o->result->finalist[c->finalist].plan);
+        gal_finalist_begin(o->request, &spec, &o->result->finalist[c->finalist]);
+    }
+    gal_finalist *f = &o->result->finalist[c->finalist];
     f->plan.objective_seconds = f->objective_seconds = seconds;
-    f->bound_seconds = bound;
+    o->now.samples_per_second = fmax(o->now.samples_per_second, f->global_batch_samples / seconds);
+    return gal_finalist_write_path(c->screened.strategy, stage, strategy, &f->plan, err);
+}
+
+static gal_code simulate(outer *o, gal_finalist *f, gal_error *err)
+{
     const gal_code code = gal_finalist_predict(o->request, f, err);
     if (code == GAL_OK) {
-        const double stray = fabs(f->simulated_seconds - seconds) / seconds;
+        const double stray = fabs(f->simulated_seconds - f->objective_seconds) / f->objective_seconds;
         o->stray = fmin(largest_stray, fmax(o->stray, stray));
-        o->now.samples_per_second = fmax(o->now.samples_per_second, f->global_batch_samples / f->simulated_seconds);
     }
     return code;
 }
@@ -186,19 +223,47 @@ static gal_code solve_uniform(outer *o, candidate *c, gal_error *err)
         gal_finalist_drop(o->result);
         return GAL_OK;
     }
-    return conclude_cell(o, finalist, answer.seconds, answer.seconds, err);
+    c->finalist = o->result->finalist_count - 1;
+    finalist->plan.objective_seconds = finalist->objective_seconds = answer.seconds;
+    o->now.samples_per_second = fmax(o->now.samples_per_second, finalist->global_batch_samples / answer.seconds);
+    return GAL_OK;
+}
+
+static gal_code solve_staged(outer *o, candidate *c, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const double hopeless = c->numbers.global_batch_samples * hopeless_per_sample(o);
+    gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy};
+    o->result->solved_cell_count++;
+    GAL_TRY(gal_staged_solve(&c->screened, hopeless, o->request->gap, &staged, err));
+    c->bound = fmin(fmax(c->bound, staged.bound), staged.seconds); /* above the path it is by rounding alone */
+    if (staged.seconds < HUGE_VAL && c->bound < hopeless) {
+        const size_t blocks = o->types.block_count;
+        c->stage = malloc(2 * blocks * sizeof *c->stage);
+        if (c->stage == NULL) {
+            GAL_TRY(no_memory(err));
+        }
+        c->strategy = c->stage + blocks;
+        memcpy(c->stage, staged.stage, blocks * sizeof *c->stage);
+        memcpy(c->strategy, staged.strategy, blocks * sizeof *c->strategy);
+        GAL_TRY(note_path(o, c, c->stage, c->strategy, staged.seconds, err));
+    }
+cleanup:
+    return code;
 }
 
 static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_cell_answer *answer = &o->answer;
-    const gal_cell_spec spec = spec_of(o, c);
+    const double known = c->finalist == NO_FINALIST ? HUGE_VAL : o->result->finalist[c->finalist].objective_seconds;
     const gal_solve_settings settings = {.label_limit = o->request->label_limit,
                                          .few_labels = GAL_FEW_LABELS,
+                                         .starts = c->stage != NULL,
                                          .give_up_seconds = c->numbers.global_batch_samples * hopeless_per_sample(o),
                                          .tell = tell_work,
                                          .tell_context = o};
+    const gal_cell_spec spec = spec_of(o, c);
     if (o->result->finalist_count == 0 && o->result->solved_cell_count > 1) { /* memory is short */
         gal_least_answer least = {0};
         GAL_TRY(gal_least_cell(&spec, &o->types, GAL_LEAST_ANY, &least, err));
@@ -207,17 +272,16 @@ static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
             goto cleanup;
         }
     }
+    answer->seconds = known;
+    if (c->stage != NULL) {
+        memcpy(answer->stage, c->stage, o->types.block_count * sizeof *answer->stage);
+        memcpy(answer->strategy, c->strategy, o->types.block_count * sizeof *answer->strategy);
+    }
     GAL_TRY(gal_cell_search(&c->screened, &settings, answer, err));
     o->result->label_count += answer->label_count;
-    o->result->unproven_cell_count += answer->bound < fmin(answer->seconds, settings.give_up_seconds);
     c->bound = fmax(c->bound, answer->bound);
-    if (answer->seconds < HUGE_VAL) {
-        gal_finalist *finalist = gal_finalist_add(o->request, &spec, o->result);
-        if (finalist == NULL) {
-            GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
-        }
-        GAL_TRY(gal_finalist_write_path(c->screened.strategy, answer->stage, answer->strategy, &finalist->plan, err));
-        GAL_TRY(conclude_cell(o, finalist, answer->seconds, answer->bound, err));
+    if (answer->seconds < known) {
+        GAL_TRY(note_path(o, c, answer->stage, answer->strategy, answer->seconds, err));
     }
 cleanup:
     return code;
@@ -228,25 +292,42 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_cell_spec spec = spec_of(o, c);
-    if (c->level == FLOORED && !is_uniform(o->request)) {
+    if (is_uniform(o->request)) {
+        o->result->solved_cell_count++;
+        code = solve_uniform(o, c, err);
+        close_cell(o, c);
+        return code;
+    }
+    switch (c->level) {
+    case FLOORED:
         code = gal_screened_create(&spec, &o->types, &c->screened, err);
         c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
         c->level = SCREENED;
-        return code;
+        break;
+    case SCREENED:
+        code = solve_staged(o, c, err);
+        c->level = STAGED;
+        if (per_sample(c) >= hopeless_per_sample(o)) {
+            close_cell(o, c);
+        }
+        break;
+    default:
+        code = solve_chains(o, c, err);
+        close_cell(o, c);
     }
-    o->result->solved_cell_count++;
-    code = is_uniform(o->request) ? solve_uniform(o, c, err) : solve_chains(o, c, err);
-    close_cell(o, c);
     return code;
 }
 
+/* All cells in their stages first: a good plan spares the rest. */
 static gal_code search_candidates(outer *o, gal_error *err)
 {
     gal_code code = GAL_OK;
-    candidate *c = most_promising(o);
-    while (code == GAL_OK && c != NULL && per_sample(c) < hopeless_per_sample(o)) {
-        code = advance(o, c, err);
-        c = most_promising(o);
+    for (candidate_level below = STAGED; below <= CLOSED; below++) {
+        candidate *c = most_promising(o, below);
+        while (code == GAL_OK && c != NULL && per_sample(c) < hopeless_per_sample(o)) {
+            code = advance(o, c, err);
+            c = most_promising(o, below);
+        }
     }
     return code;
 }
@@ -267,7 +348,7 @@ static gal_code take_least(outer *o, const gal_least_memory *least, gal_error *e
     gal_space_strategies(spec.space, spec.device_count / spec.pp_degree, strategy);
     GAL_TRY(gal_finalist_write_path(strategy, least->stage, least->strategy, &finalist->plan, err));
     GAL_TRY(gal_plan_objective(o->cache, o->request->durations, &finalist->plan, &seconds, err));
-    GAL_TRY(conclude_cell(o, finalist, seconds, 0.0, err));
+    finalist->plan.objective_seconds = finalist->objective_seconds = seconds;
     for (uint32_t i = 0; i < o->candidate_count; i++) { /* so what the cells were said to hold is not proven */
         candidate *c = &o->candidate[i];
         const gal_cell_spec own = spec_of(o, c);
@@ -315,6 +396,48 @@ static int faster_first(const void *x, const void *y)
     return a->microbatch_count < b->microbatch_count ? -1 : a->microbatch_count > b->microbatch_count;
 }
 
+static int less_objective_first(const void *x, const void *y)
+{
+    const double a = objective_per_sample(x);
+    const double b = objective_per_sample(y);
+    return a < b ? -1 : a > b;
+}
+
+/* Simulates the finalists that are wanted and those that might be faster than they say; drops the others. */
+static gal_code simulate_finalists(outer *o, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_search_result *result = o->result;
+    const double wanted = wanted_per_sample(o);
+    uint32_t kept = 0;
+    if (result->finalist_count == 0) {
+        return GAL_OK;
+    }
+    for (uint32_t i = 0; i < o->candidate_count; i++) {
+        const candidate *c = &o->candidate[i];
+        if (c->finalist != NO_FINALIST) {
+            gal_finalist *f = &result->finalist[c->finalist];
+            f->bound_seconds = fmin(c->bound, f->objective_seconds);
+        }
+    }
+    qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], less_objective_first);
+    while (code == GAL_OK && kept < result->finalist_count &&
+           (kept == 0 || objective_per_sample(&result->finalist[kept]) <= wanted * (1.0 + o->stray))) {
+        code = simulate(o, &result->finalist[kept++], err);
+    }
+    while (result->finalist_count > kept) {
+        gal_finalist_drop(result);
+    }
+    return code;
+}
+
+static void count_unproven(outer *o, double best_per_sample)
+{
+    for (uint32_t i = 0; i < o->candidate_count && !is_uniform(o->request); i++) {
+        o->result->unproven_cell_count += per_sample(&o->candidate[i]) < best_per_sample * (1.0 - 1e-12);
+    }
+}
+
 static void conclude(outer *o)
 {
     gal_search_result *result = o->result;
@@ -327,6 +450,7 @@ static void conclude(outer *o)
     if (!result->feasible) {
         return;
     }
+    count_unproven(o, objective_per_sample(&result->finalist[0]));
     qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], faster_first);
     gal_finalist *winner = &result->finalist[0];
     double bound = winner->objective_seconds;
@@ -361,6 +485,7 @@ static void outer_free(outer *o)
 {
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         gal_screened_free(&o->candidate[i].screened);
+        free(o->candidate[i].stage);
     }
     free(o->candidate);
     gal_price_cache_free(o->cache);
@@ -380,6 +505,7 @@ gal_code gal_search(const gal_search_request *request, gal_search_result *out, g
     if (result.finalist_count == 0) {
         GAL_TRY(search_least_bytes(&o, err));
     }
+    GAL_TRY(simulate_finalists(&o, err));
     conclude(&o);
     *out = result;
     memset(&result, 0, sizeof result);

@@ -1,10 +1,11 @@
 /* The search: over batches, microbatch counts and pipeline degrees.
  *
- * Every cell has a bound: first by compute alone, then by prices (planner/screen.h). The cell of the least bound per
- * sample is looked at first: its bound is made truer, or it is solved (planner/cell_search.h; interleaved and zero
- * bubble: among uniform plans). Once no bound is below the best plan found, no cell that is left can win. The objective
- * strays from the simulation a little: cells within as much of the best one as the finalists stray are solved too, and
- * of all finalists, lowered and simulated, the one with the most samples per second is returned. */
+ * Every cell has a bound: by compute alone (planner/screen.h), by prices (planner/screened.h), by whole blocks on whole
+ * stages, which finds a path as well (planner/staged.h), by branch and bound (planner/cell_search.h; interleaved and
+ * zero bubble: among uniform plans). The cell of the least bound per sample gets its next one first. Once no bound is
+ * further below the best plan than the gap that is allowed, no cell that is left can win by more. The objective strays
+ * from the simulation a little: plans within as much of the best one as that strays are simulated too, and of all that
+ * are, the one with the most samples per second is returned. */
 #ifndef GAL_PLANNER_JOINT_SEARCH_H
 #define GAL_PLANNER_JOINT_SEARCH_H
 
@@ -35,6 +36,7 @@ typedef struct gal_search_request {
     uint32_t chunk_count; /* with the interleaved schedule; there and with zero bubble plans are uniform (uniform.h) */
     uint32_t prefetch_depth;
     uint32_t label_limit;    /* at one block */
+    double gap;              /* a plan is good enough if none is faster by more than this share */
     uint32_t finalist_count; /* cells that are wanted solved, the best ones; 0: as 1 */
     void (*tell)(void *context,
                  const gal_search_progress *now); /* called often, by the thread of gal_search; or NULL */
@@ -57,8 +59,8 @@ typedef struct gal_search_result {
     double lower_bound_seconds; /* over the cells of the winner's batch */
     uint64_t label_count;
     uint32_t cell_count;          /* whose numbers divide */
-    uint32_t solved_cell_count;   /* of them: the others cannot win */
-    uint32_t unproven_cell_count; /* of those solved: a faster chain than the one found is not ruled out */
+    uint32_t solved_cell_count;   /* of them: in which a chain was looked for */
+    uint32_t unproven_cell_count; /* of them: one that is faster than the best plan is not ruled out */
     /* Where nothing fits (planner/least.h): the least memory of a device for which a plan exists, of a named algorithm
      * the smallest that it met; 0: no plan is legal at all. No less than the bound will do. */
     uint64_t least_bytes, least_bound_bytes;

@@ -76,3 +76,21 @@ double gal_cell_evaluate(const gal_cell *cell, const uint32_t *stage, const uint
     }
     return fits ? gal_path_seconds(&path, cell) : HUGE_VAL;
 }
+
+void gal_cell_stage_bytes(const gal_cell *cell, const uint32_t *stage, const uint32_t *strategy, int64_t *bytes)
+{
+    gal_path path = {0};
+    for (uint32_t i = 0; i < cell->block_count; i++) {
+        gal_cell_step step;
+        if (i > 0 && stage[i] != stage[i - 1]) {
+            path = (gal_path){0};
+        }
+        gal_cell_reach(cell, i, stage, strategy, &step);
+        gal_path_add(&path, &step);
+        if (i + 1 == cell->block_count || stage[i + 1] != stage[i]) {
+            gal_cell_close(cell, i, stage[i], strategy[i], &step);
+            gal_path_add(&path, &step);
+            bytes[stage[i]] = gal_path_bytes(&path);
+        }
+    }
+}

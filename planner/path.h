@@ -26,4 +26,7 @@ double gal_path_seconds(const gal_path *path, const gal_cell *cell); /* of a pat
  * stage, fitting or not. */
 double gal_cell_evaluate(const gal_cell *cell, const uint32_t *stage, const uint32_t *strategy, uint64_t *most_bytes);
 
+/* bytes[stage] of a whole path. */
+void gal_cell_stage_bytes(const gal_cell *cell, const uint32_t *stage, const uint32_t *strategy, int64_t *bytes);
+
 #endif

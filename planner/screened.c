@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/path.h"
 #include "planner/relaxed.h"
 
 static bool is_end(const gal_block_types *types, uint32_t type)
@@ -46,7 +47,12 @@ static gal_code price_item(const gal_screened *s, uint32_t type, uint32_t strate
         const gal_block_bytes *bytes = &price->memory.bytes;
         double update_seconds = price->update_seconds;
         item->bytes = (double)(bytes->state + bytes->gradient);
-        for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) { /* another block may pay */
+        /* another block may pay; for the token table the ends of a chain on their stages do (planner/cell.h) */
+        const bool pays = type == s->types->type_of[0] || (last > 0 && from == last);
+        for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+            if (shared == GAL_SHARED_TABLE && pays) {
+                continue;
+            }
             update_seconds -= price->shared_update_seconds[shared];
             item->bytes -= (double)price->memory.shared_bytes[shared];
         }
@@ -59,6 +65,8 @@ static gal_code price_item(const gal_screened *s, uint32_t type, uint32_t strate
         take_least(&item->enter_tail_seconds, price->tail_seconds, false);
         item->saved_bytes = (double)bytes->saved;
         item->work_bytes = (double)bytes->work;
+        const gal_shared_bytes turn = gal_cell_shared_of(&price->memory, spec->prefetch_depth);
+        item->turn_bytes = (double)gal_shared_sum(&turn);
     }
     return GAL_OK;
 }

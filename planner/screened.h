@@ -17,6 +17,7 @@ typedef struct gal_screened_item {
     double forward_seconds, backward_seconds, tail_seconds, update_seconds;
     double enter_seconds, leave_seconds, enter_tail_seconds; /* what the turns gain: 0 or less */
     double bytes, saved_bytes, work_bytes;                   /* once; for each microbatch in flight; in turn */
+    double turn_bytes;                                       /* of all that blocks use in turn, work included */
 } gal_screened_item;
 
 typedef struct gal_screened {

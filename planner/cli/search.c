@@ -22,6 +22,7 @@ typedef struct search_options {
     uint32_t algorithm; /* GAL_ALGORITHM_COUNT: not given, the first */
     uint32_t prices;
     double time_limit_seconds;
+    double gap_percent; /* below 0: not given */
     bool compare, pareto, json, timing, quiet;
 } search_options;
 
@@ -88,7 +89,9 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                        1, 2),
         gal_option_u32("top", "K", "list the best K cells (1), or the first K points of the front (all)", &o->top, 1,
                        1000),
-        gal_option_u32("label-limit", "N", "labels kept at one block, and work in proportion (2000)", &o->label_limit,
+        gal_option_f64("gap", "PERCENT", "be content if no plan is faster by more than this (0.5; 0 with --pareto)",
+                       &o->gap_percent, 0.0, 50.0),
+        gal_option_u32("label-limit", "N", "labels kept at one block, and work in proportion (20000)", &o->label_limit,
                        1, 100000000),
         gal_option_flag("json", "print one JSON object", &o->json),
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
@@ -284,14 +287,13 @@ static void print_proof(FILE *out, const gal_search_result *result)
             result->lower_bound_seconds, 100.0 * gap_of(result));
     fprintf(out, "  %u of %u cells solved, ", result->solved_cell_count, result->cell_count);
     if (result->unproven_cell_count > 0) {
-        fprintf(out, "in %u of them a faster chain than the one found is not ruled out (--label-limit)",
-                result->unproven_cell_count);
+        fprintf(out, "in %u a faster plan is not ruled out (--gap, --label-limit)", result->unproven_cell_count);
     } else if (among_uniform(&f->plan)) {
         fprintf(out, "each by its fastest uniform plan: one strategy, even pieces");
     } else {
-        fprintf(out, "every one's chain is proven to be its fastest");
+        fprintf(out, "no cell has a faster plan");
     }
-    fprintf(out, "%s\n", result->solved_cell_count < result->cell_count ? "; the others cannot win" : "");
+    fprintf(out, "\n");
 }
 
 /* A named algorithm proves nothing. */
@@ -536,6 +538,10 @@ static gal_code run(const search_options *o, gal_error *err)
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
                                   .label_limit = o->label_limit,
+                                  .gap = (o->gap_percent >= 0.0 ? o->gap_percent
+                                          : o->pareto           ? 0.0
+                                                                : 0.5) /
+                                         100.0,
                                   .finalist_count = o->pareto ? 1 : o->top,
                                   .tell = gal_searching_tell,
                                   .tell_context = &searching};
@@ -572,6 +578,7 @@ int gal_cli_search(int argc, char **argv)
     search_options o = {.schedule = "1f1b",
                         .prefetch_depth = 2,
                         .pareto_step_bytes = 1,
+                        .gap_percent = -1.0,
                         .label_limit = 20000,
                         .algorithm = GAL_ALGORITHM_COUNT,
                         .time_limit_seconds = 10.0};

@@ -1,0 +1,98 @@
+/* Neighbouring blocks that mix strategies on a stage: the least seconds under a limit of bytes.
+ *
+ * Every block takes one item of its type's menu. Items of one class keep rows alike: between classes rows are
+ * converted. Seconds and bytes add up; of the bytes that blocks use in turn the stage has the largest of each kind, and
+ * so at least the largest sum of one item (turn_bytes). A bound takes levels of that sum in turn: on a level items
+ * above its top may not be taken and its bottom is charged; then a price per byte relaxes the limit, and what is left
+ * is a chain. Its path costs at least what its pairs of neighbours do, each with half of both blocks, and half of the
+ * blocks at the ends. A level's price is best for counts that are given once; for others the lines hold as well: they
+ * are linear in the counts.
+ * Source of the relaxation: M. L. Fisher, "The Lagrangian Relaxation Method for Solving Integer Programming Problems",
+ * 1981. */
+#ifndef GAL_PLANNER_MIXTURE_H
+#define GAL_PLANNER_MIXTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "planner/cell.h"
+
+typedef struct gal_mix_item {
+    double seconds, bytes, turn_bytes;
+    double first_seconds, last_seconds; /* more, of the first and of the last block of a stage */
+    uint32_t class;
+    uint32_t strategy; /* the caller's number */
+} gal_mix_item;
+
+/* Leaves in a menu, in place, what no other item of its class beats in all its numbers at once; of equals the first
+ * strategy. Items of a class then follow each other. Returns how many. */
+uint32_t gal_mix_prune(gal_mix_item *item, uint32_t count);
+
+typedef struct gal_mix_menu {
+    uint32_t count; /* 0: blocks of the type are not to be had */
+    const gal_mix_item *item;
+} gal_mix_menu;
+
+/* The chains that stages are cut from, and what is on their menus. */
+typedef struct gal_mix_stage {
+    const gal_block_types *types;
+    uint32_t class_count;
+    const gal_mix_menu *menu;               /* [type] */
+    const double *first_bytes, *last_bytes; /* [class] more, of a stage of several blocks whose first, last is of it */
+    const double *pair_counts;              /* [pair]: for which the prices are best, fractions too */
+    double limit_bytes;
+    /* Seconds of the conversion of a pair's rows between two classes, not negative; infinity: not allowed. */
+    double (*conversion)(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class);
+    void *context;
+} gal_mix_stage;
+
+enum { GAL_MIX_LEVELS = 16 };
+
+/* A sum over the pairs of a chain of blocks and over its two ends. */
+typedef struct gal_mix_line {
+    double constant;
+    double *pair;               /* [pair] */
+    double *first, *last, *one; /* [type]; one: a stage of one block, all of it */
+} gal_mix_line;
+
+typedef struct gal_mix_bound {
+    uint32_t level_count, pair_count;
+    gal_mix_line seconds[GAL_MIX_LEVELS][2]; /* without a price, and at the level's best */
+    gal_mix_line bytes[GAL_MIX_LEVELS];      /* the least bytes over the limit: above 0 nothing fits */
+    double least_seconds;                    /* of the counts that prices are made for */
+    uint32_t mixed[2]; /* the two classes, or twice one, between which the best price there decides */
+    double *memory;    /* owned */
+} gal_mix_bound;
+
+/* GAL_ERR_SYSTEM without memory. */
+gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err);
+void gal_mix_bound_free(gal_mix_bound *bound); /* accepts a zeroed one */
+
+/* A chain: how often each pair is in it, and the types at its ends. */
+typedef struct gal_mix_chain {
+    const uint32_t *behind, *before; /* [pair]: their difference counts */
+    uint32_t first_type, last_type;
+} gal_mix_chain;
+
+/* No choice takes less; infinity: none fits. */
+double gal_mix_least(const gal_mix_bound *bound, const gal_mix_chain *chain);
+
+/* ---- a choice ---- */
+
+/* Blocks that choose from the same items. */
+typedef struct gal_mix_group {
+    const gal_mix_item *item;
+    uint32_t item_count, block_count;
+    uint32_t *taken; /* [item] of the caller: how many blocks take it */
+} gal_mix_group;
+
+typedef struct gal_mix_sum {
+    double seconds, bytes;
+    double rate; /* seconds per byte of the last that was gained; 0: all that could be gained was */
+} gal_mix_sum;
+
+/* The quickest choice that is found whose bytes, with the largest turn_bytes of an item taken, are not above the limit;
+ * fills taken. False: none fits. */
+bool gal_mix_choose(const gal_mix_group *group, uint32_t group_count, double limit_bytes, gal_mix_sum *out);
+
+#endif

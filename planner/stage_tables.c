@@ -1,0 +1,270 @@
+#include "planner/stage_tables.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/program/atoms.h"
+
+bool gal_holds_table(const gal_block_types *types, uint32_t type)
+{
+    return types->table_shared && (types->shape[type].shared >> GAL_SHARED_TABLE & 1U) != 0;
+}
+
+/* Whether a block of the type may be on the stage: the ends of the chain have theirs. */
+static bool may_hold(const gal_screened *s, uint32_t stage, uint32_t type)
+{
+    const gal_block_types *t = s->types;
+    return (type != t->type_of[0] || stage == 0) &&
+           (type != t->type_of[t->block_count - 1] || stage + 1 == s->spec.pp_degree);
+}
+
+/* ---- classes ---- */
+
+/* Others may not even divide the devices. */
+static bool is_legal(const gal_screened *s, uint32_t strategy)
+{
+    bool legal = false;
+    for (uint32_t type = 0; type < s->types->type_count && !legal; type++) {
+        legal = s->item[(size_t)type * s->strategy_count + strategy].legal;
+    }
+    return legal;
+}
+
+static void number_classes(gal_stage_tables *t)
+{
+    const gal_screened *s = t->s;
+    gal_atoms atoms;
+    gal_group samples[GAL_SPACE_MAX], sequence[GAL_SPACE_MAX]; /* [class] */
+    gal_atoms_of(s->spec.device_count / s->spec.pp_degree, &atoms);
+    for (uint32_t i = 0; i < s->strategy_count; i++) {
+        if (!is_legal(s, i)) {
+            continue;
+        }
+        const gal_mesh mesh = gal_mesh_of(&atoms, &s->strategy[i]);
+        const gal_group own_sequence = s->strategy[i].sequence_parallel ? mesh.tp : GAL_GROUP_NONE;
+        uint32_t class = 0;
+        while (class < t->class_count && (samples[class] != (mesh.dp | mesh.sdp) || sequence[class] != own_sequence)) {
+            class ++;
+        }
+        if (class == t->class_count) {
+            samples[class] = mesh.dp | mesh.sdp;
+            sequence[class] = own_sequence;
+            t->stands[class] = i;
+            t->class_count++;
+        }
+        t->class[i] = class;
+    }
+}
+
+/* Of the rows between the blocks, at their smallest. */
+static void measure_rows(gal_stage_tables *t)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const gal_block_types *types = t->s->types;
+    for (uint32_t class = 0; class < t->class_count; class ++) {
+        t->rows_bytes[class] = HUGE_VAL;
+        for (uint32_t flow = 0; flow < types->flow_count; flow++) {
+            const uint64_t bytes =
+                gal_price_rows_bytes(spec->model, &t->s->strategy[t->stands[class]],
+                                     spec->global_batch_samples / spec->microbatch_count, types->flow[flow]);
+            t->rows_bytes[class] = fmin(t->rows_bytes[class], (double)bytes);
+        }
+    }
+}
+
+/* ---- conversions ---- */
+
+/* Where the carried tensor passes, the rows keep their layout (planner/cell.h). */
+static bool may_convert(const gal_block_shape *to)
+{
+    return to->carried_in.positions == 0 || to->kind == GAL_BLOCK_CROSS_ATTENTION;
+}
+
+static double price_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
+{
+    const gal_screened *s = t->s;
+    const uint32_t block = s->types->pair_first[pair];
+    const gal_block_shape *to = &s->types->shape[s->types->type_of[block]];
+    const gal_pair_price *price = NULL;
+    const gal_price_query query = {.type = s->types->shape[s->types->type_of[block - 1]].type,
+                                   .strategy = &s->strategy[t->stands[from_class]],
+                                   .device_count = s->spec.device_count / s->spec.pp_degree,
+                                   .stage = t->stage,
+                                   .stage_count = s->spec.pp_degree,
+                                   .microbatch_samples = s->spec.global_batch_samples / s->spec.microbatch_count,
+                                   .prefetch_depth = s->spec.prefetch_depth};
+    if (!may_convert(to)) {
+        return HUGE_VAL;
+    }
+    const gal_code code =
+        gal_price_pair(s->spec.cache, &query, to->type, &s->strategy[t->stands[to_class]], &price, t->err);
+    t->code = code == GAL_ERR_SYSTEM ? code : t->code;
+    return code == GAL_OK ? fmax(price->forward_seconds + price->backward_seconds, 0.0) : HUGE_VAL;
+}
+
+double gal_stage_tables_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
+{
+    double *known = &t->conversion[((size_t)pair * t->class_count + from_class) * t->class_count + to_class];
+    if (isnan(*known)) {
+        *known = price_conversion(t, pair, from_class, to_class);
+    }
+    return *known;
+}
+
+static double conversion_of_round(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
+{
+    return gal_stage_tables_conversion(context, pair, from_class, to_class);
+}
+
+static double conversion_of_step(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
+{
+    const gal_stage_tables *t = context;
+    return t->s->spec.microbatch_count * gal_stage_tables_conversion(context, pair, from_class, to_class);
+}
+
+/* ---- menus ---- */
+
+static double rounds_of(const gal_stage_tables *t, gal_stage_table table)
+{
+    return t->s->spec.pp_degree == 1 || table == GAL_TABLE_STEP ? t->s->spec.microbatch_count : 1.0;
+}
+
+double gal_stage_tables_seconds(const gal_stage_tables *t, const gal_screened_item *item, uint32_t stage,
+                                gal_stage_table table)
+{
+    const double round = item->forward_seconds + item->backward_seconds;
+    const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
+    return rounds_of(t, table) * round + (once && stage == 0 ? t->tail_weight * item->tail_seconds : 0.0) +
+           (once ? item->update_seconds / t->s->spec.pp_degree : 0.0);
+}
+
+static gal_mix_item item_of(const gal_stage_tables *t, const gal_screened_item *item, uint32_t strategy, uint32_t stage,
+                            gal_stage_table table)
+{
+    const uint32_t stages = t->s->spec.pp_degree;
+    const double rounds = rounds_of(t, table);
+    return (gal_mix_item){.seconds = gal_stage_tables_seconds(t, item, stage, table),
+                          .bytes = item->bytes + gal_screen_in_flight(&t->s->spec, stage) * item->saved_bytes,
+                          .turn_bytes = item->turn_bytes,
+                          .first_seconds = stage > 0 ? rounds * item->enter_seconds : 0.0,
+                          .last_seconds = stage + 1 < stages ? rounds * item->leave_seconds : 0.0,
+                          .class = t->class[strategy],
+                          .strategy = strategy};
+}
+
+static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table,
+                      const gal_strategy *embedding)
+{
+    const gal_screened *s = t->s;
+    const bool tied = embedding != NULL && gal_holds_table(s->types, type);
+    gal_mix_item *own = t->item + (size_t)type * s->strategy_count;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->strategy_count && may_hold(s, stage, type); i++) {
+        const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
+        if (item->legal && (!tied || gal_strategy_same_shards(&s->strategy[i], embedding))) {
+            own[count++] = item_of(t, item, i, stage, table);
+        }
+    }
+    t->menu[type] = (gal_mix_menu){gal_mix_prune(own, count), own};
+}
+
+/* What the ends of a stage of several blocks take for rows that come and go, and for the gradient that its blocks hand
+ * on, at least; rows that are converted behind a border lie as any class has them. */
+static void fill_ports(gal_stage_tables *t, uint32_t stage)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const uint32_t m = spec->microbatch_count;
+    const double two = m < 2 ? m : 2.0;
+    const double in_flight = gal_screen_in_flight(spec, stage);
+    const double alike = (in_flight < m ? in_flight + 1.0 : m) + two - in_flight;
+    double least_rows = HUGE_VAL;
+    for (uint32_t class = 0; class < t->class_count; class ++) {
+        least_rows = fmin(least_rows, t->rows_bytes[class]);
+    }
+    for (uint32_t class = 0; class < t->class_count; class ++) {
+        const double rows = t->rows_bytes[class];
+        t->first_bytes[class] = 2.0 * rows + (stage > 0 ? fmin(alike * rows, 2.0 * two * least_rows) : 0.0);
+        t->last_bytes[class] = stage + 1 < spec->pp_degree ? 2.0 * two * rows : 0.0;
+    }
+}
+
+gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_stage_table table,
+                                    const gal_strategy *embedding)
+{
+    const gal_block_types *types = t->s->types;
+    t->stage = stage;
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        fill_menu(t, stage, type, table, embedding);
+    }
+    for (uint32_t pair = 0; pair < types->pair_count; pair++) {
+        const uint32_t block = types->pair_first[pair];
+        const bool end = block == 1 || block + 1 == types->block_count;
+        const double share = types->pair_repeats[pair] / (end ? 1.0 : t->s->spec.pp_degree);
+        const bool held =
+            may_hold(t->s, stage, types->type_of[block - 1]) && may_hold(t->s, stage, types->type_of[block]);
+        t->pair_counts[pair] = held ? share : 0.0;
+    }
+    fill_ports(t, stage);
+    return (gal_mix_stage){.types = types,
+                           .class_count = t->class_count,
+                           .menu = t->menu,
+                           .first_bytes = t->first_bytes,
+                           .last_bytes = t->last_bytes,
+                           .pair_counts = t->pair_counts,
+                           .limit_bytes = (double)t->s->spec.arena_limit_bytes,
+                           .conversion = rounds_of(t, table) > 1.0 ? conversion_of_step : conversion_of_round,
+                           .context = t};
+}
+
+/* ---- create ---- */
+
+static gal_code no_memory(gal_error *err)
+{
+    return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
+gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const size_t types = screened->types->type_count;
+    const size_t pairs = screened->types->pair_count;
+    gal_stage_tables t = {.s = screened,
+                          .err = err,
+                          .class = calloc(2 * (size_t)screened->strategy_count + 1, sizeof *t.class),
+                          .item = malloc((types * screened->strategy_count + 1) * sizeof *t.item),
+                          .menu = calloc(types, sizeof *t.menu),
+                          .pair_counts = calloc(pairs + 1, sizeof *t.pair_counts)};
+    if (t.class == NULL || t.item == NULL || t.menu == NULL || t.pair_counts == NULL) {
+        GAL_TRY(no_memory(err));
+    }
+    t.stands = t.class + screened->strategy_count;
+    number_classes(&t);
+    const size_t conversions = pairs * t.class_count * t.class_count;
+    t.rows_bytes = malloc((3 * (size_t)t.class_count + 1) * sizeof *t.rows_bytes);
+    t.conversion = malloc((conversions + 1) * sizeof *t.conversion);
+    if (t.rows_bytes == NULL || t.conversion == NULL) {
+        GAL_TRY(no_memory(err));
+    }
+    t.first_bytes = t.rows_bytes + t.class_count;
+    t.last_bytes = t.first_bytes + t.class_count;
+    measure_rows(&t);
+    for (size_t i = 0; i < conversions; i++) {
+        t.conversion[i] = NAN;
+    }
+    *out = t;
+    t = (gal_stage_tables){0};
+cleanup:
+    gal_stage_tables_free(&t);
+    return code;
+}
+
+void gal_stage_tables_free(gal_stage_tables *tables)
+{
+    free(tables->conversion);
+    free(tables->rows_bytes);
+    free(tables->pair_counts);
+    free(tables->menu);
+    free(tables->item);
+    free(tables->class);
+    *tables = (gal_stage_tables){0};
+}

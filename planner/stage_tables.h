@@ -1,0 +1,48 @@
+/* What is on the menus of a cell's stages (planner/mixture.h): all strategies of a screened cell, by the classes of
+ * their rows, with the price of conversions between them. */
+#ifndef GAL_PLANNER_STAGE_TABLES_H
+#define GAL_PLANNER_STAGE_TABLES_H
+
+#include "planner/mixture.h"
+#include "planner/screened.h"
+
+/* What an item's seconds are: of a stage's round; what it adds to the sum over stages; as if its stage were the
+ * slowest. With one stage the last two are all its seconds. */
+typedef enum gal_stage_table { GAL_TABLE_ROUND, GAL_TABLE_ADDED, GAL_TABLE_STEP } gal_stage_table;
+
+typedef struct gal_stage_tables {
+    const gal_screened *s;
+    double tail_weight; /* of the first stage's tail, which nothing hides: at most 1 */
+    uint32_t class_count;
+    uint32_t *class;     /* [strategy] */
+    uint32_t *stands;    /* [class]: its first strategy */
+    double *rows_bytes;  /* [class] at the borders of stages */
+    gal_mix_item *item;  /* [type][strategy] */
+    gal_mix_menu *menu;  /* [type] of the stage at hand */
+    double *pair_counts; /* its share, if all stages have the same */
+    double *first_bytes, *last_bytes;
+    double *conversion; /* [pair][class][class] seconds of a round; NaN: not looked up yet */
+    uint32_t stage;
+    gal_code code; /* of a conversion */
+    gal_error *err;
+} gal_stage_tables;
+
+/* screened is referred to; err is where a conversion that fails leaves its reason. GAL_ERR_SYSTEM without memory. */
+gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables *out, gal_error *err);
+void gal_stage_tables_free(gal_stage_tables *tables); /* accepts a zeroed one */
+
+/* The menus of a stage. embedding: holders of the token table keep it as this strategy does; NULL: as they like. The
+ * stage refers to the tables until the next call. */
+gal_mix_stage gal_stage_tables_fill(gal_stage_tables *tables, uint32_t stage, gal_stage_table table,
+                                    const gal_strategy *embedding);
+
+/* Seconds of a round. */
+double gal_stage_tables_conversion(gal_stage_tables *tables, uint32_t pair, uint32_t from_class, uint32_t to_class);
+
+/* What one screened item is worth in a table, without what the ends of a stage add. */
+double gal_stage_tables_seconds(const gal_stage_tables *tables, const gal_screened_item *item, uint32_t stage,
+                                gal_stage_table table);
+
+bool gal_holds_table(const gal_block_types *types, uint32_t type);
+
+#endif

@@ -1,0 +1,325 @@
+#include "planner/staged.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/mixture_exact.h"
+#include "planner/path.h"
+#include "planner/stage_filling.h"
+#include "planner/whole_stages.h"
+
+enum { TIGHTENINGS = 8, TAIL_ROUNDS = 4, TIGHT_MAX = 24 };
+
+typedef struct solver {
+    const gal_screened *s;
+    gal_stage_tables tables;
+    gal_mix_bound *bound; /* [table][stage] */
+    gal_cut cut;
+    gal_tight_stage tight[TIGHT_MAX];
+    uint32_t tight_count;
+    gal_staged *out;
+    uint32_t *strategy; /* [block] of the path at hand */
+    uint32_t *stage, *own;
+    bool *allowed;
+    gal_error *err;
+} solver;
+
+/* ---- bound ---- */
+
+static void free_bounds(const solver *v)
+{
+    for (uint32_t i = 0; v->bound != NULL && i < 2 * v->s->spec.pp_degree; i++) {
+        gal_mix_bound_free(&v->bound[i]);
+    }
+}
+
+/* Seconds that belong to no block. */
+static double common_seconds(const gal_cell_spec *spec)
+{
+    return gal_price_common_update(spec->model, spec->durations, spec->device_count / spec->pp_degree,
+                                   spec->pp_degree) +
+           gal_durations_fixed_step_seconds(spec->durations);
+}
+
+static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
+{
+    const uint32_t stages = v->s->spec.pp_degree;
+    const double common = common_seconds(&v->s->spec);
+    const gal_whole_stages whole = {.types = v->s->types,
+                                    .stage_count = stages,
+                                    .slowest_rounds = stages == 1 ? 0.0 : v->s->spec.microbatch_count - 1.0,
+                                    .round = v->bound,
+                                    .added = v->bound + stages,
+                                    .tight = v->tight,
+                                    .tight_count = v->tight_count};
+    const gal_code code = gal_whole_stages_bound(&whole, enough_seconds - common, bound, v->cut.first, v->err);
+    *bound += common;
+    return code;
+}
+
+/* Under the tables' tail_weight. */
+static gal_code find_bound(solver *v, double enough_seconds, double *bound)
+{
+    const uint32_t stages = v->s->spec.pp_degree;
+    gal_code code = GAL_OK;
+    free_bounds(v);
+    for (uint32_t p = 0; p < stages; p++) {
+        const gal_mix_stage round = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ROUND, NULL);
+        GAL_TRY(gal_mix_bound_create(&round, &v->bound[p], v->err));
+        const gal_mix_stage added = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ADDED, NULL);
+        GAL_TRY(gal_mix_bound_create(&added, &v->bound[stages + p], v->err));
+        memcpy(v->cut.mixed[p], v->bound[p].mixed, sizeof v->cut.mixed[p]);
+    }
+    GAL_TRY(v->tables.code);
+    GAL_TRY(cut_stages(v, enough_seconds, bound));
+cleanup:
+    return code;
+}
+
+/* ---- path ---- */
+
+static void keep(solver *v, double seconds)
+{
+    if (seconds < v->out->seconds) {
+        v->out->seconds = seconds;
+        memcpy(v->out->stage, v->stage, v->s->types->block_count * sizeof *v->stage);
+        memcpy(v->out->strategy, v->strategy, v->s->types->block_count * sizeof *v->strategy);
+    }
+}
+
+static void place_stages(const solver *v)
+{
+    for (uint32_t block = 0, p = 0; block < v->s->types->block_count; block++) {
+        p += p + 1 < v->s->spec.pp_degree && block == v->cut.first[p + 1];
+        v->stage[block] = p;
+    }
+}
+
+/* The cell of the path's strategies alone; the path in its numbers. */
+static gal_code create_cell(solver *v, gal_cell **cell)
+{
+    const gal_block_types *types = v->s->types;
+    const size_t count = (size_t)types->type_count * v->s->strategy_count;
+    gal_cell_spec spec = v->s->spec;
+    memset(v->allowed, 0, count * sizeof *v->allowed);
+    for (uint32_t block = 0; block < types->block_count; block++) {
+        v->allowed[(size_t)types->type_of[block] * v->s->strategy_count + v->strategy[block]] = true;
+    }
+    spec.allowed = v->allowed;
+    const gal_code code = gal_cell_create(&spec, cell, v->err);
+    for (uint32_t block = 0; code == GAL_OK && block < types->block_count; block++) {
+        v->own[block] = 0;
+        while ((*cell)->listed[v->own[block]] != v->strategy[block]) {
+            v->own[block]++;
+        }
+    }
+    return code;
+}
+
+static bool is_legal(const solver *v, const gal_cell *cell)
+{
+    for (uint32_t i = 1; i < cell->block_count; i++) {
+        if (cell->pair[gal_cell_pair_index(cell, i, v->stage[i], v->own[i - 1], v->own[i])] == NULL) {
+            return false;
+        }
+    }
+    return gal_cell_tables_alike(cell, v->own);
+}
+
+/* Evaluates the path; what a stage is over its limit is left free there next time, twice as much each time. *again:
+ * some stage is. */
+static gal_code evaluate(solver *v, uint32_t round, bool *again)
+{
+    gal_cell *cell = NULL;
+    int64_t bytes[GAL_STAGES_MAX];
+    const gal_code code = create_cell(v, &cell);
+    *again = false;
+    if (code == GAL_OK && is_legal(v, cell)) {
+        keep(v, gal_cell_evaluate(cell, v->stage, v->own, NULL));
+        gal_cell_stage_bytes(cell, v->stage, v->own, bytes);
+        for (uint32_t p = 0; p < v->s->spec.pp_degree; p++) {
+            const double over = (double)bytes[p] - (double)v->s->spec.arena_limit_bytes;
+            if (over > 0.0) {
+                v->cut.spare_bytes[p] += 1.02 * ldexp(over, (int)round);
+                *again = true;
+            }
+        }
+    }
+    gal_cell_free(cell);
+    return code;
+}
+
+static gal_code find_path(solver *v)
+{
+    gal_code code = GAL_OK;
+    bool again = true;
+    memset(v->cut.spare_bytes, 0, sizeof v->cut.spare_bytes);
+    place_stages(v);
+    for (uint32_t round = 0; code == GAL_OK && again && round < TIGHTENINGS; round++) {
+        bool found = false;
+        code = gal_stages_fill(&v->tables, &v->cut, v->strategy, &found, v->err);
+        again = false;
+        if (code == GAL_OK && found) {
+            code = evaluate(v, round, &again);
+        }
+    }
+    return code;
+}
+
+/* Of the path found last. */
+static double first_tail(const solver *v)
+{
+    double tail = 0.0;
+    for (uint32_t block = 0; block < v->s->types->block_count && v->stage[block] == 0; block++) {
+        tail +=
+            v->s->item[(size_t)v->s->types->type_of[block] * v->s->strategy_count + v->strategy[block]].tail_seconds;
+    }
+    return tail;
+}
+
+/* ---- both ---- */
+
+/* Under one weight of the first stage's tail; *tail: of a path that it is best for, NaN: none was found. */
+static gal_code solve_at(solver *v, double weight, double enough_seconds, double *tail)
+{
+    gal_code code = GAL_OK;
+    double bound = 0.0;
+    *tail = NAN;
+    v->tables.tail_weight = weight;
+    GAL_TRY(find_bound(v, enough_seconds, &bound));
+    v->out->bound = fmax(v->out->bound, bound);
+    if (v->out->bound < enough_seconds && v->cut.first[0] != GAL_NO_CUT) {
+        GAL_TRY(find_path(v));
+        *tail = first_tail(v);
+    }
+cleanup:
+    return code;
+}
+
+static gal_code solve(solver *v, double enough_seconds)
+{
+    double low = 0.0;
+    double high = 1.0;
+    double tail = 0.0;
+    gal_code code = solve_at(v, low, enough_seconds, &tail);
+    if (code != GAL_OK || !(tail > 0.0)) { /* or no path at all */
+        return code;
+    }
+    code = solve_at(v, high, enough_seconds, &tail);
+    for (uint32_t i = 0; code == GAL_OK && i < TAIL_ROUNDS && tail < 0.0; i++) {
+        const double middle = 0.5 * (low + high);
+        code = solve_at(v, middle, enough_seconds, &tail);
+        *(tail > 0.0 ? &low : &high) = middle;
+        tail = isnan(tail) ? tail : -1.0;
+    }
+    return code;
+}
+
+/* ---- whole blocks ---- */
+
+static uint32_t end_of(const solver *v, uint32_t stage)
+{
+    return stage + 1 < v->s->spec.pp_degree ? v->cut.first[stage + 1] : v->s->types->block_count;
+}
+
+static bool is_tight(const solver *v, uint32_t stage)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < v->tight_count; i++) {
+        found = found || (v->tight[i].stage == stage && v->tight[i].begin == v->cut.first[stage] &&
+                          v->tight[i].end == end_of(v, stage));
+    }
+    return found;
+}
+
+/* Seconds of the cut's stage by the relaxation. */
+static double relaxed_round(const solver *v, uint32_t stage)
+{
+    uint32_t *const before = v->own; /* room */
+    uint32_t *const behind = v->own + v->s->types->pair_count;
+    memset(before, 0, 2 * (size_t)v->s->types->pair_count * sizeof *before);
+    for (uint32_t block = v->cut.first[stage] + 1; block < end_of(v, stage); block++) {
+        behind[v->s->types->pair_of[block]]++;
+    }
+    const gal_mix_chain chain = {behind, before, v->s->types->type_of[v->cut.first[stage]],
+                                 v->s->types->type_of[end_of(v, stage) - 1]};
+    return gal_mix_least(&v->bound[stage], &chain);
+}
+
+/* The slowest stage of the cut that is not tight yet; stage_count: none. */
+static uint32_t slowest_loose(const solver *v)
+{
+    const uint32_t stages = v->s->spec.pp_degree;
+    uint32_t slowest = stages;
+    double most = 0.0;
+    for (uint32_t p = 0; p < stages; p++) {
+        const double own = is_tight(v, p) || end_of(v, p) - v->cut.first[p] < 2 ? 0.0 : relaxed_round(v, p);
+        slowest = own > most ? p : slowest;
+        most = fmax(most, own);
+    }
+    return slowest;
+}
+
+/* The cut's slowest stage in whole blocks, up to what would make the bound `target`. */
+static gal_code tighten(solver *v, uint32_t stage, double target)
+{
+    const uint32_t stages = v->s->spec.pp_degree;
+    const gal_stage_table table = stages == 1 ? GAL_TABLE_ADDED : GAL_TABLE_ROUND;
+    const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, NULL);
+    gal_tight_stage *tight = &v->tight[v->tight_count++];
+    double least = 0.0;
+    *tight = (gal_tight_stage){.stage = stage, .begin = v->cut.first[stage], .end = end_of(v, stage)};
+    const double cutoff =
+        stages == 1 ? target - common_seconds(&v->s->spec) : target / (v->s->spec.microbatch_count + stages - 1.0);
+    const double most = stages == 1 ? cutoff : fmax(cutoff, 1.02 * relaxed_round(v, stage));
+    const gal_code code = gal_mix_exact(&menus, tight->begin, tight->end, most, &least, v->err);
+    tight->round_seconds = stages == 1 ? 0.0 : least;
+    tight->added_seconds = stages == 1 ? least : 0.0;
+    return code;
+}
+
+/* Whole blocks in the stages of the best cut, until another cut is the best, or the bound is `target`. */
+static gal_code tighten_stages(solver *v, double target)
+{
+    gal_code code = GAL_OK;
+    while (code == GAL_OK && v->out->bound < target && v->tight_count < TIGHT_MAX && v->cut.first[0] != GAL_NO_CUT) {
+        const uint32_t stage = slowest_loose(v);
+        double bound = 0.0;
+        if (stage == v->s->spec.pp_degree) {
+            break;
+        }
+        code = tighten(v, stage, target);
+        code = code == GAL_OK ? cut_stages(v, target, &bound) : code;
+        v->out->bound = fmax(v->out->bound, bound);
+    }
+    return code;
+}
+
+gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, double gap, gal_staged *out,
+                          gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const size_t blocks = screened->types->block_count;
+    solver v = {.s = screened, .out = out, .err = err};
+    out->bound = screened->bound;
+    out->seconds = HUGE_VAL;
+    v.bound = calloc(2 * (size_t)screened->spec.pp_degree, sizeof *v.bound);
+    v.strategy = calloc(3 * blocks + 2 * (size_t)screened->types->pair_count, sizeof *v.strategy);
+    v.allowed = calloc((size_t)screened->types->type_count * screened->strategy_count + 1, sizeof *v.allowed);
+    if (v.bound == NULL || v.strategy == NULL || v.allowed == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    v.stage = v.strategy + blocks;
+    v.own = v.stage + blocks;
+    GAL_TRY(gal_stage_tables_create(screened, &v.tables, err));
+    GAL_TRY(solve(&v, enough_seconds));
+    GAL_TRY(tighten_stages(&v, fmin(enough_seconds, out->seconds * (1.0 - gap))));
+cleanup:
+    free_bounds(&v);
+    gal_stage_tables_free(&v.tables);
+    free(v.allowed);
+    free(v.strategy);
+    free(v.bound);
+    return code;
+}
