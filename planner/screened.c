@@ -31,7 +31,13 @@ static gal_code price_item(const gal_screened *s, uint32_t type, uint32_t strate
     const uint32_t last = spec->pp_degree - 1;
     const uint32_t from = type == s->types->type_of[s->types->block_count - 1] ? last : 0;
     const uint32_t to = type == s->types->type_of[0] ? 0 : last; /* the ends of the chain have their stages */
+    bool plain_done = false;                                     /* one of the stages that lie as all others do */
     for (uint32_t stage = from; stage <= to; stage++) {
+        const bool plain = gal_price_place(spec->durations, spec->device_count / spec->pp_degree, stage) == 0;
+        if (plain && plain_done) {
+            continue;
+        }
+        plain_done = plain_done || plain;
         const gal_price_query query = {.type = s->types->shape[type].type,
                                        .strategy = &s->strategy[strategy],
                                        .device_count = spec->device_count / spec->pp_degree,

@@ -168,7 +168,8 @@ static void write_stage(const filler *f, uint32_t *strategy)
     }
 }
 
-/* False: it cannot be filled. */
+/* Under a tie (embedding not NULL) with the class that its first block has already, else with any. False: it
+ * cannot be filled. */
 static bool fill_stage(filler *f, uint32_t stage, const gal_strategy *embedding, uint32_t class_before,
                        uint32_t *strategy)
 {
@@ -179,7 +180,9 @@ static bool fill_stage(filler *f, uint32_t stage, const gal_strategy *embedding,
     f->class_before = class_before;
     f->menus = gal_stage_tables_fill(f->t, stage, GAL_TABLE_STEP, embedding);
     f->best.seconds = HUGE_VAL;
-    for (uint32_t class = 0; class < f->t->class_count; class ++) {
+    const uint32_t first = embedding != NULL ? f->t->class[strategy[f->begin]] : 0;
+    const uint32_t last = embedding != NULL ? first : f->t->class_count - 1;
+    for (uint32_t class = first; class <= last; class ++) {
         const segments at = {f->begin, f->end, f->end, {class, class}};
         try_segments(f, &at);
     }

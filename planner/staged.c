@@ -42,6 +42,12 @@ static double common_seconds(const gal_cell_spec *spec)
            gal_durations_fixed_step_seconds(spec->durations);
 }
 
+/* Bounds of the stages' rounds; of one stage, of all its seconds. */
+static const gal_mix_bound *rounds_of(const solver *v)
+{
+    return v->s->spec.pp_degree > 1 ? v->bound : v->bound + 1;
+}
+
 static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
 {
     const uint32_t stages = v->s->spec.pp_degree;
@@ -49,7 +55,7 @@ static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
     const gal_whole_stages whole = {.types = v->s->types,
                                     .stage_count = stages,
                                     .slowest_rounds = stages == 1 ? 0.0 : v->s->spec.microbatch_count - 1.0,
-                                    .round = v->bound,
+                                    .round = rounds_of(v),
                                     .added = v->bound + stages,
                                     .tight = v->tight,
                                     .tight_count = v->tight_count};
@@ -65,11 +71,13 @@ static gal_code find_bound(solver *v, double enough_seconds, double *bound)
     gal_code code = GAL_OK;
     free_bounds(v);
     for (uint32_t p = 0; p < stages; p++) {
-        const gal_mix_stage round = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ROUND, NULL);
-        GAL_TRY(gal_mix_bound_create(&round, &v->bound[p], v->err));
+        if (stages > 1) { /* a stage that is all adds all of its seconds */
+            const gal_mix_stage round = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ROUND, NULL);
+            GAL_TRY(gal_mix_bound_create(&round, &v->bound[p], v->err));
+        }
         const gal_mix_stage added = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ADDED, NULL);
         GAL_TRY(gal_mix_bound_create(&added, &v->bound[stages + p], v->err));
-        memcpy(v->cut.mixed[p], v->bound[p].mixed, sizeof v->cut.mixed[p]);
+        memcpy(v->cut.mixed[p], rounds_of(v)[p].mixed, sizeof v->cut.mixed[p]);
     }
     GAL_TRY(v->tables.code);
     GAL_TRY(cut_stages(v, enough_seconds, bound));
@@ -197,7 +205,8 @@ cleanup:
     return code;
 }
 
-static gal_code solve(solver *v, double enough_seconds)
+/* Until the bound is no more than the share `gap` below the path. */
+static gal_code solve(solver *v, double enough_seconds, double gap)
 {
     double low = 0.0;
     double high = 1.0;
@@ -207,7 +216,8 @@ static gal_code solve(solver *v, double enough_seconds)
         return code;
     }
     code = solve_at(v, high, enough_seconds, &tail);
-    for (uint32_t i = 0; code == GAL_OK && i < TAIL_ROUNDS && tail < 0.0; i++) {
+    for (uint32_t i = 0;
+         code == GAL_OK && i < TAIL_ROUNDS && tail < 0.0 && v->out->bound < v->out->seconds * (1.0 - gap); i++) {
         const double middle = 0.5 * (low + high);
         code = solve_at(v, middle, enough_seconds, &tail);
         *(tail > 0.0 ? &low : &high) = middle;
@@ -244,7 +254,7 @@ static double relaxed_round(const solver *v, uint32_t stage)
     }
     const gal_mix_chain chain = {behind, before, v->s->types->type_of[v->cut.first[stage]],
                                  v->s->types->type_of[end_of(v, stage) - 1]};
-    return gal_mix_least(&v->bound[stage], &chain);
+    return gal_mix_least(&rounds_of(v)[stage], &chain);
 }
 
 /* The slowest stage of the cut that is not tight yet; stage_count: none. */
@@ -313,7 +323,7 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     v.stage = v.strategy + blocks;
     v.own = v.stage + blocks;
     GAL_TRY(gal_stage_tables_create(screened, &v.tables, err));
-    GAL_TRY(solve(&v, enough_seconds));
+    GAL_TRY(solve(&v, enough_seconds, gap));
     GAL_TRY(tighten_stages(&v, fmin(enough_seconds, out->seconds * (1.0 - gap))));
 cleanup:
     free_bounds(&v);

@@ -16,7 +16,7 @@
 #include "schemas/base/options.h"
 #include "schemas/plan.h"
 
-enum { GAL_SPACE_MAX = 2048 };
+enum { GAL_SPACE_MAX = 8192 };
 
 typedef struct gal_space {
     bool axis[GAL_AXIS_KIND_COUNT];
