@@ -46,9 +46,12 @@ verdict 'search --batch --microbatches: ranges'
 [ "$(tail -n +2 top.txt | awk '{ print $3 }' | sort | paste -sd' ')" = '1 2' ]
 verdict 'search --pp --top: one row for each cell'
 hard=(galplan search --model gpt2-small --cluster h100-8 --devices 4 --batch 32 --microbatches 8 --pp 2 --memory 4GiB)
-"${hard[@]}" --json >proven.json && "${hard[@]}" --json --label-limit 1 >unproven.json
+"${hard[@]}" --json --gap 0 >proven.json && "${hard[@]}" --json --gap 0 --label-limit 1 >unproven.json
 grep -q '"unproven_cell_count": 0' proven.json && grep -q '"unproven_cell_count": 1' unproven.json
 verdict 'search --label-limit: one label does not prove'
+"${hard[@]}" --json --gap 20 >rough.json && grep -q '"unproven_cell_count": 1' rough.json &&
+    grep -q '"optimality_gap": 0,' proven.json && ! grep -q '"optimality_gap": 0,' rough.json
+verdict 'search --gap: a rough plan will do'
 galplan search --model "$valid/model.json" --profile "$valid/profile.json" -o profiled.json >/dev/null &&
     grep -q '"profile_hash": "[0-9a-f]\{16\}"' profiled.json && grep -q '"profile_hash": ""' plan.json
 verdict 'search --profile: the plan names the profile'
