@@ -59,6 +59,7 @@ typedef struct level {
     choice *best;               /* [type][class] at the price at hand; cost infinite: none */
     double *least;              /* [type] of them */
     double *first, *last, *one; /* [type] least cost of half a block that begins, ends a stage; of one that is all */
+    double gain;                /* least cost of what the ends add, bytes left out */
 } level;
 
 static choice *best_of(const level *l, uint32_t type)
@@ -74,6 +75,7 @@ static double least_of(double a, double b) /* fmin, inlined: no NaN comes here *
 /* rate: what a second costs, 1 or 0. */
 static void price_items(level *l, double rate, double price)
 {
+    double gain[2] = {0.0, 0.0};
     for (uint32_t type = 0; type < l->stage->types->type_count; type++) {
         choice *best = best_of(l, type);
         l->least[type] = HUGE_VAL;
@@ -93,12 +95,15 @@ static void price_items(level *l, double rate, double price)
             }
             const double first = rate * item->first_seconds + price * l->stage->first_bytes[item->class];
             const double last = rate * item->last_seconds + price * l->stage->last_bytes[item->class];
+            gain[0] = least_of(gain[0], rate * item->first_seconds);
+            gain[1] = least_of(gain[1], rate * item->last_seconds);
             l->least[type] = least_of(l->least[type], cost);
             l->first[type] = least_of(l->first[type], 0.5 * cost + first);
             l->last[type] = least_of(l->last[type], 0.5 * cost + last);
             l->one[type] = least_of(l->one[type], cost + rate * (item->first_seconds + item->last_seconds));
         }
     }
+    l->gain = gain[0] + gain[1];
 }
 
 static choice half_of(const choice *a, const choice *b, double conversion)
@@ -216,6 +221,10 @@ static void write_line(level *l, double rate, double price, gal_mix_line *line)
     memcpy(line->first, l->first, types->type_count * sizeof *line->first);
     memcpy(line->last, l->last, types->type_count * sizeof *line->last);
     memcpy(line->one, l->one, types->type_count * sizeof *line->one);
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        line->half[type] = 0.5 * l->least[type];
+    }
+    line->gain = l->gain;
 }
 
 /* Items whose turn_bytes are among these. */
@@ -228,7 +237,7 @@ typedef struct turn_band {
 static void fill_level(gal_mix_bound *bound, level *l, const double *turn, uint32_t at, turn_band *band)
 {
     const gal_block_types *types = l->stage->types;
-    const size_t line = (size_t)types->pair_count + 3 * types->type_count;
+    const size_t line = (size_t)types->pair_count + 4 * types->type_count;
     gal_mix_line *const lines[] = {&bound->seconds[at][0], &bound->seconds[at][1], &bound->bytes[at]};
     l->top_bytes = turn[band->top];
     l->limit_bytes = l->stage->limit_bytes - turn[band->bottom];
@@ -237,6 +246,7 @@ static void fill_level(gal_mix_bound *bound, level *l, const double *turn, uint3
         lines[i]->first = lines[i]->pair + types->pair_count;
         lines[i]->last = lines[i]->first + types->type_count;
         lines[i]->one = lines[i]->last + types->type_count;
+        lines[i]->half = lines[i]->one + types->type_count;
     }
     const double price = best_price(l, band->mixed);
     const choice sum = take_cheapest(l, 1.0, price);
@@ -294,7 +304,7 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
 gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err)
 {
     const gal_block_types *types = stage->types;
-    const size_t lines = 3 * (size_t)GAL_MIX_LEVELS * (types->pair_count + 3 * types->type_count);
+    const size_t lines = 3 * (size_t)GAL_MIX_LEVELS * (types->pair_count + 4 * types->type_count);
     size_t items = 1;
     for (uint32_t type = 0; type < types->type_count; type++) {
         items += stage->menu[type].count;
@@ -323,29 +333,57 @@ void gal_mix_bound_free(gal_mix_bound *bound)
     *bound = (gal_mix_bound){0};
 }
 
-static double value(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count)
+/* Of the pairs; *one: there are none. */
+static double value_of_pairs(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count, bool *one)
 {
-    double sum = line->constant + line->first[chain->first_type] + line->last[chain->last_type];
-    bool one = true;
+    double sum = line->constant;
+    *one = true;
     for (uint32_t pair = 0; pair < pair_count; pair++) {
         const uint32_t count = chain->behind[pair] - chain->before[pair];
         if (count > 0) {
             sum += count * line->pair[pair];
-            one = false;
+            *one = false;
         }
     }
-    return one ? line->constant + line->one[chain->first_type] : sum;
+    return sum;
 }
 
-double gal_mix_least(const gal_mix_bound *bound, const gal_mix_chain *chain)
+static double value(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count)
+{
+    bool one;
+    const double pairs = value_of_pairs(line, chain, pair_count, &one);
+    return one ? line->constant + line->one[chain->first_type]
+               : pairs + line->first[chain->first_type] + line->last[chain->last_type];
+}
+
+static double floor_of(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count)
+{
+    bool one;
+    return value_of_pairs(line, chain, pair_count, &one) + line->half[chain->first_type] +
+           line->half[chain->last_type] + line->gain;
+}
+
+/* Over the levels on which something fits. */
+static double least_level(const gal_mix_bound *bound, const gal_mix_chain *chain,
+                          double (*of)(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count))
 {
     double least = HUGE_VAL;
     for (uint32_t i = 0; i < bound->level_count; i++) {
-        if (value(&bound->bytes[i], chain, bound->pair_count) <= 1e-9 * fabs(bound->bytes[i].constant)) {
-            const double own = value(&bound->seconds[i][0], chain, bound->pair_count);
-            const double priced = value(&bound->seconds[i][1], chain, bound->pair_count);
+        if (of(&bound->bytes[i], chain, bound->pair_count) <= 1e-9 * fabs(bound->bytes[i].constant)) {
+            const double own = of(&bound->seconds[i][0], chain, bound->pair_count);
+            const double priced = of(&bound->seconds[i][1], chain, bound->pair_count);
             least = least_of(least, own > priced ? own : priced);
         }
     }
     return least;
+}
+
+double gal_mix_least(const gal_mix_bound *bound, const gal_mix_chain *chain)
+{
+    return least_level(bound, chain, value);
+}
+
+double gal_mix_floor(const gal_mix_bound *bound, const gal_mix_chain *chain)
+{
+    return least_level(bound, chain, floor_of);
 }

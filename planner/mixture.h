@@ -51,8 +51,10 @@ enum { GAL_MIX_LEVELS = 16 };
 /* A sum over the pairs of a chain of blocks and over its two ends. */
 typedef struct gal_mix_line {
     double constant;
+    double gain;                /* of the ends at most: 0 or less */
     double *pair;               /* [pair] */
     double *first, *last, *one; /* [type]; one: a stage of one block, all of it */
+    double *half;               /* [type] of a block at an end, with nothing that ends add */
 } gal_mix_line;
 
 typedef struct gal_mix_bound {
@@ -76,6 +78,8 @@ typedef struct gal_mix_chain {
 
 /* No choice takes less; infinity: none fits. */
 double gal_mix_least(const gal_mix_bound *bound, const gal_mix_chain *chain);
+/* The same without what ends add: less for fewer blocks, as long as blocks take no less than nothing. */
+double gal_mix_floor(const gal_mix_bound *bound, const gal_mix_chain *chain);
 
 /* ---- a choice ---- */
 

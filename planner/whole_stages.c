@@ -69,6 +69,13 @@ static double round_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t
     return tight != NULL && tight->round_seconds > own ? tight->round_seconds : own;
 }
 
+/* No less for more blocks. */
+static double floor_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
+{
+    const gal_mix_chain chain = chain_of(c, begin, end);
+    return gal_mix_floor(&c->w->round[stage], &chain);
+}
+
 static double added_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
 {
     const gal_mix_chain chain = chain_of(c, begin, end);
@@ -88,10 +95,10 @@ static bool open_windows(cutter *c, double most)
     uint32_t end = blocks;
     for (uint32_t p = stages; p-- > 0;) {
         uint32_t begin = end - 1;
-        if (round_of(c, p, begin, end) > most) {
+        if (floor_of(c, p, begin, end) > most) {
             return false;
         }
-        while (begin > p && round_of(c, p, begin - 1, end) <= most) {
+        while (begin > p && floor_of(c, p, begin - 1, end) <= most) {
             begin--;
         }
         c->earliest[p] = begin;
@@ -104,7 +111,7 @@ static bool open_windows(cutter *c, double most)
     for (uint32_t p = 0; p + 1 < stages; p++) {
         const uint32_t last = blocks - (stages - 1 - p);
         uint32_t next = c->latest[p] + 1;
-        while (next < last && round_of(c, p, c->latest[p], next + 1) <= most) {
+        while (next < last && floor_of(c, p, c->latest[p], next + 1) <= most) {
             next++;
         }
         c->latest[p + 1] = next;
@@ -137,8 +144,11 @@ static double least_sum(cutter *c, double most)
         for (uint32_t begin = c->earliest[p]; begin <= c->latest[p]; begin++) {
             const double so_far = c->least[place(c, p, begin)];
             for (uint32_t end = begin + 1 > first ? begin + 1 : first; end <= last && so_far < HUGE_VAL; end++) {
-                if (round_of(c, p, begin, end) > most) {
+                if (floor_of(c, p, begin, end) > most) {
                     break;
+                }
+                if (round_of(c, p, begin, end) > most) {
+                    continue;
                 }
                 const double sum = so_far + added_of(c, p, begin, end);
                 if (sum < c->least[place(c, p + 1, end)]) {

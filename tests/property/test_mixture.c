@@ -1,0 +1,305 @@
+/* Stages that mix strategies (planner/mixture.h, mixture_exact.h, whole_stages.h) against all choices. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "planner/mixture_exact.h"
+#include "planner/whole_stages.h"
+#include "tests/support/random_plan.h"
+
+enum { TRIALS = 2000, TYPES = 3, BLOCKS_MOST = 5, ITEMS_MOST = 4, CLASSES = 2, STAGES_MOST = 3, PAIRS = TYPES * TYPES };
+
+/* A chain of blocks of random types; pairs are numbered by their types. */
+typedef struct trial {
+    uint32_t type_of[BLOCKS_MOST], pair_of[BLOCKS_MOST], pair_first[PAIRS];
+    gal_block_types types;
+    gal_mix_item item[TYPES][ITEMS_MOST];
+    gal_mix_menu menu[TYPES];
+    double first_bytes[CLASSES], last_bytes[CLASSES], pair_counts[PAIRS];
+    double conversion[PAIRS][CLASSES][CLASSES];
+    gal_mix_stage stage;
+} trial;
+
+static double conversion_of(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
+{
+    const trial *t = context;
+    return t->conversion[pair][from_class][to_class];
+}
+
+static void create_chain(uint64_t *state, trial *t)
+{
+    uint32_t numbers[TYPES][TYPES];
+    memset(numbers, 0xFF, sizeof numbers);
+    t->types = (gal_block_types){.block_count = 2 + gal_random_below(state, BLOCKS_MOST - 1),
+                                 .type_count = TYPES,
+                                 .type_of = t->type_of,
+                                 .pair_of = t->pair_of,
+                                 .pair_first = t->pair_first};
+    for (uint32_t b = 0; b < t->types.block_count; b++) {
+        t->type_of[b] = gal_random_below(state, TYPES);
+        if (b > 0) {
+            uint32_t *number = &numbers[t->type_of[b - 1]][t->type_of[b]];
+            if (*number == UINT32_MAX) {
+                *number = t->types.pair_count++;
+                t->pair_first[*number] = b;
+            }
+            t->pair_of[b] = *number;
+            t->pair_counts[*number] += 1.0;
+        }
+    }
+}
+
+static void create(uint64_t seed, trial *t)
+{
+    uint64_t state = seed;
+    memset(t, 0, sizeof *t);
+    create_chain(&state, t);
+    for (uint32_t i = 0; i < TYPES; i++) {
+        const uint32_t count = 1 + gal_random_below(&state, ITEMS_MOST);
+        for (uint32_t j = 0; j < count; j++) {
+            t->item[i][j] = (gal_mix_item){.seconds = 1.0 + gal_random_below(&state, 20),
+                                           .bytes = gal_random_below(&state, 40),
+                                           .turn_bytes = 10.0 * gal_random_below(&state, 4),
+                                           .first_seconds = -(double)gal_random_below(&state, 2),
+                                           .last_seconds = -(double)gal_random_below(&state, 2),
+                                           .class = gal_random_below(&state, CLASSES),
+                                           .strategy = j};
+        }
+        t->menu[i] = (gal_mix_menu){gal_mix_prune(t->item[i], count), t->item[i]};
+    }
+    for (uint32_t c = 0; c < CLASSES; c++) {
+        t->first_bytes[c] = gal_random_below(&state, 5);
+        t->last_bytes[c] = gal_random_below(&state, 5);
+        for (uint32_t pair = 0; pair < PAIRS; pair++) {
+            t->conversion[pair][c][1 - c] = gal_random_below(&state, 4);
+        }
+    }
+    t->stage = (gal_mix_stage){.types = &t->types,
+                               .class_count = CLASSES,
+                               .menu = t->menu,
+                               .first_bytes = t->first_bytes,
+                               .last_bytes = t->last_bytes,
+                               .pair_counts = t->pair_counts,
+                               .limit_bytes = 20.0 + gal_random_below(&state, 40 * BLOCKS_MOST),
+                               .conversion = conversion_of,
+                               .context = t};
+}
+
+/* The least seconds of the blocks [begin, end) on one stage. */
+typedef struct brute {
+    const trial *t;
+    uint32_t begin, end;
+    bool converts; /* conversions take time */
+    const gal_mix_item *taken[BLOCKS_MOST];
+    double best;
+} brute;
+
+static void finish(brute *b)
+{
+    const trial *t = b->t;
+    const gal_mix_item *first = b->taken[b->begin];
+    const gal_mix_item *last = b->taken[b->end - 1];
+    const bool one = b->end - b->begin == 1;
+    double seconds = first->first_seconds + last->last_seconds;
+    double bytes = one ? 0.0 : t->first_bytes[first->class] + t->last_bytes[last->class];
+    double turn = 0.0;
+    for (uint32_t i = b->begin; i < b->end; i++) {
+        seconds += b->taken[i]->seconds;
+        bytes += b->taken[i]->bytes;
+        turn = fmax(turn, b->taken[i]->turn_bytes);
+        if (i > b->begin && b->converts) {
+            seconds += t->conversion[t->pair_of[i]][b->taken[i - 1]->class][b->taken[i]->class];
+        }
+    }
+    b->best = bytes + turn <= t->stage.limit_bytes ? fmin(b->best, seconds) : b->best;
+}
+
+static void try_all(brute *b, uint32_t block)
+{
+    if (block >= b->end || block >= BLOCKS_MOST) {
+        finish(b);
+        return;
+    }
+    const gal_mix_menu *menu = &b->t->menu[b->t->type_of[block]];
+    for (uint32_t i = 0; i < menu->count; i++) {
+        b->taken[block] = &menu->item[i];
+        try_all(b, block + 1);
+    }
+}
+
+static double brute_force(const trial *t, uint32_t begin, uint32_t end, bool converts)
+{
+    brute b = {.t = t, .begin = begin, .end = end, .converts = converts, .best = HUGE_VAL};
+    try_all(&b, begin);
+    return b.best;
+}
+
+static double least_of(const trial *t, const gal_mix_bound *bound, uint32_t begin, uint32_t end)
+{
+    uint32_t before[PAIRS] = {0};
+    uint32_t behind[PAIRS] = {0};
+    for (uint32_t b = begin + 1; b < end; b++) {
+        behind[t->pair_of[b]]++;
+    }
+    const gal_mix_chain chain = {behind, before, t->type_of[begin], t->type_of[end - 1]};
+    return gal_mix_least(bound, &chain);
+}
+
+static void at_most(uint64_t seed, const char *what, double bound, double best)
+{
+    if (!(bound <= best + 1e-9 * fabs(best))) {
+        fail_msg("seed %llu: %s %.17g, best %.17g", (unsigned long long)seed, what, bound, best);
+    }
+}
+
+static void test_no_stage_beats_its_bounds(void **unused)
+{
+    (void)unused;
+    uint32_t tight = 0;
+    for (uint64_t seed = 1; seed <= TRIALS; seed++) {
+        gal_error err = {0};
+        gal_mix_bound bound;
+        trial t;
+        double exact = 0.0;
+        create(seed, &t);
+        const uint32_t end = t.types.block_count;
+        assert_int_equal(gal_mix_bound_create(&t.stage, &bound, &err), GAL_OK);
+        for (uint32_t begin = 0; begin < end; begin++) {
+            const double best = brute_force(&t, begin, end, true);
+            at_most(seed, "bound", least_of(&t, &bound, begin, end), best);
+            tight += least_of(&t, &bound, begin, end) >= best * (1.0 - 1e-9);
+        }
+        const double best = brute_force(&t, 0, end, false);
+        assert_int_equal(gal_mix_exact(&t.stage, 0, end, 1e6, &exact, &err), GAL_OK);
+        at_most(seed, "exact", exact, best);
+        at_most(seed, "best", fmin(best, 1e6), exact);
+        gal_mix_bound_free(&bound);
+    }
+    assert_true(tight > TRIALS / 4);
+}
+
+/* Of one class: never less than the best, and what is taken adds up. */
+static void test_choices_fit(void **unused)
+{
+    (void)unused;
+    uint32_t best_ones = 0;
+    uint32_t found = 0;
+    for (uint64_t seed = 1; seed <= TRIALS; seed++) {
+        trial t;
+        create(seed, &t);
+        uint32_t taken[TYPES][ITEMS_MOST];
+        gal_mix_group group[TYPES];
+        uint32_t count[TYPES] = {0};
+        uint32_t groups = 0;
+        for (uint32_t b = 0; b < t.types.block_count; b++) {
+            count[t.type_of[b]]++;
+        }
+        for (uint32_t type = 0; type < TYPES; type++) {
+            if (count[type] > 0) {
+                group[groups++] = (gal_mix_group){t.menu[type].item, t.menu[type].count, count[type], taken[type]};
+            }
+        }
+        memset(t.first_bytes, 0, sizeof t.first_bytes);
+        memset(t.last_bytes, 0, sizeof t.last_bytes);
+        gal_mix_sum sum;
+        const bool fits = gal_mix_choose(group, groups, t.stage.limit_bytes, &sum);
+        double seconds = 0.0;
+        double bytes = 0.0;
+        double turn = 0.0;
+        for (uint32_t g = 0; g < groups && fits; g++) {
+            uint32_t blocks = 0;
+            for (uint32_t i = 0; i < group[g].item_count; i++) {
+                blocks += group[g].taken[i];
+                seconds += group[g].taken[i] * group[g].item[i].seconds;
+                bytes += group[g].taken[i] * group[g].item[i].bytes;
+                turn = group[g].taken[i] > 0 ? fmax(turn, group[g].item[i].turn_bytes) : turn;
+            }
+            assert_int_equal(blocks, group[g].block_count);
+        }
+        for (uint32_t type = 0; type < TYPES; type++) { /* ends add nothing here */
+            for (uint32_t i = 0; i < t.menu[type].count; i++) {
+                t.item[type][i].first_seconds = t.item[type][i].last_seconds = 0.0;
+            }
+        }
+        const double best = brute_force(&t, 0, t.types.block_count, false);
+        assert_true(fits == (best < HUGE_VAL));
+        if (fits) {
+            assert_true(bytes + turn <= t.stage.limit_bytes);
+            assert_true(fabs(seconds - sum.seconds) < 1e-9 && fabs(bytes - sum.bytes) < 1e-9);
+            at_most(seed, "best", best, seconds);
+            found++;
+            best_ones += seconds <= best * (1.0 + 1e-9);
+        }
+    }
+    assert_true(best_ones > found / 2);
+}
+
+/* ---- cuts ---- */
+
+static double best_cut(const trial *t, uint32_t stage, uint32_t stages, uint32_t begin, double slowest, double sum,
+                       double rounds)
+{
+    const uint32_t blocks = t->types.block_count;
+    double best = HUGE_VAL;
+    if (stage == stages) {
+        return begin == blocks ? rounds * slowest + sum : HUGE_VAL;
+    }
+    for (uint32_t end = begin + 1; end <= blocks; end++) {
+        const double own = brute_force(t, begin, end, true);
+        if (own < HUGE_VAL) {
+            best = fmin(best, best_cut(t, stage + 1, stages, end, fmax(slowest, own), sum + own, rounds));
+        }
+    }
+    return best;
+}
+
+static void test_no_cut_beats_the_bound(void **unused)
+{
+    (void)unused;
+    uint32_t cuts = 0;
+    for (uint64_t seed = 1; seed <= TRIALS; seed++) {
+        gal_error err = {0};
+        gal_mix_bound bound[STAGES_MOST];
+        uint32_t first[STAGES_MOST];
+        uint64_t state = seed;
+        double least = 0.0;
+        trial t;
+        create(seed, &t);
+        const uint32_t most = t.types.block_count < STAGES_MOST ? t.types.block_count : STAGES_MOST;
+        const uint32_t stages = 1 + gal_random_below(&state, most);
+        const double rounds = stages == 1 ? 0.0 : gal_random_below(&state, 9);
+        for (uint32_t p = 0; p < stages; p++) {
+            assert_int_equal(gal_mix_bound_create(&t.stage, &bound[p], &err), GAL_OK);
+        }
+        const gal_whole_stages whole = {
+            .types = &t.types, .stage_count = stages, .slowest_rounds = rounds, .round = bound, .added = bound};
+        assert_int_equal(gal_whole_stages_bound(&whole, HUGE_VAL, &least, first, &err), GAL_OK);
+        const double best = best_cut(&t, 0, stages, 0, 0.0, 0.0, rounds);
+        at_most(seed, "cut", least, best);
+        if (least < HUGE_VAL && first[0] != GAL_NO_CUT) {
+            for (uint32_t p = 1; p < stages; p++) {
+                assert_true(first[p] > first[p - 1] && first[p] < t.types.block_count);
+            }
+            cuts++;
+        }
+        for (uint32_t p = 0; p < stages; p++) {
+            gal_mix_bound_free(&bound[p]);
+        }
+    }
+    assert_true(cuts > TRIALS / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_stage_beats_its_bounds),
+        cmocka_unit_test(test_choices_fit),
+        cmocka_unit_test(test_no_cut_beats_the_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
