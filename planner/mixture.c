@@ -8,13 +8,10 @@ enum { SLOPES_MAX = 40 };
 
 /* ---- menus ---- */
 
-static int by_class_and_seconds(const void *x, const void *y)
+static int quicker_first(const void *x, const void *y)
 {
     const gal_mix_item *a = x;
     const gal_mix_item *b = y;
-    if (a->class != b->class) {
-        return a->class < b->class ? -1 : 1;
-    }
     if (a->seconds != b->seconds) {
         return a->seconds < b->seconds ? -1 : 1;
     }
@@ -30,16 +27,20 @@ static bool beats(const gal_mix_item *a, const gal_mix_item *b)
 uint32_t gal_mix_prune(gal_mix_item *item, uint32_t count)
 {
     uint32_t kept = 0;
-    uint32_t first = 0; /* kept of the class at hand */
-    qsort(item, count, sizeof *item, by_class_and_seconds);
-    for (uint32_t i = 0; i < count; i++) {
-        bool beaten = false;
-        first = kept > 0 && item[kept - 1].class == item[i].class ? first : kept;
-        for (uint32_t j = first; j < kept && !beaten; j++) {
-            beaten = beats(&item[j], &item[i]);
+    for (uint32_t begin = 0, end = 0; begin < count; begin = end) {
+        const uint32_t first = kept; /* of the class */
+        while (end < count && item[end].class == item[begin].class) {
+            end++;
         }
-        if (!beaten) {
-            item[kept++] = item[i];
+        qsort(&item[begin], end - begin, sizeof *item, quicker_first);
+        for (uint32_t i = begin; i < end; i++) {
+            bool beaten = false;
+            for (uint32_t j = first; j < kept && !beaten; j++) {
+                beaten = beats(&item[j], &item[i]);
+            }
+            if (!beaten) {
+                item[kept++] = item[i];
+            }
         }
     }
     return kept;

@@ -25,7 +25,7 @@ typedef struct gal_mix_item {
 } gal_mix_item;
 
 /* Leaves in a menu, in place, what no other item of its class beats in all its numbers at once; of equals the first
- * strategy. Items of a class then follow each other. Returns how many. */
+ * strategy. Items of a class follow each other. Returns how many. */
 uint32_t gal_mix_prune(gal_mix_item *item, uint32_t count);
 
 typedef struct gal_mix_menu {

@@ -56,6 +56,18 @@ static void number_classes(gal_stage_tables *t)
     }
 }
 
+/* Legal strategies, those of a class one after the other. */
+static void list_by_class(gal_stage_tables *t)
+{
+    for (uint32_t class = 0; class < t->class_count; class ++) {
+        for (uint32_t i = t->stands[class]; i < t->s->strategy_count; i++) {
+            if (t->class[i] == class && is_legal(t->s, i)) {
+                t->listed[t->listed_count++] = i;
+            }
+        }
+    }
+}
+
 /* Of the rows between the blocks, at their smallest. */
 static void measure_rows(gal_stage_tables *t)
 {
@@ -159,7 +171,8 @@ static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_st
     const bool tied = embedding != NULL && gal_holds_table(s->types, type);
     gal_mix_item *own = t->item + (size_t)type * s->strategy_count;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < s->strategy_count && may_hold(s, stage, type); i++) {
+    for (uint32_t k = 0; k < t->listed_count && may_hold(s, stage, type); k++) {
+        const uint32_t i = t->listed[k];
         const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
         if (item->legal && (!tied || gal_strategy_same_shards(&s->strategy[i], embedding))) {
             own[count++] = item_of(t, item, i, stage, table);
@@ -192,9 +205,15 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
                                     const gal_strategy *embedding)
 {
     const gal_block_types *types = t->s->types;
+    const bool same = t->filled && t->stage == stage && t->table == table && t->filled_weight == t->tail_weight;
+    t->filled = true;
     t->stage = stage;
+    t->table = table;
+    t->filled_weight = t->tail_weight;
     for (uint32_t type = 0; type < types->type_count; type++) {
-        fill_menu(t, stage, type, table, embedding);
+        if (!same || gal_holds_table(types, type)) { /* ties change no other menu */
+            fill_menu(t, stage, type, table, embedding);
+        }
     }
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
         const uint32_t block = types->pair_first[pair];
@@ -230,7 +249,7 @@ gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables 
     const size_t pairs = screened->types->pair_count;
     gal_stage_tables t = {.s = screened,
                           .err = err,
-                          .class = calloc(2 * (size_t)screened->strategy_count + 1, sizeof *t.class),
+                          .class = calloc(3 * (size_t)screened->strategy_count + 1, sizeof *t.class),
                           .item = malloc((types * screened->strategy_count + 1) * sizeof *t.item),
                           .menu = calloc(types, sizeof *t.menu),
                           .pair_counts = calloc(pairs + 1, sizeof *t.pair_counts)};
@@ -238,7 +257,9 @@ gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables 
         GAL_TRY(no_memory(err));
     }
     t.stands = t.class + screened->strategy_count;
+    t.listed = t.stands + screened->strategy_count;
     number_classes(&t);
+    list_by_class(&t);
     const size_t conversions = pairs * t.class_count * t.class_count;
     t.rows_bytes = malloc((3 * (size_t)t.class_count + 1) * sizeof *t.rows_bytes);
     t.conversion = malloc((conversions + 1) * sizeof *t.conversion);

@@ -16,13 +16,18 @@ typedef struct gal_stage_tables {
     uint32_t class_count;
     uint32_t *class;     /* [strategy] */
     uint32_t *stands;    /* [class]: its first strategy */
+    uint32_t *listed;    /* [listed_count] legal strategies, class by class */
+    uint32_t listed_count;
     double *rows_bytes;  /* [class] at the borders of stages */
     gal_mix_item *item;  /* [type][strategy] */
     gal_mix_menu *menu;  /* [type] of the stage at hand */
     double *pair_counts; /* its share, if all stages have the same */
     double *first_bytes, *last_bytes;
     double *conversion; /* [pair][class][class] seconds of a round; NaN: not looked up yet */
+    bool filled; /* the menus, with these three */
     uint32_t stage;
+    gal_stage_table table;
+    double filled_weight;
     gal_code code; /* of a conversion */
     gal_error *err;
 } gal_stage_tables;

@@ -67,7 +67,7 @@ static void create(uint64_t seed, trial *t)
                                            .turn_bytes = 10.0 * gal_random_below(&state, 4),
                                            .first_seconds = -(double)gal_random_below(&state, 2),
                                            .last_seconds = -(double)gal_random_below(&state, 2),
-                                           .class = gal_random_below(&state, CLASSES),
+                                           .class = j * CLASSES / count,
                                            .strategy = j};
         }
         t->menu[i] = (gal_mix_menu){gal_mix_prune(t->item[i], count), t->item[i]};
