@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Of a type: for each stage at first; that join then, twice as many each time. EDGES_PER_LABEL: how large a cell
- * may grow, per label of the limit. LEAST_LABELS: of a cell where nothing fits. */
-enum { FIRST_OF_STAGE = 2, FIRST_JOINING = 8, EDGES_PER_LABEL = 5, DEVICES_PER_STAGE = 8, LEAST_LABELS = 100 };
+ * may grow, per label of the limit. */
+enum { FIRST_OF_STAGE = 2, FIRST_JOINING = 8, EDGES_PER_LABEL = 5, DEVICES_PER_STAGE = 8 };
 
 /* ---- which strategies ---- */
 
@@ -172,22 +172,6 @@ gal_code gal_cell_search(gal_screened *screened, const gal_solve_settings *setti
         }
     }
     answer->bound = fmax(screened->bound, fmin(answer->bound, fmin(c.bound, answer->seconds)));
-cleanup:
-    free(c.allowed);
-    return code;
-}
-
-gal_code gal_cell_search_least(gal_screened *screened, gal_cell_answer *answer, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    const gal_solve_settings settings = {
-        .label_limit = LEAST_LABELS, .few_labels = GAL_FEW_LABELS, .give_up_seconds = HUGE_VAL};
-    chosen c = {0};
-    GAL_TRY(chosen_create(screened, &c, err));
-    *answer = (gal_cell_answer){.seconds = HUGE_VAL, .stage = answer->stage, .strategy = answer->strategy};
-    GAL_TRY(gal_screened_pick(screened, FIRST_OF_STAGE, c.allowed, err));
-    share_layouts(&c);
-    GAL_TRY(solve(&c, &settings, answer, err));
 cleanup:
     free(c.allowed);
     return code;

@@ -14,7 +14,4 @@
 gal_code gal_cell_search(gal_screened *screened, const gal_solve_settings *settings, gal_cell_answer *answer,
                          gal_error *err);
 
-/* For a cell where nothing fits: answer->least_bytes among the strategies of fewest bytes; no path. */
-gal_code gal_cell_search_least(gal_screened *screened, gal_cell_answer *answer, gal_error *err);
-
 #endif

@@ -14,9 +14,9 @@ typedef struct gal_stage_tables {
     const gal_screened *s;
     double tail_weight; /* of the first stage's tail, which nothing hides: at most 1 */
     uint32_t class_count;
-    uint32_t *class;     /* [strategy] */
-    uint32_t *stands;    /* [class]: its first strategy */
-    uint32_t *listed;    /* [listed_count] legal strategies, class by class */
+    uint32_t *class;  /* [strategy] */
+    uint32_t *stands; /* [class]: its first strategy */
+    uint32_t *listed; /* [listed_count] legal strategies, class by class */
     uint32_t listed_count;
     double *rows_bytes;  /* [class] at the borders of stages */
     gal_mix_item *item;  /* [type][strategy] */
@@ -24,7 +24,7 @@ typedef struct gal_stage_tables {
     double *pair_counts; /* its share, if all stages have the same */
     double *first_bytes, *last_bytes;
     double *conversion; /* [pair][class][class] seconds of a round; NaN: not looked up yet */
-    bool filled; /* the menus, with these three */
+    bool filled;        /* the menus, with these three */
     uint32_t stage;
     gal_stage_table table;
     double filled_weight;
