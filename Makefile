@@ -3,6 +3,8 @@
 #   SANITIZE=address,undefined   sanitizers                BARE=1        as if MPI, OpenBLAS, hwloc and cmocka were absent
 #   WERROR=             warnings do not stop the build     JOBS=4        compilers at a time under check and demo
 #   PREFIX=/usr/local   where make install puts files      DESTDIR=      a folder before it, for packagers
+#   CUDA=0              as if CUDA were absent             CUDA_HOME=/usr/local/cuda   where it is
+#   CUDA_ARCHS=90       the GPUs to compile for: compute capabilities without the point (80 90 100)
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -10,10 +12,14 @@ endif
 BUILD ?= build
 SANITIZE ?=
 BARE ?=
+COMMA := ,
 WERROR ?= -Werror
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 DESTDIR ?=
+CUDA ?= 1
+CUDA_HOME ?= /usr/local/cuda
+CUDA_ARCHS ?= 80 90 100
 OBJ := $(BUILD)/obj
 
 # ---- what this machine has ----
@@ -29,6 +35,12 @@ HAVE_MPI := $(call probe,ompi-c)
 HAVE_BLAS := $(call probe,openblas)
 HAVE_HWLOC := $(call probe,hwloc)
 HAVE_CMOCKA := $(call probe,cmocka)
+
+# CUDA, cuDNN and NCCL have no pkg-config files: their compiler and headers are looked for, all or none.
+CUDA_NEEDS := bin/nvcc include/cuda_runtime_api.h include/cublasLt.h include/cudnn.h include/nccl.h
+CUDA_MISSING := $(filter-out $(patsubst $(CUDA_HOME)/%,%,$(wildcard $(CUDA_NEEDS:%=$(CUDA_HOME)/%))),$(CUDA_NEEDS))
+WHY_NOT_CUDA := $(if $(BARE),BARE=1,$(if $(filter 0,$(CUDA)),CUDA=0,$(if $(CUDA_MISSING),\
+	$(CUDA_HOME) lacks $(CUDA_MISSING),$(if $(shell command -v g++),,no g++: apt-get install g++))))
 
 WHY_NOT_PLAN := $(strip $(if $(HAVE_CJSON),,no cJSON: apt-get install libcjson-dev pkg-config;) \
 	$(if $(HAVE_GLPK),,no GLPK: apt-get install libglpk-dev;))
@@ -60,6 +72,17 @@ RUN_LIBS := $(BASE_LIBS) $(if $(HAVE_MPI),$(call libs,ompi-c)) $(if $(HAVE_BLAS)
 	$(if $(HAVE_HWLOC),$(call libs,hwloc))
 TEST_LIBS := $(RUN_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
 
+# nvcc compiles kernels alone, and as C sees them: no exceptions, no objects to construct, so that gcc can link them.
+# The newest architecture is also there as PTX, for devices that are newer still.
+NVCC := $(CUDA_HOME)/bin/nvcc
+CUDA_CFLAGS := $(if $(WHY_NOT_CUDA),,-isystem $(CUDA_HOME)/include)
+CUDA_LIBS := $(if $(WHY_NOT_CUDA),,-L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart -lcublasLt -lcudnn -lnccl)
+CUDA_PTX := $(lastword $(CUDA_ARCHS))
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -ccbin g++ $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -I. -Xcompiler -fno-exceptions$(COMMA)-fno-rtti \
+	-Xcompiler -fno-threadsafe-statics -Xcompiler -Wall$(COMMA)-Wextra \
+	$(if $(WERROR),-Werror all-warnings -Xcompiler -Werror)
+
 # ---- sources ----
 
 PLAN_SOURCES := $(wildcard schemas/*.c schemas/base/*.c schemas/catalogue/*.c runtime/program/*.c costmodel/*.c planner/*.c planner/solve/*.c)
@@ -69,13 +92,26 @@ HOST_TWICE := $(filter-out %_any.c,$(HOST_SOURCES))
 RUN_SOURCES := $(wildcard runtime/*.c runtime/device/*.c runtime/ops/*.c runtime/comm/*.c runtime/train/*.c profiler/*.c)
 # One of two files binds ranks to cores.
 RUN_SOURCES := $(filter-out runtime/device/binding_$(if $(HAVE_HWLOC),none,hwloc).c,$(RUN_SOURCES))
+# What sees CUDA: whole folders, and files of comm by name. Without it one file stands in, which says so.
+CUDA_C_SOURCES := $(wildcard runtime/device/cuda/*.c runtime/ops/cuda/*.c runtime/comm/nccl*.c \
+	runtime/comm/staged*.c profiler/cuda/*.c)
+CUDA_CU_SOURCES := $(wildcard runtime/device/cuda/*.cu runtime/ops/cuda/*.cu profiler/cuda/*.cu)
+RUN_SOURCES := $(filter-out $(CUDA_C_SOURCES) $(if $(WHY_NOT_CUDA),,%_without_cuda.c),$(RUN_SOURCES))
+ifneq ($(WHY_NOT_CUDA),)
+CUDA_C_SOURCES :=
+CUDA_CU_SOURCES :=
+endif
 PLAN_CLI := $(wildcard planner/cli/*.c)
 RUN_CLI := $(wildcard runtime/cli/*.c)
 PROFILE_CLI := $(wildcard profiler/cli/*.c)
 
+# Tests that include CUDA's headers have these names; a .cu among them is host code that nvcc compiles.
+CUDA_TESTS := $(wildcard tests/*/test_cuda*.c tests/*/test_cudnn*.c tests/*/test_nccl*.c tests/support/cuda*.c \
+	tests/support/nccl*.c)
+CUDA_CU_TESTS := $(if $(WHY_NOT_CUDA),,$(wildcard tests/*/test_cuda*.cu))
 # Below tests/, a file with a main is a program; *_count.c in support are preloaded into the ranks; the rest is shared.
 PRELOAD_SOURCES := $(wildcard tests/support/*_count.c)
-TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE) tests/fuzz/%,$(wildcard tests/*/*.c tests/*/*/*.c))
+TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE) $(if $(WHY_NOT_CUDA),$(CUDA_TESTS)) tests/fuzz/%,$(wildcard tests/*/*.c tests/*/*/*.c))
 with_main = $(if $(1),$(shell grep -l '^int main\>' $(1)))
 TEST_SOURCES := $(call with_main,$(TEST_ALL))
 SUPPORT_SOURCES := $(filter-out $(TEST_SOURCES),$(TEST_ALL))
@@ -93,12 +129,15 @@ CATALOGUE := $(if $(wildcard schemas/catalogue/*/*.json),$(BUILD)/catalogue.c)
 
 PLAN_OBJECTS := $(PLAN_SOURCES:%.c=$(OBJ)/%.o) $(CATALOGUE:$(BUILD)/%.c=$(OBJ)/%.o)
 HOST_OBJECTS := $(HOST_TWICE:%.c=$(OBJ)/%.fp32.o) $(HOST_TWICE:%.c=$(OBJ)/%.fp64.o) $(HOST_ONCE:%.c=$(OBJ)/%.o)
-RUN_OBJECTS := $(RUN_SOURCES:%.c=$(OBJ)/%.o) $(HOST_OBJECTS)
+CUDA_OBJECTS := $(CUDA_C_SOURCES:%.c=$(OBJ)/%.o) $(CUDA_CU_SOURCES:%.cu=$(OBJ)/%.cu.o)
+RUN_OBJECTS := $(RUN_SOURCES:%.c=$(OBJ)/%.o) $(HOST_OBJECTS) $(CUDA_OBJECTS)
 CLI_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(PLAN_CLI) $(RUN_CLI) $(PROFILE_CLI))
 SUPPORT_OBJECTS := $(SUPPORT_SOURCES:%.c=$(OBJ)/%.o)
 TEST_OBJECTS := $(TEST_SOURCES:%.c=$(OBJ)/%.o)
 FUZZ_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
-OBJECTS := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) $(FUZZ_OBJECTS)
+CUDA_TEST_OBJECTS := $(CUDA_CU_TESTS:%.cu=$(OBJ)/%.cu.o)
+OBJECTS := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) $(FUZZ_OBJECTS) \
+	$(CUDA_TEST_OBJECTS)
 
 # ---- products ----
 
@@ -113,7 +152,7 @@ ifneq ($(WHY_NOT_PROFILE),)
 RUN_OBJECTS := $(filter-out $(OBJ)/profiler/%,$(RUN_OBJECTS))
 endif
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
-TEST_PROGRAMS := $(if $(WHY_NOT_TESTS),,$(TEST_SOURCES:%.c=$(BUILD)/%) $(FUZZ_PROGRAMS))
+TEST_PROGRAMS := $(if $(WHY_NOT_TESTS),,$(TEST_SOURCES:%.c=$(BUILD)/%) $(CUDA_CU_TESTS:%.cu=$(BUILD)/%) $(FUZZ_PROGRAMS))
 PRELOADS := $(if $(HAVE_MPI),$(PRELOAD_SOURCES:tests/support/%.c=$(BUILD)/tests/lib%.so))
 
 .DEFAULT_GOAL := all
@@ -127,6 +166,7 @@ all: $(PROGRAMS)
 	@$(if $(WHY_NOT_PLAN),echo 'left out: galplan ($(WHY_NOT_PLAN))' | sed 's/;\(.\)$$/\1/',:)
 	@$(if $(WHY_NOT_RUN),echo 'left out: galrun ($(WHY_NOT_RUN))' | sed 's/;\(.\)$$/\1/',:)
 	@$(if $(WHY_NOT_PROFILE),echo 'left out: galplan-profile ($(WHY_NOT_PROFILE))' | sed 's/;\(.\)$$/\1/',:)
+	@$(if $(WHY_NOT_CUDA),echo 'left out: CUDA ($(WHY_NOT_CUDA))',:)
 
 ## tests: build the test programs, without running them
 .PHONY: tests
@@ -137,20 +177,23 @@ $(BUILD)/galplan: $(PLAN_CLI:%.c=$(OBJ)/%.o) $(LIB_PLAN)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PLAN_LIBS)
 
 $(BUILD)/galrun: $(RUN_CLI:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_RUN) $(LIB_PLAN)
-	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(RUN_LIBS)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(RUN_LIBS) $(CUDA_LIBS)
 
 $(BUILD)/galplan-profile: $(PROFILE_CLI:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_RUN) $(LIB_PLAN)
-	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(RUN_LIBS)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(RUN_LIBS) $(CUDA_LIBS)
 
 $(BUILD)/tests/%: $(OBJ)/tests/%.o $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
+
+$(CUDA_CU_TESTS:%.cu=$(BUILD)/%): $(BUILD)/tests/%: $(OBJ)/tests/%.cu.o $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
 
 $(BUILD)/tests/fuzz/%: $(OBJ)/tests/fuzz/%.o $(FUZZ_SHARED:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_RUN) $(LIB_PLAN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(if $(FUZZING),-fsanitize=fuzzer) $(addprefix -Wl$(COMMA)--wrap=,$(FUZZ_WRAPPED)) -o $@ \
-		$(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS)
-COMMA := ,
+		$(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
 FUZZ_WRAPPED := gal_assert_failed gal_options_run gal_blas_choose_kernels
 $(BUILD)/tests/fuzz/fuzz_options: $(FUZZ_MAINS) $(filter-out %/cli/galplan.o %/cli/galrun.o %/cli/main.o,$(CLI_OBJECTS))
 $(FUZZ_JSON:%=$(BUILD)/tests/fuzz/fuzz_%): $(if $(FUZZING),$(OBJ)/tests/fuzz/mutate_json.o)
@@ -176,12 +219,17 @@ $(BUILD)/%.a:
 # Flags by folder. The pure folders see no header of MPI, OpenBLAS or hwloc by these.
 $(OBJ)/schemas/%.o $(OBJ)/runtime/program/%.o $(OBJ)/costmodel/%.o $(OBJ)/planner/%.o $(OBJ)/catalogue.o: FOLDER_CFLAGS = $(PLAN_CFLAGS)
 $(OBJ)/tests/%.o: FOLDER_CFLAGS = $(TEST_CFLAGS)
+$(CUDA_OBJECTS): FOLDER_CFLAGS = $(RUN_CFLAGS) $(CUDA_CFLAGS)
+$(CUDA_TESTS:%.c=$(OBJ)/%.o): FOLDER_CFLAGS = $(TEST_CFLAGS) $(CUDA_CFLAGS)
 FOLDER_CFLAGS = $(RUN_CFLAGS)
 
 COMPILE = $(CC) $(CFLAGS) $(FOLDER_CFLAGS) -MMD -MP -c -o $@ $<
 $(OBJ)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE)
+$(OBJ)/%.cu.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -MMD -MP -c -o $@ $<
 $(OBJ)/%.fp32.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE) -DGAL_REAL_FP64=0
@@ -197,7 +245,7 @@ $(BUILD)/catalogue.c: schemas/catalogue/embed.sh $(wildcard schemas/catalogue/*/
 
 # These two files change only when the compiler and its flags do, or the list of sources: what depends on them is then
 # made again.
-FINGERPRINT_FLAGS := $(CC) $(CFLAGS) $(TEST_CFLAGS)
+FINGERPRINT_FLAGS := $(CC) $(CFLAGS) $(TEST_CFLAGS) $(if $(WHY_NOT_CUDA),,$(NVCC) $(NVCC_FLAGS))
 FINGERPRINT_SOURCES := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(SUPPORT_OBJECTS)
 $(BUILD)/flags: FINGERPRINT = $(FINGERPRINT_FLAGS)
 $(BUILD)/sources: FINGERPRINT = $(FINGERPRINT_SOURCES)
@@ -384,12 +432,19 @@ format:
 .PHONY: lint
 lint: $(CATALOGUE)
 	clang-format --dry-run -Werror $(shell find $(C_FOLDERS) -name '*.[ch]')
-	clang-tidy --quiet $(PLAN_SOURCES) $(PLAN_CLI) $(RUN_SOURCES) $(RUN_CLI) $(PROFILE_CLI) $(HOST_ONCE) $(HOST_TWICE) -- \
-		-std=c11 -D_GNU_SOURCE -I. -DGAL_REAL_FP64=1 $(RUN_CFLAGS)
+	clang-tidy --quiet $(PLAN_SOURCES) $(PLAN_CLI) $(RUN_SOURCES) $(RUN_CLI) $(PROFILE_CLI) $(HOST_ONCE) $(HOST_TWICE) \
+		$(CUDA_C_SOURCES) -- -std=c11 -D_GNU_SOURCE -I. -DGAL_REAL_FP64=1 $(RUN_CFLAGS) $(CUDA_CFLAGS)
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
 		--suppress=missingIncludeSystem --suppress=internalAstError --suppress=uninitvar --suppress=memleak \
 		--suppress=invalidPrintfArgType_uint \
 		-I. -D_GNU_SOURCE -DGAL_REAL_FP64=1 $(C_FOLDERS)
+
+## lint-cuda: registers, spills and shared memory of every kernel on every architecture; no hot kernel may spill
+.PHONY: lint-cuda
+lint-cuda:
+	@$(if $(WHY_NOT_CUDA),echo 'lint-cuda: left out: CUDA ($(WHY_NOT_CUDA))'; exit 1,:)
+	@bash tests/support/lint_cuda.sh '$(NVCC)' '$(NVCC_FLAGS)' $(CUDA_CU_SOURCES)
+
 C_FOLDERS := schemas runtime costmodel planner profiler tests
 
 ## clean: remove everything that was built

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run_checks.sh [WORD...]: runs every test whose path holds one of the words, or every test.
 #
-#   tests/*/test_*.c     by the program that make built from it; each cmocka test in it counts
+#   tests/*/test_*.c .cu by the program that make built from it; each cmocka test in it counts
 #   tests/*/test_*.sh    and the scripts named below; a script counts once, by its exit status (77: skipped, the reason
 #   tests/*/test_*.py    is its last line), unless it prints lines "ok NAME", "not ok NAME" or "skip NAME: reason"
 #
@@ -89,7 +89,7 @@ run() { # source command...
     timeout -k 5 "$allowed" "$@" >"$log" 2>&1 </dev/null
     status=$?
     end=${EPOCHREALTIME/[.,]/}
-    if [[ $source == *.c ]]; then
+    if [[ $source == *.c || $source == *.cu ]]; then
         results=$(awk -f tests/support/cmocka_results.awk "$log")
     else
         results=$(script_results "$log" $status)
@@ -99,9 +99,9 @@ run() { # source command...
 
 words=("$@")
 shopt -s nullglob
-for source in tests/*/test_*.c; do
+for source in tests/*/test_*.c tests/*/test_*.cu; do
     wanted "$source" || continue
-    program=$BUILD/${source%.c}
+    program=$BUILD/${source%.*}
     if [ -x "$program" ]; then
         run "$source" "$program"
     else
