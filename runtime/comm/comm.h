@@ -35,6 +35,7 @@ typedef struct gal_comm_request {
     bool in_place;      /* all_gather, reduce_scatter: target is the whole, this rank's part at its index */
     const void *source; /* send, all_gather, reduce_scatter, all_to_all (not in place) */
     void *target;       /* all others */
+    void *queue;        /* of the device (device.h) whose memory these are; NULL: the host's */
 } gal_comm_request;
 
 /* One thing that a rank waits for: what, in words, and the world ranks that it needs for it. */
@@ -46,6 +47,10 @@ typedef struct gal_comm_wait {
 
 typedef struct gal_comm_ops {
     const char *name; /* "mpi" */
+    /* true: start puts all of the request into its queue and is done with it; there is nothing to test. false, with a
+     * queue: when the request is complete its result has been put into the queue, and what is queued from then on finds
+     * it there. */
+    bool queued;
     /* Starts a request; *handle is a small number that test takes. */
     gal_code (*start)(gal_comm *comm, const gal_comm_request *request, uint32_t *handle, gal_error *err);
     /* *done: complete, the handle is free again. Never blocks. */

@@ -34,20 +34,43 @@ typedef struct gal_kernel_call {
     bool add;                          /* the a or u output operand: true adds to it, false writes it */
     uint32_t group_index, group_count; /* this rank's place in the instruction's group (feature, vocabulary
                                         * or ZeRO range); 0 of 1 without a group */
-    const uint32_t *sample_map;        /* [samples] index in the step's global batch of each local sample;
-                                        * NULL for kinds that do not ask */
+    const uint32_t *sample_map;        /* [samples] index in the step's global batch of each local sample, where the
+                                        * operands are; NULL for kinds that do not ask */
     uint32_t position_begin;           /* global position of the first local row block */
     uint32_t block;                    /* model block: names the dropout site */
     const gal_kernel_step *step;
-    void *stream; /* device stream; NULL on the host */
+    /* Of tables with gal_ops.queued; else NULL and 0. */
+    void *stream;    /* a queue of the device */
+    void *context;   /* of the table */
+    void *workspace; /* of this stream, in the device's memory: what workspace_bytes asked for, 256-byte aligned */
+    uint64_t workspace_bytes;
+    const void *device_step; /* in the device's memory: what put_step wrote, for this step */
 } gal_kernel_call;
 
 typedef gal_code (*gal_kernel)(const gal_kernel_call *call, gal_error *err);
 
+/* What kernels that are queued need beside their call. They read nothing of a step on the host but whether it trains:
+ * a captured call must do its work in other steps too. ADAM alone decides whether to update, by the norm and the loss
+ * in device memory. */
+typedef struct gal_ops_queued {
+    /* What kernels keep from call to call (handles, plans of libraries). deterministic: same bits in every run. */
+    gal_code (*open)(bool deterministic, void **context, gal_error *err);
+    void (*close)(void *context); /* accepts NULL */
+    /* Of one call, without operands: what workspace its kernel needs, the same for all microbatches. NULL: none. */
+    uint64_t (*workspace_bytes)(void *context, gal_op op, const gal_kernel_call *call);
+    /* Before the first step, once per instruction, with a whole call of microbatch 0: time for candidates and plans.
+     * May allocate, queue work on the call's stream and wait for it, and overwrite all that the kernel writes. NULL:
+     * none. */
+    gal_code (*prepare)(gal_op op, const gal_kernel_call *call, gal_error *err);
+    uint64_t step_bytes; /* of device_step */
+    void (*put_step)(const gal_kernel_step *step, void *record);
+} gal_ops_queued;
+
 typedef struct gal_ops {
-    const char *name; /* "host" */
+    const char *name; /* "host", "cuda" */
     gal_dtype dtype;
     gal_kernel kernel[GAL_OP_COUNT]; /* NULL: collectives and loads, which other tables serve */
+    const gal_ops_queued *queued;    /* NULL: kernels are done when they return */
 } gal_ops;
 
 extern const gal_ops gal_ops_host_fp32;
