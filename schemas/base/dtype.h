@@ -10,7 +10,9 @@
 #define GAL_DTYPES(X)                                                                                                  \
     X(GAL_FP32, "fp32", 4)                                                                                             \
     X(GAL_FP64, "fp64", 8)                                                                                             \
-    X(GAL_I32, "int32", 4)
+    X(GAL_I32, "int32", 4)                                                                                             \
+    X(GAL_BF16, "bf16", 2)                                                                                             \
+    X(GAL_FP16, "fp16", 2)
 
 typedef enum gal_dtype {
 #define X(enumerator, name, bytes) enumerator,
