@@ -5,7 +5,11 @@
  * is advanced as far as it goes: a collective starts when it is at the head and its waits are met, and is tested until
  * it is complete. Messages move while the thread is in MPI, so between kernels; within long ones they do not (figures
  * of what that costs, and of remedies that cost more: tests/bench/results, overlap).
- * Nothing is issued late, so a step ends whenever the queues of program/verify.h do. A step allocates nothing. */
+ * Nothing is issued late, so a step ends whenever the queues of program/verify.h do. A step allocates nothing.
+ *
+ * On a device with queues every stream is one of them. The thread issues the step in the order of the calls' lists,
+ * with events where an entry waits for another stream, and then looks how far the device is (engine_tape.h); where
+ * communication is the host's (a comm that is not queued), each stream is issued as far as what it waits for is. */
 #ifndef GAL_RUNTIME_ENGINE_H
 #define GAL_RUNTIME_ENGINE_H
 
@@ -67,6 +71,7 @@ typedef struct gal_engine_options {
     gal_trace trace;         /* done NULL: none */
     double deadline_seconds; /* without any progress on this rank */
     bool poison;             /* the arena starts as NaN instead of zeros */
+    bool deterministic;      /* the same bits in every run, also on a device */
     gal_queue_order order;   /* the same bits in either */
 } gal_engine_options;
 

@@ -10,7 +10,8 @@
 
 #include "schemas/base/status.h"
 
-/* base is aligned to 256 bytes at least. An access to the byte before the mapping or after base + bytes faults. */
+/* base is aligned to 256 bytes at least. On the host an access to the byte before the mapping or after base + bytes
+ * faults. */
 typedef struct gal_memory {
     void *base;
     uint64_t bytes; /* usable, from base on */
@@ -58,6 +59,7 @@ typedef struct gal_device_ops {
     void (*write)(const gal_memory *memory, uint64_t offset, const void *source, uint64_t byte_count);
     void (*read)(const gal_memory *memory, uint64_t offset, void *target, uint64_t byte_count);
     void (*zero)(const gal_memory *memory, uint64_t offset, uint64_t byte_count);
+    uint64_t (*used_bytes)(void);      /* of the device's memory, now, by all who use it; NULL: not known */
     const gal_device_queue_ops *queue; /* NULL: kernels are done when they return */
 } gal_device_ops;
 
