@@ -1,0 +1,577 @@
+#include "tests/support/cuda_double.h"
+
+#include <cuda_runtime_api.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/random_plan.h"
+
+enum { LAZY_MOVES = 3, EAGER_MOVES = 200 };
+
+typedef enum item_kind { KIND_WORK, KIND_COPY, KIND_RECORD, KIND_WAIT, KIND_GRAPH } item_kind;
+
+typedef struct work_item {
+    item_kind kind;
+    void (*work)(void *payload);
+    unsigned char payload[GAL_DOUBLE_PAYLOAD_BYTES];
+    void *target;
+    const void *source;
+    size_t bytes;
+    struct CUevent_st *event;
+    uint64_t generation;
+    struct CUgraphExec_st *graph;
+} work_item;
+
+typedef struct item_list {
+    work_item *item;
+    size_t count, room;
+} item_list;
+
+typedef uint32_t clock_of[GAL_DOUBLE_STREAMS_MAX];
+
+struct CUstream_st {
+    uint32_t number;
+    int priority;
+    bool open;
+    item_list list;
+    size_t next; /* item to be carried out */
+    clock_of clock;
+    struct CUgraph_st *capture; /* NULL: it is not captured */
+};
+
+struct CUevent_st {
+    uint64_t recorded, reached; /* generations */
+    clock_of clock;             /* of the latest record */
+    struct CUgraph_st *capture; /* in which it was recorded last */
+    bool open, timed;
+};
+
+/* Of a captured list the order is that in which the host issued it, which is one that the events allow. */
+struct CUgraph_st {
+    item_list list;
+    struct CUstream_st *origin;
+    uint64_t joined; /* streams, as bits, that the capture has */
+};
+
+struct CUgraphExec_st {
+    item_list list;
+    bool open;
+};
+
+static struct {
+    uint64_t random;
+    bool lazy;
+    struct CUstream_st *stream[GAL_DOUBLE_STREAMS_MAX];
+    uint32_t stream_count;
+    gal_double_counts counts;
+    gal_double_work *log;
+    size_t log_count, log_room;
+    int devices, device;
+    uint64_t calls, fail_at;
+} cuda = {.devices = 1};
+
+/* ---- bookkeeping ---- */
+
+static bool fails_now(void)
+{
+    cuda.calls++;
+    return cuda.fail_at != 0 && cuda.calls == cuda.fail_at;
+}
+
+static work_item *append(item_list *list, item_kind kind)
+{
+    if (list->count == list->room) {
+        list->room = list->room == 0 ? 64 : 2 * list->room;
+        list->item = realloc(list->item, list->room * sizeof *list->item);
+        assert_non_null(list->item);
+    }
+    work_item *item = &list->item[list->count++];
+    memset(item, 0, sizeof *item);
+    item->kind = kind;
+    return item;
+}
+
+void gal_cuda_double_reset(uint64_t seed, bool lazy)
+{
+    for (uint32_t s = 0; s < cuda.stream_count; s++) {
+        free(cuda.stream[s]->list.item);
+        free(cuda.stream[s]);
+    }
+    free(cuda.log);
+    memset(&cuda, 0, sizeof cuda);
+    cuda.random = seed;
+    cuda.lazy = lazy;
+    cuda.devices = 1;
+}
+
+gal_double_counts gal_cuda_double_counts(void)
+{
+    return cuda.counts;
+}
+
+bool gal_cuda_double_is_drained(void)
+{
+    for (uint32_t s = 0; s < cuda.stream_count; s++) {
+        if (cuda.stream[s]->next < cuda.stream[s]->list.count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const gal_double_work *gal_cuda_double_log(size_t *count)
+{
+    *count = cuda.log_count;
+    return cuda.log;
+}
+
+void gal_cuda_double_clear_log(void)
+{
+    cuda.log_count = 0;
+    for (uint32_t s = 0; s < cuda.stream_count; s++) {
+        memset(cuda.stream[s]->clock, 0, sizeof cuda.stream[s]->clock);
+    }
+}
+
+int gal_cuda_double_priority(uint32_t stream)
+{
+    return cuda.stream[stream]->priority;
+}
+
+void gal_cuda_double_set_devices(int count)
+{
+    cuda.devices = count;
+}
+
+void gal_cuda_double_fail_at(uint64_t call)
+{
+    cuda.calls = 0;
+    cuda.fail_at = call;
+}
+
+/* ---- streams ---- */
+
+static void log_work(struct CUstream_st *stream)
+{
+    if (cuda.log_count == cuda.log_room) {
+        cuda.log_room = cuda.log_room == 0 ? 256 : 2 * cuda.log_room;
+        cuda.log = realloc(cuda.log, cuda.log_room * sizeof *cuda.log);
+        assert_non_null(cuda.log);
+    }
+    gal_double_work *entry = &cuda.log[cuda.log_count++];
+    entry->stream = stream->number;
+    memcpy(entry->after, stream->clock, sizeof entry->after);
+    stream->clock[stream->number]++;
+}
+
+static item_list *list_of(struct CUstream_st *stream)
+{
+    assert_true(stream->open);
+    return stream->capture != NULL ? &stream->capture->list : &stream->list;
+}
+
+void gal_cuda_double_launch(void *stream, void (*work)(void *payload), const void *payload, size_t payload_bytes)
+{
+    assert_true(payload_bytes <= GAL_DOUBLE_PAYLOAD_BYTES);
+    work_item *item = append(list_of(stream), KIND_WORK);
+    item->work = work;
+    memcpy(item->payload, payload, payload_bytes);
+    log_work(stream);
+}
+
+static void carry_out(work_item *item);
+
+static bool is_ready(const work_item *item)
+{
+    return item->kind != KIND_WAIT || item->event->reached >= item->generation;
+}
+
+static void carry_out_list(const item_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        work_item copy = list->item[i];
+        carry_out(&copy);
+    }
+}
+
+static void carry_out(work_item *item)
+{
+    switch (item->kind) {
+    case KIND_WORK:
+        item->work(item->payload);
+        break;
+    case KIND_COPY:
+        memmove(item->target, item->source, item->bytes);
+        break;
+    case KIND_RECORD:
+        item->event->reached = item->generation;
+        break;
+    case KIND_GRAPH:
+        carry_out_list(&item->graph->list);
+        break;
+    case KIND_WAIT:
+        break;
+    }
+}
+
+/* The head of one of the streams that can move; false: none can. */
+static bool move_one(void)
+{
+    if (cuda.stream_count == 0) {
+        return false;
+    }
+    const uint32_t first = gal_random_below(&cuda.random, cuda.stream_count);
+    for (uint32_t i = 0; i < cuda.stream_count; i++) {
+        struct CUstream_st *stream = cuda.stream[(first + i) % cuda.stream_count];
+        if (stream->next < stream->list.count && is_ready(&stream->list.item[stream->next])) {
+            work_item copy = stream->list.item[stream->next++];
+            carry_out(&copy);
+            if (stream->next == stream->list.count) {
+                stream->next = stream->list.count = 0;
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+static void move_some(void)
+{
+    const uint32_t moves = gal_random_below(&cuda.random, cuda.lazy ? LAZY_MOVES : EAGER_MOVES);
+    for (uint32_t i = 0; i < moves && move_one(); i++) {
+    }
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, int priority)
+{
+    assert_int_equal(flags, cudaStreamNonBlocking);
+    assert_true(cuda.stream_count < GAL_DOUBLE_STREAMS_MAX);
+    if (fails_now()) {
+        return cudaErrorMemoryAllocation;
+    }
+    struct CUstream_st *stream = calloc(1, sizeof *stream);
+    assert_non_null(stream);
+    stream->number = cuda.stream_count;
+    stream->priority = priority;
+    stream->open = true;
+    cuda.stream[cuda.stream_count++] = stream;
+    cuda.counts.streams++;
+    cuda.counts.made++;
+    *out = stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    assert_true(stream->open);
+    while (move_one()) { /* what has been put on it is still carried out */
+    }
+    stream->open = false;
+    cuda.counts.streams--;
+    return cudaSuccess;
+}
+
+/* ---- events ---- */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags)
+{
+    if (fails_now()) {
+        return cudaErrorMemoryAllocation;
+    }
+    struct CUevent_st *event = calloc(1, sizeof *event);
+    assert_non_null(event);
+    event->open = true;
+    event->timed = (flags & cudaEventDisableTiming) == 0;
+    cuda.counts.events++;
+    cuda.counts.made++;
+    *out = event;
+    return cudaSuccess;
+}
+
+/* Pending records and waits may still name it. */
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    assert_true(event->open);
+    event->open = false;
+    cuda.counts.events--;
+    if (gal_cuda_double_is_drained()) {
+        free(event);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    assert_true(event->open && stream->open);
+    if (fails_now()) {
+        return cudaErrorLaunchFailure;
+    }
+    memcpy(event->clock, stream->clock, sizeof event->clock);
+    event->capture = stream->capture;
+    if (stream->capture == NULL) {
+        work_item *item = append(&stream->list, KIND_RECORD);
+        item->event = event;
+        item->generation = ++event->recorded;
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
+{
+    assert_true(event->open && stream->open);
+    assert_int_equal(flags, cudaEventWaitDefault);
+    if (fails_now()) {
+        return cudaErrorLaunchFailure;
+    }
+    for (uint32_t s = 0; s < GAL_DOUBLE_STREAMS_MAX; s++) {
+        stream->clock[s] = event->clock[s] > stream->clock[s] ? event->clock[s] : stream->clock[s];
+    }
+    if (event->capture != NULL) {
+        if (stream->capture == NULL) { /* it joins the capture */
+            assert_int_equal(stream->next, stream->list.count);
+            stream->capture = event->capture;
+            event->capture->joined |= UINT64_C(1) << stream->number;
+        }
+        assert_ptr_equal(stream->capture, event->capture);
+        return cudaSuccess;
+    }
+    assert_null(stream->capture); /* cudaErrorStreamCaptureIsolation */
+    assert_true(event->recorded > 0);
+    work_item *item = append(&stream->list, KIND_WAIT);
+    item->event = event;
+    item->generation = event->recorded;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    assert_true(event->open && event->capture == NULL);
+    if (fails_now()) {
+        return cudaErrorLaunchFailure;
+    }
+    move_some();
+    return event->reached == event->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end)
+{
+    assert_true(begin->timed && end->timed && begin->reached > 0 && end->reached > 0);
+    *milliseconds = 1.0f;
+    return cudaSuccess;
+}
+
+/* ---- capture ---- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    assert_int_equal(mode, cudaStreamCaptureModeThreadLocal);
+    assert_true(stream->open && stream->capture == NULL);
+    stream->capture = calloc(1, sizeof *stream->capture);
+    assert_non_null(stream->capture);
+    stream->capture->origin = stream;
+    return cudaSuccess;
+}
+
+/* What the streams that joined have done must be known to the origin. */
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    struct CUgraph_st *capture = stream->capture;
+    assert_non_null(capture);
+    assert_ptr_equal(capture->origin, stream);
+    for (uint32_t s = 0; s < cuda.stream_count; s++) {
+        if ((capture->joined >> s & 1u) != 0) {
+            assert_int_equal(stream->clock[s], cuda.stream[s]->clock[s]);
+            cuda.stream[s]->capture = NULL;
+        }
+    }
+    stream->capture = NULL;
+    *graph = capture;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    assert_int_equal(flags, 0);
+    if (fails_now()) {
+        return cudaErrorMemoryAllocation;
+    }
+    struct CUgraphExec_st *executable = calloc(1, sizeof *executable);
+    assert_non_null(executable);
+    executable->list = graph->list;
+    executable->open = true;
+    memset(&graph->list, 0, sizeof graph->list);
+    cuda.counts.graphs++;
+    cuda.counts.made++;
+    *out = executable;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    free(graph->list.item);
+    free(graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
+{
+    assert_true(graph->open && stream->capture == NULL);
+    if (fails_now()) {
+        return cudaErrorLaunchFailure;
+    }
+    append(list_of(stream), KIND_GRAPH)->graph = graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    assert_true(graph->open && gal_cuda_double_is_drained());
+    free(graph->list.item);
+    free(graph);
+    cuda.counts.graphs--;
+    return cudaSuccess;
+}
+
+/* ---- memory ---- */
+
+static cudaError_t allocate(void **out, size_t bytes, uint32_t *count)
+{
+    if (fails_now()) {
+        return cudaErrorMemoryAllocation;
+    }
+    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    assert_non_null(*out);
+    memset(*out, 0xA5, bytes);
+    ++*count;
+    cuda.counts.made++;
+    return cudaSuccess;
+}
+
+static cudaError_t release(void *memory, uint32_t *count)
+{
+    *count -= memory != NULL;
+    free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    return allocate(out, bytes, &cuda.counts.allocations);
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    return release(memory, &cuda.counts.allocations);
+}
+
+cudaError_t cudaMallocHost(void **out, size_t bytes)
+{
+    return allocate(out, bytes, &cuda.counts.pinned);
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    return release(memory, &cuda.counts.pinned);
+}
+
+/* Does not wait for streams, which do not wait for the default stream. */
+cudaError_t cudaMemcpy(void *target, const void *source, size_t bytes, enum cudaMemcpyKind direction)
+{
+    (void)direction;
+    memcpy(target, source, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *target, const void *source, size_t bytes, enum cudaMemcpyKind direction,
+                            cudaStream_t stream)
+{
+    assert_int_equal(direction, cudaMemcpyDefault);
+    if (fails_now()) {
+        return cudaErrorLaunchFailure;
+    }
+    work_item *item = append(list_of(stream), KIND_COPY);
+    item->target = target;
+    item->source = source;
+    item->bytes = bytes;
+    log_work(stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void *memory, int value, size_t bytes)
+{
+    memset(memory, value, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = 1000;
+    *total_bytes = 4000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    while (move_one()) {
+    }
+    assert_true(gal_cuda_double_is_drained());
+    return cudaSuccess;
+}
+
+/* ---- devices ---- */
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = cuda.devices > 0 ? cuda.devices : 0;
+    return cuda.devices < 0 ? cudaErrorInsufficientDriver : cuda.devices == 0 ? cudaErrorNoDevice : cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    assert_in_range(device, 0, cuda.devices - 1);
+    cuda.device = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = cuda.device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = cuda.devices < 0 ? 0 : 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+{
+    (void)device;
+    memset(properties, 0, sizeof *properties);
+    strcpy(properties->name, "GPU of tests");
+    properties->major = 9;
+    properties->totalGlobalMem = 4000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t failure)
+{
+    return failure == cudaErrorMemoryAllocation ? "out of memory" : "unspecified launch failure";
+}
