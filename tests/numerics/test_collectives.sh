@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # MPI calls of a training step, counted by libpmpi_count.so (which knows nothing of the project), against closed forms,
-# per mode and rank: see collectives.c.
+# per mode and rank: see tests/support/step_counts.h.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 # Open MPI unloads its modules before leaks are looked for: what they keep has no name to suppress.

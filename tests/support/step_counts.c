@@ -1,0 +1,336 @@
+#include "tests/support/step_counts.h"
+
+#include <string.h>
+
+enum {
+    RANKS = GAL_STEP_RANKS,
+    L = 2,
+    H = 32,
+    F = 64,
+    HEADS = 4,
+    S = 8,
+    V = 64,
+    VOCABULARY = 61,
+    M = 2,
+    B = 4,
+    T = B * S
+};
+enum { BLOCKS = GAL_STEP_BLOCKS };
+
+/* Elements of the units that are gathered, scattered and reduced together. Vectors (norms, row biases) are small and
+ * never sharded. */
+enum {
+    WTE = V * H,
+    WPE = S * H,
+    LAYER_VECTORS = 2 * 3 * H, /* of attention and FFN: gain, bias, row bias each */
+    HEAD_VECTORS = 2 * H,
+    QKV = 3 * H * H + 3 * H,
+    PROJ = H * H,
+    FC = H * F + F,
+    FFN_PROJ = F * H,
+    LAYER_MATRICES = QKV + PROJ + FC + FFN_PROJ,
+    LAYER_MATRIX_UNITS = 4,
+    LAYER_VECTOR_UNITS = 2
+};
+
+typedef gal_step_counts expected;
+
+/* `calls` calls that carry `elements` elements in all, `in_place` of them in place. */
+static void add_calls(expected *e, gal_op op, uint32_t group, uint64_t calls, uint64_t in_place, uint64_t elements)
+{
+    uint32_t i = 0;
+    while (i < e->count && (e->row[i].group != group || e->row[i].op != op)) {
+        i++;
+    }
+    GAL_ASSERT(i < GAL_STEP_ROWS);
+    if (calls == 0) {
+        return;
+    }
+    if (i == e->count) {
+        e->row[e->count++] = (gal_step_tally){op, group, 0, 0, 0};
+    }
+    e->row[i].calls += calls;
+    e->row[i].in_place += in_place;
+    e->row[i].elements += elements;
+}
+
+/* In place as far as the operation is always. */
+static void add(expected *e, gal_op op, uint32_t group, uint64_t calls, uint64_t elements)
+{
+    add_calls(e, op, group, calls, op == GAL_OP_ALL_REDUCE ? calls : 0, elements);
+}
+
+/* ---- parameters ---- */
+
+/* Vectors of all blocks, once a step: every unit one all-reduce over `group` ranks. */
+static void reduce_vectors(expected *e, uint32_t group)
+{
+    add(e, GAL_OP_ALL_REDUCE, group, LAYER_VECTOR_UNITS * L + 1, LAYER_VECTORS * L + HEAD_VECTORS);
+}
+
+/* DP over 4: every gradient all-reduced once a step, whatever m is. 2 + 6 L + 2 units. */
+static void expect_dp(expected *e, uint32_t rank)
+{
+    (void)rank;
+    reduce_vectors(e, 4);
+    add(e, GAL_OP_ALL_REDUCE, 4, LAYER_MATRIX_UNITS * L + 3, (uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE);
+}
+
+/* The matrices in shares of 1/4: wte, wpe, 4 per layer, the head's table. */
+static void matrices(expected *e, gal_op op, uint32_t times, uint32_t shares, uint32_t group)
+{
+    add(e, op, group, (uint64_t)times * (LAYER_MATRIX_UNITS * L + 3),
+        (uint64_t)times * ((uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE) / shares);
+}
+
+/* The same once, each in place. */
+static void matrices_in_place(expected *e, gal_op op, uint32_t shares, uint32_t group)
+{
+    const uint64_t calls = LAYER_MATRIX_UNITS * L + 3;
+    add_calls(e, op, group, calls, calls, ((uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE) / shares);
+}
+
+/* ZeRO-1: a reduce-scatter once a step and an all-gather of the updated weights. */
+static void expect_zero_1(expected *e, uint32_t rank)
+{
+    (void)rank;
+    reduce_vectors(e, 4);
+    matrices_in_place(e, GAL_OP_REDUCE_SCATTER, 4, 4);
+    matrices_in_place(e, GAL_OP_ALL_GATHER, 4, 4);
+}
+
+/* ZeRO-2: the reduce-scatter of every microbatch, since nobody holds a whole gradient between them. */
+static void expect_zero_2(expected *e, uint32_t rank)
+{
+    (void)rank;
+    reduce_vectors(e, 4);
+    matrices(e, GAL_OP_REDUCE_SCATTER, M, 4, 4);
+    matrices_in_place(e, GAL_OP_ALL_GATHER, 4, 4);
+}
+
+/* ZeRO-3, of every microbatch: 2 gathers and 1 scatter of each layer's matrices. The tables of the embedding are not
+ * read in backward, and the head's forward is next to its backward: one gather each. No gather after the update. */
+static void expect_zero_3(expected *e, uint32_t rank)
+{
+    (void)rank;
+    reduce_vectors(e, 4);
+    matrices(e, GAL_OP_REDUCE_SCATTER, M, 4, 4);
+    add(e, GAL_OP_ALL_GATHER, 4, M * (2 * LAYER_MATRIX_UNITS * L + 3),
+        M * (2 * (uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE) / 4);
+}
+
+/* ZeRO-3 over 2, DP over 2: the same in shares of 1/2; the shards' replicas are all-reduced once a step. Vectors over
+ * all 4. */
+static void expect_zero_3_dp(expected *e, uint32_t rank)
+{
+    (void)rank;
+    reduce_vectors(e, 4);
+    matrices(e, GAL_OP_REDUCE_SCATTER, M, 2, 2);
+    matrices(e, GAL_OP_ALL_REDUCE, 1, 2, 2);
+    add(e, GAL_OP_ALL_GATHER, 2, M * (2 * LAYER_MATRIX_UNITS * L + 3),
+        M * (2 * (uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE) / 2);
+}
+
+/* ---- tensor parallelism ---- */
+
+/* The loss over a split vocabulary: the largest logit of each row, then the sum of exponentials and the target's. */
+static void expect_loss(expected *e, uint32_t group, uint64_t tokens)
+{
+    add(e, GAL_OP_ALL_REDUCE, group, 2 * M, M * 3 * tokens);
+}
+
+/* 1D TP: per layer and microbatch 4 all-reduces of T h (2 behind the row-parallel products, 2 of the gradients in front
+ * of the column-parallel ones); the embedding's partial rows and the gradient in front of the head add one each. A ring
+ * moves an all- reduce twice: 8 T h. No gradient is a partial sum. */
+static void expect_tp(expected *e, uint32_t rank)
+{
+    (void)rank;
+    add(e, GAL_OP_ALL_REDUCE, 4, M * (4 * L + 2), M * (4 * L + 2) * (uint64_t)T * H);
+    expect_loss(e, 4, T);
+}
+
+/* Recompute adds nothing: a block's input is kept, and the only collective of its forward makes its output, which its
+ * backward does not read. (For whole layers under one checkpoint it would be 5, 10 T h: attention's is needed again.)
+ */
+static void expect_tp_recompute(expected *e, uint32_t rank)
+{
+    expect_tp(e, rank);
+}
+
+/* TP with sequence parallelism, per layer and microbatch: forward 2 gathers and 2 scatters, backward 2 scatters, 2
+ * gathers of the outputs' gradients and 2 more of the inputs, kept as chunks: 10 T h in all, in chunks of T h / 4. The
+ * embedding scatters its partial rows and gathers their gradient, the head gathers its rows once and scatters their
+ * gradient. Vectors and positions see only a chunk of the rows: their gradients are partial sums over TP. */
+static void expect_tp_sp(expected *e, uint32_t rank)
+{
+    (void)rank;
+    add(e, GAL_OP_ALL_GATHER, 4, M * (6 * L + 2), M * (6 * L + 2) * (uint64_t)T * H / 4);
+    add(e, GAL_OP_REDUCE_SCATTER, 4, M * (4 * L + 2), M * (4 * L + 2) * (uint64_t)T * H / 4);
+    expect_loss(e, 4, T);
+    reduce_vectors(e, 4);
+    add(e, GAL_OP_ALL_REDUCE, 4, 1, WPE);
+}
+
+/* TP over 2 inside DP over 2: a device has half of the samples, so T / 2 tokens, and half of each matrix; vectors and
+ * positions are whole. TP and DP groups both have 2 ranks. */
+static void expect_tp_dp(expected *e, uint32_t rank)
+{
+    (void)rank;
+    add(e, GAL_OP_ALL_REDUCE, 2, M * (4 * L + 2), M * (4 * L + 2) * (uint64_t)(T / 2) * H);
+    expect_loss(e, 2, T / 2);
+    reduce_vectors(e, 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_MATRIX_UNITS * L + 3,
+        (uint64_t)LAYER_MATRICES * L / 2 + WTE / 2 + WPE + WTE / 2);
+}
+
+/* ---- pipeline ---- */
+
+/* 4 stages of one rank: of every microbatch T h forward over each border and T h back. */
+static void expect_pipeline(expected *e, uint32_t rank)
+{
+    const uint32_t borders = rank == 0 || rank == RANKS - 1 ? 1 : 2;
+    add(e, GAL_OP_SEND, 2, M * borders, M * borders * (uint64_t)T * H);
+    add(e, GAL_OP_RECEIVE, 2, M * borders, M * borders * (uint64_t)T * H);
+}
+
+/* 2 stages of DP 2 with a tied table: T / 2 tokens per device cross the border; gradients are all-reduced within the
+ * stage; that of the table then once more between its two copies. Stage 0 has the embedding and layer 0, stage 1 layer
+ * 1 and the head. */
+static void expect_tied_pipeline(expected *e, uint32_t rank)
+{
+    add(e, GAL_OP_SEND, 2, M, M * (uint64_t)(T / 2) * H);
+    add(e, GAL_OP_RECEIVE, 2, M, M * (uint64_t)(T / 2) * H);
+    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_VECTOR_UNITS + LAYER_MATRIX_UNITS, LAYER_VECTORS + LAYER_MATRICES);
+    add(e, GAL_OP_ALL_REDUCE, 2, 2, rank < 2 ? WTE + WPE : WTE + HEAD_VECTORS);
+    add(e, GAL_OP_ALL_REDUCE, 2, 1, WTE);
+}
+
+/* ---- conversions ---- */
+
+/* DP 4 | TP 4 | TP 4 with SP | DP 4 ...: embedding | attention | FFN | the rest.
+ * DP -> TP: the samples are gathered; backward takes its own (0).
+ * TP -> SP: takes its own positions (0); backward gathers them.
+ * SP -> DP: positions against samples, all-to-all both ways: T h / 4 elements per rank, a quarter of them to each.
+ * Attention under TP: 2 all-reduces; the FFN under SP: 3 gathers and 2 scatters. Its vectors' gradients are partial
+ * over TP as those of DP blocks over DP; attention's are complete, its matrices are split. */
+static void expect_conversions(expected *e, uint32_t rank)
+{
+    const uint64_t quarter = (uint64_t)T * H / 4;
+    (void)rank;
+    add(e, GAL_OP_ALL_GATHER, 4, M, M * quarter);
+    add(e, GAL_OP_ALL_GATHER, 4, M, M * quarter);
+    add(e, GAL_OP_ALL_TO_ALL, 4, 2 * M, 2 * M * quarter / 4);
+    add(e, GAL_OP_ALL_REDUCE, 4, 2 * M, 2 * M * (uint64_t)T * H);
+    add(e, GAL_OP_ALL_GATHER, 4, 3 * M, 3 * M * quarter);
+    add(e, GAL_OP_REDUCE_SCATTER, 4, 2 * M, 2 * M * quarter);
+    add(e, GAL_OP_ALL_REDUCE, 4, 2, WTE + WPE);                      /* embedding */
+    add(e, GAL_OP_ALL_REDUCE, 4, 1, LAYER_VECTORS / 2);              /* FFN of layer 0 */
+    add(e, GAL_OP_ALL_REDUCE, 4, 6, LAYER_VECTORS + LAYER_MATRICES); /* layer 1 */
+    add(e, GAL_OP_ALL_REDUCE, 4, 2, HEAD_VECTORS + WTE);
+}
+
+/* ---- modes ---- */
+
+#define DP_4                                                                                                           \
+    {                                                                                                                  \
+        1, {{GAL_AXIS_DP, 4}}, 0, false, GAL_RECOMPUTE_NONE                                                            \
+    }
+#define ZERO_4(stage)                                                                                                  \
+    {                                                                                                                  \
+        1, {{GAL_AXIS_SDP, 4}}, stage, false, GAL_RECOMPUTE_NONE                                                       \
+    }
+#define TP_4(sp, recompute)                                                                                            \
+    {                                                                                                                  \
+        1, {{GAL_AXIS_TP, 4}}, 0, sp, recompute                                                                        \
+    }
+
+typedef struct mode {
+    const char *name;
+    void (*expect)(expected *e, uint32_t rank);
+    uint32_t stages;
+    bool tied;
+    gal_strategy strategy; /* of all blocks, but in "conversions" */
+} mode;
+
+static const mode modes[] = {
+    {"dp4", expect_dp, 1, false, DP_4},
+    {"zero1-4", expect_zero_1, 1, false, ZERO_4(1)},
+    {"zero2-4", expect_zero_2, 1, false, ZERO_4(2)},
+    {"zero3-4", expect_zero_3, 1, false, ZERO_4(3)},
+    {"zero3-2-dp2",
+     expect_zero_3_dp,
+     1,
+     false,
+     {2, {{GAL_AXIS_SDP, 2}, {GAL_AXIS_DP, 2}}, 3, false, GAL_RECOMPUTE_NONE}},
+    {"tp4", expect_tp, 1, false, TP_4(false, GAL_RECOMPUTE_NONE)},
+    {"tp4-recompute", expect_tp_recompute, 1, false, TP_4(false, GAL_RECOMPUTE_FULL)},
+    {"tp4.sp", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_NONE)},
+    {"tp4.sp-recompute", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_FULL)},
+    {"tp2-dp2", expect_tp_dp, 1, false, {2, {{GAL_AXIS_TP, 2}, {GAL_AXIS_DP, 2}}, 0, false, GAL_RECOMPUTE_NONE}},
+    {"pp4", expect_pipeline, 4, false, {0}},
+    {"pp2-dp2-tied", expect_tied_pipeline, 2, true, {1, {{GAL_AXIS_DP, 2}}, 0, false, GAL_RECOMPUTE_NONE}},
+    {"conversions", expect_conversions, 1, false, DP_4},
+};
+enum { MODE_COUNT = sizeof modes / sizeof modes[0] };
+
+static void make_model(const mode *at, gal_model *model)
+{
+    gal_model_defaults(model);
+    model->layer_count = L;
+    model->hidden = H;
+    model->ffn_hidden = F;
+    model->head_count = HEADS;
+    model->sequence_length = S;
+    model->vocabulary = VOCABULARY;
+    model->vocabulary_multiple = V;
+    model->tied_embeddings = at->tied;
+    model->compute_dtype = GAL_FP64;
+}
+
+void gal_step_mode_plan(uint32_t index, gal_step_plan *storage)
+{
+    const mode *at = &modes[index];
+    gal_plan *out = &storage->plan;
+    gal_plan_stage *stage = storage->stage;
+    gal_plan_run *run = storage->run;
+    *out = (gal_plan){.global_batch_samples = M * B,
+                      .microbatch_count = M,
+                      .pp_degree = at->stages,
+                      .schedule = GAL_SCHEDULE_1F1B,
+                      .prefetch_depth = 2,
+                      .stage_count = at->stages,
+                      .stage = stage,
+                      .run_count = BLOCKS,
+                      .run = run};
+    make_model(at, &out->model);
+    out->cluster.device_count = RANKS;
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        run[i] = (gal_plan_run){1, at->strategy};
+    }
+    if (at->expect == expect_conversions) {
+        const gal_strategy tp = TP_4(false, GAL_RECOMPUTE_NONE), tp_sp = TP_4(true, GAL_RECOMPUTE_NONE);
+        run[1].strategy = tp;
+        run[2].strategy = tp_sp;
+    }
+    for (uint32_t s = 0; s < at->stages; s++) {
+        const uint32_t first = BLOCKS * s / at->stages, end = BLOCKS * (s + 1) / at->stages;
+        stage[s] = (gal_plan_stage){first, end - first, 0};
+    }
+}
+
+uint32_t gal_step_mode_count(void)
+{
+    return MODE_COUNT;
+}
+
+const char *gal_step_mode_name(uint32_t index)
+{
+    return modes[index].name;
+}
+
+void gal_step_mode_expect(uint32_t index, uint32_t rank, gal_step_counts *out)
+{
+    out->count = 0;
+    modes[index].expect(out, rank);
+    add(out, GAL_OP_ALL_REDUCE, RANKS, 1, 2);
+}
