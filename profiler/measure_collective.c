@@ -20,7 +20,7 @@ static gal_code list_channels(const gal_bench *bench, const gal_candidates *cand
         for (uint32_t second = 0; second < 2; second++) {
             out->channel[2 * p + second] = size > 1 ? count : GAL_NO_CHANNEL;
             if (size > 1) {
-                spec[count++] = (gal_channel_spec){ranks, size, second};
+                spec[count++] = (gal_channel_spec){.ranks = ranks, .rank_count = size, .stream = second};
             }
         }
     }

@@ -56,6 +56,18 @@ static uint32_t channel_stream(uint32_t stream)
     }
 }
 
+static uint32_t transfers_of(uint8_t op)
+{
+    switch (op) {
+    case GAL_OP_SEND:
+        return GAL_TRANSFER_SENDS;
+    case GAL_OP_RECEIVE:
+        return GAL_TRANSFER_RECEIVES;
+    default:
+        return 0;
+    }
+}
+
 static uint32_t find(const gal_channels *channels, gal_group group, uint32_t stream)
 {
     for (uint32_t i = 0; i < channels->count; i++) {
@@ -96,6 +108,7 @@ static gal_code list_pairs(const gal_program *program, uint32_t device, uint32_t
             channels->spec[index] = (gal_channel_spec){.stream = stream};
         }
         channels->of_instruction[i] = index;
+        channels->spec[index].transfers |= transfers_of(instruction->op);
     }
     return GAL_OK;
 }

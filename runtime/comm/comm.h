@@ -1,8 +1,10 @@
-/* Communication: a table of functions over a pool of groups that is created once. Host: MPI (mpi.c).
+/* Communication: a table of functions over a pool of groups that is created once. Host: MPI (mpi.c). Device: NCCL
+ * (nccl.h). Control without MPI: TCP (tcp.h).
  *
  * A request is started, then tested until it is complete; nothing blocks, so the caller interleaves progress of many
- * streams and applies a deadline. Requests of one channel (group, stream) are started in the same order by all its
- * members. Requests live in the communicator: start and test allocate nothing of ours. */
+ * streams and applies a deadline. On a device it is put on a queue instead, and the queue says when it is complete.
+ * Requests of one channel (group, stream) are started in the same order by all its members. Requests live in the
+ * communicator: start and test allocate nothing of ours. */
 #ifndef GAL_RUNTIME_COMM_COMM_H
 #define GAL_RUNTIME_COMM_COMM_H
 
@@ -16,6 +18,8 @@
 
 typedef struct gal_comm gal_comm;
 
+enum { GAL_TRANSFER_SENDS = 1, GAL_TRANSFER_RECEIVES = 2 };
+
 /* One communicator to be made: the world ranks of this rank's group, in member order (group index 0 first), on one
  * stream. All ranks of the world pass their channels in one call; two channels with the same members and stream are
  * one. */
@@ -23,6 +27,7 @@ typedef struct gal_channel_spec {
     const uint32_t *ranks;
     uint32_t rank_count;
     uint32_t stream;
+    uint32_t transfers; /* GAL_TRANSFER_* that this rank makes on it; the other side has the opposite ones */
 } gal_channel_spec;
 
 typedef struct gal_comm_request {
@@ -45,13 +50,27 @@ typedef struct gal_comm_wait {
     uint32_t rank_count;
 } gal_comm_wait;
 
+/* The blocking helpers at the end of this header, as a table has them. */
+typedef struct gal_comm_control {
+    gal_code (*barrier)(gal_comm *comm, double deadline_seconds, gal_error *err);
+    gal_code (*broadcast)(gal_comm *comm, uint32_t root, void *data, uint64_t byte_count, double deadline_seconds,
+                          gal_error *err);
+    gal_code (*reduce_f64)(gal_comm *comm, double *values, uint32_t count, uint32_t reduce, double deadline_seconds,
+                           gal_error *err);
+    gal_code (*gather)(gal_comm *comm, uint32_t root, const void *mine, uint64_t byte_count, void *all,
+                       double deadline_seconds, gal_error *err);
+    gal_code (*agree)(gal_comm *comm, gal_code mine, double deadline_seconds, gal_error *err);
+} gal_comm_control;
+
 typedef struct gal_comm_ops {
-    const char *name; /* "mpi" */
+    const char *name; /* "mpi", "nccl", "tcp" */
     /* true: start puts all of the request into its queue and is done with it; there is nothing to test. false, with a
      * queue: when the request is complete its result has been put into the queue, and what is queued from then on finds
      * it there. */
     bool queued;
-    /* Starts a request; *handle is a small number that test takes. */
+    const gal_comm_control *control; /* NULL: requests alone */
+    void (*release)(gal_comm *comm); /* what gal_comm_free does */
+    /* Starts a request; *handle is a small number that test takes. NULL: control alone. */
     gal_code (*start)(gal_comm *comm, const gal_comm_request *request, uint32_t *handle, gal_error *err);
     /* *done: complete, the handle is free again. Never blocks. */
     gal_code (*test)(gal_comm *comm, uint32_t handle, bool *done, gal_error *err);
@@ -60,6 +79,9 @@ typedef struct gal_comm_ops {
      * gal_mpi_roll_call_enable; returns if that was not called. */
     bool (*called)(gal_comm *comm);
     void (*roll_call)(gal_comm *comm, const gal_comm_wait *waits, uint32_t wait_count, double deadline_seconds);
+    /* From now on something of the step must be complete, and this be called again, within deadline_seconds; 0: the
+     * step is over. Else all ranks end. NULL: only the caller holds a deadline. */
+    void (*watch)(gal_comm *comm, double deadline_seconds);
 } gal_comm_ops;
 
 struct gal_comm {
@@ -101,7 +123,7 @@ double gal_roll_call_seconds(double deadline_seconds);
 
 gal_code gal_comm_mpi_create(uint32_t rank_count, const gal_channel_spec *channels, uint32_t channel_count,
                              gal_comm **out, gal_error *err);
-void gal_comm_free(gal_comm *comm);
+void gal_comm_free(gal_comm *comm); /* of any table; accepts NULL */
 
 /* One wait for others, from its begin on. */
 typedef struct gal_comm_patience {
@@ -114,9 +136,9 @@ gal_comm_patience gal_comm_patience_begin(double deadline_seconds);
  * deadline is near; then it does not return. Without one GAL_ERR_DEVICE after the deadline. */
 gal_code gal_comm_idle(gal_comm *comm, gal_comm_patience *patience, const gal_comm_wait *wait, gal_error *err);
 
-/* Small blocking helpers for control (never inside a step). Each returns GAL_ERR_DEVICE on MPI errors and after
- * deadline_seconds without an answer, unless the roll call is enabled: then that ends all ranks. They run over the
- * comm's world. */
+/* Small blocking helpers for control (never inside a step) of a comm whose table has them. Each returns GAL_ERR_DEVICE
+ * on errors of what carries them and after deadline_seconds without an answer, unless the roll call is enabled: then
+ * that ends all ranks. They run over the comm's world. */
 gal_code gal_comm_barrier(gal_comm *comm, double deadline_seconds, gal_error *err);
 gal_code gal_comm_broadcast(gal_comm *comm, uint32_t root, void *data, uint64_t byte_count, double deadline_seconds,
                             gal_error *err);

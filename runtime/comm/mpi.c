@@ -346,6 +346,8 @@ static void mpi_roll_call(gal_comm *comm, const gal_comm_wait *waits, uint32_t w
 }
 
 const gal_comm_ops gal_mpi_ops = {.name = "mpi",
+                                  .control = &gal_mpi_control,
+                                  .release = gal_mpi_release,
                                   .start = mpi_start,
                                   .test = mpi_test,
                                   .abort = mpi_abort,

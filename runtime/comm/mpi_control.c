@@ -36,7 +36,7 @@ cleanup:
     return code;
 }
 
-gal_code gal_comm_barrier(gal_comm *comm, double deadline_seconds, gal_error *err)
+static gal_code mpi_barrier(gal_comm *comm, double deadline_seconds, gal_error *err)
 {
     const gal_mpi_state *state = comm->state;
     gal_code code = GAL_OK;
@@ -47,8 +47,8 @@ cleanup:
     return code;
 }
 
-gal_code gal_comm_broadcast(gal_comm *comm, uint32_t root, void *data, uint64_t byte_count, double deadline_seconds,
-                            gal_error *err)
+static gal_code mpi_broadcast(gal_comm *comm, uint32_t root, void *data, uint64_t byte_count, double deadline_seconds,
+                              gal_error *err)
 {
     const gal_mpi_state *state = comm->state;
     gal_code code = GAL_OK;
@@ -80,8 +80,8 @@ cleanup:
     return code;
 }
 
-gal_code gal_comm_reduce_f64(gal_comm *comm, double *values, uint32_t count, uint32_t reduce, double deadline_seconds,
-                             gal_error *err)
+static gal_code mpi_reduce_f64(gal_comm *comm, double *values, uint32_t count, uint32_t reduce, double deadline_seconds,
+                               gal_error *err)
 {
     gal_code code = GAL_OK;
     GAL_ASSERT(count <= INT_MAX);
@@ -90,7 +90,7 @@ gal_code gal_comm_reduce_f64(gal_comm *comm, double *values, uint32_t count, uin
     }
     const MPI_Op op = reduce == GAL_REDUCE_MAX ? MPI_MAX : MPI_SUM;
     GAL_TRY(reduce_to_first(comm, values, (int)count, MPI_DOUBLE, op, deadline_seconds, "reduction", err));
-    GAL_TRY(gal_comm_broadcast(comm, 0, values, count * sizeof *values, deadline_seconds, err));
+    GAL_TRY(mpi_broadcast(comm, 0, values, count * sizeof *values, deadline_seconds, err));
 cleanup:
     return code;
 }
@@ -120,8 +120,8 @@ cleanup:
     return code;
 }
 
-gal_code gal_comm_gather(gal_comm *comm, uint32_t root, const void *mine, uint64_t byte_count, void *all,
-                         double deadline_seconds, gal_error *err)
+static gal_code mpi_gather(gal_comm *comm, uint32_t root, const void *mine, uint64_t byte_count, void *all,
+                           double deadline_seconds, gal_error *err)
 {
     gal_code code = GAL_OK;
     GAL_ASSERT(root < comm->world_size);
@@ -134,14 +134,14 @@ cleanup:
     return code;
 }
 
-gal_code gal_comm_agree(gal_comm *comm, gal_code mine, double deadline_seconds, gal_error *err)
+static gal_code mpi_agree(gal_comm *comm, gal_code mine, double deadline_seconds, gal_error *err)
 {
     gal_mpi_state *state = comm->state;
     gal_code code = GAL_OK;
     /* The largest word is the worst code and, among its ranks, the lowest. */
     state->words[0] = ((uint64_t)mine << 32) | (UINT32_MAX - comm->rank);
     GAL_TRY(reduce_to_first(comm, state->words, 1, MPI_UINT64_T, MPI_MAX, deadline_seconds, "agreement", err));
-    GAL_TRY(gal_comm_broadcast(comm, 0, state->words, sizeof state->words[0], deadline_seconds, err));
+    GAL_TRY(mpi_broadcast(comm, 0, state->words, sizeof state->words[0], deadline_seconds, err));
     const gal_code worst = (gal_code)(state->words[0] >> 32);
     const uint32_t rank = UINT32_MAX - (uint32_t)(state->words[0] & UINT32_MAX);
     if (worst == GAL_OK) {
@@ -151,7 +151,7 @@ gal_code gal_comm_agree(gal_comm *comm, gal_code mine, double deadline_seconds, 
         const bool has_text = err != NULL && err->code != GAL_OK;
         (void)snprintf(state->text, sizeof state->text, "rank %u: %.1000s", rank, has_text ? err->text : "failed");
     }
-    GAL_TRY(gal_comm_broadcast(comm, rank, state->text, sizeof state->text, deadline_seconds, err));
+    GAL_TRY(mpi_broadcast(comm, rank, state->text, sizeof state->text, deadline_seconds, err));
     if (err != NULL) {
         err->code = worst;
         memcpy(err->text, state->text, sizeof err->text);
@@ -160,3 +160,9 @@ gal_code gal_comm_agree(gal_comm *comm, gal_code mine, double deadline_seconds, 
 cleanup:
     return code;
 }
+
+const gal_comm_control gal_mpi_control = {.barrier = mpi_barrier,
+                                          .broadcast = mpi_broadcast,
+                                          .reduce_f64 = mpi_reduce_f64,
+                                          .gather = mpi_gather,
+                                          .agree = mpi_agree};

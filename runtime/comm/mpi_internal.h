@@ -47,6 +47,8 @@ typedef struct gal_mpi_state {
 } gal_mpi_state;
 
 extern const gal_comm_ops gal_mpi_ops;
+extern const gal_comm_control gal_mpi_control;
+void gal_mpi_release(gal_comm *comm);
 
 /* GAL_OK if result is MPI_SUCCESS, else GAL_ERR_DEVICE with the library's text: "what: text". */
 gal_code gal_mpi_check(int result, const char *what, gal_error *err);

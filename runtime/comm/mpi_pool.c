@@ -7,25 +7,13 @@
 
 #include "runtime/clock.h"
 #include "runtime/comm/mpi_internal.h"
+#include "runtime/comm/splits.h"
 
 enum { TAG_RANGE = 1 << 14 };
 
-static int compare_specs(const gal_channel_spec *a, const gal_channel_spec *b)
-{
-    if (a->stream != b->stream) {
-        return a->stream < b->stream ? -1 : 1;
-    }
-    for (uint32_t i = 0; i < a->rank_count && i < b->rank_count; i++) {
-        if (a->ranks[i] != b->ranks[i]) {
-            return a->ranks[i] < b->ranks[i] ? -1 : 1;
-        }
-    }
-    return (a->rank_count > b->rank_count) - (a->rank_count < b->rank_count);
-}
-
 static int compare_entries(const void *a, const void *b)
 {
-    return compare_specs(*(const gal_channel_spec *const *)a, *(const gal_channel_spec *const *)b);
+    return gal_channel_compare(*(const gal_channel_spec *const *)a, *(const gal_channel_spec *const *)b);
 }
 
 /* FNV-1a over the words, then spread over all bits: sums of these tell lists apart. */
@@ -38,22 +26,6 @@ static uint64_t hash_spec(const gal_channel_spec *spec)
     }
     hash = (hash ^ (hash >> 31)) * UINT64_C(0x9e3779b97f4a7c15);
     return hash ^ (hash >> 29);
-}
-
-/* Group index of the rank; a channel that is not its own, or names a rank twice, is a bug of the caller. */
-static uint32_t own_index(const gal_channel_spec *spec, uint32_t rank, uint32_t world_size)
-{
-    uint32_t index = UINT32_MAX;
-    GAL_ASSERT(spec->rank_count >= 1);
-    for (uint32_t i = 0; i < spec->rank_count; i++) {
-        GAL_ASSERT(spec->ranks[i] < world_size);
-        if (spec->ranks[i] == rank) {
-            GAL_ASSERT(index == UINT32_MAX);
-            index = i;
-        }
-    }
-    GAL_ASSERT(index != UINT32_MAX);
-    return index;
 }
 
 static gal_code make_communicator(const gal_channel_spec *spec, MPI_Comm *out, gal_error *err)
@@ -114,7 +86,7 @@ static gal_code check_lists_agree(gal_mpi_state *state, uint32_t rank, const gal
     sums[0] = 0;
     sums[1] = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (i > 0 && compare_specs(sorted[i - 1], sorted[i]) == 0) {
+        if (i > 0 && gal_channel_compare(sorted[i - 1], sorted[i]) == 0) {
             continue;
         }
         const uint64_t hash = hash_spec(sorted[i]);
@@ -139,9 +111,9 @@ static gal_code make_pool(gal_comm *comm, const gal_channel_spec *const *sorted,
     gal_code code = GAL_OK;
     for (uint32_t i = 0; i < state->channel_count; i++) {
         const gal_channel_spec *spec = sorted[i];
-        const bool known = i > 0 && compare_specs(sorted[i - 1], spec) == 0;
+        const bool known = i > 0 && gal_channel_compare(sorted[i - 1], spec) == 0;
         gal_mpi_channel *channel = &state->channel[spec - channels];
-        channel->index = own_index(spec, comm->rank, comm->world_size);
+        channel->index = gal_channel_index(spec, comm->rank, comm->world_size);
         channel->rank_count = spec->rank_count;
         channel->comm = MPI_COMM_NULL;
         if (spec->rank_count == 1) {
@@ -226,12 +198,9 @@ cleanup:
     return code;
 }
 
-void gal_comm_free(gal_comm *comm)
+void gal_mpi_release(gal_comm *comm)
 {
     static gal_comm *kept; /* whose requests were left to themselves: MPI may still come to them */
-    if (comm == NULL) {
-        return;
-    }
     gal_mpi_state *state = comm->state;
     if (gal_mpi_has_abandoned()) {
         state->kept = kept;

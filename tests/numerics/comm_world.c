@@ -326,7 +326,10 @@ static void test_order(void)
     for (uint32_t i = 0; i < count; i++) {
         down[i] = count - 1 - i;
     }
-    const gal_channel_spec spec[] = {{down, count, 1}, whole_world(1), {down, count, 1}, {down, count, 2}};
+    const gal_channel_spec spec[] = {{.ranks = down, .rank_count = count, .stream = 1},
+                                     whole_world(1),
+                                     {.ranks = down, .rank_count = count, .stream = 1},
+                                     {.ranks = down, .rank_count = count, .stream = 2}};
     gal_comm *comm = make_comm(spec, 4);
     const gal_mpi_state *state = comm->state;
     EXPECT(state->pool_count == (count == 1 ? 0u : 3u));
@@ -361,10 +364,10 @@ static void test_transfers(void)
     gal_channel_spec spec[2];
     uint32_t channels = 0;
     if (rank > 0) {
-        spec[channels++] = (gal_channel_spec){left, 2, 6};
+        spec[channels++] = (gal_channel_spec){.ranks = left, .rank_count = 2, .stream = 6};
     }
     if (rank + 1 < count) {
-        spec[channels++] = (gal_channel_spec){right, 2, 6};
+        spec[channels++] = (gal_channel_spec){.ranks = right, .rank_count = 2, .stream = 6};
     }
     gal_comm *comm = make_comm(spec, channels);
     static int32_t out[2][300];
