@@ -1,0 +1,584 @@
+/* What the NCCL communicator asks of its library in a step, under random plans, against a recording double
+ * (tests/support/nccl_double.h): every rank's calls match on every communicator, no group stays open, nothing is made
+ * in a step, all calls lie in the rank's arena, the ranks' hosts cannot wait for each other in a circle; counts are
+ * those of closed forms that know the plan and nothing of programs.
+ *   test_nccl_calls [plans [first seed]] */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/channels.h"
+#include "runtime/comm/nccl.h"
+#include "schemas/plan_check.h"
+#include "tests/support/nccl_double.h"
+#include "tests/support/random_plan.h"
+#include "tests/support/step_counts.h"
+#include "tests/support/thread_world.h"
+
+enum { STAGES_MAX = 8, RANKS_MAX = 8, CTAS = 12 };
+
+static uint32_t plan_count = 200;
+static uint64_t first_seed = 1;
+
+/* One step of all ranks, and what the double saw of it. */
+typedef struct trial {
+    const gal_plan *plan;
+    gal_program *program[STAGES_MAX];
+    gal_thread_world *world;
+    uint32_t ranks;
+    uint32_t begin[RANKS_MAX], end[RANKS_MAX]; /* of the step, among the rank's calls */
+    uint32_t communicators[RANKS_MAX], channels[RANKS_MAX], open_groups[RANKS_MAX];
+    gal_code code[RANKS_MAX];
+    gal_error err[RANKS_MAX];
+} trial;
+
+static char *arena_of(uint32_t rank)
+{
+    return (char *)((uintptr_t)(rank + 1) << 40); /* never read or written: the double moves nothing */
+}
+
+/* As the engine makes it of an instruction. */
+static gal_comm_request request_of(const gal_program *program, const gal_channels *channels, uint32_t device,
+                                   uint32_t index, uint32_t microbatch, char *queues)
+{
+    const gal_instruction *instruction = &program->instruction[index];
+    const gal_shape *shape = &program->shape[instruction->shape];
+    const uint32_t rank = program->stage * program->device_count + device;
+    void *address[2] = {NULL, NULL};
+    for (uint32_t o = 0; o < instruction->operand_count; o++) {
+        const gal_operand *operand = &program->operand[instruction->first_operand + o];
+        address[o] = arena_of(rank) + gal_operand_offset(program, operand, device, microbatch);
+    }
+    const bool may = instruction->op == GAL_OP_ALL_GATHER || instruction->op == GAL_OP_REDUCE_SCATTER;
+    const bool first_is_source = instruction->op == GAL_OP_SEND || instruction->operand_count == 2;
+    return (gal_comm_request){
+        .op = (gal_op)instruction->op,
+        .channel = channels->of_instruction[index],
+        .peer = instruction->group == GAL_GROUP_NEXT ? 1 : 0,
+        .dtype = shape->dtype,
+        .reduce = instruction->op == GAL_OP_ALL_REDUCE ? shape->dims[1] : GAL_REDUCE_SUM,
+        .elements = shape->dims[0],
+        .in_place = may && shape->dims[1] != 0,
+        .source = first_is_source ? address[0] : NULL,
+        .target = instruction->operand_count == 2 ? address[1]
+                  : first_is_source               ? NULL
+                                                  : address[0],
+        .queue = queues + instruction->stream,
+    };
+}
+
+static gal_code issue_step(const gal_program *program, const gal_channels *channels, uint32_t device, gal_comm *comm,
+                           gal_error *err)
+{
+    char queues[GAL_STREAM_COUNT];
+    for (uint32_t c = 0; c < program->call_count; c++) {
+        const gal_fragment *fragment = &program->fragment[program->call[c].fragment];
+        for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+            uint32_t handle = 0;
+            if (channels->of_instruction[i] == GAL_NO_CHANNEL) {
+                continue;
+            }
+            const gal_comm_request request =
+                request_of(program, channels, device, i, program->call[c].microbatch, queues);
+            const gal_code code = comm->ops->start(comm, &request, &handle, err);
+            if (code != GAL_OK) {
+                return code;
+            }
+        }
+    }
+    return GAL_OK;
+}
+
+static void tell(const char *text)
+{
+    print_error("%s\n", text);
+}
+
+/* Channels of the same members and stream are one. */
+static uint32_t distinct(const gal_channels *channels)
+{
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < channels->count; c++) {
+        const gal_channel_spec *spec = &channels->spec[c];
+        uint32_t before = 0;
+        while (before < c && (channels->spec[before].stream != spec->stream ||
+                              channels->spec[before].rank_count != spec->rank_count ||
+                              memcmp(channels->spec[before].ranks, spec->ranks, spec->rank_count * sizeof(uint32_t)))) {
+            before++;
+        }
+        count += before == c;
+    }
+    return count;
+}
+
+static void run_rank(uint32_t rank, void *context)
+{
+    trial *t = context;
+    gal_code code = GAL_OK;
+    gal_error *err = &t->err[rank];
+    gal_comm *comm = NULL;
+    gal_channels channels = {0};
+    const uint32_t devices = gal_plan_stage_devices(t->plan), device = rank % devices;
+    const gal_program *program = t->program[rank / devices];
+    const gal_nccl_options options = {.ctas = CTAS, .deadline_seconds = 30.0, .tell = tell};
+    gal_double_enter(rank);
+    GAL_TRY(gal_channels_of(program, device, &channels, err));
+    GAL_TRY(gal_comm_nccl_create(gal_thread_world_comm(t->world, rank), &options, channels.spec, channels.count, &comm,
+                                 err));
+    t->communicators[rank] = comm->communicator_count;
+    t->channels[rank] = distinct(&channels);
+    GAL_TRY(gal_nccl_register(comm, arena_of(rank), program->arena_bytes, err));
+    (void)gal_double_calls(rank, &t->begin[rank]);
+    GAL_TRY(issue_step(program, &channels, device, comm, err));
+    (void)gal_double_calls(rank, &t->end[rank]);
+    t->open_groups[rank] = gal_double_open_groups();
+    gal_nccl_unregister(comm);
+cleanup:
+    t->code[rank] = code;
+    gal_comm_free(comm);
+    gal_channels_free(&channels);
+}
+
+static void run_trial(const gal_plan *plan, trial *t)
+{
+    gal_error err = {0};
+    memset(t, 0, sizeof *t);
+    t->plan = plan;
+    t->ranks = plan->stage_count * gal_plan_stage_devices(plan);
+    t->world = gal_thread_world_create(t->ranks);
+    gal_double_reset();
+    if (gal_lower_plan(plan, t->program, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    gal_thread_world_run(t->ranks, run_rank, t);
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        if (t->code[r] != GAL_OK) {
+            fail_msg("rank %u: %s", r, t->err[r].text);
+        }
+    }
+}
+
+static void end_trial(trial *t)
+{
+    for (uint32_t s = 0; s < t->plan->stage_count; s++) {
+        gal_program_free(t->program[s]);
+    }
+    gal_thread_world_free(t->world);
+}
+
+/* ---- what the double saw ---- */
+
+static bool is_transfer(const gal_double_call *call)
+{
+    return call->kind == GAL_DOUBLE_SEND || call->kind == GAL_DOUBLE_RECEIVE;
+}
+
+static bool is_collective(const gal_double_call *call)
+{
+    return call->kind <= GAL_DOUBLE_REDUCE_SCATTER;
+}
+
+/* The next call of the rank on the communicator from *at on; *at is then behind it. NULL: none. */
+static const gal_double_call *next_on(const trial *t, uint32_t rank, uint32_t communicator, uint32_t *at)
+{
+    uint32_t count = 0;
+    const gal_double_call *calls = gal_double_calls(rank, &count);
+    *at = *at < t->begin[rank] ? t->begin[rank] : *at;
+    while (*at < t->end[rank]) {
+        const gal_double_call *call = &calls[(*at)++];
+        if (call->communicator == communicator) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
+/* The next transfer between two members, on the side of `rank`. */
+static const gal_double_call *next_transfer(const trial *t, uint32_t rank, uint32_t communicator, gal_double_kind kind,
+                                            uint32_t peer, uint32_t *at)
+{
+    const gal_double_call *call = next_on(t, rank, communicator, at);
+    while (call != NULL && (call->kind != kind || call->peer != peer)) {
+        call = next_on(t, rank, communicator, at);
+    }
+    return call;
+}
+
+static bool same_collective(const gal_double_call *a, const gal_double_call *b)
+{
+    return a->kind == b->kind && a->count == b->count && a->type == b->type && a->reduce == b->reduce &&
+           a->rank_count == b->rank_count;
+}
+
+static const gal_double_call *next_collective(const trial *t, uint32_t rank, uint32_t communicator, uint32_t *at)
+{
+    const gal_double_call *call = next_on(t, rank, communicator, at);
+    while (call != NULL && !is_collective(call)) {
+        call = next_on(t, rank, communicator, at);
+    }
+    return call;
+}
+
+/* members[group index] = world rank, as far as they have called; returns how many there are. */
+static uint32_t members_of(const trial *t, uint32_t communicator, uint32_t members[RANKS_MAX], uint32_t *rank_count)
+{
+    uint32_t present = 0;
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        uint32_t at = 0;
+        const gal_double_call *call = next_on(t, r, communicator, &at);
+        if (call != NULL) {
+            members[call->group_index] = r;
+            *rank_count = call->rank_count;
+            present++;
+        }
+    }
+    return present;
+}
+
+static void check_collectives(const trial *t, uint32_t communicator, const uint32_t *members, uint32_t rank_count)
+{
+    uint32_t at[RANKS_MAX] = {0};
+    for (const gal_double_call *first = NULL;;) {
+        first = next_collective(t, members[0], communicator, &at[0]);
+        for (uint32_t i = 1; i < rank_count; i++) {
+            const gal_double_call *other = next_collective(t, members[i], communicator, &at[i]);
+            assert_int_equal(first == NULL, other == NULL);
+            assert_true(first == NULL || same_collective(first, other));
+        }
+        if (first == NULL) {
+            return;
+        }
+    }
+}
+
+static void check_transfers(const trial *t, uint32_t communicator, const uint32_t *members, uint32_t rank_count)
+{
+    for (uint32_t from = 0; from < rank_count; from++) {
+        for (uint32_t to = 0; to < rank_count; to++) {
+            uint32_t sent_at = 0, received_at = 0;
+            const gal_double_call *sent = NULL;
+            do {
+                sent = next_transfer(t, members[from], communicator, GAL_DOUBLE_SEND, to, &sent_at);
+                const gal_double_call *received =
+                    next_transfer(t, members[to], communicator, GAL_DOUBLE_RECEIVE, from, &received_at);
+                assert_int_equal(sent == NULL, received == NULL);
+                assert_true(sent == NULL || (sent->count == received->count && sent->type == received->type));
+            } while (sent != NULL);
+        }
+    }
+}
+
+/* Outside groups a communicator carries transfers one way, and each rank uses it on one stream. */
+static void check_streams(const trial *t, uint32_t communicator)
+{
+    uint32_t sender = UINT32_MAX;
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        uint32_t at = 0;
+        const void *stream = NULL;
+        for (const gal_double_call *call = next_on(t, r, communicator, &at); call != NULL;
+             call = next_on(t, r, communicator, &at)) {
+            assert_true(stream == NULL || stream == call->stream);
+            stream = call->stream;
+            if (is_transfer(call) && call->grouped == 0) {
+                const uint32_t from = call->kind == GAL_DOUBLE_SEND ? call->group_index : call->peer;
+                assert_true(sender == UINT32_MAX || sender == from);
+                sender = from;
+            }
+        }
+    }
+}
+
+static uint64_t type_bytes(ncclDataType_t type)
+{
+    return type == ncclFloat64 ? 8 : 4;
+}
+
+static void check_in_arena(const trial *t, uint32_t rank, const gal_double_call *call)
+{
+    const gal_program *program = t->program[rank / gal_plan_stage_devices(t->plan)];
+    const uint64_t own = call->count * type_bytes(call->type), whole = own * call->rank_count;
+    const uint64_t source_bytes = call->kind == GAL_DOUBLE_REDUCE_SCATTER ? whole : own;
+    const uint64_t target_bytes = call->kind == GAL_DOUBLE_ALL_GATHER ? whole : own;
+    const char *base = arena_of(rank);
+    if (call->source != NULL) {
+        assert_true((const char *)call->source >= base);
+        assert_true((const char *)call->source + source_bytes <= base + program->arena_bytes);
+    }
+    if (call->target != NULL) {
+        assert_true((const char *)call->target >= base);
+        assert_true((const char *)call->target + target_bytes <= base + program->arena_bytes);
+    }
+}
+
+/* Nothing is made, registered or ended between begin and end, and all communicators have the plan's blocks. */
+static void check_ranks(const trial *t)
+{
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        uint32_t count = 0, registered = 0, destroyed = 0;
+        const gal_double_call *calls = gal_double_calls(r, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            const bool in_step = i >= t->begin[r] && i < t->end[r];
+            assert_int_equal(in_step, (is_collective(&calls[i]) || is_transfer(&calls[i])) && i >= t->begin[r]);
+            assert_true(calls[i].kind != GAL_DOUBLE_ABORT);
+            registered += calls[i].kind == GAL_DOUBLE_REGISTER;
+            destroyed += calls[i].kind == GAL_DOUBLE_DESTROY;
+            if (calls[i].kind == GAL_DOUBLE_MAKE && calls[i].max_ctas != 0) {
+                assert_int_equal(calls[i].min_ctas, CTAS);
+                assert_int_equal(calls[i].max_ctas, CTAS);
+            }
+            if (in_step) {
+                check_in_arena(t, r, &calls[i]);
+            }
+        }
+        assert_int_equal(t->open_groups[r], 0);
+        assert_int_equal(t->communicators[r], t->channels[r] + 1);
+        assert_int_equal(registered, t->channels[r]);
+        assert_int_equal(destroyed, t->communicators[r]);
+        assert_int_equal(gal_double_alive(r), 0);
+    }
+}
+
+/* Were every collective a meeting of hosts (as the first of its kind may be, where connections are made), all ranks
+ * would still come to the end of their lists. Transfers are connected before: hosts go past them. */
+static void check_hosts_do_not_wait_in_a_circle(const trial *t)
+{
+    uint32_t at[RANKS_MAX], done = 0;
+    memcpy(at, t->begin, sizeof at);
+    while (done < t->ranks) {
+        bool moved = false;
+        done = 0;
+        for (uint32_t r = 0; r < t->ranks; r++) {
+            uint32_t count = 0, present = 0;
+            const gal_double_call *calls = gal_double_calls(r, &count);
+            if (at[r] == t->end[r]) {
+                done++;
+                continue;
+            }
+            const gal_double_call *mine = &calls[at[r]];
+            const bool meets = is_collective(mine) || mine->grouped != 0;
+            for (uint32_t o = 0; meets && o < t->ranks; o++) {
+                const gal_double_call *others = gal_double_calls(o, &count);
+                present += at[o] < t->end[o] && others[at[o]].communicator == mine->communicator;
+            }
+            if (!meets) {
+                at[r]++;
+                moved = true;
+            } else if (present == mine->rank_count) {
+                const uint32_t communicator = mine->communicator;
+                for (uint32_t o = 0; o < t->ranks; o++) {
+                    const gal_double_call *others = gal_double_calls(o, &count);
+                    at[o] += at[o] < t->end[o] && others[at[o]].communicator == communicator;
+                }
+                moved = true;
+            }
+        }
+        assert_true(moved || done == t->ranks);
+    }
+}
+
+static void check_calls(const trial *t)
+{
+    if (gal_double_misuse() != NULL) {
+        fail_msg("%s", gal_double_misuse());
+    }
+    uint32_t last = 0;
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        uint32_t count = 0;
+        const gal_double_call *calls = gal_double_calls(r, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            last = calls[i].communicator > last ? calls[i].communicator : last;
+        }
+    }
+    for (uint32_t c = 1; c <= last; c++) {
+        uint32_t members[RANKS_MAX] = {0}, rank_count = 0;
+        const uint32_t present = members_of(t, c, members, &rank_count);
+        assert_int_equal(present, rank_count);
+        if (present > 0) {
+            check_collectives(t, c, members, rank_count);
+            check_transfers(t, c, members, rank_count);
+            check_streams(t, c);
+        }
+    }
+    check_ranks(t);
+    check_hosts_do_not_wait_in_a_circle(t);
+}
+
+/* ---- closed forms ---- */
+
+/* What a device hands to the next piece of the chain, per microbatch: its rows of the block's output. */
+static uint64_t rows_out(const gal_plan *plan, uint32_t block, gal_flow flow)
+{
+    const gal_strategy *strategy = gal_plan_block_strategy(plan, block);
+    const uint64_t samples = gal_plan_microbatch_samples(plan) / gal_strategy_degree(strategy, GAL_AXIS_DP) /
+                             gal_strategy_degree(strategy, GAL_AXIS_SDP);
+    const uint64_t split = strategy->sequence_parallel ? gal_strategy_degree(strategy, GAL_AXIS_TP) : 1;
+    return samples * flow.positions / split * flow.features;
+}
+
+/* Over each border between pieces, of every microbatch: the stream forward and its gradient back. A carried tensor goes
+ * beside it in its own layout: of those only the calls are known here. */
+static void check_borders(const trial *t)
+{
+    const gal_plan *plan = t->plan;
+    const uint32_t devices = gal_plan_stage_devices(plan), pieces = gal_plan_piece_count(plan);
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        uint64_t sends = 0, elements = 0, expected_sends = 0, expected_elements = 0;
+        bool carried = false;
+        for (uint32_t piece = 0; piece + 1 < pieces; piece++) {
+            gal_block_shape shape;
+            const uint32_t stage = r / devices;
+            const uint32_t block =
+                gal_plan_stage_first_block(plan, piece) + gal_plan_stage_block_count(plan, piece) - 1;
+            gal_model_block(&plan->model, block, &shape);
+            const bool out = piece % plan->stage_count == stage, in = (piece + 1) % plan->stage_count == stage;
+            const uint64_t times = (uint64_t)plan->microbatch_count * ((uint64_t)out + (uint64_t)in);
+            carried = carried || shape.carried_out.features != 0;
+            expected_sends += times * (shape.carried_out.features != 0 ? 2 : 1);
+            expected_elements += times * rows_out(plan, block, shape.out);
+        }
+        uint32_t count = 0;
+        const gal_double_call *calls = gal_double_calls(r, &count);
+        for (uint32_t i = t->begin[r]; i < t->end[r]; i++) {
+            sends += calls[i].kind == GAL_DOUBLE_SEND && calls[i].grouped == 0;
+            elements += calls[i].kind == GAL_DOUBLE_SEND && calls[i].grouped == 0 ? calls[i].count : 0;
+        }
+        assert_int_equal(sends, expected_sends);
+        assert_true(carried || elements == expected_elements);
+    }
+}
+
+/* Squares of the gradients and the loss: one all-reduce of two fp64 over all ranks, the last call of a step. */
+static void check_norm(const trial *t)
+{
+    for (uint32_t r = 0; t->ranks > 1 && r < t->ranks; r++) {
+        uint32_t count = 0;
+        const gal_double_call *calls = gal_double_calls(r, &count);
+        uint32_t found = 0;
+        for (uint32_t i = t->begin[r]; i < t->end[r]; i++) {
+            found += calls[i].kind == GAL_DOUBLE_ALL_REDUCE && calls[i].rank_count == t->ranks && calls[i].count == 2 &&
+                     calls[i].type == ncclFloat64 && calls[i].reduce == ncclSum;
+        }
+        assert_int_equal(found, 1);
+    }
+}
+
+static void test_random_plans(void **unused)
+{
+    (void)unused;
+    static const uint32_t worlds[] = {2, 4, 8, 3, 6};
+    uint64_t calls = 0;
+    for (uint32_t i = 0; i < plan_count; i++) {
+        gal_plan plan;
+        trial t;
+        gal_random_plan(first_seed + i, worlds[i % 5], &plan);
+        run_trial(&plan, &t);
+        check_calls(&t);
+        check_borders(&t);
+        check_norm(&t);
+        for (uint32_t r = 0; r < t.ranks; r++) {
+            calls += t.end[r] - t.begin[r];
+        }
+        end_trial(&t);
+        gal_plan_free(&plan);
+    }
+    print_message("%u plans, %llu calls\n", plan_count, (unsigned long long)calls);
+}
+
+/* ---- modes whose every count has a closed form ---- */
+
+static gal_op op_of(const gal_double_call *call)
+{
+    switch (call->kind) {
+    case GAL_DOUBLE_ALL_REDUCE:
+        return GAL_OP_ALL_REDUCE;
+    case GAL_DOUBLE_ALL_GATHER:
+        return GAL_OP_ALL_GATHER;
+    case GAL_DOUBLE_REDUCE_SCATTER:
+        return GAL_OP_REDUCE_SCATTER;
+    case GAL_DOUBLE_SEND:
+        return call->grouped != 0 ? GAL_OP_ALL_TO_ALL : GAL_OP_SEND;
+    default:
+        return GAL_OP_RECEIVE;
+    }
+}
+
+static bool is_in_place(const gal_double_call *call)
+{
+    const uint64_t own = call->group_index * call->count * type_bytes(call->type);
+    switch (call->kind) {
+    case GAL_DOUBLE_ALL_REDUCE:
+        return call->source == call->target;
+    case GAL_DOUBLE_ALL_GATHER:
+        return call->source == (const char *)call->target + own;
+    case GAL_DOUBLE_REDUCE_SCATTER:
+        return call->target == (const char *)call->source + own;
+    default:
+        return false;
+    }
+}
+
+/* An all-to-all among n is n sends, one to each, and as many receives in one group: counted by its send to member 0. */
+static gal_step_tally count_of(const trial *t, uint32_t rank, const gal_step_tally *expected)
+{
+    gal_step_tally counted = {.op = expected->op, .group = expected->group};
+    uint32_t count = 0;
+    const gal_double_call *calls = gal_double_calls(rank, &count);
+    for (uint32_t i = t->begin[rank]; i < t->end[rank]; i++) {
+        const gal_double_call *call = &calls[i];
+        const bool counts = call->grouped == 0 || (call->kind == GAL_DOUBLE_SEND && call->peer == 0);
+        if (counts && op_of(call) == expected->op && call->rank_count == expected->group) {
+            counted.calls++;
+            counted.in_place += is_in_place(call);
+            counted.elements += call->count;
+        }
+    }
+    return counted;
+}
+
+static void test_modes_closed_forms(void **unused)
+{
+    (void)unused;
+    for (uint32_t m = 0; m < gal_step_mode_count(); m++) {
+        gal_step_plan storage;
+        gal_error err = {0};
+        trial t;
+        gal_step_mode_plan(m, &storage);
+        assert_int_equal(gal_plan_check(&storage.plan, gal_step_mode_name(m), &err), GAL_OK);
+        run_trial(&storage.plan, &t);
+        check_calls(&t);
+        for (uint32_t r = 0; r < t.ranks; r++) {
+            gal_step_counts expected;
+            uint64_t total = 0, all_to_alls = 0;
+            gal_step_mode_expect(m, r, &expected);
+            for (uint32_t i = 0; i < expected.count; i++) {
+                const gal_step_tally want = expected.row[i], got = count_of(&t, r, &want);
+                if (got.calls != want.calls || got.in_place != want.in_place || got.elements != want.elements) {
+                    fail_msg("%s, rank %u, %s over %u: %llu calls, %llu in place, %llu elements; expected %llu, %llu, "
+                             "%llu",
+                             gal_step_mode_name(m), r, gal_op_names[want.op], want.group, (unsigned long long)got.calls,
+                             (unsigned long long)got.in_place, (unsigned long long)got.elements,
+                             (unsigned long long)want.calls, (unsigned long long)want.in_place,
+                             (unsigned long long)want.elements);
+                }
+                total += want.calls;
+                all_to_alls += want.op == GAL_OP_ALL_TO_ALL ? want.calls : 0;
+            }
+            /* Nothing else: an all-to-all among 4 is 8 calls of the library. */
+            assert_int_equal(t.end[r] - t.begin[r], total + 7 * all_to_alls);
+        }
+        end_trial(&t);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    plan_count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : plan_count;
+    first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : first_seed;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_plans), cmocka_unit_test(test_modes_closed_forms)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
