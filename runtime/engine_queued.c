@@ -13,13 +13,13 @@ struct gal_queued {
     void *queue[GAL_STREAM_COUNT]; /* NULL: the stream is not used */
     void **event, **mark;          /* as many as the larger tape needs */
     uint32_t event_count, mark_count;
-    void *settled;       /* an event for whoever waits for one kernel */
+    void *settled;       /* an event: one kernel is done, or the record of the step is there */
     char *staging;       /* pinned: the record of the step, then what the step loads */
     uint64_t step_bytes; /* of the record, aligned */
     /* In the device's memory, beside the arena. */
     gal_memory constant;     /* the record of the step, the sample maps, the workspace */
     uint64_t *sample_offset; /* [layout] of its map */
-    uint64_t workspace_offset, workspace_bytes;
+    uint64_t workspace_offset[GAL_STREAM_COUNT], workspace_bytes[GAL_STREAM_COUNT];
 
     /* Of the step that runs. */
     const gal_tape *tape;
@@ -43,6 +43,11 @@ cleanup:
     return code;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static uint64_t map_count(const gal_program *program, uint32_t layout)
 {
     return (uint64_t)program->microbatch_count * gal_layout_local_samples(&program->layout[layout]);
@@ -58,6 +63,7 @@ static gal_kernel_call queued_call(const gal_engine *engine, uint32_t index, uin
 {
     const gal_queued *queued = engine->queued;
     const uint32_t layout = engine->program->instruction[index].layout;
+    const uint32_t stream = engine->program->instruction[index].stream;
     gal_kernel_call call = gal_engine_kernel_call(engine, index, microbatch);
     char *constant = queued->constant.base;
     if (layout != 0) {
@@ -65,30 +71,26 @@ static gal_kernel_call queued_call(const gal_engine *engine, uint32_t index, uin
         call.sample_map =
             (const uint32_t *)(void *)(constant + queued->sample_offset[layout]) + (size_t)(microbatch * samples);
     }
-    call.stream = queued->queue[GAL_STREAM_COMPUTE];
+    call.stream = queued->queue[stream];
     call.context = queued->context;
-    call.workspace = queued->workspace_bytes > 0 ? constant + queued->workspace_offset : NULL;
-    call.workspace_bytes = queued->workspace_bytes;
+    call.workspace_bytes = queued->workspace_bytes[stream];
+    call.workspace = call.workspace_bytes > 0 ? constant + queued->workspace_offset[stream] : NULL;
     call.device_step = constant;
     return call;
 }
 
-/* One workspace: kernels are of the compute stream, one after the other. */
-static uint64_t workspace_bytes(const gal_engine *engine)
+/* Kernels of one stream come one after the other and share a workspace. */
+static void size_workspaces(const gal_engine *engine, gal_queued *queued)
 {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < engine->program->instruction_count; i++) {
+    const gal_ops_queued *ops = engine->options.ops->queued;
+    for (uint32_t i = 0; ops->workspace_bytes != NULL && i < engine->program->instruction_count; i++) {
         const gal_instruction *instruction = &engine->program->instruction[i];
-        if (!is_kernel(instruction) || engine->options.ops->queued->workspace_bytes == NULL) {
-            continue;
+        uint64_t *bytes = &queued->workspace_bytes[instruction->stream];
+        if (is_kernel(instruction)) {
+            const gal_kernel_call call = gal_engine_kernel_call(engine, i, 0);
+            *bytes = larger(*bytes, ops->workspace_bytes(queued->context, (gal_op)instruction->op, &call));
         }
-        GAL_ASSERT(instruction->stream == GAL_STREAM_COMPUTE);
-        const gal_kernel_call call = gal_engine_kernel_call(engine, i, 0);
-        const uint64_t mine =
-            engine->options.ops->queued->workspace_bytes(engine->queued->context, (gal_op)instruction->op, &call);
-        bytes = mine > bytes ? mine : bytes;
     }
-    return bytes;
 }
 
 static gal_code create_constants(const gal_engine *engine, gal_queued *queued, gal_error *err)
@@ -102,14 +104,17 @@ static gal_code create_constants(const gal_engine *engine, gal_queued *queued, g
     }
     queued->step_bytes = gal_align(engine->options.ops->queued->step_bytes);
     uint64_t bytes = queued->step_bytes;
+    GAL_ASSERT(bytes > 0);
     for (uint32_t l = 1; l < program->layout_count; l++) {
         queued->sample_offset[l] = bytes;
         bytes += gal_align(map_count(program, l) * sizeof(uint32_t));
     }
-    queued->workspace_offset = bytes;
-    queued->workspace_bytes = workspace_bytes(engine);
-    bytes += gal_align(queued->workspace_bytes);
-    GAL_TRY(device->allocate(bytes > 0 ? bytes : GAL_ALIGNMENT_BYTES, false, &queued->constant, err));
+    size_workspaces(engine, queued);
+    for (uint32_t s = 0; s < GAL_STREAM_COUNT; s++) {
+        queued->workspace_offset[s] = bytes;
+        bytes += gal_align(queued->workspace_bytes[s]);
+    }
+    GAL_TRY(device->allocate(bytes, false, &queued->constant, err));
     for (uint32_t l = 1; l < program->layout_count; l++) {
         device->write(&queued->constant, queued->sample_offset[l], engine->sample_map[l],
                       map_count(program, l) * sizeof(uint32_t));
@@ -130,11 +135,6 @@ static gal_code create_events(gal_queued *queued, uint32_t count, void ***out, u
     }
 cleanup:
     return code;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
 }
 
 static gal_code create_queues(gal_queued *queued, gal_error *err)
@@ -336,16 +336,36 @@ cleanup:
 
 /* ---- a step ---- */
 
+/* The communicator's own deadline, for when this thread is stuck in a call of the device's. */
+static void watch(const gal_engine *engine, double deadline_seconds)
+{
+    gal_comm *comm = engine->options.comm;
+    if (comm != NULL && comm->ops->watch != NULL) {
+        comm->ops->watch(comm, deadline_seconds);
+    }
+}
+
+/* No kernel of any queue starts before the record of the step is there. */
 static gal_code begin_step(gal_engine *engine, const gal_queues *queues, gal_error *err)
 {
+    gal_code code = GAL_OK;
     gal_queued *queued = engine->queued;
+    void *compute = queued->queue[GAL_STREAM_COMPUTE];
     queued->tape = queues == &engine->train ? &queued->train : &queued->evaluate;
     memset(queued->issued, 0, sizeof queued->issued);
     memset(queued->requested, 0, sizeof queued->requested);
     memcpy(queued->next_mark, queued->tape->first_mark, sizeof queued->next_mark);
     engine->options.ops->queued->put_step(&engine->step, queued->staging);
-    return queued->ops->copy(queued->queue[GAL_STREAM_COMPUTE], queued->constant.base, queued->staging,
-                             engine->options.ops->queued->step_bytes, err);
+    GAL_TRY(queued->ops->copy(compute, queued->constant.base, queued->staging, engine->options.ops->queued->step_bytes,
+                              err));
+    GAL_TRY(queued->ops->record(compute, queued->settled, err));
+    for (uint32_t s = GAL_STREAM_COMPUTE + 1; s < GAL_STREAM_COUNT; s++) {
+        if (queued->queue[s] != NULL) {
+            GAL_TRY(queued->ops->wait(queued->queue[s], queued->settled, err));
+        }
+    }
+cleanup:
+    return code;
 }
 
 /* Where communication is not queued, its end is seen here and not by the device: every stream goes on as far as what
@@ -405,6 +425,7 @@ gal_code gal_engine_run_queued(gal_engine *engine, const gal_queues *queues, gal
     gal_engine_idle idle = {0};
     gal_queued *queued = engine->queued;
     gal_engine_begin(engine, queues);
+    watch(engine, engine->options.deadline_seconds);
     GAL_TRY(begin_step(engine, queues, err));
     for (uint32_t i = 0; queued->in_list_order && i < queued->tape->issue_count; i++) {
         GAL_TRY(begin_entry(engine, &queued->tape->issue[i], err));
@@ -417,8 +438,12 @@ gal_code gal_engine_run_queued(gal_engine *engine, const gal_queues *queues, gal
         for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
             GAL_TRY(look_at_marks(engine, stream, &moved, err));
         }
+        if (moved) {
+            watch(engine, engine->options.deadline_seconds);
+        }
         GAL_TRY(gal_engine_pause(engine, moved, &idle, err));
     }
 cleanup:
+    watch(engine, 0.0);
     return code;
 }

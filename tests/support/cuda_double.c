@@ -21,8 +21,7 @@ typedef struct work_item {
     void *target;
     const void *source;
     size_t bytes;
-    struct CUevent_st *event;
-    uint64_t generation;
+    size_t point;
     struct CUgraphExec_st *graph;
 } work_item;
 
@@ -44,7 +43,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-    uint64_t recorded, reached; /* generations */
+    size_t point;               /* of the latest record; 0: there is none */
     clock_of clock;             /* of the latest record */
     struct CUgraph_st *capture; /* in which it was recorded last */
     bool open, timed;
@@ -70,6 +69,10 @@ static struct {
     gal_double_counts counts;
     gal_double_work *log;
     size_t log_count, log_room;
+    /* [point]: one for every record, reached or not. Waits mean the record before them, whatever becomes of the event.
+     */
+    bool *reached;
+    size_t point_count, point_room;
     int devices, device;
     uint64_t calls, fail_at;
 } cuda = {.devices = 1};
@@ -80,6 +83,17 @@ static bool fails_now(void)
 {
     cuda.calls++;
     return cuda.fail_at != 0 && cuda.calls == cuda.fail_at;
+}
+
+static size_t new_point(void)
+{
+    if (cuda.point_count + 1 >= cuda.point_room) {
+        cuda.point_room = cuda.point_room == 0 ? 256 : 2 * cuda.point_room;
+        cuda.reached = realloc(cuda.reached, cuda.point_room * sizeof *cuda.reached);
+        assert_non_null(cuda.reached);
+    }
+    cuda.reached[++cuda.point_count] = false;
+    return cuda.point_count;
 }
 
 static work_item *append(item_list *list, item_kind kind)
@@ -102,6 +116,7 @@ void gal_cuda_double_reset(uint64_t seed, bool lazy)
         free(cuda.stream[s]);
     }
     free(cuda.log);
+    free(cuda.reached);
     memset(&cuda, 0, sizeof cuda);
     cuda.random = seed;
     cuda.lazy = lazy;
@@ -187,7 +202,7 @@ static void carry_out(work_item *item);
 
 static bool is_ready(const work_item *item)
 {
-    return item->kind != KIND_WAIT || item->event->reached >= item->generation;
+    return item->kind != KIND_WAIT || cuda.reached[item->point];
 }
 
 static void carry_out_list(const item_list *list)
@@ -208,7 +223,7 @@ static void carry_out(work_item *item)
         memmove(item->target, item->source, item->bytes);
         break;
     case KIND_RECORD:
-        item->event->reached = item->generation;
+        cuda.reached[item->point] = true;
         break;
     case KIND_GRAPH:
         carry_out_list(&item->graph->list);
@@ -299,15 +314,12 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags)
     return cudaSuccess;
 }
 
-/* Pending records and waits may still name it. */
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     assert_true(event->open);
     event->open = false;
     cuda.counts.events--;
-    if (gal_cuda_double_is_drained()) {
-        free(event);
-    }
+    free(event);
     return cudaSuccess;
 }
 
@@ -320,9 +332,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     memcpy(event->clock, stream->clock, sizeof event->clock);
     event->capture = stream->capture;
     if (stream->capture == NULL) {
-        work_item *item = append(&stream->list, KIND_RECORD);
-        item->event = event;
-        item->generation = ++event->recorded;
+        event->point = new_point();
+        append(&stream->list, KIND_RECORD)->point = event->point;
     }
     return cudaSuccess;
 }
@@ -347,10 +358,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         return cudaSuccess;
     }
     assert_null(stream->capture); /* cudaErrorStreamCaptureIsolation */
-    assert_true(event->recorded > 0);
-    work_item *item = append(&stream->list, KIND_WAIT);
-    item->event = event;
-    item->generation = event->recorded;
+    assert_true(event->point > 0);
+    append(&stream->list, KIND_WAIT)->point = event->point;
     return cudaSuccess;
 }
 
@@ -361,12 +370,12 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
         return cudaErrorLaunchFailure;
     }
     move_some();
-    return event->reached == event->recorded ? cudaSuccess : cudaErrorNotReady;
+    return event->point == 0 || cuda.reached[event->point] ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end)
 {
-    assert_true(begin->timed && end->timed && begin->reached > 0 && end->reached > 0);
+    assert_true(begin->timed && end->timed && cuda.reached[begin->point] && cuda.reached[end->point]);
     *milliseconds = 1.0f;
     return cudaSuccess;
 }

@@ -1,0 +1,418 @@
+/* The engine on queues against a double of the CUDA runtime, under random plans: nothing starts before what the program
+ * makes it wait for, a step makes nothing and leaves nothing, and the bits are those of the host. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/device/cuda/cuda.h"
+#include "runtime/engine.h"
+#include "runtime/train/weights.h"
+#include "tests/support/cuda_double.h"
+#include "tests/support/cuda_kernels.h"
+#include "tests/support/random_plan.h"
+
+enum { CLOCK_PLANS = 240, SAME_PLANS = 24, STEPS = 3, SLOTS = 64 };
+
+/* ---- one rank ---- */
+
+typedef struct rank {
+    gal_plan plan;
+    gal_program *program;
+    uint32_t device;
+    gal_channels channels;
+    gal_engine *engine;
+} rank;
+
+static gal_code fill(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    (void)err;
+    const gal_model *model = context;
+    for (uint32_t s = 0; s < request->sample_count; s++) {
+        for (uint32_t i = 0; i < request->sequence_length; i++) {
+            const uint64_t token = request->samples[s] * 31u + (i + request->targets) * 7u + request->batch * 3u;
+            out[s * request->sequence_length + i] = (int32_t)(token % model->vocabulary);
+        }
+    }
+    return GAL_OK;
+}
+
+static gal_code fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
+{
+    (void)err;
+    (void)context;
+    double *value = out;
+    for (uint32_t i = 0; i < request->position_count * request->sample_count * request->features; i++) {
+        value[i] = (double)((i * 37u + request->batch) % 64u) / 64.0 - 0.5;
+    }
+    return GAL_OK;
+}
+
+static void open_rank(uint64_t seed, uint32_t world, rank *r)
+{
+    gal_error err = {0};
+    memset(r, 0, sizeof *r);
+    gal_random_plan(seed, world, &r->plan);
+    const uint32_t number = (uint32_t)(seed % world);
+    r->device = number % gal_plan_stage_devices(&r->plan);
+    assert_int_equal(gal_lower(&r->plan, number / gal_plan_stage_devices(&r->plan), &r->program, &err), GAL_OK);
+    assert_int_equal(gal_channels_of(r->program, r->device, &r->channels, &err), GAL_OK);
+}
+
+static void open_engine(rank *r, const gal_device_ops *device, const gal_ops *ops, gal_comm *comm)
+{
+    gal_error err = {0};
+    const gal_engine_options options = {.device = device,
+                                        .ops = ops,
+                                        .comm = comm,
+                                        .tokens = {&r->plan.model, fill, fill_patches},
+                                        .deadline_seconds = 20.0};
+    if (gal_engine_create(r->program, &r->plan.model, r->device, &r->channels, &options, &r->engine, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static void close_rank(rank *r)
+{
+    gal_engine_free(r->engine);
+    gal_channels_free(&r->channels);
+    gal_program_free(r->program);
+    gal_plan_free(&r->plan);
+}
+
+static gal_step_result step(rank *r, uint64_t number)
+{
+    gal_error err = {0};
+    gal_step_result result = {0};
+    const gal_step_settings settings = {.step = number, .seed = 5, .learning_rate = 0.01};
+    if (gal_engine_step(r->engine, &settings, &result, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    return result;
+}
+
+/* ---- communication of nobody ---- */
+
+static void do_nothing(void *payload)
+{
+    (void)payload;
+}
+
+static gal_code start_queued(gal_comm *comm, const gal_comm_request *request, uint32_t *handle, gal_error *err)
+{
+    (void)comm;
+    (void)handle;
+    (void)err;
+    assert_non_null(request->queue);
+    gal_cuda_double_launch(request->queue, do_nothing, request, 0);
+    return GAL_OK;
+}
+
+/* Of requests that the host carries out: it says when, and then has put the result on the queue. */
+typedef struct slow {
+    uint64_t random;
+    void *queue[SLOTS]; /* NULL: free */
+    bool never;
+} slow;
+
+static gal_code start_slow(gal_comm *comm, const gal_comm_request *request, uint32_t *handle, gal_error *err)
+{
+    slow *state = comm->state;
+    (void)err;
+    for (*handle = 0; state->queue[*handle] != NULL; ++*handle) {
+    }
+    state->queue[*handle] = request->queue;
+    return GAL_OK;
+}
+
+static gal_code test_slow(gal_comm *comm, uint32_t handle, bool *done, gal_error *err)
+{
+    slow *state = comm->state;
+    (void)err;
+    *done = !state->never && gal_random_below(&state->random, 3) == 0;
+    if (*done) {
+        gal_cuda_double_launch(state->queue[handle], do_nothing, state, 0);
+        state->queue[handle] = NULL;
+    }
+    return GAL_OK;
+}
+
+static const gal_comm_ops queued_ops = {.name = "nobody", .queued = true, .start = start_queued};
+static const gal_comm_ops slow_ops = {.name = "nobody", .start = start_slow, .test = test_slow};
+
+/* ---- clocks ---- */
+
+/* Whether an entry puts a kernel or a copy on its queue: an in-place collective of one rank does not. */
+static bool works(const rank *r, const gal_queue_entry *entry)
+{
+    const gal_instruction *instruction = &r->program->instruction[entry->instruction];
+    const bool alone =
+        gal_op_is_collective[instruction->op] && r->channels.of_instruction[entry->instruction] == GAL_NO_CHANNEL;
+    return !alone || (instruction->operand_count == 2 && r->program->shape[instruction->shape].dims[0] > 0);
+}
+
+/* The number of the queue of a stream, in the order in which the engine makes them. */
+static void number_queues(const rank *r, uint32_t number[GAL_STREAM_COUNT])
+{
+    bool used[GAL_STREAM_COUNT] = {[GAL_STREAM_COMPUTE] = true};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->program->instruction_count; i++) {
+        used[r->program->instruction[i].stream] = true;
+    }
+    for (uint32_t s = 0; s < GAL_STREAM_COUNT; s++) {
+        number[s] = used[s] ? count++ : UINT32_MAX;
+    }
+}
+
+/* How much work a stream has had when so many of its entries are complete. The record of the step comes first. */
+static uint32_t work_of(const rank *r, const gal_queues *queues, uint32_t stream, uint32_t entries)
+{
+    uint32_t work = stream == GAL_STREAM_COMPUTE ? 1 : 0;
+    for (uint32_t e = 0; e < entries; e++) {
+        work += works(r, &queues->entry[stream][e]);
+    }
+    return work;
+}
+
+/* Every entry of the log that is an entry of the step starts after all that it needs. Returns how many needs there
+ * were. */
+static uint64_t check_clocks(const rank *r, const gal_queues *queues)
+{
+    size_t count = 0;
+    uint64_t needs = 0;
+    uint32_t number[GAL_STREAM_COUNT], *first[GAL_STREAM_COUNT];
+    const gal_double_work *log = gal_cuda_double_log(&count);
+    size_t expected = 1;
+    number_queues(r, number);
+    for (uint32_t s = 0; s < GAL_STREAM_COUNT; s++) { /* first[s][e]: work before entry e */
+        first[s] = calloc((size_t)queues->count[s] + 1, sizeof *first[s]);
+        first[s][0] = work_of(r, queues, s, 0);
+        for (uint32_t e = 0; e < queues->count[s]; e++) {
+            first[s][e + 1] = first[s][e] + works(r, &queues->entry[s][e]);
+            expected += works(r, &queues->entry[s][e]);
+        }
+    }
+    assert_int_equal(count, expected);
+    uint32_t at[GAL_STREAM_COUNT] = {0}, seen[GAL_STREAM_COUNT] = {0};
+    for (size_t i = 0; i < count; i++) {
+        uint32_t s = 0;
+        while (number[s] != log[i].stream) {
+            s++;
+        }
+        if (s == GAL_STREAM_COMPUTE && seen[s]++ == 0) {
+            continue; /* the record of the step */
+        }
+        while (!works(r, &queues->entry[s][at[s]])) {
+            at[s]++;
+        }
+        const gal_queue_entry *entry = &queues->entry[s][at[s]++];
+        for (uint32_t n = 0; n < entry->need_count; n++) {
+            const gal_need *need = &queues->need[entry->first_need + n];
+            assert_true(log[i].after[number[need->stream]] >= first[need->stream][need->completed]);
+            needs++;
+        }
+    }
+    for (uint32_t s = 0; s < GAL_STREAM_COUNT; s++) {
+        free(first[s]);
+    }
+    return needs;
+}
+
+static bool same_counts(gal_double_counts a, gal_double_counts b)
+{
+    return a.streams == b.streams && a.events == b.events && a.graphs == b.graphs && a.allocations == b.allocations &&
+           a.pinned == b.pinned && a.made == b.made;
+}
+
+static void check_priorities(const rank *r)
+{
+    uint32_t number[GAL_STREAM_COUNT];
+    number_queues(r, number);
+    for (uint32_t s = GAL_STREAM_COMPUTE + 1; s < GAL_STREAM_COUNT; s++) {
+        assert_true(number[s] == UINT32_MAX ||
+                    gal_cuda_double_priority(number[s]) < gal_cuda_double_priority(number[GAL_STREAM_COMPUTE]));
+    }
+}
+
+/* Two steps and a batch of evaluation of one rank of every plan. */
+static uint64_t check_plan(uint64_t seed, const gal_comm_ops *ops)
+{
+    static const uint32_t worlds[] = {1, 2, 3, 4, 6, 8};
+    rank r;
+    uint64_t needs = 0;
+    slow state = {.random = seed};
+    gal_comm comm = {.ops = ops, .state = &state};
+    gal_cuda_double_reset(seed, seed % 2 == 0);
+    open_rank(seed, worlds[seed % (sizeof worlds / sizeof worlds[0])], &r);
+    open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle, &comm);
+    check_priorities(&r);
+    const gal_double_counts before = gal_cuda_double_counts();
+    for (uint64_t t = 0; t < 2; t++) {
+        gal_cuda_double_clear_log();
+        (void)step(&r, t);
+        assert_true(gal_cuda_double_is_drained());
+        assert_true(same_counts(before, gal_cuda_double_counts()));
+        needs += check_clocks(&r, gal_engine_queues(r.engine));
+    }
+    double loss;
+    gal_error err = {0};
+    assert_int_equal(gal_engine_evaluate(r.engine, 0, &loss, NULL, &err), GAL_OK);
+    assert_true(gal_cuda_double_is_drained() && same_counts(before, gal_cuda_double_counts()));
+    close_rank(&r);
+    const gal_double_counts after = gal_cuda_double_counts();
+    assert_int_equal(after.streams + after.events + after.graphs + after.allocations + after.pinned, 0);
+    return needs;
+}
+
+static void test_clocks(void **state)
+{
+    (void)state;
+    uint64_t needs = 0;
+    for (uint64_t seed = 0; seed < CLOCK_PLANS; seed++) {
+        needs += check_plan(seed, &queued_ops);
+    }
+    print_message("%d plans, %llu waits\n", CLOCK_PLANS, (unsigned long long)needs);
+    assert_true(needs > 10000);
+    gal_cuda_double_reset(0, false);
+}
+
+static void test_clocks_by_the_host(void **state)
+{
+    (void)state;
+    uint64_t needs = 0;
+    for (uint64_t seed = 1000; seed < 1000 + CLOCK_PLANS; seed++) {
+        needs += check_plan(seed, &slow_ops);
+    }
+    print_message("%d plans, %llu waits\n", CLOCK_PLANS, (unsigned long long)needs);
+    assert_true(needs > 10000);
+    gal_cuda_double_reset(0, false);
+}
+
+/* ---- bits ---- */
+
+static void check_same(uint64_t seed)
+{
+    rank host, device;
+    gal_step_result result[2];
+    double loss[2], right[2];
+    gal_error err = {0};
+    gal_cuda_double_reset(seed, seed % 2 == 0);
+    open_rank(seed, 1, &host);
+    open_rank(seed, 1, &device);
+    open_engine(&host, &gal_device_host, &gal_ops_host_fp64, NULL);
+    open_engine(&device, &gal_device_cuda, &gal_ops_queued_fp64, NULL);
+    gal_weights_initialize(host.program, &host.plan.model, 0, seed, &gal_device_host, gal_engine_memory(host.engine));
+    gal_weights_initialize(device.program, &device.plan.model, 0, seed, &gal_device_cuda,
+                           gal_engine_memory(device.engine));
+    for (uint64_t t = 0; t < STEPS; t++) {
+        result[0] = step(&host, t);
+        result[1] = step(&device, t);
+        assert_memory_equal(&result[0], &result[1], sizeof result[0]);
+    }
+    assert_int_equal(gal_engine_evaluate(host.engine, 1, &loss[0], &right[0], &err), GAL_OK);
+    assert_int_equal(gal_engine_evaluate(device.engine, 1, &loss[1], &right[1], &err), GAL_OK);
+    assert_true(loss[0] == loss[1] && right[0] == right[1]);
+    const gal_class_arena *arena = &host.program->arena[GAL_CLASS_STATE];
+    assert_memory_equal((const char *)gal_engine_memory(host.engine)->base + arena->offset,
+                        (const char *)gal_engine_memory(device.engine)->base + arena->offset, arena->item_bytes);
+    close_rank(&device);
+    close_rank(&host);
+}
+
+static void test_same_bits(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SAME_PLANS; seed++) {
+        check_same(seed);
+    }
+    gal_cuda_double_reset(0, false);
+}
+
+/* ---- failures ---- */
+
+/* Whatever cannot be made, creation fails with a line and leaves nothing. */
+static void test_creation_fails(void **state)
+{
+    (void)state;
+    rank r;
+    gal_error err = {0};
+    gal_comm comm = {.ops = &queued_ops};
+    uint64_t call = 0;
+    gal_code code = GAL_ERR_DEVICE;
+    gal_cuda_double_reset(1, false);
+    open_rank(9, 4, &r);
+    const gal_engine_options options = {
+        .device = &gal_device_cuda, .ops = &gal_ops_queued_idle, .comm = &comm, .deadline_seconds = 5.0};
+    while (code != GAL_OK) {
+        err = (gal_error){0};
+        gal_cuda_double_reset(1, false);
+        gal_cuda_double_fail_at(++call);
+        code = gal_engine_create(r.program, &r.plan.model, r.device, &r.channels, &options, &r.engine, &err);
+        if (code != GAL_OK) {
+            const gal_double_counts left = gal_cuda_double_counts();
+            assert_true(code == GAL_ERR_DEVICE || code == GAL_ERR_SYSTEM);
+            assert_true(err.text[0] != '\0');
+            assert_int_equal(left.streams + left.events + left.allocations + left.pinned, 0);
+        }
+    }
+    assert_true(call > 10);
+    close_rank(&r);
+    gal_cuda_double_reset(0, false);
+}
+
+static void test_step_fails(void **state)
+{
+    (void)state;
+    rank r;
+    gal_error err = {0};
+    gal_step_result result;
+    gal_comm comm = {.ops = &queued_ops};
+    const gal_step_settings settings = {.learning_rate = 0.01};
+    gal_cuda_double_reset(1, false);
+    open_rank(9, 4, &r);
+    open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle, &comm);
+    gal_cuda_double_fail_at(40);
+    assert_int_equal(gal_engine_step(r.engine, &settings, &result, &err), GAL_ERR_DEVICE);
+    assert_non_null(strstr(err.text, "unspecified launch failure (runtime/device/cuda/queue.c:"));
+    close_rank(&r);
+    gal_cuda_double_reset(0, false);
+}
+
+static void test_deadline(void **state)
+{
+    (void)state;
+    rank r;
+    gal_error err = {0};
+    gal_step_result result;
+    slow never = {.never = true};
+    gal_comm comm = {.ops = &slow_ops, .state = &never};
+    gal_cuda_double_reset(1, false);
+    open_rank(9, 4, &r);
+    const gal_engine_options options = {.device = &gal_device_cuda,
+                                        .ops = &gal_ops_queued_idle,
+                                        .comm = &comm,
+                                        .tokens = {&r.plan.model, fill, fill_patches},
+                                        .deadline_seconds = 0.05};
+    assert_int_equal(gal_engine_create(r.program, &r.plan.model, r.device, &r.channels, &options, &r.engine, &err),
+                     GAL_OK);
+    const gal_step_settings settings = {.learning_rate = 0.01};
+    assert_int_equal(gal_engine_step(r.engine, &settings, &result, &err), GAL_ERR_DEVICE);
+    assert_non_null(strstr(err.text, "no progress for 0 s in step 0 (stage "));
+    assert_non_null(strstr(err.text, "waits for its peers: "));
+    close_rank(&r);
+    gal_cuda_double_reset(0, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clocks),     cmocka_unit_test(test_clocks_by_the_host),
+        cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_creation_fails),
+        cmocka_unit_test(test_step_fails), cmocka_unit_test(test_deadline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,12 @@
+/* The host's kernels as a device's, for tests with cuda_double.h: queued on the call's stream, carried out when the
+ * stream gets there, with the step that is then in device memory. */
+#ifndef GAL_TESTS_SUPPORT_CUDA_KERNELS_H
+#define GAL_TESTS_SUPPORT_CUDA_KERNELS_H
+
+#include "runtime/ops/ops.h"
+
+extern const gal_ops gal_ops_queued_fp64;
+/* The same without arithmetic. */
+extern const gal_ops gal_ops_queued_idle;
+
+#endif
