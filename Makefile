@@ -93,8 +93,7 @@ RUN_SOURCES := $(wildcard runtime/*.c runtime/device/*.c runtime/ops/*.c runtime
 # One of two files binds ranks to cores.
 RUN_SOURCES := $(filter-out runtime/device/binding_$(if $(HAVE_HWLOC),none,hwloc).c,$(RUN_SOURCES))
 # What sees CUDA: whole folders, and files of comm by name. Without it one file stands in, which says so.
-CUDA_C_SOURCES := $(wildcard runtime/device/cuda/*.c runtime/ops/cuda/*.c runtime/comm/nccl*.c \
-	runtime/comm/staged*.c profiler/cuda/*.c)
+CUDA_C_SOURCES := $(wildcard runtime/device/cuda/*.c runtime/ops/cuda/*.c runtime/comm/nccl*.c profiler/cuda/*.c)
 CUDA_CU_SOURCES := $(wildcard runtime/device/cuda/*.cu runtime/ops/cuda/*.cu profiler/cuda/*.cu)
 RUN_SOURCES := $(filter-out $(CUDA_C_SOURCES) $(if $(WHY_NOT_CUDA),,%_without_cuda.c),$(RUN_SOURCES))
 ifneq ($(WHY_NOT_CUDA),)
@@ -106,8 +105,7 @@ RUN_CLI := $(wildcard runtime/cli/*.c)
 PROFILE_CLI := $(wildcard profiler/cli/*.c)
 
 # Tests that include CUDA's headers have these names; a .cu among them is host code that nvcc compiles.
-CUDA_TESTS := $(wildcard tests/*/test_cuda*.c tests/*/test_cudnn*.c tests/*/test_nccl*.c tests/support/cuda*.c \
-	tests/support/nccl*.c)
+CUDA_TESTS := $(wildcard tests/*/test_cuda*.c tests/*/test_cudnn*.c tests/*/test_nccl*.c tests/*/cuda*.c tests/*/nccl*.c)
 CUDA_CU_TESTS := $(if $(WHY_NOT_CUDA),,$(wildcard tests/*/test_cuda*.cu))
 # Below tests/, a file with a main is a program; *_count.c in support are preloaded into the ranks; the rest is shared.
 PRELOAD_SOURCES := $(wildcard tests/support/*_count.c)
