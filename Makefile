@@ -92,8 +92,9 @@ HOST_TWICE := $(filter-out %_any.c,$(HOST_SOURCES))
 RUN_SOURCES := $(wildcard runtime/*.c runtime/device/*.c runtime/ops/*.c runtime/comm/*.c runtime/train/*.c profiler/*.c)
 # One of two files binds ranks to cores.
 RUN_SOURCES := $(filter-out runtime/device/binding_$(if $(HAVE_HWLOC),none,hwloc).c,$(RUN_SOURCES))
-# What sees CUDA: whole folders, and files of comm by name. Without it one file stands in, which says so.
-CUDA_C_SOURCES := $(wildcard runtime/device/cuda/*.c runtime/ops/cuda/*.c runtime/comm/nccl*.c profiler/cuda/*.c)
+# What sees CUDA: whole folders, and files by name. Without it one file stands in, which says so.
+CUDA_C_SOURCES := $(wildcard runtime/backend_cuda.c runtime/device/cuda/*.c runtime/ops/cuda/*.c runtime/comm/nccl*.c \
+	profiler/cuda/*.c)
 CUDA_CU_SOURCES := $(wildcard runtime/device/cuda/*.cu runtime/ops/cuda/*.cu profiler/cuda/*.cu)
 RUN_SOURCES := $(filter-out $(CUDA_C_SOURCES) $(if $(WHY_NOT_CUDA),,%_without_cuda.c),$(RUN_SOURCES))
 ifneq ($(WHY_NOT_CUDA),)

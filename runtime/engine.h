@@ -72,6 +72,7 @@ typedef struct gal_engine_options {
     double deadline_seconds; /* without any progress on this rank */
     bool poison;             /* the arena starts as NaN instead of zeros */
     bool deterministic;      /* the same bits in every run, also on a device */
+    bool graphs;             /* from the second step on, runs of kernels are captured and launched as one */
     gal_queue_order order;   /* the same bits in either */
 } gal_engine_options;
 

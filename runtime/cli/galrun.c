@@ -17,6 +17,8 @@
 #include "schemas/base/version.h"
 
 enum { BIND_CORES, BIND_NONE, BIND_COUNT };
+enum { DEVICE_HOST, DEVICE_CUDA, DEVICE_COUNT };
+enum { COMM_DEFAULT, COMM_MPI, COMM_NCCL, COMM_NCCL_REGISTERED, COMM_COUNT };
 enum { DEFAULT_STEPS = 100, DEFAULT_KEEP = 3, SEED_MAX_BITS = 53, NUMBER_BYTES = 32, LINE_BYTES = 512 };
 
 static const double default_timeout_seconds = 60.0;
@@ -32,9 +34,9 @@ typedef struct settings {
     const char *data_path, *validation_path, *labels_path, *validation_labels_path, *save_directory, *resume,
         *weights_path, *export_path, *log_path, *trace_path;
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
-    uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan;
+    uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan, device, comm;
     double timeout_seconds;
-    bool quiet, dry_run, no_overlap;
+    bool quiet, dry_run, no_overlap, graphs, deterministic;
 } settings;
 
 /* ---- command line ---- */
@@ -45,6 +47,9 @@ static const char notes[] =
     "SIGTERM (or Ctrl-C) ends the run after the present step, saves if --save is given, and exits 0. Under mpirun\n"
     "itself send it SIGUSR1, which it passes on; on SIGTERM mpirun kills the ranks.\n";
 
+static const char *const device_names[DEVICE_COUNT] = {[DEVICE_HOST] = "host", [DEVICE_CUDA] = "cuda"};
+static const char *const comm_names[COMM_COUNT] = {
+    [COMM_DEFAULT] = "default", [COMM_MPI] = "mpi", [COMM_NCCL] = "nccl", [COMM_NCCL_REGISTERED] = "nccl-registered"};
 static const char *const bind_names[BIND_COUNT] = {[BIND_CORES] = "cores", [BIND_NONE] = "none"};
 
 static bool parse(int argc, char **argv, settings *s, int *exit_code)
@@ -62,6 +67,13 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                        &s->step_count, 0, 99999999),
         gal_option_u32("np", "N", "start N ranks on this machine", &s->rank_count, 1, 4096),
         gal_option_u32("threads", "N", "threads per rank (default 1)", &s->thread_count, 1, 1024),
+        gal_option_enum("device", "what computes: the host's cores (default), or one GPU per rank", &s->device,
+                        device_names, DEVICE_COUNT),
+        gal_option_enum("comm", "how ranks on GPUs communicate (default: NCCL; by MPI several can share a GPU)",
+                        &s->comm, comm_names, COMM_COUNT),
+        gal_option_flag("graphs", "launch kernels of a GPU in runs that were captured in the first steps", &s->graphs),
+        gal_option_flag("deterministic", "on a GPU: the same bits in every run (the host's always are)",
+                        &s->deterministic),
         gal_option_enum("bind", "ranks of a host to cores of their own, if there are enough and nobody bound them",
                         &s->bind, bind_names, BIND_COUNT),
         gal_option_u64("seed", "N", "of initial weights, data order and dropout (default 1)", &s->seed, 0,
@@ -129,10 +141,22 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
         return gal_fail(err, GAL_ERR_USAGE, "%s is for %u ranks%s: type --np %u, or start it by mpirun -n %u",
                         s->plan_path, ranks, given, ranks, ranks);
     }
+    if (s->device == DEVICE_HOST && (s->comm == COMM_NCCL || s->comm == COMM_NCCL_REGISTERED)) {
+        return gal_fail(err, GAL_ERR_USAGE, "--comm %s needs --device cuda: on the host ranks communicate by MPI",
+                        comm_names[s->comm]);
+    }
+    if (s->device == DEVICE_HOST && s->graphs) {
+        return gal_fail(err, GAL_ERR_USAGE, "--graphs needs --device cuda");
+    }
     if (s->rank_count > 1 && strcmp(s->plan_path, "-") == 0) {
         return gal_fail(err, GAL_ERR_USAGE, "with --np the plan must be a file: every rank reads it");
     }
     return GAL_OK;
+}
+
+static void tell(const char *text)
+{
+    fprintf(stderr, "galrun: error: %s\n", text);
 }
 
 static gal_train_options train_options(const settings *s, const gal_plan *plan, const gal_log *log)
@@ -162,6 +186,9 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .terminal = gal_launched_terminal(),
         .log = log,
         .stop = gal_stop_on_signals(),
+        .deterministic = s->deterministic,
+        .graphs = s->graphs,
+        .tell = tell,
     };
     if (!options.seed_given) {
         options.seed = 1;
@@ -189,6 +216,29 @@ static void bind_rank(const settings *s, const gal_log *log)
     }
 }
 
+/* *out NULL: the host. All ranks get the same code. */
+static gal_code open_backend(const settings *s, const gal_world *world, const gal_log *log, const gal_backend **out,
+                             gal_error *err)
+{
+    gal_code code = GAL_OK;
+    static const gal_cuda_comm comms[COMM_COUNT] = {[COMM_DEFAULT] = GAL_CUDA_NCCL,
+                                                    [COMM_MPI] = GAL_CUDA_MPI,
+                                                    [COMM_NCCL] = GAL_CUDA_NCCL,
+                                                    [COMM_NCCL_REGISTERED] = GAL_CUDA_NCCL_REGISTERED};
+    uint32_t local_rank = 0, local_count = 1;
+    char text[LINE_BYTES] = "";
+    *out = NULL;
+    if (s->device == DEVICE_HOST) {
+        return GAL_OK;
+    }
+    (void)gal_binding_place(&local_rank, &local_count);
+    code = gal_backend_cuda_open(comms[s->comm], local_rank, out, text, sizeof text, err);
+    GAL_TRY(gal_world_agree(world, code, err));
+    gal_log_line(log, GAL_LOG_INFO, "%s, communication by %s", text, s->comm == COMM_MPI ? "MPI" : "NCCL");
+cleanup:
+    return code;
+}
+
 static gal_code train(const gal_plan *plan, const settings *s, const gal_world *world, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -196,8 +246,9 @@ static gal_code train(const gal_plan *plan, const settings *s, const gal_world *
     const bool alone = gal_world_size(world) == 1;
     const gal_log log = {.level = gal_log_level_of(s->quiet, s->verbose_count),
                          .rank = alone ? GAL_LOG_NO_RANK : (int32_t)gal_world_rank(world)};
-    const gal_train_options options = train_options(s, plan, &log);
+    gal_train_options options = train_options(s, plan, &log);
     bind_rank(s, &log);
+    GAL_TRY(open_backend(s, world, &log, &options.backend, err));
     openblas_set_num_threads((int)s->thread_count);
     gal_log_line(&log, GAL_LOG_DETAIL, "%s, %u threads per rank", gal_blas_description(), s->thread_count);
     GAL_TRY(gal_train(plan, world, &options, &summary, err));
@@ -259,6 +310,9 @@ static gal_code run(const settings *s, int argc, char **argv, char *const *given
     gal_plan plan = {0};
     GAL_TRY(gal_plan_read(s->plan_path, &plan, err));
     GAL_TRY(check_settings(s, &plan, err));
+    if (s->device == DEVICE_CUDA && !s->dry_run && !gal_launched()) {
+        GAL_TRY(gal_backend_cuda_probe(err)); /* once, and not by every rank */
+    }
     if (s->dry_run) {
         const gal_train_options options = train_options(s, &plan, NULL);
         code = gal_launched_rank() == 0 ? gal_report_dry_run(&plan, &options, stdout, err) : GAL_OK;

@@ -9,18 +9,33 @@ uint32_t gal_plan_rank_count(const gal_plan *plan)
 
 static gal_code create_engine(gal_session *session, const gal_session_options *options, gal_error *err)
 {
+    const gal_dtype dtype = session->plan->model.compute_dtype;
     const gal_engine_options engine = {
-        .device = &gal_device_host,
-        .ops = session->plan->model.compute_dtype == GAL_FP64 ? &gal_ops_host_fp64 : &gal_ops_host_fp32,
+        .device = session->backend->device,
+        .ops = session->backend->ops(dtype),
         .comm = session->comm,
         .tokens = options->tokens,
         .trace = options->trace,
         .deadline_seconds = options->deadline_seconds,
         .poison = options->poison,
         .order = options->order,
+        .deterministic = options->deterministic,
+        .graphs = options->graphs,
     };
+    if (engine.ops == NULL) {
+        return gal_fail(err, GAL_ERR_DEVICE, "the plan's model computes in %s, which this device does not",
+                        gal_dtype_names[dtype]);
+    }
     return gal_engine_create(session->program, &session->plan->model, session->device, &session->channels, &engine,
                              &session->engine, err);
+}
+
+static gal_code share_arena(gal_session *session, gal_error *err)
+{
+    if (session->comm == NULL || session->backend->share == NULL) {
+        return GAL_OK;
+    }
+    return session->backend->share(session->comm, gal_engine_memory(session->engine), err);
 }
 
 gal_code gal_session_create(const gal_plan *plan, const gal_world *world, const gal_session_options *options,
@@ -35,6 +50,7 @@ gal_code gal_session_create(const gal_plan *plan, const gal_world *world, const 
     GAL_TRY(gal_world_agree(world, code, err));
     session->plan = plan;
     session->world = *world;
+    session->backend = options->backend != NULL ? options->backend : &gal_backend_host;
     session->device = rank % stage_devices;
     code = gal_lower(plan, rank / stage_devices, &session->program, err);
     if (code == GAL_OK) {
@@ -42,11 +58,17 @@ gal_code gal_session_create(const gal_plan *plan, const gal_world *world, const 
     }
     GAL_TRY(gal_world_agree(world, code, err));
     if (world->comm != NULL) {
-        code = gal_comm_mpi_create(0, session->channels.spec, session->channels.count, &session->comm, err);
+        const gal_connection connection = {.control = world->comm,
+                                           .program = session->program,
+                                           .channels = &session->channels,
+                                           .deadline_seconds = options->deadline_seconds,
+                                           .tell = options->tell};
+        code = session->backend->connect(&connection, &session->comm, err);
         GAL_TRY(gal_world_agree(world, code, err));
     }
     code = create_engine(session, options, err);
     GAL_TRY(gal_world_agree(world, code, err));
+    GAL_TRY(gal_world_agree(world, share_arena(session, err), err));
     *out = session;
     session = NULL;
 cleanup:
@@ -59,10 +81,11 @@ void gal_session_free(gal_session *session)
     if (session == NULL) {
         return;
     }
-    gal_engine_free(session->engine);
-    if (session->comm != NULL) {
-        gal_comm_free(session->comm);
+    if (session->comm != NULL && session->backend->unshare != NULL) {
+        session->backend->unshare(session->comm);
     }
+    gal_engine_free(session->engine);
+    gal_comm_free(session->comm);
     gal_channels_free(&session->channels);
     gal_program_free(session->program);
     free(session);
@@ -74,7 +97,7 @@ gal_checkpoint_state gal_session_state(const gal_session *session)
         .plan = session->plan,
         .program = session->program,
         .device = session->device,
-        .ops = &gal_device_host,
+        .ops = session->backend->device,
         .memory = gal_engine_memory(session->engine),
     };
 }

@@ -2,21 +2,26 @@
 #ifndef GAL_RUNTIME_TRAIN_SESSION_H
 #define GAL_RUNTIME_TRAIN_SESSION_H
 
+#include "runtime/backend.h"
 #include "runtime/engine.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/world.h"
 
 typedef struct gal_session_options {
+    const gal_backend *backend; /* NULL: the host */
     gal_token_source tokens;
     gal_trace trace;         /* done NULL: none */
     double deadline_seconds; /* of a step without progress */
     bool poison;             /* the arena starts as NaN */
     gal_queue_order order;
+    bool deterministic, graphs;     /* of a device: gal_engine_options */
+    void (*tell)(const char *text); /* as gal_connection.tell */
 } gal_session_options;
 
 typedef struct gal_session {
     const gal_plan *plan; /* borrowed, as is world */
     gal_world world;
+    const gal_backend *backend;
     uint32_t device;      /* number in the stage */
     gal_program *program; /* of this rank's stage */
     gal_channels channels;

@@ -125,8 +125,8 @@ static gal_code start_anew(run *r, gal_error *err)
 {
     const gal_session *session = r->session;
     const gal_checkpoint_state state = gal_session_state(session);
-    gal_weights_initialize(session->program, &r->plan->model, session->device, r->position.seed, &gal_device_host,
-                           gal_engine_memory(session->engine));
+    gal_weights_initialize(session->program, &r->plan->model, session->device, r->position.seed,
+                           session->backend->device, gal_engine_memory(session->engine));
     return r->options->weights_path == NULL ? GAL_OK
                                             : gal_safetensors_load(r->options->weights_path, &state, &r->world, err);
 }
@@ -171,10 +171,16 @@ cleanup:
 static gal_code start(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_session_options session = {.tokens = {r, fill_tokens, fill_patches},
-                                         .trace = {r, note_instruction},
+    /* A device takes times where it is asked to: it costs. */
+    const bool traced = r->options->backend == NULL || r->options->trace_path != NULL;
+    const gal_session_options session = {.backend = r->options->backend,
+                                         .tokens = {r, fill_tokens, fill_patches},
+                                         .trace = {r, traced ? note_instruction : NULL},
                                          .deadline_seconds = r->options->deadline_seconds,
-                                         .order = r->options->order};
+                                         .order = r->options->order,
+                                         .deterministic = r->options->deterministic,
+                                         .graphs = r->options->graphs,
+                                         .tell = r->options->tell};
     const uint64_t timed =
         r->options->step_count < TIMED_STEPS_MAX ? r->options->step_count : (uint64_t)TIMED_STEPS_MAX;
     r->position.seed = r->options->seed;
@@ -290,7 +296,7 @@ static gal_code train_step(run *r, gal_error *err)
     GAL_TRY(settle(r, code, err));
     const double seconds = gal_now_seconds() - begin_seconds;
     r->position.step++;
-    if (r->timed_count > 0) { /* the first touches every page */
+    if (r->timed_count > 0 && gal_step_record_is_whole(&r->record)) { /* the first touches every page */
         gal_exposure_add_step(&r->record, &r->exposure);
     }
     if (r->timed_count < TIMED_STEPS_MAX) {
@@ -427,7 +433,9 @@ static gal_code measure_bytes(run *r, gal_error *err)
     const bool first = gal_world_rank(&r->world) == 0;
     const uint32_t world_size = gal_world_size(&r->world);
     const uint32_t stage_devices = gal_plan_stage_devices(r->plan);
-    const uint64_t mine[2] = {gal_engine_memory(r->session->engine)->bytes, gal_peak_resident_bytes()};
+    const gal_device_ops *device = r->session->backend->device;
+    const uint64_t mine[2] = {gal_engine_memory(r->session->engine)->bytes,
+                              device->used_bytes != NULL ? device->used_bytes() : gal_peak_resident_bytes()};
     uint64_t(*all)[2] = calloc(world_size, sizeof *all);
     gal_stage_bytes *stage = calloc(r->plan->stage_count, sizeof *stage);
     code = all != NULL && stage != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: summary");

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/backend.h"
 #include "runtime/train/exposure.h"
 #include "runtime/train/world.h"
 #include "schemas/base/log.h"
@@ -31,6 +32,9 @@ typedef struct gal_train_options {
     const char *log_path;              /* JSON lines; NULL: none */
     const char *trace_path;            /* the last step as a Chrome trace (trace_file.h); NULL: none */
     gal_queue_order order;             /* of the step's instructions */
+    const gal_backend *backend;        /* NULL: the host */
+    bool deterministic, graphs;        /* of a device: gal_engine_options */
+    void (*tell)(const char *text);    /* as gal_connection.tell */
     double deadline_seconds;           /* without progress, then the run fails */
     bool terminal;                     /* rank 0 rewrites one line */
     const gal_log *log;                /* of this rank */
@@ -40,7 +44,8 @@ typedef struct gal_train_options {
 typedef struct gal_stage_bytes {
     uint64_t predicted_bytes; /* of the plan: arena and fixed; 0: not known */
     uint64_t arena_bytes;     /* allocated */
-    uint64_t resident_bytes;  /* the most of a rank of the stage, whole process, at its peak */
+    uint64_t resident_bytes;  /* the most of a rank of the stage: its whole process at its peak; on a device all that
+                               * is taken of its memory */
 } gal_stage_bytes;
 
 typedef struct gal_train_summary {

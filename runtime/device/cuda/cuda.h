@@ -13,8 +13,12 @@ extern const gal_device_ops gal_device_cuda; /* arenas by cudaMalloc */
 /* The same, but arenas by ncclMemAlloc: what can be registered with NCCL, for collectives without copies. */
 extern const gal_device_ops gal_device_cuda_registered;
 
-/* Chooses GPU (local_rank modulo their number) for the calling thread and makes its context. GAL_ERR_DEVICE: there is
- * no driver, it is too old, or there is no GPU; the message names what is missing. */
+/* GAL_ERR_DEVICE: there is no driver, it is too old, or there is no GPU; the message names what is missing. Makes no
+ * context. */
+gal_code gal_cuda_probe(gal_error *err);
+
+/* Chooses GPU (local_rank modulo their number) for the calling thread and makes its context. Errors as
+ * gal_cuda_probe. */
 gal_code gal_cuda_open(uint32_t local_rank, gal_error *err);
 
 /* "NVIDIA H200 (GPU 0 of 8), 139.8 GiB, compute capability 9.0, CUDA 13.0, driver 13.0", after gal_cuda_open. */

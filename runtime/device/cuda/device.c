@@ -39,6 +39,12 @@ static gal_code count_devices(int *count, gal_error *err)
     return failure == cudaSuccess ? GAL_OK : gal_fail(err, GAL_ERR_DEVICE, "CUDA: %s", cudaGetErrorString(failure));
 }
 
+gal_code gal_cuda_probe(gal_error *err)
+{
+    int count = 0;
+    return count_devices(&count, err);
+}
+
 gal_code gal_cuda_open(uint32_t local_rank, gal_error *err)
 {
     gal_code code = GAL_OK;
