@@ -67,7 +67,7 @@ static void add_waits(builder *b, const gal_queue_entry *entry, uint32_t number,
     tape->issue[number].wait_count = tape->wait_count - tape->issue[number].first_wait;
 }
 
-static void add_issue(builder *b, uint32_t instruction, knowledge known[GAL_STREAM_COUNT])
+static void add_issue(builder *b, uint32_t call, uint32_t instruction, knowledge known[GAL_STREAM_COUNT])
 {
     gal_tape *tape = &b->tape;
     const gal_instruction *at = &b->program->instruction[instruction];
@@ -76,7 +76,7 @@ static void add_issue(builder *b, uint32_t instruction, knowledge known[GAL_STRE
     const uint32_t entry = known[stream][stream];
     gal_issue *issue = &tape->issue[number];
     GAL_ASSERT(tape->queues->entry[stream][entry].instruction == instruction);
-    *issue = (gal_issue){.stream = stream, .entry = entry, .event = GAL_NO_EVENT, .mark = GAL_NO_EVENT};
+    *issue = (gal_issue){.stream = stream, .entry = entry, .event = GAL_NO_EVENT, .mark = GAL_NO_EVENT, .call = call};
     tape->of_entry[stream][entry] = number;
     add_waits(b, &tape->queues->entry[stream][entry], number, known[stream]);
     known[stream][stream] = entry + 1;
@@ -137,7 +137,7 @@ gal_code gal_tape_of(const gal_program *program, const gal_call *calls, uint32_t
             before[s] = known[s][s];
         }
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-            add_issue(&b, i, known);
+            add_issue(&b, c, i, known);
         }
         add_marks(&b, before, last_mark, known);
     }

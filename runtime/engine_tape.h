@@ -17,6 +17,7 @@ typedef struct gal_issue {
     uint32_t first_wait, wait_count;
     uint32_t event;          /* recorded behind it, or GAL_NO_EVENT */
     uint32_t mark;           /* likewise; the last entry of its stream in a call of the schedule has one */
+    uint32_t call;           /* of the step it belongs to */
     uint64_t staging_offset; /* of a load: where the host puts what it brings */
 } gal_issue;
 

@@ -148,6 +148,13 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
     if (s->device == DEVICE_HOST && s->graphs) {
         return gal_fail(err, GAL_ERR_USAGE, "--graphs needs --device cuda");
     }
+    if (s->graphs && s->comm == COMM_MPI && ranks > 1) {
+        return gal_fail(err, GAL_ERR_USAGE, "--graphs needs NCCL where ranks communicate: leave out --comm mpi");
+    }
+    if (s->graphs && s->trace_path != NULL) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--trace takes the times of single kernels, which --graphs launches in runs");
+    }
     if (s->rank_count > 1 && strcmp(s->plan_path, "-") == 0) {
         return gal_fail(err, GAL_ERR_USAGE, "with --np the plan must be a file: every rank reads it");
     }

@@ -29,6 +29,10 @@ says 2 '--comm nccl needs --device cuda' $one --comm nccl
 verdict 'NCCL needs a GPU'
 says 2 '--graphs needs --device cuda' $one --graphs
 verdict 'graphs need a GPU'
+says 2 '--graphs needs NCCL where ranks communicate' $two --np 2 --device cuda --comm mpi --graphs
+verdict 'graphs need NCCL'
+says 2 '--trace takes the times of single kernels' $one --device cuda --graphs --trace /dev/null
+verdict 'graphs have no times of kernels'
 
 if [ -e /dev/nvidiactl ]; then
     echo 'skip no GPU: there is one'
@@ -38,7 +42,7 @@ fi
 missing='no CUDA driver (libcuda.so.1)\|built without CUDA'
 says 5 "$missing" $one --device cuda
 verdict 'one rank without a GPU'
-says 5 "$missing" $two --np 2 --device cuda --comm mpi --graphs --deterministic
+says 5 "$missing" $two --np 2 --device cuda --comm mpi --deterministic
 verdict 'two ranks without a GPU say it once'
 mpirun -np 2 "$build/galrun" $two --device cuda --data README.md >"$scratch/out" 2>"$scratch/err"
 [ $? -eq 5 ] && [ "$(grep -c 'galrun: error' "$scratch/err")" -eq 1 ] && grep -q "$missing" "$scratch/err"

@@ -1,5 +1,6 @@
 /* The engine on queues against a double of the CUDA runtime, under random plans: nothing starts before what the program
  * makes it wait for, a step makes nothing and leaves nothing, and the bits are those of the host. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,14 +64,15 @@ static void open_rank(uint64_t seed, uint32_t world, rank *r)
     assert_int_equal(gal_channels_of(r->program, r->device, &r->channels, &err), GAL_OK);
 }
 
-static void open_engine(rank *r, const gal_device_ops *device, const gal_ops *ops, gal_comm *comm)
+static void open_engine(rank *r, const gal_device_ops *device, const gal_ops *ops, gal_comm *comm, bool graphs)
 {
     gal_error err = {0};
     const gal_engine_options options = {.device = device,
                                         .ops = ops,
                                         .comm = comm,
                                         .tokens = {&r->plan.model, fill, fill_patches},
-                                        .deadline_seconds = 20.0};
+                                        .deadline_seconds = 20.0,
+                                        .graphs = graphs};
     if (gal_engine_create(r->program, &r->plan.model, r->device, &r->channels, &options, &r->engine, &err) != GAL_OK) {
         fail_msg("%s", err.text);
     }
@@ -209,6 +211,7 @@ static uint64_t check_clocks(const rank *r, const gal_queues *queues)
         while (!works(r, &queues->entry[s][at[s]])) {
             at[s]++;
         }
+        assert_int_equal(log[i].after[number[s]], first[s][at[s]]); /* and after those before it */
         const gal_queue_entry *entry = &queues->entry[s][at[s]++];
         for (uint32_t n = 0; n < entry->need_count; n++) {
             const gal_need *need = &queues->need[entry->first_need + n];
@@ -238,8 +241,9 @@ static void check_priorities(const rank *r)
     }
 }
 
-/* Two steps and a batch of evaluation of one rank of every plan. */
-static uint64_t check_plan(uint64_t seed, const gal_comm_ops *ops)
+/* Steps and a batch of evaluation of one rank of every plan; graph_count NULL: without graphs, else it counts them. The
+ * first step is as it is also with graphs, which are captured behind it. */
+static uint64_t check_plan(uint64_t seed, const gal_comm_ops *ops, uint64_t *graph_count)
 {
     static const uint32_t worlds[] = {1, 2, 3, 4, 6, 8};
     rank r;
@@ -248,13 +252,17 @@ static uint64_t check_plan(uint64_t seed, const gal_comm_ops *ops)
     gal_comm comm = {.ops = ops, .state = &state};
     gal_cuda_double_reset(seed, seed % 2 == 0);
     open_rank(seed, worlds[seed % (sizeof worlds / sizeof worlds[0])], &r);
-    open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle, &comm);
+    open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle, &comm, graph_count != NULL);
     check_priorities(&r);
-    const gal_double_counts before = gal_cuda_double_counts();
-    for (uint64_t t = 0; t < 2; t++) {
+    gal_double_counts before = gal_cuda_double_counts();
+    for (uint64_t t = 0; t < STEPS; t++) {
         gal_cuda_double_clear_log();
         (void)step(&r, t);
         assert_true(gal_cuda_double_is_drained());
+        if (graph_count != NULL && t == 0) {
+            before = gal_cuda_double_counts();
+            *graph_count += before.graphs;
+        }
         assert_true(same_counts(before, gal_cuda_double_counts()));
         needs += check_clocks(&r, gal_engine_queues(r.engine));
     }
@@ -273,10 +281,23 @@ static void test_clocks(void **state)
     (void)state;
     uint64_t needs = 0;
     for (uint64_t seed = 0; seed < CLOCK_PLANS; seed++) {
-        needs += check_plan(seed, &queued_ops);
+        needs += check_plan(seed, &queued_ops, NULL);
     }
     print_message("%d plans, %llu waits\n", CLOCK_PLANS, (unsigned long long)needs);
     assert_true(needs > 10000);
+    gal_cuda_double_reset(0, false);
+}
+
+static void test_clocks_of_graphs(void **state)
+{
+    (void)state;
+    uint64_t needs = 0, graphs = 0;
+    for (uint64_t seed = 2000; seed < 2000 + CLOCK_PLANS; seed++) {
+        needs += check_plan(seed, &queued_ops, &graphs);
+    }
+    print_message("%d plans, %llu graphs, %llu waits\n", CLOCK_PLANS, (unsigned long long)graphs,
+                  (unsigned long long)needs);
+    assert_true(needs > 10000 && graphs > 1000);
     gal_cuda_double_reset(0, false);
 }
 
@@ -285,7 +306,7 @@ static void test_clocks_by_the_host(void **state)
     (void)state;
     uint64_t needs = 0;
     for (uint64_t seed = 1000; seed < 1000 + CLOCK_PLANS; seed++) {
-        needs += check_plan(seed, &slow_ops);
+        needs += check_plan(seed, &slow_ops, NULL);
     }
     print_message("%d plans, %llu waits\n", CLOCK_PLANS, (unsigned long long)needs);
     assert_true(needs > 10000);
@@ -303,8 +324,8 @@ static void check_same(uint64_t seed)
     gal_cuda_double_reset(seed, seed % 2 == 0);
     open_rank(seed, 1, &host);
     open_rank(seed, 1, &device);
-    open_engine(&host, &gal_device_host, &gal_ops_host_fp64, NULL);
-    open_engine(&device, &gal_device_cuda, &gal_ops_queued_fp64, NULL);
+    open_engine(&host, &gal_device_host, &gal_ops_host_fp64, NULL, false);
+    open_engine(&device, &gal_device_cuda, &gal_ops_queued_fp64, NULL, seed % 3 == 0);
     gal_weights_initialize(host.program, &host.plan.model, 0, seed, &gal_device_host, gal_engine_memory(host.engine));
     gal_weights_initialize(device.program, &device.plan.model, 0, seed, &gal_device_cuda,
                            gal_engine_memory(device.engine));
@@ -329,6 +350,75 @@ static void test_same_bits(void **state)
     for (uint64_t seed = 0; seed < SAME_PLANS; seed++) {
         check_same(seed);
     }
+    gal_cuda_double_reset(0, false);
+}
+
+/* ---- times ---- */
+
+typedef struct times {
+    const gal_program *program;
+    uint32_t count[GAL_STREAM_COUNT];
+} times;
+
+static void note(void *context, uint32_t instruction, uint32_t microbatch, double start_seconds, double end_seconds)
+{
+    times *seen = context;
+    assert_true(microbatch < seen->program->microbatch_count && end_seconds >= start_seconds);
+    seen->count[seen->program->instruction[instruction].stream]++;
+}
+
+/* Every entry of a training step is told once; nothing of an evaluated batch is. */
+static void test_trace(void **state)
+{
+    (void)state;
+    rank r;
+    double loss;
+    gal_error err = {0};
+    gal_comm comm = {.ops = &queued_ops};
+    gal_cuda_double_reset(1, false);
+    open_rank(9, 4, &r);
+    times seen = {.program = r.program};
+    const gal_engine_options options = {.device = &gal_device_cuda,
+                                        .ops = &gal_ops_queued_idle,
+                                        .comm = &comm,
+                                        .tokens = {&r.plan.model, fill, fill_patches},
+                                        .trace = {&seen, note},
+                                        .deadline_seconds = 20.0};
+    assert_int_equal(gal_engine_create(r.program, &r.plan.model, r.device, &r.channels, &options, &r.engine, &err),
+                     GAL_OK);
+    (void)step(&r, 0);
+    assert_int_equal(gal_engine_evaluate(r.engine, 0, &loss, NULL, &err), GAL_OK);
+    assert_memory_equal(seen.count, gal_engine_queues(r.engine)->count, sizeof seen.count);
+    close_rank(&r);
+    gal_cuda_double_reset(0, false);
+}
+
+/* A gradient that is not finite: the block is found on the device too, and nothing is updated. */
+static void test_fault(void **state)
+{
+    (void)state;
+    gal_error err = {0};
+    gal_engine_fault fault[2];
+    const gal_step_settings settings = {.seed = 5, .learning_rate = 0.01};
+    const gal_device_ops *devices[] = {&gal_device_host, &gal_device_cuda};
+    const gal_ops *ops[] = {&gal_ops_host_fp64, &gal_ops_queued_fp64};
+    gal_cuda_double_reset(1, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        rank r;
+        open_rank(3, 1, &r);
+        open_engine(&r, devices[i], ops[i], NULL, i == 1);
+        gal_weights_initialize(r.program, &r.plan.model, 0, 3, devices[i], gal_engine_memory(r.engine));
+        const gal_unit *unit = &r.program->unit[r.program->unit_count / 2];
+        const gal_buffer *weight = &r.program->buffer[unit->weight];
+        const uint64_t offset = r.program->arena[weight->arena].offset + weight->offset;
+        const double infinite = INFINITY;
+        devices[i]->write(gal_engine_memory(r.engine), offset, &infinite, sizeof infinite);
+        assert_true(!isfinite(step(&r, 0).gradient_norm));
+        assert_int_equal(gal_engine_find_fault(r.engine, &settings, &fault[i], &err), GAL_OK);
+        assert_true(fault[i].found && fault[i].forward);
+        close_rank(&r);
+    }
+    assert_int_equal(fault[0].block, fault[1].block);
     gal_cuda_double_reset(0, false);
 }
 
@@ -374,7 +464,7 @@ static void test_step_fails(void **state)
     const gal_step_settings settings = {.learning_rate = 0.01};
     gal_cuda_double_reset(1, false);
     open_rank(9, 4, &r);
-    open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle, &comm);
+    open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle, &comm, false);
     gal_cuda_double_fail_at(40);
     assert_int_equal(gal_engine_step(r.engine, &settings, &result, &err), GAL_ERR_DEVICE);
     assert_non_null(strstr(err.text, "unspecified launch failure (runtime/device/cuda/queue.c:"));
@@ -410,9 +500,15 @@ static void test_deadline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clocks),     cmocka_unit_test(test_clocks_by_the_host),
-        cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_creation_fails),
-        cmocka_unit_test(test_step_fails), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_clocks_of_graphs),
+        cmocka_unit_test(test_clocks_by_the_host),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_fault),
+        cmocka_unit_test(test_creation_fails),
+        cmocka_unit_test(test_step_fails),
+        cmocka_unit_test(test_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

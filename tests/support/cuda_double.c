@@ -32,14 +32,22 @@ typedef struct item_list {
 
 typedef uint32_t clock_of[GAL_DOUBLE_STREAMS_MAX];
 
+typedef struct work_log {
+    gal_double_work *work;
+    size_t count, room;
+} work_log;
+
 struct CUstream_st {
     uint32_t number;
     int priority;
     bool open;
     item_list list;
-    size_t next; /* item to be carried out */
-    clock_of clock;
-    struct CUgraph_st *capture; /* NULL: it is not captured */
+    size_t next;                /* item to be carried out */
+    uint32_t work_count;        /* kernels and copies that it was given, since the log was cleared */
+    clock_of clock;             /* the first so many of each stream come before what it is given next */
+    struct CUgraph_st *capture; /* NULL: it is not captured. Else counts and clock are those within the capture */
+    uint32_t saved_work_count;
+    clock_of saved_clock;
 };
 
 struct CUevent_st {
@@ -52,12 +60,16 @@ struct CUevent_st {
 /* Of a captured list the order is that in which the host issued it, which is one that the events allow. */
 struct CUgraph_st {
     item_list list;
+    work_log log;
     struct CUstream_st *origin;
     uint64_t joined; /* streams, as bits, that the capture has */
+    uint32_t work_count[GAL_DOUBLE_STREAMS_MAX];
 };
 
 struct CUgraphExec_st {
     item_list list;
+    work_log log;
+    uint32_t work_count[GAL_DOUBLE_STREAMS_MAX];
     bool open;
 };
 
@@ -67,8 +79,7 @@ static struct {
     struct CUstream_st *stream[GAL_DOUBLE_STREAMS_MAX];
     uint32_t stream_count;
     gal_double_counts counts;
-    gal_double_work *log;
-    size_t log_count, log_room;
+    work_log log;
     /* [point]: one for every record, reached or not. Waits mean the record before them, whatever becomes of the event.
      */
     bool *reached;
@@ -115,7 +126,7 @@ void gal_cuda_double_reset(uint64_t seed, bool lazy)
         free(cuda.stream[s]->list.item);
         free(cuda.stream[s]);
     }
-    free(cuda.log);
+    free(cuda.log.work);
     free(cuda.reached);
     memset(&cuda, 0, sizeof cuda);
     cuda.random = seed;
@@ -131,8 +142,11 @@ gal_double_counts gal_cuda_double_counts(void)
 bool gal_cuda_double_is_drained(void)
 {
     for (uint32_t s = 0; s < cuda.stream_count; s++) {
-        if (cuda.stream[s]->next < cuda.stream[s]->list.count) {
-            return false;
+        const item_list *list = &cuda.stream[s]->list;
+        for (size_t i = cuda.stream[s]->next; i < list->count; i++) {
+            if (list->item[i].kind != KIND_WAIT) {
+                return false;
+            }
         }
     }
     return true;
@@ -140,14 +154,15 @@ bool gal_cuda_double_is_drained(void)
 
 const gal_double_work *gal_cuda_double_log(size_t *count)
 {
-    *count = cuda.log_count;
-    return cuda.log;
+    *count = cuda.log.count;
+    return cuda.log.work;
 }
 
 void gal_cuda_double_clear_log(void)
 {
-    cuda.log_count = 0;
+    cuda.log.count = 0;
     for (uint32_t s = 0; s < cuda.stream_count; s++) {
+        cuda.stream[s]->work_count = 0;
         memset(cuda.stream[s]->clock, 0, sizeof cuda.stream[s]->clock);
     }
 }
@@ -170,17 +185,31 @@ void gal_cuda_double_fail_at(uint64_t call)
 
 /* ---- streams ---- */
 
+static gal_double_work *new_work(work_log *log, uint32_t stream)
+{
+    if (log->count == log->room) {
+        log->room = log->room == 0 ? 256 : 2 * log->room;
+        log->work = realloc(log->work, log->room * sizeof *log->work);
+        assert_non_null(log->work);
+    }
+    gal_double_work *work = &log->work[log->count++];
+    work->stream = stream;
+    return work;
+}
+
+/* What comes next on the stream comes after it, and after those before it only if they are known to. */
+static void count_work(struct CUstream_st *stream)
+{
+    uint32_t *known = &stream->clock[stream->number];
+    *known += *known == stream->work_count;
+    stream->work_count++;
+}
+
 static void log_work(struct CUstream_st *stream)
 {
-    if (cuda.log_count == cuda.log_room) {
-        cuda.log_room = cuda.log_room == 0 ? 256 : 2 * cuda.log_room;
-        cuda.log = realloc(cuda.log, cuda.log_room * sizeof *cuda.log);
-        assert_non_null(cuda.log);
-    }
-    gal_double_work *entry = &cuda.log[cuda.log_count++];
-    entry->stream = stream->number;
-    memcpy(entry->after, stream->clock, sizeof entry->after);
-    stream->clock[stream->number]++;
+    work_log *log = stream->capture != NULL ? &stream->capture->log : &cuda.log;
+    memcpy(new_work(log, stream->number)->after, stream->clock, sizeof(clock_of));
+    count_work(stream);
 }
 
 static item_list *list_of(struct CUstream_st *stream)
@@ -338,6 +367,30 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return cudaSuccess;
 }
 
+static void learn(struct CUstream_st *stream, const clock_of clock)
+{
+    for (uint32_t s = 0; s < GAL_DOUBLE_STREAMS_MAX; s++) {
+        stream->clock[s] = clock[s] > stream->clock[s] ? clock[s] : stream->clock[s];
+    }
+}
+
+static void enter_capture(struct CUstream_st *stream, struct CUgraph_st *capture)
+{
+    stream->capture = capture;
+    stream->saved_work_count = stream->work_count;
+    memcpy(stream->saved_clock, stream->clock, sizeof stream->clock);
+    stream->work_count = 0;
+    memset(stream->clock, 0, sizeof stream->clock);
+    capture->joined |= UINT64_C(1) << stream->number;
+}
+
+static void leave_capture(struct CUstream_st *stream)
+{
+    stream->capture = NULL;
+    stream->work_count = stream->saved_work_count;
+    memcpy(stream->clock, stream->saved_clock, sizeof stream->clock);
+}
+
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
     assert_true(event->open && stream->open);
@@ -345,18 +398,15 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (fails_now()) {
         return cudaErrorLaunchFailure;
     }
-    for (uint32_t s = 0; s < GAL_DOUBLE_STREAMS_MAX; s++) {
-        stream->clock[s] = event->clock[s] > stream->clock[s] ? event->clock[s] : stream->clock[s];
-    }
     if (event->capture != NULL) {
         if (stream->capture == NULL) { /* it joins the capture */
-            assert_int_equal(stream->next, stream->list.count);
-            stream->capture = event->capture;
-            event->capture->joined |= UINT64_C(1) << stream->number;
+            enter_capture(stream, event->capture);
         }
         assert_ptr_equal(stream->capture, event->capture);
+        learn(stream, event->clock);
         return cudaSuccess;
     }
+    learn(stream, event->clock);
     assert_null(stream->capture); /* cudaErrorStreamCaptureIsolation */
     assert_true(event->point > 0);
     append(&stream->list, KIND_WAIT)->point = event->point;
@@ -386,9 +436,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 {
     assert_int_equal(mode, cudaStreamCaptureModeThreadLocal);
     assert_true(stream->open && stream->capture == NULL);
-    stream->capture = calloc(1, sizeof *stream->capture);
-    assert_non_null(stream->capture);
-    stream->capture->origin = stream;
+    struct CUgraph_st *capture = calloc(1, sizeof *capture);
+    assert_non_null(capture);
+    capture->origin = stream;
+    enter_capture(stream, capture);
     return cudaSuccess;
 }
 
@@ -400,11 +451,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     assert_ptr_equal(capture->origin, stream);
     for (uint32_t s = 0; s < cuda.stream_count; s++) {
         if ((capture->joined >> s & 1u) != 0) {
-            assert_int_equal(stream->clock[s], cuda.stream[s]->clock[s]);
-            cuda.stream[s]->capture = NULL;
+            capture->work_count[s] = cuda.stream[s]->work_count;
+            assert_int_equal(stream->clock[s], capture->work_count[s]);
         }
     }
-    stream->capture = NULL;
+    for (uint32_t s = 0; s < cuda.stream_count; s++) {
+        if (cuda.stream[s]->capture == capture) {
+            leave_capture(cuda.stream[s]);
+        }
+    }
     *graph = capture;
     return cudaSuccess;
 }
@@ -418,8 +473,11 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
     struct CUgraphExec_st *executable = calloc(1, sizeof *executable);
     assert_non_null(executable);
     executable->list = graph->list;
+    executable->log = graph->log;
+    memcpy(executable->work_count, graph->work_count, sizeof graph->work_count);
     executable->open = true;
     memset(&graph->list, 0, sizeof graph->list);
+    memset(&graph->log, 0, sizeof graph->log);
     cuda.counts.graphs++;
     cuda.counts.made++;
     *out = executable;
@@ -429,8 +487,28 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
     free(graph->list.item);
+    free(graph->log.work);
     free(graph);
     return cudaSuccess;
+}
+
+/* Of every stream whose work so far comes before the launch, the graph's counts go on from there; of others nothing is
+ * known. The stream of the launch comes after all of it. */
+static void log_graph(const struct CUgraphExec_st *graph, struct CUstream_st *stream)
+{
+    clock_of before;
+    memcpy(before, stream->clock, sizeof before);
+    for (size_t i = 0; i < graph->log.count; i++) {
+        const gal_double_work *work = &graph->log.work[i];
+        gal_double_work *now = new_work(&cuda.log, work->stream);
+        for (uint32_t s = 0; s < cuda.stream_count; s++) {
+            now->after[s] = before[s] + (before[s] == cuda.stream[s]->work_count ? work->after[s] : 0);
+        }
+    }
+    for (uint32_t s = 0; s < cuda.stream_count; s++) {
+        stream->clock[s] += before[s] == cuda.stream[s]->work_count ? graph->work_count[s] : 0;
+        cuda.stream[s]->work_count += graph->work_count[s];
+    }
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
@@ -440,6 +518,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
         return cudaErrorLaunchFailure;
     }
     append(list_of(stream), KIND_GRAPH)->graph = graph;
+    log_graph(graph, stream);
     return cudaSuccess;
 }
 
@@ -447,6 +526,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 {
     assert_true(graph->open && gal_cuda_double_is_drained());
     free(graph->list.item);
+    free(graph->log.work);
     free(graph);
     cuda.counts.graphs--;
     return cudaSuccess;

@@ -25,14 +25,14 @@ typedef struct gal_double_counts {
 } gal_double_counts;
 gal_double_counts gal_cuda_double_counts(void);
 
-/* Everything that was put on any stream has been carried out. */
+/* Everything that was put on any stream has been carried out; what is left are waits that nothing follows. */
 bool gal_cuda_double_is_drained(void);
 
-/* One kernel or copy, in the order in which the host issued them. */
+/* One kernel or copy, in the order in which the host issued them; those of a graph at its launch. */
 typedef struct gal_double_work {
     uint32_t stream;                        /* number, in the order in which they were made */
-    uint32_t after[GAL_DOUBLE_STREAMS_MAX]; /* so many of each stream are complete when it starts, by its stream and
-                                             * the events that this has waited for */
+    uint32_t after[GAL_DOUBLE_STREAMS_MAX]; /* the first so many of each stream are complete when it starts, by its
+                                             * stream and the events that this has waited for */
 } gal_double_work;
 const gal_double_work *gal_cuda_double_log(size_t *count);
 void gal_cuda_double_clear_log(void);
