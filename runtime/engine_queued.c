@@ -117,18 +117,38 @@ cleanup:
     return code;
 }
 
+/* With what comes next on the stream. */
+static gal_code queue_pair(gal_engine *engine, uint32_t first, uint32_t fusion, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_queued *queued = engine->queued;
+    gal_kernel_call calls[2];
+    const gal_issue *issue = &queued->tape->issue[first];
+    const gal_kernel_pair pair = gal_queued_pair(engine, queued->tape, first, true, calls);
+    GAL_TRY(engine->options.ops->queued->fused(&pair, fusion, err));
+    queued->fused = queued->tape->of_entry[issue->stream][issue->entry + 1];
+cleanup:
+    return code;
+}
+
 gal_code gal_queue_work(gal_engine *engine, const gal_issue *issue, gal_error *err)
 {
     gal_queued *queued = engine->queued;
     const gal_queue_entry *entry = &queued->tape->queues->entry[issue->stream][issue->entry];
     const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
+    const uint32_t number = (uint32_t)(issue - queued->tape->issue);
+    if (number == queued->fused) {
+        queued->fused = GAL_NO_EVENT;
+        return GAL_OK;
+    }
     if (gal_op_loads((gal_op)instruction->op)) {
         return queue_load(engine, issue, entry, err);
     }
-    if (gal_is_kernel(instruction)) {
-        return queue_kernel(engine, entry, err);
+    if (!gal_is_kernel(instruction)) {
+        return queue_collective(engine, issue, entry, &queued->requested[issue->stream], err);
     }
-    return queue_collective(engine, issue, entry, &queued->requested[issue->stream], err);
+    const uint32_t fusion = queued->fusion != NULL ? queued->fusion[number] : 0;
+    return fusion != 0 ? queue_pair(engine, number, fusion, err) : queue_kernel(engine, entry, err);
 }
 
 static gal_code begin_entry(gal_engine *engine, const gal_issue *issue, gal_error *err)
@@ -167,6 +187,9 @@ static gal_code begin_step(gal_engine *engine, const gal_queues *queues, gal_err
     queued->tape = queues == &engine->train ? &queued->train : &queued->evaluate;
     memset(queued->issued, 0, sizeof queued->issued);
     memset(queued->requested, 0, sizeof queued->requested);
+    queued->fusion = queues == &engine->train ? queued->train_fusion : queued->evaluate_fusion;
+    queued->fusion = engine->fault == NULL ? queued->fusion : NULL;
+    queued->fused = GAL_NO_EVENT;
     memcpy(queued->next_mark, queued->tape->first_mark, sizeof queued->next_mark);
     engine->options.ops->queued->put_step(&engine->step, queued->staging);
     GAL_TRY(queued->ops->copy(compute, queued->constant.base, queued->staging, engine->options.ops->queued->step_bytes,

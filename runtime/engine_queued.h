@@ -16,6 +16,7 @@ struct gal_queued {
     void *queue[GAL_STREAM_COUNT]; /* NULL: the stream is not used */
     void **event, **mark;          /* as many as the larger tape needs */
     uint32_t event_count, mark_count;
+    uint32_t *train_fusion, *evaluate_fusion; /* [issue] of the tapes: with what is next on its stream; 0: by itself */
     /* Of a training step. */
     gal_runs runs; /* none unless graphs are asked for */
     void **graph;  /* [run]; NULL before the second step */
@@ -33,6 +34,8 @@ struct gal_queued {
 
     /* Of the step that runs. */
     const gal_tape *tape;
+    const uint32_t *fusion; /* of the tape; NULL: what kernels write is looked at, one by one */
+    uint32_t fused;         /* the issue that has been carried out with the one before it; GAL_NO_EVENT: none */
     uint32_t issued[GAL_STREAM_COUNT];    /* entries */
     bool requested[GAL_STREAM_COUNT];     /* the entry after them is with comm */
     uint32_t next_mark[GAL_STREAM_COUNT]; /* not seen yet */
@@ -45,6 +48,13 @@ static inline bool gal_is_kernel(const gal_instruction *instruction)
 
 /* A call as the queued kernel gets it. */
 gal_kernel_call gal_queued_call(const gal_engine *engine, uint32_t index, uint32_t microbatch);
+
+/* Finds pairs of kernels that the operators have as one. GAL_ERR_SYSTEM without memory. */
+gal_code gal_find_fusions(gal_engine *engine, const gal_tape *tape, const gal_runs *runs, uint32_t **out,
+                          gal_error *err);
+/* The pair that begins with an issue; calls is where they are. */
+gal_kernel_pair gal_queued_pair(const gal_engine *engine, const gal_tape *tape, uint32_t first, bool lone,
+                                gal_kernel_call calls[2]);
 
 /* Puts a load, a kernel, a copy or a collective on its queue. queued->requested: it is with a communicator that is not
  * queued. */

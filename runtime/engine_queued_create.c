@@ -161,6 +161,7 @@ gal_code gal_queued_create(gal_engine *engine, gal_error *err)
     if (queued == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: engine");
     }
+    const gal_runs no_runs = {.count = 0};
     engine->queued = queued;
     queued->ops = engine->options.device->queue;
     GAL_TRY(engine->options.ops->queued->open(engine->options.deterministic, &queued->context, err));
@@ -170,6 +171,8 @@ gal_code gal_queued_create(gal_engine *engine, gal_error *err)
     GAL_TRY(create_trace(engine, queued, err));
     GAL_TRY(create_runs(engine, queued, err));
     GAL_TRY(prepare_kernels(engine, err));
+    GAL_TRY(gal_find_fusions(engine, &queued->train, &queued->runs, &queued->train_fusion, err));
+    GAL_TRY(gal_find_fusions(engine, &queued->evaluate, &no_runs, &queued->evaluate_fusion, err));
 cleanup:
     return code; /* what was made is the engine's to free */
 }
@@ -222,6 +225,8 @@ void gal_queued_free(gal_engine *engine)
     engine->options.device->release(&queued->constant);
     engine->options.ops->queued->close(queued->context);
     free(queued->sample_offset);
+    free(queued->train_fusion);
+    free(queued->evaluate_fusion);
     gal_tape_free(&queued->evaluate);
     gal_tape_free(&queued->train);
     free(queued);

@@ -49,6 +49,13 @@ typedef struct gal_kernel_call {
 
 typedef gal_code (*gal_kernel)(const gal_kernel_call *call, gal_error *err);
 
+/* Two calls of which the second comes directly behind the first on a stream. */
+typedef struct gal_kernel_pair {
+    gal_op first_op, second_op;
+    const gal_kernel_call *first, *second;
+    bool lone; /* only the second reads what the first writes, so that it need not be written */
+} gal_kernel_pair;
+
 /* What kernels that are queued need beside their call. They read nothing of a step on the host but whether it trains:
  * a captured call must do its work in other steps too. ADAM alone decides whether to update, by the norm and the loss
  * in device memory. */
@@ -62,6 +69,11 @@ typedef struct gal_ops_queued {
      * May allocate, queue work on the call's stream and wait for it, and overwrite all that the kernel writes. NULL:
      * none. */
     gal_code (*prepare)(gal_op op, const gal_kernel_call *call, gal_error *err);
+    /* A pair as one kernel. fuse: which, 0: none; by the calls' dims and addresses, which are then always the same, and
+     * with time for candidates as prepare. fused: queues it, on the first's stream and workspace. NULL: there are none.
+     */
+    gal_code (*fuse)(const gal_kernel_pair *pair, uint32_t *fusion, gal_error *err);
+    gal_code (*fused)(const gal_kernel_pair *pair, uint32_t fusion, gal_error *err);
     uint64_t step_bytes; /* of device_step */
     void (*put_step)(const gal_kernel_step *step, void *record);
 } gal_ops_queued;

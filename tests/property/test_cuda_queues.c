@@ -350,6 +350,7 @@ static void test_same_bits(void **state)
     for (uint64_t seed = 0; seed < SAME_PLANS; seed++) {
         check_same(seed);
     }
+    assert_true(gal_fused_pairs[0] > 0 && gal_fused_pairs[1] > 0);
     gal_cuda_double_reset(0, false);
 }
 

@@ -11,6 +11,8 @@
 
 #include "tests/support/cuda_double.h"
 
+uint64_t gal_fused_pairs[2];
+
 enum { WORKSPACE_BYTES = 300, ADAM_NORM = 4 };
 
 typedef struct deferred {
@@ -93,12 +95,67 @@ static gal_code prepare(gal_op op, const gal_kernel_call *call, gal_error *err)
     return GAL_OK;
 }
 
+typedef struct deferred_pair {
+    deferred part[2];
+    uint32_t fusion;
+} deferred_pair;
+
+enum { FUSE_WRITES_BOTH = 1, FUSE_WRITES_SECOND = 2 };
+
+/* A product and what is done with it element by element. */
+static gal_code fuse(const gal_kernel_pair *pair, uint32_t *fusion, gal_error *err)
+{
+    (void)err;
+    *fusion = 0;
+    if (pair->first_op == GAL_OP_GEMM && pair->second_op == GAL_OP_ACTIVATION && !pair->first->add) {
+        *fusion = FUSE_WRITES_BOTH;
+    } else if (pair->first_op == GAL_OP_GEMM && pair->second_op == GAL_OP_ACTIVATION_BACKWARD && pair->lone &&
+               pair->second->operand[0] == pair->first->operand[2]) {
+        *fusion = FUSE_WRITES_SECOND;
+    }
+    return GAL_OK;
+}
+
+/* What is not written is poisoned: who reads it, shows it. */
+static void carry_out_pair(void *payload)
+{
+    deferred_pair *late = payload;
+    carry_out(&late->part[0]);
+    carry_out(&late->part[1]);
+    if (late->fusion == FUSE_WRITES_SECOND) {
+        const uint32_t *dims = late->part[0].call.dims;
+        memset(late->part[0].call.operand[2], 0xFF, (size_t)dims[0] * dims[1] * sizeof(double));
+    }
+}
+
+static gal_code fused(const gal_kernel_pair *pair, uint32_t fusion, gal_error *err)
+{
+    (void)err;
+    const deferred_pair late = {
+        .part = {{.op = pair->first_op, .call = *pair->first}, {.op = pair->second_op, .call = *pair->second}},
+        .fusion = fusion};
+    gal_cuda_double_launch(pair->first->stream, carry_out_pair, &late, sizeof late);
+    gal_fused_pairs[fusion - 1]++;
+    return GAL_OK;
+}
+
 static void put_step(const gal_kernel_step *step, void *record)
 {
     *(gal_kernel_step *)record = *step;
 }
 
+static const gal_ops_queued idle_queued = {
+    .open = open_context,
+    .close = close_context,
+    .workspace_bytes = workspace_bytes,
+    .prepare = prepare,
+    .step_bytes = sizeof(gal_kernel_step),
+    .put_step = put_step,
+};
+
 static const gal_ops_queued queued = {
+    .fuse = fuse,
+    .fused = fused,
     .open = open_context,
     .close = close_context,
     .workspace_bytes = workspace_bytes,
@@ -114,5 +171,5 @@ const gal_ops gal_ops_queued_fp64 = {
 
 #define X(enumerator, name, dims, collective) [enumerator] = idle_##enumerator,
 const gal_ops gal_ops_queued_idle = {
-    .name = "idle", .dtype = GAL_FP64, .kernel = {GAL_OPERATORS(X)}, .queued = &queued};
+    .name = "idle", .dtype = GAL_FP64, .kernel = {GAL_OPERATORS(X)}, .queued = &idle_queued};
 #undef X

@@ -6,6 +6,9 @@
 #include "runtime/ops/ops.h"
 
 extern const gal_ops gal_ops_queued_fp64;
+/* How many pairs have been queued as one kernel: of those that write what both write, and of those that leave out (and
+ * poison) what the first one writes. */
+extern uint64_t gal_fused_pairs[2];
 /* The same without arithmetic. */
 extern const gal_ops gal_ops_queued_idle;
 
