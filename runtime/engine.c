@@ -122,6 +122,15 @@ const gal_memory *gal_engine_memory(const gal_engine *engine)
     return &engine->memory;
 }
 
+gal_engine_bytes gal_engine_bytes_of(const gal_engine *engine)
+{
+    gal_engine_bytes bytes = {.arena_bytes = engine->memory.bytes};
+    if (engine->queued != NULL) {
+        gal_queued_bytes(engine, &bytes.workspace_bytes, &bytes.pinned_bytes);
+    }
+    return bytes;
+}
+
 const gal_queues *gal_engine_queues(const gal_engine *engine)
 {
     return &engine->train;

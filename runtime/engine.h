@@ -119,6 +119,14 @@ gal_code gal_engine_find_fault(gal_engine *engine, const gal_step_settings *sett
  *              that share, fewer than one row in ties; NULL: not asked for */
 gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, double *right_share, gal_error *err);
 
+/* What an engine holds. */
+typedef struct gal_engine_bytes {
+    uint64_t arena_bytes;
+    uint64_t workspace_bytes; /* of a device: workspaces, sample maps, the record of a step */
+    uint64_t pinned_bytes;    /* of the host, for a device: what a step loads */
+} gal_engine_bytes;
+gal_engine_bytes gal_engine_bytes_of(const gal_engine *engine);
+
 const gal_memory *gal_engine_memory(const gal_engine *engine);
 /* Of a step, for those who account for a trace. Valid as long as the engine. */
 const gal_queues *gal_engine_queues(const gal_engine *engine);

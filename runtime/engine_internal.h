@@ -4,8 +4,9 @@
  *   engine_call.c    one instruction: addresses, kernel calls, requests, where numbers leave the finite
  *   engine_wait.c    a step in which nothing moves
  *   engine_polled.c  carries out a step where kernels are done when they return
- *   engine_queued.c  carries out a step on the queues of a device, with engine_queued_create.c and engine_graphs.c;
- *                    engine_tape.c: what it issues, in which order; engine_runs.c: what of that can be captured */
+ *   engine_queued.c  carries out a step on the queues of a device, with engine_queued_create.c, engine_graphs.c and
+ *                    engine_fuse.c; engine_tape.c: what it issues, in which order; engine_runs.c: what of that can be
+ *                    captured */
 #ifndef GAL_RUNTIME_ENGINE_INTERNAL_H
 #define GAL_RUNTIME_ENGINE_INTERNAL_H
 
@@ -87,6 +88,8 @@ gal_code gal_engine_run_polled(gal_engine *engine, const gal_queues *queues, gal
 
 gal_code gal_queued_create(gal_engine *engine, gal_error *err);
 void gal_queued_free(gal_engine *engine);
+/* Beside the arena: in the device's memory, and pinned on the host. */
+void gal_queued_bytes(const gal_engine *engine, uint64_t *workspace_bytes, uint64_t *pinned_bytes);
 gal_code gal_engine_run_queued(gal_engine *engine, const gal_queues *queues, gal_error *err);
 
 #endif

@@ -24,7 +24,8 @@ struct gal_queued {
     void *origin;  /* an event of the trace: the step has begun */
     double origin_seconds;
 
-    void *settled;       /* an event: one kernel is done, or the record of the step is there */
+    void *settled; /* an event: one kernel is done, or the record of the step is there */
+    uint64_t staging_bytes;
     char *staging;       /* pinned: the record of the step, then what the step loads */
     uint64_t step_bytes; /* of the record, aligned */
     /* In the device's memory, beside the arena. */

@@ -99,8 +99,8 @@ static gal_code create_queues(gal_queued *queued, gal_error *err)
                           &queued->mark_count, err));
     GAL_TRY(queued->ops->event_create(false, &queued->settled, err));
     void *staging = NULL;
-    GAL_TRY(queued->ops->host_allocate(queued->step_bytes + larger(train->staging_bytes, evaluate->staging_bytes) + 1,
-                                       &staging, err));
+    queued->staging_bytes = queued->step_bytes + larger(train->staging_bytes, evaluate->staging_bytes);
+    GAL_TRY(queued->ops->host_allocate(queued->staging_bytes, &staging, err));
     queued->staging = staging;
 cleanup:
     return code;
@@ -152,6 +152,12 @@ static gal_code prepare_kernels(const gal_engine *engine, gal_error *err)
     }
 cleanup:
     return code;
+}
+
+void gal_queued_bytes(const gal_engine *engine, uint64_t *workspace_bytes, uint64_t *pinned_bytes)
+{
+    *workspace_bytes = engine->queued->constant.bytes;
+    *pinned_bytes = engine->queued->staging_bytes;
 }
 
 gal_code gal_queued_create(gal_engine *engine, gal_error *err)

@@ -261,6 +261,7 @@ static gal_code train(const gal_plan *plan, const settings *s, const gal_world *
     GAL_TRY(gal_train(plan, world, &options, &summary, err));
     if (gal_world_rank(world) == 0) {
         gal_report_communication(&summary, &log);
+        gal_report_device(&summary, &log);
         gal_report_summary(plan, &summary, s->save_directory, stdout);
     }
 cleanup:

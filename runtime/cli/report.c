@@ -101,6 +101,20 @@ void gal_report_communication(const gal_train_summary *summary, const gal_log *l
     }
 }
 
+void gal_report_device(const gal_train_summary *summary, const gal_log *log)
+{
+    const gal_engine_bytes *held = &summary->held;
+    const uint64_t ours = held->arena_bytes + held->workspace_bytes;
+    if (summary->device_bytes == 0) {
+        return;
+    }
+    gal_log_line(log, GAL_LOG_DETAIL,
+                 "%.2f MiB of the GPU are taken: arena %.2f, workspace %.2f, contexts, libraries and other ranks %.2f; "
+                 "%.2f MiB pinned",
+                 mib(summary->device_bytes), mib(held->arena_bytes), mib(held->workspace_bytes),
+                 mib(summary->device_bytes > ours ? summary->device_bytes - ours : 0), mib(held->pinned_bytes));
+}
+
 static gal_code print_stage(const gal_plan *plan, uint32_t stage, FILE *out, gal_error *err)
 {
     gal_code code = GAL_OK;

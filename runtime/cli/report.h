@@ -13,6 +13,8 @@ void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, 
 /* Where the seconds of a step went, what of each stream's communication was exposed, and what the communicators cost:
  * detail lines. Nothing for one rank. */
 void gal_report_communication(const gal_train_summary *summary, const gal_log *log);
+/* What of a GPU's memory is taken, and by what; says nothing of the host. */
+void gal_report_device(const gal_train_summary *summary, const gal_log *log);
 
 /* --dry-run: the stages as lowered, their bytes, and what would be trained. GAL_ERR_SYSTEM, GAL_ERR_DOCUMENT (data). */
 gal_code gal_report_dry_run(const gal_plan *plan, const gal_train_options *options, FILE *out, gal_error *err);

@@ -436,6 +436,8 @@ static gal_code measure_bytes(run *r, gal_error *err)
     const gal_device_ops *device = r->session->backend->device;
     const uint64_t mine[2] = {gal_engine_memory(r->session->engine)->bytes,
                               device->used_bytes != NULL ? device->used_bytes() : gal_peak_resident_bytes()};
+    r->summary.held = gal_engine_bytes_of(r->session->engine);
+    r->summary.device_bytes = device->used_bytes != NULL ? mine[1] : 0;
     uint64_t(*all)[2] = calloc(world_size, sizeof *all);
     gal_stage_bytes *stage = calloc(r->plan->stage_count, sizeof *stage);
     code = all != NULL && stage != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: summary");

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "runtime/backend.h"
+#include "runtime/engine.h"
 #include "runtime/train/exposure.h"
 #include "runtime/train/world.h"
 #include "schemas/base/log.h"
@@ -63,6 +64,8 @@ typedef struct gal_train_summary {
     gal_exposure exposure;       /* mean of the ranks' steps without each one's first; on rank 0 */
     uint32_t communicator_count; /* the most that a rank made for its plan, once; 0 for one rank */
     double communicator_seconds; /* that took the slowest */
+    gal_engine_bytes held;       /* of rank 0 */
+    uint64_t device_bytes;       /* taken of its device's memory, by all; 0: the host */
     uint32_t stage_count;
     gal_stage_bytes *stage; /* [stage_count]; owned; on rank 0 */
 } gal_train_summary;

@@ -254,6 +254,8 @@ static uint64_t check_plan(uint64_t seed, const gal_comm_ops *ops, uint64_t *gra
     open_rank(seed, worlds[seed % (sizeof worlds / sizeof worlds[0])], &r);
     open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle, &comm, graph_count != NULL);
     check_priorities(&r);
+    const gal_engine_bytes held = gal_engine_bytes_of(r.engine);
+    assert_true(held.arena_bytes == r.program->arena_bytes && held.workspace_bytes > 0 && held.pinned_bytes > 0);
     gal_double_counts before = gal_cuda_double_counts();
     for (uint64_t t = 0; t < STEPS; t++) {
         gal_cuda_double_clear_log();
