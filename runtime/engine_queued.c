@@ -306,10 +306,10 @@ gal_code gal_engine_run_queued(gal_engine *engine, const gal_queues *queues, gal
     }
     while (!gal_engine_finished(engine)) {
         bool moved = false;
-        for (uint32_t stream = GAL_STREAM_COUNT; !queued->in_list_order && stream-- > 0;) {
-            GAL_TRY(advance(engine, stream, &moved, err));
-        }
         for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+            if (!queued->in_list_order) {
+                GAL_TRY(advance(engine, stream, &moved, err));
+            }
             GAL_TRY(look_at_marks(engine, stream, &moved, err));
         }
         if (moved) {
