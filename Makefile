@@ -76,7 +76,8 @@ TEST_LIBS := $(RUN_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
 # The newest architecture is also there as PTX, for devices that are newer still.
 NVCC := $(CUDA_HOME)/bin/nvcc
 CUDA_CFLAGS := $(if $(WHY_NOT_CUDA),,-isystem $(CUDA_HOME)/include)
-CUDA_LIBS := $(if $(WHY_NOT_CUDA),,-L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart -lcublasLt -lcudnn -lnccl)
+# cuBLASLt is not among them: runtime/ops/cuda/late_cublaslt.c loads it when it is called.
+CUDA_LIBS := $(if $(WHY_NOT_CUDA),,-L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart -lcudnn -lnccl -ldl)
 CUDA_PTX := $(lastword $(CUDA_ARCHS))
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo -ccbin g++ $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -I. -Xcompiler -fno-exceptions$(COMMA)-fno-rtti \
