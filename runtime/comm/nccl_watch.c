@@ -63,6 +63,14 @@ void gal_nccl_abort_all(gal_nccl_state *state)
 
 /* ---- what is told ---- */
 
+/* 1st, 2nd, 3rd, 4th, 11th, 21st. */
+static const char *ordinal_ending(uint64_t number)
+{
+    static const char *const endings[] = {"th", "st", "nd", "rd"};
+    const uint64_t last = number % 10;
+    return number / 10 % 10 == 1 || last > 3 ? "th" : endings[last];
+}
+
 /* The group's latest request, or NULL if the ring has none. */
 static const gal_nccl_record *latest(const gal_nccl_state *state, uint32_t group)
 {
@@ -83,9 +91,9 @@ static size_t put_latest(const gal_nccl_state *state, uint32_t group, char *text
     if (record == NULL) {
         used = snprintf(text, capacity, "%s: nothing of late", state->group[group].place);
     } else {
-        used = snprintf(text, capacity, "%s: %s of %llu %s, the %lluth", state->group[group].place,
+        used = snprintf(text, capacity, "%s: %s of %llu %s, the %llu%s", state->group[group].place,
                         gal_op_names[record->op], (unsigned long long)record->elements, gal_dtype_names[record->dtype],
-                        (unsigned long long)record->number);
+                        (unsigned long long)record->number, ordinal_ending(record->number));
     }
     return (size_t)used < capacity ? (size_t)used : capacity - 1;
 }
