@@ -79,6 +79,7 @@ typedef struct gal_comm_ops {
      * gal_mpi_roll_call_enable; returns if that was not called. */
     bool (*called)(gal_comm *comm);
     void (*roll_call)(gal_comm *comm, const gal_comm_wait *waits, uint32_t wait_count, double deadline_seconds);
+    void (*blame)(gal_comm *comm, const gal_error *err); /* see gal_mpi_roll_call_blame; NULL: no roll call */
     /* From now on something of the step must be complete, and this be called again, within deadline_seconds; 0: the
      * step is over. Else all ranks end. NULL: only the caller holds a deadline. */
     void (*watch)(gal_comm *comm, double deadline_seconds);

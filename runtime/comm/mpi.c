@@ -345,6 +345,12 @@ static void mpi_roll_call(gal_comm *comm, const gal_comm_wait *waits, uint32_t w
     gal_mpi_roll_call(waits, wait_count, deadline_seconds);
 }
 
+static void mpi_blame(gal_comm *comm, const gal_error *err)
+{
+    (void)comm;
+    gal_mpi_roll_call_blame(err);
+}
+
 const gal_comm_ops gal_mpi_ops = {.name = "mpi",
                                   .control = &gal_mpi_control,
                                   .release = gal_mpi_release,
@@ -352,4 +358,5 @@ const gal_comm_ops gal_mpi_ops = {.name = "mpi",
                                   .test = mpi_test,
                                   .abort = mpi_abort,
                                   .called = mpi_called,
-                                  .roll_call = mpi_roll_call};
+                                  .roll_call = mpi_roll_call,
+                                  .blame = mpi_blame};

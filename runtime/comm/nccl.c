@@ -153,6 +153,14 @@ static void nccl_roll_call(gal_comm *comm, const gal_comm_wait *waits, uint32_t 
     }
 }
 
+static void nccl_blame(gal_comm *comm, const gal_error *err)
+{
+    const gal_nccl_state *state = comm->state;
+    if (state->control->ops->blame != NULL) {
+        state->control->ops->blame(state->control, err);
+    }
+}
+
 void gal_nccl_version(char *text, size_t capacity)
 {
     int version = 0;
@@ -167,4 +175,5 @@ const gal_comm_ops gal_nccl_ops = {.name = "nccl",
                                    .abort = nccl_abort,
                                    .called = nccl_called,
                                    .roll_call = nccl_roll_call,
+                                   .blame = nccl_blame,
                                    .watch = gal_nccl_watch};

@@ -1,5 +1,6 @@
 /* Making and freeing the communicators. */
 #include <cuda_runtime_api.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "runtime/program/program.h"
 
 enum { SCRATCH_BYTES = 256 };
+static const double failed_seconds = 5.0;
 
 static gal_code check_cuda(cudaError_t result, const char *what, gal_error *err)
 {
@@ -210,6 +212,17 @@ static uint32_t count_communicators(const gal_nccl_state *state)
     return count;
 }
 
+/* Ranks that wait in the library for one that has failed hear of it by the roll call, which this one calls soon. */
+static gal_code agree_or_blame(gal_comm *comm, gal_code mine, double deadline_seconds, gal_error *err)
+{
+    const gal_nccl_state *state = comm->state;
+    if (mine != GAL_OK && err != NULL) {
+        comm->ops->blame(comm, err);
+    }
+    return gal_comm_agree(state->control, mine,
+                          mine != GAL_OK ? fmin(deadline_seconds, failed_seconds) : deadline_seconds, err);
+}
+
 gal_code gal_comm_nccl_create(gal_comm *control, const gal_nccl_options *options, const gal_channel_spec *channels,
                               uint32_t channel_count, gal_comm **out, gal_error *err)
 {
@@ -228,7 +241,7 @@ gal_code gal_comm_nccl_create(gal_comm *control, const gal_nccl_options *options
     if (code == GAL_OK) {
         code = gal_nccl_watchdog_start(comm, err);
     }
-    GAL_TRY(gal_comm_agree(control, code, deadline_seconds, err));
+    GAL_TRY(agree_or_blame(comm, code, deadline_seconds, err));
     state->broken = false;
     comm->communicator_count = count_communicators(state);
     comm->creation_seconds = gal_now_seconds() - begin_seconds;

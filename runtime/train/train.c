@@ -214,7 +214,7 @@ static gal_code settle(run *r, gal_code mine, gal_error *err)
     double values[2] = {(double)mine, r->options->stop != NULL && *r->options->stop != 0 ? 1.0 : 0.0};
     gal_world world = r->world;
     if (mine != GAL_OK && world.comm != NULL) {
-        gal_mpi_roll_call_blame(err);
+        world.comm->ops->blame(world.comm, err);
         world.deadline_seconds = fmin(world.deadline_seconds, failed_deadline_seconds);
     }
     code = gal_world_maximum(&world, values, 2, &unheard);
