@@ -124,6 +124,9 @@ static bool read_plan(const gal_json_cursor *root, void *out)
         plan->chunk_count = gal_json_u32(root, "chunk_count", 2, GAL_PLAN_CHUNKS_MAX);
     }
     plan->prefetch_depth = gal_json_u32(root, "prefetch_depth", 1, 2);
+    if (gal_json_has(root, "communication_ctas")) {
+        plan->communication_ctas = gal_json_u32(root, "communication_ctas", 1, GAL_COMMUNICATION_CTAS_MAX);
+    }
     plan->fixed_bytes = gal_json_u64(root, "fixed_bytes", 0, GAL_BYTES_MAX);
     plan->objective_seconds = gal_json_f64(root, "objective_seconds", 0.0, GAL_SECONDS_MAX);
     plan->simulated_seconds = gal_json_f64(root, "simulated_seconds", 0.0, GAL_SECONDS_MAX);
@@ -205,6 +208,9 @@ static void write_plan(gal_json_writer *out, const void *document)
         gal_json_put_u64(out, "chunk_count", plan->chunk_count);
     }
     gal_json_put_u64(out, "prefetch_depth", plan->prefetch_depth);
+    if (plan->communication_ctas > 0) {
+        gal_json_put_u64(out, "communication_ctas", plan->communication_ctas);
+    }
     gal_json_put_u64(out, "fixed_bytes", plan->fixed_bytes);
     gal_json_put_f64(out, "objective_seconds", plan->objective_seconds);
     gal_json_put_f64(out, "simulated_seconds", plan->simulated_seconds);

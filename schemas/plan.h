@@ -19,7 +19,7 @@
 #include "schemas/cluster.h"
 #include "schemas/model.h"
 
-enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32 };
+enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COMMUNICATION_CTAS_MAX = 64 };
 
 #define GAL_AXIS_KINDS(X)                                                                                              \
     X(GAL_AXIS_DP, "dp")   /* replicas of the parameters */                                                            \
@@ -80,10 +80,12 @@ typedef struct gal_plan {
     uint32_t microbatch_count;
     uint32_t pp_degree;
     gal_schedule schedule;
-    uint32_t prefetch_depth; /* 1: gathers wait for the previous use, 2: one gather runs ahead */
-    uint32_t chunk_count;    /* v >= 2, only with GAL_SCHEDULE_INTERLEAVED; else 0 or 1, and a piece is a stage */
-    uint32_t stage_count;    /* = pp_degree */
-    gal_plan_stage *stage;   /* owned; [gal_plan_piece_count()]: the pieces in the order of the chain */
+    uint32_t prefetch_depth;     /* 1: gathers wait for the previous use, 2: one gather runs ahead */
+    uint32_t communication_ctas; /* thread blocks, so multiprocessors, that one collective or transfer takes of a GPU;
+                                  * 0: the library's choice. Nothing to ranks on the host */
+    uint32_t chunk_count;        /* v >= 2, only with GAL_SCHEDULE_INTERLEAVED; else 0 or 1, and a piece is a stage */
+    uint32_t stage_count;        /* = pp_degree */
+    gal_plan_stage *stage;       /* owned; [gal_plan_piece_count()]: the pieces in the order of the chain */
     uint32_t run_count;
     gal_plan_run *run;        /* owned; in block order */
     uint64_t fixed_bytes;     /* per device, from the profile: context, communicators */

@@ -225,6 +225,10 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
     if (plan->prefetch_depth < 1 || plan->prefetch_depth > 2) {
         return refuse(prefix, err, "/prefetch_depth: must be 1 or 2, got %u", plan->prefetch_depth);
     }
+    if (plan->communication_ctas > GAL_COMMUNICATION_CTAS_MAX) {
+        return refuse(prefix, err, "/communication_ctas: must be at most %u, got %u", GAL_COMMUNICATION_CTAS_MAX,
+                      plan->communication_ctas);
+    }
     return GAL_OK;
 }
 

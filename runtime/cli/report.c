@@ -193,6 +193,9 @@ gal_code gal_report_dry_run(const gal_plan *plan, const gal_train_options *optio
             model->sequence_length, gal_dtype_names[model->compute_dtype]);
     fprintf(out, "plan: %u ranks in %u stages, batch %u in %u microbatches, schedule %s\n", gal_plan_rank_count(plan),
             plan->stage_count, plan->global_batch_samples, plan->microbatch_count, gal_schedule_names[plan->schedule]);
+    if (plan->communication_ctas > 0) {
+        fprintf(out, "communication: %u thread blocks per collective on GPUs\n", plan->communication_ctas);
+    }
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         GAL_TRY(print_stage(plan, s, out, err));
     }

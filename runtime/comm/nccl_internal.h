@@ -8,7 +8,7 @@
 #include "runtime/comm/nccl.h"
 #include "runtime/comm/splits.h"
 
-enum { GAL_NCCL_CTAS_MAX = 64, GAL_NCCL_RECORDS = 64, GAL_NCCL_PLACE_BYTES = 96 };
+enum { GAL_NCCL_RECORDS = 64, GAL_NCCL_PLACE_BYTES = 96 };
 
 typedef struct gal_nccl_group {
     ncclComm_t comm; /* NULL: this rank is in no group of the round */

@@ -230,7 +230,7 @@ gal_code gal_comm_nccl_create(gal_comm *control, const gal_nccl_options *options
     gal_comm *comm = NULL;
     gal_nccl_state *state = NULL;
     const double begin_seconds = gal_now_seconds(), deadline_seconds = options->deadline_seconds;
-    GAL_ASSERT(options->ctas <= GAL_NCCL_CTAS_MAX && control->ops->control != NULL);
+    GAL_ASSERT(options->ctas <= GAL_COMMUNICATION_CTAS_MAX && control->ops->control != NULL);
     GAL_TRY(gal_comm_agree(control, allocate(control, options, &comm, err), deadline_seconds, err));
     state = comm->state;
     GAL_TRY(gal_splits_create(control, channels, channel_count, deadline_seconds, &state->splits, err));

@@ -321,6 +321,7 @@ static gal_plan random_plan(uint64_t *seed)
     p.pp_degree = p.pp_degree > p.cluster.device_count ? p.cluster.device_count : p.pp_degree;
     p.schedule = (gal_schedule)below(seed, GAL_SCHEDULE_COUNT);
     p.prefetch_depth = 1 + below(seed, 2);
+    p.communication_ctas = below(seed, 1 + GAL_COMMUNICATION_CTAS_MAX);
     p.fixed_bytes = bytes(seed);
     p.objective_seconds = real_or_zero(seed, 1e9);
     p.simulated_seconds = real_or_zero(seed, 1e9);
@@ -482,13 +483,14 @@ static bool equal_profiles(const gal_profile *a, const gal_profile *b)
 
 static bool equal_plans(const gal_plan *a, const gal_plan *b)
 {
-    bool are_equal =
-        equal_models(&a->model, &b->model) && equal_clusters(&a->cluster, &b->cluster) &&
-        strcmp(a->profile_hash, b->profile_hash) == 0 && a->global_batch_samples == b->global_batch_samples &&
-        a->microbatch_count == b->microbatch_count && a->pp_degree == b->pp_degree && a->schedule == b->schedule &&
-        a->prefetch_depth == b->prefetch_depth && a->stage_count == b->stage_count &&
-        a->chunk_count == b->chunk_count && a->run_count == b->run_count && a->fixed_bytes == b->fixed_bytes &&
-        memcmp(&a->objective_seconds, &b->objective_seconds, 3 * sizeof(double)) == 0;
+    bool are_equal = equal_models(&a->model, &b->model) && equal_clusters(&a->cluster, &b->cluster) &&
+                     strcmp(a->profile_hash, b->profile_hash) == 0 &&
+                     a->global_batch_samples == b->global_batch_samples && a->microbatch_count == b->microbatch_count &&
+                     a->pp_degree == b->pp_degree && a->schedule == b->schedule &&
+                     a->prefetch_depth == b->prefetch_depth && a->communication_ctas == b->communication_ctas &&
+                     a->stage_count == b->stage_count && a->chunk_count == b->chunk_count &&
+                     a->run_count == b->run_count && a->fixed_bytes == b->fixed_bytes &&
+                     memcmp(&a->objective_seconds, &b->objective_seconds, 3 * sizeof(double)) == 0;
     for (uint32_t i = 0; are_equal && i < gal_plan_piece_count(a); i++) {
         are_equal = a->stage[i].first_run == b->stage[i].first_run && a->stage[i].run_count == b->stage[i].run_count &&
                     a->stage[i].predicted_bytes == b->stage[i].predicted_bytes;
