@@ -13,6 +13,7 @@ typedef struct gal_connection {
     gal_comm *control; /* of the world; borrowed, outlives what is made */
     const gal_program *program;
     const gal_channels *channels;   /* borrowed */
+    uint32_t communication_ctas;    /* of the plan */
     double deadline_seconds;        /* that a rank waits for others */
     void (*tell)(const char *text); /* the one line before a rank ends because of the others; NULL: none */
 } gal_connection;

@@ -20,7 +20,9 @@ static const gal_ops *cuda_ops(gal_dtype dtype)
 
 static gal_code connect_nccl(const gal_connection *connection, gal_comm **out, gal_error *err)
 {
-    const gal_nccl_options options = {.deadline_seconds = connection->deadline_seconds, .tell = connection->tell};
+    const gal_nccl_options options = {.ctas = connection->communication_ctas,
+                                      .deadline_seconds = connection->deadline_seconds,
+                                      .tell = connection->tell};
     return gal_comm_nccl_create(connection->control, &options, connection->channels->spec, connection->channels->count,
                                 out, err);
 }

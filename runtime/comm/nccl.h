@@ -29,7 +29,7 @@
 typedef struct gal_nccl_options {
     uint32_t ctas;                  /* blocks (multiprocessors) of one operation, at most 64; 0: the library's choice */
     double deadline_seconds;        /* that a call waits for other ranks; > 0 */
-    void (*tell)(const char *text); /* the one line that a rank says before the watchdog ends it */
+    void (*tell)(const char *text); /* the one line that a rank says before the watchdog ends it; NULL: none */
 } gal_nccl_options;
 
 /* Collective over the control comm's world (of any table with control), which is borrowed and outlives *out; the

@@ -136,7 +136,9 @@ static void *end_late(void *unused)
 static void end_all(gal_nccl_state *state, const char *text)
 {
     pthread_t late;
-    state->options.tell(text);
+    if (state->options.tell != NULL) {
+        state->options.tell(text);
+    }
     (void)pthread_create(&late, NULL, end_late, NULL);
     gal_nccl_abort_all(state);
     _Exit(GAL_ERR_DEVICE);

@@ -61,6 +61,7 @@ gal_code gal_session_create(const gal_plan *plan, const gal_world *world, const 
         const gal_connection connection = {.control = world->comm,
                                            .program = session->program,
                                            .channels = &session->channels,
+                                           .communication_ctas = plan->communication_ctas,
                                            .deadline_seconds = options->deadline_seconds,
                                            .tell = options->tell};
         code = session->backend->connect(&connection, &session->comm, err);
