@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/cli/report.h"
+#include "runtime/comm/tcp.h"
 #include "runtime/device/binding.h"
 #include "runtime/launch.h"
 #include "runtime/launch_rank.h"
@@ -36,6 +37,8 @@ typedef struct settings {
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
     uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan, device, comm;
     double timeout_seconds;
+    gal_tcp_place place; /* of a rank that an orchestrator has started without MPI */
+    bool placed;         /* it has */
     bool quiet, dry_run, no_overlap, graphs, deterministic;
 } settings;
 
@@ -44,6 +47,9 @@ typedef struct settings {
 static const char notes[] =
     "A plan for one device runs at once; for more, --np starts the ranks on this machine, or a launcher does:\n"
     "  mpirun -n 4 galrun plan.json --data FILE       srun -n 4 galrun plan.json --data FILE\n"
+    "On GPUs with NCCL an orchestrator needs no MPI: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say who each rank "
+    "is\n"
+    "(LOCAL_RANK and LOCAL_WORLD_SIZE, which GPU it takes).\n"
     "SIGTERM (or Ctrl-C) ends the run after the present step, saves if --save is given, and exits 0. Under mpirun\n"
     "itself send it SIGUSR1, which it passes on; on SIGTERM mpirun kills the ranks.\n";
 
@@ -133,7 +139,7 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
     if (s->save_every > 0 && s->save_directory == NULL) {
         return gal_fail(err, GAL_ERR_USAGE, "--save-every needs --save DIR");
     }
-    if (!s->dry_run && !gal_launched() && s->rank_count != ranks && (s->rank_count != 0 || ranks != 1)) {
+    if (!s->dry_run && !gal_launched() && !s->placed && s->rank_count != ranks && (s->rank_count != 0 || ranks != 1)) {
         char given[NUMBER_BYTES] = "";
         if (s->rank_count != 0) {
             snprintf(given, sizeof given, ", --np says %u", s->rank_count);
@@ -302,6 +308,32 @@ cleanup:
     return code;
 }
 
+/* As train_launched, with control over TCP: NCCL carries the rest. Prints its error itself; once, if all ranks have it.
+ */
+static gal_code train_placed(const gal_plan *plan, const settings *s, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t ranks = gal_plan_rank_count(plan);
+    gal_world world = {.deadline_seconds = s->timeout_seconds};
+    bool shared = true;
+    if (s->place.world_size != ranks) {
+        code = gal_fail(err, GAL_ERR_USAGE, "%s is for %u ranks, the environment's WORLD_SIZE is %u", s->plan_path,
+                        ranks, s->place.world_size);
+        goto cleanup;
+    }
+    shared = false;
+    GAL_TRY(gal_comm_tcp_create(&s->place, s->timeout_seconds, tell, &world.comm, err));
+    shared = true;
+    GAL_TRY(gal_world_same(&world, version, err));
+    GAL_TRY(train(plan, s, &world, err));
+cleanup:
+    if (code != GAL_OK && (s->place.rank == 0 || !shared)) {
+        tell(err->text);
+    }
+    gal_comm_free(world.comm);
+    return code;
+}
+
 /* The ranks get the same arguments: under a launcher --np means nothing. */
 static gal_code launch(const settings *s, char *const *argv, int *exit_code, gal_error *err)
 {
@@ -312,20 +344,32 @@ static gal_code launch(const settings *s, char *const *argv, int *exit_code, gal
     return gal_launch(&options, exit_code, err);
 }
 
-static gal_code run(const settings *s, int argc, char **argv, char *const *given, int *exit_code, gal_error *err)
+/* On the host requests need MPI, and --np starts ranks itself: then the environment's RANK means nothing. */
+static bool may_be_placed(const settings *s)
+{
+    return s->device == DEVICE_CUDA && s->comm != COMM_MPI && s->rank_count == 0 && !gal_launched();
+}
+
+static gal_code run(settings *s, int argc, char **argv, char *const *given, int *exit_code, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_plan plan = {0};
     GAL_TRY(gal_plan_read(s->plan_path, &plan, err));
+    if (may_be_placed(s)) {
+        GAL_TRY(gal_tcp_place_read(&s->place, &s->placed, err));
+    }
     GAL_TRY(check_settings(s, &plan, err));
-    if (s->device == DEVICE_CUDA && !s->dry_run && !gal_launched()) {
+    if (s->device == DEVICE_CUDA && !s->dry_run && !gal_launched() && !s->placed) {
         GAL_TRY(gal_backend_cuda_probe(err)); /* once, and not by every rank */
     }
     if (s->dry_run) {
         const gal_train_options options = train_options(s, &plan, NULL);
-        code = gal_launched_rank() == 0 ? gal_report_dry_run(&plan, &options, stdout, err) : GAL_OK;
+        code =
+            gal_launched_rank() == 0 && s->place.rank == 0 ? gal_report_dry_run(&plan, &options, stdout, err) : GAL_OK;
     } else if (gal_launched()) {
         *exit_code = (int)train_launched(&plan, s, &argc, &argv, err);
+    } else if (s->placed) {
+        *exit_code = (int)train_placed(&plan, s, err);
     } else if (s->rank_count > 1) {
         code = launch(s, given, exit_code, err);
     } else {

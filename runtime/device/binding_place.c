@@ -27,7 +27,8 @@ bool gal_binding_place(uint32_t *local_rank, uint32_t *local_count)
 {
     static const char *const names[][2] = {{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                                            {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-                                           {"SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"}};
+                                           {"SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"},
+                                           {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}};
     for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         uint32_t rank = 0, count = 0;
         if (read_number(names[i][0], &rank) && read_number(names[i][1], &count) && rank < count) {
