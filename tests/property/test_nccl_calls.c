@@ -343,6 +343,27 @@ static void check_ranks(const trial *t)
     }
 }
 
+/* The first transfer of a communicator is made before the step, by both sides: connections are what hosts wait for. */
+static void check_connected(const trial *t)
+{
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        uint32_t count = 0;
+        const gal_double_call *calls = gal_double_calls(r, &count);
+        for (uint32_t i = t->begin[r]; i < t->end[r]; i++) {
+            if (!is_transfer(&calls[i]) || calls[i].grouped != 0) {
+                continue;
+            }
+            uint32_t before = 0;
+            while (before < t->begin[r] &&
+                   (calls[before].kind != calls[i].kind || calls[before].peer != calls[i].peer ||
+                    calls[before].communicator != calls[i].communicator)) {
+                before++;
+            }
+            assert_true(before < t->begin[r]);
+        }
+    }
+}
+
 /* Were every collective a meeting of hosts (as the first of its kind may be, where connections are made), all ranks
  * would still come to the end of their lists. Transfers are connected before: hosts go past them. */
 static void check_hosts_do_not_wait_in_a_circle(const trial *t)
@@ -405,6 +426,7 @@ static void check_calls(const trial *t)
         }
     }
     check_ranks(t);
+    check_connected(t);
     check_hosts_do_not_wait_in_a_circle(t);
 }
 
