@@ -79,6 +79,7 @@ static gal_code read_all(transfer *t, void *data, uint64_t byte_count, gal_error
         const ssize_t got = recv(t->peer->descriptor, (char *)data + done, (size_t)(byte_count - done), 0);
         if (got > 0) {
             done += (uint64_t)got;
+            t->peer->in_frame = true;
         } else {
             GAL_TRY(stand_by(t, got, POLLIN, err));
         }
@@ -139,6 +140,7 @@ gal_code gal_tcp_receive(gal_comm *comm, uint32_t peer, gal_tcp_kind kind, void 
     GAL_TRY(read_all(&t, frame, sizeof frame, err));
     GAL_TRY(check_frame(&t, kind, byte_count, frame, err));
     GAL_TRY(read_all(&t, data, byte_count, err));
+    t.peer->in_frame = false;
 cleanup:
     return code;
 }

@@ -1,4 +1,5 @@
-/* The TCP comm's state and wire format, for the files of this folder. Numbers on the wire are little-endian. */
+/* The TCP comm's state and wire format, for the files of this folder and for the test of a frame that is cut. Numbers
+ * on the wire are little-endian. */
 #ifndef GAL_RUNTIME_COMM_TCP_INTERNAL_H
 #define GAL_RUNTIME_COMM_TCP_INTERNAL_H
 
@@ -28,6 +29,7 @@ typedef enum gal_tcp_kind {
 typedef struct gal_tcp_peer {
     int descriptor; /* -1: none */
     uint64_t sent, received;
+    bool in_frame; /* some of a frame has been read: what comes next is not the beginning of one */
     bool has_notice;
     gal_code notice_code;
     char notice[GAL_TCP_NOTICE_TEXT_BYTES];

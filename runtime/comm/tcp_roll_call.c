@@ -21,6 +21,9 @@ static sight look_at(const gal_tcp_peer *peer)
         return GONE;
     }
     const ssize_t got = recv(peer->descriptor, frame, sizeof frame, MSG_PEEK | MSG_DONTWAIT);
+    if (got > 0 && peer->in_frame) {
+        return SOMETHING;
+    }
     if (got < (ssize_t)sizeof frame) {
         const bool waits = got > 0 || (got < 0 && gal_tcp_would_wait());
         return waits ? NOTHING : GONE;

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "runtime/clock.h"
-#include "runtime/comm/tcp.h"
+#include "runtime/comm/tcp_internal.h"
 #include "tests/support/random_plan.h"
 
 enum { RANKS = 4, LINES = 8, LINE_BYTES = GAL_ERROR_TEXT_BYTES, SOON_SECONDS = 30 };
@@ -303,6 +303,28 @@ static void test_sizes_disagree(void **state)
     assert_string_equal(shared->err[0].text, "rank 1 is in a gather of 8 bytes, rank 0 in a gather of 4");
 }
 
+/* Bytes within a frame are data, whatever they look like; at its beginning they are not; and an end is an end. */
+static void test_cut_frame(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    gal_tcp_peer peer = {.descriptor = ends[0], .in_frame = true};
+    gal_tcp_state inside = {.peer = &peer, .peer_count = 1};
+    gal_comm comm = {.ops = &gal_tcp_ops, .rank = 1, .world_size = 2, .state = &inside};
+    uint8_t looks_like_the_end[GAL_TCP_FRAME_BYTES] = {GAL_TCP_END};
+    assert_false(gal_tcp_called(&comm));
+    assert_int_equal(write(ends[1], looks_like_the_end, sizeof looks_like_the_end), sizeof looks_like_the_end);
+    assert_false(gal_tcp_called(&comm));
+    peer.in_frame = false;
+    assert_true(gal_tcp_called(&comm));
+    peer.in_frame = true;
+    assert_int_equal(read(ends[0], looks_like_the_end, sizeof looks_like_the_end), sizeof looks_like_the_end);
+    close(ends[1]);
+    assert_true(gal_tcp_called(&comm));
+    close(ends[0]);
+}
+
 /* ---- ranks that do not come ---- */
 
 static void nothing(gal_comm *comm)
@@ -526,14 +548,14 @@ int main(void)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_helpers),         cmocka_unit_test(test_one_rank),
-        cmocka_unit_test(test_killed_rank),     cmocka_unit_test(test_killed_first_rank),
-        cmocka_unit_test(test_failed_rank),     cmocka_unit_test(test_stopped_rank),
-        cmocka_unit_test(test_sizes_disagree),  cmocka_unit_test(test_missing_ranks),
-        cmocka_unit_test(test_nobody_listens),  cmocka_unit_test(test_wrong_world_size),
-        cmocka_unit_test(test_two_of_one_rank), cmocka_unit_test(test_port_in_use),
-        cmocka_unit_test(test_strangers),       cmocka_unit_test(test_another_run),
-        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_helpers),          cmocka_unit_test(test_one_rank),
+        cmocka_unit_test(test_killed_rank),      cmocka_unit_test(test_killed_first_rank),
+        cmocka_unit_test(test_failed_rank),      cmocka_unit_test(test_stopped_rank),
+        cmocka_unit_test(test_sizes_disagree),   cmocka_unit_test(test_cut_frame),
+        cmocka_unit_test(test_missing_ranks),    cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_wrong_world_size), cmocka_unit_test(test_two_of_one_rank),
+        cmocka_unit_test(test_port_in_use),      cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_another_run),      cmocka_unit_test(test_environment),
     };
     return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }
