@@ -35,6 +35,7 @@ HAVE_MPI := $(call probe,ompi-c)
 HAVE_BLAS := $(call probe,openblas)
 HAVE_HWLOC := $(call probe,hwloc)
 HAVE_CMOCKA := $(call probe,cmocka)
+HAVE_CXX := $(if $(BARE),,$(shell command -v g++))
 
 # CUDA, cuDNN and NCCL have no pkg-config files: their compiler and headers are looked for, all or none.
 CUDA_NEEDS := bin/nvcc include/cuda_runtime_api.h include/cublasLt.h include/cudnn.h include/nccl.h
@@ -47,7 +48,8 @@ WHY_NOT_PLAN := $(strip $(if $(HAVE_CJSON),,no cJSON: apt-get install libcjson-d
 WHY_NOT_RUN := $(strip $(if $(HAVE_MPI),,no MPI: apt-get install libopenmpi-dev;) \
 	$(if $(HAVE_BLAS),,no OpenBLAS: apt-get install libopenblas-pthread-dev;))
 WHY_NOT_PROFILE := $(strip $(WHY_NOT_RUN) $(if $(HAVE_HWLOC),,no hwloc: apt-get install libhwloc-dev;))
-WHY_NOT_TESTS := $(strip $(WHY_NOT_PROFILE) $(if $(HAVE_CMOCKA),,no cmocka: apt-get install libcmocka-dev;))
+WHY_NOT_TESTS := $(strip $(WHY_NOT_PROFILE) $(if $(HAVE_CMOCKA),,no cmocka: apt-get install libcmocka-dev;) \
+	$(if $(HAVE_CXX),,no g++: apt-get install g++;))
 
 # ---- flags ----
 
@@ -109,9 +111,16 @@ PROFILE_CLI := $(wildcard profiler/cli/*.c)
 # Tests that include CUDA's headers have these names; a .cu among them is host code that nvcc compiles.
 CUDA_TESTS := $(wildcard tests/*/test_cuda*.c tests/*/test_cudnn*.c tests/*/test_nccl*.c tests/*/cuda*.c tests/*/nccl*.c)
 CUDA_CU_TESTS := $(if $(WHY_NOT_CUDA),,$(wildcard tests/*/test_cuda*.cu))
+# Kernels as C++ on the host, for tests/unit/test_emulated_*.c: no CUDA is needed, nor used. Not under ThreadSanitizer,
+# which does not follow threads that take turns on stacks of their own.
+EMULATED_SOURCES := $(addprefix runtime/ops/cuda/,activation.cu cross_entropy.cu embedding.cu norm.cu optimizer.cu \
+	pointwise.cu residual.cu rotary.cu rows.cu)
+EMULATED_C := $(addprefix runtime/ops/cuda/,step.c workspace.c)
+EMULATED_TESTS := $(wildcard tests/unit/test_emulated_*.c)
 # Below tests/, a file with a main is a program; *_count.c in support are preloaded into the ranks; the rest is shared.
 PRELOAD_SOURCES := $(wildcard tests/support/*_count.c)
-TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE) $(if $(WHY_NOT_CUDA),$(CUDA_TESTS)) tests/fuzz/%,$(wildcard tests/*/*.c tests/*/*/*.c))
+TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE) $(if $(WHY_NOT_CUDA),$(CUDA_TESTS)) \
+	$(if $(findstring thread,$(SANITIZE)),$(EMULATED_TESTS)) tests/fuzz/%,$(wildcard tests/*/*.c tests/*/*/*.c))
 with_main = $(if $(1),$(shell grep -l '^int main\>' $(1)))
 TEST_SOURCES := $(call with_main,$(TEST_ALL))
 SUPPORT_SOURCES := $(filter-out $(TEST_SOURCES),$(TEST_ALL))
@@ -135,9 +144,10 @@ CLI_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(PLAN_CLI) $(RUN_CLI) $(PROFILE_CLI))
 SUPPORT_OBJECTS := $(SUPPORT_SOURCES:%.c=$(OBJ)/%.o)
 TEST_OBJECTS := $(TEST_SOURCES:%.c=$(OBJ)/%.o)
 FUZZ_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
+EMULATED_OBJECTS := $(EMULATED_SOURCES:%.cu=$(OBJ)/emulated/%.o) $(EMULATED_C:%.c=$(OBJ)/emulated/%.o)
 CUDA_TEST_OBJECTS := $(CUDA_CU_TESTS:%.cu=$(OBJ)/%.cu.o)
 OBJECTS := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) $(FUZZ_OBJECTS) \
-	$(CUDA_TEST_OBJECTS)
+	$(CUDA_TEST_OBJECTS) $(EMULATED_OBJECTS)
 
 # ---- products ----
 
@@ -186,6 +196,10 @@ $(BUILD)/tests/%: $(OBJ)/tests/%.o $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
 
+$(EMULATED_TESTS:%.c=$(BUILD)/%): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(EMULATED_OBJECTS) $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
+
 $(CUDA_CU_TESTS:%.cu=$(BUILD)/%): $(BUILD)/tests/%: $(OBJ)/tests/%.cu.o $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
@@ -225,6 +239,14 @@ FOLDER_CFLAGS = $(RUN_CFLAGS)
 
 COMPILE = $(CC) $(CFLAGS) $(FOLDER_CFLAGS) -MMD -MP -c -o $@ $<
 $(OBJ)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(COMPILE)
+$(OBJ)/emulated/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	g++ -x c++ -std=c++17 -O1 -g -ffp-contract=off -fno-exceptions -fno-rtti -fno-threadsafe-statics \
+		-fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas $(WERROR) $(filter -fsanitize% -fno-sanitize%,$(CFLAGS)) \
+		-I. -isystem tests/support/emulated -MMD -MP -c -o $@ $<
+$(OBJ)/emulated/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE)
 $(OBJ)/%.cu.o: %.cu $(BUILD)/flags

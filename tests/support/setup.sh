@@ -7,7 +7,7 @@ set -eu
 packages='gcc libc6-dev make pkg-config libcjson-dev libglpk-dev libhwloc-dev libopenblas-pthread-dev libopenmpi-dev
 openmpi-bin'
 case ${1-} in
-check) packages="$packages iproute2 libcmocka-dev procps python3 python3-jsonschema" ;;
+check) packages="$packages g++ iproute2 libcmocka-dev procps python3 python3-jsonschema" ;;
 demo) packages="$packages bible-kjv" ;; # the King James Bible, 4.4 MB of text in the public domain
 demo-digits) packages="$packages python3 python3-sklearn" ;; # the digits come with it
 *)
