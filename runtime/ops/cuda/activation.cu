@@ -33,11 +33,11 @@ template <class T> struct curve<GAL_ACTIVATION_GELU_ERF, T> {
 
     static __device__ __forceinline__ float of(float u)
     {
-        return u * (0.5F * erfcf(-u * sqrt_half));
+        return u * (0.5F * gal_erfc<T>(-u * sqrt_half));
     }
     static __device__ __forceinline__ float derivative(float u)
     {
-        return 0.5F * erfcf(-u * sqrt_half) + u * (density * gal_exp<T>(-0.5F * u * u));
+        return 0.5F * gal_erfc<T>(-u * sqrt_half) + u * (density * gal_exp<T>(-0.5F * u * u));
     }
 };
 
