@@ -1,0 +1,41 @@
+/* Products of the CUDA tables: how an instruction becomes one of cuBLASLt's, and which instructions are one kernel.
+ *
+ * The contract's matrices are row-major, the library's are column-major: c[m][n] = op(a) op(b) is, to the library,
+ * c^T = op(b)^T op(a)^T with the same bytes. So its A is our b and its B our a, its D has n rows and m columns, and a
+ * bias of n is one number per row, as its epilogues want it. */
+#ifndef GAL_RUNTIME_OPS_CUDA_GEMM_H
+#define GAL_RUNTIME_OPS_CUDA_GEMM_H
+
+#include "runtime/ops/cuda/gemm_cache.h"
+#include "runtime/ops/ops.h"
+
+/* A further flag of gemm's dims[3] in tables of 16 bits: c is fp32, as gradients of weights are. */
+enum { GAL_GEMM_FP32_C = 8 };
+
+/* Rows, columns, depth and transpositions of a gemm's dims; the rest of the key is 0. */
+gal_gemm_key gal_gemm_key_of_dims(const uint32_t *dims);
+
+/* Pairs that are one kernel:
+ *   activation   gemm (bias) -> u, activation gelu_tanh u -> g: both are written
+ *   derivative   gemm -> dg, activation_backward gelu_tanh dg, u -> du: dg is not written, so only of lone pairs
+ *   bias         gemm -> dw with a transposed, bias_gradient of its b: the sums of the columns that it reads anyway;
+ *                only where both write, not add */
+typedef enum gal_cuda_fusion {
+    GAL_CUDA_FUSE_NONE,
+    GAL_CUDA_FUSE_ACTIVATION,
+    GAL_CUDA_FUSE_DERIVATIVE,
+    GAL_CUDA_FUSE_BIAS
+} gal_cuda_fusion;
+
+/* What a pair is, whether the library has it or not. */
+gal_cuda_fusion gal_cuda_fusion_of(const gal_kernel_pair *pair);
+
+/* As gal_ops_queued.fuse and fused, in the table of `dtype`. What the library has no algorithm for stays two kernels;
+ * so do bias gradients of deterministic runs, as nothing is said of their order. */
+gal_code gal_cuda_fuse(gal_dtype dtype, const gal_kernel_pair *pair, uint32_t *fusion, gal_error *err);
+gal_code gal_cuda_fused(gal_dtype dtype, const gal_kernel_pair *pair, uint32_t fusion, gal_error *err);
+
+/* As gal_ops_queued.prepare, of a gemm. */
+gal_code gal_cuda_gemm_prepare(gal_dtype dtype, const gal_kernel_call *call, gal_error *err);
+
+#endif

@@ -1,0 +1,78 @@
+#include "runtime/ops/cuda/library_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/ops/cuda/gemm_plan.h"
+
+/* A machine without a cache folder, or with a name that is too long, times its products anew each time. */
+static gal_code open_cache(gal_cuda_library *library, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    struct cudaDeviceProp properties;
+    int device = 0;
+    GAL_CUDART_TRY(cudaGetDevice(&device));
+    GAL_CUDART_TRY(cudaGetDeviceProperties(&properties, device));
+    gal_gemm_cache_begin(&library->cache, properties.name, (uint32_t)properties.major, (uint32_t)properties.minor,
+                         cublasLtGetVersion());
+    if (library->options.cache_folder != NULL && gal_gemm_cache_path(&library->cache, library->options.cache_folder,
+                                                                     library->cache_path, sizeof library->cache_path)) {
+        GAL_TRY(gal_gemm_cache_read(&library->cache, library->cache_path, err));
+    } else {
+        library->cache_path[0] = '\0';
+    }
+cleanup:
+    return code;
+}
+
+gal_code gal_cuda_library_create(const gal_cuda_library_options *options, gal_cuda_library **out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    GAL_ASSERT(options->candidate_count >= 1 && options->candidate_count <= GAL_CUDA_CANDIDATES_MAX);
+    gal_cuda_library *library = calloc(1, sizeof *library);
+    if (library == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: %zu bytes", sizeof *library);
+    }
+    library->options = *options;
+    GAL_CUBLAS_TRY(cublasLtCreate(&library->lt));
+    GAL_CUBLAS_TRY(cublasLtMatmulPreferenceCreate(&library->preference));
+    GAL_CUDART_TRY(cudaEventCreate(&library->start));
+    GAL_CUDART_TRY(cudaEventCreate(&library->stop));
+    GAL_TRY(open_cache(library, err));
+    library->options.cache_folder = NULL; /* the caller's */
+    *out = library;
+    library = NULL;
+cleanup:
+    gal_cuda_library_free(library);
+    return code;
+}
+
+gal_code gal_cuda_library_save(gal_cuda_library *library, gal_error *err)
+{
+    if (library->cache_path[0] == '\0' || !library->cache.changed) {
+        return GAL_OK;
+    }
+    return gal_gemm_cache_write(&library->cache, library->cache_path, err);
+}
+
+void gal_cuda_library_free(gal_cuda_library *library)
+{
+    if (library == NULL) {
+        return;
+    }
+    gal_gemm_plans_free(library);
+    gal_gemm_cache_free(&library->cache);
+    if (library->stop != NULL) {
+        cudaEventDestroy(library->stop);
+    }
+    if (library->start != NULL) {
+        cudaEventDestroy(library->start);
+    }
+    if (library->preference != NULL) {
+        cublasLtMatmulPreferenceDestroy(library->preference);
+    }
+    if (library->lt != NULL) {
+        cublasLtDestroy(library->lt);
+    }
+    free(library);
+}

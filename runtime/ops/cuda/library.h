@@ -1,0 +1,34 @@
+/* What the kernels of one rank that stand on cuBLASLt and cuDNN share: handles, plans that were made once per shape,
+ * and how they are chosen. Not for two threads at once: an engine queues a step from one. */
+#ifndef GAL_RUNTIME_OPS_CUDA_LIBRARY_H
+#define GAL_RUNTIME_OPS_CUDA_LIBRARY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/base/status.h"
+
+typedef struct gal_cuda_library gal_cuda_library;
+
+enum { GAL_CUDA_CANDIDATES_MAX = 32 };
+/* Least workspace of a stream: what cuBLASLt wants on Hopper. Source: cuBLAS documentation, "cublasSetWorkspace". */
+#define GAL_CUDA_WORKSPACE_BYTES ((uint64_t)32 << 20)
+
+typedef struct gal_cuda_library_options {
+    const char *cache_folder; /* exists; where fastest algorithms are kept; NULL: nowhere */
+    uint32_t
+        candidate_count; /* algorithms timed per product, 1 (the library's own choice) .. GAL_CUDA_CANDIDATES_MAX */
+    uint32_t sm_count;   /* multiprocessors that products are planned for; 0: all. Fewer leave room for NCCL */
+    bool deterministic;  /* the same bits in every run: nothing is timed, no reduction whose order is open */
+    bool tf32;           /* products of fp32 may round their factors to 10 bits */
+} gal_cuda_library_options;
+
+/* For the current device. *out is the caller's to free. GAL_ERR_DEVICE. */
+gal_code gal_cuda_library_create(const gal_cuda_library_options *options, gal_cuda_library **out, gal_error *err);
+
+/* Keeps what was timed since in the cache folder. GAL_ERR_SYSTEM: the work goes on without. */
+gal_code gal_cuda_library_save(gal_cuda_library *library, gal_error *err);
+
+void gal_cuda_library_free(gal_cuda_library *library);
+
+#endif

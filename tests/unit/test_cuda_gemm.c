@@ -1,0 +1,766 @@
+/* gemm on cuBLASLt, against a double of the library: column-major products by definition, with the epilogues, as
+ * cublasLt.h describes them. What the kernels ask of it must give what the host's kernels give. Inputs are small whole
+ * numbers, so that every sum is exact and the check is equality; through GELU both sides round alike but for the last
+ * digits. The file of algorithms is written, damaged and read. */
+#include "tests/support/ops_case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "runtime/ops/cuda/gemm.h"
+#include "runtime/ops/cuda/gemm_plan.h"
+#include "runtime/ops/cuda/kernels.h"
+
+/* ---- the double: fp32 alone ---- */
+
+typedef struct lt_operation {
+    int32_t transpose_a, transpose_b, sm_count, bias_type;
+    uint32_t epilogue;
+    float *bias, *aux;
+    int64_t aux_stride;
+    cublasComputeType_t compute;
+} lt_operation;
+
+typedef struct lt_layout {
+    cudaDataType_t type;
+    uint64_t rows, columns;
+    int64_t stride;
+} lt_layout;
+
+static struct {
+    uint32_t candidates;       /* that the library offers */
+    uint32_t fastest;          /* the number of the one that takes least */
+    uint32_t refused_epilogue; /* for which there is none */
+    uint32_t asked, multiplied, checked, reductions;
+    uint64_t last_algorithm;
+    lt_layout last_d;
+    double clock_milliseconds, begin;
+} lt;
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    (void)status;
+    return "status";
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute, cudaDataType_t scale)
+{
+    lt_operation *operation = calloc(1, sizeof *operation);
+    assert_non_null(operation);
+    assert_int_equal(scale, CUDA_R_32F);
+    operation->compute = compute;
+    *out = (cublasLtMatmulDesc_t)(void *)operation;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation)
+{
+    free(operation);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t attribute,
+                                              const void *value, size_t bytes)
+{
+    lt_operation *operation = (lt_operation *)(void *)descriptor;
+    void *to = NULL;
+    size_t wanted = 4;
+    switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+        to = &operation->transpose_a;
+        break;
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+        to = &operation->transpose_b;
+        break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        to = &operation->epilogue;
+        break;
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+        to = &operation->sm_count;
+        break;
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+        to = &operation->bias_type;
+        break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        to = &operation->bias;
+        wanted = 8;
+        break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        to = &operation->aux;
+        wanted = 8;
+        break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        to = &operation->aux_stride;
+        wanted = 8;
+        break;
+    default:
+        fail_msg("attribute %d", (int)attribute);
+    }
+    assert_int_equal(bytes, wanted);
+    memcpy(to, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType_t type, uint64_t rows,
+                                          uint64_t columns, int64_t stride)
+{
+    lt_layout *layout = calloc(1, sizeof *layout);
+    assert_non_null(layout);
+    *layout = (lt_layout){type, rows, columns, stride};
+    *out = (cublasLtMatrixLayout_t)(void *)layout;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    free(layout);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
+                                                    size_t bytes)
+{
+    (void)preference;
+    assert_int_equal(bytes, attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? 8 : 4);
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+        memcpy(&lt.reductions, value, bytes);
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t result[], int *returned)
+{
+    const lt_operation *operation = (const lt_operation *)(void *)descriptor;
+    (void)handle, (void)a, (void)b, (void)c, (void)d, (void)preference;
+    lt.asked++;
+    if (operation->epilogue == lt.refused_epilogue) {
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    *returned = wanted < (int)lt.candidates ? wanted : (int)lt.candidates;
+    memset(result, 0, (size_t)*returned * sizeof *result);
+    for (int i = 0; i < *returned; i++) {
+        result[i].algo.data[0] = (uint64_t)i + 1;
+        result[i].algo.data[7] = 77;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                       cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algorithm,
+                                       cublasLtMatmulHeuristicResult_t *result)
+{
+    (void)handle, (void)descriptor, (void)a, (void)b, (void)c, (void)d;
+    lt.checked++;
+    memset(result, 0, sizeof *result);
+    return algorithm->data[7] == 77 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+static float at(const float *matrix, const lt_layout *layout, bool transposed, uint64_t row, uint64_t column)
+{
+    return transposed ? matrix[column + row * (uint64_t)layout->stride]
+                      : matrix[row + column * (uint64_t)layout->stride];
+}
+
+static float gelu(float x)
+{
+    const double y = x;
+    return (float)(0.5 * y * (1.0 + tanh(0.79788456080286535588 * (y + 0.044715 * y * y * y))));
+}
+
+static float gelu_derivative(float x)
+{
+    const double y = x, c = 0.79788456080286535588, t = tanh(c * (y + 0.044715 * y * y * y));
+    return (float)(0.5 * (1.0 + t) + 0.5 * y * (1.0 - t * t) * c * (1.0 + 3.0 * 0.044715 * y * y));
+}
+
+static float epilogue(const lt_operation *operation, float value, uint64_t row, uint64_t column)
+{
+    float *aux = operation->aux + row + column * (uint64_t)operation->aux_stride;
+    switch (operation->epilogue) {
+    case CUBLASLT_EPILOGUE_BIAS:
+        return value + operation->bias[row];
+    case CUBLASLT_EPILOGUE_GELU_AUX:
+        *aux = value;
+        return gelu(value);
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+        *aux = value + operation->bias[row];
+        return gelu(*aux);
+    case CUBLASLT_EPILOGUE_DGELU:
+        return value * gelu_derivative(*aux);
+    case CUBLASLT_EPILOGUE_BGRADA:
+    case CUBLASLT_EPILOGUE_DEFAULT:
+        return value;
+    default:
+        fail_msg("epilogue %u", operation->epilogue);
+        return 0.0F;
+    }
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, const void *alpha,
+                              const void *a_bytes, cublasLtMatrixLayout_t a_layout, const void *b_bytes,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c_bytes,
+                              cublasLtMatrixLayout_t c_layout, void *d_bytes, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
+                              cudaStream_t stream)
+{
+    const lt_operation *operation = (const lt_operation *)(void *)descriptor;
+    const lt_layout *la = (const lt_layout *)(void *)a_layout, *lb = (const lt_layout *)(void *)b_layout,
+                    *ld = (const lt_layout *)(void *)d_layout;
+    const bool ta = operation->transpose_a == CUBLAS_OP_T, tb = operation->transpose_b == CUBLAS_OP_T;
+    const uint64_t depth = ta ? la->rows : la->columns;
+    const float *a = a_bytes, *b = b_bytes;
+    float *d = d_bytes;
+    (void)handle, (void)c_bytes, (void)c_layout, (void)workspace, (void)workspace_bytes, (void)stream;
+    assert_ptr_equal(c_bytes, d_bytes);
+    assert_int_equal(ta ? la->columns : la->rows, ld->rows);
+    assert_int_equal(tb ? lb->rows : lb->columns, ld->columns);
+    assert_int_equal(tb ? lb->columns : lb->rows, depth);
+    lt.multiplied++;
+    lt.last_algorithm = algorithm->data[0];
+    lt.last_d = *ld;
+    lt.clock_milliseconds += algorithm->data[0] == lt.fastest ? 1.0 : 2.0;
+    if (la->type != CUDA_R_32F) {
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    for (uint64_t row = 0; row < ld->rows; row++) {
+        float sum_of_a = 0.0F;
+        for (uint64_t k = 0; k < depth; k++) {
+            sum_of_a += at(a, la, ta, row, k);
+        }
+        for (uint64_t column = 0; column < ld->columns; column++) {
+            float *to = d + row + column * (uint64_t)ld->stride, sum = 0.0F;
+            for (uint64_t k = 0; k < depth; k++) {
+                sum += at(a, la, ta, row, k) * at(b, lb, tb, k, column);
+            }
+            sum = *(const float *)alpha * sum + (*(const float *)beta == 0.0F ? 0.0F : *(const float *)beta * *to);
+            *to = epilogue(operation, sum, row, column);
+        }
+        if (operation->epilogue == CUBLASLT_EPILOGUE_BGRADA) {
+            operation->bias[row] = sum_of_a;
+        }
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Time passes by products alone. */
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    (void)stream;
+    if (event == NULL) {
+        lt.begin = lt.clock_milliseconds;
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    (void)event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t stop)
+{
+    (void)start, (void)stop;
+    *milliseconds = (float)(lt.clock_milliseconds - lt.begin);
+    return cudaSuccess;
+}
+
+/* ---- products ---- */
+
+enum { M = 5, N = 16, K = 7 };
+
+typedef struct problem {
+    ops_case at;
+    gal_cuda_library library;
+    float a[K * N + M * K], b[K * N + M * K], bias[N], c[M * N], expected[M * N];
+} problem;
+
+static void small_numbers(float *x, size_t count, uint64_t seed)
+{
+    for (size_t i = 0; i < count; i++) {
+        x[i] = (float)floor(8.0 * ops_random(&seed));
+    }
+}
+
+static void begin(problem *p, uint32_t candidates)
+{
+    memset(&lt, 0, sizeof lt);
+    memset(p, 0, sizeof *p);
+    lt.candidates = 3;
+    lt.fastest = 2;
+    ops_case_init(&p->at);
+    p->library.options.candidate_count = candidates;
+    p->library.stop = (cudaEvent_t)(void *)p; /* any other than start's NULL */
+    p->at.call.context = &p->library;
+    small_numbers(p->a, sizeof p->a / sizeof *p->a, 1);
+    small_numbers(p->b, sizeof p->b / sizeof *p->b, 2);
+    small_numbers(p->bias, N, 3);
+    small_numbers(p->c, M * N, 4);
+    memcpy(p->expected, p->c, sizeof p->c);
+}
+
+static void end(problem *p)
+{
+    gal_gemm_plans_free(&p->library);
+    gal_gemm_cache_free(&p->library.cache);
+}
+
+static gal_kernel_call gemm_call(problem *p, const uint32_t *dims, float *c)
+{
+    gal_kernel_call call = p->at.call;
+    call.dims = dims;
+    call.operand[0] = p->a;
+    call.operand[1] = p->b;
+    call.operand[2] = c;
+    call.operand[3] = p->bias;
+    call.operand_count = 4;
+    return call;
+}
+
+static void assert_equal(const float *x, const float *y, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (x[i] != y[i]) {
+            fail_msg("[%zu]: %.9g, not %.9g", i, (double)x[i], (double)y[i]);
+        }
+    }
+}
+
+static void products_as_on_the_host(void **state)
+{
+    (void)state;
+    for (uint32_t flags = 0; flags < 8; flags++) {
+        for (int add = 0; add < 2; add++) {
+            problem p;
+            begin(&p, 1);
+            const uint32_t dims[] = {M, N, K, flags};
+            gal_kernel_call call = gemm_call(&p, dims, p.c);
+            gal_error err = {.code = GAL_OK};
+            call.add = add != 0;
+            assert_int_equal(gal_cuda_gemm_fp32(&call, &err), GAL_OK);
+            call.operand[2] = p.expected;
+            assert_int_equal(gal_ops_host_fp32.kernel[GAL_OP_GEMM](&call, &err), GAL_OK);
+            assert_equal(p.c, p.expected, M * N);
+            end(&p);
+        }
+    }
+}
+
+static void weight_gradients_add_in_fp32(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 1);
+    const uint32_t narrow[] = {M, N, K, GAL_GEMM_TRANSPOSE_A},
+                   wide[] = {M, N, K, GAL_GEMM_TRANSPOSE_A | GAL_GEMM_FP32_C};
+    gal_kernel_call call = gemm_call(&p, narrow, p.c);
+    gal_error err = {.code = GAL_OK};
+    assert_int_equal(gal_cuda_gemm_bf16(&call, &err), GAL_OK);
+    assert_int_equal(lt.last_d.type, CUDA_R_16BF);
+    call.dims = wide;
+    assert_int_equal(gal_cuda_gemm_bf16(&call, &err), GAL_OK);
+    assert_int_equal(lt.last_d.type, CUDA_R_32F);
+    assert_int_equal(p.library.gemm[1].key.input_type, CUDA_R_16BF);
+    assert_int_equal(p.library.gemm[1].key.compute_type, CUBLAS_COMPUTE_32F);
+    end(&p);
+}
+
+static void the_fastest_candidate_is_kept(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 8);
+    const uint32_t dims[] = {M, N, K, 0};
+    const gal_kernel_call call = gemm_call(&p, dims, p.c);
+    gal_error err = {.code = GAL_OK};
+    assert_int_equal(gal_cuda_gemm_prepare(GAL_FP32, &call, &err), GAL_OK);
+    assert_int_equal(gal_cuda_gemm_fp32(&call, &err), GAL_OK);
+    assert_int_equal(lt.last_algorithm, 2);
+    assert_int_equal(lt.asked, 1);
+    assert_int_equal(p.library.cache.count, 1);
+    end(&p);
+}
+
+static void a_deterministic_library_times_nothing(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 8);
+    p.library.options.deterministic = true;
+    const uint32_t dims[] = {M, N, K, 0};
+    const gal_kernel_call call = gemm_call(&p, dims, p.c);
+    gal_error err = {.code = GAL_OK};
+    assert_int_equal(gal_cuda_gemm_prepare(GAL_FP32, &call, &err), GAL_OK);
+    assert_int_equal(lt.multiplied, 0);
+    assert_int_equal(gal_cuda_gemm_fp32(&call, &err), GAL_OK);
+    assert_int_equal(lt.last_algorithm, 1);
+    assert_int_equal(lt.reductions & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE), 0);
+    assert_int_equal(p.library.cache.count, 0);
+    end(&p);
+}
+
+/* What a sum is made of would be changed by timing: it is not timed. */
+static void sums_are_not_timed(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 8);
+    const uint32_t dims[] = {M, N, K, 0};
+    gal_kernel_call call = gemm_call(&p, dims, p.c);
+    gal_error err = {.code = GAL_OK};
+    call.add = true;
+    assert_int_equal(gal_cuda_gemm_prepare(GAL_FP32, &call, &err), GAL_OK);
+    assert_int_equal(lt.multiplied, 0);
+    call.add = false;
+    assert_int_equal(gal_cuda_gemm_prepare(GAL_FP32, &call, &err), GAL_OK);
+    assert_true(lt.multiplied > 0);
+    call.add = true;
+    assert_int_equal(gal_cuda_gemm_fp32(&call, &err), GAL_OK);
+    assert_int_equal(lt.last_algorithm, 2);
+    end(&p);
+}
+
+static void a_product_that_the_library_lacks_is_named(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 1);
+    lt.refused_epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    const uint32_t dims[] = {M, N, K, 0};
+    const gal_kernel_call call = gemm_call(&p, dims, p.c);
+    gal_error err = {.code = GAL_OK};
+    assert_int_equal(gal_cuda_gemm_fp32(&call, &err), GAL_ERR_DEVICE);
+    assert_non_null(strstr(err.text, "5 x 16 x 7"));
+    end(&p);
+}
+
+/* ---- fusing ---- */
+
+/* 4 units in the last place of each side's GELU of numbers up to 512. */
+static void assert_near(const float *x, const float *y, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double bound = 8.0 * 0x1p-24 * (1.0 + fabs((double)y[i])) * 8.0;
+        if (!(fabs((double)x[i] - (double)y[i]) <= bound)) {
+            fail_msg("[%zu]: %.9g, not %.9g", i, (double)x[i], (double)y[i]);
+        }
+    }
+}
+
+static void run_host(gal_op op, gal_kernel_call call)
+{
+    gal_error err = {.code = GAL_OK};
+    assert_int_equal(gal_ops_host_fp32.kernel[op](&call, &err), GAL_OK);
+}
+
+static void fused_activation_as_two_kernels(void **state)
+{
+    (void)state;
+    for (uint32_t flags = 0; flags <= GAL_GEMM_BIAS; flags += GAL_GEMM_BIAS) {
+        problem p;
+        begin(&p, 1);
+        float g[M * N], expected_g[M * N];
+        const uint32_t dims[] = {M, N, K, flags}, activation_dims[] = {M * N, GAL_ACTIVATION_GELU_TANH};
+        gal_kernel_call product = gemm_call(&p, dims, p.c), next = p.at.call;
+        gal_error err = {.code = GAL_OK};
+        next.dims = activation_dims;
+        next.operand[0] = p.c;
+        next.operand[1] = g;
+        const gal_kernel_pair pair = {GAL_OP_GEMM, GAL_OP_ACTIVATION, &product, &next, true};
+        uint32_t fusion = 0;
+        assert_int_equal(gal_cuda_fuse(GAL_FP32, &pair, &fusion, &err), GAL_OK);
+        assert_int_equal(fusion, GAL_CUDA_FUSE_ACTIVATION);
+        assert_int_equal(gal_cuda_fused(GAL_FP32, &pair, fusion, &err), GAL_OK);
+        assert_int_equal(lt.multiplied, 1);
+        product.operand[2] = next.operand[0] = p.expected;
+        next.operand[1] = expected_g;
+        run_host(GAL_OP_GEMM, product);
+        run_host(GAL_OP_ACTIVATION, next);
+        assert_equal(p.c, p.expected, M * N);
+        assert_near(g, expected_g, M * N);
+        end(&p);
+    }
+}
+
+static void fused_derivative_as_two_kernels(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 1);
+    float u[M * N], du[M * N], expected[M * N];
+    small_numbers(u, M * N, 9);
+    const uint32_t dims[] = {M, N, K, GAL_GEMM_TRANSPOSE_B}, activation_dims[] = {M * N, GAL_ACTIVATION_GELU_TANH};
+    gal_kernel_call product = gemm_call(&p, dims, p.c), next = p.at.call;
+    gal_error err = {.code = GAL_OK};
+    for (size_t i = 0; i < M * N; i++) {
+        u[i] /= 8.0F;
+    }
+    next.dims = activation_dims;
+    next.operand[0] = p.c;
+    next.operand[1] = u;
+    next.operand[2] = du;
+    const gal_kernel_pair pair = {GAL_OP_GEMM, GAL_OP_ACTIVATION_BACKWARD, &product, &next, true};
+    uint32_t fusion = 0;
+    assert_int_equal(gal_cuda_fuse(GAL_FP32, &pair, &fusion, &err), GAL_OK);
+    assert_int_equal(fusion, GAL_CUDA_FUSE_DERIVATIVE);
+    assert_int_equal(gal_cuda_fused(GAL_FP32, &pair, fusion, &err), GAL_OK);
+    next.operand[2] = expected;
+    run_host(GAL_OP_GEMM, product);
+    run_host(GAL_OP_ACTIVATION_BACKWARD, next);
+    assert_near(du, expected, M * N);
+    end(&p);
+}
+
+static void fused_bias_gradient_as_two_kernels(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 1);
+    float dbias[N], expected[N];
+    const uint32_t dims[] = {M, N, K, GAL_GEMM_TRANSPOSE_A}, sum_dims[] = {K, N};
+    gal_kernel_call product = gemm_call(&p, dims, p.c), next = p.at.call;
+    gal_error err = {.code = GAL_OK};
+    next.dims = sum_dims;
+    next.operand[0] = p.b;
+    next.operand[1] = dbias;
+    const gal_kernel_pair pair = {GAL_OP_GEMM, GAL_OP_BIAS_GRADIENT, &product, &next, true};
+    uint32_t fusion = 0;
+    assert_int_equal(gal_cuda_fuse(GAL_FP32, &pair, &fusion, &err), GAL_OK);
+    assert_int_equal(fusion, GAL_CUDA_FUSE_BIAS);
+    assert_int_equal(gal_cuda_fused(GAL_FP32, &pair, fusion, &err), GAL_OK);
+    product.operand[2] = p.expected;
+    next.operand[1] = expected;
+    run_host(GAL_OP_GEMM, product);
+    run_host(GAL_OP_BIAS_GRADIENT, next);
+    assert_equal(p.c, p.expected, M * N);
+    assert_equal(dbias, expected, N);
+    end(&p);
+}
+
+static void what_is_not_the_same_is_not_fused(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 1);
+    const uint32_t dims[] = {M, N, K, GAL_GEMM_TRANSPOSE_A}, relu[] = {M * N, GAL_ACTIVATION_RELU};
+    const uint32_t erf_dims[] = {M * N, GAL_ACTIVATION_GELU_ERF}, tanh_dims[] = {M * N, GAL_ACTIVATION_GELU_TANH};
+    const uint32_t odd[] = {M, N - 1, K, 0}, odd_tanh[] = {M * (N - 1), GAL_ACTIVATION_GELU_TANH}, sum_dims[] = {K, N};
+    gal_kernel_call product = gemm_call(&p, dims, p.c), next = p.at.call;
+    gal_kernel_pair pair = {GAL_OP_GEMM, GAL_OP_ACTIVATION, &product, &next, true};
+    next.operand[0] = p.c;
+    next.dims = relu;
+    assert_int_equal(gal_cuda_fusion_of(&pair), GAL_CUDA_FUSE_NONE);
+    next.dims = erf_dims;
+    assert_int_equal(gal_cuda_fusion_of(&pair), GAL_CUDA_FUSE_NONE);
+    next.dims = tanh_dims;
+    next.operand[0] = p.a;
+    assert_int_equal(gal_cuda_fusion_of(&pair), GAL_CUDA_FUSE_NONE);
+    next.operand[0] = p.c;
+    product.add = true;
+    assert_int_equal(gal_cuda_fusion_of(&pair), GAL_CUDA_FUSE_NONE);
+    product.add = false;
+    product.dims = odd;
+    next.dims = odd_tanh;
+    assert_int_equal(gal_cuda_fusion_of(&pair), GAL_CUDA_FUSE_NONE);
+    product.dims = dims;
+    next.dims = sum_dims;
+    next.operand[0] = p.b;
+    next.add = true; /* the library writes sums, it does not add */
+    pair.second_op = GAL_OP_BIAS_GRADIENT;
+    assert_int_equal(gal_cuda_fusion_of(&pair), GAL_CUDA_FUSE_NONE);
+    next.add = false;
+    assert_int_equal(gal_cuda_fusion_of(&pair), GAL_CUDA_FUSE_BIAS);
+    end(&p);
+}
+
+/* What the first one writes is read by others too: it must be written. */
+static void a_derivative_needs_a_lone_pair(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 1);
+    const uint32_t dims[] = {M, N, K, 0}, activation_dims[] = {M * N, GAL_ACTIVATION_GELU_TANH};
+    gal_kernel_call product = gemm_call(&p, dims, p.c), next = p.at.call;
+    next.dims = activation_dims;
+    next.operand[0] = p.c;
+    gal_kernel_pair pair = {GAL_OP_GEMM, GAL_OP_ACTIVATION_BACKWARD, &product, &next, false};
+    assert_int_equal(gal_cuda_fusion_of(&pair), GAL_CUDA_FUSE_NONE);
+    pair.lone = true;
+    assert_int_equal(gal_cuda_fusion_of(&pair), GAL_CUDA_FUSE_DERIVATIVE);
+    end(&p);
+}
+
+static void what_the_library_lacks_stays_two_kernels(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 1);
+    lt.refused_epilogue = CUBLASLT_EPILOGUE_GELU_AUX;
+    float g[M * N];
+    const uint32_t dims[] = {M, N, K, 0}, activation_dims[] = {M * N, GAL_ACTIVATION_GELU_TANH};
+    gal_kernel_call product = gemm_call(&p, dims, p.c), next = p.at.call;
+    gal_error err = {.code = GAL_OK};
+    next.dims = activation_dims;
+    next.operand[0] = p.c;
+    next.operand[1] = g;
+    const gal_kernel_pair pair = {GAL_OP_GEMM, GAL_OP_ACTIVATION, &product, &next, true};
+    for (int i = 0; i < 3; i++) {
+        uint32_t fusion = 9;
+        assert_int_equal(gal_cuda_fuse(GAL_FP32, &pair, &fusion, &err), GAL_OK);
+        assert_int_equal(fusion, GAL_CUDA_FUSE_NONE);
+    }
+    assert_int_equal(lt.asked, 1);
+    assert_int_equal(lt.multiplied, 0);
+    end(&p);
+}
+
+/* ---- the file ---- */
+
+typedef struct file {
+    char path[64];
+    char *text;
+    size_t bytes;
+} file;
+
+static void cache_of(gal_gemm_cache *cache, uint32_t entries)
+{
+    gal_error err = {.code = GAL_OK};
+    gal_gemm_cache_begin(cache, "A device", 9, 0, 130100);
+    for (uint32_t i = 0; i < entries; i++) {
+        gal_gemm_entry entry = {.key = {.rows = i + 1, .depth = 3, .epilogue = 1}};
+        entry.algorithm[0] = UINT64_MAX - i;
+        entry.algorithm[7] = i;
+        assert_int_equal(gal_gemm_cache_put(cache, &entry, &err), GAL_OK);
+    }
+}
+
+static void write_file(file *f, uint32_t entries)
+{
+    gal_gemm_cache cache;
+    gal_error err = {.code = GAL_OK};
+    snprintf(f->path, sizeof f->path, "/tmp/galplan-test-gemm-XXXXXX");
+    const int descriptor = mkstemp(f->path);
+    assert_true(descriptor >= 0);
+    close(descriptor);
+    cache_of(&cache, entries);
+    assert_true(cache.changed);
+    assert_int_equal(gal_gemm_cache_write(&cache, f->path, &err), GAL_OK);
+    assert_false(cache.changed);
+    gal_gemm_cache_free(&cache);
+    FILE *stream = fopen(f->path, "rb");
+    assert_non_null(stream);
+    f->text = calloc(1, 1 << 16);
+    assert_non_null(f->text);
+    f->bytes = fread(f->text, 1, 1 << 16, stream);
+    fclose(stream);
+}
+
+static size_t read_back(const file *f, const char *text, size_t bytes, uint64_t version)
+{
+    gal_gemm_cache cache;
+    gal_error err = {.code = GAL_OK};
+    FILE *stream = fopen(f->path, "wb");
+    assert_non_null(stream);
+    assert_int_equal(fwrite(text, 1, bytes, stream), bytes);
+    fclose(stream);
+    gal_gemm_cache_begin(&cache, "A device", 9, 0, version);
+    assert_int_equal(gal_gemm_cache_read(&cache, f->path, &err), GAL_OK);
+    const size_t count = cache.count;
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(cache.entry[i].algorithm[0], UINT64_MAX - (cache.entry[i].key.rows - 1));
+    }
+    gal_gemm_cache_free(&cache);
+    return count;
+}
+
+static void the_file_comes_back(void **state)
+{
+    (void)state;
+    file f = {.text = NULL};
+    write_file(&f, 5);
+    assert_int_equal(read_back(&f, f.text, f.bytes, 130100), 5);
+    assert_int_equal(read_back(&f, f.text, f.bytes, 130200), 0); /* another version's */
+    unlink(f.path);
+    gal_gemm_cache cache;
+    gal_error err = {.code = GAL_OK};
+    cache_of(&cache, 0);
+    assert_int_equal(gal_gemm_cache_read(&cache, f.path, &err), GAL_OK); /* there is none */
+    assert_int_equal(cache.count, 0);
+    gal_gemm_cache_free(&cache);
+    free(f.text);
+}
+
+/* Every truncation keeps the whole lines in front of it; every changed byte costs its line, or all if it is the head's.
+ */
+static void damage_costs_lines(void **state)
+{
+    (void)state;
+    file f = {.text = NULL};
+    write_file(&f, 3);
+    for (size_t bytes = 0; bytes <= f.bytes; bytes++) {
+        size_t lines = 0;
+        for (size_t i = 0; i < bytes; i++) {
+            lines += f.text[i] == '\n';
+        }
+        assert_int_equal(read_back(&f, f.text, bytes, 130100), lines == 0 ? 0 : lines - 1);
+    }
+    const size_t head = strlen("galplan gemm 1; A device; sm_90; cublasLt 130100\n");
+    for (size_t i = 0; i < f.bytes; i++) {
+        const char before = f.text[i];
+        f.text[i] = (char)(before ^ 1);
+        const size_t kept = read_back(&f, f.text, f.bytes, 130100);
+        assert_true(i < head ? kept == 0 : before == '\n' ? kept <= 2 : kept == 2);
+        f.text[i] = before;
+    }
+    unlink(f.path);
+    free(f.text);
+}
+
+static void an_algorithm_that_is_refused_is_not_used(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 8);
+    const uint32_t dims[] = {M, N, K, 0};
+    const gal_kernel_call call = gemm_call(&p, dims, p.c);
+    gal_error err = {.code = GAL_OK};
+    assert_int_equal(gal_cuda_gemm_prepare(GAL_FP32, &call, &err), GAL_OK);
+    gal_gemm_plans_free(&p.library);
+    lt.asked = 0;
+    assert_int_equal(gal_cuda_gemm_prepare(GAL_FP32, &call, &err), GAL_OK);
+    assert_int_equal(lt.asked, 0); /* what was kept serves */
+    gal_gemm_plans_free(&p.library);
+    p.library.cache.entry[0].algorithm[7] = 1;
+    assert_int_equal(gal_cuda_gemm_prepare(GAL_FP32, &call, &err), GAL_OK);
+    assert_int_equal(lt.asked, 1);
+    end(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_as_on_the_host),
+        cmocka_unit_test(weight_gradients_add_in_fp32),
+        cmocka_unit_test(the_fastest_candidate_is_kept),
+        cmocka_unit_test(a_deterministic_library_times_nothing),
+        cmocka_unit_test(sums_are_not_timed),
+        cmocka_unit_test(a_product_that_the_library_lacks_is_named),
+        cmocka_unit_test(fused_activation_as_two_kernels),
+        cmocka_unit_test(fused_derivative_as_two_kernels),
+        cmocka_unit_test(fused_bias_gradient_as_two_kernels),
+        cmocka_unit_test(what_is_not_the_same_is_not_fused),
+        cmocka_unit_test(a_derivative_needs_a_lone_pair),
+        cmocka_unit_test(what_the_library_lacks_stays_two_kernels),
+        cmocka_unit_test(the_file_comes_back),
+        cmocka_unit_test(damage_costs_lines),
+        cmocka_unit_test(an_algorithm_that_is_refused_is_not_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
