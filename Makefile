@@ -467,6 +467,13 @@ lint-cuda:
 	@$(if $(WHY_NOT_CUDA),echo 'lint-cuda: left out: CUDA ($(WHY_NOT_CUDA))'; exit 1,:)
 	@bash tests/support/lint_cuda.sh '$(NVCC)' '$(NVCC_FLAGS)' $(CUDA_CU_SOURCES)
 
+## cudnn-table: which attention of the catalogue's models cuDNN has engines for on an H200, and which is our own (no GPU)
+.PHONY: cudnn-table
+cudnn-table:
+	@$(if $(WHY_NOT_CUDA),echo 'cudnn-table: left out: CUDA ($(WHY_NOT_CUDA))'; exit 1,:)
+	@$(MAKE) $(J) $(BUILD)/tests/unit/test_cudnn_attention
+	@$(BUILD)/tests/unit/test_cudnn_attention --table
+
 C_FOLDERS := schemas runtime costmodel planner profiler tests
 
 ## clean: remove everything that was built
