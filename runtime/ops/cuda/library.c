@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/ops/cuda/attention_cudnn.h"
 #include "runtime/ops/cuda/gemm_plan.h"
 
 /* A machine without a cache folder, or with a name that is too long, times its products anew each time. */
@@ -60,6 +61,7 @@ void gal_cuda_library_free(gal_cuda_library *library)
     if (library == NULL) {
         return;
     }
+    gal_cudnn_attention_free(library->cudnn);
     gal_gemm_plans_free(library);
     gal_gemm_cache_free(&library->cache);
     if (library->stop != NULL) {

@@ -4,6 +4,7 @@
 #define GAL_RUNTIME_OPS_CUDA_LIBRARY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "schemas/base/status.h"
@@ -30,5 +31,10 @@ gal_code gal_cuda_library_create(const gal_cuda_library_options *options, gal_cu
 gal_code gal_cuda_library_save(gal_cuda_library *library, gal_error *err);
 
 void gal_cuda_library_free(gal_cuda_library *library);
+
+/* $XDG_CACHE_HOME/galplan, else ~/.cache/galplan, made if it is not there. It decides how soon a run starts, never what
+ * it computes, so it is no option of anybody's. False: there is no such folder and none can be made.
+ * Source: XDG Base Directory Specification 0.8. */
+bool gal_cuda_cache_folder(char *path, size_t path_bytes);
 
 #endif

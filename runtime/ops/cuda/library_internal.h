@@ -29,7 +29,8 @@ struct gal_cuda_library {
     gal_gemm_plan *gemm;     /* [gemm_count], owned */
     size_t gemm_count, gemm_capacity;
     gal_gemm_cache cache;
-    char cache_path[PATH_MAX]; /* "": none */
+    char cache_path[PATH_MAX];         /* "": none */
+    struct gal_cudnn_attention *cudnn; /* made at the first attention that asks; attention_cudnn.h */
 };
 
 /* Records expression, place and the library's text, and goes to cleanup. */
