@@ -113,9 +113,9 @@ CUDA_TESTS := $(wildcard tests/*/test_cuda*.c tests/*/test_cudnn*.c tests/*/test
 CUDA_CU_TESTS := $(if $(WHY_NOT_CUDA),,$(wildcard tests/*/test_cuda*.cu))
 # Kernels as C++ on the host, for tests/unit/test_emulated_*.c: no CUDA is needed, nor used. Not under ThreadSanitizer,
 # which does not follow threads that take turns on stacks of their own.
-EMULATED_SOURCES := $(addprefix runtime/ops/cuda/,activation.cu cross_entropy.cu embedding.cu norm.cu optimizer.cu \
-	pointwise.cu residual.cu rotary.cu rows.cu)
-EMULATED_C := $(addprefix runtime/ops/cuda/,step.c workspace.c)
+EMULATED_SOURCES := $(addprefix runtime/ops/cuda/,activation.cu cross_entropy.cu embedding.cu flash_backward.cu \
+	flash_forward.cu gemm_bias.cu norm.cu optimizer.cu pointwise.cu residual.cu rotary.cu rows.cu)
+EMULATED_C := $(addprefix runtime/ops/cuda/,flash_call.c gemm_bias_call.c step.c workspace.c)
 EMULATED_TESTS := $(wildcard tests/unit/test_emulated_*.c)
 # Below tests/, a file with a main is a program; *_count.c in support are preloaded into the ranks; the rest is shared.
 PRELOAD_SOURCES := $(wildcard tests/support/*_count.c)
