@@ -2,6 +2,7 @@
 #   BUILD=build/other   where everything is written        CC=clang      the compiler
 #   SANITIZE=address,undefined   sanitizers                BARE=1        as if MPI, OpenBLAS, hwloc and cmocka were absent
 #   WERROR=             warnings do not stop the build     JOBS=4        compilers at a time under check and demo
+#   OPTIMIZE=-O0   how far the compiler optimizes (-O3)
 #   PREFIX=/usr/local   where make install puts files      DESTDIR=      a folder before it, for packagers
 #   CUDA=0              as if CUDA were absent             CUDA_HOME=/usr/local/cuda   where it is
 #   CUDA_ARCHS=90       the GPUs to compile for: compute capabilities without the point (80 90 100)
@@ -14,6 +15,7 @@ SANITIZE ?=
 BARE ?=
 COMMA := ,
 WERROR ?= -Werror
+OPTIMIZE ?= -O3
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -54,7 +56,7 @@ WHY_NOT_TESTS := $(strip $(WHY_NOT_PROFILE) $(if $(HAVE_CMOCKA),,no cmocka: apt-
 # ---- flags ----
 
 # -ffp-contract=off: no fused multiply-add behind the source's back, so plans and losses agree across machines.
-CFLAGS := -std=c11 -D_GNU_SOURCE -O3 -g -ffp-contract=off -fno-math-errno \
+CFLAGS := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -g -ffp-contract=off -fno-math-errno \
 	-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef $(WERROR) -I.
 LDFLAGS := -Wl,--as-needed
 ifneq ($(SANITIZE),)
@@ -360,6 +362,15 @@ check-valgrind: setup
 check-lean:
 	@$(MAKE) $(J) BARE=1 BUILD=$(BUILD)/lean all
 	@sh tests/support/check_lean.sh $(BUILD)/lean
+
+SAME_BUILDS := gcc-O0 gcc-O3 clang-O0 clang-O3
+SAME_PROGRAMS := $(SAME_BUILDS:%=$(BUILD)/same/%/galplan)
+## same-bytes: galplan by gcc and clang, at -O0 and at -O3, writes the same plans to the byte (10 minutes)
+.PHONY: same-bytes
+same-bytes:
+	@for b in $(SAME_BUILDS); do $(MAKE) $(J) CC=$${b%-*} OPTIMIZE=-$${b#*-} BUILD=$(BUILD)/same/$$b \
+		$(BUILD)/same/$$b/galplan || exit 1; done
+	@bash tests/support/same_bytes.sh $(SAME_PROGRAMS)
 
 ## check-bare: a bare Debian 12 (debootstrap, root), and in it make demo and make check from a clone (10 minutes)
 .PHONY: check-bare

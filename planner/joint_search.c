@@ -16,7 +16,7 @@
 static const double largest_stray = 0.25;
 
 typedef enum candidate_level { FLOORED, SCREENED, STAGED, CLOSED } candidate_level;
-enum { NO_FINALIST = UINT32_MAX };
+static const uint32_t no_finalist = UINT32_MAX;
 
 /* A cell that may still win. */
 typedef struct candidate {
@@ -25,7 +25,7 @@ typedef struct candidate {
     double bound; /* seconds */
     double least_bytes;
     gal_screened screened;
-    uint32_t finalist;          /* its number in the result, or NO_FINALIST */
+    uint32_t finalist;          /* its number in the result, or no_finalist */
     uint32_t *stage, *strategy; /* [block] of its path, as screened numbers strategies; owned, NULL: none */
 } candidate;
 
@@ -81,7 +81,7 @@ static gal_code add_candidate(outer *o, const gal_cell_numbers *numbers, gal_err
 {
     candidate *c = &o->candidate[o->candidate_count];
     gal_error refusal = {0};
-    *c = (candidate){.numbers = *numbers, .finalist = NO_FINALIST};
+    *c = (candidate){.numbers = *numbers, .finalist = no_finalist};
     const gal_cell_spec spec = spec_of(o, c);
     gal_code code = gal_cell_refused(&spec, &refusal);
     code = code == GAL_OK && is_uniform(o->request) ? gal_uniform_refused(&spec, &refusal) : code;
@@ -175,7 +175,7 @@ static gal_code note_path(outer *o, candidate *c, const uint32_t *stage, const u
                           gal_error *err)
 {
     const gal_cell_spec spec = spec_of(o, c);
-    if (c->finalist == NO_FINALIST) {
+    if (c->finalist == no_finalist) {
         if (gal_finalist_add(o->request, &spec, o->result) == NULL) {
             return no_memory(err);
         }
@@ -256,7 +256,7 @@ static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_cell_answer *answer = &o->answer;
-    const double known = c->finalist == NO_FINALIST ? HUGE_VAL : o->result->finalist[c->finalist].objective_seconds;
+    const double known = c->finalist == no_finalist ? HUGE_VAL : o->result->finalist[c->finalist].objective_seconds;
     const gal_solve_settings settings = {.label_limit = o->request->label_limit,
                                          .few_labels = GAL_FEW_LABELS,
                                          .starts = c->stage != NULL,
@@ -381,26 +381,32 @@ cleanup:
 
 /* ---- all of it ---- */
 
+/* Of equals: cells in the order of their numbers. */
+static int lesser_numbers_first(const gal_finalist *a, const gal_finalist *b)
+{
+    if (a->pp_degree != b->pp_degree) {
+        return a->pp_degree < b->pp_degree ? -1 : 1;
+    }
+    if (a->microbatch_count != b->microbatch_count) {
+        return a->microbatch_count < b->microbatch_count ? -1 : 1;
+    }
+    return a->global_batch_samples < b->global_batch_samples ? -1 : a->global_batch_samples > b->global_batch_samples;
+}
+
 static int faster_first(const void *x, const void *y)
 {
     const gal_finalist *a = x;
     const gal_finalist *b = y;
-    double rate_a = a->global_batch_samples / a->simulated_seconds;
-    double rate_b = b->global_batch_samples / b->simulated_seconds;
-    if (rate_a != rate_b) {
-        return rate_a > rate_b ? -1 : 1;
-    }
-    if (a->pp_degree != b->pp_degree) {
-        return a->pp_degree < b->pp_degree ? -1 : 1;
-    }
-    return a->microbatch_count < b->microbatch_count ? -1 : a->microbatch_count > b->microbatch_count;
+    const double rate_a = a->global_batch_samples / a->simulated_seconds;
+    const double rate_b = b->global_batch_samples / b->simulated_seconds;
+    return rate_a != rate_b ? (rate_a > rate_b ? -1 : 1) : lesser_numbers_first(a, b);
 }
 
 static int less_objective_first(const void *x, const void *y)
 {
     const double a = objective_per_sample(x);
     const double b = objective_per_sample(y);
-    return a < b ? -1 : a > b;
+    return a != b ? (a < b ? -1 : 1) : lesser_numbers_first(x, y);
 }
 
 /* Simulates the finalists that are wanted and those that might be faster than they say; drops the others. */
@@ -415,7 +421,7 @@ static gal_code simulate_finalists(outer *o, gal_error *err)
     }
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         const candidate *c = &o->candidate[i];
-        if (c->finalist != NO_FINALIST) {
+        if (c->finalist != no_finalist) {
             gal_finalist *f = &result->finalist[c->finalist];
             f->bound_seconds = fmin(c->bound, f->objective_seconds);
         }
