@@ -89,7 +89,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                        1, 2),
         gal_option_u32("top", "K", "list the best K cells (1), or the first K points of the front (all)", &o->top, 1,
                        1000),
-        gal_option_f64("gap", "PERCENT", "be content if no plan is faster by more than this (0.5; 0 with --pareto)",
+        gal_option_f64("gap", "PERCENT", "be content if no plan is faster by more than this (0.5; 0 with --pareto, --compare)",
                        &o->gap_percent, 0.0, 50.0),
         gal_option_u32("label-limit", "N", "labels kept at one block, and work in proportion (20000)", &o->label_limit,
                        1, 100000000),
@@ -520,6 +520,13 @@ cleanup:
     return code;
 }
 
+/* What compares plans, or lists them, goes to the end. */
+static double gap_of_options(const search_options *o)
+{
+    const double percent = o->pareto || o->compare ? 0.0 : 0.5;
+    return (o->gap_percent >= 0.0 ? o->gap_percent : percent) / 100.0;
+}
+
 static gal_code run(const search_options *o, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -538,10 +545,7 @@ static gal_code run(const search_options *o, gal_error *err)
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
                                   .label_limit = o->label_limit,
-                                  .gap = (o->gap_percent >= 0.0 ? o->gap_percent
-                                          : o->pareto           ? 0.0
-                                                                : 0.5) /
-                                         100.0,
+                                  .gap = gap_of_options(o),
                                   .finalist_count = o->pareto ? 1 : o->top,
                                   .tell = gal_searching_tell,
                                   .tell_context = &searching};
