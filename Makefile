@@ -413,6 +413,18 @@ bench-search:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/search.py $(BUILD)/galplan
 
+## bench-search-curves: time of searches by layers, memory and strategies (2 minutes)
+.PHONY: bench-search-curves
+bench-search-curves:
+	@$(MAKE) $(J) all
+	@python3 tests/bench/search_curves.py $(BUILD)/galplan
+
+## bench-catalogue: every model on every cluster that ships: plan or least that would do, time, gap; ONLY=words (1 hour)
+.PHONY: bench-catalogue
+bench-catalogue:
+	@$(MAKE) $(J) all
+	@python3 tests/bench/catalogue.py $(BUILD)/galplan $(ONLY)
+
 ## bench-host: training speed and memory of one process with two threads against PyTorch on the CPU (8 minutes)
 .PHONY: bench-host
 bench-host:
