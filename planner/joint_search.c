@@ -22,7 +22,8 @@ static const uint32_t no_finalist = UINT32_MAX;
 typedef struct candidate {
     gal_cell_numbers numbers;
     candidate_level level;
-    double bound; /* seconds */
+    double bound;      /* seconds */
+    double repeatable; /* likewise, as the certificate proves it again: before any chain is looked for */
     double least_bytes;
     gal_screened screened;
     uint32_t finalist;          /* its number in the result, or no_finalist */
@@ -90,7 +91,9 @@ static gal_code add_candidate(outer *o, const gal_cell_numbers *numbers, gal_err
         return GAL_OK;
     }
     o->candidate_count++;
-    return gal_screen_floor(&spec, &o->types, o->floors, &c->bound, &c->least_bytes, err);
+    code = gal_screen_floor(&spec, &o->types, o->floors, &c->bound, &c->least_bytes, err);
+    c->repeatable = c->bound;
+    return code;
 }
 
 static gal_code list_candidates(outer *o, gal_error *err)
@@ -302,10 +305,12 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
     case FLOORED:
         code = gal_screened_create(&spec, &o->types, &c->screened, err);
         c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
+        c->repeatable = c->bound;
         c->level = SCREENED;
         break;
     case SCREENED:
         code = solve_staged(o, c, err);
+        c->repeatable = c->bound;
         c->level = STAGED;
         if (per_sample(c) >= hopeless_per_sample(o)) {
             close_cell(o, c);
@@ -353,6 +358,7 @@ static gal_code take_least(outer *o, const gal_least_memory *least, gal_error *e
         candidate *c = &o->candidate[i];
         const gal_cell_spec own = spec_of(o, c);
         GAL_TRY(gal_screen_floor(&own, &o->types, o->floors, &c->bound, &c->least_bytes, err));
+        c->repeatable = c->bound;
         const bool here = memcmp(&c->numbers, &least->numbers, sizeof c->numbers) == 0;
         finalist->bound_seconds = here ? fmin(c->bound, seconds) : finalist->bound_seconds;
     }
@@ -444,6 +450,40 @@ static void count_unproven(outer *o, double best_per_sample)
     }
 }
 
+static void list_once(gal_u32_list *list, uint32_t value)
+{
+    bool known = false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        known = known || list->value[i] == value;
+    }
+    if (!known && list->count < GAL_U32_LIST_MAX) {
+        list->value[list->count++] = value;
+    }
+}
+
+/* What the plan says of the others of its batch; uniform plans are not bounded by what anybody can repeat. */
+static void certify(const outer *o, gal_finalist *winner)
+{
+    const gal_search_request *r = o->request;
+    const double searched = o->result->lower_bound_seconds;
+    gal_certificate *out = &winner->plan.certificate;
+    double bound = winner->objective_seconds;
+    *out = (gal_certificate){.present = true,
+                             .memory_bytes =
+                                 r->memory_bytes == 0 ? winner->plan.cluster.device.memory_bytes : r->memory_bytes,
+                             .space = r->space};
+    for (uint32_t i = 0; i < o->candidate_count; i++) {
+        const candidate *c = &o->candidate[i];
+        if (c->numbers.global_batch_samples == winner->global_batch_samples) {
+            list_once(&out->microbatch_counts, c->numbers.microbatch_count);
+            list_once(&out->pp_degrees, c->numbers.pp_degree);
+            bound = fmin(bound, c->repeatable);
+        }
+    }
+    winner->plan.lower_bound_seconds = is_uniform(r) ? 0.0 : fmax(bound, 0.0);
+    out->searched_bound_seconds = searched > winner->plan.lower_bound_seconds ? searched : 0.0;
+}
+
 static void conclude(outer *o)
 {
     gal_search_result *result = o->result;
@@ -466,7 +506,7 @@ static void conclude(outer *o)
         }
     }
     result->lower_bound_seconds = bound;
-    winner->plan.lower_bound_seconds = bound;
+    certify(o, winner);
 }
 
 static gal_code create(outer *o, gal_error *err)

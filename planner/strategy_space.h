@@ -18,14 +18,6 @@
 
 enum { GAL_SPACE_MAX = 8192 };
 
-typedef struct gal_space {
-    bool axis[GAL_AXIS_KIND_COUNT];
-    bool zero_stage[4]; /* [1..3] */
-    bool sequence_parallel;
-    bool recompute, selective; /* full; of attention alone */
-    bool takeaway[4];          /* [1..3], applied */
-} gal_space;
-
 /* Everything allowed, no takeaway applied. */
 void gal_space_all(gal_space *out);
 

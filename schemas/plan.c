@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/certificate.h"
 #include "schemas/document.h"
 #include "schemas/limits.h"
 #include "schemas/plan_check.h"
@@ -131,6 +132,10 @@ static bool read_plan(const gal_json_cursor *root, void *out)
     plan->objective_seconds = gal_json_f64(root, "objective_seconds", 0.0, GAL_SECONDS_MAX);
     plan->simulated_seconds = gal_json_f64(root, "simulated_seconds", 0.0, GAL_SECONDS_MAX);
     plan->lower_bound_seconds = gal_json_f64(root, "lower_bound_seconds", 0.0, GAL_SECONDS_MAX);
+    if (gal_json_has(root, "certificate")) {
+        const gal_json_cursor certificate = gal_json_object(root, "certificate");
+        gal_certificate_read_at(&certificate, &plan->certificate);
+    }
     bool has_memory = read_stages(root, plan);
     gal_json_reject_unknown(root);
     return has_memory;
@@ -215,6 +220,11 @@ static void write_plan(gal_json_writer *out, const void *document)
     gal_json_put_f64(out, "objective_seconds", plan->objective_seconds);
     gal_json_put_f64(out, "simulated_seconds", plan->simulated_seconds);
     gal_json_put_f64(out, "lower_bound_seconds", plan->lower_bound_seconds);
+    if (plan->certificate.present) {
+        gal_json_begin_object(out, "certificate");
+        gal_certificate_write_at(out, &plan->certificate);
+        gal_json_end_object(out);
+    }
     gal_json_begin_array(out, "stages");
     for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
         write_stage(out, plan, &plan->stage[s]);

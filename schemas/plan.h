@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "schemas/base/json.h"
+#include "schemas/base/options.h"
 #include "schemas/base/status.h"
 #include "schemas/cluster.h"
 #include "schemas/model.h"
@@ -72,6 +73,26 @@ typedef struct gal_plan_stage {
                                     * bytes: the same for each of these pieces; 0: not known */
 } gal_plan_stage;
 
+/* The strategies that a search may give to blocks: of which axes (planner/strategy_space.h). */
+typedef struct gal_space {
+    bool axis[GAL_AXIS_KIND_COUNT];
+    bool zero_stage[4]; /* [1..3] */
+    bool sequence_parallel;
+    bool recompute, selective; /* full; of attention alone */
+    bool takeaway[4];          /* [1..3], applied */
+} gal_space;
+
+/* What a search has looked through, for its lower bound to be proved again: every plan of the plan's batch and schedule
+ * whose numbers are on these lists. */
+typedef struct gal_certificate {
+    bool present;
+    uint64_t memory_bytes; /* per device, with the profile's fixed bytes */
+    gal_space space;
+    gal_u32_list microbatch_counts, pp_degrees;
+    double searched_bound_seconds; /* what the search closed beyond lower_bound_seconds, by means that nobody repeats;
+                                    * 0: nothing */
+} gal_certificate;
+
 typedef struct gal_plan {
     gal_model model;
     gal_cluster cluster;
@@ -91,7 +112,8 @@ typedef struct gal_plan {
     uint64_t fixed_bytes;     /* per device, from the profile: context, communicators */
     double objective_seconds; /* what the search minimised; 0: not known */
     double simulated_seconds;
-    double lower_bound_seconds;
+    double lower_bound_seconds; /* of the objective, over what the certificate names; 0: not known */
+    gal_certificate certificate;
 } gal_plan;
 
 /* As gal_document_read (with gal_plan_check) and gal_document_write. gal_plan_free releases what read or copy gave. */

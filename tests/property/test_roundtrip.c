@@ -297,6 +297,32 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     return s;
 }
 
+static gal_u32_list random_list(uint64_t *seed, uint32_t most)
+{
+    gal_u32_list list = {.count = 1 + below(seed, 4)};
+    for (uint32_t i = 0; i < list.count; i++) {
+        list.value[i] = 1 + below(seed, most);
+    }
+    return list;
+}
+
+static gal_certificate random_certificate(uint64_t *seed)
+{
+    gal_certificate c = {.present = true,
+                         .memory_bytes = 1 + bytes(seed),
+                         .microbatch_counts = random_list(seed, 1u << 24),
+                         .pp_degrees = random_list(seed, 1u << 20),
+                         .searched_bound_seconds = real_or_zero(seed, 1e9)};
+    bool *const part[] = {&c.space.axis[GAL_AXIS_DP], &c.space.axis[GAL_AXIS_SDP], &c.space.axis[GAL_AXIS_TP],
+                          &c.space.zero_stage[1],     &c.space.zero_stage[2],      &c.space.zero_stage[3],
+                          &c.space.sequence_parallel, &c.space.recompute,          &c.space.selective,
+                          &c.space.takeaway[1],       &c.space.takeaway[2],        &c.space.takeaway[3]};
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        *part[i] = below(seed, 2) == 0;
+    }
+    return c;
+}
+
 /* Sizes are multiples of 64 = the most devices, so that every strategy is legal. The holders of a token table are to be
  * alike: an encoder-decoder has one strategy. */
 static gal_plan random_plan(uint64_t *seed)
@@ -356,6 +382,9 @@ static gal_plan random_plan(uint64_t *seed)
         p.stage[s].run_count = p.run_count - p.stage[s].first_run;
     }
     p.model.tied_embeddings = false;
+    if (below(seed, 2) == 0) {
+        p.certificate = random_certificate(seed);
+    }
     return p;
 }
 
@@ -481,6 +510,19 @@ static bool equal_profiles(const gal_profile *a, const gal_profile *b)
     return are_equal;
 }
 
+static bool equal_lists(const gal_u32_list *a, const gal_u32_list *b)
+{
+    return a->count == b->count && memcmp(a->value, b->value, a->count * sizeof *a->value) == 0;
+}
+
+static bool equal_certificates(const gal_certificate *a, const gal_certificate *b)
+{
+    return a->present == b->present && a->memory_bytes == b->memory_bytes &&
+           memcmp(&a->space, &b->space, sizeof a->space) == 0 &&
+           equal_lists(&a->microbatch_counts, &b->microbatch_counts) && equal_lists(&a->pp_degrees, &b->pp_degrees) &&
+           memcmp(&a->searched_bound_seconds, &b->searched_bound_seconds, sizeof(double)) == 0;
+}
+
 static bool equal_plans(const gal_plan *a, const gal_plan *b)
 {
     bool are_equal = equal_models(&a->model, &b->model) && equal_clusters(&a->cluster, &b->cluster) &&
@@ -490,7 +532,8 @@ static bool equal_plans(const gal_plan *a, const gal_plan *b)
                      a->prefetch_depth == b->prefetch_depth && a->communication_ctas == b->communication_ctas &&
                      a->stage_count == b->stage_count && a->chunk_count == b->chunk_count &&
                      a->run_count == b->run_count && a->fixed_bytes == b->fixed_bytes &&
-                     memcmp(&a->objective_seconds, &b->objective_seconds, 3 * sizeof(double)) == 0;
+                     memcmp(&a->objective_seconds, &b->objective_seconds, 3 * sizeof(double)) == 0 &&
+                     equal_certificates(&a->certificate, &b->certificate);
     for (uint32_t i = 0; are_equal && i < gal_plan_piece_count(a); i++) {
         are_equal = a->stage[i].first_run == b->stage[i].first_run && a->stage[i].run_count == b->stage[i].run_count &&
                     a->stage[i].predicted_bytes == b->stage[i].predicted_bytes;

@@ -110,6 +110,8 @@ verdict 'lower: stages and ranks that are not there'
 galplan verify plan.json --json >verified.json && head -n 2 verified.json | grep -q '"ok": true' &&
     [ "$(grep -c '"check": ' verified.json)" -eq "$(galplan verify plan.json | grep -c ' ok: ')" ]
 verdict 'verify --json: a verdict for each line'
+galplan verify plan.json --no-bound >verified.txt && ! grep -q '^bound' verified.txt && galplan verify plan.json | grep -q '^bound'
+verdict 'verify --no-bound: no line of it'
 sed 's/"predicted_bytes": [0-9]*/"predicted_bytes": 7/' plan.json >wrong.json
 galplan verify wrong.json --json >refused.json
 [ $? -eq 1 ] && head -n 2 refused.json | grep -q '"ok": false' && grep -q 'the plan predicts 7 bytes' refused.json

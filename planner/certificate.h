@@ -1,0 +1,37 @@
+/* The bound of a plan's certificate, proved again from prices alone: nothing here is shared with the search.
+ *
+ * For P stages that cut the chain of blocks, the objective (costmodel/objective.h) is at least
+ *     (m - 1) max round_p + sum added_p + common
+ *     round  forward and backward of a stage's blocks, its turns and conversions
+ *     added  round + w tail (first stage: nothing hides it; 0 <= w <= 1, for what is negative counts as 0)
+ *            + update / P (the slowest is no less than the mean) + 2 transfer
+ * and with one stage m round + w tail + update. What a chain of blocks takes on a stage is bounded by weak duality: any
+ * price >= 0 per byte over the limit may be charged; then each pair of neighbours takes at least half of either block
+ * and the conversion between their rows. Of the bytes that blocks use in turn the stage has at least the largest of
+ * one, so they are taken in bands: in a band larger ones may not be had and its smallest is charged. Where that is not
+ * enough all choices of a stage are counted, block by whole block. Then cuts that would take less than the claim are
+ * looked for, stage by stage: none left is the proof.
+ * Source of the dual bound: M. L. Fisher, "The Lagrangian Relaxation Method for Solving Integer Programming Problems",
+ * 1981; of its price: G. Y. Handler, I. Zang, "A dual algorithm for the constrained shortest path problem", 1980. */
+#ifndef GAL_PLANNER_CERTIFICATE_H
+#define GAL_PLANNER_CERTIFICATE_H
+
+#include "costmodel/price.h"
+#include "schemas/plan.h"
+
+/* The plans that a bound is of: stages of several pieces and split backward are not bounded. */
+typedef struct gal_certificate_cell {
+    const gal_model *model;
+    const gal_space *space;
+    gal_schedule schedule;
+    uint32_t prefetch_depth, device_count;
+    uint32_t global_batch_samples, microbatch_count, pp_degree;
+    uint64_t arena_limit_bytes; /* per device, charged as a search does: rings at their depth times the largest use */
+} gal_certificate_cell;
+
+/* *bound: none of these plans takes less; infinity: none fits, or the numbers do not divide. Once it is enough_seconds
+ * it need not be the best. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
+gal_code gal_certificate_bound(gal_price_cache *cache, const gal_durations *durations, const gal_certificate_cell *cell,
+                               double enough_seconds, double *bound, gal_error *err);
+
+#endif

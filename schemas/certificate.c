@@ -1,0 +1,65 @@
+#include "schemas/certificate.h"
+
+#include <stddef.h>
+
+#include "schemas/limits.h"
+
+/* As `galplan search --space` and --takeaways call them. */
+static const struct {
+    const char *name;
+    size_t offset;
+} parts[] = {{"dp", offsetof(gal_space, axis[GAL_AXIS_DP])},  {"sdp", offsetof(gal_space, axis[GAL_AXIS_SDP])},
+             {"zero1", offsetof(gal_space, zero_stage[1])},   {"zero2", offsetof(gal_space, zero_stage[2])},
+             {"zero3", offsetof(gal_space, zero_stage[3])},   {"tp", offsetof(gal_space, axis[GAL_AXIS_TP])},
+             {"sp", offsetof(gal_space, sequence_parallel)},  {"recompute", offsetof(gal_space, recompute)},
+             {"selective", offsetof(gal_space, selective)},   {"takeaway1", offsetof(gal_space, takeaway[1])},
+             {"takeaway2", offsetof(gal_space, takeaway[2])}, {"takeaway3", offsetof(gal_space, takeaway[3])}};
+enum { PARTS = sizeof parts / sizeof parts[0] };
+
+static void read_list(const gal_json_cursor *at, const char *key, uint32_t most, gal_u32_list *out)
+{
+    const gal_json_cursor list = gal_json_array(at, key, 1, GAL_U32_LIST_MAX, &out->count);
+    for (uint32_t i = 0; i < out->count; i++) {
+        out->value[i] = (uint32_t)gal_json_element_u64(&list, i, 1, most);
+    }
+}
+
+void gal_certificate_read_at(const gal_json_cursor *at, gal_certificate *out)
+{
+    static const char *const objectives[] = {GAL_CERTIFICATE_OBJECTIVE};
+    *out = (gal_certificate){.present = true};
+    (void)gal_json_enum(at, "objective", objectives, 1);
+    out->memory_bytes = gal_json_u64(at, "memory_bytes", 1, GAL_BYTES_MAX);
+    const gal_json_cursor space = gal_json_object(at, "space");
+    for (size_t i = 0; i < PARTS; i++) {
+        *(bool *)((char *)&out->space + parts[i].offset) = gal_json_bool(&space, parts[i].name);
+    }
+    gal_json_reject_unknown(&space);
+    read_list(at, "microbatch_counts", GAL_BATCH_SAMPLES_MAX, &out->microbatch_counts);
+    read_list(at, "pp_degrees", GAL_DEVICES_MAX, &out->pp_degrees);
+    out->searched_bound_seconds = gal_json_f64(at, "searched_bound_seconds", 0.0, GAL_SECONDS_MAX);
+    gal_json_reject_unknown(at);
+}
+
+static void write_list(gal_json_writer *out, const char *key, const gal_u32_list *list)
+{
+    gal_json_begin_array(out, key);
+    for (uint32_t i = 0; i < list->count; i++) {
+        gal_json_put_u64(out, NULL, list->value[i]);
+    }
+    gal_json_end_array(out);
+}
+
+void gal_certificate_write_at(gal_json_writer *out, const gal_certificate *certificate)
+{
+    gal_json_put_string(out, "objective", GAL_CERTIFICATE_OBJECTIVE);
+    gal_json_put_u64(out, "memory_bytes", certificate->memory_bytes);
+    gal_json_begin_object(out, "space");
+    for (size_t i = 0; i < PARTS; i++) {
+        gal_json_put_bool(out, parts[i].name, *(const bool *)((const char *)&certificate->space + parts[i].offset));
+    }
+    gal_json_end_object(out);
+    write_list(out, "microbatch_counts", &certificate->microbatch_counts);
+    write_list(out, "pp_degrees", &certificate->pp_degrees);
+    gal_json_put_f64(out, "searched_bound_seconds", certificate->searched_bound_seconds);
+}
