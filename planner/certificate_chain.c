@@ -72,8 +72,7 @@ static gal_cert_choice cheapest_pair(gal_cert_chains *v, const gal_cert_kind *k,
     for (uint32_t a = 0; a < v->t->class_count; a++) {
         for (uint32_t b = 0; b < v->t->class_count && from[a].cost + v->least[behind].cost < 2.0 * least.cost; b++) {
             if (a != b && from[a].cost + to[b].cost < 2.0 * least.cost) {
-                const double seconds =
-                    rate > 0.0 ? rounds * gal_cert_conversion(v->t, k->place, pair, a, b, &v->code) : 0.0;
+                const double seconds = rounds * gal_cert_conversion(v->t, k->place, pair, a, b, &v->code);
                 if (seconds < HUGE_VAL) {
                     take_less(&least, half_pair(&from[a], &to[b], rate, seconds));
                 }

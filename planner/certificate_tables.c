@@ -179,6 +179,18 @@ static void number_classes(gal_cert_tables *v)
     }
 }
 
+static void measure_received(gal_cert_tables *v)
+{
+    for (uint32_t of = 0; of < v->sort_count; of++) {
+        v->received_bytes[of] = HUGE_VAL;
+        for (uint32_t class = 0; class < v->class_count; class ++) {
+            const uint64_t bytes =
+                gal_price_rows_bytes(v->cell->model, &v->strategy[v->stands[class]], v->samples, v->sort[of].shape.in);
+            v->received_bytes[of] = fmin(v->received_bytes[of], (double)bytes);
+        }
+    }
+}
+
 /* Of a round; where the carried tensor passes, the rows keep their layout but in front of a block that reads it. */
 double gal_cert_conversion(gal_cert_tables *v, uint32_t place, uint32_t pair, uint32_t from, uint32_t to,
                            gal_code *failed)
@@ -239,12 +251,8 @@ static double entry_bytes(const gal_cert_tables *v, const gal_cert_kind *k, cons
 {
     const double m = v->cell->microbatch_count;
     const double two = fmin(m, 2.0);
-    double received = HUGE_VAL;
-    for (uint32_t class = 0; class < v->class_count; class ++) {
-        received = fmin(received, (double)gal_price_rows_bytes(v->cell->model, &v->strategy[v->stands[class]],
-                                                               v->samples, of->shape.in));
-    }
-    return fmin((fmin(m, k->in_flight + 1.0) + two - k->in_flight) * (double)own->input, 2.0 * two * received);
+    return fmin((fmin(m, k->in_flight + 1.0) + two - k->in_flight) * (double)own->input,
+                2.0 * two * v->received_bytes[of - v->sort]);
 }
 
 static gal_cert_item item_of(const gal_cert_tables *v, const gal_cert_kind *k, const gal_cert_sort *of,
@@ -436,6 +444,11 @@ static gal_code fill_prices(gal_cert_tables *v)
     }
     GAL_TRY(price_all(v));
     number_classes(v);
+    v->received_bytes = take(v, v->sort_count, sizeof *v->received_bytes);
+    if (v->received_bytes == NULL) {
+        GAL_TRY(no_memory(v->err));
+    }
+    measure_received(v);
     const size_t conversions = (size_t)v->place_count * v->pair_count * v->class_count * v->class_count;
     v->conversion = take(v, conversions, sizeof *v->conversion);
     if (v->conversion == NULL) {

@@ -63,6 +63,7 @@ typedef struct gal_cert_tables {
     gal_cert_chain *chain;
     gal_strategy *strategy;
     uint32_t *class, *stands;      /* [strategy]; [class] its first strategy */
+    double *received_bytes;        /* [sort] at the entry of a stage: the least that rows of any class take */
     uint32_t *place, *kind_of;     /* [stage] */
     const gal_block_price **price; /* [place][sort][strategy]; NULL: not to be had */
     double *conversion;            /* [place][pair][class][class]; NaN: not asked for yet */

@@ -23,7 +23,7 @@ typedef struct candidate {
     gal_cell_numbers numbers;
     candidate_level level;
     double bound;      /* seconds */
-    double repeatable; /* likewise, as the certificate proves it again: before any chain is looked for */
+    double repeatable; /* likewise, as the certificate proves it again: by prices, before any chain is looked for */
     double least_bytes;
     gal_screened screened;
     uint32_t finalist;          /* its number in the result, or no_finalist */
@@ -239,6 +239,7 @@ static gal_code solve_staged(outer *o, candidate *c, gal_error *err)
     gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy};
     o->result->solved_cell_count++;
     GAL_TRY(gal_staged_solve(&c->screened, hopeless, o->request->gap, &staged, err));
+    c->repeatable = fmin(fmax(c->repeatable, staged.bound), staged.seconds);
     c->bound = fmin(fmax(c->bound, staged.bound), staged.seconds); /* above the path it is by rounding alone */
     if (staged.seconds < HUGE_VAL && c->bound < hopeless) {
         const size_t blocks = o->types.block_count;
@@ -305,12 +306,11 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
     case FLOORED:
         code = gal_screened_create(&spec, &o->types, &c->screened, err);
         c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
-        c->repeatable = c->bound;
+        c->repeatable = code == GAL_OK ? c->screened.bound : c->repeatable;
         c->level = SCREENED;
         break;
     case SCREENED:
         code = solve_staged(o, c, err);
-        c->repeatable = c->bound;
         c->level = STAGED;
         if (per_sample(c) >= hopeless_per_sample(o)) {
             close_cell(o, c);
