@@ -19,6 +19,7 @@ typedef struct prover {
     gal_cert_tables t;
     gal_cert_chains chains;
     double *rest_slowest, *rest_sum; /* [stage][block] at least, from there on */
+    uint32_t *furthest;              /* [kind][block] beyond it no chain from there ends, for it takes enough */
     label *label;
     size_t label_count, label_room;
 } prover;
@@ -51,6 +52,65 @@ static size_t place(const prover *v, uint32_t stage, uint32_t block)
     return (size_t)stage * (v->t.blocks + 1) + block;
 }
 
+/* What blocks take wherever they are, and ends of stages: no cut has a lower sum of rounds, or of what is added. */
+static double least_sum(prover *v, bool added)
+{
+    double sum = 0.0;
+    double first = 0.0;
+    double last = 0.0;
+    double any[GAL_CERT_SORTS_MAX];
+    for (uint32_t of = 0; of < v->t.sort_count; of++) {
+        any[of] = HUGE_VAL;
+        for (uint32_t i = 0; i < v->t.kind_count; i++) {
+            gal_cert_kind *k = &v->t.kind[i];
+            gal_cert_table *t = added ? &k->added : &k->round;
+            gal_cert_chain_line(&v->chains, k, t);
+            any[of] = fmin(any[of], t->any[of]);
+            for (uint32_t j = 0; j < t->menu[of].count; j++) {
+                first = fmin(first, t->menu[of].item[j].first_seconds);
+                last = fmin(last, t->menu[of].item[j].last_seconds);
+            }
+        }
+    }
+    for (uint32_t b = 0; b < v->t.blocks; b++) {
+        sum += any[v->t.sort_of[b]];
+    }
+    return sum + v->t.stages * (first + last);
+}
+
+/* Of tables in which longer chains take longer. */
+static void look_how_far(prover *v, double sum, double enough)
+{
+    for (uint32_t i = 0; i < v->t.kind_count; i++) {
+        const gal_cert_table *t = &v->t.kind[i].round;
+        double first = HUGE_VAL;
+        double last = HUGE_VAL;
+        bool rises = true;
+        for (uint32_t pair = 0; pair < v->t.pair_count; pair++) {
+            rises = rises && t->pair[pair] >= 0.0;
+        }
+        for (uint32_t of = 0; of < v->t.sort_count; of++) {
+            first = fmin(first, t->first[of]);
+            last = fmin(last, t->last[of]);
+        }
+        for (uint32_t b = 0; b < v->t.blocks; b++) {
+            double own = first + last;
+            uint32_t e = b + 1;
+            for (; e < v->t.blocks && !(rises && bound_of(v, own, sum) >= enough); e++) {
+                own += t->pair[v->t.pair_of[e]];
+            }
+            v->furthest[(size_t)i * v->t.blocks + b] = e;
+        }
+    }
+}
+
+static uint32_t last_end(const prover *v, uint32_t stage, uint32_t begin)
+{
+    const uint32_t far = v->furthest[(size_t)v->t.kind_of[stage] * v->t.blocks + begin];
+    const uint32_t most = v->t.blocks - (v->t.stages - 1 - stage);
+    return far < most ? far : most;
+}
+
 /* What stages from `stage` on take at least with the blocks from each on, bytes ignored. */
 static void look_ahead(prover *v)
 {
@@ -64,7 +124,7 @@ static void look_ahead(prover *v)
         for (uint32_t b = p; b < blocks; b++) {
             double *slowest = &v->rest_slowest[place(v, p, b)];
             double *sum = &v->rest_sum[place(v, p, b)];
-            for (uint32_t e = b + 1; e <= blocks - (v->t.stages - 1 - p); e++) {
+            for (uint32_t e = b + 1; e <= last_end(v, p, b); e++) {
                 if (v->rest_sum[place(v, p + 1, e)] == HUGE_VAL) {
                     continue;
                 }
@@ -146,7 +206,7 @@ static gal_code find_cut(prover *v, double enough, size_t *found)
     for (uint32_t p = 0; p < v->t.stages; p++) {
         const size_t behind = v->label_count;
         for (size_t i = first; i < behind; i++) {
-            for (uint32_t e = v->label[i].end + 1; e <= v->t.blocks - (v->t.stages - 1 - p); e++) {
+            for (uint32_t e = v->label[i].end + 1; e <= last_end(v, p, v->label[i].end); e++) {
                 GAL_TRY(extend(v, (uint32_t)i, p, e, enough));
             }
         }
@@ -196,6 +256,11 @@ static gal_code prove(prover *v, double weight, double enough, double *bound)
     gal_code code = GAL_OK;
     bool more = true;
     gal_cert_tables_fill_added(&v->t, kind_at(v, 0), weight);
+    const double sum = least_sum(v, true);
+    *bound =
+        fmax(*bound, bound_of(v, least_sum(v, false) / v->t.stages, sum)); /* the slowest is no less than the mean */
+    more = *bound < enough;
+    look_how_far(v, sum, enough);
     for (uint32_t i = 0; i < TIGHTENINGS && more; i++) {
         size_t cut = 0;
         GAL_TRY(find_cut(v, enough, &cut));
@@ -218,7 +283,8 @@ static gal_code create(prover *v)
     v->label_room = 1024;
     v->rest_slowest = malloc(2 * places * sizeof *v->rest_slowest);
     v->label = malloc(v->label_room * sizeof *v->label);
-    if (v->rest_slowest == NULL || v->label == NULL) {
+    v->furthest = malloc((size_t)t->kind_count * t->blocks * sizeof *v->furthest);
+    if (v->rest_slowest == NULL || v->label == NULL || v->furthest == NULL) {
         return no_memory(v);
     }
     v->rest_sum = v->rest_slowest + places;
@@ -252,6 +318,7 @@ gal_code gal_certificate_bound(gal_price_cache *cache, const gal_durations *dura
     }
     *bound = least;
 cleanup:
+    free(v.furthest);
     free(v.label);
     free(v.rest_slowest);
     gal_cert_chains_free(&v.chains);

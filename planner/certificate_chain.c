@@ -203,7 +203,7 @@ typedef struct group {
 } group;
 
 typedef struct choosing {
-    group group[GAL_TYPES_MAX + 2];
+    group group[GAL_CERT_SORTS_MAX + 2];
     uint32_t group_count;
     double top, limit, price, relaxed; /* of a turn: items above it may not be had */
     double reach;                      /* sums further above the relaxation are left out */
@@ -406,13 +406,17 @@ static gal_code whole_least(gal_cert_chains *v, const gal_cert_table *t, const g
 
 /* ---- what is known of chains ---- */
 
-static void fill_lines(gal_cert_chains *v, const gal_cert_kind *k, gal_cert_table *t)
+void gal_cert_chain_line(gal_cert_chains *v, const gal_cert_kind *k, gal_cert_table *t)
 {
+    if (t->lined) {
+        return;
+    }
     price_menus(v, t, 1.0, 0.0, HUGE_VAL);
     for (uint32_t of = 0; of < v->t->sort_count; of++) {
         t->first[of] = v->first[of].cost;
         t->last[of] = v->last[of].cost;
         t->one[of] = v->one[of].cost;
+        t->any[of] = v->least[of].cost;
     }
     for (uint32_t pair = 0; pair < v->t->pair_count; pair++) {
         t->pair[pair] = cheapest_pair(v, k, t, pair, 1.0).cost;
@@ -422,9 +426,7 @@ static void fill_lines(gal_cert_chains *v, const gal_cert_kind *k, gal_cert_tabl
 
 static double free_least(gal_cert_chains *v, const gal_cert_kind *k, gal_cert_table *t, const gal_cert_chain *c)
 {
-    if (!t->lined) {
-        fill_lines(v, k, t);
-    }
+    gal_cert_chain_line(v, k, t);
     const uint32_t begin = v->t->sort_of[c->begin];
     double sum = t->first[begin] + t->last[v->t->sort_of[c->end - 1]];
     for (uint32_t pair = 0; pair < v->t->pair_count; pair++) {

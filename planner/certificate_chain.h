@@ -29,6 +29,8 @@ void gal_cert_chains_free(gal_cert_chains *chains); /* accepts a zeroed one */
 /* Seconds, known at least so well; infinity: it does not fit. Infallible but for chains->code. */
 double gal_cert_chain_least(gal_cert_chains *chains, const gal_cert_kind *kind, gal_cert_table *table, uint32_t chain,
                             gal_cert_proof enough);
+/* The table's free lines (lined), of a kind's stages. */
+void gal_cert_chain_line(gal_cert_chains *chains, const gal_cert_kind *kind, gal_cert_table *table);
 /* Knows a chain of several blocks better, up to the cutoff: whole, once the cutoff is not reached or nothing was
  * gained. GAL_ERR_SYSTEM without memory. */
 gal_code gal_cert_chain_tighten(gal_cert_chains *chains, gal_cert_table *table, uint32_t chain, double cutoff_seconds);

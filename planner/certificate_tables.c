@@ -35,6 +35,7 @@ static void number_sorts(gal_cert_tables *v)
             i++;
         }
         if (i == v->sort_count) {
+            GAL_ASSERT(i < GAL_CERT_SORTS_MAX);
             v->sort[v->sort_count++] = own;
         }
         v->sort_of[b] = i;
@@ -375,10 +376,13 @@ static bool create_table(gal_cert_tables *v, gal_cert_table *out)
     out->menu = calloc(v->sort_count, sizeof *out->menu);
     out->least = calloc(chains, sizeof *out->least);
     out->proof = calloc(chains, sizeof *out->proof);
-    out->pair = calloc((size_t)v->pair_count + 3 * (size_t)v->sort_count, sizeof *out->pair);
-    out->first = out->pair + v->pair_count;
-    out->last = out->first + v->sort_count;
-    out->one = out->last + v->sort_count;
+    out->pair = calloc((size_t)v->pair_count + 4 * (size_t)v->sort_count, sizeof *out->pair);
+    if (out->pair != NULL) {
+        out->first = out->pair + v->pair_count;
+        out->last = out->first + v->sort_count;
+        out->one = out->last + v->sort_count;
+        out->any = out->one + v->sort_count;
+    }
     gal_cert_item *item = malloc((v->sort_count * strategies + 1) * sizeof *item);
     for (uint32_t of = 0; out->menu != NULL && of < v->sort_count; of++) {
         out->menu[of].item = item == NULL ? NULL : item + of * strategies;

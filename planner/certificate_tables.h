@@ -7,6 +7,8 @@
 
 #include "planner/certificate.h"
 
+enum { GAL_CERT_SORTS_MAX = 2 * GAL_TYPES_MAX + 2 }; /* with the carried tensor or without; the ends */
+
 /* Blocks that have the same menus. */
 typedef struct gal_cert_sort {
     gal_block_shape shape;
@@ -34,11 +36,11 @@ typedef struct gal_cert_chain {
 
 /* What chains take on stages of one kind. */
 typedef struct gal_cert_table {
-    gal_cert_menu *menu;               /* [sort] */
-    bool lined;                        /* the next four are filled: what is least if bytes are ignored */
-    double *pair, *first, *last, *one; /* [pair], [sort] */
-    double *least;                     /* [chain] no less */
-    uint8_t *proof;                    /* [chain] how that is known */
+    gal_cert_menu *menu;                     /* [sort] */
+    bool lined;                              /* the next five are filled: what is least if bytes are ignored */
+    double *pair, *first, *last, *one, *any; /* [pair], [sort]; any: of a block anywhere */
+    double *least;                           /* [chain] no less */
+    uint8_t *proof;                          /* [chain] how that is known */
 } gal_cert_table;
 
 /* Stages whose tables are the same. */
