@@ -6,6 +6,7 @@
 
 #include "schemas/document.h"
 #include "schemas/limits.h"
+#include "schemas/plan.h"
 
 #define X(enumerator, name) [enumerator] = name,
 const char *const gal_source_names[GAL_SOURCE_COUNT] = {GAL_SOURCES(X)};
@@ -154,6 +155,50 @@ static void read_slowdown(const gal_json_cursor *root, gal_profile *out)
     }
 }
 
+static void read_copies(const gal_json_cursor *at, const char *key, gal_profile_copies *out)
+{
+    gal_json_cursor copies = gal_json_object(at, key);
+    out->latency_seconds = gal_json_f64(&copies, "latency_seconds", 0.0, GAL_SECONDS_MAX);
+    out->bytes_per_second = gal_json_f64(&copies, "bytes_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    gal_json_reject_unknown(&copies);
+}
+
+static void read_ctas(const gal_json_cursor *at, gal_profile_gpu *out)
+{
+    gal_json_cursor entries = gal_json_array(at, "slowdown_by_ctas", 0, GAL_PROFILE_CTAS_MAX, &out->by_ctas_count);
+    for (uint32_t i = 0; i < out->by_ctas_count; i++) {
+        gal_json_cursor entry = gal_json_element(&entries, i);
+        out->by_ctas[i].ctas = gal_json_u32(&entry, "ctas", 1, GAL_COMMUNICATION_CTAS_MAX);
+        out->by_ctas[i].compute = gal_json_f64(&entry, "compute", 1.0, SLOWDOWN_MAX);
+        out->by_ctas[i].communication = gal_json_f64(&entry, "communication", 1.0, SLOWDOWN_MAX);
+        if (i > 0 && out->by_ctas[i].ctas <= out->by_ctas[i - 1].ctas) {
+            gal_json_member_error(&entry, "ctas", "must be more than in the entry before");
+        }
+        gal_json_reject_unknown(&entry);
+    }
+}
+
+static void read_gpu(const gal_json_cursor *root, gal_profile *out)
+{
+    gal_profile_gpu *gpu = &out->gpu;
+    out->has_gpu = gal_json_has(root, "gpu");
+    if (!out->has_gpu) {
+        return;
+    }
+    gal_json_cursor at = gal_json_object(root, "gpu");
+    gpu->context_bytes = gal_json_u64(&at, "context_bytes", 0, GAL_BYTES_MAX);
+    gpu->library_bytes = gal_json_u64(&at, "library_bytes", 0, GAL_BYTES_MAX);
+    gpu->communicator_bytes = gal_json_u64(&at, "communicator_bytes", 0, GAL_BYTES_MAX);
+    gpu->clock_hertz = gal_json_f64(&at, "clock_hertz", 0.0, GAL_RATE_MAX);
+    gpu->clock_hertz_max = gal_json_f64(&at, "clock_hertz_max", 0.0, GAL_RATE_MAX);
+    read_copies(&at, "to_device", &gpu->to_device);
+    read_copies(&at, "from_device", &gpu->from_device);
+    gpu->host_adam_elements_per_second =
+        gal_json_f64(&at, "host_adam_elements_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    read_ctas(&at, gpu);
+    gal_json_reject_unknown(&at);
+}
+
 /* False without memory. Every table has one entry more than it needs: no allocation of 0 bytes. */
 static bool read_tables(const gal_json_cursor *root, gal_profile *out)
 {
@@ -197,6 +242,7 @@ static bool read_profile(const gal_json_cursor *root, void *document)
     out->fixed_step_seconds = gal_json_f64(root, "fixed_step_seconds", 0.0, GAL_SECONDS_MAX);
     out->instruction_seconds = gal_json_f64(root, "instruction_seconds", 0.0, GAL_SECONDS_MAX);
     read_slowdown(root, out);
+    read_gpu(root, out);
     bool has_memory = read_tables(root, out);
     gal_json_reject_unknown(root);
     return has_memory;
@@ -321,6 +367,37 @@ static void write_tables(gal_json_writer *out, const gal_profile *profile)
     gal_json_end_array(out);
 }
 
+static void write_copies(gal_json_writer *out, const char *key, const gal_profile_copies *copies)
+{
+    gal_json_begin_object(out, key);
+    gal_json_put_f64(out, "latency_seconds", copies->latency_seconds);
+    gal_json_put_f64(out, "bytes_per_second", copies->bytes_per_second);
+    gal_json_end_object(out);
+}
+
+static void write_gpu(gal_json_writer *out, const gal_profile_gpu *gpu)
+{
+    gal_json_begin_object(out, "gpu");
+    gal_json_put_u64(out, "context_bytes", gpu->context_bytes);
+    gal_json_put_u64(out, "library_bytes", gpu->library_bytes);
+    gal_json_put_u64(out, "communicator_bytes", gpu->communicator_bytes);
+    gal_json_put_f64(out, "clock_hertz", gpu->clock_hertz);
+    gal_json_put_f64(out, "clock_hertz_max", gpu->clock_hertz_max);
+    write_copies(out, "to_device", &gpu->to_device);
+    write_copies(out, "from_device", &gpu->from_device);
+    gal_json_put_f64(out, "host_adam_elements_per_second", gpu->host_adam_elements_per_second);
+    gal_json_begin_array(out, "slowdown_by_ctas");
+    for (uint32_t i = 0; i < gpu->by_ctas_count; i++) {
+        gal_json_begin_object(out, NULL);
+        gal_json_put_u64(out, "ctas", gpu->by_ctas[i].ctas);
+        gal_json_put_f64(out, "compute", gpu->by_ctas[i].compute);
+        gal_json_put_f64(out, "communication", gpu->by_ctas[i].communication);
+        gal_json_end_object(out);
+    }
+    gal_json_end_array(out);
+    gal_json_end_object(out);
+}
+
 /* The tables as they are ordered. */
 static void write_profile(gal_json_writer *out, const void *document)
 {
@@ -347,6 +424,9 @@ static void write_profile(gal_json_writer *out, const void *document)
         gal_json_end_array(out);
     }
     gal_json_end_array(out);
+    if (profile->has_gpu) {
+        write_gpu(out, &profile->gpu);
+    }
     write_tables(out, profile);
 }
 

@@ -2,6 +2,7 @@
 #ifndef GAL_SCHEMAS_PROFILE_H
 #define GAL_SCHEMAS_PROFILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "schemas/base/json.h"
@@ -9,7 +10,7 @@
 #include "schemas/cluster.h"
 #include "schemas/operator.h"
 
-enum { GAL_PROFILE_VERSION = 1, GAL_TEXT_BYTES = 256, GAL_PROFILE_ENTRIES_MAX = 100000 };
+enum { GAL_PROFILE_VERSION = 1, GAL_TEXT_BYTES = 256, GAL_PROFILE_ENTRIES_MAX = 100000, GAL_PROFILE_CTAS_MAX = 8 };
 
 #define GAL_SOURCES(X)                                                                                                 \
     X(GAL_SOURCE_MEASURED, "measured")                                                                                 \
@@ -57,6 +58,27 @@ typedef struct gal_profile_block {
     double forward_operator_seconds, backward_operator_seconds;
 } gal_profile_block;
 
+/* Factors on kernels and on communication that takes so many blocks (CTAs) of a GPU, while both run. */
+typedef struct gal_profile_ctas {
+    uint32_t ctas;
+    double compute, communication; /* >= 1 */
+} gal_profile_ctas;
+
+/* Seconds ~ latency + bytes / bandwidth. */
+typedef struct gal_profile_copies {
+    double latency_seconds, bytes_per_second;
+} gal_profile_copies;
+
+/* What is known of GPUs alone. */
+typedef struct gal_profile_gpu {
+    uint64_t context_bytes, library_bytes, communicator_bytes; /* what fixed_bytes consists of */
+    double clock_hertz, clock_hertz_max; /* of the multiprocessors, while it was measured; 0: not known */
+    gal_profile_copies to_device, from_device; /* between it and pinned memory of the host */
+    double host_adam_elements_per_second;      /* Adam by one core of the host, in fp32 */
+    uint32_t by_ctas_count;
+    gal_profile_ctas by_ctas[GAL_PROFILE_CTAS_MAX]; /* by rising ctas */
+} gal_profile_gpu;
+
 typedef struct gal_profile {
     gal_cluster cluster;
     char date[GAL_NAME_BYTES];      /* ISO 8601, when it was measured */
@@ -69,6 +91,8 @@ typedef struct gal_profile {
     double instruction_seconds; /* host cost of issuing one instruction */
     /* slowdown[i][j]: factor on activity i while j runs beside it on another stream; >= 1 */
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
+    bool has_gpu;
+    gal_profile_gpu gpu; /* may be left out */
     uint32_t operator_count;
     gal_profile_operator *operators; /* owned; sorted by shape (gal_shape_compare) */
     uint32_t collective_count;

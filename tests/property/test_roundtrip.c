@@ -260,6 +260,28 @@ static void random_tables(uint64_t *seed, gal_profile *p)
     }
 }
 
+static gal_profile_copies random_copies(uint64_t *seed)
+{
+    return (gal_profile_copies){real_or_zero(seed, 1.0), real(seed, 1.0, 1e12)};
+}
+
+static gal_profile_gpu random_gpu(uint64_t *seed)
+{
+    gal_profile_gpu gpu = {.context_bytes = bytes(seed),
+                           .library_bytes = bytes(seed),
+                           .communicator_bytes = bytes(seed),
+                           .clock_hertz = real_or_zero(seed, 3e9),
+                           .clock_hertz_max = real_or_zero(seed, 3e9),
+                           .to_device = random_copies(seed),
+                           .from_device = random_copies(seed),
+                           .host_adam_elements_per_second = real(seed, 1.0, 1e10),
+                           .by_ctas_count = below(seed, GAL_PROFILE_CTAS_MAX + 1)};
+    for (uint32_t i = 0; i < gpu.by_ctas_count; i++) {
+        gpu.by_ctas[i] = (gal_profile_ctas){4 * i + 1 + below(seed, 4), real(seed, 1.0, 3.0), real(seed, 1.0, 3.0)};
+    }
+    return gpu;
+}
+
 static gal_profile random_profile(uint64_t *seed)
 {
     gal_profile p = {0};
@@ -274,6 +296,10 @@ static gal_profile random_profile(uint64_t *seed)
     p.instruction_seconds = real_or_zero(seed, 1.0);
     for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT * GAL_ACTIVITY_COUNT; i++) {
         p.slowdown[i / GAL_ACTIVITY_COUNT][i % GAL_ACTIVITY_COUNT] = real(seed, 1.0, 3.0);
+    }
+    p.has_gpu = below(seed, 2) == 0;
+    if (p.has_gpu) {
+        p.gpu = random_gpu(seed);
     }
     random_tables(seed, &p);
     return p;
@@ -481,15 +507,29 @@ static bool equal_clusters(const gal_cluster *a, const gal_cluster *b)
     return are_equal;
 }
 
+static bool equal_gpus(const gal_profile_gpu *a, const gal_profile_gpu *b)
+{
+    bool are_equal = a->context_bytes == b->context_bytes && a->library_bytes == b->library_bytes &&
+                     a->communicator_bytes == b->communicator_bytes &&
+                     memcmp(&a->clock_hertz, &b->clock_hertz, 7 * sizeof(double)) == 0 &&
+                     a->by_ctas_count == b->by_ctas_count;
+    for (uint32_t i = 0; are_equal && i < a->by_ctas_count; i++) {
+        are_equal = a->by_ctas[i].ctas == b->by_ctas[i].ctas &&
+                    memcmp(&a->by_ctas[i].compute, &b->by_ctas[i].compute, 2 * sizeof(double)) == 0;
+    }
+    return are_equal;
+}
+
 static bool equal_profiles(const gal_profile *a, const gal_profile *b)
 {
-    bool are_equal =
-        equal_clusters(&a->cluster, &b->cluster) && strcmp(a->date, b->date) == 0 &&
-        strcmp(a->processor, b->processor) == 0 && strcmp(a->libraries, b->libraries) == 0 &&
-        strcmp(a->command, b->command) == 0 && a->rank_count == b->rank_count && a->fixed_bytes == b->fixed_bytes &&
-        memcmp(&a->fixed_step_seconds, &b->fixed_step_seconds, 2 * sizeof(double)) == 0 &&
-        memcmp(a->slowdown, b->slowdown, sizeof a->slowdown) == 0 && a->operator_count == b->operator_count &&
-        a->collective_count == b->collective_count && a->block_count == b->block_count;
+    bool are_equal = equal_clusters(&a->cluster, &b->cluster) && strcmp(a->date, b->date) == 0 &&
+                     strcmp(a->processor, b->processor) == 0 && strcmp(a->libraries, b->libraries) == 0 &&
+                     strcmp(a->command, b->command) == 0 && a->rank_count == b->rank_count &&
+                     a->fixed_bytes == b->fixed_bytes &&
+                     memcmp(&a->fixed_step_seconds, &b->fixed_step_seconds, 2 * sizeof(double)) == 0 &&
+                     memcmp(a->slowdown, b->slowdown, sizeof a->slowdown) == 0 &&
+                     a->operator_count == b->operator_count && a->collective_count == b->collective_count &&
+                     a->block_count == b->block_count && a->has_gpu == b->has_gpu && equal_gpus(&a->gpu, &b->gpu);
     for (uint32_t i = 0; are_equal && i < a->operator_count; i++) {
         are_equal = gal_shape_compare(&a->operators[i].shape, &b->operators[i].shape) == 0 &&
                     memcmp(&a->operators[i].seconds, &b->operators[i].seconds, 2 * sizeof(double)) == 0 &&
