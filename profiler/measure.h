@@ -5,33 +5,52 @@
 
 #include "profiler/bench.h"
 #include "profiler/candidates.h"
+#include "runtime/channels.h"
 #include "runtime/engine.h"
 #include "schemas/profile.h"
 
 /* ---- data ---- */
 
-/* Memory that operands are cut from: random numbers to read (normal, deviation 1/2; positive ones in [0.5, 1.5);
- * tokens), and one area to write. Never zeros, and nothing that a kernel writes is read as input by the next. */
+typedef struct gal_pool_settings {
+    gal_dtype dtype;        /* of the models; the device has kernels of it */
+    uint64_t bytes;         /* of each of the three areas */
+    uint64_t token_bytes;   /* of the tokens to read */
+    uint64_t staging_bytes; /* of the largest load; 0: none is measured */
+    uint32_t vocabulary;    /* tokens are below it */
+    uint32_t samples_max;   /* of a microbatch */
+    uint64_t cold_bytes;    /* copies of a cold operand fill this much together: more than the caches hold */
+} gal_pool_settings;
+
+/* Memory of the device that operands are cut from: random numbers to read (normal, deviation 1/2; positive ones in
+ * [0.5, 1.5); tokens), and one area to write. Never zeros, and nothing that a kernel writes is read as input by the
+ * next. And what kernels of the device need besides. Sizes are multiples of GAL_ALIGNMENT_BYTES. */
 typedef struct gal_pools {
-    gal_dtype dtype;
-    uint64_t bytes; /* of each */
-    void *normal, *positive, *written;
-    int32_t *tokens;
-    uint64_t token_bytes;
+    const gal_bench *bench; /* borrowed */
+    const gal_ops *ops;
+    gal_pool_settings settings;
+    gal_memory normal, positive, written, tokens;
+    gal_memory samples;     /* 0, 1, 2, ...: the sample map */
+    uint32_t *host_samples; /* the same on the host */
+    /* Of a device with queues. */
+    void *context;   /* of the table */
+    gal_memory step; /* of the kernels prepared last */
+    gal_memory workspace[GAL_LANE_COUNT];
+    uint64_t workspace_bytes; /* the most that was asked for */
+    void *staging;
 } gal_pools;
 
-/* GAL_ERR_SYSTEM without memory. vocabulary: tokens are below it. */
-gal_code gal_pools_create(gal_dtype dtype, uint64_t bytes, uint64_t token_bytes, uint32_t vocabulary, gal_pools *out,
-                          gal_error *err);
+/* *out holds what was made also on failure: GAL_ERR_SYSTEM without memory, GAL_ERR_DEVICE. The type's kernels must
+ * exist. */
+gal_code gal_pools_create(const gal_bench *bench, const gal_pool_settings *settings, gal_pools *out, gal_error *err);
 void gal_pools_free(gal_pools *pools); /* accepts a zeroed one */
 
-/* Copies of a cold operand fill this much together, more than the private caches of present cores. */
-#define GAL_COLD_BYTES (UINT64_C(16) << 20)
+/* For hosts: more than the private caches of present cores. */
+#define GAL_COLD_BYTES_HOST (UINT64_C(16) << 20)
 enum { GAL_COLD_COPIES_MAX = 16, GAL_WARM_COPIES = 2 };
 
 /* Bytes of `normal`, `positive` or `written` that the kernel's operands take at most, its copies included. */
-uint64_t gal_operator_bytes(const gal_candidate_operator *candidate);
-uint64_t gal_collective_bytes(const gal_candidate_collective *candidate);
+uint64_t gal_operator_bytes(const gal_candidate_operator *candidate, uint64_t cold_bytes);
+uint64_t gal_collective_bytes(const gal_candidate_collective *candidate, uint64_t cold_bytes);
 
 /* Tokens of a step, as good as random; what sessions here train on. */
 gal_code gal_random_tokens(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
@@ -50,39 +69,56 @@ typedef struct gal_operator_run {
     gal_token_request tokens; /* of the kinds that load */
     gal_op op;
     gal_dtype dtype;
+    gal_pools *pools;
+    gal_lane lane;       /* as prepared: the compute lane; may be changed */
+    uint64_t load_bytes; /* of the kinds that load */
     char *base[GAL_KERNEL_OPERANDS_MAX];
     uint64_t stride[GAL_KERNEL_OPERANDS_MAX];
     uint32_t copies[GAL_KERNEL_OPERANDS_MAX];
     uint32_t next;
 } gal_operator_run;
 
-/* sample_map [candidates' samples_max]: 0, 1, 2, ... The pools' written area is filled anew. */
-void gal_operator_prepare(const gal_candidate_operator *candidate, const gal_pools *pools, const uint32_t *sample_map,
-                          gal_operator_run *out);
+/* The pools' written area is filled anew. On a device kernels may be timed against each other and allocate here, so
+ * that they do not later; what runs together is of one model. */
+gal_code gal_operator_prepare(const gal_candidate_operator *candidate, gal_pools *pools, gal_operator_run *out,
+                              gal_error *err);
 gal_code gal_operator_repeat(void *operator_run, uint32_t count, gal_error *err); /* gal_timed */
 
-/* Peak rates with all ranks busy: large GEMMs in both types, copies beyond the caches. */
-gal_code gal_measure_peaks(gal_bench *bench, gal_device *out, gal_error *err);
+/* Peak rates with all ranks busy: large GEMMs in all types that the device computes in, copies beyond the caches. Of a
+ * type without kernels the rate stays what it is. dtype: of the models; out: its memory_bytes are read. */
+gal_code gal_measure_peaks(gal_bench *bench, gal_dtype dtype, gal_device *out, gal_error *err);
 
 /* ---- collectives ---- */
 
 /* Communicators of the candidates' places: channel 2 p of place p, channel 2 p + 1 the same members on another stream.
  */
 typedef struct gal_links {
-    gal_comm *comm;    /* NULL: one rank */
-    uint32_t *index;   /* [place]: this rank's number in its group */
-    uint32_t *channel; /* [place][2]; GAL_NO_CHANNEL: this rank is in no group there */
+    const gal_bench *bench; /* borrowed */
+    gal_comm *comm;         /* NULL: one rank */
+    gal_channels channels;  /* its specs; ranks is the storage of their lists */
+    uint32_t *index;        /* [place]: this rank's number in its group */
+    uint32_t *channel;      /* [place][2]; GAL_NO_CHANNEL: this rank is in no group there */
     uint32_t place_count;
     double deadline_seconds; /* of a collective */
 } gal_links;
 
-gal_code gal_links_create(const gal_bench *bench, const gal_candidates *candidates, gal_links *out, gal_error *err);
+typedef struct gal_links_settings {
+    const gal_candidate_place *place; /* [place_count] */
+    uint32_t place_count;
+    gal_dtype dtype;
+    uint64_t bytes_max; /* of a collective */
+    uint32_t ctas;      /* of a device: multiprocessors of one operation; 0: the library's choice */
+} gal_links_settings;
+
+gal_code gal_links_create(const gal_bench *bench, const gal_links_settings *settings, gal_links *out, gal_error *err);
 void gal_links_free(gal_links *links); /* accepts a zeroed one */
 
 typedef struct gal_collective_run {
+    const gal_bench *bench;
     gal_comm *comm;
     gal_comm_request request;
     bool takes_part;
+    gal_lane lane; /* as prepared: the compute lane; may be changed */
     double deadline_seconds;
     gal_comm_patience patience; /* of the one in flight */
     const char *source;
@@ -93,14 +129,19 @@ typedef struct gal_collective_run {
 
 /* Weights and gradients walk through copies as cold operands do, rows alternate between two.
  * second: on the other channel of its place, and on other buffers. */
-void gal_collective_prepare(const gal_candidate_collective *candidate, const gal_candidates *candidates,
-                            const gal_links *links, const gal_pools *pools, bool second, gal_collective_run *out);
+void gal_collective_prepare(const gal_candidate_collective *candidate, const gal_links *links, const gal_pools *pools,
+                            bool second, gal_collective_run *out);
 /* Starts the next one, and tests it: GAL_ERR_DEVICE, or the end of all ranks, when it is not complete after the
  * deadline.
  */
 gal_code gal_collective_start(gal_collective_run *run, uint32_t *handle, gal_error *err);
 gal_code gal_collective_test(gal_collective_run *run, uint32_t handle, bool *done, gal_error *err);
 gal_code gal_collective_repeat(void *collective_run, uint32_t count, gal_error *err); /* gal_timed */
+/* gal_comm_ops.watch of a communicator that has it; 0: no longer. */
+void gal_links_watch(const gal_links *links, double deadline_seconds);
+/* gal_bench_time of it, watched. */
+gal_code gal_collective_time(gal_bench *bench, const gal_links *links, gal_collective_run *run, gal_timing *out,
+                             gal_error *err);
 
 /* ---- together ---- */
 
@@ -111,14 +152,54 @@ typedef struct gal_overlap_settings {
                                               * over all ranks */
     const gal_candidates *candidates;
     const gal_links *links;
-    const gal_pools *pools;
-    const uint32_t *sample_map;
+    gal_pools *pools;
 } gal_overlap_settings;
+
+enum { GAL_SEQUENCE_MAX = 64 };
+
+/* The kernels of two blocks' backward, in their order, again and again. */
+typedef struct gal_sequence {
+    gal_operator_run run[GAL_SEQUENCE_MAX];
+    uint32_t count, next;
+} gal_sequence;
+gal_code gal_sequence_choose(const gal_overlap_settings *settings, gal_sequence *out, gal_error *err);
+/* gal_timed: all of them, `count` times. */
+gal_code gal_sequence_repeat(void *sequence, uint32_t count, gal_error *err);
+
+enum { GAL_OVERLAP_COLLECTIVES = 5 };
+/* What takes most of the time among the collectives that run beside compute; returns their count. */
+uint32_t gal_overlap_collectives(const gal_overlap_settings *settings,
+                                 const gal_candidate_collective *out[GAL_OVERLAP_COLLECTIVES]);
 
 /* The slowdown matrix: the kernels of two blocks' backward beside the collectives that take most of the time. One rank
  * has no collectives: the factors of communication are 1. */
 gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *settings,
                              double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
+
+/* On a device with queues, in place of the host's way: what runs beside kernels is the communicator's collectives where
+ * it is queued, copies to the host where the host communicates, and one rank's stand-in for them (gpu.h). by_ctas: the
+ * same by the multiprocessors that communication takes. */
+gal_code gal_measure_beside(gal_bench *bench, const gal_overlap_settings *settings, gal_sequence *kernels,
+                            double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
+gal_code gal_measure_ctas(gal_bench *bench, const gal_overlap_settings *settings, gal_profile_gpu *out, gal_error *err);
+
+/* ---- the host beside a GPU ---- */
+
+/* Copies of several sizes between pinned memory and the device, all ranks at once. */
+gal_code gal_measure_copies(gal_bench *bench, const gal_pools *pools, gal_profile_gpu *out, gal_error *err);
+/* Adam on the host's core. */
+gal_code gal_measure_host_adam(const gal_bench *bench, const gal_model *model, double *elements_per_second,
+                               gal_error *err);
+
+/* A copy of `bytes` between the pools' memory and pinned memory; gal_copy_repeat is its gal_timed. */
+typedef struct gal_copy_run {
+    const gal_bench *bench;
+    void *target;
+    const void *source;
+    uint64_t bytes;
+    gal_lane lane;
+} gal_copy_run;
+gal_code gal_copy_repeat(void *copy_run, uint32_t count, gal_error *err);
 
 /* ---- whole steps ---- */
 
@@ -127,6 +208,7 @@ typedef struct gal_session_report {
     gal_profile_block block[GAL_BLOCK_KIND_COUNT]; /* operator seconds are 0 where an entry is missing */
     double fixed_step_seconds;
     uint64_t fixed_bytes;
+    uint32_t communicator_count;
 } gal_session_report;
 
 typedef struct gal_session_settings {

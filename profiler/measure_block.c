@@ -12,7 +12,7 @@
 #include "runtime/train/weights.h"
 #include "schemas/plan_check.h"
 
-enum { WARM_STEPS = 2, STEPS = 5, SAMPLES = 16, INSTRUCTION_STEPS = 200 };
+enum { WARM_STEPS = 2, STEPS = 5, SAMPLES = 16, INSTRUCTION_STEPS = 200, TINY_HOST = 8, TINY_DEVICE = 64 };
 
 /* Seconds of kernels by instruction. */
 typedef struct trace {
@@ -189,6 +189,13 @@ cleanup:
     return code;
 }
 
+/* Of the memory that the arena is in: all that this rank has taken. */
+static uint64_t resident_bytes(const gal_bench *bench)
+{
+    const gal_device_ops *device = bench->backend->device;
+    return device->used_bytes != NULL ? device->used_bytes() / bench->sharing_count : gal_peak_resident_bytes();
+}
+
 static gal_code run_steps(gal_bench *bench, const gal_session *session, const gal_session_settings *settings, trace *t,
                           gal_session_report *out, gal_error *err)
 {
@@ -207,7 +214,7 @@ static gal_code run_steps(gal_bench *bench, const gal_session *session, const ga
         }
         GAL_TRY(gal_bench_tick(bench, err));
     }
-    const uint64_t resident = gal_peak_resident_bytes(), arena = session->program->arena_bytes;
+    const uint64_t resident = resident_bytes(bench), arena = session->program->arena_bytes;
     fixed[0] = -gal_quartile(beside, recorded, 2); /* the last rank to end its program waits for nobody */
     fixed[1] = resident > arena ? (double)(resident - arena) : 0.0;
     GAL_TRY(gal_world_maximum(&bench->world, fixed, 2, err));
@@ -215,16 +222,19 @@ static gal_code run_steps(gal_bench *bench, const gal_session *session, const ga
     GAL_TRY(report_blocks(bench, &sums, settings, out, err));
     out->fixed_step_seconds = -fixed[0];
     out->fixed_bytes = (uint64_t)fixed[1];
+    out->communicator_count = session->comm != NULL ? session->comm->communicator_count : 0;
 cleanup:
     return code;
 }
 
 /* Also for one rank by itself: world without a communicator. */
-static gal_code open_session(const gal_plan *plan, const gal_world *world, uint32_t *vocabulary, trace *t,
-                             gal_session **out, gal_error *err)
+static gal_code open_session(const gal_bench *bench, const gal_plan *plan, const gal_world *world, uint32_t *vocabulary,
+                             trace *t, gal_session **out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_session_options options = {.tokens = {vocabulary, gal_random_tokens, gal_random_patches},
+    const gal_session_options options = {.backend = bench->backend,
+                                         .tell = bench->tell,
+                                         .tokens = {vocabulary, gal_random_tokens, gal_random_patches},
                                          .trace = {t, record},
                                          .deadline_seconds = world->deadline_seconds};
     gal_session *session = NULL;
@@ -234,7 +244,7 @@ static gal_code open_session(const gal_plan *plan, const gal_world *world, uint3
     t->seconds = calloc(session->program->instruction_count, sizeof *t->seconds);
     code = t->count != NULL && t->seconds != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: trace");
     GAL_TRY(gal_world_agree(world, code, err));
-    gal_weights_initialize(session->program, &plan->model, session->device, 1, &gal_device_host,
+    gal_weights_initialize(session->program, &plan->model, session->device, 1, session->backend->device,
                            gal_engine_memory(session->engine));
     *out = session;
     session = NULL;
@@ -262,7 +272,7 @@ gal_code gal_measure_session(gal_bench *bench, const gal_session_settings *setti
     GAL_TRY(gal_world_agree(&bench->world, code, err));
     *fits_memory = fits(&plan, settings->memory_bytes);
     if (*fits_memory) {
-        GAL_TRY(open_session(&plan, &bench->world, &vocabulary, &t, &session, err));
+        GAL_TRY(open_session(bench, &plan, &bench->world, &vocabulary, &t, &session, err));
         GAL_TRY(run_steps(bench, session, settings, &t, out, err));
     }
 cleanup:
@@ -274,17 +284,18 @@ cleanup:
 
 /* ---- the engine's own time ---- */
 
-static gal_model tiny_model(const gal_model *model)
+/* size: what the device's kernels have at least. */
+static gal_model tiny_model(const gal_model *model, uint32_t size)
 {
     gal_model tiny = *model;
     tiny.layer_count = 4;
-    tiny.hidden = 8;
+    tiny.hidden = size;
     tiny.head_count = tiny.kv_head_count = 1;
-    tiny.head_dim = 8;
-    tiny.ffn_hidden = 8;
+    tiny.head_dim = size;
+    tiny.ffn_hidden = size;
     tiny.sequence_length = 2;
     tiny.decoder_sequence_length = tiny.decoder_sequence_length > 0 ? 2 : 0;
-    tiny.vocabulary = tiny.vocabulary_multiple = 8;
+    tiny.vocabulary = tiny.vocabulary_multiple = size;
     if (tiny.level_count > 0) { /* one level: a grid of 2 by 2 */
         tiny.level_count = tiny.level_head_count[0] = 1;
         tiny.level_layer_count[0] = tiny.layer_count;
@@ -298,7 +309,7 @@ gal_code gal_measure_instruction(gal_bench *bench, const gal_model *model, doubl
 {
     gal_code code = GAL_OK;
     const gal_world alone = {.deadline_seconds = bench->world.deadline_seconds};
-    const gal_model tiny = tiny_model(model);
+    const gal_model tiny = tiny_model(model, bench->backend->device->queue != NULL ? TINY_DEVICE : TINY_HOST);
     gal_plan plan = {0};
     gal_session *session = NULL;
     trace t = {.done = 0};
@@ -306,7 +317,7 @@ gal_code gal_measure_instruction(gal_bench *bench, const gal_model *model, doubl
     double each[INSTRUCTION_STEPS], beside = 0.0, slowest = 0.0;
     code = make_plan(&tiny, tiny.layer_count, 1, 1, 1, &plan, err);
     if (code == GAL_OK) {
-        code = open_session(&plan, &alone, &vocabulary, &t, &session, err);
+        code = open_session(bench, &plan, &alone, &vocabulary, &t, &session, err);
     }
     for (uint64_t step = 0; step < INSTRUCTION_STEPS && code == GAL_OK; step++) {
         code = run_step(session, &alone, &t, step, &beside, err);

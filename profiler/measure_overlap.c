@@ -6,21 +6,15 @@
 
 #include "profiler/measure.h"
 
-enum { KERNELS_MAX = 64, COLLECTIVES = 5, LARGEST_BYTES = 2 << 20 };
-
-/* The kernels of an attention and an FFN block's backward, in their order, again and again. */
-typedef struct sequence {
-    gal_operator_run run[KERNELS_MAX];
-    uint32_t count, next;
-} sequence;
+enum { LARGEST_BYTES_HOST = 2 << 20 };
 
 typedef struct together {
-    sequence kernels;
+    gal_sequence kernels;
     gal_collective_run collective;
     uint64_t kernel_count, collective_count;
 } together;
 
-static gal_code run_kernels(sequence *s, uint32_t count, gal_error *err)
+static gal_code run_kernels(gal_sequence *s, uint32_t count, gal_error *err)
 {
     gal_code code = GAL_OK;
     for (uint32_t i = 0; i < count; i++, s->next++) {
@@ -30,10 +24,9 @@ cleanup:
     return code;
 }
 
-/* All of them, `count` times. */
-static gal_code run_rounds(void *context, uint32_t count, gal_error *err)
+gal_code gal_sequence_repeat(void *sequence, uint32_t count, gal_error *err)
 {
-    sequence *s = context;
+    gal_sequence *s = sequence;
     return run_kernels(s, count * s->count, err);
 }
 
@@ -41,7 +34,7 @@ static gal_code run_rounds(void *context, uint32_t count, gal_error *err)
 static gal_code run_rounds_twice(void *context, uint32_t count, gal_error *err)
 {
     gal_code code = GAL_OK;
-    sequence *s = context;
+    gal_sequence *s = context;
     for (uint32_t i = 0; i < count * s->count; i++, s->next++) {
         GAL_TRY(gal_operator_repeat(&s->run[s->next % s->count], 2, err));
     }
@@ -107,11 +100,12 @@ static const gal_candidate_operator *find(const gal_candidates *candidates, cons
 }
 
 /* The whole batch's rows on every rank's share: replicas over all ranks. */
-static gal_code choose_kernels(const gal_overlap_settings *o, sequence *out, gal_error *err)
+gal_code gal_sequence_choose(const gal_overlap_settings *o, gal_sequence *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_strategy strategy;
     gal_program *program = NULL;
+    const uint64_t cold_bytes = o->pools->settings.cold_bytes;
     memset(&strategy, 0, sizeof strategy);
     if (o->rank_count > 1) {
         strategy.axis[strategy.axis_count++] = (gal_axis){GAL_AXIS_DP, o->rank_count};
@@ -133,12 +127,13 @@ static gal_code choose_kernels(const gal_overlap_settings *o, sequence *out, gal
     GAL_TRY(gal_lower_spec(&spec, &program, err));
     const gal_fragment *backward = &program->fragment[GAL_FRAGMENT_BACKWARD];
     out->count = out->next = 0;
-    for (uint32_t i = backward->first; i < backward->first + backward->count && out->count < KERNELS_MAX; i++) {
+    for (uint32_t i = backward->first; i < backward->first + backward->count && out->count < GAL_SEQUENCE_MAX; i++) {
         const gal_instruction *in = &program->instruction[i];
         const gal_candidate_operator *at =
             in->block == 1 || in->block == 2 ? find(o->candidates, &program->shape[in->shape]) : NULL;
-        if (at != NULL && gal_operator_bytes(at) <= o->pools->bytes) {
-            gal_operator_prepare(at, o->pools, o->sample_map, &out->run[out->count++]);
+        if (at != NULL && gal_operator_bytes(at, cold_bytes) <= o->pools->settings.bytes) {
+            GAL_TRY(gal_operator_prepare(at, o->pools, &out->run[out->count], err));
+            out->count++;
         }
     }
 cleanup:
@@ -146,15 +141,17 @@ cleanup:
     return code;
 }
 
-/* What takes most of the time among the collectives that run beside compute. Not the largest ones: beside kernels they
- * would take the whole budget. */
-static uint32_t choose_collectives(const gal_overlap_settings *o, const gal_candidate_collective *out[COLLECTIVES])
+/* Not the largest ones: beside a host's kernels they would take the whole budget. */
+uint32_t gal_overlap_collectives(const gal_overlap_settings *o,
+                                 const gal_candidate_collective *out[GAL_OVERLAP_COLLECTIVES])
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < o->candidates->collective_count && count < COLLECTIVES; i++) {
+    const uint64_t largest_bytes =
+        o->pools->bench->backend->device->queue == NULL ? LARGEST_BYTES_HOST : o->pools->settings.bytes;
+    for (uint32_t i = 0; i < o->candidates->collective_count && count < GAL_OVERLAP_COLLECTIVES; i++) {
         const gal_candidate_collective *at = &o->candidates->collectives[i];
-        if ((at->stream == GAL_STREAM_GATHER || at->stream == GAL_STREAM_REDUCE) && at->bytes <= LARGEST_BYTES &&
-            gal_collective_bytes(at) <= o->pools->bytes) {
+        if ((at->stream == GAL_STREAM_GATHER || at->stream == GAL_STREAM_REDUCE) && at->bytes <= largest_bytes &&
+            gal_collective_bytes(at, o->pools->settings.cold_bytes) <= o->pools->settings.bytes) {
             out[count++] = at;
         }
     }
@@ -189,15 +186,19 @@ gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *o,
                              double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_candidate_collective *chosen[COLLECTIVES];
-    uint32_t count = choose_collectives(o, chosen);
-    double compute[COLLECTIVES], communication[COLLECTIVES], shared[COLLECTIVES], kernels_shared = 1.0;
+    const gal_candidate_collective *chosen[GAL_OVERLAP_COLLECTIVES];
+    uint32_t count = gal_overlap_collectives(o, chosen);
+    double compute[GAL_OVERLAP_COLLECTIVES], communication[GAL_OVERLAP_COLLECTIVES], shared[GAL_OVERLAP_COLLECTIVES],
+        kernels_shared = 1.0;
     gal_timing kernels = {0.0, 0.0}, alone, both;
     together t = {.kernel_count = 0};
-    code = choose_kernels(o, &t.kernels, err);
+    code = gal_sequence_choose(o, &t.kernels, err);
     GAL_TRY(gal_world_agree(&bench->world, code, err));
+    if (bench->backend->device->queue != NULL) {
+        return gal_measure_beside(bench, o, &t.kernels, slowdown, err);
+    }
     if (t.kernels.count > 0) {
-        GAL_TRY(gal_bench_time(bench, run_rounds, &t.kernels, &kernels, err));
+        GAL_TRY(gal_bench_time(bench, gal_sequence_repeat, &t.kernels, &kernels, err));
         GAL_TRY(gal_bench_time(bench, run_rounds_twice, &t.kernels, &both, err));
         kernels_shared = both.seconds / kernels.seconds;
         kernels.seconds /= t.kernels.count;
@@ -206,7 +207,7 @@ gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *o,
         gal_collective_run pair[2];
         double factors[2] = {1.0, 1.0};
         for (int second = 0; second < 2; second++) {
-            gal_collective_prepare(chosen[c], o->candidates, o->links, o->pools, second == 1, &pair[second]);
+            gal_collective_prepare(chosen[c], o->links, o->pools, second == 1, &pair[second]);
         }
         GAL_TRY(gal_bench_time(bench, gal_collective_repeat, &pair[0], &alone, err));
         GAL_TRY(gal_bench_time(bench, run_both, pair, &both, err));

@@ -1,22 +1,17 @@
 /* The order of measuring: what a step costs beside its program (first, while the process is as small as a trainer's),
  * peak rates, links, then kernels and collectives by falling share of a step's time, the same again, slowdowns,
  * whole blocks. */
-#include "profiler/profile.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "profiler/fit.h"
-#include "profiler/measure.h"
-#include "profiler/topology.h"
+#include "profiler/profile_internal.h"
 #include "runtime/clock.h"
 
 enum { SWEEP = 7, PASSES = 4, SESSION_SAMPLES_MAX = 3, BLOCKS_MAX = 64, BLOCK_LAYERS = 3 };
 
 static const uint64_t sweep_first_bytes = 4096; /* then times 4, to 16 MiB */
-static const double pool_bytes_per_second = 16e6;
+static const double pool_bytes_per_second_host = 16e6, pool_bytes_per_second_device = 4e9;
 static const uint64_t pool_bytes_min = UINT64_C(48) << 20;
 static const double fixed_share = 0.1, session_share = 0.1;
 static const double first_pass_share = 0.65; /* of the time for entries; later ones begin with the largest */
@@ -26,83 +21,16 @@ static const double entries_share_least =
 static const double entries_share = 0.7,
                     slowdowns_share = 0.75; /* of the budget, when entries end and slowdowns and blocks begin */
 
-typedef struct profiling {
-    const gal_profile_settings *settings;
-    gal_bench bench;
-    gal_topology topology;
-    gal_profile profile;
-    gal_candidates candidates;
-    gal_links links;
-    gal_pools pools;
-    uint32_t *sample_map; /* 0, 1, 2, ... */
-    gal_profile_report report;
-} profiling;
-
-static void say(const profiling *p, const char *what, uint32_t done, uint32_t count)
+static void say(const gal_profiling *p, const char *what, uint32_t done, uint32_t count)
 {
     if (p->settings->progress != NULL && gal_world_rank(&p->bench.world) == 0) {
         p->settings->progress(p->settings->progress_context, what, done, count, p->bench.elapsed_seconds);
     }
 }
 
-/* ---- what the machine is ---- */
-
-static void copy_text(char *target, size_t capacity, const char *text)
-{
-    (void)snprintf(target, capacity, "%s", text);
-}
-
-static void describe(profiling *p)
-{
-    gal_profile *out = &p->profile;
-    const time_t now = time(NULL);
-    struct tm utc;
-    copy_text(out->processor, sizeof out->processor, p->topology.processor);
-    copy_text(out->command, sizeof out->command, p->settings->command);
-    char mpi[GAL_NAME_BYTES];
-    gal_mpi_version(mpi, sizeof mpi);
-    (void)snprintf(out->libraries, sizeof out->libraries, "%.120s; %.63s; hwloc %.20s", p->settings->blas, mpi,
-                   p->topology.version);
-    if (gmtime_r(&now, &utc) != NULL) {
-        (void)strftime(out->date, sizeof out->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    }
-    out->rank_count = gal_world_size(&p->bench.world);
-    copy_text(out->cluster.name, sizeof out->cluster.name, "host");
-    copy_text(out->cluster.device.kind, sizeof out->cluster.device.kind, p->topology.kind);
-    out->cluster.device_count = out->rank_count;
-}
-
-/* The places of all ranks to all of them: levels, and whether ranks share cores. */
-static gal_code find_levels(profiling *p, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    const gal_world *world = &p->bench.world;
-    const uint32_t rank_count = gal_world_size(world);
-    const gal_rank_place mine = {p->topology.machine_key, p->topology.package_key};
-    gal_rank_place *place = calloc(rank_count, sizeof *place);
-    uint32_t here = 0;
-    code = place != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: ranks");
-    GAL_TRY(gal_world_agree(world, code, err));
-    GAL_TRY(gal_world_gather(world, &mine, sizeof mine, gal_world_rank(world) == 0 ? place : NULL, err));
-    if (world->comm != NULL) {
-        GAL_TRY(gal_comm_broadcast(world->comm, 0, place, rank_count * sizeof *place, world->deadline_seconds, err));
-    }
-    gal_topology_levels(place, rank_count, &p->profile.cluster);
-    for (uint32_t i = 0; i < rank_count; i++) {
-        here += place[i].machine_key == mine.machine_key;
-    }
-    p->profile.cluster.device.memory_bytes =
-        p->settings->memory_bytes != 0 ? p->settings->memory_bytes : p->topology.memory_bytes / here;
-    /* One clock for all: makespans can be told only on one machine. */
-    p->bench.shared_cores = here == rank_count && here > p->topology.core_count;
-cleanup:
-    free(place);
-    return code;
-}
-
 /* ---- what there is to measure ---- */
 
-static gal_code list_candidates(profiling *p, gal_error *err)
+static gal_code list_candidates(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_profile_settings *s = p->settings;
@@ -115,18 +43,12 @@ static gal_code list_candidates(profiling *p, gal_error *err)
                                              .microbatches = s->microbatches,
                                              .microbatches_count = s->microbatches_count};
     GAL_TRY(gal_candidates_list(&settings, &p->candidates, err));
-    const uint32_t samples = p->candidates.samples_max;
-    p->sample_map = calloc((size_t)samples + 1, sizeof *p->sample_map);
     p->profile.operators = calloc((size_t)p->candidates.operator_count + 1, sizeof *p->profile.operators);
     p->profile.collectives = calloc((size_t)p->candidates.collective_count + SWEEP * GAL_LINK_LEVELS_MAX + 1,
                                     sizeof *p->profile.collectives);
     p->profile.blocks = calloc(BLOCKS_MAX * GAL_BLOCK_KIND_COUNT, sizeof *p->profile.blocks);
-    if (p->sample_map == NULL || p->profile.operators == NULL || p->profile.collectives == NULL ||
-        p->profile.blocks == NULL) {
+    if (p->profile.operators == NULL || p->profile.collectives == NULL || p->profile.blocks == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: entries");
-    }
-    for (uint32_t i = 0; i < samples; i++) {
-        p->sample_map[i] = i;
     }
     p->report.operator_count = p->candidates.operator_count;
     p->report.collective_count = p->candidates.collective_count;
@@ -136,14 +58,16 @@ cleanup:
 
 /* Three pools, each a quarter of the rank's memory at most, and no more than is filled in a few hundredths of the
  * budget. What needs more is left to the fits. */
-static gal_code make_pools(profiling *p, gal_error *err)
+static gal_code make_pools(gal_profiling *p, gal_error *err)
 {
     uint64_t bytes = pool_bytes_min;
     const uint64_t quarter = p->profile.cluster.device.memory_bytes / 4;
-    const double affordable = p->settings->budget_seconds * pool_bytes_per_second;
+    const bool queued = p->settings->backend->device->queue != NULL;
+    const double affordable =
+        p->settings->budget_seconds * (queued ? pool_bytes_per_second_device : pool_bytes_per_second_host);
     const uint64_t most = affordable < (double)quarter ? (uint64_t)affordable : quarter;
     uint32_t vocabulary = p->settings->model[0].vocabulary;
-    uint64_t tokens = 0;
+    uint64_t tokens = 0, staging = 0;
     for (uint32_t i = 0; i < p->settings->model_count; i++) {
         const gal_model *model = &p->settings->model[i];
         const uint64_t needed =
@@ -152,21 +76,30 @@ static gal_code make_pools(profiling *p, gal_error *err)
         tokens = needed > tokens ? needed : tokens;
     }
     for (uint32_t i = 0; i < p->candidates.operator_count; i++) {
-        const uint64_t needed = gal_operator_bytes(&p->candidates.operators[i]);
+        const gal_candidate_operator *at = &p->candidates.operators[i];
+        const uint64_t needed = gal_operator_bytes(at, p->cold_bytes);
+        staging = gal_op_loads(at->shape.op) && at->operand_bytes[0] > staging ? at->operand_bytes[0] : staging;
         bytes = needed > bytes && needed <= most ? needed : bytes;
     }
     for (uint32_t i = 0; i < p->candidates.collective_count; i++) {
-        const uint64_t needed = gal_collective_bytes(&p->candidates.collectives[i]);
+        const uint64_t needed = gal_collective_bytes(&p->candidates.collectives[i], p->cold_bytes);
         bytes = needed > bytes && needed <= most ? needed : bytes;
     }
     bytes += GAL_ALIGNMENT_BYTES - bytes % GAL_ALIGNMENT_BYTES;
     tokens += GAL_ALIGNMENT_BYTES - tokens % GAL_ALIGNMENT_BYTES;
-    return gal_pools_create(p->settings->model[0].compute_dtype, bytes, tokens, vocabulary, &p->pools, err);
+    const gal_pool_settings settings = {.dtype = p->settings->model[0].compute_dtype,
+                                        .bytes = bytes,
+                                        .token_bytes = tokens,
+                                        .staging_bytes = staging,
+                                        .vocabulary = vocabulary,
+                                        .samples_max = p->candidates.samples_max,
+                                        .cold_bytes = p->cold_bytes};
+    return gal_pools_create(&p->bench, &settings, &p->pools, err);
 }
 
 /* ---- links ---- */
 
-static void put_collective(profiling *p, const gal_candidate_collective *at, const gal_timing *timing)
+static void put_collective(gal_profiling *p, const gal_candidate_collective *at, const gal_timing *timing)
 {
     gal_profile_collective *entry = &p->profile.collectives[p->profile.collective_count++];
     *entry = (gal_profile_collective){.op = at->shape.op,
@@ -177,7 +110,7 @@ static void put_collective(profiling *p, const gal_candidate_collective *at, con
     memcpy(entry->level_counts, at->level_counts, sizeof entry->level_counts);
 }
 
-static gal_profile_collective *find_collective(const profiling *p, const gal_candidate_collective *at)
+static gal_profile_collective *find_collective(const gal_profiling *p, const gal_candidate_collective *at)
 {
     for (uint32_t i = 0; i < p->profile.collective_count; i++) {
         gal_profile_collective *entry = &p->profile.collectives[i];
@@ -190,7 +123,7 @@ static gal_profile_collective *find_collective(const profiling *p, const gal_can
 }
 
 /* A place whose pairs cross exactly this level: halves of the level's units, device by device. */
-static gal_code add_pair_places(profiling *p, uint32_t *first, gal_error *err)
+static gal_code add_pair_places(gal_profiling *p, uint32_t *first, gal_error *err)
 {
     gal_candidates *c = &p->candidates;
     const gal_cluster *cluster = &p->profile.cluster;
@@ -208,11 +141,11 @@ static gal_code add_pair_places(profiling *p, uint32_t *first, gal_error *err)
 }
 
 /* Transfers of several sizes over each level: its latency and bandwidth, and entries of their own. */
-static gal_code measure_level(profiling *p, uint32_t level, uint32_t place, gal_error *err)
+static gal_code measure_level(gal_profiling *p, uint32_t level, uint32_t place, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_transfer transfer[SWEEP];
-    const gal_dtype dtype = p->pools.dtype;
+    const gal_dtype dtype = p->pools.settings.dtype;
     gal_candidate_collective at = {.shape = {.op = GAL_OP_SEND, .dtype = dtype}, .place = place};
     for (uint32_t i = 0; i < GAL_LINK_LEVELS_MAX; i++) {
         at.level_counts[i] = i == level ? 2 : 1;
@@ -222,8 +155,8 @@ static gal_code measure_level(profiling *p, uint32_t level, uint32_t place, gal_
         gal_timing timing;
         at.bytes = sweep_first_bytes << (2 * i);
         at.shape.dims[0] = (uint32_t)(at.bytes / gal_dtype_bytes(dtype));
-        gal_collective_prepare(&at, &p->candidates, &p->links, &p->pools, false, &run);
-        GAL_TRY(gal_bench_time(&p->bench, gal_collective_repeat, &run, &timing, err));
+        gal_collective_prepare(&at, &p->links, &p->pools, false, &run);
+        GAL_TRY(gal_collective_time(&p->bench, &p->links, &run, &timing, err));
         transfer[i] = (gal_transfer){(double)at.bytes, timing.seconds};
         put_collective(p, &at, &timing);
         say(p, "links", level * SWEEP + i + 1, SWEEP * p->profile.cluster.level_count);
@@ -234,7 +167,27 @@ cleanup:
     return code;
 }
 
-static gal_code measure_links(profiling *p, gal_error *err)
+/* All communicators, and what one of them takes of a device. */
+static gal_code create_links(gal_profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_device_ops *device = p->settings->backend->device;
+    const gal_links_settings settings = {.place = p->candidates.place,
+                                         .place_count = p->candidates.place_count,
+                                         .dtype = p->pools.settings.dtype,
+                                         .bytes_max = p->pools.settings.bytes};
+    const uint64_t before = device->used_bytes != NULL ? device->used_bytes() : 0;
+    GAL_TRY(gal_links_create(&p->bench, &settings, &p->links, err));
+    const uint64_t after = device->used_bytes != NULL ? device->used_bytes() : 0;
+    const uint32_t count = p->links.comm->communicator_count;
+    if (p->links.comm->ops->queued && after > before && count > 0) {
+        p->profile.gpu.communicator_bytes = (after - before) / count / p->bench.sharing_count;
+    }
+cleanup:
+    return code;
+}
+
+static gal_code measure_links(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
     uint32_t first = 0;
@@ -246,7 +199,7 @@ static gal_code measure_links(profiling *p, gal_error *err)
     }
     code = add_pair_places(p, &first, err);
     GAL_TRY(gal_world_agree(&p->bench.world, code, err));
-    GAL_TRY(gal_links_create(&p->bench, &p->candidates, &p->links, err));
+    GAL_TRY(create_links(p, err));
     for (uint32_t level = 0; level < cluster->level_count; level++) {
         GAL_TRY(measure_level(p, level, first + level, err));
     }
@@ -265,7 +218,7 @@ static void keep_lesser(const gal_timing *timing, double *seconds, double *sprea
     }
 }
 
-static gal_profile_operator *find_operator(const profiling *p, const gal_shape *shape)
+static gal_profile_operator *find_operator(const gal_profiling *p, const gal_shape *shape)
 {
     for (uint32_t i = 0; i < p->profile.operator_count; i++) {
         if (gal_shape_compare(&p->profile.operators[i].shape, shape) == 0) {
@@ -275,13 +228,14 @@ static gal_profile_operator *find_operator(const profiling *p, const gal_shape *
     return NULL;
 }
 
-static gal_code measure_operator(profiling *p, const gal_candidate_operator *at, gal_profile_operator *known,
+static gal_code measure_operator(gal_profiling *p, const gal_candidate_operator *at, gal_profile_operator *known,
                                  gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_operator_run run;
     gal_timing timing;
-    gal_operator_prepare(at, &p->pools, p->sample_map, &run);
+    code = gal_operator_prepare(at, &p->pools, &run, err);
+    GAL_TRY(gal_world_agree(&p->bench.world, code, err));
     GAL_TRY(gal_bench_time(&p->bench, gal_operator_repeat, &run, &timing, err));
     if (known != NULL) {
         keep_lesser(&timing, &known->seconds, &known->spread_seconds);
@@ -297,14 +251,14 @@ cleanup:
     return code;
 }
 
-static gal_code measure_collective(profiling *p, const gal_candidate_collective *at, gal_profile_collective *known,
+static gal_code measure_collective(gal_profiling *p, const gal_candidate_collective *at, gal_profile_collective *known,
                                    gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_collective_run run;
     gal_timing timing;
-    gal_collective_prepare(at, &p->candidates, &p->links, &p->pools, false, &run);
-    GAL_TRY(gal_bench_time(&p->bench, gal_collective_repeat, &run, &timing, err));
+    gal_collective_prepare(at, &p->links, &p->pools, false, &run);
+    GAL_TRY(gal_collective_time(&p->bench, &p->links, &run, &timing, err));
     if (known != NULL) {
         keep_lesser(&timing, &known->seconds, &known->spread_seconds);
     } else {
@@ -315,16 +269,16 @@ cleanup:
 }
 
 /* A first pass measures what is not known yet, later ones what is. */
-static gal_code measure_entry(profiling *p, const gal_candidate_operator *at, const gal_candidate_collective *message,
-                              bool again, gal_error *err)
+static gal_code measure_entry(gal_profiling *p, const gal_candidate_operator *at,
+                              const gal_candidate_collective *message, bool again, gal_error *err)
 {
     gal_code code = GAL_OK;
-    if (at != NULL && gal_operator_bytes(at) <= p->pools.bytes) {
+    if (at != NULL && gal_operator_bytes(at, p->cold_bytes) <= p->pools.settings.bytes) {
         gal_profile_operator *known = find_operator(p, &at->shape);
         if ((known != NULL) == again) {
             GAL_TRY(measure_operator(p, at, known, err));
         }
-    } else if (message != NULL && gal_collective_bytes(message) <= p->pools.bytes) {
+    } else if (message != NULL && gal_collective_bytes(message, p->cold_bytes) <= p->pools.settings.bytes) {
         gal_profile_collective *known = find_collective(p, message);
         if ((known != NULL) == again) {
             GAL_TRY(measure_collective(p, message, known, err));
@@ -338,7 +292,7 @@ cleanup:
 
 /* Both lists merged by falling share, those whose expected seconds are at most (expensive: above) what the budget
  * allows for one entry. */
-static gal_code measure_part(profiling *p, bool expensive, bool again, double until_seconds, gal_error *err)
+static gal_code measure_part(gal_profiling *p, bool expensive, bool again, double until_seconds, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_candidates *c = &p->candidates;
@@ -360,9 +314,18 @@ cleanup:
     return code;
 }
 
+static void take_clock(gal_profiling *p)
+{
+    const gal_profile_settings *s = p->settings;
+    if (p->profile.has_gpu) {
+        p->profile.gpu.clock_hertz = s->clock_hertz != NULL ? s->clock_hertz(s->clock_context) : 0.0;
+        p->profile.gpu.clock_hertz_max = s->fabric != NULL ? s->fabric->clock_hertz_max : 0.0;
+    }
+}
+
 /* PASSES times, until their part of the budget is spent. A few entries of a large model could take all of it: they come
  * last, and the fits over cheaper ones of their kind stand in. */
-static gal_code measure_entries(profiling *p, gal_error *err)
+static gal_code measure_entries(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
     const double share_seconds = entries_share * p->settings->budget_seconds;
@@ -376,6 +339,7 @@ static gal_code measure_entries(profiling *p, gal_error *err)
         GAL_TRY(measure_part(p, false, true, until_seconds, err));
         GAL_TRY(measure_part(p, true, true, until_seconds, err));
     }
+    take_clock(p); /* right behind the kernels, before it falls */
 cleanup:
     return code;
 }
@@ -411,8 +375,9 @@ static uint32_t choose_samples(const gal_profile_settings *s, uint32_t replicas,
     return kept;
 }
 
-static gal_code measure_slowdowns(profiling *p, gal_error *err)
+static gal_code measure_slowdowns(gal_profiling *p, gal_error *err)
 {
+    gal_code code = GAL_OK;
     uint32_t samples[SESSION_SAMPLES_MAX];
     const uint32_t count = choose_samples(p->settings, p->profile.rank_count, samples);
     const gal_overlap_settings settings = {.model = &p->settings->model[0],
@@ -421,19 +386,39 @@ static gal_code measure_slowdowns(profiling *p, gal_error *err)
                                            .microbatch_samples = count > 0 ? samples[count / 2] : p->profile.rank_count,
                                            .candidates = &p->candidates,
                                            .links = &p->links,
-                                           .pools = &p->pools,
-                                           .sample_map = p->sample_map};
-    return gal_measure_overlap(&p->bench, &settings, p->profile.slowdown, err);
+                                           .pools = &p->pools};
+    GAL_TRY(gal_measure_overlap(&p->bench, &settings, p->profile.slowdown, err));
+    if (p->profile.has_gpu) {
+        say(p, "slowdowns by multiprocessors", 0, 0);
+        GAL_TRY(gal_measure_ctas(&p->bench, &settings, &p->profile.gpu, err));
+    }
+cleanup:
+    return code;
 }
 
-static gal_code measure_fixed(profiling *p, gal_error *err)
+/* What a GPU's host does. */
+static gal_code measure_host(gal_profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_profile_gpu *gpu = &p->profile.gpu;
+    if (!p->profile.has_gpu) {
+        return GAL_OK;
+    }
+    say(p, "copies to the host, Adam there", 0, 0);
+    GAL_TRY(gal_measure_copies(&p->bench, &p->pools, gpu, err));
+    GAL_TRY(gal_measure_host_adam(&p->bench, &p->settings->model[0], &gpu->host_adam_elements_per_second, err));
+cleanup:
+    return code;
+}
+
+static gal_code measure_fixed(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
     uint32_t samples[SESSION_SAMPLES_MAX] = {0};
     gal_session_report report = {.fixed_bytes = 0};
     gal_session_settings settings = {.model = &p->settings->model[0],
                                      .layer_count = 1,
-                                     .memory_bytes = p->profile.cluster.device.memory_bytes,
+                                     .memory_bytes = p->session_bytes,
                                      .budget_seconds = fixed_share * p->settings->budget_seconds,
                                      .profile = &p->profile};
     bool done = false;
@@ -447,6 +432,7 @@ static gal_code measure_fixed(profiling *p, gal_error *err)
     }
     p->profile.fixed_bytes = report.fixed_bytes;
     p->profile.fixed_step_seconds = report.fixed_step_seconds;
+    p->session_communicators = report.communicator_count;
     GAL_TRY(gal_measure_instruction(&p->bench, &p->settings->model[0], &p->profile.instruction_seconds, err));
     GAL_TRY(gal_bench_tick(&p->bench, err));
 cleanup:
@@ -479,7 +465,7 @@ static void keep_blocks(gal_profile *profile, const gal_session_report *report)
     }
 }
 
-static gal_code measure_blocks(profiling *p, gal_error *err)
+static gal_code measure_blocks(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
     const uint32_t rank_count = p->profile.rank_count;
@@ -495,7 +481,7 @@ static gal_code measure_blocks(profiling *p, gal_error *err)
                                                    .layer_count = BLOCK_LAYERS,
                                                    .tp_degree = tp,
                                                    .microbatch_samples = samples[i],
-                                                   .memory_bytes = p->profile.cluster.device.memory_bytes,
+                                                   .memory_bytes = p->session_bytes,
                                                    .budget_seconds = session_share * p->settings->budget_seconds,
                                                    .profile = &p->profile};
             GAL_TRY(gal_measure_session(&p->bench, &settings, &fits, &report, err));
@@ -512,31 +498,34 @@ cleanup:
 
 /* ---- the whole ---- */
 
-static gal_code prepare(profiling *p, gal_error *err)
+static gal_code prepare(gal_profiling *p, gal_error *err)
 {
-    gal_code code = gal_topology_read(&p->topology, err);
-    GAL_TRY(gal_world_agree(&p->bench.world, code, err));
-    describe(p);
-    GAL_TRY(find_levels(p, err));
+    gal_code code = GAL_OK;
+    GAL_TRY(gal_profiling_look(p, err));
     code = list_candidates(p, err);
+    if (code == GAL_OK) {
+        code = gal_bench_open(&p->bench, err);
+    }
     GAL_TRY(gal_world_agree(&p->bench.world, code, err));
 cleanup:
     return code;
 }
 
-static gal_code measure(profiling *p, gal_error *err)
+static gal_code measure(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
     say(p, "what a step costs beside its program", 0, 0);
     GAL_TRY(measure_fixed(p, err));
     say(p, "peak rates", 0, 0);
-    GAL_TRY(gal_measure_peaks(&p->bench, &p->profile.cluster.device, err));
+    GAL_TRY(gal_measure_peaks(&p->bench, p->settings->model[0].compute_dtype, &p->profile.cluster.device, err));
     code = make_pools(p, err);
     GAL_TRY(gal_world_agree(&p->bench.world, code, err));
     GAL_TRY(measure_links(p, err));
     GAL_TRY(measure_entries(p, err));
     say(p, "slowdowns", 0, 0);
     GAL_TRY(measure_slowdowns(p, err));
+    GAL_TRY(measure_host(p, err));
+    gal_profiling_settle_gpu(p);
     gal_pools_free(&p->pools);
     GAL_TRY(measure_blocks(p, err));
     p->report.elapsed_seconds = p->bench.elapsed_seconds;
@@ -548,8 +537,12 @@ gal_code gal_profile_measure(const gal_profile_settings *settings, const gal_wor
                              gal_profile_report *report, gal_error *err)
 {
     gal_code code = GAL_OK;
-    profiling p = {.settings = settings,
-                   .bench = {.world = *world, .stop = settings->stop, .begin_seconds = gal_now_seconds()}};
+    gal_profiling p = {.settings = settings,
+                       .bench = {.world = *world,
+                                 .backend = settings->backend,
+                                 .tell = settings->tell,
+                                 .stop = settings->stop,
+                                 .begin_seconds = gal_now_seconds()}};
     GAL_TRY(prepare(&p, err));
     GAL_TRY(measure(&p, err));
     *out = p.profile;
@@ -560,6 +553,6 @@ cleanup:
     gal_pools_free(&p.pools);
     gal_candidates_free(&p.candidates);
     gal_profile_free(&p.profile);
-    free(p.sample_map);
+    gal_bench_close(&p.bench);
     return code;
 }

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "profiler/fabric.h"
+#include "profiler/gpu.h"
+#include "runtime/backend.h"
 #include "runtime/train/world.h"
 #include "schemas/profile.h"
 
@@ -16,8 +19,14 @@ typedef struct gal_profile_settings {
     uint32_t batch_count;
     const uint32_t *microbatches; /* [microbatches_count] counts */
     uint32_t microbatches_count;
+    const gal_backend *backend;           /* of all ranks the same; has kernels of the models' dtype */
+    const gal_gpu *gpu;                   /* this rank's; NULL: a host */
+    const gal_fabric *fabric;             /* what joins it to others; NULL: a host */
+    double (*clock_hertz)(void *context); /* of the GPU, now; 0: not known; may be NULL */
+    void *clock_context;
+    void (*tell)(const char *text); /* gal_connection.tell; may be NULL */
     double budget_seconds;
-    uint64_t memory_bytes;             /* of a rank; 0: the machine's, divided by its ranks */
+    uint64_t memory_bytes;             /* of a rank; 0: the device's, divided by its ranks */
     const char *blas;                  /* its name and version */
     const char *command;               /* as typed */
     const volatile sig_atomic_t *stop; /* not 0 on any rank: all end with GAL_ERR_SYSTEM; may be NULL */

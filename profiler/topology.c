@@ -120,19 +120,23 @@ static void add_level(gal_cluster *out, const char *name, uint32_t span)
     level->span_devices = span;
 }
 
-void gal_topology_levels(const gal_rank_place *place, uint32_t rank_count, gal_cluster *out)
+const gal_level_names gal_host_levels = {"package", "shared memory", "shared memory", "network"};
+const gal_level_names gal_gpu_levels = {"nvlink", "pcie", "nvlink", "network"};
+
+void gal_topology_levels(const gal_rank_place *place, uint32_t rank_count, const gal_level_names *names,
+                         gal_cluster *out)
 {
     const uint32_t machine = span_of(place, rank_count, false);
     const uint32_t package = span_of(place, rank_count, true);
     out->level_count = 0;
     if (package > 1 && package < rank_count && machine > package && machine % package == 0) {
-        add_level(out, "package", package);
+        add_level(out, names->package, package);
     }
     if (machine > 1 || rank_count == 1) {
-        add_level(out, "shared memory", machine);
+        add_level(out, package == machine ? names->whole : names->machine, machine);
     }
     if (out->level_count == 0 || out->level[out->level_count - 1].span_devices < rank_count) {
-        add_level(out, "network", rank_count);
+        add_level(out, names->network, rank_count);
     }
 }
 

@@ -21,14 +21,23 @@ gal_code gal_topology_read(gal_topology *out, gal_error *err);
 
 /* The keys of one rank. */
 typedef struct gal_rank_place {
-    uint64_t machine_key, package_key;
+    uint64_t machine_key;
+    uint64_t package_key; /* of GPUs: of the island of NVLink */
+    uint64_t device_key;  /* equal in ranks on one GPU */
 } gal_rank_place;
 
-/* Levels "package", "shared memory" and "network" over ranks 0 .. rank_count-1, those that exist: a level is there if
+/* What levels are called: within a package, within a machine, and a machine that is one package; between machines. */
+typedef struct gal_level_names {
+    const char *package, *machine, *whole, *network;
+} gal_level_names;
+extern const gal_level_names gal_host_levels, gal_gpu_levels;
+
+/* Levels of packages, machines and all of them over ranks 0 .. rank_count-1, those that exist: a level is there if
  * its units hold equally many consecutive ranks, and more than the level below. Ranks that no launcher has bound move
  * between packages, so only bound ones have the first. Rates are left 0. Sets level_count and level[].name and
  * .span_devices; the outermost spans all ranks. */
-void gal_topology_levels(const gal_rank_place *place, uint32_t rank_count, gal_cluster *out);
+void gal_topology_levels(const gal_rank_place *place, uint32_t rank_count, const gal_level_names *names,
+                         gal_cluster *out);
 
 /* Members of ranks[count] (ascending) in their units at each level, as gal_profile_collective.level_counts has them.
  * counts is raised to the widest, so that it may be called for all groups of a kind. */

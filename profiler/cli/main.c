@@ -1,11 +1,14 @@
-/* galplan-profile: measures what plans over CPU ranks are made of. `galplan profile` starts it. */
+/* galplan-profile: measures what plans are made of, on this machine's cores or GPUs. `galplan profile` starts it. */
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/candidates.h"
+#include "profiler/fabric.h"
+#include "profiler/gpu.h"
 #include "profiler/profile.h"
+#include "runtime/backend.h"
 #include "runtime/device/binding.h"
 #include "runtime/launch.h"
 #include "runtime/launch_rank.h"
@@ -16,13 +19,15 @@
 #include "schemas/base/progress.h"
 #include "schemas/limits.h"
 
-enum { MODELS_MAX = 16 };
+enum { MODELS_MAX = 16, LINE_BYTES = 256 };
+enum { DEVICE_HOST, DEVICE_CUDA, DEVICE_COUNT };
+enum { COMM_DEFAULT, COMM_MPI, COMM_NCCL, COMM_COUNT };
 
 static const double default_budget_seconds = 60.0, default_timeout_seconds = 120.0;
 
 typedef struct settings {
     const char *model_path[MODELS_MAX], *output_path, *analytic;
-    uint32_t model_count, rank_count;
+    uint32_t model_count, rank_count, device, comm;
     gal_u32_list batch, microbatches;
     double budget_seconds, timeout_seconds;
     uint64_t memory_bytes;
@@ -38,6 +43,10 @@ static const char notes[] =
     "'galplan profile --analytic CLUSTER -o profile.json' writes what the figures of a cluster document say\n"
     "('galplan profile --analytic CLUSTER --help').\n";
 
+static const char *const device_names[DEVICE_COUNT] = {[DEVICE_HOST] = "host", [DEVICE_CUDA] = "cuda"};
+static const char *const comm_names[COMM_COUNT] = {
+    [COMM_DEFAULT] = "default", [COMM_MPI] = "mpi", [COMM_NCCL] = "nccl"};
+
 static bool parse(int argc, char **argv, settings *s, int *exit_code)
 {
     char version[GAL_TEXT_BYTES];
@@ -46,13 +55,17 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
             gal_option_string("model", "MODEL", "the model document whose programs are measured", &s->model_path[0])),
         gal_option_string("analytic", "CLUSTER", "measure nothing: another command line, see below", &s->analytic),
         gal_option_u32("np", "N", "start N ranks on this machine (default 1)", &s->rank_count, 1, 4096),
+        gal_option_enum("device", "what is measured: the host's cores (default), or one GPU per rank", &s->device,
+                        device_names, DEVICE_COUNT),
+        gal_option_enum("comm", "how ranks on GPUs communicate (default: NCCL; by MPI several can share a GPU)",
+                        &s->comm, comm_names, COMM_COUNT),
         gal_option_u32_list("batch", "B,...", "samples per step (default: the model's own)", &s->batch, 1,
                             GAL_BATCH_SAMPLES_MAX),
         gal_option_u32_list("microbatches", "m,...", "microbatches per step (default 1,2,4,8)", &s->microbatches, 1,
                             GAL_BATCH_SAMPLES_MAX),
         gal_option_f64("budget-seconds", "S", "measure for about S seconds (default 60)", &s->budget_seconds, 1.0, 1e6),
-        gal_option_bytes("memory", "BYTES", "of a rank (default: the machine's, divided by its ranks)",
-                         &s->memory_bytes, 1, GAL_BYTES_MAX),
+        gal_option_bytes("memory", "BYTES", "of a rank (default: the device's, divided by its ranks)", &s->memory_bytes,
+                         1, GAL_BYTES_MAX),
         gal_option_short(
             'o', gal_option_required(gal_option_string("output", "FILE", "the profile to write", &s->output_path))),
         gal_option_f64("timeout", "S", "end all ranks when one has waited S seconds for another (default 120)",
@@ -129,16 +142,75 @@ static void print_summary(const settings *s, const gal_profile *profile, const g
                   report->collective_count, 100.0 * report->measured_share, profile->block_count,
                   report->elapsed_seconds);
     const gal_device *device = &profile->cluster.device;
+    char narrow[LINE_BYTES] = "";
+    if (device->bf16_flops_per_second > 0.0) {
+        (void)snprintf(narrow, sizeof narrow, ", %.1f bf16, %.1f fp16", device->bf16_flops_per_second * 1e-9,
+                       device->fp16_flops_per_second * 1e-9);
+    }
     const gal_link_level *link = &profile->cluster.level[0];
-    (void)fprintf(out, "%u x %s: %.1f GFLOP/s fp32, %.1f fp64, %.1f GB/s memory; %s: %.1f us, %.2f GB/s\n",
+    (void)fprintf(out, "%u x %s: %.1f GFLOP/s fp32, %.1f fp64%s, %.1f GB/s memory; %s: %.1f us, %.2f GB/s\n",
                   profile->rank_count, device->kind, device->fp32_flops_per_second * 1e-9,
-                  device->fp64_flops_per_second * 1e-9, device->memory_bytes_per_second * 1e-9, link->name,
+                  device->fp64_flops_per_second * 1e-9, narrow, device->memory_bytes_per_second * 1e-9, link->name,
                   link->latency_seconds * 1e6, link->bytes_per_second * 1e-9);
+}
+
+static void tell(const char *text)
+{
+    (void)fprintf(stderr, "galplan: error: %s\n", text);
+}
+
+/* What a rank measures on. */
+typedef struct target {
+    const gal_backend *backend;
+    bool is_gpu;
+    gal_gpu gpu;
+    gal_nvml nvml;
+    gal_fabric fabric;
+} target;
+
+static gal_code open_gpu(const settings *s, target *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    uint32_t local_rank = 0, local_count = 1;
+    char text[LINE_BYTES], why[GAL_FABRIC_TEXT_BYTES] = "";
+    (void)gal_binding_place(&local_rank, &local_count);
+    GAL_TRY(gal_backend_cuda_open(s->comm == COMM_MPI ? GAL_CUDA_MPI : GAL_CUDA_NCCL, local_rank, &out->backend, text,
+                                  sizeof text, err));
+    GAL_TRY(gal_gpu_read(&out->gpu, err));
+    const bool known = gal_nvml_open(&out->nvml, why, sizeof why);
+    gal_fabric_read(known ? &out->nvml : NULL, out->gpu.bus_id, why, &out->fabric);
+    out->is_gpu = true;
+cleanup:
+    return code;
+}
+
+static gal_code open_target(const settings *s, const gal_model *model, target *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_dtype dtype = model->compute_dtype;
+    if (s->device == DEVICE_CUDA) {
+        GAL_TRY(open_gpu(s, out, err));
+    } else {
+        out->backend = &gal_backend_host;
+    }
+    if (out->backend->ops(dtype) == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "%s computes in %s, which this device does not", s->model_path[0],
+                        gal_dtype_names[dtype]);
+    }
+cleanup:
+    return code;
+}
+
+static double clock_of(void *context)
+{
+    const target *t = context;
+    return gal_nvml_clock_hertz(t->nvml.library != NULL ? &t->nvml : NULL, &t->fabric);
 }
 
 static gal_code measure(const settings *s, const char *command, const gal_world *world, gal_error *err)
 {
     gal_code code = GAL_OK;
+    target on = {.backend = NULL};
     gal_profile profile = {0};
     gal_profile_report report;
     gal_model *model = calloc(s->model_count, sizeof *model);
@@ -146,8 +218,17 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
     static const uint32_t default_microbatches[] = {1, 2, 4, 8};
     openblas_set_num_threads(1);
     code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
+    if (code == GAL_OK) {
+        code = open_target(s, &model[0], &on, err);
+    }
     GAL_TRY(gal_world_agree(world, code, err));
     const gal_profile_settings what = {
+        .backend = on.backend,
+        .gpu = on.is_gpu ? &on.gpu : NULL,
+        .fabric = on.is_gpu ? &on.fabric : NULL,
+        .clock_hertz = on.is_gpu ? clock_of : NULL,
+        .clock_context = &on,
+        .tell = tell,
         .model = model,
         .model_count = s->model_count,
         .batch = s->batch.value,
@@ -176,6 +257,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
     }
 cleanup:
     gal_profile_free(&profile);
+    gal_nvml_close(&on.nvml);
     free(model);
     return code;
 }
@@ -224,6 +306,13 @@ static gal_code run(const settings *s, const char *command, int argc, char **arg
     }
     code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
     GAL_TRY(code);
+    if (s->device == DEVICE_HOST && s->comm == COMM_NCCL) {
+        code = gal_fail(err, GAL_ERR_USAGE, "--comm nccl needs --device cuda: on the host ranks communicate by MPI");
+        goto cleanup;
+    }
+    if (s->device == DEVICE_CUDA) {
+        GAL_TRY(gal_backend_cuda_probe(err)); /* once, and not by every rank */
+    }
     if (s->rank_count > 1) {
         const gal_launch_options options = {
             .rank_count = s->rank_count, .thread_count = 1, .deadline_seconds = s->timeout_seconds, .arguments = given};

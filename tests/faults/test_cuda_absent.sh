@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# galrun --device cuda on a machine without a GPU or its driver, and in a build without CUDA: one line says what is
+# galrun and galplan-profile --device cuda on a machine without a GPU or its driver, and in a build without CUDA: one line says what is
 # missing, and the code is 5. test_cuda_absent.sh [BUILD]: the folder that make wrote to (default build).
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
@@ -39,6 +39,13 @@ if [ -e /dev/nvidiactl ]; then
     exit $failed
 fi
 # A build without CUDA says that, one with it what the machine lacks.
+profiles() { # ARGUMENT...: galplan-profile ends with 5, one line that says what is missing, and no file
+    "$build/galplan-profile" --model tests/fixtures/valid/model.json --device cuda -o "$scratch/profile.json" "$@" \
+        >"$scratch/out" 2>"$scratch/err"
+    [ $? -eq 5 ] && [ ! -s "$scratch/out" ] && [ "$(wc -l <"$scratch/err")" -eq 1 ] &&
+        grep -q "^galplan: error: .*\($missing\)" "$scratch/err" && [ ! -e "$scratch/profile.json" ]
+}
+
 missing='no CUDA driver (libcuda.so.1)\|built without CUDA'
 says 5 "$missing" $one --device cuda
 verdict 'one rank without a GPU'
@@ -47,4 +54,14 @@ verdict 'two ranks without a GPU say it once'
 mpirun -np 2 "$build/galrun" $two --device cuda --data README.md >"$scratch/out" 2>"$scratch/err"
 [ $? -eq 5 ] && [ "$(grep -c 'galrun: error' "$scratch/err")" -eq 1 ] && grep -q "$missing" "$scratch/err"
 verdict 'under mpirun too'
+if [ -x "$build/galplan-profile" ]; then
+    profiles
+    verdict 'a profile without a GPU'
+    profiles --np 2 --comm mpi
+    verdict 'two ranks of a profile say it once'
+    "$build/galplan-profile" --model tests/fixtures/valid/model.json --comm nccl -o "$scratch/profile.json" \
+        >"$scratch/out" 2>"$scratch/err"
+    [ $? -eq 2 ] && grep -q -- '--comm nccl needs --device cuda' "$scratch/err"
+    verdict 'a profile by NCCL needs a GPU'
+fi
 exit $failed

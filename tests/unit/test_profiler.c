@@ -63,23 +63,24 @@ static void test_levels(void **state)
 {
     (void)state;
     gal_cluster cluster;
-    const gal_rank_place one_machine[] = {{1, 1}, {1, 1}, {1, 1}, {1, 1}};
-    const gal_rank_place two_machines[] = {{1, 1}, {1, 1}, {2, 2}, {2, 2}};
-    const gal_rank_place packages[] = {{1, 10}, {1, 10}, {1, 11}, {1, 11}, {2, 20}, {2, 20}, {2, 21}, {2, 21}};
-    const gal_rank_place uneven[] = {{1, 1}, {1, 1}, {1, 1}, {2, 2}};
-    const gal_rank_place scattered[] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}};
-    gal_topology_levels(one_machine, 4, &cluster);
+    const gal_rank_place one_machine[] = {{1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}};
+    const gal_rank_place two_machines[] = {{1, 1, 0}, {1, 1, 0}, {2, 2, 0}, {2, 2, 0}};
+    const gal_rank_place packages[] = {{1, 10, 0}, {1, 10, 0}, {1, 11, 0}, {1, 11, 0},
+                                       {2, 20, 0}, {2, 20, 0}, {2, 21, 0}, {2, 21, 0}};
+    const gal_rank_place uneven[] = {{1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {2, 2, 0}};
+    const gal_rank_place scattered[] = {{1, 1, 0}, {2, 2, 0}, {3, 3, 0}, {4, 4, 0}};
+    gal_topology_levels(one_machine, 4, &gal_host_levels, &cluster);
     assert_levels(&cluster, 1, (const uint32_t[]){4});
-    gal_topology_levels(one_machine, 1, &cluster);
+    gal_topology_levels(one_machine, 1, &gal_host_levels, &cluster);
     assert_levels(&cluster, 1, (const uint32_t[]){1});
-    gal_topology_levels(two_machines, 4, &cluster);
+    gal_topology_levels(two_machines, 4, &gal_host_levels, &cluster);
     assert_levels(&cluster, 2, (const uint32_t[]){2, 4});
-    gal_topology_levels(packages, 8, &cluster);
+    gal_topology_levels(packages, 8, &gal_host_levels, &cluster);
     assert_levels(&cluster, 3, (const uint32_t[]){2, 4, 8});
     assert_string_equal(cluster.level[2].name, "network");
-    gal_topology_levels(uneven, 4, &cluster);
+    gal_topology_levels(uneven, 4, &gal_host_levels, &cluster);
     assert_levels(&cluster, 1, (const uint32_t[]){4});
-    gal_topology_levels(scattered, 4, &cluster);
+    gal_topology_levels(scattered, 4, &gal_host_levels, &cluster);
     assert_levels(&cluster, 1, (const uint32_t[]){4});
 }
 
