@@ -85,7 +85,8 @@ gal_code gal_operator_prepare(const gal_candidate_operator *candidate, gal_pools
 gal_code gal_operator_repeat(void *operator_run, uint32_t count, gal_error *err); /* gal_timed */
 
 /* Peak rates with all ranks busy: large GEMMs in all types that the device computes in, copies beyond the caches. Of a
- * type without kernels the rate stays what it is. dtype: of the models; out: its memory_bytes are read. */
+ * type without kernels the rate stays what it is. Of a device with queues also what next to nothing takes. dtype: of
+ * the models; out: its memory_bytes are read. */
 gal_code gal_measure_peaks(gal_bench *bench, gal_dtype dtype, gal_device *out, gal_error *err);
 
 /* ---- collectives ---- */
@@ -150,6 +151,7 @@ typedef struct gal_overlap_settings {
     double until_seconds;                    /* of the bench's elapsed ones: no further collective is tried then */
     uint32_t rank_count, microbatch_samples; /* the kernels that run beside collectives are of this microbatch, split
                                               * over all ranks */
+    uint64_t message_bytes_max;              /* of collectives; 0: any */
     const gal_candidates *candidates;
     const gal_links *links;
     gal_pools *pools;

@@ -331,6 +331,12 @@ gal_code gal_measure_peaks(gal_bench *bench, gal_dtype dtype, gal_device *out, g
     GAL_TRY(gal_world_agree(&bench->world, code, err));
     GAL_TRY(gal_bench_time(bench, copy, &pools, &timing, err));
     out->memory_bytes_per_second = 2.0 * (double)settings.bytes / timing.seconds;
+    if (bench->backend->device->queue != NULL) {
+        gal_copy_run least = {
+            .bench = bench, .target = pools.written.base, .source = pools.normal.base, .bytes = GAL_ALIGNMENT_BYTES};
+        GAL_TRY(gal_bench_time(bench, gal_copy_repeat, &least, &timing, err));
+        out->launch_seconds = timing.seconds;
+    }
 cleanup:
     gal_pools_free(&pools);
     return code;

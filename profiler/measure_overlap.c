@@ -146,8 +146,9 @@ uint32_t gal_overlap_collectives(const gal_overlap_settings *o,
                                  const gal_candidate_collective *out[GAL_OVERLAP_COLLECTIVES])
 {
     uint32_t count = 0;
-    const uint64_t largest_bytes =
-        o->pools->bench->backend->device->queue == NULL ? LARGEST_BYTES_HOST : o->pools->settings.bytes;
+    const uint64_t largest_bytes = o->pools->bench->backend->device->queue == NULL ? LARGEST_BYTES_HOST
+                                   : o->message_bytes_max != 0                     ? o->message_bytes_max
+                                                                                   : o->pools->settings.bytes;
     for (uint32_t i = 0; i < o->candidates->collective_count && count < GAL_OVERLAP_COLLECTIVES; i++) {
         const gal_candidate_collective *at = &o->candidates->collectives[i];
         if ((at->stream == GAL_STREAM_GATHER || at->stream == GAL_STREAM_REDUCE) && at->bytes <= largest_bytes &&

@@ -167,6 +167,23 @@ cleanup:
     return code;
 }
 
+static bool is_measured(const gal_profiling *p, const gal_candidate_collective *at)
+{
+    const uint64_t most = p->settings->message_bytes_max;
+    return gal_collective_bytes(at, p->cold_bytes) <= p->pools.settings.bytes && (most == 0 || at->bytes <= most);
+}
+
+/* Of all that is measured, the sweep included. */
+static uint64_t largest_message(const gal_profiling *p)
+{
+    uint64_t bytes = sweep_first_bytes << (2 * (SWEEP - 1));
+    for (uint32_t i = 0; i < p->candidates.collective_count; i++) {
+        const gal_candidate_collective *at = &p->candidates.collectives[i];
+        bytes = is_measured(p, at) && at->bytes > bytes ? at->bytes : bytes;
+    }
+    return bytes;
+}
+
 /* All communicators, and what one of them takes of a device. */
 static gal_code create_links(gal_profiling *p, gal_error *err)
 {
@@ -175,7 +192,7 @@ static gal_code create_links(gal_profiling *p, gal_error *err)
     const gal_links_settings settings = {.place = p->candidates.place,
                                          .place_count = p->candidates.place_count,
                                          .dtype = p->pools.settings.dtype,
-                                         .bytes_max = p->pools.settings.bytes};
+                                         .bytes_max = largest_message(p)};
     const uint64_t before = device->used_bytes != NULL ? device->used_bytes() : 0;
     GAL_TRY(gal_links_create(&p->bench, &settings, &p->links, err));
     const uint64_t after = device->used_bytes != NULL ? device->used_bytes() : 0;
@@ -278,7 +295,7 @@ static gal_code measure_entry(gal_profiling *p, const gal_candidate_operator *at
         if ((known != NULL) == again) {
             GAL_TRY(measure_operator(p, at, known, err));
         }
-    } else if (message != NULL && gal_collective_bytes(message, p->cold_bytes) <= p->pools.settings.bytes) {
+    } else if (message != NULL && is_measured(p, message)) {
         gal_profile_collective *known = find_collective(p, message);
         if ((known != NULL) == again) {
             GAL_TRY(measure_collective(p, message, known, err));
@@ -384,6 +401,7 @@ static gal_code measure_slowdowns(gal_profiling *p, gal_error *err)
                                            .until_seconds = slowdowns_share * p->settings->budget_seconds,
                                            .rank_count = p->profile.rank_count,
                                            .microbatch_samples = count > 0 ? samples[count / 2] : p->profile.rank_count,
+                                           .message_bytes_max = p->settings->message_bytes_max,
                                            .candidates = &p->candidates,
                                            .links = &p->links,
                                            .pools = &p->pools};

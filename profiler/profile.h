@@ -26,6 +26,7 @@ typedef struct gal_profile_settings {
     void *clock_context;
     void (*tell)(const char *text); /* gal_connection.tell; may be NULL */
     double budget_seconds;
+    uint64_t message_bytes_max;        /* larger collectives are left to fits; 0: none is too large */
     uint64_t memory_bytes;             /* of a rank; 0: the device's, divided by its ranks */
     const char *blas;                  /* its name and version */
     const char *command;               /* as typed */

@@ -23,6 +23,8 @@ enum { MODELS_MAX = 16, LINE_BYTES = 256 };
 enum { DEVICE_HOST, DEVICE_CUDA, DEVICE_COUNT };
 enum { COMM_DEFAULT, COMM_MPI, COMM_NCCL, COMM_COUNT };
 
+/* Each stream of a rank has pinned memory for some of the largest message. */
+static const uint64_t staged_bytes_max = UINT64_C(64) << 20;
 static const double default_budget_seconds = 60.0, default_timeout_seconds = 120.0;
 
 typedef struct settings {
@@ -229,6 +231,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
         .clock_hertz = on.is_gpu ? clock_of : NULL,
         .clock_context = &on,
         .tell = tell,
+        .message_bytes_max = on.is_gpu && s->comm == COMM_MPI ? staged_bytes_max : 0,
         .model = model,
         .model_count = s->model_count,
         .batch = s->batch.value,
