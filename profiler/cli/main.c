@@ -42,6 +42,7 @@ static const char notes[] =
     "Further models may follow: one profile then serves plans of all of them. What the budget leaves out has no "
     "entry;\n"
     "readers of the profile fit it to what was measured. Nothing else should run on the machine meanwhile.\n"
+    "On GPUs (--device cuda) a rank takes one of them; one rank measures kernels, and a stand-in for communication.\n"
     "'galplan profile --analytic CLUSTER -o profile.json' writes what the figures of a cluster document say\n"
     "('galplan profile --analytic CLUSTER --help').\n";
 
@@ -154,6 +155,16 @@ static void print_summary(const settings *s, const gal_profile *profile, const g
                   profile->rank_count, device->kind, device->fp32_flops_per_second * 1e-9,
                   device->fp64_flops_per_second * 1e-9, narrow, device->memory_bytes_per_second * 1e-9, link->name,
                   link->latency_seconds * 1e6, link->bytes_per_second * 1e-9);
+    if (profile->has_gpu) {
+        const gal_profile_gpu *gpu = &profile->gpu;
+        (void)fprintf(out,
+                      "%s; clock %.0f of %.0f MHz; %.1f GB/s from the host and %.1f to it; Adam there %.2f G "
+                      "elements/s; fixed %.2f GB, of it the context %.2f\n",
+                      profile->processor, gpu->clock_hertz * 1e-6, gpu->clock_hertz_max * 1e-6,
+                      gpu->to_device.bytes_per_second * 1e-9, gpu->from_device.bytes_per_second * 1e-9,
+                      gpu->host_adam_elements_per_second * 1e-9, (double)profile->fixed_bytes * 1e-9,
+                      (double)gpu->context_bytes * 1e-9);
+    }
 }
 
 static void tell(const char *text)

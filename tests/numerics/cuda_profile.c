@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     must(gal_comm_mpi_create(0, NULL, 0, &world.comm, &err), &err);
     gal_cuda_double_reset(1 + gal_mpi_rank(), false);
     gal_model_defaults(&model);
-    model.layer_count = 2;
+    model.layer_count = 1;
     model.hidden = 32;
     model.head_count = 4;
     model.ffn_hidden = 64;
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
                                            .backend = &backend,
                                            .gpu = &gpu,
                                            .fabric = &fabric,
-                                           .budget_seconds = 8.0,
+                                           .budget_seconds = 20.0,
                                            .blas = "BLAS",
                                            .command = "galplan profile --device cuda --comm mpi"};
     must(gal_profile_measure(&settings, &world, &profile, &report, &err), &err);
