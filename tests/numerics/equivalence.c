@@ -3,6 +3,7 @@
  *     mpirun -np 8 equivalence PLANS SEED         PLANS plans drawn from SEED
  *     mpirun -np 8 equivalence 1 SEED WORLD       the one plan of this seed over WORLD ranks, as the log names it
  *     mpirun -np 8 equivalence PLANS SEED 0 SCALE hidden sizes SCALE times as large: arenas of many MiB
+ *     mpirun -np 8 equivalence PLANS SEED 0 1 host-fp32   carried out by the host in fp32, compared with fp64
  *
  * Of each plan: loss, gradient norm, every element of every gradient on every rank that holds it, the weights after
  * 5 steps and the loss of an evaluated batch against one rank (computed with microbatch_count 1); the same plan with
@@ -21,6 +22,7 @@
 #include <time.h>
 
 #include "runtime/program/verify.h"
+#include "tests/numerics/equivalence_on.h"
 #include "tests/support/numerics_bytes.h"
 #include "tests/support/numerics_coverage.h"
 #include "tests/support/numerics_trial.h"
@@ -28,9 +30,6 @@
 
 enum { DRAWS = 32, COVERED_PLANS = 500 };
 
-/* fp64: sums of at most some thousand terms in another order are off by 1e-13 of the largest; conversions between
- * plans add nothing to that, whereas anything forgotten or doubled shows in the first digits. */
-static const double relative_bound = 1e-10;
 static const double learning_rate = 1e-3;
 /* Resident growth after step 1: 1 % of the arena, or 256 KiB where that is more. Open MPI's lists of requests and
  * fragments grow by 64 entries of up to 1 KiB when more are in use at once than ever before in the process, in any step
@@ -80,6 +79,9 @@ typedef struct report {
     uint32_t plans[CHECK_COUNT];
     uint32_t failed;
 } report;
+
+/* Where the plans are carried out; the reference always on the host in fp64. */
+static const gal_trial_on *on;
 
 static void stop_all(const char *what, const gal_error *err)
 {
@@ -176,7 +178,6 @@ typedef struct outcome {
 static void keep_state(const gal_trial *trial, outcome *out)
 {
     const gal_program *p = trial->program;
-    const char *base = gal_engine_memory(trial->engine)->base;
     size_t used = 0;
     for (uint32_t u = 0; u < p->unit_count; u++) {
         const uint32_t buffers[] = {p->unit[u].weight, p->unit[u].first_moment, p->unit[u].second_moment};
@@ -190,7 +191,8 @@ static void keep_state(const gal_trial *trial, outcome *out)
         const uint32_t buffers[] = {p->unit[u].weight, p->unit[u].first_moment, p->unit[u].second_moment};
         for (uint32_t i = 0; i < 3; i++) {
             const gal_buffer *buffer = &p->buffer[buffers[i]];
-            memcpy(out->state + used, base + p->arena[buffer->class].offset + buffer->offset, buffer->bytes);
+            trial->on->device->read(gal_engine_memory(trial->engine), p->arena[buffer->class].offset + buffer->offset,
+                                    out->state + used, buffer->bytes);
             used += buffer->bytes;
         }
     }
@@ -218,7 +220,7 @@ static void check_gradient(const gal_trial *trial, const gal_reference *referenc
 {
     char text[512] = "";
     const double found = gal_trial_compare(trial, GAL_STATE_GRADIENT, &reference->table, reference->gradient,
-                                           relative_bound, held, text, sizeof text);
+                                           on->relative_bound, 0.0, held, text, sizeof text);
     note(&error[CHECK_GRADIENT], found, text);
     for (uint32_t i = 0; i < trial->program->parameter_count; i++) {
         const gal_parameter *p = &trial->program->parameter[i];
@@ -234,22 +236,28 @@ static void check_numbers(const gal_trial *trial, const gal_reference *reference
     for (uint32_t s = 0; s < GAL_TRIAL_STEPS; s++) {
         (void)snprintf(text, sizeof text, "step %u: loss %.17g norm %.17g, expected %.17g and %.17g", s, run->loss[s],
                        run->norm[s], reference->loss[s], reference->norm[s]);
-        const double loss = fabs(run->loss[s] - reference->loss[s]) / (relative_bound * reference->loss[s]);
-        const double norm = fabs(run->norm[s] - reference->norm[s]) / (relative_bound * reference->norm[s]);
+        const double loss = fabs(run->loss[s] - reference->loss[s]) / (on->relative_bound * reference->loss[s]);
+        const double norm = fabs(run->norm[s] - reference->norm[s]) / (on->relative_bound * reference->norm[s]);
         note(&error[CHECK_LOSS], loss, text);
         note(&error[CHECK_NORM], norm, text);
     }
     (void)snprintf(text, sizeof text, "evaluation loss %.17g, expected %.17g", run->evaluation, reference->evaluation);
     note(&error[CHECK_EVALUATION],
-         fabs(run->evaluation - reference->evaluation) / (relative_bound * reference->evaluation), text);
+         fabs(run->evaluation - reference->evaluation) / (on->relative_bound * reference->evaluation), text);
+    const double moved = on->weight_bound * GAL_TRIAL_STEPS * learning_rate;
     const double weight = gal_trial_compare(trial, GAL_STATE_WEIGHT, &reference->table, reference->weight,
-                                            relative_bound, NULL, text, sizeof text);
+                                            on->relative_bound, moved, NULL, text, sizeof text);
     note(&error[CHECK_WEIGHT], weight, text);
 }
 
 static void check_memory(const gal_trial *trial, uint64_t grown_bytes, double *error)
 {
     char text[512] = "";
+    if (!on->same_memory) {
+        const uint64_t bytes = gal_engine_memory(trial->engine)->bytes;
+        note(&error[CHECK_BYTES], bytes == trial->program->arena_bytes ? 0.0 : INFINITY, "the arena is not as planned");
+        return;
+    }
     const bool fits = gal_arena_as_planned(trial->program, gal_engine_memory(trial->engine), text, sizeof text);
     note(&error[CHECK_BYTES], fits ? 0.0 : INFINITY, text);
     if (dlsym(RTLD_DEFAULT, "__asan_report_load1") != NULL || dlsym(RTLD_DEFAULT, "__tsan_read1") != NULL) {
@@ -272,7 +280,7 @@ static void run_plan(const gal_plan *plan, uint64_t seed, const gal_reference *r
     if (gal_trial_world(plan) == 1 && gal_mpi_rank() > 0) {
         return;
     }
-    if (gal_trial_create(plan, seed, NULL, &trial, &err) != GAL_OK) {
+    if (gal_trial_create_on(on, plan, seed, NULL, &trial, &err) != GAL_OK) {
         stop_all("create", &err);
     }
     if (trial.engine == NULL) {
@@ -411,10 +419,11 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
 
 static void print_plan(const drawn *which, const gal_plan *plan, bool failed)
 {
-    (void)printf("%s seed %llu world %u: P %u, m %u of %u samples, %s of %u chunks, prefetch %u, %s%s:",
-                 failed ? "FAILED" : "plan", (unsigned long long)which->seed, which->world, plan->stage_count,
-                 plan->microbatch_count, gal_plan_microbatch_samples(plan), gal_schedule_names[plan->schedule],
-                 gal_plan_chunk_count(plan), plan->prefetch_depth, plan->model.tied_embeddings ? "tied" : "untied",
+    (void)printf("%s seed %llu world %u: %s, P %u, m %u of %u samples, %s of %u chunks, prefetch %u, %s%s:",
+                 failed ? "FAILED" : "plan", (unsigned long long)which->seed, which->world,
+                 gal_family_names[plan->model.family], plan->stage_count, plan->microbatch_count,
+                 gal_plan_microbatch_samples(plan), gal_schedule_names[plan->schedule], gal_plan_chunk_count(plan),
+                 plan->prefetch_depth, plan->model.tied_embeddings ? "tied" : "untied",
                  plan->model.attention_dropout + plan->model.embedding_dropout + plan->model.residual_dropout > 0
                      ? ", dropout"
                      : "");
@@ -456,6 +465,7 @@ static void try_batch(const drawn *which, uint32_t count, uint32_t scale, report
         plan[i].model.ffn_hidden *= scale;
         gal_trial_serial_plan(&plan[i], &plan[count + i]);
         gal_reference_create(&plan[count + i], &reference[i]);
+        plan[i].model.compute_dtype = on->ops->dtype;
     }
     if (rank < count &&
         gal_reference_run(&plan[count + rank], which[rank].seed, learning_rate, &reference[rank], &err) != GAL_OK) {
@@ -501,7 +511,7 @@ static bool print_report(const report *total, const gal_coverage *coverage, uint
 
 static bool read_arguments(int argc, char **argv, settings *out)
 {
-    if (argc < 3 || argc > 5) {
+    if (argc < 3 || argc > 6) {
         return false;
     }
     out->plans = (uint32_t)strtoul(argv[1], NULL, 10);
@@ -509,7 +519,8 @@ static bool read_arguments(int argc, char **argv, settings *out)
     out->world = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
     out->scale = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
     out->plans = out->world > 0 ? 1 : out->plans;
-    return out->plans > 0 && out->scale > 0 && out->world <= gal_mpi_world_size();
+    on = gal_equivalence_on(argc > 5 ? argv[5] : gal_trial_on_host.name);
+    return on != NULL && out->plans > 0 && out->scale > 0 && out->world <= gal_mpi_world_size();
 }
 
 static bool run(const settings *at)
@@ -545,7 +556,7 @@ int main(int argc, char **argv)
     }
     const bool understood = read_arguments(argc, argv, &at);
     if (!understood) {
-        (void)fprintf(stderr, "equivalence PLANS SEED [WORLD [SCALE]], WORLD at most the ranks launched\n");
+        (void)fprintf(stderr, "equivalence PLANS SEED [WORLD [SCALE [ON]]], WORLD at most the ranks launched\n");
     }
     const bool passed = understood && run(&at);
     gal_mpi_finalize();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PLANS random plans (100) against one rank in fp64, drawn from the printed SEED (1): see equivalence.c. Two more
-# launches: plans of a larger model, whose arenas are so large that 1 % of them exceeds what an allocator keeps for
+# PLANS random plans (100) against one rank in fp64, drawn from the printed SEED (1): see equivalence.c. Three more
+# launches: plans carried out in fp32, as they are on a GPU; plans of a larger model, whose arenas are so large that 1 % of them exceeds what an allocator keeps for
 # itself; and plans under the allocation counter, which must find no call by our code in steps 2 and later.
 # From 500 plans on (make equivalence, make check-all) the coverage matrix must be full.
 # timeout_seconds: 900
@@ -11,7 +11,7 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 tests=${BUILD:-build}/tests
 program=$tests/numerics/equivalence
 plans=${PLANS:-100} seed=${SEED:-1}
-counted_plans=10 large_plans=3 scale=8
+counted_plans=10 large_plans=3 scale=8 fp32_plans=8
 scratch=$(mktemp -d) || exit 4
 trap 'rm -rf "$scratch"' EXIT
 export MPIRUN_TIMEOUT=840
@@ -33,6 +33,14 @@ if grep -q '__[at]san_init' "$program"; then
     echo 'skip plans of a larger model: a sanitizer takes minutes, and its allocator keeps what is freed'
     echo 'skip no allocation in a step: a sanitizer brings its own allocator and must be loaded first'
     exit $failed
+fi
+bash tests/support/mpirun.sh 8 "$program" $fp32_plans "$seed" 0 1 host-fp32 >"$scratch/fp32" 2>&1
+status=$?
+[ $status -eq 0 ] || failed=1
+grep -E '^(FAILED|not ok|rank )' "$scratch/fp32"
+grep '^ok [lgwe]' "$scratch/fp32" | sed 's/^ok /ok fp32, /'
+if [ $status -ne 0 ] && [ $status -ne 1 ]; then
+    echo "not ok plans in fp32 end with $status"
 fi
 bash tests/support/mpirun.sh 8 "$program" $large_plans "$seed" 0 $scale >"$scratch/large"
 status=$?

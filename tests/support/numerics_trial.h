@@ -8,13 +8,28 @@
 
 enum { GAL_TRIAL_STEPS = 5, GAL_TRIAL_TENSORS_MAX = 192 };
 
+/* What ranks compute on, and how far their results may be off those of the host in fp64. */
+typedef struct gal_trial_on {
+    const char *name;
+    const gal_device_ops *device; /* with queues: communication is staged through the host */
+    const gal_ops *ops;           /* the plan's compute_dtype is its */
+    double relative_bound;        /* losses, norms, gradients: see gal_trial_compare */
+    double weight_bound;          /* weights likewise, and by so many times the steps' learning rates */
+    bool same_memory;             /* every buffer of the program is written: no kernels are fused */
+} gal_trial_on;
+
+extern const gal_trial_on gal_trial_on_host; /* fp64 */
+
 typedef struct gal_trial {
-    const gal_plan *plan;  /* borrowed */
+    const gal_plan *plan; /* borrowed */
+    const gal_trial_on *on;
     uint32_t rank, device; /* device: number within the stage */
     gal_program *program;
     gal_channels channels;
     gal_comm *comm; /* NULL: one rank */
     gal_engine *engine;
+    unsigned char *copy; /* of a buffer in the arena */
+    double *value;       /* its numbers */
 } gal_trial;
 
 /* A token of the synthetic data: a function of its indices alone. Targets of an encoder-decoder are those of positions
@@ -29,6 +44,9 @@ uint32_t gal_trial_world(const gal_plan *plan);
  * launch; *out is zeroed on ranks that the plan does not need. tokens NULL: the synthetic ones. */
 gal_code gal_trial_create(const gal_plan *plan, uint64_t seed, const gal_token_source *tokens, gal_trial *out,
                           gal_error *err);
+/* The same on something else than the host. */
+gal_code gal_trial_create_on(const gal_trial_on *on, const gal_plan *plan, uint64_t seed,
+                             const gal_token_source *tokens, gal_trial *out, gal_error *err);
 void gal_trial_free(gal_trial *trial); /* accepts a zeroed one */
 
 /* The plan that computes the same on one rank, in one microbatch. gal_plan_free releases it. */
@@ -64,7 +82,7 @@ gal_code gal_reference_run(const gal_plan *serial, uint64_t seed, double learnin
 bool gal_unit_element(const gal_program *program, uint32_t unit, uint32_t device, uint64_t element,
                       const gal_parameter **parameter, uint64_t *global_index);
 
-/* The values that a device holds of a part of a unit: elements [first, first + count). */
+/* The values that a device holds of a part of a unit: elements [first, first + count). Valid until the next call. */
 typedef struct gal_unit_values {
     uint64_t first, count;
     const double *value;
@@ -75,10 +93,12 @@ gal_unit_values gal_trial_unit_values(const gal_trial *trial, uint32_t unit, gal
 void gal_trial_read(const gal_trial *trial, gal_state_part part, const gal_tensor_table *table, double *out);
 
 /* Compares what this rank holds of a part (weights or gradients) with the reference's `expected`: padding exactly zero,
- * each tensor within relative * max(its largest entry, 1e-6 * the model's largest). Returns the largest error in units
- * of the allowed one (> 1: refused) and describes it; held[element] counts the elements met, NULL: not wanted. */
+ * each tensor within relative * max(its largest entry, 1e-6 * the model's largest) + absolute. Returns the largest
+ * error in units of the allowed one (> 1: refused) and describes it; held[element] counts the elements met, NULL: not
+ * wanted. */
 double gal_trial_compare(const gal_trial *trial, gal_state_part part, const gal_tensor_table *table,
-                         const double *expected, double relative, uint32_t *held, char *text, size_t capacity);
+                         const double *expected, double relative, double absolute, uint32_t *held, char *text,
+                         size_t capacity);
 
 /* The gradient of the bias of keys is zero: it moves all scores of a query alike. What is found there is the rounding
  * of sums whose terms do not vanish, some 1e-16 of the model's largest entries, and Adam makes weights of it that are
