@@ -112,6 +112,9 @@ PROFILE_CLI := $(wildcard profiler/cli/*.c)
 
 # Tests that include CUDA's headers have these names; a .cu among them is host code that nvcc compiles.
 CUDA_TESTS := $(wildcard tests/*/test_cuda*.c tests/*/test_cudnn*.c tests/*/test_nccl*.c tests/*/cuda*.c tests/*/nccl*.c)
+# Programs that need a GPU to run (make check-gpu, make bench-gpu); make tests builds them where CUDA is. They are linked
+# without the doubles of the libraries. Some are the tests of emulated kernels, on the GPU instead: the same objects.
+GPU_C := $(if $(WHY_NOT_CUDA),,$(wildcard tests/gpu/*.c))
 CUDA_CU_TESTS := $(if $(WHY_NOT_CUDA),,$(wildcard tests/*/test_cuda*.cu))
 # Kernels as C++ on the host, for tests/unit/test_emulated_*.c: no CUDA is needed, nor used. Not under ThreadSanitizer,
 # which does not follow threads that take turns on stacks of their own.
@@ -122,7 +125,7 @@ EMULATED_TESTS := $(wildcard tests/unit/test_emulated_*.c)
 # Below tests/, a file with a main is a program; *_count.c in support are preloaded into the ranks; the rest is shared.
 PRELOAD_SOURCES := $(wildcard tests/support/*_count.c)
 TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE) $(if $(WHY_NOT_CUDA),$(CUDA_TESTS)) \
-	$(if $(findstring thread,$(SANITIZE)),$(EMULATED_TESTS)) tests/fuzz/%,$(wildcard tests/*/*.c tests/*/*/*.c))
+	$(if $(findstring thread,$(SANITIZE)),$(EMULATED_TESTS)) tests/fuzz/% tests/gpu/%,$(wildcard tests/*/*.c tests/*/*/*.c))
 with_main = $(if $(1),$(shell grep -l '^int main\>' $(1)))
 TEST_SOURCES := $(call with_main,$(TEST_ALL))
 SUPPORT_SOURCES := $(filter-out $(TEST_SOURCES),$(TEST_ALL))
@@ -148,14 +151,17 @@ TEST_OBJECTS := $(TEST_SOURCES:%.c=$(OBJ)/%.o)
 FUZZ_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
 EMULATED_OBJECTS := $(EMULATED_SOURCES:%.cu=$(OBJ)/emulated/%.o) $(EMULATED_C:%.c=$(OBJ)/emulated/%.o)
 CUDA_TEST_OBJECTS := $(CUDA_CU_TESTS:%.cu=$(OBJ)/%.cu.o)
+GPU_OBJECTS := $(GPU_C:%.c=$(OBJ)/%.o)
+GPU_SUPPORT_OBJECTS := $(filter-out $(CUDA_TESTS:%.c=$(OBJ)/%.o) %/emulated/device.o %/emulated/machine.o,$(SUPPORT_OBJECTS))
 OBJECTS := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) $(FUZZ_OBJECTS) \
-	$(CUDA_TEST_OBJECTS) $(EMULATED_OBJECTS)
+	$(CUDA_TEST_OBJECTS) $(EMULATED_OBJECTS) $(GPU_OBJECTS)
 
 # ---- products ----
 
 LIB_PLAN := $(BUILD)/libgalplan.a
 LIB_RUN := $(BUILD)/libgalrun.a
 LIB_SUPPORT := $(BUILD)/libtestsupport.a
+LIB_GPU_SUPPORT := $(BUILD)/libgpusupport.a
 PROGRAMS := $(if $(WHY_NOT_PLAN),,$(LIB_PLAN) $(if $(call with_main,$(PLAN_CLI)),$(BUILD)/galplan)) \
 	$(if $(WHY_NOT_RUN),,$(LIB_RUN) $(if $(call with_main,$(RUN_CLI)),$(BUILD)/galrun)) \
 	$(if $(WHY_NOT_PROFILE),,$(if $(call with_main,$(PROFILE_CLI)),$(BUILD)/galplan-profile))
@@ -165,6 +171,9 @@ RUN_OBJECTS := $(filter-out $(OBJ)/profiler/%,$(RUN_OBJECTS))
 endif
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 TEST_PROGRAMS := $(if $(WHY_NOT_TESTS),,$(TEST_SOURCES:%.c=$(BUILD)/%) $(CUDA_CU_TESTS:%.cu=$(BUILD)/%) $(FUZZ_PROGRAMS))
+GPU_MAINS := $(patsubst %.c,$(BUILD)/%,$(call with_main,$(GPU_C)))
+GPU_PROGRAMS := $(if $(WHY_NOT_TESTS)$(WHY_NOT_CUDA),,$(GPU_MAINS) \
+	$(addprefix $(BUILD)/tests/gpu/,kernels rows attention attention_library equivalence))
 PRELOADS := $(if $(HAVE_MPI),$(PRELOAD_SOURCES:tests/support/%.c=$(BUILD)/tests/lib%.so))
 
 .DEFAULT_GOAL := all
@@ -182,7 +191,7 @@ all: $(PROGRAMS)
 
 ## tests: build the test programs, without running them
 .PHONY: tests
-tests: $(TEST_PROGRAMS) $(PRELOADS)
+tests: $(TEST_PROGRAMS) $(GPU_PROGRAMS) $(PRELOADS)
 	@$(if $(WHY_NOT_TESTS),echo 'left out: tests ($(WHY_NOT_TESTS))' | sed 's/;\(.\)$$/\1/',:)
 
 $(BUILD)/galplan: $(PLAN_CLI:%.c=$(OBJ)/%.o) $(LIB_PLAN)
@@ -206,6 +215,19 @@ $(CUDA_CU_TESTS:%.cu=$(BUILD)/%): $(BUILD)/tests/%: $(OBJ)/tests/%.cu.o $(KEEP_L
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
 
+# The emulated tests, and who carries out their kernels on the GPU.
+$(BUILD)/tests/gpu/kernels: $(OBJ)/tests/unit/test_emulated_kernels.o $(OBJ)/tests/gpu/machine.o
+$(BUILD)/tests/gpu/rows: $(OBJ)/tests/unit/test_emulated_rows.o $(OBJ)/tests/gpu/machine.o
+$(BUILD)/tests/gpu/attention: $(OBJ)/tests/unit/test_emulated_attention.o $(OBJ)/tests/gpu/machine.o
+$(BUILD)/tests/gpu/attention_library: $(OBJ)/tests/unit/test_emulated_attention.o $(OBJ)/tests/gpu/machine.o \
+	$(OBJ)/tests/gpu/attention_library.o
+$(BUILD)/tests/gpu/equivalence: $(OBJ)/tests/numerics/equivalence.o $(OBJ)/tests/gpu/equivalence_cuda.o
+$(BUILD)/tests/gpu/products: $(OBJ)/tests/gpu/machine.o
+$(GPU_MAINS): $(BUILD)/%: $(OBJ)/%.o
+$(GPU_PROGRAMS): $(LIB_GPU_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
+
 $(BUILD)/tests/fuzz/%: $(OBJ)/tests/fuzz/%.o $(FUZZ_SHARED:%.c=$(OBJ)/%.o) $(KEEP_LIBRARIES) $(LIB_RUN) $(LIB_PLAN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(if $(FUZZING),-fsanitize=fuzzer) $(addprefix -Wl$(COMMA)--wrap=,$(FUZZ_WRAPPED)) -o $@ \
@@ -228,6 +250,7 @@ $(BUILD)/tests/lib%.so: tests/support/%.c $(BUILD)/flags
 $(LIB_PLAN): $(PLAN_OBJECTS) $(BUILD)/sources
 $(LIB_RUN): $(RUN_OBJECTS) $(BUILD)/sources
 $(LIB_SUPPORT): $(SUPPORT_OBJECTS) $(BUILD)/sources
+$(LIB_GPU_SUPPORT): $(GPU_SUPPORT_OBJECTS) $(BUILD)/sources
 $(BUILD)/%.a:
 	@rm -f $@
 	ar rcs $@ $(filter %.o,$^)
@@ -236,7 +259,7 @@ $(BUILD)/%.a:
 $(OBJ)/schemas/%.o $(OBJ)/runtime/program/%.o $(OBJ)/costmodel/%.o $(OBJ)/planner/%.o $(OBJ)/catalogue.o: FOLDER_CFLAGS = $(PLAN_CFLAGS)
 $(OBJ)/tests/%.o: FOLDER_CFLAGS = $(TEST_CFLAGS)
 $(CUDA_OBJECTS): FOLDER_CFLAGS = $(RUN_CFLAGS) $(CUDA_CFLAGS)
-$(CUDA_TESTS:%.c=$(OBJ)/%.o): FOLDER_CFLAGS = $(TEST_CFLAGS) $(CUDA_CFLAGS)
+$(CUDA_TESTS:%.c=$(OBJ)/%.o) $(GPU_OBJECTS): FOLDER_CFLAGS = $(TEST_CFLAGS) $(CUDA_CFLAGS)
 FOLDER_CFLAGS = $(RUN_CFLAGS)
 
 COMPILE = $(CC) $(CFLAGS) $(FOLDER_CFLAGS) -MMD -MP -c -o $@ $<

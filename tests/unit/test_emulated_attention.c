@@ -13,7 +13,7 @@
 #include "runtime/ops/cuda/flash_call.h"
 #include "runtime/ops/cuda/gemm_bias.h"
 #include "runtime/ops/cuda/kernels.h"
-#include "tests/support/emulated/device.h"
+#include "tests/support/emulated/machine.h"
 #include "tests/support/ops_case.h"
 
 /* ---- numbers of 16 bits ---- */
@@ -105,7 +105,7 @@ static void make_tensor(problem *p, tensor *t, size_t count, double size, uint64
     t->host = calloc(count + 1, sizeof *t->host);
     t->exact = calloc(count + 1, sizeof *t->exact);
     t->bound = calloc(count + 1, sizeof *t->bound);
-    t->memory = malloc((count + 1) * each);
+    t->memory = gal_machine_allocate((count + 1) * each);
     assert_true(t->host != NULL && t->exact != NULL && t->bound != NULL && t->memory != NULL);
     t->device = t->memory + (p->odd ? each : 0);
     for (size_t i = 0; i < count; i++) {
@@ -126,7 +126,7 @@ static void free_tensor(tensor *t)
     free(t->host);
     free(t->exact);
     free(t->bound);
-    free(t->memory);
+    gal_machine_free(t->memory);
 }
 
 /* Forward and backward operands, on the host (0) or the device. */
@@ -159,7 +159,7 @@ static uint32_t list_operands(problem *p, bool backward, bool device, void **out
         }
     }
     for (uint32_t i = 0; i < count; i++) {
-        out[i] = device ? all[i]->device : all[i]->host;
+        out[i] = device ? gal_machine_at(all[i]->device) : all[i]->host;
     }
     return count;
 }
@@ -447,18 +447,27 @@ static void run_device(problem *p, bool backward, bool reverse)
     gal_kernel_call call = call_of(p, backward, true);
     gal_error err = {.code = GAL_OK};
     const gal_op op = backward ? backward_of(p->op) : p->op;
-    const gal_cuda_step step = gal_cuda_step_of(&p->at.step, 1.0);
-    call.device_step = &step;
-    call.workspace_bytes = gal_flash_workspace_bytes(op, &call);
-    call.workspace = malloc(call.workspace_bytes + 1);
-    assert_non_null(call.workspace);
-    memset(call.workspace, 0xFF, call.workspace_bytes + 1);
-    gal_emulated_reverse = reverse;
-    const gal_code code = gal_flash_run(op, p->dtype, &call, &err);
-    free(call.workspace);
+    gal_cuda_step *step = gal_machine_allocate(sizeof *step);
+    uint32_t *samples = gal_machine_allocate(sizeof p->at.sample_map);
+    const uint64_t workspace_bytes = gal_machine_attention_workspace_bytes(op, p->dtype, &call);
+    char *workspace = gal_machine_allocate(workspace_bytes);
+    assert_true(step != NULL && samples != NULL && workspace != NULL);
+    *step = gal_cuda_step_of(&p->at.step, 1.0);
+    memcpy(samples, p->at.sample_map, sizeof p->at.sample_map);
+    memset(workspace, 0xFF, workspace_bytes);
+    call.device_step = gal_machine_at(step);
+    call.sample_map = gal_machine_at(samples);
+    call.workspace = gal_machine_at(workspace);
+    call.workspace_bytes = workspace_bytes;
+    gal_machine_begin(reverse);
+    const gal_code code = gal_machine_attention(op, p->dtype, &call, &err);
     if (code != GAL_OK) {
         fail_msg("%s", err.text);
     }
+    gal_machine_end();
+    gal_machine_free(workspace);
+    gal_machine_free(samples);
+    gal_machine_free(step);
 }
 
 static void expect_host(const tensor *t, const char *name)
@@ -565,7 +574,7 @@ typedef struct variant {
 
 static void check(gal_op op, const uint32_t *dims, variant v)
 {
-    problem p = {.op = op, .dims = dims, .dtype = v.dtype, .add = v.add, .odd = v.odd};
+    problem p = {.op = op, .dims = dims, .dtype = v.dtype, .add = v.add, .odd = v.odd && gal_machine_attention_odd()};
     ops_case_init(&p.at);
     p.at.model.sequence_length = dims[1] > dims[4] && op == GAL_OP_CROSS_ATTENTION ? dims[1] : dims[1] + 3;
     if (op == GAL_OP_CROSS_ATTENTION) {
@@ -674,9 +683,14 @@ static void parts_of_a_ring(void **state)
         const gal_flash_type type = types[t] == GAL_FP32   ? GAL_FLASH_FP32
                                     : types[t] == GAL_BF16 ? GAL_FLASH_BF16
                                                            : GAL_FLASH_FP16;
-        float ctx[COUNT] = {0}, lse[HEADS * HALF], part_lse[HEADS * HALF];
-        uint32_t part_words[COUNT];
-        void *part = part_words;
+        float *ctx = gal_machine_allocate(COUNT * sizeof *ctx);
+        float *lse = gal_machine_allocate(HEADS * HALF * sizeof *lse);
+        float *part_lse = gal_machine_allocate(HEADS * HALF * sizeof *part_lse);
+        char *part = gal_machine_allocate(COUNT * each);
+        assert_true(ctx != NULL && lse != NULL && part_lse != NULL && part != NULL);
+        for (size_t i = 0; i < COUNT; i++) {
+            ctx[i] = 0.0F;
+        }
         for (size_t i = 0; i < HEADS * HALF; i++) {
             lse[i] = -INFINITY;
         }
@@ -689,12 +703,16 @@ static void parts_of_a_ring(void **state)
                 f.query_begin = 0;
                 f.key_begin = HALF;
             }
-            f.q = (char *)p.q.device + HALF * (size_t)ROW * each;
-            f.kv = (char *)p.q.device + key_half % 2 * HALF * (size_t)ROW * each;
-            f.ctx = part;
-            f.lse = part_lse;
+            f.q = gal_machine_at((char *)p.q.device + HALF * (size_t)ROW * each);
+            f.kv = gal_machine_at((char *)p.q.device + key_half % 2 * HALF * (size_t)ROW * each);
+            f.ctx = gal_machine_at(part);
+            f.lse = gal_machine_at(part_lse);
+            gal_machine_begin(false);
             assert_int_equal(gal_flash_forward(&f, type, NULL), 0);
-            assert_int_equal(gal_flash_merge(1, HALF, HEADS, DIM, type, ctx, lse, part, part_lse, NULL), 0);
+            assert_int_equal(gal_flash_merge(1, HALF, HEADS, DIM, type, gal_machine_at(ctx), gal_machine_at(lse),
+                                             gal_machine_at(part), gal_machine_at(part_lse), NULL),
+                             0);
+            gal_machine_end();
         }
         for (uint32_t i = 0; i < COUNT; i++) {
             const size_t whole = (size_t)HALF * HEADS * DIM + i;
@@ -707,6 +725,10 @@ static void parts_of_a_ring(void **state)
                 assert_true(fabs((double)lse[h * HALF + i] - exact) <= 2.0 * probability_error(&p));
             }
         }
+        gal_machine_free(part);
+        gal_machine_free(part_lse);
+        gal_machine_free(lse);
+        gal_machine_free(ctx);
         release(&p);
     }
 }
@@ -724,7 +746,7 @@ static void check_bias(gal_dtype dtype, uint32_t rows, uint32_t features, bool a
     ops_case at;
     gal_error err = {.code = GAL_OK};
     double *dy = calloc(count, sizeof *dy), *sums = calloc(features, sizeof *sums);
-    float *device = calloc(count, sizeof *device), *got = calloc(features, sizeof *got);
+    float *device = gal_machine_allocate(count * sizeof *device), *got = gal_machine_allocate(features * sizeof *got);
     uint64_t state = 8;
     assert_true(dy != NULL && sums != NULL && device != NULL && got != NULL);
     for (size_t i = 0; i < count; i++) {
@@ -739,21 +761,24 @@ static void check_bias(gal_dtype dtype, uint32_t rows, uint32_t features, bool a
     at.call.add = add;
     OPS(&at, &gal_ops_host_fp64, GAL_OP_BIAS_GRADIENT, dims, dy, sums);
     gal_kernel_call call = at.call;
-    call.operand[0] = device;
-    call.operand[1] = got;
+    call.operand[0] = gal_machine_at(device);
+    call.operand[1] = gal_machine_at(got);
     call.workspace_bytes = gal_bias_gradient_workspace_bytes(rows, features);
-    call.workspace = malloc(call.workspace_bytes);
+    void *workspace = gal_machine_allocate(call.workspace_bytes);
+    call.workspace = gal_machine_at(workspace);
+    gal_machine_begin(false);
     assert_int_equal(kernel(&call, &err), GAL_OK);
+    gal_machine_end();
     for (uint32_t i = 0; i < features; i++) {
         assert_true(fabs((double)got[i] - sums[i]) <= ((double)rows + 8.0) * 0x1p-24 * ((double)rows + 1.0));
     }
     call.workspace_bytes--;
     assert_int_equal(kernel(&call, &err), GAL_ERR_DEVICE);
-    free(call.workspace);
+    gal_machine_free(workspace);
     free(dy);
     free(sums);
-    free(device);
-    free(got);
+    gal_machine_free(device);
+    gal_machine_free(got);
 }
 
 static void bias_gradient(void **state)

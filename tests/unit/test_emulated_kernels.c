@@ -5,8 +5,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "tests/support/emulated/device.h"
 #include "tests/support/emulated/device_case.h"
+#include "tests/support/emulated/machine.h"
 
 static const double u = 0x1p-24;
 static const gal_dtype types[] = {GAL_FP32, GAL_BF16, GAL_FP16};
@@ -549,10 +549,10 @@ static void skipped_steps_write_nothing(void **state)
 static void expect_refusal(gal_kernel kernel, const gal_kernel_call *call, const char *text)
 {
     gal_error err = {.code = GAL_OK};
-    const uint64_t launches = gal_emulated_launches;
+    const uint64_t launches = gal_machine_launches();
     assert_int_equal(kernel(call, &err), GAL_ERR_DEVICE);
     assert_string_equal(err.text, text);
-    assert_true(gal_emulated_launches == launches);
+    assert_true(gal_machine_launches() == launches);
 }
 
 /* Before anything is queued. */

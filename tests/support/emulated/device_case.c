@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "tests/support/emulated/device.h"
+#include "tests/support/emulated/machine.h"
 
 #define FP32(enumerator, name) [enumerator] = gal_cuda_##name##_fp32,
 #define BF16(enumerator, name) [enumerator] = gal_cuda_##name##_bf16,
@@ -27,7 +27,7 @@ void device_case_free(device_case *at)
     for (uint32_t o = 0; o < at->operand_count; o++) {
         free(at->operand[o].exact);
         free(at->operand[o].got);
-        free(at->operand[o].mapping);
+        gal_machine_free(at->operand[o].mapping);
     }
     at->operand_count = 0;
 }
@@ -137,7 +137,7 @@ static operand *begin_operand(device_case *at, operand_kind kind, size_t count)
     o->count = count;
     o->exact = malloc((count + 1) * sizeof *o->exact);
     o->got = malloc((count + 1) * sizeof *o->got);
-    o->mapping = malloc(count * each + shift + (count == 0));
+    o->mapping = gal_machine_allocate(count * each + shift);
     assert_true(o->exact != NULL && o->got != NULL && o->mapping != NULL);
     o->device = o->mapping + shift;
     return o;
@@ -169,27 +169,37 @@ static void run_device(device_case *at, gal_op op, const uint32_t *dims, bool re
                                                         : kernels_fp16;
     gal_error err = {.code = GAL_OK};
     gal_kernel_call call = at->ops.call;
-    const gal_cuda_step step = gal_cuda_step_of(&at->ops.step, at->gradient_scale);
+    gal_cuda_step *step = gal_machine_allocate(sizeof *step);
+    uint32_t *samples = gal_machine_allocate(sizeof at->ops.sample_map);
     call.dims = dims;
+    const size_t workspace_bytes =
+        at->library != NULL ? at->library->workspace_bytes(at, op, &call) : gal_cuda_workspace_bytes(op, dims);
+    char *workspace = gal_machine_allocate(workspace_bytes);
+    assert_true(step != NULL && samples != NULL && workspace != NULL);
+    *step = gal_cuda_step_of(&at->ops.step, at->gradient_scale);
+    memcpy(samples, at->ops.sample_map, sizeof at->ops.sample_map);
+    memset(workspace, 0xFF, workspace_bytes);
     call.operand_count = at->operand_count;
     for (uint32_t o = 0; o < at->operand_count; o++) {
-        call.operand[o] = at->operand[o].device;
+        call.operand[o] = gal_machine_at(at->operand[o].device);
         for (size_t i = 0; i < at->operand[o].count && at->operand[o].kind != TOKEN; i++) {
             put(at, &at->operand[o], i, at->operand[o].exact[i]);
         }
     }
-    call.workspace_bytes = gal_cuda_workspace_bytes(op, dims);
-    call.workspace = malloc(call.workspace_bytes + 1);
-    assert_non_null(call.workspace);
-    memset(call.workspace, 0xFF, call.workspace_bytes + 1);
-    call.device_step = &step;
-    gal_emulated_reverse = reverse;
-    const gal_code code = kernels[op](&call, &err);
+    call.sample_map = gal_machine_at(samples);
+    call.workspace = gal_machine_at(workspace);
+    call.workspace_bytes = workspace_bytes;
+    call.device_step = gal_machine_at(step);
+    gal_machine_begin(reverse);
+    const gal_code code = at->library != NULL ? at->library->run(at, op, &call, &err) : kernels[op](&call, &err);
     if (code != GAL_OK) {
         print_error("%s\n", err.text);
     }
-    free(call.workspace);
     assert_int_equal(code, GAL_OK);
+    gal_machine_end();
+    gal_machine_free(workspace);
+    gal_machine_free(samples);
+    gal_machine_free(step);
 }
 
 /* NaN has many bit patterns. */

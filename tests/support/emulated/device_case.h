@@ -21,15 +21,25 @@ typedef struct operand {
     double *got; /* after a run, what the device's kernel has */
 } operand;
 
-typedef struct device_case {
+typedef struct device_case device_case;
+
+/* Who carries out a call, if not our own kernels: between gal_machine_begin and end, operands at the kernels'
+ * addresses. */
+typedef struct device_case_library {
+    uint64_t (*workspace_bytes)(const device_case *at, gal_op op, const gal_kernel_call *call);
+    gal_code (*run)(device_case *at, gal_op op, gal_kernel_call *call, gal_error *err);
+} device_case_library;
+
+struct device_case {
     ops_case ops;
+    const device_case_library *library; /* NULL: our own kernels */
     gal_dtype dtype;
     double unit;           /* half the distance from 1 to the next number of dtype */
     bool odd_addresses;    /* operands are not aligned to 16 bytes */
     double gradient_scale; /* of the step record */
     operand operand[GAL_KERNEL_OPERANDS_MAX];
     uint32_t operand_count;
-} device_case;
+};
 
 /* Half the distance from 1 to the next fp32 number: what device arithmetic rounds by. */
 static const double single_unit = 0x1p-24;
