@@ -400,6 +400,21 @@ same-bytes:
 check-bare:
 	@bash tests/support/check_bare.sh
 
+## check-gpu: on a machine with a GPU, whether it computes what the host does; OUT=file the result as JSON, DRY=1 only lists
+.PHONY: check-gpu
+check-gpu: GPU_TASK = check
+check-gpu: gpu-task
+
+# A GPU is looked for before anything is built. The scripts say what is missing, and exit with 5.
+.PHONY: gpu-task gpu-programs
+gpu-task:
+	@$(if $(WHY_NOT_CUDA),echo '$(GPU_TASK)-gpu: left out: CUDA ($(WHY_NOT_CUDA))' >&2; exit 5,:)
+	@$(if $(DRY),:,python3 tests/gpu/$(GPU_TASK).py --probe)
+	@$(MAKE) $(J) all gpu-programs
+	@CUDA_HOME=$(CUDA_HOME) python3 tests/gpu/$(GPU_TASK).py $(if $(OUT),--out $(OUT)) $(if $(DRY),--dry-run) $(BUILD) $(ONLY)
+
+gpu-programs: $(GPU_PROGRAMS)
+
 ## equivalence: 500 random plans against one rank in fp64, with the coverage matrix
 .PHONY: equivalence
 equivalence: setup
