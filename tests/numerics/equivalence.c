@@ -10,6 +10,9 @@
  * the other schedule and with the other prefetch depth, equal to the bit; the arena against the plan's bytes; resident
  * memory. With liballoc_count preloaded the phase "step" holds steps 2 and later.
  *
+ * On something else than the host in fp64 plans are taken as they are drawn: a choice for cells would leave out
+ * families that have few of their own.
+ *
  * With SCALE the other schedule and prefetch depth are left out.
  *
  * From 500 plans on, every legal cell of the coverage matrix must be met by 3 plans. Plans are drawn at random; of 32
@@ -136,7 +139,8 @@ static drawn draw_one(uint64_t *seed, uint32_t world, gal_coverage *coverage)
     drawn best = {0, world};
     bool best_hit[GAL_COVERAGE_CELLS_MAX] = {false};
     uint32_t best_gain = 0;
-    for (uint32_t d = 0; d < DRAWS && (d == 0 || gal_coverage_short(coverage) > 0); d++) {
+    const uint32_t draws = on == &gal_trial_on_host ? DRAWS : 1;
+    for (uint32_t d = 0; d < draws && (d == 0 || gal_coverage_short(coverage) > 0); d++) {
         bool hit[GAL_COVERAGE_CELLS_MAX];
         gal_plan plan;
         gal_random_plan(++*seed, world, &plan);
