@@ -400,10 +400,15 @@ same-bytes:
 check-bare:
 	@bash tests/support/check_bare.sh
 
-## check-gpu: on a machine with a GPU, whether it computes what the host does; OUT=file the result as JSON, DRY=1 only lists
+## check-gpu: on a machine with a GPU, whether it computes what the host does (OUT=file.json, ONLY=part, DRY=1 only lists)
 .PHONY: check-gpu
 check-gpu: GPU_TASK = check
 check-gpu: gpu-task
+
+## bench-gpu: on a machine with a GPU, how fast it trains and how well that is predicted (20 minutes; OUT, DRY, ONLY as check-gpu)
+.PHONY: bench-gpu
+bench-gpu: GPU_TASK = bench
+bench-gpu: gpu-task
 
 # A GPU is looked for before anything is built. The scripts say what is missing, and exit with 5.
 .PHONY: gpu-task gpu-programs

@@ -16,7 +16,6 @@ import pathlib
 import re
 import shutil
 import sys
-import tempfile
 
 import documents
 import gpu
@@ -44,7 +43,7 @@ def operators(context):
         count, failed = passed_tests(done.out)
         good = done.code == 0 and count > 0 and not failed
         text = f"{count} tests" if good else f"{', '.join(failed)}: {done.reason()}"
-        context.results.put(f"operators {name}", "pass" if good else "miss", text, done.seconds, passed_tests=count)
+        context.results.put(f"operators {name}", "pass" if good else "miss", text, done.seconds, {"passed_tests": count})
 
 
 # ---- equivalence ----
@@ -71,7 +70,7 @@ def equivalence(context):
         met |= families_of(done.out)
         good = done.code == 0 and bool(errors)
         text = f"{PLANS} plans, the largest error is {max(errors.values()):.2g} of the allowed" if good else done.reason()
-        context.results.put(f"equivalence on {ranks} ranks", "pass" if good else "miss", text, done.seconds, **errors)
+        context.results.put(f"equivalence on {ranks} ranks", "pass" if good else "miss", text, done.seconds, errors)
     if not context.dry_run:
         left_out = sorted(FAMILIES - met)
         context.results.put("equivalence of every family", "miss" if left_out else "pass",
@@ -111,19 +110,18 @@ def largest_difference(a, b):
 
 def bf16(context):
     name = "bf16 against fp32"
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        data, plans = documents.text_of(folder), {}
-        try:
-            for dtype in ("fp32", "bf16"):
-                model = documents.model_of("gpt2-small", compute_dtype=dtype)
-                model["optimizer"] = {**model["optimizer"], "warmup_steps": 20}
-                plans[dtype] = documents.plan_of(context.build, folder, dtype, model, 8, 1)
-        except documents.Refused as refused:
-            context.results.put(name, "skip", f"no plan in {dtype}: {refused}")
-            return
-        runs = {dtype: train(context, plan, data, folder / f"{dtype}.log", "--steps", BF16_STEPS)
-                for dtype, plan in plans.items()}
+    folder = context.folder
+    data, plans = documents.text_of(folder), {}
+    try:
+        for dtype in ("fp32", "bf16"):
+            model = documents.model_of("gpt2-small", compute_dtype=dtype)
+            model["optimizer"] = {**model["optimizer"], "warmup_steps": 20}
+            plans[dtype] = documents.plan_of(context.build, folder, dtype, model, 8, 1)
+    except documents.Refused as refused:
+        context.results.put(name, "skip", f"no plan in {dtype}: {refused}")
+        return
+    runs = {dtype: train(context, plan, data, folder / f"{dtype}.log", "--steps", BF16_STEPS)
+            for dtype, plan in plans.items()}
     if context.dry_run:
         return
     ended = [done for _, done in runs.values() if done.code != 0]
@@ -132,7 +130,7 @@ def bf16(context):
     text = ended[0].reason() if ended else f"losses differ by {difference:.4f} nats at most, allowed are {BF16_NATS}"
     losses = {f"{dtype}_loss": [s["loss"] for s in steps] for dtype, (steps, _) in runs.items()}
     context.results.put(name, "pass" if good else "miss", text, sum(d.seconds for _, d in runs.values()),
-                        allowed_nats=BF16_NATS, **losses)
+                        {"allowed_nats": BF16_NATS, **losses})
 
 
 def small_plan(context, folder):
@@ -142,11 +140,10 @@ def small_plan(context, folder):
 
 
 def graphs(context):
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        plan, data = small_plan(context, folder), documents.text_of(folder)
-        off = train(context, plan, data, folder / "off", "--steps", 8)
-        on = train(context, plan, data, folder / "on", "--steps", 8, "--graphs")
+    folder = context.folder
+    plan, data = small_plan(context, folder), documents.text_of(folder)
+    off = train(context, plan, data, folder / "off", "--steps", 8)
+    on = train(context, plan, data, folder / "on", "--steps", 8, "--graphs")
     if off is None:
         return
     same = bool(off[0]) and [s["loss"] for s in off[0]] == [s["loss"] for s in on[0]]
@@ -162,16 +159,15 @@ def differing_files(a, b):
 
 
 def resume(context):
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        plan, data = small_plan(context, folder), documents.text_of(folder)
-        runs = [train(context, plan, data, folder / "whole", "--steps", 6, "--save", folder / "w"),
-                train(context, plan, data, folder / "first", "--steps", 3, "--save", folder / "p"),
-                train(context, plan, data, folder / "second", "--steps", 6, "--save", folder / "p", "--resume", "latest")]
-        if context.dry_run:
-            return
-        bad = [done for _, done in runs if done.code != 0]
-        different = [] if bad else differing_files(folder / "w/step-00000006", folder / "p/step-00000006")
+    folder = context.folder
+    plan, data = small_plan(context, folder), documents.text_of(folder)
+    runs = [train(context, plan, data, folder / "whole", "--steps", 6, "--save", folder / "w"),
+            train(context, plan, data, folder / "first", "--steps", 3, "--save", folder / "p"),
+            train(context, plan, data, folder / "second", "--steps", 6, "--save", folder / "p", "--resume", "latest")]
+    if context.dry_run:
+        return
+    bad = [done for _, done in runs if done.code != 0]
+    different = [] if bad else differing_files(folder / "w/step-00000006", folder / "p/step-00000006")
     text = bad[0].reason() if bad else f"differ: {', '.join(different)}" if different else "every file of the checkpoint"
     context.results.put("resume gives the same bits", "miss" if bad or different else "pass", text,
                         sum(done.seconds for _, done in runs))

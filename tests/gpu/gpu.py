@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 EXIT_MISSED, EXIT_USAGE, EXIT_DEVICE = 1, 2, 5
@@ -126,10 +127,10 @@ class Results:
     def __init__(self):
         self.checks = []
 
-    def put(self, name, verdict, text, seconds=0.0, **figures):
+    def put(self, name, verdict, text, seconds=0.0, figures=None):
         assert verdict in VERDICTS and name not in [c["name"] for c in self.checks]
         self.checks.append({"name": name, "verdict": verdict, "text": text, "seconds": round(seconds, 3),
-                            "figures": plain(figures)})
+                            "figures": plain(figures or {})})
         print(f"{verdict} {name}: {text}" if text else f"{verdict} {name}", flush=True)
 
     def count(self, verdict):
@@ -178,11 +179,12 @@ def main_of(name, what, parts, argv):
         print(f"{name}: no part is called {' or '.join(given.only)}: there are {', '.join(n for n, _ in parts)}",
               file=sys.stderr)
         return EXIT_USAGE
-    context = Context(pathlib.Path(given.build), given.dry_run)
-    for part_name, part in chosen:
-        print(f"# {part_name}", flush=True)
-        part(context)
-    return finish(name, given, context, device, argv)
+    with tempfile.TemporaryDirectory() as folder:
+        context = Context(pathlib.Path(given.build), given.dry_run, pathlib.Path(folder))
+        for part_name, part in chosen:
+            print(f"# {part_name}", flush=True)
+            part(context)
+        return finish(name, given, context, device, argv)
 
 
 def finish(name, given, context, device, argv):
@@ -198,11 +200,11 @@ def finish(name, given, context, device, argv):
 
 
 class Context:
-    """What parts are given: the build, results, and how to run. In a dry run what needs a GPU is printed, not run, and
-    gives None."""
+    """What parts are given: the build, results, a folder for their files, and how to run. In a dry run what needs a GPU
+    is printed, not run, and gives None."""
 
-    def __init__(self, build, dry_run):
-        self.build, self.dry_run = build, dry_run
+    def __init__(self, build, dry_run, folder):
+        self.build, self.dry_run, self.folder = build, dry_run, folder
         self.results = Results()
         self.command_count = 0
 
