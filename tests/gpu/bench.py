@@ -226,7 +226,7 @@ def profile_of(context):
         models.append(documents.write(context.folder / f"profiled-{name}.json", {**model, "global_batch_samples": 8}))
     done = context.on_gpu([context.program("galplan-profile"), "--device", "cuda", "-q", "--batch",
                            ",".join(str(s) for s in PREDICTED_SAMPLES), "--microbatches", 1, "--budget-seconds", 60, "-o",
-                           path, *models], 200)
+                           path, "--model", *models], 200)
     if done is None:
         return None
     good = done.code == 0 and path.exists()
