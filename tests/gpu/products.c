@@ -123,11 +123,120 @@ static void whole_tiles(void **state)
     }
 }
 
+/* ---- products with what follows them ---- */
+
+/* Operands a, b, u, bias and g of a product and its activation; the second reads what the first writes. */
+static gal_code run_activation(device_case *at, gal_op op, gal_kernel_call *call, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_ops *table = table_of(at->dtype);
+    const uint32_t dims[] = {call->dims[0] * call->dims[1], GAL_ACTIVATION_GELU_TANH};
+    uint32_t fusion = 0;
+    call->context = context_of(table);
+    gal_kernel_call first = *call, second = *call;
+    first.operand_count = 4;
+    second.dims = dims;
+    second.operand_count = 2;
+    second.operand[0] = call->operand[2];
+    second.operand[1] = call->operand[4];
+    const gal_kernel_pair pair = {op, GAL_OP_ACTIVATION, &first, &second, false};
+    GAL_TRY(table->queued->fuse(&pair, &fusion, err));
+    assert_int_equal(fusion, GAL_CUDA_FUSE_ACTIVATION);
+    gal_machine_begin(false);
+    GAL_TRY(table->queued->fused(&pair, fusion, err));
+cleanup:
+    return code;
+}
+
+/* Operands a, b, dg, u and du of a product and the derivative of an activation; dg is not written. */
+static gal_code run_derivative(device_case *at, gal_op op, gal_kernel_call *call, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_ops *table = table_of(at->dtype);
+    const uint32_t dims[] = {call->dims[0] * call->dims[1], GAL_ACTIVATION_GELU_TANH};
+    uint32_t fusion = 0;
+    call->context = context_of(table);
+    gal_kernel_call first = *call, second = *call;
+    first.operand_count = 3;
+    second.dims = dims;
+    second.operand_count = 3;
+    memcpy(second.operand, call->operand + 2, 3 * sizeof *second.operand);
+    const gal_kernel_pair pair = {op, GAL_OP_ACTIVATION_BACKWARD, &first, &second, true};
+    GAL_TRY(table->queued->fuse(&pair, &fusion, err));
+    assert_int_equal(fusion, GAL_CUDA_FUSE_DERIVATIVE);
+    gal_machine_begin(false);
+    GAL_TRY(table->queued->fused(&pair, fusion, err));
+cleanup:
+    return code;
+}
+
+static const device_case_library with_activation = {workspace_bytes, run_activation};
+static const device_case_library with_derivative = {workspace_bytes, run_derivative};
+
+/* What is known of the library's GELU: by the hardware's tanh at worst, whose relative error is 2^-11 (PTX ISA,
+ * "tanh"). GELU's derivative is within 1.13, and changes by at most 2 times what tanh does. */
+static const double tanh_error = 0x1p-11;
+
+/* In the types of 16 bits, where programs have these pairs. */
+static void fused_activation(void **state)
+{
+    (void)state;
+    for (uint32_t t = 1; t < 3; t++) {
+        const uint32_t *dims = DIMS(93, 264, 171, GAL_GEMM_BIAS);
+        const size_t count = (size_t)dims[0] * dims[1];
+        device_case at;
+        device_case_init(&at, types[t], false);
+        at.library = &with_activation;
+        device_case_add(&at, ELEMENT, (size_t)dims[0] * dims[2], 0.5, 1);
+        device_case_add(&at, ELEMENT, (size_t)dims[2] * dims[1], 0.5, 2);
+        const operand *u = device_case_add(&at, ELEMENT, count, 0.0, 0);
+        device_case_add(&at, ELEMENT, dims[1], 1.0, 4);
+        const operand *g = device_case_add(&at, ELEMENT, count, 0.0, 0);
+        device_case_run(&at, GAL_OP_GEMM, dims);
+        OPS(&at.ops, &gal_ops_host_fp64, GAL_OP_ACTIVATION, DIMS((uint32_t)count, GAL_ACTIVATION_GELU_TANH), u->exact,
+            g->exact);
+        for (uint32_t i = 0; i < count; i++) {
+            const double bound = (dims[2] + 8.0) * 0x1p-24 * (terms(&at, dims, i / dims[1], i % dims[1]) + 1.0);
+            device_case_expect(&at, u, i, bound);
+            device_case_expect(&at, g, i, 1.13 * bound + tanh_error * fabs(u->exact[i]));
+        }
+        device_case_free(&at);
+    }
+}
+
+static void fused_derivative(void **state)
+{
+    (void)state;
+    for (uint32_t t = 1; t < 3; t++) {
+        const uint32_t *dims = DIMS(93, 264, 171, GAL_GEMM_TRANSPOSE_B);
+        const size_t count = (size_t)dims[0] * dims[1];
+        device_case at;
+        device_case_init(&at, types[t], false);
+        at.library = &with_derivative;
+        device_case_add(&at, ELEMENT, (size_t)dims[0] * dims[2], 0.5, 1);
+        device_case_add(&at, ELEMENT, (size_t)dims[2] * dims[1], 0.5, 2);
+        const operand *dg = device_case_add(&at, ELEMENT, count, 0.0, 0);
+        const operand *u = device_case_add(&at, ELEMENT, count, 4.0, 3);
+        const operand *du = device_case_add(&at, ELEMENT, count, 0.0, 0);
+        device_case_run(&at, GAL_OP_GEMM, dims);
+        OPS(&at.ops, &gal_ops_host_fp64, GAL_OP_ACTIVATION_BACKWARD, DIMS((uint32_t)count, GAL_ACTIVATION_GELU_TANH),
+            dg->exact, u->exact, du->exact);
+        for (uint32_t i = 0; i < count; i++) {
+            const double bound = (dims[2] + 8.0) * 0x1p-24 * terms(&at, dims, i / dims[1], i % dims[1]);
+            const double slope = tanh_error * (1.0 + 2.0 * fabs(u->exact[i]));
+            device_case_expect(&at, du, i, 1.13 * bound + slope * fabs(dg->exact[i]));
+        }
+        device_case_free(&at);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_shapes),
         cmocka_unit_test(whole_tiles),
+        cmocka_unit_test(fused_activation),
+        cmocka_unit_test(fused_derivative),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
