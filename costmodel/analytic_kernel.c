@@ -7,14 +7,24 @@ static const double default_gemm_fraction = 0.7;
 static const double default_memory_fraction = 0.8;
 static const double default_launch_seconds = 2e-6;
 
-static double peak(const gal_device *device, gal_dtype dtype)
-{
-    return dtype == GAL_FP64 ? device->fp64_flops_per_second : device->fp32_flops_per_second;
-}
-
 static double said_or(double said, double otherwise)
 {
     return said > 0.0 ? said : otherwise;
+}
+
+/* Of products; a device that has no rate of 16 bits of its own is taken at that of fp32. */
+static double peak(const gal_device *device, gal_dtype dtype)
+{
+    switch (dtype) {
+    case GAL_FP64:
+        return device->fp64_flops_per_second;
+    case GAL_BF16:
+        return said_or(device->bf16_flops_per_second, device->fp32_flops_per_second);
+    case GAL_FP16:
+        return said_or(device->fp16_flops_per_second, device->fp32_flops_per_second);
+    default:
+        return device->fp32_flops_per_second;
+    }
 }
 
 static double longer(double a, double b)
@@ -37,6 +47,7 @@ static const double processor_half_dimension = 64.0;
 static double processor_flop_seconds(const gal_device *device, const gal_shape *shape, double flops)
 {
     double share = processor_other_share;
+    gal_dtype dtype = shape->dtype;
     if (shape->op == GAL_OP_GEMM) {
         share = said_or(device->gemm_fraction, default_gemm_fraction);
         for (uint32_t i = 0; i < 3; i++) {
@@ -44,8 +55,10 @@ static double processor_flop_seconds(const gal_device *device, const gal_shape *
         }
     } else if (is_attention(shape)) {
         share = processor_attention_share;
+    } else {
+        dtype = gal_dtype_wide(dtype);
     }
-    return flops / (peak(device, shape->dtype) * share);
+    return flops / (peak(device, dtype) * share);
 }
 
 /* ---- products in tiles ---- */
@@ -75,7 +88,8 @@ static double busiest_flops(const gal_device *device, const gal_shape *shape, do
     const uint64_t m = shape->dims[0], n = shape->dims[1], k = shape->dims[2];
     const uint64_t longest = m > n ? m : n, shortest = m > n ? n : m;
     const uint64_t multiprocessors = device->multiprocessor_count;
-    const double split_flops = 2.0 * flops_per_byte * (double)(m * n) * (double)gal_dtype_bytes(shape->dtype);
+    const double split_flops =
+        2.0 * flops_per_byte * (double)(m * n) * (double)gal_dtype_bytes(gal_dtype_wide(shape->dtype));
     const double even_flops = 2.0 * (double)(m * n) * (double)k / (double)multiprocessors; /* no tile needs fewer */
     double least = -1.0;
     for (uint32_t t = 0; t < TILES; t++) {
@@ -132,7 +146,8 @@ static double tiled_attention_seconds(const gal_device *device, const gal_shape 
 
 /* ---- all kernels ---- */
 
-/* Of a GPU's peak, which counts multiply-adds: single operations, some of them on the slower special units. Assumed. */
+/* Of a GPU's peak, which counts multiply-adds: single operations, some of them on the slower special units. Assumed. Of
+ * 16-bit values they are done in fp32. */
 static const double other_share = 0.25;
 
 static double flop_seconds(const gal_device *device, const gal_shape *shape, double flops, double memory_rate)
@@ -149,7 +164,7 @@ static double flop_seconds(const gal_device *device, const gal_shape *shape, dou
     if (is_attention(shape)) {
         return tiled_attention_seconds(device, shape, flops);
     }
-    return flops / (peak(device, shape->dtype) * other_share);
+    return flops / (peak(device, gal_dtype_wide(shape->dtype)) * other_share);
 }
 
 double gal_kernel_analytic_seconds(const gal_device *device, const gal_shape *shape)

@@ -1,6 +1,7 @@
 /* Seconds of a kernel from its shape and the device's figures alone: what stands where nothing was measured.
  *
- * A device with multiprocessors (a GPU). P: peak of the dtype, e: gemm_fraction, S: multiprocessor_count, W: memory
+ * A device with multiprocessors (a GPU). P: peak of the dtype (of fp32 where the device says none of 16 bits, and for
+ * others than gemm and attention, whose arithmetic is fp32), e: gemm_fraction, S: multiprocessor_count, W: memory
  * rate x memory_fraction, L: launch_seconds.
  *
  *   gemm       L + max(bytes / W, c); c is the least over tiles of R x C and splits s of

@@ -105,13 +105,14 @@ static void read_shared(const gal_program *program, uint32_t index, gal_block_me
         if (unit->block != index || unit->copies == GAL_GROUP_NONE) {
             continue;
         }
-        const uint32_t buffers[] = {unit->weight, unit->first_moment, unit->second_moment, unit->gradient};
+        const uint32_t buffers[] = {unit->weight, unit->first_moment, unit->second_moment, unit->gradient,
+                                    unit->master};
         uint32_t shared = 0;
         while (gal_group_of_shared((gal_shared)shared) != unit->copies) {
             shared++;
         }
         for (uint32_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-            out->shared_bytes[shared] += gal_align(program->buffer[buffers[i]].bytes);
+            out->shared_bytes[shared] += buffers[i] == GAL_NO_BUFFER ? 0 : gal_align(program->buffer[buffers[i]].bytes);
         }
     }
 }

@@ -59,7 +59,7 @@ double gal_price_common_update(const gal_model *model, const gal_durations *dura
                                uint32_t stage_count)
 {
     const uint64_t bias_bytes = (uint64_t)model->relative_bucket_count * model->head_count *
-                                gal_dtype_bytes(model->compute_dtype); /* whole on every device */
+                                gal_dtype_bytes(gal_dtype_wide(model->compute_dtype)); /* whole on every device */
     double seconds = reduce_copies(durations, device_count, stage_count, GAL_GROUP_WORLD, 16);
     if (bias_bytes > 0 && stage_count > 1) {
         seconds += reduce_copies(durations, device_count, stage_count, GAL_GROUP_ENCODER_BIAS, bias_bytes) +
@@ -74,5 +74,5 @@ double gal_price_table_update(const gal_model *model, const gal_durations *durat
     const uint64_t elements = (uint64_t)gal_model_padded_vocabulary(model) * model->hidden;
     const uint32_t shards = gal_strategy_degree(strategy, GAL_AXIS_TP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
     return reduce_copies(durations, device_count, stage_count, GAL_GROUP_TIED,
-                         elements / shards * gal_dtype_bytes(model->compute_dtype));
+                         elements / shards * gal_dtype_bytes(gal_dtype_wide(model->compute_dtype)));
 }

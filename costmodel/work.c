@@ -5,6 +5,7 @@
 typedef struct work {
     double flops;
     double elements; /* of the shape's dtype */
+    double wide;     /* of gal_dtype_wide() of it: statistics, sums, gradients of weights, moments */
     double integers; /* 4 bytes each: tokens and targets */
     double doubles;  /* 8 bytes each: loss and norm */
 } work;
@@ -54,7 +55,7 @@ static work work_embed(const gal_shape *s)
 static work work_embed_backward(const gal_shape *s)
 {
     const double entries = rows(s) * dim(s, 2);
-    return (work){.flops = entries, .elements = 3 * entries, .integers = rows(s)};
+    return (work){.flops = entries, .elements = entries, .wide = 2 * entries, .integers = rows(s)};
 }
 
 /* A type's or the class token's. */
@@ -76,31 +77,34 @@ static work work_position_backward(const gal_shape *s)
     const double entries = rows(s) * dim(s, 2);
     const double more = dim(s, 4) > 0 ? entries : 0;
     return (work){.flops = POSITION_FLOPS * entries + more,
-                  .elements = 2 * entries + more + 2 * (dim(s, 1) + more_rows(s)) * dim(s, 2)};
+                  .elements = 2 * entries + more,
+                  .wide = 2 * (dim(s, 1) + more_rows(s)) * dim(s, 2)};
 }
 
 static work work_norm(const gal_shape *s)
 {
-    return (work){.flops = NORM_FLOPS * rows(s), .elements = 2 * rows(s) + 2 * dim(s, 0) + 2 * dim(s, 1)};
+    return (work){.flops = NORM_FLOPS * rows(s), .elements = 2 * rows(s) + 2 * dim(s, 1), .wide = 2 * dim(s, 0)};
 }
 
 static work work_norm_backward(const gal_shape *s)
 {
     const double addend = dim(s, 2);
     return (work){.flops = (NORM_BACKWARD_FLOPS + addend) * rows(s),
-                  .elements = (3 + addend) * rows(s) + 2 * dim(s, 0) + 5 * dim(s, 1)};
+                  .elements = (3 + addend) * rows(s) + dim(s, 1),
+                  .wide = 2 * dim(s, 0) + 4 * dim(s, 1)};
 }
 
 static work work_rms_norm(const gal_shape *s)
 {
-    return (work){.flops = RMS_NORM_FLOPS * rows(s), .elements = 2 * rows(s) + dim(s, 0) + dim(s, 1)};
+    return (work){.flops = RMS_NORM_FLOPS * rows(s), .elements = 2 * rows(s) + dim(s, 1), .wide = dim(s, 0)};
 }
 
 static work work_rms_norm_backward(const gal_shape *s)
 {
     const double addend = dim(s, 2);
     return (work){.flops = (RMS_NORM_BACKWARD_FLOPS + addend) * rows(s),
-                  .elements = (3 + addend) * rows(s) + dim(s, 0) + 3 * dim(s, 1)};
+                  .elements = (3 + addend) * rows(s) + dim(s, 1),
+                  .wide = dim(s, 0) + 2 * dim(s, 1)};
 }
 
 static work work_rotary(const gal_shape *s)
@@ -115,12 +119,14 @@ static work work_gemm(const gal_shape *s)
     const double n = dim(s, 1);
     const double k = dim(s, 2);
     const double bias = (s->dims[3] & GAL_GEMM_BIAS) != 0 ? n : 0;
-    return (work){.flops = 2 * m * n * k, .elements = m * k + k * n + m * n + bias};
+    const bool wide = (s->dims[3] & GAL_GEMM_FP32_C) != 0;
+    return (work){
+        .flops = 2 * m * n * k, .elements = m * k + k * n + (wide ? 0 : m * n) + bias, .wide = wide ? m * n : 0};
 }
 
 static work work_bias_gradient(const gal_shape *s)
 {
-    return (work){.flops = rows(s), .elements = rows(s) + 2 * dim(s, 1)};
+    return (work){.flops = rows(s), .elements = rows(s), .wide = 2 * dim(s, 1)};
 }
 
 /* Of the keys or the values, which several heads may share. */
@@ -143,8 +149,8 @@ static work work_attention(const gal_shape *s)
     const double heads = dim(s, 0) * dim(s, 2);
     const double pairs = gal_attention_pairs(s);
     const double entries = heads * dim(s, 1) * dim(s, 3);
-    return (work){.flops = pairs * (4 * dim(s, 3) + 4),
-                  .elements = 2 * entries + 2 * kv_entries(s) + heads * dim(s, 1)};
+    return (work){
+        .flops = pairs * (4 * dim(s, 3) + 4), .elements = 2 * entries + 2 * kv_entries(s), .wide = heads * dim(s, 1)};
 }
 
 /* Five products per pair: scores again, dV, dP, dQ, dK. */
@@ -153,8 +159,8 @@ static work work_attention_backward(const gal_shape *s)
     const double heads = dim(s, 0) * dim(s, 2);
     const double pairs = gal_attention_pairs(s);
     const double entries = heads * dim(s, 1) * dim(s, 3);
-    return (work){.flops = pairs * (10 * dim(s, 3) + 7),
-                  .elements = 4 * entries + 4 * kv_entries(s) + heads * dim(s, 1)};
+    return (work){
+        .flops = pairs * (10 * dim(s, 3) + 7), .elements = 4 * entries + 4 * kv_entries(s), .wide = heads * dim(s, 1)};
 }
 
 /* Pairs of a query and a key that it sees, of all heads. */
@@ -168,13 +174,14 @@ static double relative_pairs(const gal_shape *s)
 static work work_relative_attention(const gal_shape *s)
 {
     const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
-    return (work){.flops = relative_pairs(s) * (4 * dim(s, 3) + 5), .elements = 4 * entries + heads * dim(s, 1)};
+    return (work){.flops = relative_pairs(s) * (4 * dim(s, 3) + 5), .elements = 4 * entries, .wide = heads * dim(s, 1)};
 }
 
 static work work_relative_attention_backward(const gal_shape *s)
 {
     const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
-    return (work){.flops = relative_pairs(s) * (10 * dim(s, 3) + 9), .elements = 8 * entries + heads * dim(s, 1)};
+    return (work){
+        .flops = relative_pairs(s) * (10 * dim(s, 3) + 9), .elements = 8 * entries, .wide = heads * dim(s, 1)};
 }
 
 /* Every query sees its window. */
@@ -186,13 +193,13 @@ static double window_pairs(const gal_shape *s)
 static work work_window_attention(const gal_shape *s)
 {
     const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
-    return (work){.flops = window_pairs(s) * (4 * dim(s, 3) + 5), .elements = 4 * entries + heads * dim(s, 1)};
+    return (work){.flops = window_pairs(s) * (4 * dim(s, 3) + 5), .elements = 4 * entries, .wide = heads * dim(s, 1)};
 }
 
 static work work_window_attention_backward(const gal_shape *s)
 {
     const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
-    return (work){.flops = window_pairs(s) * (10 * dim(s, 3) + 9), .elements = 8 * entries + heads * dim(s, 1)};
+    return (work){.flops = window_pairs(s) * (10 * dim(s, 3) + 9), .elements = 8 * entries, .wide = heads * dim(s, 1)};
 }
 
 /* Every query sees every key. */
@@ -200,14 +207,16 @@ static work work_cross_attention(const gal_shape *s)
 {
     const double heads = dim(s, 0) * dim(s, 2), pairs = heads * dim(s, 1) * dim(s, 4);
     return (work){.flops = pairs * (4 * dim(s, 3) + 4),
-                  .elements = heads * dim(s, 3) * 2 * (dim(s, 1) + dim(s, 4)) + heads * dim(s, 1)};
+                  .elements = heads * dim(s, 3) * 2 * (dim(s, 1) + dim(s, 4)),
+                  .wide = heads * dim(s, 1)};
 }
 
 static work work_cross_attention_backward(const gal_shape *s)
 {
     const double heads = dim(s, 0) * dim(s, 2), pairs = heads * dim(s, 1) * dim(s, 4);
     return (work){.flops = pairs * (10 * dim(s, 3) + 7),
-                  .elements = heads * dim(s, 3) * 4 * (dim(s, 1) + dim(s, 4)) + heads * dim(s, 1)};
+                  .elements = heads * dim(s, 3) * 4 * (dim(s, 1) + dim(s, 4)),
+                  .wide = heads * dim(s, 1)};
 }
 
 static work work_scale(const gal_shape *s)
@@ -270,13 +279,13 @@ static work work_merge(const gal_shape *s)
 
 static work work_cross_entropy_max(const gal_shape *s)
 {
-    return (work){.flops = rows(s), .elements = rows(s) + dim(s, 0)};
+    return (work){.flops = rows(s), .elements = rows(s), .wide = dim(s, 0)};
 }
 
 static work work_cross_entropy_sum(const gal_shape *s)
 {
     const double logits = rows(s) * dim(s, 2);
-    return (work){.flops = 3 * logits, .elements = logits + 3 * rows(s), .integers = rows(s)};
+    return (work){.flops = 3 * logits, .elements = logits, .wide = 3 * rows(s), .integers = rows(s)};
 }
 
 static work work_cross_entropy_loss(const gal_shape *s)
@@ -287,7 +296,7 @@ static work work_cross_entropy_loss(const gal_shape *s)
 static work work_cross_entropy_backward(const gal_shape *s)
 {
     const double logits = rows(s) * dim(s, 2);
-    return (work){.flops = 4 * logits, .elements = 2 * logits + 3 * rows(s), .integers = rows(s)};
+    return (work){.flops = 4 * logits, .elements = 2 * logits, .wide = 3 * rows(s), .integers = rows(s)};
 }
 
 static work work_permute(const gal_shape *s)
@@ -320,10 +329,11 @@ static work work_sum_squares(const gal_shape *s)
     return (work){.flops = 2 * dim(s, 0), .elements = dim(s, 0), .doubles = 2};
 }
 
-/* Reads weight, gradient and two moments, writes weight and moments. */
+/* Reads weight, gradient and two moments, writes weight and moments; beside a master the weight is written alone. */
 static work work_adam(const gal_shape *s)
 {
-    return (work){.flops = ADAM_FLOPS * dim(s, 0), .elements = 7 * dim(s, 0), .doubles = 2};
+    const double narrow = gal_dtype_is_narrow(s->dtype) ? dim(s, 0) : 0;
+    return (work){.flops = ADAM_FLOPS * dim(s, 0), .elements = narrow, .wide = 7 * dim(s, 0), .doubles = 2};
 }
 
 static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
@@ -389,5 +399,6 @@ double gal_shape_bytes(const gal_shape *shape)
 {
     const work w = work_of_shape(shape);
     const double element_bytes = (double)gal_dtype_bytes(shape->dtype);
-    return w.elements * element_bytes + w.integers * 4.0 + w.doubles * 8.0;
+    const double wide_bytes = (double)gal_dtype_bytes(gal_dtype_wide(shape->dtype));
+    return w.elements * element_bytes + w.wide * wide_bytes + w.integers * 4.0 + w.doubles * 8.0;
 }

@@ -14,8 +14,8 @@ const char *const gal_optimizer_names[GAL_OPTIMIZER_COUNT] = {GAL_OPTIMIZERS(X)}
 const char *const gal_block_kind_names[GAL_BLOCK_KIND_COUNT] = {GAL_BLOCK_KINDS(X)};
 #undef X
 
-/* fp32 and fp64: the first names of gal_dtype_names. */
-enum { COMPUTE_DTYPES = GAL_FP64 + 1 };
+/* The first names of gal_dtype_names. */
+enum { COMPUTE_DTYPES = GAL_FP16 + 1 };
 
 void gal_model_defaults(gal_model *out)
 {

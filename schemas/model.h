@@ -137,7 +137,7 @@ typedef struct gal_model {
     double norm_epsilon;
     double embedding_dropout, attention_dropout, residual_dropout; /* probabilities in [0, 1) */
     double initial_standard_deviation;
-    gal_dtype compute_dtype;       /* fp32 or fp64 */
+    gal_dtype compute_dtype;       /* of activations and the weights that kernels read; GAL_FP16 at most */
     uint32_t global_batch_samples; /* samples per optimizer step unless the command says otherwise */
     gal_optimizer optimizer;
 } gal_model;

@@ -1,8 +1,10 @@
 /* The vocabulary of instructions: one table for documents, programs, kernels, prices and checks.
  *
  * A shape is (kind, dtype, dims[]): it fixes a kernel's work and is the key of a profile's operator table. Rows of an
- * activation are ordered [position][sample]; T = positions * samples. Operand order and access (r read, w write,
- * u read-write, a accumulate: write in a call's first microbatch, add afterwards) are part of the contract:
+ * activation are ordered [position][sample]; T = positions * samples. Operands are of the shape's dtype, but tokens and
+ * targets int32, loss and norm fp64, and, where the dtype is bf16 or fp16, fp32: statistics, reciprocals, lse, max,
+ * sums, gradients of weights and what the optimizer keeps (gal_operand_dtype). Operand order and access (r read, w
+ * write, u read-write, a accumulate: write in a call's first microbatch, add afterwards) are part of the contract:
  *
  * kind                 dims                                               operands
  * load_tokens          samples, sequence                                  w int32[samples][sequence]
@@ -28,7 +30,8 @@
  * rms_norm_backward    rows, hidden, addend (0|1)                         r dy, r x, r gain, r reciprocals, w dx,
  *                                                                         a dgain [, r addend]
  * gemm                 m, n, k, flags (GAL_GEMM_*)                        r a, r b, w|a|u c[m][n] [, r bias[n]]
- *                                                                         c = op(a)[m][k] op(b)[k][n] (+ bias)
+ *                                                                         c = op(a)[m][k] op(b)[k][n] (+ bias);
+ *                                                                         FP32_C: c is a gradient of weights
  * bias_gradient        rows, features                                     r dy, a dbias: column sums
  * rotary               samples, sequence, heads, head_dim, row_features,  u x[T][row_features], of a row the first
  *                      inverse (0|1)                                      heads*head_dim turned by their position
@@ -95,9 +98,12 @@
  * fill                 elements                                           w target: zeros
  * norm_start           replicas                                           [r loss,] w norm fp64[2] = {0, loss/replicas}
  * sum_squares          elements, replicas                                 r gradient, u norm: [0] += sum / replicas
- * adam                 elements, decay_elements                           u w, r g, u m, u v, r norm; this rank's range
- *                                                                         is elements [index*elements, ...) of a unit
- *                                                                         whose first decay_elements decay
+ * adam                 elements, decay_elements                           u w, r g, u m, u v, r norm [, u master];
+ *                                                                         this rank's range is elements
+ *                                                                         [index*elements, ...) of a unit whose first
+ *                                                                         decay_elements decay. bf16, fp16: master is
+ *                                                                         updated, w is it rounded. Norm or loss not
+ *                                                                         finite: nothing is written
  * all_reduce           elements, reduce (GAL_REDUCE_*)                    u buffer
  * all_gather           elements (per rank), in_place (0|1)                r shard, w whole | u whole
  * reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
@@ -175,7 +181,8 @@ typedef enum gal_op {
 } gal_op;
 
 enum { GAL_SHAPE_DIMS = 11 };
-enum { GAL_GEMM_TRANSPOSE_A = 1, GAL_GEMM_TRANSPOSE_B = 2, GAL_GEMM_BIAS = 4 };
+/* FP32_C: of 16-bit a and b, the result is fp32. */
+enum { GAL_GEMM_TRANSPOSE_A = 1, GAL_GEMM_TRANSPOSE_B = 2, GAL_GEMM_BIAS = 4, GAL_GEMM_FP32_C = 8 };
 enum { GAL_ATTENTION_CAUSAL = 1 }; /* a query sees its own position and those before; else all */
 enum { GAL_REDUCE_SUM = 0, GAL_REDUCE_MAX = 1 };
 
@@ -191,6 +198,9 @@ static inline int gal_op_loads(gal_op op)
     return op == GAL_OP_LOAD_TOKENS || op == GAL_OP_LOAD_TARGETS || op == GAL_OP_LOAD_DECODER_TOKENS ||
            op == GAL_OP_LOAD_PATCHES;
 }
+
+/* Of the operand'th operand of an instruction. */
+gal_dtype gal_operand_dtype(const gal_shape *shape, uint32_t operand);
 
 extern const char *const gal_op_names[GAL_OP_COUNT];
 extern const uint8_t gal_op_dim_count[GAL_OP_COUNT];

@@ -60,7 +60,8 @@ void gal_emit_pending(gal_builder *b, gal_block_emit *e)
     uint32_t rows = gal_emit_rows(e, n->in[0]);
     gal_operand gradient = gal_zero_gradient(b, e, n->weight);
     gal_shape shape = {.op = GAL_OP_GEMM, .dtype = b->program->dtype};
-    uint32_t dims[4] = {n->in_features, n->out_features, rows, GAL_GEMM_TRANSPOSE_A};
+    const uint32_t wide = gal_dtype_is_narrow(b->program->dtype) ? GAL_GEMM_FP32_C : 0;
+    uint32_t dims[4] = {n->in_features, n->out_features, rows, GAL_GEMM_TRANSPOSE_A | wide};
     if (n->weight_transposed) {
         dims[0] = n->out_features;
         dims[1] = n->in_features;

@@ -400,8 +400,8 @@ static void forward_cross_entropy(gal_builder *b, gal_block_emit *e, gal_emit_pl
     gal_emit_read(b, e, logits, n->in[0]);
     gal_emit_access(b, e, max, n->out[0], GAL_WRITE);
     if (e->mesh.tp != GAL_GROUP_NONE) {
-        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, "reduce max", dtype, e->mesh.tp, rows,
-                            GAL_REDUCE_MAX);
+        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, "reduce max", gal_dtype_wide(dtype), e->mesh.tp,
+                            rows, GAL_REDUCE_MAX);
         gal_emit_access(b, e, max, n->out[0], GAL_UPDATE);
     }
     shape = gal_emit_vocabulary_shape(b, e, GAL_OP_CROSS_ENTROPY_SUM, n->in[0]);
@@ -413,11 +413,11 @@ static void forward_cross_entropy(gal_builder *b, gal_block_emit *e, gal_emit_pl
     gal_emit_read(b, e, targets, n->in[1]);
     gal_emit_access(b, e, sums, n->out[1], GAL_WRITE);
     if (e->mesh.tp != GAL_GROUP_NONE) {
-        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, "reduce sums", dtype, e->mesh.tp,
+        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, "reduce sums", gal_dtype_wide(dtype), e->mesh.tp,
                             2 * (uint64_t)rows, GAL_REDUCE_SUM);
         gal_emit_access(b, e, sums, n->out[1], GAL_UPDATE);
     }
-    shape = (gal_shape){.op = GAL_OP_CROSS_ENTROPY_LOSS, .dtype = dtype, .dims = {rows}};
+    shape = (gal_shape){.op = GAL_OP_CROSS_ENTROPY_LOSS, .dtype = gal_dtype_wide(dtype), .dims = {rows}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
     gal_emit_read(b, e, sums, n->out[1]);
     gal_builder_operand(b, b->program->loss_buffer, GAL_ACCUMULATE);

@@ -26,8 +26,9 @@ static inline uint32_t gal_emit_rows(const gal_block_emit *e, uint8_t value)
 
 static inline uint64_t gal_emit_bytes(const gal_builder *b, const gal_block_emit *e, uint8_t value)
 {
-    gal_dtype dtype = e->graph.value[value].int32 ? GAL_I32 : b->program->dtype;
-    return (uint64_t)gal_emit_rows(e, value) * e->graph.value[value].features * gal_dtype_bytes(dtype);
+    const gal_value *v = &e->graph.value[value];
+    const gal_dtype dtype = v->int32 ? GAL_I32 : v->wide ? gal_dtype_wide(b->program->dtype) : b->program->dtype;
+    return (uint64_t)gal_emit_rows(e, value) * v->features * gal_dtype_bytes(dtype);
 }
 
 /* ---- operands: the whole value, in a buffer that holds it ---- */

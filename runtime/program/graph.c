@@ -22,6 +22,13 @@ uint8_t gal_graph_integers(gal_graph *g, const char *name)
     return v;
 }
 
+uint8_t gal_graph_sums(gal_graph *g, const char *name, uint32_t features)
+{
+    uint8_t v = gal_graph_value(g, name, features);
+    g->value[v].wide = true;
+    return v;
+}
+
 uint8_t gal_graph_unit(gal_graph *g, const char *name, bool persistent, bool tied)
 {
     GAL_ASSERT(g->unit_count < GAL_BLOCK_UNITS);
@@ -112,7 +119,7 @@ uint8_t gal_graph_norm(gal_graph *g, const char *name, const char *backward, uin
     uint8_t a = gal_graph_value(g, "a", hidden);
     gal_node *n = gal_graph_node(g, GAL_NODE_NORM, name, x, a);
     n->backward_name = backward;
-    n->out[1] = gal_graph_value(g, "stats", bias == GAL_NO_VALUE ? 1 : 2);
+    n->out[1] = gal_graph_sums(g, "stats", bias == GAL_NO_VALUE ? 1 : 2);
     n->weight = gain;
     n->bias = bias;
     return a;
@@ -138,9 +145,9 @@ void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, 
                                ->out[0];
     uint8_t targets = gal_graph_integers(g, "targets");
     gal_graph_node(g, GAL_NODE_LOAD, "targets", GAL_NO_VALUE, targets);
-    gal_node *n = gal_graph_node(g, GAL_NODE_CROSS_ENTROPY, "loss", logits, gal_graph_value(g, "max", 1));
+    gal_node *n = gal_graph_node(g, GAL_NODE_CROSS_ENTROPY, "loss", logits, gal_graph_sums(g, "max", 1));
     n->in[1] = targets;
-    n->out[1] = gal_graph_value(g, "sums", 2);
+    n->out[1] = gal_graph_sums(g, "sums", 2);
     n->backward_name = "d loss";
     g->value[logits].single = g->value[targets].single = single;
     g->value[n->out[0]].single = g->value[n->out[1]].single = single;

@@ -61,6 +61,7 @@ typedef struct gal_value {
     bool carried;      /* positions are those of the carried tensor, not the block's */
     bool merged;       /* positions are a quarter of the block's: those behind its merge */
     bool int32;
+    bool wide; /* statistics and sums of rows: fp32 beside narrower activations */
 } gal_value;
 
 typedef struct gal_node {
@@ -131,6 +132,7 @@ extern const gal_graph_family gal_graph_decoder, gal_graph_llama, gal_graph_bert
 /* The parts of which they write them. Values, units and tensors are named by their index. */
 uint8_t gal_graph_value(gal_graph *g, const char *name, uint32_t features);
 uint8_t gal_graph_integers(gal_graph *g, const char *name);
+uint8_t gal_graph_sums(gal_graph *g, const char *name, uint32_t features); /* wide */
 /* tied: it is the token table. */
 uint8_t gal_graph_unit(gal_graph *g, const char *name, bool persistent, bool tied);
 /* is_split: by the shard pass, over `split`. Tensors that decay are listed first in every unit. */

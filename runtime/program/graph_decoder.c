@@ -50,7 +50,7 @@ static void attention(const gal_model *m, gal_graph *g)
     gal_node *n = gal_graph_node(g, GAL_NODE_ATTENTION, "attention", qkv, ctx);
     n->backward_name = "d attention";
     n->attention_flags = GAL_ATTENTION_CAUSAL;
-    n->out[1] = gal_graph_value(g, "lse", m->head_count);
+    n->out[1] = gal_graph_sums(g, "lse", m->head_count);
     uint8_t o = gal_graph_linear(g, GAL_ROLE_ROW, (gal_linear_names){"proj", "d proj", "dw proj"}, ctx, "o", w2,
                                  GAL_NO_VALUE, h, h)
                     ->out[0];

@@ -21,7 +21,7 @@ uint8_t gal_graph_encoder_attention(gal_graph *g, const gal_encoder_names *names
     gal_node *n = gal_graph_node(g, GAL_NODE_ATTENTION, "attention", qkv, gal_graph_value(g, "ctx", h));
     n->backward_name = "d attention";
     n->weight = table;
-    n->out[1] = gal_graph_value(g, "lse", g->shape.head_count);
+    n->out[1] = gal_graph_sums(g, "lse", g->shape.head_count);
     const gal_linear_names proj_names = {"proj", "d proj", "dw proj"};
     return gal_graph_linear_transposed(g, GAL_ROLE_ROW, proj_names, n->out[0], "o", w2, GAL_NO_VALUE, h, h)->out[0];
 }

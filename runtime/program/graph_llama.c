@@ -54,7 +54,7 @@ static void attention(const gal_model *m, gal_graph *g)
     gal_node *n = gal_graph_node(g, GAL_NODE_ATTENTION, "attention", turned, gal_graph_value(g, "ctx", q_features));
     n->backward_name = "d attention";
     n->attention_flags = GAL_ATTENTION_CAUSAL;
-    n->out[1] = gal_graph_value(g, "lse", m->head_count);
+    n->out[1] = gal_graph_sums(g, "lse", m->head_count);
     const gal_linear_names proj_names = {"proj", "d proj", "dw proj"};
     uint8_t o =
         gal_graph_linear_transposed(g, GAL_ROLE_ROW, proj_names, n->out[0], "o", w2, GAL_NO_VALUE, q_features, h)

@@ -117,7 +117,7 @@ static void attention(const gal_model *m, gal_graph *g)
         linear(g, GAL_ROLE_COLUMN, (gal_linear_names){"qkv", "d qkv", "dw qkv"}, a, "qkv", w1, h, 3 * features);
     gal_node *n = gal_graph_node(g, GAL_NODE_ATTENTION, "attention", qkv, gal_graph_value(g, "ctx", features));
     n->backward_name = "d attention";
-    n->out[1] = gal_graph_value(g, "lse", m->head_count);
+    n->out[1] = gal_graph_sums(g, "lse", m->head_count);
     n->weight = bias;
     uint8_t o =
         linear(g, GAL_ROLE_ROW, (gal_linear_names){"proj", "d proj", "dw proj"}, n->out[0], "o", w2, features, h);
@@ -149,7 +149,7 @@ static void cross_attention(const gal_model *m, gal_graph *g)
     gal_node *n = gal_graph_node(g, GAL_NODE_CROSS_ATTENTION, "cross", q, gal_graph_value(g, "ctx", features));
     n->in[1] = kv;
     n->backward_name = "d cross";
-    n->out[1] = gal_graph_value(g, "lse", m->head_count);
+    n->out[1] = gal_graph_sums(g, "lse", m->head_count);
     uint8_t o =
         linear(g, GAL_ROLE_ROW, (gal_linear_names){"proj", "d proj", "dw proj"}, n->out[0], "o", w3, features, h);
     gal_graph_residual(g, "add2", "d add2", g->x, o, GAL_NO_VALUE, h);

@@ -56,9 +56,13 @@ static void put_operand(line_writer *w, const gal_program *p, const gal_operand 
     }
 }
 
-static void put_shape(line_writer *w, const gal_shape *shape)
+/* Of a program of 16 bits with the type, which is not everywhere the same. */
+static void put_shape(line_writer *w, const gal_program *p, const gal_shape *shape)
 {
     const char *separator = " (";
+    if (gal_dtype_is_narrow(p->dtype)) {
+        put(w, " %s", gal_dtype_names[shape->dtype]);
+    }
     for (uint32_t i = 0; i < gal_op_dim_count[shape->op]; i++) {
         put(w, "%s%u", separator, shape->dims[i]);
         separator = ",";
@@ -91,7 +95,7 @@ void gal_instruction_print(const gal_program *program, uint32_t instruction, cha
     for (uint32_t i = 0; i < at->operand_count; i++) {
         put_operand(&w, program, &program->operand[at->first_operand + i]);
     }
-    put_shape(&w, &program->shape[at->shape]);
+    put_shape(&w, program, &program->shape[at->shape]);
     put_group(&w, program, at->group);
     if (at->bytes > 0) {
         put(&w, " %llu B", (unsigned long long)at->bytes);

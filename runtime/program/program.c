@@ -125,6 +125,15 @@ uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key)
     return count;
 }
 
+uint32_t gal_unit_kept(const gal_unit *unit, uint32_t buffers[GAL_UNIT_KEPT_MAX])
+{
+    buffers[0] = unit->weight;
+    buffers[1] = unit->first_moment;
+    buffers[2] = unit->second_moment;
+    buffers[3] = unit->master;
+    return unit->master == GAL_NO_BUFFER ? 3 : 4;
+}
+
 uint32_t gal_parameter_public_shape(const gal_parameter *parameter, uint64_t dims[GAL_PUBLIC_DIMS_MAX])
 {
     const uint64_t elements = parameter->outer * parameter->split_used * parameter->inner;

@@ -51,7 +51,7 @@ static inline uint64_t gal_align(uint64_t bytes)
  * the last part of backward at most, w = between the two parts, found by playing the schedule (schedule.h). The classes
  * from saved to dx_out are there once per chunk, the others are shared by the chunks. */
 #define GAL_CLASSES(X)                                                                                                 \
-    X(GAL_CLASS_STATE, "state")       /* 1  weights, moments, loss, norm */                                            \
+    X(GAL_CLASS_STATE, "state")       /* 1  weights, masters, moments, loss, norm */                                   \
     X(GAL_CLASS_GRADIENT, "gradient") /* 1 */                                                                          \
     X(GAL_CLASS_SAVED, "saved")       /* k  kept from forward to backward */                                           \
     X(GAL_CLASS_KEPT, "kept")         /* w  from the input part of backward to the weight part */                      \
@@ -248,7 +248,14 @@ typedef struct gal_unit {
     uint32_t replicas;       /* ranks that hold the same synchronised gradient element (other stages included) */
     gal_group copies;        /* the relation over the stages that hold a copy; GAL_GROUP_NONE: this stage alone */
     uint32_t weight, first_moment, second_moment, gradient; /* buffers; weight and gradient whole or shard by stage */
+    uint32_t master; /* of programs of 16 bits: buffer of the fp32 weights, a shard as the moments; weight is it
+                      * rounded. Else GAL_NO_BUFFER */
 } gal_unit;
+
+/* The buffers that a unit keeps from step to step: weight, moments and, where there is one, master. Returns their
+ * count. */
+enum { GAL_UNIT_KEPT_MAX = 4 };
+uint32_t gal_unit_kept(const gal_unit *unit, uint32_t buffers[GAL_UNIT_KEPT_MAX]);
 
 /* One tensor of the model, and where this rank's part of it is. The global tensor is [outer][split][inner]
  * (row-major); a rank holds the index-th contiguous chunk of `split` over split_group. Its elements lie at
@@ -287,7 +294,8 @@ typedef struct gal_program {
     uint32_t device_count; /* D */
     uint32_t microbatch_samples, microbatch_count;
     uint32_t in_flight; /* forwards without their backwards at most, over all chunks; k of a single chunk */
-    gal_dtype dtype;
+    gal_dtype dtype; /* of activations and of weights as kernels read them; gradients of weights, moments and sums are
+                      * of gal_dtype_wide() of it */
     uint32_t chunk_count;                    /* v */
     bool split;                              /* backward has an input part and a weight part: no backward+sync */
     uint32_t block_count, first_block;       /* of all chunks; of the first one */

@@ -456,14 +456,17 @@ static void initialise_buffer(checker *c, uint32_t buffer)
     }
 }
 
-/* Weights and moments hold values before the first step; gradients and the loss too where an update comes first. */
+/* Weights, masters and moments hold values before the first step; gradients and the loss too where an update comes
+ * first. */
 static void initialise(checker *c, bool update_first)
 {
     const gal_program *p = c->program;
     for (uint32_t u = 0; u < p->unit_count; u++) {
-        initialise_buffer(c, p->unit[u].weight);
-        initialise_buffer(c, p->unit[u].first_moment);
-        initialise_buffer(c, p->unit[u].second_moment);
+        uint32_t kept[GAL_UNIT_KEPT_MAX];
+        const uint32_t count = gal_unit_kept(&p->unit[u], kept);
+        for (uint32_t k = 0; k < count; k++) {
+            initialise_buffer(c, kept[k]);
+        }
     }
     for (uint32_t b = 0; update_first && b < p->buffer_count; b++) {
         if (!keeps_microbatch(p->buffer[b].class) && !c->is_initial[b]) {

@@ -1,5 +1,6 @@
 /* Operands of typing rules: values in, values out, and the tensors that weights are. */
 #include "runtime/program/verify_typer.h"
+#include "runtime/program/verify_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,9 @@ bool gal_type_holds(gal_typer *t, bool condition, const char *rule)
     return condition || gal_type_broken(t, rule);
 }
 
-uint64_t gal_type_item_bytes(const gal_typer *t)
+uint64_t gal_type_item_bytes(const gal_typer *t, uint32_t k)
 {
-    return gal_dtype_bytes(t->shape->dtype);
+    return gal_dtype_bytes(gal_operand_dtype(t->shape, k));
 }
 
 uint32_t gal_type_size_of(const gal_typer *t, gal_group group)
@@ -27,7 +28,7 @@ uint32_t gal_type_size_of(const gal_typer *t, gal_group group)
 
 bool gal_type_expect_elements(gal_typer *t, uint32_t k)
 {
-    return gal_type_holds(t, t->shape->dims[0] * gal_type_item_bytes(t) == t->operand[k].bytes,
+    return gal_type_holds(t, t->shape->dims[0] * gal_type_item_bytes(t, k) == t->operand[k].bytes,
                           "its shape has another size");
 }
 
@@ -80,7 +81,8 @@ bool gal_type_get_rows(gal_typer *t, uint32_t k, uint64_t features, gal_typed *o
 {
     return gal_type_get_kind(t, k, GAL_VALUE_ROWS, out) &&
            gal_type_holds(t, out->features == features, "an operand with another number of features") &&
-           gal_type_holds(t, t->rows[out->rows].local_count * features * gal_type_item_bytes(t) == t->operand[k].bytes,
+           gal_type_holds(t,
+                          t->rows[out->rows].local_count * features * gal_type_item_bytes(t, k) == t->operand[k].bytes,
                           "an operand with another number of rows");
 }
 
@@ -101,6 +103,36 @@ bool gal_type_get_alike(gal_typer *t, uint32_t k, const gal_typed *other)
 static bool writes(const gal_typer *t, const gal_operand *o)
 {
     return o->access == GAL_WRITE || (o->access == GAL_ACCUMULATE && t->first);
+}
+
+bool gal_type_reads_dtypes(gal_typer *t)
+{
+    for (uint32_t k = 0; k < t->in->operand_count; k++) {
+        const gal_operand *o = &t->operand[k];
+        const uint64_t end = o->offset_bytes + gal_operand_span(t->program, o);
+        uint32_t at = 0;
+        const gal_stretch *s = NULL;
+        while (!writes(t, o) && (s = gal_store_next(&t->now->store, o->buffer, o->offset_bytes, end, &at)) != NULL) {
+            if (s->value.dtype != gal_operand_dtype(t->shape, k)) {
+                return gal_type_broken(t, "an operand of the wrong type");
+            }
+        }
+    }
+    return true;
+}
+
+void gal_type_note_dtypes(gal_typer *t)
+{
+    for (uint32_t k = 0; k < t->in->operand_count; k++) {
+        const gal_operand *o = &t->operand[k];
+        const uint64_t end = o->offset_bytes + gal_operand_span(t->program, o);
+        uint32_t at = 0;
+        gal_stretch *s = NULL;
+        while (o->access != GAL_READ &&
+               (s = gal_store_next(&t->now->store, o->buffer, o->offset_bytes, end, &at)) != NULL) {
+            s->value.dtype = (uint8_t)gal_operand_dtype(t->shape, k);
+        }
+    }
 }
 
 static bool same_value(const gal_typed *a, const gal_typed *b)
@@ -137,7 +169,8 @@ bool gal_type_put_rows(gal_typer *t, uint32_t k, gal_typed value, uint64_t featu
 {
     value.kind = GAL_VALUE_ROWS;
     value.features = features;
-    if (!gal_type_holds(t, t->rows[value.rows].local_count * features * gal_type_item_bytes(t) == t->operand[k].bytes,
+    if (!gal_type_holds(t,
+                        t->rows[value.rows].local_count * features * gal_type_item_bytes(t, k) == t->operand[k].bytes,
                         "an output with another number of rows")) {
         return false;
     }
@@ -198,25 +231,24 @@ static bool splits_like(const gal_typer *t, const gal_parameter *a, const gal_pa
     return rows_a == rows_b && columns_a == columns_b && gal_type_local_elements(t, b) % n == 0;
 }
 
-uint32_t gal_type_joined(const gal_typer *t, uint32_t unit, uint64_t offset_bytes, uint64_t bytes, uint64_t n,
+uint32_t gal_type_joined(const gal_typer *t, uint32_t unit, uint64_t first_element, uint64_t elements, uint64_t n,
                          uint32_t *first)
 {
-    const uint64_t item = gal_type_item_bytes(t);
     const uint32_t end = t->now->first_parameter[unit + 1];
     uint32_t i = t->now->first_parameter[unit];
-    while (i < end && t->program->parameter[i].offset_elements * item != offset_bytes) {
+    while (i < end && t->program->parameter[i].offset_elements != first_element) {
         i++;
     }
     *first = i;
     uint64_t covered = 0;
     for (uint32_t count = 1; i < end; i++, count++) {
         const gal_parameter *p = &t->program->parameter[i];
-        const bool vectors = n == bytes / item; /* side by side: each is a part of the n columns */
-        covered += gal_type_local_elements(t, p) * item;
+        const bool vectors = n == elements; /* side by side: each is a part of the n columns */
+        covered += gal_type_local_elements(t, p);
         if (count > 1 && (vectors ? p->inner != 1 : !splits_like(t, &t->program->parameter[*first], p, n))) {
             return 0;
         }
-        if (covered == bytes) {
+        if (covered == elements) {
             return count;
         }
     }
@@ -252,9 +284,9 @@ bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_g
     if (at->value.in_place || at->value.range != GAL_GROUP_NONE) {
         return gal_type_broken(t, "reads weights that are not gathered");
     }
-    const uint64_t offset = o->offset_bytes - at->begin;
-    const uint32_t count = gal_type_joined(t, at->value.unit, offset, o->bytes, n, &i);
-    if (count == 0 || o->bytes != m * n * gal_type_item_bytes(t)) {
+    const uint64_t item = gal_type_item_bytes(t, k), offset = o->offset_bytes - at->begin;
+    const uint32_t count = offset % item == 0 ? gal_type_joined(t, at->value.unit, offset / item, m * n, n, &i) : 0;
+    if (count == 0 || o->bytes != m * n * item) {
         return gal_type_broken(t, "reads weights that are no tensor of this shape");
     }
     const gal_parameter *p = &t->program->parameter[i];
@@ -280,7 +312,7 @@ bool gal_type_put_piece(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_gr
         .kind = GAL_VALUE_PIECE, .m = m, .n = n, .split_m = split_m, .split_n = split_n, .partial = partial};
     return gal_type_holds(t, ((split_m | split_n) & partial) == 0 && (split_m & split_n) == 0,
                           "a gradient split and summed over the same devices") &&
-           gal_type_holds(t, m * n * gal_type_item_bytes(t) == t->operand[k].bytes, "a gradient of another size") &&
+           gal_type_holds(t, m * n * gal_type_item_bytes(t, k) == t->operand[k].bytes, "a gradient of another size") &&
            gal_type_put(t, k, &piece);
 }
 

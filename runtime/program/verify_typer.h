@@ -70,7 +70,7 @@ extern const gal_typing_rule gal_type_collective_rules[GAL_OP_COUNT];
 
 bool gal_type_broken(gal_typer *t, const char *rule);
 bool gal_type_holds(gal_typer *t, bool condition, const char *rule);
-uint64_t gal_type_item_bytes(const gal_typer *t);
+uint64_t gal_type_item_bytes(const gal_typer *t, uint32_t k); /* of an element of operand k */
 uint32_t gal_type_size_of(const gal_typer *t, gal_group group);
 bool gal_type_expect_elements(gal_typer *t, uint32_t k);
 bool gal_type_same_pieces(const gal_store *a, const gal_typed *x, const gal_store *b, const gal_typed *y);
@@ -93,10 +93,15 @@ uint64_t gal_type_local_elements(const gal_typer *t, const gal_parameter *p);
 /* How a matrix of n columns, stored as the tensor's part of a device, is split: by rows or by columns. */
 void gal_type_split_of(const gal_typer *t, const gal_parameter *p, uint64_t elements, uint64_t n, gal_group *by_rows,
                        gal_group *by_columns);
-/* The tensors of a unit that lie in `bytes` from an offset on and are one matrix of n columns: one, or several rows
- * below rows that are split alike; of a vector one or several side by side. Returns their count and the first; 0: none.
+/* What an operand reads is of the type that its operator reads there. */
+bool gal_type_reads_dtypes(gal_typer *t);
+/* After the rule: what was written is of the type that the operator writes there. */
+void gal_type_note_dtypes(gal_typer *t);
+/* The tensors of a unit that are its elements [first_element, + elements) and one matrix of n columns: one, or several
+ * rows below rows that are split alike; of a vector one or several side by side. Returns their count and the first; 0:
+ * none.
  */
-uint32_t gal_type_joined(const gal_typer *t, uint32_t unit, uint64_t offset_bytes, uint64_t bytes, uint64_t n,
+uint32_t gal_type_joined(const gal_typer *t, uint32_t unit, uint64_t first_element, uint64_t elements, uint64_t n,
                          uint32_t *first);
 /* The tensor that an operand reads, as a matrix of m by n on a device. */
 bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group *by_rows, gal_group *by_columns);

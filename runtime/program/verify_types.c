@@ -7,9 +7,10 @@
  * is not linear reads them; which rows and features each device holds, through gathers, scatters, exchanges, strided
  * copies and sends; that gathers run over devices that differ and slices over devices that agree; that every unit's
  * gradient is complete, is that of the unit's tensors, enters the norm once with the right number of replicas, and
- * updates the right range of the weights, which are whole again afterwards. Does not prove: that a kernel is given the
- * activation that the model means among equals in rows and features; nor anything about time (clocks, queues). The sets
- * of gal_unit.sync_group are not read. */
+ * updates the right range of the weights, which are whole again afterwards; that every operator reads elements of the
+ * types that it reads, and in programs of 16 bits updates the masters, of which the weights are. Does not prove: that a
+ * kernel is given the activation that the model means among equals in rows and features; nor anything about time
+ * (clocks, queues). The sets of gal_unit.sync_group are not read. */
 #include "runtime/program/verify.h"
 #include "runtime/program/verify_internal.h"
 #include "runtime/program/verify_typer.h"
@@ -47,6 +48,10 @@ static uint32_t operands_needed(const gal_typer *t, const gal_typing_rule *rule)
         return d[4] != 0 || d[5] != 0 ? 4 : 3;
     case GAL_OP_RESIDUAL:
         return d[3] != 0 ? 4 : 3;
+    case GAL_OP_NORM_START:
+        return t->in->operand_count == rule->least ? rule->least : rule->most;
+    case GAL_OP_ADAM:
+        return gal_dtype_is_narrow(t->shape->dtype) ? 6 : 5;
     default:
         return t->in->operand_count < rule->least ? rule->least : rule->most;
     }
@@ -60,9 +65,9 @@ static void apply_rule(gal_typer *t)
         return;
     }
     uint32_t needed = operands_needed(t, rule);
-    if (gal_type_holds(t, t->in->operand_count == needed || t->in->op == GAL_OP_NORM_START,
-                       "another number of operands")) {
+    if (gal_type_holds(t, t->in->operand_count == needed, "another number of operands") && gal_type_reads_dtypes(t)) {
         rule->apply(t);
+        gal_type_note_dtypes(t);
     }
 }
 
@@ -110,9 +115,9 @@ static gal_code refuse_unit(const gal_program *p, uint32_t unit, const char *rul
                     p->unit[unit].block, rule);
 }
 
-static gal_group held_range(const gal_program *p, const gal_unit *unit, uint32_t buffer)
+static gal_group held_range(const gal_program *p, const gal_unit *unit, uint32_t buffer, gal_dtype dtype)
 {
-    bool whole = p->buffer[buffer].bytes == unit->elements * gal_dtype_bytes(p->dtype);
+    bool whole = p->buffer[buffer].bytes == unit->elements * gal_dtype_bytes(dtype);
     return whole ? GAL_GROUP_NONE : unit->zero_group;
 }
 
@@ -128,7 +133,7 @@ static gal_code check_units(const gal_type_stage *s, gal_error *err)
         if (s->update_count[u] != 1) {
             return refuse_unit(p, u, "is not updated", err);
         }
-        if (weight->in_place || weight->range != held_range(p, &p->unit[u], p->unit[u].weight)) {
+        if (weight->in_place || weight->range != held_range(p, &p->unit[u], p->unit[u].weight, p->dtype)) {
             return refuse_unit(p, u, "its weights are not gathered after the update", err);
         }
     }
@@ -236,11 +241,14 @@ static bool init_stage(gal_type_stage *s, const gal_program *p)
     for (uint32_t u = 0; u < p->unit_count; u++) {
         s->first_parameter[u + 1] += s->first_parameter[u];
         const gal_unit *unit = &p->unit[u];
-        const uint32_t buffers[] = {unit->weight, unit->first_moment, unit->second_moment};
-        for (uint32_t k = 0; k < 3; k++) {
+        uint32_t buffers[GAL_UNIT_KEPT_MAX];
+        const uint32_t count = gal_unit_kept(unit, buffers);
+        for (uint32_t k = 0; k < count; k++) {
+            const gal_dtype dtype = k == 0 ? p->dtype : gal_dtype_wide(p->dtype);
             gal_typed value = {.kind = k == 0 ? GAL_VALUE_WEIGHT : GAL_VALUE_MOMENT,
+                               .dtype = (uint8_t)dtype,
                                .unit = u,
-                               .range = held_range(p, unit, buffers[k])};
+                               .range = held_range(p, unit, buffers[k], dtype)};
             gal_store_put(&s->store, buffers[k], 0, p->buffer[buffers[k]].bytes, &value);
         }
     }

@@ -86,7 +86,8 @@ static void type_all_reduce(gal_typer *t)
 /* Elements of one member's chunk, given the chunk and the whole. */
 static bool expect_chunks(gal_typer *t, uint64_t chunk_bytes, uint64_t whole_bytes)
 {
-    return gal_type_holds(t, t->shape->dims[0] * gal_type_item_bytes(t) == chunk_bytes, "its shape has another size") &&
+    return gal_type_holds(t, t->shape->dims[0] * gal_type_item_bytes(t, 0) == chunk_bytes,
+                          "its shape has another size") &&
            gal_type_holds(t, chunk_bytes * gal_type_size_of(t, t->in->group) == whole_bytes,
                           "the chunks are not the whole");
 }
@@ -203,7 +204,9 @@ static void type_receive(gal_typer *t)
     gal_type_stage *partner = &t->stage[(own + (from_next ? 1 : t->stage_count - 1)) % t->stage_count];
     gal_type_mail *mail = &partner->sent[from_next ? 0 : 1];
     if (gal_type_holds(t, mail->count > 0, "receives what was not sent") &&
-        gal_type_holds(t, mail->bytes[0] == t->operand[0].bytes, "receives another size than was sent")) {
+        gal_type_holds(t, mail->bytes[0] == t->operand[0].bytes, "receives another size than was sent") &&
+        gal_type_holds(t, mail->value[0].dtype == gal_operand_dtype(t->shape, 0),
+                       "receives another type than was sent")) {
         const gal_typed value = mail->value[0];
         mail->count--;
         for (uint32_t i = 0; i < mail->count; i++) {

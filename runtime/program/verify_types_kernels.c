@@ -143,7 +143,8 @@ static void type_gemm_over_rows(gal_typer *t)
     const uint32_t *d = t->shape->dims;
     gal_typed a;
     gal_typed b;
-    if (gal_type_holds(t, d[3] == GAL_GEMM_TRANSPOSE_A, "contracts rows in a form that has no rule") &&
+    if (gal_type_holds(t, (d[3] & ~(uint32_t)GAL_GEMM_FP32_C) == GAL_GEMM_TRANSPOSE_A,
+                       "contracts rows in a form that has no rule") &&
         gal_type_get_complete(t, 0, d[0], &a) && gal_type_get_complete(t, 1, d[1], &b) &&
         gal_type_holds(t, a.rows == b.rows, "operands with different rows") &&
         gal_type_holds(t, t->rows[a.rows].local_count == d[2], "its shape has another number of rows")) {
@@ -434,7 +435,7 @@ static void type_cross_entropy_backward(gal_typer *t)
 static void type_permute(gal_typer *t)
 {
     const gal_operand *o = &t->operand[0];
-    uint64_t row_bytes = t->shape->dims[0] * gal_type_item_bytes(t);
+    uint64_t row_bytes = t->shape->dims[0] * gal_type_item_bytes(t, 0);
     const gal_stretch *source =
         gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + gal_operand_span(t->program, o));
     if (source == NULL || source->begin != o->offset_bytes || source->value.kind != GAL_VALUE_ROWS ||

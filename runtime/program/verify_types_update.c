@@ -2,11 +2,11 @@
 #include "runtime/program/verify_typer.h"
 
 /* The unit whose buffer this is, by the field that `of` says. */
-typedef enum unit_buffer { UNIT_WEIGHT, UNIT_FIRST, UNIT_SECOND, UNIT_GRADIENT } unit_buffer;
+typedef enum unit_buffer { UNIT_WEIGHT, UNIT_FIRST, UNIT_SECOND, UNIT_GRADIENT, UNIT_MASTER } unit_buffer;
 
 static uint32_t buffer_of(const gal_unit *unit, unit_buffer which)
 {
-    const uint32_t buffers[] = {unit->weight, unit->first_moment, unit->second_moment, unit->gradient};
+    const uint32_t buffers[] = {unit->weight, unit->first_moment, unit->second_moment, unit->gradient, unit->master};
     return buffers[which];
 }
 
@@ -25,7 +25,7 @@ static bool find_unit(gal_typer *t, uint32_t buffer, unit_buffer which, uint32_t
 static bool range_of(gal_typer *t, uint32_t k, const gal_typed *value, uint64_t elements, gal_group *out)
 {
     const gal_operand *o = &t->operand[k];
-    uint64_t bytes = elements * gal_type_item_bytes(t);
+    uint64_t bytes = elements * gal_type_item_bytes(t, k);
     if (!gal_type_holds(t, o->offset_bytes == 0 && o->bytes == bytes, "reads another range than its shape says")) {
         return false;
     }
@@ -56,7 +56,9 @@ static bool pieces_are_parameters(gal_typer *t, const gal_typed *gradient, uint3
     for (uint32_t i = 0; same && i < gradient->piece_count; i++) {
         const gal_piece *piece = &t->now->store.piece[gradient->first_piece + i];
         uint32_t first;
-        const uint32_t count = gal_type_joined(t, unit, piece->offset_bytes, piece->bytes, piece->n, &first);
+        const uint64_t item = piece->bytes / (piece->m * piece->n);
+        const uint32_t count =
+            gal_type_joined(t, unit, piece->offset_bytes / item, piece->m * piece->n, piece->n, &first);
         gal_group by_rows = GAL_GROUP_NONE;
         gal_group by_columns = GAL_GROUP_NONE;
         if (count > 0) {
@@ -118,14 +120,15 @@ static void type_sum_squares(gal_typer *t)
     }
 }
 
-static bool get_moment(gal_typer *t, uint32_t k, uint32_t unit, unit_buffer which, gal_group range)
+/* A moment, or the master weights. */
+static bool get_kept(gal_typer *t, uint32_t k, uint32_t unit, unit_buffer which, gal_group range)
 {
     gal_typed moment;
     return gal_type_holds(t, t->operand[k].buffer == buffer_of(&t->program->unit[unit], which),
                           "a moment of another unit") &&
            gal_type_get_kind(t, k, GAL_VALUE_MOMENT, &moment) &&
-           gal_type_holds(t, moment.range == range && t->operand[k].bytes == t->shape->dims[0] * gal_type_item_bytes(t),
-                          "a moment of another range");
+           gal_type_holds(t, moment.range == range && gal_type_expect_elements(t, k), "a moment of another range") &&
+           gal_type_holds(t, t->operand[k].access == GAL_UPDATE, "a moment that is not kept");
 }
 
 static void type_adam(gal_typer *t)
@@ -147,7 +150,8 @@ static void type_adam(gal_typer *t)
         !gal_type_holds(t, gradient.partial == GAL_GROUP_NONE, "reads a gradient that is still a partial sum") ||
         !gal_type_holds(t, range == weight_range && range == t->in->group,
                         "weights and gradients of different ranges") ||
-        !get_moment(t, 2, unit, UNIT_FIRST, range) || !get_moment(t, 3, unit, UNIT_SECOND, range) ||
+        !get_kept(t, 2, unit, UNIT_FIRST, range) || !get_kept(t, 3, unit, UNIT_SECOND, range) ||
+        (t->in->operand_count > 5 && !get_kept(t, 5, unit, UNIT_MASTER, range)) ||
         !gal_type_get_kind(t, 4, GAL_VALUE_NORM, &norm) ||
         !gal_type_holds(t, norm.partial == GAL_GROUP_NONE, "reads a norm that is not yet summed") ||
         !gal_type_holds(t, t->shape->dims[1] == t->program->unit[unit].decay_elements, "decays other elements") ||
@@ -163,5 +167,5 @@ static void type_adam(gal_typer *t)
 const gal_typing_rule gal_type_update_rules[GAL_OP_COUNT] = {
     [GAL_OP_NORM_START] = {type_norm_start, 1, 2},
     [GAL_OP_SUM_SQUARES] = {type_sum_squares, 2, 2},
-    [GAL_OP_ADAM] = {type_adam, 5, 5},
+    [GAL_OP_ADAM] = {type_adam, 5, 6},
 };

@@ -7,7 +7,7 @@ bool gal_store_init(gal_store *s, const gal_program *program)
 {
     memset(s, 0, sizeof *s);
     s->program = program;
-    s->stretch_capacity = program->operand_count + 3 * program->unit_count + 2;
+    s->stretch_capacity = program->operand_count + 4 * program->unit_count + 2;
     s->stretch_count = 1; /* 0 ends lists */
     s->head = calloc((size_t)program->buffer_count + 1, sizeof *s->head);
     s->stretch = malloc(s->stretch_capacity * sizeof *s->stretch);
@@ -35,6 +35,16 @@ gal_stretch *gal_store_exact(gal_store *s, uint32_t buffer, uint64_t begin, uint
 {
     gal_stretch *found = gal_store_around(s, buffer, begin, end);
     return found != NULL && found->begin == begin && found->end == end ? found : NULL;
+}
+
+gal_stretch *gal_store_next(gal_store *s, uint32_t buffer, uint64_t begin, uint64_t end, uint32_t *at)
+{
+    uint32_t i = *at == 0 ? s->head[buffer] : s->stretch[*at].next;
+    while (i != 0 && s->stretch[i].end <= begin) {
+        i = s->stretch[i].next;
+    }
+    *at = i;
+    return i != 0 && s->stretch[i].begin < end ? &s->stretch[i] : NULL;
 }
 
 static uint32_t new_stretch(gal_store *s)

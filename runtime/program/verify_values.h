@@ -9,7 +9,7 @@ typedef enum gal_value_kind {
     GAL_VALUE_ROWS,     /* activations: rows, features, split, partial, max_partial */
     GAL_VALUE_TOKENS,   /* rows [sample][position]; features: the operator that loaded them */
     GAL_VALUE_WEIGHT,   /* of `unit`: range, in_place */
-    GAL_VALUE_MOMENT,   /* of `unit`: range */
+    GAL_VALUE_MOMENT,   /* of `unit`: range; its masters too */
     GAL_VALUE_PIECE,    /* gradient of one tensor, m by n: split over atoms by rows, by columns; partial */
     GAL_VALUE_GRADIENT, /* of a whole unit, made of pieces: range, in_place, partial */
     GAL_VALUE_ZERO,
@@ -23,6 +23,7 @@ typedef enum gal_value_kind {
 
 typedef struct gal_typed {
     uint8_t kind;  /* gal_value_kind */
+    uint8_t dtype; /* gal_dtype of its elements */
     bool in_place; /* only the own range of the whole is right */
     bool loaded;   /* rows of data: nobody asks for their gradient */
     uint32_t rows; /* number of an interned gal_rows */
@@ -66,6 +67,9 @@ void gal_store_free(gal_store *store);
 /* The stretch that covers exactly [begin, end) of the buffer, the one that holds it, or NULL. */
 gal_stretch *gal_store_exact(gal_store *store, uint32_t buffer, uint64_t begin, uint64_t end);
 gal_stretch *gal_store_around(gal_store *store, uint32_t buffer, uint64_t begin, uint64_t end);
+
+/* The first stretch of the buffer that meets [begin, end) from *at on, 0 at first; NULL: no more. */
+gal_stretch *gal_store_next(gal_store *store, uint32_t buffer, uint64_t begin, uint64_t end, uint32_t *at);
 
 /* Replaces what [begin, end) held; a stretch cut by it is forgotten. */
 void gal_store_put(gal_store *store, uint32_t buffer, uint64_t begin, uint64_t end, const gal_typed *value);

@@ -5,10 +5,20 @@
  *   stage 2  gradients sharded too: every microbatch bucket -> reduce_scatter -> scratch -> added to the shard
  *   stage 3  weights sharded too: all_gather into a ring buffer before use. Prefetch needs no pass: the gather stream
  *            runs ahead until the ring is full; release is the wait of the next gather into that buffer
- * DP atoms beside SDP atoms (replicas of the shards) are reduced after the scatter, at the last microbatch. */
+ * DP atoms beside SDP atoms (replicas of the shards) are reduced after the scatter, at the last microbatch.
+ *
+ * In programs of 16 bits the weights that kernels read are those of fp32 master weights, rounded: masters are sharded
+ * as moments are, gradients are kept and summed in fp32, gathers move 16 bits (Micikevicius et al., "Mixed precision
+ * training", section 3.1). */
 #include <string.h>
 
 #include "runtime/program/emit.h"
+
+/* Bytes of an element of gradients, moments and masters. */
+static uint64_t wide_bytes(const gal_builder *b)
+{
+    return gal_dtype_bytes(gal_dtype_wide(b->program->dtype));
+}
 
 static uint64_t local_elements(const gal_block_emit *e, const gal_tensor *t)
 {
@@ -102,12 +112,17 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
         about->shared == GAL_SHARED_COUNT ? 1 : gal_stage_set_count(&b->program->holders[about->shared]);
     u.copies = copies > 1 ? gal_group_of_shared(about->shared) : GAL_GROUP_NONE;
     u.replicas = b->program->device_count / (shards * gal_group_size(atoms, u.split_group)) * copies;
-    uint64_t whole = u.elements * gal_dtype_bytes(b->program->dtype);
-    uint64_t shard = whole / shards;
-    u.weight = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "w", u.zero_stage == 3 ? shard : whole);
+    const uint64_t item = gal_dtype_bytes(b->program->dtype), wide = wide_bytes(b);
+    const uint64_t shard = u.shard_elements * wide;
+    u.weight = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "w",
+                                  (u.zero_stage == 3 ? u.shard_elements : u.elements) * item);
     u.first_moment = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "m", shard);
     u.second_moment = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "v", shard);
-    u.gradient = gal_builder_buffer(b, GAL_CLASS_GRADIENT, e->index, "dw", u.zero_stage >= 2 ? shard : whole);
+    u.master = gal_dtype_is_narrow(b->program->dtype)
+                   ? gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "master", shard)
+                   : GAL_NO_BUFFER;
+    u.gradient =
+        gal_builder_buffer(b, GAL_CLASS_GRADIENT, e->index, "dw", u.zero_stage >= 2 ? shard : u.elements * wide);
     e->unit[index] = gal_builder_unit(b, &u);
     if (b->spec->lowered == GAL_LOWERED_WHOLE) {
         add_parameters(b, e, index);
@@ -190,11 +205,11 @@ static uint32_t gathered_weight(gal_builder *b, uint32_t unit)
     return buffer;
 }
 
-/* The tensor and those joined with it. */
-static gal_operand tensor_operand(const gal_builder *b, const gal_block_emit *e, uint8_t tensor, uint32_t buffer,
+/* The tensor and those joined with it, of item bytes per element. */
+static gal_operand tensor_operand(const gal_block_emit *e, uint8_t tensor, uint32_t buffer, uint64_t item,
                                   gal_access access)
 {
-    uint64_t item = gal_dtype_bytes(b->program->dtype), elements = 0;
+    uint64_t elements = 0;
     for (uint32_t t = tensor; t <= tensor + e->graph.tensor[tensor].joined; t++) {
         elements += e->tensor_elements[t];
     }
@@ -212,7 +227,7 @@ gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor)
     }
     uint32_t unit = e->unit[e->graph.tensor[tensor].unit];
     uint32_t buffer = b->program->unit[unit].zero_stage == 3 ? gathered_weight(b, unit) : b->program->unit[unit].weight;
-    return tensor_operand(b, e, tensor, buffer, GAL_READ);
+    return tensor_operand(e, tensor, buffer, gal_dtype_bytes(b->program->dtype), GAL_READ);
 }
 
 gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
@@ -229,34 +244,35 @@ gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
         }
     }
     if (u.zero_stage < 2) {
-        return tensor_operand(b, e, tensor, u.gradient, e->unit_lent[index] ? GAL_UPDATE : GAL_ACCUMULATE);
+        return tensor_operand(e, tensor, u.gradient, wide_bytes(b), e->unit_lent[index] ? GAL_UPDATE : GAL_ACCUMULATE);
     }
     make_ring(b, &b->bucket, GAL_CLASS_BUCKET, GAL_RING_MAX);
     if (e->bucket[index] == GAL_NO_BUFFER) {
-        e->bucket[index] = take_turn(b, &b->bucket, e->unit[index], u.elements * gal_dtype_bytes(b->program->dtype));
+        e->bucket[index] = take_turn(b, &b->bucket, e->unit[index], u.elements * wide_bytes(b));
     }
-    return tensor_operand(b, e, tensor, e->bucket[index], GAL_WRITE);
+    return tensor_operand(e, tensor, e->bucket[index], wide_bytes(b), GAL_WRITE);
 }
 
 /* Zeros behind the tensors, where ZeRO's ranges are padded. */
 static void fill_padding(gal_builder *b, const gal_unit *u, uint32_t buffer)
 {
-    uint64_t item = gal_dtype_bytes(b->program->dtype);
+    uint64_t item = wide_bytes(b);
     uint64_t padding = u->elements - u->used_elements;
     if (padding == 0) {
         return;
     }
-    gal_shape shape = {.op = GAL_OP_FILL, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, padding)}};
+    gal_shape shape = {
+        .op = GAL_OP_FILL, .dtype = gal_dtype_wide(b->program->dtype), .dims = {gal_builder_dim(b, padding)}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, "pad dw", &shape);
     gal_operand tail = {
         .buffer = buffer, .access = GAL_WRITE, .offset_bytes = u->used_elements * item, .bytes = padding * item};
     gal_builder_operand_at(b, &tail);
 }
 
-/* This device's range of a whole buffer, or all of a shard buffer. */
-static gal_operand own_range(const gal_builder *b, const gal_unit *u, uint32_t buffer, bool whole, gal_access access)
+/* This device's range of a whole buffer, or all of a shard buffer, of item bytes per element. */
+static gal_operand own_range(const gal_unit *u, uint32_t buffer, bool whole, uint64_t item, gal_access access)
 {
-    uint64_t bytes = u->shard_elements * gal_dtype_bytes(b->program->dtype);
+    const uint64_t bytes = u->shard_elements * item;
     bool view = whole && u->zero_group != GAL_GROUP_NONE;
     return (gal_operand){.buffer = buffer,
                          .access = (uint8_t)access,
@@ -265,22 +281,28 @@ static gal_operand own_range(const gal_builder *b, const gal_unit *u, uint32_t b
                          .bytes = bytes};
 }
 
+/* The range of the gradient that this device has when it is synchronised. */
+static gal_operand own_gradient(const gal_builder *b, const gal_unit *u, gal_access access)
+{
+    return own_range(u, u->gradient, u->zero_stage < 2, wide_bytes(b), access);
+}
+
 static void scatter_bucket(gal_builder *b, const gal_unit *u, uint32_t bucket, bool lent)
 {
+    const gal_dtype dtype = gal_dtype_wide(b->program->dtype);
     uint64_t shard = u->shard_elements;
-    uint64_t item = gal_dtype_bytes(b->program->dtype);
+    uint64_t item = gal_dtype_bytes(dtype);
     fill_padding(b, u, bucket);
     if (b->scratch == GAL_NO_BUFFER) {
         b->scratch = gal_builder_buffer(b, GAL_CLASS_SCRATCH, GAL_NO_BUFFER, "scratch", 0);
     }
     gal_builder_grow_buffer(b, b->scratch, shard * item);
-    gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", b->program->dtype, u->zero_group,
-                        shard, 0);
+    gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", dtype, u->zero_group, shard, 0);
     gal_operand from = {.buffer = bucket, .access = GAL_READ, .bytes = u->elements * item};
     gal_operand to = {.buffer = b->scratch, .access = GAL_WRITE, .bytes = shard * item};
     gal_builder_operand_at(b, &from);
     gal_builder_operand_at(b, &to);
-    gal_shape shape = {.op = GAL_OP_ADD, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, shard)}};
+    gal_shape shape = {.op = GAL_OP_ADD, .dtype = dtype, .dims = {gal_builder_dim(b, shard)}};
     gal_builder_instruction(b, GAL_STREAM_REDUCE, "accumulate", &shape);
     to.access = GAL_READ;
     gal_builder_operand_at(b, &to);
@@ -290,18 +312,19 @@ static void scatter_bucket(gal_builder *b, const gal_unit *u, uint32_t bucket, b
 /* At the last microbatch: what is still a partial sum becomes the gradient. */
 static void synchronise(gal_builder *b, const gal_unit *u)
 {
+    const gal_dtype dtype = gal_dtype_wide(b->program->dtype);
     b->only_last = true;
     if (u->zero_stage == 1) {
         fill_padding(b, u, u->gradient);
-        gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", b->program->dtype, u->zero_group,
+        gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", dtype, u->zero_group,
                             u->shard_elements, 1);
         gal_builder_operand(b, u->gradient, GAL_UPDATE);
     }
     gal_group rest = u->sync_group & ~u->zero_group;
     if (rest != GAL_GROUP_NONE) {
-        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce dw", b->program->dtype, rest,
-                            u->shard_elements, GAL_REDUCE_SUM);
-        gal_operand range = own_range(b, u, u->gradient, u->zero_stage < 2, GAL_UPDATE);
+        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce dw", dtype, rest, u->shard_elements,
+                            GAL_REDUCE_SUM);
+        gal_operand range = own_gradient(b, u, GAL_UPDATE);
         gal_builder_operand_at(b, &range);
     }
     b->only_last = false;
@@ -368,13 +391,16 @@ static void update_unit(gal_builder *b, const gal_unit *u)
                        .dtype = b->program->dtype,
                        .dims = {gal_builder_dim(b, u->shard_elements), gal_builder_dim(b, u->decay_elements)}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, "adam", &shape)->group = u->zero_group;
-    gal_operand weight = own_range(b, u, u->weight, u->zero_stage < 3, GAL_UPDATE);
-    gal_operand gradient = own_range(b, u, u->gradient, u->zero_stage < 2, GAL_READ);
+    gal_operand weight = own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), GAL_UPDATE);
+    gal_operand gradient = own_gradient(b, u, GAL_READ);
     gal_builder_operand_at(b, &weight);
     gal_builder_operand_at(b, &gradient);
     gal_builder_operand(b, u->first_moment, GAL_UPDATE);
     gal_builder_operand(b, u->second_moment, GAL_UPDATE);
     gal_builder_operand(b, b->program->norm_buffer, GAL_READ);
+    if (u->master != GAL_NO_BUFFER) {
+        gal_builder_operand(b, u->master, GAL_UPDATE);
+    }
     if (u->zero_stage == 1 || u->zero_stage == 2) {
         gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", b->program->dtype, u->zero_group,
                             u->shard_elements, 1);
@@ -388,9 +414,9 @@ static void reduce_copies(gal_builder *b, gal_group copies)
     for (uint32_t i = 0; i < p->unit_count; i++) {
         const gal_unit u = p->unit[i];
         if (u.copies == copies) {
-            gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce tied dw", p->dtype, copies,
-                                u.shard_elements, GAL_REDUCE_SUM);
-            gal_operand range = own_range(b, &u, u.gradient, u.zero_stage < 2, GAL_UPDATE);
+            gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce tied dw", gal_dtype_wide(p->dtype),
+                                copies, u.shard_elements, GAL_REDUCE_SUM);
+            gal_operand range = own_gradient(b, &u, GAL_UPDATE);
             gal_builder_operand_at(b, &range);
         }
     }
@@ -407,10 +433,11 @@ void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
     start_norm(b, loss_replicas);
     for (uint32_t i = 0; i < p->unit_count; i++) {
         const gal_unit u = p->unit[i];
-        gal_shape shape = {
-            .op = GAL_OP_SUM_SQUARES, .dtype = p->dtype, .dims = {gal_builder_dim(b, u.shard_elements), u.replicas}};
+        gal_shape shape = {.op = GAL_OP_SUM_SQUARES,
+                           .dtype = gal_dtype_wide(p->dtype),
+                           .dims = {gal_builder_dim(b, u.shard_elements), u.replicas}};
         gal_builder_instruction(b, GAL_STREAM_COMPUTE, "square dw", &shape);
-        gal_operand range = own_range(b, &u, u.gradient, u.zero_stage < 2, GAL_READ);
+        gal_operand range = own_gradient(b, &u, GAL_READ);
         gal_builder_operand_at(b, &range);
         gal_builder_operand(b, p->norm_buffer, GAL_UPDATE);
     }

@@ -216,14 +216,16 @@ static gal_comm *make_comm(const gal_channel_spec *spec, uint32_t count)
 
 static const gal_op collectives[] = {GAL_OP_ALL_REDUCE, GAL_OP_ALL_GATHER, GAL_OP_REDUCE_SCATTER, GAL_OP_ALL_TO_ALL};
 
+static const gal_dtype dtypes[] = {GAL_FP32, GAL_FP64, GAL_I32}; /* those that MPI knows */
+
 static void all_forms(gal_comm *comm, const gal_channel_spec *spec, const buffers *b, uint64_t elements)
 {
     for (uint32_t op = 0; op < 4; op++) {
-        for (uint32_t dtype = GAL_FP32; dtype <= GAL_I32; dtype++) { /* those that MPI knows */
+        for (uint32_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
             for (uint32_t form = 0; form < 4; form++) {
                 gal_comm_request request = {
                     .op = collectives[op],
-                    .dtype = (gal_dtype)dtype,
+                    .dtype = dtypes[d],
                     .elements = elements,
                     .reduce = form / 2 == 0 ? GAL_REDUCE_SUM : GAL_REDUCE_MAX,
                     .in_place = form % 2 == 1 && (op == 1 || op == 2),

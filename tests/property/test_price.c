@@ -303,9 +303,8 @@ static void swins(void **unused)
     check_group("Swin, ZeRO-2 and 3", GAL_FAMILY_SWIN, false, true, 0.03, HUGE_VAL);
 }
 
-static void bytes_are_exact(void **unused)
+static void check_bytes(gal_dtype dtype)
 {
-    (void)unused;
     static const uint32_t worlds[] = {1, 2, 3, 4, 6, 8};
     for (uint64_t seed = 1; seed <= SMALL_PLANS; seed++) {
         gal_error err = {0};
@@ -313,6 +312,7 @@ static void bytes_are_exact(void **unused)
         gal_durations *durations = NULL;
         gal_price_cache *cache = NULL;
         gal_random_plan(seed, worlds[seed % 6], &plan);
+        plan.model.compute_dtype = dtype;
         gal_program **programs = lower(&plan);
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &cache, &err), GAL_OK);
@@ -329,6 +329,19 @@ static void bytes_are_exact(void **unused)
         free_programs(programs, plan.stage_count);
         gal_plan_free(&plan);
     }
+}
+
+static void bytes_are_exact(void **unused)
+{
+    (void)unused;
+    check_bytes(GAL_FP64);
+}
+
+/* Masters, and buffers of two types side by side. */
+static void bytes_of_16_bits_are_exact(void **unused)
+{
+    (void)unused;
+    check_bytes(GAL_BF16);
 }
 
 /* A price from a kept chain is the price of a chain lowered for those samples, bit for bit. */
@@ -468,6 +481,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_exact),
+        cmocka_unit_test(bytes_of_16_bits_are_exact),
         cmocka_unit_test(kept_structure_is_exact),
         cmocka_unit_test(shared_structure_is_exact),
         cmocka_unit_test(alone_is_the_simulation),

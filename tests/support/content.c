@@ -544,11 +544,10 @@ static uint64_t state_of(gal_content *c)
         stage_content *s = &c->stage[r / c->devices];
         const gal_program *p = s->program;
         for (uint32_t u = 0; u <= p->unit_count; u++) {
-            const uint32_t unit_buffers[3] = {u < p->unit_count ? p->unit[u].weight : p->norm_buffer,
-                                              u < p->unit_count ? p->unit[u].first_moment : p->norm_buffer,
-                                              u < p->unit_count ? p->unit[u].second_moment : p->norm_buffer};
-            for (uint32_t k = 0; k < 3; k++) {
-                uint32_t b = unit_buffers[k];
+            uint32_t kept[GAL_UNIT_KEPT_MAX] = {p->norm_buffer};
+            const uint32_t count = u < p->unit_count ? gal_unit_kept(&p->unit[u], kept) : 1;
+            for (uint32_t k = 0; k < count; k++) {
+                uint32_t b = kept[k];
                 for (uint32_t i = s->first_piece[b]; i < s->first_piece[b + 1]; i++) {
                     hash = mix(hash, read_piece(c, r, i, b, 0));
                 }
@@ -569,8 +568,9 @@ static void initialise(gal_content *c)
             c->memory[r][i] = (memory_cell){mix(r, i), UINT32_MAX, 0};
         }
         for (uint32_t u = 0; u < p->unit_count; u++) {
-            const uint32_t buffers[3] = {p->unit[u].weight, p->unit[u].first_moment, p->unit[u].second_moment};
-            for (uint32_t k = 0; k < 3; k++) {
+            uint32_t buffers[GAL_UNIT_KEPT_MAX];
+            const uint32_t count = gal_unit_kept(&p->unit[u], buffers);
+            for (uint32_t k = 0; k < count; k++) {
                 for (uint32_t i = s->first_piece[buffers[k]]; i < s->first_piece[buffers[k] + 1]; i++) {
                     write_piece(c, r, i, buffers[k], 0, mix(mix(u, k), s->piece[i].begin));
                 }

@@ -9,9 +9,6 @@
 #include "runtime/ops/cuda/gemm_cache.h"
 #include "runtime/ops/ops.h"
 
-/* A further flag of gemm's dims[3] in tables of 16 bits: c is fp32, as gradients of weights are. */
-enum { GAL_GEMM_FP32_C = 8 };
-
 /* Rows, columns, depth and transpositions of a gemm's dims; the rest of the key is 0. */
 gal_gemm_key gal_gemm_key_of_dims(const uint32_t *dims);
 
