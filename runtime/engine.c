@@ -27,7 +27,7 @@ static gal_code resolve_instructions(gal_engine *engine, gal_error *err)
         engine->group_count[i] = of_stage ? gal_group_size(&program->atoms, instruction->group) : 1;
         engine->group_index[i] = of_stage ? gal_group_index(&program->atoms, instruction->group, engine->device) : 0;
         const bool served = gal_op_is_collective[instruction->op] || gal_op_loads((gal_op)instruction->op);
-        if (!served && engine->options.ops->kernel[instruction->op] == NULL) {
+        if (!served && gal_engine_ops(engine, instruction)->kernel[instruction->op] == NULL) {
             return gal_fail(err, GAL_ERR_DEVICE, "the %s operators have no %s", engine->options.ops->name,
                             gal_op_names[instruction->op]);
         }
@@ -72,6 +72,8 @@ gal_code gal_engine_create(const gal_program *program, const gal_model *model, u
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: engine");
     }
     GAL_ASSERT(device < program->device_count && options->ops->dtype == program->dtype);
+    GAL_ASSERT(gal_dtype_is_narrow(program->dtype) ? options->wide_ops != NULL && options->wide_ops->dtype == GAL_FP32
+                                                   : options->wide_ops == NULL);
     GAL_ASSERT(channels->count == 0 || options->comm != NULL);
     GAL_ASSERT((options->device->queue != NULL) == (options->ops->queued != NULL));
     engine->program = program;
@@ -79,6 +81,7 @@ gal_code gal_engine_create(const gal_program *program, const gal_model *model, u
     engine->channels = channels;
     engine->options = *options;
     engine->device = device;
+    gal_loss_scaling_init(&engine->scaling);
     GAL_TRY(resolve_instructions(engine, err));
     GAL_TRY(resolve_layouts(engine, err));
     GAL_TRY(gal_queues_of(program, program->call, program->call_count, options->order, &engine->train, err));
@@ -148,6 +151,7 @@ static void set_step(gal_engine *engine, uint64_t step, uint64_t seed, double le
         .step = step,
         .learning_rate = learning_rate,
         .loss_scale = 1.0 / (global_batch_samples * (double)gal_model_loss_positions(engine->model)),
+        .gradient_scale = engine->program->dtype == GAL_FP16 ? engine->scaling.scale : 0.0,
         .training = training,
     };
     engine->evaluating = !training;
@@ -167,8 +171,15 @@ gal_code gal_engine_step(gal_engine *engine, const gal_step_settings *settings, 
     gal_engine_read_norm(engine, norm);
     out->gradient_norm = sqrt(norm[0]);
     out->loss = norm[1] * engine->step.loss_scale;
+    engine->overflowed = engine->step.gradient_scale > 1.0 && isfinite(norm[1]) && !isfinite(norm[0]);
+    gal_loss_scaling_update(&engine->scaling, isfinite(norm[0]) && isfinite(norm[1]));
 cleanup:
     return code;
+}
+
+bool gal_engine_overflowed(const gal_engine *engine)
+{
+    return engine->overflowed;
 }
 
 gal_code gal_engine_find_fault(gal_engine *engine, const gal_step_settings *settings, gal_engine_fault *out,
@@ -176,9 +187,12 @@ gal_code gal_engine_find_fault(gal_engine *engine, const gal_step_settings *sett
 {
     gal_step_result result;
     gal_engine_fault fault = {0};
+    const gal_loss_scaling scaling = engine->scaling;
+    engine->scaling.scale = engine->step.gradient_scale; /* as it was in that step */
     engine->fault = &fault;
     const gal_code code = gal_engine_step(engine, settings, &result, err);
     engine->fault = NULL;
+    engine->scaling = scaling;
     if (code == GAL_OK) {
         *out = fault;
     }

@@ -65,8 +65,9 @@ typedef struct gal_trace {
 
 typedef struct gal_engine_options {
     const gal_device_ops *device;
-    const gal_ops *ops; /* of the program's dtype */
-    gal_comm *comm;     /* made with the same channels; NULL if there are none */
+    const gal_ops *ops;      /* of the program's dtype */
+    const gal_ops *wide_ops; /* of programs of 16 bits: those of fp32, for gradients of weights; else NULL */
+    gal_comm *comm;          /* made with the same channels; NULL if there are none */
     gal_token_source tokens;
     gal_trace trace;         /* done NULL: none */
     double deadline_seconds; /* without any progress on this rank */
@@ -102,6 +103,10 @@ void gal_engine_free(gal_engine *engine);
  * streams, or a failed collective; the engine is of no use afterwards. A result that is not finite is not an error
  * here: weights and moments of all ranks then stay as they were. */
 gal_code gal_engine_step(gal_engine *engine, const gal_step_settings *settings, gal_step_result *out, gal_error *err);
+
+/* Of the last step, in fp16: its loss was finite, its gradients were not at the scale that the loss then had, which is
+ * halved. To be expected now and then; equal on all ranks. */
+bool gal_engine_overflowed(const gal_engine *engine);
 
 /* Where a step first left finite numbers, on this rank. */
 typedef struct gal_engine_fault {

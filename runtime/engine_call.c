@@ -132,13 +132,6 @@ static bool is_looked_at(uint8_t op)
            op != GAL_OP_ADAM;
 }
 
-/* Losses and norms are fp64 in every program. */
-static gal_dtype written_dtype(const gal_program *program, uint8_t op)
-{
-    const bool is_sum = op == GAL_OP_CROSS_ENTROPY_LOSS || op == GAL_OP_NORM_START || op == GAL_OP_SUM_SQUARES;
-    return is_sum ? GAL_FP64 : program->dtype;
-}
-
 gal_code gal_engine_look_for_fault(const gal_engine *engine, uint32_t index, uint32_t microbatch, gal_error *err)
 {
     const gal_program *program = engine->program;
@@ -155,7 +148,7 @@ gal_code gal_engine_look_for_fault(const gal_engine *engine, uint32_t index, uin
         const char *begin = gal_engine_address(engine, instruction, o, microbatch);
         if (operand->access != GAL_READ && operand->view == GAL_GROUP_NONE &&
             !all_finite(engine, (uint64_t)(begin - (const char *)engine->memory.base), operand->bytes,
-                        written_dtype(program, instruction->op), room)) {
+                        gal_operand_dtype(&program->shape[instruction->shape], o), room)) {
             *engine->fault = (gal_engine_fault){
                 .found = true,
                 .forward = gal_fragment_kind_of(gal_program_fragment_of(program, index)) == GAL_FRAGMENT_FORWARD,

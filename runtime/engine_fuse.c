@@ -85,7 +85,9 @@ static bool can_follow(const gal_engine *engine, const gal_tape *tape, const gal
 {
     return second != GAL_NO_EVENT && tape->issue[second].call == tape->issue[first].call &&
            tape->issue[second].wait_count == 0 && gal_is_kernel(instruction_of(engine, tape, first)) &&
-           gal_is_kernel(instruction_of(engine, tape, second)) && same_run(runs, first, second);
+           gal_is_kernel(instruction_of(engine, tape, second)) && same_run(runs, first, second) &&
+           gal_engine_ops(engine, instruction_of(engine, tape, first)) == engine->options.ops &&
+           gal_engine_ops(engine, instruction_of(engine, tape, second)) == engine->options.ops;
 }
 
 gal_kernel_pair gal_queued_pair(const gal_engine *engine, const gal_tape *tape, uint32_t first, bool lone,

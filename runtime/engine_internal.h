@@ -11,6 +11,7 @@
 #define GAL_RUNTIME_ENGINE_INTERNAL_H
 
 #include "runtime/engine.h"
+#include "runtime/loss_scaling.h"
 
 typedef struct gal_queued gal_queued;
 
@@ -30,6 +31,8 @@ struct gal_engine {
     gal_queued *queued; /* NULL: the device has no queues */
 
     gal_kernel_step step;
+    gal_loss_scaling scaling; /* of programs of fp16 */
+    bool overflowed;          /* the last step, of its gradients alone */
     bool evaluating;
     gal_engine_fault *fault; /* NULL: results are not looked at */
 
@@ -39,6 +42,13 @@ struct gal_engine {
     bool in_flight[GAL_STREAM_COUNT];     /* the entry after them has been started */
     uint32_t handle[GAL_STREAM_COUNT];    /* of comm: the request in flight */
 };
+
+/* The table that serves a kernel. */
+static inline const gal_ops *gal_engine_ops(const gal_engine *engine, const gal_instruction *instruction)
+{
+    const gal_ops *wide = engine->options.wide_ops;
+    return wide != NULL && engine->program->shape[instruction->shape].dtype == wide->dtype ? wide : engine->options.ops;
+}
 
 /* ---- engine_call.c ---- */
 

@@ -12,7 +12,7 @@ static gal_code run_kernel(const gal_engine *engine, uint32_t index, uint32_t mi
         return gal_engine_load(engine, instruction, microbatch, target, err);
     }
     const gal_kernel_call call = gal_engine_kernel_call(engine, index, microbatch);
-    return engine->options.ops->kernel[instruction->op](&call, err);
+    return gal_engine_ops(engine, instruction)->kernel[instruction->op](&call, err);
 }
 
 /* The norm and the loss are the same on all ranks by the time of the updates: so is the decision. */

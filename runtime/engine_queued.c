@@ -62,7 +62,7 @@ static gal_code queue_kernel(gal_engine *engine, const gal_queue_entry *entry, g
     gal_code code = GAL_OK;
     const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
     const gal_kernel_call call = gal_queued_call(engine, entry->instruction, entry->microbatch);
-    GAL_TRY(engine->options.ops->kernel[instruction->op](&call, err));
+    GAL_TRY(gal_engine_ops(engine, instruction)->kernel[instruction->op](&call, err));
     if (engine->fault != NULL) {
         GAL_TRY(settle(engine, call.stream, err));
         GAL_TRY(gal_engine_look_for_fault(engine, entry->instruction, entry->microbatch, err));

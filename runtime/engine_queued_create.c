@@ -29,11 +29,11 @@ static uint64_t map_count(const gal_program *program, uint32_t layout)
 /* Kernels of one stream come one after the other and share a workspace. */
 static void size_workspaces(const gal_engine *engine, gal_queued *queued)
 {
-    const gal_ops_queued *ops = engine->options.ops->queued;
-    for (uint32_t i = 0; ops->workspace_bytes != NULL && i < engine->program->instruction_count; i++) {
+    for (uint32_t i = 0; i < engine->program->instruction_count; i++) {
         const gal_instruction *instruction = &engine->program->instruction[i];
+        const gal_ops_queued *ops = gal_engine_ops(engine, instruction)->queued;
         uint64_t *bytes = &queued->workspace_bytes[instruction->stream];
-        if (gal_is_kernel(instruction)) {
+        if (gal_is_kernel(instruction) && ops->workspace_bytes != NULL) {
             const gal_kernel_call call = gal_engine_kernel_call(engine, i, 0);
             *bytes = larger(*bytes, ops->workspace_bytes(queued->context, (gal_op)instruction->op, &call));
         }
@@ -142,12 +142,12 @@ cleanup:
 static gal_code prepare_kernels(const gal_engine *engine, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_ops *ops = engine->options.ops;
-    for (uint32_t i = 0; ops->queued->prepare != NULL && i < engine->program->instruction_count; i++) {
+    for (uint32_t i = 0; i < engine->program->instruction_count; i++) {
         const gal_instruction *instruction = &engine->program->instruction[i];
-        if (gal_is_kernel(instruction)) {
+        const gal_ops_queued *ops = gal_engine_ops(engine, instruction)->queued;
+        if (gal_is_kernel(instruction) && ops->prepare != NULL) {
             const gal_kernel_call call = gal_queued_call(engine, i, 0);
-            GAL_TRY(ops->queued->prepare((gal_op)instruction->op, &call, err));
+            GAL_TRY(ops->prepare((gal_op)instruction->op, &call, err));
         }
     }
 cleanup:

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/staged.h"
+#include "runtime/narrow.h"
 
 enum { FP16_FRACTION_BITS = 10, FP16_LEAST_EXPONENT = -14, FP16_BIAS = 15 };
 
@@ -61,4 +61,32 @@ float gal_widen(uint16_t bits, gal_dtype dtype)
     float value;
     memcpy(&value, &high, sizeof value);
     return dtype == GAL_BF16 ? value : widen_fp16(bits);
+}
+
+void gal_put_real(gal_dtype dtype, void *out, uint64_t index, double value)
+{
+    switch (dtype) {
+    case GAL_FP64:
+        ((double *)out)[index] = value;
+        break;
+    case GAL_FP32:
+        ((float *)out)[index] = (float)value;
+        break;
+    default:
+        GAL_ASSERT(gal_dtype_is_narrow(dtype));
+        ((uint16_t *)out)[index] = gal_narrow((float)value, dtype);
+    }
+}
+
+double gal_get_real(gal_dtype dtype, const void *from, uint64_t index)
+{
+    switch (dtype) {
+    case GAL_FP64:
+        return ((const double *)from)[index];
+    case GAL_FP32:
+        return (double)((const float *)from)[index];
+    default:
+        GAL_ASSERT(gal_dtype_is_narrow(dtype));
+        return (double)gal_widen(((const uint16_t *)from)[index], dtype);
+    }
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/narrow.h"
+
 typedef enum stage { STAGE_FREE, STAGE_LEAVING, STAGE_TRAVELLING } stage;
 
 /* What a request reads and writes in device memory. On the host sums in place stay so: MPI may add in another order out

@@ -22,8 +22,4 @@ typedef struct gal_staged_options {
  * GAL_ERR_SYSTEM without memory. */
 gal_code gal_comm_staged_create(gal_comm *inner, const gal_staged_options *options, gal_comm **out, gal_error *err);
 
-/* fp32 to 16 bits, to nearest even, and back. NaNs stay NaNs. dtype: GAL_BF16 or GAL_FP16. */
-uint16_t gal_narrow(float value, gal_dtype dtype);
-float gal_widen(uint16_t bits, gal_dtype dtype);
-
 #endif

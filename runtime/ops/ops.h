@@ -2,9 +2,9 @@
  * which operands come in which order, and what is computed; this header says how a kernel is called.
  *
  * A kernel is called with the addresses of its operands and with where this rank's part lies in the whole: nothing
- * else depends on the rank. Floating-point operands are of the table's dtype unless operator.h says otherwise;
- * tokens are int32. Host kernels are synchronous; device kernels queue on the stream and return.
- * Kernels allocate nothing. They may read uninitialised memory nowhere and write all of every w operand. */
+ * else depends on the rank. A shape's dtype says which table; operands are as gal_operand_dtype says. Host kernels are
+ * synchronous; device kernels queue on the stream and return. Kernels allocate nothing. They may read uninitialised
+ * memory nowhere and write all of every w operand. */
 #ifndef GAL_RUNTIME_OPS_OPS_H
 #define GAL_RUNTIME_OPS_OPS_H
 
@@ -24,6 +24,8 @@ typedef struct gal_kernel_step {
     uint64_t step;          /* 0-based optimizer step; bias correction uses step + 1 */
     double learning_rate;   /* of this step */
     double loss_scale;      /* 1 / (global_batch_samples * gal_model_loss_positions): gradients are of the mean loss */
+    double gradient_scale;  /* of programs of fp16: gradients are multiplied by it from the loss on, until sum_squares
+                             * and  adam divide by it; 0: they are not */
     bool training;          /* false: dropout off */
 } gal_kernel_step;
 
@@ -61,8 +63,8 @@ typedef struct gal_kernel_pair {
  * in device memory. */
 typedef struct gal_ops_queued {
     /* What kernels keep from call to call (handles, plans of libraries). deterministic: same bits in every run. */
-    gal_code (*open)(bool deterministic, void **context, gal_error *err);
-    void (*close)(void *context); /* accepts NULL */
+    gal_code (*open)(bool deterministic, void **context, gal_error *err); /* one serves all tables of a device */
+    void (*close)(void *context);                                         /* accepts NULL */
     /* Of one call, without operands: what workspace its kernel needs, the same for all microbatches. NULL: none. */
     uint64_t (*workspace_bytes)(void *context, gal_op op, const gal_kernel_call *call);
     /* Before the first step, once per instruction, with a whole call of microbatch 0: time for candidates and plans.

@@ -4,7 +4,7 @@
  *     DIR/step-00000120/
  *         index.json             document "checkpoint": plan, step, seed, position in the data, files with checksums
  *         rank-00000.bin         what this rank owns: per unit weights, first and second moments, as in memory
- *                                (little-endian elements of the model's dtype)
+ *                                (little-endian elements of fp64 or fp32, as the model's moments)
  * A unit's elements are written once: by the rank whose digits outside the unit's split and ZeRO groups are zero, and
  * of a ZeRO group by each member its range. All ranks see DIR (a shared file system when there are several nodes).
  * A checkpoint appears whole or not at all: it is written under another name, synchronised to disk, then renamed;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/narrow.h"
 #include "runtime/train/npy_file.h"
 
 enum { LEVELS = 256 };
@@ -131,15 +132,6 @@ void gal_images_close(gal_images *images)
 
 /* ---- patches ---- */
 
-static void put(gal_dtype dtype, void *out, uint64_t at, double value)
-{
-    if (dtype == GAL_FP64) {
-        ((double *)out)[at] = value;
-    } else {
-        ((float *)out)[at] = (float)value;
-    }
-}
-
 /* Numbers of patch p, [channel][row][column], from element `at` of out on. */
 static void put_patch(const gal_images *images, uint32_t p, gal_dtype dtype, void *out, uint64_t at)
 {
@@ -150,7 +142,7 @@ static void put_patch(const gal_images *images, uint32_t p, gal_dtype dtype, voi
         for (uint32_t y = 0; y < m->patch_size; y++) {
             for (uint32_t x = 0; x < m->patch_size; x++) {
                 const size_t pixel = (first_row + y) * m->image_size + first_column + x;
-                put(dtype, out, at++, images->value[images->image[pixel * m->channel_count + c]]);
+                gal_put_real(dtype, out, at++, images->value[images->image[pixel * m->channel_count + c]]);
             }
         }
     }
@@ -173,7 +165,7 @@ gal_code gal_images_patches(gal_images *images, uint64_t image, uint32_t sample,
             continue;
         }
         for (uint32_t f = 0; f < request->features; f++) { /* the class token's */
-            put(request->dtype, out, at + f, 0.0);
+            gal_put_real(request->dtype, out, at + f, 0.0);
         }
     }
 cleanup:

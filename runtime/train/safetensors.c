@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/narrow.h"
 #include "runtime/train/weights.h"
 #include "schemas/base/json.h"
 
@@ -48,10 +49,8 @@ typedef struct mover {
     uint64_t begin; /* of the tensor in the file */
     uint32_t file_item_bytes;
     void (*widen)(const void *from, double *to, uint64_t count); /* of the file's elements; reading */
-    union {
-        double wide[CHUNK_ELEMENTS];
-        float narrow[CHUNK_ELEMENTS];
-    } arena;
+    gal_dtype dtype;                                             /* of the part of the state that is moved */
+    double arena[CHUNK_ELEMENTS];                                /* room for elements of any type */
     double value[CHUNK_ELEMENTS];
     char bytes[CHUNK_ELEMENTS * sizeof(double)];
 } mover;
@@ -59,10 +58,9 @@ typedef struct mover {
 static void put_chunk(mover *m, uint64_t global_index, uint64_t offset_bytes, uint64_t count)
 {
     const gal_checkpoint_state *s = m->state;
-    const uint64_t bytes = count * gal_dtype_bytes(s->program->dtype);
-    s->ops->read(s->memory, offset_bytes, &m->arena, bytes);
-    m->failed = m->failed || !transfer(m->file, true, &m->arena, bytes,
-                                       m->begin + global_index * gal_dtype_bytes(s->program->dtype));
+    const uint64_t item = gal_dtype_bytes(m->dtype), bytes = count * item;
+    s->ops->read(s->memory, offset_bytes, m->arena, bytes);
+    m->failed = m->failed || !transfer(m->file, true, m->arena, bytes, m->begin + global_index * item);
 }
 
 static void get_chunk(mover *m, uint64_t global_index, uint64_t offset_bytes, uint64_t count)
@@ -75,28 +73,34 @@ static void get_chunk(mover *m, uint64_t global_index, uint64_t offset_bytes, ui
     }
     m->widen(m->bytes, m->value, count);
     for (uint64_t i = 0; i < count; i++) {
-        if (s->program->dtype == GAL_FP64) {
-            m->arena.wide[i] = m->value[i];
-        } else {
-            m->arena.narrow[i] = (float)m->value[i];
-        }
+        gal_put_real(m->dtype, m->arena, i, m->value[i]);
     }
-    s->ops->write(s->memory, offset_bytes, &m->arena, count * gal_dtype_bytes(s->program->dtype));
+    s->ops->write(s->memory, offset_bytes, m->arena, count * gal_dtype_bytes(m->dtype));
 }
 
 static void visit_run(void *context, const gal_tensor_run *run)
 {
     mover *m = context;
-    const uint64_t item = gal_dtype_bytes(m->state->program->dtype);
+    const uint64_t item = gal_dtype_bytes(m->dtype);
     for (uint64_t i = 0; i < run->count; i += CHUNK_ELEMENTS) {
         const uint64_t left = run->count - i, count = left < CHUNK_ELEMENTS ? left : CHUNK_ELEMENTS;
         (m->writes ? put_chunk : get_chunk)(m, run->global_index + i, run->offset_bytes + i * item, count);
     }
 }
 
+static void move_part(mover *m, const gal_parameter *parameter, gal_state_part part)
+{
+    m->dtype = gal_state_dtype(m->state->program, part);
+    gal_tensor_runs(m->state->program, parameter, m->state->device, part, visit_run, m);
+}
+
+/* Masters where there are any; what is read is also rounded for the kernels. */
 static void move_tensor(mover *m, const gal_parameter *parameter)
 {
-    gal_tensor_runs(m->state->program, parameter, m->state->device, GAL_STATE_WEIGHT, visit_run, m);
+    move_part(m, parameter, GAL_STATE_WEIGHT);
+    if (!m->writes && gal_dtype_is_narrow(m->state->program->dtype)) {
+        move_part(m, parameter, GAL_STATE_ROUNDED);
+    }
 }
 
 /* ---- writing ---- */
@@ -130,7 +134,7 @@ static gal_code lower_whole(const gal_model *model, gal_program **out, gal_error
 
 static uint64_t bytes_of(const gal_program *program, const gal_parameter *parameter)
 {
-    return gal_tensor_elements(parameter) * gal_dtype_bytes(program->dtype);
+    return gal_tensor_elements(parameter) * gal_dtype_bytes(gal_state_dtype(program, GAL_STATE_WEIGHT));
 }
 
 static void put_tensor(FILE *out, const gal_program *program, const gal_parameter *p, uint64_t begin)

@@ -3,9 +3,9 @@
  *
  * The file: 8 bytes, the length of the header (little-endian); the header, JSON, {"name": {"dtype", "shape",
  * "data_offsets": [begin, end)}, ...}, offsets in bytes behind the header; the data, row-major. Written in the model's
- * compute_dtype (F32 or F64), without padding, a tied table once; read as F64, F32, F16 or BF16. Moments are not kept:
- * that is what checkpoints are for. Every rank writes and reads its own elements: the file lies where all ranks see it.
- * Source: the format's description, github.com/huggingface/safetensors, README. */
+ * compute_dtype (F64 or, also of 16 bits, F32: the masters), without padding, a tied table once; read as F64, F32, F16
+ * or BF16. Moments are not kept: that is what checkpoints are for. Every rank writes and reads its own elements: the
+ * file lies where all ranks see it. Source: the format's description, github.com/huggingface/safetensors, README. */
 #ifndef GAL_RUNTIME_TRAIN_SAFETENSORS_H
 #define GAL_RUNTIME_TRAIN_SAFETENSORS_H
 

@@ -10,9 +10,11 @@ uint32_t gal_plan_rank_count(const gal_plan *plan)
 static gal_code create_engine(gal_session *session, const gal_session_options *options, gal_error *err)
 {
     const gal_dtype dtype = session->plan->model.compute_dtype;
+    const bool narrow = gal_dtype_is_narrow(dtype);
     const gal_engine_options engine = {
         .device = session->backend->device,
         .ops = session->backend->ops(dtype),
+        .wide_ops = narrow ? session->backend->ops(gal_dtype_wide(dtype)) : NULL,
         .comm = session->comm,
         .tokens = options->tokens,
         .trace = options->trace,

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/narrow.h"
 #include "runtime/train/weights.h"
 #include "schemas/base/fnv.h"
 
@@ -22,6 +23,12 @@ static const gal_state_part parts[WRITTEN_PARTS] = {GAL_STATE_WEIGHT, GAL_STATE_
 void gal_shard_path(const char *directory, uint32_t rank, char *path)
 {
     GAL_ASSERT(snprintf(path, GAL_PATH_BYTES, "%s/rank-%05u.bin", directory, rank) < GAL_PATH_BYTES);
+}
+
+/* Bytes of an element in the file: of every part the same. */
+static uint64_t item_bytes(const gal_program *program)
+{
+    return gal_dtype_bytes(gal_state_dtype(program, GAL_STATE_WEIGHT));
 }
 
 static uint64_t zero_count(const gal_program *program, const gal_unit *unit)
@@ -43,7 +50,7 @@ static gal_state_range written_range(const gal_program *program, const gal_unit 
     const uint64_t count = written_elements(program, unit);
     if (range.count != count) {
         range.first = count * gal_group_index(&program->atoms, unit->zero_group, device);
-        range.offset_bytes += range.first * gal_dtype_bytes(program->dtype);
+        range.offset_bytes += range.first * item_bytes(program);
         range.count = count;
     }
     return range;
@@ -58,7 +65,7 @@ static uint64_t unit_offset(const gal_program *program, uint32_t unit, uint32_t 
             elements += WRITTEN_PARTS * written_elements(program, &program->unit[u]);
         }
     }
-    return elements * gal_dtype_bytes(program->dtype);
+    return elements * item_bytes(program);
 }
 
 static gal_code system_failure(gal_error *err, const char *path)
@@ -84,7 +91,7 @@ static gal_code write_range(int descriptor, const char *path, const gal_checkpoi
                             const gal_state_range *range, char *chunk, gal_shard_record *record, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const uint64_t total = range->count * gal_dtype_bytes(state->program->dtype);
+    const uint64_t total = range->count * item_bytes(state->program);
     for (uint64_t done = 0; done < total;) {
         const uint64_t byte_count = total - done < CHUNK_BYTES ? total - done : CHUNK_BYTES;
         state->ops->read(state->memory, range->offset_bytes + done, chunk, byte_count);
@@ -197,10 +204,25 @@ cleanup:
     return code;
 }
 
-/* byte_count bytes at file_offset of a file, to offset_bytes of the arena. */
-static gal_code read_piece(const char *path, uint64_t file_offset, uint64_t byte_count,
-                           const gal_checkpoint_state *state, uint64_t offset_bytes, char *chunk, gal_error *err)
+/* Elements of a file to the arena, where they are as they are or rounded. In place: the narrower ones come first. */
+static void put_elements(const gal_checkpoint_state *state, gal_state_part part, uint64_t offset_bytes, char *chunk,
+                         uint64_t elements)
 {
+    const gal_dtype dtype = gal_state_dtype(state->program, part);
+    for (uint64_t i = 0; part == GAL_STATE_ROUNDED && i < elements; i++) {
+        float value;
+        memcpy(&value, chunk + i * sizeof value, sizeof value);
+        gal_put_real(dtype, chunk, i, (double)value);
+    }
+    state->ops->write(state->memory, offset_bytes, chunk, elements * gal_dtype_bytes(dtype));
+}
+
+/* byte_count bytes at file_offset of a file, to a part at offset_bytes of the arena. */
+static gal_code read_piece(const char *path, uint64_t file_offset, uint64_t byte_count,
+                           const gal_checkpoint_state *state, gal_state_part part, uint64_t offset_bytes, char *chunk,
+                           gal_error *err)
+{
+    const uint64_t item = item_bytes(state->program), target = gal_dtype_bytes(gal_state_dtype(state->program, part));
     gal_code code = GAL_OK;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) {
@@ -209,7 +231,7 @@ static gal_code read_piece(const char *path, uint64_t file_offset, uint64_t byte
     for (uint64_t done = 0; done < byte_count;) {
         const uint64_t step = byte_count - done < CHUNK_BYTES ? byte_count - done : CHUNK_BYTES;
         GAL_TRY(read_bytes(descriptor, path, file_offset + done, chunk, step, err));
-        state->ops->write(state->memory, offset_bytes + done, chunk, step);
+        put_elements(state, part, offset_bytes + done / item * target, chunk, step / item);
         done += step;
     }
 cleanup:
@@ -231,22 +253,24 @@ static uint32_t range_owner(const gal_program *program, const gal_unit *unit, ui
     return owner;
 }
 
-static gal_code read_part(const char *directory, const gal_checkpoint_state *state, uint32_t unit_index, uint32_t part,
-                          char *chunk, gal_error *err)
+/* A part of a unit from where the files have part number `stored`. */
+static gal_code read_part(const char *directory, const gal_checkpoint_state *state, uint32_t unit_index,
+                          gal_state_part part, uint32_t stored, char *chunk, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_program *program = state->program;
     const gal_unit *unit = &program->unit[unit_index];
-    const gal_state_range range = gal_state_range_of(program, unit, state->device, parts[part]);
-    const uint64_t written_bytes = written_elements(program, unit) * gal_dtype_bytes(program->dtype);
+    const gal_state_range range = gal_state_range_of(program, unit, state->device, part);
+    const uint64_t written_bytes = written_elements(program, unit) * item_bytes(program);
+    const uint64_t held_bytes = written_elements(program, unit) * gal_dtype_bytes(gal_state_dtype(program, part));
     const uint64_t first_piece = range.first / written_elements(program, unit);
     const uint64_t piece_count = range.count / written_elements(program, unit);
     for (uint64_t i = 0; i < piece_count; i++) {
         char path[GAL_PATH_BYTES];
         const uint32_t owner = range_owner(program, unit, state->device, (uint32_t)(first_piece + i));
         gal_shard_path(directory, program->stage * program->device_count + owner, path);
-        GAL_TRY(read_piece(path, unit_offset(program, unit_index, owner) + part * written_bytes, written_bytes, state,
-                           range.offset_bytes + i * written_bytes, chunk, err));
+        GAL_TRY(read_piece(path, unit_offset(program, unit_index, owner) + stored * written_bytes, written_bytes, state,
+                           part, range.offset_bytes + i * held_bytes, chunk, err));
     }
 cleanup:
     return code;
@@ -261,7 +285,10 @@ gal_code gal_shard_read(const char *directory, const gal_checkpoint_state *state
     }
     for (uint32_t u = 0; u < state->program->unit_count; u++) {
         for (uint32_t p = 0; p < WRITTEN_PARTS; p++) {
-            GAL_TRY(read_part(directory, state, u, p, chunk, err));
+            GAL_TRY(read_part(directory, state, u, parts[p], p, chunk, err));
+        }
+        if (gal_dtype_is_narrow(state->program->dtype)) {
+            GAL_TRY(read_part(directory, state, u, GAL_STATE_ROUNDED, 0, chunk, err));
         }
     }
 cleanup:

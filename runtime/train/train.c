@@ -290,7 +290,7 @@ static gal_code train_step(run *r, gal_error *err)
     code = gal_engine_step(r->session->engine, &settings, &result, err);
     gal_step_record_end(&r->record);
     const bool finite = isfinite(result.loss) && isfinite(result.gradient_norm);
-    if (code == GAL_OK && !finite && !r->options->skip_not_finite) {
+    if (code == GAL_OK && !finite && !r->options->skip_not_finite && !gal_engine_overflowed(r->session->engine)) {
         code = not_finite(r, &settings, &result, err);
     }
     GAL_TRY(settle(r, code, err));

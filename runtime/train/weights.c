@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "runtime/narrow.h"
 #include "runtime/ops/ops.h"
 
 enum { CHUNK_ELEMENTS = 1024 };
@@ -15,20 +16,28 @@ static uint32_t buffer_of(const gal_unit *unit, gal_state_part part)
         return unit->second_moment;
     case GAL_STATE_GRADIENT:
         return unit->gradient;
-    default:
+    case GAL_STATE_ROUNDED:
         return unit->weight;
+    default:
+        return unit->master != GAL_NO_BUFFER ? unit->master : unit->weight;
     }
+}
+
+gal_dtype gal_state_dtype(const gal_program *program, gal_state_part part)
+{
+    return part == GAL_STATE_ROUNDED ? program->dtype : gal_dtype_wide(program->dtype);
 }
 
 gal_state_range gal_state_range_of(const gal_program *program, const gal_unit *unit, uint32_t device,
                                    gal_state_part part)
 {
-    const gal_buffer *buffer = &program->buffer[buffer_of(unit, part)];
-    const uint64_t element_bytes = gal_dtype_bytes(program->dtype);
+    const uint32_t index = buffer_of(unit, part);
+    const gal_buffer *buffer = &program->buffer[index];
+    const uint64_t element_bytes = gal_dtype_bytes(gal_state_dtype(program, part));
     const uint64_t held = buffer->bytes / element_bytes;
     gal_state_range range = {.count = unit->elements,
                              .offset_bytes = program->arena[buffer->class].offset + buffer->offset};
-    if (unit->zero_stage == 3 || (unit->zero_stage > 0 && part != GAL_STATE_WEIGHT)) {
+    if (unit->zero_stage == 3 || (unit->zero_stage > 0 && index != unit->weight)) {
         range.count = unit->elements / gal_group_size(&program->atoms, unit->zero_group);
         range.first = range.count * gal_group_index(&program->atoms, unit->zero_group, device);
         if (held == unit->elements) { /* the range of a whole buffer */
@@ -62,7 +71,7 @@ void gal_tensor_runs(const gal_program *program, const gal_parameter *parameter,
 {
     const gal_unit *unit = &program->unit[parameter->unit];
     const gal_state_range range = gal_state_range_of(program, unit, device, part);
-    const uint64_t element_bytes = gal_dtype_bytes(program->dtype);
+    const uint64_t element_bytes = gal_dtype_bytes(gal_state_dtype(program, part));
     const uint64_t rows = parameter->split / gal_group_size(&program->atoms, unit->split_group);
     const uint64_t first_row = rows * gal_group_index(&program->atoms, unit->split_group, device);
     uint64_t used_rows = parameter->split_used > first_row ? parameter->split_used - first_row : 0;
@@ -103,27 +112,19 @@ static uint64_t chunk_of(uint64_t left)
 
 static void put(const copy *c, uint64_t offset_bytes, const double *values, uint64_t count)
 {
-    if (c->dtype == GAL_FP64) {
-        c->ops->write(c->memory, offset_bytes, values, count * sizeof *values);
-        return;
-    }
-    float narrow[CHUNK_ELEMENTS];
+    double room[CHUNK_ELEMENTS];
     for (uint64_t i = 0; i < count; i++) {
-        narrow[i] = (float)values[i];
+        gal_put_real(c->dtype, room, i, values[i]);
     }
-    c->ops->write(c->memory, offset_bytes, narrow, count * sizeof *narrow);
+    c->ops->write(c->memory, offset_bytes, room, count * gal_dtype_bytes(c->dtype));
 }
 
 static void get(const copy *c, uint64_t offset_bytes, double *values, uint64_t count)
 {
-    if (c->dtype == GAL_FP64) {
-        c->ops->read(c->memory, offset_bytes, values, count * sizeof *values);
-        return;
-    }
-    float narrow[CHUNK_ELEMENTS];
-    c->ops->read(c->memory, offset_bytes, narrow, count * sizeof *narrow);
+    double room[CHUNK_ELEMENTS];
+    c->ops->read(c->memory, offset_bytes, room, count * gal_dtype_bytes(c->dtype));
     for (uint64_t i = 0; i < count; i++) {
-        values[i] = (double)narrow[i];
+        values[i] = gal_get_real(c->dtype, room, i);
     }
 }
 
@@ -173,15 +174,27 @@ static void visit_normal(void *context, const gal_tensor_run *run)
 void gal_tensor_read(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
                      const gal_device_ops *ops, const gal_memory *memory, double *global)
 {
-    copy c = {.ops = ops, .memory = memory, .dtype = program->dtype, .target = global};
+    copy c = {.ops = ops, .memory = memory, .dtype = gal_state_dtype(program, part), .target = global};
     gal_tensor_runs(program, parameter, device, part, visit_read, &c);
+}
+
+/* To a part; of weights also to what is rounded of them. */
+static void write_part(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
+                       gal_tensor_run_visit visit, copy *c)
+{
+    c->dtype = gal_state_dtype(program, part);
+    gal_tensor_runs(program, parameter, device, part, visit, c);
+    if (part == GAL_STATE_WEIGHT && gal_dtype_is_narrow(program->dtype)) {
+        c->dtype = program->dtype;
+        gal_tensor_runs(program, parameter, device, GAL_STATE_ROUNDED, visit, c);
+    }
 }
 
 void gal_tensor_write(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
                       const gal_device_ops *ops, const gal_memory *memory, const double *global)
 {
-    copy c = {.ops = ops, .memory = memory, .dtype = program->dtype, .source = global};
-    gal_tensor_runs(program, parameter, device, part, visit_write, &c);
+    copy c = {.ops = ops, .memory = memory, .source = global};
+    write_part(program, parameter, device, part, visit_write, &c);
 }
 
 static void zero_buffer(const gal_program *program, uint32_t buffer, const gal_device_ops *ops,
@@ -195,15 +208,16 @@ void gal_weights_initialize(const gal_program *program, const gal_model *model, 
                             const gal_device_ops *ops, const gal_memory *memory)
 {
     for (uint32_t u = 0; u < program->unit_count; u++) {
-        zero_buffer(program, program->unit[u].weight, ops, memory);
-        zero_buffer(program, program->unit[u].first_moment, ops, memory);
-        zero_buffer(program, program->unit[u].second_moment, ops, memory);
+        uint32_t kept[GAL_UNIT_KEPT_MAX];
+        const uint32_t count = gal_unit_kept(&program->unit[u], kept);
+        for (uint32_t k = 0; k < count; k++) {
+            zero_buffer(program, kept[k], ops, memory);
+        }
     }
     for (uint32_t p = 0; p < program->parameter_count; p++) {
         const gal_parameter *parameter = &program->parameter[p];
         copy c = {.ops = ops,
                   .memory = memory,
-                  .dtype = program->dtype,
                   .seed = seed,
                   .tensor = parameter->tensor,
                   .scale = model->initial_standard_deviation};
@@ -211,9 +225,9 @@ void gal_weights_initialize(const gal_program *program, const gal_model *model, 
             c.scale /= sqrt(2.0 * (double)model->layer_count);
         }
         if (parameter->initial == GAL_INITIAL_ONE) {
-            gal_tensor_runs(program, parameter, device, GAL_STATE_WEIGHT, visit_one, &c);
+            write_part(program, parameter, device, GAL_STATE_WEIGHT, visit_one, &c);
         } else if (parameter->initial != GAL_INITIAL_ZERO) {
-            gal_tensor_runs(program, parameter, device, GAL_STATE_WEIGHT, visit_normal, &c);
+            write_part(program, parameter, device, GAL_STATE_WEIGHT, visit_normal, &c);
         }
     }
 }

@@ -9,16 +9,16 @@
 #include "runtime/device/device.h"
 #include "runtime/program/program.h"
 
-/* X(enumerator, name) */
-#define GAL_STATE_PARTS(X)                                                                                             \
-    X(GAL_STATE_WEIGHT, "weight")                                                                                      \
-    X(GAL_STATE_FIRST_MOMENT, "first_moment")                                                                          \
-    X(GAL_STATE_SECOND_MOMENT, "second_moment")                                                                        \
-    X(GAL_STATE_GRADIENT, "gradient")
+/* The weights are the masters where there are any, in programs of 16 bits; what kernels read there is they, rounded. */
+typedef enum gal_state_part {
+    GAL_STATE_WEIGHT,
+    GAL_STATE_FIRST_MOMENT,
+    GAL_STATE_SECOND_MOMENT,
+    GAL_STATE_GRADIENT,
+    GAL_STATE_ROUNDED /* of programs of 16 bits alone */
+} gal_state_part;
 
-#define X(enumerator, name) enumerator,
-typedef enum gal_state_part { GAL_STATE_PARTS(X) GAL_STATE_PART_COUNT } gal_state_part;
-#undef X
+gal_dtype gal_state_dtype(const gal_program *program, gal_state_part part);
 
 /* Elements [first, first + count) of a unit lie at offset_bytes of the arena. */
 typedef struct gal_state_range {
@@ -49,7 +49,8 @@ void gal_tensor_runs(const gal_program *program, const gal_parameter *parameter,
 
 uint64_t gal_tensor_elements(const gal_parameter *parameter); /* of the global tensor, without padding */
 
-/* Copies the elements that this device holds out of / in to global[gal_tensor_elements]; the others are left alone. */
+/* Copies the elements that this device holds out of / in to global[gal_tensor_elements]; the others are left alone.
+ * Weights that are written are also rounded for the kernels. */
 void gal_tensor_read(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
                      const gal_device_ops *ops, const gal_memory *memory, double *global);
 void gal_tensor_write(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,

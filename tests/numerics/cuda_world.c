@@ -10,6 +10,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/device/cuda/cuda.h"
+#include "runtime/narrow.h"
 #include "runtime/staged.h"
 #include "tests/support/cuda_double.h"
 #include "tests/support/cuda_kernels.h"

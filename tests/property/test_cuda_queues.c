@@ -12,6 +12,7 @@
 
 #include "runtime/device/cuda/cuda.h"
 #include "runtime/engine.h"
+#include "runtime/narrow.h"
 #include "runtime/train/weights.h"
 #include "tests/support/cuda_double.h"
 #include "tests/support/cuda_kernels.h"
@@ -46,18 +47,19 @@ static gal_code fill_patches(void *context, const gal_patch_request *request, vo
 {
     (void)err;
     (void)context;
-    double *value = out;
     for (uint32_t i = 0; i < request->position_count * request->sample_count * request->features; i++) {
-        value[i] = (double)((i * 37u + request->batch) % 64u) / 64.0 - 0.5;
+        const double value = (double)((i * 37u + request->batch) % 64u) / 64.0 - 0.5;
+        gal_put_real(request->dtype, out, i, value);
     }
     return GAL_OK;
 }
 
-static void open_rank(uint64_t seed, uint32_t world, rank *r)
+static void open_rank(uint64_t seed, uint32_t world, gal_dtype dtype, rank *r)
 {
     gal_error err = {0};
     memset(r, 0, sizeof *r);
     gal_random_plan(seed, world, &r->plan);
+    r->plan.model.compute_dtype = dtype;
     const uint32_t number = (uint32_t)(seed % world);
     r->device = number % gal_plan_stage_devices(&r->plan);
     assert_int_equal(gal_lower(&r->plan, number / gal_plan_stage_devices(&r->plan), &r->program, &err), GAL_OK);
@@ -69,6 +71,7 @@ static void open_engine(rank *r, const gal_device_ops *device, const gal_ops *op
     gal_error err = {0};
     const gal_engine_options options = {.device = device,
                                         .ops = ops,
+                                        .wide_ops = ops->dtype == GAL_BF16 ? &gal_ops_queued_idle_fp32 : NULL,
                                         .comm = comm,
                                         .tokens = {&r->plan.model, fill, fill_patches},
                                         .deadline_seconds = 20.0,
@@ -243,7 +246,7 @@ static void check_priorities(const rank *r)
 
 /* Steps and a batch of evaluation of one rank of every plan; graph_count NULL: without graphs, else it counts them. The
  * first step is as it is also with graphs, which are captured behind it. */
-static uint64_t check_plan(uint64_t seed, const gal_comm_ops *ops, uint64_t *graph_count)
+static uint64_t check_plan(uint64_t seed, const gal_ops *kernels, const gal_comm_ops *ops, uint64_t *graph_count)
 {
     static const uint32_t worlds[] = {1, 2, 3, 4, 6, 8};
     rank r;
@@ -251,8 +254,8 @@ static uint64_t check_plan(uint64_t seed, const gal_comm_ops *ops, uint64_t *gra
     slow state = {.random = seed};
     gal_comm comm = {.ops = ops, .state = &state};
     gal_cuda_double_reset(seed, seed % 2 == 0);
-    open_rank(seed, worlds[seed % (sizeof worlds / sizeof worlds[0])], &r);
-    open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle, &comm, graph_count != NULL);
+    open_rank(seed, worlds[seed % (sizeof worlds / sizeof worlds[0])], kernels->dtype, &r);
+    open_engine(&r, &gal_device_cuda, kernels, &comm, graph_count != NULL);
     check_priorities(&r);
     const gal_engine_bytes held = gal_engine_bytes_of(r.engine);
     assert_true(held.arena_bytes == r.program->arena_bytes && held.workspace_bytes > 0 && held.pinned_bytes > 0);
@@ -283,10 +286,24 @@ static void test_clocks(void **state)
     (void)state;
     uint64_t needs = 0;
     for (uint64_t seed = 0; seed < CLOCK_PLANS; seed++) {
-        needs += check_plan(seed, &queued_ops, NULL);
+        needs += check_plan(seed, &gal_ops_queued_idle, &queued_ops, NULL);
     }
     print_message("%d plans, %llu waits\n", CLOCK_PLANS, (unsigned long long)needs);
     assert_true(needs > 10000);
+    gal_cuda_double_reset(0, false);
+}
+
+/* Every instruction goes to the table of its type: neither of the two has all kernels. */
+static void test_clocks_of_16_bits(void **state)
+{
+    (void)state;
+    uint64_t needs = 0, graphs = 0;
+    for (uint64_t seed = 3000; seed < 3000 + CLOCK_PLANS; seed++) {
+        needs += check_plan(seed, &gal_ops_queued_idle_bf16, &queued_ops, seed % 2 == 0 ? &graphs : NULL);
+    }
+    print_message("%d plans, %llu graphs, %llu waits\n", CLOCK_PLANS, (unsigned long long)graphs,
+                  (unsigned long long)needs);
+    assert_true(needs > 10000 && graphs > 500);
     gal_cuda_double_reset(0, false);
 }
 
@@ -295,7 +312,7 @@ static void test_clocks_of_graphs(void **state)
     (void)state;
     uint64_t needs = 0, graphs = 0;
     for (uint64_t seed = 2000; seed < 2000 + CLOCK_PLANS; seed++) {
-        needs += check_plan(seed, &queued_ops, &graphs);
+        needs += check_plan(seed, &gal_ops_queued_idle, &queued_ops, &graphs);
     }
     print_message("%d plans, %llu graphs, %llu waits\n", CLOCK_PLANS, (unsigned long long)graphs,
                   (unsigned long long)needs);
@@ -308,7 +325,7 @@ static void test_clocks_by_the_host(void **state)
     (void)state;
     uint64_t needs = 0;
     for (uint64_t seed = 1000; seed < 1000 + CLOCK_PLANS; seed++) {
-        needs += check_plan(seed, &slow_ops, NULL);
+        needs += check_plan(seed, &gal_ops_queued_idle, &slow_ops, NULL);
     }
     print_message("%d plans, %llu waits\n", CLOCK_PLANS, (unsigned long long)needs);
     assert_true(needs > 10000);
@@ -324,8 +341,8 @@ static void check_same(uint64_t seed)
     double loss[2], right[2];
     gal_error err = {0};
     gal_cuda_double_reset(seed, seed % 2 == 0);
-    open_rank(seed, 1, &host);
-    open_rank(seed, 1, &device);
+    open_rank(seed, 1, GAL_FP64, &host);
+    open_rank(seed, 1, GAL_FP64, &device);
     open_engine(&host, &gal_device_host, &gal_ops_host_fp64, NULL, false);
     open_engine(&device, &gal_device_cuda, &gal_ops_queued_fp64, NULL, seed % 3 == 0);
     gal_weights_initialize(host.program, &host.plan.model, 0, seed, &gal_device_host, gal_engine_memory(host.engine));
@@ -379,7 +396,7 @@ static void test_trace(void **state)
     gal_error err = {0};
     gal_comm comm = {.ops = &queued_ops};
     gal_cuda_double_reset(1, false);
-    open_rank(9, 4, &r);
+    open_rank(9, 4, GAL_FP64, &r);
     times seen = {.program = r.program};
     const gal_engine_options options = {.device = &gal_device_cuda,
                                         .ops = &gal_ops_queued_idle,
@@ -408,7 +425,7 @@ static void test_fault(void **state)
     gal_cuda_double_reset(1, true);
     for (uint32_t i = 0; i < 2; i++) {
         rank r;
-        open_rank(3, 1, &r);
+        open_rank(3, 1, GAL_FP64, &r);
         open_engine(&r, devices[i], ops[i], NULL, i == 1);
         gal_weights_initialize(r.program, &r.plan.model, 0, 3, devices[i], gal_engine_memory(r.engine));
         const gal_unit *unit = &r.program->unit[r.program->unit_count / 2];
@@ -437,7 +454,7 @@ static void test_creation_fails(void **state)
     uint64_t call = 0;
     gal_code code = GAL_ERR_DEVICE;
     gal_cuda_double_reset(1, false);
-    open_rank(9, 4, &r);
+    open_rank(9, 4, GAL_FP64, &r);
     const gal_engine_options options = {
         .device = &gal_device_cuda, .ops = &gal_ops_queued_idle, .comm = &comm, .deadline_seconds = 5.0};
     while (code != GAL_OK) {
@@ -466,7 +483,7 @@ static void test_step_fails(void **state)
     gal_comm comm = {.ops = &queued_ops};
     const gal_step_settings settings = {.learning_rate = 0.01};
     gal_cuda_double_reset(1, false);
-    open_rank(9, 4, &r);
+    open_rank(9, 4, GAL_FP64, &r);
     open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle, &comm, false);
     gal_cuda_double_fail_at(40);
     assert_int_equal(gal_engine_step(r.engine, &settings, &result, &err), GAL_ERR_DEVICE);
@@ -484,7 +501,7 @@ static void test_deadline(void **state)
     slow never = {.never = true};
     gal_comm comm = {.ops = &slow_ops, .state = &never};
     gal_cuda_double_reset(1, false);
-    open_rank(9, 4, &r);
+    open_rank(9, 4, GAL_FP64, &r);
     const gal_engine_options options = {.device = &gal_device_cuda,
                                         .ops = &gal_ops_queued_idle,
                                         .comm = &comm,
@@ -505,6 +522,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_clocks_of_graphs),
+        cmocka_unit_test(test_clocks_of_16_bits),
         cmocka_unit_test(test_clocks_by_the_host),
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_trace),

@@ -173,3 +173,19 @@ const gal_ops gal_ops_queued_fp64 = {
 const gal_ops gal_ops_queued_idle = {
     .name = "idle", .dtype = GAL_FP64, .kernel = {GAL_OPERATORS(X)}, .queued = &idle_queued};
 #undef X
+
+/* Of fp32 shapes alone; additions are of both types. */
+#define ONLY_WIDE(op) ((op) == GAL_OP_FILL || (op) == GAL_OP_SUM_SQUARES || (op) == GAL_OP_CROSS_ENTROPY_LOSS)
+
+#define X(enumerator, name, dims, collective) [enumerator] = ONLY_WIDE(enumerator) ? NULL : idle_##enumerator,
+const gal_ops gal_ops_queued_idle_bf16 = {
+    .name = "idle", .dtype = GAL_BF16, .kernel = {GAL_OPERATORS(X)}, .queued = &idle_queued};
+#undef X
+
+const gal_ops gal_ops_queued_idle_fp32 = {.name = "idle",
+                                          .dtype = GAL_FP32,
+                                          .kernel = {[GAL_OP_ADD] = idle_GAL_OP_ADD,
+                                                     [GAL_OP_FILL] = idle_GAL_OP_FILL,
+                                                     [GAL_OP_SUM_SQUARES] = idle_GAL_OP_SUM_SQUARES,
+                                                     [GAL_OP_CROSS_ENTROPY_LOSS] = idle_GAL_OP_CROSS_ENTROPY_LOSS},
+                                          .queued = &idle_queued};

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/narrow.h"
 #include "runtime/train/shard_file.h"
 #include "runtime/train/weights.h"
 
@@ -47,18 +48,26 @@ typedef struct stage {
     gal_memory memory[DEVICES_MAX];
 } stage;
 
-static void open_stage(stage *s, const char *plan_path, uint32_t number)
+static void open_stage_of(stage *s, const char *plan_path, uint32_t number, gal_dtype dtype)
 {
     gal_error err = {0};
     memset(s, 0, sizeof *s);
-    if (gal_plan_read(plan_path, &s->plan, &err) != GAL_OK ||
-        gal_lower(&s->plan, number, &s->program, &err) != GAL_OK) {
+    if (gal_plan_read(plan_path, &s->plan, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    s->plan.model.compute_dtype = dtype;
+    if (gal_lower(&s->plan, number, &s->program, &err) != GAL_OK) {
         fail_msg("%s", err.text);
     }
     assert_true(s->program->device_count <= DEVICES_MAX);
     for (uint32_t d = 0; d < s->program->device_count; d++) {
         assert_int_equal(gal_device_host.allocate(s->program->arena_bytes, true, &s->memory[d], &err), GAL_OK);
     }
+}
+
+static void open_stage(stage *s, const char *plan_path, uint32_t number)
+{
+    open_stage_of(s, plan_path, number, GAL_FP64);
 }
 
 static void close_stage(stage *s)
@@ -85,34 +94,55 @@ static double number_of(uint32_t unit, uint32_t part, uint32_t split_index, uint
     return (double)(unit + 1) * 1e6 + part * 1e5 + split_index * 1e4 + (double)element;
 }
 
-static void visit(stage *s, bool check)
+/* The number as the part has it, exactly or rounded. */
+static double as_held(gal_dtype dtype, double number)
 {
+    double room;
+    gal_put_real(dtype, &room, 0, number);
+    return gal_get_real(dtype, &room, 0);
+}
+
+/* One part of a unit on a device. What is rounded of weights has their numbers. */
+static void visit_part(const stage *s, uint32_t device, uint32_t u, gal_state_part part, bool check)
+{
+    const gal_unit *unit = &s->program->unit[u];
+    const uint32_t split_index = gal_group_index(&s->program->atoms, unit->split_group, device);
+    const gal_dtype dtype = gal_state_dtype(s->program, part);
+    const gal_state_range range = gal_state_range_of(s->program, unit, device, part);
+    char *values = (char *)s->memory[device].base + range.offset_bytes;
+    for (uint64_t i = 0; i < range.count; i++) {
+        const double number =
+            number_of(u, part == GAL_STATE_ROUNDED ? GAL_STATE_WEIGHT : part, split_index, range.first + i);
+        if (check) {
+            assert_true(gal_get_real(dtype, values, i) == as_held(dtype, number));
+        }
+        gal_put_real(dtype, values, i, check ? -1.0 : number);
+    }
+}
+
+/* Writing leaves out what is rounded: a checkpoint does not have it. */
+static void visit(const stage *s, bool check)
+{
+    const bool narrow = gal_dtype_is_narrow(s->program->dtype);
     for (uint32_t d = 0; d < s->program->device_count; d++) {
         for (uint32_t u = 0; u < s->program->unit_count; u++) {
-            const gal_unit *unit = &s->program->unit[u];
-            const uint32_t split_index = gal_group_index(&s->program->atoms, unit->split_group, d);
             for (uint32_t p = 0; p < GAL_STATE_GRADIENT; p++) {
-                const gal_state_range range = gal_state_range_of(s->program, unit, d, (gal_state_part)p);
-                double *values = (double *)(void *)((char *)s->memory[d].base + range.offset_bytes);
-                for (uint64_t i = 0; i < range.count; i++) {
-                    const double want = number_of(u, p, split_index, range.first + i);
-                    if (check) {
-                        assert_true(values[i] == want);
-                    }
-                    values[i] = check ? -1.0 : want;
-                }
+                visit_part(s, d, u, (gal_state_part)p, check);
+            }
+            if (narrow && check) {
+                visit_part(s, d, u, GAL_STATE_ROUNDED, check);
             }
         }
     }
 }
 
 /* Every device of a stage under mixed strategies writes its file; all read their state from those files. */
-static void check_shards(const char *plan_path, uint32_t number)
+static void check_shards(const char *plan_path, uint32_t number, gal_dtype dtype)
 {
     stage s;
     gal_error err = {0};
     gal_shard_record records[DEVICES_MAX];
-    open_stage(&s, plan_path, number);
+    open_stage_of(&s, plan_path, number, dtype);
     visit(&s, false);
     uint64_t total = 0;
     for (uint32_t d = 0; d < s.program->device_count; d++) {
@@ -121,7 +151,9 @@ static void check_shards(const char *plan_path, uint32_t number)
         assert_int_equal(gal_shard_check(directory, &state, &records[d], &err), GAL_OK);
         total += records[d].file_bytes;
     }
-    visit(&s, true); /* and overwrites */
+    for (uint32_t d = 0; d < s.program->device_count; d++) {
+        memset(s.memory[d].base, 0xFF, s.program->arena_bytes);
+    }
     for (uint32_t d = 0; d < s.program->device_count; d++) {
         const gal_checkpoint_state state = state_of(&s, d);
         if (gal_shard_read(directory, &state, &err) != GAL_OK) {
@@ -129,11 +161,12 @@ static void check_shards(const char *plan_path, uint32_t number)
         }
     }
     visit(&s, true);
-    /* Nothing is written twice: elements over the split group, three parts, 8 bytes. */
+    /* Nothing is written twice: elements over the split group, three parts, masters in fp32. */
     uint64_t expected = 0;
     for (uint32_t u = 0; u < s.program->unit_count; u++) {
         const gal_unit *unit = &s.program->unit[u];
-        expected += unit->elements * gal_group_size(&s.program->atoms, unit->split_group) * 3 * 8;
+        expected += unit->elements * gal_group_size(&s.program->atoms, unit->split_group) * 3 *
+                    gal_dtype_bytes(gal_dtype_wide(dtype));
     }
     assert_int_equal(total, expected);
     close_stage(&s);
@@ -142,11 +175,14 @@ static void check_shards(const char *plan_path, uint32_t number)
 static void test_shards_of_every_strategy(void **state)
 {
     (void)state;
-    check_shards("tests/numerics/plans/serial.json", 0);
-    check_shards("tests/numerics/plans/tp2-dp2.json", 0);
-    check_shards("tests/numerics/plans/zero3-pp2.json", 0);
-    check_shards("tests/numerics/plans/zero3-pp2.json", 1);
-    check_shards("tests/numerics/plans/mixed.json", 0);
+    static const gal_dtype dtypes[] = {GAL_FP64, GAL_FP32, GAL_BF16, GAL_FP16};
+    for (uint32_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
+        check_shards("tests/numerics/plans/serial.json", 0, dtypes[d]);
+        check_shards("tests/numerics/plans/tp2-dp2.json", 0, dtypes[d]);
+        check_shards("tests/numerics/plans/zero3-pp2.json", 0, dtypes[d]);
+        check_shards("tests/numerics/plans/zero3-pp2.json", 1, dtypes[d]);
+        check_shards("tests/numerics/plans/mixed.json", 0, dtypes[d]);
+    }
 }
 
 static const gal_world alone = {.deadline_seconds = 10.0};

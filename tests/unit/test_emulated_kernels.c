@@ -572,26 +572,6 @@ static void refusals(void **state)
     expect_refusal(gal_cuda_residual_bf16, &at.call, "residual: 19327352832 accesses, at most 2147483647");
 }
 
-static void loss_scale_falls_and_grows(void **state)
-{
-    (void)state;
-    gal_cuda_scaling scaling;
-    gal_cuda_scaling_init(&scaling);
-    assert_true(scaling.scale == 32768.0);
-    gal_cuda_scaling_update(&scaling, 0);
-    assert_true(scaling.scale == 16384.0);
-    for (int i = 0; i < 1999; i++) {
-        gal_cuda_scaling_update(&scaling, 1);
-    }
-    assert_true(scaling.scale == 16384.0);
-    gal_cuda_scaling_update(&scaling, 1);
-    assert_true(scaling.scale == 32768.0);
-    for (int i = 0; i < 100; i++) {
-        gal_cuda_scaling_update(&scaling, 0);
-    }
-    assert_true(scaling.scale == 1.0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -613,7 +593,6 @@ int main(void)
         cmocka_unit_test(scaled_gradients_give_the_same_step),
         cmocka_unit_test(skipped_steps_write_nothing),
         cmocka_unit_test(refusals),
-        cmocka_unit_test(loss_scale_falls_and_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/staged.h"
+#include "runtime/narrow.h"
 
 /* Widened and narrowed again each gives its own bits (NaNs: a NaN), and they ascend. */
 static void check_all(gal_dtype dtype, uint32_t infinity)

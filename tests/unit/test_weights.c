@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/narrow.h"
 #include "runtime/ops/ops.h"
 #include "runtime/train/weights.h"
 
@@ -32,6 +33,14 @@ static double expected(const gal_model *model, const gal_parameter *parameter, u
     }
 }
 
+/* What elements of a type have of a number. */
+static double held(gal_dtype dtype, double number)
+{
+    double room;
+    gal_put_real(dtype, &room, 0, number);
+    return gal_get_real(dtype, &room, 0);
+}
+
 static void count_run(void *context, const gal_tensor_run *run)
 {
     uint32_t *holders = context;
@@ -42,7 +51,7 @@ static void count_run(void *context, const gal_tensor_run *run)
 
 /* Reads a tensor from all devices into one place: complete, equal to its definition, with equally many holders. */
 static void check_parameter(const gal_plan *plan, const gal_program *program, const gal_parameter *parameter,
-                            const gal_memory *memories)
+                            gal_state_part part, const gal_memory *memories)
 {
     static double global[ELEMENTS_MAX];
     static uint32_t holders[ELEMENTS_MAX];
@@ -53,13 +62,13 @@ static void check_parameter(const gal_plan *plan, const gal_program *program, co
         holders[i] = 0;
     }
     for (uint32_t d = 0; d < program->device_count; d++) {
-        gal_tensor_runs(program, parameter, d, GAL_STATE_WEIGHT, count_run, holders);
-        gal_tensor_read(program, parameter, d, GAL_STATE_WEIGHT, &gal_device_host, &memories[d], global);
+        gal_tensor_runs(program, parameter, d, part, count_run, holders);
+        gal_tensor_read(program, parameter, d, part, &gal_device_host, &memories[d], global);
     }
     for (uint64_t i = 0; i < elements; i++) {
         assert_true(holders[i] == holders[0] && holders[i] > 0);
-        const double want = expected(&plan->model, parameter, i);
-        assert_true(memcmp(&global[i], &want, sizeof want) == 0 || (want == 0.0 && global[i] == 0.0));
+        const double want = held(gal_state_dtype(program, part), expected(&plan->model, parameter, i));
+        assert_true(global[i] == want);
     }
 }
 
@@ -69,16 +78,18 @@ static void check_padding_is_zero(const gal_program *program, const gal_memory *
         for (uint32_t d = 0; d < program->device_count; d++) {
             const gal_state_range weight = gal_state_range_of(program, &program->unit[u], d, GAL_STATE_WEIGHT);
             const gal_state_range moment = gal_state_range_of(program, &program->unit[u], d, GAL_STATE_SECOND_MOMENT);
-            const double *values = (const double *)(const void *)((char *)memories[d].base + weight.offset_bytes);
+            const gal_dtype dtype = gal_state_dtype(program, GAL_STATE_WEIGHT);
+            const void *values = (const char *)memories[d].base + weight.offset_bytes;
             for (uint64_t i = 0; i < weight.count; i++) {
-                assert_true(isfinite(values[i]));
+                const double value = gal_get_real(dtype, values, i);
+                assert_true(isfinite(value));
                 if (weight.first + i >= program->unit[u].used_elements) {
-                    assert_true(values[i] == 0.0);
+                    assert_true(value == 0.0);
                 }
             }
-            values = (const double *)(const void *)((char *)memories[d].base + moment.offset_bytes);
+            values = (const char *)memories[d].base + moment.offset_bytes;
             for (uint64_t i = 0; i < moment.count; i++) {
-                assert_true(values[i] == 0.0);
+                assert_true(gal_get_real(dtype, values, i) == 0.0);
             }
         }
     }
@@ -96,7 +107,10 @@ static void check_stage(const gal_plan *plan, uint32_t stage)
         gal_weights_initialize(program, &plan->model, d, SEED, &gal_device_host, &memories[d]);
     }
     for (uint32_t p = 0; p < program->parameter_count; p++) {
-        check_parameter(plan, program, &program->parameter[p], memories);
+        check_parameter(plan, program, &program->parameter[p], GAL_STATE_WEIGHT, memories);
+        if (gal_dtype_is_narrow(program->dtype)) {
+            check_parameter(plan, program, &program->parameter[p], GAL_STATE_ROUNDED, memories);
+        }
     }
     check_padding_is_zero(program, memories);
     for (uint32_t d = 0; d < program->device_count; d++) {
@@ -114,8 +128,10 @@ static void test_every_element_is_its_definition(void **state)
         if (gal_plan_read(plans[i], &plan, &err) != GAL_OK) {
             fail_msg("%s", err.text);
         }
-        for (uint32_t s = 0; s < plan.stage_count; s++) {
-            check_stage(&plan, s);
+        for (uint32_t s = 0; s < 3 * plan.stage_count; s++) {
+            static const gal_dtype dtypes[] = {GAL_FP64, GAL_BF16, GAL_FP16};
+            plan.model.compute_dtype = dtypes[s / plan.stage_count];
+            check_stage(&plan, s % plan.stage_count);
         }
         gal_plan_free(&plan);
     }

@@ -97,20 +97,8 @@ typedef struct gal_cuda_step {
     float unused;
 } gal_cuda_step;
 
-/* gradient_scale: 1 but for fp16, where it is gal_cuda_scaling.scale. */
+/* gradient_scale: 1 but for fp16, where it is that of gal_kernel_step. */
 gal_cuda_step gal_cuda_step_of(const gal_kernel_step *step, double gradient_scale);
-
-/* Dynamic loss scaling. Every rank keeps its own: all see the same norm and so the same scale.
- * Source: P. Micikevicius et al., "Mixed precision training", ICLR 2018, section 3.2; sizes as in PyTorch's GradScaler
- * (factors 2 and 1/2, 2,000 finite steps), but from 2^15 on and within [1, 2^24]. */
-typedef struct gal_cuda_scaling {
-    double scale;
-    uint32_t finite_steps; /* since the scale changed */
-} gal_cuda_scaling;
-
-void gal_cuda_scaling_init(gal_cuda_scaling *out);
-/* After a step: finite if the norm was, that is if adam wrote anything. */
-void gal_cuda_scaling_update(gal_cuda_scaling *at, int finite);
 
 /* What a kernel of GAL_CUDA_KERNELS needs, by call->dims alone; 0 for most. */
 uint64_t gal_cuda_workspace_bytes(gal_op op, const uint32_t *dims);

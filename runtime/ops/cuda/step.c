@@ -20,22 +20,3 @@ gal_cuda_step gal_cuda_step_of(const gal_kernel_step *step, double gradient_scal
         .v_correction = (float)(1.0 / sqrt(1.0 - pow(optimizer->beta2, count))),
     };
 }
-
-static const double first_scale = 32768.0, largest_scale = 16777216.0;
-enum { GROWTH_STEPS = 2000 };
-
-void gal_cuda_scaling_init(gal_cuda_scaling *out)
-{
-    *out = (gal_cuda_scaling){.scale = first_scale};
-}
-
-void gal_cuda_scaling_update(gal_cuda_scaling *at, int finite)
-{
-    at->finite_steps = finite ? at->finite_steps + 1 : 0;
-    if (!finite) {
-        at->scale = fmax(at->scale / 2.0, 1.0);
-    } else if (at->finite_steps == GROWTH_STEPS) {
-        at->scale = fmin(at->scale * 2.0, largest_scale);
-        at->finite_steps = 0;
-    }
-}

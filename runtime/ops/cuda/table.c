@@ -45,7 +45,7 @@ static uint64_t workspace_bytes(void *context, gal_dtype dtype, gal_op op, const
 
 static void put_step(const gal_kernel_step *step, void *record)
 {
-    *(gal_cuda_step *)record = gal_cuda_step_of(step, 1.0);
+    *(gal_cuda_step *)record = gal_cuda_step_of(step, step->gradient_scale > 0.0 ? step->gradient_scale : 1.0);
 }
 
 #define QUEUED(suffix, type)                                                                                           \
