@@ -71,7 +71,7 @@ static void open_engine(rank *r, const gal_device_ops *device, const gal_ops *op
     gal_error err = {0};
     const gal_engine_options options = {.device = device,
                                         .ops = ops,
-                                        .wide_ops = ops->dtype == GAL_BF16 ? &gal_ops_queued_idle_fp32 : NULL,
+                                        .wide_ops = gal_dtype_is_narrow(ops->dtype) ? &gal_ops_queued_idle_fp32 : NULL,
                                         .comm = comm,
                                         .tokens = {&r->plan.model, fill, fill_patches},
                                         .deadline_seconds = 20.0,
@@ -413,6 +413,47 @@ static void test_trace(void **state)
     gal_cuda_double_reset(0, false);
 }
 
+/* Kernels that do nothing leave the norm that is written here. */
+static void step_with_norm(rank *r, uint64_t number, double norm, double loss)
+{
+    const gal_buffer *buffer = &r->program->buffer[r->program->norm_buffer];
+    const double values[2] = {norm, loss};
+    gal_device_cuda.write(gal_engine_memory(r->engine), r->program->arena[buffer->arena].offset + buffer->offset,
+                          values, sizeof values);
+    (void)step(r, number);
+}
+
+/* The scale of the loss in fp16: halved where gradients alone overflow, and the same again when the step is looked at
+ * once more. In bf16 there is none. */
+static void test_scale_of_the_loss(void **state)
+{
+    (void)state;
+    rank r;
+    gal_error err = {0};
+    gal_engine_fault fault;
+    const gal_step_settings settings = {.seed = 5, .learning_rate = 0.01};
+    gal_cuda_double_reset(1, false);
+    open_rank(3, 1, GAL_FP16, &r);
+    open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle_fp16, NULL, false);
+    step_with_norm(&r, 0, 1.0, 1.0);
+    assert_true(gal_queued_step.gradient_scale == 32768.0 && !gal_engine_overflowed(r.engine));
+    step_with_norm(&r, 1, INFINITY, 1.0);
+    assert_true(gal_queued_step.gradient_scale == 32768.0 && gal_engine_overflowed(r.engine));
+    step_with_norm(&r, 2, INFINITY, NAN);
+    assert_true(gal_queued_step.gradient_scale == 16384.0 && !gal_engine_overflowed(r.engine));
+    assert_int_equal(gal_engine_find_fault(r.engine, &settings, &fault, &err), GAL_OK);
+    assert_true(gal_queued_step.gradient_scale == 16384.0);
+    step_with_norm(&r, 3, 1.0, 1.0);
+    assert_true(gal_queued_step.gradient_scale == 8192.0 && !gal_engine_overflowed(r.engine));
+    close_rank(&r);
+    open_rank(3, 1, GAL_BF16, &r);
+    open_engine(&r, &gal_device_cuda, &gal_ops_queued_idle_bf16, NULL, false);
+    step_with_norm(&r, 0, INFINITY, 1.0);
+    assert_true(gal_queued_step.gradient_scale == 0.0 && !gal_engine_overflowed(r.engine));
+    close_rank(&r);
+    gal_cuda_double_reset(0, false);
+}
+
 /* A gradient that is not finite: the block is found on the device too, and nothing is updated. */
 static void test_fault(void **state)
 {
@@ -526,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_clocks_by_the_host),
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_scale_of_the_loss),
         cmocka_unit_test(test_fault),
         cmocka_unit_test(test_creation_fails),
         cmocka_unit_test(test_step_fails),

@@ -12,6 +12,7 @@
 #include "tests/support/cuda_double.h"
 
 uint64_t gal_fused_pairs[2];
+gal_kernel_step gal_queued_step;
 
 enum { WORKSPACE_BYTES = 300, ADAM_NORM = 4 };
 
@@ -142,6 +143,7 @@ static gal_code fused(const gal_kernel_pair *pair, uint32_t fusion, gal_error *e
 static void put_step(const gal_kernel_step *step, void *record)
 {
     *(gal_kernel_step *)record = *step;
+    gal_queued_step = *step;
 }
 
 static const gal_ops_queued idle_queued = {
@@ -180,6 +182,8 @@ const gal_ops gal_ops_queued_idle = {
 #define X(enumerator, name, dims, collective) [enumerator] = ONLY_WIDE(enumerator) ? NULL : idle_##enumerator,
 const gal_ops gal_ops_queued_idle_bf16 = {
     .name = "idle", .dtype = GAL_BF16, .kernel = {GAL_OPERATORS(X)}, .queued = &idle_queued};
+const gal_ops gal_ops_queued_idle_fp16 = {
+    .name = "idle", .dtype = GAL_FP16, .kernel = {GAL_OPERATORS(X)}, .queued = &idle_queued};
 #undef X
 
 const gal_ops gal_ops_queued_idle_fp32 = {.name = "idle",

@@ -12,6 +12,8 @@ extern uint64_t gal_fused_pairs[2];
 /* The same without arithmetic. */
 extern const gal_ops gal_ops_queued_idle;
 /* Of programs of 16 bits, and what serves their gradients: each has only the kernels that are asked of it. */
-extern const gal_ops gal_ops_queued_idle_bf16, gal_ops_queued_idle_fp32;
+extern const gal_ops gal_ops_queued_idle_bf16, gal_ops_queued_idle_fp16, gal_ops_queued_idle_fp32;
+/* The step whose record was put last. */
+extern gal_kernel_step gal_queued_step;
 
 #endif

@@ -50,6 +50,28 @@ static void tiles_and_waves(void **unused)
     assert_near(gal_kernel_analytic_seconds(&device, &wide), 1e-6 + 1088.0 * 65536.0 / 5e11);
 }
 
+/* Products at the rate of 16 bits, where the device says one; all other arithmetic is fp32. */
+static void types_of_16_bits(void **unused)
+{
+    (void)unused;
+    gal_device device = four();
+    const gal_shape product = {.op = GAL_OP_GEMM, .dtype = GAL_BF16, .dims = {512, 256, 1024, 0}};
+    const gal_shape wide = {.op = GAL_OP_GEMM, .dtype = GAL_BF16, .dims = {512, 256, 1024, GAL_GEMM_FP32_C}};
+    const gal_shape norm = {.op = GAL_OP_LAYER_NORM, .dtype = GAL_BF16, .dims = {1000, 500}};
+    assert_near(gal_kernel_analytic_seconds(&device, &product), 1e-6 + 1088.0 * 65536.0 / 1e12);
+    device.bf16_flops_per_second = 32e12;
+    assert_near(gal_kernel_analytic_seconds(&device, &product), 1e-6 + 1088.0 * 65536.0 / 8e12);
+    assert_near(gal_kernel_analytic_seconds(&device, &norm), 1e-6 + 8.0 * 1000 * 500 / 1e12);
+    /* a, b and c of two bytes, or c of four, at 1 MB/s */
+    device.memory_bytes_per_second = 1e6;
+    const double operands = 512.0 * 1024 + 1024.0 * 256, result = 512.0 * 256;
+    assert_near(gal_kernel_analytic_seconds(&device, &product), 1e-6 + 2 * (operands + result) / 1e6);
+    assert_near(gal_kernel_analytic_seconds(&device, &wide), 1e-6 + (2 * operands + 4 * result) / 1e6);
+    /* x and y, gain and bias of two bytes; two statistics of four for each row */
+    assert_near(gal_kernel_analytic_seconds(&device, &norm),
+                1e-6 + (2 * (2 * 1000.0 * 500 + 2 * 500) + 4 * 2 * 1000.0) / 1e6);
+}
+
 static void depth(void **unused)
 {
     (void)unused;
@@ -148,10 +170,9 @@ static void nothing_to_do(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_and_waves),  cmocka_unit_test(depth),
-        cmocka_unit_test(small_m),          cmocka_unit_test(attention),
-        cmocka_unit_test(bytes_and_launch), cmocka_unit_test(processors),
-        cmocka_unit_test(nothing_to_do),
+        cmocka_unit_test(tiles_and_waves), cmocka_unit_test(types_of_16_bits), cmocka_unit_test(depth),
+        cmocka_unit_test(small_m),         cmocka_unit_test(attention),        cmocka_unit_test(bytes_and_launch),
+        cmocka_unit_test(processors),      cmocka_unit_test(nothing_to_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
