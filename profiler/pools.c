@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "profiler/measure.h"
-#include "runtime/staged.h"
+#include "runtime/narrow.h"
 
 enum { DRAWN_ELEMENTS = 1 << 22 };
 

@@ -72,7 +72,7 @@ typedef struct gal_profile_copies {
 /* What is known of GPUs alone. */
 typedef struct gal_profile_gpu {
     uint64_t context_bytes, library_bytes, communicator_bytes; /* what fixed_bytes consists of */
-    double clock_hertz, clock_hertz_max; /* of the multiprocessors, while it was measured; 0: not known */
+    double clock_hertz, clock_hertz_max;       /* of the multiprocessors, while it was measured; 0: not known */
     gal_profile_copies to_device, from_device; /* between it and pinned memory of the host */
     double host_adam_elements_per_second;      /* Adam by one core of the host, in fp32 */
     uint32_t by_ctas_count;
