@@ -123,6 +123,14 @@ double gal_stage_tables_conversion(gal_stage_tables *t, uint32_t pair, uint32_t 
     return *known;
 }
 
+static void forget_conversions(gal_stage_tables *t)
+{
+    const size_t count = (size_t)t->s->types->pair_count * t->class_count * t->class_count;
+    for (size_t i = 0; i < count; i++) {
+        t->conversion[i] = NAN;
+    }
+}
+
 static double conversion_of_round(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
     return gal_stage_tables_conversion(context, pair, from_class, to_class);
@@ -205,8 +213,13 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
                                     const gal_strategy *embedding)
 {
     const gal_block_types *types = t->s->types;
+    const uint32_t place = gal_price_place(t->s->spec.durations, t->s->spec.device_count / t->s->spec.pp_degree, stage);
+    if (t->filled && place != t->place) {
+        forget_conversions(t);
+    }
     const bool same = t->filled && t->stage == stage && t->table == table && t->filled_weight == t->tail_weight;
     t->filled = true;
+    t->place = place;
     t->stage = stage;
     t->table = table;
     t->filled_weight = t->tail_weight;
@@ -269,9 +282,7 @@ gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables 
     t.first_bytes = t.rows_bytes + t.class_count;
     t.last_bytes = t.first_bytes + t.class_count;
     measure_rows(&t);
-    for (size_t i = 0; i < conversions; i++) {
-        t.conversion[i] = NAN;
-    }
+    forget_conversions(&t);
     *out = t;
     t = (gal_stage_tables){0};
 cleanup:

@@ -23,9 +23,9 @@ typedef struct gal_stage_tables {
     gal_mix_menu *menu;  /* [type] of the stage at hand */
     double *pair_counts; /* its share, if all stages have the same */
     double *first_bytes, *last_bytes;
-    double *conversion; /* [pair][class][class] seconds of a round; NaN: not looked up yet */
-    bool filled;        /* the menus, with these three */
-    uint32_t stage;
+    double *conversion;    /* [pair][class][class] seconds of a round on stages of `place`; NaN: not looked up yet */
+    bool filled;           /* the menus, with these three */
+    uint32_t stage, place; /* place: of the stages whose conversions are known (gal_price_place) */
     gal_stage_table table;
     double filled_weight;
     gal_code code; /* of a conversion */

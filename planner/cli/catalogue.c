@@ -16,8 +16,8 @@ typedef struct shelf {
     bool has_devices;
 } shelf;
 
-/* Of BERT's pretraining, which published sizes count and a masked LM has not: the pooler, and the head that tells whether
- * two sentences follow each other. */
+/* Of BERT's pretraining, which published sizes count and a masked LM has not: the pooler, and the head that tells
+ * whether two sentences follow each other. */
 static uint64_t heads_of_pretraining(const gal_model *model)
 {
     const uint64_t hidden = model->hidden;
