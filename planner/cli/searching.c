@@ -32,7 +32,7 @@ static void write_line(gal_progress *progress, const gal_search_progress *now, d
     char limit[32] = "";
     char best[48] = "";
     if (now->work_limit > 0) { /* the first rounds of the dual do not stop at the limit */
-        (void)snprintf(limit, sizeof limit, " (%.0f %% of one)",
+        (void)snprintf(limit, sizeof limit, " (%.0f %%)",
                        fmin(100.0, 100.0 * (double)now->work / (double)now->work_limit));
     }
     if (now->samples_per_second > 0.0) {
