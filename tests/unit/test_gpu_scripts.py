@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """make check-gpu and make bench-gpu as far as they go without a GPU: the formula of FLOP utilisation, what is read from
 the output of programs, the result's document against its schema, and dry runs. Usage: test_gpu_scripts.py BUILD."""
+import contextlib
+import io
 import json
 import pathlib
 import subprocess
@@ -256,7 +258,8 @@ def main():
             print(f"skip {name}: CUDA was left out of this build")
             continue
         try:
-            test()
+            with contextlib.redirect_stdout(io.StringIO()):  # what the scripts say of pretended results
+                test()
             print(f"ok {name}")
         except Exception as error:  # whatever it is, the other tests go on
             failed = True
