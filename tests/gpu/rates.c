@@ -149,16 +149,22 @@ typedef struct one_case {
 static const uint64_t whole = (uint64_t)ROWS * HIDDEN, wide = (uint64_t)ROWS * FFN,
                       logits = (uint64_t)LOGIT_ROWS * LOGITS;
 
-static void memory_cases(void (*measure)(const bench *b, one_case *c), const bench *b)
+static void measure_memory(void (*measure)(const bench *b, one_case *c), const bench *b, one_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        cases[i].family = "memory";
+        measure(b, &cases[i]);
+    }
+}
+
+static void norm_cases(void (*measure)(const bench *b, one_case *c), const bench *b)
 {
     one_case cases[] = {
         {.name = "layer_norm",
-         .family = "memory",
          .op = GAL_OP_LAYER_NORM,
          .dims = {ROWS, HIDDEN},
          .operand = {{BF16, whole, 1}, {BF16, HIDDEN, 0}, {BF16, HIDDEN, 0}, {BF16, whole, 1}, {FP32, 2 * ROWS, 1}}},
         {.name = "layer_norm_backward",
-         .family = "memory",
          .op = GAL_OP_LAYER_NORM_BACKWARD,
          .dims = {ROWS, HIDDEN, 1},
          .operand = {{BF16, whole, 1},
@@ -170,12 +176,10 @@ static void memory_cases(void (*measure)(const bench *b, one_case *c), const ben
                      {FP32, HIDDEN, 0},
                      {BF16, whole, 1}}},
         {.name = "rms_norm",
-         .family = "memory",
          .op = GAL_OP_RMS_NORM,
          .dims = {ROWS, HIDDEN},
          .operand = {{BF16, whole, 1}, {BF16, HIDDEN, 0}, {BF16, whole, 1}, {FP32, ROWS, 1}}},
         {.name = "rms_norm_backward",
-         .family = "memory",
          .op = GAL_OP_RMS_NORM_BACKWARD,
          .dims = {ROWS, HIDDEN, 1},
          .operand = {{BF16, whole, 1},
@@ -185,74 +189,74 @@ static void memory_cases(void (*measure)(const bench *b, one_case *c), const ben
                      {BF16, whole, 1},
                      {FP32, HIDDEN, 0},
                      {BF16, whole, 1}}},
+    };
+    measure_memory(measure, b, cases, sizeof cases / sizeof *cases);
+}
+
+static void pointwise_cases(void (*measure)(const bench *b, one_case *c), const bench *b)
+{
+    one_case cases[] = {
         {.name = "gelu",
-         .family = "memory",
          .op = GAL_OP_ACTIVATION,
          .dims = {(uint32_t)wide, GAL_ACTIVATION_GELU_TANH},
          .operand = {{BF16, wide, 1}, {BF16, wide, 1}}},
         {.name = "gelu_backward",
-         .family = "memory",
          .op = GAL_OP_ACTIVATION_BACKWARD,
          .dims = {(uint32_t)wide, GAL_ACTIVATION_GELU_TANH},
          .operand = {{BF16, wide, 1}, {BF16, wide, 1}, {BF16, wide, 1}}},
         {.name = "swiglu",
-         .family = "memory",
          .op = GAL_OP_GATED_ACTIVATION,
          .dims = {ROWS, FFN / 2, GAL_ACTIVATION_SILU},
          .operand = {{BF16, wide, 1}, {BF16, wide / 2, 1}}},
         {.name = "swiglu_backward",
-         .family = "memory",
          .op = GAL_OP_GATED_ACTIVATION_BACKWARD,
          .dims = {ROWS, FFN / 2, GAL_ACTIVATION_SILU},
          .operand = {{BF16, wide / 2, 1}, {BF16, wide, 1}, {BF16, wide, 1}}},
         {.name = "residual",
-         .family = "memory",
          .op = GAL_OP_RESIDUAL,
          .dims = {SAMPLES, SEQUENCE, HIDDEN, 1},
          .operand = {{BF16, whole, 1}, {BF16, whole, 1}, {BF16, whole, 1}, {BF16, HIDDEN, 0}}},
         {.name = "add",
-         .family = "memory",
          .op = GAL_OP_ADD,
          .dims = {(uint32_t)whole},
          .operand = {{BF16, whole, 1}, {BF16, whole, 2}},
          .add = true},
         {.name = "rotary",
-         .family = "memory",
          .op = GAL_OP_ROTARY,
          .dims = {SAMPLES, SEQUENCE, HIDDEN / 128, 128, HIDDEN, 0},
          .operand = {{BF16, whole, 2}}},
         {.name = "embed",
-         .family = "memory",
          .op = GAL_OP_EMBED,
          .dims = {SAMPLES, SEQUENCE, HIDDEN, LOGITS},
          .operand = {{TOKENS, ROWS, 1}, {BF16, (uint64_t)LOGITS * HIDDEN, 0}, {BF16, whole, 2}}},
         {.name = "bias_gradient",
-         .family = "memory",
          .op = GAL_OP_BIAS_GRADIENT,
          .dims = {ROWS, FFN},
          .operand = {{BF16, wide, 1}, {FP32, FFN, 0}}},
+    };
+    measure_memory(measure, b, cases, sizeof cases / sizeof *cases);
+}
+
+static void loss_cases(void (*measure)(const bench *b, one_case *c), const bench *b)
+{
+    one_case cases[] = {
         {.name = "cross_entropy_max",
-         .family = "memory",
          .op = GAL_OP_CROSS_ENTROPY_MAX,
          .dims = {LOGIT_ROWS, LOGITS, VOCABULARY},
          .operand = {{BF16, logits, 1}, {FP32, LOGIT_ROWS, 1}}},
         {.name = "cross_entropy_sum",
-         .family = "memory",
          .op = GAL_OP_CROSS_ENTROPY_SUM,
          .dims = {LOGIT_ROWS / 1024, 1024, LOGITS, VOCABULARY},
          .operand = {{BF16, logits, 1}, {FP32, LOGIT_ROWS, 1}, {TOKENS, LOGIT_ROWS, 1}, {FP32, 2 * LOGIT_ROWS, 1}}},
         {.name = "cross_entropy_backward",
-         .family = "memory",
          .op = GAL_OP_CROSS_ENTROPY_BACKWARD,
          .dims = {LOGIT_ROWS / 1024, 1024, LOGITS, VOCABULARY},
          .operand = {{BF16, logits, 2}, {FP32, LOGIT_ROWS, 1}, {FP32, 2 * LOGIT_ROWS, 1}, {TOKENS, LOGIT_ROWS, 1}}},
         {.name = "sum_squares",
-         .family = "memory",
          .op = GAL_OP_SUM_SQUARES,
          .dims = {4 * ADAM_ELEMENTS, 1},
          .operand = {{FP32, 4 * (uint64_t)ADAM_ELEMENTS, 1}, {ONES, 2, 0}}},
         {.name = "adam",
-         .family = "memory",
          .op = GAL_OP_ADAM,
          .dims = {ADAM_ELEMENTS, ADAM_ELEMENTS},
          .operand = {{BF16, ADAM_ELEMENTS, 1},
@@ -262,9 +266,7 @@ static void memory_cases(void (*measure)(const bench *b, one_case *c), const ben
                      {ONES, 2, 0},
                      {FP32, ADAM_ELEMENTS, 2}}},
     };
-    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        measure(b, &cases[i]);
-    }
+    measure_memory(measure, b, cases, sizeof cases / sizeof *cases);
 }
 
 /* Of a block of so many rows and features: forward, gradient of the input, gradient of the weight in fp32. */
@@ -539,7 +541,9 @@ int main(void)
                                    {BF16, UINT64_C(8192) * 8192, 1}},
                        .flops = 2.0 * 8192.0 * 8192.0 * 8192.0};
     measure_case(&b, &square);
-    memory_cases(measure_case, &b);
+    norm_cases(measure_case, &b);
+    pointwise_cases(measure_case, &b);
+    loss_cases(measure_case, &b);
     product_cases(measure_case, &b, "7b", 2 * SEQUENCE, HIDDEN, FFN);
     product_cases(measure_case, &b, "1.5b", 8 * 1024, 1600, 6400);
     product_cases(measure_case, &b, "124m", 16 * 1024, 768, 3072);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/ops/cuda/library_internal.h"
+
 enum { PLANS_MAX = 4, TIMED_CALLS = 5, TIMED_ROUNDS = 3 };
 
 typedef struct attention_plan {
@@ -25,26 +27,6 @@ struct gal_cudnn_attention {
     size_t count, capacity;
 };
 
-#define TRY_CUDNN(expression)                                                                                          \
-    do {                                                                                                               \
-        const cudnnStatus_t status_ = (expression);                                                                    \
-        if (status_ != CUDNN_STATUS_SUCCESS) {                                                                         \
-            code = gal_fail(err, GAL_ERR_DEVICE, "%s:%d: %s: %s", __FILE__, __LINE__, #expression,                     \
-                            cudnnGetErrorString(status_));                                                             \
-            goto cleanup;                                                                                              \
-        }                                                                                                              \
-    } while (0)
-
-#define TRY_CUDA(expression)                                                                                           \
-    do {                                                                                                               \
-        const cudaError_t status_ = (expression);                                                                      \
-        if (status_ != cudaSuccess) {                                                                                  \
-            code = gal_fail(err, GAL_ERR_DEVICE, "%s:%d: %s: %s", __FILE__, __LINE__, #expression,                     \
-                            cudaGetErrorString(status_));                                                              \
-            goto cleanup;                                                                                              \
-        }                                                                                                              \
-    } while (0)
-
 gal_code gal_cudnn_attention_create(gal_cudnn_attention **out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -52,9 +34,9 @@ gal_code gal_cudnn_attention_create(gal_cudnn_attention **out, gal_error *err)
     if (attention == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: %zu bytes", sizeof *attention);
     }
-    TRY_CUDNN(cudnnCreate(&attention->handle));
-    TRY_CUDA(cudaEventCreate(&attention->start));
-    TRY_CUDA(cudaEventCreate(&attention->stop));
+    GAL_CUDNN_TRY(cudnnCreate(&attention->handle));
+    GAL_CUDART_TRY(cudaEventCreate(&attention->start));
+    GAL_CUDART_TRY(cudaEventCreate(&attention->stop));
     *out = attention;
     attention = NULL;
 cleanup:
@@ -275,7 +257,7 @@ gal_code gal_cudnn_attention_run(gal_cudnn_attention *attention, const gal_cudnn
     gal_code code = GAL_OK;
     attention_plan *plan = NULL;
     GAL_TRY(find(attention, key, &plan, err));
-    TRY_CUDNN(cudnnSetStream(attention->handle, call->stream));
+    GAL_CUDNN_TRY(cudnnSetStream(attention->handle, call->stream));
     GAL_TRY(run_one(attention, plan, plan->best, call, err));
 cleanup:
     return code;
@@ -293,13 +275,13 @@ static gal_code time_one(gal_cudnn_attention *attention, const attention_plan *p
     }
     for (int round = 0; round < TIMED_ROUNDS; round++) {
         float taken = 0.0F;
-        TRY_CUDA(cudaEventRecord(attention->start, call->stream));
+        GAL_CUDART_TRY(cudaEventRecord(attention->start, call->stream));
         for (int i = 0; i < TIMED_CALLS; i++) {
             GAL_TRY(run_one(attention, plan, which, call, err));
         }
-        TRY_CUDA(cudaEventRecord(attention->stop, call->stream));
-        TRY_CUDA(cudaEventSynchronize(attention->stop));
-        TRY_CUDA(cudaEventElapsedTime(&taken, attention->start, attention->stop));
+        GAL_CUDART_TRY(cudaEventRecord(attention->stop, call->stream));
+        GAL_CUDART_TRY(cudaEventSynchronize(attention->stop));
+        GAL_CUDART_TRY(cudaEventElapsedTime(&taken, attention->start, attention->stop));
         *milliseconds = taken < *milliseconds ? taken : *milliseconds;
     }
 cleanup:
@@ -316,7 +298,7 @@ gal_code gal_cudnn_attention_prepare(gal_cudnn_attention *attention, const gal_c
     if (plan->settled) {
         return GAL_OK;
     }
-    TRY_CUDNN(cudnnSetStream(attention->handle, call->stream));
+    GAL_CUDNN_TRY(cudnnSetStream(attention->handle, call->stream));
     for (uint32_t i = 0; i < plan->count; i++) {
         float milliseconds = 0.0F;
         GAL_TRY(time_one(attention, plan, i, call, &milliseconds, err));

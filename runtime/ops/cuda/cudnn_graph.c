@@ -260,16 +260,6 @@ void gal_cudnn_graph_free(gal_cudnn_graph *graph)
 
 /* ---- engines ---- */
 
-#define GAL_CUDNN_TRY(expression)                                                                                      \
-    do {                                                                                                               \
-        const cudnnStatus_t status_ = (expression);                                                                    \
-        if (status_ != CUDNN_STATUS_SUCCESS) {                                                                         \
-            code = gal_fail(err, GAL_ERR_DEVICE, "%s:%d: %s: %s", __FILE__, __LINE__, #expression,                     \
-                            cudnnGetErrorString(status_));                                                             \
-            goto cleanup;                                                                                              \
-        }                                                                                                              \
-    } while (0)
-
 gal_code gal_cudnn_device(const char *json, cudnnBackendDescriptor_t *out, gal_error *err)
 {
     gal_code code = GAL_OK;

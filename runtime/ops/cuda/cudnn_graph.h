@@ -72,4 +72,15 @@ gal_code gal_cudnn_plan(cudnnHandle_t handle, cudnnBackendDescriptor_t engine, c
 gal_code gal_cudnn_plan_run(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, const int64_t *uid,
                             void *const *address, uint32_t count, void *workspace, gal_error *err);
 
+/* Records expression, place and cuDNN's text in err, and goes to cleanup with code. */
+#define GAL_CUDNN_TRY(expression)                                                                                      \
+    do {                                                                                                               \
+        const cudnnStatus_t status_ = (expression);                                                                    \
+        if (status_ != CUDNN_STATUS_SUCCESS) {                                                                         \
+            code = gal_fail(err, GAL_ERR_DEVICE, "%s:%d: %s: %s", __FILE__, __LINE__, #expression,                     \
+                            cudnnGetErrorString(status_));                                                             \
+            goto cleanup;                                                                                              \
+        }                                                                                                              \
+    } while (0)
+
 #endif
