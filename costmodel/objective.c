@@ -10,6 +10,7 @@
 double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t chunk_count,
                              uint32_t microbatch_count, double common_update_seconds)
 {
+    double pace = 0.0;
     double slowest = 0.0;
     double slowest_weight = 0.0;
     double sum = 0.0;
@@ -20,6 +21,8 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, u
     double update = 0.0;
     for (uint32_t i = 0; i < stage_count; i++) {
         const double round = stage[i].forward_seconds + stage[i].backward_seconds;
+        const bool waits = chunk_count == 1 && !(stage[i].weight_seconds > 0.0);
+        pace = fmax(pace, round + (waits ? stage[i].transfer_seconds : 0.0));
         slowest_weight = round > slowest ? stage[i].weight_seconds : slowest_weight;
         slowest = fmax(slowest, round);
         weight += stage[i].weight_seconds;
@@ -31,7 +34,7 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, u
     }
     /* of the bubble, by other chunks or by weight parts */
     const double filled = (1.0 - 1.0 / chunk_count) * (sum - slowest) + 2.0 * (weight - slowest_weight);
-    return (microbatch_count - 1) * slowest + sum - filled + exposed + 2.0 * transfers + update + common_update_seconds;
+    return (microbatch_count - 1) * pace + sum - filled + exposed + 2.0 * transfers + update + common_update_seconds;
 }
 
 static uint32_t stage_of(const gal_plan *plan, uint32_t piece)

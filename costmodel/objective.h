@@ -1,9 +1,12 @@
 /* The objective of the search: the time of a pipelined step as a sum of prices.
  *
- *     T = m max g_i + (sum g_i - max g_i) / v + max_i (tail_i - sum_{j<i} b_j / v)+ + 2 sum p2p_i + update
+ *     T = (m - 1) max (g_i + p2p_i) + sum g_i + max_i (tail_i - sum_{j<i} b_j)+ + 2 sum p2p_i + update
  * g forward + backward without sync, b backward, tail what sync adds: stage i's sync hides behind the backward of
- * stages 0 .. i-1, which drain after it. update: the slowest stage's, plus what is common. A stage of v chunks has
- * their sums; the second term is the bubble, in which it fills and drains one chunk instead of all (D. Narayanan et
+ * stages 0 .. i-1, which drain after it. p2p of a round: with 1F1B a microbatch goes from stage i to the next and back
+ * while stage i does two, so (g_i + g_{i+1} + 2 p2p_i) / 2 is the least round, of equal stages g + p2p. update: the
+ * slowest stage's, plus what is common.
+ * Of v chunks, (m - 1) max g_i + max g_i + (sum g_i - max g_i) / v: a stage has the sums of its chunks, more
+ * microbatches are in flight, and in the bubble it fills and drains one chunk instead of all (D. Narayanan et
  * al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021, section 2.2.2), and p2p
  * has v P - 1 borders to cross. Where backward is split, weight parts w fill the bubble (ZB-H1: (P - 1)(F + B - W) of
  * equal stages instead of (P - 1)(F + B + W); P. Qi et al., "Zero Bubble Pipeline Parallelism", arXiv 2401.10241,

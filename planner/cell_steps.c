@@ -160,7 +160,8 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
     if (!last) {
         node.close.bytes += 2 * at_most_two(cell) * node.boundary_bytes +
                             (at_most_two(cell) - 1) * carried_bytes(cell, shape->carried_out, strategy);
-        node.close.once_seconds = 2.0 * cell->transfer[at];
+        node.close.forward_seconds = cell->transfer[at]; /* of every round, and on the way back of the step */
+        node.close.once_seconds = cell->transfer[at];
     }
     if (shape->kind == GAL_BLOCK_BRIDGE) {
         node.block.bytes += version_bytes(cell, shape->carried_out, stage, strategy);

@@ -415,7 +415,14 @@ static int less_objective_first(const void *x, const void *y)
     return a != b ? (a < b ? -1 : 1) : lesser_numbers_first(x, y);
 }
 
-/* Simulates the finalists that are wanted and those that might be faster than they say; drops the others. */
+/* Share by which a finalist that is not wanted may be above those that are. */
+static double reach_of(const outer *o)
+{
+    return o->request->ranks_by_simulation ? o->stray : 0.0;
+}
+
+/* Simulates the finalists that are wanted and, where simulation ranks them, those that might be faster than they say;
+ * drops the others. */
 static gal_code simulate_finalists(outer *o, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -434,7 +441,7 @@ static gal_code simulate_finalists(outer *o, gal_error *err)
     }
     qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], less_objective_first);
     while (code == GAL_OK && kept < result->finalist_count &&
-           (kept == 0 || objective_per_sample(&result->finalist[kept]) <= wanted * (1.0 + o->stray))) {
+           (kept == 0 || objective_per_sample(&result->finalist[kept]) <= wanted * (1.0 + reach_of(o)))) {
         code = simulate(o, &result->finalist[kept++], err);
     }
     while (result->finalist_count > kept) {
@@ -497,7 +504,9 @@ static void conclude(outer *o)
         return;
     }
     count_unproven(o, objective_per_sample(&result->finalist[0]));
-    qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], faster_first);
+    if (o->request->ranks_by_simulation) {
+        qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], faster_first);
+    }
     gal_finalist *winner = &result->finalist[0];
     double bound = winner->objective_seconds;
     for (uint32_t i = 0; i < o->candidate_count; i++) {
@@ -559,6 +568,11 @@ cleanup:
     outer_free(&o);
     gal_search_result_free(&result);
     return code;
+}
+
+double gal_finalist_rate(const gal_finalist *finalist)
+{
+    return finalist->global_batch_samples / finalist->objective_seconds;
 }
 
 void gal_search_result_free(gal_search_result *result)

@@ -3,9 +3,10 @@
  * Every cell has a bound: by compute alone (planner/screen.h), by prices (planner/screened.h), by whole blocks on whole
  * stages, which finds a path as well (planner/staged.h), by branch and bound (planner/cell_search.h; interleaved and
  * zero bubble: among uniform plans). The cell of the least bound per sample gets its next one first. Once no bound is
- * further below the best plan than the gap that is allowed, no cell that is left can win by more. The objective strays
- * from the simulation a little: plans within as much of the best one as that strays are simulated too, and of all that
- * are, the one with the most samples per second is returned. */
+ * further below the best plan than the gap that is allowed, no cell that is left can win by more. The plan of the least
+ * objective per sample is returned, so that more memory never gives less. The objective strays from the simulation a
+ * little: if asked, plans within as much of the best one as that strays are simulated too, and of all that are the one
+ * that simulates fastest is returned. */
 #ifndef GAL_PLANNER_JOINT_SEARCH_H
 #define GAL_PLANNER_JOINT_SEARCH_H
 
@@ -35,9 +36,10 @@ typedef struct gal_search_request {
     gal_schedule schedule;
     uint32_t chunk_count; /* with the interleaved schedule; there and with zero bubble plans are uniform (uniform.h) */
     uint32_t prefetch_depth;
-    uint32_t label_limit;    /* at one block */
-    double gap;              /* a plan is good enough if none is faster by more than this share */
-    uint32_t finalist_count; /* cells that are wanted solved, the best ones; 0: as 1 */
+    uint32_t label_limit;     /* at one block */
+    double gap;               /* a plan is good enough if none is faster by more than this share */
+    uint32_t finalist_count;  /* cells that are wanted solved, the best ones; 0: as 1 */
+    bool ranks_by_simulation; /* the finalists; else by objective */
     void (*tell)(void *context,
                  const gal_search_progress *now); /* called often, by the thread of gal_search; or NULL */
     void *tell_context;
@@ -72,5 +74,7 @@ typedef struct gal_search_result {
  * lowered. *out is freed by gal_search_result_free. */
 gal_code gal_search(const gal_search_request *request, gal_search_result *out, gal_error *err);
 void gal_search_result_free(gal_search_result *result);
+/* Samples per second by its objective. */
+double gal_finalist_rate(const gal_finalist *finalist);
 
 #endif

@@ -3,11 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double rate_of(const gal_finalist *f)
-{
-    return f->global_batch_samples / f->simulated_seconds;
-}
-
 static void drop_last(gal_pareto *pareto)
 {
     gal_plan_free(&pareto->point[--pareto->point_count].finalist.plan);
@@ -16,8 +11,8 @@ static void drop_last(gal_pareto *pareto)
 /* Takes the winner out of the result. */
 static gal_code add(gal_pareto *pareto, uint64_t limit_bytes, gal_search_result *result, gal_error *err)
 {
-    while (pareto->point_count > 0 &&
-           rate_of(&pareto->point[pareto->point_count - 1].finalist) <= rate_of(&result->finalist[0])) {
+    while (pareto->point_count > 0 && gal_finalist_rate(&pareto->point[pareto->point_count - 1].finalist) <=
+                                          gal_finalist_rate(&result->finalist[0])) {
         drop_last(pareto);
     }
     gal_pareto_point *grown = realloc(pareto->point, (pareto->point_count + 1) * sizeof *grown);

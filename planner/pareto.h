@@ -2,8 +2,7 @@
  *
  * Searches at falling limits, the next one a byte below the memory of the plan found, until no plan fits. Under its own
  * limit each point is the answer of gal_search, and no limit below it gives a plan of as much memory. A plan of less
- * memory that simulates no slower takes the place of those before it: the search goes by its objective, and there the
- * two part. */
+ * memory that is no slower takes the place of those before it: within the gap of the search that can be. */
 #ifndef GAL_PLANNER_PARETO_H
 #define GAL_PLANNER_PARETO_H
 

@@ -38,7 +38,7 @@ static void print_row(const row *r, double bound)
         printf("  %5u  %12u  %2u  %11.6f  %8.3f  %11.6f  %9.2f  %9.1f  yes ", f->global_batch_samples,
                f->microbatch_count, f->pp_degree, f->objective_seconds,
                100.0 * gap_of(f->objective_seconds, f->global_batch_samples, bound), f->simulated_seconds,
-               f->global_batch_samples / f->simulated_seconds, (double)f->peak_bytes / 1048576.0);
+               gal_finalist_rate(f), (double)f->peak_bytes / 1048576.0);
     } else if (a->misfit_cell_count > 0) {
         const gal_misfit *m = &a->misfit;
         printf("  %5u  %12u  %2u  %11.6f  %8s  %11s  %9s  %9.1f  no  ", m->numbers.global_batch_samples,
@@ -95,7 +95,7 @@ static void put_row(gal_json_writer *out, const row *r, double bound, bool timin
     if (a->search.feasible) {
         const gal_finalist *f = &a->search.finalist[0];
         put_numbers(out, f->global_batch_samples, f->microbatch_count, f->pp_degree);
-        gal_json_put_f64(out, "samples_per_second", f->global_batch_samples / f->simulated_seconds);
+        gal_json_put_f64(out, "samples_per_second", gal_finalist_rate(f));
         gal_json_put_f64(out, "objective_seconds", f->objective_seconds);
         gal_json_put_f64(out, "own_seconds", a->opinion.seconds);
         gal_json_put_f64(out, "simulated_seconds", f->simulated_seconds);

@@ -15,9 +15,8 @@ void gal_pareto_print(FILE *out, const gal_pareto *pareto, uint32_t most)
         const gal_pareto_point *p = &pareto->point[i];
         const gal_finalist *f = &p->finalist;
         fprintf(out, "  %12.3f  %9.2f  %11.6f  %11.6f  %6.3f  %5u  %12u  %2u%s\n", (double)f->peak_bytes / 1048576.0,
-                f->global_batch_samples / f->simulated_seconds, f->simulated_seconds, f->objective_seconds,
-                100.0 * gap_of(p), f->global_batch_samples, f->microbatch_count, f->pp_degree,
-                p->proven ? "" : "  not proven");
+                gal_finalist_rate(f), f->simulated_seconds, f->objective_seconds, 100.0 * gap_of(p),
+                f->global_batch_samples, f->microbatch_count, f->pp_degree, p->proven ? "" : "  not proven");
         unproven += !p->proven;
     }
     if (unproven > 0) {
@@ -38,7 +37,7 @@ static void put_point(gal_json_writer *out, const gal_pareto_point *p,
     gal_json_begin_object(out, NULL);
     gal_json_put_u64(out, "peak_bytes", f->peak_bytes);
     gal_json_put_u64(out, "limit_bytes", p->limit_bytes);
-    gal_json_put_f64(out, "samples_per_second", f->global_batch_samples / f->simulated_seconds);
+    gal_json_put_f64(out, "samples_per_second", gal_finalist_rate(f));
     gal_json_put_f64(out, "simulated_seconds", f->simulated_seconds);
     gal_json_put_f64(out, "objective_seconds", f->objective_seconds);
     gal_json_put_f64(out, "lower_bound_seconds", p->lower_bound_seconds);

@@ -312,7 +312,7 @@ static double brute_seconds(const brute *b, double *slowest)
     }
     *slowest = -HUGE_VAL;
     for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
-        *slowest = fmax(*slowest, sum[p].forward_seconds + sum[p].backward_seconds);
+        *slowest = fmax(*slowest, sum[p].forward_seconds + sum[p].backward_seconds + sum[p].transfer_seconds);
     }
     return gal_objective_seconds(sum, cell->spec.pp_degree, 1, cell->spec.microbatch_count,
                                  cell->common_seconds + brute_table_seconds(b));

@@ -77,7 +77,8 @@ static void create(uint64_t seed, trial *t)
                              .microbatch_counts = {.count = 2, .value = {2, 4}},
                              .schedule = gal_random_below(&state, 2) == 0 ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B,
                              .prefetch_depth = 2,
-                             .label_limit = 20000};
+                             .label_limit = 20000,
+                             .finalist_count = 100}; /* more than cells: all are solved */
 }
 
 /* The same for all: bytes of conversions are those of the space (planner/conversions.h). */

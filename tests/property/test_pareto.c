@@ -70,11 +70,6 @@ static void find(const trial *t, uint32_t most, uint64_t step_bytes, gal_pareto 
     }
 }
 
-static double rate_of(const gal_finalist *f)
-{
-    return f->global_batch_samples / f->simulated_seconds;
-}
-
 static void check_alone(const trial *t, const gal_pareto_point *point)
 {
     gal_error err = {0};
@@ -98,7 +93,7 @@ static void check_falls(const gal_pareto *front)
         assert_true(point->finalist.peak_bytes <= point->limit_bytes);
         if (i > 0) {
             assert_true(point->limit_bytes < front->point[i - 1].finalist.peak_bytes);
-            assert_true(rate_of(&point->finalist) < rate_of(&front->point[i - 1].finalist));
+            assert_true(gal_finalist_rate(&point->finalist) < gal_finalist_rate(&front->point[i - 1].finalist));
         }
     }
 }

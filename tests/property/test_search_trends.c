@@ -74,6 +74,7 @@ static void check_plans(const gal_random_search *search, const gal_search_result
 /* |objective / simulated - 1| of the finalists of one kind. */
 typedef struct strays {
     const char *name;
+    double worst_bound;
     uint32_t count, room;
     double *value;
 } strays;
@@ -88,9 +89,10 @@ static void note_stray(strays *of, const gal_finalist *f)
     of->value[of->count++] = fabs(f->objective_seconds / f->simulated_seconds - 1.0);
 }
 
-/* The issue's worst of 10 % is not asserted: it does not hold where links are slow. The objective hides what is sent
- * behind compute, and over links so slow that stages wait for rows, or reductions of one block for those of the next,
- * the simulation is longer. */
+/* Of plans on one stage without ZeRO-2 and 3 the sum of prices is within 10 % of the simulation at worst. With them
+ * reductions of one block wait for those of the one before over links as slow as are drawn here; and on pipelines
+ * messages both ways share a link, recomputation runs ahead of its turn and stages of unequal rounds hide each other's
+ * waits: those are printed (property/test_price has the worst of pipelines on links that machines have). */
 static void report_strays(strays *of)
 {
     assert_true(of->count > 0);
@@ -99,6 +101,7 @@ static void report_strays(strays *of)
            "worst %.2f %%\n",
            of->name, of->count, 100 * median, 100 * of->value[of->count * UINT64_C(90) / 100],
            100 * of->value[of->count * UINT64_C(99) / 100], 100 * of->value[of->count - 1]);
+    assert_true(of->value[of->count - 1] <= of->worst_bound);
     free(of->value);
     assert_true(median <= 0.03 || of->count < 100); /* of few plans it says little: PLANS=10 under sanitizers */
 }
@@ -117,8 +120,7 @@ enum { ONE_STAGE, PIPELINE, ONE_STAGE_SHARDED, PIPELINE_SHARDED, STRAYS };
 
 typedef struct tally {
     strays stray[STRAYS];
-    uint32_t pairs, slower; /* of a search and one with less memory: the former's plan simulates slower */
-    double most_slower;
+    uint32_t pairs; /* of a search and one with less memory */
 } tally;
 
 static void note_result(tally *t, const gal_search_result *result)
@@ -130,26 +132,23 @@ static void note_result(tally *t, const gal_search_result *result)
     }
 }
 
-/* Throughput is by simulation, the choice by the objective: of more memory it can be less, as often as printed. */
 static void compare(tally *t, const gal_search_result *roomy, const gal_search_result *tight)
 {
     assert_int_equal(roomy->unproven_cell_count, 0);
     assert_int_equal(tight->unproven_cell_count, 0);
     assert_true(gal_random_search_objective(roomy) <= gal_random_search_objective(tight) * (1.0 + rounding));
-    const double loss = 1.0 - gal_random_search_rate(roomy) / gal_random_search_rate(tight);
+    assert_true(gal_random_search_rate(roomy) >= gal_random_search_rate(tight) * (1.0 - rounding));
     t->pairs += tight->feasible;
-    t->slower += tight->feasible && loss > rounding;
-    t->most_slower = tight->feasible ? fmax(t->most_slower, loss) : t->most_slower;
 }
 
 static void test_more_memory_is_no_worse(void **unused)
 {
     (void)unused;
     const uint64_t much = UINT64_C(1) << 40;
-    tally t = {.stray = {[ONE_STAGE] = {.name = "one stage"},
-                         [PIPELINE] = {.name = "pipelines"},
-                         [ONE_STAGE_SHARDED] = {.name = "one stage, ZeRO-2 and 3"},
-                         [PIPELINE_SHARDED] = {.name = "pipelines, ZeRO-2 and 3"}}};
+    tally t = {.stray = {[ONE_STAGE] = {.name = "one stage", .worst_bound = 0.10},
+                         [PIPELINE] = {.name = "pipelines", .worst_bound = HUGE_VAL},
+                         [ONE_STAGE_SHARDED] = {.name = "one stage, ZeRO-2 and 3", .worst_bound = HUGE_VAL},
+                         [PIPELINE_SHARDED] = {.name = "pipelines, ZeRO-2 and 3", .worst_bound = HUGE_VAL}}};
     for (uint64_t seed = 1; seed <= input_count(); seed++) {
         gal_random_search search;
         gal_search_result roomy = {0}, tight = {0};
@@ -169,8 +168,7 @@ static void test_more_memory_is_no_worse(void **unused)
         gal_search_result_free(&tight);
         gal_random_search_free(&search);
     }
-    printf("  %u searches with less memory: the simulated throughput of %u plans is higher, by %.1f %% at most\n",
-           t.pairs, t.slower, 100 * t.most_slower);
+    printf("  %u searches had a plan with less memory\n", t.pairs);
     for (uint32_t i = 0; i < STRAYS; i++) {
         report_strays(&t.stray[i]);
     }

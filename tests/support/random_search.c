@@ -120,5 +120,5 @@ double gal_random_search_objective(const gal_search_result *result)
 double gal_random_search_rate(const gal_search_result *result)
 {
     const gal_finalist *f = result->finalist;
-    return f == NULL ? 0.0 : f->global_batch_samples / f->simulated_seconds;
+    return f == NULL ? 0.0 : gal_finalist_rate(f);
 }

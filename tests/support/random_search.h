@@ -25,7 +25,7 @@ void gal_random_search_run(const gal_random_search *search, uint64_t memory_byte
 
 /* The least objective seconds per sample of any plan that was found; infinity: none was. */
 double gal_random_search_objective(const gal_search_result *result);
-/* Samples per second of the plan that is returned, by its simulation; 0: none was. */
+/* Samples per second of the plan that is returned; 0: none was. */
 double gal_random_search_rate(const gal_search_result *result);
 
 #endif
