@@ -1,4 +1,5 @@
 /* Prices of blocks. */
+#include <math.h>
 #include <string.h>
 
 #include "costmodel/price_cache.h"
@@ -126,8 +127,10 @@ static gal_code read_end(gal_price_cache *cache, const gal_price_query *query, c
     if (code != GAL_OK) {
         return code;
     }
-    out->forward_seconds = t->forward_seconds - 2 * beside->forward_seconds - (head ? beside->enter_seconds : 0.0);
-    out->backward_seconds = t->backward_seconds - 2 * beside->backward_seconds - (head ? 0.0 : beside->leave_seconds);
+    out->forward_seconds = fmax(t->own_forward_seconds, t->forward_seconds - 2 * beside->forward_seconds -
+                                                            (head ? beside->enter_seconds : 0.0));
+    out->backward_seconds = fmax(t->own_backward_seconds, t->backward_seconds - 2 * beside->backward_seconds -
+                                                              (head ? 0.0 : beside->leave_seconds));
     out->sync_seconds = t->sync_seconds - 2 * beside->sync_seconds - (head ? beside->tail_seconds : 0.0);
     return GAL_OK;
 }

@@ -11,8 +11,9 @@
  *     sync_seconds       end of the last block on all streams minus that of the one before, in backward with sync, less
  *                        backward_seconds
  *     tail_seconds       what it took beyond backward and one of these per block, paid by the first block
- * Embedding and head are priced as what a chain of two blocks of their strategy gains by them: with enter, leave and
- * tail inside.
+ * Embedding and head are priced as what a chain of two blocks of their strategy gains by them, with enter, leave and
+ * tail inside, and by no less than their kernels take: where blocks wait for reductions a head's kernels hide there,
+ * but a pipeline of other blocks does not wait so (300 Swin plans of ZeRO-2 and 3: worst error 25 % without, 9 % with).
  * Of a tensor that several blocks of a stage hold (gal_shared) one pays: its update, and its bytes, are told apart. A
  * block that holds one is priced where another of its kind has brought it: in a chain of one more.
  * A price depends on (type of block, strategy, samples, D, prefetch depth) and on how the stage lies in the link tree.

@@ -292,15 +292,14 @@ static void encoder_decoders(void **unused)
     check_group("encoder-decoders, ZeRO-2 and 3", GAL_FAMILY_T5, false, true, 0.03, 0.10);
 }
 
-/* The worst plans have borders inside the first level, whose rows take longer to send than a stage to compute: there
- * the objective is up to a quarter below the simulation. With links a hundred times as fast the worst is within 10 %
- * too. */
+/* Pieces are unequal, each half as wide as the one before: of two plans in 600 stages wait for rows longer, or hide
+ * their waits better, than equal ones would, by 12 and 13 %. */
 static void swins(void **unused)
 {
     (void)unused;
-    check_group("Swin, homogeneous", GAL_FAMILY_SWIN, false, false, 0.03, HUGE_VAL);
-    check_group("Swin, mixed", GAL_FAMILY_SWIN, true, false, 0.03, HUGE_VAL);
-    check_group("Swin, ZeRO-2 and 3", GAL_FAMILY_SWIN, false, true, 0.03, HUGE_VAL);
+    check_group("Swin, homogeneous", GAL_FAMILY_SWIN, false, false, 0.03, 0.15);
+    check_group("Swin, mixed", GAL_FAMILY_SWIN, true, false, 0.03, 0.15);
+    check_group("Swin, ZeRO-2 and 3", GAL_FAMILY_SWIN, false, true, 0.03, 0.10);
 }
 
 static void check_bytes(gal_dtype dtype)

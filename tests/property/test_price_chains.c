@@ -1,5 +1,6 @@
 /* Prices against chains of blocks that are lowered whole for every one: bit for bit, for every kind of block of every
  * family of the catalogue. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +80,7 @@ static gal_code inner_price(const bed *b, const gal_price_query *query, const ga
     return code;
 }
 
-/* What two blocks gain by it. */
+/* What two blocks gain by it, and no less than its kernels take. */
 static gal_code end_price(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
                           gal_block_price *out)
 {
@@ -94,8 +95,10 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
     gal_code code = inner_price(b, &near, &inner, &beside);
     code = code == GAL_OK ? run(b, query, type, 3, head ? 2 : 0, &t, out) : code;
     if (code == GAL_OK) {
-        out->forward_seconds = t.forward_seconds - 2 * beside.forward_seconds - (head ? beside.enter_seconds : 0.0);
-        out->backward_seconds = t.backward_seconds - 2 * beside.backward_seconds - (head ? 0.0 : beside.leave_seconds);
+        out->forward_seconds = fmax(t.own_forward_seconds, t.forward_seconds - 2 * beside.forward_seconds -
+                                                               (head ? beside.enter_seconds : 0.0));
+        out->backward_seconds = fmax(t.own_backward_seconds, t.backward_seconds - 2 * beside.backward_seconds -
+                                                                 (head ? 0.0 : beside.leave_seconds));
         out->sync_seconds = t.sync_seconds - 2 * beside.sync_seconds - (head ? beside.tail_seconds : 0.0);
     }
     return code;
@@ -253,6 +256,8 @@ static void compare_pair(const bed *b, gal_chain_queues *queues, const gal_strat
     if (code != GAL_OK) { /* a tensor is too large */
         return;
     }
+    times.own_forward_seconds = expected.own_forward_seconds;
+    times.own_backward_seconds = expected.own_backward_seconds;
     times.update_seconds = expected.update_seconds;
     memcpy(times.shared_update_seconds, expected.shared_update_seconds, sizeof times.shared_update_seconds);
     assert_memory_equal(&times, &expected, sizeof times);

@@ -12,6 +12,19 @@ static void read_update(const gal_program *program, const gal_cost *cost, uint32
     }
 }
 
+/* Of the block's kernels, one after the other. */
+static double own_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, gal_fragment_kind kind)
+{
+    const gal_fragment *fragment = &program->fragment[kind];
+    double seconds = 0.0;
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const bool kernel = in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] && !in->only_last;
+        seconds += kernel && in->block - program->first_block == block ? cost[i].seconds : 0.0;
+    }
+    return seconds;
+}
+
 static gal_code measure(const gal_chain_spec *spec, const gal_program *program, uint32_t memory_block,
                         gal_chain_times *out, gal_error *err)
 {
@@ -29,6 +42,8 @@ static gal_code measure(const gal_chain_spec *spec, const gal_program *program, 
     GAL_TRY(gal_script_create(&expansion, &script, err));
     gal_play_alone(&script, &expansion, &slowdowns, &ends);
     gal_chain_read(&ends, spec->block_count, out);
+    out->own_forward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_FORWARD);
+    out->own_backward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_BACKWARD_SYNC);
     read_update(program, cost, memory_block, out);
 cleanup:
     gal_script_free(&script);
