@@ -35,7 +35,8 @@ typedef struct outer {
     gal_search_result *result;
     gal_price_cache *cache;
     gal_block_types types;
-    gal_floors *floors;
+    gal_screens *screens;
+    gal_screened_prices *prices;
     gal_cell_answer answer; /* its arrays */
     candidate *candidate;
     uint32_t candidate_count;
@@ -91,7 +92,7 @@ static gal_code add_candidate(outer *o, const gal_cell_numbers *numbers, gal_err
         return GAL_OK;
     }
     o->candidate_count++;
-    code = gal_screen_floor(&spec, &o->types, o->floors, &c->bound, &c->least_bytes, err);
+    code = gal_screen_floor(o->screens, &spec, &c->bound, &c->least_bytes, err);
     c->repeatable = c->bound;
     return code;
 }
@@ -304,7 +305,7 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
     }
     switch (c->level) {
     case FLOORED:
-        code = gal_screened_create(&spec, &o->types, &c->screened, err);
+        code = gal_screened_create(&spec, &o->types, &o->prices, &c->screened, err);
         c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
         c->repeatable = code == GAL_OK ? c->screened.bound : c->repeatable;
         c->level = SCREENED;
@@ -357,7 +358,7 @@ static gal_code take_least(outer *o, const gal_least_memory *least, gal_error *e
     for (uint32_t i = 0; i < o->candidate_count; i++) { /* so what the cells were said to hold is not proven */
         candidate *c = &o->candidate[i];
         const gal_cell_spec own = spec_of(o, c);
-        GAL_TRY(gal_screen_floor(&own, &o->types, o->floors, &c->bound, &c->least_bytes, err));
+        GAL_TRY(gal_screen_floor(o->screens, &own, &c->bound, &c->least_bytes, err));
         c->repeatable = c->bound;
         const bool here = memcmp(&c->numbers, &least->numbers, sizeof c->numbers) == 0;
         finalist->bound_seconds = here ? fmin(c->bound, seconds) : finalist->bound_seconds;
@@ -529,7 +530,7 @@ static gal_code create(outer *o, gal_error *err)
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     GAL_TRY(gal_block_types_create(r->model, &o->types, err));
-    GAL_TRY(gal_floors_create(r->model, r->durations, &o->floors, err));
+    GAL_TRY(gal_screens_create(r->model, r->durations, &o->types, &r->space, &o->screens, err));
     GAL_TRY(gal_price_cache_create(r->model, r->durations, &o->cache, err));
     GAL_TRY(list_candidates(o, err));
 cleanup:
@@ -543,8 +544,9 @@ static void outer_free(outer *o)
         free(o->candidate[i].stage);
     }
     free(o->candidate);
+    gal_screened_prices_free(o->prices);
     gal_price_cache_free(o->cache);
-    gal_floors_free(o->floors);
+    gal_screens_free(o->screens);
     gal_block_types_free(&o->types);
     free(o->answer.strategy);
     free(o->answer.stage);

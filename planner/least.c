@@ -24,7 +24,7 @@ typedef struct hunt {
     uint32_t device_count; /* the cluster of the durations may have more: bytes are the same */
     gal_price_cache *cache;
     gal_block_types types;
-    gal_floors *floors;
+    gal_screens *screens;
     floored *cell; /* the lowest floor first */
     uint32_t cell_count;
 } hunt;
@@ -76,7 +76,7 @@ static gal_code floor_cells(hunt *h, const gal_cell_numbers *numbers, uint32_t c
             (is_uniform(&h->request) && gal_uniform_refused(&spec, &refusal) != GAL_OK)) {
             continue;
         }
-        const gal_code code = gal_screen_floor(&spec, &h->types, h->floors, &seconds, &cell->least_bytes, err);
+        const gal_code code = gal_screen_floor(h->screens, &spec, &seconds, &cell->least_bytes, err);
         if (code != GAL_OK) {
             return code;
         }
@@ -90,7 +90,7 @@ static gal_code hunt_create(hunt *h, const gal_search_request *request, gal_erro
     gal_code code = GAL_OK;
     *h = (hunt){.request = *request, .device_count = gal_durations_cluster(request->durations)->device_count};
     GAL_TRY(gal_block_types_create(request->model, &h->types, err));
-    GAL_TRY(gal_floors_create(request->model, request->durations, &h->floors, err));
+    GAL_TRY(gal_screens_create(request->model, request->durations, &h->types, &h->request.space, &h->screens, err));
     GAL_TRY(gal_price_cache_create(request->model, request->durations, &h->cache, err));
 cleanup:
     return code;
@@ -119,7 +119,7 @@ static void hunt_free(hunt *h)
 {
     free(h->cell);
     gal_price_cache_free(h->cache);
-    gal_floors_free(h->floors);
+    gal_screens_free(h->screens);
     gal_block_types_free(&h->types);
     *h = (hunt){0};
 }

@@ -3,15 +3,15 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "planner/dual.h"
 #include "planner/relaxed.h"
 #include "runtime/program/schedule.h"
 
 enum { SPLITS_MAX = 128 };
 
 /* The splits of a block that the space allows: tp alone, data parallelism left open. */
-static uint32_t list_splits(const gal_cell_spec *spec, uint32_t stage_devices, gal_split_kind *out)
+static uint32_t list_splits(const gal_space *space, uint32_t stage_devices, gal_split_kind *out)
 {
-    const gal_space *space = spec->space;
     const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
                                                [GAL_RECOMPUTE_SELECTIVE] = space->selective,
                                                [GAL_RECOMPUTE_FULL] = space->recompute};
@@ -29,53 +29,6 @@ static uint32_t list_splits(const gal_cell_spec *spec, uint32_t stage_devices, g
         }
     }
     return count;
-}
-
-static bool is_legal(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
-                     const gal_split_kind *split, uint32_t samples)
-{
-    gal_cell_spec alone = *spec; /* one split group */
-    gal_strategy strategy = {.recompute = split->recompute, .sequence_parallel = split->sequence_parallel};
-    alone.device_count = split->tp_degree;
-    alone.pp_degree = alone.microbatch_count = 1;
-    alone.global_batch_samples = samples;
-    if (split->tp_degree > 1) {
-        strategy.axis[strategy.axis_count++] = (gal_axis){GAL_AXIS_TP, split->tp_degree};
-    }
-    return gal_cell_is_legal(&alone, types, type, &strategy);
-}
-
-/* The items of a type; data parallel groups share the samples and, where the space has sharding, the states. */
-static gal_code list_items(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type, gal_floors *floors,
-                           gal_relaxed_type *menu, gal_error *err)
-{
-    const uint32_t stage_devices = spec->device_count / spec->pp_degree;
-    const uint32_t samples = spec->global_batch_samples / spec->microbatch_count;
-    const bool shards = spec->space->axis[GAL_AXIS_SDP];
-    gal_split_kind split[SPLITS_MAX];
-    const uint32_t count = list_splits(spec, stage_devices, split);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t groups = stage_devices / split[i].tp_degree;
-        gal_block_floor floor;
-        if (samples % groups != 0 || (groups > 1 && !shards && !spec->space->axis[GAL_AXIS_DP]) ||
-            !is_legal(spec, types, type, &split[i], samples / groups)) {
-            continue;
-        }
-        gal_error reason = {0};
-        const gal_code code =
-            gal_floors_of(floors, types->shape[type].type, split[i], samples / groups, &floor, &reason);
-        if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
-            continue;
-        }
-        if (code != GAL_OK) {
-            return gal_fail(err, code, "%s", reason.text);
-        }
-        menu->item[menu->item_count++] = (gal_relaxed_item){.round_seconds = floor.seconds,
-                                                            .bytes = (double)floor.state_bytes / (shards ? groups : 1),
-                                                            .saved_bytes = (double)floor.saved_bytes,
-                                                            .work_bytes = (double)floor.work_bytes};
-    }
-    return GAL_OK;
 }
 
 uint32_t gal_screen_block_count(const gal_block_types *types, uint32_t type)
@@ -101,47 +54,158 @@ uint32_t gal_screen_in_flight(const gal_cell_spec *spec, uint32_t stage)
     return pieces ? 1 : gal_in_flight(spec->schedule, stage, spec->pp_degree, spec->microbatch_count);
 }
 
-typedef struct screen {
-    const gal_cell_spec *spec;
-    const gal_block_types *types;
-    gal_floors *floors;
-    uint32_t stage_devices, samples;
-    uint32_t capacity; /* items of a type */
-    gal_relaxed_type *menu;
-    gal_relaxed_item *item;
-    uint32_t *in_flight;
-    double *limit_bytes; /* [stage] */
-} screen;
+/* ---- menus ---- */
 
-static gal_code screen_create(screen *s, gal_error *err)
+/* Of cells of so many devices per stage and samples per microbatch. */
+typedef struct menus {
+    uint32_t stage_devices, samples;
+    gal_relaxed_type *type; /* owned, with the items of all */
+    gal_relaxed_item *item;
+} menus;
+
+struct gal_screens {
+    const gal_block_types *types;
+    const gal_space *space;
+    const gal_model *model;
+    gal_floors *floors;
+    uint32_t menus_count, menus_capacity;
+    menus *menus;
+};
+
+static gal_code no_memory(gal_error *err)
 {
-    const uint32_t stages = s->spec->pp_degree;
-    s->stage_devices = s->spec->device_count / stages;
-    s->samples = s->spec->global_batch_samples / s->spec->microbatch_count;
-    s->menu = calloc(s->types->type_count, sizeof *s->menu);
-    s->item = calloc((size_t)s->types->type_count * s->capacity + 1, sizeof *s->item);
-    s->in_flight = calloc(stages, sizeof *s->in_flight);
-    s->limit_bytes = calloc(stages, sizeof *s->limit_bytes);
-    if (s->menu == NULL || s->item == NULL || s->in_flight == NULL || s->limit_bytes == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
+gal_code gal_screens_create(const gal_model *model, const gal_durations *durations, const gal_block_types *types,
+                            const gal_space *space, gal_screens **out, gal_error *err)
+{
+    gal_screens *screens = calloc(1, sizeof *screens);
+    if (screens == NULL) {
+        return no_memory(err);
     }
-    for (uint32_t type = 0; type < s->types->type_count; type++) {
-        s->menu[type] = (gal_relaxed_type){.block_count = gal_screen_block_count(s->types, type),
-                                           .item = s->item + (size_t)type * s->capacity};
+    *screens = (gal_screens){.types = types, .space = space, .model = model};
+    const gal_code code = gal_floors_create(model, durations, &screens->floors, err);
+    if (code != GAL_OK) {
+        gal_screens_free(screens);
+        return code;
     }
-    for (uint32_t p = 0; p < stages; p++) {
-        s->in_flight[p] = gal_screen_in_flight(s->spec, p);
+    *out = screens;
+    return GAL_OK;
+}
+
+static void menus_free(menus *m)
+{
+    free(m->item);
+    free(m->type);
+}
+
+void gal_screens_free(gal_screens *screens)
+{
+    if (screens != NULL) {
+        for (uint32_t i = 0; i < screens->menus_count; i++) {
+            menus_free(&screens->menus[i]);
+        }
+        free(screens->menus);
+        gal_floors_free(screens->floors);
+        free(screens);
+    }
+}
+
+static bool is_legal(const gal_screens *screens, uint32_t type, const gal_split_kind *split, uint32_t samples)
+{
+    const gal_cell_spec alone = {.model = screens->model, /* one split group */
+                                 .space = screens->space,
+                                 .device_count = split->tp_degree,
+                                 .pp_degree = 1,
+                                 .microbatch_count = 1,
+                                 .global_batch_samples = samples};
+    gal_strategy strategy = {.recompute = split->recompute, .sequence_parallel = split->sequence_parallel};
+    if (split->tp_degree > 1) {
+        strategy.axis[strategy.axis_count++] = (gal_axis){GAL_AXIS_TP, split->tp_degree};
+    }
+    return gal_cell_is_legal(&alone, screens->types, type, &strategy);
+}
+
+/* The items of a type; data parallel groups share the samples and, where the space has sharding, the states. */
+static gal_code list_items(gal_screens *screens, const menus *m, uint32_t type, gal_relaxed_type *menu, gal_error *err)
+{
+    const bool shards = screens->space->axis[GAL_AXIS_SDP];
+    gal_split_kind split[SPLITS_MAX];
+    const uint32_t count = list_splits(screens->space, m->stage_devices, split);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t groups = m->stage_devices / split[i].tp_degree;
+        gal_block_floor floor;
+        if (m->samples % groups != 0 || (groups > 1 && !shards && !screens->space->axis[GAL_AXIS_DP]) ||
+            !is_legal(screens, type, &split[i], m->samples / groups)) {
+            continue;
+        }
+        gal_error reason = {0};
+        const gal_code code = gal_floors_of(screens->floors, screens->types->shape[type].type, split[i],
+                                            m->samples / groups, &floor, &reason);
+        if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+            continue;
+        }
+        if (code != GAL_OK) {
+            return gal_fail(err, code, "%s", reason.text);
+        }
+        menu->item[menu->item_count++] = (gal_relaxed_item){.round_seconds = floor.seconds,
+                                                            .bytes = (double)floor.state_bytes / (shards ? groups : 1),
+                                                            .saved_bytes = (double)floor.saved_bytes,
+                                                            .work_bytes = (double)floor.work_bytes};
     }
     return GAL_OK;
 }
 
-static void screen_free(screen *s)
+static gal_code list_menus(gal_screens *screens, menus *m, gal_error *err)
 {
-    free(s->limit_bytes);
-    free(s->in_flight);
-    free(s->item);
-    free(s->menu);
+    gal_code code = GAL_OK;
+    const gal_block_types *types = screens->types;
+    gal_split_kind split[SPLITS_MAX];
+    const size_t most = list_splits(screens->space, m->stage_devices, split); /* of a type */
+    m->type = calloc(types->type_count, sizeof *m->type);
+    m->item = malloc((types->type_count * most + 1) * sizeof *m->item);
+    if (m->type == NULL || m->item == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t type = 0; code == GAL_OK && type < types->type_count; type++) {
+        m->type[type] =
+            (gal_relaxed_type){.block_count = gal_screen_block_count(types, type), .item = m->item + type * most};
+        code = list_items(screens, m, type, &m->type[type], err);
+    }
+    return code;
 }
+
+static gal_code find_menus(gal_screens *screens, uint32_t stage_devices, uint32_t samples, menus **out, gal_error *err)
+{
+    for (uint32_t i = 0; i < screens->menus_count; i++) {
+        if (screens->menus[i].stage_devices == stage_devices && screens->menus[i].samples == samples) {
+            *out = &screens->menus[i];
+            return GAL_OK;
+        }
+    }
+    if (screens->menus_count == screens->menus_capacity) {
+        const uint32_t capacity = 64 + 2 * screens->menus_capacity;
+        menus *grown = realloc(screens->menus, capacity * sizeof *grown);
+        if (grown == NULL) {
+            return no_memory(err);
+        }
+        screens->menus = grown;
+        screens->menus_capacity = capacity;
+    }
+    menus *m = &screens->menus[screens->menus_count];
+    *m = (menus){.stage_devices = stage_devices, .samples = samples};
+    const gal_code code = list_menus(screens, m, err);
+    if (code != GAL_OK) {
+        menus_free(m);
+        return code;
+    }
+    screens->menus_count++;
+    *out = m;
+    return GAL_OK;
+}
+
+/* ---- bounds ---- */
 
 static double least_work(const gal_relaxed_type *menu)
 {
@@ -161,28 +225,26 @@ void gal_screen_limits(const gal_cell_spec *spec, double first_work_bytes, doubl
     }
 }
 
-static double bound_of(const screen *s, double *spare_bytes)
+gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, double *bound_seconds, double *least_bytes,
+                          gal_error *err)
 {
-    const uint32_t stages = s->spec->pp_degree;
-    gal_screen_limits(s->spec, least_work(&s->menu[s->types->type_of[0]]),
-                      least_work(&s->menu[s->types->type_of[s->types->block_count - 1]]), s->limit_bytes);
-    const gal_relaxed_pipeline pipeline = {stages, gal_screen_rounds(s->spec), s->in_flight, s->limit_bytes};
-    return gal_relaxed_bound(s->menu, s->types->type_count, &pipeline, spare_bytes);
-}
-
-gal_code gal_screen_floor(const gal_cell_spec *spec, const gal_block_types *types, gal_floors *floors,
-                          double *bound_seconds, double *least_bytes, gal_error *err)
-{
-    gal_code code = GAL_OK;
+    const gal_block_types *types = screens->types;
+    uint32_t in_flight[GAL_STAGES_MAX];
+    double limit_bytes[GAL_STAGES_MAX];
     double spare_bytes = 0.0;
-    screen s = {.spec = spec, .types = types, .floors = floors, .capacity = SPLITS_MAX};
-    GAL_TRY(screen_create(&s, err));
-    for (uint32_t type = 0; type < types->type_count; type++) {
-        GAL_TRY(list_items(spec, types, type, floors, &s.menu[type], err));
+    menus *m = NULL;
+    const gal_code code = find_menus(screens, spec->device_count / spec->pp_degree,
+                                     spec->global_batch_samples / spec->microbatch_count, &m, err);
+    if (code != GAL_OK) {
+        return code;
     }
-    *bound_seconds = bound_of(&s, &spare_bytes);
+    for (uint32_t p = 0; p < spec->pp_degree; p++) {
+        in_flight[p] = gal_screen_in_flight(spec, p);
+    }
+    gal_screen_limits(spec, least_work(&m->type[types->type_of[0]]),
+                      least_work(&m->type[types->type_of[types->block_count - 1]]), limit_bytes);
+    const gal_relaxed_pipeline pipeline = {spec->pp_degree, gal_screen_rounds(spec), in_flight, limit_bytes};
+    *bound_seconds = gal_relaxed_bound(m->type, types->type_count, &pipeline, &spare_bytes);
     *least_bytes = (double)spec->arena_limit_bytes - spare_bytes;
-cleanup:
-    screen_free(&s);
-    return code;
+    return GAL_OK;
 }

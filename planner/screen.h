@@ -5,12 +5,20 @@
 #include "costmodel/floor.h"
 #include "planner/cell.h"
 
+/* The menus of cells that were looked at: equal for cells of equal devices per stage and samples per microbatch. */
+typedef struct gal_screens gal_screens;
+
+/* model, durations, types, of the model, and space are referred to. GAL_ERR_SYSTEM without memory. */
+gal_code gal_screens_create(const gal_model *model, const gal_durations *durations, const gal_block_types *types,
+                            const gal_space *space, gal_screens **out, gal_error *err);
+void gal_screens_free(gal_screens *screens); /* accepts NULL */
+
 /* No plan of the cell is faster, by compute alone (costmodel/floor.h) under its limit of bytes: no simulation is, and
  * no objective but one that prices an end of the chain below its own kernels, for what its neighbours wait less beside
  * it. Infinity: none fits, or none is legal. *least_bytes: no plan's largest stage is smaller; infinity if none is
- * legal. The cell's numbers divide; types: of the model. Errors: as gal_floors_of. */
-gal_code gal_screen_floor(const gal_cell_spec *spec, const gal_block_types *types, gal_floors *floors,
-                          double *bound_seconds, double *least_bytes, gal_error *err);
+ * legal. The cell's numbers divide, its space is that of the screens. Errors: as gal_floors_of. */
+gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, double *bound_seconds, double *least_bytes,
+                          gal_error *err);
 
 /* What bounds of cells share. How often a block's round counts at least: the mean stage's m, and of the others' one in
  * the bubble what the schedule leaves of it (costmodel/objective.h). */

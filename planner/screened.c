@@ -12,7 +12,7 @@ static bool is_end(const gal_block_types *types, uint32_t type)
     return types->shape[type].kind == GAL_BLOCK_EMBEDDING || types->shape[type].kind == GAL_BLOCK_HEAD;
 }
 
-static gal_screened_item *item_at(const gal_screened *s, uint32_t type, uint32_t strategy)
+static const gal_screened_item *item_at(const gal_screened *s, uint32_t type, uint32_t strategy)
 {
     return &s->item[(size_t)type * s->strategy_count + strategy];
 }
@@ -24,22 +24,21 @@ static void take_least(double *least, double own, bool first)
     *least = first || own < *least ? own : *least;
 }
 
-static gal_code price_item(const gal_screened *s, uint32_t type, uint32_t strategy, gal_error *err)
+static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                           const gal_strategy *strategy, gal_screened_item *item, gal_error *err)
 {
-    const gal_cell_spec *spec = &s->spec;
-    gal_screened_item *item = item_at(s, type, strategy);
     const uint32_t last = spec->pp_degree - 1;
-    const uint32_t from = type == s->types->type_of[s->types->block_count - 1] ? last : 0;
-    const uint32_t to = type == s->types->type_of[0] ? 0 : last; /* the ends of the chain have their stages */
-    bool plain_done = false;                                     /* one of the stages that lie as all others do */
+    const uint32_t from = type == types->type_of[types->block_count - 1] ? last : 0;
+    const uint32_t to = type == types->type_of[0] ? 0 : last; /* the ends of the chain have their stages */
+    bool plain_done = false;                                  /* one of the stages that lie as all others do */
     for (uint32_t stage = from; stage <= to; stage++) {
         const bool plain = gal_price_place(spec->durations, spec->device_count / spec->pp_degree, stage) == 0;
         if (plain && plain_done) {
             continue;
         }
         plain_done = plain_done || plain;
-        const gal_price_query query = {.type = s->types->shape[type].type,
-                                       .strategy = &s->strategy[strategy],
+        const gal_price_query query = {.type = types->shape[type].type,
+                                       .strategy = strategy,
                                        .device_count = spec->device_count / spec->pp_degree,
                                        .stage = stage,
                                        .stage_count = spec->pp_degree,
@@ -54,7 +53,7 @@ static gal_code price_item(const gal_screened *s, uint32_t type, uint32_t strate
         double update_seconds = price->update_seconds;
         item->bytes = (double)(bytes->state + bytes->gradient);
         /* another block may pay; for the token table the ends of a chain on their stages do (planner/cell.h) */
-        const bool pays = type == s->types->type_of[0] || (last > 0 && from == last);
+        const bool pays = type == types->type_of[0] || (last > 0 && from == last);
         for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
             if (shared == GAL_SHARED_TABLE && pays) {
                 continue;
@@ -77,21 +76,84 @@ static gal_code price_item(const gal_screened *s, uint32_t type, uint32_t strate
     return GAL_OK;
 }
 
-static gal_code fill_items(const gal_screened *s, uint32_t type, gal_error *err)
+static gal_code fill_items(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                           gal_screened_prices *prices, gal_error *err)
 {
-    for (uint32_t i = 0; i < s->strategy_count; i++) {
-        if (!gal_cell_is_legal(&s->spec, s->types, type, &s->strategy[i])) {
+    for (uint32_t i = 0; i < prices->strategy_count; i++) {
+        gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count + i];
+        if (!gal_cell_is_legal(spec, types, type, &prices->strategy[i])) {
             continue;
         }
         gal_error reason = {0};
-        const gal_code code = price_item(s, type, i, &reason);
+        const gal_code code = price_item(spec, types, type, &prices->strategy[i], item, &reason);
         if (code != GAL_OK &&
             code != GAL_ERR_DOCUMENT) { /* that is: a tensor is too large for a program: not to be had */
             return gal_fail(err, code, "%s", reason.text);
         }
-        item_at(s, type, i)->legal = code == GAL_OK;
+        item->legal = code == GAL_OK;
     }
     return GAL_OK;
+}
+
+static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **out,
+                              gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_screened_prices *prices = calloc(1, sizeof *prices);
+    gal_strategy *all = malloc(GAL_SPACE_MAX * sizeof *all);
+    if (prices == NULL || all == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    prices->pp_degree = spec->pp_degree;
+    prices->samples = spec->global_batch_samples / spec->microbatch_count;
+    prices->strategy_count = gal_space_strategies(spec->space, spec->device_count / spec->pp_degree, all);
+    prices->strategy = malloc((prices->strategy_count + 1) * sizeof *all);
+    prices->item = calloc((size_t)types->type_count * prices->strategy_count + 1, sizeof *prices->item);
+    if (prices->strategy == NULL || prices->item == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    memcpy(prices->strategy, all, prices->strategy_count * sizeof *all);
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        GAL_TRY(fill_items(spec, types, type, prices, err));
+    }
+    *out = prices;
+    prices = NULL;
+cleanup:
+    free(all);
+    gal_screened_prices_free(prices);
+    return code;
+}
+
+void gal_screened_prices_free(gal_screened_prices *prices)
+{
+    while (prices != NULL) {
+        gal_screened_prices *next = prices->next;
+        free(prices->item);
+        free(prices->strategy);
+        free(prices);
+        prices = next;
+    }
+}
+
+/* Of the cell; those met last are first. */
+static gal_code find_prices(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **list,
+                            const gal_screened_prices **out, gal_error *err)
+{
+    const uint32_t samples = spec->global_batch_samples / spec->microbatch_count;
+    for (const gal_screened_prices *at = *list; at != NULL; at = at->next) {
+        if (at->pp_degree == spec->pp_degree && at->samples == samples) {
+            *out = at;
+            return GAL_OK;
+        }
+    }
+    gal_screened_prices *made = NULL;
+    const gal_code code = prices_create(spec, types, &made, err);
+    if (code == GAL_OK) {
+        made->next = *list;
+        *list = made;
+        *out = made;
+    }
+    return code;
 }
 
 /* ---- under one price of memory ---- */
@@ -206,21 +268,19 @@ cleanup:
     return code;
 }
 
-gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened *out, gal_error *err)
+gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **prices,
+                             gal_screened *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_screened s = {.spec = *spec, .types = types, .strategy = calloc(GAL_SPACE_MAX, sizeof *s.strategy)};
-    if (s.strategy != NULL) {
-        s.strategy_count = gal_space_strategies(spec->space, spec->device_count / spec->pp_degree, s.strategy);
-        const size_t count = (size_t)types->type_count * s.strategy_count + 1;
-        s.item = calloc(count, sizeof *s.item);
-        s.reduced_seconds = calloc(count, sizeof *s.reduced_seconds);
-    }
-    if (s.strategy == NULL || s.item == NULL || s.reduced_seconds == NULL) {
+    gal_screened s = {.spec = *spec, .types = types};
+    const gal_screened_prices *own = NULL;
+    GAL_TRY(find_prices(spec, types, prices, &own, err));
+    s.strategy = own->strategy;
+    s.strategy_count = own->strategy_count;
+    s.item = own->item;
+    s.reduced_seconds = malloc(((size_t)types->type_count * own->strategy_count + 1) * sizeof *s.reduced_seconds);
+    if (s.reduced_seconds == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
-    }
-    for (uint32_t type = 0; type < types->type_count; type++) {
-        GAL_TRY(fill_items(&s, type, err));
     }
     GAL_TRY(bound_by_memory(&s, err));
     *out = s;
@@ -233,8 +293,6 @@ cleanup:
 void gal_screened_free(gal_screened *screened)
 {
     free(screened->reduced_seconds);
-    free(screened->item);
-    free(screened->strategy);
     *screened = (gal_screened){0};
 }
 

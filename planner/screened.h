@@ -20,20 +20,30 @@ typedef struct gal_screened_item {
     double turn_bytes;                                       /* of all that blocks use in turn, work included */
 } gal_screened_item;
 
+/* Of all cells of equal stages and samples per microbatch. */
+typedef struct gal_screened_prices {
+    uint32_t pp_degree, samples, strategy_count;
+    gal_strategy *strategy;
+    gal_screened_item *item;
+    struct gal_screened_prices *next;
+} gal_screened_prices;
+
 typedef struct gal_screened {
     gal_cell_spec spec;
     const gal_block_types *types;
-    gal_strategy *strategy; /* gal_space_strategies */
+    const gal_strategy *strategy; /* gal_space_strategies */
     uint32_t strategy_count;
-    gal_screened_item *item; /* [type][strategy] */
-    double *reduced_seconds; /* [type][strategy]; infinity where it is not legal */
-    double bound;            /* no plan is faster; infinity: none fits */
+    const gal_screened_item *item; /* [type][strategy] */
+    double *reduced_seconds;       /* [type][strategy]; infinity where it is not legal */
+    double bound;                  /* no plan is faster; infinity: none fits */
 } gal_screened;
 
-/* types is referred to, and what spec refers to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
-gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened *out,
-                             gal_error *err);
-void gal_screened_free(gal_screened *screened); /* accepts a zeroed one */
+/* types is referred to, and what spec refers to. prices: of cells that differ in their numbers alone, at first NULL;
+ * what is new is added, and referred to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
+gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **prices,
+                             gal_screened *out, gal_error *err);
+void gal_screened_free(gal_screened *screened);             /* accepts a zeroed one */
+void gal_screened_prices_free(gal_screened_prices *prices); /* all; accepts NULL */
 
 /* Raises bound and reduced_seconds by what the weights show. */
 void gal_screened_price_out(gal_screened *screened, const gal_weights *weights);

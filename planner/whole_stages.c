@@ -86,6 +86,34 @@ static double added_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t
 
 /* ---- where stages may begin ---- */
 
+/* The least block in [low, high] at which a stage that ends there may begin; high does. */
+static uint32_t reach_back(const cutter *c, uint32_t stage, uint32_t low, uint32_t high, uint32_t end, double most)
+{
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (floor_of(c, stage, middle, end) <= most) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return high;
+}
+
+/* The last block in [low, high] at which a stage that begins there may end; low does. */
+static uint32_t reach_on(const cutter *c, uint32_t stage, uint32_t begin, uint32_t low, uint32_t high, double most)
+{
+    while (low < high) {
+        const uint32_t middle = high - (high - low) / 2;
+        if (floor_of(c, stage, begin, middle) <= most) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return low;
+}
+
 /* Of stages none of which is above `most`: more blocks take longer, so each reaches back, and on, as far as it can.
  * False: there is no such cut. */
 static bool open_windows(cutter *c, double most)
@@ -94,27 +122,20 @@ static bool open_windows(cutter *c, double most)
     const uint32_t blocks = c->w->types->block_count;
     uint32_t end = blocks;
     for (uint32_t p = stages; p-- > 0;) {
-        uint32_t begin = end - 1;
-        if (floor_of(c, p, begin, end) > most) {
+        if (floor_of(c, p, end - 1, end) > most) {
             return false;
         }
-        while (begin > p && floor_of(c, p, begin - 1, end) <= most) {
-            begin--;
-        }
-        c->earliest[p] = begin;
-        end = begin > 0 ? begin : 1; /* the stage before has a block at least */
+        c->earliest[p] = end - 1 > p ? reach_back(c, p, p, end - 1, end, most) : end - 1;
+        end = c->earliest[p] > 0 ? c->earliest[p] : 1; /* the stage before has a block at least */
     }
     if (c->earliest[0] > 0) {
         return false;
     }
     c->latest[0] = 0;
     for (uint32_t p = 0; p + 1 < stages; p++) {
+        const uint32_t next = c->latest[p] + 1;
         const uint32_t last = blocks - (stages - 1 - p);
-        uint32_t next = c->latest[p] + 1;
-        while (next < last && floor_of(c, p, c->latest[p], next + 1) <= most) {
-            next++;
-        }
-        c->latest[p + 1] = next;
+        c->latest[p + 1] = next < last ? reach_on(c, p, c->latest[p], next, last, most) : next;
         if (c->earliest[p + 1] < p + 1) {
             c->earliest[p + 1] = p + 1;
         }

@@ -299,7 +299,8 @@ static void compare_cell(const trial *t, gal_price_cache *cache, uint32_t pp_deg
     gal_cell_answer whole = {.stage = stage, .strategy = strategy};
     gal_cell_answer columns = {.stage = stage, .strategy = strategy};
     gal_block_types types;
-    gal_floors *floors = NULL;
+    gal_screens *screens = NULL;
+    gal_screened_prices *prices = NULL;
     gal_screened screened = {0};
     gal_cell_spec spec;
     gal_cell *cell = NULL;
@@ -308,9 +309,9 @@ static void compare_cell(const trial *t, gal_price_cache *cache, uint32_t pp_deg
     double floor_bytes = 0.0;
     open_cell(t, cache, pp_degree, *memory_bytes, &spec);
     assert_int_equal(gal_block_types_create(&t->model, &types, &err), GAL_OK);
-    assert_int_equal(gal_floors_create(&t->model, t->durations, &floors, &err), GAL_OK);
-    assert_int_equal(gal_screen_floor(&spec, &types, floors, &floor_seconds, &floor_bytes, &err), GAL_OK);
-    assert_int_equal(gal_screened_create(&spec, &types, &screened, &err), GAL_OK);
+    assert_int_equal(gal_screens_create(&t->model, t->durations, &types, spec.space, &screens, &err), GAL_OK);
+    assert_int_equal(gal_screen_floor(screens, &spec, &floor_seconds, &floor_bytes, &err), GAL_OK);
+    assert_int_equal(gal_screened_create(&spec, &types, &prices, &screened, &err), GAL_OK);
     assert_int_equal(gal_cell_create(&spec, &cell, &err), GAL_OK);
     assert_int_equal(gal_cell_solve(cell, &settings, &whole, &err), GAL_OK);
     uint64_t bytes = 0;
@@ -330,8 +331,9 @@ static void compare_cell(const trial *t, gal_price_cache *cache, uint32_t pp_deg
     assert_true(screened.bound <= whole.seconds);
     *memory_bytes = bytes;
     gal_screened_free(&screened);
+    gal_screened_prices_free(prices);
     gal_cell_free(cell);
-    gal_floors_free(floors);
+    gal_screens_free(screens);
     gal_block_types_free(&types);
 }
 
