@@ -4,72 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "costmodel/expand.h"
+#include "costmodel/steady.h"
 
-enum { LANES = GAL_STREAM_COUNT };
-
-typedef enum lane_state {
-    LANE_WAITS, /* for steps of another stream */
-    LANE_MEETS, /* at the head, for the other sides */
-    LANE_RUNS,
-    LANE_ENDED
-} lane_state;
-
-/* One stream of one stage. */
-typedef struct lane {
-    uint8_t state;
-    uint8_t wait_stream;     /* LANE_WAITS: for this one ... */
-    uint32_t wait_completed; /* ... to have completed so many */
-    uint32_t next_wait;      /* of the head: those before are met */
-    uint32_t completed;
-    uint32_t call;      /* of the head; */
-    uint32_t step, end; /* into the expansion's steps */
-    double start_seconds;
-    double since_seconds;     /* remaining_seconds and factor hold from here on */
-    double remaining_seconds; /* at full speed */
-    double factor;            /* by what runs on this stage */
-    double end_seconds;       /* INFINITY: not running, or another stage keeps the clock of this transfer */
-    struct lane *other;       /* the other end of a running transfer, or NULL */
-    uint32_t stage;
-} lane;
-
-typedef struct stage {
-    gal_expansion expansion;
-    lane lane[LANES];
-    uint32_t running;        /* bits of streams */
-    uint32_t waiting[LANES]; /* streams that wait for this one */
-    uint32_t fresh;          /* of these, started since speeds were last renewed */
-    uint32_t kernels, messages;
-    uint8_t messages_on[GAL_LINK_LEVELS_MAX];
-    uint32_t kernels_then; /* the company at that time */
-    uint8_t messages_then[GAL_LINK_LEVELS_MAX];
-    double next_seconds;  /* the earliest end ... */
-    uint32_t next_stream; /* ... and whose it is */
-    bool touched;
-    uint8_t set_stream; /* on which it stands at, or takes part in, a reduction of a set of stages */
-} stage;
-
-typedef struct simulator {
-    const gal_simulation_input *input;
-    uint32_t stage_count, leaf_count;
-    stage *stage;
-    uint32_t *winner;  /* tournament over the stages by next_seconds; [1] is the root */
-    uint32_t *touched; /* stages whose company changed */
-    uint32_t touched_count;
-    uint32_t at_set[GAL_SHARED_COUNT + 1]; /* sides of the reduction that have come; the last one of the world */
-    bool slows;
-    double now_seconds;
-    gal_simulation *out;
-} simulator;
-
-static const gal_step *head(const stage *st, const lane *l)
+static const gal_step *head(const gal_sim_stage *st, const gal_sim_lane *l)
 {
     return &st->expansion.step[l->step];
 }
 
 /* ---- speed ---- */
 
-static void touch(simulator *sim, uint32_t s)
+static void touch(gal_simulator *sim, uint32_t s)
 {
     if (!sim->stage[s].touched) {
         sim->stage[s].touched = true;
@@ -77,7 +21,7 @@ static void touch(simulator *sim, uint32_t s)
     }
 }
 
-static double factor_of(const simulator *sim, const stage *st, const gal_step *step)
+static double factor_of(const gal_simulator *sim, const gal_sim_stage *st, const gal_step *step)
 {
     const double *slowdown = sim->input->slowdowns.of[step->activity];
     const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
@@ -88,31 +32,31 @@ static double factor_of(const simulator *sim, const stage *st, const gal_step *s
 }
 
 /* The side of a transfer that keeps its clock. */
-static lane *keeper(lane *l)
+static gal_sim_lane *keeper(gal_sim_lane *l)
 {
     return l->other != NULL && l->other->stage < l->stage ? l->other : l;
 }
 
-static double speed_factor(const lane *l)
+static double speed_factor(const gal_sim_lane *l)
 {
     return l->other != NULL && l->other->factor > l->factor ? l->other->factor : l->factor;
 }
 
 /* Counts the work done so far at the old speed; the caller then sets the new one and calls renew_end. */
-static void settle(const simulator *sim, lane *clock)
+static void settle(const gal_simulator *sim, gal_sim_lane *clock)
 {
     clock->remaining_seconds -= (sim->now_seconds - clock->since_seconds) / speed_factor(clock);
     clock->remaining_seconds = clock->remaining_seconds > 0.0 ? clock->remaining_seconds : 0.0;
     clock->since_seconds = sim->now_seconds;
 }
 
-static void renew_end(lane *clock)
+static void renew_end(gal_sim_lane *clock)
 {
     clock->end_seconds = clock->since_seconds + clock->remaining_seconds * speed_factor(clock);
 }
 
 /* In unchanged company only what has just started needs a speed. */
-static uint32_t to_renew(stage *st)
+static uint32_t to_renew(gal_sim_stage *st)
 {
     const bool changed =
         st->kernels != st->kernels_then || memcmp(st->messages_on, st->messages_then, sizeof st->messages_on) != 0;
@@ -123,15 +67,15 @@ static uint32_t to_renew(stage *st)
     return streams;
 }
 
-static void renew_speeds(simulator *sim, uint32_t s)
+static void renew_speeds(gal_simulator *sim, uint32_t s)
 {
-    stage *st = &sim->stage[s];
+    gal_sim_stage *st = &sim->stage[s];
     for (uint32_t left = to_renew(st); left != 0; left &= left - 1) {
-        lane *l = &st->lane[__builtin_ctz(left)];
+        gal_sim_lane *l = &st->lane[__builtin_ctz(left)];
         const bool has_clock = !isinf(l->end_seconds) || l->other != NULL; /* not so: a side of the world reduction */
         const double factor = has_clock ? factor_of(sim, st, head(st, l)) : l->factor;
         if (factor != l->factor) {
-            lane *clock = keeper(l);
+            gal_sim_lane *clock = keeper(l);
             settle(sim, clock);
             l->factor = factor;
             renew_end(clock);
@@ -140,9 +84,9 @@ static void renew_speeds(simulator *sim, uint32_t s)
     }
 }
 
-static void renew_next(simulator *sim, uint32_t s)
+static void renew_next(gal_simulator *sim, uint32_t s)
 {
-    stage *st = &sim->stage[s];
+    gal_sim_stage *st = &sim->stage[s];
     st->next_seconds = INFINITY;
     for (uint32_t left = st->running; left != 0; left &= left - 1) {
         const uint32_t stream = (uint32_t)__builtin_ctz(left);
@@ -158,7 +102,7 @@ static void renew_next(simulator *sim, uint32_t s)
     }
 }
 
-static void renew_touched(simulator *sim)
+static void renew_touched(gal_simulator *sim)
 {
     for (uint32_t i = 0; i < sim->touched_count; i++) { /* grows: a transfer's clock may be on another stage */
         if (sim->slows) {
@@ -174,11 +118,11 @@ static void renew_touched(simulator *sim)
 
 /* ---- starting ---- */
 
-static void run(simulator *sim, stage *st, uint32_t stream, double seconds)
+static void run(gal_simulator *sim, gal_sim_stage *st, uint32_t stream, double seconds)
 {
-    lane *l = &st->lane[stream];
+    gal_sim_lane *l = &st->lane[stream];
     const gal_step *step = head(st, l);
-    l->state = LANE_RUNS;
+    l->state = GAL_LANE_RUNS;
     l->start_seconds = sim->now_seconds;
     l->since_seconds = sim->now_seconds;
     l->remaining_seconds = seconds;
@@ -197,33 +141,33 @@ static void run(simulator *sim, stage *st, uint32_t stream, double seconds)
 }
 
 /* A partner that stands at the same operation, and not at another one on the same stream. */
-static bool meets(const simulator *sim, uint32_t s, const gal_step *step)
+static bool meets(const gal_simulator *sim, uint32_t s, const gal_step *step)
 {
-    const stage *partner = &sim->stage[step->partner_stage];
-    const lane *other = &partner->lane[step->partner_stream];
-    if (other->state != LANE_MEETS) {
+    const gal_sim_stage *partner = &sim->stage[step->partner_stage];
+    const gal_sim_lane *other = &partner->lane[step->partner_stream];
+    if (other->state != GAL_LANE_MEETS) {
         return false;
     }
     const gal_step *theirs = head(partner, other);
     return theirs->relation == GAL_RELATION_PAIR && theirs->partner_stage == s;
 }
 
-static bool takes_part(const simulator *sim, uint32_t s, uint32_t set)
+static bool takes_part(const gal_simulator *sim, uint32_t s, uint32_t set)
 {
     return set == GAL_SHARED_COUNT || gal_stage_set_has(&sim->input->program[s]->holders[set], s);
 }
 
-static uint32_t side_count(const simulator *sim, uint32_t set)
+static uint32_t side_count(const gal_simulator *sim, uint32_t set)
 {
     return set == GAL_SHARED_COUNT ? sim->stage_count : gal_stage_set_count(&sim->input->program[0]->holders[set]);
 }
 
-static void run_pair(simulator *sim, stage *st, uint32_t stream)
+static void run_pair(gal_simulator *sim, gal_sim_stage *st, uint32_t stream)
 {
-    lane *l = &st->lane[stream];
+    gal_sim_lane *l = &st->lane[stream];
     const gal_step *step = head(st, l);
-    stage *partner = &sim->stage[step->partner_stage];
-    lane *other = &partner->lane[step->partner_stream];
+    gal_sim_stage *partner = &sim->stage[step->partner_stage];
+    gal_sim_lane *other = &partner->lane[step->partner_stream];
     const double seconds = fmax(step->seconds, head(partner, other)->seconds);
     run(sim, st, stream, seconds);
     run(sim, partner, step->partner_stream, seconds);
@@ -233,12 +177,12 @@ static void run_pair(simulator *sim, stage *st, uint32_t stream)
 }
 
 /* The first stage keeps the clock; no other side slows it. */
-static void run_set(simulator *sim, uint32_t set)
+static void run_set(gal_simulator *sim, uint32_t set)
 {
     double seconds = 0.0;
     bool is_first = true;
     for (uint32_t s = 0; s < sim->stage_count; s++) {
-        const stage *st = &sim->stage[s];
+        const gal_sim_stage *st = &sim->stage[s];
         if (takes_part(sim, s, set)) {
             seconds = fmax(seconds, head(st, &st->lane[st->set_stream])->seconds);
         }
@@ -253,9 +197,9 @@ static void run_set(simulator *sim, uint32_t set)
     sim->at_set[set] = 0;
 }
 
-static bool waits_met(stage *st, uint32_t stream)
+static bool waits_met(gal_sim_stage *st, uint32_t stream)
 {
-    lane *l = &st->lane[stream];
+    gal_sim_lane *l = &st->lane[stream];
     const gal_step *step = head(st, l);
     for (; l->next_wait < step->wait_count; l->next_wait++) {
         const gal_step_wait *wait = &st->expansion.wait[step->first_wait + l->next_wait];
@@ -275,12 +219,12 @@ static bool waits_met(stage *st, uint32_t stream)
     return true;
 }
 
-static void start(simulator *sim, uint32_t s, uint32_t stream)
+static void start(gal_simulator *sim, uint32_t s, uint32_t stream)
 {
-    stage *st = &sim->stage[s];
-    lane *l = &st->lane[stream];
+    gal_sim_stage *st = &sim->stage[s];
+    gal_sim_lane *l = &st->lane[stream];
     if (!waits_met(st, stream)) {
-        l->state = LANE_WAITS;
+        l->state = GAL_LANE_WAITS;
         return;
     }
     const gal_step *step = head(st, l);
@@ -289,13 +233,13 @@ static void start(simulator *sim, uint32_t s, uint32_t stream)
         run(sim, st, stream, step->seconds);
         return;
     case GAL_RELATION_PAIR:
-        l->state = LANE_MEETS;
+        l->state = GAL_LANE_MEETS;
         if (meets(sim, s, step)) {
             run_pair(sim, st, stream);
         }
         return;
     case GAL_RELATION_SET:
-        l->state = LANE_MEETS;
+        l->state = GAL_LANE_MEETS;
         st->set_stream = (uint8_t)stream;
         if (++sim->at_set[step->partner_stage] == side_count(sim, step->partner_stage)) {
             run_set(sim, step->partner_stage);
@@ -307,15 +251,15 @@ static void start(simulator *sim, uint32_t s, uint32_t stream)
 /* ---- ending ---- */
 
 /* Moves to the next step of the queue; false at its end. */
-static bool advance(stage *st, uint32_t stream)
+static bool advance(gal_sim_stage *st, uint32_t stream)
 {
-    lane *l = &st->lane[stream];
+    gal_sim_lane *l = &st->lane[stream];
     const gal_expansion *e = &st->expansion;
     l->next_wait = 0;
     l->step++;
     while (l->step >= l->end) {
         if (++l->call >= e->call_count) {
-            l->state = LANE_ENDED;
+            l->state = GAL_LANE_ENDED;
             return false;
         }
         const gal_step_list *list = &e->list[e->call[l->call].fragment][stream];
@@ -325,10 +269,10 @@ static bool advance(stage *st, uint32_t stream)
     return true;
 }
 
-static void record(simulator *sim, uint32_t s, uint32_t stream)
+static void record(gal_simulator *sim, uint32_t s, uint32_t stream)
 {
-    const stage *st = &sim->stage[s];
-    const lane *l = &st->lane[stream];
+    const gal_sim_stage *st = &sim->stage[s];
+    const gal_sim_lane *l = &st->lane[stream];
     gal_simulation *out = sim->out;
     out->stage[s].busy_seconds[stream] += sim->now_seconds - l->start_seconds;
     out->stage[s].finish_seconds = sim->now_seconds;
@@ -342,9 +286,9 @@ static void record(simulator *sim, uint32_t s, uint32_t stream)
     out->event_count++;
 }
 
-static void wake(simulator *sim, uint32_t s, uint32_t stream)
+static void wake(gal_simulator *sim, uint32_t s, uint32_t stream)
 {
-    stage *st = &sim->stage[s];
+    gal_sim_stage *st = &sim->stage[s];
     for (uint32_t left = st->waiting[stream]; left != 0; left &= left - 1) {
         const uint32_t waiter = (uint32_t)__builtin_ctz(left);
         if (st->lane[waiter].wait_completed <= st->lane[stream].completed) {
@@ -354,10 +298,10 @@ static void wake(simulator *sim, uint32_t s, uint32_t stream)
     }
 }
 
-static void end_step(simulator *sim, uint32_t s, uint32_t stream)
+static void end_step(gal_simulator *sim, uint32_t s, uint32_t stream)
 {
-    stage *st = &sim->stage[s];
-    lane *l = &st->lane[stream];
+    gal_sim_stage *st = &sim->stage[s];
+    gal_sim_lane *l = &st->lane[stream];
     const gal_step *step = head(st, l);
     record(sim, s, stream);
     st->running &= ~(1u << stream);
@@ -378,11 +322,11 @@ static void end_step(simulator *sim, uint32_t s, uint32_t stream)
 }
 
 /* Ends what the stage's earliest clock says, on all its sides. */
-static void end_next(simulator *sim, uint32_t s)
+static void end_next(gal_simulator *sim, uint32_t s)
 {
-    stage *st = &sim->stage[s];
+    gal_sim_stage *st = &sim->stage[s];
     const uint32_t stream = st->next_stream;
-    lane *other = st->lane[stream].other;
+    gal_sim_lane *other = st->lane[stream].other;
     const gal_step *step = head(st, &st->lane[stream]);
     if (step->relation == GAL_RELATION_SET) {
         const uint32_t set = step->partner_stage;
@@ -401,32 +345,33 @@ static void end_next(simulator *sim, uint32_t s)
 
 /* ---- the whole ---- */
 
-static void start_all(simulator *sim)
+static void start_all(gal_simulator *sim)
 {
     for (uint32_t s = 0; s < sim->stage_count; s++) {
-        for (uint32_t stream = 0; stream < LANES; stream++) {
-            lane *l = &sim->stage[s].lane[stream];
-            *l = (lane){.call = UINT32_MAX /* before the first */, .factor = 1.0, .end_seconds = INFINITY, .stage = s};
+        for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+            gal_sim_lane *l = &sim->stage[s].lane[stream];
+            *l = (gal_sim_lane){
+                .call = UINT32_MAX /* before the first */, .factor = 1.0, .end_seconds = INFINITY, .stage = s};
             if (advance(&sim->stage[s], stream)) {
-                l->state = LANE_WAITS;
+                l->state = GAL_LANE_WAITS;
             }
         }
     }
     for (uint32_t s = 0; s < sim->stage_count; s++) {
-        for (uint32_t stream = 0; stream < LANES; stream++) {
-            if (sim->stage[s].lane[stream].state == LANE_WAITS) {
+        for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+            if (sim->stage[s].lane[stream].state == GAL_LANE_WAITS) {
                 start(sim, s, stream);
             }
         }
     }
 }
 
-static gal_code check_ended(const simulator *sim, gal_error *err)
+static gal_code check_ended(const gal_simulator *sim, gal_error *err)
 {
     for (uint32_t s = 0; s < sim->stage_count; s++) {
-        for (uint32_t stream = 0; stream < LANES; stream++) {
-            const lane *l = &sim->stage[s].lane[stream];
-            if (l->state != LANE_ENDED) {
+        for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+            const gal_sim_lane *l = &sim->stage[s].lane[stream];
+            if (l->state != GAL_LANE_ENDED) {
                 char line[256];
                 gal_instruction_print(sim->input->program[s], head(&sim->stage[s], l)->instruction, line, sizeof line);
                 return gal_fail(err, GAL_NO, "deadlock: stage %u, stream %s is left at: %s", s,
@@ -437,7 +382,7 @@ static gal_code check_ended(const simulator *sim, gal_error *err)
     return GAL_OK;
 }
 
-static gal_code prepare(simulator *sim, gal_error *err)
+static gal_code prepare(gal_simulator *sim, gal_error *err)
 {
     const gal_simulation_input *input = sim->input;
     sim->leaf_count = 1;
@@ -486,23 +431,35 @@ static bool slows(const gal_simulation_input *input)
     return found;
 }
 
-static void play(simulator *sim)
+/* A timeline has every event: nothing is skipped then. */
+static gal_code play(gal_simulator *sim, gal_error *err)
 {
+    gal_code code = GAL_OK;
+    gal_steady *steady = NULL;
+    if (!sim->input->timeline) {
+        GAL_TRY(gal_steady_create(sim, &steady, err));
+    }
     sim->slows = slows(sim->input);
     start_all(sim);
     renew_touched(sim);
     for (;;) {
         const uint32_t s = sim->leaf_count == 1 ? 0 : sim->winner[1];
         if (isinf(sim->stage[s].next_seconds)) {
-            return;
+            break;
         }
         sim->now_seconds = sim->stage[s].next_seconds;
         end_next(sim, s);
         renew_touched(sim);
+        if (steady != NULL) {
+            gal_steady_look(steady, sim);
+        }
     }
+cleanup:
+    gal_steady_free(steady);
+    return code;
 }
 
-static void release(simulator *sim)
+static void release(gal_simulator *sim)
 {
     for (uint32_t s = 0; s < sim->stage_count && sim->stage != NULL; s++) {
         gal_expansion_free(&sim->stage[s].expansion);
@@ -516,9 +473,9 @@ gal_code gal_simulate_costs(const gal_simulation_input *input, gal_simulation *o
 {
     gal_code code = GAL_OK;
     gal_simulation result = {.stage_count = input->stage_count};
-    simulator sim = {.input = input, .stage_count = input->stage_count, .out = &result};
+    gal_simulator sim = {.input = input, .stage_count = input->stage_count, .out = &result};
     GAL_TRY(prepare(&sim, err));
-    play(&sim);
+    GAL_TRY(play(&sim, err));
     GAL_TRY(check_ended(&sim, err));
     result.iteration_seconds = sim.now_seconds + input->fixed_step_seconds;
     *out = result;

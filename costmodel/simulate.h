@@ -24,7 +24,8 @@ typedef struct gal_simulation_input {
     const gal_cost *const *cost; /* [stage][instruction]: see gal_instruction_costs */
     gal_slowdowns slowdowns;
     double fixed_step_seconds;
-    bool timeline; /* keep every event: each kernel is a step of its own, so seconds may differ in their last digits */
+    bool timeline; /* keep every event: each kernel is a step of its own and all are played, so seconds may differ by a
+                      share of 1e-11 */
 } gal_simulation_input;
 
 typedef struct gal_stage_simulation {
@@ -43,6 +44,7 @@ typedef struct gal_simulation {
     uint32_t stage_count;
     gal_stage_simulation *stage;  /* owned */
     uint64_t event_count;         /* steps run; without timeline kernels that nobody waits for are one with the next */
+    uint64_t repeated_count;      /* of them: what came again, and was counted without being played (steady.h) */
     gal_timeline_event *timeline; /* owned; [event_count] by end, or NULL */
 } gal_simulation;
 
