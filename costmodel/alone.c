@@ -182,18 +182,26 @@ static inline void set_factor(const player *p, lane *l, double factor)
     }
 }
 
-/* The stream whose head ends next in the company that runs now. */
+static inline double factor_of(const player *p, const lane *l)
+{
+    return l->step->activity == GAL_ACTIVITY_COMPUTE
+               ? p->kernel_factor[p->kernels > 1][p->messages > 0]
+               : p->message_factor[p->kernels > 0][p->messages_on[l->step->level] > 1];
+}
+
+/* The stream whose head ends next in the company that runs now; most of the time it is the only one. */
 static inline uint32_t next_to_end(player *p)
 {
-    uint32_t next = 0;
+    uint32_t next = lowest(p->running);
+    if ((p->running & (p->running - 1)) == 0) {
+        set_factor(p, &p->lane[next], 1.0);
+        return next;
+    }
     double next_seconds = INFINITY;
     for (uint32_t left = p->running; left != 0; left &= left - 1) {
         const uint32_t stream = lowest(left);
         lane *l = &p->lane[stream];
-        set_factor(p, l,
-                   l->step->activity == GAL_ACTIVITY_COMPUTE
-                       ? p->kernel_factor[p->kernels > 1][p->messages > 0]
-                       : p->message_factor[p->kernels > 0][p->messages_on[l->step->level] > 1]);
+        set_factor(p, l, factor_of(p, l));
         next = l->end_seconds < next_seconds ? stream : next;
         next_seconds = l->end_seconds < next_seconds ? l->end_seconds : next_seconds;
     }

@@ -100,8 +100,9 @@ static void read_sizes(const gal_program *program, const gal_strategy *strategy,
 gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, const gal_program *like,
                          uint32_t list_class, gal_lone *out, gal_error *err)
 {
-    gal_lone_size *size =
-        malloc((size_t)program->instruction_count * sizeof *size + program->shape_count * sizeof *out->dims);
+    const size_t count = program->instruction_count;
+    gal_lone_size *size = malloc(sizeof *out->kernels + count * (sizeof *size + sizeof *out->kernels->seconds) +
+                                 program->shape_count * sizeof *out->dims);
     if (size == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
     }
@@ -111,7 +112,10 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
                       .grain_bytes = read_grain(program),
                       .largest_dim = read_largest_dim(program),
                       .size = size,
-                      .dims = (uint32_t(*)[GAL_LONE_DIMS])(size + program->instruction_count)};
+                      .kernels = (gal_lone_kernels *)(size + count)};
+    out->kernels->samples = 0;
+    out->kernels->seconds = (double *)(out->kernels + 1);
+    out->dims = (uint32_t(*)[GAL_LONE_DIMS])(out->kernels->seconds + count);
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         out->shared_units[shared] = gal_units_of_shared(program, (gal_shared)shared);
     }
@@ -171,12 +175,32 @@ static double kernel_seconds(const gal_lone *lone, const gal_durations *duration
     return gal_kernel_seconds(durations, &shape, NULL);
 }
 
+static const gal_fragment_kind own_fragments[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC,
+                                                  GAL_FRAGMENT_UPDATE};
+enum { OWN_FRAGMENTS = sizeof own_fragments / sizeof own_fragments[0] };
+
+static const double *find_kernels(const gal_lone *lone, const gal_durations *durations, uint32_t samples)
+{
+    gal_lone_kernels *kernels = lone->kernels;
+    for (uint32_t f = 0; f < OWN_FRAGMENTS && kernels->samples != samples; f++) {
+        const gal_fragment *fragment = &lone->like->fragment[own_fragments[f]];
+        for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+            if (!gal_op_is_collective[lone->like->instruction[i].op]) {
+                kernels->seconds[i] =
+                    gal_kernel_in_company(durations, own_fragments[f], kernel_seconds(lone, durations, i, samples));
+            }
+        }
+    }
+    kernels->samples = samples;
+    return kernels->seconds;
+}
+
 void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
                     uint32_t microbatch_samples, gal_cost *cost)
 {
-    static const gal_fragment_kind own[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC, GAL_FRAGMENT_UPDATE};
-    for (uint32_t f = 0; f < sizeof own / sizeof own[0]; f++) {
-        const gal_fragment *fragment = &lone->like->fragment[own[f]];
+    const double *seconds = find_kernels(lone, durations, microbatch_samples);
+    for (uint32_t f = 0; f < OWN_FRAGMENTS; f++) {
+        const gal_fragment *fragment = &lone->like->fragment[own_fragments[f]];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
             const gal_lone_size *size = &lone->size[i];
             const gal_instruction *in = &lone->like->instruction[i];
@@ -188,9 +212,7 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const 
                 cost[i] = gal_collective_cost(durations, (gal_op)in->op, levels->counts[size->axes],
                                               rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
             } else {
-                const double seconds = kernel_seconds(lone, durations, i, microbatch_samples);
-                cost[i] = (gal_cost){.seconds = gal_kernel_in_company(durations, own[f], seconds),
-                                     .activity = GAL_ACTIVITY_COMPUTE};
+                cost[i] = (gal_cost){.seconds = seconds[i], .activity = GAL_ACTIVITY_COMPUTE};
             }
         }
     }

@@ -19,6 +19,12 @@ typedef struct gal_lone_size {
     uint32_t dims; /* into gal_lone.dims */
 } gal_lone_size;
 
+/* What kernels take in company, for the samples that were asked for last: other orders and places ask for the same. */
+typedef struct gal_lone_kernels {
+    uint32_t samples; /* 0: none yet */
+    double *seconds;  /* [instruction] */
+} gal_lone_kernels;
+
 typedef struct gal_lone {
     const gal_program *like; /* whose lists these are; not owned */
     uint32_t list_class;     /* equal for equal lists */
@@ -28,8 +34,9 @@ typedef struct gal_lone {
     uint32_t largest_dim;                    /* of those that grow with them */
     uint32_t shared_units[GAL_SHARED_COUNT]; /* gal_units_of_shared */
     gal_block_memory memory;
-    gal_lone_size *size; /* [instruction]; owns the memory of dims */
+    gal_lone_size *size; /* [instruction]; owns the memory of dims and kernels */
     uint32_t (*dims)[GAL_LONE_DIMS];
+    gal_lone_kernels *kernels;
 } gal_lone;
 
 /* The lists of the query's block, a stage between others; of an embedding or a head with one on its other side.
