@@ -45,6 +45,11 @@ static void add_stream(writer *w, uint32_t stream)
             add_event(w, call, i, known);
         }
     }
+    for (uint32_t i = w->script->first[stream]; i < w->event_count; i++) {
+        gal_script_event *event = &w->script->event[i];
+        event->closes = i + 1 == w->event_count || event[1].call != event->call ||
+                        e->step[event[1].step].block != e->step[event->step].block;
+    }
 }
 
 gal_code gal_script_create(const gal_expansion *expansion, gal_script *out, gal_error *err)
@@ -99,8 +104,6 @@ typedef struct player {
     gal_alone_ends *ends;
     uint32_t last_call;
     uint32_t running; /* bits of streams */
-    uint32_t kernels, messages;
-    uint32_t messages_on[GAL_LINK_LEVELS_MAX];
     lane lane[LANES];
     double now_seconds;
     /* [beside a kernel][beside a message] */
@@ -124,15 +127,11 @@ static inline void start(player *p, uint32_t stream)
         }
     }
     const double seconds = l->step->seconds;
-    const uint32_t message = l->step->activity != GAL_ACTIVITY_COMPUTE;
     l->since_seconds = p->now_seconds;
     l->remaining_seconds = seconds;
     l->factor = 1.0;
     l->end_seconds = p->now_seconds + seconds;
     p->running |= 1u << stream;
-    p->kernels += 1 - message;
-    p->messages += message;
-    p->messages_on[l->step->level] += message;
 }
 
 /* The waits of a stream's events follow each other. */
@@ -149,15 +148,11 @@ static inline void come_to(player *p, uint32_t stream)
 static inline void end(player *p, uint32_t stream)
 {
     lane *l = &p->lane[stream];
-    const uint32_t call = l->event->call;
-    const uint32_t message = l->step->activity != GAL_ACTIVITY_COMPUTE;
+    const gal_script_event *event = l->event;
     p->running &= ~(1u << stream);
-    p->kernels -= 1 - message;
-    p->messages -= message;
-    p->messages_on[l->step->level] -= message;
-    if (stream == GAL_STREAM_COMPUTE || call == p->last_call) {
-        p->ends->block_seconds[call][l->step->block] = p->now_seconds;
-        p->ends->call_seconds[call] = p->now_seconds;
+    if (event->closes && (stream == GAL_STREAM_COMPUTE || event->call == p->last_call)) {
+        p->ends->block_seconds[event->call][l->step->block] = p->now_seconds;
+        p->ends->call_seconds[event->call] = p->now_seconds;
     }
     l->completed++;
     l->event++;
@@ -182,30 +177,52 @@ static inline void set_factor(const player *p, lane *l, double factor)
     }
 }
 
-static inline double factor_of(const player *p, const lane *l)
+/* What runs at the same time. */
+typedef struct company {
+    uint32_t kernels, messages;
+    uint8_t messages_on[GAL_LINK_LEVELS_MAX];
+} company;
+
+static company company_of(const player *p)
 {
-    return l->step->activity == GAL_ACTIVITY_COMPUTE
-               ? p->kernel_factor[p->kernels > 1][p->messages > 0]
-               : p->message_factor[p->kernels > 0][p->messages_on[l->step->level] > 1];
+    company c = {0};
+    for (uint32_t left = p->running; left != 0; left &= left - 1) {
+        const gal_step *step = p->lane[lowest(left)].step;
+        const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
+        c.kernels += kernel;
+        c.messages += !kernel;
+        c.messages_on[step->level] = (uint8_t)(c.messages_on[step->level] + !kernel);
+    }
+    return c;
+}
+
+static uint32_t next_of_several(player *p)
+{
+    const company c = company_of(p);
+    uint32_t next = 0;
+    double next_seconds = INFINITY;
+    for (uint32_t left = p->running; left != 0; left &= left - 1) {
+        const uint32_t stream = lowest(left);
+        lane *l = &p->lane[stream];
+        set_factor(p, l,
+                   l->step->activity == GAL_ACTIVITY_COMPUTE
+                       ? p->kernel_factor[c.kernels > 1][c.messages > 0]
+                       : p->message_factor[c.kernels > 0][c.messages_on[l->step->level] > 1]);
+        next = l->end_seconds < next_seconds ? stream : next;
+        next_seconds = l->end_seconds < next_seconds ? l->end_seconds : next_seconds;
+    }
+    return next;
 }
 
 /* The stream whose head ends next in the company that runs now; most of the time it is the only one. */
 static inline uint32_t next_to_end(player *p)
 {
-    uint32_t next = lowest(p->running);
-    if ((p->running & (p->running - 1)) == 0) {
-        set_factor(p, &p->lane[next], 1.0);
-        return next;
+    const uint32_t only = lowest(p->running);
+    if ((p->running & (p->running - 1)) != 0) {
+        return next_of_several(p);
     }
-    double next_seconds = INFINITY;
-    for (uint32_t left = p->running; left != 0; left &= left - 1) {
-        const uint32_t stream = lowest(left);
-        lane *l = &p->lane[stream];
-        set_factor(p, l, factor_of(p, l));
-        next = l->end_seconds < next_seconds ? stream : next;
-        next_seconds = l->end_seconds < next_seconds ? l->end_seconds : next_seconds;
-    }
-    return next;
+    set_factor(p, &p->lane[only], 1.0);
+    return only;
 }
 
 void gal_play_alone(const gal_script *script, const gal_expansion *expansion, const gal_slowdowns *slowdowns,

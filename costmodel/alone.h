@@ -17,6 +17,7 @@ typedef struct gal_script_event {
     uint32_t step; /* of the expansion */
     uint16_t wait_count;
     uint8_t call;
+    bool closes; /* the last of its stream that is of its block in its call */
 } gal_script_event;
 
 /* The events of all calls in order, stream by stream, with the waits that earlier ones of the stream do not imply. */
