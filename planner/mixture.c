@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOPES_MAX = 40 };
+#include "planner/slope.h"
 
 /* ---- menus ---- */
 
@@ -55,12 +55,13 @@ typedef struct choice {
 
 typedef struct level {
     const gal_mix_stage *stage;
-    double top_bytes;           /* items above it may not be taken */
-    double limit_bytes;         /* less what the level charges */
-    choice *best;               /* [type][class] at the price at hand; cost infinite: none */
-    double *least;              /* [type] of them */
-    double *first, *last, *one; /* [type] least cost of half a block that begins, ends a stage; of one that is all */
-    double gain;                /* least cost of what the ends add, bytes left out */
+    double top_bytes;            /* items above it may not be taken */
+    double limit_bytes;          /* less what the level charges */
+    choice *best;                /* [type][class] at the price at hand; cost infinite: none */
+    double *least;               /* [type] of them */
+    double *first, *last, *one;  /* [type] least cost of half a block that begins, ends a stage; of one that is all */
+    double gain;                 /* least cost of what the ends add, bytes left out */
+    gal_mix_line *free, *priced; /* where lines without and with a price are written */
 } level;
 
 static choice *best_of(const level *l, uint32_t type)
@@ -139,48 +140,40 @@ static choice cheapest_pair(const level *l, uint32_t pair, double rate)
     return best;
 }
 
-/* Of the counts that prices are made for. */
-static choice take_cheapest(level *l, double rate, double price)
+/* A line, and what it is made of for the counts that prices are made for; tag: the class of the pair that is most
+ * frequent. */
+static gal_priced_choice write_line(level *l, double rate, double price, gal_mix_line *line)
 {
-    choice sum = {0.0, 0.0, 0.0, 0};
-    double most = 0.0; /* the class of the pair that is most frequent */
+    const gal_block_types *types = l->stage->types;
+    gal_priced_choice sum = {0.0, 0.0, 0};
+    double most = 0.0;
     price_items(l, rate, price);
-    for (uint32_t pair = 0; pair < l->stage->types->pair_count; pair++) {
+    line->constant = -price * l->limit_bytes;
+    for (uint32_t pair = 0; pair < types->pair_count; pair++) {
         const double count = l->stage->pair_counts[pair];
+        const choice own = cheapest_pair(l, pair, rate);
+        line->pair[pair] = own.cost;
         if (count > 0.0) {
-            const choice own = cheapest_pair(l, pair, rate);
             sum.seconds += count * own.seconds;
             sum.bytes += count * own.bytes;
-            sum.class = count > most ? own.class : sum.class;
-            most = fmax(most, count);
+            sum.tag = count > most ? own.class : sum.tag;
+            most = count > most ? count : most;
         }
     }
+    memcpy(line->first, l->first, types->type_count * sizeof *line->first);
+    memcpy(line->last, l->last, types->type_count * sizeof *line->last);
+    memcpy(line->one, l->one, types->type_count * sizeof *line->one);
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        line->half[type] = 0.5 * l->least[type];
+    }
+    line->gain = l->gain;
     return sum;
 }
 
-/* The price at which the bound is largest: the slope between a choice that is too large and one that fits, until no
- * other lies below (G. Y. Handler, I. Zang, "A dual algorithm for the constrained shortest path problem", Networks 10,
- * 1980). Where even the smallest do not fit, the slope to them. */
-static double best_price(level *l, uint32_t mixed[2])
+static gal_priced_choice write_priced(void *context, double price)
 {
-    choice large = take_cheapest(l, 1.0, 0.0);
-    double price = 0.0;
-    mixed[0] = mixed[1] = large.class;
-    if (large.bytes <= l->limit_bytes) {
-        return price;
-    }
-    choice small = take_cheapest(l, 0.0, 1.0);
-    for (uint32_t i = 0; i < SLOPES_MAX && large.bytes > small.bytes; i++) {
-        price = fmax((small.seconds - large.seconds) / (large.bytes - small.bytes), 0.0);
-        const choice between = take_cheapest(l, 1.0, price);
-        if (between.seconds + price * between.bytes >= (large.seconds + price * large.bytes) * (1.0 - 1e-12)) {
-            break;
-        }
-        *(between.bytes > l->limit_bytes ? &large : &small) = between;
-    }
-    mixed[0] = large.class;
-    mixed[1] = small.class;
-    return price;
+    level *l = context;
+    return write_line(l, 1.0, price, price > 0.0 ? l->priced : l->free);
 }
 
 /* ---- levels ---- */
@@ -211,23 +204,6 @@ static uint32_t list_turns(const gal_mix_stage *stage, double *out)
     return kept;
 }
 
-static void write_line(level *l, double rate, double price, gal_mix_line *line)
-{
-    const gal_block_types *types = l->stage->types;
-    price_items(l, rate, price);
-    line->constant = -price * l->limit_bytes;
-    for (uint32_t pair = 0; pair < types->pair_count; pair++) {
-        line->pair[pair] = cheapest_pair(l, pair, rate).cost;
-    }
-    memcpy(line->first, l->first, types->type_count * sizeof *line->first);
-    memcpy(line->last, l->last, types->type_count * sizeof *line->last);
-    memcpy(line->one, l->one, types->type_count * sizeof *line->one);
-    for (uint32_t type = 0; type < types->type_count; type++) {
-        line->half[type] = 0.5 * l->least[type];
-    }
-    line->gain = l->gain;
-}
-
 /* Items whose turn_bytes are among these. */
 typedef struct turn_band {
     uint32_t bottom, top; /* of the list of turns */
@@ -249,12 +225,18 @@ static void fill_level(gal_mix_bound *bound, level *l, const double *turn, uint3
         lines[i]->one = lines[i]->last + types->type_count;
         lines[i]->half = lines[i]->one + types->type_count;
     }
-    const double price = best_price(l, band->mixed);
-    const choice sum = take_cheapest(l, 1.0, price);
-    band->least = sum.seconds + price * (sum.bytes - l->limit_bytes);
-    write_line(l, 1.0, 0.0, lines[0]);
-    write_line(l, 1.0, price, lines[1]);
-    write_line(l, 0.0, 1.0, lines[2]);
+    l->free = lines[0];
+    l->priced = lines[1];
+    const gal_slope slope = gal_best_slope(write_priced, l, l->limit_bytes);
+    band->mixed[0] = slope.large.tag;
+    band->mixed[1] = slope.small.tag;
+    band->least = slope.best.seconds + slope.price * (slope.best.bytes - l->limit_bytes);
+    if (!(slope.price > 0.0)) {
+        memcpy(lines[1]->pair, lines[0]->pair, line * sizeof *lines[0]->pair);
+        lines[1]->constant = lines[0]->constant;
+        lines[1]->gain = lines[0]->gain;
+    }
+    (void)write_line(l, 0.0, 1.0, lines[2]);
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
         if (l->stage->pair_counts[pair] > 0.0 && lines[2]->pair[pair] == HUGE_VAL) {
             band->least = HUGE_VAL;

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOPES_MAX = 40, ENTRIES_MAX = 1 << 15, SUMS_MAX = 1 << 20 };
+#include "planner/slope.h"
+
+enum { BANDS = 512, ENTRIES_MAX = 1 << 15, SUMS_MAX = 1 << 20 };
 
 /* What some blocks take together: over is how far its seconds, bytes at their price, are above the least. */
 typedef struct entry {
@@ -43,14 +45,10 @@ static double cost_of(const search *s, const gal_mix_item *item, double rate, do
 
 /* ---- the relaxation ---- */
 
-typedef struct choice {
-    double seconds, bytes;
-} choice;
-
-/* False: a group has nothing to take. */
-static bool take_cheapest(const search *s, double rate, double price, choice *sum)
+/* rate: what a second costs, 1 or 0. Infinite seconds: a group has nothing to take. */
+static gal_priced_choice take_cheapest(const search *s, double rate, double price)
 {
-    *sum = (choice){0.0, 0.0};
+    gal_priced_choice sum = {0.0, 0.0, 0};
     for (uint32_t g = 0; g < s->group_count; g++) {
         const gal_mix_item *best = NULL;
         double least = HUGE_VAL;
@@ -63,39 +61,28 @@ static bool take_cheapest(const search *s, double rate, double price, choice *su
             }
         }
         if (best == NULL) {
-            return false;
+            return (gal_priced_choice){HUGE_VAL, HUGE_VAL, 0};
         }
-        sum->seconds += s->group[g].block_count * best->seconds;
-        sum->bytes += s->group[g].block_count * best->bytes;
+        sum.seconds += s->group[g].block_count * best->seconds;
+        sum.bytes += s->group[g].block_count * best->bytes;
     }
-    return true;
+    return sum;
 }
 
-/* As in planner/mixture.c. False: nothing fits. */
+static gal_priced_choice take_priced(void *context, double price)
+{
+    return take_cheapest(context, 1.0, price);
+}
+
+/* False: nothing fits. */
 static bool relax(search *s)
 {
-    choice large, small;
-    s->price = 0.0;
-    if (!take_cheapest(s, 1.0, 0.0, &large)) {
+    if (take_cheapest(s, 0.0, 1.0).bytes > s->limit_bytes * (1.0 + 1e-9)) {
         return false;
     }
-    s->least = large.seconds;
-    if (large.bytes <= s->limit_bytes) {
-        return true;
-    }
-    if (!take_cheapest(s, 0.0, 1.0, &small) || small.bytes > s->limit_bytes * (1.0 + 1e-9)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < SLOPES_MAX && large.bytes > small.bytes; i++) {
-        choice between;
-        s->price = fmax((small.seconds - large.seconds) / (large.bytes - small.bytes), 0.0);
-        (void)take_cheapest(s, 1.0, s->price, &between);
-        s->least = between.seconds + s->price * (between.bytes - s->limit_bytes);
-        if (between.seconds + s->price * between.bytes >= (large.seconds + s->price * large.bytes) * (1.0 - 1e-12)) {
-            break;
-        }
-        *(between.bytes > s->limit_bytes ? &large : &small) = between;
-    }
+    const gal_slope slope = gal_best_slope(take_priced, s, s->limit_bytes);
+    s->price = slope.price;
+    s->least = slope.best.seconds + slope.price * (slope.best.bytes - s->limit_bytes);
     return true;
 }
 
@@ -127,11 +114,45 @@ static double seconds_of(const search *s, const entry *e)
     return e->over - s->price * e->bytes;
 }
 
+/* By bytes in bands of equal width: drops what is beaten by something in a band of fewer bytes. Returns how many are
+ * left; to sort these is most of the work. */
+static uint32_t drop_beaten(search *s, uint32_t count)
+{
+    double least[BANDS]; /* seconds of a band; then of it and all before */
+    double low = HUGE_VAL;
+    double high = -HUGE_VAL;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        low = s->sum[i].bytes < low ? s->sum[i].bytes : low;
+        high = s->sum[i].bytes > high ? s->sum[i].bytes : high;
+    }
+    const double bands_per_byte = high > low ? (BANDS - 1) / (high - low) : 0.0;
+    for (uint32_t band = 0; band < BANDS; band++) {
+        least[band] = HUGE_VAL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        double *own = &least[(uint32_t)((s->sum[i].bytes - low) * bands_per_byte)];
+        const double seconds = seconds_of(s, &s->sum[i]);
+        *own = seconds < *own ? seconds : *own;
+    }
+    for (uint32_t band = 1; band < BANDS; band++) {
+        least[band] = least[band] < least[band - 1] ? least[band] : least[band - 1];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t band = (uint32_t)((s->sum[i].bytes - low) * bands_per_byte);
+        if (band == 0 || seconds_of(s, &s->sum[i]) < least[band - 1]) {
+            s->sum[kept++] = s->sum[i];
+        }
+    }
+    return kept;
+}
+
 /* Leaves what no other beats in seconds and bytes, and sorts it. */
 static void keep_best(search *s, uint32_t count, list *out)
 {
     uint32_t kept = 0;
     double least = HUGE_VAL;
+    count = count > BANDS ? drop_beaten(s, count) : count;
     qsort(s->sum, count, sizeof *s->sum, fewer_bytes_first);
     for (uint32_t i = 0; i < count; i++) {
         if (seconds_of(s, &s->sum[i]) < least) {

@@ -3,14 +3,14 @@
 #include <math.h>
 #include <stddef.h>
 
-enum { SLOPES_MAX = 30 };
+#include "planner/slope.h"
 
 static const double slack = 1e-9; /* of the limit */
 
-/* What the cheapest items come to at a price per byte. */
-typedef struct cheapest {
-    double seconds, weight;
-} cheapest;
+typedef struct menus {
+    const gal_relaxed_type *menu;
+    uint32_t count;
+} menus;
 
 static const gal_relaxed_item *cheapest_item(const gal_relaxed_type *menu, double price)
 {
@@ -27,13 +27,15 @@ static const gal_relaxed_item *cheapest_item(const gal_relaxed_type *menu, doubl
     return best;
 }
 
-static cheapest take_cheapest(const gal_relaxed_type *menu, uint32_t menu_count, double price)
+/* Weights stand for bytes. */
+static gal_priced_choice take_cheapest(void *context, double price)
 {
-    cheapest sum = {0.0, 0.0};
-    for (uint32_t i = 0; i < menu_count; i++) {
-        const gal_relaxed_item *item = cheapest_item(&menu[i], price);
-        sum.seconds += menu[i].block_count * item->seconds;
-        sum.weight += menu[i].block_count * item->weight;
+    const menus *m = context;
+    gal_priced_choice sum = {0.0, 0.0, 0};
+    for (uint32_t i = 0; i < m->count; i++) {
+        const gal_relaxed_item *item = cheapest_item(&m->menu[i], price);
+        sum.seconds += m->menu[i].block_count * item->seconds;
+        sum.bytes += m->menu[i].block_count * item->weight;
     }
     return sum;
 }
@@ -80,31 +82,6 @@ static double weigh(gal_relaxed_type *menu, uint32_t menu_count, const gal_relax
     return limit;
 }
 
-/* The price at which the bound is largest: between one whose items are too large and one whose items fit. */
-static double best_price(const gal_relaxed_type *menu, uint32_t menu_count, double limit)
-{
-    cheapest large = take_cheapest(menu, menu_count, 0.0);
-    if (large.weight <= limit) {
-        return 0.0;
-    }
-    double high = (large.seconds + 1e-9) / limit;
-    cheapest small = take_cheapest(menu, menu_count, high);
-    for (uint32_t i = 0; small.weight > limit && i < SLOPES_MAX; i++) {
-        high *= 8.0;
-        small = take_cheapest(menu, menu_count, high);
-    }
-    double price = high;
-    for (uint32_t i = 0; small.weight <= limit && i < SLOPES_MAX && large.weight > small.weight; i++) {
-        price = (small.seconds - large.seconds) / (large.weight - small.weight);
-        const cheapest between = take_cheapest(menu, menu_count, price);
-        if (between.seconds + price * between.weight >= (large.seconds + price * large.weight) * (1.0 - 1e-12)) {
-            break; /* no other items below this line */
-        }
-        *(between.weight > limit ? &large : &small) = between;
-    }
-    return price;
-}
-
 static bool begin(gal_relaxed_type *menu, uint32_t menu_count, double rounds)
 {
     for (uint32_t i = 0; i < menu_count; i++) {
@@ -140,9 +117,10 @@ double gal_relaxed_bound(gal_relaxed_type *menu, uint32_t menu_count, const gal_
     if (least > limit) {
         return HUGE_VAL;
     }
-    const double price = best_price(menu, menu_count, limit);
-    const cheapest sum = take_cheapest(menu, menu_count, price);
-    const double bound = (sum.seconds + price * (sum.weight - limit)) * (1.0 - 1e-12);
+    menus all = {menu, menu_count};
+    const gal_slope slope = gal_best_slope(take_cheapest, &all, limit);
+    const double price = slope.price;
+    const double bound = (slope.best.seconds + price * (slope.best.bytes - limit)) * (1.0 - 1e-12);
     for (uint32_t i = 0; i < menu_count; i++) {
         const gal_relaxed_item *own = cheapest_item(&menu[i], price);
         for (uint32_t j = 0; j < menu[i].item_count; j++) {

@@ -2,9 +2,7 @@
  *
  * Every block takes one item of its menu, in any stage. A path's objective (costmodel/objective.h) is at least
  * sum g (m / P + bubble) + sum once, its stages' bytes are limited one by one; weights of the stages make one limit of
- * them, a price per byte relaxes it, and what is left falls apart into blocks. The best price is found exactly: few
- * slopes of a concave function (G. Y. Handler, I. Zang, "A dual algorithm for the constrained shortest path problem",
- * Networks 10, 1980). */
+ * them, a price per byte relaxes it (planner/slope.h), and what is left falls apart into blocks. */
 #ifndef GAL_PLANNER_RELAXED_H
 #define GAL_PLANNER_RELAXED_H
 
