@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "costmodel/lone.h"
+#include "costmodel/structure.h"
 
 typedef struct known_floor {
     uint32_t samples;
@@ -13,15 +13,14 @@ typedef struct known_floor {
 typedef struct split_block {
     uint32_t type;
     gal_split_kind split;
-    gal_program *program; /* that lone refers to */
     gal_lone lone;
     known_floor *known;
     uint32_t known_count, known_capacity;
 } split_block;
 
 struct gal_floors {
-    const gal_model *model;
     const gal_durations *durations;
+    gal_structures *structures; /* that the blocks refer to */
     split_block *block;
     uint32_t block_count, block_capacity;
 };
@@ -37,8 +36,12 @@ gal_code gal_floors_create(const gal_model *model, const gal_durations *duration
     if (floors == NULL) {
         return out_of_memory(err);
     }
-    floors->model = model;
     floors->durations = durations;
+    const gal_code code = gal_structures_create(model, &floors->structures, err);
+    if (code != GAL_OK) {
+        free(floors);
+        return code;
+    }
     *out = floors;
     return GAL_OK;
 }
@@ -47,7 +50,6 @@ static void split_block_free(split_block *block)
 {
     free(block->known);
     gal_lone_free(&block->lone);
-    gal_program_free(block->program);
     *block = (split_block){0};
 }
 
@@ -58,6 +60,7 @@ void gal_floors_free(gal_floors *floors)
             split_block_free(&floors->block[i]);
         }
         free(floors->block);
+        gal_structures_free(floors->structures);
         free(floors);
     }
 }
@@ -78,9 +81,7 @@ static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *b
                                    .stage_count = 3,
                                    .microbatch_samples = samples,
                                    .prefetch_depth = 1};
-    gal_code code = gal_lone_lower(floors->model, &query, NULL, &block->program, err);
-    code = code == GAL_OK ? gal_program_derive(block->program, err) : code;
-    return code == GAL_OK ? gal_lone_create(block->program, &strategy, block->program, 0, &block->lone, err) : code;
+    return gal_structures_lone(floors->structures, &query, &block->lone, err);
 }
 
 static bool is_split(const split_block *block, uint32_t type, const gal_split_kind *split)

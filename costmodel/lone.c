@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOT_SCALED = 255 };
-
 /* ---- creation ---- */
 
 gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, gal_program *recycled, gal_program **out,
@@ -52,18 +50,18 @@ static bool is_of_weights(const gal_program *program, const gal_instruction *in,
 static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
 {
     if (gal_op_is_collective[in->op]) { /* weights and gradients travel on streams of their own */
-        return in->stream == GAL_STREAM_GATHER || in->stream == GAL_STREAM_REDUCE ? NOT_SCALED : 0;
+        return in->stream == GAL_STREAM_GATHER || in->stream == GAL_STREAM_REDUCE ? GAL_LONE_NOT_SCALED : 0;
     }
     switch ((gal_op)in->op) {
     case GAL_OP_GEMM: /* of a weight gradient the rows are summed over */
         return is_of_weights(program, in, 2) ? 2 : 0;
     case GAL_OP_ADD:
-        return is_of_weights(program, in, 1) ? NOT_SCALED : 0;
+        return is_of_weights(program, in, 1) ? GAL_LONE_NOT_SCALED : 0;
     case GAL_OP_FILL:
     case GAL_OP_NORM_START:
     case GAL_OP_SUM_SQUARES:
     case GAL_OP_ADAM:
-        return NOT_SCALED;
+        return GAL_LONE_NOT_SCALED;
     default:
         return 0;
     }
@@ -74,7 +72,7 @@ static uint32_t read_largest_dim(const gal_program *program)
     uint32_t largest = 0;
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const uint8_t dim = scaled_dim(program, &program->instruction[i]);
-        const uint32_t own = dim == NOT_SCALED ? 0 : program->shape[program->instruction[i].shape].dims[dim];
+        const uint32_t own = dim == GAL_LONE_NOT_SCALED ? 0 : program->shape[program->instruction[i].shape].dims[dim];
         largest = own > largest ? own : largest;
     }
     return largest;
@@ -88,7 +86,8 @@ static void read_sizes(const gal_program *program, const gal_strategy *strategy,
         const gal_instruction *in = &program->instruction[i];
         const bool grouped = gal_op_is_collective[in->op] && (in->group & GAL_GROUP_RELATION) == 0;
         const uint32_t axes = grouped ? gal_axis_set_of(&mesh, in->group) : 0;
-        out->size[i] = (gal_lone_size){.bytes = in->bytes, .axes = (uint8_t)axes, .dims = in->shape};
+        out->size[i] = (gal_lone_size){
+            .bytes = in->bytes, .axes = (uint8_t)axes, .scaled_dim = scaled_dim(program, in), .dims = in->shape};
         out->axis_sets |= (uint32_t)grouped << axes;
     }
     for (uint32_t i = 0; i < program->shape_count; i++) {
@@ -167,8 +166,8 @@ static double kernel_seconds(const gal_lone *lone, const gal_durations *duration
     gal_shape shape = {.op = in->op, .dtype = lone->like->shape[in->shape].dtype};
     memcpy(shape.dims, lone->dims[lone->size[instruction].dims], sizeof lone->dims[0]);
     if (samples != lone->lowered_samples) {
-        const uint8_t dim = scaled_dim(lone->like, in);
-        if (dim != NOT_SCALED) {
+        const uint8_t dim = lone->size[instruction].scaled_dim;
+        if (dim != GAL_LONE_NOT_SCALED) {
             shape.dims[dim] = (uint32_t)scaled(lone, shape.dims[dim], samples);
         }
     }
@@ -179,20 +178,40 @@ static const gal_fragment_kind own_fragments[] = {GAL_FRAGMENT_FORWARD, GAL_FRAG
                                                   GAL_FRAGMENT_UPDATE};
 enum { OWN_FRAGMENTS = sizeof own_fragments / sizeof own_fragments[0] };
 
-static const double *find_kernels(const gal_lone *lone, const gal_durations *durations, uint32_t samples)
+/* Kernels that do not grow with the samples are the same for all. Of one shape and growth those that follow each other
+ * in a list, some operators apart, are looked up once. */
+static void fill_kernels(const gal_lone *lone, const gal_durations *durations, uint32_t samples)
 {
+    enum { SEEN = 16 };
+    uint32_t seen[SEEN]; /* [shape % SEEN]: the last instruction of it */
+    double alone[SEEN];
     gal_lone_kernels *kernels = lone->kernels;
-    for (uint32_t f = 0; f < OWN_FRAGMENTS && kernels->samples != samples; f++) {
+    memset(seen, 0xFF, sizeof seen);
+    for (uint32_t f = 0; f < OWN_FRAGMENTS; f++) {
         const gal_fragment *fragment = &lone->like->fragment[own_fragments[f]];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-            if (!gal_op_is_collective[lone->like->instruction[i].op]) {
-                kernels->seconds[i] =
-                    gal_kernel_in_company(durations, own_fragments[f], kernel_seconds(lone, durations, i, samples));
+            const gal_lone_size *size = &lone->size[i];
+            if (gal_op_is_collective[lone->like->instruction[i].op] ||
+                (kernels->samples != 0 && size->scaled_dim == GAL_LONE_NOT_SCALED)) {
+                continue;
             }
+            const uint32_t at = size->dims % SEEN;
+            const bool same = seen[at] != UINT32_MAX && lone->size[seen[at]].dims == size->dims &&
+                              lone->size[seen[at]].scaled_dim == size->scaled_dim;
+            alone[at] = same ? alone[at] : kernel_seconds(lone, durations, i, samples);
+            seen[at] = i;
+            kernels->seconds[i] = gal_kernel_in_company(durations, own_fragments[f], alone[at]);
         }
     }
     kernels->samples = samples;
-    return kernels->seconds;
+}
+
+static const double *find_kernels(const gal_lone *lone, const gal_durations *durations, uint32_t samples)
+{
+    if (lone->kernels->samples != samples) {
+        fill_kernels(lone, durations, samples);
+    }
+    return lone->kernels->seconds;
 }
 
 void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
@@ -208,7 +227,7 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const 
                 continue; /* transfers and the norm, which belong to no block */
             }
             if (gal_op_is_collective[in->op]) {
-                const bool rows = scaled_dim(lone->like, in) != NOT_SCALED;
+                const bool rows = lone->size[i].scaled_dim != GAL_LONE_NOT_SCALED;
                 cost[i] = gal_collective_cost(durations, (gal_op)in->op, levels->counts[size->axes],
                                               rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
             } else {
@@ -220,17 +239,15 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const 
 
 double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples)
 {
-    static const gal_fragment_kind own[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC};
+    const double *kernel = find_kernels(lone, durations, microbatch_samples);
     double seconds = 0.0;
-    for (uint32_t f = 0; f < sizeof own / sizeof own[0]; f++) {
-        const gal_fragment *fragment = &lone->like->fragment[own[f]];
+    for (uint32_t f = 0; f < OWN_FRAGMENTS && own_fragments[f] != GAL_FRAGMENT_UPDATE; f++) {
+        const gal_fragment *fragment = &lone->like->fragment[own_fragments[f]];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
             const gal_instruction *in = &lone->like->instruction[i];
-            if (in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] &&
-                scaled_dim(lone->like, in) != NOT_SCALED) {
-                seconds +=
-                    gal_kernel_in_company(durations, own[f], kernel_seconds(lone, durations, i, microbatch_samples));
-            }
+            const bool counts = in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] &&
+                                lone->size[i].scaled_dim != GAL_LONE_NOT_SCALED;
+            seconds += counts ? kernel[i] : 0.0;
         }
     }
     return seconds;

@@ -10,13 +10,14 @@
 #include "costmodel/axes.h"
 #include "costmodel/chain.h"
 
-enum { GAL_LONE_DIMS = 7 }; /* no operator of such a block has more */
+enum { GAL_LONE_DIMS = 7 /* no operator of such a block has more */, GAL_LONE_NOT_SCALED = 255 };
 
 /* Sizes of an instruction. */
 typedef struct gal_lone_size {
     uint64_t bytes;
-    uint8_t axes;  /* of a collective: the set of its group */
-    uint32_t dims; /* into gal_lone.dims */
+    uint8_t axes;       /* of a collective: the set of its group */
+    uint8_t scaled_dim; /* the dimension that counts rows or samples, GAL_LONE_NOT_SCALED: none */
+    uint32_t dims;      /* into gal_lone.dims */
 } gal_lone_size;
 
 /* What kernels take in company, for the samples that were asked for last: other orders and places ask for the same. */
