@@ -182,6 +182,16 @@ bool gal_engine_overflowed(const gal_engine *engine)
     return engine->overflowed;
 }
 
+gal_loss_scaling gal_engine_loss_scaling(const gal_engine *engine)
+{
+    return engine->scaling;
+}
+
+void gal_engine_set_loss_scaling(gal_engine *engine, gal_loss_scaling scaling)
+{
+    engine->scaling = scaling;
+}
+
 gal_code gal_engine_find_fault(gal_engine *engine, const gal_step_settings *settings, gal_engine_fault *out,
                                gal_error *err)
 {

@@ -19,6 +19,7 @@
 #include "runtime/channels.h"
 #include "runtime/comm/comm.h"
 #include "runtime/device/device.h"
+#include "runtime/loss_scaling.h"
 #include "runtime/ops/ops.h"
 #include "runtime/program/program.h"
 #include "runtime/queues.h"
@@ -107,6 +108,10 @@ gal_code gal_engine_step(gal_engine *engine, const gal_step_settings *settings, 
 /* Of the last step, in fp16: its loss was finite, its gradients were not at the scale that the loss then had, which is
  * halved. To be expected now and then; equal on all ranks. */
 bool gal_engine_overflowed(const gal_engine *engine);
+
+/* Of programs of fp16, between two steps: what the next one starts with. Others have none, and keep to that. */
+gal_loss_scaling gal_engine_loss_scaling(const gal_engine *engine);
+void gal_engine_set_loss_scaling(gal_engine *engine, gal_loss_scaling scaling);
 
 /* Where a step first left finite numbers, on this rank. */
 typedef struct gal_engine_fault {

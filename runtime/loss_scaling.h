@@ -8,9 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { GAL_LOSS_SCALING_STEPS = 2000 }; /* finite ones until the scale is doubled */
+#define GAL_LOSS_SCALING_MAX 16777216.0
+
 typedef struct gal_loss_scaling {
-    double scale;
-    uint32_t finite_steps; /* since the scale changed */
+    double scale;          /* a power of two, 1 .. GAL_LOSS_SCALING_MAX */
+    uint32_t finite_steps; /* since the scale changed, below GAL_LOSS_SCALING_STEPS */
 } gal_loss_scaling;
 
 void gal_loss_scaling_init(gal_loss_scaling *out);

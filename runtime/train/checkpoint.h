@@ -13,6 +13,7 @@
 #define GAL_RUNTIME_TRAIN_CHECKPOINT_H
 
 #include "runtime/device/device.h"
+#include "runtime/loss_scaling.h"
 #include "runtime/program/program.h"
 #include "runtime/train/checkpoint_folder.h"
 #include "runtime/train/world.h"
@@ -22,7 +23,8 @@ enum { GAL_CHECKPOINT_VERSION = 1 };
 typedef struct gal_checkpoint_position {
     uint64_t step; /* steps done */
     uint64_t seed;
-    uint64_t train_windows; /* of the data, so that other data are noticed */
+    uint64_t train_windows;        /* of the data, so that other data are noticed */
+    gal_loss_scaling loss_scaling; /* of programs of fp16; scale 0: none, or of a checkpoint from before it was kept */
 } gal_checkpoint_position;
 
 /* The state of one rank. */

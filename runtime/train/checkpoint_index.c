@@ -1,5 +1,6 @@
 #include "runtime/train/checkpoint_index.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,12 @@ gal_code gal_checkpoint_write_index(const char *directory, const gal_checkpoint_
     gal_json_put_u64(out, "seed", position->seed);
     gal_json_put_u64(out, "data_position_samples", position->step * state->plan->global_batch_samples);
     gal_json_put_u64(out, "data_train_windows", position->train_windows);
+    if (state->program->dtype == GAL_FP16) {
+        gal_json_begin_object(out, "loss_scaling");
+        gal_json_put_f64(out, "scale", position->loss_scaling.scale);
+        gal_json_put_u64(out, "finite_steps", position->loss_scaling.finite_steps);
+        gal_json_end_object(out);
+    }
     gal_json_begin_array(out, "files");
     for (uint32_t r = 0; r < record_count; r++) {
         char checksum[GAL_HASH_BYTES];
@@ -88,6 +95,22 @@ gal_code gal_checkpoint_write_index(const char *directory, const gal_checkpoint_
 cleanup:
     gal_json_writer_free(out);
     return code;
+}
+
+/* Checkpoints from before it was kept have none; they are read all the same. */
+static void read_loss_scaling(const gal_json_cursor *root, gal_loss_scaling *scaling)
+{
+    int exponent;
+    if (!gal_json_has(root, "loss_scaling")) {
+        return;
+    }
+    const gal_json_cursor at = gal_json_object(root, "loss_scaling");
+    scaling->scale = gal_json_f64(&at, "scale", 1.0, GAL_LOSS_SCALING_MAX);
+    if (frexp(scaling->scale, &exponent) != 0.5) {
+        gal_json_member_error(&at, "scale", "must be a power of two");
+    }
+    scaling->finite_steps = gal_json_u32(&at, "finite_steps", 0, GAL_LOSS_SCALING_STEPS - 1);
+    gal_json_reject_unknown(&at);
 }
 
 static void read_record(const gal_json_cursor *files, uint32_t rank, gal_shard_record *record)
@@ -132,6 +155,10 @@ gal_code gal_checkpoint_read_index(const char *directory, const gal_checkpoint_s
     const uint64_t samples = position->step * state->plan->global_batch_samples;
     gal_json_u64(&root, "data_position_samples", samples, samples);
     position->train_windows = gal_json_u64(&root, "data_train_windows", 1, UINT64_C(1) << 53);
+    position->loss_scaling = (gal_loss_scaling){.scale = 0.0};
+    if (state->program->dtype == GAL_FP16) {
+        read_loss_scaling(&root, &position->loss_scaling);
+    }
     const uint32_t world_size = state->program->stage_count * state->program->device_count;
     const gal_json_cursor files = gal_json_array(&root, "files", world_size, world_size, &file_count);
     for (uint32_t r = 0; r < file_count; r++) {

@@ -95,6 +95,19 @@ static void note_instruction(void *context, uint32_t instruction, uint32_t micro
     gal_step_record_note(&r->record, instruction, microbatch, start_seconds, end_seconds);
 }
 
+/* In fp16. */
+static void resume_scale(run *r)
+{
+    const gal_loss_scaling *kept = &r->position.loss_scaling;
+    if (kept->scale > 0.0) {
+        gal_engine_set_loss_scaling(r->session->engine, *kept);
+    } else if (r->plan->model.compute_dtype == GAL_FP16 && gal_world_rank(&r->world) == 0) {
+        gal_log_line(r->options->log, GAL_LOG_WARN,
+                     "the checkpoint was made before the scale of the loss was kept: it starts anew, so some steps may "
+                     "be left out until it fits");
+    }
+}
+
 static gal_code resume(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -111,6 +124,7 @@ static gal_code resume(run *r, gal_error *err)
         code = open_data(r, err);
     }
     GAL_TRY(gal_world_agree(&r->world, code, err));
+    resume_scale(r);
     if (r->position.train_windows != train_windows && gal_world_rank(&r->world) == 0) {
         gal_log_line(r->options->log, GAL_LOG_WARN,
                      "the checkpoint was made with other data (%llu training windows, now %llu): their order does not "
@@ -367,6 +381,7 @@ static gal_code save(run *r, gal_error *err)
     if (r->options->save_directory == NULL || r->saved_step == r->position.step) {
         return GAL_OK;
     }
+    r->position.loss_scaling = gal_engine_loss_scaling(r->session->engine);
     GAL_TRY(gal_checkpoint_save(r->options->save_directory, &state, &r->position, r->options->keep, &r->world, err));
     r->saved_step = r->position.step;
     r->summary.saved = true;

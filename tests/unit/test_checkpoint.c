@@ -284,6 +284,55 @@ static void test_refusals(void **state)
     close_stage(&s);
 }
 
+static gal_code load_scaling(const stage *s, gal_loss_scaling *out, gal_error *err)
+{
+    gal_checkpoint_position position = {0};
+    const gal_checkpoint_state at = state_of(s, 0);
+    const gal_code code = gal_checkpoint_load(below("save"), &at, &position, &alone, err);
+    *out = position.loss_scaling;
+    return code;
+}
+
+static void edit_index(const char *command)
+{
+    char line[8 * PATH_BYTES];
+    snprintf(line, sizeof line, "sed -i '%s' '%s'", command, below("save/step-00000001/index.json"));
+    assert_int_equal(system(line), 0);
+}
+
+/* The scale of a loss of fp16 comes back; a checkpoint without it is read, one that is none is refused, and so is that
+ * of a program that has none. */
+static void test_loss_scaling(void **state)
+{
+    (void)state;
+    stage s;
+    gal_error err = {0};
+    gal_loss_scaling found;
+    const gal_checkpoint_position position = {
+        .step = 1, .seed = 5, .train_windows = 17, .loss_scaling = {.scale = 4096.0, .finite_steps = 1999}};
+    open_stage_of(&s, "tests/numerics/plans/serial.json", 0, GAL_FP16);
+    visit(&s, false);
+    const gal_checkpoint_state at = state_of(&s, 0);
+    assert_int_equal(gal_checkpoint_save(below("save"), &at, &position, 0, &alone, &err), GAL_OK);
+    assert_int_equal(load_scaling(&s, &found, &err), GAL_OK);
+    assert_true(found.scale == 4096.0 && found.finite_steps == 1999);
+    edit_index("s/4096/4095/");
+    assert_int_equal(load_scaling(&s, &found, &err), GAL_ERR_DOCUMENT);
+    assert_non_null(strstr(err.text, "must be a power of two"));
+    edit_index("/\"loss_scaling\": {/,/}/d");
+    assert_int_equal(load_scaling(&s, &found, &err), GAL_OK);
+    assert_true(found.scale == 0.0);
+    close_stage(&s);
+    open_stage(&s, "tests/numerics/plans/serial.json", 0);
+    visit(&s, false);
+    save(&s, 1, 0);
+    edit_index("s/\"files\":/\"loss_scaling\": {\"scale\": 2, \"finite_steps\": 0}, &/");
+    err = (gal_error){0};
+    assert_int_equal(load_scaling(&s, &found, &err), GAL_ERR_DOCUMENT);
+    assert_non_null(strstr(err.text, "loss_scaling"));
+    close_stage(&s);
+}
+
 /* The digits of the index's one checksum are replaced: all but 16 small hexadecimal ones are refused as such, before
  * any file is read. */
 static void test_checksum_digits(void **state)
@@ -319,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_shards_of_every_strategy),
         cmocka_unit_test(test_save_keep_load),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_loss_scaling),
         cmocka_unit_test(test_checksum_digits),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
