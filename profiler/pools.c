@@ -127,7 +127,8 @@ static gal_code create_queued(gal_pools *pools, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_device_ops *device = pools->bench->backend->device;
-    GAL_TRY(pools->ops->queued->open(false, &pools->context, err));
+    const gal_kernel_choice choice = {.communication_ctas = 0};
+    GAL_TRY(pools->ops->queued->open(&choice, &pools->context, err));
     GAL_TRY(device->allocate(gal_align(pools->ops->queued->step_bytes), false, &pools->step, err));
     if (pools->settings.staging_bytes > 0) {
         GAL_TRY(device->queue->host_allocate(pools->settings.staging_bytes, &pools->staging, err));

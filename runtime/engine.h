@@ -70,12 +70,13 @@ typedef struct gal_engine_options {
     const gal_ops *wide_ops; /* of programs of 16 bits: those of fp32, for gradients of weights; else NULL */
     gal_comm *comm;          /* made with the same channels; NULL if there are none */
     gal_token_source tokens;
-    gal_trace trace;         /* done NULL: none */
-    double deadline_seconds; /* without any progress on this rank */
-    bool poison;             /* the arena starts as NaN instead of zeros */
-    bool deterministic;      /* the same bits in every run, also on a device */
-    bool graphs;             /* from the second step on, runs of kernels are captured and launched as one */
-    gal_queue_order order;   /* the same bits in either */
+    gal_trace trace;          /* done NULL: none */
+    double deadline_seconds;  /* without any progress on this rank */
+    bool poison;              /* the arena starts as NaN instead of zeros */
+    gal_kernel_choice choice; /* of a device's kernels. Multiprocessors are left to communication only where it is on
+                               * the device's queues and goes on beside kernels */
+    bool graphs;              /* from the second step on, runs of kernels are captured and launched as one */
+    gal_queue_order order;    /* the same bits in either */
 } gal_engine_options;
 
 typedef struct gal_engine gal_engine;

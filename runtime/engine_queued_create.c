@@ -160,9 +160,24 @@ void gal_queued_bytes(const gal_engine *engine, uint64_t *workspace_bytes, uint6
     *pinned_bytes = engine->queued->staging_bytes;
 }
 
+/* For what is sent on the tensor stream the next kernel waits, and at the end of a step there are no products. */
+static bool communicates_beside_products(const gal_engine *engine)
+{
+    const gal_program *program = engine->program;
+    bool beside = false;
+    for (uint32_t i = 0; i < program->instruction_count && !beside; i++) {
+        const gal_instruction *instruction = &program->instruction[i];
+        const gal_fragment_kind kind = gal_fragment_kind_of(gal_program_fragment_of(program, i));
+        beside = gal_op_is_collective[instruction->op] && instruction->stream != GAL_STREAM_TENSOR &&
+                 kind != GAL_FRAGMENT_UPDATE && kind != GAL_FRAGMENT_EVALUATE_END;
+    }
+    return beside && engine->options.comm != NULL && engine->options.comm->ops->queued;
+}
+
 gal_code gal_queued_create(gal_engine *engine, gal_error *err)
 {
     gal_code code = GAL_OK;
+    gal_kernel_choice choice = engine->options.choice;
     gal_queued *queued = calloc(1, sizeof *queued);
     if (queued == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: engine");
@@ -170,7 +185,8 @@ gal_code gal_queued_create(gal_engine *engine, gal_error *err)
     const gal_runs no_runs = {.count = 0};
     engine->queued = queued;
     queued->ops = engine->options.device->queue;
-    GAL_TRY(engine->options.ops->queued->open(engine->options.deterministic, &queued->context, err));
+    choice.communication_ctas = communicates_beside_products(engine) ? choice.communication_ctas : 0;
+    GAL_TRY(engine->options.ops->queued->open(&choice, &queued->context, err));
     GAL_TRY(create_tapes(engine, queued, err));
     GAL_TRY(create_constants(engine, queued, err));
     GAL_TRY(create_queues(queued, err));

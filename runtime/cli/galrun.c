@@ -39,7 +39,7 @@ typedef struct settings {
     double timeout_seconds;
     gal_tcp_place place; /* of a rank that an orchestrator has started without MPI */
     bool placed;         /* it has */
-    bool quiet, dry_run, no_overlap, graphs, deterministic;
+    bool quiet, dry_run, no_overlap, graphs, deterministic, tf32;
 } settings;
 
 /* ---- command line ---- */
@@ -80,6 +80,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_flag("graphs", "launch kernels of a GPU in runs that were captured in the first steps", &s->graphs),
         gal_option_flag("deterministic", "on a GPU: the same bits in every run (the host's always are)",
                         &s->deterministic),
+        gal_option_flag("tf32", "on a GPU: products of fp32 may round their factors to 10 bits (default: none does)",
+                        &s->tf32),
         gal_option_enum("bind", "ranks of a host to cores of their own, if there are enough and nobody bound them",
                         &s->bind, bind_names, BIND_COUNT),
         gal_option_u64("seed", "N", "of initial weights, data order and dropout (default 1)", &s->seed, 0,
@@ -154,6 +156,13 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
     if (s->device == DEVICE_HOST && s->graphs) {
         return gal_fail(err, GAL_ERR_USAGE, "--graphs needs --device cuda");
     }
+    if (s->device == DEVICE_HOST && s->tf32) {
+        return gal_fail(err, GAL_ERR_USAGE, "--tf32 needs --device cuda");
+    }
+    if (s->tf32 && plan->model.compute_dtype != GAL_FP32) {
+        return gal_fail(err, GAL_ERR_USAGE, "--tf32 is for products of fp32: the plan's model computes in %s",
+                        gal_dtype_names[plan->model.compute_dtype]);
+    }
     if (s->graphs && s->comm == COMM_MPI && ranks > 1) {
         return gal_fail(err, GAL_ERR_USAGE, "--graphs needs NCCL where ranks communicate: leave out --comm mpi");
     }
@@ -200,6 +209,7 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .log = log,
         .stop = gal_stop_on_signals(),
         .deterministic = s->deterministic,
+        .tf32 = s->tf32,
         .graphs = s->graphs,
         .tell = tell,
     };

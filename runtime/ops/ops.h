@@ -58,13 +58,20 @@ typedef struct gal_kernel_pair {
     bool lone; /* only the second reads what the first writes, so that it need not be written */
 } gal_kernel_pair;
 
+/* How the kernels of a device are chosen. */
+typedef struct gal_kernel_choice {
+    bool deterministic;          /* the same bits in every run */
+    bool tf32;                   /* products of fp32 may round their factors to 10 bits, as no other kernel does */
+    uint32_t communication_ctas; /* multiprocessors that communication takes beside them; 0: none, or not known */
+} gal_kernel_choice;
+
 /* What kernels that are queued need beside their call. They read nothing of a step on the host but whether it trains:
  * a captured call must do its work in other steps too. ADAM alone decides whether to update, by the norm and the loss
  * in device memory. */
 typedef struct gal_ops_queued {
-    /* What kernels keep from call to call (handles, plans of libraries). deterministic: same bits in every run. */
-    gal_code (*open)(bool deterministic, void **context, gal_error *err); /* one serves all tables of a device */
-    void (*close)(void *context);                                         /* accepts NULL */
+    /* What kernels keep from call to call (handles, plans of libraries). One serves all tables of a device. */
+    gal_code (*open)(const gal_kernel_choice *choice, void **context, gal_error *err);
+    void (*close)(void *context); /* accepts NULL */
     /* Of one call, without operands: what workspace its kernel needs, the same for all microbatches. NULL: none. */
     uint64_t (*workspace_bytes)(void *context, gal_op op, const gal_kernel_call *call);
     /* Before the first step, once per instruction, with a whole call of microbatch 0: time for candidates and plans.

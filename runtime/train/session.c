@@ -21,7 +21,9 @@ static gal_code create_engine(gal_session *session, const gal_session_options *o
         .deadline_seconds = options->deadline_seconds,
         .poison = options->poison,
         .order = options->order,
-        .deterministic = options->deterministic,
+        .choice = {.deterministic = options->deterministic,
+                   .tf32 = options->tf32,
+                   .communication_ctas = session->plan->communication_ctas},
         .graphs = options->graphs,
     };
     if (engine.ops == NULL) {

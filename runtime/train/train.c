@@ -193,6 +193,7 @@ static gal_code start(run *r, gal_error *err)
                                          .deadline_seconds = r->options->deadline_seconds,
                                          .order = r->options->order,
                                          .deterministic = r->options->deterministic,
+                                         .tf32 = r->options->tf32,
                                          .graphs = r->options->graphs,
                                          .tell = r->options->tell};
     const uint64_t timed =

@@ -34,7 +34,7 @@ typedef struct gal_train_options {
     const char *trace_path;            /* the last step as a Chrome trace (trace_file.h); NULL: none */
     gal_queue_order order;             /* of the step's instructions */
     const gal_backend *backend;        /* NULL: the host */
-    bool deterministic, graphs;        /* of a device: gal_engine_options */
+    bool deterministic, tf32, graphs;  /* of a device: gal_session_options */
     void (*tell)(const char *text);    /* as gal_connection.tell */
     double deadline_seconds;           /* without progress, then the run fails */
     bool terminal;                     /* rank 0 rewrites one line */

@@ -29,6 +29,10 @@ says 2 '--comm nccl needs --device cuda' $one --comm nccl
 verdict 'NCCL needs a GPU'
 says 2 '--graphs needs --device cuda' $one --graphs
 verdict 'graphs need a GPU'
+says 2 '--tf32 needs --device cuda' $one --tf32
+verdict 'rounded factors need a GPU'
+says 2 "--tf32 is for products of fp32: the plan's model computes in fp64" $one --device cuda --tf32
+verdict 'rounded factors are of fp32'
 says 2 '--graphs needs NCCL where ranks communicate' $two --np 2 --device cuda --comm mpi --graphs
 verdict 'graphs need NCCL'
 says 2 '--trace takes the times of single kernels' $one --device cuda --graphs --trace /dev/null

@@ -17,7 +17,8 @@ static void *context_of(const gal_ops *table)
 {
     static void *context; /* one library for all types, for the life of the process */
     gal_error err = {.code = GAL_OK};
-    if (context == NULL && table->queued->open(true, &context, &err) != GAL_OK) {
+    const gal_kernel_choice choice = {.deterministic = true};
+    if (context == NULL && table->queued->open(&choice, &context, &err) != GAL_OK) {
         fail_msg("%s", err.text);
     }
     return context;

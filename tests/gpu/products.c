@@ -23,7 +23,8 @@ static void *context_of(const gal_ops *table)
 {
     static void *context;
     gal_error err = {.code = GAL_OK};
-    if (context == NULL && table->queued->open(false, &context, &err) != GAL_OK) {
+    const gal_kernel_choice choice = {.deterministic = false};
+    if (context == NULL && table->queued->open(&choice, &context, &err) != GAL_OK) {
         fail_msg("%s", err.text);
     }
     return context;

@@ -82,7 +82,8 @@ static void open_bench(bench *b)
     CUDA(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
     CUDA(cudaEventCreate(&b->begin));
     CUDA(cudaEventCreate(&b->end));
-    must(gal_ops_cuda_bf16.queued->open(false, &b->context, &err), &err);
+    const gal_kernel_choice choice = {.deterministic = false};
+    must(gal_ops_cuda_bf16.queued->open(&choice, &b->context, &err), &err);
     b->model.norm_epsilon = 1e-5;
     b->model.optimizer =
         (gal_optimizer){.kind = GAL_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};

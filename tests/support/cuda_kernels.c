@@ -13,6 +13,7 @@
 
 uint64_t gal_fused_pairs[2];
 gal_kernel_step gal_queued_step;
+gal_kernel_choice gal_queued_choice;
 
 enum { WORKSPACE_BYTES = 300, ADAM_NORM = 4 };
 
@@ -69,10 +70,10 @@ static gal_code queue(gal_op op, void (*work)(void *payload), const gal_kernel_c
 GAL_OPERATORS(X)
 #undef X
 
-static gal_code open_context(bool deterministic, void **context, gal_error *err)
+static gal_code open_context(const gal_kernel_choice *choice, void **context, gal_error *err)
 {
-    (void)deterministic;
     (void)err;
+    gal_queued_choice = *choice;
     *context = (void *)(uintptr_t)&gal_ops_queued_fp64;
     return GAL_OK;
 }

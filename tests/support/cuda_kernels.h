@@ -15,5 +15,7 @@ extern const gal_ops gal_ops_queued_idle;
 extern const gal_ops gal_ops_queued_idle_bf16, gal_ops_queued_idle_fp16, gal_ops_queued_idle_fp32;
 /* The step whose record was put last. */
 extern gal_kernel_step gal_queued_step;
+/* What was opened last. */
+extern gal_kernel_choice gal_queued_choice;
 
 #endif

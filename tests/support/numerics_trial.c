@@ -110,7 +110,7 @@ static gal_code create_engine(gal_trial *trial, const gal_token_source *tokens, 
         .tokens = tokens != NULL ? *tokens : (gal_token_source){trial, fill, fill_patches},
         .deadline_seconds = 60.0,
         .poison = true,
-        .deterministic = true,
+        .choice = {.deterministic = true},
     };
     trial->copy = malloc(trial->program->arena_bytes);
     trial->value = malloc(trial->program->arena_bytes / gal_dtype_bytes(trial->on->ops->dtype) * sizeof(double));

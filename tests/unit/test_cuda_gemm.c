@@ -35,6 +35,7 @@ static struct {
     uint32_t asked, multiplied, checked, reductions;
     uint64_t last_algorithm;
     lt_layout last_d;
+    lt_operation last_operation;
     double clock_milliseconds, begin;
 } lt;
 
@@ -225,6 +226,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     lt.multiplied++;
     lt.last_algorithm = algorithm->data[0];
     lt.last_d = *ld;
+    lt.last_operation = *operation;
     lt.clock_milliseconds += algorithm->data[0] == lt.fastest ? 1.0 : 2.0;
     if (la->type != CUDA_R_32F) {
         return CUBLAS_STATUS_SUCCESS;
@@ -404,6 +406,37 @@ static void a_deterministic_library_times_nothing(void **state)
     assert_int_equal(lt.reductions & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE), 0);
     assert_int_equal(p.library.cache.count, 0);
     end(&p);
+}
+
+/* Of 132 multiprocessors 16 are left to communication; factors are rounded where that is asked for, in fp32 alone. */
+static void products_are_planned_as_asked(void **state)
+{
+    (void)state;
+    problem p;
+    begin(&p, 1);
+    const uint32_t dims[] = {M, N, K, 0};
+    const gal_kernel_call call = gemm_call(&p, dims, p.c);
+    gal_error err = {.code = GAL_OK};
+    assert_int_equal(gal_cuda_gemm_fp32(&call, &err), GAL_OK);
+    assert_int_equal(lt.last_operation.compute, CUBLAS_COMPUTE_32F);
+    assert_int_equal(lt.last_operation.sm_count, 0);
+    p.library.options.tf32 = true;
+    p.library.product_multiprocessors = gal_cuda_product_multiprocessors(132, 16);
+    assert_int_equal(gal_cuda_gemm_fp32(&call, &err), GAL_OK);
+    assert_int_equal(lt.last_operation.compute, CUBLAS_COMPUTE_32F_FAST_TF32);
+    assert_int_equal(lt.last_operation.sm_count, 116);
+    assert_int_equal(gal_cuda_gemm_bf16(&call, &err), GAL_OK);
+    assert_int_equal(lt.last_operation.compute, CUBLAS_COMPUTE_32F);
+    end(&p);
+}
+
+static void products_keep_half_of_the_device(void **state)
+{
+    (void)state;
+    assert_int_equal(gal_cuda_product_multiprocessors(132, 0), 0); /* all of them */
+    assert_int_equal(gal_cuda_product_multiprocessors(132, 64), 68);
+    assert_int_equal(gal_cuda_product_multiprocessors(58, 64), 29);
+    assert_int_equal(gal_cuda_product_multiprocessors(1, 4), 1);
 }
 
 /* What a sum is made of would be changed by timing: it is not timed. */
@@ -750,6 +783,8 @@ int main(void)
         cmocka_unit_test(weight_gradients_add_in_fp32),
         cmocka_unit_test(the_fastest_candidate_is_kept),
         cmocka_unit_test(a_deterministic_library_times_nothing),
+        cmocka_unit_test(products_are_planned_as_asked),
+        cmocka_unit_test(products_keep_half_of_the_device),
         cmocka_unit_test(sums_are_not_timed),
         cmocka_unit_test(a_product_that_the_library_lacks_is_named),
         cmocka_unit_test(fused_activation_as_two_kernels),

@@ -53,7 +53,7 @@ static gal_gemm_run run_of(gal_dtype dtype, const gal_kernel_call *call)
     run.key.a_alignment = alignment_of(run.a);
     run.key.b_alignment = alignment_of(run.b);
     run.key.d_alignment = alignment_of(run.d);
-    run.key.sm_count = library->options.sm_count;
+    run.key.sm_count = library->product_multiprocessors;
     if ((call->dims[3] & GAL_GEMM_BIAS) != 0) {
         run.key.epilogue = CUBLASLT_EPILOGUE_BIAS;
         run.bias = call->operand[3];

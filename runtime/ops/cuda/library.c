@@ -6,8 +6,14 @@
 #include "runtime/ops/cuda/attention_cudnn.h"
 #include "runtime/ops/cuda/gemm_plan.h"
 
+uint32_t gal_cuda_product_multiprocessors(uint32_t multiprocessor_count, uint32_t communication_ctas)
+{
+    const uint32_t half = multiprocessor_count / 2;
+    return communication_ctas == 0 ? 0 : multiprocessor_count - (communication_ctas < half ? communication_ctas : half);
+}
+
 /* A machine without a cache folder, or with a name that is too long, times its products anew each time. */
-static gal_code open_cache(gal_cuda_library *library, gal_error *err)
+static gal_code read_device(gal_cuda_library *library, gal_error *err)
 {
     gal_code code = GAL_OK;
     struct cudaDeviceProp properties;
@@ -16,6 +22,8 @@ static gal_code open_cache(gal_cuda_library *library, gal_error *err)
     GAL_CUDART_TRY(cudaGetDeviceProperties(&properties, device));
     gal_gemm_cache_begin(&library->cache, properties.name, (uint32_t)properties.major, (uint32_t)properties.minor,
                          cublasLtGetVersion());
+    library->product_multiprocessors =
+        gal_cuda_product_multiprocessors((uint32_t)properties.multiProcessorCount, library->options.communication_ctas);
     if (library->options.cache_folder != NULL && gal_gemm_cache_path(&library->cache, library->options.cache_folder,
                                                                      library->cache_path, sizeof library->cache_path)) {
         GAL_TRY(gal_gemm_cache_read(&library->cache, library->cache_path, err));
@@ -39,7 +47,7 @@ gal_code gal_cuda_library_create(const gal_cuda_library_options *options, gal_cu
     GAL_CUBLAS_TRY(cublasLtMatmulPreferenceCreate(&library->preference));
     GAL_CUDART_TRY(cudaEventCreate(&library->start));
     GAL_CUDART_TRY(cudaEventCreate(&library->stop));
-    GAL_TRY(open_cache(library, err));
+    GAL_TRY(read_device(library, err));
     library->options.cache_folder = NULL; /* the caller's */
     *out = library;
     library = NULL;

@@ -23,6 +23,7 @@ typedef struct gal_gemm_plan {
 
 struct gal_cuda_library {
     gal_cuda_library_options options;
+    uint32_t product_multiprocessors; /* gal_cuda_product_multiprocessors */
     cublasLtHandle_t lt;
     cublasLtMatmulPreference_t preference;
     cudaEvent_t start, stop; /* of timings */

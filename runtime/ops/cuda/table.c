@@ -11,14 +11,16 @@
 enum { CANDIDATES = 16 }; /* algorithms timed per product */
 
 /* The context is what the kernels on libraries share; the others need none. */
-static gal_code open_context(bool deterministic, void **context, gal_error *err)
+static gal_code open_context(const gal_kernel_choice *choice, void **context, gal_error *err)
 {
     char folder[PATH_MAX];
     gal_cuda_library *library = NULL;
     const gal_cuda_library_options options = {
         .cache_folder = gal_cuda_cache_folder(folder, sizeof folder) ? folder : NULL,
         .candidate_count = CANDIDATES,
-        .deterministic = deterministic,
+        .communication_ctas = choice->communication_ctas,
+        .deterministic = choice->deterministic,
+        .tf32 = choice->tf32,
     };
     const gal_code code = gal_cuda_library_create(&options, &library, err);
     if (code == GAL_OK) {
