@@ -27,6 +27,7 @@ struct gal_durations {
     uint64_t fixed_bytes;
     double instruction_seconds;
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
+    double communication_alone; /* factor on what a message takes beyond one byte */
     double forward_factor, backward_factor;
     uint32_t kernel_count;
     kernel_entry *kernel;
@@ -248,8 +249,9 @@ static double beyond(const gal_durations *d, const gal_profile_collective *neare
     return there > 0.0 && isfinite(there) ? nearest->seconds * here / there : nearest->seconds;
 }
 
-double gal_collective_seconds(const gal_durations *d, gal_op op, const uint32_t level_counts[GAL_LINK_LEVELS_MAX],
-                              uint64_t bytes, gal_source *source)
+/* With as many blocks of a GPU as the library takes. */
+static double library_seconds(const gal_durations *d, gal_op op, const uint32_t *level_counts, uint64_t bytes,
+                              gal_source *source)
 {
     gal_source ignored;
     gal_source *how = source != NULL ? source : &ignored;
@@ -281,7 +283,66 @@ double gal_collective_seconds(const gal_durations *d, gal_op op, const uint32_t 
                                         : between(less, more, (double)bytes);
 }
 
+double gal_collective_seconds(const gal_durations *d, gal_op op, const uint32_t level_counts[GAL_LINK_LEVELS_MAX],
+                              uint64_t bytes, gal_source *source)
+{
+    const double seconds = library_seconds(d, op, level_counts, bytes, source);
+    if (d->communication_alone == 1.0) {
+        return seconds;
+    }
+    const double one_byte = library_seconds(d, op, level_counts, 1, NULL);
+    return seconds > one_byte ? one_byte + (seconds - one_byte) * d->communication_alone : seconds;
+}
+
 /* ---- creation ---- */
+
+static double along(double low, double high, double share)
+{
+    return low + share * (high - low);
+}
+
+/* The entries are by rising ctas, at least one. */
+static gal_profile_ctas at_ctas(const gal_profile_gpu *gpu, uint32_t ctas)
+{
+    uint32_t next = 0;
+    while (next < gpu->by_ctas_count && gpu->by_ctas[next].ctas < ctas) {
+        next++;
+    }
+    if (next == 0 || next == gpu->by_ctas_count) {
+        return gpu->by_ctas[next == 0 ? 0 : next - 1];
+    }
+    const gal_profile_ctas *less = &gpu->by_ctas[next - 1], *more = &gpu->by_ctas[next];
+    const double share = (double)(ctas - less->ctas) / (more->ctas - less->ctas);
+    return (gal_profile_ctas){
+        .ctas = ctas,
+        .compute = along(less->compute, more->compute, share),
+        .communication = along(less->communication, more->communication, share),
+        .communication_alone = along(less->communication_alone, more->communication_alone, share),
+    };
+}
+
+static bool knows_alone(const gal_profile_gpu *gpu)
+{
+    bool all = gpu->by_ctas_count > 0;
+    for (uint32_t i = 0; i < gpu->by_ctas_count; i++) {
+        all = all && gpu->by_ctas[i].communication_alone > 0.0;
+    }
+    return all;
+}
+
+static void set_slowdown(gal_durations *d, const gal_profile *profile, uint32_t ctas)
+{
+    const gal_profile_gpu *gpu = &profile->gpu;
+    memcpy(d->slowdown, profile->slowdown, sizeof d->slowdown);
+    d->communication_alone = 1.0;
+    if (ctas == 0 || !profile->has_gpu || gpu->by_ctas_count == 0) {
+        return;
+    }
+    const gal_profile_ctas at = at_ctas(gpu, ctas);
+    d->slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMMUNICATION] = at.compute;
+    d->slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COMPUTE] = at.communication;
+    d->communication_alone = knows_alone(gpu) ? at.communication_alone : 1.0;
+}
 
 /* Median over the blocks of measured seconds / sum of the operators' seconds; 1 without blocks. */
 static gal_code company_factors(gal_durations *d, const gal_profile *profile, gal_error *err)
@@ -307,7 +368,8 @@ static gal_code company_factors(gal_durations *d, const gal_profile *profile, ga
     return GAL_OK;
 }
 
-gal_code gal_durations_create(const gal_profile *profile, gal_durations **out, gal_error *err)
+gal_code gal_durations_create_at(const gal_profile *profile, uint32_t communication_ctas, gal_durations **out,
+                                 gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_durations *d = calloc(1, sizeof *d);
@@ -319,7 +381,7 @@ gal_code gal_durations_create(const gal_profile *profile, gal_durations **out, g
     d->fixed_step_seconds = profile->fixed_step_seconds;
     d->fixed_bytes = profile->fixed_bytes;
     d->instruction_seconds = profile->instruction_seconds;
-    memcpy(d->slowdown, profile->slowdown, sizeof d->slowdown);
+    set_slowdown(d, profile, communication_ctas);
     GAL_TRY(copy_kernels(d, profile, err));
     GAL_TRY(fit_all(d, err));
     GAL_TRY(copy_collectives(d, profile, err));
@@ -329,6 +391,11 @@ gal_code gal_durations_create(const gal_profile *profile, gal_durations **out, g
 cleanup:
     gal_durations_free(d);
     return code;
+}
+
+gal_code gal_durations_create(const gal_profile *profile, gal_durations **out, gal_error *err)
+{
+    return gal_durations_create_at(profile, 0, out, err);
 }
 
 void gal_profile_analytic(const gal_cluster *cluster, gal_profile *out)

@@ -17,7 +17,15 @@
 
 typedef struct gal_durations gal_durations;
 
-/* The profile (its cluster included) is copied as far as it is needed. GAL_ERR_SYSTEM without memory. */
+/* The profile (its cluster included) is copied as far as it is needed. GAL_ERR_SYSTEM without memory.
+ * communication_ctas  of the plan: thread blocks of a GPU that communication takes; 0: as many as the library does. Of
+ *     others the profile's slowdown_by_ctas says how kernels and communication slow each other, and how long
+ *     communication takes alone, beyond the time of one byte: between its counts by straight lines, outside as at the
+ *     nearest one. What the profile does not say of them is as for 0.
+ * What it says of copies to the host and of Adam there is not read: no program has either. */
+gal_code gal_durations_create_at(const gal_profile *profile, uint32_t communication_ctas, gal_durations **out,
+                                 gal_error *err);
+/* At 0. */
 gal_code gal_durations_create(const gal_profile *profile, gal_durations **out, gal_error *err);
 /* A profile of the cluster in which nothing was measured: no tables. While together communication is slowed 1.3
  * (Galvatron-BMW section V, which measured that for both sides), computation 1.1 (assumed), and two messages on one

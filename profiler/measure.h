@@ -180,7 +180,8 @@ gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *setti
 
 /* On a device with queues, in place of the host's way: what runs beside kernels is the communicator's collectives where
  * it is queued, copies to the host where the host communicates, and one rank's stand-in for them (gpu.h). by_ctas: the
- * same by the multiprocessors that communication takes. */
+ * same by the multiprocessors that communication takes, and what a collective takes with so many; of one rank's
+ * stand-in that says nothing of links. */
 gal_code gal_measure_beside(gal_bench *bench, const gal_overlap_settings *settings, gal_sequence *kernels,
                             double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
 gal_code gal_measure_ctas(gal_bench *bench, const gal_overlap_settings *settings, gal_profile_gpu *out, gal_error *err);

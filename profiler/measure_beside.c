@@ -231,10 +231,11 @@ cleanup:
 
 /* ---- by multiprocessors ---- */
 
-/* A communicator of its own takes so many. */
+/* A communicator of its own takes so many. own_seconds: of the collective with as many as the library takes by itself.
+ */
 static gal_code sweep_collective(gal_bench *bench, const gal_overlap_settings *o,
-                                 const gal_candidate_collective *candidate, const gal_beside *kernels,
-                                 gal_profile_ctas *entry, gal_error *err)
+                                 const gal_candidate_collective *candidate, double own_seconds,
+                                 const gal_beside *kernels, gal_profile_ctas *entry, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_links links = {.place_count = 0};
@@ -250,6 +251,7 @@ static gal_code sweep_collective(gal_bench *bench, const gal_overlap_settings *o
     gal_links_watch(&links, links.deadline_seconds);
     be_collective(&at, &links, o->pools, false, &c);
     GAL_TRY(both_ways(bench, kernels, &c, &entry->compute, &entry->communication, err));
+    entry->communication_alone = c.beside.alone_seconds / own_seconds;
 cleanup:
     gal_links_watch(&links, 0.0);
     gal_links_free(&links);
@@ -264,6 +266,7 @@ gal_code gal_measure_ctas(gal_bench *bench, const gal_overlap_settings *o, gal_p
     const bool alone = o->links->comm == NULL;
     const uint32_t count = alone ? 0 : gal_overlap_collectives(o, chosen);
     gal_beside beside;
+    company own;
     code = gal_sequence_choose(o, &kernels, err);
     GAL_TRY(gal_world_agree(&bench->world, code, err));
     out->by_ctas_count = 0;
@@ -271,6 +274,10 @@ gal_code gal_measure_ctas(gal_bench *bench, const gal_overlap_settings *o, gal_p
         return GAL_OK;
     }
     GAL_TRY(time_kernels(bench, &kernels, &beside, err));
+    if (!alone) {
+        be_collective(chosen[0], o->links, o->pools, false, &own);
+        GAL_TRY(time_alone(bench, &own, err));
+    }
     for (uint32_t i = 0; i < SWEPT && (i == 0 || bench->elapsed_seconds < o->until_seconds); i++) {
         gal_profile_ctas entry = {.ctas = swept_ctas[i]};
         if (alone) {
@@ -278,7 +285,7 @@ gal_code gal_measure_ctas(gal_bench *bench, const gal_overlap_settings *o, gal_p
             be_standin(o->pools, entry.ctas, &c);
             GAL_TRY(both_ways(bench, &beside, &c, &entry.compute, &entry.communication, err));
         } else {
-            GAL_TRY(sweep_collective(bench, o, chosen[0], &beside, &entry, err));
+            GAL_TRY(sweep_collective(bench, o, chosen[0], own.beside.alone_seconds, &beside, &entry, err));
         }
         out->by_ctas[out->by_ctas_count++] = entry;
     }

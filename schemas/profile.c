@@ -171,6 +171,10 @@ static void read_ctas(const gal_json_cursor *at, gal_profile_gpu *out)
         out->by_ctas[i].ctas = gal_json_u32(&entry, "ctas", 1, GAL_COMMUNICATION_CTAS_MAX);
         out->by_ctas[i].compute = gal_json_f64(&entry, "compute", 1.0, SLOWDOWN_MAX);
         out->by_ctas[i].communication = gal_json_f64(&entry, "communication", 1.0, SLOWDOWN_MAX);
+        if (gal_json_has(&entry, "communication_alone")) {
+            out->by_ctas[i].communication_alone =
+                gal_json_f64(&entry, "communication_alone", GAL_POSITIVE_MIN, SLOWDOWN_MAX);
+        }
         if (i > 0 && out->by_ctas[i].ctas <= out->by_ctas[i - 1].ctas) {
             gal_json_member_error(&entry, "ctas", "must be more than in the entry before");
         }
@@ -392,6 +396,9 @@ static void write_gpu(gal_json_writer *out, const gal_profile_gpu *gpu)
         gal_json_put_u64(out, "ctas", gpu->by_ctas[i].ctas);
         gal_json_put_f64(out, "compute", gpu->by_ctas[i].compute);
         gal_json_put_f64(out, "communication", gpu->by_ctas[i].communication);
+        if (gpu->by_ctas[i].communication_alone > 0.0) {
+            gal_json_put_f64(out, "communication_alone", gpu->by_ctas[i].communication_alone);
+        }
         gal_json_end_object(out);
     }
     gal_json_end_array(out);

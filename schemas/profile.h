@@ -62,6 +62,8 @@ typedef struct gal_profile_block {
 typedef struct gal_profile_ctas {
     uint32_t ctas;
     double compute, communication; /* >= 1 */
+    double communication_alone;    /* its seconds when nothing runs beside it, over those with as many blocks as the
+                                    * library takes by itself; 0: not known */
 } gal_profile_ctas;
 
 /* Seconds ~ latency + bytes / bandwidth. */

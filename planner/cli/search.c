@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "planner/cli/search_compare.h"
+#include "planner/cli/search_ctas.h"
 #include "planner/cli/search_none.h"
 #include "planner/cli/search_pareto.h"
 #include "planner/cli/search_prices.h"
@@ -17,7 +18,7 @@ enum { RANK_OBJECTIVE, RANK_SIMULATION, RANK_COUNT };
 static const char *const rank_names[RANK_COUNT] = {"objective", "simulation"};
 
 typedef struct search_options {
-    const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output;
+    const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output, *communication_ctas;
     uint64_t memory_bytes, pareto_step_bytes;
     gal_u32_list pp_degrees, takeaways;
     uint32_t devices, prefetch_depth, top, label_limit;
@@ -26,6 +27,7 @@ typedef struct search_options {
     double time_limit_seconds;
     double gap_percent; /* below 0: not given */
     bool compare, pareto, json, timing, quiet;
+    gal_ctas ctas; /* of communication_ctas */
 } search_options;
 
 static const char notes[] =
@@ -51,6 +53,8 @@ static const char notes[] =
     "never\n"
     "makes them less. --rank simulation also simulates plans within as much of the best as the two differ, and takes\n"
     "the one that simulates fastest.\n"
+    "--communication-ctas auto searches for each count that the profile measured, and takes the count of the fastest "
+    "plan.\n"
     "--pareto searches again below the memory of each plan found until none fits; 'not proven' as without it.\n"
     "Where no plan fits, the least memory and the least devices that would do are said, by bytes alone; devices: "
     "divisors\n"
@@ -95,6 +99,9 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                        &o->time_limit_seconds, 0.001, 1e6),
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
                        1, 2),
+        gal_option_string("communication-ctas", "N",
+                          "thread blocks of a GPU that a collective takes, or auto (NCCL's choice)",
+                          &o->communication_ctas),
         gal_option_u32("top", "K", "list the best K cells (1), or the first K points of the front (all)", &o->top, 1,
                        1000),
         gal_option_f64("gap", "PERCENT",
@@ -170,11 +177,16 @@ static gal_code prices_rules(const search_options *o, gal_error *err)
     return GAL_OK;
 }
 
-static gal_code usage_rules(const search_options *o, gal_search_request *request, gal_error *err)
+static gal_code usage_rules(search_options *o, gal_search_request *request, gal_error *err)
 {
     gal_code code = prices_rules(o, err);
+    code = code == GAL_OK ? gal_ctas_parse(o->communication_ctas, &o->ctas, err) : code;
     if (code != GAL_OK) {
         return code;
+    }
+    if (o->ctas.is_auto && (o->compare || o->pareto || o->prices == GAL_SEARCH_PRICES_GALVATRON)) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--communication-ctas auto goes without --compare, --pareto and --prices galvatron");
     }
     if (o->json && o->output != NULL && strcmp(o->output, "-") == 0) {
         return gal_fail(err, GAL_ERR_USAGE, "--json and --output - both write to stdout");
@@ -233,18 +245,16 @@ static gal_code shrink_cluster(gal_cluster *cluster, uint32_t devices, gal_error
     return GAL_OK;
 }
 
-/* whole: the cluster before --devices. */
-static gal_code read_durations(const search_options *o, gal_durations **durations, gal_cluster *whole, char *hash,
-                               gal_error *err)
+/* whole: the cluster before --devices. *profile: the caller's to free; zeroed if durations are of a cluster. */
+static gal_code read_durations(const search_options *o, gal_profile *profile, gal_durations **durations,
+                               gal_cluster *whole, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_profile profile = {0};
     gal_cluster cluster;
     if (o->prices != GAL_SEARCH_PRICES_GALVATRON && o->profile != NULL) {
-        GAL_TRY(gal_profile_read(o->profile, &profile, err));
-        memcpy(hash, profile.hash, GAL_HASH_BYTES);
-        *whole = profile.cluster;
-        GAL_TRY(gal_durations_create(&profile, durations, err));
+        GAL_TRY(gal_profile_read(o->profile, profile, err));
+        *whole = profile->cluster;
+        GAL_TRY(gal_durations_create_at(profile, o->ctas.ctas, durations, err));
     } else {
         GAL_TRY(gal_cluster_read(o->cluster, &cluster, err));
         *whole = cluster;
@@ -254,7 +264,6 @@ static gal_code read_durations(const search_options *o, gal_durations **duration
         GAL_TRY(gal_durations_create_analytic(&cluster, durations, err));
     }
 cleanup:
-    gal_profile_free(&profile);
     return code;
 }
 
@@ -386,8 +395,8 @@ static void put_strategies(gal_json_writer *out, const gal_plan *plan)
 }
 
 /* none: of exact, where nothing is feasible. */
-static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_answer *answer, const gal_no_plan *none,
-                           bool timing, double seconds, gal_error *err)
+static gal_code print_json(const search_options *o, const gal_algorithm *algorithm, const gal_algorithm_answer *answer,
+                           const gal_no_plan *none, double seconds, gal_error *err)
 {
     const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
     const gal_search_result *result = &answer->search;
@@ -419,6 +428,7 @@ static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_a
         gal_json_put_u64(out, "pp_degree", f->pp_degree);
         gal_json_put_u64(out, "peak_bytes", f->peak_bytes);
         put_strategies(out, &f->plan);
+        gal_ctas_put(out, &o->ctas);
     } else if (none != NULL) {
         gal_no_plan_put(none, out);
     } else {
@@ -432,7 +442,7 @@ static gal_code print_json(const gal_algorithm *algorithm, const gal_algorithm_a
     if (!proves) {
         gal_json_put_u64(out, "misfit_cell_count", answer->misfit_cell_count);
     }
-    if (timing) {
+    if (o->timing) {
         gal_json_put_u64(out, "label_count", result->label_count);
         gal_json_put_f64(out, "search_seconds", seconds);
     }
@@ -457,7 +467,7 @@ static gal_code report_none(const search_options *o, const gal_search_request *r
         gal_no_plan_print_named(algorithm, &answer->search, o->memory_bytes != 0 ? o->memory_bytes : own);
     }
     if (o->json) {
-        GAL_TRY(print_json(algorithm, answer, proves ? &none : NULL, o->timing, seconds, err));
+        GAL_TRY(print_json(o, algorithm, answer, proves ? &none : NULL, seconds, err));
     }
     code = GAL_NO;
 cleanup:
@@ -465,7 +475,7 @@ cleanup:
 }
 
 static gal_code report(const search_options *o, const gal_algorithm *algorithm, const gal_algorithm_answer *answer,
-                       double seconds, gal_error *err)
+                       bool ctas_priced, double seconds, gal_error *err)
 {
     const gal_search_result *result = &answer->search;
     gal_code code = GAL_OK;
@@ -474,10 +484,11 @@ static gal_code report(const search_options *o, const gal_algorithm *algorithm, 
         GAL_TRY(gal_plan_write(o->output, &result->finalist[0].plan, err));
     }
     if (o->json) {
-        GAL_TRY(print_json(algorithm, answer, NULL, o->timing, seconds, err));
+        GAL_TRY(print_json(o, algorithm, answer, NULL, seconds, err));
     } else {
         FILE *out = plan_on_stdout ? stderr : stdout;
         print_result(out, algorithm, answer, o->top);
+        gal_ctas_print(out, &o->ctas, ctas_priced);
         if (o->timing) {
             fprintf(out, "\nsearched %u cells", result->cell_count);
             if (result->label_count > 0) {
@@ -523,6 +534,7 @@ static gal_code run_front(const search_options *o, const gal_search_request *req
     seconds = gal_searching_end(searching);
     GAL_TRY(code);
     if (pareto.point_count > 0) {
+        pareto.point[0].finalist.plan.communication_ctas = o->ctas.ctas;
         GAL_TRY(report_front(o, &pareto, seconds, err));
     } else {
         none.search = pareto.none; /* lent */
@@ -540,7 +552,7 @@ static double gap_of_options(const search_options *o)
     return (o->gap_percent >= 0.0 ? o->gap_percent : percent) / 100.0;
 }
 
-static gal_code run(const search_options *o, gal_error *err)
+static gal_code run(search_options *o, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_model model;
@@ -550,10 +562,10 @@ static gal_code run(const search_options *o, gal_error *err)
     const gal_solver_limits limits = {.label_limit = SOLVER_LABELS, .time_limit_seconds = o->time_limit_seconds};
     gal_searching searching = {.quiet = o->quiet};
     double seconds = 0.0;
-    char hash[GAL_HASH_BYTES] = "";
+    gal_profile profile = {.hash = ""};
     gal_cluster whole;
     gal_search_request request = {.model = &model,
-                                  .profile_hash = hash,
+                                  .profile_hash = profile.hash,
                                   .memory_bytes = o->memory_bytes,
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
@@ -567,7 +579,7 @@ static gal_code run(const search_options *o, gal_error *err)
     GAL_TRY(usage_rules(o, &request, err));
     GAL_TRY(gal_search_prices_algorithm((gal_search_prices)o->prices, o->algorithm, &algorithm, err));
     GAL_TRY(gal_model_read(o->model, &model, err));
-    GAL_TRY(read_durations(o, &durations, &whole, hash, err));
+    GAL_TRY(read_durations(o, &profile, &durations, &whole, err));
     request.durations = durations;
     GAL_TRY(apply_takeaways(&request, err));
     if (o->compare) {
@@ -579,15 +591,22 @@ static gal_code run(const search_options *o, gal_error *err)
         goto cleanup;
     }
     gal_searching_begin(&searching);
-    code = o->prices == GAL_SEARCH_PRICES_GALVATRON ? gal_search_prices_galvatron(&request, o->profile, &answer, err)
-                                                    : algorithm->search(&request, &limits, &answer, err);
+    if (o->prices == GAL_SEARCH_PRICES_GALVATRON) {
+        code = gal_search_prices_galvatron(&request, o->profile, &answer, err);
+    } else if (o->ctas.is_auto) {
+        code = gal_ctas_search(&profile, algorithm, &request, &limits, &o->ctas, &durations, &answer, err);
+    } else {
+        code = algorithm->search(&request, &limits, &answer, err);
+    }
     seconds = gal_searching_end(&searching);
     GAL_TRY(code);
-    GAL_TRY(answer.search.feasible ? report(o, algorithm, &answer, seconds, err)
+    gal_ctas_mark(&o->ctas, &answer.search);
+    GAL_TRY(answer.search.feasible ? report(o, algorithm, &answer, profile.gpu.by_ctas_count > 0, seconds, err)
                                    : report_none(o, &request, &whole, algorithm, &answer, seconds, err));
 cleanup:
     gal_algorithm_answer_free(&answer);
     gal_durations_free(durations);
+    gal_profile_free(&profile);
     return code;
 }
 

@@ -47,7 +47,7 @@ static gal_code load(run *r, const char *plan_path, const char *profile_path, ga
                         profile_path, devices, r->profile.cluster.device_count);
     }
     r->profiled = true;
-    return gal_durations_create(&r->profile, &r->durations, err);
+    return gal_durations_create_at(&r->profile, r->plan.communication_ctas, &r->durations, err);
 }
 
 static gal_code play(run *r, bool timeline, gal_error *err)
@@ -106,7 +106,11 @@ static double transfer_seconds(const gal_stage_simulation *stage)
 static void print_table(const run *r)
 {
     const double iteration = r->simulation.iteration_seconds;
-    printf("durations            %s\n", r->profiled ? "profile" : "analytic, from the plan's cluster");
+    printf("durations            %s", r->profiled ? "profile" : "analytic, from the plan's cluster");
+    if (r->plan.communication_ctas > 0 && r->profile.gpu.by_ctas_count > 0) {
+        printf(", a collective taking %u thread blocks of a GPU", r->plan.communication_ctas);
+    }
+    printf("\n");
     printf("iteration            %.6g s\n", iteration);
     printf("throughput           %.6g samples/s, %.6g tokens/s\n", r->plan.global_batch_samples / iteration,
            tokens_per_second(r));

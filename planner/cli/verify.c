@@ -124,7 +124,7 @@ static gal_code create_durations(const inputs *in, const gal_plan *plan, gal_dur
                          plan->profile_hash[0] == '\0' ? "none" : "the one of hash ", plan->profile_hash, in->profile,
                          profile.hash, strcmp(profile.hash, plan->profile_hash) == 0 ? " of another cluster" : ""));
     }
-    GAL_TRY(gal_durations_create(&profile, out, err));
+    GAL_TRY(gal_durations_create_at(&profile, plan->communication_ctas, out, err));
 cleanup:
     gal_profile_free(&profile);
     return code;

@@ -277,7 +277,8 @@ static gal_profile_gpu random_gpu(uint64_t *seed)
                            .host_adam_elements_per_second = real(seed, 1.0, 1e10),
                            .by_ctas_count = below(seed, GAL_PROFILE_CTAS_MAX + 1)};
     for (uint32_t i = 0; i < gpu.by_ctas_count; i++) {
-        gpu.by_ctas[i] = (gal_profile_ctas){4 * i + 1 + below(seed, 4), real(seed, 1.0, 3.0), real(seed, 1.0, 3.0)};
+        gpu.by_ctas[i] = (gal_profile_ctas){4 * i + 1 + below(seed, 4), real(seed, 1.0, 3.0), real(seed, 1.0, 3.0),
+                                            real_or_zero(seed, 900.0)};
     }
     return gpu;
 }
@@ -515,7 +516,7 @@ static bool equal_gpus(const gal_profile_gpu *a, const gal_profile_gpu *b)
                      a->by_ctas_count == b->by_ctas_count;
     for (uint32_t i = 0; are_equal && i < a->by_ctas_count; i++) {
         are_equal = a->by_ctas[i].ctas == b->by_ctas[i].ctas &&
-                    memcmp(&a->by_ctas[i].compute, &b->by_ctas[i].compute, 2 * sizeof(double)) == 0;
+                    memcmp(&a->by_ctas[i].compute, &b->by_ctas[i].compute, 3 * sizeof(double)) == 0;
     }
     return are_equal;
 }

@@ -145,10 +145,84 @@ static void measured_fitted_in_company(void **unused)
     gal_durations_free(d);
 }
 
+/* Of 2 and 6 CTAs something is known: at 4 it is half way, at 1 and 8 as at 2 and 6, at 0 as without. A message of 1 MB
+ * takes 1 us and a byte's time alone by the library's choice, so by 4 CTAs 1 us and 1.5 of that time. */
+static void slowdown_by_ctas(void **state)
+{
+    (void)state;
+    const gal_profile profile = {
+        .cluster = {.device_count = 2,
+                    .device = {.kind = "d",
+                               .memory_bytes = 1,
+                               .fp32_flops_per_second = 1e12,
+                               .fp64_flops_per_second = 1e12,
+                               .memory_bytes_per_second = 1e11},
+                    .level_count = 1,
+                    .level = {{.name = "l", .span_devices = 2, .latency_seconds = 1e-6, .bytes_per_second = 1e9}}},
+        .slowdown = {{2.0, 1.4}, {1.8, 2.0}},
+        .has_gpu = true,
+        .gpu = {.by_ctas_count = 2, .by_ctas = {{2, 1.1, 1.6, 2.0}, {6, 1.3, 1.2, 1.0}}},
+    };
+    static const uint32_t pair[GAL_LINK_LEVELS_MAX] = {2, 1, 1, 1};
+    static const struct {
+        uint32_t ctas;
+        double compute, communication, alone;
+    } expected[] = {{0, 1.4, 1.8, 1.0}, {1, 1.1, 1.6, 2.0}, {2, 1.1, 1.6, 2.0},
+                    {4, 1.2, 1.4, 1.5}, {6, 1.3, 1.2, 1.0}, {8, 1.3, 1.2, 1.0}};
+    double byte = 0.0, message = 0.0;
+    for (uint32_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        gal_durations *d = NULL;
+        gal_error err = {0};
+        assert_int_equal(gal_durations_create_at(&profile, expected[i].ctas, &d, &err), GAL_OK);
+        assert_near(gal_durations_slowdown(d, GAL_ACTIVITY_COMPUTE, GAL_ACTIVITY_COMMUNICATION), expected[i].compute);
+        assert_near(gal_durations_slowdown(d, GAL_ACTIVITY_COMMUNICATION, GAL_ACTIVITY_COMPUTE),
+                    expected[i].communication);
+        assert_near(gal_durations_slowdown(d, GAL_ACTIVITY_COMMUNICATION, GAL_ACTIVITY_COMMUNICATION), 2.0);
+        if (i == 0) {
+            byte = gal_collective_seconds(d, GAL_OP_SEND, pair, 1, NULL);
+            message = gal_collective_seconds(d, GAL_OP_SEND, pair, 1000000, NULL);
+            assert_true(message > 100.0 * byte);
+        }
+        assert_near(gal_collective_seconds(d, GAL_OP_SEND, pair, 1, NULL), byte);
+        assert_near(gal_collective_seconds(d, GAL_OP_SEND, pair, 1000000, NULL),
+                    byte + (message - byte) * expected[i].alone);
+        gal_durations_free(d);
+    }
+}
+
+/* Where one count's own speed is not known, no count's is taken. */
+static void unknown_speeds_are_not_made_up(void **state)
+{
+    (void)state;
+    gal_durations *d[2] = {NULL, NULL};
+    gal_error err = {0};
+    static const uint32_t pair[GAL_LINK_LEVELS_MAX] = {2, 1, 1, 1};
+    gal_profile profile;
+    const gal_cluster cluster = {
+        .device_count = 2,
+        .device = {.kind = "d",
+                   .memory_bytes = 1,
+                   .fp32_flops_per_second = 1e12,
+                   .fp64_flops_per_second = 1e12,
+                   .memory_bytes_per_second = 1e11},
+        .level_count = 1,
+        .level = {{.name = "l", .span_devices = 2, .latency_seconds = 1e-6, .bytes_per_second = 1e9}}};
+    gal_profile_analytic(&cluster, &profile);
+    profile.has_gpu = true;
+    profile.gpu = (gal_profile_gpu){.by_ctas_count = 2, .by_ctas = {{2, 1.1, 1.6, 2.0}, {6, 1.3, 1.2, 0.0}}};
+    assert_int_equal(gal_durations_create_at(&profile, 2, &d[0], &err), GAL_OK);
+    assert_int_equal(gal_durations_create(&profile, &d[1], &err), GAL_OK);
+    assert_true(gal_collective_seconds(d[0], GAL_OP_ALL_REDUCE, pair, 1 << 20, NULL) ==
+                gal_collective_seconds(d[1], GAL_OP_ALL_REDUCE, pair, 1 << 20, NULL));
+    gal_durations_free(d[0]);
+    gal_durations_free(d[1]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(work_of_shapes), cmocka_unit_test(no_kernel_is_free),
-                                       cmocka_unit_test(non_negative_fit),
-                                       cmocka_unit_test(measured_fitted_in_company)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_of_shapes),   cmocka_unit_test(no_kernel_is_free),
+        cmocka_unit_test(non_negative_fit), cmocka_unit_test(measured_fitted_in_company),
+        cmocka_unit_test(slowdown_by_ctas), cmocka_unit_test(unknown_speeds_are_not_made_up)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
