@@ -32,7 +32,8 @@ extern const gal_backend gal_backend_host; /* MPI */
 
 typedef enum gal_cuda_comm {
     GAL_CUDA_NCCL,
-    GAL_CUDA_NCCL_REGISTERED, /* the arena is registered with NCCL, which then needs no buffers of its own */
+    GAL_CUDA_NCCL_REGISTERED, /* the arena is registered with NCCL, which then needs no buffers of its own; as a
+                               * symmetric window where it can be */
     GAL_CUDA_MPI              /* through the host's memory; several ranks may share a GPU */
 } gal_cuda_comm;
 

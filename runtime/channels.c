@@ -68,6 +68,23 @@ static uint32_t transfers_of(uint8_t op)
     }
 }
 
+/* Ranks of one stage have one program, and so the same buffers; but a view of one may begin elsewhere on each. */
+static bool lies_alike(const gal_program *program, const gal_instruction *instruction, const uint32_t *ranks,
+                       uint32_t rank_count)
+{
+    const uint32_t devices = program->device_count;
+    bool alike = instruction->op != GAL_OP_SEND && instruction->op != GAL_OP_RECEIVE;
+    for (uint32_t r = 0; r < rank_count && alike; r++) {
+        alike = ranks[r] / devices == program->stage;
+        for (uint32_t o = 0; o < instruction->operand_count && alike; o++) {
+            const gal_operand *operand = &program->operand[instruction->first_operand + o];
+            alike = gal_operand_offset(program, operand, ranks[r] % devices, 0) ==
+                    gal_operand_offset(program, operand, ranks[0] % devices, 0);
+        }
+    }
+    return alike;
+}
+
 static uint32_t find(const gal_channels *channels, gal_group group, uint32_t stream)
 {
     for (uint32_t i = 0; i < channels->count; i++) {
@@ -85,9 +102,10 @@ static gal_code list_pairs(const gal_program *program, uint32_t device, uint32_t
     uint32_t capacity = 0;
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const gal_instruction *instruction = &program->instruction[i];
+        const uint32_t member_count =
+            gal_op_is_collective[instruction->op] ? gal_group_ranks(program, instruction->group, device, members) : 0;
         channels->of_instruction[i] = GAL_NO_CHANNEL;
-        if (!gal_op_is_collective[instruction->op] ||
-            gal_group_ranks(program, instruction->group, device, members) < 2) {
+        if (member_count < 2) {
             continue;
         }
         const uint32_t stream = channel_stream(instruction->stream);
@@ -105,10 +123,12 @@ static gal_code list_pairs(const gal_program *program, uint32_t device, uint32_t
             }
             index = channels->count++;
             channels->group[index] = instruction->group;
-            channels->spec[index] = (gal_channel_spec){.stream = stream};
+            channels->spec[index] = (gal_channel_spec){.stream = stream, .alike = true};
         }
         channels->of_instruction[i] = index;
         channels->spec[index].transfers |= transfers_of(instruction->op);
+        channels->spec[index].alike =
+            channels->spec[index].alike && lies_alike(program, instruction, members, member_count);
     }
     return GAL_OK;
 }

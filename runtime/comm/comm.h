@@ -28,6 +28,8 @@ typedef struct gal_channel_spec {
     uint32_t rank_count;
     uint32_t stream;
     uint32_t transfers; /* GAL_TRANSFER_* that this rank makes on it; the other side has the opposite ones */
+    bool alike;         /* all that is sent on it lies at the same offsets of arenas of one size, on all its ranks: so
+                         * they all say, or none */
 } gal_channel_spec;
 
 typedef struct gal_comm_request {

@@ -39,8 +39,10 @@ typedef struct gal_nccl_options {
 gal_code gal_comm_nccl_create(gal_comm *control, const gal_nccl_options *options, const gal_channel_spec *channels,
                               uint32_t channel_count, gal_comm **out, gal_error *err);
 
-/* Device memory of ncclMemAlloc that requests lie in, so that the library moves it without staging copies. All ranks of
- * the world do so, or none; once per comm. To be withdrawn before the memory is released. */
+/* Device memory of ncclMemAlloc that requests lie in, so that the library moves it without staging copies. Channels
+ * that say that all lies alike get a symmetric window of it, where the library (2.27) and the links have windows: its
+ * collectives then read and write the other ranks' memory by offset. All ranks of the world do so, or none; once per
+ * comm. To be withdrawn before the memory is released. */
 gal_code gal_nccl_register(gal_comm *comm, void *base, uint64_t byte_count, gal_error *err);
 void gal_nccl_unregister(gal_comm *comm); /* also where nothing is registered */
 

@@ -8,6 +8,13 @@
 #include "runtime/comm/nccl.h"
 #include "runtime/comm/splits.h"
 
+/* Windows are of NCCL 2.27. */
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+typedef ncclWindow_t gal_nccl_window;
+#else
+typedef void *gal_nccl_window;
+#endif
+
 enum { GAL_NCCL_RECORDS = 64, GAL_NCCL_PLACE_BYTES = 96 };
 
 typedef struct gal_nccl_group {
@@ -15,7 +22,9 @@ typedef struct gal_nccl_group {
     uint32_t index;  /* of this rank in the group */
     uint32_t rank_count, stream, transfers;
     char place[GAL_NCCL_PLACE_BYTES]; /* "tensor of ranks 2, 3": for messages */
-    void *registration;               /* NULL: none */
+    bool alike;                       /* as of all its channels */
+    gal_nccl_window window;           /* of the registered memory; NULL: none */
+    void *registration;               /* where there is no window; NULL: none */
     uint64_t issued;                  /* requests so far */
 } gal_nccl_group;
 
@@ -71,6 +80,11 @@ ncclResult_t gal_nccl_put(const gal_nccl_group *group, const gal_comm_request *r
 /* Connects the group's transfers, with one byte of device memory at scratch for each direction. */
 gal_code gal_nccl_connect(gal_nccl_state *state, const gal_nccl_group *group, char *scratch, void *queue,
                           gal_error *err);
+
+/* A symmetric window of memory: collective over the communicator, and perhaps still in progress when it returns.
+ * *out is NULL in the end where the library, or what the ranks are joined by, has no windows. */
+ncclResult_t gal_nccl_window_open(ncclComm_t comm, void *base, size_t byte_count, gal_nccl_window *out);
+void gal_nccl_window_close(ncclComm_t comm, gal_nccl_window window);
 
 /* The watchdog. note: a request is about to be put on a queue. */
 gal_code gal_nccl_watchdog_start(gal_comm *comm, gal_error *err);

@@ -88,6 +88,7 @@ static gal_code make_group(gal_nccl_state *state, uint32_t round, const gal_chan
         group->index = split->key;
         group->rank_count = channel->rank_count;
         group->stream = channel->stream;
+        group->alike = true;
         name_place(channel, group);
     }
     const ncclResult_t result = ncclCommSplit(world->comm, in ? (int)split->color : NCCL_SPLIT_NOCOLOR,
@@ -144,7 +145,9 @@ static gal_code connect_transfers(gal_nccl_state *state, const gal_channel_spec 
     void *scratch = NULL;
     for (uint32_t c = 0; c < state->splits.channel_count; c++) {
         GAL_ASSERT(channels[c].transfers == 0 || channels[c].rank_count == 2);
-        state->group[1 + state->splits.round_of[c]].transfers |= channels[c].transfers;
+        gal_nccl_group *group = &state->group[1 + state->splits.round_of[c]];
+        group->transfers |= channels[c].transfers;
+        group->alike = group->alike && channels[c].alike;
     }
     GAL_CUDA_TRY(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     GAL_CUDA_TRY(cudaMalloc(&scratch, SCRATCH_BYTES), "cudaMalloc");
@@ -254,18 +257,32 @@ cleanup:
 
 /* ---- memory that the library knows ---- */
 
+static gal_code register_group(gal_nccl_state *state, gal_nccl_group *group, void *base, uint64_t byte_count,
+                               gal_error *err)
+{
+    gal_code code = GAL_OK;
+    GAL_ASSERT(group->registration == NULL && group->window == NULL);
+    if (group->alike) {
+        const ncclResult_t opened = gal_nccl_window_open(group->comm, base, byte_count, &group->window);
+        GAL_TRY(gal_nccl_settle(state, group, opened, "ncclCommWindowRegister", err));
+    }
+    if (group->window == NULL) {
+        const ncclResult_t result = ncclCommRegister(group->comm, base, byte_count, &group->registration);
+        GAL_TRY(gal_nccl_settle(state, group, result, "ncclCommRegister", err));
+    }
+cleanup:
+    return code;
+}
+
+/* A window is made by all ranks of its group together: by the rounds' order none waits in a circle. */
 gal_code gal_nccl_register(gal_comm *comm, void *base, uint64_t byte_count, gal_error *err)
 {
     gal_nccl_state *state = comm->state;
     gal_code code = GAL_OK;
     for (uint32_t g = 1; g < state->group_count; g++) {
-        gal_nccl_group *group = &state->group[g];
-        if (group->comm == NULL) {
-            continue;
+        if (state->group[g].comm != NULL) {
+            GAL_TRY(register_group(state, &state->group[g], base, byte_count, err));
         }
-        GAL_ASSERT(group->registration == NULL);
-        const ncclResult_t result = ncclCommRegister(group->comm, base, byte_count, &group->registration);
-        GAL_TRY(gal_nccl_settle(state, group, result, "ncclCommRegister", err));
     }
 cleanup:
     return code;
@@ -276,6 +293,10 @@ void gal_nccl_unregister(gal_comm *comm)
     gal_nccl_state *state = comm->state;
     for (uint32_t g = 1; g < state->group_count && !state->aborted; g++) {
         gal_nccl_group *group = &state->group[g];
+        if (group->window != NULL) {
+            gal_nccl_window_close(group->comm, group->window);
+            group->window = NULL;
+        }
         if (group->registration != NULL) {
             (void)ncclCommDeregister(group->comm, group->registration);
             group->registration = NULL;

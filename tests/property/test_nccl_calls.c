@@ -144,7 +144,7 @@ cleanup:
     gal_channels_free(&channels);
 }
 
-static void run_trial(const gal_plan *plan, trial *t)
+static void run_trial(const gal_plan *plan, bool windows, trial *t)
 {
     gal_error err = {0};
     memset(t, 0, sizeof *t);
@@ -152,6 +152,9 @@ static void run_trial(const gal_plan *plan, trial *t)
     t->ranks = plan->stage_count * gal_plan_stage_devices(plan);
     t->world = gal_thread_world_create(t->ranks);
     gal_double_reset();
+    if (!windows) {
+        gal_double_refuse_windows();
+    }
     if (gal_lower_plan(plan, t->program, &err) != GAL_OK) {
         fail_msg("%s", err.text);
     }
@@ -325,7 +328,7 @@ static void check_ranks(const trial *t)
             const bool in_step = i >= t->begin[r] && i < t->end[r];
             assert_int_equal(in_step, (is_collective(&calls[i]) || is_transfer(&calls[i])) && i >= t->begin[r]);
             assert_true(calls[i].kind != GAL_DOUBLE_ABORT);
-            registered += calls[i].kind == GAL_DOUBLE_REGISTER;
+            registered += calls[i].kind == GAL_DOUBLE_REGISTER || calls[i].kind == GAL_DOUBLE_WINDOW;
             destroyed += calls[i].kind == GAL_DOUBLE_DESTROY;
             if (calls[i].kind == GAL_DOUBLE_MAKE && calls[i].max_ctas != 0) {
                 assert_int_equal(calls[i].min_ctas, CTAS);
@@ -402,12 +405,61 @@ static void check_hosts_do_not_wait_in_a_circle(const trial *t)
     }
 }
 
-static void check_calls(const trial *t)
+/* ---- windows ---- */
+
+/* The rank's window of the communicator, or NULL. */
+static const gal_double_call *window_of(const trial *t, uint32_t rank, uint32_t communicator)
+{
+    uint32_t count = 0;
+    const gal_double_call *calls = gal_double_calls(rank, &count);
+    for (uint32_t i = 0; i < t->begin[rank]; i++) {
+        if (calls[i].kind == GAL_DOUBLE_WINDOW && calls[i].communicator == communicator) {
+            return &calls[i];
+        }
+    }
+    return NULL;
+}
+
+/* What the other ranks reach by offset: sources of reductions, targets of all but reduce-scatters. */
+static bool same_offsets(const gal_double_call *a, const char *base_a, const gal_double_call *b, const char *base_b)
+{
+    const bool sources =
+        a->kind == GAL_DOUBLE_ALL_GATHER || (const char *)a->source - base_a == (const char *)b->source - base_b;
+    const bool targets =
+        a->kind == GAL_DOUBLE_REDUCE_SCATTER || (const char *)a->target - base_a == (const char *)b->target - base_b;
+    return sources && targets;
+}
+
+/* A communicator has windows of one size on all its ranks, and its collectives lie at the same offsets of them, or it
+ * has none. Returns how many ranks have one. */
+static uint32_t check_windows(const trial *t, uint32_t communicator, const uint32_t *members, uint32_t rank_count)
+{
+    const gal_double_call *first = window_of(t, members[0], communicator);
+    uint32_t at[RANKS_MAX] = {0};
+    for (uint32_t i = 1; i < rank_count; i++) {
+        const gal_double_call *other = window_of(t, members[i], communicator);
+        assert_true((first == NULL) == (other == NULL));
+        assert_true(first == NULL || first->count == other->count);
+    }
+    const gal_double_call *call = next_collective(t, members[0], communicator, &at[0]);
+    while (first != NULL && call != NULL) {
+        for (uint32_t i = 1; i < rank_count; i++) {
+            const gal_double_call *other = next_collective(t, members[i], communicator, &at[i]);
+            assert_non_null(other);
+            assert_true(same_offsets(call, arena_of(members[0]), other, arena_of(members[i])));
+        }
+        call = next_collective(t, members[0], communicator, &at[0]);
+    }
+    return first != NULL ? rank_count : 0;
+}
+
+/* Returns how many windows there were. */
+static uint32_t check_calls(const trial *t)
 {
     if (gal_double_misuse() != NULL) {
         fail_msg("%s", gal_double_misuse());
     }
-    uint32_t last = 0;
+    uint32_t last = 0, windows = 0;
     for (uint32_t r = 0; r < t->ranks; r++) {
         uint32_t count = 0;
         const gal_double_call *calls = gal_double_calls(r, &count);
@@ -423,11 +475,13 @@ static void check_calls(const trial *t)
             check_collectives(t, c, members, rank_count);
             check_transfers(t, c, members, rank_count);
             check_streams(t, c);
+            windows += check_windows(t, c, members, rank_count);
         }
     }
     check_ranks(t);
     check_connected(t);
     check_hosts_do_not_wait_in_a_circle(t);
+    return windows;
 }
 
 /* ---- closed forms ---- */
@@ -493,22 +547,25 @@ static void test_random_plans(void **unused)
 {
     (void)unused;
     static const uint32_t worlds[] = {2, 4, 8, 3, 6};
-    uint64_t calls = 0;
+    uint64_t calls = 0, channels = 0, windows = 0;
     for (uint32_t i = 0; i < plan_count; i++) {
         gal_plan plan;
         trial t;
         gal_random_plan(first_seed + i, worlds[i % 5], &plan);
-        run_trial(&plan, &t);
-        check_calls(&t);
+        run_trial(&plan, i % 8 != 0, &t);
+        windows += check_calls(&t);
         check_borders(&t);
         check_norm(&t);
         for (uint32_t r = 0; r < t.ranks; r++) {
             calls += t.end[r] - t.begin[r];
+            channels += t.channels[r];
         }
         end_trial(&t);
         gal_plan_free(&plan);
     }
-    print_message("%u plans, %llu calls\n", plan_count, (unsigned long long)calls);
+    print_message("%u plans, %llu calls, %llu of %llu communicators with a window\n", plan_count,
+                  (unsigned long long)calls, (unsigned long long)windows, (unsigned long long)channels);
+    assert_true(plan_count < 200 || (windows > channels / 10 && windows < channels));
 }
 
 /* ---- modes whose every count has a closed form ---- */
@@ -571,8 +628,8 @@ static void test_modes_closed_forms(void **unused)
         trial t;
         gal_step_mode_plan(m, &storage);
         assert_int_equal(gal_plan_check(&storage.plan, gal_step_mode_name(m), &err), GAL_OK);
-        run_trial(&storage.plan, &t);
-        check_calls(&t);
+        run_trial(&storage.plan, true, &t);
+        (void)check_calls(&t);
         for (uint32_t r = 0; r < t.ranks; r++) {
             gal_step_counts expected;
             uint64_t total = 0, all_to_alls = 0;

@@ -45,6 +45,7 @@ static struct {
     uint32_t call_count[RANKS], call_room[RANKS];
     bool stalled[RANKS];
     ncclResult_t refusal;
+    bool no_windows;
     char misuse[MISUSE_BYTES];
     uint32_t *aborts_of_rank;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -101,6 +102,7 @@ void gal_double_reset(void)
     memset(all.stalled, 0, sizeof all.stalled);
     all.clique_count = 0;
     all.refusal = ncclSuccess;
+    all.no_windows = false;
     all.misuse[0] = '\0';
     all.aborts_of_rank = NULL;
 }
@@ -155,6 +157,11 @@ void gal_double_stall(uint32_t rank)
 void gal_double_refuse(ncclResult_t result)
 {
     all.refusal = result;
+}
+
+void gal_double_refuse_windows(void)
+{
+    all.no_windows = true;
 }
 
 void gal_double_share_aborts(uint32_t *aborts_of_rank)
@@ -388,6 +395,29 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     record((gal_double_call){.kind = GAL_DOUBLE_DEREGISTER, .communicator = use(comm)});
     pthread_mutex_unlock(&all.lock);
     return ncclSuccess;
+}
+
+/* Of all ranks together: it is done some polls later, and what it gives is known then. */
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *base, size_t bytes, ncclWindow_t *window, int flags)
+{
+    pthread_mutex_lock(&all.lock);
+    if ((uintptr_t)base % NCCL_WIN_REQUIRED_ALIGNMENT != 0 || flags != NCCL_WIN_COLL_SYMMETRIC) {
+        misuse("a window that is not aligned, or not symmetric", my_rank);
+    }
+    const uint32_t communicator = use(comm);
+    if (!all.no_windows) {
+        record(
+            (gal_double_call){.kind = GAL_DOUBLE_WINDOW, .communicator = communicator, .count = bytes, .target = base});
+    }
+    *window = all.no_windows ? NULL : (ncclWindow_t)(void *)comm;
+    comm->polls_left = POLLS;
+    pthread_mutex_unlock(&all.lock);
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+    return ncclCommDeregister(comm, window);
 }
 
 /* ---- operations ---- */

@@ -18,6 +18,7 @@ typedef enum gal_double_kind {
     GAL_DOUBLE_SEND,
     GAL_DOUBLE_RECEIVE,
     GAL_DOUBLE_REGISTER,
+    GAL_DOUBLE_WINDOW,
     GAL_DOUBLE_DEREGISTER,
     GAL_DOUBLE_ABORT,
     GAL_DOUBLE_DESTROY,
@@ -58,6 +59,8 @@ uint32_t gal_double_open_groups(void);
 void gal_double_fail(uint32_t rank, uint32_t communicator, ncclResult_t result);
 /* From now on no call of the rank is ever done. */
 void gal_double_stall(uint32_t rank);
+/* From now on nothing that joins the ranks has windows: who asks for one gets NULL. */
+void gal_double_refuse_windows(void);
 /* ncclCommInitRankConfig returns it, as without a driver. */
 void gal_double_refuse(ncclResult_t result);
 /* How many communicators each of `ranks` ranks has aborted, readable by the parent of a fork that calls this before. */
