@@ -43,7 +43,7 @@ typedef struct gal_flash {
     uint32_t bias_entries;             /* rows of the table */
     uint32_t max_distance;             /* GAL_FLASH_BUCKETS */
     /* Dropout (runtime/ops/ops.h): number of a pair = ((map[sample] * all_heads + head_begin + head) * dropout_rows +
-     * row of the query) * dropout_row + key. */
+     * row of the query) * dropout_row + key, both as global positions; key_begin is then a multiple of 4. */
     bool dropout;
     uint32_t drop_max, dropout_site, all_heads, head_begin, dropout_rows, dropout_row;
     float keep_scale;
@@ -173,7 +173,7 @@ GAL_FLASH_INLINE uint32_t gal_flash_key_of_entry(const gal_flash *f, uint32_t qu
 GAL_FLASH_INLINE uint64_t gal_flash_dropout_at(const gal_flash *f, uint32_t position, uint32_t sample, uint32_t head)
 {
     const uint64_t whole = (uint64_t)f->sample_map[sample] * f->all_heads + f->head_begin + head;
-    return (whole * f->dropout_rows + position) * f->dropout_row;
+    return (whole * f->dropout_rows + f->query_begin + position) * f->dropout_row + f->key_begin;
 }
 
 /* ---- work is cut into tiles of queries ---- */

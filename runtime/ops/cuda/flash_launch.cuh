@@ -74,7 +74,7 @@ static const int gal_flash_refused = 1; /* cudaErrorInvalidValue */
 static inline bool gal_flash_takes(const gal_flash *f, gal_flash_type type, bool backward)
 {
     return (type == GAL_FLASH_FP32 || f->dim <= GAL_FLASH_DIM_MAX) &&
-           f->workspace_bytes >= gal_flash_layout_of(f, backward).bytes;
+           (!f->dropout || f->key_begin % 4 == 0) && f->workspace_bytes >= gal_flash_layout_of(f, backward).bytes;
 }
 
 #endif
