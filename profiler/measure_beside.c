@@ -258,15 +258,49 @@ cleanup:
     return code;
 }
 
+/* The kernels are those that galrun runs beside so many: products planned for the multiprocessors that are left.
+ * alone_seconds: of the kernels with all of them. */
+static gal_code sweep(gal_bench *bench, const gal_overlap_settings *o, double alone_seconds,
+                      const gal_candidate_collective *candidate, double own_seconds, gal_profile_ctas *entry,
+                      gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_pools *pools = o->pools;
+    void *const all = pools->context;
+    void *fewer = NULL;
+    gal_sequence kernels = {.count = 0};
+    const gal_kernel_choice choice = {.communication_ctas = entry->ctas};
+    code = pools->ops->queued->open(&choice, &fewer, err);
+    if (code == GAL_OK) {
+        pools->context = fewer;
+        code = gal_sequence_choose(o, &kernels, err);
+    }
+    GAL_TRY(gal_world_agree(&bench->world, code, err));
+    const gal_beside beside = {gal_sequence_repeat, &kernels, GAL_LANE_COMPUTE, alone_seconds};
+    if (candidate == NULL) {
+        company c;
+        be_standin(pools, entry->ctas, &c);
+        GAL_TRY(both_ways(bench, &beside, &c, &entry->compute, &entry->communication, err));
+    } else {
+        GAL_TRY(sweep_collective(bench, o, candidate, own_seconds, &beside, entry, err));
+    }
+    GAL_TRY(gal_bench_settle(bench, GAL_LANE_COMPUTE, err));
+    GAL_TRY(gal_bench_settle(bench, GAL_LANE_BESIDE, err));
+cleanup:
+    pools->context = all;
+    pools->ops->queued->close(fewer);
+    return code;
+}
+
 gal_code gal_measure_ctas(gal_bench *bench, const gal_overlap_settings *o, gal_profile_gpu *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_sequence kernels = {.count = 0};
-    const gal_candidate_collective *chosen[GAL_OVERLAP_COLLECTIVES];
+    const gal_candidate_collective *chosen[GAL_OVERLAP_COLLECTIVES] = {NULL};
     const bool alone = o->links->comm == NULL;
     const uint32_t count = alone ? 0 : gal_overlap_collectives(o, chosen);
     gal_beside beside;
-    company own;
+    company own = {.beside.alone_seconds = 0.0};
     code = gal_sequence_choose(o, &kernels, err);
     GAL_TRY(gal_world_agree(&bench->world, code, err));
     out->by_ctas_count = 0;
@@ -280,13 +314,7 @@ gal_code gal_measure_ctas(gal_bench *bench, const gal_overlap_settings *o, gal_p
     }
     for (uint32_t i = 0; i < SWEPT && (i == 0 || bench->elapsed_seconds < o->until_seconds); i++) {
         gal_profile_ctas entry = {.ctas = swept_ctas[i]};
-        if (alone) {
-            company c;
-            be_standin(o->pools, entry.ctas, &c);
-            GAL_TRY(both_ways(bench, &beside, &c, &entry.compute, &entry.communication, err));
-        } else {
-            GAL_TRY(sweep_collective(bench, o, chosen[0], own.beside.alone_seconds, &beside, &entry, err));
-        }
+        GAL_TRY(sweep(bench, o, beside.alone_seconds, chosen[0], own.beside.alone_seconds, &entry, err));
         out->by_ctas[out->by_ctas_count++] = entry;
     }
 cleanup:

@@ -42,7 +42,12 @@ static const char notes[] =
     "Further models may follow: one profile then serves plans of all of them. What the budget leaves out has no "
     "entry;\n"
     "readers of the profile fit it to what was measured. Nothing else should run on the machine meanwhile.\n"
-    "On GPUs (--device cuda) a rank takes one of them; one rank measures kernels, and a stand-in for communication.\n"
+    "On GPUs (--device cuda) a rank takes one of them, and copies to the host, Adam there, who slows whom by how many "
+    "thread\n"
+    "blocks communication takes, and what context, libraries and communicators hold are measured too; one rank "
+    "measures "
+    "a\n"
+    "stand-in for communication.\n"
     "'galplan profile --analytic CLUSTER -o profile.json' writes what the figures of a cluster document say\n"
     "('galplan profile --analytic CLUSTER --help').\n";
 
