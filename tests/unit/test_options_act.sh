@@ -163,13 +163,13 @@ for command in models clusters search; do
 done
 
 # Every option of every command is given in a test, beside those that only look at what help lists.
-given=$(cd "$root" && grep -rhoE -- '--[a-z][a-z-]+|(^|[ (])-[a-z]( |$)' tests/unit/*.sh tests/unit/*.py tests/golden/*/cmd \
+given=$(cd "$root" && grep -rhoE -- '--[a-z][a-z0-9-]+|(^|[ (])-[a-z]( |$)' tests/unit/*.sh tests/unit/*.py tests/golden/*/cmd \
     tests/numerics/*.sh tests/numerics/*.py tests/faults/*.sh tests/hosts/*.sh | tr -d ' (' | sort -u)
 missing=''
 for command in $(galplan --help | sed -n 's/^  \([a-z]*\)  .*/\1/p') galrun; do
     help=(galplan "$command" --help)
     [ "$command" = galrun ] && help=(galrun --help)
-    for option in $("${help[@]}" 2>/dev/null | sed -n 's/^  \(-[a-z], \|    \)\(--[a-z-]*\).*/\2/p'); do
+    for option in $("${help[@]}" 2>/dev/null | sed -n 's/^  \(-[a-z], \|    \)\(--[a-z0-9-]*\).*/\2/p'); do
         grep -qx -e "$option" <<<"$given" || missing="$missing $command:$option"
     done
 done

@@ -15,7 +15,7 @@ verdict() { # what, good
 }
 
 # What each of the three lists, as sorted lines: --name or -x.
-of_help() { sed -n 's/^  \(-[a-z], \|    \)\(--[a-z-]*\).*/\1\2/p' | tr -d ',' | tr -s ' ' '\n' | grep . | sort; }
+of_help() { sed -n 's/^  \(-[a-z], \|    \)\(--[a-z0-9-]*\).*/\1\2/p' | tr -d ',' | tr -s ' ' '\n' | grep . | sort; }
 of_man() { sed -n 's/^\\fB\(\\-.*\)$/\1/p' | sed -e 's/ \\fI.*//' -e 's/\\fR//g; s/\\fB//g; s/\\-/-/g; s/,//' | tr ' ' '\n' | sort; }
 of_completion() { sed -n "s/^    '$1 '\*) echo '\(.*\)' ;;/\1/p" | tr ' ' '\n' | sort; }
 
