@@ -133,10 +133,10 @@ def bf16(context):
                         {"allowed_nats": BF16_NATS, **losses})
 
 
-def small_plan(context, folder):
+def small_plan(context, folder, dtype="fp32"):
     model = documents.model_of("gpt2-small", layer_count=4, sequence_length=256, embedding_dropout=0.1,
-                               attention_dropout=0.1, residual_dropout=0.1)
-    return documents.plan_of(context.build, folder, "small", model, 8, 2)
+                               attention_dropout=0.1, residual_dropout=0.1, compute_dtype=dtype)
+    return documents.plan_of(context.build, folder, f"small-{dtype}", model, 8, 2)
 
 
 def graphs(context):
@@ -152,25 +152,48 @@ def graphs(context):
                         bad[0].reason() if bad else f"8 steps, {'the same bits' if same else 'they differ'}")
 
 
+def tf32(context):
+    """Factors of 10 bits instead of 23: another loss, and no further from it than bf16's, whose factors have 7."""
+    folder = context.folder
+    plan, data = small_plan(context, folder), documents.text_of(folder)
+    runs = [train(context, plan, data, folder / name, "--steps", 8, *more)
+            for name, more in (("exact", ()), ("rounded", ("--tf32",)))]
+    if context.dry_run:
+        return
+    bad = [done for _, done in runs if done.code != 0]
+    difference = largest_difference(runs[0][0], runs[1][0])
+    good = not bad and 0.0 < difference <= BF16_NATS
+    context.results.put("tf32 against fp32", "pass" if good else "miss", bad[0].reason() if bad else
+                        f"losses differ by {difference:.3g} nats at most, allowed are {BF16_NATS}, and not none",
+                        sum(done.seconds for _, done in runs))
+
+
 def differing_files(a, b):
     names = sorted({p.name for top in (a, b) for p in top.glob("*")})
     _, different, absent = filecmp.cmpfiles(a, b, names, shallow=False)
     return different + absent if names else ["no checkpoint was written"]
 
 
-def resume(context):
+def resume_in(context, dtype):
     folder = context.folder
-    plan, data = small_plan(context, folder), documents.text_of(folder)
-    runs = [train(context, plan, data, folder / "whole", "--steps", 6, "--save", folder / "w"),
-            train(context, plan, data, folder / "first", "--steps", 3, "--save", folder / "p"),
-            train(context, plan, data, folder / "second", "--steps", 6, "--save", folder / "p", "--resume", "latest")]
+    plan, data = small_plan(context, folder, dtype), documents.text_of(folder)
+    whole, parts = folder / f"whole-{dtype}", folder / f"parts-{dtype}"
+    runs = [train(context, plan, data, folder / "whole", "--steps", 6, "--save", whole),
+            train(context, plan, data, folder / "first", "--steps", 3, "--save", parts),
+            train(context, plan, data, folder / "second", "--steps", 6, "--save", parts, "--resume", "latest")]
     if context.dry_run:
         return
     bad = [done for _, done in runs if done.code != 0]
-    different = [] if bad else differing_files(folder / "w/step-00000006", folder / "p/step-00000006")
+    different = [] if bad else differing_files(whole / "step-00000006", parts / "step-00000006")
     text = bad[0].reason() if bad else f"differ: {', '.join(different)}" if different else "every file of the checkpoint"
-    context.results.put("resume gives the same bits", "miss" if bad or different else "pass", text,
+    context.results.put(f"resume in {dtype} gives the same bits", "miss" if bad or different else "pass", text,
                         sum(done.seconds for _, done in runs))
+
+
+# In fp16 the scale of the loss goes along too.
+def resume(context):
+    for dtype in ("fp32", "fp16"):
+        resume_in(context, dtype)
 
 
 # ---- compute-sanitizer ----
@@ -194,7 +217,7 @@ def sanitizer(context):
                             done.seconds)
 
 
-PARTS = [(part.__name__, part) for part in (operators, equivalence, nccl, bf16, graphs, resume, sanitizer)]
+PARTS = [(part.__name__, part) for part in (operators, equivalence, nccl, bf16, tf32, graphs, resume, sanitizer)]
 
 if __name__ == "__main__":
     sys.exit(gpu.main_of("check-gpu", "Whether the GPU computes what the host does.", PARTS, sys.argv[1:]))
