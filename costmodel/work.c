@@ -38,6 +38,11 @@ static work work_tokens(const gal_shape *s)
     return (work){.integers = rows(s)};
 }
 
+static work work_lengths(const gal_shape *s)
+{
+    return (work){.integers = dim(s, 0)};
+}
+
 /* Bytes of pixels in, numbers out. */
 static work work_patches(const gal_shape *s)
 {
@@ -341,6 +346,7 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_LOAD_TARGETS] = work_tokens,
     [GAL_OP_LOAD_PATCHES] = work_patches,
     [GAL_OP_LOAD_DECODER_TOKENS] = work_tokens,
+    [GAL_OP_LOAD_LENGTHS] = work_lengths,
     [GAL_OP_EMBED] = work_embed,
     [GAL_OP_EMBED_BACKWARD] = work_embed_backward,
     [GAL_OP_POSITION] = work_position,

@@ -149,6 +149,13 @@ static bool is_cold(const gal_program *p, const gal_operand *operand, uint32_t f
     }
 }
 
+/* An attention is measured with all its keys: its last operand, lengths, is left out. */
+static uint32_t operands_of(const gal_shape *shape, const gal_instruction *in)
+{
+    const bool masked = keys_of(shape) > 0.0 && gal_operand_dtype(shape, in->operand_count - 1U) == GAL_I32;
+    return in->operand_count - (masked ? 1U : 0U);
+}
+
 static gal_candidate_operator describe(const occurrence *from, uint32_t fragment, const gal_instruction *in)
 {
     const gal_program *p = from->program;
@@ -157,8 +164,8 @@ static gal_candidate_operator describe(const occurrence *from, uint32_t fragment
                                   .block = in->block,
                                   .group_count =
                                       (in->group & GAL_GROUP_RELATION) != 0 ? 1 : gal_group_size(&p->atoms, in->group),
-                                  .operand_count = in->operand_count};
-    for (uint32_t i = 0; i < in->operand_count; i++) {
+                                  .operand_count = operands_of(&p->shape[in->shape], in)};
+    for (uint32_t i = 0; i < out.operand_count; i++) {
         const gal_operand *operand = &p->operand[in->first_operand + i];
         out.operand_bytes[i] = operand->bytes;
         out.access[i] = operand->access;

@@ -55,6 +55,11 @@ uint64_t gal_collective_bytes(const gal_candidate_collective *candidate, uint64_
 /* Tokens of a step, as good as random; what sessions here train on. */
 gal_code gal_random_tokens(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
 
+/* Of models that pad: samples as long as the sequence, and a count of targets that keeps gradients of any batch small.
+ */
+gal_code gal_whole_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
+gal_code gal_many_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err);
+
 /* Images as good as random. */
 gal_code gal_random_patches(void *context, const gal_patch_request *request, void *out, gal_error *err);
 

@@ -232,11 +232,12 @@ static gal_code open_session(const gal_bench *bench, const gal_plan *plan, const
                              trace *t, gal_session **out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_session_options options = {.backend = bench->backend,
-                                         .tell = bench->tell,
-                                         .tokens = {vocabulary, gal_random_tokens, gal_random_patches},
-                                         .trace = {t, record},
-                                         .deadline_seconds = world->deadline_seconds};
+    const gal_session_options options = {
+        .backend = bench->backend,
+        .tell = bench->tell,
+        .tokens = {vocabulary, gal_random_tokens, gal_random_patches, gal_whole_lengths, gal_many_targets},
+        .trace = {t, record},
+        .deadline_seconds = world->deadline_seconds};
     gal_session *session = NULL;
     GAL_TRY(gal_session_create(plan, world, &options, &session, err));
     t->program = session->program;

@@ -110,6 +110,9 @@ static void lay_out(const gal_candidate_operator *candidate, const gal_pools *po
 
 static gal_code load(gal_operator_run *run, void *target, gal_error *err)
 {
+    if (run->op == GAL_OP_LOAD_LENGTHS) {
+        return gal_whole_lengths(NULL, &run->tokens, target, err);
+    }
     if (run->op != GAL_OP_LOAD_PATCHES) {
         uint32_t vocabulary = run->step.model->vocabulary;
         return gal_random_tokens(&vocabulary, &run->tokens, target, err);

@@ -196,6 +196,26 @@ gal_code gal_random_tokens(void *context, const gal_token_request *request, int3
     return GAL_OK;
 }
 
+gal_code gal_whole_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    (void)context;
+    (void)err;
+    for (uint32_t s = 0; s < request->sample_count; s++) {
+        out[s] = (int32_t)request->sequence_length;
+    }
+    return GAL_OK;
+}
+
+gal_code gal_many_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err)
+{
+    (void)context;
+    (void)batch;
+    (void)evaluation;
+    (void)err;
+    *out = UINT64_C(1) << 16;
+    return GAL_OK;
+}
+
 gal_code gal_random_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
 {
     const uint64_t entries = (uint64_t)request->sample_count * request->position_count * request->features;

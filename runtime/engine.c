@@ -141,20 +141,40 @@ const gal_queues *gal_engine_queues(const gal_engine *engine)
 
 /* ---- steps ---- */
 
-static void set_step(gal_engine *engine, uint64_t step, uint64_t seed, double learning_rate, bool training)
+/* Targets of the global batch that are in the loss. */
+static gal_code count_targets(const gal_engine *engine, uint64_t batch, bool evaluation, double *out, gal_error *err)
 {
-    const double global_batch_samples =
-        (double)engine->program->microbatch_samples * (double)engine->program->microbatch_count;
+    gal_code code = GAL_OK;
+    const gal_token_source *source = &engine->options.tokens;
+    uint64_t count = (uint64_t)engine->program->microbatch_samples * engine->program->microbatch_count *
+                     gal_model_loss_positions(engine->model);
+    if (engine->model->padding) {
+        GAL_TRY(source->count_targets(source->context, batch, evaluation, &count, err));
+    }
+    *out = (double)count;
+cleanup:
+    return code;
+}
+
+static gal_code set_step(gal_engine *engine, uint64_t step, uint64_t seed, double learning_rate, bool training,
+                         gal_error *err)
+{
+    double target_count = 0.0;
+    const gal_code code = count_targets(engine, step, !training, &target_count, err);
+    if (code != GAL_OK) {
+        return code;
+    }
     engine->step = (gal_kernel_step){
         .model = engine->model,
         .seed = seed,
         .step = step,
         .learning_rate = learning_rate,
-        .loss_scale = 1.0 / (global_batch_samples * (double)gal_model_loss_positions(engine->model)),
+        .loss_scale = 1.0 / target_count,
         .gradient_scale = engine->program->dtype == GAL_FP16 ? engine->scaling.scale : 0.0,
         .training = training,
     };
     engine->evaluating = !training;
+    return GAL_OK;
 }
 
 static gal_code run(gal_engine *engine, const gal_queues *queues, gal_error *err)
@@ -166,7 +186,7 @@ gal_code gal_engine_step(gal_engine *engine, const gal_step_settings *settings, 
 {
     gal_code code = GAL_OK;
     double norm[2];
-    set_step(engine, settings->step, settings->seed, settings->learning_rate, true);
+    GAL_TRY(set_step(engine, settings->step, settings->seed, settings->learning_rate, true, err));
     GAL_TRY(run(engine, &engine->train, err));
     gal_engine_read_norm(engine, norm);
     out->gradient_norm = sqrt(norm[0]);
@@ -231,7 +251,7 @@ gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, d
 {
     gal_code code = GAL_OK;
     double norm[2];
-    set_step(engine, batch, 0, 0.0, false);
+    GAL_TRY(set_step(engine, batch, 0, 0.0, false, err));
     GAL_TRY(run(engine, &engine->evaluate, err));
     gal_engine_read_norm(engine, norm);
     *loss = norm[1] * engine->step.loss_scale;

@@ -56,6 +56,11 @@ typedef struct gal_token_source {
     gal_code (*fill)(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
     /* out[position_count][sample_count][features] of the dtype. NULL: no images. */
     gal_code (*fill_patches)(void *context, const gal_patch_request *request, void *out, gal_error *err);
+    /* Of models that pad, else NULL. out[sample_count]: how many positions of each sample's source, of at most
+     * sequence_length, are not padding; at least 1. */
+    gal_code (*fill_lengths)(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
+    /* Likewise: targets of the whole global batch that are not -1; at least 1, equal on all ranks. */
+    gal_code (*count_targets)(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err);
 } gal_token_source;
 
 /* Called for every instruction that is complete: seconds of gal_now_seconds. */

@@ -57,7 +57,9 @@ gal_code gal_engine_load(const gal_engine *engine, const gal_instruction *instru
     if (instruction->op == GAL_OP_LOAD_PATCHES) {
         return load_patches(engine, instruction, microbatch, out, err);
     }
-    return engine->options.tokens.fill(engine->options.tokens.context, &request, out, err);
+    const gal_token_source *source = &engine->options.tokens;
+    return (instruction->op == GAL_OP_LOAD_LENGTHS ? source->fill_lengths : source->fill)(source->context, &request,
+                                                                                          out, err);
 }
 
 gal_kernel_call gal_engine_kernel_call(const gal_engine *engine, uint32_t index, uint32_t microbatch)

@@ -40,9 +40,9 @@ static uint64_t parameter_count(const gal_model *model)
     return embedding + model->layer_count * (attention + feed_forward) + head;
 }
 
-static uint32_t loss_positions(const gal_model *model)
+static uint32_t loss_positions(uint32_t positions)
 {
-    const uint32_t masked = (uint32_t)(((uint64_t)model->sequence_length * 15 + 50) / 100);
+    const uint32_t masked = (uint32_t)(((uint64_t)positions * 15 + 50) / 100);
     return masked > 0 ? masked : 1;
 }
 

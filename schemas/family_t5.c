@@ -137,11 +137,6 @@ static void block(const gal_model *model, uint32_t index, gal_block_shape *out)
                              .shared = shared_of(model, type)};
 }
 
-static uint32_t loss_positions(const gal_model *model)
-{
-    return model->decoder_sequence_length;
-}
-
 const gal_model_family gal_family_t5 = {.read = read,
                                         .write = write,
                                         .check = check,
@@ -149,5 +144,4 @@ const gal_model_family gal_family_t5 = {.read = read,
                                         .block_count = block_count,
                                         .block = block,
                                         .type_count = type_count,
-                                        .first_of_type = first_of_type,
-                                        .loss_positions = loss_positions};
+                                        .first_of_type = first_of_type};

@@ -93,6 +93,7 @@ void gal_model_read_at(const gal_json_cursor *at, gal_model *out)
     out->vocabulary_multiple = gal_json_u32(at, "vocabulary_multiple", 1, GAL_VOCABULARY_MULTIPLE_MAX);
     out->activation = (gal_activation)gal_json_enum(at, "activation", gal_activation_names, GAL_ACTIVATION_COUNT);
     out->tied_embeddings = gal_json_bool(at, "tied_embeddings");
+    out->padding = gal_json_has(at, "padding") && gal_json_bool(at, "padding");
     families[out->family]->read(at, out);
     out->initial_standard_deviation = gal_json_f64(at, "initial_standard_deviation", GAL_POSITIVE_MIN, 10.0);
     out->compute_dtype = (gal_dtype)gal_json_enum(at, "compute_dtype", gal_dtype_names, COMPUTE_DTYPES);
@@ -136,6 +137,9 @@ void gal_model_write_at(gal_json_writer *out, const gal_model *model)
     gal_json_put_u64(out, "vocabulary_multiple", model->vocabulary_multiple);
     gal_json_put_string(out, "activation", gal_activation_names[model->activation]);
     gal_json_put_bool(out, "tied_embeddings", model->tied_embeddings);
+    if (model->padding) {
+        gal_json_put_bool(out, "padding", true);
+    }
     families[model->family]->write(out, model);
     gal_json_put_f64(out, "initial_standard_deviation", model->initial_standard_deviation);
     gal_json_put_string(out, "compute_dtype", gal_dtype_names[model->compute_dtype]);
@@ -211,8 +215,14 @@ uint32_t gal_model_block_type(const gal_model *model, uint32_t block)
 
 uint32_t gal_model_loss_positions(const gal_model *model)
 {
+    const bool decodes = model->decoder_sequence_length > 0;
+    return gal_model_loss_positions_of(model, decodes ? model->decoder_sequence_length : model->sequence_length);
+}
+
+uint32_t gal_model_loss_positions_of(const gal_model *model, uint32_t positions)
+{
     const gal_model_family *family = families[model->family];
-    return family->loss_positions == NULL ? model->sequence_length : family->loss_positions(model);
+    return family->loss_positions == NULL ? positions : family->loss_positions(positions);
 }
 
 bool gal_model_sees_images(const gal_model *model)
@@ -247,6 +257,9 @@ bool gal_family_check_images(const gal_json_cursor *at, const gal_model *model)
 {
     if (model->tied_embeddings) {
         gal_json_member_error(at, "tied_embeddings", "must be false: images have no table");
+    }
+    if (model->padding) {
+        gal_json_member_error(at, "padding", "must be false: images are whole");
     }
     if (model->patch_size == 0 || model->image_size % model->patch_size != 0) {
         gal_json_member_error(at, "patch_size", "must divide image_size %u", model->image_size);

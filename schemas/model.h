@@ -134,6 +134,8 @@ typedef struct gal_model {
     uint32_t level_layer_count[GAL_LEVELS_MAX], level_head_count[GAL_LEVELS_MAX];
     gal_activation activation;
     bool tied_embeddings;
+    bool padding; /* samples may be shorter than the sequence: what is behind their ends is not attended to and not in
+                   * the loss. Not of vit and swin */
     double norm_epsilon;
     double embedding_dropout, attention_dropout, residual_dropout; /* probabilities in [0, 1) */
     double initial_standard_deviation;
@@ -210,6 +212,8 @@ uint32_t gal_model_longest_sequence(const gal_model *model);
  * that the mean over a batch needs no count of every rank); of vit the class token, of swin the mean position; of t5
  * those of the target. */
 uint32_t gal_model_loss_positions(const gal_model *model);
+/* Of a sample that has so many positions (of t5: whose target has), at least 1. */
+uint32_t gal_model_loss_positions_of(const gal_model *model, uint32_t positions);
 /* vit and swin: whether samples are images and targets labels; numbers of a patch, [channel][row][column]. */
 bool gal_model_sees_images(const gal_model *model);
 uint32_t gal_model_patch_features(const gal_model *model);

@@ -22,7 +22,7 @@ typedef struct gal_model_family {
     void (*block)(const gal_model *model, uint32_t block, gal_block_shape *out);
     uint32_t (*type_count)(const gal_model *model);
     uint32_t (*first_of_type)(const gal_model *model, uint32_t type); /* a block */
-    uint32_t (*loss_positions)(const gal_model *model);               /* NULL: all */
+    uint32_t (*loss_positions)(uint32_t positions);                   /* of a sample of so many; NULL: all */
 } gal_model_family;
 
 extern const gal_model_family gal_family_decoder, gal_family_llama, gal_family_bert, gal_family_vit, gal_family_t5,

@@ -13,6 +13,8 @@
  *                                                                     model with a class token behind zeros for it
  * load_decoder_tokens  samples, sequence                              w int32[samples][sequence]: the targets, one
  *                                                                     position later, behind token 0
+ * load_lengths         samples, sequence                              w int32[samples]: the positions of each sample
+ *                                                                     that are not padding, 1 to sequence
  * embed                samples, sequence, hidden, vocabulary_local    r tokens, r table[vocabulary_local][hidden],
  *                                                                     w e[T][hidden] (0 where the id is elsewhere)
  * embed_backward       samples, sequence, hidden, vocabulary_local        r tokens, r de, a|u dtable
@@ -39,13 +41,20 @@
  *                      kv_heads_local, flags (GAL_ATTENTION_*)            [head_dim]: queries, then keys, then values;
  *                                                                         w ctx[T][heads_local*head_dim],
  *                                                                         w lse[samples][heads_local][sequence]
+ *                                                                     [, r lengths[samples]: keys from there on are
+ *                                                                     not seen; the shape says nothing of them, so a
+ *                                                                     padded attention has the price of a whole one.
+ *                                                                     Not of causal ones: a query that counts sees
+ *                                                                     no key behind its own]
  * attention_backward   as attention                                   r dctx, r qkv, r ctx, r lse, w dqkv
+ *                                                                     [, r lengths]
  * relative_attention   samples, sequence, heads_local, head_dim,      as attention, every head with its own keys, not
  *                      causal (0|1), buckets, max_distance            divided by sqrt(head_dim): r qkv, r bias[buckets]
  *                                                                     [heads of the group], w ctx, w lse; a score is
- *                                                                     q k + bias[bucket(key - query)]
+ *                                                                     q k + bias[bucket(key - query)] [, r lengths]
  * relative_attention_backward as relative_attention                   r dctx, r qkv, r ctx, r lse, r bias, w dqkv,
  *                                                                     a dbias: zeros for the heads of others
+ *                                                                     [, r lengths]
  * window_attention     samples, sequence, heads_local, head_dim,      r qkv[T][3 heads_local][head_dim], r bias[(2
  *                      side, window, shift                            window - 1)^2][heads_local], w ctx, w lse as
  *                                                                     attention. Positions are a grid [side][side],
@@ -60,8 +69,10 @@
  *                                                                     a dbias
  * cross_attention      samples, queries, heads_local, head_dim, keys  r q[queries samples][heads_local*head_dim],
  *                                                                     r kv[keys samples][2 heads_local][head_dim],
- *                                                                     w ctx, w lse; not divided, nothing masked
+ *                                                                     w ctx, w lse; not divided, nothing masked but
+ *                                                                     [, r lengths: of the keys]
  * cross_attention_backward as cross_attention                         r dctx, r q, r kv, r ctx, r lse, w dq, w dkv
+ *                                                                     [, r lengths]
  * scale                elements, divisor                              u a: a / sqrt(divisor)
  * activation           elements, activation                           r u, w g
  * activation_backward  elements, activation                           r dg, r u, w du
@@ -124,6 +135,7 @@
     X(GAL_OP_LOAD_TARGETS, "load_targets", 2, 0)                                                                       \
     X(GAL_OP_LOAD_PATCHES, "load_patches", 3, 0)                                                                       \
     X(GAL_OP_LOAD_DECODER_TOKENS, "load_decoder_tokens", 2, 0)                                                         \
+    X(GAL_OP_LOAD_LENGTHS, "load_lengths", 2, 0)                                                                       \
     X(GAL_OP_EMBED, "embed", 4, 0)                                                                                     \
     X(GAL_OP_EMBED_BACKWARD, "embed_backward", 4, 0)                                                                   \
     X(GAL_OP_POSITION, "position", 6, 0)                                                                               \
@@ -196,7 +208,7 @@ typedef struct gal_shape {
 static inline int gal_op_loads(gal_op op)
 {
     return op == GAL_OP_LOAD_TOKENS || op == GAL_OP_LOAD_TARGETS || op == GAL_OP_LOAD_DECODER_TOKENS ||
-           op == GAL_OP_LOAD_PATCHES;
+           op == GAL_OP_LOAD_PATCHES || op == GAL_OP_LOAD_LENGTHS;
 }
 
 /* Of the operand'th operand of an instruction. */

@@ -26,8 +26,7 @@ gal_code gal_ctas_parse(const char *text, gal_ctas *out, gal_error *err)
 
 static double samples_per_second(const gal_search_result *result)
 {
-    const gal_finalist *best = result->finalist;
-    return result->feasible ? best->global_batch_samples / best->simulated_seconds : 0.0;
+    return result->feasible ? gal_finalist_rate(result->finalist) : 0.0;
 }
 
 static gal_code check_profile(const gal_profile *profile, gal_error *err)

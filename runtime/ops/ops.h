@@ -23,10 +23,11 @@ typedef struct gal_kernel_step {
     uint64_t seed;          /* of dropout */
     uint64_t step;          /* 0-based optimizer step; bias correction uses step + 1 */
     double learning_rate;   /* of this step */
-    double loss_scale;      /* 1 / (global_batch_samples * gal_model_loss_positions): gradients are of the mean loss */
-    double gradient_scale;  /* of programs of fp16: gradients are multiplied by it from the loss on, until sum_squares
-                             * and  adam divide by it; 0: they are not */
-    bool training;          /* false: dropout off */
+    double loss_scale;     /* 1 / targets of the global batch that are in the loss (without padding global_batch_samples
+                            * * gal_model_loss_positions): gradients are of the mean loss */
+    double gradient_scale; /* of programs of fp16: gradients are multiplied by it from the loss on, until sum_squares
+                            * and  adam divide by it; 0: they are not */
+    bool training;         /* false: dropout off */
 } gal_kernel_step;
 
 typedef struct gal_kernel_call {

@@ -199,6 +199,7 @@ static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node
     uint32_t qkv = gal_emit_input(b, e, gal_emit_again(e), n->in[0]);
     uint32_t ctx = gal_emit_input(b, e, gal_emit_again(e), n->out[0]);
     uint32_t lse = gal_emit_input(b, e, gal_emit_again(e), n->out[1]);
+    uint32_t lengths = gal_emit_lengths(b, e, gal_emit_again(e), n);
     const bool biased = n->weight != GAL_NO_VALUE;
     uint32_t dqkv = gradient_buffer(b, e, n->in[0], "dqkv");
     gal_operand bias = biased ? gal_zero_weight(b, e, n->weight) : (gal_operand){0};
@@ -217,6 +218,9 @@ static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node
     gal_emit_access(b, e, dqkv, n->in[0], GAL_WRITE);
     if (biased) {
         gal_builder_operand_at(b, &dbias);
+    }
+    gal_emit_read_lengths(b, e, lengths, n);
+    if (biased) {
         gal_zero_gradient_done(b, e, n->weight);
     }
 }
@@ -227,6 +231,7 @@ static void backward_cross_attention(gal_builder *b, gal_block_emit *e, const ga
     uint32_t kv = gal_emit_input(b, e, gal_emit_again(e), n->in[1]);
     uint32_t ctx = gal_emit_input(b, e, gal_emit_again(e), n->out[0]);
     uint32_t lse = gal_emit_input(b, e, gal_emit_again(e), n->out[1]);
+    uint32_t lengths = gal_emit_lengths(b, e, gal_emit_again(e), n);
     uint32_t dq = gradient_buffer(b, e, n->in[0], "dq");
     uint32_t dkv = gradient_buffer(b, e, n->in[1], "dkv");
     gal_shape shape = gal_emit_cross_shape(b, e, GAL_OP_CROSS_ATTENTION_BACKWARD);
@@ -240,6 +245,7 @@ static void backward_cross_attention(gal_builder *b, gal_block_emit *e, const ga
     gal_emit_read(b, e, lse, n->out[1]);
     gal_emit_access(b, e, dq, n->in[0], GAL_WRITE);
     gal_emit_access(b, e, dkv, n->in[1], GAL_WRITE);
+    gal_emit_read_lengths(b, e, lengths, n);
 }
 
 static void backward_scale(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -379,6 +385,7 @@ typedef void backward_rule(gal_builder *, gal_block_emit *, const gal_node *);
 static backward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_LOAD] = backward_nothing,
     [GAL_NODE_LOAD_PATCHES] = backward_nothing,
+    [GAL_NODE_LOAD_LENGTHS] = backward_nothing,
     [GAL_NODE_EMBED] = backward_embed,
     [GAL_NODE_POSITION] = backward_position,
     [GAL_NODE_NORM] = backward_norm,

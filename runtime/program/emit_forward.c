@@ -53,6 +53,17 @@ static void forward_load_patches(gal_builder *b, gal_block_emit *e, gal_emit_pla
     gal_builder_operand(b, to, GAL_WRITE);
 }
 
+/* Of the positions that are keys: the carried tensor's, where there is one. */
+static void forward_load_lengths(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    const bool carried = e->graph.carried_in != GAL_NO_VALUE;
+    gal_shape shape = {
+        .op = GAL_OP_LOAD_LENGTHS, .dtype = GAL_I32, .dims = {e->samples, carried ? e->carried_sequence : e->sequence}};
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->whole_layout;
+    gal_builder_operand(b, to, GAL_WRITE);
+}
+
 static void forward_embed(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t tokens = gal_emit_input(b, e, at, n->in[0]);
@@ -168,6 +179,18 @@ gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e
                                 shape->kv_head_count / e->graph.tp_degree, n->attention_flags}};
 }
 
+uint32_t gal_emit_lengths(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    return n->in[2] != GAL_NO_VALUE ? gal_emit_input(b, e, at, n->in[2]) : GAL_NO_BUFFER;
+}
+
+void gal_emit_read_lengths(gal_builder *b, const gal_block_emit *e, uint32_t lengths, const gal_node *n)
+{
+    if (lengths != GAL_NO_BUFFER) {
+        gal_emit_read(b, e, lengths, n->in[2]);
+    }
+}
+
 /* Queries and keys turned in place: forward, or back. */
 void gal_emit_turn(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value,
                    bool inverse)
@@ -194,6 +217,7 @@ static void forward_attention(gal_builder *b, gal_block_emit *e, gal_emit_place 
 {
     const bool biased = n->weight != GAL_NO_VALUE;
     uint32_t qkv = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t lengths = gal_emit_lengths(b, e, at, n);
     gal_operand bias = biased ? gal_zero_weight(b, e, n->weight) : (gal_operand){0};
     uint32_t ctx = output(b, e, at, n->out[0]);
     uint32_t lse = output(b, e, at, n->out[1]);
@@ -207,6 +231,7 @@ static void forward_attention(gal_builder *b, gal_block_emit *e, gal_emit_place 
     }
     gal_emit_access(b, e, ctx, n->out[0], GAL_WRITE);
     gal_emit_access(b, e, lse, n->out[1], GAL_WRITE);
+    gal_emit_read_lengths(b, e, lengths, n);
 }
 
 gal_shape gal_emit_cross_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
@@ -221,6 +246,7 @@ static void forward_cross_attention(gal_builder *b, gal_block_emit *e, gal_emit_
 {
     uint32_t q = gal_emit_input(b, e, at, n->in[0]);
     uint32_t kv = gal_emit_input(b, e, at, n->in[1]);
+    uint32_t lengths = gal_emit_lengths(b, e, at, n);
     uint32_t ctx = output(b, e, at, n->out[0]);
     uint32_t lse = output(b, e, at, n->out[1]);
     gal_shape shape = gal_emit_cross_shape(b, e, GAL_OP_CROSS_ATTENTION);
@@ -231,6 +257,7 @@ static void forward_cross_attention(gal_builder *b, gal_block_emit *e, gal_emit_
     gal_emit_read(b, e, kv, n->in[1]);
     gal_emit_access(b, e, ctx, n->out[0], GAL_WRITE);
     gal_emit_access(b, e, lse, n->out[1], GAL_WRITE);
+    gal_emit_read_lengths(b, e, lengths, n);
 }
 
 /* In place. */
@@ -469,6 +496,7 @@ typedef void forward_rule(gal_builder *, gal_block_emit *, gal_emit_place, const
 static forward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_LOAD] = forward_load,
     [GAL_NODE_LOAD_PATCHES] = forward_load_patches,
+    [GAL_NODE_LOAD_LENGTHS] = forward_load_lengths,
     [GAL_NODE_EMBED] = forward_embed,
     [GAL_NODE_POSITION] = forward_position,
     [GAL_NODE_NORM] = forward_norm,

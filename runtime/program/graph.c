@@ -84,7 +84,7 @@ gal_node *gal_graph_node(gal_graph *g, gal_node_kind kind, const char *name, uin
     gal_node *n = &g->node[g->node_count++];
     *n = (gal_node){.kind = kind,
                     .name = name,
-                    .in = {in0, GAL_NO_VALUE},
+                    .in = {in0, GAL_NO_VALUE, GAL_NO_VALUE},
                     .out = {out0, GAL_NO_VALUE},
                     .weight = GAL_NO_VALUE,
                     .bias = GAL_NO_VALUE};
@@ -134,6 +134,17 @@ void gal_graph_residual(gal_graph *g, const char *name, const char *backward, ui
     n->backward_name = backward;
     n->weight_gradient_name = "db";
     n->bias = bias;
+}
+
+uint8_t gal_graph_lengths(gal_graph *g, const gal_model *m)
+{
+    if (!m->padding) {
+        return GAL_NO_VALUE;
+    }
+    const uint8_t lengths = gal_graph_integers(g, "lengths");
+    g->value[lengths].single = true;
+    gal_graph_node(g, GAL_NODE_LOAD_LENGTHS, "lengths", GAL_NO_VALUE, lengths);
+    return lengths;
 }
 
 void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, uint8_t bias)

@@ -9,23 +9,25 @@
 
 #include "runtime/program/program.h"
 
-enum { GAL_GRAPH_MAX = 24, GAL_NODE_VALUES = 4, GAL_NO_VALUE = 255, GAL_BLOCK_TENSORS = 11, GAL_BLOCK_UNITS = 4 };
+enum { GAL_GRAPH_MAX = 24, GAL_NODE_INPUTS = 3, GAL_NO_VALUE = 255, GAL_BLOCK_TENSORS = 11, GAL_BLOCK_UNITS = 4 };
 
-/* What a node's backward reads of the forward: bits of in[0], in[1], out[0], out[1]. */
-enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 = 8 };
+/* What a node's backward reads of the forward: bits of in[0], in[1], out[0], out[1], in[2]. */
+enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 = 8, GAL_NEEDS_IN2 = 16 };
 
 /* X(enumerator, values its backward reads) */
 #define GAL_NODES(X)                                                                                                   \
     X(GAL_NODE_LOAD, 0)                              /* -> tokens or targets */                                        \
     X(GAL_NODE_LOAD_PATCHES, 0)                      /* -> patches of images */                                        \
+    X(GAL_NODE_LOAD_LENGTHS, 0)                      /* -> lengths of samples */                                       \
     X(GAL_NODE_EMBED, GAL_NEEDS_IN0)                 /* tokens -> e; vocabulary split: partial */                      \
     X(GAL_NODE_POSITION, 0)                          /* e -> y, adds positions (and a type) */                         \
     X(GAL_NODE_NORM, GAL_NEEDS_IN0 | GAL_NEEDS_OUT1) /* x -> a, stats; without a bias by the root mean square */       \
     X(GAL_NODE_LINEAR, GAL_NEEDS_IN0)                /* x -> x W + b */                                                \
     X(GAL_NODE_ROTARY, 0)                            /* qkv: queries and keys turned, in place */                      \
-    X(GAL_NODE_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* qkv -> ctx, lse; with weight: biased */  \
-    X(GAL_NODE_CROSS_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_IN1 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* q, kv -> ctx, lse  \
-                                                                                                  */                   \
+    /* qkv [, -, lengths of the keys] -> ctx, lse; with weight: biased */                                              \
+    X(GAL_NODE_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_IN2 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1)                             \
+    /* q, kv [, lengths of the keys] -> ctx, lse */                                                                    \
+    X(GAL_NODE_CROSS_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_IN1 | GAL_NEEDS_IN2 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1)       \
     X(GAL_NODE_SCALE, 0)                        /* a -> a / sqrt(features of the stream), in place */                  \
     X(GAL_NODE_ACTIVATION, GAL_NEEDS_IN0)       /* u -> g */                                                           \
     X(GAL_NODE_GATED_ACTIVATION, GAL_NEEDS_IN0) /* u: gate and up -> g */                                              \
@@ -68,7 +70,7 @@ typedef struct gal_node {
     gal_node_kind kind;
     gal_role role;
     const char *name, *backward_name, *weight_gradient_name;
-    uint8_t in[2], out[2];
+    uint8_t in[GAL_NODE_INPUTS], out[2];
     uint8_t weight, bias;               /* tensors of the block, or the first of several joined; GAL_NO_VALUE: none */
     bool weight_transposed;             /* stored [out][in] */
     uint32_t attention_flags;           /* GAL_ATTENTION_* */
@@ -163,6 +165,9 @@ uint8_t gal_graph_norm(gal_graph *g, const char *name, const char *backward, uin
 /* The end of an inner block, or what its norm reads: gives the block's y. bias may be GAL_NO_VALUE. */
 void gal_graph_residual(gal_graph *g, const char *name, const char *backward, uint8_t x, uint8_t o, uint8_t bias,
                         uint32_t hidden);
+/* How many positions of each sample are keys, where the model pads: what attention to all positions reads. Else
+ * GAL_NO_VALUE. */
+uint8_t gal_graph_lengths(gal_graph *g, const gal_model *m);
 /* The end of a head: logits of a [vocabulary][hidden] table, and of a bias or GAL_NO_VALUE, against targets. */
 void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, uint8_t bias);
 

@@ -66,7 +66,9 @@ static void attention(const gal_model *m, gal_graph *g)
     uint8_t u1 = gal_graph_unit(g, "qkv", false, false);
     uint8_t u2 = gal_graph_unit(g, "proj", false, false);
     g->x = gal_graph_value(g, "x", m->hidden);
-    sum_and_norm(m, g, gal_graph_encoder_attention(g, &names, g->x, GAL_NO_VALUE, u1, u2), vectors, vector_names);
+    const uint8_t lengths = gal_graph_lengths(g, m);
+    sum_and_norm(m, g, gal_graph_encoder_attention(g, &names, g->x, GAL_NO_VALUE, lengths, u1, u2), vectors,
+                 vector_names);
 }
 
 static void ffn(const gal_model *m, gal_graph *g)

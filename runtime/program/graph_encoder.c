@@ -4,7 +4,7 @@
 #include "runtime/program/graph_encoder.h"
 
 uint8_t gal_graph_encoder_attention(gal_graph *g, const gal_encoder_names *names, uint8_t a, uint8_t table,
-                                    uint8_t weights, uint8_t output_unit)
+                                    uint8_t lengths, uint8_t weights, uint8_t output_unit)
 {
     const uint32_t h = g->shape.in.features;
     uint8_t w1 = gal_graph_matrix(g, weights, names->weight[0], GAL_ENCODER_WEIGHT, h, h);
@@ -21,6 +21,7 @@ uint8_t gal_graph_encoder_attention(gal_graph *g, const gal_encoder_names *names
     gal_node *n = gal_graph_node(g, GAL_NODE_ATTENTION, "attention", qkv, gal_graph_value(g, "ctx", h));
     n->backward_name = "d attention";
     n->weight = table;
+    n->in[2] = lengths;
     n->out[1] = gal_graph_sums(g, "lse", g->shape.head_count);
     const gal_linear_names proj_names = {"proj", "d proj", "dw proj"};
     return gal_graph_linear_transposed(g, GAL_ROLE_ROW, proj_names, n->out[0], "o", w2, GAL_NO_VALUE, h, h)->out[0];

@@ -21,9 +21,10 @@ typedef struct gal_encoder_names {
 } gal_encoder_names;
 
 /* Heads, features and the stream's width are the block's (g->shape). table: of relative positions, a tensor, or
- * GAL_NO_VALUE. From the block's normed or plain input `a` to what its sum adds, without the bias of that. */
+ * GAL_NO_VALUE; lengths: a value, likewise. From the block's normed or plain input `a` to what its sum adds, without
+ * the bias of that. */
 uint8_t gal_graph_encoder_attention(gal_graph *g, const gal_encoder_names *names, uint8_t a, uint8_t table,
-                                    uint8_t weights, uint8_t output_unit);
+                                    uint8_t lengths, uint8_t weights, uint8_t output_unit);
 uint8_t gal_graph_encoder_ffn(gal_graph *g, const gal_encoder_names *names, uint8_t a, uint8_t weights,
                               uint8_t output_unit);
 

@@ -73,7 +73,7 @@ static void attention(const gal_model *m, gal_graph *g)
     uint8_t table = gal_graph_tensor(g, u3, "attention.self.relative_position_bias_table", TABLE, offsets * offsets,
                                      g->shape.head_count, 1, true, false, GAL_INITIAL_NORMAL);
     g->tensor[table].columns = g->shape.head_count;
-    uint8_t o = gal_graph_encoder_attention(g, &names, a, table, u1, u2);
+    uint8_t o = gal_graph_encoder_attention(g, &names, a, table, GAL_NO_VALUE, u1, u2);
     gal_graph_residual(g, "add1", "d add1", g->x, o, bias, h);
 }
 

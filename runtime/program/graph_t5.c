@@ -115,7 +115,9 @@ static void attention(const gal_model *m, gal_graph *g)
     uint8_t a = gal_graph_norm(g, "norm1", "d norm1", g->x, gain, GAL_NO_VALUE, h);
     uint8_t qkv =
         linear(g, GAL_ROLE_COLUMN, (gal_linear_names){"qkv", "d qkv", "dw qkv"}, a, "qkv", w1, h, 3 * features);
+    const uint8_t lengths = g->shape.decodes ? GAL_NO_VALUE : gal_graph_lengths(g, m);
     gal_node *n = gal_graph_node(g, GAL_NODE_ATTENTION, "attention", qkv, gal_graph_value(g, "ctx", features));
+    n->in[2] = lengths;
     n->backward_name = "d attention";
     n->out[1] = gal_graph_sums(g, "lse", m->head_count);
     n->weight = bias;
@@ -146,8 +148,10 @@ static void cross_attention(const gal_model *m, gal_graph *g)
     uint8_t kv =
         linear(g, GAL_ROLE_COLUMN, (gal_linear_names){"kv", "d kv", "dw kv"}, g->carried_in, "kv", w2, h, 2 * features);
     g->value[kv].carried = true;
+    const uint8_t lengths = gal_graph_lengths(g, m);
     gal_node *n = gal_graph_node(g, GAL_NODE_CROSS_ATTENTION, "cross", q, gal_graph_value(g, "ctx", features));
     n->in[1] = kv;
+    n->in[2] = lengths;
     n->backward_name = "d cross";
     n->out[1] = gal_graph_sums(g, "lse", m->head_count);
     uint8_t o =

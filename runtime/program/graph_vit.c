@@ -58,7 +58,7 @@ static void attention(const gal_model *m, gal_graph *g)
     uint8_t a = norm(m, g, vectors, "layernorm_before.weight", "layernorm_before.bias");
     uint8_t bias = gal_graph_vector(g, vectors, "attention.output.dense.bias", GAL_ENCODER_OUTPUT_BIAS, m->hidden,
                                     GAL_INITIAL_ZERO);
-    uint8_t o = gal_graph_encoder_attention(g, &names, a, GAL_NO_VALUE, u1, u2);
+    uint8_t o = gal_graph_encoder_attention(g, &names, a, GAL_NO_VALUE, GAL_NO_VALUE, u1, u2);
     gal_graph_residual(g, "add1", "d add1", g->x, o, bias, m->hidden);
 }
 

@@ -174,6 +174,7 @@ static void describe(stage *s)
     p->microbatch_samples = spec->microbatch_samples;
     p->microbatch_count = spec->microbatch_count;
     p->dtype = spec->model->compute_dtype;
+    p->padding = spec->model->padding;
     p->chunk_count = s->chunk_count;
     p->split = s->b.split = gal_schedule_splits(spec->schedule);
     p->block_count = spec->block_count;

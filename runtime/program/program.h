@@ -296,8 +296,9 @@ typedef struct gal_program {
     uint32_t in_flight; /* forwards without their backwards at most, over all chunks; k of a single chunk */
     gal_dtype dtype; /* of activations and of weights as kernels read them; gradients of weights, moments and sums are
                       * of gal_dtype_wide() of it */
-    uint32_t chunk_count;                    /* v */
-    bool split;                              /* backward has an input part and a weight part: no backward+sync */
+    uint32_t chunk_count; /* v */
+    bool padding;         /* samples may be shorter than the sequence: attention to all positions reads their lengths */
+    bool split;           /* backward has an input part and a weight part: no backward+sync */
     uint32_t block_count, first_block;       /* of all chunks; of the first one */
     gal_stage_set holders[GAL_SHARED_COUNT]; /* of each shared tensor */
     uint32_t loss_buffer, norm_buffer; /* fp64[1] (last stage, else GAL_NO_BUFFER) and fp64[2]: sum of squares, loss */

@@ -42,8 +42,9 @@ static void need(gal_block_emit *e, uint8_t value)
         e->saved[gal_graph_storage(&e->graph, value)] = true;
         return;
     }
-    need(e, e->graph.node[producer].in[0]);
-    need(e, e->graph.node[producer].in[1]);
+    for (uint32_t i = 0; i < GAL_NODE_INPUTS; i++) {
+        need(e, e->graph.node[producer].in[i]);
+    }
 }
 
 void gal_recompute_policy(gal_block_emit *e)
@@ -53,7 +54,8 @@ void gal_recompute_policy(gal_block_emit *e)
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
         gal_node_kind kind = e->graph.node[i].kind;
         bool cheap = kind == GAL_NODE_GATHER_SEQUENCE || kind == GAL_NODE_SPLIT || kind == GAL_NODE_MERGE;
-        e->redo[i] = cheap || (full && (kind != GAL_NODE_LOAD || e->graph.head)) ||
+        const bool loads = kind == GAL_NODE_LOAD_LENGTHS || (kind == GAL_NODE_LOAD && !e->graph.head);
+        e->redo[i] = cheap || (full && !loads) ||
                      (selective && (kind == GAL_NODE_ATTENTION || kind == GAL_NODE_CROSS_ATTENTION));
     }
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
@@ -61,6 +63,7 @@ void gal_recompute_policy(gal_block_emit *e)
         uint8_t needs = gal_node_backward_needs[node->kind];
         need(e, (needs & GAL_NEEDS_IN0) != 0 ? node->in[0] : GAL_NO_VALUE);
         need(e, (needs & GAL_NEEDS_IN1) != 0 ? node->in[1] : GAL_NO_VALUE);
+        need(e, (needs & GAL_NEEDS_IN2) != 0 ? node->in[2] : GAL_NO_VALUE);
         need(e, (needs & GAL_NEEDS_OUT0) != 0 ? node->out[0] : GAL_NO_VALUE);
         need(e, (needs & GAL_NEEDS_OUT1) != 0 ? node->out[1] : GAL_NO_VALUE);
     }

@@ -30,7 +30,7 @@ static uint8_t insert(rewriter *r, gal_node_kind kind, const char *name, const c
     r->out->node[r->out->node_count++] = (gal_node){.kind = kind,
                                                     .name = name,
                                                     .backward_name = backward_name,
-                                                    .in = {in, GAL_NO_VALUE},
+                                                    .in = {in, GAL_NO_VALUE, GAL_NO_VALUE},
                                                     .out = {out, GAL_NO_VALUE},
                                                     .weight = GAL_NO_VALUE,
                                                     .bias = GAL_NO_VALUE};
@@ -112,7 +112,7 @@ static uint8_t map_value(rewriter *r, const gal_graph *g, const gal_node *produc
 static void rewrite_node(rewriter *r, const gal_graph *g, const gal_node *old)
 {
     gal_node n = *old;
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < GAL_NODE_INPUTS; i++) {
         n.in[i] = old->in[i] == GAL_NO_VALUE ? GAL_NO_VALUE : r->now[old->in[i]];
     }
     if (old->kind == GAL_NODE_LINEAR && old->role == GAL_ROLE_COLUMN) {

@@ -30,6 +30,12 @@ static const gal_typing_rule *rule_of(uint8_t op)
     return NULL;
 }
 
+/* Whether some keys may not be seen for their samples' lengths. */
+static bool reads_lengths(const gal_typer *t, bool causal)
+{
+    return t->program->padding && !causal;
+}
+
 static uint32_t operands_needed(const gal_typer *t, const gal_typing_rule *rule)
 {
     const uint32_t *d = t->shape->dims;
@@ -48,6 +54,15 @@ static uint32_t operands_needed(const gal_typer *t, const gal_typing_rule *rule)
         return d[4] != 0 || d[5] != 0 ? 4 : 3;
     case GAL_OP_RESIDUAL:
         return d[3] != 0 ? 4 : 3;
+    case GAL_OP_ATTENTION:
+    case GAL_OP_ATTENTION_BACKWARD:
+        return reads_lengths(t, (d[5] & GAL_ATTENTION_CAUSAL) != 0) ? rule->most : rule->least;
+    case GAL_OP_RELATIVE_ATTENTION:
+    case GAL_OP_RELATIVE_ATTENTION_BACKWARD:
+        return reads_lengths(t, d[4] != 0) ? rule->most : rule->least;
+    case GAL_OP_CROSS_ATTENTION:
+    case GAL_OP_CROSS_ATTENTION_BACKWARD:
+        return reads_lengths(t, false) ? rule->most : rule->least;
     case GAL_OP_NORM_START:
         return t->in->operand_count == rule->least ? rule->least : rule->most;
     case GAL_OP_ADAM:

@@ -24,11 +24,21 @@ static void type_rotary(gal_typer *t)
     }
 }
 
+/* Operand k, where there is one: of the same samples, for so many keys. */
+static bool get_lengths(gal_typer *t, uint32_t k, uint32_t keys)
+{
+    gal_typed lengths;
+    return t->in->operand_count == k ||
+           (gal_type_get_kind(t, k, GAL_VALUE_LENGTHS, &lengths) &&
+            gal_type_holds(t, lengths.features == keys, "reads the lengths of another sequence") &&
+            gal_type_expect_layout(t, lengths.rows, t->shape->dims[0], 1));
+}
+
 static void type_attention(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
     gal_typed qkv;
-    if (gal_type_get_complete(t, 0, qkv_features(d), &qkv) && expect_heads(t, &qkv) &&
+    if (gal_type_get_complete(t, 0, qkv_features(d), &qkv) && expect_heads(t, &qkv) && get_lengths(t, 3, d[1]) &&
         gal_type_put_rows(t, 1, qkv, (uint64_t)d[2] * d[3])) {
         gal_type_put_rows(t, 2, qkv, d[2]);
     }
@@ -45,7 +55,8 @@ static void type_attention_backward(gal_typer *t)
         gal_type_get_complete(t, 3, d[2], &lse) &&
         gal_type_holds(t, qkv.rows == dctx.rows && lse.rows == dctx.rows, "operands with different rows") &&
         gal_type_holds(t, qkv.split == dctx.split && lse.split == dctx.split,
-                       "operands whose heads are split differently")) {
+                       "operands whose heads are split differently") &&
+        get_lengths(t, 5, d[1])) {
         gal_type_put_rows(t, 4, dctx, qkv_features(d));
     }
 }
@@ -66,7 +77,7 @@ static void type_relative_attention(gal_typer *t)
     const uint64_t features = (uint64_t)d[2] * d[3];
     gal_typed qkv;
     if (gal_type_get_complete(t, 0, 3 * features, &qkv) && expect_heads(t, &qkv) && get_relative_bias(t, 1) &&
-        gal_type_put_rows(t, 2, qkv, features)) {
+        get_lengths(t, 4, d[1]) && gal_type_put_rows(t, 2, qkv, features)) {
         gal_type_put_rows(t, 3, qkv, d[2]);
     }
 }
@@ -90,7 +101,8 @@ static void type_relative_attention_backward(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
     gal_typed dctx;
-    if (get_attended(t, &dctx) && get_relative_bias(t, 4) && gal_type_put_rows(t, 5, dctx, 3 * (uint64_t)d[2] * d[3])) {
+    if (get_attended(t, &dctx) && get_relative_bias(t, 4) && get_lengths(t, 7, d[1]) &&
+        gal_type_put_rows(t, 5, dctx, 3 * (uint64_t)d[2] * d[3])) {
         /* zeros in the columns of heads that are elsewhere: a part of the sum over those devices too */
         gal_type_put_piece(t, 6, d[5], (uint64_t)d[2] * gal_type_size_of(t, t->in->group), GAL_GROUP_NONE,
                            GAL_GROUP_NONE, gal_type_owners_of(t, &dctx) | t->in->group);
@@ -154,7 +166,7 @@ static void type_cross_attention(gal_typer *t)
     gal_typed q;
     gal_typed kv;
     if (gal_type_get_complete(t, 0, features, &q) && expect_heads(t, &q) && get_keys(t, 1, &q, &kv) &&
-        gal_type_put_rows(t, 2, q, features)) {
+        get_lengths(t, 4, d[4]) && gal_type_put_rows(t, 2, q, features)) {
         gal_type_put_rows(t, 3, q, d[2]);
     }
 }
@@ -169,19 +181,19 @@ static void type_cross_attention_backward(gal_typer *t)
     if (gal_type_get_complete(t, 0, features, &dctx) && expect_heads(t, &dctx) && gal_type_get_alike(t, 1, &dctx) &&
         get_keys(t, 2, &dctx, &kv) && gal_type_get_alike(t, 3, &dctx) && gal_type_get_complete(t, 4, d[2], &lse) &&
         gal_type_holds(t, lse.rows == dctx.rows && lse.split == dctx.split, "operands with different rows") &&
-        gal_type_put_rows(t, 5, dctx, features)) {
+        get_lengths(t, 7, d[4]) && gal_type_put_rows(t, 5, dctx, features)) {
         gal_type_put_rows(t, 6, kv, 2 * features);
     }
 }
 
 const gal_typing_rule gal_type_attention_rules[GAL_OP_COUNT] = {
     [GAL_OP_ROTARY] = {type_rotary, 1, 1},
-    [GAL_OP_ATTENTION] = {type_attention, 3, 3},
-    [GAL_OP_ATTENTION_BACKWARD] = {type_attention_backward, 5, 5},
-    [GAL_OP_RELATIVE_ATTENTION] = {type_relative_attention, 4, 4},
-    [GAL_OP_RELATIVE_ATTENTION_BACKWARD] = {type_relative_attention_backward, 7, 7},
+    [GAL_OP_ATTENTION] = {type_attention, 3, 4},
+    [GAL_OP_ATTENTION_BACKWARD] = {type_attention_backward, 5, 6},
+    [GAL_OP_RELATIVE_ATTENTION] = {type_relative_attention, 4, 5},
+    [GAL_OP_RELATIVE_ATTENTION_BACKWARD] = {type_relative_attention_backward, 7, 8},
     [GAL_OP_WINDOW_ATTENTION] = {type_window_attention, 4, 4},
     [GAL_OP_WINDOW_ATTENTION_BACKWARD] = {type_window_attention_backward, 7, 7},
-    [GAL_OP_CROSS_ATTENTION] = {type_cross_attention, 4, 4},
-    [GAL_OP_CROSS_ATTENTION_BACKWARD] = {type_cross_attention_backward, 7, 7},
+    [GAL_OP_CROSS_ATTENTION] = {type_cross_attention, 4, 5},
+    [GAL_OP_CROSS_ATTENTION_BACKWARD] = {type_cross_attention_backward, 7, 8},
 };

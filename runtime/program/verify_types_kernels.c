@@ -11,6 +11,14 @@ static void type_load(gal_typer *t)
     }
 }
 
+static void type_load_lengths(gal_typer *t)
+{
+    gal_typed lengths = {.kind = GAL_VALUE_LENGTHS, .features = t->shape->dims[1]};
+    if (gal_type_layout_rows(t, 1, &lengths.rows) && gal_type_expect_layout(t, lengths.rows, t->shape->dims[0], 1)) {
+        gal_type_put(t, 0, &lengths);
+    }
+}
+
 static void type_load_patches(gal_typer *t)
 {
     gal_typed patches = {.loaded = true};
@@ -472,6 +480,7 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_LOAD_TARGETS] = {type_load, 1, 1},
     [GAL_OP_LOAD_PATCHES] = {type_load_patches, 1, 1},
     [GAL_OP_LOAD_DECODER_TOKENS] = {type_load, 1, 1},
+    [GAL_OP_LOAD_LENGTHS] = {type_load_lengths, 1, 1},
     [GAL_OP_EMBED] = {type_embed, 3, 3},
     [GAL_OP_EMBED_BACKWARD] = {type_embed_backward, 3, 3},
     [GAL_OP_POSITION] = {type_position, 3, 4},

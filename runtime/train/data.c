@@ -4,19 +4,22 @@
 #include <stdlib.h>
 
 #include "runtime/train/images.h"
+#include "runtime/train/lines.h"
 #include "runtime/train/masking.h"
 #include "runtime/train/token_file.h"
 
 /* Tokens [first, first + token_count) of a file, or images [first, first + window_count). */
 typedef struct split {
     const gal_token_file *file;
-    gal_images *images; /* NULL: tokens */
+    gal_images *images;   /* NULL: tokens */
+    const gal_line *line; /* [window_count], NULL: windows of one length, one behind another */
     uint64_t first, token_count, window_count;
 } split;
 
 struct gal_data {
     gal_data_options options;
     gal_token_file file, validation_file;
+    gal_lines lines, validation_lines;
     gal_images *images, *validation_images;
     split train, validation;
 };
@@ -50,6 +53,55 @@ static gal_code split_files(gal_data *data, gal_error *err)
         GAL_TRY(make_split(o->validation_path, "validation", &data->validation_file, 0,
                            data->validation_file.token_count, o->sequence_length, &data->validation, err));
     }
+cleanup:
+    return code;
+}
+
+static bool is_masked(const gal_data_options *o)
+{
+    return o->model != NULL && o->model->family == GAL_FAMILY_BERT;
+}
+
+static bool pads(const gal_data_options *o)
+{
+    return o->model != NULL && o->model->padding;
+}
+
+/* Lines [first, end) and the tokens from the first one's to next_token. */
+static gal_code make_lines(const char *path, const char *name, const gal_token_file *file, const gal_lines *lines,
+                           uint64_t first, uint64_t end, split *out, gal_error *err)
+{
+    if (first == end) {
+        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: the %s split has no line, the file has %llu", path, name,
+                        (unsigned long long)lines->count);
+    }
+    const uint64_t first_token = first == 0 ? 0 : lines->line[first].first;
+    const uint64_t next_token = end < lines->count ? lines->line[end].first : file->token_count;
+    *out = (split){.file = file,
+                   .line = lines->line + first,
+                   .first = first_token,
+                   .token_count = next_token - first_token,
+                   .window_count = end - first};
+    return GAL_OK;
+}
+
+static gal_code split_lines(gal_data *data, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_data_options *o = &data->options;
+    const bool followed = o->target_length == 0 && !is_masked(o);
+    GAL_TRY(gal_lines_read(&data->file, o->sequence_length, followed, &data->lines, err));
+    const uint64_t total = data->lines.count;
+    if (o->validation_path == NULL) {
+        const uint64_t trained = total - total / 10;
+        GAL_TRY(make_lines(o->path, "validation (last tenth)", &data->file, &data->lines, trained, total,
+                           &data->validation, err));
+        return make_lines(o->path, "training", &data->file, &data->lines, 0, trained, &data->train, err);
+    }
+    GAL_TRY(gal_lines_read(&data->validation_file, o->sequence_length, followed, &data->validation_lines, err));
+    GAL_TRY(make_lines(o->validation_path, "validation", &data->validation_file, &data->validation_lines, 0,
+                       data->validation_lines.count, &data->validation, err));
+    GAL_TRY(make_lines(o->path, "training", &data->file, &data->lines, 0, total, &data->train, err));
 cleanup:
     return code;
 }
@@ -108,7 +160,7 @@ static gal_code open_tokens(gal_data *data, gal_error *err)
     if (o->validation_path != NULL) {
         GAL_TRY(gal_token_file_open(o->validation_path, o->vocabulary, &data->validation_file, err));
     }
-    GAL_TRY(split_files(data, err));
+    GAL_TRY((pads(o) ? split_lines : split_files)(data, err));
 cleanup:
     return code;
 }
@@ -146,6 +198,8 @@ void gal_data_close(gal_data *data)
     }
     gal_images_close(data->validation_images);
     gal_images_close(data->images);
+    gal_lines_free(&data->validation_lines);
+    gal_lines_free(&data->lines);
     gal_token_file_close(&data->validation_file);
     gal_token_file_close(&data->file);
     free(data);
@@ -219,22 +273,37 @@ static const split *split_of(const gal_data *data, bool evaluation)
     return evaluation ? &data->validation : &data->train;
 }
 
-/* One row of what is asked for, of the window that begins at token `first`. */
-static gal_code fill_row(const gal_data *data, const split *from, const gal_token_request *request, uint64_t first,
-                         int32_t *out, gal_error *err)
+/* Tokens of a window or a line. */
+typedef struct sample {
+    uint64_t window, first;
+    uint32_t token_count; /* of the source; the rest of the sequence is padding */
+} sample;
+
+static sample sample_of(const gal_data *data, const split *from, bool evaluation, uint64_t serial)
 {
-    const uint32_t length = request->sequence_length;
-    if (data->options.target_length == 0) {
-        GAL_ASSERT(length == data->options.sequence_length && !request->decoder);
-        return gal_token_file_read(from->file, first + (request->targets ? 1 : 0), length, out, err);
-    }
-    GAL_ASSERT(length ==
-               (request->targets || request->decoder ? data->options.target_length : data->options.sequence_length));
+    const uint32_t length = data->options.sequence_length;
+    const uint64_t window = window_of(data, from, evaluation, serial);
+    return from->line != NULL ? (sample){window, from->line[window].first, from->line[window].token_count}
+                              : (sample){window, from->first + window * length, length};
+}
+
+/* Of a sample's targets: as many as its tokens, of an encoder-decoder at most target_length. */
+static uint32_t target_count_of(const gal_data *data, const sample *s)
+{
+    const uint32_t most = data->options.target_length;
+    return most > 0 && most < s->token_count ? most : s->token_count;
+}
+
+/* One row of what is asked for: its tokens, without padding. */
+static gal_code read_row(const gal_data *data, const split *from, const gal_token_request *request, const sample *s,
+                         uint32_t token_count, int32_t *out, gal_error *err)
+{
+    const bool follow = request->targets && data->options.target_length == 0 && !is_masked(&data->options);
     if (!request->decoder) {
-        return gal_token_file_read(from->file, first, length, out, err);
+        return gal_token_file_read(from->file, s->first + (follow ? 1 : 0), token_count, out, err);
     }
     out[0] = 0;
-    return length == 1 ? GAL_OK : gal_token_file_read(from->file, first, length - 1, out + 1, err);
+    return token_count == 1 ? GAL_OK : gal_token_file_read(from->file, s->first, token_count - 1, out + 1, err);
 }
 
 /* The tokens or targets of one sample. */
@@ -243,24 +312,54 @@ static gal_code fill_window(const gal_data *data, const gal_token_request *reque
 {
     gal_code code = GAL_OK;
     const split *from = split_of(data, request->evaluation);
-    const uint64_t window = window_of(data, from, request->evaluation, serial);
-    const uint64_t first = from->first + window * data->options.sequence_length;
-    const uint32_t length = request->sequence_length;
-    const gal_model *model = data->options.model;
+    const gal_data_options *o = &data->options;
+    const sample s = sample_of(data, from, request->evaluation, serial);
     if (from->images != NULL) {
-        GAL_ASSERT(request->targets && length == 1);
-        *out = gal_images_label(from->images, from->first + window);
+        GAL_ASSERT(request->targets && request->sequence_length == 1);
+        *out = gal_images_label(from->images, from->first + s.window);
         return GAL_OK;
     }
-    if (model == NULL || model->family != GAL_FAMILY_BERT) {
-        return fill_row(data, from, request, first, out, err);
+    const bool second = o->target_length > 0 && (request->targets || request->decoder);
+    const uint32_t token_count = second ? target_count_of(data, &s) : s.token_count;
+    GAL_ASSERT(request->sequence_length == (second ? o->target_length : o->sequence_length));
+    GAL_TRY(read_row(data, from, request, &s, token_count, out, err));
+    for (uint32_t p = token_count; p < request->sequence_length; p++) {
+        out[p] = request->targets ? -1 : 0;
     }
-    GAL_ASSERT(length == data->options.sequence_length);
-    GAL_TRY(gal_token_file_read(from->file, first, length, out, err));
-    const uint64_t key = gal_mix(data->options.seed + request->evaluation);
-    gal_mask_sample(model, key ^ gal_mix(request->evaluation ? window : serial), request->targets, out);
+    if (is_masked(o)) {
+        const uint64_t key = gal_mix(o->seed + request->evaluation);
+        gal_mask_sample(o->model, key ^ gal_mix(request->evaluation ? s.window : serial), token_count, request->targets,
+                        out);
+    }
 cleanup:
     return code;
+}
+
+gal_code gal_data_fill_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    const gal_data *data = context;
+    const split *from = split_of(data, request->evaluation);
+    (void)err;
+    for (uint32_t i = 0; i < request->sample_count; i++) {
+        const uint64_t serial = request->batch * data->options.global_batch_samples + request->samples[i];
+        out[i] = (int32_t)sample_of(data, from, request->evaluation, serial).token_count;
+    }
+    return GAL_OK;
+}
+
+gal_code gal_data_count_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err)
+{
+    const gal_data *data = context;
+    const split *from = split_of(data, evaluation);
+    const uint32_t batch_samples = data->options.global_batch_samples;
+    uint64_t count = 0;
+    (void)err;
+    for (uint32_t i = 0; i < batch_samples; i++) {
+        const sample s = sample_of(data, from, evaluation, batch * batch_samples + i);
+        count += gal_model_loss_positions_of(data->options.model, target_count_of(data, &s));
+    }
+    *out = count;
+    return GAL_OK;
 }
 
 gal_code gal_data_fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)

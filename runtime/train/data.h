@@ -8,7 +8,10 @@
  * An encoder-decoder learns to copy: the window is its source, the window's first target_length tokens are its targets,
  * and its decoder reads them one position later, behind token 0. A model that asks for masked positions (masking.h)
  * gets windows with some tokens replaced, and these as targets: others in every epoch, in the validation split the same
- * each time. A model of images gets the images of an array and their labels (images.h): each is a window. */
+ * each time. A model of images gets the images of an array and their labels (images.h): each is a window.
+ *
+ * A model that pads gets the lines of a text in the place of windows (lines.h), the last tenth of them to validate on:
+ * behind a line's tokens there are tokens 0, and no targets. */
 #ifndef GAL_RUNTIME_TRAIN_DATA_H
 #define GAL_RUNTIME_TRAIN_DATA_H
 
@@ -28,7 +31,8 @@ typedef struct gal_data_options {
     uint32_t target_length; /* 0: one sequence, whose next tokens are the targets; else at most sequence_length */
     uint32_t global_batch_samples;
     uint64_t seed;          /* of the order and the masks */
-    const gal_model *model; /* borrowed: bert has masked windows, vit images; NULL: the targets follow */
+    const gal_model *model; /* borrowed: bert has masked windows, vit images, one that pads lines; NULL: the targets
+                             * follow */
 } gal_data_options;
 
 typedef struct gal_data gal_data;
@@ -50,6 +54,9 @@ double gal_data_unigram_entropy(const gal_data *data);
 /* gal_token_source.fill; context is the gal_data. Evaluated batch t takes validation windows t * batch + i, modulo
  * their count, in file order. GAL_ERR_SYSTEM: a file has shrunk since it was opened, or cannot be read. */
 gal_code gal_data_fill(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
+/* gal_token_source.fill_lengths and count_targets, likewise; of a model that pads. */
+gal_code gal_data_fill_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err);
+gal_code gal_data_count_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err);
 /* gal_token_source.fill_patches, likewise. */
 gal_code gal_data_fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err);
 

@@ -11,17 +11,20 @@ static int32_t shown(const gal_model *model, uint64_t draw, int32_t token)
     return tenth < TENTHS_MASKED + TENTHS_RANDOM ? (int32_t)(gal_mix(draw) % model->vocabulary) : token;
 }
 
-void gal_mask_sample(const gal_model *model, uint64_t key, bool targets, int32_t *tokens)
+void gal_mask_sample(const gal_model *model, uint64_t key, uint32_t token_count, bool targets, int32_t *tokens)
 {
-    const uint32_t length = model->sequence_length, count = gal_model_loss_positions(model);
+    const uint32_t count = gal_model_loss_positions_of(model, token_count);
     uint32_t rank = 0;
     for (; rank < count; rank++) {
-        const uint64_t at = gal_permute(rank, length, key);
+        const uint64_t at = gal_permute(rank, token_count, key);
         if (!targets) {
             tokens[at] = shown(model, gal_mix(key ^ gal_mix(at)), tokens[at]);
         }
     }
-    for (; targets && rank < length; rank++) {
-        tokens[gal_permute(rank, length, key)] = -1;
+    for (; targets && rank < token_count; rank++) {
+        tokens[gal_permute(rank, token_count, key)] = -1;
+    }
+    for (uint32_t p = token_count; targets && p < model->sequence_length; p++) {
+        tokens[p] = -1;
     }
 }

@@ -81,6 +81,18 @@ static gal_code fill_tokens(void *context, const gal_token_request *request, int
     return gal_data_fill(r->data, request, out, err);
 }
 
+static gal_code fill_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    const run *r = context;
+    return gal_data_fill_lengths(r->data, request, out, err);
+}
+
+static gal_code count_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err)
+{
+    const run *r = context;
+    return gal_data_count_targets(r->data, batch, evaluation, out, err);
+}
+
 static gal_code fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
 {
     const run *r = context;
@@ -188,7 +200,7 @@ static gal_code start(run *r, gal_error *err)
     /* A device takes times where it is asked to: it costs. */
     const bool traced = r->options->backend == NULL || r->options->trace_path != NULL;
     const gal_session_options session = {.backend = r->options->backend,
-                                         .tokens = {r, fill_tokens, fill_patches},
+                                         .tokens = {r, fill_tokens, fill_patches, fill_lengths, count_targets},
                                          .trace = {r, traced ? note_instruction : NULL},
                                          .deadline_seconds = r->options->deadline_seconds,
                                          .order = r->options->order,

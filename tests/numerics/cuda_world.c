@@ -55,6 +55,26 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
     return GAL_OK;
 }
 
+static gal_code fill_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    (void)err;
+    (void)context;
+    for (uint32_t s = 0; s < request->sample_count; s++) {
+        out[s] = (int32_t)(1 + (request->samples[s] * 5u + request->batch) % request->sequence_length);
+    }
+    return GAL_OK;
+}
+
+/* Not what fill gives: any number does, if it is the same on all ranks. */
+static gal_code count_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err)
+{
+    (void)err;
+    (void)context;
+    (void)evaluation;
+    *out = 50 + batch;
+    return GAL_OK;
+}
+
 static gal_code fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
 {
     (void)err;
@@ -125,7 +145,7 @@ static bool same_plan(uint64_t seed, uint32_t world)
     gal_comm *mpi = NULL, *comm = NULL;
     gal_engine *device = NULL;
     gal_random_plan(seed, world, &plan);
-    const gal_token_source tokens = {&plan.model, fill, fill_patches};
+    const gal_token_source tokens = {&plan.model, fill, fill_patches, fill_lengths, count_targets};
     gal_cuda_double_reset(seed + 100 * gal_mpi_rank(), seed % 2 == 0);
     must(gal_trial_create(&plan, 7, &tokens, &host, &err), &err);
     if (world > 1) {

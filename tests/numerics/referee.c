@@ -36,7 +36,9 @@ typedef struct referee {
                                  * target */
     int32_t token[TOKENS_MAX];  /* [STEPS][sample][row_length] */
     int32_t target[TOKENS_MAX]; /* of bert [STEPS][sample][sequence_length], -1: none; of images [STEPS][sample] */
-    int32_t pixel[TOKENS_MAX];  /* [STEPS][sample][row][column][channel] */
+    int32_t length[STEPS * SAMPLES_MAX];        /* of samples that are padded, [STEPS][sample] */
+    int32_t target_length[STEPS * SAMPLES_MAX]; /* likewise; of an encoder-decoder its targets' own */
+    int32_t pixel[TOKENS_MAX];                  /* [STEPS][sample][row][column][channel] */
     double loss[STEPS], norm[STEPS];
     uint32_t tensor_count;
     char name[GAL_TRIAL_TENSORS_MAX][GAL_PARAMETER_NAME_BYTES];
@@ -94,6 +96,13 @@ static void read_data(const gal_json_cursor *root, referee *out)
         out->row_length = m->sequence_length + (m->family == GAL_FAMILY_T5 ? m->decoder_sequence_length : 1);
         read_numbers(root, "tokens", out->row_length, 0, highest, out, out->token);
     }
+    if (m->padding) {
+        read_numbers(root, "lengths", 1, 1, m->sequence_length, out, out->length);
+        memcpy(out->target_length, out->length, sizeof out->length);
+        if (m->family == GAL_FAMILY_T5) {
+            read_numbers(root, "target_lengths", 1, 1, m->decoder_sequence_length, out, out->target_length);
+        }
+    }
 }
 
 static void read_document(gal_json_doc *doc, referee *out)
@@ -146,7 +155,33 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
                                                         : with->token + row * with->row_length +
                                                               (second ? with->model.sequence_length : request->targets);
         for (size_t p = 0; p < length; p++) {
-            out[s * length + p] = !request->decoder ? from[p] : p == 0 ? 0 : from[p - 1];
+            const bool none = request->targets && with->model.padding && p >= (size_t)with->target_length[row];
+            out[s * length + p] = none ? -1 : !request->decoder ? from[p] : p == 0 ? 0 : from[p - 1];
+        }
+    }
+    return GAL_OK;
+}
+
+static gal_code fill_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    (void)err;
+    const referee *with = context;
+    for (uint32_t s = 0; s < request->sample_count; s++) {
+        out[s] = with->length[request->batch * with->sample_count + request->samples[s]];
+    }
+    return GAL_OK;
+}
+
+static gal_code count_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err)
+{
+    (void)err;
+    (void)evaluation;
+    const referee *with = context;
+    const size_t length = with->model.sequence_length;
+    *out = 0;
+    for (size_t row = batch * with->sample_count; row < (batch + 1) * with->sample_count; row++) {
+        for (size_t p = 0; p < (size_t)with->target_length[row]; p++) {
+            *out += with->model.family != GAL_FAMILY_BERT || with->target[row * length + p] >= 0;
         }
     }
     return GAL_OK;
@@ -308,7 +343,7 @@ static gal_code train(const gal_plan *plan, referee *with, found *out, gal_error
 {
     gal_code code = GAL_OK;
     gal_trial trial;
-    const gal_token_source tokens = {with, fill, fill_patches};
+    const gal_token_source tokens = {with, fill, fill_patches, fill_lengths, count_targets};
     GAL_TRY(gal_trial_create(plan, with->seed, &tokens, &trial, err));
     for (uint64_t step = 0; step < STEPS; step++) {
         const gal_step_settings settings = {step, 0, gal_learning_rate(&plan->model.optimizer, step)};

@@ -75,6 +75,7 @@ static void buckets_by_hand(void **state)
 typedef struct problem {
     ops_case at;
     bool cross, causal;
+    int32_t *lengths; /* of the samples' keys; NULL: all */
     uint32_t samples, queries, keys, heads, dim, all_heads, buckets, max_distance;
     double *q, *kv, *table; /* of self-attention q holds queries, keys and values */
     double *ctx, *lse;
@@ -135,16 +136,19 @@ static void release(problem *p)
     free((void *)(uintptr_t)p->weight);
 }
 
+/* With lengths as the last operand, if there are any. */
+static void run_padded(problem *p, gal_op op, uint32_t count, void *operand[])
+{
+    const uint32_t *dims = p->cross
+                               ? DIMS(p->samples, p->queries, p->heads, p->dim, p->keys)
+                               : DIMS(p->samples, p->queries, p->heads, p->dim, p->causal, p->buckets, p->max_distance);
+    ops_run(&p->at, ops, op, dims, count - (p->lengths == NULL ? 1 : 0), operand);
+}
+
 static void run(problem *p)
 {
-    if (p->cross) {
-        OPS(&p->at, ops, GAL_OP_CROSS_ATTENTION, DIMS(p->samples, p->queries, p->heads, p->dim, p->keys), p->q, p->kv,
-            p->ctx, p->lse);
-    } else {
-        OPS(&p->at, ops, GAL_OP_RELATIVE_ATTENTION,
-            DIMS(p->samples, p->queries, p->heads, p->dim, p->causal, p->buckets, p->max_distance), p->q, p->table,
-            p->ctx, p->lse);
-    }
+    run_padded(p, p->cross ? GAL_OP_CROSS_ATTENTION : GAL_OP_RELATIVE_ATTENTION, 5,
+               (void *[]){p->q, p->cross ? p->kv : p->table, p->ctx, p->lse, p->lengths});
 }
 
 /* As the authors' code has it. */
@@ -185,7 +189,7 @@ static double score(const problem *p, uint32_t query, uint32_t key, uint32_t sam
 
 static void check_row(const problem *p, uint32_t query, uint32_t sample, uint32_t head)
 {
-    const uint32_t end = p->causal ? query + 1 : p->keys;
+    const uint32_t end = p->causal ? query + 1 : p->lengths != NULL ? (uint32_t)p->lengths[sample] : p->keys;
     double total = 0.0;
     for (uint32_t key = 0; key < end; key++) {
         total += exp(score(p, query, key, sample, head));
@@ -255,6 +259,21 @@ static void forward_by_definition(void **state)
     check_forward(&wide);
 }
 
+/* Lengths of one key, of all, and around the tiles of 64. */
+static void padded_forward_by_definition(void **state)
+{
+    (void)state;
+    const int32_t lengths[][2] = {{1, 7}, {63, 130}, {64, 65}, {1, 9}, {65, 3}};
+    problem p[] = {relative_problem(2, 7, 2, 5, false), relative_problem(2, 130, 1, 70, false),
+                   relative_problem(2, 130, 1, 3, false), cross_problem(2, 3, 9, 2, 4),
+                   cross_problem(2, 140, 65, 1, 3)};
+    for (size_t i = 0; i < sizeof p / sizeof p[0]; i++) {
+        int32_t of_samples[2] = {lengths[i][0], lengths[i][1]};
+        p[i].lengths = of_samples;
+        check_forward(&p[i]);
+    }
+}
+
 /* ---- backward ---- */
 
 static double objective(void *context)
@@ -278,13 +297,12 @@ static void check_backward(problem *p, double dropout)
     run(p);
     p->at.call.add = true;
     if (p->cross) {
-        OPS(&p->at, ops, GAL_OP_CROSS_ATTENTION_BACKWARD, DIMS(p->samples, p->queries, p->heads, p->dim, p->keys),
-            weight, p->q, p->kv, p->ctx, p->lse, dq, dkv);
+        run_padded(p, GAL_OP_CROSS_ATTENTION_BACKWARD, 8,
+                   (void *[]){weight, p->q, p->kv, p->ctx, p->lse, dq, dkv, p->lengths});
         check_differences(objective, p, p->kv, dkv, kv_count(p));
     } else {
-        OPS(&p->at, ops, GAL_OP_RELATIVE_ATTENTION_BACKWARD,
-            DIMS(p->samples, p->queries, p->heads, p->dim, p->causal, p->buckets, p->max_distance), weight, p->q,
-            p->ctx, p->lse, p->table, dq, dtable);
+        run_padded(p, GAL_OP_RELATIVE_ATTENTION_BACKWARD, 8,
+                   (void *[]){weight, p->q, p->ctx, p->lse, p->table, dq, dtable, p->lengths});
         for (size_t i = 0; i < table_count(p); i++) {
             dtable[i] -= before[i];
         }
@@ -312,6 +330,21 @@ static void backward_against_differences(void **state)
         problem few = cross_problem(2, 3, 9, 2, 4), many = cross_problem(1, 70, 65, 1, 3);
         check_backward(&few, dropout);
         check_backward(&many, dropout);
+    }
+}
+
+/* Among the differences are those by keys and values behind the ends: zeros. */
+static void padded_backward_against_differences(void **state)
+{
+    (void)state;
+    const int32_t lengths[][2] = {{2, 7}, {66, 70}, {1, 9}, {65, 3}};
+    problem p[] = {relative_problem(2, 7, 2, 5, false), relative_problem(2, 70, 1, 3, false),
+                   cross_problem(2, 3, 9, 2, 4), cross_problem(2, 70, 65, 1, 3)};
+    for (size_t i = 0; i < sizeof p / sizeof p[0]; i++) {
+        int32_t of_samples[2] = {lengths[i][0], lengths[i][1]};
+        p[i].lengths = of_samples;
+        check_backward(&p[i], 0.0);
+        check_backward(&p[i], 0.3);
     }
 }
 
@@ -349,7 +382,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_by_hand),
         cmocka_unit_test(forward_by_definition),
+        cmocka_unit_test(padded_forward_by_definition),
         cmocka_unit_test(backward_against_differences),
+        cmocka_unit_test(padded_backward_against_differences),
         cmocka_unit_test(other_heads_get_zeros),
         cmocka_unit_test(scale_by_hand),
     };

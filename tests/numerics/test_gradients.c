@@ -18,7 +18,7 @@ struct problem {
     uint32_t flags;
     double *a, *b, *c, *out, *extra; /* as each operator needs */
     const double *weight;
-    int32_t *token;
+    int32_t *token, *lengths;
     size_t out_count;
     double (*objective)(problem *);
 };
@@ -171,17 +171,20 @@ static void gemm(void **state)
 
 static double attention_objective(problem *p)
 {
-    OPS(&p->at, ops, GAL_OP_ATTENTION, p->dims, p->a, p->out, p->extra);
+    ops_run(&p->at, ops, GAL_OP_ATTENTION, p->dims, p->lengths == NULL ? 3 : 4,
+            (void *[]){p->a, p->out, p->extra, p->lengths});
     return weighted(p);
 }
 
-static void attention_gradient(uint32_t samples, uint32_t sequence, uint32_t heads, uint32_t kv_heads, uint32_t dim,
-                               double dropout, uint32_t flags)
+/* lengths: [samples], or NULL. */
+static void padded_attention_gradient(uint32_t samples, uint32_t sequence, uint32_t heads, uint32_t kv_heads,
+                                      uint32_t dim, double dropout, uint32_t flags, int32_t *lengths)
 {
     const size_t positions = (size_t)samples * sequence, count = positions * heads * dim;
     const size_t qkv_count = positions * (heads + 2 * kv_heads) * dim;
     problem p = {.dims = DIMS(samples, sequence, heads, dim, kv_heads, flags),
                  .out_count = count,
+                 .lengths = lengths,
                  .objective = attention_objective};
     ops_case_init(&p.at);
     p.at.model.sequence_length = sequence;
@@ -198,12 +201,19 @@ static void attention_gradient(uint32_t samples, uint32_t sequence, uint32_t hea
     }
     p.weight = dctx;
     (void)p.objective(&p);
-    OPS(&p.at, ops, GAL_OP_ATTENTION_BACKWARD, p.dims, dctx, p.a, p.out, p.extra, dqkv);
+    ops_run(&p.at, ops, GAL_OP_ATTENTION_BACKWARD, p.dims, lengths == NULL ? 5 : 6,
+            (void *[]){dctx, p.a, p.out, p.extra, dqkv, lengths});
     check_gradient(&p, p.a, dqkv, qkv_count);
     double *all[] = {p.a, p.out, p.extra, dctx, dqkv};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         free(all[i]);
     }
+}
+
+static void attention_gradient(uint32_t samples, uint32_t sequence, uint32_t heads, uint32_t kv_heads, uint32_t dim,
+                               double dropout, uint32_t flags)
+{
+    padded_attention_gradient(samples, sequence, heads, kv_heads, dim, dropout, flags, NULL);
 }
 
 static void attention(void **state)
@@ -219,6 +229,18 @@ static void attention(void **state)
         attention_gradient(1, 3, 1, 1, 256, dropout, flags);
         attention_gradient(2, 7, 6, 2, 5, dropout, flags); /* three heads share keys and values */
         attention_gradient(1, 70, 4, 1, 4, dropout, flags);
+    }
+}
+
+/* Among the differences are those by keys and values behind the ends: zeros. */
+static void padded_attention(void **state)
+{
+    (void)state;
+    for (uint32_t with = 0; with < 2; with++) {
+        const double dropout = with != 0 ? 0.25 : 0.0;
+        padded_attention_gradient(2, 7, 2, 2, 5, dropout, 0, (int32_t[]){1, 6});
+        padded_attention_gradient(2, 150, 1, 1, 4, dropout, 0, (int32_t[]){64, 65}); /* a tile; a tile and one */
+        padded_attention_gradient(2, 7, 6, 2, 5, dropout, 0, (int32_t[]){3, 7});
     }
 }
 
@@ -580,12 +602,13 @@ static void cross_entropy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layer_norm),       cmocka_unit_test(gemm),
-        cmocka_unit_test(attention),        cmocka_unit_test(activation),
-        cmocka_unit_test(residual),         cmocka_unit_test(embed),
-        cmocka_unit_test(position),         cmocka_unit_test(cross_entropy),
-        cmocka_unit_test(rms_norm),         cmocka_unit_test(rotary),
-        cmocka_unit_test(gated_activation), cmocka_unit_test(first_position),
+        cmocka_unit_test(layer_norm),     cmocka_unit_test(gemm),
+        cmocka_unit_test(attention),      cmocka_unit_test(padded_attention),
+        cmocka_unit_test(activation),     cmocka_unit_test(residual),
+        cmocka_unit_test(embed),          cmocka_unit_test(position),
+        cmocka_unit_test(cross_entropy),  cmocka_unit_test(rms_norm),
+        cmocka_unit_test(rotary),         cmocka_unit_test(gated_activation),
+        cmocka_unit_test(first_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

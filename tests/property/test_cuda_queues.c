@@ -43,6 +43,26 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
     return GAL_OK;
 }
 
+static gal_code fill_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    (void)err;
+    (void)context;
+    for (uint32_t s = 0; s < request->sample_count; s++) {
+        out[s] = (int32_t)(1 + (request->samples[s] * 5u + request->batch) % request->sequence_length);
+    }
+    return GAL_OK;
+}
+
+/* Not what fill gives: any number does, if it is the same on all ranks. */
+static gal_code count_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err)
+{
+    (void)err;
+    (void)context;
+    (void)evaluation;
+    *out = 50 + batch;
+    return GAL_OK;
+}
+
 static gal_code fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
 {
     (void)err;
@@ -73,7 +93,7 @@ static void open_engine(rank *r, const gal_device_ops *device, const gal_ops *op
                                         .ops = ops,
                                         .wide_ops = gal_dtype_is_narrow(ops->dtype) ? &gal_ops_queued_idle_fp32 : NULL,
                                         .comm = comm,
-                                        .tokens = {&r->plan.model, fill, fill_patches},
+                                        .tokens = {&r->plan.model, fill, fill_patches, fill_lengths, count_targets},
                                         .deadline_seconds = 20.0,
                                         .graphs = graphs};
     if (gal_engine_create(r->program, &r->plan.model, r->device, &r->channels, &options, &r->engine, &err) != GAL_OK) {
@@ -401,7 +421,7 @@ static void test_trace(void **state)
     const gal_engine_options options = {.device = &gal_device_cuda,
                                         .ops = &gal_ops_queued_idle,
                                         .comm = &comm,
-                                        .tokens = {&r.plan.model, fill, fill_patches},
+                                        .tokens = {&r.plan.model, fill, fill_patches, fill_lengths, count_targets},
                                         .trace = {&seen, note},
                                         .deadline_seconds = 20.0};
     assert_int_equal(gal_engine_create(r.program, &r.plan.model, r.device, &r.channels, &options, &r.engine, &err),
@@ -546,7 +566,7 @@ static void test_deadline(void **state)
     const gal_engine_options options = {.device = &gal_device_cuda,
                                         .ops = &gal_ops_queued_idle,
                                         .comm = &comm,
-                                        .tokens = {&r.plan.model, fill, fill_patches},
+                                        .tokens = {&r.plan.model, fill, fill_patches, fill_lengths, count_targets},
                                         .deadline_seconds = 0.05};
     assert_int_equal(gal_engine_create(r.program, &r.plan.model, r.device, &r.channels, &options, &r.engine, &err),
                      GAL_OK);

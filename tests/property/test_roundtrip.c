@@ -114,7 +114,7 @@ static void turn_to_t5(uint64_t *seed, gal_model *m)
 static void turn_to_swin(uint64_t *seed, gal_model *m)
 {
     m->family = GAL_FAMILY_SWIN;
-    m->tied_embeddings = false;
+    m->tied_embeddings = m->padding = false;
     m->window_size = 1 + below(seed, 12);
     m->level_count = 1 + below(seed, GAL_LEVELS_MAX);
     m->patch_size = 1 + below(seed, 4);
@@ -148,6 +148,7 @@ static gal_model random_model(uint64_t *seed)
     m.vocabulary_multiple = 1 + below(seed, GAL_VOCABULARY_MULTIPLE_MAX);
     m.activation = (gal_activation)below(seed, GAL_ACTIVATION_COUNT);
     m.tied_embeddings = below(seed, 2) == 1;
+    m.padding = below(seed, 2) == 1;
     m.norm_epsilon = real(seed, DBL_MIN, 1.0);
     m.embedding_dropout = real_or_zero(seed, GAL_JSON_BELOW_ONE);
     m.attention_dropout = real_or_zero(seed, GAL_JSON_BELOW_ONE);
@@ -488,7 +489,7 @@ static bool equal_models(const gal_model *a, const gal_model *b)
            memcmp(&a->image_size, &b->image_size, 3 * sizeof(uint32_t)) == 0 &&
            memcmp(&a->pixel_mean, &b->pixel_mean, 2 * sizeof(double)) == 0 &&
            memcmp(&a->window_size, &b->window_size, (2 + 2 * GAL_LEVELS_MAX) * sizeof(uint32_t)) == 0 &&
-           a->gated == b->gated && a->tied_embeddings == b->tied_embeddings &&
+           a->gated == b->gated && a->tied_embeddings == b->tied_embeddings && a->padding == b->padding &&
            memcmp(&a->norm_epsilon, &b->norm_epsilon, 5 * sizeof(double)) == 0 &&
            a->compute_dtype == b->compute_dtype && a->global_batch_samples == b->global_batch_samples &&
            equal_optimizers(&a->optimizer, &b->optimizer);

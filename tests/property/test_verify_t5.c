@@ -21,7 +21,7 @@ typedef struct fixture {
 } fixture;
 
 /* 2 + 2 layers on 3 stages of 2 devices: cut behind the first encoder layer and behind the first cross-attention. */
-static void lower(gal_axis_kind axis, uint32_t zero_stage, bool sequence_parallel, fixture *out)
+static void lower_model(gal_axis_kind axis, uint32_t zero_stage, bool sequence_parallel, bool padding, fixture *out)
 {
     static const uint32_t blocks[STAGES] = {3, 5, 5};
     gal_error err = {GAL_OK, ""};
@@ -41,6 +41,7 @@ static void lower(gal_axis_kind axis, uint32_t zero_stage, bool sequence_paralle
     model->vocabulary = 61;
     model->vocabulary_multiple = 8;
     model->tied_embeddings = true;
+    model->padding = padding;
     for (uint32_t s = 0; s < STAGES; s++) {
         out->stage[s] = (gal_plan_stage){s, 1, 0};
         out->run[s].block_count = blocks[s];
@@ -63,6 +64,11 @@ static void lower(gal_axis_kind axis, uint32_t zero_stage, bool sequence_paralle
     if (gal_verify(out->program, STAGES, &err) != GAL_OK) {
         fail_msg("%s", err.text);
     }
+}
+
+static void lower(gal_axis_kind axis, uint32_t zero_stage, bool sequence_parallel, fixture *out)
+{
+    lower_model(axis, zero_stage, sequence_parallel, false, out);
 }
 
 static void release(fixture *f)
@@ -234,12 +240,63 @@ static void copies_that_are_not_marked(void **state)
     release(&f);
 }
 
+static void expect_broken(const fixture *f, const char *rule)
+{
+    gal_error err = {GAL_OK, ""};
+    assert_int_equal(gal_verify_types(f->program, STAGES, &err), GAL_NO);
+    if (strstr(err.text, rule) == NULL) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static bool reads_lengths(gal_op op)
+{
+    return op == GAL_OP_RELATIVE_ATTENTION || op == GAL_OP_RELATIVE_ATTENTION_BACKWARD ||
+           op == GAL_OP_CROSS_ATTENTION || op == GAL_OP_CROSS_ATTENTION_BACKWARD;
+}
+
+/* Of all attentions of a padded model but causal ones, one reads no lengths, or those of another sequence. */
+static void forgotten_lengths(void **state)
+{
+    (void)state;
+    fixture f;
+    gal_error err = {GAL_OK, ""};
+    uint32_t attentions = 0, loads = 0;
+    lower_model(GAL_AXIS_TP, 0, true, true, &f);
+    assert_int_equal(gal_verify_types(f.program, STAGES, &err), GAL_OK);
+    for (uint32_t s = 0; s < STAGES; s++) {
+        gal_program *p = f.program[s];
+        for (uint32_t i = 0; i < p->instruction_count; i++) {
+            gal_instruction *in = &p->instruction[i];
+            uint32_t *dims = p->shape[in->shape].dims;
+            const bool causal = in->op <= GAL_OP_RELATIVE_ATTENTION_BACKWARD && dims[4] != 0;
+            if (reads_lengths((gal_op)in->op) && !causal) {
+                attentions++;
+                in->operand_count--;
+                expect_broken(&f, "another number of operands");
+                in->operand_count++;
+            } else if (in->op == GAL_OP_LOAD_LENGTHS) {
+                loads++;
+                dims[1]--;
+                expect_broken(&f, "reads the lengths of another sequence");
+                dims[1]++;
+            }
+        }
+    }
+    /* four blocks; forward, evaluation, two backwards: loaded in the first two, as they stay until the backward */
+    assert_int_equal(attentions, 16);
+    assert_int_equal(loads, 8);
+    assert_int_equal(gal_verify_types(f.program, STAGES, &err), GAL_OK);
+    release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forgotten_sum_of_carried_gradient),
         cmocka_unit_test(forgotten_sum_of_bias),
         cmocka_unit_test(copies_that_are_not_marked),
+        cmocka_unit_test(forgotten_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

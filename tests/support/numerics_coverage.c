@@ -109,7 +109,16 @@ enum {
     X(SWIN_CUT_BEFORE, "swin, a border in front of a merge")                                                           \
     X(SWIN_HEAD_SP, "swin, head under tp+sp")                                                                          \
     X(SWIN_SPLIT, "swin, backward in two parts")                                                                       \
-    X(SWIN_INTERLEAVED, "swin, interleaved")
+    X(SWIN_INTERLEAVED, "swin, interleaved")                                                                           \
+    X(PADDED_CAUSAL, "padding, causal")                                                                                \
+    X(PADDED_SAMPLES, "padding, samples split, several microbatches")                                                  \
+    X(PADDED_TP, "padded attention under tp")                                                                          \
+    X(PADDED_SP, "padded attention under tp+sp")                                                                       \
+    X(PADDED_RECOMPUTE, "padded attention, recompute")                                                                 \
+    X(PADDED_SELECTIVE, "padded attention, selective recompute")                                                       \
+    X(PADDED_DROPOUT, "padded attention, attention dropout")                                                           \
+    X(PADDED_SPLIT, "padded attention, backward in two parts")                                                         \
+    X(PADDED_CROSS, "padded cross-attention, P > 1")
 
 enum {
 #define X(enumerator, name) enumerator,
@@ -453,6 +462,31 @@ static void hit_swin(const gal_plan *plan, bool *hit)
     hit[OTHERS + SWIN_INTERLEAVED] = plan->schedule == GAL_SCHEDULE_INTERLEAVED;
 }
 
+/* Attention to all positions reads lengths; in a causal model they are in the targets alone. */
+static void hit_padding(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    const bool causal = m->family == GAL_FAMILY_DECODER || m->family == GAL_FAMILY_LLAMA;
+    hit[OTHERS + PADDED_CAUSAL] = causal;
+    hit[OTHERS + PADDED_CROSS] = m->family == GAL_FAMILY_T5 && plan->stage_count > 1;
+    hit[OTHERS + PADDED_DROPOUT] = !causal && m->attention_dropout > 0;
+    hit[OTHERS + PADDED_SPLIT] = !causal && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+    for (uint32_t b = 0; b < gal_model_block_count(m); b++) {
+        gal_block_shape shape;
+        const gal_strategy *s = gal_plan_block_strategy(plan, b);
+        const uint32_t tp = gal_strategy_degree(s, GAL_AXIS_TP);
+        gal_model_block(m, b, &shape);
+        hit[OTHERS + PADDED_SAMPLES] |= plan->microbatch_count > 1 && gal_plan_stage_devices(plan) > tp;
+        if (!causal &&
+            (shape.kind == GAL_BLOCK_CROSS_ATTENTION || (shape.kind == GAL_BLOCK_ATTENTION && !shape.decodes))) {
+            hit[OTHERS + PADDED_TP] |= tp > 1 && !s->sequence_parallel;
+            hit[OTHERS + PADDED_SP] |= s->sequence_parallel;
+            hit[OTHERS + PADDED_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
+            hit[OTHERS + PADDED_SELECTIVE] |= s->recompute == GAL_RECOMPUTE_SELECTIVE;
+        }
+    }
+}
+
 static void hit_families(const gal_plan *plan, bool *hit)
 {
     const gal_model *m = &plan->model;
@@ -483,6 +517,9 @@ void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
     hit_model(plan, hit);
     hit_selective(plan, hit);
     hit_families(plan, hit);
+    if (plan->model.padding) {
+        hit_padding(plan, hit);
+    }
 }
 
 /* ---- many plans ---- */

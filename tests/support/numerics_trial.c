@@ -17,6 +17,41 @@ int32_t gal_trial_token(uint32_t vocabulary, uint64_t batch, uint32_t sample, ui
     return (int32_t)gal_random_below(&state, vocabulary);
 }
 
+/* Positions of a sample that are not padding: of the source, or of the targets of an encoder-decoder. Two or more: a
+ * query that sees one key alone has no gradient but rounding, which Adam makes large. */
+static uint32_t length_of(const gal_model *model, uint64_t batch, uint32_t sample, bool second, bool evaluation)
+{
+    const uint32_t most = second ? model->decoder_sequence_length : model->sequence_length;
+    return !model->padding ? most
+                           : 2 + (uint32_t)gal_trial_token(most - 1, batch, sample, 1000000 + second, evaluation);
+}
+
+static gal_code fill_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
+{
+    (void)err;
+    const gal_trial *trial = context;
+    const gal_model *model = &trial->plan->model;
+    GAL_ASSERT(request->sequence_length == model->sequence_length);
+    for (uint32_t s = 0; s < request->sample_count; s++) {
+        out[s] = (int32_t)length_of(model, request->batch, request->samples[s], false, request->evaluation);
+    }
+    return GAL_OK;
+}
+
+static gal_code count_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err)
+{
+    (void)err;
+    const gal_trial *trial = context;
+    const gal_model *model = &trial->plan->model;
+    *out = 0;
+    for (uint32_t s = 0; s < trial->plan->global_batch_samples; s++) {
+        const bool second = model->family == GAL_FAMILY_T5;
+        *out += gal_model_loss_positions_of(model, length_of(model, batch, s, second, evaluation));
+    }
+    return GAL_OK;
+}
+
+/* What is behind a sample's end is as any token: nothing may depend on it. */
 static gal_code fill(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
 {
     (void)err;
@@ -32,8 +67,13 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
                                                 : gal_trial_token(model->vocabulary, request->batch,
                                                                   request->samples[s], p + shift, request->evaluation);
         }
+        const uint32_t length = length_of(model, request->batch, request->samples[s], second, request->evaluation);
         if (masked) {
-            gal_mask_sample(model, request->batch * UINT64_C(1000003) + request->samples[s], request->targets, row);
+            gal_mask_sample(model, request->batch * UINT64_C(1000003) + request->samples[s], length, request->targets,
+                            row);
+        }
+        for (uint32_t p = length; request->targets && p < request->sequence_length && model->padding; p++) {
+            row[p] = -1;
         }
     }
     return GAL_OK;
@@ -107,7 +147,7 @@ static gal_code create_engine(gal_trial *trial, const gal_token_source *tokens, 
         .device = trial->on->device,
         .ops = trial->on->ops,
         .comm = trial->comm,
-        .tokens = tokens != NULL ? *tokens : (gal_token_source){trial, fill, fill_patches},
+        .tokens = tokens != NULL ? *tokens : (gal_token_source){trial, fill, fill_patches, fill_lengths, count_targets},
         .deadline_seconds = 60.0,
         .poison = true,
         .choice = {.deterministic = true},

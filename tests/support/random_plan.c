@@ -309,6 +309,10 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
     uint32_t count[BLOCKS_MAX];
     memset(out, 0, sizeof *out);
     random_model(&random, world, &out->model);
+    /* Every other model of tokens; by a draw of its own, so that the rest of the plan is that of the seed without it.
+     */
+    uint64_t draw = random ^ UINT64_C(0xA0761D6478BD642F);
+    out->model.padding = !gal_model_sees_images(&out->model) && coin(&draw);
     describe_cluster(world, &out->cluster);
     uint32_t blocks = gal_model_block_count(&out->model);
     out->pp_degree = out->stage_count = random_stage_count(&random, world, blocks);

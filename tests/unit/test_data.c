@@ -309,6 +309,137 @@ static void test_refusals(void **state)
     assert_refused(&options, GAL_ERR_DOCUMENT, "needs a vocabulary of 256 or more, the model has 255");
 }
 
+/* Validation samples 0, 1, 2 as rows of `length`. */
+static void fill_padded(gal_data *data, uint32_t length, bool targets, bool decoder, int32_t *out)
+{
+    const uint32_t samples[BATCH] = {0, 1, 2};
+    gal_error err = {0};
+    const gal_token_request request = {.samples = samples,
+                                       .sample_count = BATCH,
+                                       .sequence_length = length,
+                                       .targets = targets,
+                                       .decoder = decoder,
+                                       .evaluation = true};
+    assert_int_equal(gal_data_fill(data, &request, out, &err), GAL_OK);
+}
+
+static void expect_lengths(gal_data *data, const int32_t lengths[BATCH], uint64_t target_count)
+{
+    const uint32_t samples[BATCH] = {0, 1, 2};
+    int32_t got[BATCH];
+    uint64_t count = 0;
+    gal_error err = {0};
+    const gal_token_request request = {
+        .samples = samples, .sample_count = BATCH, .sequence_length = LENGTH, .evaluation = true};
+    assert_int_equal(gal_data_fill_lengths(data, &request, got, &err), GAL_OK);
+    assert_memory_equal(got, lengths, sizeof got);
+    assert_int_equal(gal_data_count_targets(data, 0, true, &count, &err), GAL_OK);
+    assert_int_equal(count, target_count);
+}
+
+/* Lines of 2, 0, 5 and 1 bytes, the last without its end. Of at most 4: ab | cdef | g | h, where h is followed by
+ * nothing and so no sample of a model that is to say the next byte. */
+static const char lines_text[] = "ab\n\ncdefg\nh";
+
+static gal_data *open_lines(const gal_model *model, uint32_t target_length, uint64_t windows)
+{
+    gal_data_options options = options_of(write_file("lines", lines_text, sizeof lines_text - 1));
+    gal_error err = {0};
+    gal_data *data = NULL;
+    options.validation_path = options.path;
+    options.model = model;
+    options.target_length = target_length;
+    assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
+    assert_int_equal(gal_data_train_windows(data), windows);
+    assert_int_equal(gal_data_validation_windows(data), windows);
+    return data;
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    const gal_model model = {.family = GAL_FAMILY_DECODER, .sequence_length = LENGTH, .padding = true};
+    gal_data *data = open_lines(&model, 0, 3);
+    int32_t out[BATCH * LENGTH];
+    fill_padded(data, LENGTH, false, false, out);
+    assert_memory_equal(out, ((const int32_t[]){'a', 'b', 0, 0, 'c', 'd', 'e', 'f', 'g', 0, 0, 0}), sizeof out);
+    fill_padded(data, LENGTH, true, false, out);
+    assert_memory_equal(out, ((const int32_t[]){'b', '\n', -1, -1, 'd', 'e', 'f', 'g', '\n', -1, -1, -1}), sizeof out);
+    expect_lengths(data, (const int32_t[]){2, 4, 1}, 7);
+    const double entropy = 8.0 / 11 * log(11.0) + 3.0 / 11 * log(11.0 / 3); /* 11 bytes, three are line ends */
+    assert_true(fabs(gal_data_unigram_entropy(data) - entropy) < 1e-12);
+    gal_data_close(data);
+}
+
+static void test_lines_copied(void **state)
+{
+    (void)state;
+    const gal_model model = {
+        .family = GAL_FAMILY_T5, .sequence_length = LENGTH, .decoder_sequence_length = 2, .padding = true};
+    gal_data *data = open_lines(&model, 2, 4);
+    int32_t source[BATCH * LENGTH], out[BATCH * 2];
+    fill_padded(data, LENGTH, false, false, source);
+    assert_memory_equal(source, ((const int32_t[]){'a', 'b', 0, 0, 'c', 'd', 'e', 'f', 'g', 0, 0, 0}), sizeof source);
+    fill_padded(data, 2, false, true, out);
+    assert_memory_equal(out, ((const int32_t[]){0, 'a', 0, 'c', 0, 0}), sizeof out);
+    fill_padded(data, 2, true, false, out);
+    assert_memory_equal(out, ((const int32_t[]){'a', 'b', 'c', 'd', 'g', -1}), sizeof out);
+    expect_lengths(data, (const int32_t[]){2, 4, 1}, 5);
+    gal_data_close(data);
+}
+
+/* 15 % of up to four positions: one is masked, never a padded one. */
+static void test_lines_masked(void **state)
+{
+    (void)state;
+    const gal_model model = {
+        .family = GAL_FAMILY_BERT, .sequence_length = LENGTH, .vocabulary = 256, .mask_token = 1, .padding = true};
+    gal_data *data = open_lines(&model, 0, 4);
+    int32_t out[BATCH * LENGTH], targets[BATCH * LENGTH];
+    const int32_t lengths[BATCH] = {2, 4, 1},
+                  tokens[BATCH * LENGTH] = {'a', 'b', 0, 0, 'c', 'd', 'e', 'f', 'g', 0, 0, 0};
+    fill_padded(data, LENGTH, false, false, out);
+    fill_padded(data, LENGTH, true, false, targets);
+    for (int32_t i = 0; i < BATCH * LENGTH; i++) {
+        assert_true(targets[i] == -1 ? out[i] == tokens[i]
+                                     : targets[i] == tokens[i] && i % LENGTH < lengths[i / LENGTH]);
+    }
+    for (int32_t s = 0; s < BATCH; s++) {
+        const int32_t *row = targets + s * LENGTH;
+        assert_int_equal((row[0] >= 0) + (row[1] >= 0) + (row[2] >= 0) + (row[3] >= 0), 1);
+    }
+    expect_lengths(data, lengths, 3);
+    gal_data_close(data);
+}
+
+/* The last tenth of 20 lines is for validation; fewer than 10 have none, and a token file has no lines. */
+static void test_lines_split(void **state)
+{
+    (void)state;
+    const gal_model model = {.family = GAL_FAMILY_DECODER, .sequence_length = LENGTH, .padding = true};
+    const uint16_t tokens[20] = {0};
+    char text[40];
+    for (uint32_t i = 0; i < 20; i++) {
+        text[2 * i] = (char)('a' + i);
+        text[2 * i + 1] = '\n';
+    }
+    gal_data_options options = options_of(write_file("lines", text, sizeof text));
+    gal_error err = {0};
+    gal_data *data = NULL;
+    int32_t out[BATCH * LENGTH];
+    options.model = &model;
+    assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
+    assert_int_equal(gal_data_train_windows(data), 18);
+    assert_int_equal(gal_data_validation_windows(data), 2);
+    fill_padded(data, LENGTH, false, false, out);
+    assert_true(out[0] == 's' && out[LENGTH] == 't' && out[2 * LENGTH] == 's');
+    gal_data_close(data);
+    options.path = write_file("few", text, 18);
+    assert_refused(&options, GAL_ERR_DOCUMENT, "the validation (last tenth) split has no line, the file has 9");
+    options.path = write_tokens("data.bin", 1, 20, tokens, 20);
+    assert_refused(&options, GAL_ERR_DOCUMENT, "its samples are lines of a text, and token files have none");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +452,10 @@ int main(void)
         cmocka_unit_test(test_megatron_pair_is_strict),
         cmocka_unit_test(test_validation_file),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_lines_copied),
+        cmocka_unit_test(test_lines_masked),
+        cmocka_unit_test(test_lines_split),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

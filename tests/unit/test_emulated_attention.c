@@ -84,6 +84,7 @@ typedef struct problem {
     const uint32_t *dims;
     bool add, odd; /* odd: addresses that are not multiples of 16 */
     gal_flash f;
+    int32_t *lengths;                                    /* of both sides, [samples]; NULL: no padding */
     tensor q, kv, table, ctx, lse, dctx, dq, dkv, dbias; /* kv, dkv: of cross-attention alone */
     double *p, *slope, *mask, *dots;                     /* of one head and window: [queries][keys] */
 } problem;
@@ -161,6 +162,9 @@ static uint32_t list_operands(problem *p, bool backward, bool device, void **out
     for (uint32_t i = 0; i < count; i++) {
         out[i] = device ? gal_machine_at(all[i]->device) : all[i]->host;
     }
+    if (p->lengths != NULL) {
+        out[count++] = device ? gal_machine_at(p->lengths) : p->lengths;
+    }
     return count;
 }
 
@@ -183,6 +187,7 @@ static void make(problem *p)
     gal_kernel_call call = p->at.call;
     call.dims = p->dims;
     p->f = gal_flash_of_call(p->op, &call);
+    p->f.lengths = p->lengths;
     const gal_flash *f = &p->f;
     const size_t rows = (size_t)f->samples * f->positions, keys = (size_t)f->samples * f->keys;
     const size_t entries = (size_t)f->bias_entries * f->bias_stride;
@@ -213,6 +218,7 @@ static void release(problem *p)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         free_tensor(all[i]);
     }
+    gal_machine_free(p->lengths);
     free(p->p);
     free(p->slope);
     free(p->mask);
@@ -302,7 +308,7 @@ static void define_forward(problem *p, head h)
     const gal_flash *f = &p->f;
     for (uint32_t i = 0; i < f->queries; i++) {
         double *row = p->p + (size_t)i * f->keys, sum = 0.0;
-        const uint32_t end = gal_flash_key_end(f, i);
+        const uint32_t end = gal_flash_key_end(f, h.sample, i);
         for (uint32_t j = 0; j < f->keys; j++) {
             p->mask[(size_t)i * f->keys + j] = mask_of(p, h, i, j);
             row[j] = j < end ? exp(score_of(p, h, i, j)) : 0.0;
@@ -397,7 +403,7 @@ static void define_backward(problem *p, head h)
     const double in_an_entry = (double)f->samples * (double)f->windows * (double)f->queries + 8.0;
     tensor *dkv = is_cross(p) ? &p->dkv : &p->dq;
     for (uint32_t i = 0; i < f->queries; i++) {
-        for (uint32_t j = 0; j < gal_flash_key_end(f, i); j++) {
+        for (uint32_t j = 0; j < gal_flash_key_end(f, h.sample, i); j++) {
             const size_t pair = (size_t)i * f->keys + j, k = k_at(p, h, j), v = k + (f->v_offset - f->k_offset);
             const double factor = p->p[pair] * p->mask[pair], slope = scale * p->slope[pair],
                          error = slope_error(p, pair);
@@ -572,7 +578,17 @@ typedef struct variant {
     bool add, odd;
 } variant;
 
-static void check(gal_op op, const uint32_t *dims, variant v)
+static int32_t *copy_lengths(const int32_t *lengths, uint32_t samples)
+{
+    int32_t *copy = lengths == NULL ? NULL : gal_machine_allocate(samples * sizeof *copy);
+    for (uint32_t s = 0; copy != NULL && s < samples; s++) {
+        copy[s] = lengths[s];
+    }
+    return copy;
+}
+
+/* lengths: [samples], or NULL. */
+static void check_padded(gal_op op, const uint32_t *dims, const int32_t *lengths, variant v)
 {
     problem p = {.op = op, .dims = dims, .dtype = v.dtype, .add = v.add, .odd = v.odd && gal_machine_attention_odd()};
     ops_case_init(&p.at);
@@ -590,10 +606,16 @@ static void check(gal_op op, const uint32_t *dims, variant v)
     for (uint32_t i = 0; i < 8; i++) {
         p.at.sample_map[i] = 11 + 3 * i;
     }
+    p.lengths = copy_lengths(lengths, dims[0]);
     make(&p);
     forward_case(&p);
     backward_case(&p);
     release(&p);
+}
+
+static void check(gal_op op, const uint32_t *dims, variant v)
+{
+    check_padded(op, dims, NULL, v);
 }
 
 static const gal_dtype types[] = {GAL_FP32, GAL_BF16, GAL_FP16};
@@ -661,6 +683,21 @@ static void cross_attention(void **state)
     for (uint32_t t = 0; t < 3; t++) {
         check(GAL_OP_CROSS_ATTENTION, DIMS(2, 21, 2, 16, 90), (variant){types[t], 0.0, 0, 1, false, false});
         check(GAL_OP_CROSS_ATTENTION, DIMS(1, 90, 1, 16, 21), (variant){types[t], 0.2, 0, 1, false, false});
+    }
+}
+
+/* Of one key, of all, around tiles of 64, and heads that share keys; dropout, a bias that is added to. */
+static void padded_attention(void **state)
+{
+    (void)state;
+    static const int32_t few[] = {1, 75}, tiles[] = {64, 65}, keys[] = {90, 33};
+    for (uint32_t t = 0; t < 3; t++) {
+        const gal_dtype type = types[t];
+        check_padded(GAL_OP_ATTENTION, DIMS(2, 75, 2, 40, 1, 0), few, (variant){type, 0.0, 0, 1, false, false});
+        check_padded(GAL_OP_ATTENTION, DIMS(2, 131, 1, 72, 1, 0), tiles, (variant){type, 0.2, 0, 1, false, false});
+        check_padded(GAL_OP_RELATIVE_ATTENTION, DIMS(2, 90, 2, 16, 0, 32, 60), tiles,
+                     (variant){type, 0.0, 1, 3, true, false});
+        check_padded(GAL_OP_CROSS_ATTENTION, DIMS(2, 21, 2, 16, 90), keys, (variant){type, 0.0, 0, 1, false, false});
     }
 }
 
@@ -921,10 +958,15 @@ static void bias_gradient(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(self_attention),          cmocka_unit_test(widths_of_heads),
-        cmocka_unit_test(shared_keys_and_dropout), cmocka_unit_test(relative_attention),
-        cmocka_unit_test(window_attention),        cmocka_unit_test(cross_attention),
-        cmocka_unit_test(parts_of_a_ring),         cmocka_unit_test(parts_that_cut_a_quad_are_refused),
+        cmocka_unit_test(self_attention),
+        cmocka_unit_test(widths_of_heads),
+        cmocka_unit_test(shared_keys_and_dropout),
+        cmocka_unit_test(relative_attention),
+        cmocka_unit_test(window_attention),
+        cmocka_unit_test(cross_attention),
+        cmocka_unit_test(padded_attention),
+        cmocka_unit_test(parts_of_a_ring),
+        cmocka_unit_test(parts_that_cut_a_quad_are_refused),
         cmocka_unit_test(bias_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

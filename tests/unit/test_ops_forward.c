@@ -174,16 +174,16 @@ static void attention_by_hand(void **state)
 
 enum { SAMPLES = 2, SEQUENCE = 131, HEADS = 2, DIM = 5, WIDTH = HEADS * DIM, ROWS = SAMPLES * SEQUENCE };
 
-/* One query by the definition. Layouts as in schemas/operator.h. */
-static void attend_one(const ops_case *at, const double *qkv, uint32_t s, uint32_t h, uint32_t query, double *ctx,
-                       double *lse)
+/* One query by the definition: it sees keys below `end`. Layouts as in schemas/operator.h. */
+static void attend_one(const ops_case *at, const double *qkv, uint32_t s, uint32_t h, uint32_t query, uint32_t end,
+                       double *ctx, double *lse)
 {
     const double *row[SEQUENCE];
     double weight[SEQUENCE], total = 0.0;
     for (uint32_t key = 0; key < SEQUENCE; key++) {
         row[key] = qkv + ((size_t)key * SAMPLES + s) * 3 * WIDTH + (size_t)h * DIM;
     }
-    for (uint32_t key = 0; key <= query; key++) {
+    for (uint32_t key = 0; key < end; key++) {
         double score = 0.0;
         for (uint32_t d = 0; d < DIM; d++) {
             score += row[query][d] * row[key][WIDTH + d];
@@ -192,7 +192,7 @@ static void attend_one(const ops_case *at, const double *qkv, uint32_t s, uint32
         total += weight[key];
     }
     memset(ctx, 0, DIM * sizeof *ctx);
-    for (uint32_t key = 0; key <= query; key++) {
+    for (uint32_t key = 0; key < end; key++) {
         const uint64_t head = (uint64_t)at->sample_map[s] * at->model.head_count + at->call.group_index * HEADS + h;
         const uint64_t index = (head * SEQUENCE + query) * 132 + key; /* 131 rounded up to a multiple of 4 */
         const double factor =
@@ -208,24 +208,28 @@ static void attention_by_definition(void **state)
 {
     (void)state;
     static double qkv[ROWS * 3 * WIDTH], ctx[ROWS * WIDTH], lse[ROWS * HEADS];
-    for (int with = 0; with < 2; with++) {
+    int32_t lengths[SAMPLES] = {1, 66};
+    for (int with = 0; with < 4; with++) {
+        const bool padded = with >= 2;
         ops_case at;
         ops_case_init(&at);
         at.model.sequence_length = SEQUENCE;
         at.model.head_count = 6;
-        at.model.attention_dropout = with != 0 ? 0.3 : 0.0;
+        at.model.attention_dropout = with % 2 != 0 ? 0.3 : 0.0;
         at.call.group_index = 2;
         at.call.block = 7;
         at.step.step = 11;
         at.sample_map[0] = 4;
         ops_randomize(qkv, ROWS * 3 * WIDTH, 1);
-        OPS(&at, ops, GAL_OP_ATTENTION, DIMS(SAMPLES, SEQUENCE, HEADS, DIM, HEADS, GAL_ATTENTION_CAUSAL), qkv, ctx,
-            lse);
+        ops_run(&at, ops, GAL_OP_ATTENTION,
+                DIMS(SAMPLES, SEQUENCE, HEADS, DIM, HEADS, padded ? 0 : GAL_ATTENTION_CAUSAL), padded ? 4 : 3,
+                (void *[]){qkv, ctx, lse, lengths});
         for (uint32_t s = 0; s < SAMPLES; s++) {
             for (uint32_t h = 0; h < HEADS; h++) {
                 for (uint32_t query = 0; query < SEQUENCE; query++) {
                     double expected[DIM], expected_lse;
-                    attend_one(&at, qkv, s, h, query, expected, &expected_lse);
+                    attend_one(&at, qkv, s, h, query, padded ? (uint32_t)lengths[s] : query + 1, expected,
+                               &expected_lse);
                     expect_near(ctx + ((size_t)query * SAMPLES + s) * WIDTH + (size_t)h * DIM, expected, DIM);
                     expect_near(lse + ((size_t)s * HEADS + h) * SEQUENCE + query, &expected_lse, 1);
                 }

@@ -8,13 +8,19 @@
 #include "runtime/ops/cuda/kernels.h"
 #include "runtime/ops/cuda/library_internal.h"
 
-/* cuDNN is asked for attention of 16 bits of models without dropout. With it our own kernels also do the steps that do
- * not train: plans and workspace are made for one of the two. */
+/* Whether a call of attention or its backward reads lengths. */
+static bool is_padded(gal_op op, const gal_kernel_call *call)
+{
+    return call->operand_count > (op == GAL_OP_ATTENTION ? 3 : 5);
+}
+
+/* cuDNN is asked for attention of 16 bits of models without dropout, and not for padded one. With dropout our own
+ * kernels also do the steps that do not train: plans and workspace are made for one of the two. */
 static bool key_of(const gal_cuda_library *library, gal_dtype dtype, gal_op op, const gal_kernel_call *call,
                    gal_cudnn_attention_key *key)
 {
     if ((op != GAL_OP_ATTENTION && op != GAL_OP_ATTENTION_BACKWARD) || dtype == GAL_FP32 ||
-        call->step->model->attention_dropout > 0.0) {
+        call->step->model->attention_dropout > 0.0 || is_padded(op, call)) {
         return false;
     }
     *key = (gal_cudnn_attention_key){

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __CUDACC__
@@ -49,6 +50,8 @@ typedef struct gal_flash {
     float keep_scale;
     const uint32_t *sample_map;
     const void *step; /* gal_cuda_step */
+    const int32_t
+        *lengths; /* [samples]: keys from there on are not seen, 1 to keys; NULL: all are. Not of causal ones */
     /* Operands. lse fp32; table of the call's type, dbias fp32. */
     const void *q, *kv, *table;
     void *ctx;
@@ -97,20 +100,23 @@ GAL_FLASH_INLINE uint64_t gal_flash_lse_at(const gal_flash *f, uint32_t position
 
 /* ---- who sees whom ---- */
 
-/* Keys that query i sees are those below this number. */
-GAL_FLASH_INLINE uint32_t gal_flash_key_end(const gal_flash *f, uint32_t query)
+/* Keys that query i of a sample sees are those below this number. */
+GAL_FLASH_INLINE uint32_t gal_flash_key_end(const gal_flash *f, uint32_t sample, uint32_t query)
 {
     if (!f->causal) {
-        return f->keys;
+        return f->lengths != NULL ? (uint32_t)f->lengths[sample] : f->keys;
     }
     const int64_t end = (int64_t)f->query_begin + query + 1 - (int64_t)f->key_begin;
     return end <= 0 ? 0 : end < (int64_t)f->keys ? (uint32_t)end : f->keys;
 }
 
 /* Queries that see key j are those from this number on. */
-GAL_FLASH_INLINE uint32_t gal_flash_query_begin(const gal_flash *f, uint32_t key)
+GAL_FLASH_INLINE uint32_t gal_flash_query_begin(const gal_flash *f, uint32_t sample, uint32_t key)
 {
     const int64_t begin = (int64_t)f->key_begin + key - (int64_t)f->query_begin;
+    if (f->lengths != NULL && key >= (uint32_t)f->lengths[sample]) {
+        return f->queries;
+    }
     return !f->causal || begin <= 0 ? 0 : begin < (int64_t)f->queries ? (uint32_t)begin : f->queries;
 }
 

@@ -61,10 +61,10 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS)
     const uint32_t column = blockIdx.x % (D / P) * P; /* the features that this block sums */
     uint32_t tile;
     const gal_flash_where kv = gal_flash_split(f, blockIdx.x / (D / P), f.kv_heads, gal_flash_tiles(f.keys), &tile);
-    const uint32_t first = tile * GAL_FLASH_ROWS, begin = gal_flash_query_begin(&f, first);
+    const uint32_t first = tile * GAL_FLASH_ROWS, begin = gal_flash_query_begin(&f, kv.sample, first);
     const uint32_t key = first + 16 * warp + lane / 4; /* and 8 more */
-    const uint32_t row_begin[2] = {key < f.keys ? gal_flash_query_begin(&f, key) : f.queries,
-                                   key + 8 < f.keys ? gal_flash_query_begin(&f, key + 8) : f.queries};
+    const uint32_t row_begin[2] = {key < f.keys ? gal_flash_query_begin(&f, kv.sample, key) : f.queries,
+                                   key + 8 < f.keys ? gal_flash_query_begin(&f, kv.sample, key + 8) : f.queries};
     float dk[P / 8][4] = {}, dv[P / 8][4] = {};
     gal_flash_head<T> head = gal_flash_head_of<T>(f, {kv.sample, kv.head * group, kv.window});
     gal_flash_load<D, GAL_FLASH_ROWS>(f, kv.window, head.k, first, f.keys, k);
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS, D <= 32 ? 3 : 0)
         const gal_flash_head<T> head = gal_flash_head_of<T>(f, at);
         const uint32_t first = (tiles - 1 - (uint32_t)(item % tiles)) * GAL_FLASH_ROWS;
         const uint32_t last = first + GAL_FLASH_ROWS < f.queries ? first + GAL_FLASH_ROWS - 1 : f.queries - 1;
-        const uint32_t end = gal_flash_key_end(&f, last), query = first + 16 * warp + lane / 4;
+        const uint32_t end = gal_flash_key_end(&f, at.sample, last), query = first + 16 * warp + lane / 4;
         float dq[P / 8][4] = {}, lse[2] = {}, dot[2] = {};
         uint32_t row_end[2] = {};
 #pragma unroll
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS, D <= 32 ? 3 : 0)
                 const uint32_t position = gal_flash_position(&f, at.window, query + 8 * half);
                 lse[half] = f.lse[gal_flash_lse_at(&f, position, at.sample, at.head)];
                 dot[half] = ((const float *)f.workspace)[gal_flash_lse_at(&f, position, at.sample, at.head)];
-                row_end[half] = gal_flash_key_end(&f, query + 8 * half);
+                row_end[half] = gal_flash_key_end(&f, at.sample, query + 8 * half);
             }
         }
         __syncthreads(); /* all are done with the item before */

@@ -62,9 +62,11 @@ static void set_window(const gal_kernel_call *call, gal_flash *f)
 static void set_operands(const gal_kernel_call *call, bool cross, bool backward, gal_flash *f)
 {
     void *const *operand = call->operand;
-    const bool table = f->bias != GAL_FLASH_NO_BIAS;
+    const bool table = f->bias != GAL_FLASH_NO_BIAS, three = table || cross;
+    const uint32_t last = backward ? (three ? 7 : 5) : three ? 4 : 3;
+    f->lengths = call->operand_count > last ? operand[last] : NULL;
     if (!backward) {
-        const uint32_t ctx = table || cross ? 2 : 1;
+        const uint32_t ctx = three ? 2 : 1;
         f->q = operand[0];
         f->kv = cross ? operand[1] : operand[0];
         f->table = table ? operand[1] : NULL;
@@ -72,7 +74,7 @@ static void set_operands(const gal_kernel_call *call, bool cross, bool backward,
         f->lse = operand[ctx + 1];
         return;
     }
-    const uint32_t ctx = cross ? 3 : 2, dq = table || cross ? 5 : 4;
+    const uint32_t ctx = cross ? 3 : 2, dq = three ? 5 : 4;
     f->dctx = operand[0];
     f->q = operand[1];
     f->kv = cross ? operand[2] : operand[1];

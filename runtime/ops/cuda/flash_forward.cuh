@@ -55,13 +55,13 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS, 2)
     const gal_flash_head<T> head = gal_flash_head_of<T>(f, at);
     const uint32_t first = (tiles - 1 - tile) * GAL_FLASH_ROWS; /* of causal heads the longest rows first */
     const uint32_t last = first + GAL_FLASH_ROWS < f.queries ? first + GAL_FLASH_ROWS - 1 : f.queries - 1;
-    const uint32_t end = gal_flash_key_end(&f, last), query = first + 16 * warp + lane / 4;
+    const uint32_t end = gal_flash_key_end(&f, at.sample, last), query = first + 16 * warp + lane / 4;
     float out[D / 8][4] = {}, factor[2];
     gal_flash_softmax state = {{-INFINITY, -INFINITY}, {0.0F, 0.0F}};
     const gal_flash_extras<N> extras = gal_flash_extras_at<N>(f, v + N * gal_flash_stride<D>);
     const uint32_t place = (16 * warp + lane / 4) * extras.stride + 2 * (lane % 4); /* in them, of score[0][0] */
-    const uint32_t row_end[2] = {query < f.queries ? gal_flash_key_end(&f, query) : 0,
-                                 query + 8 < f.queries ? gal_flash_key_end(&f, query + 8) : 0};
+    const uint32_t row_end[2] = {query < f.queries ? gal_flash_key_end(&f, at.sample, query) : 0,
+                                 query + 8 < f.queries ? gal_flash_key_end(&f, at.sample, query + 8) : 0};
     gal_flash_load<D, GAL_FLASH_ROWS>(f, at.window, head.q, first, f.queries, q);
     gal_flash_load<D, N>(f, at.window, head.k, 0, end, k);
     gal_copy_commit();

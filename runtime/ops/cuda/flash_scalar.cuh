@@ -86,7 +86,7 @@ __global__ void gal_flash_scalar_forward(const __grid_constant__ gal_flash f, co
     uint32_t i;
     const gal_flash_where at = gal_flash_split(f, gal_flash_thread(), f.heads, f.queries, &i);
     const gal_flash_rows<T> rows = {f, bucket, at};
-    const uint32_t end = gal_flash_key_end(&f, i);
+    const uint32_t end = gal_flash_key_end(&f, at.sample, i);
     float max = -INFINITY, sum = 0.0F;
     for (uint32_t j = 0; j < end; j++) {
         const float score = rows.score(i, j);
@@ -130,7 +130,7 @@ __global__ void gal_flash_scalar_dq(const __grid_constant__ gal_flash f, const u
     T *dq = (T *)f.dq + gal_flash_q_at(&f, gal_flash_position(&f, at.window, i), at.sample, at.head);
     for (uint32_t first = 0; first < f.dim; first += GAL_FLASH_CHUNK) {
         float out[GAL_FLASH_CHUNK] = {};
-        for (uint32_t j = 0; j < gal_flash_key_end(&f, i); j++) {
+        for (uint32_t j = 0; j < gal_flash_key_end(&f, at.sample, i); j++) {
             const float slope = rows.slope(i, j);
             const T *key = rows.key(j) + first;
 #pragma unroll
@@ -163,7 +163,7 @@ __global__ void gal_flash_scalar_dkv(const __grid_constant__ gal_flash f, const 
         float k_out[GAL_FLASH_CHUNK] = {}, v_out[GAL_FLASH_CHUNK] = {};
         for (uint32_t h = 0; h < group; h++) {
             const gal_flash_rows<T> rows = {f, bucket, {kv.sample, kv.head * group + h, kv.window}};
-            for (uint32_t i = gal_flash_query_begin(&f, j); i < f.queries; i++) {
+            for (uint32_t i = gal_flash_query_begin(&f, kv.sample, j); i < f.queries; i++) {
                 const float slope = rows.slope(i, j), p = rows.probability(i, j) * rows.factor(i, j);
                 const T *query = rows.query(i) + first, *dctx = (const T *)f.dctx + rows.ctx_at(i) + first;
 #pragma unroll
@@ -207,7 +207,7 @@ __global__ void gal_flash_scalar_sums(const __grid_constant__ gal_flash f, const
                 sum += j < f.keys ? rows.slope(i, j) : 0.0F;
                 continue;
             }
-            for (uint32_t j = 0; j < gal_flash_key_end(&f, i); j++) {
+            for (uint32_t j = 0; j < gal_flash_key_end(&f, rows.at.sample, i); j++) {
                 sum += bucket[gal_flash_distance(&f, i, j)] == entry ? rows.slope(i, j) : 0.0F;
             }
         }

@@ -56,6 +56,15 @@ gal_attention_head gal_attention_self_head(const gal_kernel_call *call, const ga
     return at;
 }
 
+void gal_attention_pad(const gal_kernel_call *call, uint32_t operand, size_t sample, gal_attention_head *at)
+{
+    if (call->operand_count > operand) {
+        const int32_t *lengths = call->operand[operand];
+        at->unseen = at->keys - (size_t)lengths[sample];
+        at->keys = (size_t)lengths[sample];
+    }
+}
+
 gal_attention_head gal_attention_head_of(const gal_kernel_call *call, const gal_real *qkv, size_t sample, size_t head)
 {
     gal_attention_head at = gal_attention_self_head(call, qkv, call->dims[4], sample, head);
@@ -227,7 +236,8 @@ static void attend_part(const void *context, uint32_t part)
     gal_real *ctx = call->operand[1];
     gal_real *lse = call->operand[2];
     for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
-        const gal_attention_head at = gal_attention_head_of(call, call->operand[0], i / heads, i % heads);
+        gal_attention_head at = gal_attention_head_of(call, call->operand[0], i / heads, i % heads);
+        gal_attention_pad(call, 3, i / heads, &at);
         gal_attention_forward_head(&at, ctx + at.ctx_offset, lse + at.lse_offset);
     }
 }

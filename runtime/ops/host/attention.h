@@ -29,7 +29,8 @@ typedef struct gal_attention_head {
     size_t k_offset, v_offset;                 /* of the keys and values that the head attends to, from its queries */
     size_t sequence, keys, dim;                /* sequence: of queries */
     bool causal;                               /* a query sees the keys up to its own position, else all */
-    gal_real scale;                            /* 1 / sqrt(dim), or 1 */
+    size_t unseen;  /* rows of keys behind them that are padding: their gradients are zeros */
+    gal_real scale; /* 1 / sqrt(dim), or 1 */
     gal_attention_bias bias;
     gal_dropout dropout;
     uint64_t dropout_index;  /* of query 0 and key 0 */
@@ -58,6 +59,10 @@ GAL_INLINE size_t gal_attention_key_end(const gal_attention_head *at, size_t que
 #define gal_attention_self_head GAL_REAL(gal_host_attention_self_head)
 gal_attention_head gal_attention_self_head(const gal_kernel_call *call, const gal_real *qkv, size_t kv_heads,
                                            size_t sample, size_t head);
+
+/* Leaves the keys out that are padding, where the call's last operand, number `operand`, says so. */
+#define gal_attention_pad GAL_REAL(gal_host_attention_pad)
+void gal_attention_pad(const gal_kernel_call *call, uint32_t operand, size_t sample, gal_attention_head *at);
 
 /* Dropout of local head `head`: of attention with its indices. */
 #define gal_attention_set_dropout GAL_REAL(gal_host_attention_set_dropout)

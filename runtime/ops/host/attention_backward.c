@@ -127,8 +127,18 @@ static void backward_queries(const gal_attention_head *at, const gal_attention_g
     }
 }
 
+/* Of keys that no query sees. */
+static void clear_unseen(const gal_attention_head *at, const gal_attention_gradients *to)
+{
+    for (size_t key = at->keys; key < at->keys + at->unseen && !to->add; key++) {
+        memset(to->dk + key * at->kv_stride, 0, at->dim * sizeof *to->dk);
+        memset(to->dv + key * at->kv_stride, 0, at->dim * sizeof *to->dv);
+    }
+}
+
 void gal_attention_backward_head(const gal_attention_head *at, const gal_attention_gradients *to)
 {
+    clear_unseen(at, to);
     for (size_t query = 0; query < at->sequence; query += TILE) {
         backward_queries(at, to, query);
     }
@@ -136,7 +146,8 @@ void gal_attention_backward_head(const gal_attention_head *at, const gal_attenti
 
 static void backward_head(const gal_kernel_call *call, size_t sample, size_t head, bool add)
 {
-    const gal_attention_head at = gal_attention_head_of(call, call->operand[1], sample, head);
+    gal_attention_head at = gal_attention_head_of(call, call->operand[1], sample, head);
+    gal_attention_pad(call, 5, sample, &at);
     gal_real *dqkv = (gal_real *)call->operand[4] + at.qkv_offset;
     const gal_attention_gradients to = {
         .dctx = (const gal_real *)call->operand[0] + at.ctx_offset,

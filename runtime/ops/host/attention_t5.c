@@ -87,7 +87,8 @@ static void forward_heads(const gal_split *split, uint32_t part, head_of *of)
     gal_real *ctx = call->operand[2];
     gal_real *lse = call->operand[3];
     for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
-        const gal_attention_head at = of(call, call->operand[0], call->operand[1], i / heads, i % heads);
+        gal_attention_head at = of(call, call->operand[0], call->operand[1], i / heads, i % heads);
+        gal_attention_pad(call, 4, i / heads, &at);
         gal_attention_forward_head(&at, ctx + at.ctx_offset, lse + at.lse_offset);
     }
 }
@@ -142,7 +143,8 @@ static void relative_backward_part(const void *context, uint32_t part)
     const size_t samples = call->dims[0], end = gal_cut_begin(&split->cut, part + 1);
     for (size_t head = gal_cut_begin(&split->cut, part); head < end; head++) {
         for (size_t sample = 0; sample < samples; sample++) {
-            const gal_attention_head at = relative_head(call, call->operand[1], call->operand[4], sample, head);
+            gal_attention_head at = relative_head(call, call->operand[1], call->operand[4], sample, head);
+            gal_attention_pad(call, 7, sample, &at);
             gal_real *dqkv = (gal_real *)call->operand[5] + at.qkv_offset;
             const gal_attention_gradients to = {
                 .dctx = (const gal_real *)call->operand[0] + at.ctx_offset,
@@ -217,7 +219,8 @@ static void cross_backward_part(const void *context, uint32_t part)
     const gal_kernel_call *call = split->call;
     const size_t heads = call->dims[2], end = gal_cut_begin(&split->cut, part + 1);
     for (size_t i = gal_cut_begin(&split->cut, part); i < end; i++) {
-        const gal_attention_head at = cross_head(call, call->operand[1], call->operand[2], i / heads, i % heads);
+        gal_attention_head at = cross_head(call, call->operand[1], call->operand[2], i / heads, i % heads);
+        gal_attention_pad(call, 7, i / heads, &at);
         const gal_attention_gradients to = {
             .dctx = (const gal_real *)call->operand[0] + at.ctx_offset,
             .ctx = (const gal_real *)call->operand[3] + at.ctx_offset,

@@ -239,6 +239,12 @@ class Weights:
         return self.tensors[name]
 
 
+def mask_of(lengths, keys):
+    """[sample][head][query][key], what is added to the scores: of keys behind their sample's end minus infinity."""
+    behind = torch.arange(keys)[None, :] >= lengths[:, None]
+    return torch.zeros(behind.shape, dtype=torch.float64).masked_fill(behind, float("-inf"))[:, None, None, :]
+
+
 def causal(q, k, v):
     """[samples][heads][positions][dim]"""
     positions = q.shape[2]
@@ -340,13 +346,13 @@ def normalise(w, name, x):
     return F.layer_norm(x, (w.model["hidden"],), w[name + ".weight"], w[name + ".bias"], w.model["layer_norm_epsilon"])
 
 
-def encoder_attention(w, at, inner, x):
+def encoder_attention(w, at, inner, x, mask=0.0):
     """All positions see all."""
     samples, positions, h = x.shape
     heads = w.model["head_count"]
     q, k, v = (project(w, "%sattention.%s.%s" % (at, inner, name), x).reshape(samples, positions, heads, h // heads)
                .transpose(1, 2) for name in ("query", "key", "value"))
-    weights = torch.softmax(q @ k.transpose(2, 3) / math.sqrt(h // heads), dim=3)
+    weights = torch.softmax(q @ k.transpose(2, 3) / math.sqrt(h // heads) + mask, dim=3)
     context = (weights @ v).transpose(1, 2).reshape(samples, positions, h)
     return project(w, at + "attention.output.dense", context)
 
@@ -355,14 +361,15 @@ def encoder_ffn(w, at, x):
     return project(w, at + "output.dense", F.gelu(project(w, at + "intermediate.dense", x)))
 
 
-def bert_logits(w, inputs):
+def bert_logits(w, inputs, lengths):
     """BertForMaskedLM, every token of type 0."""
+    mask = mask_of(lengths, inputs.shape[1])
     at = "bert.embeddings."
     x = w[at + "word_embeddings.weight"][inputs] + w[at + "position_embeddings.weight"]
     x = normalise(w, at + "LayerNorm", x + w[at + "token_type_embeddings.weight"][torch.zeros_like(inputs)])
     for layer in range(w.model["layer_count"]):
         at = "bert.encoder.layer.%d." % layer
-        x = normalise(w, at + "attention.output.LayerNorm", x + encoder_attention(w, at, "self", x))
+        x = normalise(w, at + "attention.output.LayerNorm", x + encoder_attention(w, at, "self", x, mask))
         x = normalise(w, at + "output.LayerNorm", x + encoder_ffn(w, at, x))
     at = "cls.predictions."
     x = normalise(w, at + "transform.LayerNorm", F.gelu(project(w, at + "transform.dense", x)))
@@ -471,8 +478,9 @@ def t5_bucket(m, distance, both):
     return first + min(later, buckets - 1)
 
 
-def t5_logits(w, source, shifted):
+def t5_logits(w, source, shifted, lengths):
     m = w.model
+    mask = mask_of(lengths, source.shape[1])
 
     def norm(name, x):
         return x * torch.rsqrt(x.pow(2).mean(dim=2, keepdim=True) + m["rms_norm_epsilon"]) * w[name]
@@ -483,7 +491,7 @@ def t5_logits(w, source, shifted):
     def attention(at, x, memory, bias):
         q, k, v = (heads(t @ w[at + n + ".weight"].t()) for t, n in ((x, "q"), (memory, "k"), (memory, "v")))
         scores = q @ k.transpose(2, 3)
-        context = torch.softmax(scores if bias is None else scores + bias, dim=3) @ v
+        context = torch.softmax(scores + bias, dim=3) @ v
         return context.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1) @ w[at + "o.weight"].t()
 
     def feed_forward(at, x):
@@ -503,7 +511,7 @@ def t5_logits(w, source, shifted):
     for layer in range(m["layer_count"]):
         at = "encoder.block.%d.layer." % layer
         a = norm(at + "0.layer_norm.weight", x)
-        x = x + attention(at + "0.SelfAttention.", a, a, bias)
+        x = x + attention(at + "0.SelfAttention.", a, a, bias + mask)
         x = x + feed_forward(at + "1.DenseReluDense.", norm(at + "1.layer_norm.weight", x))
     memory = norm("encoder.final_layer_norm.weight", x)
     x, bias = w["shared.weight"][shifted], bias_of("decoder", shifted.shape[1], False)
@@ -511,22 +519,23 @@ def t5_logits(w, source, shifted):
         at = "decoder.block.%d.layer." % layer
         a = norm(at + "0.layer_norm.weight", x)
         x = x + attention(at + "0.SelfAttention.", a, a, bias)
-        x = x + attention(at + "1.EncDecAttention.", norm(at + "1.layer_norm.weight", x), memory, None)
+        x = x + attention(at + "1.EncDecAttention.", norm(at + "1.layer_norm.weight", x), memory, mask)
         x = x + feed_forward(at + "2.DenseReluDense.", norm(at + "2.layer_norm.weight", x))
     x = norm("decoder.final_layer_norm.weight", x)
     return x * m["hidden"] ** -0.5 @ w["shared.weight"].t() if m["tied_embeddings"] else x @ w["lm_head.weight"].t()
 
 
-def t5_copy_logits(w, tokens):
+def t5_copy_logits(w, tokens, lengths):
     """Source and target in one row; the decoder reads the targets one position later, behind token 0."""
     source, targets = tokens[:, :w.model["sequence_length"]], tokens[:, w.model["sequence_length"]:]
-    return t5_logits(w, source, torch.cat((torch.zeros_like(targets[:, :1]), targets[:, :-1]), dim=1))
+    return t5_logits(w, source, torch.cat((torch.zeros_like(targets[:, :1]), targets[:, :-1]), dim=1), lengths)
 
 
-def loss_of(w, inputs, targets):
-    """Targets of -1 are not in the mean."""
+def loss_of(w, inputs, targets, lengths):
+    """Targets of -1 are not in the mean. lengths: of the samples, where attention may see all positions."""
+    family = w.model["family"]
     logits = {"decoder": gpt2_logits, "llama": llama_logits, "bert": bert_logits, "vit": vit_logits,
-              "t5": t5_copy_logits, "swin": swin_logits}[w.model["family"]](w, inputs)
+              "t5": t5_copy_logits, "swin": swin_logits}[family](w, inputs, *[lengths] * (family in ("bert", "t5")))
     return F.cross_entropy(logits.reshape(-1, w.model["vocabulary"]), targets.reshape(-1), ignore_index=-1)
 
 
@@ -551,6 +560,23 @@ def data_of(model, generator):
         return tokens, tokens[..., length:], {"tokens": tokens.reshape(-1).tolist()}
     tokens = torch.randint(vocabulary, (STEPS, SAMPLES, length + 1), generator=generator)
     return tokens[..., :-1], tokens[..., 1:], {"tokens": tokens.reshape(-1).tolist()}
+
+
+def padded(model, generator, targets, members):
+    """Samples of any lengths: [step][sample], and the targets without those behind the ends; their tokens stay, as
+    nothing may depend on them. Of an encoder-decoder source and target have lengths of their own."""
+    length = model["sequence_length"]
+    if not model.get("padding", False):
+        return targets, torch.full((STEPS, SAMPLES), length), members
+    lengths = torch.randint(2, length + 1, (STEPS, SAMPLES), generator=generator)
+    of_targets, members = lengths, {**members, "lengths": lengths.reshape(-1).tolist()}
+    if model["family"] == "t5":
+        of_targets = torch.randint(2, targets.shape[2] + 1, (STEPS, SAMPLES), generator=generator)
+        members["target_lengths"] = of_targets.reshape(-1).tolist()
+    targets = torch.where(torch.arange(targets.shape[2]) < of_targets[..., None], targets, -1)
+    if model["family"] == "bert":
+        members["targets"] = targets.reshape(-1).tolist()
+    return targets, lengths, members
 
 
 def learning_rate(optimizer, step):
@@ -580,10 +606,11 @@ def train(model):
     optimizer = kind(groups, lr=1.0, betas=(settings["beta1"], settings["beta2"]), eps=settings["epsilon"])
     generator = torch.Generator().manual_seed(SEED)
     inputs, targets, members = data_of(model, generator)
+    targets, lengths, members = padded(model, generator, targets, members)
     losses, norms, gradients = [], [], {}
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss = loss_of(w, inputs[step], targets[step])
+        loss = loss_of(w, inputs[step], targets[step], lengths[step])
         loss.backward()
         if step == 0:
             gradients = {name: summary(t.grad) for name, t in w.tensors.items()}
@@ -680,6 +707,12 @@ def main():
     write(sys.argv[1] + "/t5_gated_adam.json", train(t5("t5-gated-adam", True, False, "adam", 20)))
     # 8 x 8 in windows of 4, shifted; 4 x 4 and 2 x 2, each one window
     write(sys.argv[1] + "/swin_adamw.json", train(swin("swin-adamw", [4, 4, 8], "adamw", 16, [2, 1, 1], 4)))
+    small = {"hidden": 24, "ffn_hidden": 48, "padding": True}
+    write(sys.argv[1] + "/gpt2_padded_adam.json",
+          train({**model("gpt2-padded-adam", 4, "gelu_erf", True, "adam"), **small}))
+    write(sys.argv[1] + "/bert_padded_adam.json", train({**bert("bert-padded-adam", 4, True, "adam"), **small}))
+    write(sys.argv[1] + "/t5_padded_adamw.json",
+          train({**t5("t5-padded-adamw", False, False, "adamw", 12), "padding": True}))
     # 12 x 12 in windows of 3; 6 x 6 likewise, shifted by 1; 3 x 3
     write(sys.argv[1] + "/swin_adam.json", train(swin("swin-adam", [3, 6, 6], "adam", 24, [1, 2, 1], 3)))
 
