@@ -63,7 +63,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
     char said_version[LINE_BYTES];
     const gal_option options[] = {
         gal_option_required(gal_option_string(
-            "data", "FILE", "text (bytes), token file (.bin of llm.c; .bin or .idx of Megatron-LM) or images (.npy)",
+            "data", "FILE",
+            "text (bytes; lines, if the model pads), tokens (.bin of llm.c; .bin, .idx of Megatron), images (.npy)",
             &s->data_path)),
         gal_option_string("labels", "FILE", "of images: their labels (.npy of whole numbers)", &s->labels_path),
         gal_option_string("validation-labels", "FILE", "of the images of --validation", &s->validation_labels_path),

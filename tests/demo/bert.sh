@@ -1,6 +1,6 @@
 #!/bin/sh
-# make demo-bert: a small BERT learns to fill masked bytes of real text on 2 ranks; its loss falls below the entropy of
-# the bytes, which knows no neighbours.
+# make demo-bert: a small BERT learns to fill masked bytes of real text on 2 ranks: of verses, each padded; its loss falls
+# below the entropy of the bytes, which knows no neighbours.
 # Usage: tests/demo/bert.sh BUILD_FOLDER
 set -eu
 name=demo-bert
