@@ -85,8 +85,9 @@ static void print_row(table *t, const char *model, const gal_cudnn_attention_key
     uint32_t count[GRAPHS];
     count_engines(t->device, *key, count);
     const bool cudnn = all_have_one(count), own = key->dim <= GAL_FLASH_DIM_MAX;
-    printf("%-16s %5u %5u %5u %5u %6s %8u %8u %8u %8u  %s\n", model, key->heads, key->kv_heads, key->dim, key->sequence,
-           key->causal != 0 ? "yes" : "no", count[0], count[1], count[2], count[3],
+    printf("%-16s %5u %5u %5u %5u %6s %6s %8u %8u %8u %8u  %s\n", model, key->heads, key->kv_heads, key->dim,
+           key->sequence, key->causal != 0 ? "yes" : "no", key->padded != 0 ? "yes" : "no", count[0], count[1],
+           count[2], count[3],
            cudnn ? "cuDNN"
            : own ? "own kernel"
                  : "NONE");
@@ -102,7 +103,7 @@ static void print_block(table *t, const gal_model *model, const gal_block_shape 
         if (block->kv_head_count % tp_degree != 0) {
             continue;
         }
-        const gal_cudnn_attention_key key = {
+        gal_cudnn_attention_key key = {
             .samples = 2, /* rows of a sample are not neighbours */
             .sequence = block->positions,
             .heads = block->head_count / tp_degree,
@@ -111,8 +112,11 @@ static void print_block(table *t, const gal_model *model, const gal_block_shape 
             .causal = model->family == GAL_FAMILY_DECODER || model->family == GAL_FAMILY_LLAMA,
             .type = CUDNN_DATA_BFLOAT16,
         };
-        if (is_new(t, &key)) {
-            print_row(t, model->name, &key);
+        const bool may_pad = key.causal == 0 && !gal_model_sees_images(model);
+        for (key.padded = 0; key.padded <= (may_pad ? 1U : 0U); key.padded++) {
+            if (is_new(t, &key)) {
+                print_row(t, model->name, &key);
+            }
         }
     }
 }
@@ -127,7 +131,7 @@ static void print_model(table *t, const char *name)
         return;
     }
     if (model.family == GAL_FAMILY_T5 || model.family == GAL_FAMILY_SWIN) {
-        printf("%-16s %-80s own kernel\n", name,
+        printf("%-16s %-87s own kernel\n", name,
                model.family == GAL_FAMILY_T5 ? "relative and cross-attention" : "attention within windows");
         t->by_own++;
         return;
@@ -152,8 +156,8 @@ static int child(void)
     printf("Engines of cuDNN %zu on sm_90, bf16, without dropout (with it: own kernel). A row's heads are those of a "
            "rank; of models with equal rows the first is named.\n",
            cudnnGetVersion());
-    printf("%-16s %5s %5s %5s %5s %6s %8s %8s %8s %8s\n", "model", "heads", "kv", "dim", "seq", "causal", "forward",
-           "backward", "fwd det", "bwd det");
+    printf("%-16s %5s %5s %5s %5s %6s %6s %8s %8s %8s %8s\n", "model", "heads", "kv", "dim", "seq", "causal", "padded",
+           "forward", "backward", "fwd det", "bwd det");
     for (uint32_t i = 0; i < gal_catalogue_entry_count; i++) {
         if (strcmp(gal_catalogue_entries[i].kind, "model") == 0) {
             print_model(&t, gal_catalogue_entries[i].name);

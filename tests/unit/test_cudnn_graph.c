@@ -30,6 +30,7 @@ typedef struct fake {
     cudnnReduceTensorOp_t reduction;
     /* operation; y is what it writes */
     struct fake *what, *x, *b, *t, *y;
+    struct fake *rows, *columns, *depth; /* of a product: how many, by sample */
     /* graph, and what is made from one */
     struct fake *operation[FAKE_OPERATIONS], *graph;
     int64_t operation_count;
@@ -106,6 +107,12 @@ static void *place_of(fake *f, cudnnBackendAttributeName_t name)
         return &f->b;
     case CUDNN_ATTR_OPERATION_POINTWISE_TDESC:
         return &f->t;
+    case CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC:
+        return &f->rows;
+    case CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC:
+        return &f->columns;
+    case CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC:
+        return &f->depth;
     case CUDNN_ATTR_OPERATION_MATMUL_CDESC:
     case CUDNN_ATTR_OPERATION_POINTWISE_YDESC:
     case CUDNN_ATTR_OPERATION_REDUCTION_YDESC:
@@ -191,6 +198,28 @@ cudaError_t cudaEventCreate(cudaEvent_t *event)
     return cudaSuccess;
 }
 
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    *memory = malloc(bytes);
+    return *memory != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFree(void *memory)
+{
+    free(memory);
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    (void)kind;
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    memset(memory, value, bytes);
+    return cudaSuccess;
+}
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     (void)event, (void)stream;
@@ -275,18 +304,23 @@ static void load(const fake *pack, fake *tensor)
         int64_t index[4];
         split(tensor, i, index);
         const void *from = address_of(pack, tensor);
-        tensor->value[i] = tensor->data_type == CUDNN_DATA_BFLOAT16
-                               ? bf16_value(((const uint16_t *)from)[offset_of(tensor, index)])
-                               : (double)((const float *)from)[offset_of(tensor, index)];
+        const size_t at = offset_of(tensor, index);
+        tensor->value[i] = tensor->data_type == CUDNN_DATA_BFLOAT16 ? bf16_value(((const uint16_t *)from)[at])
+                           : tensor->data_type == CUDNN_DATA_INT32  ? (double)((const int32_t *)from)[at]
+                                                                    : (double)((const float *)from)[at];
     }
 }
 
+/* What is not defined, NaN here, does not get to memory. */
 static void store(const fake *pack, const fake *tensor)
 {
     for (size_t i = 0; i < count_of(tensor) && !tensor->is_virtual; i++) {
         int64_t index[4];
         split(tensor, i, index);
         void *to = address_of(pack, tensor);
+        if (isnan(tensor->value[i])) {
+            continue;
+        }
         if (tensor->data_type == CUDNN_DATA_BFLOAT16) {
             ((uint16_t *)to)[offset_of(tensor, index)] = bf16_bits(tensor->value[i]);
         } else {
@@ -308,6 +342,12 @@ static double shared(const fake *tensor, const fake *like, const int64_t index[4
     return tensor->value[number];
 }
 
+static int64_t limit_of(const fake *limit, int64_t sample, int64_t all)
+{
+    return limit == NULL ? all : (int64_t)limit->value[sample];
+}
+
+/* NaN behind the limits of rows and columns. */
 static void do_matmul(const fake *op)
 {
     assert_int_equal(op->x->dim[3], op->b->dim[2]);
@@ -319,11 +359,13 @@ static void do_matmul(const fake *op)
         const int64_t b_head = at[1] / (op->y->dim[1] / op->b->dim[1]);
         const double *a = op->x->value + ((at[0] * op->x->dim[1] + at[1]) * op->x->dim[2] + at[2]) * op->x->dim[3];
         const double *b = op->b->value + (at[0] * op->b->dim[1] + b_head) * op->b->dim[2] * op->b->dim[3] + at[3];
+        const bool wanted =
+            at[2] < limit_of(op->rows, at[0], op->y->dim[2]) && at[3] < limit_of(op->columns, at[0], op->y->dim[3]);
         double sum = 0.0;
-        for (int64_t k = 0; k < op->x->dim[3]; k++) {
+        for (int64_t k = 0; k < limit_of(op->depth, at[0], op->x->dim[3]); k++) {
             sum += a[k] * b[k * op->b->dim[3]];
         }
-        op->y->value[i] = sum;
+        op->y->value[i] = wanted ? sum : (double)NAN;
     }
 }
 
@@ -348,6 +390,10 @@ static double do_element(const fake *op, double x, double b, double t, const int
         return (double)index[op->what->axis];
     case CUDNN_POINTWISE_CMP_GE:
         return x >= b ? 1.0 : 0.0;
+    case CUDNN_POINTWISE_CMP_LT:
+        return x < b ? 1.0 : 0.0;
+    case CUDNN_POINTWISE_LOGICAL_AND:
+        return x != 0.0 && b != 0.0 ? 1.0 : 0.0;
     case CUDNN_POINTWISE_BINARY_SELECT:
         return t != 0.0 ? x : b;
     default:
@@ -422,6 +468,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
         load(pack, op->x);
         load(pack, op->b);
         load(pack, op->t);
+        load(pack, op->rows);
+        load(pack, op->columns);
+        load(pack, op->depth);
         make_values(op->y);
         switch (op->type) {
         case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
@@ -473,7 +522,8 @@ static void expect_near(const char *name, const double *exact, const uint16_t *b
     }
 }
 
-static void run(gal_cudnn_attention *attention, problem *p, const uint32_t *dims, bool backward, bool deterministic)
+static void run(gal_cudnn_attention *attention, problem *p, const uint32_t *dims, bool backward, bool deterministic,
+                int32_t *lengths)
 {
     gal_error err = {.code = GAL_OK};
     gal_kernel_call call = p->at.call;
@@ -484,11 +534,12 @@ static void run(gal_cudnn_attention *attention, problem *p, const uint32_t *dims
                                          .dim = dims[3],
                                          .kv_heads = dims[4],
                                          .causal = dims[5],
+                                         .padded = lengths != NULL,
                                          .backward = backward,
                                          .deterministic = deterministic,
                                          .type = CUDNN_DATA_BFLOAT16};
-    void *const forward_operands[] = {p->qkv_bits, p->ctx_bits, p->lse_single};
-    void *const backward_operands[] = {p->dctx_bits, p->qkv_bits, p->ctx_bits, p->lse_single, p->dqkv_bits};
+    void *const forward_operands[] = {p->qkv_bits, p->ctx_bits, p->lse_single, lengths};
+    void *const backward_operands[] = {p->dctx_bits, p->qkv_bits, p->ctx_bits, p->lse_single, p->dqkv_bits, lengths};
     memcpy(call.operand, backward ? backward_operands : forward_operands,
            backward ? sizeof backward_operands : sizeof forward_operands);
     call.dims = dims;
@@ -505,7 +556,8 @@ static void run(gal_cudnn_attention *attention, problem *p, const uint32_t *dims
     }
 }
 
-static void check(uint32_t kv_heads, uint32_t causal, bool deterministic)
+/* lengths: [SAMPLES], or NULL. */
+static void check_padded(uint32_t kv_heads, uint32_t causal, bool deterministic, int32_t *lengths)
 {
     static problem p;
     gal_error err = {.code = GAL_OK};
@@ -519,8 +571,9 @@ static void check(uint32_t kv_heads, uint32_t causal, bool deterministic)
     memset(p.ctx_bits, 0xFF, sizeof p.ctx_bits);
     memset(p.dqkv_bits, 0xFF, sizeof p.dqkv_bits);
     assert_int_equal(gal_cudnn_attention_create(&attention, &err), GAL_OK);
-    run(attention, &p, dims, false, deterministic);
-    OPS(&p.at, &gal_ops_host_fp64, GAL_OP_ATTENTION, dims, p.qkv, p.ctx, p.lse);
+    run(attention, &p, dims, false, deterministic, lengths);
+    ops_run(&p.at, &gal_ops_host_fp64, GAL_OP_ATTENTION, dims, lengths == NULL ? 3 : 4,
+            (void *[]){p.qkv, p.ctx, p.lse, lengths});
     expect_near("ctx", p.ctx, p.ctx_bits, CTX);
     for (size_t i = 0; i < LSE; i++) {
         assert_true(fabs((double)p.lse_single[i] - p.lse[i]) <= 0x1p-20);
@@ -528,11 +581,17 @@ static void check(uint32_t kv_heads, uint32_t causal, bool deterministic)
     for (size_t i = 0; i < CTX; i++) { /* both backwards see the ctx that was written */
         p.ctx[i] = bf16_value(p.ctx_bits[i]);
     }
-    run(attention, &p, dims, true, deterministic);
-    OPS(&p.at, &gal_ops_host_fp64, GAL_OP_ATTENTION_BACKWARD, dims, p.dctx, p.qkv, p.ctx, p.lse, p.dqkv);
+    run(attention, &p, dims, true, deterministic, lengths);
+    ops_run(&p.at, &gal_ops_host_fp64, GAL_OP_ATTENTION_BACKWARD, dims, lengths == NULL ? 5 : 6,
+            (void *[]){p.dctx, p.qkv, p.ctx, p.lse, p.dqkv, lengths});
     expect_near("dqkv", p.dqkv, p.dqkv_bits, qkv);
     gal_cudnn_attention_free(attention);
     assert_null(alive);
+}
+
+static void check(uint32_t kv_heads, uint32_t causal, bool deterministic)
+{
+    check_padded(kv_heads, causal, deterministic, NULL);
 }
 
 static void graphs_give_what_the_host_gives(void **state)
@@ -550,6 +609,18 @@ static void graphs_of_shared_keys(void **state)
     for (uint32_t causal = 0; causal < 2; causal++) {
         check(2, causal, false);
         check(1, causal, true);
+    }
+}
+
+/* Queries behind an end get numbers too; keys behind it zeros as gradients. */
+static void graphs_of_padded_samples(void **state)
+{
+    (void)state;
+    int32_t lengths[SAMPLES] = {SEQUENCE, 4};
+    for (uint32_t deterministic = 0; deterministic < 2; deterministic++) {
+        check_padded(HEADS, 0, deterministic != 0, lengths);
+        check_padded(2, 0, deterministic != 0, lengths);
+        lengths[0] = 1;
     }
 }
 
@@ -586,6 +657,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_give_what_the_host_gives),
         cmocka_unit_test(graphs_of_shared_keys),
+        cmocka_unit_test(graphs_of_padded_samples),
         cmocka_unit_test(a_graph_is_timed_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

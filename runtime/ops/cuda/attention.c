@@ -14,13 +14,13 @@ static bool is_padded(gal_op op, const gal_kernel_call *call)
     return call->operand_count > (op == GAL_OP_ATTENTION ? 3 : 5);
 }
 
-/* cuDNN is asked for attention of 16 bits of models without dropout, and not for padded one. With dropout our own
- * kernels also do the steps that do not train: plans and workspace are made for one of the two. */
+/* cuDNN is asked for attention of 16 bits of models without dropout. With it our own kernels also do the steps that do
+ * not train: plans and workspace are made for one of the two. */
 static bool key_of(const gal_cuda_library *library, gal_dtype dtype, gal_op op, const gal_kernel_call *call,
                    gal_cudnn_attention_key *key)
 {
     if ((op != GAL_OP_ATTENTION && op != GAL_OP_ATTENTION_BACKWARD) || dtype == GAL_FP32 ||
-        call->step->model->attention_dropout > 0.0 || is_padded(op, call)) {
+        call->step->model->attention_dropout > 0.0) {
         return false;
     }
     *key = (gal_cudnn_attention_key){
@@ -30,6 +30,7 @@ static bool key_of(const gal_cuda_library *library, gal_dtype dtype, gal_op op, 
         .dim = call->dims[3],
         .kv_heads = call->dims[4],
         .causal = (call->dims[5] & GAL_ATTENTION_CAUSAL) != 0,
+        .padded = is_padded(op, call),
         .backward = op == GAL_OP_ATTENTION_BACKWARD,
         .deterministic = library->options.deterministic,
         .type = dtype == GAL_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,

@@ -18,6 +18,7 @@ typedef struct attention_plan {
     uint32_t best;
     bool settled;           /* timed, or nothing is to be timed */
     uint64_t library_bytes; /* the most that a plan needs */
+    int32_t *query_counts;  /* of a padded graph: on the device, owned */
 } attention_plan;
 
 struct gal_cudnn_attention {
@@ -53,6 +54,9 @@ static void plan_free(attention_plan *plan)
         gal_cudnn_destroy(plan->plan[i]);
     }
     gal_cudnn_graph_free(&plan->graph.graph);
+    if (plan->query_counts != NULL) {
+        cudaFree(plan->query_counts);
+    }
     free(plan);
 }
 
@@ -102,6 +106,26 @@ static uint64_t workspace_of(const attention_plan *plan)
 }
 
 /* ---- making plans ---- */
+
+/* Every sample has all queries: rows of ctx and dq behind its end must hold numbers, if only for others to multiply by
+ * zero. */
+static gal_code make_counts(attention_plan *plan, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t samples = plan->key.samples;
+    int32_t *counts = malloc(samples * sizeof *counts);
+    if (counts == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: %u counts", samples);
+    }
+    for (uint32_t s = 0; s < samples; s++) {
+        counts[s] = (int32_t)plan->key.sequence;
+    }
+    GAL_CUDART_TRY(cudaMalloc((void **)&plan->query_counts, samples * sizeof *counts));
+    GAL_CUDART_TRY(cudaMemcpy(plan->query_counts, counts, samples * sizeof *counts, cudaMemcpyHostToDevice));
+cleanup:
+    free(counts);
+    return code;
+}
 
 static gal_code make_plans(cudnnHandle_t handle, attention_plan *plan, gal_error *err)
 {
@@ -165,6 +189,9 @@ static gal_code find(gal_cudnn_attention *attention, const gal_cudnn_attention_k
     plan->key = *key;
     plan->settled = key->deterministic != 0;
     GAL_TRY(make_plans(attention->handle, plan, err));
+    if (plan->key.padded != 0 && plan->count > 0) {
+        GAL_TRY(make_counts(plan, err));
+    }
     GAL_TRY(append(attention, plan, err));
     *out = plan;
     plan = NULL;
@@ -212,7 +239,7 @@ static const void *feature(const void *rows, uint64_t first)
     return (const uint16_t *)rows + first;
 }
 
-/* Operands of attention: qkv, ctx, lse; of its backward: dctx, qkv, ctx, lse, dqkv. */
+/* Operands of attention: qkv, ctx, lse [, lengths]; of its backward: dctx, qkv, ctx, lse, dqkv [, lengths]. */
 static void collect(const attention_plan *plan, const gal_kernel_call *call, const numbers *n, addresses *out)
 {
     const gal_cudnn_attention_key *key = &plan->key;
@@ -226,6 +253,8 @@ static void collect(const attention_plan *plan, const gal_kernel_call *call, con
     put(plan, GAL_CUDNN_LSE, operand[2], out);
     put(plan, GAL_CUDNN_SCALE, &n->scale, out);
     put(plan, GAL_CUDNN_MINUS_INFINITY, &n->minus_infinity, out);
+    put(plan, GAL_CUDNN_QUERY_COUNTS, plan->query_counts, out);
+    put(plan, GAL_CUDNN_KEY_COUNTS, operand[key->backward != 0 ? 4 : 3], out);
     put(plan, GAL_CUDNN_ONE, &n->one, out);
     if (key->backward != 0) {
         put(plan, GAL_CUDNN_DCTX, call->operand[0], out);
@@ -238,9 +267,22 @@ static void collect(const attention_plan *plan, const gal_kernel_call *call, con
     out->workspace = workspace + dot_bytes(key) + sum_bytes(key);
 }
 
+/* Gradients of keys and values behind a sample's end are zeros, which the engine need not write. */
+static gal_code clear_behind_ends(const gal_cudnn_attention_key *key, const gal_kernel_call *call, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const size_t row = ((size_t)key->heads + 2 * (size_t)key->kv_heads) * key->dim * sizeof(uint16_t);
+    if (key->padded != 0 && key->backward != 0) {
+        GAL_CUDART_TRY(cudaMemsetAsync(call->operand[4], 0, row * key->samples * key->sequence, call->stream));
+    }
+cleanup:
+    return code;
+}
+
 static gal_code run_one(gal_cudnn_attention *attention, const attention_plan *plan, uint32_t which,
                         const gal_kernel_call *call, gal_error *err)
 {
+    gal_code code = GAL_OK;
     const numbers n = {(float)(1.0 / sqrt((double)plan->key.dim)), 1.0F, -INFINITY};
     addresses at = {.count = 0};
     if (call->workspace_bytes < workspace_of(plan)) {
@@ -248,7 +290,10 @@ static gal_code run_one(gal_cudnn_attention *attention, const attention_plan *pl
                         (unsigned long long)call->workspace_bytes, (unsigned long long)workspace_of(plan));
     }
     collect(plan, call, &n, &at);
-    return gal_cudnn_plan_run(attention->handle, plan->plan[which], at.uid, at.address, at.count, at.workspace, err);
+    GAL_TRY(clear_behind_ends(&plan->key, call, err));
+    GAL_TRY(gal_cudnn_plan_run(attention->handle, plan->plan[which], at.uid, at.address, at.count, at.workspace, err));
+cleanup:
+    return code;
 }
 
 gal_code gal_cudnn_attention_run(gal_cudnn_attention *attention, const gal_cudnn_attention_key *key,

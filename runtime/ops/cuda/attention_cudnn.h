@@ -4,8 +4,9 @@
  *     S = Q K^T, scale, mask, max, exp, sum, log (so the log-sum-exp), P = exp / sum, O = P V
  * and backward the same scores again, less the log-sum-exp, and the five products. Operands lie as operator.h has them:
  * rows [position][sample] of packed queries, keys and values are strides, nothing is copied. Shared keys are fewer
- * heads of K and V. No dropout: its masks are ours, by global index. Source: operations and their order as
- * cudnn-frontend lowers them, scaled_dot_product_flash_attention.h (MIT). */
+ * heads of K and V. Padding: products are told how many queries and keys count, and scores of the others are masked,
+ * both of which the pattern wants. No dropout: its masks are ours, by global index. Source: operations and their order
+ * as cudnn-frontend lowers them, scaled_dot_product_flash_attention.h (MIT). */
 #ifndef GAL_RUNTIME_OPS_CUDA_ATTENTION_CUDNN_H
 #define GAL_RUNTIME_OPS_CUDA_ATTENTION_CUDNN_H
 
@@ -15,8 +16,8 @@
 /* What makes one graph differ from another. */
 typedef struct gal_cudnn_attention_key {
     uint32_t samples, sequence, heads, dim, kv_heads;
-    uint32_t causal, backward, deterministic; /* 0 or 1 */
-    uint32_t type;                            /* cudnnDataType_t: BFLOAT16 or HALF */
+    uint32_t causal, padded, backward, deterministic; /* 0 or 1; causal ones are not padded */
+    uint32_t type;                                    /* cudnnDataType_t: BFLOAT16 or HALF */
 } gal_cudnn_attention_key;
 
 /* Tensors of a graph that are not virtual, by what they hold. */
@@ -27,7 +28,9 @@ typedef enum gal_cudnn_operand {
     GAL_CUDNN_CTX,
     GAL_CUDNN_LSE,
     GAL_CUDNN_SCALE,
-    GAL_CUDNN_MINUS_INFINITY, /* of causal graphs */
+    GAL_CUDNN_MINUS_INFINITY, /* of causal and padded graphs */
+    GAL_CUDNN_QUERY_COUNTS,   /* of padded ones int32 [samples]: all queries, also those behind a sample's end ... */
+    GAL_CUDNN_KEY_COUNTS,     /* ... and the lengths */
     GAL_CUDNN_DCTX,           /* from here on backward */
     GAL_CUDNN_DQ,
     GAL_CUDNN_DK,

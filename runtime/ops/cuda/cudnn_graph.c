@@ -128,7 +128,7 @@ static void set_tensor(gal_cudnn_graph *graph, cudnnBackendDescriptor_t operatio
 
 static const cudnnDataType_t single = CUDNN_DATA_FLOAT;
 
-int gal_cudnn_matmul(gal_cudnn_graph *graph, int a, int b, cudnnDataType_t type, int to)
+int gal_cudnn_matmul(gal_cudnn_graph *graph, int a, int b, gal_cudnn_limits limits, cudnnDataType_t type, int to)
 {
     cudnnBackendDescriptor_t operation, mode;
     const char *what = "a product";
@@ -146,6 +146,9 @@ int gal_cudnn_matmul(gal_cudnn_graph *graph, int a, int b, cudnnDataType_t type,
     set_tensor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a, what);
     set_tensor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b, what);
     set_tensor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c, what);
+    set_tensor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, limits.rows, what);
+    set_tensor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, limits.columns, what);
+    set_tensor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, limits.depth, what);
     set(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &mode, what);
     finalize(graph, operation, what);
     return c;

@@ -38,8 +38,14 @@ int gal_cudnn_tensor(gal_cudnn_graph *graph, cudnnDataType_t type, gal_cudnn_sha
 /* A number, given at each run: host memory behind the uid. */
 int gal_cudnn_number(gal_cudnn_graph *graph, cudnnDataType_t type);
 
+/* How many rows and columns of a product are wanted, and over how many entries it sums, sample by sample: tensors int32
+ * [samples][1][1][1], or GAL_CUDNN_NONE: all. What lies behind is not defined, in memory left as it is or not. */
+typedef struct gal_cudnn_limits {
+    int rows, columns, depth;
+} gal_cudnn_limits;
+
 /* Operations give a new virtual tensor of `type`, or write `to` if it is not GAL_CUDNN_NONE. */
-int gal_cudnn_matmul(gal_cudnn_graph *graph, int a, int b, cudnnDataType_t type, int to);
+int gal_cudnn_matmul(gal_cudnn_graph *graph, int a, int b, gal_cudnn_limits limits, cudnnDataType_t type, int to);
 /* b, t: GAL_CUDNN_NONE if the mode takes none. BINARY_SELECT: t ? x : b. */
 int gal_cudnn_pointwise(gal_cudnn_graph *graph, cudnnPointwiseMode_t mode, int x, int b, int t, cudnnDataType_t type,
                         int to);
