@@ -1,6 +1,7 @@
-/* Data files: text, token files, pairs of index and tokens. The first byte picks the form, vocabulary, sequence length
- * and whether there is a validation file; of a pair the second byte is the number of the index's bytes. What is
- * accepted gives tokens below the vocabulary for every window, near the end of the series too. */
+/* Data files: text, token files, pairs of index and tokens. The first byte picks the form, vocabulary, sequence length,
+ * whether there is a validation file and whether the model pads; of a pair the second byte is the number of the index's
+ * bytes. What is accepted gives tokens below the vocabulary for every window, near the end of the series too, and of
+ * lines as many targets as it counts. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,19 +21,45 @@ static void fill(gal_data *data, const gal_data_options *options, bool evaluatio
                                        .samples = samples,
                                        .sequence_length = options->sequence_length};
     GAL_FUZZ_REQUIRE(gal_data_fill(data, &request, tokens, NULL) == GAL_OK);
+    const bool none = targets && options->model != NULL;
     for (uint32_t i = 0; i < SAMPLES * options->sequence_length; i++) {
-        GAL_FUZZ_REQUIRE(tokens[i] >= 0 && (uint32_t)tokens[i] < options->vocabulary);
+        GAL_FUZZ_REQUIRE((tokens[i] >= 0 && (uint32_t)tokens[i] < options->vocabulary) || (none && tokens[i] == -1));
     }
+}
+
+static void count(gal_data *data, const gal_data_options *options, bool evaluation, uint64_t batch)
+{
+    int32_t lengths[SAMPLES + 1], sum = 0;
+    uint64_t targets = 0;
+    const uint32_t samples[SAMPLES + 1] = {0, 1, 2};
+    const gal_token_request request = {.batch = batch,
+                                       .evaluation = evaluation,
+                                       .sample_count = SAMPLES + 1,
+                                       .samples = samples,
+                                       .sequence_length = options->sequence_length};
+    GAL_ASSERT(options->global_batch_samples == SAMPLES + 1);
+    GAL_FUZZ_REQUIRE(gal_data_fill_lengths(data, &request, lengths, NULL) == GAL_OK);
+    GAL_FUZZ_REQUIRE(gal_data_count_targets(data, batch, evaluation, &targets, NULL) == GAL_OK);
+    for (uint32_t s = 0; s < SAMPLES + 1; s++) {
+        GAL_FUZZ_REQUIRE(lengths[s] >= 1 && (uint32_t)lengths[s] <= options->sequence_length);
+        sum += lengths[s];
+    }
+    GAL_FUZZ_REQUIRE(targets == (uint64_t)sum);
 }
 
 static void use(gal_data *data, const gal_data_options *options)
 {
     GAL_FUZZ_REQUIRE(gal_data_train_windows(data) >= 1 && gal_data_validation_windows(data) >= 1);
-    GAL_FUZZ_REQUIRE(gal_data_train_tokens(data) > gal_data_train_windows(data) * options->sequence_length);
+    const bool lines = options->model != NULL;
+    GAL_FUZZ_REQUIRE(lines ? gal_data_train_tokens(data) >= gal_data_train_windows(data)
+                           : gal_data_train_tokens(data) > gal_data_train_windows(data) * options->sequence_length);
     for (uint64_t batch = 0; batch < 3; batch++) {
         fill(data, options, false, false, batch);
         fill(data, options, false, true, batch);
         fill(data, options, true, true, batch);
+        if (lines) {
+            count(data, options, batch % 2 == 1, batch);
+        }
     }
     fill(data, options, false, true, UINT64_C(99999998));
     if (gal_data_train_tokens(data) % 8 == 0) { /* a pass over 2^16 counters: not for every input */
@@ -67,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
         path_of[2] = gal_fuzz_path("pair.idx");
         pair_path = gal_fuzz_path("pair.bin");
     }
+    static const gal_model padded = {.family = GAL_FAMILY_DECODER, .padding = true};
     const uint8_t choice = bytes[0];
     const char *path = write_form(choice % 4, bytes + 1, byte_count - 1);
     const gal_data_options options = {.path = path,
@@ -74,7 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
                                       .vocabulary = (choice / 4 % 4 + 1u) * 128,
                                       .sequence_length = choice / 16 % 4 * 5 + 1u,
                                       .global_batch_samples = 3,
-                                      .seed = choice};
+                                      .seed = choice,
+                                      .model = choice / 128 == 1 ? &padded : NULL};
     gal_data *data = NULL;
     gal_error err = {0};
     gal_code code = gal_data_open(&options, &data, &err);
