@@ -10,8 +10,8 @@
  * gets windows with some tokens replaced, and these as targets: others in every epoch, in the validation split the same
  * each time. A model of images gets the images of an array and their labels (images.h): each is a window.
  *
- * A model that pads gets the lines of a text in the place of windows (lines.h), the last tenth of them to validate on:
- * behind a line's tokens there are tokens 0, and no targets. */
+ * A model that pads gets the lines of a text, or the sequences of a pair of Megatron-LM's, in the place of windows
+ * (lines.h), the last tenth of them to validate on: behind their tokens there are tokens 0, and no targets. */
 #ifndef GAL_RUNTIME_TRAIN_DATA_H
 #define GAL_RUNTIME_TRAIN_DATA_H
 

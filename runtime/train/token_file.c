@@ -241,6 +241,7 @@ static gal_code read_megatron(const char *index_path, const char *tokens_path, g
     }
     GAL_TRY(check_sequences(&index, &header, tokens, err));
     tokens->token_count = tokens->byte_count / tokens->token_bytes;
+    tokens->indexed = true;
 cleanup:
     gal_token_file_close(&index);
     return code;
@@ -290,6 +291,39 @@ static gal_code read_form(const char *path, gal_token_file *out, gal_error *err)
                     "got %d",
                     path, LLM_C_MAGIC, header[0]);
 cleanup:
+    return code;
+}
+
+gal_code gal_token_file_sequences(const gal_token_file *file,
+                                  gal_code (*each)(void *context, uint64_t first, uint64_t end, gal_error *err),
+                                  void *context, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    char path[GAL_TOKEN_PATH_BYTES];
+    int32_t length[INDEX_CHUNK];
+    index_header header = {0};
+    uint64_t begin = 0;
+    gal_token_file index = {.descriptor = -1};
+    if (!file->indexed || !beside(file->path, ".idx", path)) {
+        return gal_fail(err, GAL_ERR_DOCUMENT,
+                        "%s: the model pads: its samples are the lines of a text or the sequences of an .idx file, and "
+                        "here is neither",
+                        file->path);
+    }
+    GAL_TRY(open_bytes(path, &index, err));
+    GAL_TRY(read_index_header(&index, &header, err));
+    GAL_TRY(check_sequences(&index, &header, file, err)); /* it may have been written anew */
+    for (uint64_t first = 0; first < header.sequence_count; first += INDEX_CHUNK) {
+        const uint64_t left = header.sequence_count - first;
+        const size_t count = left < INDEX_CHUNK ? (size_t)left : (size_t)INDEX_CHUNK;
+        GAL_TRY(read_bytes(&index, INDEX_HEADER_BYTES + 4 * first, length, count * sizeof *length, err));
+        for (size_t i = 0; i < count; i++) {
+            GAL_TRY(each(context, begin, begin + (uint64_t)length[i], err));
+            begin += (uint64_t)length[i];
+        }
+    }
+cleanup:
+    gal_token_file_close(&index);
     return code;
 }
 

@@ -5,6 +5,7 @@
  *                   the kind of number (1 uint8, 4 int32, 8 uint16), uint64 sequence count, uint64 document count
  *                   (ends, the first is 0), int32 lengths of the sequences, int64 offsets in bytes, int64 documents.
  *                   Sequences lie one behind another and are read as one series; ends of documents are tokens of it.
+ *                   A model that pads takes them one by one (lines.h).
  *                   Source: Megatron-LM, core/datasets/indexed_dataset.py, _IndexReader. */
 #ifndef GAL_RUNTIME_TRAIN_TOKEN_FILE_H
 #define GAL_RUNTIME_TRAIN_TOKEN_FILE_H
@@ -20,9 +21,9 @@ enum { GAL_TOKEN_PATH_BYTES = 4096 };
 typedef struct gal_token_file {
     char path[GAL_TOKEN_PATH_BYTES]; /* of the file that holds the tokens */
     int descriptor;                  /* below 0: none */
-    bool text;
-    uint32_t token_bytes; /* 1, 2 or 4 */
-    uint64_t first_byte;  /* of the first token */
+    bool text, indexed;              /* indexed: of Megatron-LM */
+    uint32_t token_bytes;            /* 1, 2 or 4 */
+    uint64_t first_byte;             /* of the first token */
     uint64_t byte_count, token_count;
 } gal_token_file;
 
@@ -39,5 +40,11 @@ gal_code gal_token_file_each(const gal_token_file *file, uint64_t first, uint64_
                              gal_code (*each)(void *context, uint64_t first, const int32_t *tokens, size_t count,
                                               gal_error *err),
                              void *context, gal_error *err);
+
+/* Gives each(context, first, end) the tokens [first, end) of every sequence of Megatron-LM's in turn; it may fail.
+ * GAL_ERR_DOCUMENT: the file has none; GAL_ERR_SYSTEM: the index cannot be read any more. */
+gal_code gal_token_file_sequences(const gal_token_file *file,
+                                  gal_code (*each)(void *context, uint64_t first, uint64_t end, gal_error *err),
+                                  void *context, gal_error *err);
 
 #endif

@@ -437,7 +437,34 @@ static void test_lines_split(void **state)
     options.path = write_file("few", text, 18);
     assert_refused(&options, GAL_ERR_DOCUMENT, "the validation (last tenth) split has no line, the file has 9");
     options.path = write_tokens("data.bin", 1, 20, tokens, 20);
-    assert_refused(&options, GAL_ERR_DOCUMENT, "its samples are lines of a text, and token files have none");
+    assert_refused(&options, GAL_ERR_DOCUMENT, "its samples are the lines of a text or the sequences of an .idx file");
+}
+
+/* Sequences of 20 and 40 tokens, of which the last is said but says nothing: pieces of 8, 8 and 3, then 8, 8, 8, 8 and
+ * 7. The last tenth of these eight is none, so validation has the same file. */
+static void test_sequences(void **state)
+{
+    (void)state;
+    const gal_model model = {.family = GAL_FAMILY_LLAMA, .sequence_length = 8, .padding = true};
+    uint16_t words[60];
+    for (uint16_t i = 0; i < 60; i++) {
+        words[i] = (uint16_t)(1000 + i);
+    }
+    gal_data_options options = options_of(write_pair(8, 1, 40, words, sizeof words));
+    gal_error err = {0};
+    gal_data *data = NULL;
+    int32_t targets[BATCH * 8];
+    options.vocabulary = 1060;
+    options.sequence_length = 8;
+    options.model = &model;
+    options.validation_path = options.path;
+    assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
+    assert_int_equal(gal_data_validation_windows(data), 8);
+    fill_padded(data, 8, true, false, targets);
+    assert_memory_equal(targets + 16, ((const int32_t[]){1017, 1018, 1019, -1, -1, -1, -1, -1}), 8 * sizeof *targets);
+    assert_int_equal(targets[0], 1001);
+    expect_lengths(data, (const int32_t[]){8, 8, 3}, 19);
+    gal_data_close(data);
 }
 
 int main(void)
@@ -456,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_lines_copied),
         cmocka_unit_test(test_lines_masked),
         cmocka_unit_test(test_lines_split),
+        cmocka_unit_test(test_sequences),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
