@@ -16,7 +16,7 @@ run galplan verify plan.json
 step "train by it"
 run galrun plan.json --np 2 --data text.txt --log log.jsonl -v
 
-# 20 batches of 32 samples ask for some 6,000 bytes: the mean of losses that spread by 1.2 nats is known to 0.02. A tenth
+# 20 batches of 32 samples ask for some 5,000 bytes: the mean of losses that spread by 1.2 nats is known to 0.02. A tenth
 # of a nat below what frequencies alone give is what neighbours say.
 loss=$(final validation_loss)
 entropy=$(final unigram_entropy)
