@@ -36,7 +36,9 @@ const gal_document_form *gal_document_form_of(gal_document_kind kind)
         [GAL_DOCUMENT_PLAN] = &gal_plan_form,
         [GAL_DOCUMENT_PROBLEM] = &gal_problem_form,
         [GAL_DOCUMENT_GALVATRON_PROFILE] = &gal_galvatron_profile_form,
-        [GAL_DOCUMENT_GALVATRON_PLAN] = &gal_galvatron_plan_form};
+        [GAL_DOCUMENT_GALVATRON_PLAN] = &gal_galvatron_plan_form,
+        [GAL_DOCUMENT_FRAMEWORK] = &gal_framework_form,
+        [GAL_DOCUMENT_CONSTANTS] = &gal_constants_form};
     return forms[kind];
 }
 

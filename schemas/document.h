@@ -5,6 +5,8 @@
 #include "schemas/base/json.h"
 #include "schemas/base/status.h"
 #include "schemas/cluster.h"
+#include "schemas/constants.h"
+#include "schemas/framework.h"
 #include "schemas/galvatron_plan.h"
 #include "schemas/galvatron_profile.h"
 #include "schemas/model.h"
@@ -20,7 +22,9 @@
     X(GAL_DOCUMENT_PLAN, "plan")                                                                                       \
     X(GAL_DOCUMENT_PROBLEM, "problem")                                                                                 \
     X(GAL_DOCUMENT_GALVATRON_PROFILE, "galvatron_profile")                                                             \
-    X(GAL_DOCUMENT_GALVATRON_PLAN, "galvatron_plan")
+    X(GAL_DOCUMENT_GALVATRON_PLAN, "galvatron_plan")                                                                   \
+    X(GAL_DOCUMENT_FRAMEWORK, "framework")                                                                             \
+    X(GAL_DOCUMENT_CONSTANTS, "constants")
 
 typedef enum gal_document_kind {
 #define X(enumerator, name) enumerator,
@@ -45,7 +49,7 @@ typedef struct gal_document_form {
 } gal_document_form;
 
 extern const gal_document_form gal_model_form, gal_cluster_form, gal_profile_form, gal_plan_form, gal_problem_form,
-    gal_galvatron_profile_form, gal_galvatron_plan_form;
+    gal_galvatron_profile_form, gal_galvatron_plan_form, gal_framework_form, gal_constants_form;
 const gal_document_form *gal_document_form_of(gal_document_kind kind);
 
 /* gal_*_read and gal_*_write of every kind. path is a file ("-": stdin, stdout) or, where there is none of that name,

@@ -1,0 +1,46 @@
+#include "schemas/framework.h"
+
+#include "schemas/document.h"
+
+static bool read_framework(const gal_json_cursor *at, void *document)
+{
+    gal_framework *out = document;
+    gal_json_expect_document(at, "framework", GAL_FRAMEWORK_VERSION);
+    gal_json_string(at, "name", out->name, sizeof out->name);
+    gal_json_string(at, "source", out->source, sizeof out->source);
+#define X(member) out->member = gal_json_bool(at, #member);
+    GAL_FRAMEWORK_FLAGS(X)
+#undef X
+#define X(member, least, most) out->member = gal_json_f64(at, #member, least, most);
+    GAL_FRAMEWORK_NUMBERS(X)
+#undef X
+    gal_json_reject_unknown(at);
+    return true;
+}
+
+static void write_framework(gal_json_writer *out, const void *document)
+{
+    const gal_framework *framework = document;
+    gal_json_put_string(out, "document", "framework");
+    gal_json_put_u64(out, "version", GAL_FRAMEWORK_VERSION);
+    gal_json_put_string(out, "name", framework->name);
+    gal_json_put_string(out, "source", framework->source);
+#define X(member) gal_json_put_bool(out, #member, framework->member);
+    GAL_FRAMEWORK_FLAGS(X)
+#undef X
+#define X(member, least, most) gal_json_put_f64(out, #member, framework->member);
+    GAL_FRAMEWORK_NUMBERS(X)
+#undef X
+}
+
+const gal_document_form gal_framework_form = {sizeof(gal_framework), read_framework, NULL, write_framework, NULL};
+
+gal_code gal_framework_read(const char *path, gal_framework *out, gal_error *err)
+{
+    return gal_document_read(GAL_DOCUMENT_FRAMEWORK, path, out, err);
+}
+
+gal_code gal_framework_write(const char *path, const gal_framework *framework, gal_error *err)
+{
+    return gal_document_write(GAL_DOCUMENT_FRAMEWORK, path, framework, err);
+}
