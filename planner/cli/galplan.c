@@ -2,6 +2,7 @@
 #include "planner/cli/catalogue.h"
 #include "planner/cli/check.h"
 #include "planner/cli/doctor.h"
+#include "planner/cli/estimate.h"
 #include "planner/cli/export.h"
 #include "planner/cli/import.h"
 #include "planner/cli/lower.h"
@@ -18,6 +19,7 @@ static const gal_program_command commands[] = {
     {"profile", gal_cli_profile, "measure this machine -> profile.json"},
     {"search", gal_cli_search, "the fastest plan that fits -> plan.json"},
     {"solve", gal_cli_solve, "a search problem in plain tables, by any algorithm"},
+    {"estimate", gal_cli_estimate, "seconds and bytes of layouts, a row of a table each"},
     {"simulate", gal_cli_simulate, "play a plan against a profile: seconds, bytes, time line"},
     {"lower", gal_cli_lower, "print the program of a stage"},
     {"verify", gal_cli_verify, "prove a plan's programs: no deadlock, no race, right values"},

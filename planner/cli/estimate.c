@@ -1,0 +1,243 @@
+/* galplan estimate: seconds and bytes of many layouts, a row each. */
+#include "planner/cli/estimate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "costmodel/interval.h"
+#include "planner/cli/prices_of.h"
+#include "planner/layout_plan.h"
+#include "schemas/base/options.h"
+
+typedef struct settings {
+    const char *prices, *cluster, *profile, *constants, *output;
+} settings;
+
+typedef struct run {
+    const settings *settings;
+    gal_layout_rows *rows;
+    bool described;
+    gal_framework framework;
+    gal_constants fitted;
+    bool has_constants;
+    gal_profile profile;
+    gal_durations *durations; /* of the cluster of the rows before */
+    const gal_cluster *durations_of;
+} run;
+
+static const char notes_head[] =
+    "One layout per row: a line of column names, then values; # starts a comment. The rows come back with\n"
+    "estimated_seconds and estimated_bytes (of a step; of the fullest device), each with the low and high end of a 90 "
+    "%\n"
+    "interval, and refused: why there is none. Layers are dealt evenly, all blocks have one strategy.\n"
+    "--prices galrun lowers and simulates each layout as galrun would run it; framework:NAME takes the formulas of\n"
+    "costmodel/framework.h for a framework that a document describes (NAME: a file, or one that ships: pytorch-2022,\n"
+    "megatron-2021, megatron-deepspeed-2023, megatron-sp-2022, torchtitan-2024, llm-foundry-2023, ...).\n"
+    "--constants takes what 'galplan profile --calibrate' fitted.\n"
+    "\nColumns (in brackets what stands where a column or a field is left out):\n";
+
+static const char notes_tail[] = "\nExample:\n"
+                                 "  galplan estimate layouts.csv --cluster a100-8 --prices framework:megatron-2021\n";
+
+/* The columns, as a text that --help and the manual page print. */
+static const char *notes_text(void)
+{
+    static char text[8192];
+#define X(enumerator, name, says) {name, says},
+    static const struct {
+        const char *name, *says;
+    } column[] = {GAL_LAYOUT_COLUMNS(X)};
+#undef X
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", notes_head);
+    for (uint32_t i = 0; i < GAL_LAYOUT_COLUMN_COUNT; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "  %-13s %s\n", column[i].name, column[i].says);
+    }
+    (void)snprintf(text + used, sizeof text - used, "%s", notes_tail);
+    return text;
+}
+
+static void release(run *r)
+{
+    gal_durations_free(r->durations);
+    gal_profile_free(&r->profile);
+    gal_layout_rows_free(r->rows);
+}
+
+static gal_code load(run *r, const char *path, gal_error *err)
+{
+    const settings *s = r->settings;
+    gal_code code = GAL_OK;
+    GAL_TRY(gal_cli_prices_of(s->prices, &r->described, &r->framework, err));
+    if (r->described && s->profile != NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_USAGE, "--profile goes with --prices galrun"));
+    }
+    if (!r->described && s->constants != NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_USAGE, "--constants goes with --prices framework:NAME"));
+    }
+    if (s->constants != NULL) {
+        GAL_TRY(gal_constants_read(s->constants, &r->fitted, err));
+        r->has_constants = true;
+    }
+    if (s->profile != NULL) {
+        GAL_TRY(gal_profile_read(s->profile, &r->profile, err));
+        GAL_TRY(gal_durations_create(&r->profile, &r->durations, err));
+    }
+    GAL_TRY(gal_layout_rows_read(path, s->cluster, &r->rows, err));
+cleanup:
+    return code;
+}
+
+typedef struct answer {
+    gal_framework_estimate estimate;
+    double seconds_low, seconds_high, bytes_low, bytes_high; /* factors */
+    char refused[GAL_ERROR_TEXT_BYTES];
+} answer;
+
+static void estimate_described(const run *r, const gal_layout_row *row, answer *out)
+{
+    gal_constants constants;
+    gal_constants_default(row->cluster, &r->framework, &constants);
+    if (r->has_constants) {
+        gal_constants_apply(&r->fitted, &constants);
+    }
+    gal_framework_price(&r->framework, row->cluster, &constants, &row->model, &row->layout, &out->estimate);
+    out->seconds_low = constants.seconds_low_factor;
+    out->seconds_high = constants.seconds_high_factor;
+    out->bytes_low = exp(-r->framework.bytes_spread);
+    out->bytes_high = exp(r->framework.bytes_spread);
+}
+
+static gal_code estimate_galrun(run *r, const gal_layout_row *row, answer *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_error refused = {0};
+    const bool measured = r->settings->profile != NULL;
+    if (!measured && r->durations_of != row->cluster) {
+        gal_durations_free(r->durations);
+        r->durations = NULL;
+        GAL_TRY(gal_durations_create_analytic(row->cluster, &r->durations, err));
+        r->durations_of = row->cluster;
+    }
+    code = gal_layout_simulate(row, r->durations, &out->estimate, &refused);
+    if (code == GAL_NO) {
+        memcpy(out->refused, refused.text, sizeof out->refused);
+        code = GAL_OK;
+    } else if (code != GAL_OK) {
+        code = gal_fail(err, code, "%s", refused.text);
+    }
+    const double spread = measured ? GAL_INTERVAL_MEASURED : GAL_INTERVAL_ANALYTIC;
+    out->seconds_low = exp(-spread);
+    out->seconds_high = exp(spread);
+    out->bytes_low = out->bytes_high = 1.0; /* of the arena: exact */
+cleanup:
+    return code;
+}
+
+static void put_field(FILE *out, const char *text)
+{
+    if (strpbrk(text, ",\"") == NULL) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if (*text == '"') {
+            fputc('"', out);
+        }
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+static void put_head(FILE *out, const gal_csv *csv)
+{
+    for (uint32_t c = 0; c < gal_csv_column_count(csv); c++) {
+        put_field(out, gal_csv_column_name(csv, c));
+        fputc(',', out);
+    }
+    fputs("estimated_seconds,low_seconds,high_seconds,estimated_bytes,low_bytes,high_bytes,refused\n", out);
+}
+
+static void put_row(FILE *out, const gal_csv *csv, uint32_t row, const answer *a)
+{
+    for (uint32_t c = 0; c < gal_csv_column_count(csv); c++) {
+        put_field(out, gal_csv_field(csv, row, c));
+        fputc(',', out);
+    }
+    if (a->refused[0] != '\0') {
+        fputs(",,,,,,", out);
+        put_field(out, a->refused);
+        fputc('\n', out);
+        return;
+    }
+    const double seconds = a->estimate.seconds, bytes = a->estimate.bytes;
+    fprintf(out, "%.6g,%.6g,%.6g,%.0f,%.0f,%.0f,\n", seconds, seconds * a->seconds_low, seconds * a->seconds_high,
+            bytes, bytes * a->bytes_low, bytes * a->bytes_high);
+}
+
+static gal_code estimate_all(run *r, FILE *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_csv *csv = gal_layout_rows_table(r->rows);
+    put_head(out, csv);
+    for (uint32_t i = 0; i < gal_layout_rows_count(r->rows); i++) {
+        const gal_layout_row *row = gal_layout_rows_at(r->rows, i);
+        answer a = {0};
+        if (r->described) {
+            estimate_described(r, row, &a);
+        } else {
+            GAL_TRY(estimate_galrun(r, row, &a, err));
+        }
+        put_row(out, csv, i, &a);
+    }
+cleanup:
+    return code;
+}
+
+static gal_code estimate_to(run *r, const char *path, gal_error *err)
+{
+    FILE *out = path == NULL ? stdout : fopen(path, "w");
+    if (out == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "cannot write %s", path);
+    }
+    gal_code code = estimate_all(r, out, err);
+    if (path != NULL && fclose(out) != 0 && code == GAL_OK) {
+        code = gal_fail(err, GAL_ERR_SYSTEM, "cannot write %s", path);
+    }
+    return code;
+}
+
+int gal_cli_estimate(int argc, char **argv)
+{
+    settings s = {.prices = "galrun"};
+    const gal_option options[] = {
+        gal_option_string("prices", "WHOSE", "galrun, or framework:NAME (galrun)", &s.prices),
+        gal_option_string("cluster", "CLUSTER", "document or catalogue name for rows that name none", &s.cluster),
+        gal_option_string("profile", "FILE", "of galrun: measured durations in place of analytic ones", &s.profile),
+        gal_option_string("constants", "FILE", "of a framework: what was fitted", &s.constants),
+        gal_option_short('o', gal_option_string("output", "FILE", "in place of stdout", &s.output)),
+    };
+    const gal_command command = {.program = "galplan",
+                                 .command = "estimate",
+                                 .summary = "Predict seconds and bytes of layouts, a row each.",
+                                 .positional = "FILE.csv",
+                                 .positional_min = 1,
+                                 .positional_max = 1,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof options[0],
+                                 .notes = notes_text()};
+    gal_arguments arguments;
+    int exit_code = GAL_OK;
+    if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
+        return exit_code;
+    }
+    gal_error err = {0};
+    run r = {.settings = &s};
+    gal_code code = load(&r, arguments.positional[0], &err);
+    if (code == GAL_OK) {
+        code = estimate_to(&r, s.output, &err);
+    }
+    release(&r);
+    return gal_options_end("galplan", "estimate", code, &err);
+}

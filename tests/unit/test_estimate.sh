@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# test_estimate.sh BUILD: galplan estimate against search and simulate, on limits that must hold, and what it refuses.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=$(cd "${1:-build}" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+PATH=$build:$PATH
+status=0
+
+verdict() { # what: by the status of the command before
+    if [ $? -eq 0 ]; then echo "ok $1"; else
+        echo "not ok $1"
+        status=1
+    fi
+}
+
+# field NAME FILE ROW: a field of the answer
+field() { awk -F, -v name="$1" -v row="$3" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i } NR == row + 1 { print $c }' "$2"; }
+
+cd "$scratch" || exit 1
+
+# galrun's prices: the plan of a search of one strategy, estimated as a row.
+galplan search --model gpt2-small --cluster h100-8 --devices 4 --batch 32 --microbatches 4 --pp 1 --space dp \
+    -o plan.json >/dev/null 2>err
+galplan simulate plan.json --json >simulated.json
+cat >one.csv <<'END'
+model,cluster,gpus,microbatch,global_batch
+gpt2-small,h100-8,4,2,32
+END
+galplan estimate one.csv >one.out
+awk -v a="$(field estimated_seconds one.out 1)" -v b="$(sed -n 's/.*"simulated_seconds": \([0-9.e-]*\).*/\1/p' simulated.json)" \
+    'BEGIN { exit !(a > 0 && (a - b) / b < 1e-5 && (b - a) / b < 1e-5) }'
+verdict 'galrun: the seconds of simulate'
+[ "$(field estimated_bytes one.out 1)" = "$(sed -n 's/.*"bytes": \([0-9]*\).*/\1/p' simulated.json | head -1)" ]
+verdict 'galrun: the bytes of simulate'
+
+# A framework: twice the work takes longer, half the memory per shard takes less; exact doubling of what is linear.
+cat >many.csv <<'END'
+layers,hidden,heads,seq,vocab,gpus,tp,pp,sp,zero,microbatch,global_batch,recompute
+24,2048,16,1024,51200,8,1,1,0,0,4,64,none
+24,2048,16,1024,51200,8,1,1,0,0,4,128,none
+24,2048,16,1024,51200,8,1,1,0,0,4,64,full
+24,2048,16,1024,51200,8,1,1,0,3,4,64,none
+24,2048,16,1024,51200,8,8,1,0,0,4,64,none
+24,2048,16,1024,51200,8,8,1,1,0,4,64,none
+24,2048,16,1024,51200,8,1,4,0,0,4,64,none
+END
+galplan estimate many.csv --cluster a100-8 --prices framework:megatron-2021 >many.out
+verdict 'framework: estimates'
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) c[$i] = i; next } { s[NR - 1] = $c["estimated_seconds"]; b[NR - 1] = $c["estimated_bytes"]
+    if (!($c["low_seconds"] < s[NR - 1] && s[NR - 1] < $c["high_seconds"])) exit bad = 1 }
+    END { exit bad || !(s[2] > 1.5 * s[1] && s[2] < 2 * s[1] && s[3] > s[1] && s[3] < 1.5 * s[1] && b[3] < b[1] && b[4] < b[1] &&
+        b[5] < b[1] && b[6] < b[5] && b[7] < b[1]) }' many.out
+verdict 'framework: batch, recompute, ZeRO, TP and PP move seconds and bytes the right way'
+awk 'BEGIN { print "layers,hidden,heads,seq,vocab,gpus,tp,pp,microbatch,global_batch"
+    for (i = 0; i < 5000; i++) print 12 + i % 13 ",1024,16,1024,51200,8,2,2," 1 + i % 4 "," 48 }' >thousands.csv
+timeout 10 galplan estimate thousands.csv --cluster a100-8 --prices framework:megatron-2021 >thousands.out &&
+    [ "$(wc -l <thousands.out)" -eq 5001 ]
+verdict 'framework: 5,000 rows within 10 seconds'
+
+# refuses WHAT FILE TEXT: exit 3 and that text
+refuses() {
+    galplan estimate "$2" --cluster a100-8 --prices framework:megatron-2021 >out 2>err
+    [ $? -eq 3 ] && grep -qF -- "$3" err || { cat err; false; }
+    verdict "refused: $1"
+}
+head=layers,hidden,heads,seq,vocab,gpus,tp,microbatch,global_batch
+printf '%s\n# a comment\n24,2048,16,1024,51200,8,x,4,64\n' $head >bad.csv
+refuses 'no number' bad.csv 'bad.csv:3: column tp: must be a whole number from 1 to 65536, got "x"'
+printf '%s\n24,2048,16,1024,51200,8,3,4,64\n' $head >bad.csv
+refuses 'degrees' bad.csv 'bad.csv:2: column gpus: must be dp x tp x pp, got "8"'
+printf '%s\n24,2048,16,1024,51200,8,2,4,65\n' $head >bad.csv
+refuses 'batch' bad.csv 'bad.csv:2: global_batch 65 is no multiple of dp x microbatch = 16'
+printf '%s\n24,2048,16,1024,51200,16,2,4,64\n' $head >bad.csv
+refuses 'devices' bad.csv 'bad.csv:2: must be at most the 8 devices of cluster a100-8, got 16'
+printf '%s\n24,2048,16,1024,51200,8\n' $head >bad.csv
+refuses 'a short row' bad.csv 'bad.csv:2: must have the 9 fields of the first line, got 6'
+printf 'layer,hidden\n1,2\n' >bad.csv
+refuses 'a column' bad.csv 'bad.csv: unknown column "layer"; did you mean "layers"?'
+printf 'model,gpus\ngpt2-small,"8"8\n' >bad.csv
+refuses 'quotes' bad.csv 'bad.csv:2: must be at most 128 fields, each without quotes or whole in double quotes'
+printf 'hidden,heads\n64,4\n' >bad.csv
+refuses 'facts' bad.csv 'bad.csv:2: must have a model, or its layers'
+galplan estimate one.csv --prices frame >out 2>err
+[ $? -eq 2 ] && grep -qF 'must be galrun or framework:NAME, got "frame"' err
+verdict 'refused: prices'
+exit $status
