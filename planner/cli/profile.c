@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "costmodel/duration.h"
+#include "planner/cli/calibrate.h"
 #include "planner/cli/profile_tables.h"
 #include "schemas/base/options.h"
 #include "schemas/limits.h"
@@ -93,10 +94,12 @@ cleanup:
     return code;
 }
 
-static bool is_analytic(int argc, char *const *argv)
+/* Whether the command line has this option, which says who reads the rest. */
+static bool given(int argc, char *const *argv, const char *option)
 {
+    const size_t length = strlen(option);
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--analytic") == 0 || strncmp(argv[i], "--analytic=", strlen("--analytic=")) == 0) {
+        if (strncmp(argv[i], option, length) == 0 && (argv[i][length] == '\0' || argv[i][length] == '=')) {
             return true;
         }
     }
@@ -125,7 +128,10 @@ int gal_cli_profile(int argc, char **argv)
     settings s = {0};
     gal_error err = {0};
     int exit_code = 0;
-    if (!is_analytic(argc, argv)) {
+    if (given(argc, argv, "--calibrate")) {
+        return gal_cli_calibrate(argc, argv);
+    }
+    if (!given(argc, argv, "--analytic")) {
         return start_profiler(argv);
     }
     if (!parse(argc, argv, &s, &exit_code)) {
