@@ -246,8 +246,9 @@ static double transfer_seconds(const step *s)
     }
     gal_block_shape shape;
     gal_model_block(s->rates.model, 1, &shape);
+    const bool split = layout->sequence_parallel || s->framework->splits_transfers;
     const double bytes = (double)layout->microbatch_samples * shape.in.positions * shape.in.features *
-                         s->rates.element_bytes / (layout->sequence_parallel ? layout->tp_degree : 1.0);
+                         s->rates.element_bytes / (split ? layout->tp_degree : 1.0);
     uint32_t counts[GAL_LINK_LEVELS_MAX];
     gal_framework_level_counts(&s->links, layout->dp_degree * layout->tp_degree, layout->pp_degree, counts);
     for (uint32_t i = GAL_LINK_LEVELS_MAX; i-- > 0;) { /* the slowest pair crosses the outermost level */

@@ -86,6 +86,7 @@ enum { GAL_FRAMEWORK_VERSION = 1, GAL_FRAMEWORK_SOURCE_BYTES = 512 };
     X(sync_overlaps_in_pipelines) /* with more than one stage too */                                                   \
     X(gather_overlaps)            /* gathers of ZeRO-3 run under kernels */                                            \
     X(reduces_every_microbatch)   /* ZeRO-2 and 3: gradients are scattered in each backward */                         \
+    X(splits_transfers)           /* transfers between stages are split over TP, and gathered behind */                \
     X(pipeline_keeps_logits)      /* GPipe holds the logits of all microbatches */
 
 typedef struct gal_framework {
