@@ -426,9 +426,16 @@ equivalence: setup
 	@$(MAKE) $(J) all tests
 	@BUILD=$(BUILD) PLANS=500 bash tests/numerics/equivalence.sh $(BUILD)
 
-## accuracy: profile this machine, then predicted against measured seconds of 40 plans
+DATA ?= ../shared/published
+## accuracy: predictions beside what others published, a folder of tables (DATA=../shared/published, SEED=1, ONLY=-v: all rows)
 .PHONY: accuracy
-accuracy: setup
+accuracy:
+	@$(MAKE) $(J) $(BUILD)/galplan
+	@python3 tests/accuracy/published.py $(BUILD) $(DATA) $(or $(SEED),1) $(ONLY) || [ $$? -eq 77 ]
+
+## accuracy-host: profile this machine, then predicted against measured seconds of 40 plans
+.PHONY: accuracy-host
+accuracy-host: setup
 	@$(MAKE) $(J) all tests
 	@BUILD=$(BUILD) bash tests/accuracy/host.sh $(BUILD)
 

@@ -1,0 +1,389 @@
+#!/usr/bin/env python3
+"""published.py BUILD DATA [SEED]: predictions of `galplan estimate` beside measurements that others published.
+
+DATA is a folder of CSV files; the columns of a file say which kind it is, so rows of other models and sizes than those
+seen are read the same way. Each kind has a protocol, stated in its table row: which rows are used, which constants are
+fitted to which of them (`galplan profile --calibrate`), and that the others are predicted. Nothing is fitted to a row
+that is reported, and every target stands beside its figure. Targets that are missed are marked; they fail nothing.
+Exit 0: a table was printed; 77: there is no such folder (the last line says so), 1 where $CI is set."""
+import collections
+import csv
+import math
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+CLUSTERS = HERE / "clusters"
+FIT_ALL = ("gemm_fraction,memory_fraction,kernel_seconds,host_seconds,inner_fraction,inner_seconds,"
+           "transfer_seconds,step_seconds")
+MEGATRON_VOCABULARY = 51200  # SC21, below its Eq. 2
+MPT_VOCABULARY = 50368
+MPT = {"125m": (12, 768, 12), "350m": (24, 1024, 16), "760m": (24, 1536, 12), "1b": (24, 2048, 16),
+       "3b": (32, 2560, 20), "7b": (32, 4096, 32), "13b": (40, 5120, 40), "30b": (48, 7168, 56),
+       "70b": (80, 8192, 64)}  # layers, width, heads: llm-foundry, scripts/train/yamls/pretrain/mpt-*.yaml
+LLAMA_3_1 = {"8B": "llama3-8b", "70B": "llama3-70b", "405B": "llama3-405b"}
+
+
+class Excluded(Exception):
+    """A row that is not used, and why."""
+
+
+def cluster(name):
+    return str(CLUSTERS / f"{name}.json")
+
+
+# ---- kinds of files: a row of the file -> a row for galplan ----
+
+def megatron_row(row, recompute, chunks, microbatch):
+    layout = {k: row[k] for k in ("layers", "hidden", "heads", "seq", "tp", "pp", "dp")}
+    layout.update(vocab=MEGATRON_VOCABULARY, tied=1, dropout=0.1, dtype="fp16", recompute=recompute,
+                  microbatch=microbatch, global_batch=row["global_batch"])
+    if chunks > 1:
+        layout.update(schedule="interleaved", chunks=chunks)
+    return layout
+
+
+def vtrain(row):
+    out = megatron_row(row, "full", 1, row["microbatch"])
+    out.update(cluster=cluster("a100-800g"), seconds=float(row["iter_ms"]) / 1e3,
+               group="-".join(row[k] for k in ("set", "hidden", "layers", "gpus", "global_batch")))
+    return out
+
+
+def sequence_parallel(row):
+    modes = {"full_recompute": ("full", 0), "seqpar+selective": ("selective", 1)}
+    if row["mode"] not in modes or not row["iter_s_published"]:
+        raise Excluded("memory only, computed in the paper")
+    recompute, sp = modes[row["mode"]]
+    out = megatron_row(row, recompute, int(row["interleave"]), row["microbatch"])
+    out.update(sp=sp, cluster=cluster("selene"), seconds=row["iter_s_published"], group=row["model"])
+    return out
+
+
+def sc21_chunks(row):
+    """Declared: the least number of pieces from 2 on that cuts a stage's layers evenly; none without a pipeline."""
+    per_stage, rest = divmod(int(row["layers"]), int(row["pp"]))
+    if int(row["pp"]) == 1 or rest:
+        return 1
+    return next((v for v in range(2, per_stage + 1) if per_stage % v == 0), 1)
+
+
+def sc21(row):
+    """Declared: microbatches of 4 samples on one stage, of 1 on several (where given, as given)."""
+    if row["table"] != "T1":
+        raise Excluded("Table 2: other schemes, degrees not printed")
+    microbatch = row["microbatch"] or (4 if int(row["pp"]) == 1 else 1)
+    out = megatron_row(row, "full", sc21_chunks(row), microbatch)
+    out.update(cluster=cluster("selene"), seconds=row["derived_iter_s"], group=row["params_b"])
+    return out
+
+
+def torchtitan(row):
+    if "Float8" in row["variant"] or "Float8" in row["setup"]:
+        raise Excluded("FP8")
+    if "CP" in row["variant"] or "CP" in row["setup"]:
+        raise Excluded("context parallel")
+    if any(p in row["setup"] for p in ("2D", "3D", "4D")):
+        raise Excluded("degrees are not columns of the file")
+    name = LLAMA_3_1.get(row["model"].split()[-1])
+    if name is None:
+        raise Excluded("unknown model")
+    sequence = int("".join(c for c in row["seq"].split("(")[0] if c.isdigit()) or 8192)
+    samples = int(row["local_batch"])
+    compiled = "compile" in row["variant"]
+    return dict(model=name, seq=sequence, dtype="bf16", cluster=cluster("grand-teton"), dp=row["gpus"], zero=3,
+                microbatch=samples, global_batch=row["global_batch"] or samples * int(row["gpus"]),
+                recompute=row["activation_ckpt"] or "none",
+                seconds=samples * sequence / float(row["tokens_per_s_per_gpu"]),
+                bytes=float(row["peak_mem_gib"]) * 2**30, group=f"{row['table']}-{row['variant']}",
+                framework="torchtitan-2024-compile" if compiled else "torchtitan-2024")
+
+
+def sailor(row):
+    if row["cluster"] != "clariden":
+        raise Excluded("GPUs of several kinds, model not verified")
+    tensor = set(row["tp_per_stage"].split(";"))
+    data = set(row["dp"].split(";"))
+    if len(tensor) > 1 or len(data) > 1:
+        raise Excluded("degrees differ by stage")
+    return dict(layers=24, hidden=1024, heads=16, seq=2048, vocab=50272, tied=1, dropout=0.1, dtype="fp16",
+                cluster=cluster("clariden"), dp=data.pop(), tp=tensor.pop(), pp=row["pp"],
+                microbatch=row["microbatch"], global_batch=row["global_batch"], seconds=row["iter_s"],
+                bytes=row["peak_mem_bytes"], group=row["nodes_field"])
+
+
+def mosaicml(row):
+    if "fp8" in row["Precision"]:
+        raise Excluded("FP8")
+    if row["Sharding Strategy"] != "FULL_SHARD" or row["Activation CPUOffload"] != "False":
+        raise Excluded("not plain FSDP")
+    if row["Model"] not in MPT:
+        raise Excluded("unknown model")
+    layers, width, heads = MPT[row["Model"]]
+    gpus = int(row["# GPUs"])
+    tokens = float(row["Throughput (T/s/GPU)"]) * gpus
+    where = {"h100_80gb": "h100-roce", "a100_80gb": "a100-80g-roce", "a100_40gb": "a100-40g-roce"}[row["GPU"]]
+    return dict(layers=layers, hidden=width, heads=heads, seq=row["SeqLen (T)"], vocab=MPT_VOCABULARY, tied=1,
+                dropout=0, dtype="bf16", cluster=cluster(where), dp=gpus, zero=3, microbatch=row["MicroBatchSize"],
+                global_batch=row["GlobalBatchSize"],
+                recompute="full" if row["Activation Checkpointing"] == "True" else "none",
+                seconds=float(row["GlobalBatchSize (T)"]) / tokens, group=f"{row['Model']}-{row['SeqLen (T)']}",
+                framework="llm-foundry-2023" if row["MP Mode"] == "DEFAULT" else "llm-foundry-2023-pure",
+                part=row["GPU"])
+
+
+OASES = {1024: (24, 16, 2, 256), 2048: (24, 32, 4, 128), 3072: (24, 48, 4, 32), 4096: (16, 64, 4, 32),
+         6144: (16, 96, 8, 8), 8192: (8, 128, 8, 8), 12288: (4, 192, 8, 8)}  # Table 4: layers, heads, TP, batch
+
+
+def oases(row):
+    """Declared: full recompute (as the paper's Section 3 has it) and the microbatch that Table 4's batch leaves."""
+    if int(row["hidden"]) not in OASES:
+        raise Excluded("not in Table 4")
+    layers, heads, tp, batch = OASES[int(row["hidden"])]
+    where = {"NVLink 3090": "rtx3090-nvlink-32", "3090": "rtx3090-32"}[row["cluster"]]
+    return dict(layers=layers, hidden=row["hidden"], heads=heads, seq=1024, vocab=50257, tied=1, dropout=0.1,
+                dtype="fp32", cluster=where, tp=tp, dp=32 // tp, microbatch=batch * tp // 32, global_batch=batch,
+                recompute="full", seconds=batch * 1024 / (float(row["ktokens_per_s"]) * 1e3), group=row["hidden"],
+                part=where)
+
+
+class Kind:
+    """columns: that tell the kind; share: of groups fitted on, by seed (0: leave one group out; None: nothing fitted)."""
+
+    def __init__(self, title, columns, convert, framework, fit, share, targets):
+        self.title, self.columns, self.convert = title, columns, convert
+        self.framework, self.fit, self.share, self.targets = framework, fit, share, targets
+
+
+KINDS = [
+    Kind("vTrain", ("iter_ms", "tp", "dp", "pp", "microbatch"), vtrain, "megatron-deepspeed-2023", FIT_ALL, 0.10,
+         {"median": 0.06, "mean": 0.10, "spearman": 0.95, "regret": 0.03, "regret95": 0.08}),
+    Kind("Megatron sequence parallel", ("iter_s_published", "interleave", "mode"), sequence_parallel,
+         "megatron-sp-2022", "gemm_fraction,memory_fraction,inner_fraction", 0, {"mean": 0.03, "worst": 0.06}),
+    Kind("SC21", ("tflops_per_gpu", "derived_iter_s", "tp", "pp"), sc21, "megatron-2021",
+         "gemm_fraction,memory_fraction", 0.2, {"mean": 0.06}),
+    Kind("torchtitan", ("tokens_per_s_per_gpu", "peak_mem_gib", "variant"), torchtitan, "torchtitan-2024",
+         "gemm_fraction,memory_fraction", 0, {"mean": 0.08, "bytes mean": 0.08}),
+    Kind("Sailor GH200", ("peak_mem_bytes", "tp_per_stage"), sailor, "sailor-2025",
+         "host_seconds,inner_seconds,outer_fraction,transfer_seconds,step_seconds", 0,
+         {"mean": 0.08, "bytes mean": 0.05}),
+    Kind("MosaicML", ("MicroBatchSize", "MFU", "GPU"), mosaicml, "llm-foundry-2023",
+         "gemm_fraction,gemm_half,memory_fraction,kernel_seconds,outer_fraction,step_seconds", 0.2, {"median": 0.08}),
+    Kind("Oases", ("ktokens_per_s", "hidden", "cluster"), oases, "megatron-2021",
+         "gemm_fraction,inner_fraction,outer_fraction", 0, {"median": 0.10}),
+]
+SECONDS_TARGETS = ("median", "mean", "worst")
+
+
+# ---- galplan ----
+
+def write_rows(path, rows):
+    columns = sorted({k for row in rows for k in row} - {"framework", "part"})
+    with open(path, "w", newline="", encoding="utf-8") as out:
+        table = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+
+
+def run(build, *arguments):
+    done = subprocess.run([str(build / "galplan"), *map(str, arguments)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"galplan {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+
+
+def calibrate(build, folder, kind, fitted_on):
+    """Constants of the rows' cluster under the framework that most of them have; () where there is nothing to fit."""
+    if not fitted_on:
+        return ()
+    framework = collections.Counter(r["framework"] for r in fitted_on).most_common(1)[0][0]
+    rows = [r for r in fitted_on if r["framework"] == framework]
+    if len(rows) < 2:
+        return ()
+    write_rows(folder / "fit.csv", rows)
+    run(build, "profile", "--calibrate", folder / "fit.csv", "--prices", f"framework:{framework}", "--fit", kind.fit,
+        "-o", folder / "constants.json")
+    return ("--constants", folder / "constants.json")
+
+
+def predict(build, folder, constants, rows):
+    """The rows as estimate has them, each under its framework."""
+    answers = []
+    for framework in sorted({r["framework"] for r in rows}):
+        write_rows(folder / "rows.csv", [r for r in rows if r["framework"] == framework])
+        run(build, "estimate", folder / "rows.csv", "--prices", f"framework:{framework}", *constants, "-o",
+            folder / "out.csv")
+        with open(folder / "out.csv", newline="", encoding="utf-8") as answer:
+            answers += list(csv.DictReader(answer))
+    return answers
+
+
+def protocol(kind, rows, seed):
+    """(rows to fit on, rows to report) by turns."""
+    groups = sorted({r["group"] for r in rows})
+    if kind.share:
+        chosen = set(random.Random(seed).sample(groups, max(2, math.ceil(kind.share * len(groups)))))
+        fit = [r for r in rows if r["group"] in chosen]
+        return [(fit, [r for r in rows if r["group"] not in chosen])]
+    return [([r for r in rows if r["group"] != g], [r for r in rows if r["group"] == g]) for g in groups]
+
+
+# ---- statistics ----
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def ranks(values):
+    return [sum(w < v for w in values) + 0.5 * sum(w == v for w in values) for v in values]
+
+
+def spearman(x, y):
+    a, b = ranks(x), ranks(y)
+    ma, mb = sum(a) / len(a), sum(b) / len(b)
+    xy = sum((p - ma) * (q - mb) for p, q in zip(a, b))
+    xx, yy = sum((p - ma) ** 2 for p in a), sum((q - mb) ** 2 for q in b)
+    return xy / math.sqrt(xx * yy) if xx > 0 and yy > 0 else 0.0
+
+
+def quantile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def within_groups(answers):
+    """Of groups of at least 6: rank correlations, and how much slower the layout predicted the fastest is."""
+    groups = collections.defaultdict(list)
+    for a in answers:
+        groups[a["group"]].append((float(a["estimated_seconds"]), float(a["seconds"])))
+    correlations, regrets = [], []
+    for members in groups.values():
+        if len(members) >= 6:
+            correlations.append(spearman([p for p, _ in members], [m for _, m in members]))
+            regrets.append(min(members)[1] / min(m for _, m in members) - 1.0)
+    return correlations, regrets
+
+
+def figures(answers):
+    """name -> figure"""
+    error = [abs(float(a["estimated_seconds"]) / float(a["seconds"]) - 1.0) for a in answers]
+    out = {"median": median(error), "mean": sum(error) / len(error), "worst": max(error)}
+    correlations, regrets = within_groups(answers)
+    if correlations:
+        out.update({"spearman": median(correlations), "regret": median(regrets), "regret95": quantile(regrets, 0.95)})
+    bytes_error = [abs(float(a["estimated_bytes"]) / float(a["bytes"]) - 1.0) for a in answers if a.get("bytes")]
+    if bytes_error:
+        out.update({"bytes mean": sum(bytes_error) / len(bytes_error), "bytes worst": max(bytes_error)})
+    if len(answers) >= 20:
+        inside = sum(float(a["low_seconds"]) <= float(a["seconds"]) <= float(a["high_seconds"]) for a in answers)
+        width = [(float(a["high_seconds"]) - float(a["low_seconds"])) / float(a["estimated_seconds"]) for a in answers]
+        out.update({"coverage": inside / len(answers), "width": median(width)})
+    return out
+
+
+# ---- report ----
+
+def show(name, value, targets):
+    if name == "spearman":
+        text, good = f"{value:.3f}", value >= targets.get(name, -1)
+        goal = f" (at least {targets[name]:.2f})" if name in targets else ""
+    elif name == "coverage":
+        text, good, goal = f"{100 * value:.0f} %", 0.85 <= value <= 0.95, " (85 to 95 %)"
+    else:
+        limit = 0.20 if name == "width" else targets.get(name)
+        text, good = f"{100 * value:.1f} %", limit is None or value <= limit
+        goal = f" (at most {100 * limit:.0f} %)" if limit is not None else ""
+    return f"{name} {text}{goal}{'' if good else ' MISSED'}", good
+
+
+def label(answer):
+    keys = ("model", "layers", "hidden", "seq", "dp", "tp", "pp", "sp", "microbatch", "global_batch", "recompute")
+    return " ".join(f"{k} {answer[k]}" for k in keys if answer.get(k) not in (None, "", "0", "1"))
+
+
+def read_kind(path):
+    with open(path, newline="", encoding="utf-8") as text:
+        table = csv.DictReader(line for line in text if not line.startswith("#"))
+        columns = table.fieldnames or []
+        kind = next((k for k in KINDS if all(c in columns for c in k.columns)), None)
+        return kind, list(table)
+
+
+def convert(kind, table):
+    used, excluded = [], collections.Counter()
+    for row in table:
+        try:
+            out = kind.convert(row)
+            out.setdefault("framework", kind.framework)
+            out.setdefault("part", "")
+            used.append(out)
+        except Excluded as reason:
+            excluded[str(reason)] += 1
+    return used, excluded
+
+
+def evaluate(build, kind, rows, seed):
+    """Every part (a cluster) apart: its constants are fitted to its own rows alone."""
+    answers, fitted = [], 0
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        for part in sorted({r["part"] for r in rows}):
+            for fit, rest in protocol(kind, [r for r in rows if r["part"] == part], seed):
+                fitted += len(fit) if kind.share else 0
+                answers += predict(build, folder, calibrate(build, folder, kind, fit), rest)
+    return answers, fitted
+
+
+def report(build, path, seed, verbose):
+    kind, table = read_kind(path)
+    if kind is None:
+        print(f"{path.name}: {len(table)} rows, of no kind that is known here: left out")
+        return 0, 0
+    rows, excluded = convert(kind, table)
+    print(f"{path.name} ({kind.title}): {len(table)} rows, {len(rows)} used"
+          + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
+    if not rows:
+        return 0, 0
+    answers, fitted = evaluate(build, kind, rows, seed)
+    how = f"to {fitted} rows of {kind.share:.0%} of the groups, seed {seed}" if kind.share else "leaving one group out"
+    print(f"  {len(kind.fit.split(','))} constants fitted {how}: {kind.fit}")
+    print(f"  frameworks: {', '.join(sorted({r['framework'] for r in rows}))}; {len(answers)} rows predicted")
+    met = missed = 0
+    shown = []
+    for name, value in figures(answers).items():
+        text, good = show(name, value, kind.targets)
+        shown.append(text)
+        if name in kind.targets or name in ("coverage", "width"):
+            met, missed = met + good, missed + (not good)
+    print("  " + "; ".join(shown))
+    worst = sorted(answers, key=lambda a: -abs(math.log(float(a["estimated_seconds"]) / float(a["seconds"]))))
+    for a in worst if verbose else worst[:3]:
+        ratio = float(a["estimated_seconds"]) / float(a["seconds"]) - 1.0
+        memory = f", bytes {100 * (float(a['estimated_bytes']) / float(a['bytes']) - 1):+.1f} %" if a.get("bytes") else ""
+        print(f"    {'' if verbose else 'worst: '}{100 * ratio:+.1f} %{memory}: {label(a)}")
+    return met, missed
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if a != "-v"]
+    build, data = pathlib.Path(arguments[0]), pathlib.Path(arguments[1])
+    seed = int(arguments[2]) if len(arguments) > 2 else 1
+    if not data.is_dir():
+        print(f"{data}: no such folder of published measurements")
+        return 1 if os.environ.get("CI") else 77
+    met = missed = 0
+    for path in sorted(data.glob("*.csv")) if data.is_dir() else [data]:
+        one = report(build, path, seed, "-v" in sys.argv)
+        met, missed = met + one[0], missed + one[1]
+    print(f"{met} targets met, {missed} missed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
