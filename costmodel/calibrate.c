@@ -9,7 +9,7 @@
 
 enum { N = GAL_CONSTANT_COUNT, STEPS_MAX = 60 };
 
-static const double residual_unit = 0.05, prior_deviation = 1.0, difference = 1e-3;
+static const double residual_unit = 0.05, prior_deviation = 1.0, sister_deviation = 0.25, difference = 1e-3;
 
 typedef struct fit {
     const gal_framework *framework;
@@ -18,6 +18,8 @@ typedef struct fit {
     const bool *used; /* [row] */
     uint32_t count;   /* of free constants */
     gal_constant which[N];
+    double prior[N];            /* [free constant]: deviation of its logarithm */
+    const gal_constants *start; /* NULL: none */
     double *residual, *changed; /* [row]: log(predicted / measured) at the point, and beside it */
     double *slope;              /* [row][count] */
 } fit;
@@ -32,10 +34,18 @@ static double bounded(const fit *f, const gal_constants *start, uint32_t i, doub
     return fmin(fmax(z, least), most);
 }
 
+static void begin_constants(const fit *f, const gal_cluster *cluster, gal_constants *out)
+{
+    gal_constants_default(cluster, f->framework, out);
+    if (f->start != NULL) {
+        gal_constants_apply(f->start, out);
+    }
+}
+
 /* Clusters may differ by row (numbers of devices), their defaults then too: the factors are common. */
 static void set_constants(const fit *f, const gal_cluster *cluster, const double *z, gal_constants *out)
 {
-    gal_constants_default(cluster, f->framework, out);
+    begin_constants(f, cluster, out);
     for (uint32_t i = 0; i < f->count; i++) {
         out->value[f->which[i]] *= exp(bounded(f, out, i, z[i]));
     }
@@ -70,7 +80,7 @@ static double loss(const fit *f, const double *residual, const double *z)
         }
     }
     for (uint32_t i = 0; i < f->count; i++) {
-        sum += z[i] * z[i] / (prior_deviation * prior_deviation);
+        sum += z[i] * z[i] / (f->prior[i] * f->prior[i]);
     }
     return sum;
 }
@@ -81,7 +91,7 @@ static void slopes(const fit *f, const double *z)
 {
     gal_constants start;
     double beside[N];
-    gal_constants_default(f->row[0].cluster, f->framework, &start);
+    begin_constants(f, f->row[0].cluster, &start);
     for (uint32_t k = 0; k < f->count; k++) {
         memcpy(beside, z, sizeof beside);
         beside[k] = bounded(f, &start, k, z[k] + difference);
@@ -113,8 +123,8 @@ static void normal_equations(const fit *f, const double *z, double matrix[N][N],
         }
     }
     for (uint32_t k = 0; k < f->count; k++) {
-        matrix[k][k] += 1.0 / (prior_deviation * prior_deviation);
-        gradient[k] += z[k] / (prior_deviation * prior_deviation);
+        matrix[k][k] += 1.0 / (f->prior[k] * f->prior[k]);
+        gradient[k] += z[k] / (f->prior[k] * f->prior[k]);
     }
 }
 
@@ -150,7 +160,7 @@ static void descend(const fit *f, double *z)
 {
     gal_constants start;
     double matrix[N][N], damped[N][N], gradient[N], step[N], next[N], damping = 1e-2;
-    gal_constants_default(f->row[0].cluster, f->framework, &start);
+    begin_constants(f, f->row[0].cluster, &start);
     clamp(f, &start, z);
     residuals(f, z, f->residual);
     double best = loss(f, f->residual, z);
@@ -208,7 +218,7 @@ static void deviations(const fit *f, const double *z, double deviation[N], bool 
         unit[k] = 1.0;
         memcpy(copy, matrix, sizeof copy);
         solve(f->count, copy, unit);
-        deviation[k] = fmin(sqrt(unit[k] * scale), prior_deviation);
+        deviation[k] = fmin(sqrt(unit[k] * scale), f->prior[k]);
         used[k] = false;
         for (uint32_t i = 0; i < f->row_count; i++) {
             used[k] = used[k] || fabs(f->slope[(size_t)i * f->count + k]) > 1e-9;
@@ -223,7 +233,7 @@ static void report(const fit *f, const double *z, gal_constants *out)
     set_constants(f, f->row[0].cluster, z, out);
     deviations(f, z, deviation, used);
     for (uint32_t k = 0; k < f->count; k++) {
-        out->fitted[f->which[k]] = used[k];
+        out->fitted[f->which[k]] = used[k] || (f->start != NULL && f->start->fitted[f->which[k]]);
         out->log_deviation[f->which[k]] = deviation[k];
     }
     memcpy(out->cluster, f->row[0].cluster->name, sizeof out->cluster);
@@ -258,14 +268,16 @@ static void cross_validate(fit *f, bool *used, uint32_t group_count, const doubl
 }
 
 gal_code gal_calibrate(const gal_framework *framework, const gal_calibrate_row *row, uint32_t row_count,
-                       uint32_t group_count, const bool free_constant[GAL_CONSTANT_COUNT], gal_constants *out,
-                       gal_error *err)
+                       uint32_t group_count, const gal_constants *start, const bool free_constant[GAL_CONSTANT_COUNT],
+                       gal_constants *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     double z[N] = {0};
-    fit f = {.framework = framework, .row = row, .row_count = row_count};
+    fit f = {.framework = framework, .row = row, .row_count = row_count, .start = start};
     for (uint32_t i = 0; i < N; i++) {
         if (free_constant[i]) {
+            f.prior[f.count] =
+                start != NULL && start->fitted[i] ? hypot(start->log_deviation[i], sister_deviation) : prior_deviation;
             f.which[f.count++] = (gal_constant)i;
         }
     }

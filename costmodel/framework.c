@@ -15,10 +15,19 @@ static double between(double value, gal_constant which)
     return fmin(fmax(value, gal_constant_least[which]), gal_constant_most[which]);
 }
 
+/* The way out of a node: what its devices share. */
+static bool is_outer(const gal_cluster *cluster, uint32_t level)
+{
+    return cluster->level[level].shared;
+}
+
 /* What documents leave out: as in analytic_kernel.c. */
 void gal_constants_default(const gal_cluster *cluster, const gal_framework *framework, gal_constants *out)
 {
-    const gal_link_level *inner = &cluster->level[0], *outer = &cluster->level[cluster->level_count - 1];
+    const gal_link_level *inner = &cluster->level[0], *outer = inner;
+    for (uint32_t i = 1; i < cluster->level_count; i++) {
+        outer = is_outer(cluster, i) ? &cluster->level[i] : outer;
+    }
     const double values[GAL_CONSTANT_COUNT] = {
         [GAL_CONSTANT_GEMM_FRACTION] = said_or(cluster->device.gemm_fraction, 0.7),
         [GAL_CONSTANT_GEMM_HALF] = 64.0,
@@ -68,6 +77,19 @@ gal_code gal_uniform_layout_check(const gal_uniform_layout *layout, const gal_mo
     return GAL_OK;
 }
 
+uint32_t gal_uniform_layout_layers_before(const gal_uniform_layout *layout, const gal_model *model, uint32_t stage)
+{
+    const uint64_t layers = (uint64_t)model->layer_count + model->decoder_layer_count;
+    if (layout->stage_layers == NULL) {
+        return (uint32_t)(layers * stage / layout->pp_degree);
+    }
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < stage; i++) {
+        sum += layout->stage_layers[i];
+    }
+    return sum;
+}
+
 void gal_framework_level_counts(const gal_cluster *cluster, uint32_t stride, uint32_t count,
                                 uint32_t level_counts[GAL_LINK_LEVELS_MAX])
 {
@@ -89,7 +111,7 @@ static void set_links(const gal_cluster *cluster, const gal_constants *constants
     *out = *cluster;
     out->device.launch_seconds = constants->value[GAL_CONSTANT_KERNEL_SECONDS];
     for (uint32_t i = 0; i < out->level_count; i++) {
-        const bool inner = i == 0;
+        const bool inner = !is_outer(cluster, i);
         out->level[i].achievable_fraction =
             constants->value[inner ? GAL_CONSTANT_INNER_FRACTION : GAL_CONSTANT_OUTER_FRACTION];
         out->level[i].latency_seconds =
@@ -183,8 +205,6 @@ static void add_block(const gal_framework_block *block, gal_framework_block *sum
     out->largest_block = fmax(out->largest_block, block->parameters);
 }
 
-/* Blocks of layers are dealt evenly, whole layers together; of each stage that differs one is enough, but stages are
- * few. */
 typedef struct walk {
     uint32_t block, layers_done;
 } walk;
@@ -197,9 +217,8 @@ static bool starts_layer(const gal_block_shape *shape)
 static void walk_stage(const step *s, const gal_model *model, const gal_framework_block *of_type, uint32_t index,
                        walk *at, stage *out)
 {
-    const uint64_t layers = (uint64_t)model->layer_count + model->decoder_layer_count;
     const uint32_t blocks = gal_model_block_count(model), stages = s->layout->pp_degree;
-    const uint32_t until = (uint32_t)(layers * (index + 1) / stages);
+    const uint32_t until = gal_uniform_layout_layers_before(s->layout, model, index + 1);
     gal_framework_block sum = {0};
     *out = (stage){0};
     for (; at->block < blocks; at->block++) {

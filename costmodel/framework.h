@@ -17,7 +17,7 @@
  * max(x, y) + (overlap_slowdown - 1) min(x, y).
  * Collectives: analytic_collective.h, with the constants for rates and latencies; groups lie tp, dp, pp from the
  * inside. Bytes of a device: weights, gradients and states (by ZeRO stage), what the microbatches in flight keep, what
- * one block makes again, logits, the context. Layers are dealt evenly to stages. */
+ * one block makes again, logits, the context. */
 #ifndef GAL_COSTMODEL_FRAMEWORK_H
 #define GAL_COSTMODEL_FRAMEWORK_H
 
@@ -34,7 +34,8 @@ typedef struct gal_uniform_layout {
     bool sequence_parallel;
     gal_recompute recompute;
     gal_schedule schedule;
-    uint32_t chunk_count; /* pieces of a stage; 1 unless interleaved */
+    uint32_t chunk_count;         /* pieces of a stage; 1 unless interleaved */
+    const uint32_t *stage_layers; /* [pp_degree], with the sum of all layers; NULL: dealt evenly */
     uint32_t microbatch_samples, global_batch_samples;
 } gal_uniform_layout;
 
@@ -50,6 +51,9 @@ typedef struct gal_framework_estimate {
 void gal_constants_default(const gal_cluster *cluster, const gal_framework *framework, gal_constants *out);
 /* Those of `fitted` that were fitted in place of the others; its interval too. */
 void gal_constants_apply(const gal_constants *fitted, gal_constants *constants);
+
+/* Layers in front of stage `stage`, 0 .. pp_degree. */
+uint32_t gal_uniform_layout_layers_before(const gal_uniform_layout *layout, const gal_model *model, uint32_t stage);
 
 /* layout: checked. Pure; cannot fail. */
 void gal_framework_price(const gal_framework *framework, const gal_cluster *cluster, const gal_constants *constants,

@@ -21,13 +21,15 @@ static void set_strategy(const gal_uniform_layout *layout, gal_strategy *out)
 }
 
 /* Pieces begin with whole layers, as those of costmodel/framework.h. */
-static void cut(gal_plan *plan, const gal_strategy *strategy)
+static void cut(gal_plan *plan, const gal_uniform_layout *layout, const gal_strategy *strategy)
 {
     const uint32_t pieces = gal_plan_piece_count(plan), blocks = gal_model_block_count(&plan->model);
     const uint64_t layers = (uint64_t)plan->model.layer_count + plan->model.decoder_layer_count;
     uint32_t block = 0, done = 0;
     for (uint32_t i = 0; i < pieces; i++) {
-        const uint32_t first = block, until = (uint32_t)(layers * (i + 1) / pieces);
+        const uint32_t first = block, until = layout->stage_layers != NULL
+                                                  ? gal_uniform_layout_layers_before(layout, &plan->model, i + 1)
+                                                  : (uint32_t)(layers * (i + 1) / pieces);
         for (; block < blocks; block++) {
             const bool starts = gal_model_block_kind(&plan->model, block) == GAL_BLOCK_ATTENTION;
             if (starts && done == until && i + 1 < pieces) {
@@ -63,7 +65,7 @@ gal_code gal_layout_plan(const gal_layout_row *row, gal_plan *out, gal_error *er
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: a plan"));
     }
     set_strategy(layout, &strategy);
-    cut(&plan, &strategy);
+    cut(&plan, layout, &strategy);
     if (gal_plan_check(&plan, NULL, &broken) != GAL_OK) {
         GAL_TRY(gal_fail(err, GAL_NO, "galrun: %s", broken.text));
     }

@@ -25,6 +25,8 @@ typedef struct kept_cluster {
 
 struct gal_layout_rows {
     gal_csv *csv;
+    uint32_t *stage_layers; /* of all rows that say them, one after the other */
+    size_t stage_layers_count, stage_layers_capacity;
     gal_layout_row *row;
     uint32_t column[GAL_LAYOUT_COLUMN_COUNT];
     uint32_t model_count, cluster_count;
@@ -50,6 +52,7 @@ void gal_layout_rows_free(gal_layout_rows *rows)
         free(rows->cluster[i]);
     }
     free(rows->row);
+    free(rows->stage_layers);
     gal_csv_free(rows->csv);
     free(rows);
 }
@@ -269,6 +272,30 @@ static uint32_t read_degrees(reader *r, gal_uniform_layout *out)
     return (uint32_t)devices;
 }
 
+/* "4;7;7;6": pp numbers, from 1 on, with the sum of the layers. What is read lies behind that of the rows before. */
+static void read_stage_layers(reader *r, const gal_model *model, uint32_t stages)
+{
+    gal_layout_rows *rows = r->rows;
+    const uint64_t layers = (uint64_t)model->layer_count + model->decoder_layer_count;
+    const char *text = text_of(r, GAL_COLUMN_STAGE_LAYERS);
+    uint64_t sum = 0;
+    uint32_t count = 0;
+    bool good = true;
+    while (good && count < stages && rows->stage_layers_count < rows->stage_layers_capacity) {
+        const size_t digits = strspn(text, "0123456789");
+        const uint32_t value = digits > 0 && digits < 6 ? (uint32_t)strtoul(text, NULL, 10) : 0;
+        text += digits;
+        good = value > 0 && (*text == ';' || *text == '\0');
+        text += *text == ';';
+        rows->stage_layers[rows->stage_layers_count++] = value;
+        sum += value;
+        count++;
+    }
+    if (!good || *text != '\0' || count != stages || sum != layers) {
+        refuse(r, GAL_COLUMN_STAGE_LAYERS, "must be a number of layers for each stage, as 11;13, with the sum of all");
+    }
+}
+
 static void read_layout(reader *r, const gal_model *model, gal_uniform_layout *out)
 {
     out->sequence_parallel = read_u32(r, GAL_COLUMN_SP, 0, 1, 0) != 0;
@@ -286,6 +313,13 @@ static void read_layout(reader *r, const gal_model *model, gal_uniform_layout *o
     }
     if ((out->schedule == GAL_SCHEDULE_INTERLEAVED) != (out->chunk_count > 1)) {
         refuse_row(r, "chunks must be 2 or more with schedule interleaved, and 1 with any other");
+    }
+    if (r->code == GAL_OK && has(r, GAL_COLUMN_STAGE_LAYERS)) {
+        out->stage_layers = r->rows->stage_layers + r->rows->stage_layers_count;
+        read_stage_layers(r, model, out->pp_degree);
+        if (out->chunk_count > 1) {
+            refuse(r, GAL_COLUMN_STAGE_LAYERS, "must be left out where schedule is interleaved");
+        }
     }
     gal_error broken = {0};
     if (r->code == GAL_OK && gal_uniform_layout_check(out, model, &broken) != GAL_OK) {
@@ -308,6 +342,17 @@ static gal_code read_row(gal_layout_rows *rows, uint32_t row, const char *cluste
     out->bytes = read_f64(&r, GAL_COLUMN_BYTES, 1.0, (double)GAL_BYTES_MAX, 0.0);
     out->group = text_of(&r, GAL_COLUMN_GROUP);
     return r.code;
+}
+
+/* Room for every number that the column could hold: one for every second character. */
+static gal_code reserve_stage_layers(gal_layout_rows *rows, gal_error *err)
+{
+    for (uint32_t i = 0; i < gal_csv_row_count(rows->csv); i++) {
+        rows->stage_layers_capacity +=
+            strlen(gal_csv_field(rows->csv, i, rows->column[GAL_COLUMN_STAGE_LAYERS])) / 2 + 1;
+    }
+    rows->stage_layers = calloc(rows->stage_layers_capacity + 1, sizeof *rows->stage_layers);
+    return rows->stage_layers == NULL ? gal_fail(err, GAL_ERR_SYSTEM, "out of memory: rows") : GAL_OK;
 }
 
 static gal_code find_columns(gal_layout_rows *rows, gal_error *err)
@@ -340,6 +385,7 @@ gal_code gal_layout_rows_read(const char *path, const char *cluster, gal_layout_
     }
     GAL_TRY(gal_csv_read(path, &rows->csv, err));
     GAL_TRY(find_columns(rows, err));
+    GAL_TRY(reserve_stage_layers(rows, err));
     rows->row = calloc((size_t)gal_csv_row_count(rows->csv) + 1, sizeof *rows->row);
     if (rows->row == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: rows"));

@@ -32,6 +32,7 @@
     X(GAL_COLUMN_RECOMPUTE, "recompute", "none, selective or full (none)")                                             \
     X(GAL_COLUMN_SCHEDULE, "schedule", "gpipe, 1f1b or interleaved (1f1b)")                                            \
     X(GAL_COLUMN_CHUNKS, "chunks", "pieces of a stage, of interleaved (1)")                                            \
+    X(GAL_COLUMN_STAGE_LAYERS, "stage_layers", "layers of each stage, as 11;13 (dealt evenly)")                        \
     X(GAL_COLUMN_SECONDS, "seconds", "of a step, as measured: what calibration fits to")                               \
     X(GAL_COLUMN_BYTES, "bytes", "peak of the fullest device, as measured")                                            \
     X(GAL_COLUMN_GROUP, "group", "rows that belong together: never apart in cross-validation")                         \

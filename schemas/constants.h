@@ -19,8 +19,9 @@ enum { GAL_CONSTANTS_VERSION = 1 };
  *   memory_fraction     of the memory rate
  *   kernel_seconds      of a kernel on the device beside its work
  *   host_seconds        of the host, to launch a kernel: a device waits where its kernels are shorter
- *   inner_fraction, inner_seconds   of the innermost link level: of its rate; latency of a hop
- *   outer_fraction, outer_seconds   of all levels beyond
+ *   outer_fraction, outer_seconds   of link levels that devices share (a node's way out): of their rate; latency of a
+ *                       hop
+ *   inner_fraction, inner_seconds   of the other levels
  *   transfer_seconds    between stages, beside latency and bytes
  *   step_seconds        of a step, beside what it does
  *   overlap_slowdown    where x and y run together: longer + (slowdown - 1) shorter */

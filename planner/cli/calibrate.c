@@ -12,7 +12,7 @@
 #include "schemas/base/options.h"
 
 typedef struct settings {
-    const char *table, *prices, *cluster, *fit, *output;
+    const char *table, *prices, *cluster, *fit, *start, *output;
 } settings;
 
 static const char notes[] =
@@ -40,6 +40,7 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                           "constants (gemm_fraction,memory_fraction,kernel_seconds,host_seconds,inner_fraction,"
                           "inner_seconds,transfer_seconds,step_seconds)",
                           &s->fit),
+        gal_option_string("constants", "FILE", "of a cluster like this one: where to start from", &s->start),
         gal_option_short('o', gal_option_string("output", "FILE", "write the constants", &s->output)),
     };
     const gal_command command = {.program = "galplan",
@@ -103,7 +104,7 @@ static gal_code calibrate(const settings *s, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_framework framework;
-    gal_constants constants;
+    gal_constants constants, start;
     bool described = false, chosen[GAL_CONSTANT_COUNT] = {false};
     gal_layout_rows *rows = NULL;
     gal_calibrate_row *measured = NULL;
@@ -114,6 +115,9 @@ static gal_code calibrate(const settings *s, gal_error *err)
         GAL_TRY(gal_fail(err, GAL_ERR_USAGE,
                          "--calibrate fits constants of --prices framework:NAME; galrun's are "
                          "measured: see 'galplan profile --help'"));
+    }
+    if (s->start != NULL) {
+        GAL_TRY(gal_constants_read(s->start, &start, err));
     }
     GAL_TRY(gal_layout_rows_read(s->table, s->cluster, &rows, err));
     measured = calloc((size_t)gal_layout_rows_count(rows) + 1, sizeof *measured);
@@ -129,7 +133,8 @@ static gal_code calibrate(const settings *s, gal_error *err)
         }
     }
     const uint32_t groups = number_groups(rows, measured, from, count);
-    GAL_TRY(gal_calibrate(&framework, measured, count, groups, chosen, &constants, err));
+    GAL_TRY(
+        gal_calibrate(&framework, measured, count, groups, s->start == NULL ? NULL : &start, chosen, &constants, err));
     (void)snprintf(constants.name, sizeof constants.name, "%.31s %.31s", constants.cluster, constants.framework);
     print(&constants, groups);
     if (s->output != NULL) {

@@ -30,7 +30,7 @@ static const char notes_head[] =
     "One layout per row: a line of column names, then values; # starts a comment. The rows come back with\n"
     "estimated_seconds and estimated_bytes (of a step; of the fullest device), each with the low and high end of a 90 "
     "%\n"
-    "interval, and refused: why there is none. Layers are dealt evenly, all blocks have one strategy.\n"
+    "interval, and refused: why there is none. All blocks have one strategy.\n"
     "--prices galrun lowers and simulates each layout as galrun would run it; framework:NAME takes the formulas of\n"
     "costmodel/framework.h for a framework that a document describes (NAME: a file, or one that ships: pytorch-2022,\n"
     "megatron-2021, megatron-deepspeed-2023, megatron-sp-2022, torchtitan-2024, llm-foundry-2023, ...).\n"

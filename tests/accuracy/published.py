@@ -110,7 +110,10 @@ def sailor(row):
     data = set(row["dp"].split(";"))
     if len(tensor) > 1 or len(data) > 1:
         raise Excluded("degrees differ by stage")
-    return dict(layers=24, hidden=1024, heads=16, seq=2048, vocab=50272, tied=1, dropout=0.1, dtype="fp16",
+    dealt = [int(n) for n in row["layers_per_stage"].split(";")]
+    dealt[0] -= 1  # 26 are the 24 layers between the embedding and the head
+    dealt[-1] -= 1
+    return dict(layers=24, hidden=1024, heads=16, seq=2048, vocab=50272, stage_layers=";".join(map(str, dealt)), tied=1, dropout=0.1, dtype="fp16",
                 cluster=cluster("clariden"), dp=data.pop(), tp=tensor.pop(), pp=row["pp"],
                 microbatch=row["microbatch"], global_batch=row["global_batch"], seconds=row["iter_s"],
                 bytes=row["peak_mem_bytes"], group=row["nodes_field"])
@@ -141,21 +144,23 @@ OASES = {1024: (24, 16, 2, 256), 2048: (24, 32, 4, 128), 3072: (24, 48, 4, 32), 
 
 
 def oases(row):
-    """Declared: full recompute (as the paper's Section 3 has it) and the microbatch that Table 4's batch leaves."""
+    """Declared: 16 bits, full recompute (as the paper's Section 3 has it), and all samples of a replica at once."""
     if int(row["hidden"]) not in OASES:
         raise Excluded("not in Table 4")
     layers, heads, tp, batch = OASES[int(row["hidden"])]
     where = {"NVLink 3090": "rtx3090-nvlink-32", "3090": "rtx3090-32"}[row["cluster"]]
     return dict(layers=layers, hidden=row["hidden"], heads=heads, seq=1024, vocab=50257, tied=1, dropout=0.1,
-                dtype="fp32", cluster=where, tp=tp, dp=32 // tp, microbatch=batch * tp // 32, global_batch=batch,
+                dtype="fp16", cluster=where, tp=tp, dp=32 // tp, microbatch=batch * tp // 32, global_batch=batch,
                 recompute="full", seconds=batch * 1024 / (float(row["ktokens_per_s"]) * 1e3), group=row["hidden"],
                 part=where)
 
 
 class Kind:
-    """columns: that tell the kind; share: of groups fitted on, by seed (0: leave one group out; None: nothing fitted)."""
+    """columns: that tell the kind; share: of groups fitted on, by seed (0: leave one group out); sisters: a cluster's
+    constants start from those fitted to the file's other clusters."""
 
-    def __init__(self, title, columns, convert, framework, fit, share, targets):
+    def __init__(self, title, columns, convert, framework, fit, share, targets, sisters=False):
+        self.sisters = sisters
         self.title, self.columns, self.convert = title, columns, convert
         self.framework, self.fit, self.share, self.targets = framework, fit, share, targets
 
@@ -170,12 +175,12 @@ KINDS = [
     Kind("torchtitan", ("tokens_per_s_per_gpu", "peak_mem_gib", "variant"), torchtitan, "torchtitan-2024",
          "gemm_fraction,memory_fraction", 0, {"mean": 0.08, "bytes mean": 0.08}),
     Kind("Sailor GH200", ("peak_mem_bytes", "tp_per_stage"), sailor, "sailor-2025",
-         "host_seconds,inner_seconds,outer_fraction,transfer_seconds,step_seconds", 0,
+         FIT_ALL, 0,
          {"mean": 0.08, "bytes mean": 0.05}),
     Kind("MosaicML", ("MicroBatchSize", "MFU", "GPU"), mosaicml, "llm-foundry-2023",
          "gemm_fraction,gemm_half,memory_fraction,kernel_seconds,outer_fraction,step_seconds", 0.2, {"median": 0.08}),
-    Kind("Oases", ("ktokens_per_s", "hidden", "cluster"), oases, "megatron-2021",
-         "gemm_fraction,inner_fraction,outer_fraction", 0, {"median": 0.10}),
+    Kind("Oases", ("ktokens_per_s", "hidden", "cluster"), oases, "megatron-ddp-2021",
+         "gemm_fraction,inner_fraction,outer_fraction", 0, {"median": 0.10}, sisters=True),
 ]
 SECONDS_TARGETS = ("median", "mean", "worst")
 
@@ -196,8 +201,9 @@ def run(build, *arguments):
         raise RuntimeError(f"galplan {' '.join(map(str, arguments))}: {done.stderr.strip()}")
 
 
-def calibrate(build, folder, kind, fitted_on):
-    """Constants of the rows' cluster under the framework that most of them have; () where there is nothing to fit."""
+def calibrate(build, folder, kind, fitted_on, start=(), name="constants.json"):
+    """Constants of the rows' cluster under the framework that most of them have; () where there is nothing to fit.
+    start: what this returned for a cluster like it."""
     if not fitted_on:
         return ()
     framework = collections.Counter(r["framework"] for r in fitted_on).most_common(1)[0][0]
@@ -206,8 +212,8 @@ def calibrate(build, folder, kind, fitted_on):
         return ()
     write_rows(folder / "fit.csv", rows)
     run(build, "profile", "--calibrate", folder / "fit.csv", "--prices", f"framework:{framework}", "--fit", kind.fit,
-        "-o", folder / "constants.json")
-    return ("--constants", folder / "constants.json")
+        *start, "-o", folder / name)
+    return ("--constants", folder / name)
 
 
 def predict(build, folder, constants, rows):
@@ -334,9 +340,12 @@ def evaluate(build, kind, rows, seed):
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         for part in sorted({r["part"] for r in rows}):
+            start = ()
+            if kind.sisters:
+                start = calibrate(build, folder, kind, [r for r in rows if r["part"] != part], name="sister.json")
             for fit, rest in protocol(kind, [r for r in rows if r["part"] == part], seed):
                 fitted += len(fit) if kind.share else 0
-                answers += predict(build, folder, calibrate(build, folder, kind, fit), rest)
+                answers += predict(build, folder, calibrate(build, folder, kind, fit, start), rest)
     return answers, fitted
 
 

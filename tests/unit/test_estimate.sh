@@ -82,6 +82,16 @@ printf 'model,gpus\ngpt2-small,"8"8\n' >bad.csv
 refuses 'quotes' bad.csv 'bad.csv:2: must be at most 128 fields, each without quotes or whole in double quotes'
 printf 'hidden,heads\n64,4\n' >bad.csv
 refuses 'facts' bad.csv 'bad.csv:2: must have a model, or its layers'
+printf 'model,gpus,pp,global_batch,stage_layers\ngpt2-small,4,2,8,5;6\n' >bad.csv
+refuses 'layers of stages' bad.csv 'column stage_layers: must be a number of layers for each stage, as 11;13, with the sum of all, got "5;6"'
+printf 'model,gpus,pp,global_batch,stage_layers\ngpt2-small,4,2,8,\ngpt2-small,4,2,8,6;6\ngpt2-small,4,2,8,4;8\n' >stages.csv
+for prices in galrun framework:megatron-2021; do
+    galplan estimate stages.csv --cluster a100-8 --prices $prices >stages.out
+    [ "$(field estimated_seconds stages.out 1)" = "$(field estimated_seconds stages.out 2)" ] &&
+        awk -v even="$(field estimated_seconds stages.out 2)" -v uneven="$(field estimated_seconds stages.out 3)" \
+            'BEGIN { exit !(uneven > even) }'
+    verdict "$prices: layers of stages, even ones as those dealt, uneven ones slower"
+done
 galplan estimate one.csv --prices frame >out 2>err
 [ $? -eq 2 ] && grep -qF 'must be galrun or framework:NAME, got "frame"' err
 verdict 'refused: prices'
