@@ -182,7 +182,7 @@ static void close_stage(const step *s, const gal_framework_block *sum, stage *ou
     out->kept_bytes = sum->kept_bytes;
     out->logits = sum->logits;
     if (s->layout->zero_stage == 3 && s->layout->dp_degree > 1) {
-        const double gather = data_seconds(s, GAL_OP_ALL_GATHER, sum->parameters * f->weight_bytes);
+        const double gather = data_seconds(s, GAL_OP_ALL_GATHER, sum->parameters * s->rates.element_bytes);
         const double scatter =
             f->reduces_every_microbatch ? data_seconds(s, GAL_OP_REDUCE_SCATTER, sum->parameters * f->sync_bytes) : 0.0;
         out->forward = f->gather_overlaps ? together(s, out->forward, gather) : out->forward + gather;
@@ -307,7 +307,7 @@ static double stage_bytes(const step *s, const stage *one, uint32_t index)
     double bytes = n * f->state_bytes / (layout->zero_stage > 0 ? dp : 1.0);
     bytes += n * f->weight_bytes / (whole_weights ? 1.0 : dp) + n * f->gradient_bytes / (whole_gradients ? 1.0 : dp);
     if (!whole_weights && dp > 1.0) {
-        bytes += f->gathered_blocks * one->largest_block * (f->weight_bytes + f->sync_bytes);
+        bytes += f->gathered_blocks * one->largest_block * (s->rates.element_bytes + f->sync_bytes);
     }
     const double logits = f->pipeline_keeps_logits && layout->schedule == GAL_SCHEDULE_GPIPE ? s->microbatches : 1.0;
     const double kept_logits = one->logits * s->rates.element_bytes * f->kept_logit_elements;

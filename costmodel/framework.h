@@ -9,7 +9,7 @@
  *   TP          one all-reduce in forward and one in backward (sequence parallel: gather and scatter, backward with one
  *               gather more), never overlapped
  *   recompute   what is made again is added to backward, its communication included
- *   ZeRO-3      gathers weights in forward and in backward, scatters gradients
+ *   ZeRO-3      gathers weights in the compute type in forward and in backward, scatters gradients
  * Of a step, tau_i the seconds of stage i for one microbatch, v pieces per stage, m microbatches:
  *   m max tau + (sum of tau - max tau) / v + 2 v (m + p - 2) transfers + sums of gradients + update + step_seconds
  * (GPipe and 1F1B alike; D. Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
