@@ -312,7 +312,7 @@ static double stage_bytes(const step *s, const stage *one, uint32_t index)
     const double logits = f->pipeline_keeps_logits && layout->schedule == GAL_SCHEDULE_GPIPE ? s->microbatches : 1.0;
     const double kept_logits = one->logits * s->rates.element_bytes * f->kept_logit_elements;
     bytes += in_flight(s, index) * (one->kept_bytes - kept_logits) + logits * kept_logits + one->again_bytes;
-    bytes += one->logits * f->peak_logit_bytes;
+    bytes += logits * one->logits * (f->gathers_logits ? layout->tp_degree : 1.0) * f->peak_logit_bytes;
     return bytes * f->allocator_factor + f->context_bytes;
 }
 

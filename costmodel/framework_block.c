@@ -137,7 +137,9 @@ static void add_ends(tally *t, const gal_block_shape *shape, gal_framework_block
         add_product(t, t->rows / 4.0, shape->out.features, 4.0 * (double)shape->in.features);
     } else {
         const double vocabulary = (double)gal_model_padded_vocabulary(model) / t->tp;
-        const double rows = (double)gal_model_loss_positions(model) * t->rates->layout->microbatch_samples;
+        /* a BERT's head is computed for all positions, masked or not */
+        const double positions = model->family == GAL_FAMILY_BERT ? shape->positions : gal_model_loss_positions(model);
+        const double rows = positions * t->rates->layout->microbatch_samples;
         out->logits = rows * vocabulary;
         add_product(t, rows, vocabulary, shape->in.features);
         if (model->tied_embeddings && t->rates->layout->pp_degree == 1) {

@@ -87,7 +87,8 @@ enum { GAL_FRAMEWORK_VERSION = 1, GAL_FRAMEWORK_SOURCE_BYTES = 512 };
     X(gather_overlaps)            /* gathers of ZeRO-3 run under kernels */                                            \
     X(reduces_every_microbatch)   /* ZeRO-2 and 3: gradients are scattered in each backward */                         \
     X(splits_transfers)           /* transfers between stages are split over TP, and gathered behind */                \
-    X(pipeline_keeps_logits)      /* GPipe holds the logits of all microbatches */
+    X(gathers_logits)             /* for the loss every device has those of the whole vocabulary, under TP */          \
+    X(pipeline_keeps_logits)      /* GPipe holds the logits of all microbatches, for a loss of the whole batch */
 
 typedef struct gal_framework {
     char name[GAL_NAME_BYTES];

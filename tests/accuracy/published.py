@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 
+import galvatron
+
 HERE = pathlib.Path(__file__).resolve().parent
 CLUSTERS = HERE / "clusters"
 FIT_ALL = ("gemm_fraction,memory_fraction,kernel_seconds,host_seconds,inner_fraction,inner_seconds,"
@@ -349,8 +351,76 @@ def evaluate(build, kind, rows, seed):
     return answers, fitted
 
 
+# ---- Galvatron-BMW's cells ----
+
+GALVATRON_COLUMNS = ("strategy", "samples_per_s", "oom", "memory_gb")
+GALVATRON_FOLDS = 5
+
+
+def search_cells(build, folder, constants, cells):
+    """The best row of each cell, None: out of memory."""
+    rows, spans = [], []
+    for cell in cells:
+        found = galvatron.candidates(cell)
+        spans.append((len(rows), len(rows) + len(found)))
+        rows += found
+    write_rows(folder / "rows.csv", rows)
+    run(build, "estimate", folder / "rows.csv", "--prices", f"framework:{galvatron.framework_of(cells[0])}", *constants,
+        "-o", folder / "out.csv")
+    with open(folder / "out.csv", newline="", encoding="utf-8") as answer:
+        estimated = list(csv.DictReader(answer))
+    return [galvatron.best(cell, estimated[a:b]) for cell, (a, b) in zip(cells, spans)]
+
+
+def report_galvatron(build, path, table, seed, verbose):
+    """Tables II and III: in 5 folds of cells, constants fitted to the others. Table VI: those of Table III, nothing
+    fitted. Every cell is searched for its best batch, so batch and out-of-memory are predictions too."""
+    fit = "gemm_fraction,memory_fraction,kernel_seconds,inner_fraction,outer_fraction,overlap_slowdown"
+    kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", fit, 0, {})
+    found = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        measured = {t: [r for r in map(galvatron.measured_row, [c for c in table if c["table"] == t]) if r]
+                    for t in sorted({c["table"] for c in table})}
+        for name, rows in measured.items():
+            cells = [c for c in table if c["table"] == name]
+            if name == "VI" and measured.get("III"):
+                found += zip(cells, search_cells(build, folder, calibrate(build, folder, kind, measured["III"]), cells))
+                continue
+            random.Random(seed).shuffle(cells)
+            for fold in range(GALVATRON_FOLDS):
+                held = cells[fold::GALVATRON_FOLDS]
+                apart = [galvatron.measured_row(c) for c in held]
+                others = [r for r in rows if r["group"] not in {a["group"] for a in apart if a}]
+                if held:
+                    found += zip(held, search_cells(build, folder, calibrate(build, folder, kind, others), held))
+    print(f"{path.name} (Galvatron-BMW): {len(table)} cells, all used")
+    print(f"  6 constants per cluster fitted in {GALVATRON_FOLDS} folds of cells, seed {seed}: {fit}; Table VI: those of III")
+    right = sum((best is None) == (cell["oom"] == "1") for cell, best in found)
+    both = [(c, b, galvatron.throughput(b) / float(c["samples_per_s"]) - 1.0) for c, b in found
+            if b is not None and c["oom"] != "1"]
+    pure = [abs(e) for c, _, e in both if c["strategy"] in galvatron.STRATEGIES[:4]]
+    every = [abs(e) for _, _, e in both]
+    batch = [abs(math.log(int(b["note"]) / int(c["batch"]))) for c, b, _ in both]
+    print(f"  out of memory {right} of {len(found)} right (wanted: all){'' if right == len(found) else ' MISSED'}; throughput "
+          f"median {100 * median(every):.1f} % (at most 8 %){'' if median(every) <= 0.08 else ' MISSED'}, mean "
+          f"{100 * sum(every) / len(every):.1f} %; of pure strategies median {100 * median(pure):.1f} %; batch within "
+          f"10 % in {sum(b < 0.1 for b in batch)} of {len(batch)}")
+    for cell, best in found:
+        if (best is None) != (cell["oom"] == "1"):
+            print(f"    wrong on memory: {cell['table']} {cell['memory_gb']} GB {cell['strategy']} {cell['model']}")
+    both.sort(key=lambda entry: -abs(entry[2]))
+    for cell, best, error in both if verbose else both[:4]:
+        print(f"    {100 * error:+.1f} %: {cell['table']} {cell['memory_gb']} GB {cell['strategy']} {cell['model']}, batch "
+              f"{best['note']} (published {cell['batch']}), dp {best['dp']} tp {best['tp']} pp {best['pp']} zero "
+              f"{best['zero']} {best['recompute']}")
+    return (right == len(found)) + (median(every) <= 0.08), (right != len(found)) + (median(every) > 0.08)
+
+
 def report(build, path, seed, verbose):
     kind, table = read_kind(path)
+    if kind is None and table and all(c in table[0] for c in GALVATRON_COLUMNS):
+        return report_galvatron(build, path, table, seed, verbose)
     if kind is None:
         print(f"{path.name}: {len(table)} rows, of no kind that is known here: left out")
         return 0, 0
