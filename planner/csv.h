@@ -9,7 +9,8 @@
 
 #include "schemas/base/status.h"
 
-enum { GAL_CSV_COLUMNS_MAX = 128, GAL_CSV_NONE = UINT32_MAX };
+enum { GAL_CSV_COLUMNS_MAX = 128 };
+#define GAL_CSV_NONE UINT32_MAX /* no such column */
 
 typedef struct gal_csv gal_csv;
 

@@ -1,0 +1,261 @@
+/* Predictions under a described framework: what must hold for any layout, for every framework that ships; one step by
+ * hand; intervals. Seeded: the same cases every time. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "costmodel/framework.h"
+#include "costmodel/interval.h"
+#include "schemas/catalogue/catalogue.h"
+#include "tests/support/random_plan.h"
+
+static const uint64_t SEED = 20261121;
+enum { CASES = 300 };
+
+typedef struct trial {
+    gal_framework framework;
+    gal_cluster cluster;
+    gal_constants constants;
+    gal_model model;
+    gal_uniform_layout layout;
+} trial;
+
+static uint32_t power(uint64_t *state, uint32_t exponents)
+{
+    return 1u << gal_random_below(state, exponents);
+}
+
+static gal_framework any_framework(uint64_t *state)
+{
+    static const char *names[64];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gal_catalogue_entry_count; i++) {
+        if (strcmp(gal_catalogue_entries[i].kind, "framework") == 0 && count < 64) {
+            names[count++] = gal_catalogue_entries[i].name;
+        }
+    }
+    gal_framework framework;
+    gal_error err = {0};
+    assert_true(count >= 6);
+    assert_int_equal(gal_framework_read(names[gal_random_below(state, count)], &framework, &err), GAL_OK);
+    return framework;
+}
+
+static trial any_trial(uint64_t *state)
+{
+    static const char *const models[] = {"gpt2-medium", "llama2-7b",   "bert-huge-32",
+                                         "vit-huge-32", "t5-large-32", "swin-huge-32"};
+    static const char *const clusters[] = {"a100-64", "titan-16", "h100-64", "rtx3090-nvlink-32"};
+    trial t = {.framework = any_framework(state)};
+    gal_error err = {0};
+    assert_int_equal(gal_model_read(models[gal_random_below(state, 6)], &t.model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read(clusters[gal_random_below(state, 4)], &t.cluster, &err), GAL_OK);
+    gal_constants_default(&t.cluster, &t.framework, &t.constants);
+    t.layout =
+        (gal_uniform_layout){.dp_degree = power(state, 3),
+                             .tp_degree = power(state, 3),
+                             .pp_degree = power(state, 3),
+                             .zero_stage = gal_random_below(state, 4),
+                             .recompute = (gal_recompute)gal_random_below(state, GAL_RECOMPUTE_COUNT),
+                             .schedule = gal_random_below(state, 2) == 0 ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B,
+                             .chunk_count = 1,
+                             .microbatch_samples = power(state, 4)};
+    t.layout.sequence_parallel = t.layout.tp_degree > 1 && gal_random_below(state, 2) == 0;
+    t.layout.global_batch_samples = t.layout.dp_degree * t.layout.microbatch_samples * power(state, 5);
+    assert_int_equal(gal_uniform_layout_check(&t.layout, &t.model, &err), GAL_OK);
+    return t;
+}
+
+static gal_framework_estimate price(const trial *t)
+{
+    gal_framework_estimate out;
+    gal_framework_price(&t->framework, &t->cluster, &t->constants, &t->model, &t->layout, &out);
+    assert_true(isfinite(out.seconds) && out.seconds > 0.0 && isfinite(out.bytes) && out.bytes > 0.0);
+    return out;
+}
+
+static void near(double a, double b, double relative)
+{
+    if (!(fabs(a - b) <= relative * fabs(b))) {
+        fail_msg("%.17g is not %.17g", a, b);
+    }
+}
+
+/* Rates halved and seconds doubled: every term doubles. 1e-9: sums in another order. */
+static void twice_as_slow_takes_twice_as_long(void **state)
+{
+    uint64_t random = SEED;
+    (void)state;
+    for (uint32_t i = 0; i < CASES; i++) {
+        trial t = any_trial(&random);
+        const double once = price(&t).seconds;
+        for (uint32_t c = 0; c < GAL_CONSTANT_COUNT; c++) {
+            if (c != GAL_CONSTANT_GEMM_HALF && c != GAL_CONSTANT_OVERLAP_SLOWDOWN) {
+                const bool rate = strstr(gal_constant_names[c], "fraction") != NULL;
+                t.constants.value[c] *= rate ? 0.5 : 2.0;
+            }
+        }
+        near(price(&t).seconds, 2.0 * once, 1e-9);
+    }
+}
+
+/* A constant that makes one thing faster makes no step slower: rates up, seconds down. */
+static void faster_parts_are_not_slower(void **state)
+{
+    uint64_t random = SEED + 1;
+    (void)state;
+    for (uint32_t i = 0; i < CASES; i++) {
+        trial t = any_trial(&random);
+        const double before = price(&t).seconds;
+        for (uint32_t c = 0; c < GAL_CONSTANT_COUNT; c++) {
+            trial faster = t;
+            const bool rate = strstr(gal_constant_names[c], "fraction") != NULL;
+            faster.constants.value[c] *= rate ? 1.25 : 0.8;
+            if (c != GAL_CONSTANT_OVERLAP_SLOWDOWN) {
+                assert_true(price(&faster).seconds <= before * (1.0 + 1e-12));
+            }
+        }
+    }
+}
+
+/* One device sends nothing. */
+static void one_device_knows_no_links(void **state)
+{
+    uint64_t random = SEED + 2;
+    (void)state;
+    for (uint32_t i = 0; i < CASES; i++) {
+        trial t = any_trial(&random);
+        t.layout.dp_degree = t.layout.tp_degree = t.layout.pp_degree = 1;
+        t.layout.sequence_parallel = false;
+        const gal_framework_estimate before = price(&t);
+        for (uint32_t c = GAL_CONSTANT_INNER_FRACTION; c <= GAL_CONSTANT_TRANSFER_SECONDS; c++) {
+            t.constants.value[c] *= 0.5;
+        }
+        near(price(&t).seconds, before.seconds, 0.0);
+    }
+}
+
+/* More microbatches, larger ones, more recompute: no less work; ZeRO and recompute: no more bytes. */
+static void more_work_is_not_faster(void **state)
+{
+    uint64_t random = SEED + 3;
+    (void)state;
+    for (uint32_t i = 0; i < CASES; i++) {
+        trial t = any_trial(&random);
+        t.framework.softmax_fused_multiple = 0.0; /* twice the samples may be fused where once was not */
+        trial other = t;
+        const gal_framework_estimate before = price(&t);
+        other.layout.global_batch_samples *= 2;
+        assert_true(price(&other).seconds > before.seconds && price(&other).bytes >= before.bytes);
+        other = t;
+        other.layout.microbatch_samples *= 2;
+        other.layout.global_batch_samples *= 2;
+        assert_true(price(&other).seconds > before.seconds * (1.0 - 1e-12) && price(&other).bytes > before.bytes);
+        other = t;
+        other.layout.recompute = GAL_RECOMPUTE_NONE;
+        t.layout.recompute = GAL_RECOMPUTE_FULL;
+        assert_true(price(&other).seconds <= price(&t).seconds);
+        for (uint32_t zero = 1; zero < 3; zero++) {
+            other.layout.zero_stage = zero - 1;
+            const double bytes = price(&other).bytes;
+            other.layout.zero_stage = zero;
+            assert_true(price(&other).bytes <= bytes);
+        }
+    }
+}
+
+/* A step is never shorter than the products of its blocks at the full rate: 6 flops per parameter of a layer and token
+ * (forward and backward), shared by all devices. */
+static void never_above_the_peak(void **state)
+{
+    uint64_t random = SEED + 4;
+    (void)state;
+    for (uint32_t i = 0; i < CASES; i++) {
+        trial t = any_trial(&random);
+        gal_error err = {0};
+        assert_int_equal(gal_model_read("gpt2-medium", &t.model, &err), GAL_OK);
+        t.layout.pp_degree = power(&random, 3);
+        const double layers = 12.0 * 24 * 1024 * 1024, tokens = 1024.0 * t.layout.global_batch_samples;
+        const double rate = t.framework.tf32
+                                ? fmax(t.cluster.device.tf32_flops_per_second, t.cluster.device.fp32_flops_per_second)
+                                : t.cluster.device.fp32_flops_per_second;
+        const double devices = (double)t.layout.dp_degree * t.layout.tp_degree * t.layout.pp_degree;
+        assert_true(price(&t).seconds > 6.0 * layers * tokens / devices / rate);
+    }
+}
+
+/* A transfer alone: of two stages with nothing but what they send. A device of infinite rates but for the link. */
+static void transfers_by_hand(void **state)
+{
+    (void)state;
+    trial t;
+    memset(&t, 0, sizeof t);
+    gal_error err = {0};
+    assert_int_equal(gal_model_read("gpt2-medium", &t.model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read("a100-8", &t.cluster, &err), GAL_OK);
+    t.framework.allocator_factor = t.framework.flash_forward_share = t.framework.flash_backward_share = 1.0;
+    t.framework.flash_attention = true;
+    t.framework.weight_bytes = 4.0;
+    t.cluster.device.fp32_flops_per_second = t.cluster.device.memory_bytes_per_second = 1e30;
+    t.constants = (gal_constants){.value = {[GAL_CONSTANT_GEMM_FRACTION] = 1.0,
+                                            [GAL_CONSTANT_MEMORY_FRACTION] = 1.0,
+                                            [GAL_CONSTANT_INNER_FRACTION] = 0.5,
+                                            [GAL_CONSTANT_INNER_SECONDS] = 1e-4,
+                                            [GAL_CONSTANT_OUTER_FRACTION] = 1.0,
+                                            [GAL_CONSTANT_TRANSFER_SECONDS] = 2e-3,
+                                            [GAL_CONSTANT_STEP_SECONDS] = 0.25,
+                                            [GAL_CONSTANT_OVERLAP_SLOWDOWN] = 1.0}};
+    t.layout = (gal_uniform_layout){.dp_degree = 1,
+                                    .tp_degree = 1,
+                                    .pp_degree = 2,
+                                    .schedule = GAL_SCHEDULE_1F1B,
+                                    .chunk_count = 1,
+                                    .microbatch_samples = 4,
+                                    .global_batch_samples = 32};
+    /* rows: 4 samples x 1024 positions x 1024 features x 4 bytes = 16 MiB, at half of 300 GB/s */
+    const double each = 2e-3 + 1e-4 + 16777216.0 / (0.5 * 300e9);
+    /* 8 microbatches over 2 stages: forward and backward, m + p - 2 = 8 times */
+    near(price(&t).seconds, 0.25 + 2.0 * 8.0 * each, 1e-6);
+}
+
+/* Quantiles: of 19 ratios 0.90, 0.91, ... 1.08 the extremes, of 39 the second from either end. */
+static void intervals_by_hand(void **state)
+{
+    double ratio[39], low, high;
+    (void)state;
+    for (uint32_t i = 0; i < 19; i++) {
+        ratio[i] = 0.90 + 0.01 * (18 - i);
+    }
+    gal_interval_factors(ratio, 19, &low, &high);
+    near(low, 0.90, 1e-12);
+    near(high, 1.08, 1e-12);
+    for (uint32_t i = 0; i < 39; i++) {
+        ratio[i] = 0.81 + 0.01 * i;
+    }
+    gal_interval_factors(ratio, 39, &low, &high); /* ceil(0.95 x 40) = 38 */
+    near(low, 0.82, 1e-12);
+    near(high, 1.18, 1e-12);
+    ratio[0] = 1.5;
+    gal_interval_factors(ratio, 1, &low, &high);
+    near(low, 1.0, 0.0);
+    near(high, 1.5, 0.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(twice_as_slow_takes_twice_as_long),
+        cmocka_unit_test(faster_parts_are_not_slower),
+        cmocka_unit_test(one_device_knows_no_links),
+        cmocka_unit_test(more_work_is_not_faster),
+        cmocka_unit_test(never_above_the_peak),
+        cmocka_unit_test(transfers_by_hand),
+        cmocka_unit_test(intervals_by_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
