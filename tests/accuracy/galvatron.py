@@ -1,22 +1,31 @@
 """Galvatron-BMW's tables: the best throughput of a strategy under a memory budget, or out of memory.
 
-A cell is a search: all batches (multiples of 8) and, of the strategies that combine several, all uniform layouts, by
-galplan estimate in one call; the fastest that fits counts. Microbatches: one for DP, TP and SDP; for pipelines
-MICROBATCHES, a declared policy. Memory is GiB."""
+A cell is a search. For its model and cluster galplan estimate prices every uniform layout at every batch (multiples of
+8), once for all budgets and strategies; the fastest that a strategy allows and that fits counts. Strategies that choose
+layer by layer may give a share of the layers to one layout and the rest to another with the same stages: both seconds
+and bytes of equal layers add up, and with one limit two layouts are as good as any number. What a change of layout
+between two layers costs is left out.
+
+Declared: memory is GiB; one microbatch without a pipeline, MICROBATCHES with one; layers dealt evenly to stages."""
+import collections
 import math
 
-
-STRATEGIES = ("DP", "TP", "PP", "SDP", "Galvatron-Base")
+PURE = ("DP", "TP", "PP", "SDP")
 MODELS = {"BERT-Huge-32": "bert-huge-32", "BERT-Huge-48": "bert-huge-48", "BERT-xHuge": "bert-xhuge",
           "ViT-Huge-32": "vit-huge-32", "ViT-Huge-48": "vit-huge-48", "ViT-xHuge": "vit-xhuge",
           "T5-Large-32": "t5-large-32", "T5-Large-48": "t5-large-48", "T5-512/4-32": "t5-512-4-32",
           "T5-512/4-48": "t5-512-4-48", "Swin-Huge-32": "swin-huge-32", "Swin-Huge-48": "swin-huge-48",
           "GPT3-15B": "gpt3-15b", "GPT3-39B": "gpt3-39b", "GPT3-65B": "gpt3-65b"}
-# By family, then GPUs: what the pipelines' calibration cells correspond to, given the other cells' constants; a part of
-# what is fitted to them. The last microbatch may be smaller: all take the time of the largest.
-MICROBATCHES = {"BERT": {8: 8, 16: 16}, "T5": {8: 8, 16: 16}, "ViT": {8: 3, 16: 16}, "Swin": {8: 3, 16: 16},
-                "GPT3": {32: 32}}
+# Of PyTorch's GPipe alone ("manually tuned", section VII-A), by family, then GPUs: what its calibration cells correspond
+# to, given the other cells' constants. The last microbatch may be smaller: all take the time of the largest.
+GPIPE_MICROBATCHES = {"BERT": {8: 6, 16: 16}, "T5": {8: 6, 16: 16}, "ViT": {8: 2, 16: 16}, "Swin": {8: 2, 16: 16},
+                      "GPT3": {32: 32}}
+# Of stages among other axes: GPipe, by family; 1F1B, by GPUs.
+HYBRID_MICROBATCHES = {"BERT": 3, "T5": 3, "ViT": 2, "Swin": 2, "GPT3": 8}
+FLUSH_MICROBATCHES = {8: 4, 16: 8}
 BATCH_STEP, BATCH_MOST = 8, 2048
+
+Option = collections.namedtuple("Option", "dp tp pp zero recompute schedule batch seconds bytes")
 
 
 def cluster_of(name):
@@ -28,6 +37,10 @@ def cluster_of(name):
     return "a100-64" if name.startswith("64x") else "a100-16"
 
 
+def framework_of(cell):
+    return "pytorch-2022-fp16" if cell["table"] == "VI" else "pytorch-2022"
+
+
 def powers(most):
     value = 1
     while value <= most:
@@ -35,72 +48,145 @@ def powers(most):
         value *= 2
 
 
-def layouts(strategy, gpus):
-    """(dp, tp, pp, zero, recompute) of a strategy."""
-    pure = {"DP": (gpus, 1, 1, 0), "TP": (1, gpus, 1, 0), "PP": (1, 1, gpus, 0), "SDP": (gpus, 1, 1, 3)}
-    if strategy in pure:
-        return [pure[strategy] + ("none",)]
-    found = []
+def allows(strategy, gpus, option):
+    """Whether a strategy may choose the layout (dp, tp, pp, zero, recompute, schedule)."""
+    dp, tp, pp, zero, recompute, schedule = option[:6]
+    flush = strategy in ("1F1B+Mem", "1F1B+Time", "1F1B+Bi-obj", "Galvatron-BMW")
+    if pp > 1 and (schedule == "1f1b") != flush:
+        return False
+    if recompute != "none" and strategy not in ("Galvatron-Base", "Galvatron-BMW"):
+        return False
+    rules = {"DP": dp == gpus and zero == 0, "TP": tp == gpus, "PP": pp == gpus, "SDP": dp == gpus and zero == 3,
+             "DeepSpeed-3D": tp == 2 and pp == 2 and zero == 0, "DP+TP": pp == 1 and zero == 0,
+             "DP+PP": tp == 1 and zero == 0}
+    return rules.get(strategy, True)
+
+
+def microbatches(family, gpus, pp, schedule):
+    if pp == 1:
+        return 1
+    if schedule == "1f1b":
+        return FLUSH_MICROBATCHES.get(gpus, max(gpus // 2, 8))
+    if pp == gpus:
+        return GPIPE_MICROBATCHES[family].get(gpus, gpus)
+    return HYBRID_MICROBATCHES[family]
+
+
+def row_of(cell, dp, tp, pp, zero, recompute, schedule, batch):
+    """A row for galplan estimate; note is the batch, global_batch that with the last microbatch filled up."""
+    wanted = microbatches(cell["model"].split("-")[0], int(cell["gpus"]), pp, schedule)
+    microbatch = math.ceil(batch / dp / wanted)
+    count = math.ceil(batch / dp / microbatch)
+    return dict(model=MODELS[cell["model"]], dtype="fp16" if cell["table"] == "VI" else "fp32",
+                cluster=cluster_of(cell["cluster"]), dp=dp, tp=tp, pp=pp, zero=zero, recompute=recompute,
+                schedule=schedule, microbatch=microbatch, global_batch=microbatch * count * dp, note=batch)
+
+
+def layouts(cell, pure_only):
+    gpus = int(cell["gpus"])
+    heads = 32 if "xHuge" in cell["model"] else 16
     for pp in powers(gpus):
-        for tp in powers(gpus // pp):
+        for tp in powers(min(gpus // pp, 4 * heads)):
             dp = gpus // pp // tp
+            if pure_only and gpus not in (dp, tp, pp):
+                continue
             for zero in (0, 3) if dp > 1 else (0,):
-                found += [(dp, tp, pp, zero, recompute) for recompute in ("none", "full")]
+                for recompute in ("none",) if pure_only else ("none", "full"):
+                    for schedule in ("gpipe", "1f1b") if pp > 1 and not pure_only else ("gpipe",):
+                        yield dp, tp, pp, zero, recompute, schedule
+
+
+def candidates(cell, pure_only=False):
+    """Every row that searches of the cell's model on its cluster look at."""
+    return [row_of(cell, *layout, batch) for layout in layouts(cell, pure_only)
+            for batch in range(BATCH_STEP, BATCH_MOST + 1, BATCH_STEP) if batch % layout[0] == 0]
+
+
+def options(estimated):
+    """The rows that were not refused."""
+    return [Option(int(r["dp"]), int(r["tp"]), int(r["pp"]), int(r["zero"]), r["recompute"], r["schedule"],
+                   int(r["note"]), float(r["estimated_seconds"]), float(r["estimated_bytes"]))
+            for r in estimated if not r["refused"]]
+
+
+def mixed_seconds(members, limit):
+    """The least seconds of one layout for all layers or two for shares of them, within limit bytes; inf: none."""
+    fits = [o for o in members if o.bytes <= limit]
+    if not fits:
+        return math.inf
+    best = min(o.seconds for o in fits)
+    for fast in members:
+        if fast.bytes > limit and fast.seconds < best:
+            for small in fits:
+                share = (limit - small.bytes) / (fast.bytes - small.bytes)
+                best = min(best, share * fast.seconds + (1.0 - share) * small.seconds)
+    return best
+
+
+def best(cell, known):
+    """(samples per second, batch, stages) of the cell among the options of its model and cluster; None: out of memory."""
+    limit, gpus = float(cell["memory_gb"]) * 2**30, int(cell["gpus"])
+    mixes = cell["strategy"] not in PURE + ("DeepSpeed-3D",)
+    groups = collections.defaultdict(list)
+    for option in known:
+        if allows(cell["strategy"], gpus, option):
+            groups[(option.pp, option.schedule, option.batch)].append(option)
+    found = None
+    for (pp, _, batch), members in groups.items():
+        seconds = mixed_seconds(members, limit) if mixes else min((o.seconds for o in members if o.bytes <= limit),
+                                                                  default=math.inf)
+        if seconds < math.inf and (found is None or batch / seconds > found[0]):
+            found = (batch / seconds, batch, pp)
     return found
 
 
-def row_of(cell, layout, batch):
-    """A row for galplan estimate, or None where the batch does not divide."""
-    dp, tp, pp, zero, recompute = layout
-    family, gpus = cell["model"].split("-")[0], int(cell["gpus"])
-    wanted = MICROBATCHES[family].get(gpus, gpus) if pp > 1 else 1
-    if batch % dp:
-        return None
-    microbatch = math.ceil(batch / dp / wanted)
-    count = math.ceil(batch / dp / microbatch)
-    dtype = "fp16" if cell["table"] == "VI" else "fp32"
-    return dict(model=MODELS[cell["model"]], dtype=dtype, cluster=cluster_of(cell["cluster"]), dp=dp, tp=tp, pp=pp,
-                zero=zero, recompute=recompute, schedule="gpipe", microbatch=microbatch,
-                global_batch=microbatch * count * dp, note=batch)
-
-
-def candidates(cell):
-    """Every row that the cell's search looks at."""
-    rows = []
-    for layout in layouts(cell["strategy"], int(cell["gpus"])):
-        for batch in range(BATCH_STEP, BATCH_MOST + 1, BATCH_STEP):
-            row = row_of(cell, layout, batch)
-            if row is not None:
-                rows.append(row)
-    return rows
-
-
-def best(cell, estimated):
-    """The fastest of the estimated rows that fits; None: out of memory."""
-    limit = float(cell["memory_gb"]) * 2**30
-    fitting = [r for r in estimated if not r["refused"] and float(r["estimated_bytes"]) <= limit]
-    return max(fitting, key=throughput, default=None)
-
-
-def throughput(estimated):
-    """Samples per second; note is the batch, global_batch that with the last microbatch filled up."""
-    return float(estimated["note"]) / float(estimated["estimated_seconds"])
-
-
-def framework_of(cell):
-    return "pytorch-2022-fp16" if cell["table"] == "VI" else "pytorch-2022"
-
-
 def measured_row(cell):
-    """A cell at its published batch, to fit constants to; None: out of memory. Of Galvatron-Base, which mixes layers,
-    sharded data parallel with full recompute stands: its batches need no less, and it pins the rate of products."""
-    if cell["oom"] == "1":
+    """A cell at its published batch, to fit constants to; None: out of memory, a strategy that mixes, or a pipeline,
+    whose microbatches are not known. Of Galvatron-Base, sharded data parallel with full recompute stands: it pins the
+    rate of products."""
+    pure = {"DP": ("dp", 0, "none"), "TP": ("tp", 0, "none"), "SDP": ("dp", 3, "none"), "Galvatron-Base": ("dp", 3, "full")}
+    if cell["oom"] == "1" or cell["strategy"] not in pure:
         return None
-    batch = int(cell["batch"])
-    pure = cell["strategy"] in STRATEGIES[:4]
-    layout = layouts(cell["strategy"], int(cell["gpus"]))[0] if pure else (int(cell["gpus"]), 1, 1, 3, "full")
-    batch = math.ceil(batch / layout[0]) * layout[0]
-    row = row_of(cell, layout, batch)
-    row.update(seconds=batch / float(cell["samples_per_s"]), framework=framework_of(cell),
+    axis, zero, recompute = pure[cell["strategy"]]
+    dp, tp, pp = (int(cell["gpus"]) if a == axis else 1 for a in ("dp", "tp", "pp"))  # one axis has all
+    row = row_of(cell, dp, tp, pp, zero, recompute, "gpipe", math.ceil(int(cell["batch"]) / dp) * dp)
+    row.update(seconds=int(row["note"]) / float(cell["samples_per_s"]), framework=framework_of(cell),
                group="-".join(cell[k] for k in ("table", "strategy", "model", "memory_gb")))
     return row
+
+
+# ---- the paper's tables, from its text: which cells there are ----
+
+STRATEGIES = PURE + ("DeepSpeed-3D", "DP+TP", "DP+PP", "Galvatron", "Galvatron-Base", "1F1B+Bi-obj", "Galvatron-BMW")
+BALANCED = ("1F1B+Mem", "1F1B+Time", "1F1B+Bi-obj")
+LOW_16 = "16x RTX TITAN two nodes 100Gb InfiniBand"
+HIGH_16 = "16x A100 NVLink two nodes 100Gb InfiniBand"
+HUGE = ("BERT-Huge-32", "BERT-Huge-48", "ViT-Huge-32", "ViT-Huge-48")
+TABLES = [  # table, cluster, GPUs, budgets, models, strategies
+    ("II", "8x RTX TITAN 24GB one node PCIe 3.0", 8, (8, 12, 16, 20),
+     HUGE + ("T5-Large-32", "T5-Large-48", "Swin-Huge-32", "Swin-Huge-48"), STRATEGIES),
+    ("III", LOW_16, 16, (8, 16), HUGE + ("T5-512/4-32", "T5-512/4-48"), STRATEGIES),
+    ("III", HIGH_16, 16, (8, 16), HUGE + ("T5-512/4-32", "T5-512/4-48"), STRATEGIES),
+    ("IV", "64x A100-40GB eight nodes 100Gb InfiniBand", 64, (16, 32), ("BERT-xHuge", "ViT-xHuge"), STRATEGIES),
+    ("V", HIGH_16, 16, (8, 16), ("BERT-Huge-32", "BERT-Huge-48", "T5-512/4-32", "T5-512/4-48"), BALANCED),
+    ("VI", "32x A100-80GB 400Gb InfiniBand", 32, (80,), ("GPT3-15B", "GPT3-39B", "GPT3-65B"), STRATEGIES),
+]
+COLUMNS = ("table", "cluster", "gpus", "memory_gb", "strategy", "model", "samples_per_s", "batch", "oom", "partition")
+
+
+def cells():
+    """Every cell of Tables II to VI, without its figures."""
+    return [dict(table=table, cluster=cluster, gpus=str(gpus), memory_gb=str(memory), strategy=strategy, model=model)
+            for table, cluster, gpus, budgets, models, strategies in TABLES
+            for memory in budgets for strategy in strategies for model in models]
+
+
+def answered(cell, found):
+    """The cell with what was predicted. partition (Table V): layers per stage, dealt evenly whatever the objective."""
+    known = dict(cell, samples_per_s="", batch="", oom="1", partition="")
+    if found is not None:
+        known.update(samples_per_s=f"{found[0]:.2f}", batch=found[1], oom="0")
+        layers, stages = int(cell["model"].split("-")[-1]) if cell["table"] == "V" else 0, found[2]
+        if layers and stages > 1:
+            known["partition"] = ";".join(str(layers * (i + 1) // stages - layers * i // stages) for i in range(stages))
+    return known

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""published.py BUILD DATA [SEED]: predictions of `galplan estimate` beside measurements that others published.
+"""published.py BUILD DATA [SEED] [-v]: predictions of `galplan estimate` beside measurements that others published.
 
 DATA is a folder of CSV files; the columns of a file say which kind it is, so rows of other models and sizes than those
 seen are read the same way. Each kind has a protocol, stated in its table row: which rows are used, which constants are
 fitted to which of them (`galplan profile --calibrate`), and that the others are predicted. Nothing is fitted to a row
 that is reported, and every target stands beside its figure. Targets that are missed are marked; they fail nothing.
+published.py BUILD CELLS --tables FILE predicts all of Galvatron-BMW's tables into a file, from its calibration cells.
 Exit 0: a table was printed; 77: there is no such folder (the last line says so), 1 where $CI is set."""
 import collections
 import csv
@@ -355,28 +356,27 @@ def evaluate(build, kind, rows, seed):
 
 GALVATRON_COLUMNS = ("strategy", "samples_per_s", "oom", "memory_gb")
 GALVATRON_FOLDS = 5
+GALVATRON_FIT = "gemm_fraction,memory_fraction,kernel_seconds,inner_fraction,outer_fraction,overlap_slowdown"
 
 
 def search_cells(build, folder, constants, cells):
-    """The best row of each cell, None: out of memory."""
-    rows, spans = [], []
-    for cell in cells:
-        found = galvatron.candidates(cell)
-        spans.append((len(rows), len(rows) + len(found)))
-        rows += found
-    write_rows(folder / "rows.csv", rows)
-    run(build, "estimate", folder / "rows.csv", "--prices", f"framework:{galvatron.framework_of(cells[0])}", *constants,
-        "-o", folder / "out.csv")
-    with open(folder / "out.csv", newline="", encoding="utf-8") as answer:
-        estimated = list(csv.DictReader(answer))
-    return [galvatron.best(cell, estimated[a:b]) for cell, (a, b) in zip(cells, spans)]
+    """(samples per second, batch) of each cell, None: out of memory. The cells of a model share what is estimated."""
+    known = {}
+    for model in sorted({c["model"] for c in cells}):
+        of_model = [c for c in cells if c["model"] == model]
+        pure_only = all(c["strategy"] in galvatron.PURE for c in of_model)
+        write_rows(folder / "rows.csv", galvatron.candidates(of_model[0], pure_only))
+        run(build, "estimate", folder / "rows.csv", "--prices", f"framework:{galvatron.framework_of(of_model[0])}",
+            *constants, "-o", folder / "out.csv")
+        with open(folder / "out.csv", newline="", encoding="utf-8") as answer:
+            known[model] = galvatron.options(csv.DictReader(answer))
+    return [galvatron.best(cell, known[cell["model"]]) for cell in cells]
 
 
 def report_galvatron(build, path, table, seed, verbose):
     """Tables II and III: in 5 folds of cells, constants fitted to the others. Table VI: those of Table III, nothing
     fitted. Every cell is searched for its best batch, so batch and out-of-memory are predictions too."""
-    fit = "gemm_fraction,memory_fraction,kernel_seconds,inner_fraction,outer_fraction,overlap_slowdown"
-    kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", fit, 0, {})
+    kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", GALVATRON_FIT, 0, {})
     found = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
@@ -395,13 +395,12 @@ def report_galvatron(build, path, table, seed, verbose):
                 if held:
                     found += zip(held, search_cells(build, folder, calibrate(build, folder, kind, others), held))
     print(f"{path.name} (Galvatron-BMW): {len(table)} cells, all used")
-    print(f"  6 constants per cluster fitted in {GALVATRON_FOLDS} folds of cells, seed {seed}: {fit}; Table VI: those of III")
+    print(f"  6 constants per cluster fitted in {GALVATRON_FOLDS} folds of cells, seed {seed}: {GALVATRON_FIT}; Table VI: those of III")
     right = sum((best is None) == (cell["oom"] == "1") for cell, best in found)
-    both = [(c, b, galvatron.throughput(b) / float(c["samples_per_s"]) - 1.0) for c, b in found
-            if b is not None and c["oom"] != "1"]
-    pure = [abs(e) for c, _, e in both if c["strategy"] in galvatron.STRATEGIES[:4]]
+    both = [(c, b, b[0] / float(c["samples_per_s"]) - 1.0) for c, b in found if b is not None and c["oom"] != "1"]
+    pure = [abs(e) for c, _, e in both if c["strategy"] in galvatron.PURE]
     every = [abs(e) for _, _, e in both]
-    batch = [abs(math.log(int(b["note"]) / int(c["batch"]))) for c, b, _ in both]
+    batch = [abs(math.log(b[1] / int(c["batch"]))) for c, b, _ in both]
     print(f"  out of memory {right} of {len(found)} right (wanted: all){'' if right == len(found) else ' MISSED'}; throughput "
           f"median {100 * median(every):.1f} % (at most 8 %){'' if median(every) <= 0.08 else ' MISSED'}, mean "
           f"{100 * sum(every) / len(every):.1f} %; of pure strategies median {100 * median(pure):.1f} %; batch within "
@@ -412,9 +411,33 @@ def report_galvatron(build, path, table, seed, verbose):
     both.sort(key=lambda entry: -abs(entry[2]))
     for cell, best, error in both if verbose else both[:4]:
         print(f"    {100 * error:+.1f} %: {cell['table']} {cell['memory_gb']} GB {cell['strategy']} {cell['model']}, batch "
-              f"{best['note']} (published {cell['batch']}), dp {best['dp']} tp {best['tp']} pp {best['pp']} zero "
-              f"{best['zero']} {best['recompute']}")
+              f"{best[1]} (published {cell['batch']})")
     return (right == len(found)) + (median(every) <= 0.08), (right != len(found)) + (median(every) > 0.08)
+
+
+def write_tables(build, calibration, path):
+    """Predicts every cell of the paper's tables into a file. Constants of titan clusters from Table II's cells, of A100
+    clusters from Table III's: all cells of a table are used, and no figure that is not in the calibration file."""
+    kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", GALVATRON_FIT, 0, {})
+    with open(calibration, newline="", encoding="utf-8") as text:
+        known = list(csv.DictReader(line for line in text if not line.startswith("#")))
+    answers = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        constants = {}
+        for name in ("II", "III"):
+            rows = [r for r in map(galvatron.measured_row, [c for c in known if c["table"] == name]) if r]
+            constants[name] = calibrate(build, folder, kind, rows, name=f"{name}.json")
+        cells = galvatron.cells()
+        for table, cluster_name in sorted({(c["table"], c["cluster"]) for c in cells}):
+            group = [c for c in cells if (c["table"], c["cluster"]) == (table, cluster_name)]
+            found = search_cells(build, folder, constants["II" if "TITAN" in cluster_name else "III"], group)
+            answers += [galvatron.answered(c, f) for c, f in zip(group, found)]
+    with open(path, "w", newline="", encoding="utf-8") as out:
+        table = csv.DictWriter(out, galvatron.COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(answers)
+    print(f"{path}: {len(answers)} cells, {sum(a['oom'] == '1' for a in answers)} of them out of memory")
 
 
 def report(build, path, seed, verbose):
@@ -452,6 +475,9 @@ def report(build, path, seed, verbose):
 def main():
     arguments = [a for a in sys.argv[1:] if a != "-v"]
     build, data = pathlib.Path(arguments[0]), pathlib.Path(arguments[1])
+    if len(arguments) > 3 and arguments[2] == "--tables":
+        write_tables(build, data, arguments[3])
+        return 0
     seed = int(arguments[2]) if len(arguments) > 2 else 1
     if not data.is_dir():
         print(f"{data}: no such folder of published measurements")
