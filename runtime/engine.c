@@ -75,6 +75,7 @@ gal_code gal_engine_create(const gal_program *program, const gal_model *model, u
     GAL_ASSERT(gal_dtype_is_narrow(program->dtype) ? options->wide_ops != NULL && options->wide_ops->dtype == GAL_FP32
                                                    : options->wide_ops == NULL);
     GAL_ASSERT(channels->count == 0 || options->comm != NULL);
+    GAL_ASSERT(!model->padding || (options->tokens.fill_lengths != NULL && options->tokens.count_targets != NULL));
     GAL_ASSERT((options->device->queue != NULL) == (options->ops->queued != NULL));
     engine->program = program;
     engine->model = model;

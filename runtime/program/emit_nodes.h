@@ -78,9 +78,7 @@ gal_shape gal_emit_first_position_shape(const gal_builder *b, const gal_block_em
 gal_shape gal_emit_mean_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
 gal_shape gal_emit_merge_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
 gal_shape gal_emit_vocabulary_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t logits);
-/* The lengths of samples that an attention reads: their buffer, GAL_NO_BUFFER where it reads none; and its last
- * operand.
- */
+/* The lengths of samples that an attention reads: their buffer, GAL_NO_BUFFER where it reads none; and its operand. */
 uint32_t gal_emit_lengths(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n);
 void gal_emit_read_lengths(gal_builder *b, const gal_block_emit *e, uint32_t lengths, const gal_node *n);
 /* Queries and keys turned in place: forward, or back. */
