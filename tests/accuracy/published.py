@@ -13,6 +13,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,7 +53,7 @@ def megatron_row(row, recompute, chunks, microbatch):
 
 def vtrain(row):
     out = megatron_row(row, "full", 1, row["microbatch"])
-    out.update(cluster=cluster("a100-800g"), seconds=float(row["iter_ms"]) / 1e3,
+    out.update(cluster=cluster("a100-800g"), seconds=float(row["iter_ms"]) / 1e3, part=row["set"],
                group="-".join(row[k] for k in ("set", "hidden", "layers", "gpus", "global_batch")))
     return out
 
@@ -85,25 +86,36 @@ def sc21(row):
     return out
 
 
-def torchtitan(row):
-    if "Float8" in row["variant"] or "Float8" in row["setup"]:
-        raise Excluded("FP8")
-    if "CP" in row["variant"] or "CP" in row["setup"]:
+def torchtitan_degrees(row):
+    """dp, tp, pp as the texts of the row say them ("FSDP 32, TP 8"); without a word all devices are FSDP's."""
+    said = {}
+    for text in (row.get("variant"), row.get("setup"), row.get("caption")):
+        for axis, degree in re.findall(r"\b(FSDP|DP|TP|PP|CP)\s*(?:degree\s*)?(\d+)", text or ""):
+            said.setdefault(axis, int(degree))
+    if said.get("CP", 1) > 1:
         raise Excluded("context parallel")
-    if any(p in row["setup"] for p in ("2D", "3D", "4D")):
-        raise Excluded("degrees are not columns of the file")
+    tp, pp = said.get("TP", 1), said.get("PP", 1)
+    dims = re.search(r"\b([234])D\b", row["setup"])
+    if dims and tp * pp == 1:
+        raise Excluded("degrees are not said")
+    return int(row["gpus"]) // tp // pp, tp, pp
+
+
+def torchtitan(row):
+    if "float8" in (row["variant"] + row["setup"]).lower():
+        raise Excluded("FP8")
     name = LLAMA_3_1.get(row["model"].split()[-1])
     if name is None:
         raise Excluded("unknown model")
+    dp, tp, pp = torchtitan_degrees(row)
     sequence = int("".join(c for c in row["seq"].split("(")[0] if c.isdigit()) or 8192)
-    samples = int(row["local_batch"])
-    compiled = "compile" in row["variant"]
-    return dict(model=name, seq=sequence, dtype="bf16", cluster=cluster("grand-teton"), dp=row["gpus"], zero=3,
-                microbatch=samples, global_batch=row["global_batch"] or samples * int(row["gpus"]),
+    samples, batch = int(row["local_batch"]), int(row["global_batch"] or int(row["local_batch"]) * dp)
+    return dict(model=name, seq=sequence, dtype="bf16", cluster=cluster("grand-teton"), dp=dp, tp=tp, pp=pp,
+                sp=int(tp > 1), zero=3 if dp > 1 else 0, microbatch=samples if pp == 1 else 1, global_batch=batch,
                 recompute=row["activation_ckpt"] or "none",
-                seconds=samples * sequence / float(row["tokens_per_s_per_gpu"]),
+                seconds=batch * sequence / float(row["tokens_per_s_per_gpu"]) / int(row["gpus"]),
                 bytes=float(row["peak_mem_gib"]) * 2**30, group=f"{row['table']}-{row['variant']}",
-                framework="torchtitan-2024-compile" if compiled else "torchtitan-2024")
+                framework="torchtitan-2024-compile" if "compile" in row["variant"] + row["setup"] else "torchtitan-2024")
 
 
 def sailor(row):
@@ -167,6 +179,12 @@ class Kind:
         self.title, self.columns, self.convert = title, columns, convert
         self.framework, self.fit, self.share, self.targets = framework, fit, share, targets
 
+    def constants(self, rows):
+        """Those to fit: where all rows leave their node, the way out in place of latencies within."""
+        devices = [int(r["dp"]) * int(r["tp"]) * int(r["pp"]) for r in rows if "tp" in r and "pp" in r]
+        away = devices and min(devices) > 8
+        return self.fit.replace("inner_seconds", "outer_fraction") if away else self.fit
+
 
 KINDS = [
     Kind("vTrain", ("iter_ms", "tp", "dp", "pp", "microbatch"), vtrain, "megatron-deepspeed-2023", FIT_ALL, 0.10,
@@ -214,7 +232,7 @@ def calibrate(build, folder, kind, fitted_on, start=(), name="constants.json"):
     if len(rows) < 2:
         return ()
     write_rows(folder / "fit.csv", rows)
-    run(build, "profile", "--calibrate", folder / "fit.csv", "--prices", f"framework:{framework}", "--fit", kind.fit,
+    run(build, "profile", "--calibrate", folder / "fit.csv", "--prices", f"framework:{framework}", "--fit", kind.constants(rows),
         *start, "-o", folder / name)
     return ("--constants", folder / name)
 
@@ -454,7 +472,7 @@ def report(build, path, seed, verbose):
         return 0, 0
     answers, fitted = evaluate(build, kind, rows, seed)
     how = f"to {fitted} rows of {kind.share:.0%} of the groups, seed {seed}" if kind.share else "leaving one group out"
-    print(f"  {len(kind.fit.split(','))} constants fitted {how}: {kind.fit}")
+    print(f"  {len(kind.fit.split(','))} constants fitted {how}: {kind.constants(rows)}")
     print(f"  frameworks: {', '.join(sorted({r['framework'] for r in rows}))}; {len(answers)} rows predicted")
     met = missed = 0
     shown = []
