@@ -135,7 +135,7 @@ SUPPORT_SOURCES := $(filter-out $(TEST_SOURCES),$(TEST_ALL))
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZING := $(findstring fuzzer,$(SANITIZE))
 FUZZ_SHARED := tests/fuzz/input.c tests/fuzz/checkpoint.c $(if $(FUZZING),,tests/fuzz/replay.c)
-FUZZ_JSON := json model cluster profile plan problem galvatron_profile galvatron_plan galvatron_files index
+FUZZ_JSON := json model cluster profile plan problem framework constants galvatron_profile galvatron_plan galvatron_files index
 FUZZ_MAINS := $(addprefix $(OBJ)/tests/fuzz/main_,galplan.o galrun.o galplan_profile.o)
 
 # The catalogue's documents are linked in: galplan is one file.

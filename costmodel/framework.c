@@ -4,6 +4,7 @@
 
 #include "costmodel/analytic_collective.h"
 #include "costmodel/framework_block.h"
+#include "schemas/limits.h"
 
 static double said_or(double said, double otherwise)
 {
@@ -66,6 +67,9 @@ gal_code gal_uniform_layout_check(const gal_uniform_layout *layout, const gal_mo
     const uint64_t pass = (uint64_t)layout->dp_degree * layout->microbatch_samples;
     const uint64_t pieces = (uint64_t)layout->pp_degree * layout->chunk_count;
     const uint64_t layers = (uint64_t)model->layer_count + model->decoder_layer_count;
+    if ((uint64_t)layout->global_batch_samples * gal_model_longest_sequence(model) > GAL_BATCH_TOKENS_MAX) {
+        return gal_fail(err, GAL_NO, "global_batch x tokens of a sample must be at most %d", (int)GAL_BATCH_TOKENS_MAX);
+    }
     if (layout->global_batch_samples % pass != 0) {
         return gal_fail(err, GAL_NO, "global_batch %u is no multiple of dp x microbatch = %llu",
                         layout->global_batch_samples, (unsigned long long)pass);

@@ -39,7 +39,8 @@ typedef struct gal_uniform_layout {
     uint32_t microbatch_samples, global_batch_samples;
 } gal_uniform_layout;
 
-/* GAL_NO with the reason if the numbers do not divide, or there are fewer layers than pieces. */
+/* GAL_NO with the reason if the numbers do not divide, there are fewer layers than pieces, or more tokens in a step
+ * than GAL_BATCH_TOKENS_MAX. */
 gal_code gal_uniform_layout_check(const gal_uniform_layout *layout, const gal_model *model, gal_error *err);
 
 typedef struct gal_framework_estimate {

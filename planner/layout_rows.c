@@ -224,8 +224,24 @@ static void start_model(reader *r, gal_model *out)
     out->compute_dtype = GAL_BF16;
 }
 
+/* Of families whose sizes hang together otherwise, a document says all. */
+static bool has_own_facts(const reader *r)
+{
+    for (uint32_t i = GAL_COLUMN_LAYERS; i <= GAL_COLUMN_TIED; i++) {
+        if (has(r, (gal_layout_column)i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void read_facts(reader *r, gal_model *out)
 {
+    if (out->family != GAL_FAMILY_DECODER && out->family != GAL_FAMILY_LLAMA && out->family != GAL_FAMILY_BERT &&
+        has_own_facts(r)) {
+        refuse_row(r, "must have no facts beside a model of this family (bert, decoder and llama can)");
+        return;
+    }
     const bool facts_alone = !has(r, GAL_COLUMN_MODEL);
     out->layer_count = read_u32(r, GAL_COLUMN_LAYERS, 1, GAL_LAYERS_MAX, out->layer_count);
     out->hidden = read_u32(r, GAL_COLUMN_HIDDEN, 1, GAL_HIDDEN_MAX, out->hidden);
@@ -235,13 +251,9 @@ static void read_facts(reader *r, gal_model *out)
     out->sequence_length = read_u32(r, GAL_COLUMN_SEQ, 1, GAL_SEQUENCE_LENGTH_MAX, out->sequence_length);
     out->vocabulary = read_u32(r, GAL_COLUMN_VOCAB, 1, GAL_VOCABULARY_MAX, out->vocabulary);
     out->tied_embeddings = read_u32(r, GAL_COLUMN_TIED, 0, 1, out->tied_embeddings) != 0;
-    if (has(r, GAL_COLUMN_DROPOUT)) {
-        out->residual_dropout = read_f64(r, GAL_COLUMN_DROPOUT, 0.0, GAL_JSON_BELOW_ONE, 0.0);
-        out->attention_dropout = out->residual_dropout;
-    }
-    out->compute_dtype = (gal_dtype)read_enum(r, GAL_COLUMN_DTYPE, gal_dtype_names, GAL_FP16 + 1, out->compute_dtype);
-    if (r->code == GAL_OK && facts_alone && out->hidden % out->head_count != 0) {
-        refuse(r, GAL_COLUMN_HEADS, "must divide hidden");
+    const bool by_hidden = facts_alone || out->family != GAL_FAMILY_LLAMA; /* a llama's document says its head_dim */
+    if (r->code == GAL_OK && by_hidden && out->hidden % out->head_count != 0) {
+        refuse_row(r, "heads must divide hidden");
     }
     if (r->code == GAL_OK && out->family == GAL_FAMILY_LLAMA) {
         const uint32_t kv = facts_alone ? out->head_count : out->kv_head_count;
@@ -250,6 +262,15 @@ static void read_facts(reader *r, gal_model *out)
     } else if (has(r, GAL_COLUMN_KV_HEADS)) {
         refuse(r, GAL_COLUMN_KV_HEADS, "must be left out but for a llama");
     }
+}
+
+static void read_arithmetic(reader *r, gal_model *out)
+{
+    if (has(r, GAL_COLUMN_DROPOUT)) {
+        out->residual_dropout = read_f64(r, GAL_COLUMN_DROPOUT, 0.0, GAL_JSON_BELOW_ONE, 0.0);
+        out->attention_dropout = out->residual_dropout;
+    }
+    out->compute_dtype = (gal_dtype)read_enum(r, GAL_COLUMN_DTYPE, gal_dtype_names, GAL_FP16 + 1, out->compute_dtype);
 }
 
 /* ---- layouts ---- */
@@ -335,6 +356,7 @@ static gal_code read_row(gal_layout_rows *rows, uint32_t row, const char *cluste
     gal_model_defaults(&out->model);
     start_model(&r, &out->model);
     read_facts(&r, &out->model);
+    read_arithmetic(&r, &out->model);
     const uint32_t devices = read_degrees(&r, &out->layout);
     read_layout(&r, &out->model, &out->layout);
     out->cluster = read_cluster(&r, devices);

@@ -82,6 +82,12 @@ printf 'model,gpus\ngpt2-small,"8"8\n' >bad.csv
 refuses 'quotes' bad.csv 'bad.csv:2: must be at most 128 fields, each without quotes or whole in double quotes'
 printf 'hidden,heads\n64,4\n' >bad.csv
 refuses 'facts' bad.csv 'bad.csv:2: must have a model, or its layers'
+printf 'model,layers\nswin-tiny,4\n' >bad.csv
+refuses 'facts beside a family' bad.csv 'bad.csv:2: must have no facts beside a model of this family'
+printf 'model,heads\nbert-base,7\n' >bad.csv
+refuses 'heads' bad.csv 'bad.csv:2: heads must divide hidden'
+printf 'model,microbatch\ngpt2-small,2000000\n' >bad.csv
+refuses 'tokens' bad.csv 'bad.csv:2: global_batch x tokens of a sample must be at most 1073741824'
 printf 'model,gpus,pp,global_batch,stage_layers\ngpt2-small,4,2,8,5;6\n' >bad.csv
 refuses 'layers of stages' bad.csv 'column stage_layers: must be a number of layers for each stage, as 11;13, with the sum of all, got "5;6"'
 printf 'model,gpus,pp,global_batch,stage_layers\ngpt2-small,4,2,8,\ngpt2-small,4,2,8,6;6\ngpt2-small,4,2,8,4;8\n' >stages.csv
