@@ -26,36 +26,20 @@ typedef struct run {
     const gal_cluster *durations_of;
 } run;
 
-static const char notes_head[] =
+#define X(enumerator, name, says) "  " name ": " says "\n"
+static const char notes[] =
     "One layout per row: a line of column names, then values; # starts a comment. The rows come back with\n"
     "estimated_seconds and estimated_bytes (of a step; of the fullest device), each with the low and high end of a 90 "
     "%\n"
     "interval, and refused: why there is none. All blocks have one strategy.\n"
     "--prices galrun lowers and simulates each layout as galrun would run it; framework:NAME takes the formulas of\n"
     "costmodel/framework.h for a framework that a document describes (NAME: a file, or one that ships: pytorch-2022,\n"
-    "megatron-2021, megatron-deepspeed-2023, megatron-sp-2022, torchtitan-2024, llm-foundry-2023, ...).\n"
+    "megatron-2021, megatron-sp-2022, torchtitan-2024, llm-foundry-2023 and others; a wrong name lists them).\n"
     "--constants takes what 'galplan profile --calibrate' fitted.\n"
-    "\nColumns (in brackets what stands where a column or a field is left out):\n";
-
-static const char notes_tail[] = "\nExample:\n"
-                                 "  galplan estimate layouts.csv --cluster a100-8 --prices framework:megatron-2021\n";
-
-/* The columns, as a text that --help and the manual page print. */
-static const char *notes_text(void)
-{
-    static char text[8192];
-#define X(enumerator, name, says) {name, says},
-    static const struct {
-        const char *name, *says;
-    } column[] = {GAL_LAYOUT_COLUMNS(X)};
+    "\nColumns (in brackets what stands where a column or a field is left out):\n" GAL_LAYOUT_COLUMNS(
+        X) "\nExample:\n"
+           "  galplan estimate layouts.csv --cluster a100-8 --prices framework:megatron-2021\n";
 #undef X
-    size_t used = (size_t)snprintf(text, sizeof text, "%s", notes_head);
-    for (uint32_t i = 0; i < GAL_LAYOUT_COLUMN_COUNT; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "  %-13s %s\n", column[i].name, column[i].says);
-    }
-    (void)snprintf(text + used, sizeof text - used, "%s", notes_tail);
-    return text;
-}
 
 static void release(run *r)
 {
@@ -226,7 +210,7 @@ int gal_cli_estimate(int argc, char **argv)
                                  .positional_max = 1,
                                  .options = options,
                                  .option_count = sizeof options / sizeof options[0],
-                                 .notes = notes_text()};
+                                 .notes = notes};
     gal_arguments arguments;
     int exit_code = GAL_OK;
     if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {

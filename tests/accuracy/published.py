@@ -3,8 +3,10 @@
 
 DATA is a folder of CSV files; the columns of a file say which kind it is, so rows of other models and sizes than those
 seen are read the same way. Each kind has a protocol, stated in its table row: which rows are used, which constants are
-fitted to which of them (`galplan profile --calibrate`), and that the others are predicted. Nothing is fitted to a row
-that is reported, and every target stands beside its figure. Targets that are missed are marked; they fail nothing.
+fitted to which of them (`galplan profile --calibrate`), and that the others are predicted. Constants are never fitted to
+a row that is reported, and every target stands beside its figure. What frameworks fuse and keep (schemas/catalogue/
+frameworks) was described from their sources and papers with these files at hand: rows held back test constants and
+formulas, not those descriptions, which only files that nobody had seen could. Targets that are missed are marked; they fail nothing.
 published.py BUILD CELLS --tables FILE predicts all of Galvatron-BMW's tables into a file, from its calibration cells.
 Exit 0: a table was printed; 77: there is no such folder (the last line says so), 1 where $CI is set."""
 import collections

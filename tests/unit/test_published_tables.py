@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""test_published_tables.py BUILD: the statistics of make accuracy by hand, how rows of others are read, and a file of a
+known kind made of our own predictions, on which nothing may be left over. Prints ok or not ok per check."""
+import csv
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "accuracy"))
+sys.dont_write_bytecode = True
+import galvatron  # noqa: E402
+import published  # noqa: E402
+
+failed = []
+
+
+def verdict(what, good):
+    print(f"{'ok' if good else 'not ok'} {what}")
+    if not good:
+        failed.append(what)
+
+
+def statistics():
+    verdict("median of an even count is between", published.median([4.0, 1.0, 3.0, 2.0]) == 2.5)
+    verdict("rank correlation: equal, opposite order",
+            published.spearman([1, 2, 3], [2, 4, 9]) == 1.0 and published.spearman([1, 2, 3], [3, 2, 1]) == -1.0)
+    # ranks 0.5, 1.5, 2.5 against 1, 1, 2.5 (a tie shares): 1.5 / sqrt(2 x 1.5)
+    verdict("rank correlation: a tie", abs(published.spearman([1, 2, 3], [5, 5, 7]) - 1.5 / 3.0**0.5) < 1e-12)
+    group = [dict(group="g", estimated_seconds=e, seconds=m) for e, m in zip((1, 2, 3, 4, 5, 6), (1.2, 1.0, 3, 4, 5, 6))]
+    correlations, regrets = published.within_groups(group)
+    verdict("regret: the layout predicted the fastest takes 20 % longer than the fastest",
+            len(correlations) == 1 and abs(regrets[0] - 0.2) < 1e-12)
+    verdict("groups of 5 do not count", published.within_groups(group[:5]) == ([], []))
+
+
+def rows_of_others():
+    sc21 = dict(layers="48", pp="2")
+    verdict("SC21: 24 layers in 2 pieces; 3 in 3; one stage in one",
+            published.sc21_chunks(sc21) == 2 and published.sc21_chunks(dict(layers="105", pp="35")) == 3 and
+            published.sc21_chunks(dict(layers="24", pp="1")) == 1)
+    row = dict(gpus="256", setup="2D Parallelism", variant="FSDP + TP", caption="70B model. FSDP 32, TP 8.")
+    verdict("torchtitan: degrees from the caption", published.torchtitan_degrees(row) == (32, 8, 1))
+    try:
+        published.torchtitan(dict(row, variant="FSDP + Float8", model="Llama 3.1 70B"))
+        verdict("torchtitan: FP8 is excluded", False)
+    except published.Excluded as reason:
+        verdict("torchtitan: FP8 is excluded", str(reason) == "FP8")
+
+
+def searches():
+    def option(seconds, size):
+        return galvatron.Option(8, 1, 1, 0, "none", "gpipe", 8, seconds, size)
+    verdict("two layouts share the layers: half of each between 1 s, 12 bytes and 2 s, 8 bytes, of 10 bytes",
+            galvatron.mixed_seconds([option(1.0, 12.0), option(2.0, 8.0)], 10.0) == 1.5)
+    verdict("what fits alone is not mixed", galvatron.mixed_seconds([option(1.0, 9.0), option(2.0, 8.0)], 10.0) == 1.0)
+    verdict("nothing fits", galvatron.mixed_seconds([option(1.0, 12.0)], 10.0) == float("inf"))
+    verdict("717 cells, none twice", len({tuple(c.values()) for c in galvatron.cells()}) == len(galvatron.cells()) == 717)
+    with open(ROOT / "tests/accuracy/galvatron_tables.csv", newline="", encoding="utf-8") as table:
+        predicted = list(csv.DictReader(table))
+    verdict("every cell is predicted, or out of memory",
+            len(predicted) == 717 and all((p["oom"] == "1") == (p["samples_per_s"] == "") for p in predicted))
+
+
+def whole(build):
+    """A file of vTrain's form with what galplan predicts as measured: fitted to a tenth, nothing is left."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        rows = [dict(set="single", params_b="", gpus=g, global_batch=32, microbatch=b, hidden=h, heads=16, layers=12,
+                     seq=1024, tp=t, dp=g // t, pp=1, iter_ms=1.0)
+                for h in (1024, 2048) for g in (2, 4, 8) for t in (1, 2) for b in (1, 2, 4)]
+        rows = [{key: str(value) for key, value in row.items()} for row in rows]
+        used = [published.vtrain(r) for r in rows]
+        published.write_rows(folder / "rows.csv", used)
+        published.run(build, "estimate", folder / "rows.csv", "--prices", "framework:megatron-deepspeed-2023", "-o",
+                      folder / "out.csv")
+        with open(folder / "out.csv", newline="", encoding="utf-8") as answer:
+            for row, estimated in zip(rows, csv.DictReader(answer)):
+                row["iter_ms"] = 1e3 * float(estimated["estimated_seconds"])
+        (folder / "out.csv").unlink()
+        with open(folder / "rows.csv", "w", newline="", encoding="utf-8") as out:
+            table = csv.DictWriter(out, list(rows[0]))
+            table.writeheader()
+            table.writerows(rows)
+        done = subprocess.run([sys.executable, str(ROOT / "tests/accuracy/published.py"), str(build), str(folder)],
+                              capture_output=True, text=True, check=False)
+        verdict("our own predictions as a file of vTrain's: no error", done.returncode == 0 and
+                "36 rows, 36 used" in done.stdout and "median 0.0 %" in done.stdout and "worst 0.0 %" in done.stdout)
+
+
+statistics()
+rows_of_others()
+searches()
+whole(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve())
+sys.exit(1 if failed else 0)
