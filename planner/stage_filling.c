@@ -139,7 +139,7 @@ static void try_mixed(filler *f)
             const uint32_t center = f->best.at.middle;
             step /= 2;
             at.middle = center - step;
-            if (own && at.middle > f->begin) {
+            if (own && center - f->begin > step) {
                 try_segments(f, &at);
             }
             at.middle = center + step;
@@ -180,6 +180,7 @@ static bool fill_stage(filler *f, uint32_t stage, const gal_strategy *embedding,
     f->class_before = class_before;
     f->menus = gal_stage_tables_fill(f->t, stage, GAL_TABLE_STEP, embedding);
     f->best.seconds = HUGE_VAL;
+    f->best.at.middle = f->end; /* none of this stage */
     const uint32_t first = embedding != NULL ? f->t->class[strategy[f->begin]] : 0;
     const uint32_t last = embedding != NULL ? first : f->t->class_count - 1;
     for (uint32_t class = first; class <= last; class ++) {
