@@ -516,8 +516,11 @@ static void test_creation_fails(void **state)
     gal_code code = GAL_ERR_DEVICE;
     gal_cuda_double_reset(1, false);
     open_rank(9, 4, GAL_FP64, &r);
-    const gal_engine_options options = {
-        .device = &gal_device_cuda, .ops = &gal_ops_queued_idle, .comm = &comm, .deadline_seconds = 5.0};
+    const gal_engine_options options = {.device = &gal_device_cuda,
+                                        .ops = &gal_ops_queued_idle,
+                                        .comm = &comm,
+                                        .tokens = {&r.plan.model, fill, fill_patches, fill_lengths, count_targets},
+                                        .deadline_seconds = 5.0};
     while (code != GAL_OK) {
         err = (gal_error){0};
         gal_cuda_double_reset(1, false);
