@@ -134,7 +134,7 @@ static void fill_costs(const gal_durations *durations, const gal_program *progra
             } else {
                 *seconds = *seconds < 0.0 ? gal_kernel_seconds(durations, &program->shape[in->shape], NULL) : *seconds;
                 cost[i] = (gal_cost){.activity = GAL_ACTIVITY_COMPUTE,
-                                     .seconds = gal_kernel_in_company(durations, (gal_fragment_kind)f, *seconds)};
+                                     .seconds = gal_kernel_in_company(durations, program, f, in, *seconds)};
             }
         }
     }

@@ -27,8 +27,8 @@ struct gal_durations {
     uint64_t fixed_bytes;
     double instruction_seconds;
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
-    double communication_alone; /* factor on what a message takes beyond one byte */
-    double forward_factor, backward_factor;
+    double communication_alone;                           /* factor on what a message takes beyond one byte */
+    double forward_factor, backward_factor, again_factor; /* again: of kernels that backward runs again */
     uint32_t kernel_count;
     kernel_entry *kernel;
     uint32_t slot_mask;
@@ -344,15 +344,28 @@ static void set_slowdown(gal_durations *d, const gal_profile *profile, uint32_t 
     d->communication_alone = knows_alone(gpu) ? at.communication_alone : 1.0;
 }
 
-/* Median over the blocks of measured seconds / sum of the operators' seconds; 1 without blocks. */
+/* What a backward with recompute takes more than the one without, over what its operators take more. False if it was
+ * not measured. */
+static bool ratio_of_more(const gal_profile_block *block, const gal_profile_again *again, double *ratio)
+{
+    const double operator_seconds = again->operator_seconds - block->backward_operator_seconds;
+    if (!(again->seconds > 0.0 && operator_seconds > 0.0)) {
+        return false;
+    }
+    *ratio = (again->seconds - block->backward_seconds) / operator_seconds;
+    return true;
+}
+
+/* Median over the blocks of measured seconds / sum of the operators' seconds; 1 without blocks. Of what runs again the
+ * measurements are differences: a median that is not positive is noise. */
 static gal_code company_factors(gal_durations *d, const gal_profile *profile, gal_error *err)
 {
-    double *forward = malloc(2 * ((size_t)profile->block_count + 1) * sizeof *forward);
+    double *forward = malloc(4 * ((size_t)profile->block_count + 1) * sizeof *forward);
     if (forward == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
     }
-    double *backward = forward + profile->block_count + 1;
-    uint32_t count = 0;
+    double *backward = forward + profile->block_count + 1, *again = backward + profile->block_count + 1;
+    uint32_t count = 0, again_count = 0;
     for (uint32_t i = 0; i < profile->block_count; i++) {
         const gal_profile_block *block = &profile->blocks[i];
         if (block->forward_operator_seconds > 0.0 && block->backward_operator_seconds > 0.0 &&
@@ -360,10 +373,14 @@ static gal_code company_factors(gal_durations *d, const gal_profile *profile, ga
             forward[count] = block->forward_seconds / block->forward_operator_seconds;
             backward[count] = block->backward_seconds / block->backward_operator_seconds;
             count++;
+            again_count += ratio_of_more(block, &block->backward_full, &again[again_count]);
+            again_count += ratio_of_more(block, &block->backward_selective, &again[again_count]);
         }
     }
     d->forward_factor = count > 0 ? gal_median(forward, count) : 1.0;
     d->backward_factor = count > 0 ? gal_median(backward, count) : 1.0;
+    const double ratio = again_count > 0 ? gal_median(again, again_count) : 0.0;
+    d->again_factor = ratio > 0.0 ? ratio : d->backward_factor;
     free(forward);
     return GAL_OK;
 }
@@ -459,10 +476,38 @@ gal_cost gal_collective_cost(const gal_durations *d, gal_op op, const uint32_t l
                       .level = level};
 }
 
-double gal_kernel_in_company(const gal_durations *d, gal_fragment_kind fragment, double seconds)
+/* Whether the chunk's forward has the kernel too. */
+static bool runs_again(const gal_program *program, uint32_t chunk, const gal_instruction *in)
 {
-    const bool backward = fragment == GAL_FRAGMENT_BACKWARD || fragment == GAL_FRAGMENT_BACKWARD_SYNC;
-    const double factor = fragment == GAL_FRAGMENT_UPDATE ? 1.0 : backward ? d->backward_factor : d->forward_factor;
+    const gal_fragment *forward = &program->fragment[gal_fragment_number(GAL_FRAGMENT_FORWARD, chunk)];
+    for (uint32_t i = forward->first; i < forward->first + forward->count; i++) {
+        const gal_instruction *other = &program->instruction[i];
+        if (other->block == in->block && other->shape == in->shape && strcmp(other->name, in->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+double gal_kernel_in_company(const gal_durations *d, const gal_program *program, uint32_t fragment,
+                             const gal_instruction *in, double seconds)
+{
+    double factor = d->forward_factor;
+    switch (gal_fragment_kind_of(fragment)) {
+    case GAL_FRAGMENT_BACKWARD:
+    case GAL_FRAGMENT_BACKWARD_SYNC:
+    case GAL_FRAGMENT_WEIGHT:
+    case GAL_FRAGMENT_WEIGHT_SYNC: /* a part of backward */
+        factor = d->again_factor != d->backward_factor && runs_again(program, gal_fragment_chunk(fragment), in)
+                     ? d->again_factor
+                     : d->backward_factor;
+        break;
+    case GAL_FRAGMENT_UPDATE:
+        factor = 1.0;
+        break;
+    default:
+        break;
+    }
     return seconds * factor + d->instruction_seconds;
 }
 
@@ -477,13 +522,6 @@ gal_cost gal_one_cost(const gal_durations *d, const gal_place_in_cluster *place,
     return (gal_cost){.seconds = gal_kernel_seconds(d, shape, NULL), .activity = GAL_ACTIVITY_COMPUTE};
 }
 
-static gal_fragment_kind fragment_of(const gal_program *program, uint32_t instruction)
-{
-    const gal_fragment_kind kind = gal_fragment_kind_of(gal_program_fragment_of(program, instruction));
-    const bool weight = kind == GAL_FRAGMENT_WEIGHT || kind == GAL_FRAGMENT_WEIGHT_SYNC; /* a part of backward */
-    return weight ? GAL_FRAGMENT_BACKWARD : kind;
-}
-
 void gal_instruction_costs(const gal_durations *d, const gal_program *program, uint32_t first, uint32_t count,
                            gal_cost *cost)
 {
@@ -495,7 +533,8 @@ void gal_instruction_costs(const gal_durations *d, const gal_program *program, u
         const gal_instruction *in = &program->instruction[first + i];
         cost[i] = gal_one_cost(d, &place, in, &program->shape[in->shape]);
         if (!gal_op_is_collective[in->op]) {
-            cost[i].seconds = gal_kernel_in_company(d, fragment_of(program, first + i), cost[i].seconds);
+            cost[i].seconds =
+                gal_kernel_in_company(d, program, gal_program_fragment_of(program, first + i), in, cost[i].seconds);
         }
     }
 }

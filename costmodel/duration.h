@@ -7,8 +7,10 @@
  * level_counts, a straight line in (log bytes, log seconds); outside them the nearest entry scaled by the analytic
  * ratio. Analytic: analytic_collective.h. Entries that are analytic themselves stand for their own key alone. In a
  * program kernels take the profile's factor "in company" (median over its blocks of block seconds / sum of the
- * operators' seconds; forward and backward apart, 1 for the update) plus instruction_seconds each. Durations are
- * read-only after creation: pure functions of the profile. */
+ * operators' seconds; forward and backward apart, 1 for the update) plus instruction_seconds each. Kernels that
+ * backward runs again, those that the block's forward has too, take a factor of their own: median over blocks and kinds
+ * of recompute of what backward takes more with it / what its operators do; that of backward where none was measured,
+ * as of a head, which has no forward. Durations are read-only after creation: pure functions of the profile. */
 #ifndef GAL_COSTMODEL_DURATION_H
 #define GAL_COSTMODEL_DURATION_H
 
@@ -67,7 +69,7 @@ typedef struct gal_cost {
 } gal_cost;
 
 /* cost[count] of the instructions [first, first + count) of the program's list. Backward fragments take the backward
- * factor, the others but the update the forward one. */
+ * factor, what they run again its own, the others but the update the forward one. */
 void gal_instruction_costs(const gal_durations *durations, const gal_program *program, uint32_t first, uint32_t count,
                            gal_cost *cost);
 /* One instruction with its shape (not looked up in a program): a collective as it is, a kernel alone, without company.
@@ -77,7 +79,8 @@ gal_cost gal_one_cost(const gal_durations *durations, const gal_place_in_cluster
 /* A collective whose group has these level counts. */
 gal_cost gal_collective_cost(const gal_durations *durations, gal_op op,
                              const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes);
-/* The seconds of a kernel in a fragment, from those alone. */
-double gal_kernel_in_company(const gal_durations *durations, gal_fragment_kind fragment, double seconds);
+/* The seconds of a program's kernel in a fragment (its number), from those alone. */
+double gal_kernel_in_company(const gal_durations *durations, const gal_program *program, uint32_t fragment,
+                             const gal_instruction *in, double seconds);
 
 #endif

@@ -200,7 +200,8 @@ static void fill_kernels(const gal_lone *lone, const gal_durations *durations, u
                               lone->size[seen[at]].scaled_dim == size->scaled_dim;
             alone[at] = same ? alone[at] : kernel_seconds(lone, durations, i, samples);
             seen[at] = i;
-            kernels->seconds[i] = gal_kernel_in_company(durations, own_fragments[f], alone[at]);
+            kernels->seconds[i] =
+                gal_kernel_in_company(durations, lone->like, own_fragments[f], &lone->like->instruction[i], alone[at]);
         }
     }
     kernels->samples = samples;

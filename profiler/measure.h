@@ -221,8 +221,9 @@ typedef struct gal_session_report {
 
 typedef struct gal_session_settings {
     const gal_model *model;
-    uint32_t layer_count; /* of the model at most so many are kept */
-    uint32_t tp_degree;   /* divides the ranks; the others are replicas */
+    uint32_t layer_count;    /* of the model at most so many are kept */
+    uint32_t tp_degree;      /* divides the ranks; the others are replicas */
+    gal_recompute recompute; /* of all blocks */
     uint32_t microbatch_samples;
     uint64_t memory_bytes;      /* of a rank; 0: any */
     double budget_seconds;      /* no step begins after these, but the one that is needed */

@@ -60,7 +60,7 @@ cleanup:
 /* ---- the plan ---- */
 
 static gal_code make_plan(const gal_model *model, uint32_t layer_count, uint32_t rank_count, uint32_t tp_degree,
-                          uint32_t microbatch_samples, gal_plan *out, gal_error *err)
+                          gal_recompute recompute, uint32_t microbatch_samples, gal_plan *out, gal_error *err)
 {
     gal_plan plan = {.model = *model,
                      .global_batch_samples = 2 * microbatch_samples,
@@ -72,6 +72,7 @@ static gal_code make_plan(const gal_model *model, uint32_t layer_count, uint32_t
                      .run_count = 1};
     gal_strategy strategy;
     memset(&strategy, 0, sizeof strategy);
+    strategy.recompute = recompute;
     gal_model_keep_layers(&plan.model, layer_count);
     plan.cluster.device_count = rank_count;
     plan.stage = calloc(1, sizeof *plan.stage);
@@ -269,7 +270,7 @@ gal_code gal_measure_session(gal_bench *bench, const gal_session_settings *setti
     trace t = {.done = 0};
     uint32_t vocabulary = settings->model->vocabulary;
     code = make_plan(settings->model, settings->layer_count, gal_world_size(&bench->world), settings->tp_degree,
-                     settings->microbatch_samples, &plan, err);
+                     settings->recompute, settings->microbatch_samples, &plan, err);
     GAL_TRY(gal_world_agree(&bench->world, code, err));
     *fits_memory = fits(&plan, settings->memory_bytes);
     if (*fits_memory) {
@@ -316,7 +317,7 @@ gal_code gal_measure_instruction(gal_bench *bench, const gal_model *model, doubl
     trace t = {.done = 0};
     uint32_t vocabulary = tiny.vocabulary;
     double each[INSTRUCTION_STEPS], beside = 0.0, slowest = 0.0;
-    code = make_plan(&tiny, tiny.layer_count, 1, 1, 1, &plan, err);
+    code = make_plan(&tiny, tiny.layer_count, 1, 1, GAL_RECOMPUTE_NONE, 1, &plan, err);
     if (code == GAL_OK) {
         code = open_session(bench, &plan, &alone, &vocabulary, &t, &session, err);
     }

@@ -483,12 +483,25 @@ static void keep_blocks(gal_profile *profile, const gal_session_report *report)
     }
 }
 
-static gal_code measure_blocks(gal_profiling *p, gal_error *err)
+/* Backward with recompute, beside the same block's without. Of a block that runs nothing again there is nothing to say.
+ */
+static void keep_again(gal_profile *profile, const gal_session_report *report, gal_recompute recompute)
+{
+    for (uint32_t i = 0; i < profile->block_count; i++) {
+        gal_profile_block *block = &profile->blocks[i];
+        const gal_profile_block *again = &report->block[block->kind];
+        if (block->tp_degree == again->tp_degree && block->samples == again->samples &&
+            again->backward_operator_seconds > block->backward_operator_seconds) {
+            *(recompute == GAL_RECOMPUTE_FULL ? &block->backward_full : &block->backward_selective) =
+                (gal_profile_again){again->backward_seconds, again->backward_operator_seconds};
+        }
+    }
+}
+
+static gal_code measure_blocks_with(gal_profiling *p, gal_recompute recompute, uint32_t *done, gal_error *err)
 {
     gal_code code = GAL_OK;
     const uint32_t rank_count = p->profile.rank_count;
-    uint32_t done = 0;
-    sort_operators(&p->profile);
     for (uint32_t tp = 1; tp <= rank_count; tp++) {
         uint32_t samples[SESSION_SAMPLES_MAX];
         const uint32_t count = rank_count % tp == 0 ? choose_samples(p->settings, rank_count / tp, samples) : 0;
@@ -498,17 +511,34 @@ static gal_code measure_blocks(gal_profiling *p, gal_error *err)
             const gal_session_settings settings = {.model = &p->settings->model[0],
                                                    .layer_count = BLOCK_LAYERS,
                                                    .tp_degree = tp,
+                                                   .recompute = recompute,
                                                    .microbatch_samples = samples[i],
                                                    .memory_bytes = p->session_bytes,
                                                    .budget_seconds = session_share * p->settings->budget_seconds,
                                                    .profile = &p->profile};
             GAL_TRY(gal_measure_session(&p->bench, &settings, &fits, &report, err));
-            if (fits) {
+            if (fits && recompute == GAL_RECOMPUTE_NONE) {
                 keep_blocks(&p->profile, &report);
+            } else if (fits) {
+                keep_again(&p->profile, &report, recompute);
             }
             GAL_TRY(gal_bench_tick(&p->bench, err));
-            say(p, "blocks", ++done, 0);
+            say(p, "blocks", ++*done, 0);
         }
+    }
+cleanup:
+    return code;
+}
+
+/* Those without recompute first: readers need them, and set the others against them. */
+static gal_code measure_blocks(gal_profiling *p, gal_error *err)
+{
+    static const gal_recompute order[] = {GAL_RECOMPUTE_NONE, GAL_RECOMPUTE_FULL, GAL_RECOMPUTE_SELECTIVE};
+    gal_code code = GAL_OK;
+    uint32_t done = 0;
+    sort_operators(&p->profile);
+    for (uint32_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        GAL_TRY(measure_blocks_with(p, order[i], &done, err));
     }
 cleanup:
     return code;

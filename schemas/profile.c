@@ -130,6 +130,15 @@ static void read_collective(const gal_json_cursor *at, const gal_cluster *cluste
     gal_json_reject_unknown(at);
 }
 
+/* Both keys or neither. */
+static void read_again(const gal_json_cursor *at, const char *key, const char *operator_key, gal_profile_again *out)
+{
+    if (gal_json_has(at, key) || gal_json_has(at, operator_key)) {
+        out->seconds = gal_json_f64(at, key, GAL_POSITIVE_MIN, GAL_SECONDS_MAX);
+        out->operator_seconds = gal_json_f64(at, operator_key, GAL_POSITIVE_MIN, GAL_SECONDS_MAX);
+    }
+}
+
 static void read_block(const gal_json_cursor *at, gal_profile_block *out)
 {
     out->kind = (gal_block_kind)gal_json_enum(at, "kind", gal_block_kind_names, GAL_BLOCK_KIND_COUNT);
@@ -139,6 +148,8 @@ static void read_block(const gal_json_cursor *at, gal_profile_block *out)
     out->backward_seconds = gal_json_f64(at, "backward_seconds", GAL_POSITIVE_MIN, GAL_SECONDS_MAX);
     out->forward_operator_seconds = gal_json_f64(at, "forward_operator_seconds", GAL_POSITIVE_MIN, GAL_SECONDS_MAX);
     out->backward_operator_seconds = gal_json_f64(at, "backward_operator_seconds", GAL_POSITIVE_MIN, GAL_SECONDS_MAX);
+    read_again(at, "backward_full_seconds", "backward_full_operator_seconds", &out->backward_full);
+    read_again(at, "backward_selective_seconds", "backward_selective_operator_seconds", &out->backward_selective);
     gal_json_reject_unknown(at);
 }
 
@@ -339,6 +350,14 @@ static void write_collective(gal_json_writer *out, const gal_profile_collective 
     gal_json_end_object(out);
 }
 
+static void write_again(gal_json_writer *out, const char *key, const char *operator_key, const gal_profile_again *again)
+{
+    if (again->seconds > 0.0) {
+        gal_json_put_f64(out, key, again->seconds);
+        gal_json_put_f64(out, operator_key, again->operator_seconds);
+    }
+}
+
 static void write_block(gal_json_writer *out, const gal_profile_block *entry)
 {
     gal_json_begin_object(out, NULL);
@@ -349,6 +368,8 @@ static void write_block(gal_json_writer *out, const gal_profile_block *entry)
     gal_json_put_f64(out, "backward_seconds", entry->backward_seconds);
     gal_json_put_f64(out, "forward_operator_seconds", entry->forward_operator_seconds);
     gal_json_put_f64(out, "backward_operator_seconds", entry->backward_operator_seconds);
+    write_again(out, "backward_full_seconds", "backward_full_operator_seconds", &entry->backward_full);
+    write_again(out, "backward_selective_seconds", "backward_selective_operator_seconds", &entry->backward_selective);
     gal_json_end_object(out);
 }
 

@@ -49,6 +49,11 @@ typedef struct gal_profile_collective {
     gal_source source;
 } gal_profile_collective;
 
+/* Backward that runs kernels of forward again; seconds 0: not measured, or none run again. */
+typedef struct gal_profile_again {
+    double seconds, operator_seconds; /* of all of backward, as below */
+} gal_profile_again;
+
 /* A whole block run in its program, against the sum of its operators' entries: what company costs or saves. */
 typedef struct gal_profile_block {
     gal_block_kind kind;
@@ -56,6 +61,7 @@ typedef struct gal_profile_block {
     uint32_t samples;
     double forward_seconds, backward_seconds;
     double forward_operator_seconds, backward_operator_seconds;
+    gal_profile_again backward_full, backward_selective; /* with that recompute */
 } gal_profile_block;
 
 /* Factors on kernels and on communication that takes so many blocks (CTAs) of a GPU, while both run. */

@@ -258,6 +258,8 @@ static void random_tables(uint64_t *seed, gal_profile *p)
                                            .backward_seconds = real(seed, 1e-9, 10.0),
                                            .forward_operator_seconds = real(seed, 1e-9, 10.0),
                                            .backward_operator_seconds = real(seed, 1e-9, 10.0)};
+        gal_profile_again *again = below(seed, 2) == 0 ? &p->blocks[i].backward_full : &p->blocks[i].backward_selective;
+        *again = (gal_profile_again){real(seed, 1e-9, 10.0), real(seed, 1e-9, 10.0)};
     }
 }
 
