@@ -16,7 +16,12 @@ gal_gemm_key gal_gemm_key_of_dims(const uint32_t *dims);
  *   activation   gemm (bias) -> u, activation gelu_tanh u -> g: both are written
  *   derivative   gemm -> dg, activation_backward gelu_tanh dg, u -> du: dg is not written, so only of lone pairs
  *   bias         gemm -> dw with a transposed, bias_gradient of its b: the sums of the columns that it reads anyway;
- *                only where both write, not add */
+ *                only where both write, not add
+ * A derivative and the bias gradient that is the sum of its rows are not one (CUBLASLT_EPILOGUE_DGELU_BGRAD): of that
+ * epilogue cublasLt.h says "Bias gradient vector elements are the same type as the output elements (Ctype)", and the
+ * output, du, is in the type of the products, bf16 or fp16, where gradients of biases are sums in fp32, to which later
+ * microbatches add. Of the weight product, which reads du too, the output is the fp32 that the sums want: so the bias
+ * is fused with that one. */
 typedef enum gal_cuda_fusion {
     GAL_CUDA_FUSE_NONE,
     GAL_CUDA_FUSE_ACTIVATION,
