@@ -5,7 +5,8 @@
  *
  *   test_cudnn_attention            the tests
  *   test_cudnn_attention --table    the table (make cudnn-table)
- *   test_cudnn_attention --child    the table; its rows decide the exit status */
+ *   test_cudnn_attention --child    the table; its rows decide the exit status
+ *   --odd, --part                   likewise, of heads that cuDNN lacks and of a part of the device */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ static void count_engines(cudnnBackendDescriptor_t device, gal_cudnn_attention_k
         key.deterministic = i / 2;
         count[i] = 0;
         if (gal_cudnn_attention_suits(&key) && gal_cudnn_attention_build(&key, NULL, &graph, &err) == GAL_OK) {
-            if (gal_cudnn_engines(&graph.graph, device, key.deterministic != 0, engine, &count[i], &err) != GAL_OK) {
+            if (gal_cudnn_engines(&graph.graph, device, 0, key.deterministic != 0, engine, &count[i], &err) != GAL_OK) {
                 printf("%s\n", err.text);
             }
             for (uint32_t e = 0; e < count[i]; e++) {
@@ -189,6 +190,60 @@ static int child_of_odd_heads(void)
     return odd[0] == 0 && odd[1] == 0 && wide[1] == 0 && wide[3] == 0 ? 0 : 1;
 }
 
+/* Status of heuristics that are asked for engines of so many multiprocessors. */
+static cudnnStatus_t ask_for_part(const gal_cudnn_graph *graph, cudnnBackendDescriptor_t device, int32_t target)
+{
+    const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
+    cudnnBackendDescriptor_t asked = NULL;
+    cudnnStatus_t status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &asked);
+    const struct {
+        cudnnBackendAttributeName_t name;
+        cudnnBackendAttributeType_t type;
+        const void *value;
+    } set[] = {
+        {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, &graph->graph},
+        {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode},
+        {CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, &device},
+        {CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, &target},
+    };
+    for (size_t i = 0; i < sizeof set / sizeof *set && status == CUDNN_STATUS_SUCCESS; i++) {
+        status = cudnnBackendSetAttribute(asked, set[i].name, set[i].type, 1, set[i].value);
+    }
+    status = status == CUDNN_STATUS_SUCCESS ? cudnnBackendFinalize(asked) : status;
+    gal_cudnn_destroy(asked);
+    return status;
+}
+
+/* Engines for what 16 multiprocessors of communication leave of an H200. */
+static int child_of_part(void)
+{
+    cudnnBackendDescriptor_t device = NULL, engine[GAL_CUDNN_ENGINES_MAX];
+    gal_error err = {.code = GAL_OK};
+    uint32_t count = 0, without = 0;
+    gal_cudnn_attention_key key = {.samples = 2, .sequence = 1024, .heads = 16, .kv_heads = 16, .dim = 64, .causal = 1};
+    key.type = CUDNN_DATA_BFLOAT16;
+    if (gal_cudnn_device(h200, &device, &err) != GAL_OK) {
+        return 2;
+    }
+    for (key.backward = 0; key.backward < 2; key.backward++) {
+        gal_cudnn_attention_graph graph;
+        cudnnStatus_t status = CUDNN_STATUS_NOT_INITIALIZED;
+        if (gal_cudnn_attention_build(&key, NULL, &graph, &err) == GAL_OK &&
+            gal_cudnn_engines(&graph.graph, device, 116, false, engine, &count, &err) == GAL_OK) {
+            status = ask_for_part(&graph.graph, device, 116);
+        }
+        printf("116 multiprocessors: %s; %u engines\n", cudnnGetErrorString(status), count);
+        without += status != CUDNN_STATUS_SUCCESS || count == 0;
+        for (uint32_t e = 0; e < count; e++) {
+            gal_cudnn_destroy(engine[e]);
+        }
+        count = 0;
+        gal_cudnn_graph_free(&graph.graph);
+    }
+    gal_cudnn_destroy(device);
+    return without == 0 ? 0 : 1;
+}
+
 /* ---- the parent ---- */
 
 /* The stub lies below the folder of cuDNN's library. False: this installation has none. */
@@ -253,9 +308,16 @@ static void heads_without_an_engine_are_told(void **state)
     expect_zero("--odd");
 }
 
+static void a_part_of_the_device_has_engines(void **state)
+{
+    (void)state;
+    expect_zero("--part");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_of_the_device_has_engines),
         cmocka_unit_test(every_attention_has_an_engine),
         cmocka_unit_test(heads_without_an_engine_are_told),
     };
@@ -265,6 +327,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argument, "--odd") == 0) {
         return child_of_odd_heads();
+    }
+    if (strcmp(argument, "--part") == 0) {
+        return child_of_part();
     }
     if (strcmp(argument, "--table") == 0) {
         const int status = run_child("--child");

@@ -31,6 +31,7 @@ typedef struct fake {
     /* operation; y is what it writes */
     struct fake *what, *x, *b, *t, *y;
     struct fake *rows, *columns, *depth; /* of a product: how many, by sample */
+    int32_t multiprocessors;             /* heuristics */
     /* graph, and what is made from one */
     struct fake *operation[FAKE_OPERATIONS], *graph;
     int64_t operation_count;
@@ -41,6 +42,8 @@ typedef struct fake {
 
 static fake *alive;
 static uint32_t executed;
+static int32_t engines_for; /* multiprocessors that the heuristics whose engines were taken were asked for */
+static bool refuses_a_part;
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *out)
 {
@@ -122,6 +125,8 @@ static void *place_of(fake *f, cudnnBackendAttributeName_t name)
         return f->operation;
     case CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH:
         return &f->graph;
+    case CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET:
+        return &f->multiprocessors;
     case CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS:
         return f->uids;
     case CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS:
@@ -141,6 +146,9 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
                                 type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE
                             ? 8
                             : 4;
+    if (name == CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET && refuses_a_part) {
+        return CUDNN_STATUS_NOT_SUPPORTED;
+    }
     if (name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) {
         f->graph = (*(fake *const *)value)->graph;
     }
@@ -164,6 +172,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
     *count = 0;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
         (*(fake **)value)->graph = ((fake *)descriptor)->graph;
+        engines_for = ((fake *)descriptor)->multiprocessors;
         *count = 1;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
         *(int64_t *)value = 0;
@@ -570,7 +579,7 @@ static void check_padded(uint32_t kv_heads, uint32_t causal, bool deterministic,
     random_bits(p.dctx, p.dctx_bits, CTX, 2);
     memset(p.ctx_bits, 0xFF, sizeof p.ctx_bits);
     memset(p.dqkv_bits, 0xFF, sizeof p.dqkv_bits);
-    assert_int_equal(gal_cudnn_attention_create(&attention, &err), GAL_OK);
+    assert_int_equal(gal_cudnn_attention_create(0, &attention, &err), GAL_OK);
     run(attention, &p, dims, false, deterministic, lengths);
     ops_run(&p.at, &gal_ops_host_fp64, GAL_OP_ATTENTION, dims, lengths == NULL ? 3 : 4,
             (void *[]){p.qkv, p.ctx, p.lse, lengths});
@@ -640,7 +649,7 @@ static void a_graph_is_timed_once(void **state)
                                              .deterministic = deterministic,
                                              .type = CUDNN_DATA_BFLOAT16};
         gal_kernel_call call = {.operand = {p.qkv_bits, p.ctx_bits, p.lse_single}};
-        assert_int_equal(gal_cudnn_attention_create(&attention, &err), GAL_OK);
+        assert_int_equal(gal_cudnn_attention_create(0, &attention, &err), GAL_OK);
         executed = 0;
         assert_int_equal(gal_cudnn_attention_prepare(attention, &key, &call, &err), GAL_OK);
         assert_int_equal(executed > 0, deterministic == 0);
@@ -652,13 +661,37 @@ static void a_graph_is_timed_once(void **state)
     }
 }
 
+/* What communication leaves is asked for; a library that refuses that is asked for engines of all. */
+static void engines_are_for_what_is_left(void **state)
+{
+    (void)state;
+    for (uint32_t refuses = 0; refuses < 2; refuses++) {
+        gal_error err = {.code = GAL_OK};
+        gal_cudnn_attention *attention = NULL;
+        uint64_t workspace_bytes = 0;
+        const gal_cudnn_attention_key key = {.samples = SAMPLES,
+                                             .sequence = SEQUENCE,
+                                             .heads = HEADS,
+                                             .dim = DIM,
+                                             .kv_heads = HEADS,
+                                             .type = CUDNN_DATA_BFLOAT16};
+        refuses_a_part = refuses != 0;
+        engines_for = -1;
+        assert_int_equal(gal_cudnn_attention_create(116, &attention, &err), GAL_OK);
+        assert_int_equal(gal_cudnn_attention_plan(attention, &key, &workspace_bytes, &err), GAL_OK);
+        assert_int_equal(engines_for, refuses_a_part ? 0 : 116);
+        gal_cudnn_attention_free(attention);
+        assert_null(alive);
+    }
+    refuses_a_part = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graphs_give_what_the_host_gives),
-        cmocka_unit_test(graphs_of_shared_keys),
-        cmocka_unit_test(graphs_of_padded_samples),
-        cmocka_unit_test(a_graph_is_timed_once),
+        cmocka_unit_test(graphs_give_what_the_host_gives), cmocka_unit_test(graphs_of_shared_keys),
+        cmocka_unit_test(graphs_of_padded_samples),        cmocka_unit_test(a_graph_is_timed_once),
+        cmocka_unit_test(engines_are_for_what_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

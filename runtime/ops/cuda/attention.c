@@ -40,7 +40,8 @@ static bool key_of(const gal_cuda_library *library, gal_dtype dtype, gal_op op, 
 
 static gal_code cudnn_of(gal_cuda_library *library, gal_error *err)
 {
-    return library->cudnn != NULL ? GAL_OK : gal_cudnn_attention_create(&library->cudnn, err);
+    return library->cudnn != NULL ? GAL_OK
+                                  : gal_cudnn_attention_create(library->product_multiprocessors, &library->cudnn, err);
 }
 
 static gal_code attend(gal_dtype dtype, gal_op op, const gal_kernel_call *call, gal_error *err)

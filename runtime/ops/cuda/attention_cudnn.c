@@ -23,18 +23,20 @@ typedef struct attention_plan {
 
 struct gal_cudnn_attention {
     cudnnHandle_t handle;
+    uint32_t multiprocessors; /* to choose engines for; 0: all */
     cudaEvent_t start, stop;
     attention_plan **plan; /* owned, each too */
     size_t count, capacity;
 };
 
-gal_code gal_cudnn_attention_create(gal_cudnn_attention **out, gal_error *err)
+gal_code gal_cudnn_attention_create(uint32_t multiprocessors, gal_cudnn_attention **out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_cudnn_attention *attention = calloc(1, sizeof *attention);
     if (attention == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: %zu bytes", sizeof *attention);
     }
+    attention->multiprocessors = multiprocessors;
     GAL_CUDNN_TRY(cudnnCreate(&attention->handle));
     GAL_CUDART_TRY(cudaEventCreate(&attention->start));
     GAL_CUDART_TRY(cudaEventCreate(&attention->stop));
@@ -127,20 +129,21 @@ cleanup:
     return code;
 }
 
-static gal_code make_plans(cudnnHandle_t handle, attention_plan *plan, gal_error *err)
+static gal_code make_plans(const gal_cudnn_attention *attention, attention_plan *plan, gal_error *err)
 {
     gal_code code = GAL_OK;
     cudnnBackendDescriptor_t engine[GAL_CUDNN_ENGINES_MAX] = {NULL};
     uint32_t count = 0;
     gal_error ignored = {.code = GAL_OK};
     if (!gal_cudnn_attention_suits(&plan->key) ||
-        gal_cudnn_attention_build(&plan->key, handle, &plan->graph, &ignored) != GAL_OK) {
+        gal_cudnn_attention_build(&plan->key, attention->handle, &plan->graph, &ignored) != GAL_OK) {
         return GAL_OK; /* none: our own kernels take it */
     }
-    GAL_TRY(gal_cudnn_engines(&plan->graph.graph, NULL, plan->key.deterministic != 0, engine, &count, err));
+    GAL_TRY(gal_cudnn_engines(&plan->graph.graph, NULL, attention->multiprocessors, plan->key.deterministic != 0,
+                              engine, &count, err));
     for (uint32_t i = 0; i < count && plan->count < PLANS_MAX; i++) {
         uint64_t bytes = 0;
-        code = gal_cudnn_plan(handle, engine[i], &plan->plan[plan->count], &bytes, err);
+        code = gal_cudnn_plan(attention->handle, engine[i], &plan->plan[plan->count], &bytes, err);
         if (code == GAL_OK) {
             plan->count++;
             plan->library_bytes = bytes > plan->library_bytes ? bytes : plan->library_bytes;
@@ -188,7 +191,7 @@ static gal_code find(gal_cudnn_attention *attention, const gal_cudnn_attention_k
     }
     plan->key = *key;
     plan->settled = key->deterministic != 0;
-    GAL_TRY(make_plans(attention->handle, plan, err));
+    GAL_TRY(make_plans(attention, plan, err));
     if (plan->key.padded != 0 && plan->count > 0) {
         GAL_TRY(make_counts(plan, err));
     }

@@ -57,8 +57,8 @@ gal_code gal_cudnn_attention_build(const gal_cudnn_attention_key *key, cudnnHand
 
 typedef struct gal_cudnn_attention gal_cudnn_attention;
 
-/* GAL_ERR_DEVICE without a device. */
-gal_code gal_cudnn_attention_create(gal_cudnn_attention **out, gal_error *err);
+/* multiprocessors: as in gal_cudnn_engines. GAL_ERR_DEVICE without a device. */
+gal_code gal_cudnn_attention_create(uint32_t multiprocessors, gal_cudnn_attention **out, gal_error *err);
 void gal_cudnn_attention_free(gal_cudnn_attention *attention); /* accepts NULL */
 
 /* Finds or makes the plans of a graph: seconds at the first time. *workspace_bytes: what any of them needs. GAL_NO if

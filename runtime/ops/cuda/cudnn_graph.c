@@ -299,11 +299,13 @@ static bool is_deterministic(cudnnBackendDescriptor_t config)
     return deterministic;
 }
 
-gal_code gal_cudnn_engines(const gal_cudnn_graph *graph, cudnnBackendDescriptor_t device, bool deterministic,
-                           cudnnBackendDescriptor_t engine[GAL_CUDNN_ENGINES_MAX], uint32_t *count, gal_error *err)
+static gal_code ask(const gal_cudnn_graph *graph, cudnnBackendDescriptor_t device, uint32_t multiprocessors,
+                    bool deterministic, cudnnBackendDescriptor_t engine[GAL_CUDNN_ENGINES_MAX], uint32_t *count,
+                    gal_error *err)
 {
     gal_code code = GAL_OK;
     const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
+    const int32_t target = (int32_t)multiprocessors;
     cudnnBackendDescriptor_t heuristics = NULL, result[GAL_CUDNN_ENGINES_MAX] = {NULL};
     int64_t returned = 0;
     uint32_t kept = 0;
@@ -314,6 +316,10 @@ gal_code gal_cudnn_engines(const gal_cudnn_graph *graph, cudnnBackendDescriptor_
     if (device != NULL) {
         GAL_CUDNN_TRY(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
                                                CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device));
+    }
+    if (target != 0) {
+        GAL_CUDNN_TRY(
+            cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &target));
     }
     *count = 0;
     const cudnnStatus_t status = cudnnBackendFinalize(heuristics);
@@ -339,6 +345,19 @@ cleanup:
     }
     gal_cudnn_destroy(heuristics);
     return code;
+}
+
+gal_code gal_cudnn_engines(const gal_cudnn_graph *graph, cudnnBackendDescriptor_t device, uint32_t multiprocessors,
+                           bool deterministic, cudnnBackendDescriptor_t engine[GAL_CUDNN_ENGINES_MAX], uint32_t *count,
+                           gal_error *err)
+{
+    gal_error ignored = {.code = GAL_OK};
+    *count = 0;
+    if (multiprocessors != 0 && ask(graph, device, multiprocessors, deterministic, engine, count, &ignored) == GAL_OK &&
+        *count > 0) {
+        return GAL_OK;
+    }
+    return ask(graph, device, 0, deterministic, engine, count, err);
 }
 
 /* ---- plans ---- */

@@ -60,9 +60,11 @@ gal_code gal_cudnn_graph_finish(gal_cudnn_graph *graph, cudnnHandle_t handle, ga
 void gal_cudnn_graph_free(gal_cudnn_graph *graph);
 
 /* Engines that the library's heuristics offer, best first: none is no error. device: properties of one that need not be
- * there, or NULL: the handle's. deterministic leaves out those that say they are not. */
-gal_code gal_cudnn_engines(const gal_cudnn_graph *graph, cudnnBackendDescriptor_t device, bool deterministic,
-                           cudnnBackendDescriptor_t engine[GAL_CUDNN_ENGINES_MAX], uint32_t *count, gal_error *err);
+ * there, or NULL: the handle's. multiprocessors: that they are chosen for, 0: all; where the library offers none for so
+ * many, those for all. deterministic leaves out those that say they are not. */
+gal_code gal_cudnn_engines(const gal_cudnn_graph *graph, cudnnBackendDescriptor_t device, uint32_t multiprocessors,
+                           bool deterministic, cudnnBackendDescriptor_t engine[GAL_CUDNN_ENGINES_MAX], uint32_t *count,
+                           gal_error *err);
 
 /* Properties from their JSON (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). GAL_ERR_DEVICE. */
 gal_code gal_cudnn_device(const char *json, cudnnBackendDescriptor_t *out, gal_error *err);

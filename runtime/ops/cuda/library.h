@@ -19,13 +19,13 @@ typedef struct gal_cuda_library_options {
     const char *cache_folder; /* exists; where fastest algorithms are kept; NULL: nowhere */
     uint32_t
         candidate_count; /* algorithms timed per product, 1 (the library's own choice) .. GAL_CUDA_CANDIDATES_MAX */
-    uint32_t communication_ctas; /* multiprocessors that products leave to communication; 0: none */
+    uint32_t communication_ctas; /* multiprocessors that products and attention leave to communication; 0: none */
     bool deterministic;          /* the same bits in every run: nothing is timed, no reduction whose order is open */
     bool tf32;                   /* products of fp32 may round their factors to 10 bits */
 } gal_cuda_library_options;
 
-/* Multiprocessors that products are planned for, of a device's, beside communication that takes so many; 0: all. At
- * least half of them, whatever communication asks for. */
+/* Multiprocessors that products, and attention by cuDNN, are planned for, of a device's, beside communication that
+ * takes so many; 0: all. At least half of them, whatever communication asks for. */
 uint32_t gal_cuda_product_multiprocessors(uint32_t multiprocessor_count, uint32_t communication_ctas);
 
 /* For the current device. *out is the caller's to free. GAL_ERR_DEVICE. */
