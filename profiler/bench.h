@@ -20,6 +20,7 @@ typedef struct gal_bench {
     void *begin[GAL_LANE_COUNT], *first_done, *end[GAL_LANE_COUNT]; /* its events */
     void (*tell)(const char *text);                                 /* gal_connection.tell; may be NULL */
     const volatile sig_atomic_t *stop; /* not 0 on any rank: measuring ends with GAL_ERR_SYSTEM on all; may be NULL */
+    bool tf32;                         /* of the kernels of a device: gal_kernel_choice */
     uint32_t sharing_count;            /* ranks on this rank's device, at least 1 */
     bool shared_cores;                 /* more ranks than cores on one machine */
     double begin_seconds;

@@ -269,7 +269,7 @@ static gal_code sweep(gal_bench *bench, const gal_overlap_settings *o, double al
     void *const all = pools->context;
     void *fewer = NULL;
     gal_sequence kernels = {.count = 0};
-    const gal_kernel_choice choice = {.communication_ctas = entry->ctas};
+    const gal_kernel_choice choice = {.tf32 = bench->tf32, .communication_ctas = entry->ctas};
     code = pools->ops->queued->open(&choice, &fewer, err);
     if (code == GAL_OK) {
         pools->context = fewer;

@@ -236,6 +236,7 @@ static gal_code open_session(const gal_bench *bench, const gal_plan *plan, const
     const gal_session_options options = {
         .backend = bench->backend,
         .tell = bench->tell,
+        .tf32 = bench->tf32,
         .tokens = {vocabulary, gal_random_tokens, gal_random_patches, gal_whole_lengths, gal_many_targets},
         .trace = {t, record},
         .deadline_seconds = world->deadline_seconds};

@@ -127,7 +127,7 @@ static gal_code create_queued(gal_pools *pools, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_device_ops *device = pools->bench->backend->device;
-    const gal_kernel_choice choice = {.communication_ctas = 0};
+    const gal_kernel_choice choice = {.tf32 = pools->bench->tf32};
     GAL_TRY(pools->ops->queued->open(&choice, &pools->context, err));
     GAL_TRY(device->allocate(gal_align(pools->ops->queued->step_bytes), false, &pools->step, err));
     if (pools->settings.staging_bytes > 0) {

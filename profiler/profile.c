@@ -589,6 +589,7 @@ gal_code gal_profile_measure(const gal_profile_settings *settings, const gal_wor
                        .bench = {.world = *world,
                                  .backend = settings->backend,
                                  .tell = settings->tell,
+                                 .tf32 = settings->tf32,
                                  .stop = settings->stop,
                                  .begin_seconds = gal_now_seconds()}};
     GAL_TRY(prepare(&p, err));

@@ -24,6 +24,7 @@ typedef struct gal_profile_settings {
     const gal_fabric *fabric;             /* what joins it to others; NULL: a host */
     double (*clock_hertz)(void *context); /* of the GPU, now; 0: not known; may be NULL */
     void *clock_context;
+    bool tf32;                      /* of a GPU: products of fp32 may round their factors to 10 bits */
     void (*tell)(const char *text); /* gal_connection.tell; may be NULL */
     double budget_seconds;
     uint64_t message_bytes_max;        /* larger collectives are left to fits; 0: none is too large */

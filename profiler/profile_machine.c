@@ -101,6 +101,7 @@ gal_code gal_profiling_look(gal_profiling *p, gal_error *err)
 {
     const gal_device_ops *device = p->settings->backend->device;
     p->profile.has_gpu = p->settings->gpu != NULL;
+    p->profile.gpu.tf32 = p->settings->tf32;
     p->profile.gpu.context_bytes = p->profile.has_gpu && device->used_bytes != NULL ? device->used_bytes() : 0;
     gal_code code = gal_topology_read(&p->topology, err);
     if (code == GAL_OK && p->profile.has_gpu) {

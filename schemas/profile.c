@@ -210,6 +210,7 @@ static void read_gpu(const gal_json_cursor *root, gal_profile *out)
     read_copies(&at, "from_device", &gpu->from_device);
     gpu->host_adam_elements_per_second =
         gal_json_f64(&at, "host_adam_elements_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    gpu->tf32 = gal_json_has(&at, "tf32") && gal_json_bool(&at, "tf32");
     read_ctas(&at, gpu);
     gal_json_reject_unknown(&at);
 }
@@ -411,6 +412,9 @@ static void write_gpu(gal_json_writer *out, const gal_profile_gpu *gpu)
     write_copies(out, "to_device", &gpu->to_device);
     write_copies(out, "from_device", &gpu->from_device);
     gal_json_put_f64(out, "host_adam_elements_per_second", gpu->host_adam_elements_per_second);
+    if (gpu->tf32) {
+        gal_json_put_bool(out, "tf32", true);
+    }
     gal_json_begin_array(out, "slowdown_by_ctas");
     for (uint32_t i = 0; i < gpu->by_ctas_count; i++) {
         gal_json_begin_object(out, NULL);

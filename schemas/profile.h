@@ -83,6 +83,7 @@ typedef struct gal_profile_gpu {
     double clock_hertz, clock_hertz_max;       /* of the multiprocessors, while it was measured; 0: not known */
     gal_profile_copies to_device, from_device; /* between it and pinned memory of the host */
     double host_adam_elements_per_second;      /* Adam by one core of the host, in fp32 */
+    bool tf32;                                 /* products of fp32 rounded their factors to 10 bits, as galrun --tf32 */
     uint32_t by_ctas_count;
     gal_profile_ctas by_ctas[GAL_PROFILE_CTAS_MAX]; /* by rising ctas */
 } gal_profile_gpu;

@@ -253,6 +253,10 @@ static gal_code read_durations(const search_options *o, gal_profile *profile, ga
     gal_cluster cluster;
     if (o->prices != GAL_SEARCH_PRICES_GALVATRON && o->profile != NULL) {
         GAL_TRY(gal_profile_read(o->profile, profile, err));
+        if (profile->gpu.tf32) {
+            (void)fprintf(stderr, "galplan: note: %s was measured with --tf32: train its plans by galrun --tf32\n",
+                          o->profile);
+        }
         *whole = profile->cluster;
         GAL_TRY(gal_durations_create_at(profile, o->ctas.ctas, durations, err));
     } else {

@@ -33,7 +33,7 @@ typedef struct settings {
     gal_u32_list batch, microbatches;
     double budget_seconds, timeout_seconds;
     uint64_t memory_bytes;
-    bool quiet;
+    bool quiet, tf32;
 } settings;
 
 /* ---- command line ---- */
@@ -47,7 +47,9 @@ static const char notes[] =
     "blocks communication takes, and what context, libraries and communicators hold are measured too; one rank "
     "measures "
     "a\n"
-    "stand-in for communication.\n"
+    "stand-in for communication. A profile measured with --tf32 says so, and so does the search that reads it: its "
+    "plans\n"
+    "are for galrun --tf32, those of other profiles for galrun without.\n"
     "'galplan profile --analytic CLUSTER -o profile.json' writes what the figures of a cluster document say\n"
     "('galplan profile --analytic CLUSTER --help').\n";
 
@@ -67,6 +69,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                         device_names, DEVICE_COUNT),
         gal_option_enum("comm", "how ranks on GPUs communicate (default: NCCL; by MPI several can share a GPU)",
                         &s->comm, comm_names, COMM_COUNT),
+        gal_option_flag("tf32", "on GPUs: products of fp32 may round their factors to 10 bits, as by galrun --tf32",
+                        &s->tf32),
         gal_option_u32_list("batch", "B,...", "samples per step (default: the model's own)", &s->batch, 1,
                             GAL_BATCH_SAMPLES_MAX),
         gal_option_u32_list("microbatches", "m,...", "microbatches per step (default 1,2,4,8)", &s->microbatches, 1,
@@ -247,6 +251,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
         .clock_hertz = on.is_gpu ? clock_of : NULL,
         .clock_context = &on,
         .tell = tell,
+        .tf32 = s->tf32,
         .message_bytes_max = on.is_gpu && s->comm == COMM_MPI ? staged_bytes_max : 0,
         .model = model,
         .model_count = s->model_count,
@@ -327,6 +332,10 @@ static gal_code run(const settings *s, const char *command, int argc, char **arg
     GAL_TRY(code);
     if (s->device == DEVICE_HOST && s->comm == COMM_NCCL) {
         code = gal_fail(err, GAL_ERR_USAGE, "--comm nccl needs --device cuda: on the host ranks communicate by MPI");
+        goto cleanup;
+    }
+    if (s->tf32 && (s->device == DEVICE_HOST || model[0].compute_dtype != GAL_FP32)) {
+        code = gal_fail(err, GAL_ERR_USAGE, "--tf32 is for products of fp32 and needs --device cuda");
         goto cleanup;
     }
     if (s->device == DEVICE_CUDA) {

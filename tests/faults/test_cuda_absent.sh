@@ -67,5 +67,9 @@ if [ -x "$build/galplan-profile" ]; then
         >"$scratch/out" 2>"$scratch/err"
     [ $? -eq 2 ] && grep -q -- '--comm nccl needs --device cuda' "$scratch/err"
     verdict 'a profile by NCCL needs a GPU'
+    "$build/galplan-profile" --model tests/fixtures/valid/model.json --tf32 -o "$scratch/profile.json" \
+        >"$scratch/out" 2>"$scratch/err"
+    [ $? -eq 2 ] && grep -q -- '--tf32 is for products of fp32 and needs --device cuda' "$scratch/err"
+    verdict 'a profile with rounded factors needs a GPU'
 fi
 exit $failed

@@ -278,6 +278,7 @@ static gal_profile_gpu random_gpu(uint64_t *seed)
                            .to_device = random_copies(seed),
                            .from_device = random_copies(seed),
                            .host_adam_elements_per_second = real(seed, 1.0, 1e10),
+                           .tf32 = below(seed, 2) == 0,
                            .by_ctas_count = below(seed, GAL_PROFILE_CTAS_MAX + 1)};
     for (uint32_t i = 0; i < gpu.by_ctas_count; i++) {
         gpu.by_ctas[i] = (gal_profile_ctas){4 * i + 1 + below(seed, 4), real(seed, 1.0, 3.0), real(seed, 1.0, 3.0),
