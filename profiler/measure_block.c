@@ -221,7 +221,7 @@ static gal_code run_steps(gal_bench *bench, const gal_session *session, const ga
     GAL_TRY(gal_world_maximum(&bench->world, fixed, 2, err));
     sum_blocks(t, &session->plan->model, settings->profile, bench->shared_cores, &sums);
     GAL_TRY(report_blocks(bench, &sums, settings, out, err));
-    out->fixed_step_seconds = -fixed[0];
+    out->fixed_step_seconds = fmax(-fixed[0], 0.0); /* a GPU's clock is not the host's */
     out->fixed_bytes = (uint64_t)fixed[1];
     out->communicator_count = session->comm != NULL ? session->comm->communicator_count : 0;
 cleanup:

@@ -80,9 +80,11 @@ static struct {
     uint32_t stream_count;
     gal_double_counts counts;
     work_log log;
-    /* [point]: one for every record, reached or not. Waits mean the record before them, whatever becomes of the event.
-     */
-    bool *reached;
+    /* [point]: one for every record: 0 not reached, else 1 more than what was done then. Waits mean the record before
+     * them, whatever becomes of the event. */
+    uint64_t *reached;
+    uint64_t done; /* kernels and copies */
+    bool clock_counts;
     size_t point_count, point_room;
     int devices, device;
     uint64_t calls, fail_at;
@@ -103,7 +105,7 @@ static size_t new_point(void)
         cuda.reached = realloc(cuda.reached, cuda.point_room * sizeof *cuda.reached);
         assert_non_null(cuda.reached);
     }
-    cuda.reached[++cuda.point_count] = false;
+    cuda.reached[++cuda.point_count] = 0;
     return cuda.point_count;
 }
 
@@ -132,6 +134,11 @@ void gal_cuda_double_reset(uint64_t seed, bool lazy)
     cuda.random = seed;
     cuda.lazy = lazy;
     cuda.devices = 1;
+}
+
+void gal_cuda_double_clock_counts(void)
+{
+    cuda.clock_counts = true;
 }
 
 gal_double_counts gal_cuda_double_counts(void)
@@ -231,7 +238,7 @@ static void carry_out(work_item *item);
 
 static bool is_ready(const work_item *item)
 {
-    return item->kind != KIND_WAIT || cuda.reached[item->point];
+    return item->kind != KIND_WAIT || cuda.reached[item->point] != 0;
 }
 
 static void carry_out_list(const item_list *list)
@@ -247,12 +254,14 @@ static void carry_out(work_item *item)
     switch (item->kind) {
     case KIND_WORK:
         item->work(item->payload);
+        cuda.done++;
         break;
     case KIND_COPY:
         memmove(item->target, item->source, item->bytes);
+        cuda.done++;
         break;
     case KIND_RECORD:
-        cuda.reached[item->point] = true;
+        cuda.reached[item->point] = 1 + cuda.done;
         break;
     case KIND_GRAPH:
         carry_out_list(&item->graph->list);
@@ -420,13 +429,13 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
         return cudaErrorLaunchFailure;
     }
     move_some();
-    return event->point == 0 || cuda.reached[event->point] ? cudaSuccess : cudaErrorNotReady;
+    return event->point == 0 || cuda.reached[event->point] != 0 ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end)
 {
-    assert_true(begin->timed && end->timed && cuda.reached[begin->point] && cuda.reached[end->point]);
-    *milliseconds = 1.0f;
+    assert_true(begin->timed && end->timed && cuda.reached[begin->point] != 0 && cuda.reached[end->point] != 0);
+    *milliseconds = cuda.clock_counts ? (float)(cuda.reached[end->point] - cuda.reached[begin->point]) : 1.0f;
     return cudaSuccess;
 }
 

@@ -15,6 +15,10 @@ enum { GAL_DOUBLE_STREAMS_MAX = 32, GAL_DOUBLE_PAYLOAD_BYTES = 640 };
 /* Forgets all; later choices are drawn from seed. lazy: queries move little on, so that queues grow long. */
 void gal_cuda_double_reset(uint64_t seed, bool lazy);
 
+/* Until it is reset, the time between two events is a millisecond for every kernel or copy that was done meanwhile, on
+ * any stream; else always a millisecond. */
+void gal_cuda_double_clock_counts(void);
+
 /* A kernel: work(payload) is called when the stream gets there. */
 void gal_cuda_double_launch(void *stream, void (*work)(void *payload), const void *payload, size_t payload_bytes);
 

@@ -1,5 +1,6 @@
 /* The profiler on a GPU, against a double of the CUDA runtime: kernels are queued and do nothing, every timed span is
  * said to be a millisecond, and the double fails on a time between events that are not reached. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -198,7 +199,7 @@ static void test_cover_begins_first(void **state)
 
 /* ---- a whole profile ---- */
 
-static gal_code profile(gal_profile *out, gal_error *err)
+static gal_code profile(bool tf32, gal_profile *out, gal_error *err)
 {
     static const uint32_t microbatches[] = {2, 4};
     const gal_model model = small_model();
@@ -212,12 +213,35 @@ static gal_code profile(gal_profile *out, gal_error *err)
                                            .backend = &backend,
                                            .gpu = &gpu,
                                            .fabric = &fabric,
+                                           .tf32 = tf32,
                                            .budget_seconds =
                                                600.0, /* all of it is measured, however busy the machine */
                                            .blas = "BLAS",
                                            .command = "galplan profile --device cuda"};
     gal_profile_report report;
     return gal_profile_measure(&settings, &world, out, &report, err);
+}
+
+/* A kernel takes 1 ms, alone as in its program. With full recompute both kinds of block run kernels again, with
+ * selective recompute the attention alone: one. */
+static void assert_what_runs_again(const gal_profile *read)
+{
+    uint32_t attention = 0, ffn = 0;
+    for (uint32_t i = 0; i < read->block_count; i++) {
+        const gal_profile_block *block = &read->blocks[i];
+        const double without = block->backward_operator_seconds;
+        assert_true(fabs(block->backward_full.seconds - block->backward_full.operator_seconds) < 1e-9);
+        assert_true(block->backward_full.seconds > 0.0 && block->backward_full.operator_seconds > without + 0.5e-3);
+        if (block->kind == GAL_BLOCK_ATTENTION) {
+            assert_true(block->backward_selective.seconds > 0.0);
+            assert_true(fabs(block->backward_selective.operator_seconds - without - 1e-3) < 1e-9);
+            attention++;
+        } else {
+            assert_true(block->kind == GAL_BLOCK_FFN && block->backward_selective.seconds == 0.0);
+            ffn++;
+        }
+    }
+    assert_true(attention > 0 && attention == ffn);
 }
 
 /* Written, and read again as galplan check does. */
@@ -231,8 +255,10 @@ static void test_profile_is_accepted(void **state)
     assert_true(file >= 0);
     (void)close(file);
     gal_cuda_double_reset(3, false);
+    gal_cuda_double_clock_counts();
     standins = standin_ctas_max = standins_with_room = 0;
-    must(profile(&made, &err), &err);
+    must(profile(true, &made, &err), &err);
+    assert_true(gal_queued_choice.tf32);
     must(gal_profile_write(path, &made, &err), &err);
     must(gal_profile_read(path, &read, &err), &err);
     (void)unlink(path);
@@ -245,7 +271,7 @@ static void test_profile_is_accepted(void **state)
     const gal_device *device = &read.cluster.device;
     assert_true(device->bf16_flops_per_second > 0.0 && device->fp16_flops_per_second > 0.0);
     assert_true(device->fp64_flops_per_second == 0.5 * device->fp32_flops_per_second);
-    assert_true(read.has_gpu);
+    assert_true(read.has_gpu && read.gpu.tf32);
     assert_int_equal(read.gpu.context_bytes, 3000); /* what the double says is used, all the time */
     assert_int_equal(read.gpu.by_ctas_count, 6);
     assert_int_equal(read.gpu.by_ctas[5].ctas, 32);
@@ -253,6 +279,7 @@ static void test_profile_is_accepted(void **state)
     assert_true(read.gpu.host_adam_elements_per_second > 1e6);
     assert_true(standins > standins_with_room && standins_with_room > 0 && standin_ctas_max == 32);
     assert_true(read.gpu.by_ctas[5].communication_alone == 0.0); /* a stand-in knows no links */
+    assert_what_runs_again(&read);
     gal_profile_free(&made);
     gal_profile_free(&read);
     const gal_double_counts counts = gal_cuda_double_counts();
@@ -268,7 +295,7 @@ static void test_failures(void **state)
         gal_profile made = {0};
         gal_cuda_double_reset(call, false);
         gal_cuda_double_fail_at(call);
-        const gal_code code = profile(&made, &err);
+        const gal_code code = profile(false, &made, &err);
         assert_true(code == GAL_ERR_DEVICE || code == GAL_ERR_SYSTEM);
         assert_true(err.text[0] != '\0');
         const gal_double_counts counts = gal_cuda_double_counts();
