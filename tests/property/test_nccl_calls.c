@@ -12,167 +12,14 @@
 
 #include <cmocka.h>
 
-#include "runtime/channels.h"
-#include "runtime/comm/nccl.h"
 #include "schemas/plan_check.h"
 #include "tests/support/nccl_double.h"
+#include "tests/support/nccl_trial.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/step_counts.h"
-#include "tests/support/thread_world.h"
-
-enum { STAGES_MAX = 8, RANKS_MAX = 8, CTAS = 12 };
 
 static uint32_t plan_count = 200;
 static uint64_t first_seed = 1;
-
-/* One step of all ranks, and what the double saw of it. */
-typedef struct trial {
-    const gal_plan *plan;
-    gal_program *program[STAGES_MAX];
-    gal_thread_world *world;
-    uint32_t ranks;
-    uint32_t begin[RANKS_MAX], end[RANKS_MAX]; /* of the step, among the rank's calls */
-    uint32_t communicators[RANKS_MAX], channels[RANKS_MAX], open_groups[RANKS_MAX];
-    gal_code code[RANKS_MAX];
-    gal_error err[RANKS_MAX];
-} trial;
-
-static char *arena_of(uint32_t rank)
-{
-    return (char *)((uintptr_t)(rank + 1) << 40); /* never read or written: the double moves nothing */
-}
-
-/* As the engine makes it of an instruction. */
-static gal_comm_request request_of(const gal_program *program, const gal_channels *channels, uint32_t device,
-                                   uint32_t index, uint32_t microbatch, char *queues)
-{
-    const gal_instruction *instruction = &program->instruction[index];
-    const gal_shape *shape = &program->shape[instruction->shape];
-    const uint32_t rank = program->stage * program->device_count + device;
-    void *address[2] = {NULL, NULL};
-    for (uint32_t o = 0; o < instruction->operand_count; o++) {
-        const gal_operand *operand = &program->operand[instruction->first_operand + o];
-        address[o] = arena_of(rank) + gal_operand_offset(program, operand, device, microbatch);
-    }
-    const bool may = instruction->op == GAL_OP_ALL_GATHER || instruction->op == GAL_OP_REDUCE_SCATTER;
-    const bool first_is_source = instruction->op == GAL_OP_SEND || instruction->operand_count == 2;
-    return (gal_comm_request){
-        .op = (gal_op)instruction->op,
-        .channel = channels->of_instruction[index],
-        .peer = instruction->group == GAL_GROUP_NEXT ? 1 : 0,
-        .dtype = shape->dtype,
-        .reduce = instruction->op == GAL_OP_ALL_REDUCE ? shape->dims[1] : GAL_REDUCE_SUM,
-        .elements = shape->dims[0],
-        .in_place = may && shape->dims[1] != 0,
-        .source = first_is_source ? address[0] : NULL,
-        .target = instruction->operand_count == 2 ? address[1]
-                  : first_is_source               ? NULL
-                                                  : address[0],
-        .queue = queues + instruction->stream,
-    };
-}
-
-static gal_code issue_step(const gal_program *program, const gal_channels *channels, uint32_t device, gal_comm *comm,
-                           gal_error *err)
-{
-    char queues[GAL_STREAM_COUNT];
-    for (uint32_t c = 0; c < program->call_count; c++) {
-        const gal_fragment *fragment = &program->fragment[program->call[c].fragment];
-        for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-            uint32_t handle = 0;
-            if (channels->of_instruction[i] == GAL_NO_CHANNEL) {
-                continue;
-            }
-            const gal_comm_request request =
-                request_of(program, channels, device, i, program->call[c].microbatch, queues);
-            const gal_code code = comm->ops->start(comm, &request, &handle, err);
-            if (code != GAL_OK) {
-                return code;
-            }
-        }
-    }
-    return GAL_OK;
-}
-
-static void tell(const char *text)
-{
-    print_error("%s\n", text);
-}
-
-/* Channels of the same members and stream are one. */
-static uint32_t distinct(const gal_channels *channels)
-{
-    uint32_t count = 0;
-    for (uint32_t c = 0; c < channels->count; c++) {
-        const gal_channel_spec *spec = &channels->spec[c];
-        uint32_t before = 0;
-        while (before < c && (channels->spec[before].stream != spec->stream ||
-                              channels->spec[before].rank_count != spec->rank_count ||
-                              memcmp(channels->spec[before].ranks, spec->ranks, spec->rank_count * sizeof(uint32_t)))) {
-            before++;
-        }
-        count += before == c;
-    }
-    return count;
-}
-
-static void run_rank(uint32_t rank, void *context)
-{
-    trial *t = context;
-    gal_code code = GAL_OK;
-    gal_error *err = &t->err[rank];
-    gal_comm *comm = NULL;
-    gal_channels channels = {0};
-    const uint32_t devices = gal_plan_stage_devices(t->plan), device = rank % devices;
-    const gal_program *program = t->program[rank / devices];
-    const gal_nccl_options options = {.ctas = CTAS, .deadline_seconds = 30.0, .tell = tell};
-    gal_double_enter(rank);
-    GAL_TRY(gal_channels_of(program, device, &channels, err));
-    GAL_TRY(gal_comm_nccl_create(gal_thread_world_comm(t->world, rank), &options, channels.spec, channels.count, &comm,
-                                 err));
-    t->communicators[rank] = comm->communicator_count;
-    t->channels[rank] = distinct(&channels);
-    GAL_TRY(gal_nccl_register(comm, arena_of(rank), program->arena_bytes, err));
-    (void)gal_double_calls(rank, &t->begin[rank]);
-    GAL_TRY(issue_step(program, &channels, device, comm, err));
-    (void)gal_double_calls(rank, &t->end[rank]);
-    t->open_groups[rank] = gal_double_open_groups();
-    gal_nccl_unregister(comm);
-cleanup:
-    t->code[rank] = code;
-    gal_comm_free(comm);
-    gal_channels_free(&channels);
-}
-
-static void run_trial(const gal_plan *plan, bool windows, trial *t)
-{
-    gal_error err = {0};
-    memset(t, 0, sizeof *t);
-    t->plan = plan;
-    t->ranks = plan->stage_count * gal_plan_stage_devices(plan);
-    t->world = gal_thread_world_create(t->ranks);
-    gal_double_reset();
-    if (!windows) {
-        gal_double_refuse_windows();
-    }
-    if (gal_lower_plan(plan, t->program, &err) != GAL_OK) {
-        fail_msg("%s", err.text);
-    }
-    gal_thread_world_run(t->ranks, run_rank, t);
-    for (uint32_t r = 0; r < t->ranks; r++) {
-        if (t->code[r] != GAL_OK) {
-            fail_msg("rank %u: %s", r, t->err[r].text);
-        }
-    }
-}
-
-static void end_trial(trial *t)
-{
-    for (uint32_t s = 0; s < t->plan->stage_count; s++) {
-        gal_program_free(t->program[s]);
-    }
-    gal_thread_world_free(t->world);
-}
 
 /* ---- what the double saw ---- */
 
@@ -187,7 +34,7 @@ static bool is_collective(const gal_double_call *call)
 }
 
 /* The next call of the rank on the communicator from *at on; *at is then behind it. NULL: none. */
-static const gal_double_call *next_on(const trial *t, uint32_t rank, uint32_t communicator, uint32_t *at)
+static const gal_double_call *next_on(const gal_nccl_trial *t, uint32_t rank, uint32_t communicator, uint32_t *at)
 {
     uint32_t count = 0;
     const gal_double_call *calls = gal_double_calls(rank, &count);
@@ -202,8 +49,8 @@ static const gal_double_call *next_on(const trial *t, uint32_t rank, uint32_t co
 }
 
 /* The next transfer between two members, on the side of `rank`. */
-static const gal_double_call *next_transfer(const trial *t, uint32_t rank, uint32_t communicator, gal_double_kind kind,
-                                            uint32_t peer, uint32_t *at)
+static const gal_double_call *next_transfer(const gal_nccl_trial *t, uint32_t rank, uint32_t communicator,
+                                            gal_double_kind kind, uint32_t peer, uint32_t *at)
 {
     const gal_double_call *call = next_on(t, rank, communicator, at);
     while (call != NULL && (call->kind != kind || call->peer != peer)) {
@@ -218,7 +65,8 @@ static bool same_collective(const gal_double_call *a, const gal_double_call *b)
            a->rank_count == b->rank_count;
 }
 
-static const gal_double_call *next_collective(const trial *t, uint32_t rank, uint32_t communicator, uint32_t *at)
+static const gal_double_call *next_collective(const gal_nccl_trial *t, uint32_t rank, uint32_t communicator,
+                                              uint32_t *at)
 {
     const gal_double_call *call = next_on(t, rank, communicator, at);
     while (call != NULL && !is_collective(call)) {
@@ -228,7 +76,8 @@ static const gal_double_call *next_collective(const trial *t, uint32_t rank, uin
 }
 
 /* members[group index] = world rank, as far as they have called; returns how many there are. */
-static uint32_t members_of(const trial *t, uint32_t communicator, uint32_t members[RANKS_MAX], uint32_t *rank_count)
+static uint32_t members_of(const gal_nccl_trial *t, uint32_t communicator, uint32_t members[GAL_TRIAL_RANKS_MAX],
+                           uint32_t *rank_count)
 {
     uint32_t present = 0;
     for (uint32_t r = 0; r < t->ranks; r++) {
@@ -243,9 +92,10 @@ static uint32_t members_of(const trial *t, uint32_t communicator, uint32_t membe
     return present;
 }
 
-static void check_collectives(const trial *t, uint32_t communicator, const uint32_t *members, uint32_t rank_count)
+static void check_collectives(const gal_nccl_trial *t, uint32_t communicator, const uint32_t *members,
+                              uint32_t rank_count)
 {
-    uint32_t at[RANKS_MAX] = {0};
+    uint32_t at[GAL_TRIAL_RANKS_MAX] = {0};
     for (const gal_double_call *first = NULL;;) {
         first = next_collective(t, members[0], communicator, &at[0]);
         for (uint32_t i = 1; i < rank_count; i++) {
@@ -259,7 +109,8 @@ static void check_collectives(const trial *t, uint32_t communicator, const uint3
     }
 }
 
-static void check_transfers(const trial *t, uint32_t communicator, const uint32_t *members, uint32_t rank_count)
+static void check_transfers(const gal_nccl_trial *t, uint32_t communicator, const uint32_t *members,
+                            uint32_t rank_count)
 {
     for (uint32_t from = 0; from < rank_count; from++) {
         for (uint32_t to = 0; to < rank_count; to++) {
@@ -277,7 +128,7 @@ static void check_transfers(const trial *t, uint32_t communicator, const uint32_
 }
 
 /* Outside groups a communicator carries transfers one way, and each rank uses it on one stream. */
-static void check_streams(const trial *t, uint32_t communicator)
+static void check_streams(const gal_nccl_trial *t, uint32_t communicator)
 {
     uint32_t sender = UINT32_MAX;
     for (uint32_t r = 0; r < t->ranks; r++) {
@@ -301,13 +152,13 @@ static uint64_t type_bytes(ncclDataType_t type)
     return type == ncclFloat64 ? 8 : 4;
 }
 
-static void check_in_arena(const trial *t, uint32_t rank, const gal_double_call *call)
+static void check_in_arena(const gal_nccl_trial *t, uint32_t rank, const gal_double_call *call)
 {
     const gal_program *program = t->program[rank / gal_plan_stage_devices(t->plan)];
     const uint64_t own = call->count * type_bytes(call->type), whole = own * call->rank_count;
     const uint64_t source_bytes = call->kind == GAL_DOUBLE_REDUCE_SCATTER ? whole : own;
     const uint64_t target_bytes = call->kind == GAL_DOUBLE_ALL_GATHER ? whole : own;
-    const char *base = arena_of(rank);
+    const char *base = gal_nccl_trial_arena(rank);
     if (call->source != NULL) {
         assert_true((const char *)call->source >= base);
         assert_true((const char *)call->source + source_bytes <= base + program->arena_bytes);
@@ -319,7 +170,7 @@ static void check_in_arena(const trial *t, uint32_t rank, const gal_double_call 
 }
 
 /* Nothing is made, registered or ended between begin and end, and all communicators have the plan's blocks. */
-static void check_ranks(const trial *t)
+static void check_ranks(const gal_nccl_trial *t)
 {
     for (uint32_t r = 0; r < t->ranks; r++) {
         uint32_t count = 0, registered = 0, destroyed = 0;
@@ -331,8 +182,8 @@ static void check_ranks(const trial *t)
             registered += calls[i].kind == GAL_DOUBLE_REGISTER || calls[i].kind == GAL_DOUBLE_WINDOW;
             destroyed += calls[i].kind == GAL_DOUBLE_DESTROY;
             if (calls[i].kind == GAL_DOUBLE_MAKE && calls[i].max_ctas != 0) {
-                assert_int_equal(calls[i].min_ctas, CTAS);
-                assert_int_equal(calls[i].max_ctas, CTAS);
+                assert_int_equal(calls[i].min_ctas, GAL_TRIAL_CTAS);
+                assert_int_equal(calls[i].max_ctas, GAL_TRIAL_CTAS);
             }
             if (in_step) {
                 check_in_arena(t, r, &calls[i]);
@@ -347,7 +198,7 @@ static void check_ranks(const trial *t)
 }
 
 /* The first transfer of a communicator is made before the step, by both sides: connections are what hosts wait for. */
-static void check_connected(const trial *t)
+static void check_connected(const gal_nccl_trial *t)
 {
     for (uint32_t r = 0; r < t->ranks; r++) {
         uint32_t count = 0;
@@ -369,9 +220,9 @@ static void check_connected(const trial *t)
 
 /* Were every collective a meeting of hosts (as the first of its kind may be, where connections are made), all ranks
  * would still come to the end of their lists. Transfers are connected before: hosts go past them. */
-static void check_hosts_do_not_wait_in_a_circle(const trial *t)
+static void check_hosts_do_not_wait_in_a_circle(const gal_nccl_trial *t)
 {
-    uint32_t at[RANKS_MAX], done = 0;
+    uint32_t at[GAL_TRIAL_RANKS_MAX], done = 0;
     memcpy(at, t->begin, sizeof at);
     while (done < t->ranks) {
         bool moved = false;
@@ -408,7 +259,7 @@ static void check_hosts_do_not_wait_in_a_circle(const trial *t)
 /* ---- windows ---- */
 
 /* The rank's window of the communicator, or NULL. */
-static const gal_double_call *window_of(const trial *t, uint32_t rank, uint32_t communicator)
+static const gal_double_call *window_of(const gal_nccl_trial *t, uint32_t rank, uint32_t communicator)
 {
     uint32_t count = 0;
     const gal_double_call *calls = gal_double_calls(rank, &count);
@@ -432,10 +283,11 @@ static bool same_offsets(const gal_double_call *a, const char *base_a, const gal
 
 /* A communicator has windows of one size on all its ranks, and its collectives lie at the same offsets of them, or it
  * has none. Returns how many ranks have one. */
-static uint32_t check_windows(const trial *t, uint32_t communicator, const uint32_t *members, uint32_t rank_count)
+static uint32_t check_windows(const gal_nccl_trial *t, uint32_t communicator, const uint32_t *members,
+                              uint32_t rank_count)
 {
     const gal_double_call *first = window_of(t, members[0], communicator);
-    uint32_t at[RANKS_MAX] = {0};
+    uint32_t at[GAL_TRIAL_RANKS_MAX] = {0};
     for (uint32_t i = 1; i < rank_count; i++) {
         const gal_double_call *other = window_of(t, members[i], communicator);
         assert_true((first == NULL) == (other == NULL));
@@ -446,7 +298,7 @@ static uint32_t check_windows(const trial *t, uint32_t communicator, const uint3
         for (uint32_t i = 1; i < rank_count; i++) {
             const gal_double_call *other = next_collective(t, members[i], communicator, &at[i]);
             assert_non_null(other);
-            assert_true(same_offsets(call, arena_of(members[0]), other, arena_of(members[i])));
+            assert_true(same_offsets(call, gal_nccl_trial_arena(members[0]), other, gal_nccl_trial_arena(members[i])));
         }
         call = next_collective(t, members[0], communicator, &at[0]);
     }
@@ -454,7 +306,7 @@ static uint32_t check_windows(const trial *t, uint32_t communicator, const uint3
 }
 
 /* Returns how many windows there were. */
-static uint32_t check_calls(const trial *t)
+static uint32_t check_calls(const gal_nccl_trial *t)
 {
     if (gal_double_misuse() != NULL) {
         fail_msg("%s", gal_double_misuse());
@@ -468,7 +320,7 @@ static uint32_t check_calls(const trial *t)
         }
     }
     for (uint32_t c = 1; c <= last; c++) {
-        uint32_t members[RANKS_MAX] = {0}, rank_count = 0;
+        uint32_t members[GAL_TRIAL_RANKS_MAX] = {0}, rank_count = 0;
         const uint32_t present = members_of(t, c, members, &rank_count);
         assert_int_equal(present, rank_count);
         if (present > 0) {
@@ -498,7 +350,7 @@ static uint64_t rows_out(const gal_plan *plan, uint32_t block, gal_flow flow)
 
 /* Over each border between pieces, of every microbatch: the stream forward and its gradient back. A carried tensor goes
  * beside it in its own layout: of those only the calls are known here. */
-static void check_borders(const trial *t)
+static void check_borders(const gal_nccl_trial *t)
 {
     const gal_plan *plan = t->plan;
     const uint32_t devices = gal_plan_stage_devices(plan), pieces = gal_plan_piece_count(plan);
@@ -529,7 +381,7 @@ static void check_borders(const trial *t)
 }
 
 /* Squares of the gradients and the loss: one all-reduce of two fp64 over all ranks, the last call of a step. */
-static void check_norm(const trial *t)
+static void check_norm(const gal_nccl_trial *t)
 {
     for (uint32_t r = 0; t->ranks > 1 && r < t->ranks; r++) {
         uint32_t count = 0;
@@ -550,9 +402,9 @@ static void test_random_plans(void **unused)
     uint64_t calls = 0, channels = 0, windows = 0;
     for (uint32_t i = 0; i < plan_count; i++) {
         gal_plan plan;
-        trial t;
+        gal_nccl_trial t;
         gal_random_plan(first_seed + i, worlds[i % 5], &plan);
-        run_trial(&plan, i % 8 != 0, &t);
+        gal_nccl_trial_run(&plan, i % 8 != 0, &t);
         windows += check_calls(&t);
         check_borders(&t);
         check_norm(&t);
@@ -560,7 +412,7 @@ static void test_random_plans(void **unused)
             calls += t.end[r] - t.begin[r];
             channels += t.channels[r];
         }
-        end_trial(&t);
+        gal_nccl_trial_end(&t);
         gal_plan_free(&plan);
     }
     print_message("%u plans, %llu calls, %llu of %llu communicators with a window\n", plan_count,
@@ -602,7 +454,7 @@ static bool is_in_place(const gal_double_call *call)
 }
 
 /* An all-to-all among n is n sends, one to each, and as many receives in one group: counted by its send to member 0. */
-static gal_step_tally count_of(const trial *t, uint32_t rank, const gal_step_tally *expected)
+static gal_step_tally count_of(const gal_nccl_trial *t, uint32_t rank, const gal_step_tally *expected)
 {
     gal_step_tally counted = {.op = expected->op, .group = expected->group};
     uint32_t count = 0;
@@ -625,10 +477,10 @@ static void test_modes_closed_forms(void **unused)
     for (uint32_t m = 0; m < gal_step_mode_count(); m++) {
         gal_step_plan storage;
         gal_error err = {0};
-        trial t;
+        gal_nccl_trial t;
         gal_step_mode_plan(m, &storage);
         assert_int_equal(gal_plan_check(&storage.plan, gal_step_mode_name(m), &err), GAL_OK);
-        run_trial(&storage.plan, true, &t);
+        gal_nccl_trial_run(&storage.plan, true, &t);
         (void)check_calls(&t);
         for (uint32_t r = 0; r < t.ranks; r++) {
             gal_step_counts expected;
@@ -650,7 +502,7 @@ static void test_modes_closed_forms(void **unused)
             /* Nothing else: an all-to-all among 4 is 8 calls of the library. */
             assert_int_equal(t.end[r] - t.begin[r], total + 7 * all_to_alls);
         }
-        end_trial(&t);
+        gal_nccl_trial_end(&t);
     }
 }
 
