@@ -1,327 +1,600 @@
 #include "planner/certificate.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/certificate_chain.h"
+#include "planner/certificate_prices.h"
 
-enum { TIGHTENINGS = 80, WEIGHTS = 16 /* of the tail: multiples of 1/16 */ };
+enum { BANDS = 8, SLOPES = 40, LABELS = 1024, TIGHTENINGS = 60, WEIGHTS = 9 };
 
-/* A cut up to a stage. */
-typedef struct label {
-    double slowest, sum;
-    uint32_t begin, end; /* of its last stage */
-    uint32_t parent;
-} label;
+typedef struct choice {
+    double cost, seconds, bytes;
+} choice;
+
+static const choice nothing = {0.0, 0.0, 0.0};
+static const choice none = {HUGE_VAL, HUGE_VAL, 0.0};
+
+/* Choices that no other beats, by rising bytes. */
+typedef struct list {
+    uint32_t count;
+    choice *choice;
+} list;
+
+/* Blocks of one stage. */
+typedef struct chain {
+    uint32_t begin, end;
+} chain;
+
+/* What is tried in turn: blocks without what converts their rows, with that, whole ones. */
+typedef enum effort { BLOCKS, CONVERSIONS, WHOLE } effort;
+
+/* What is known of the chains of a kind of stage. */
+typedef struct table {
+    double *least, ends_seconds; /* gal_cert_menus */
+    uint32_t band_count;         /* equal parts of the turns; 0: prices are not known yet */
+    double price[BANDS];         /* best seconds per byte of an even share of the blocks */
+    double **row; /* [end][blocks - 1] seconds at least; [end][all blocks + blocks - 1] whether that is exact */
+} table;
 
 typedef struct prover {
-    gal_cert_tables t;
-    gal_cert_chains chains;
-    double *rest_slowest, *rest_sum; /* [stage][block] at least, from there on */
-    uint32_t *furthest;              /* [kind][block] beyond it no chain from there ends, for it takes enough */
-    label *label;
-    size_t label_count, label_room;
+    gal_cert_prices t;
+    double rounds, limit_bytes;   /* how often the slowest stage counts beside the sum */
+    double good, most;            /* a bound is not raised beyond, a slower stage is not looked at */
+    double weight, opened_weight; /* of the first stage's tail; of the menus */
+    /* the menus that are open; items above `top` are left out, `limit` is left of the bytes */
+    const gal_cert_kind *kind;
+    gal_cert_table of;
+    double top, limit;
+    effort effort;
+    uint64_t work;                   /* blocks looked at, times the ways between their classes */
+    uint32_t classes;                /* one where conversions cost nothing */
+    uint32_t easiest;                /* class of the block behind */
+    choice *best;                    /* [position][type][class] at the price at hand */
+    choice *rest;                    /* [block][class] of the chain at hand: cheapest from there to its end */
+    double *on;                      /* likewise: cost of what comes behind the block */
+    double *cost;                    /* [3][blocks - 1] of chains */
+    list *list, arrival, spare;      /* [2][class], and two more */
+    table (*table)[GAL_CERT_TABLES]; /* [kind] */
+    uint32_t *far;                   /* [kind][begin] no chain from there that ends behind it is of use */
+    uint32_t *earliest;              /* [stage] where it may begin; the end */
+    double *sum;                     /* [stage][block] least of the stages before */
+    uint32_t *from;                  /* likewise: where the last of them begins */
+    chain *cut;                      /* [stage] of the cheapest; of the one at hand */
 } prover;
 
-static gal_code no_memory(const prover *v)
+/* ---- a price per byte ---- */
+
+static void open_menus(prover *v, uint32_t kind, gal_cert_table of)
 {
-    return gal_fail(v->t.err, GAL_ERR_SYSTEM, "not enough memory to verify");
+    if (v->kind != &v->t.kind[kind] || v->of != of || v->opened_weight != v->weight) {
+        v->kind = &v->t.kind[kind];
+        v->of = of;
+        v->opened_weight = v->weight;
+        gal_cert_menus_open(&v->t, v->kind, of, v->weight);
+    }
 }
 
-static uint32_t chain_at(const prover *v, uint32_t begin, uint32_t end)
+static void open_band(prover *v, uint32_t bottom, uint32_t top)
 {
-    return v->t.chain_of[(size_t)begin * (v->t.blocks + 1) + end];
+    v->top = v->t.menus.turn[top];
+    v->limit = v->limit_bytes - v->t.menus.turn[bottom];
 }
 
-static gal_cert_kind *kind_at(prover *v, uint32_t stage)
+static choice choice_of(const gal_cert_item *i, uint32_t at, double rate, double price)
 {
-    return &v->t.kind[v->t.kind_of[stage]];
+    return (choice){rate * i->seconds[at] + price * i->bytes[at], i->seconds[at], i->bytes[at]};
+}
+
+static void take_less(choice *least, choice own)
+{
+    if (own.cost < least->cost || (own.cost == least->cost && own.bytes < least->bytes)) {
+        *least = own;
+    }
+}
+
+static choice *best_of(const prover *v, gal_cert_position at, uint32_t type)
+{
+    return &v->best[((size_t)at * v->t.types.type_count + type) * v->classes];
+}
+
+/* rate: what a second costs, 1 or 0. */
+static void price_menus(prover *v, double rate, double price)
+{
+    for (size_t i = 0; i < GAL_CERT_POSITIONS * (size_t)v->t.types.type_count * v->classes; i++) {
+        v->best[i] = none;
+    }
+    for (uint32_t type = 0; type < v->t.types.type_count; type++) {
+        for (uint32_t j = 0; j < v->t.menus.of[type].count; j++) {
+            const gal_cert_item *i = &v->t.menus.of[type].item[j];
+            for (uint32_t at = 0; at < GAL_CERT_POSITIONS && i->turn_bytes <= v->top; at++) {
+                take_less(&best_of(v, at, type)[i->class % v->classes], choice_of(i, at, rate, price));
+            }
+        }
+    }
+}
+
+static choice joined(const choice *a, const choice *b)
+{
+    return (choice){a->cost + b->cost, a->seconds + b->seconds, a->bytes + b->bytes};
+}
+
+static double conversion(prover *v, uint32_t block, uint32_t from, uint32_t to)
+{
+    return from == to ? 0.0 : gal_cert_conversion(&v->t, v->kind, v->of, v->t.types.pair_of[block], from, to);
+}
+
+/* From the class into the block and on to the end. */
+static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choice *rest, double rate)
+{
+    choice least = rest[class];
+    for (uint32_t i = 0; i < v->classes; i++) { /* the easiest first: it spares the others */
+        const uint32_t to = (v->easiest + i) % v->classes;
+        if (to != class && rest[to].cost < least.cost) {
+            const double seconds = rate > 0.0 ? conversion(v, block, class, to) : 0.0;
+            const choice own = {rate * seconds, seconds, 0.0};
+            take_less(&least, joined(&own, &rest[to]));
+        }
+    }
+    return least;
+}
+
+/* The cheapest choice of the chain's blocks, backwards; also of chains that begin later: cost[blocks - 1], or NULL. */
+static choice cheapest_chain(prover *v, const chain *c, double rate, double price, double *cost)
+{
+    const uint32_t classes = v->classes;
+    choice least = none;
+    price_menus(v, rate, price);
+    v->work += (uint64_t)(c->end - c->begin) * classes * classes;
+    for (uint32_t block = c->end; block-- > c->begin;) {
+        const bool last = block + 1 == c->end;
+        const uint32_t type = v->t.types.type_of[block];
+        const choice *own = best_of(v, last ? GAL_CERT_LAST : GAL_CERT_INSIDE, type);
+        const choice *first = best_of(v, last ? GAL_CERT_ALONE : GAL_CERT_FIRST, type);
+        choice *rest = &v->rest[(size_t)block * classes];
+        double *on = &v->on[(size_t)block * classes];
+        uint32_t easiest = 0;
+        least = none;
+        for (uint32_t class = 0; class < classes; class ++) {
+            const bool had = own[class].cost < HUGE_VAL;
+            const choice next = last ? nothing : had ? cheapest_on(v, block + 1, class, rest + classes, rate) : none;
+            on[class] = next.cost;
+            rest[class] = had ? joined(&own[class], &next) : none;
+            take_less(&least, had ? joined(&first[class], &next) : none);
+            easiest = rest[class].cost < rest[easiest].cost ? class : easiest;
+        }
+        v->easiest = easiest;
+        if (cost != NULL) {
+            cost[c->end - block - 1] = least.cost;
+        }
+    }
+    return least;
+}
+
+/* What the best price proves, and that price; infinity: nothing fits. */
+static double relax(prover *v, const chain *c, double *price)
+{
+    choice large = cheapest_chain(v, c, 1.0, 0.0, NULL);
+    double least = large.cost;
+    *price = 0.0;
+    if (large.cost == HUGE_VAL || large.bytes <= v->limit) {
+        return least;
+    }
+    choice small = cheapest_chain(v, c, 0.0, 1.0, NULL);
+    for (uint32_t i = 0; i < SLOPES && large.bytes > small.bytes; i++) {
+        const double slope = fmax((small.seconds - large.seconds) / (large.bytes - small.bytes), 0.0);
+        const choice between = cheapest_chain(v, c, 1.0, slope, NULL);
+        *price = between.cost - slope * v->limit > least ? slope : *price;
+        least = fmax(least, between.cost - slope * v->limit);
+        if (between.cost >= (large.seconds + slope * large.bytes) * (1.0 - 1e-12)) {
+            break;
+        }
+        *(between.bytes > v->limit ? &large : &small) = between;
+    }
+    return small.bytes > v->limit + 1e-9 * fabs(v->limit) ? HUGE_VAL : least;
+}
+
+/* ---- whole blocks ---- */
+
+/* Into a list what no other beats of its own and of another's with more seconds and bytes, up to a cost; where there
+ * are too many, the least of two neighbours stands for both. */
+static void merge(prover *v, list *into, const list *from, const choice *more, double price, double most)
+{
+    list out = {0, v->spare.choice};
+    double least = HUGE_VAL;
+    for (uint32_t i = 0, j = 0; i < into->count || j < from->count;) {
+        choice next = j < from->count ? joined(&from->choice[j], more) : none;
+        if (j == from->count || (i < into->count && into->choice[i].bytes <= next.bytes)) {
+            next = into->choice[i++];
+        } else {
+            j++;
+            next.seconds = next.seconds + price * next.bytes <= most ? next.seconds : HUGE_VAL;
+        }
+        if (next.seconds < least) {
+            least = next.seconds;
+            out.choice[out.count++] = next;
+        }
+    }
+    for (uint32_t i = 0; out.count > LABELS && 2 * i < out.count; i++) {
+        const uint32_t next = 2 * i + 1 < out.count ? 2 * i + 1 : 2 * i;
+        out.choice[i] = (choice){0.0, out.choice[next].seconds, out.choice[2 * i].bytes};
+    }
+    out.count = out.count > LABELS ? (out.count + 1) / 2 : out.count;
+    v->spare.choice = into->choice;
+    v->work += out.count;
+    *into = out;
+}
+
+/* Every way into the block's class, with the rest that was priced last. */
+static void arrive(prover *v, const chain *c, uint32_t block, uint32_t class, double price, double most)
+{
+    const list *before = v->list + ((block + 1) % 2) * (size_t)v->classes;
+    const double rest = v->rest[(size_t)block * v->classes + class].cost;
+    v->arrival.count = block == c->begin ? 1 : 0;
+    v->arrival.choice[0] = nothing;
+    for (uint32_t from = 0; from < v->classes && block > c->begin && rest < HUGE_VAL; from++) {
+        if (before[from].count > 0) {
+            const choice more = {0.0, conversion(v, block, from, class), 0.0};
+            merge(v, &v->arrival, &before[from], &more, price, most - rest);
+        }
+    }
+}
+
+/* Of every choice of the chain's blocks that takes less than the cutoff. */
+static double whole_least(prover *v, const chain *c, double price, double cutoff)
+{
+    const double most = cutoff + price * v->limit;
+    double least = cutoff;
+    for (uint32_t block = c->begin; block < c->end; block++) {
+        const gal_cert_menu *menu = &v->t.menus.of[v->t.types.type_of[block]];
+        const uint32_t at = (block == c->begin ? GAL_CERT_FIRST : 0U) + (block + 1 == c->end ? GAL_CERT_LAST : 0U);
+        for (uint32_t class = 0; class < v->classes; class ++) {
+            list *now = v->list + (block % 2) * (size_t)v->classes + class;
+            const double on = v->on[(size_t)block * v->classes + class];
+            now->count = 0;
+            arrive(v, c, block, class, price, most);
+            for (uint32_t j = 0; j < menu->count && v->arrival.count > 0; j++) {
+                if (menu->item[j].class == class && menu->item[j].turn_bytes <= v->top) {
+                    const choice more = choice_of(&menu->item[j], at, 1.0, price);
+                    merge(v, now, &v->arrival, &more, price, most - on);
+                }
+            }
+            for (uint32_t i = 0; i < now->count && block + 1 == c->end; i++) {
+                const bool fits = now->choice[i].bytes <= v->limit + 1e-12 * fabs(v->limit);
+                least = fits ? fmin(least, now->choice[i].seconds) : least;
+            }
+        }
+    }
+    return least;
+}
+
+/* By the menus at hand, items of these turns; up to the cutoff. */
+static double chain_least(prover *v, const chain *c, uint32_t bottom, uint32_t top, double cutoff)
+{
+    const uint32_t middle = bottom + (top - bottom) / 2;
+    double price = 0.0;
+    open_band(v, bottom, top);
+    const double relaxed = relax(v, c, &price);
+    if (relaxed >= fmin(cutoff, v->good) || (bottom == top && v->effort < WHOLE) || v->work > v->t.cell->work_limit) {
+        return fmin(relaxed, cutoff);
+    }
+    if (bottom == top) {
+        (void)cheapest_chain(v, c, 1.0, price, NULL);
+        return whole_least(v, c, price, cutoff);
+    }
+    return chain_least(v, c, middle + 1, top, chain_least(v, c, bottom, middle, cutoff));
+}
+
+/* ---- all chains of a stage ---- */
+
+static void open_part(prover *v, const table *t, uint32_t i)
+{
+    open_band(v, v->t.menus.turn_count * i / t->band_count, v->t.menus.turn_count * (i + 1) / t->band_count - 1);
+}
+
+static void price_bands(prover *v, table *t)
+{
+    const uint32_t stage = v->kind->stage;
+    const chain share = {v->t.blocks * stage / v->t.stages, v->t.blocks * (stage + 1) / v->t.stages};
+    t->band_count = v->t.menus.turn_count < BANDS ? v->t.menus.turn_count : BANDS;
+    for (uint32_t i = 0; i < t->band_count; i++) {
+        open_part(v, t, i);
+        (void)relax(v, &share, &t->price[i]);
+    }
+}
+
+/* All chains that end there: without a price, or at the band's; none whose fewest bytes do not fit. */
+static double *fill_row(prover *v, uint32_t kind, gal_cert_table of, uint32_t end)
+{
+    table *t = &v->table[kind][of];
+    double *row = gal_heap_take(&v->t.heap, 2 * (size_t)v->t.blocks, sizeof *row); /* and which of them are exact */
+    chain c = {0, end};
+    open_menus(v, kind, of);
+    v->classes = 1;
+    if (t->band_count == 0) {
+        price_bands(v, t);
+    }
+    while (c.begin + 1 < end && v->far[(size_t)kind * v->t.blocks + c.begin] < end) {
+        c.begin++;
+    }
+    for (uint32_t n = 0; row != NULL && n < v->t.blocks; n++) {
+        row[n] = HUGE_VAL;
+    }
+    for (uint32_t i = 0; row != NULL && i < t->band_count; i++) {
+        double *cost[] = {v->cost, v->cost + v->t.blocks, v->cost + 2 * (size_t)v->t.blocks};
+        open_part(v, t, i);
+        for (uint32_t j = 0; j < 3; j++) {
+            (void)cheapest_chain(v, &c, j < 2 ? 1.0 : 0.0, j < 2 ? j * t->price[i] : 1.0, cost[j]);
+        }
+        for (uint32_t n = 0; n < end - c.begin; n++) {
+            const bool fits = cost[2][n] <= v->limit + 1e-9 * fabs(v->limit);
+            row[n] = fits ? fmin(row[n], fmax(cost[0][n], cost[1][n] - t->price[i] * v->limit)) : row[n];
+        }
+    }
+    t->row[end] = row;
+    return row;
+}
+
+/* What is known of a chain. */
+static double *known_of(prover *v, uint32_t stage, gal_cert_table of, const chain *c)
+{
+    const uint32_t kind = v->t.kind_of[stage];
+    const uint32_t blocks = c->end - c->begin;
+    const uint32_t end = v->t.like[c->end].common >= blocks ? v->t.like[c->end].end : c->end;
+    double *row = v->table[kind][of].row[end];
+    row = row == NULL ? fill_row(v, kind, of, end) : row;
+    return row == NULL ? v->cost : &row[blocks - 1]; /* without memory: any */
 }
 
 /* ---- cuts ---- */
 
-static double bound_of(const prover *v, double slowest, double sum)
-{
-    const double rounds = v->t.stages == 1 ? 0.0 : v->t.cell->microbatch_count - 1.0;
-    return rounds * fmax(slowest, 0.0) + sum + v->t.common_seconds;
-}
-
-static size_t place(const prover *v, uint32_t stage, uint32_t block)
+static size_t place_of(const prover *v, uint32_t stage, uint32_t block)
 {
     return (size_t)stage * (v->t.blocks + 1) + block;
 }
 
-/* What blocks take wherever they are, and ends of stages: no cut has a lower sum of rounds, or of what is added. */
-static double least_sum(prover *v, bool added)
+/* Where the stage of a cut may end that begins there. */
+static chain ends_of(const prover *v, uint32_t stage, uint32_t begin)
 {
-    double sum = 0.0;
-    double first = 0.0;
-    double last = 0.0;
-    double any[GAL_CERT_SORTS_MAX];
-    for (uint32_t of = 0; of < v->t.sort_count; of++) {
-        any[of] = HUGE_VAL;
-        for (uint32_t i = 0; i < v->t.kind_count; i++) {
-            gal_cert_kind *k = &v->t.kind[i];
-            gal_cert_table *t = added ? &k->added : &k->round;
-            gal_cert_chain_line(&v->chains, k, t);
-            any[of] = fmin(any[of], t->any[of]);
-            for (uint32_t j = 0; j < t->menu[of].count; j++) {
-                first = fmin(first, t->menu[of].item[j].first_seconds);
-                last = fmin(last, t->menu[of].item[j].last_seconds);
-            }
-        }
-    }
-    for (uint32_t b = 0; b < v->t.blocks; b++) {
-        sum += any[v->t.sort_of[b]];
-    }
-    return sum + v->t.stages * (first + last);
-}
-
-/* Of tables in which longer chains take longer. */
-static void look_how_far(prover *v, double sum, double enough)
-{
-    for (uint32_t i = 0; i < v->t.kind_count; i++) {
-        const gal_cert_table *t = &v->t.kind[i].round;
-        double first = HUGE_VAL;
-        double last = HUGE_VAL;
-        bool rises = true;
-        for (uint32_t pair = 0; pair < v->t.pair_count; pair++) {
-            rises = rises && t->pair[pair] >= 0.0;
-        }
-        for (uint32_t of = 0; of < v->t.sort_count; of++) {
-            first = fmin(first, t->first[of]);
-            last = fmin(last, t->last[of]);
-        }
-        for (uint32_t b = 0; b < v->t.blocks; b++) {
-            double own = first + last;
-            uint32_t e = b + 1;
-            for (; e < v->t.blocks && !(rises && bound_of(v, own, sum) >= enough); e++) {
-                own += t->pair[v->t.pair_of[e]];
-            }
-            v->furthest[(size_t)i * v->t.blocks + b] = e;
-        }
-    }
-}
-
-static uint32_t last_end(const prover *v, uint32_t stage, uint32_t begin)
-{
-    const uint32_t far = v->furthest[(size_t)v->t.kind_of[stage] * v->t.blocks + begin];
+    const uint32_t far = v->far[(size_t)v->t.kind_of[stage] * v->t.blocks + begin];
     const uint32_t most = v->t.blocks - (v->t.stages - 1 - stage);
-    return far < most ? far : most;
+    const uint32_t least = v->earliest[stage + 1];
+    return (chain){least > begin ? least : begin + 1, far < most ? far : most};
 }
 
-/* What stages from `stage` on take at least with the blocks from each on, bytes ignored. */
-static void look_ahead(prover *v)
+/* How far stages reach that are less than `most` slow: what is known of chains is known so far. */
+static void reach(prover *v, double most)
+{
+    if (most <= v->most) {
+        return;
+    }
+    v->most = most;
+    const uint32_t blocks = v->t.blocks;
+    for (uint32_t kind = 0; kind < v->t.kind_count; kind++) {
+        const table *t = &v->table[kind][GAL_CERT_ROUND];
+        memset(t[0].row, 0, (blocks + 1) * sizeof *t[0].row);
+        memset(t[1].row, 0, (blocks + 1) * sizeof *t[1].row);
+        double less = t->ends_seconds; /* of those that take less than nothing */
+        for (uint32_t b = 0; b < blocks; b++) {
+            less += fmin(t->least[v->t.types.type_of[b]], 0.0);
+        }
+        for (uint32_t b = 0; b < blocks; b++) {
+            double sum = less;
+            uint32_t e = b;
+            while (e < blocks && (sum += fmax(t->least[v->t.types.type_of[e]], 0.0)) < most) {
+                e++;
+            }
+            v->far[(size_t)kind * blocks + b] = e;
+        }
+    }
+    v->earliest[v->t.stages] = blocks;
+    for (uint32_t p = v->t.stages; p-- > 0;) {
+        const uint32_t *far = &v->far[(size_t)v->t.kind_of[p] * blocks];
+        v->earliest[p] = p;
+        while (v->earliest[p] < blocks && far[v->earliest[p]] < v->earliest[p + 1]) {
+            v->earliest[p]++;
+        }
+    }
+}
+
+/* The least sum of a cut all of whose stages are less than `most` slow; infinity: there is none. */
+static double least_sum(prover *v, double most)
+{
+    for (size_t i = 0; i < place_of(v, v->t.stages + 1, 0); i++) {
+        v->sum[i] = HUGE_VAL;
+    }
+    v->sum[0] = 0.0;
+    for (uint32_t p = 0; p < v->t.stages; p++) {
+        for (uint32_t b = p; b < v->t.blocks; b++) {
+            const double before = v->sum[place_of(v, p, b)];
+            const chain ends = ends_of(v, p, b);
+            for (chain c = {b, ends.begin}; before < HUGE_VAL && c.end <= ends.end; c.end++) {
+                const size_t to = place_of(v, p + 1, c.end);
+                if (*known_of(v, p, GAL_CERT_ROUND, &c) < most) {
+                    const double sum = before + *known_of(v, p, GAL_CERT_ADDED, &c);
+                    v->from[to] = sum < v->sum[to] ? b : v->from[to];
+                    v->sum[to] = fmin(sum, v->sum[to]);
+                }
+            }
+        }
+    }
+    return v->sum[place_of(v, v->t.stages, v->t.blocks)];
+}
+
+/* Up to enough_seconds; the cut that takes it. Every cut that is found rules out all that are as slow or slower. */
+static double least_cut(prover *v, double enough_seconds)
+{
+    double least = enough_seconds;
+    double sum = least_sum(v, v->most);
+    while (sum < least && v->t.heap.code == GAL_OK) {
+        chain *cut = v->cut + v->t.stages;
+        double slowest = 0.0;
+        uint32_t end = v->t.blocks;
+        for (uint32_t p = v->t.stages; p-- > 0; end = cut[p].begin) {
+            cut[p] = (chain){v->from[place_of(v, p + 1, end)], end};
+            slowest = fmax(slowest, *known_of(v, p, GAL_CERT_ROUND, &cut[p]));
+        }
+        if (v->rounds * slowest + sum < least) {
+            least = v->rounds * slowest + sum;
+            memcpy(v->cut, cut, v->t.stages * sizeof *cut);
+        }
+        const bool more = v->rounds > 0.0 && slowest > 0.0;
+        sum = more ? least_sum(v, fmin(slowest, (least - sum) / v->rounds)) : HUGE_VAL;
+    }
+    return least;
+}
+
+/* Counts the whole blocks of the cut's slowest stage, and of all like it. False: all of them are known. */
+static bool tighten(prover *v, double lacking)
 {
     const uint32_t blocks = v->t.blocks;
-    for (size_t i = 0; i < place(v, v->t.stages + 1, 0); i++) {
-        v->rest_slowest[i] = v->rest_sum[i] = HUGE_VAL;
-    }
-    v->rest_slowest[place(v, v->t.stages, blocks)] = v->rest_sum[place(v, v->t.stages, blocks)] = 0.0;
-    for (uint32_t p = v->t.stages; p-- > 0;) {
-        gal_cert_kind *k = kind_at(v, p);
-        for (uint32_t b = p; b < blocks; b++) {
-            double *slowest = &v->rest_slowest[place(v, p, b)];
-            double *sum = &v->rest_sum[place(v, p, b)];
-            for (uint32_t e = b + 1; e <= last_end(v, p, b); e++) {
-                if (v->rest_sum[place(v, p + 1, e)] == HUGE_VAL) {
-                    continue;
-                }
-                const uint32_t c = chain_at(v, b, e);
-                *slowest = fmin(*slowest, fmax(gal_cert_chain_least(&v->chains, k, &k->round, c, GAL_CERT_FREE),
-                                               v->rest_slowest[place(v, p + 1, e)]));
-                *sum = fmin(*sum, gal_cert_chain_least(&v->chains, k, &k->added, c, GAL_CERT_FREE) +
-                                      v->rest_sum[place(v, p + 1, e)]);
-            }
-        }
-    }
-}
-
-static double bound_ahead(const prover *v, uint32_t stage, uint32_t block, double slowest, double sum)
-{
-    return bound_of(v, fmax(slowest, v->rest_slowest[place(v, stage, block)]),
-                    sum + v->rest_sum[place(v, stage, block)]);
-}
-
-/* The cut one stage on, unless it takes enough. */
-static gal_code extend(prover *v, uint32_t from, uint32_t stage, uint32_t end, double enough)
-{
-    const label *at = &v->label[from];
-    gal_cert_kind *k = kind_at(v, stage);
-    const uint32_t c = chain_at(v, at->end, end);
-    label next = {.begin = at->end, .end = end, .parent = from};
-    for (gal_cert_proof with = GAL_CERT_FREE; with <= GAL_CERT_PRICED; with++) {
-        next.slowest = fmax(at->slowest, gal_cert_chain_least(&v->chains, k, &k->round, c, with));
-        next.sum = at->sum + gal_cert_chain_least(&v->chains, k, &k->added, c, with);
-        if (!(bound_ahead(v, stage + 1, end, next.slowest, next.sum) < enough)) {
-            return GAL_OK;
-        }
-    }
-    if (v->label_count == v->label_room) {
-        label *grown = realloc(v->label, 2 * v->label_room * sizeof *grown);
-        if (grown == NULL) {
-            return no_memory(v);
-        }
-        v->label = grown;
-        v->label_room *= 2;
-    }
-    v->label[v->label_count++] = next;
-    return GAL_OK;
-}
-
-static int by_end(const void *x, const void *y)
-{
-    const label *a = x;
-    const label *b = y;
-    if (a->end != b->end) {
-        return a->end < b->end ? -1 : 1;
-    }
-    if (a->slowest != b->slowest) {
-        return a->slowest < b->slowest ? -1 : 1;
-    }
-    return a->sum < b->sum ? -1 : a->sum > b->sum;
-}
-
-static void drop_beaten(prover *v, size_t first)
-{
-    size_t kept = first;
-    qsort(v->label + first, v->label_count - first, sizeof *v->label, by_end);
-    for (size_t i = first; i < v->label_count; i++) {
-        if (i == first || v->label[i].end != v->label[kept - 1].end || v->label[i].sum < v->label[kept - 1].sum) {
-            v->label[kept++] = v->label[i];
-        }
-    }
-    v->label_count = kept;
-}
-
-/* The cut that takes least, if less than enough; label_count: none does. */
-static gal_code find_cut(prover *v, double enough, size_t *found)
-{
-    gal_code code = GAL_OK;
-    size_t first = 0;
-    look_ahead(v);
-    v->label[0] = (label){0};
-    v->label_count = 1;
+    uint32_t slowest = v->t.stages;
+    double most = -1.0;
     for (uint32_t p = 0; p < v->t.stages; p++) {
-        const size_t behind = v->label_count;
-        for (size_t i = first; i < behind; i++) {
-            for (uint32_t e = v->label[i].end + 1; e <= last_end(v, p, v->label[i].end); e++) {
-                GAL_TRY(extend(v, (uint32_t)i, p, e, enough));
-            }
-        }
-        drop_beaten(v, behind);
-        first = behind;
+        const double *known = known_of(v, p, v->rounds > 0.0 ? GAL_CERT_ROUND : GAL_CERT_ADDED, &v->cut[p]);
+        slowest = known[blocks] == 0.0 && *known > most ? p : slowest;
+        most = slowest == p ? *known : most;
     }
-    *found = v->label_count;
-    for (size_t i = first; i < v->label_count; i++) {
-        if (*found == v->label_count || bound_of(v, v->label[i].slowest, v->label[i].sum) <
-                                            bound_of(v, v->label[*found].slowest, v->label[*found].sum)) {
-            *found = i;
-        }
+    for (gal_cert_table of = GAL_CERT_ROUND; of < GAL_CERT_TABLES && slowest < v->t.stages; of++) {
+        double *known = known_of(v, slowest, of, &v->cut[slowest]);
+        const double cutoff = *known + 1.1 * lacking / (of == GAL_CERT_ROUND ? fmax(v->rounds, 1.0) : 1.0);
+        open_menus(v, v->t.kind_of[slowest], of);
+        v->classes = v->t.class_count;
+        *known = fmax(*known, chain_least(v, &v->cut[slowest], 0, v->t.menus.turn_count - 1, cutoff));
+        known[blocks] = *known < cutoff ? 1.0 : 0.0;
     }
-cleanup:
-    return code;
+    return slowest < v->t.stages;
 }
 
-/* The slowest stage of the cut in whole blocks. *more: something new may be known. */
-static gal_code tighten(prover *v, size_t cut, double enough, bool *more)
+/* ---- a cell ---- */
+
+/* What blocks take wherever they are, and ends of stages. */
+static double least_anywhere(const prover *v, gal_cert_table of)
 {
-    const bool one = v->t.stages == 1;
-    const double even = one ? enough - v->t.common_seconds : enough / (v->t.cell->microbatch_count + v->t.stages - 1.0);
-    gal_cert_table *table = NULL;
-    uint32_t chain = 0;
-    uint32_t at = (uint32_t)cut;
-    for (uint32_t p = v->t.stages; p-- > 0; at = v->label[at].parent) {
-        gal_cert_kind *k = kind_at(v, p);
-        gal_cert_table *own = one ? &k->added : &k->round;
-        const uint32_t c = chain_at(v, v->label[at].begin, v->label[at].end);
-        if (own->proof[c] < GAL_CERT_WHOLE && v->label[at].end - v->label[at].begin > 1 &&
-            (table == NULL || own->least[c] > table->least[chain])) {
-            table = own;
-            chain = c;
+    double sum = 0.0;
+    for (uint32_t b = 0; b < v->t.blocks; b++) {
+        double least = HUGE_VAL;
+        for (uint32_t kind = 0; kind < v->t.kind_count; kind++) {
+            least = fmin(least, v->table[kind][of].least[v->t.types.type_of[b]]);
         }
+        sum += least + (b < v->t.stages ? v->table[v->t.kind_of[b]][of].ends_seconds : 0.0);
     }
-    *more = table != NULL;
-    if (!*more) {
-        return GAL_OK;
-    }
-    const double cutoff = one ? even * (1.0 + 1e-12) : fmax(even, 1.02 * table->least[chain]);
-    return gal_cert_chain_tighten(&v->chains, table, chain, cutoff);
+    return sum;
 }
 
-/* Under one weight of the first stage's tail. */
-static gal_code prove(prover *v, double weight, double enough, double *bound)
+/* Prices of all stages, or of those that the weight is of. */
+static void weigh(prover *v, double weight)
 {
-    gal_code code = GAL_OK;
-    bool more = true;
-    gal_cert_tables_fill_added(&v->t, kind_at(v, 0), weight);
-    const double sum = least_sum(v, true);
-    *bound =
-        fmax(*bound, bound_of(v, least_sum(v, false) / v->t.stages, sum)); /* the slowest is no less than the mean */
-    more = *bound < enough;
-    look_how_far(v, sum, enough);
-    for (uint32_t i = 0; i < TIGHTENINGS && more; i++) {
-        size_t cut = 0;
-        GAL_TRY(find_cut(v, enough, &cut));
-        GAL_TRY(v->chains.code);
-        if (cut == v->label_count) {
-            *bound = fmax(*bound, enough);
+    v->weight = weight;
+    v->most = weight == 0.0 ? -HUGE_VAL : v->most;
+    for (uint32_t i = 0; i < GAL_CERT_TABLES * (weight == 0.0 ? v->t.kind_count : 1); i++) {
+        table *t = &v->table[i / GAL_CERT_TABLES][i % GAL_CERT_TABLES];
+        open_menus(v, i / GAL_CERT_TABLES, (gal_cert_table)(i % GAL_CERT_TABLES));
+        memcpy(t->least, v->t.menus.least, v->t.types.type_count * sizeof *t->least);
+        memset(t->row, 0, (v->t.blocks + 1) * sizeof *t->row);
+        t->ends_seconds = v->t.menus.ends_seconds;
+        t->band_count = 0;
+    }
+}
+
+/* Under one weight of the first stage's tail; up to enough. */
+static double prove(prover *v, double weight, double enough)
+{
+    weigh(v, weight);
+    const double added = least_anywhere(v, GAL_CERT_ADDED);
+    double least = v->rounds * fmax(least_anywhere(v, GAL_CERT_ROUND), 0.0) / v->t.stages + added; /* of the mean */
+    if (least >= enough || v->t.menus.turn_count == 0) {
+        return least;
+    }
+    if (v->t.stages == 1) {
+        v->classes = v->effort == BLOCKS ? 1 : v->t.class_count;
+        return fmax(least, chain_least(v, &(chain){0, v->t.blocks}, 0, v->t.menus.turn_count - 1, enough));
+    }
+    reach(v, v->rounds > 0.0 ? (enough - added) / v->rounds : HUGE_VAL);
+    for (uint32_t i = 0; i < TIGHTENINGS && least < enough && v->t.heap.code == GAL_OK; i++) {
+        const double own = least_cut(v, enough);
+        least = fmax(least, own);
+        if (least >= enough || v->effort < WHOLE || v->work > v->t.cell->work_limit || !tighten(v, enough - own)) {
             break;
         }
-        *bound = fmax(*bound, bound_of(v, v->label[cut].slowest, v->label[cut].sum));
-        GAL_TRY(tighten(v, cut, enough, &more));
     }
-cleanup:
-    return code;
+    return least;
 }
+
+/* Under the best of some weights. */
+static double prove_best(prover *v, double enough)
+{
+    static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
+    double least = -HUGE_VAL;
+    for (uint32_t i = 0; i < WEIGHTS && least < v->good && (i < 2 || v->work <= v->t.cell->work_limit); i++) {
+        least = fmax(least, prove(v, weight[i], enough));
+    }
+    return least;
+}
+
+/* ---- all of it ---- */
 
 static gal_code create(prover *v)
 {
-    const gal_cert_tables *t = &v->t;
-    const size_t places = place(v, t->stages + 1, 0);
-    v->label_room = 1024;
-    v->rest_slowest = malloc(2 * places * sizeof *v->rest_slowest);
-    v->label = malloc(v->label_room * sizeof *v->label);
-    v->furthest = malloc((size_t)t->kind_count * t->blocks * sizeof *v->furthest);
-    if (v->rest_slowest == NULL || v->label == NULL || v->furthest == NULL) {
-        return no_memory(v);
+    gal_heap *h = &v->t.heap;
+    const size_t types = v->t.types.type_count;
+    const size_t blocks = v->t.blocks;
+    const size_t classes = v->t.class_count > 0 ? v->t.class_count : 1;
+    const size_t places = place_of(v, v->t.stages + 1, 0);
+    choice *choices = gal_heap_take(h, (2 * classes + 2) * 2 * (LABELS + 1), sizeof *choices);
+    v->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * classes, sizeof *v->best);
+    v->rest = gal_heap_take(h, (blocks + 1) * classes, sizeof *v->rest);
+    v->on = gal_heap_take(h, blocks * classes, sizeof *v->on);
+    v->cost = gal_heap_take(h, 3 * blocks, sizeof *v->cost);
+    v->list = gal_heap_take(h, 2 * classes + 2, sizeof *v->list);
+    v->table = gal_heap_take(h, v->t.kind_count, sizeof *v->table);
+    v->far = gal_heap_take(h, v->t.kind_count * blocks, sizeof *v->far);
+    v->earliest = gal_heap_take(h, v->t.stages + 1, sizeof *v->earliest);
+    v->sum = gal_heap_take(h, places, sizeof *v->sum);
+    v->from = gal_heap_take(h, places, sizeof *v->from);
+    v->cut = gal_heap_take(h, 2 * (size_t)v->t.stages, sizeof *v->cut);
+    for (size_t i = 0; i < v->t.kind_count * (size_t)GAL_CERT_TABLES && h->code == GAL_OK; i++) {
+        v->table[i / GAL_CERT_TABLES][i % GAL_CERT_TABLES].least = gal_heap_take(h, types, sizeof(double));
+        v->table[i / GAL_CERT_TABLES][i % GAL_CERT_TABLES].row = gal_heap_take(h, blocks + 1, sizeof(double *));
     }
-    v->rest_sum = v->rest_slowest + places;
-    for (uint32_t i = 0; i < t->kind_count; i++) {
-        gal_cert_tables_fill_added(&v->t, &v->t.kind[i], 0.0);
+    for (size_t i = 0; i < 2 * classes + 2 && h->code == GAL_OK; i++) {
+        v->list[i].choice = choices + i * 2 * (LABELS + 1);
     }
-    return gal_cert_chains_create(&v->t, &v->chains);
+    v->arrival = h->code == GAL_OK ? v->list[2 * classes] : v->arrival;
+    v->spare = h->code == GAL_OK ? v->list[2 * classes + 1] : v->spare;
+    return h->code;
 }
 
-static bool divides(const gal_certificate_cell *c)
+/* By compute alone, or by prices; raises the bound. */
+static gal_code raise_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell, bool by_kernels,
+                            double enough, double good, double *bound, gal_error *err)
 {
-    return c->device_count % c->pp_degree == 0 && c->global_batch_samples % c->microbatch_count == 0 &&
-           c->pp_degree <= gal_model_block_count(c->model);
+    prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : cell->microbatch_count - 1.0,
+                .limit_bytes = (double)cell->arena_limit_bytes};
+    gal_code code = gal_cert_prices_create(cell, from, by_kernels, &v.t, err);
+    code = code == GAL_OK ? create(&v) : code;
+    v.good = good - v.t.common_seconds;
+    for (; v.effort <= (by_kernels ? BLOCKS : WHOLE) && code == GAL_OK && *bound < good; v.effort++) {
+        const double target = v.effort == BLOCKS ? enough : good;
+        const double own = prove_best(&v, target - v.t.common_seconds);
+        code = v.t.heap.code;
+        *bound = fmax(*bound, own >= target - v.t.common_seconds ? target : own + v.t.common_seconds);
+    }
+    gal_cert_prices_free(&v.t);
+    return code;
 }
 
-gal_code gal_certificate_bound(gal_price_cache *cache, const gal_durations *durations, const gal_certificate_cell *cell,
-                               double enough_seconds, double *bound, gal_error *err)
+gal_code gal_certificate_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell,
+                               double enough_seconds, double good_seconds, double *bound, gal_error *err)
 {
+    const bool divides = cell->device_count % cell->pp_degree == 0 &&
+                         cell->global_batch_samples % cell->microbatch_count == 0 &&
+                         cell->pp_degree <= gal_model_block_count(cell->model);
+    *bound = divides ? 0.0 : HUGE_VAL;
     gal_code code = GAL_OK;
-    prover v = {0};
-    double least = -HUGE_VAL;
-    if (!divides(cell)) {
-        *bound = HUGE_VAL;
-        return GAL_OK;
+    for (uint32_t i = 0; i < 2 && code == GAL_OK && *bound < good_seconds; i++) {
+        code = raise_bound(from, cell, i == 0, enough_seconds, good_seconds, bound, err);
     }
-    GAL_TRY(gal_cert_tables_create(cell, durations, cache, &v.t, err));
-    GAL_TRY(create(&v));
-    for (uint32_t i = 0; i <= WEIGHTS && least < enough_seconds; i++) {
-        static const uint32_t order[WEIGHTS + 1] = {0, 16, 8, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15};
-        GAL_TRY(prove(&v, order[i] / (double)WEIGHTS, enough_seconds, &least));
-    }
-    *bound = least;
-cleanup:
-    free(v.furthest);
-    free(v.label);
-    free(v.rest_slowest);
-    gal_cert_chains_free(&v.chains);
-    gal_cert_tables_free(&v.t);
     return code;
 }

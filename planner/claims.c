@@ -127,8 +127,8 @@ static gal_code check_order(const gal_plan *plan, gal_error *err)
     return GAL_OK;
 }
 
-static gal_code check_cell(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
-                           uint32_t microbatch_count, uint32_t pp_degree, gal_error *err)
+static gal_code check_cell(const gal_certificate_sources *from, const gal_plan *plan, uint32_t microbatch_count,
+                           uint32_t pp_degree, gal_error *err)
 {
     const gal_certificate *c = &plan->certificate;
     const gal_certificate_cell cell = {
@@ -140,10 +140,11 @@ static gal_code check_cell(gal_price_cache *cache, const gal_durations *duration
         .global_batch_samples = plan->global_batch_samples,
         .microbatch_count = microbatch_count,
         .pp_degree = pp_degree,
+        .work_limit = UINT64_MAX,
         .arena_limit_bytes = c->memory_bytes > plan->fixed_bytes ? c->memory_bytes - plan->fixed_bytes : 0};
     const double claimed = plan->lower_bound_seconds * (1.0 - rounding);
     double bound = 0.0;
-    const gal_code code = gal_certificate_bound(cache, durations, &cell, claimed, &bound, err);
+    const gal_code code = gal_certificate_bound(from, &cell, claimed, claimed, &bound, err);
     if (code == GAL_OK && bound < claimed) {
         return gal_fail(err, GAL_NO, "bound: the plan claims %.9g s; with %u microbatches, pp_degree %u proved %.9g s",
                         plan->lower_bound_seconds, microbatch_count, pp_degree, bound);
@@ -154,12 +155,17 @@ static gal_code check_cell(gal_price_cache *cache, const gal_durations *duration
 gal_code gal_claims_check_bound(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
                                 gal_error *err)
 {
+    gal_code code = GAL_OK;
     const gal_certificate *c = &plan->certificate;
-    gal_code code = check_order(plan, err);
+    gal_certificate_sources from = {.durations = durations, .cache = cache};
+    GAL_TRY(check_order(plan, err));
+    GAL_TRY(gal_floors_create(&plan->model, durations, &from.floors, err));
     for (uint32_t p = 0; p < c->pp_degrees.count && plan->lower_bound_seconds > 0.0; p++) {
-        for (uint32_t m = 0; m < c->microbatch_counts.count && code == GAL_OK; m++) {
-            code = check_cell(cache, durations, plan, c->microbatch_counts.value[m], c->pp_degrees.value[p], err);
+        for (uint32_t m = 0; m < c->microbatch_counts.count; m++) {
+            GAL_TRY(check_cell(&from, plan, c->microbatch_counts.value[m], c->pp_degrees.value[p], err));
         }
     }
+cleanup:
+    gal_floors_free(from.floors);
     return code;
 }

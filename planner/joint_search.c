@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "planner/cell_list.h"
+#include "planner/certificate.h"
 #include "planner/finalist.h"
 #include "planner/least.h"
 #include "planner/least_cell.h"
@@ -15,6 +16,9 @@
 /* The objective of a plan strays from its simulation by as much as the finalists' do, and by this much at most. */
 static const double largest_stray = 0.25;
 
+/* On a cell, beyond its cheap bounds: about 20 ms. */
+static const uint64_t certificate_work = 10000000;
+
 typedef enum candidate_level { FLOORED, SCREENED, STAGED, CLOSED } candidate_level;
 static const uint32_t no_finalist = UINT32_MAX;
 
@@ -22,8 +26,7 @@ static const uint32_t no_finalist = UINT32_MAX;
 typedef struct candidate {
     gal_cell_numbers numbers;
     candidate_level level;
-    double bound;      /* seconds */
-    double repeatable; /* likewise, as the certificate proves it again: by prices, before any chain is looked for */
+    double bound; /* seconds */
     double least_bytes;
     gal_screened screened;
     uint32_t finalist;          /* its number in the result, or no_finalist */
@@ -93,7 +96,6 @@ static gal_code add_candidate(outer *o, const gal_cell_numbers *numbers, gal_err
     }
     o->candidate_count++;
     code = gal_screen_floor(o->screens, &spec, &c->bound, &c->least_bytes, err);
-    c->repeatable = c->bound;
     return code;
 }
 
@@ -240,7 +242,6 @@ static gal_code solve_staged(outer *o, candidate *c, gal_error *err)
     gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy};
     o->result->solved_cell_count++;
     GAL_TRY(gal_staged_solve(&c->screened, hopeless, o->request->gap, &staged, err));
-    c->repeatable = fmin(fmax(c->repeatable, staged.bound), staged.seconds);
     c->bound = fmin(fmax(c->bound, staged.bound), staged.seconds); /* above the path it is by rounding alone */
     if (staged.seconds < HUGE_VAL && c->bound < hopeless) {
         const size_t blocks = o->types.block_count;
@@ -307,7 +308,6 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
     case FLOORED:
         code = gal_screened_create(&spec, &o->types, &o->prices, &c->screened, err);
         c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
-        c->repeatable = code == GAL_OK ? c->screened.bound : c->repeatable;
         c->level = SCREENED;
         break;
     case SCREENED:
@@ -359,7 +359,6 @@ static gal_code take_least(outer *o, const gal_least_memory *least, gal_error *e
         candidate *c = &o->candidate[i];
         const gal_cell_spec own = spec_of(o, c);
         GAL_TRY(gal_screen_floor(o->screens, &own, &c->bound, &c->least_bytes, err));
-        c->repeatable = c->bound;
         const bool here = memcmp(&c->numbers, &least->numbers, sizeof c->numbers) == 0;
         finalist->bound_seconds = here ? fmin(c->bound, seconds) : finalist->bound_seconds;
     }
@@ -469,30 +468,65 @@ static void list_once(gal_u32_list *list, uint32_t value)
     }
 }
 
-/* What the plan says of the others of its batch; uniform plans are not bounded by what anybody can repeat. */
-static void certify(const outer *o, gal_finalist *winner)
+/* What can be proved again of a cell, up to the bound; what is good is not raised by means that take longer than the
+ * search. */
+static gal_code certify_cell(const outer *o, const candidate *c, gal_floors *floors, double good, double *bound,
+                             gal_error *err)
 {
+    const gal_cell_spec spec = spec_of(o, c);
+    const gal_certificate_sources from = {spec.durations, spec.cache, floors};
+    const gal_certificate_cell cell = {.model = spec.model,
+                                       .space = spec.space,
+                                       .schedule = spec.schedule,
+                                       .prefetch_depth = spec.prefetch_depth,
+                                       .device_count = spec.device_count,
+                                       .global_batch_samples = spec.global_batch_samples,
+                                       .microbatch_count = spec.microbatch_count,
+                                       .pp_degree = spec.pp_degree,
+                                       .work_limit = certificate_work,
+                                       .arena_limit_bytes = spec.arena_limit_bytes};
+    double own = 0.0;
+    const gal_code code = gal_certificate_bound(&from, &cell, *bound, fmin(good, *bound), &own, err);
+    *bound = fmin(*bound, own);
+    return code;
+}
+
+/* What the plan says of the others of its batch; uniform plans are not bounded by what anybody can repeat. */
+static gal_code certify(const outer *o, gal_finalist *winner, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_floors *floors = NULL;
     const gal_search_request *r = o->request;
-    const double searched = o->result->lower_bound_seconds;
+    double searched = o->result->lower_bound_seconds;
     gal_certificate *out = &winner->plan.certificate;
-    double bound = winner->objective_seconds;
+    const double good = searched * (1.0 - r->gap / 10.0);
+    double bound = is_uniform(r) ? 0.0 : searched;
     *out = (gal_certificate){.present = true,
                              .memory_bytes =
                                  r->memory_bytes == 0 ? winner->plan.cluster.device.memory_bytes : r->memory_bytes,
                              .space = r->space};
+    GAL_TRY(gal_floors_create(r->model, r->durations, &floors, err));
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         const candidate *c = &o->candidate[i];
         if (c->numbers.global_batch_samples == winner->global_batch_samples) {
             list_once(&out->microbatch_counts, c->numbers.microbatch_count);
             list_once(&out->pp_degrees, c->numbers.pp_degree);
-            bound = fmin(bound, c->repeatable);
+            if (bound > 0.0) {
+                GAL_TRY(certify_cell(o, c, floors, good, &bound, err));
+            }
         }
     }
-    winner->plan.lower_bound_seconds = is_uniform(r) ? 0.0 : fmax(bound, 0.0);
+    winner->plan.lower_bound_seconds = bound;
+    if (bound > 0.0 && bound >= good) { /* one number, which anybody can prove again */
+        searched = o->result->lower_bound_seconds = bound;
+    }
     out->searched_bound_seconds = searched > winner->plan.lower_bound_seconds ? searched : 0.0;
+cleanup:
+    gal_floors_free(floors);
+    return code;
 }
 
-static void conclude(outer *o)
+static gal_code conclude(outer *o, gal_error *err)
 {
     gal_search_result *result = o->result;
     for (uint32_t i = 0; i < o->candidate_count; i++) {
@@ -502,7 +536,7 @@ static void conclude(outer *o)
     }
     result->feasible = result->finalist_count > 0;
     if (!result->feasible) {
-        return;
+        return GAL_OK;
     }
     count_unproven(o, objective_per_sample(&result->finalist[0]));
     if (o->request->ranks_by_simulation) {
@@ -516,7 +550,7 @@ static void conclude(outer *o)
         }
     }
     result->lower_bound_seconds = bound;
-    certify(o, winner);
+    return certify(o, winner, err);
 }
 
 static gal_code create(outer *o, gal_error *err)
@@ -563,7 +597,7 @@ gal_code gal_search(const gal_search_request *request, gal_search_result *out, g
         GAL_TRY(search_least_bytes(&o, err));
     }
     GAL_TRY(simulate_finalists(&o, err));
-    conclude(&o);
+    GAL_TRY(conclude(&o, err));
     *out = result;
     memset(&result, 0, sizeof result);
 cleanup:

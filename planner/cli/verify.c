@@ -283,10 +283,11 @@ int gal_cli_verify(int argc, char **argv)
         .positional_max = 1,
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = "The bound is proved again from prices alone, for every microbatch count and pipeline degree that the "
-                 "plan's\ncertificate names. A plan without one, or made by a profile that is not given, is not "
-                 "refused for it.\nExit: 0 proved; 1 refused, the line says where; 2 usage; 3 the document is wrong; 4 "
-                 "system.\n"};
+        .notes =
+            "The bound is proved again for every microbatch count and pipeline degree that the plan's certificate "
+            "names: by\nwhat kernels alone take, or else by prices. A plan without one, or made by a profile that is "
+            "not given, is not\nrefused for it.\nExit: 0 proved; 1 refused, the line says where; 2 usage; 3 the "
+            "document is wrong; 4 system.\n"};
     gal_arguments arguments;
     int exit_code = 0;
     if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
