@@ -34,7 +34,8 @@ static double longer(double a, double b)
 
 static bool is_attention(const gal_shape *shape)
 {
-    return shape->op == GAL_OP_ATTENTION || shape->op == GAL_OP_ATTENTION_BACKWARD;
+    return shape->op == GAL_OP_ATTENTION || shape->op == GAL_OP_ATTENTION_BACKWARD ||
+           shape->op == GAL_OP_ATTENTION_STEP || shape->op == GAL_OP_ATTENTION_STEP_BACKWARD;
 }
 
 /* ---- processors ---- */
@@ -129,7 +130,8 @@ static const double attention_share = 0.85, attention_backward_share = 0.73;
 static double tiled_attention_seconds(const gal_device *device, const gal_shape *shape, double flops)
 {
     const double fraction = said_or(device->gemm_fraction, default_gemm_fraction);
-    const double share = shape->op == GAL_OP_ATTENTION ? attention_share : attention_backward_share;
+    const bool forward = shape->op == GAL_OP_ATTENTION || shape->op == GAL_OP_ATTENTION_STEP;
+    const double share = forward ? attention_share : attention_backward_share;
     const double rate = peak(device, shape->dtype) * fraction * share;
     const double sequence = shape->dims[1], head_dim = shape->dims[3];
     const double heads = (double)shape->dims[0] * shape->dims[2];

@@ -1,17 +1,18 @@
 #include "costmodel/axes.h"
 
-static gal_group group_of(const gal_mesh *mesh, gal_axis_kind kind)
+static gal_group group_of(const gal_mesh *mesh, uint32_t axis)
 {
-    return kind == GAL_AXIS_DP ? mesh->dp : kind == GAL_AXIS_SDP ? mesh->sdp : mesh->tp;
+    const gal_group groups[GAL_MESH_AXES] = {mesh->dp, mesh->sdp, mesh->tp, mesh->sequence};
+    return groups[axis];
 }
 
 uint32_t gal_axis_set_of(const gal_mesh *mesh, gal_group group)
 {
     uint32_t set = 0;
-    for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
-        const gal_group axis = group_of(mesh, (gal_axis_kind)kind);
+    for (uint32_t i = 0; i < GAL_MESH_AXES; i++) {
+        const gal_group axis = group_of(mesh, i);
         if (axis != GAL_GROUP_NONE && (group & axis) == axis) {
-            set |= 1U << kind;
+            set |= 1U << i;
             group &= ~axis;
         }
     }
@@ -28,8 +29,8 @@ void gal_axis_levels_of(const gal_cluster *cluster, const gal_strategy *strategy
     const gal_place_in_cluster place = {&atoms, device_count, stage, stage_count};
     for (uint32_t set = 0; set < GAL_AXIS_SETS; set++) {
         gal_group group = GAL_GROUP_NONE;
-        for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
-            group |= (set >> kind & 1U) != 0 ? group_of(&mesh, (gal_axis_kind)kind) : GAL_GROUP_NONE;
+        for (uint32_t i = 0; i < GAL_MESH_AXES; i++) {
+            group |= (set >> i & 1U) != 0 ? group_of(&mesh, i) : GAL_GROUP_NONE;
         }
         gal_group_level_counts(cluster, &place, group, out->counts[set]);
     }

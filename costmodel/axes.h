@@ -1,13 +1,13 @@
 /* Where the groups of a strategy's axes lie in the link tree. For costmodel alone.
  *
- * Groups of a block's collectives are of whole axes, so a set of axes, as bits of gal_axis_kind, stands for a group
- * whatever the order of the axes. */
+ * Groups of a block's collectives are of whole axes, so a set of axes, as bits, stands for a group whatever the order
+ * of the axes. A strategy has at most one axis that splits the positions: these share a bit. */
 #ifndef GAL_COSTMODEL_AXES_H
 #define GAL_COSTMODEL_AXES_H
 
 #include "costmodel/duration.h"
 
-enum { GAL_AXIS_SETS = 1 << GAL_AXIS_KIND_COUNT };
+enum { GAL_MESH_AXES = 4, GAL_AXIS_SETS = 1 << GAL_MESH_AXES };
 
 /* Members at every link level: gal_group_level_counts. */
 typedef struct gal_axis_levels {

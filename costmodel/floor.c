@@ -67,16 +67,49 @@ void gal_floors_free(gal_floors *floors)
 
 /* ---- a split, lowered once ---- */
 
+static uint32_t largest_prime(uint32_t value)
+{
+    uint32_t largest = 1;
+    for (uint32_t factor = 2; value > 1; factor++) {
+        for (; value % factor == 0; value /= factor) {
+            largest = factor;
+        }
+    }
+    return largest;
+}
+
+static uint32_t smallest_prime(uint32_t value)
+{
+    uint32_t factor = 2;
+    while (value % factor != 0) {
+        factor++;
+    }
+    return factor;
+}
+
+/* Prime factors ascend from the innermost axis. */
+gal_strategy gal_split_strategy(const gal_split_kind *split)
+{
+    gal_strategy out = {.recompute = split->recompute, .sequence_parallel = split->sequence_parallel};
+    const gal_axis tp = {GAL_AXIS_TP, split->tp_degree}, sequence = {split->sequence_kind, split->sequence_degree};
+    const bool both = tp.degree > 1 && sequence.degree > 1;
+    const bool turned = both && largest_prime(tp.degree) > smallest_prime(sequence.degree);
+    const gal_axis order[] = {turned ? sequence : tp, turned ? tp : sequence};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (order[i].degree > 1) {
+            out.axis[out.axis_count++] = order[i];
+        }
+    }
+    return out;
+}
+
 static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *block, gal_error *err)
 {
     const gal_split_kind *split = &block->split;
-    gal_strategy strategy = {.recompute = split->recompute, .sequence_parallel = split->sequence_parallel};
-    if (split->tp_degree > 1) {
-        strategy.axis[strategy.axis_count++] = (gal_axis){GAL_AXIS_TP, split->tp_degree};
-    }
+    const gal_strategy strategy = gal_split_strategy(split);
     const gal_price_query query = {.type = block->type,
                                    .strategy = &strategy,
-                                   .device_count = split->tp_degree,
+                                   .device_count = split->tp_degree * split->sequence_degree,
                                    .stage = 1,
                                    .stage_count = 3,
                                    .microbatch_samples = samples,
@@ -87,6 +120,8 @@ static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *b
 static bool is_split(const split_block *block, uint32_t type, const gal_split_kind *split)
 {
     return block->type == type && block->split.tp_degree == split->tp_degree &&
+           block->split.sequence_kind == split->sequence_kind &&
+           block->split.sequence_degree == split->sequence_degree &&
            block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute;
 }
 

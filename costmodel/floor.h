@@ -1,8 +1,8 @@
 /* What a block takes at least: compute alone, nothing waits, states shared by all devices.
  *
- * A block split over tp devices runs the same kernels in company of any data parallelism; so floors of a few splits
- * stand for every strategy, and cost a lowering each once, then a microsecond for other samples. A search rules out
- * with them whatever cannot win, before it prices anything.
+ * A block split over the devices of tp and of an axis of the positions runs the same kernels in company of any data
+ * parallelism; so floors of a few splits stand for every strategy, and cost a lowering each once, then a microsecond
+ * for other samples. A search rules out with them whatever cannot win, before it prices anything.
  */
 #ifndef GAL_COSTMODEL_FLOOR_H
 #define GAL_COSTMODEL_FLOOR_H
@@ -13,14 +13,19 @@
 /* How a block is computed: what of a strategy decides its kernels. */
 typedef struct gal_split_kind {
     uint32_t tp_degree;
+    gal_axis_kind sequence_kind; /* of an axis that splits the positions */
+    uint32_t sequence_degree;    /* 1: none */
     bool sequence_parallel;
     gal_recompute recompute;
 } gal_split_kind;
 
+/* Just this, on tp_degree times sequence_degree devices. */
+gal_strategy gal_split_strategy(const gal_split_kind *split);
+
 typedef struct gal_block_floor {
     double seconds;       /* forward and backward of one microbatch */
-    uint64_t state_bytes; /* of parameters and what goes with them, of one of the tp devices; without tensors that
-                             others hold too */
+    uint64_t state_bytes; /* of parameters and what goes with them, of one of the devices; without tensors that others
+                             hold too */
     uint64_t saved_bytes; /* of one microbatch */
     uint64_t work_bytes;  /* while it runs */
 } gal_block_floor;
@@ -31,8 +36,8 @@ typedef struct gal_floors gal_floors;
 gal_code gal_floors_create(const gal_model *model, const gal_durations *durations, gal_floors **out, gal_error *err);
 void gal_floors_free(gal_floors *floors); /* accepts NULL */
 
-/* Of a block of the type under the split, which is legal for it, on so many samples per tp group. GAL_ERR_DOCUMENT if a
- * tensor is too large for a program, GAL_ERR_SYSTEM without memory. */
+/* Of a block of the type under the split, which is legal for it, on so many samples per such group. GAL_ERR_DOCUMENT if
+ * a tensor is too large for a program, GAL_ERR_SYSTEM without memory. */
 gal_code gal_floors_of(gal_floors *floors, uint32_t type, gal_split_kind split, uint32_t samples, gal_block_floor *out,
                        gal_error *err);
 

@@ -207,9 +207,13 @@ static void key_of_like(const gal_price_cache *cache, const gal_price_query *que
                         const gal_kept_axes *axes, gal_price_key *out)
 {
     const uint32_t used = of->own->lone.axis_sets | of->other->lone.axis_sets;
-    uint16_t id[GAL_AXIS_SETS];
+    uint16_t id[8] = {0}; /* of the sets used, which the rest of the key says */
+    uint32_t count = 0;
     for (uint32_t set = 0; set < GAL_AXIS_SETS; set++) {
-        id[set] = (used >> set & 1U) != 0 ? axes->id[set] : 0;
+        if ((used >> set & 1U) != 0) {
+            GAL_ASSERT(count < sizeof id / sizeof id[0]);
+            id[count++] = axes->id[set];
+        }
     }
     gal_price_key_of(cache, GAL_PRICE_LIKE, query, out);
     _Static_assert(sizeof id <= 2 * sizeof out->word[0], "words 3 and 4");

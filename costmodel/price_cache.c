@@ -19,14 +19,20 @@ typedef struct gal_price_page {
 
 /* ---- keys ---- */
 
-/* Up to three axes of 2 + 19 bits; kinds do not repeat, so three is all there are. */
+/* Of every axis its degree, behind it the kind and the degree's number of bits. Degrees multiply to at most
+ * GAL_DEVICES_MAX, 21 bits, so those of four axes have 24 and all is 56: no kind comes twice, and of those that split
+ * positions there is one. */
 uint64_t gal_price_key_axes(const gal_strategy *strategy)
 {
+    enum { KIND_BITS = 3, LENGTH_BITS = 5 };
+    _Static_assert((int)GAL_AXIS_KIND_COUNT < 1 << KIND_BITS, "bits");
     uint64_t word = 0;
-    GAL_ASSERT(strategy->axis_count <= 3);
+    GAL_ASSERT(strategy->axis_count <= GAL_MESH_AXES);
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
-        GAL_ASSERT(strategy->axis[i].degree < UINT32_C(1) << 19);
-        word = word << 21 | (uint64_t)(strategy->axis[i].kind + 1) << 19 | strategy->axis[i].degree;
+        const uint32_t length = 32U - (uint32_t)__builtin_clz(strategy->axis[i].degree);
+        word = word << length | strategy->axis[i].degree;
+        word = word << KIND_BITS | (uint64_t)(strategy->axis[i].kind + 1);
+        word = word << LENGTH_BITS | length;
     }
     return word;
 }

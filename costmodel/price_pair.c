@@ -16,29 +16,34 @@ static void append(gal_chain_spec *chain, uint32_t type, const gal_strategy *str
     chain->strategy[chain->block_count++] = strategy;
 }
 
+static bool splits_samples(gal_axis_kind kind)
+{
+    return kind == GAL_AXIS_DP || kind == GAL_AXIS_SDP;
+}
+
 /* Adds the axis, to the one before it where both split samples. */
 static void add_axis(gal_strategy *strategy, gal_axis_kind kind, uint32_t degree)
 {
     gal_axis *last = strategy->axis_count > 0 ? &strategy->axis[strategy->axis_count - 1] : NULL;
-    if (last != NULL && last->kind != GAL_AXIS_TP && kind != GAL_AXIS_TP) {
+    if (last != NULL && splits_samples(last->kind) && splits_samples(kind)) {
         last->degree *= degree;
         return;
     }
     strategy->axis[strategy->axis_count++] = (gal_axis){kind, degree};
 }
 
-/* The plainest strategy of the same layout: nothing gathered, scattered or run again. Samples split on both sides of a
- * TP axis take DP and SDP, whose states alone are sharded. */
+/* The plainest strategy of the same layout: nothing gathered, scattered or run again. Samples split on both sides of
+ * another axis take DP and SDP, whose states alone are sharded. */
 static gal_strategy plain(const gal_strategy *strategy)
 {
     gal_strategy out = {.sequence_parallel = strategy->sequence_parallel};
     bool split = false;
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
         const gal_axis *axis = &strategy->axis[i];
-        const bool tp = axis->kind == GAL_AXIS_TP;
+        const bool samples = splits_samples(axis->kind);
         const uint32_t count = out.axis_count;
-        add_axis(&out, tp ? GAL_AXIS_TP : split ? GAL_AXIS_SDP : GAL_AXIS_DP, axis->degree);
-        split = split || (!tp && out.axis_count > count);
+        add_axis(&out, !samples ? axis->kind : split ? GAL_AXIS_SDP : GAL_AXIS_DP, axis->degree);
+        split = split || (samples && out.axis_count > count);
     }
     for (uint32_t i = 0; i < out.axis_count; i++) {
         out.zero_stage = out.axis[i].kind == GAL_AXIS_SDP ? 1 : out.zero_stage;
@@ -54,10 +59,9 @@ static void lay_out(const gal_price_query *from, const gal_price_query *to, gal_
     gal_atoms_of(from->device_count, &atoms);
     const gal_mesh a = gal_mesh_of(&atoms, from->strategy);
     const gal_mesh b = gal_mesh_of(&atoms, to->strategy);
-    gal_layout_split(from->microbatch_samples, &atoms, a.dp | a.sdp,
-                     from->strategy->sequence_parallel ? a.tp : GAL_GROUP_NONE, before);
-    gal_layout_convert(before, &atoms, b.dp | b.sdp, to->strategy->sequence_parallel ? b.tp : GAL_GROUP_NONE, steps,
-                       behind);
+    gal_layout_split(from->microbatch_samples, &atoms, gal_mesh_samples(&a), gal_mesh_positions(&a, from->strategy),
+                     before);
+    gal_layout_convert(before, &atoms, gal_mesh_samples(&b), gal_mesh_positions(&b, to->strategy), steps, behind);
 }
 
 /* Whether one more of them may stand behind it: not where other rows leave than enter, nor where the carried tensor is

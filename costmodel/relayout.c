@@ -58,8 +58,8 @@ gal_relayout_bytes gal_relayout_bytes_to(uint32_t device_count, const gal_layout
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     gal_atoms_of(device_count, &atoms);
     const gal_mesh mesh = gal_mesh_of(&atoms, to);
-    const uint32_t count = gal_layout_convert(from, &atoms, mesh.dp | mesh.sdp,
-                                              to->sequence_parallel ? mesh.tp : GAL_GROUP_NONE, steps, &behind);
+    const uint32_t count =
+        gal_layout_convert(from, &atoms, gal_mesh_samples(&mesh), gal_mesh_positions(&mesh, to), steps, &behind);
     return gal_relayout_bytes_of(&atoms, steps, count, flow, dtype);
 }
 

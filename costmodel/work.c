@@ -140,11 +140,12 @@ static double kv_entries(const gal_shape *s)
     return rows(s) * dim(s, 4) * dim(s, 3);
 }
 
-/* Causal: position i looks at i + 1 positions. */
+/* Causal: position i looks at i + 1 positions; in a later step of a ring the last chunk looks at all of it. */
 double gal_attention_pairs(const gal_shape *s)
 {
-    const double positions = dim(s, 1),
-                 keys = (s->dims[5] & GAL_ATTENTION_CAUSAL) != 0 ? (positions + 1) / 2 : positions;
+    const bool later = (s->op == GAL_OP_ATTENTION_STEP || s->op == GAL_OP_ATTENTION_STEP_BACKWARD) && s->dims[6] > 0;
+    const bool causal = (s->dims[5] & GAL_ATTENTION_CAUSAL) != 0 && !later;
+    const double positions = dim(s, 1), keys = causal ? (positions + 1) / 2 : positions;
     return dim(s, 0) * dim(s, 2) * positions * keys;
 }
 
@@ -166,6 +167,39 @@ static work work_attention_backward(const gal_shape *s)
     const double entries = heads * dim(s, 1) * dim(s, 3);
     return (work){
         .flops = pairs * (10 * dim(s, 3) + 7), .elements = 4 * entries + 4 * kv_entries(s), .wide = heads * dim(s, 1)};
+}
+
+/* Sums of earlier steps are read and written again. */
+static work work_attention_step(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
+    return (work){.flops = gal_attention_pairs(s) * (4 * dim(s, 3) + 4),
+                  .elements = entries + 2 * kv_entries(s),
+                  .wide = (s->dims[6] > 0 ? 2 : 1) * (entries + heads * dim(s, 1))};
+}
+
+static work work_attention_step_backward(const gal_shape *s)
+{
+    const double heads = dim(s, 0) * dim(s, 2), entries = heads * dim(s, 1) * dim(s, 3);
+    return (work){.flops = gal_attention_pairs(s) * (10 * dim(s, 3) + 7),
+                  .elements = 3 * entries + 2 * kv_entries(s),
+                  .wide = (s->dims[6] > 0 ? 2 : 1) * entries + 2 * kv_entries(s) + heads * dim(s, 1)};
+}
+
+static work work_take_keys(const gal_shape *s)
+{
+    return (work){.elements = 4 * dim(s, 0) * dim(s, 2) * dim(s, 3)};
+}
+
+static work work_join_gradients(const gal_shape *s)
+{
+    const double entries = dim(s, 0) * (dim(s, 1) + 2 * dim(s, 2)) * dim(s, 3);
+    return (work){.elements = entries, .wide = entries};
+}
+
+static work work_narrow(const gal_shape *s)
+{
+    return (work){.elements = dim(s, 0), .wide = dim(s, 0)};
 }
 
 /* Pairs of a query and a key that it sees, of all heads. */
@@ -313,6 +347,11 @@ static work work_permute(const gal_shape *s)
     return (work){.elements = 2 * entries};
 }
 
+static work work_features(const gal_shape *s)
+{
+    return (work){.elements = 2 * dim(s, 0) * (dim(s, 2) + dim(s, 3) + dim(s, 4))};
+}
+
 static work work_add(const gal_shape *s)
 {
     return (work){.flops = dim(s, 0), .elements = 3 * dim(s, 0)};
@@ -366,6 +405,11 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_WINDOW_ATTENTION_BACKWARD] = work_window_attention_backward,
     [GAL_OP_CROSS_ATTENTION] = work_cross_attention,
     [GAL_OP_CROSS_ATTENTION_BACKWARD] = work_cross_attention_backward,
+    [GAL_OP_TAKE_KEYS] = work_take_keys,
+    [GAL_OP_ATTENTION_STEP] = work_attention_step,
+    [GAL_OP_ATTENTION_STEP_BACKWARD] = work_attention_step_backward,
+    [GAL_OP_JOIN_GRADIENTS] = work_join_gradients,
+    [GAL_OP_NARROW] = work_narrow,
     [GAL_OP_SCALE] = work_scale,
     [GAL_OP_ACTIVATION] = work_activation,
     [GAL_OP_ACTIVATION_BACKWARD] = work_activation_backward,
@@ -383,6 +427,8 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_CROSS_ENTROPY_SUM] = work_cross_entropy_sum,
     [GAL_OP_CROSS_ENTROPY_LOSS] = work_cross_entropy_loss,
     [GAL_OP_CROSS_ENTROPY_BACKWARD] = work_cross_entropy_backward,
+    [GAL_OP_DEAL_FEATURES] = work_features,
+    [GAL_OP_COLLECT_FEATURES] = work_features,
     [GAL_OP_PERMUTE] = work_permute,
     [GAL_OP_ADD] = work_add,
     [GAL_OP_FILL] = work_fill,

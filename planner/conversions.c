@@ -44,8 +44,8 @@ static void classify(closure *c, uint32_t strategy)
 {
     const gal_strategy *s = &c->strategy[strategy];
     const gal_mesh mesh = gal_mesh_of(&c->atoms, s);
-    const gal_group sample = mesh.dp | mesh.sdp;
-    const gal_group sequence = s->sequence_parallel ? mesh.tp : GAL_GROUP_NONE;
+    const gal_group sample = gal_mesh_samples(&mesh);
+    const gal_group sequence = gal_mesh_positions(&mesh, s);
     uint32_t at = 0;
     while (at < c->class_count && (c->class[at].sample != sample || c->class[at].sequence != sequence)) {
         at++;

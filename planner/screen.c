@@ -7,28 +7,48 @@
 #include "planner/relaxed.h"
 #include "runtime/program/schedule.h"
 
-enum { SPLITS_MAX = 128 };
+typedef struct split_list {
+    const gal_space *space;
+    uint32_t count;
+    gal_split_kind *split; /* NULL: counted alone */
+} split_list;
 
-/* The splits of a block that the space allows: tp alone, data parallelism left open. */
-static uint32_t list_splits(const gal_space *space, uint32_t stage_devices, gal_split_kind *out)
+static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind, uint32_t degree)
 {
+    const gal_space *space = list->space;
     const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
                                                [GAL_RECOMPUTE_SELECTIVE] = space->selective,
                                                [GAL_RECOMPUTE_FULL] = space->recompute};
-    uint32_t count = 0;
+    const bool chunks = tp_degree > 1 && degree == 1 && space->sequence_parallel;
+    for (uint32_t sp = 0; sp <= (chunks ? 1U : 0U); sp++) {
+        for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT; r++) {
+            if (allowed[r] && list->split != NULL) {
+                list->split[list->count] = (gal_split_kind){tp_degree, kind, degree, sp == 1, (gal_recompute)r};
+            }
+            list->count += allowed[r];
+        }
+    }
+}
+
+/* The splits of a block that the space allows: without data parallelism, which is left open. Returns their count. */
+static uint32_t list_splits(const gal_space *space, uint32_t stage_devices, gal_split_kind *out)
+{
+    static const gal_axis_kind kinds[] = {GAL_AXIS_ULYSSES, GAL_AXIS_RING};
+    split_list list = {.space = space, .split = out};
     for (uint32_t tp = 1; tp <= (space->axis[GAL_AXIS_TP] ? stage_devices : 1); tp++) {
         if (stage_devices % tp != 0) {
             continue;
         }
-        for (uint32_t sp = 0; sp <= (tp > 1 && space->sequence_parallel ? 1u : 0u); sp++) {
-            for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT && count < SPLITS_MAX; r++) {
-                if (allowed[r]) {
-                    out[count++] = (gal_split_kind){tp, sp == 1, (gal_recompute)r};
+        add_splits(&list, tp, GAL_AXIS_ULYSSES, 1);
+        for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            for (uint32_t degree = 2; space->axis[kinds[k]] && degree <= stage_devices / tp; degree++) {
+                if (stage_devices / tp % degree == 0) {
+                    add_splits(&list, tp, kinds[k], degree);
                 }
             }
         }
     }
-    return count;
+    return list.count;
 }
 
 uint32_t gal_screen_block_count(const gal_block_types *types, uint32_t type)
@@ -61,6 +81,8 @@ typedef struct menus {
     uint32_t stage_devices, samples;
     gal_relaxed_type *type; /* owned, with the items of all */
     gal_relaxed_item *item;
+    uint32_t split_count;
+    gal_split_kind *split; /* owned */
 } menus;
 
 struct gal_screens {
@@ -96,6 +118,7 @@ gal_code gal_screens_create(const gal_model *model, const gal_durations *duratio
 
 static void menus_free(menus *m)
 {
+    free(m->split);
     free(m->item);
     free(m->type);
 }
@@ -116,25 +139,23 @@ static bool is_legal(const gal_screens *screens, uint32_t type, const gal_split_
 {
     const gal_cell_spec alone = {.model = screens->model, /* one split group */
                                  .space = screens->space,
-                                 .device_count = split->tp_degree,
+                                 .device_count = split->tp_degree * split->sequence_degree,
                                  .pp_degree = 1,
                                  .microbatch_count = 1,
                                  .global_batch_samples = samples};
-    gal_strategy strategy = {.recompute = split->recompute, .sequence_parallel = split->sequence_parallel};
-    if (split->tp_degree > 1) {
-        strategy.axis[strategy.axis_count++] = (gal_axis){GAL_AXIS_TP, split->tp_degree};
-    }
+    const gal_strategy strategy = gal_split_strategy(split);
     return gal_cell_is_legal(&alone, screens->types, type, &strategy);
 }
 
-/* The items of a type; data parallel groups share the samples and, where the space has sharding, the states. */
+/* The items of a type; data parallel groups share the samples and, where the space has sharding, the states, which
+ * devices that split positions share too. */
 static gal_code list_items(gal_screens *screens, const menus *m, uint32_t type, gal_relaxed_type *menu, gal_error *err)
 {
-    const bool shards = screens->space->axis[GAL_AXIS_SDP];
-    gal_split_kind split[SPLITS_MAX];
-    const uint32_t count = list_splits(screens->space, m->stage_devices, split);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t groups = m->stage_devices / split[i].tp_degree;
+    const bool shards = screens->space->axis[GAL_AXIS_SDP], *zero = screens->space->zero_stage;
+    for (uint32_t i = 0; i < m->split_count; i++) {
+        const gal_split_kind *split = m->split;
+        const uint32_t groups = m->stage_devices / split[i].tp_degree / split[i].sequence_degree;
+        const uint32_t shares = (shards ? groups : 1) * (zero[1] || zero[2] || zero[3] ? split[i].sequence_degree : 1);
         gal_block_floor floor;
         if (m->samples % groups != 0 || (groups > 1 && !shards && !screens->space->axis[GAL_AXIS_DP]) ||
             !is_legal(screens, type, &split[i], m->samples / groups)) {
@@ -150,7 +171,7 @@ static gal_code list_items(gal_screens *screens, const menus *m, uint32_t type, 
             return gal_fail(err, code, "%s", reason.text);
         }
         menu->item[menu->item_count++] = (gal_relaxed_item){.round_seconds = floor.seconds,
-                                                            .bytes = (double)floor.state_bytes / (shards ? groups : 1),
+                                                            .bytes = (double)floor.state_bytes / shares,
                                                             .saved_bytes = (double)floor.saved_bytes,
                                                             .work_bytes = (double)floor.work_bytes};
     }
@@ -161,13 +182,14 @@ static gal_code list_menus(gal_screens *screens, menus *m, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_block_types *types = screens->types;
-    gal_split_kind split[SPLITS_MAX];
-    const size_t most = list_splits(screens->space, m->stage_devices, split); /* of a type */
+    const size_t most = m->split_count = list_splits(screens->space, m->stage_devices, NULL); /* of a type */
+    m->split = calloc(most + 1, sizeof *m->split);
     m->type = calloc(types->type_count, sizeof *m->type);
     m->item = malloc((types->type_count * most + 1) * sizeof *m->item);
-    if (m->type == NULL || m->item == NULL) {
+    if (m->split == NULL || m->type == NULL || m->item == NULL) {
         return no_memory(err);
     }
+    (void)list_splits(screens->space, m->stage_devices, m->split);
     for (uint32_t type = 0; code == GAL_OK && type < types->type_count; type++) {
         m->type[type] =
             (gal_relaxed_type){.block_count = gal_screen_block_count(types, type), .item = m->item + type * most};

@@ -41,13 +41,14 @@ static void number_classes(gal_stage_tables *t)
             continue;
         }
         const gal_mesh mesh = gal_mesh_of(&atoms, &s->strategy[i]);
-        const gal_group own_sequence = s->strategy[i].sequence_parallel ? mesh.tp : GAL_GROUP_NONE;
+        const gal_group own_sequence = gal_mesh_positions(&mesh, &s->strategy[i]);
         uint32_t class = 0;
-        while (class < t->class_count && (samples[class] != (mesh.dp | mesh.sdp) || sequence[class] != own_sequence)) {
+        while (class < t->class_count &&
+               (samples[class] != (gal_mesh_samples(&mesh)) || sequence[class] != own_sequence)) {
             class ++;
         }
         if (class == t->class_count) {
-            samples[class] = mesh.dp | mesh.sdp;
+            samples[class] = gal_mesh_samples(&mesh);
             sequence[class] = own_sequence;
             t->stands[class] = i;
             t->class_count++;

@@ -480,7 +480,7 @@ static uint32_t represent(const position *at, const gal_strategy *legal, uint32_
     gal_atoms_of(at->device_count, &atoms);
     for (uint32_t i = 0; i < count && found < REPRESENTATIVES_MAX; i++) {
         const gal_mesh mesh = gal_mesh_of(&atoms, &legal[i]);
-        const gal_group samples = mesh.dp | mesh.sdp, sequence = legal[i].sequence_parallel ? mesh.tp : GAL_GROUP_NONE;
+        const gal_group samples = gal_mesh_samples(&mesh), sequence = gal_mesh_positions(&mesh, &legal[i]);
         uint32_t known = 0;
         while (known < found && (seen[known][0] != samples || seen[known][1] != sequence)) {
             known++;

@@ -32,13 +32,15 @@ static void grow(listing *l, gal_strategy *axes, uint32_t devices_left)
         put_variants(l, axes);
         return;
     }
-    for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
-        if (gal_strategy_degree(axes, (gal_axis_kind)kind) > 1) {
+    static const gal_axis_kind kinds[] = {GAL_AXIS_DP, GAL_AXIS_SDP, GAL_AXIS_TP}; /* fits serve the shapes of others */
+    for (uint32_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const gal_axis_kind kind = kinds[i];
+        if (gal_strategy_degree(axes, kind) > 1) {
             continue;
         }
         for (uint32_t degree = 2; degree <= devices_left; degree++) {
             if (devices_left % degree == 0) {
-                axes->axis[axes->axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
+                axes->axis[axes->axis_count++] = (gal_axis){kind, degree};
                 grow(l, axes, devices_left / degree);
                 axes->axis[--axes->axis_count] = (gal_axis){0};
             }

@@ -24,8 +24,11 @@ static gal_code resolve_instructions(gal_engine *engine, gal_error *err)
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const gal_instruction *instruction = &program->instruction[i];
         const bool of_stage = (instruction->group & GAL_GROUP_RELATION) == 0;
-        engine->group_count[i] = of_stage ? gal_group_size(&program->atoms, instruction->group) : 1;
-        engine->group_index[i] = of_stage ? gal_group_index(&program->atoms, instruction->group, engine->device) : 0;
+        const uint32_t shares = gal_group_size(&program->atoms, instruction->within);
+        const uint32_t share = gal_group_index(&program->atoms, instruction->within, engine->device);
+        engine->group_count[i] = (of_stage ? gal_group_size(&program->atoms, instruction->group) : 1) * shares;
+        engine->group_index[i] =
+            (of_stage ? gal_group_index(&program->atoms, instruction->group, engine->device) : 0) * shares + share;
         const bool served = gal_op_is_collective[instruction->op] || gal_op_loads((gal_op)instruction->op);
         if (!served && gal_engine_ops(engine, instruction)->kernel[instruction->op] == NULL) {
             return gal_fail(err, GAL_ERR_DEVICE, "the %s operators have no %s", engine->options.ops->name,

@@ -32,7 +32,8 @@ typedef struct gal_token_request {
     uint64_t batch;          /* number of the step, or of the evaluated batch */
     const uint32_t *samples; /* [sample_count] index in the global batch */
     uint32_t sample_count;
-    uint32_t sequence_length;
+    uint32_t position_begin;
+    uint32_t sequence_length; /* positions from position_begin on */
     bool targets;
     bool decoder;
     bool evaluation;

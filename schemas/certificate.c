@@ -8,13 +8,21 @@
 static const struct {
     const char *name;
     size_t offset;
-} parts[] = {{"dp", offsetof(gal_space, axis[GAL_AXIS_DP])},  {"sdp", offsetof(gal_space, axis[GAL_AXIS_SDP])},
-             {"zero1", offsetof(gal_space, zero_stage[1])},   {"zero2", offsetof(gal_space, zero_stage[2])},
-             {"zero3", offsetof(gal_space, zero_stage[3])},   {"tp", offsetof(gal_space, axis[GAL_AXIS_TP])},
-             {"sp", offsetof(gal_space, sequence_parallel)},  {"recompute", offsetof(gal_space, recompute)},
-             {"selective", offsetof(gal_space, selective)},   {"takeaway1", offsetof(gal_space, takeaway[1])},
-             {"takeaway2", offsetof(gal_space, takeaway[2])}, {"takeaway3", offsetof(gal_space, takeaway[3])}};
-enum { PARTS = sizeof parts / sizeof parts[0] };
+} parts[] = {{"dp", offsetof(gal_space, axis[GAL_AXIS_DP])},
+             {"sdp", offsetof(gal_space, axis[GAL_AXIS_SDP])},
+             {"zero1", offsetof(gal_space, zero_stage[1])},
+             {"zero2", offsetof(gal_space, zero_stage[2])},
+             {"zero3", offsetof(gal_space, zero_stage[3])},
+             {"tp", offsetof(gal_space, axis[GAL_AXIS_TP])},
+             {"sp", offsetof(gal_space, sequence_parallel)},
+             {"recompute", offsetof(gal_space, recompute)},
+             {"selective", offsetof(gal_space, selective)},
+             {"takeaway1", offsetof(gal_space, takeaway[1])},
+             {"takeaway2", offsetof(gal_space, takeaway[2])},
+             {"takeaway3", offsetof(gal_space, takeaway[3])},
+             {"ulysses", offsetof(gal_space, axis[GAL_AXIS_ULYSSES])},
+             {"ring", offsetof(gal_space, axis[GAL_AXIS_RING])}};
+enum { PARTS = sizeof parts / sizeof parts[0], PARTS_ALWAYS = 12 }; /* those behind: absent where they are false */
 
 static void read_list(const gal_json_cursor *at, const char *key, uint32_t most, gal_u32_list *out)
 {
@@ -32,7 +40,9 @@ void gal_certificate_read_at(const gal_json_cursor *at, gal_certificate *out)
     out->memory_bytes = gal_json_u64(at, "memory_bytes", 1, GAL_BYTES_MAX);
     const gal_json_cursor space = gal_json_object(at, "space");
     for (size_t i = 0; i < PARTS; i++) {
-        *(bool *)((char *)&out->space + parts[i].offset) = gal_json_bool(&space, parts[i].name);
+        if (i < PARTS_ALWAYS || gal_json_has(&space, parts[i].name)) {
+            *(bool *)((char *)&out->space + parts[i].offset) = gal_json_bool(&space, parts[i].name);
+        }
     }
     gal_json_reject_unknown(&space);
     read_list(at, "microbatch_counts", GAL_BATCH_SAMPLES_MAX, &out->microbatch_counts);
@@ -56,7 +66,10 @@ void gal_certificate_write_at(gal_json_writer *out, const gal_certificate *certi
     gal_json_put_u64(out, "memory_bytes", certificate->memory_bytes);
     gal_json_begin_object(out, "space");
     for (size_t i = 0; i < PARTS; i++) {
-        gal_json_put_bool(out, parts[i].name, *(const bool *)((const char *)&certificate->space + parts[i].offset));
+        const bool allowed = *(const bool *)((const char *)&certificate->space + parts[i].offset);
+        if (allowed || i < PARTS_ALWAYS) {
+            gal_json_put_bool(out, parts[i].name, allowed);
+        }
     }
     gal_json_end_object(out);
     write_list(out, "microbatch_counts", &certificate->microbatch_counts);

@@ -53,10 +53,11 @@
  *                                                                     [heads of the group], w ctx, w lse; a score is
  *                                                                     q k + bias[bucket(key - query)] [, r lengths]
  * relative_attention_backward as relative_attention                   r dctx, r qkv, r ctx, r lse, r bias, w dqkv,
- *                                                                     a dbias: zeros for the heads of others
- *                                                                     [, r lengths]
+ *                                                                     a dbias: zeros for the heads of others, here and
+ *                                                                     in windows [, r lengths]
  * window_attention     samples, sequence, heads_local, head_dim,      r qkv[T][3 heads_local][head_dim], r bias[(2
- *                      side, window, shift                            window - 1)^2][heads_local], w ctx, w lse as
+ *                      side, window, shift                            window - 1)^2][heads of the table's part: those
+ *                                                                     of `within` together], w ctx, w lse as
  *                                                                     attention. Positions are a grid [side][side],
  *                                                                     turned by shift: (y, x) is at (y - shift, x -
  *                                                                     shift), modulo side. A query sees the positions
@@ -73,6 +74,18 @@
  *                                                                     [, r lengths: of the keys]
  * cross_attention_backward as cross_attention                         r dctx, r q, r kv, r ctx, r lse, w dq, w dkv
  *                                                                     [, r lengths]
+ * take_keys            rows, heads_local, kv_heads_local, head_dim    r qkv as attention, w kv[rows][2 kv_heads_local]
+ *                                                                     [head_dim]: keys, then values
+ * attention_step       samples, positions_local, heads_local,         as attention, of the queries of a chunk of the
+ *                      head_dim, kv_heads_local, flags, step,         positions and the keys of the chunk `step` chunks
+ *                      chunks                                         back, counted round: r qkv, r kv of those keys,
+ *                                                                     w|u ctx (wide), w|u lse: those of all steps so
+ *                                                                     far; step 0 writes
+ * attention_step_backward as attention_step                           r dctx, r qkv, r kv, r ctx, r lse of all steps,
+ *                                                                     w|u dq[rows][heads_local][head_dim] (wide),
+ *                                                                     w dkv (wide) of this step
+ * join_gradients       rows, heads_local, kv_heads_local, head_dim    r dq (wide), r dkv (wide), w dqkv as qkv
+ * narrow               elements                                       r source (wide), w target: rounded
  * scale                elements, divisor                              u a: a / sqrt(divisor)
  * activation           elements, activation                           r u, w g
  * activation_backward  elements, activation                           r dg, r u, w du
@@ -103,6 +116,10 @@
  *                                                                         += sum of log(sum) - target; count of those
  *                                                                         with target 0: no logit is larger
  * cross_entropy_backward samples, sequence, vocabulary_local, vocabulary  u logits -> dlogits, r max, r sums, r targets
+ * deal_features        rows, members, part0, part1, part2             r x[rows][part0 + part1 + part2], w y[members]
+ *                                                                     [rows][(part0 + part1 + part2) / members]: of
+ *                                                                     every part the member's chunk; unused parts 0
+ * collect_features     as deal_features                               r y, w x
  * permute              row_elements, count0..count4, stride0..stride4     r source, w target: target[c0..c4][row] =
  *                                                                         source row sum(c_i stride_i), strides in rows
  * add                  elements                                           r source, a|w|u target
@@ -119,6 +136,8 @@
  * all_gather           elements (per rank), in_place (0|1)                r shard, w whole | u whole
  * reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
  * all_to_all           elements (per pair)                                r source[n][elements], w target[n][elements]
+ * rotate               elements                                       r source, w target: the source of the member
+ *                                                                     before this one, counted round
  * send                 elements                                           r buffer
  * receive              elements                                           w buffer
  */
@@ -155,6 +174,11 @@
     X(GAL_OP_WINDOW_ATTENTION_BACKWARD, "window_attention_backward", 7, 0)                                             \
     X(GAL_OP_CROSS_ATTENTION, "cross_attention", 5, 0)                                                                 \
     X(GAL_OP_CROSS_ATTENTION_BACKWARD, "cross_attention_backward", 5, 0)                                               \
+    X(GAL_OP_TAKE_KEYS, "take_keys", 4, 0)                                                                             \
+    X(GAL_OP_ATTENTION_STEP, "attention_step", 8, 0)                                                                   \
+    X(GAL_OP_ATTENTION_STEP_BACKWARD, "attention_step_backward", 8, 0)                                                 \
+    X(GAL_OP_JOIN_GRADIENTS, "join_gradients", 4, 0)                                                                   \
+    X(GAL_OP_NARROW, "narrow", 1, 0)                                                                                   \
     X(GAL_OP_SCALE, "scale", 2, 0)                                                                                     \
     X(GAL_OP_ACTIVATION, "activation", 2, 0)                                                                           \
     X(GAL_OP_ACTIVATION_BACKWARD, "activation_backward", 2, 0)                                                         \
@@ -172,6 +196,8 @@
     X(GAL_OP_CROSS_ENTROPY_SUM, "cross_entropy_sum", 4, 0)                                                             \
     X(GAL_OP_CROSS_ENTROPY_LOSS, "cross_entropy_loss", 1, 0)                                                           \
     X(GAL_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", 4, 0)                                                   \
+    X(GAL_OP_DEAL_FEATURES, "deal_features", 5, 0)                                                                     \
+    X(GAL_OP_COLLECT_FEATURES, "collect_features", 5, 0)                                                               \
     X(GAL_OP_PERMUTE, "permute", 11, 0)                                                                                \
     X(GAL_OP_ADD, "add", 1, 0)                                                                                         \
     X(GAL_OP_FILL, "fill", 1, 0)                                                                                       \
@@ -182,6 +208,7 @@
     X(GAL_OP_ALL_GATHER, "all_gather", 2, 1)                                                                           \
     X(GAL_OP_REDUCE_SCATTER, "reduce_scatter", 2, 1)                                                                   \
     X(GAL_OP_ALL_TO_ALL, "all_to_all", 1, 1)                                                                           \
+    X(GAL_OP_ROTATE, "rotate", 1, 1)                                                                                   \
     X(GAL_OP_SEND, "send", 1, 1)                                                                                       \
     X(GAL_OP_RECEIVE, "receive", 1, 1)
 
@@ -192,7 +219,7 @@ typedef enum gal_op {
         GAL_OP_COUNT
 } gal_op;
 
-enum { GAL_SHAPE_DIMS = 11 };
+enum { GAL_SHAPE_DIMS = 11, GAL_FEATURE_PARTS = 3 };
 /* FP32_C: of 16-bit a and b, the result is fp32. */
 enum { GAL_GEMM_TRANSPOSE_A = 1, GAL_GEMM_TRANSPOSE_B = 2, GAL_GEMM_BIAS = 4, GAL_GEMM_FP32_C = 8 };
 enum { GAL_ATTENTION_CAUSAL = 1 }; /* a query sees its own position and those before; else all */

@@ -341,6 +341,18 @@ uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind)
     return 1;
 }
 
+uint32_t gal_strategy_sequence_degree(const gal_strategy *strategy)
+{
+    return gal_strategy_degree(strategy, GAL_AXIS_ULYSSES) * gal_strategy_degree(strategy, GAL_AXIS_RING);
+}
+
+uint32_t gal_strategy_shards(const gal_strategy *strategy)
+{
+    return strategy->zero_stage == 0
+               ? 1
+               : gal_strategy_degree(strategy, GAL_AXIS_SDP) * gal_strategy_sequence_degree(strategy);
+}
+
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 {
     bool are_same = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage;
@@ -356,6 +368,12 @@ bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
            a->recompute == b->recompute;
 }
 
+static bool names_zero_stage(const gal_strategy *strategy, gal_axis_kind kind)
+{
+    const bool sharded = gal_strategy_degree(strategy, GAL_AXIS_SDP) > 1;
+    return kind == GAL_AXIS_SDP || (gal_axis_splits_positions(kind) && !sharded && strategy->zero_stage > 0);
+}
+
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
 {
     enum { BUFFER_BYTES = 64 };
@@ -366,7 +384,7 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
                                  gal_axis_kind_names[axis->kind], axis->degree);
         if (axis->kind == GAL_AXIS_TP && strategy->sequence_parallel && used < BUFFER_BYTES) {
             used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".sp");
-        } else if (axis->kind == GAL_AXIS_SDP && used < BUFFER_BYTES) {
+        } else if (names_zero_stage(strategy, axis->kind) && used < BUFFER_BYTES) {
             used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".z%u", strategy->zero_stage);
         }
     }

@@ -20,12 +20,15 @@
 #include "schemas/cluster.h"
 #include "schemas/model.h"
 
+enum { GAL_RING_DEGREE_MAX = 64 }; /* a block has so many steps of attention, and instructions for each */
 enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COMMUNICATION_CTAS_MAX = 64 };
 
 #define GAL_AXIS_KINDS(X)                                                                                              \
-    X(GAL_AXIS_DP, "dp")   /* replicas of the parameters */                                                            \
-    X(GAL_AXIS_SDP, "sdp") /* replicas whose states are sharded by zero_stage */                                       \
-    X(GAL_AXIS_TP, "tp")   /* 1D tensor parallel */
+    X(GAL_AXIS_DP, "dp")           /* replicas of the parameters */                                                    \
+    X(GAL_AXIS_SDP, "sdp")         /* replicas whose states are sharded by zero_stage */                               \
+    X(GAL_AXIS_TP, "tp")           /* 1D tensor parallel */                                                            \
+    X(GAL_AXIS_ULYSSES, "ulysses") /* sequence parallel: positions split, attention by heads */                        \
+    X(GAL_AXIS_RING, "ring")       /* positions split, keys and values pass round in attention */
 
 #define GAL_RECOMPUTES(X)                                                                                              \
     X(GAL_RECOMPUTE_NONE, "none")                                                                                      \
@@ -56,7 +59,8 @@ typedef struct gal_axis {
 typedef struct gal_strategy {
     uint32_t axis_count;         /* 0 on one device */
     gal_axis axis[GAL_AXES_MAX]; /* innermost first; no kind twice */
-    uint32_t zero_stage;         /* 1, 2 or 3 with an SDP axis, else 0 */
+    uint32_t zero_stage;         /* 1, 2 or 3 with an SDP axis; 0 to 3 with an axis that splits positions, which shards
+                                  * along; else 0 */
     bool sequence_parallel;      /* Megatron sequence parallelism; needs a TP axis */
     gal_recompute recompute;
 } gal_strategy;
@@ -132,12 +136,21 @@ uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t piece);
 uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t piece);
 const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block);
 uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind); /* 1 if the axis is absent */
+/* Of the axis that splits the positions everywhere; 1 without one. A strategy has at most one. */
+uint32_t gal_strategy_sequence_degree(const gal_strategy *strategy);
+static inline bool gal_axis_splits_positions(gal_axis_kind kind)
+{
+    return kind == GAL_AXIS_ULYSSES || kind == GAL_AXIS_RING;
+}
+/* Devices that share the states: those of the axes that zero_stage shards over; 1 where it is 0. */
+uint32_t gal_strategy_shards(const gal_strategy *strategy);
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);
 /* Equal axes and zero_stage: every device holds the same part of parameters and states. Sequence parallelism and
  * recompute may differ. */
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b);
 
-/* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "serial". buffer holds at least 64 bytes. */
+/* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "ulysses2-dp2", "ulysses4.z3", "serial". The stage
+ * of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
 
 #endif

@@ -76,8 +76,18 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (has_sdp && (strategy->zero_stage < 1 || strategy->zero_stage > 3)) {
         return "zero_stage must be 1, 2 or 3 with an sdp axis";
     }
-    if (!has_sdp && strategy->zero_stage != 0) {
+    const bool splits_positions = gal_strategy_sequence_degree(strategy) > 1;
+    if (!has_sdp && !splits_positions && strategy->zero_stage != 0) {
         return "zero_stage must be 0 without an sdp axis";
+    }
+    if (strategy->zero_stage > 3) {
+        return "zero_stage must be at most 3";
+    }
+    if (strategy->sequence_parallel && splits_positions) {
+        return "sequence_parallel must not stand beside a ulysses or ring axis";
+    }
+    if (gal_strategy_degree(strategy, GAL_AXIS_ULYSSES) > 1 && gal_strategy_degree(strategy, GAL_AXIS_RING) > 1) {
+        return "a ulysses axis must not stand beside a ring axis";
     }
     if (strategy->sequence_parallel && gal_strategy_degree(strategy, GAL_AXIS_TP) == 1) {
         return "sequence_parallel needs a tp axis";
@@ -88,9 +98,20 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     return NULL;
 }
 
-static bool divides_positions(uint32_t tp_degree, gal_flow rows)
+/* What a split of the positions must divide. */
+typedef struct position_rules {
+    const char *grid, *target, *source, *side;
+} position_rules;
+
+static const char *position_rule_broken(const gal_block_shape *block, uint32_t degree, const position_rules *rules)
 {
-    return rows.positions % tp_degree == 0;
+    if (block->positions % degree != 0) {
+        return block->side > 0 ? rules->grid : block->decodes ? rules->target : rules->source;
+    }
+    if (block->in.positions % degree != 0 || block->carried_in.positions % degree != 0) {
+        return rules->source;
+    }
+    return block->kind == GAL_BLOCK_MERGE && block->side % (2 * degree) != 0 ? rules->side : NULL;
 }
 
 static const char *tp_rule_broken(const gal_model *model, const gal_block_shape *block, const gal_strategy *strategy)
@@ -110,19 +131,47 @@ static const char *tp_rule_broken(const gal_model *model, const gal_block_shape 
         gal_model_padded_vocabulary(model) % tp_degree != 0) {
         return "tp degree must divide the padded vocabulary";
     }
-    if (strategy->sequence_parallel && block->positions % tp_degree != 0) {
-        return block->side > 0  ? "tp degree must divide the positions of the grid with sequence_parallel"
-               : block->decodes ? "tp degree must divide decoder_sequence_length with sequence_parallel"
-                                : "tp degree must divide sequence_length with sequence_parallel";
+    static const position_rules rules = {
+        .grid = "tp degree must divide the positions of the grid with sequence_parallel",
+        .target = "tp degree must divide decoder_sequence_length with sequence_parallel",
+        .source = "tp degree must divide sequence_length with sequence_parallel",
+        .side = "twice the tp degree must divide the side of the grid with sequence_parallel"};
+    return strategy->sequence_parallel ? position_rule_broken(block, tp_degree, &rules) : NULL;
+}
+
+static const char *ulysses_rule_broken(const gal_block_shape *block, const gal_strategy *strategy)
+{
+    static const position_rules rules = {.grid = "ulysses degree must divide the positions of the grid",
+                                         .target = "ulysses degree must divide decoder_sequence_length",
+                                         .source = "ulysses degree must divide sequence_length",
+                                         .side = "twice the ulysses degree must divide the side of the grid"};
+    const uint32_t degree = gal_strategy_degree(strategy, GAL_AXIS_ULYSSES);
+    const uint32_t heads_cut = degree * gal_strategy_degree(strategy, GAL_AXIS_TP);
+    const bool attends = block->kind == GAL_BLOCK_ATTENTION || block->kind == GAL_BLOCK_CROSS_ATTENTION;
+    if (degree > 1 && attends && block->head_count % heads_cut != 0) {
+        return "tp degree times ulysses degree must divide head_count";
     }
-    if (strategy->sequence_parallel &&
-        (!divides_positions(tp_degree, block->in) || !divides_positions(tp_degree, block->carried_in))) {
-        return "tp degree must divide sequence_length with sequence_parallel";
+    if (degree > 1 && attends && block->kv_head_count % heads_cut != 0) {
+        return "tp degree times ulysses degree must divide kv_head_count";
     }
-    if (strategy->sequence_parallel && block->kind == GAL_BLOCK_MERGE && block->side % (2 * tp_degree) != 0) {
-        return "twice the tp degree must divide the side of the grid with sequence_parallel";
+    return position_rule_broken(block, degree, &rules);
+}
+
+static const char *ring_rule_broken(const gal_model *model, const gal_block_shape *block, const gal_strategy *strategy)
+{
+    static const char sequence[] = "ring degree must divide sequence_length";
+    static const position_rules rules = {.grid = sequence, .target = sequence, .source = sequence, .side = sequence};
+    const uint32_t degree = gal_strategy_degree(strategy, GAL_AXIS_RING);
+    if (degree > GAL_RING_DEGREE_MAX) {
+        return "ring degree must be at most 64";
     }
-    return NULL;
+    if (degree > 1 && (model->family == GAL_FAMILY_T5 || model->family == GAL_FAMILY_SWIN)) {
+        return "attention with a table of positions has no ring";
+    }
+    if (degree > 1 && model->padding && model->family == GAL_FAMILY_BERT) {
+        return "attention to all positions of padded samples has no ring";
+    }
+    return position_rule_broken(block, degree, &rules);
 }
 
 const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_block_shape *block,
@@ -140,7 +189,9 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
     if (microbatch_samples % replicas != 0) {
         return "dp degree times sdp degree must divide the samples of a microbatch";
     }
-    return tp_rule_broken(model, block, strategy);
+    rule = tp_rule_broken(model, block, strategy);
+    rule = rule == NULL ? ulysses_rule_broken(block, strategy) : rule;
+    return rule == NULL ? ring_rule_broken(model, block, strategy) : rule;
 }
 
 const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,

@@ -9,10 +9,13 @@
  * "tp degree must divide head_count". device_count is D; microbatch_samples the samples of one microbatch.
  *   axes multiply to D, each degree >= 2, no kind twice; every axis covers whole prime factors of D taken in
  *     ascending order from the innermost (the atoms of runtime/program/atoms.h)
- *   zero_stage in 1..3 iff there is an SDP axis; sequence_parallel only with TP
+ *   zero_stage in 1..3 with an SDP axis, 0 without one and without an axis of the positions (Ulysses or ring, never
+ *     both); sequence_parallel only with TP and not beside such an axis
  *   DP x SDP divides microbatch_samples; TP divides head_count, kv_head_count, ffn_hidden and the padded vocabulary;
  *     with sequence_parallel TP divides the positions of what enters and leaves the block, and twice TP the side of a
- *     grid that is merged: every device has pairs of its rows */
+ *     grid that is merged: every device has pairs of its rows; so does an axis of the positions
+ *   TP x Ulysses divides head_count and kv_head_count; a ring has at most GAL_RING_DEGREE_MAX devices, and is not for
+ *     models whose attention has a table of positions (T5, Swin) or reads lengths of samples (BERT with padding) */
 const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_block_shape *block,
                                            const gal_strategy *strategy, uint32_t device_count,
                                            uint32_t microbatch_samples);

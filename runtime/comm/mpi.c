@@ -95,7 +95,7 @@ static bool fits_one_call(const call *c)
 static uint64_t parts_needed(const call *c)
 {
     if (fits_one_call(c)) {
-        return 1;
+        return c->request->op == GAL_OP_ROTATE ? 2 : 1;
     }
     const uint64_t parts = (c->request->elements - 1) / c->part_elements + 1;
     switch (c->request->op) {
@@ -104,6 +104,8 @@ static uint64_t parts_needed(const call *c)
         return parts * c->channel->rank_count;
     case GAL_OP_ALL_TO_ALL:
         return parts * 2 * (c->channel->rank_count - 1);
+    case GAL_OP_ROTATE:
+        return parts * 2;
     default:
         return parts;
     }
@@ -206,6 +208,23 @@ static int start_all_to_all(const call *c)
     return result;
 }
 
+/* To the next member, from the one before. */
+static int start_rotate(const call *c)
+{
+    const uint32_t count = c->channel->rank_count;
+    const int next = (int)((c->channel->index + 1) % count), before = (int)((c->channel->index + count - 1) % count);
+    int result = MPI_SUCCESS;
+    for (uint64_t first = 0; result == MPI_SUCCESS && first < c->request->elements; first += c->part_elements) {
+        result = MPI_Irecv(target_at(c, first), part_count(c, first), c->type, before, TAG_EXCHANGE, c->channel->comm,
+                           next_part(c));
+        if (result == MPI_SUCCESS) {
+            result = MPI_Isend(source_at(c, first), part_count(c, first), c->type, next, TAG_EXCHANGE, c->channel->comm,
+                               next_part(c));
+        }
+    }
+    return result;
+}
+
 static int start_transfer(const call *c)
 {
     const gal_comm_request *request = c->request;
@@ -234,6 +253,8 @@ static int start_calls(const call *c)
         return start_reduce_scatter(c);
     case GAL_OP_ALL_TO_ALL:
         return start_all_to_all(c);
+    case GAL_OP_ROTATE:
+        return start_rotate(c);
     case GAL_OP_SEND:
     case GAL_OP_RECEIVE:
         return start_transfer(c);

@@ -87,6 +87,22 @@ static ncclResult_t put_all_to_all(const gal_nccl_group *group, const gal_comm_r
     return gal_nccl_group_end(result);
 }
 
+static ncclResult_t put_rotate(const gal_nccl_group *group, const gal_comm_request *request)
+{
+    const ncclDataType_t type = type_of(request->dtype);
+    const uint32_t count = group->rank_count;
+    ncclResult_t result = ncclGroupStart();
+    if (gal_nccl_goes_on(result)) {
+        result = ncclSend(request->source, request->elements, type, (int)((group->index + 1) % count), group->comm,
+                          request->queue);
+    }
+    if (gal_nccl_goes_on(result)) {
+        result = ncclRecv(request->target, request->elements, type, (int)((group->index + count - 1) % count),
+                          group->comm, request->queue);
+    }
+    return gal_nccl_group_end(result);
+}
+
 ncclResult_t gal_nccl_put(const gal_nccl_group *group, const gal_comm_request *request)
 {
     const ncclDataType_t type = type_of(request->dtype);
@@ -107,6 +123,8 @@ ncclResult_t gal_nccl_put(const gal_nccl_group *group, const gal_comm_request *r
                                  op, group->comm, request->queue);
     case GAL_OP_ALL_TO_ALL:
         return put_all_to_all(group, request);
+    case GAL_OP_ROTATE:
+        return put_rotate(group, request);
     case GAL_OP_SEND:
         return ncclSend(request->source, request->elements, type, (int)request->peer, group->comm, request->queue);
     case GAL_OP_RECEIVE:

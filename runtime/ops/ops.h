@@ -34,13 +34,15 @@ typedef struct gal_kernel_call {
     const uint32_t *dims; /* of the shape */
     void *operand[GAL_KERNEL_OPERANDS_MAX];
     uint32_t operand_count;
-    bool add;                          /* the a or u output operand: true adds to it, false writes it */
-    uint32_t group_index, group_count; /* this rank's place in the instruction's group (feature, vocabulary
-                                        * or ZeRO range); 0 of 1 without a group */
-    const uint32_t *sample_map;        /* [samples] index in the step's global batch of each local sample, where the
-                                        * operands are; NULL for kinds that do not ask */
-    uint32_t position_begin;           /* global position of the first local row block */
-    uint32_t block;                    /* model block: names the dropout site */
+    bool add;                            /* the a or u output operand: true adds to it, false writes it */
+    uint32_t group_index, group_count;   /* this rank's place in the instruction's group (feature, vocabulary
+                                          * or ZeRO range), its `within` included; 0 of 1 without a group */
+    uint32_t within_index, within_count; /* of attention in windows: of a place in the group, this rank's place among
+                                          * those that share it; 0 of 0 or 1 alone */
+    const uint32_t *sample_map;          /* [samples] index in the step's global batch of each local sample, where the
+                                          * operands are; NULL for kinds that do not ask */
+    uint32_t position_begin;             /* global position of the first local row block */
+    uint32_t block;                      /* model block: names the dropout site */
     const gal_kernel_step *step;
     /* Of tables with gal_ops.queued; else NULL and 0. */
     void *stream;    /* a queue of the device */

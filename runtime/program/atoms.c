@@ -67,7 +67,7 @@ uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t dev
 
 gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
 {
-    gal_mesh mesh = {GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE};
+    gal_mesh mesh = {GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE};
     uint32_t next = 0;
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
         gal_group group = 0;
@@ -84,6 +84,10 @@ gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
             break;
         case GAL_AXIS_SDP:
             mesh.sdp = group;
+            break;
+        case GAL_AXIS_ULYSSES:
+        case GAL_AXIS_RING:
+            mesh.sequence = group;
             break;
         case GAL_AXIS_TP:
         default:

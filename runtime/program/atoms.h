@@ -58,8 +58,20 @@ uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t dev
 /* The atoms of the strategy's axes. Asserts what gal_strategy_rule_broken checks. */
 typedef struct gal_mesh {
     gal_group dp, sdp, tp;
+    gal_group sequence; /* of the axis that splits the positions everywhere */
 } gal_mesh;
 gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy);
+
+/* What owns samples, and what splits positions, of the rows between blocks. */
+static inline gal_group gal_mesh_samples(const gal_mesh *mesh)
+{
+    return mesh->dp | mesh->sdp;
+}
+
+static inline gal_group gal_mesh_positions(const gal_mesh *mesh, const gal_strategy *strategy)
+{
+    return mesh->sequence | (strategy->sequence_parallel ? mesh->tp : GAL_GROUP_NONE);
+}
 
 /* Which rows of an activation a device holds. The samples of a microbatch are a mixed radix number, most significant
  * digit first; a digit is local (the device has all its values) or owned by an atom (the device has the value that

@@ -11,10 +11,13 @@ typedef struct gal_block_emit {
     gal_mesh mesh;
     gal_block_shape shape;
     gal_graph graph;
-    gal_layout layout;                   /* of its input and output */
-    uint16_t chunk_layout, whole_layout; /* program layouts: the same samples, positions split / whole */
-    uint32_t samples, sequence, chunk_positions;
-    uint32_t carried_sequence, carried_chunk; /* positions of the carried tensor */
+    gal_layout layout; /* of its input and output */
+    /* The same samples, as program layouts: positions split as between blocks; as where Megatron's chunks are gathered,
+     * so over the sequence axis alone; whole. And how many positions of the block and of the carried tensor each has.
+     */
+    uint16_t chunk_layout, whole_layout, all_layout;
+    uint32_t samples, sequence, chunk_positions, all_positions;
+    uint32_t carried_sequence, carried_chunk, carried_positions;
 
     bool redo[GAL_GRAPH_MAX];         /* node: run again in backward */
     bool saved[GAL_GRAPH_MAX];        /* value: kept from forward to backward */

@@ -205,9 +205,7 @@ static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node
     gal_operand bias = biased ? gal_zero_weight(b, e, n->weight) : (gal_operand){0};
     gal_operand dbias = biased ? gal_zero_gradient(b, e, n->weight) : (gal_operand){0};
     gal_shape shape = gal_emit_attention_shape(b, e, true, n);
-    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
-    i->group = e->mesh.tp;
-    i->layout = e->whole_layout;
+    gal_emit_place_heads(e, gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape), n->in[0]);
     gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);
     gal_emit_read(b, e, qkv, n->in[0]);
     gal_emit_read(b, e, ctx, n->out[0]);
@@ -235,9 +233,7 @@ static void backward_cross_attention(gal_builder *b, gal_block_emit *e, const ga
     uint32_t dq = gradient_buffer(b, e, n->in[0], "dq");
     uint32_t dkv = gradient_buffer(b, e, n->in[1], "dkv");
     gal_shape shape = gal_emit_cross_shape(b, e, GAL_OP_CROSS_ATTENTION_BACKWARD);
-    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
-    i->group = e->mesh.tp;
-    i->layout = e->whole_layout;
+    gal_emit_place_heads(e, gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape), n->in[0]);
     gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);
     gal_emit_read(b, e, q, n->in[0]);
     gal_emit_read(b, e, kv, n->in[1]);
@@ -336,7 +332,7 @@ static void backward_cross_entropy(gal_builder *b, gal_block_emit *e, const gal_
     uint32_t logits = gal_emit_input(b, e, gal_emit_again(e), n->in[0]);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
     i->group = e->mesh.tp;
-    i->layout = e->whole_layout;
+    i->layout = gal_emit_layout(e, n->in[0]);
     gal_emit_access(b, e, logits, n->in[0], GAL_UPDATE);
     gal_emit_read(b, e, gal_emit_input(b, e, gal_emit_again(e), n->out[0]), n->out[0]);
     gal_emit_read(b, e, gal_emit_input(b, e, gal_emit_again(e), n->out[1]), n->out[1]);
@@ -378,6 +374,30 @@ static void backward_scatter(gal_builder *b, gal_block_emit *e, const gal_node *
     gal_emit_move_sequence(b, e, GAL_OP_ALL_GATHER, n->backward_name, e->gradient[n->out[0]], n->out[0], to, n->in[0]);
 }
 
+static void backward_deal(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    const uint32_t from = e->gradient[n->out[0]];
+    const uint32_t to = gradient_buffer(b, e, n->in[0], "dqkv");
+    gal_emit_collect(b, e, n->backward_name, n->part, from, n->out[0], to, n->in[0]);
+}
+
+static void backward_collect(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    const uint32_t from = e->gradient[n->out[0]];
+    const uint32_t to = gradient_buffer(b, e, n->in[0], "dctx");
+    gal_emit_deal(b, e, n->backward_name, n->part, from, n->out[0], to, n->in[0]);
+}
+
+static void backward_ring_attention(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    gal_ring_backward of = {.qkv = gal_emit_input(b, e, gal_emit_again(e), n->in[0])};
+    of.ctx = gal_emit_input(b, e, gal_emit_again(e), n->out[0]);
+    of.lse = gal_emit_input(b, e, gal_emit_again(e), n->out[1]);
+    of.dctx = e->gradient[n->out[0]];
+    of.dqkv = gradient_buffer(b, e, n->in[0], "dqkv");
+    gal_emit_ring_backward(b, e, n, &of);
+}
+
 /* ---- the walk ---- */
 
 typedef void backward_rule(gal_builder *, gal_block_emit *, const gal_node *);
@@ -406,6 +426,9 @@ static backward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_REDUCE] = backward_alias,
     [GAL_NODE_GATHER_SEQUENCE] = backward_gather,
     [GAL_NODE_SCATTER_SEQUENCE] = backward_scatter,
+    [GAL_NODE_DEAL_HEADS] = backward_deal,
+    [GAL_NODE_COLLECT_HEADS] = backward_collect,
+    [GAL_NODE_RING_ATTENTION] = backward_ring_attention,
 };
 
 /* The block's part of the gradient of the carried tensor that it reads, when it is complete on its devices. */
@@ -432,7 +455,8 @@ void gal_emit_backward(gal_builder *b, gal_block_emit *e)
     }
     for (uint32_t i = e->graph.node_count; i-- > 0;) {
         const gal_node *n = &e->graph.node[i];
-        bool communicates = n->kind == GAL_NODE_SPLIT || n->kind == GAL_NODE_GATHER_SEQUENCE;
+        bool communicates =
+            n->kind == GAL_NODE_SPLIT || n->kind == GAL_NODE_GATHER_SEQUENCE || n->kind == GAL_NODE_COLLECT_HEADS;
         if (!communicates) {
             gal_emit_pending(b, e);
         }

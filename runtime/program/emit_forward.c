@@ -39,7 +39,7 @@ static void forward_load(gal_builder *b, gal_block_emit *e, gal_emit_place at, c
                                                     : GAL_OP_LOAD_TOKENS;
     gal_shape shape = {.op = op, .dtype = GAL_I32, .dims = {e->samples, gal_emit_positions(e, n->out[0])}};
     uint32_t to = output(b, e, at, n->out[0]);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->whole_layout;
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = gal_emit_layout(e, n->out[0]);
     gal_builder_operand(b, to, GAL_WRITE);
 }
 
@@ -57,10 +57,11 @@ static void forward_load_patches(gal_builder *b, gal_block_emit *e, gal_emit_pla
 static void forward_load_lengths(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     const bool carried = e->graph.carried_in != GAL_NO_VALUE;
-    gal_shape shape = {
-        .op = GAL_OP_LOAD_LENGTHS, .dtype = GAL_I32, .dims = {e->samples, carried ? e->carried_sequence : e->sequence}};
+    gal_shape shape = {.op = GAL_OP_LOAD_LENGTHS,
+                       .dtype = GAL_I32,
+                       .dims = {e->samples, carried ? e->carried_positions : e->all_positions}};
     uint32_t to = output(b, e, at, n->out[0]);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->whole_layout;
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = gal_emit_layout(e, n->out[0]);
     gal_builder_operand(b, to, GAL_WRITE);
 }
 
@@ -85,7 +86,7 @@ gal_shape gal_emit_position_shape(const gal_builder *b, const gal_block_emit *e,
 {
     return (gal_shape){.op = op,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->chunk_positions, e->shape.out.features, e->sequence, n->types,
+                       .dims = {e->samples, e->chunk_positions, e->shape.out.features, e->all_positions, n->types,
                                 n->bias != GAL_NO_VALUE && n->types == 0}};
 }
 
@@ -153,7 +154,7 @@ static gal_shape window_shape(const gal_builder *b, const gal_block_emit *e, boo
     const gal_block_shape *shape = &e->shape;
     return (gal_shape){.op = backward ? GAL_OP_WINDOW_ATTENTION_BACKWARD : GAL_OP_WINDOW_ATTENTION,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, shape->head_count / e->graph.tp_degree, shape->head_dim,
+                       .dims = {e->samples, e->all_positions, gal_emit_heads(e, shape->head_count), shape->head_dim,
                                 shape->side, shape->window, shape->shift}};
 }
 
@@ -163,7 +164,7 @@ static gal_shape relative_shape(const gal_builder *b, const gal_block_emit *e, b
     const gal_model *model = gal_emit_model(b);
     return (gal_shape){.op = backward ? GAL_OP_RELATIVE_ATTENTION_BACKWARD : GAL_OP_RELATIVE_ATTENTION,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, e->shape.head_count / e->graph.tp_degree, e->shape.head_dim,
+                       .dims = {e->samples, e->all_positions, gal_emit_heads(e, e->shape.head_count), e->shape.head_dim,
                                 e->shape.decodes, model->relative_bucket_count, model->relative_max_distance}};
 }
 
@@ -175,8 +176,8 @@ gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e
     }
     return (gal_shape){.op = backward ? GAL_OP_ATTENTION_BACKWARD : GAL_OP_ATTENTION,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, shape->head_count / e->graph.tp_degree, shape->head_dim,
-                                shape->kv_head_count / e->graph.tp_degree, n->attention_flags}};
+                       .dims = {e->samples, e->all_positions, gal_emit_heads(e, shape->head_count), shape->head_dim,
+                                gal_emit_heads(e, shape->kv_head_count), n->attention_flags}};
 }
 
 uint32_t gal_emit_lengths(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
@@ -222,9 +223,7 @@ static void forward_attention(gal_builder *b, gal_block_emit *e, gal_emit_place 
     uint32_t ctx = output(b, e, at, n->out[0]);
     uint32_t lse = output(b, e, at, n->out[1]);
     gal_shape shape = gal_emit_attention_shape(b, e, false, n);
-    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
-    i->group = e->mesh.tp;
-    i->layout = e->whole_layout;
+    gal_emit_place_heads(e, gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape), n->in[0]);
     gal_emit_read(b, e, qkv, n->in[0]);
     if (biased) {
         gal_builder_operand_at(b, &bias);
@@ -238,8 +237,8 @@ gal_shape gal_emit_cross_shape(const gal_builder *b, const gal_block_emit *e, ga
 {
     return (gal_shape){.op = op,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, e->shape.head_count / e->graph.tp_degree, e->shape.head_dim,
-                                e->carried_sequence}};
+                       .dims = {e->samples, e->all_positions, gal_emit_heads(e, e->shape.head_count), e->shape.head_dim,
+                                e->carried_positions}};
 }
 
 static void forward_cross_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
@@ -250,9 +249,7 @@ static void forward_cross_attention(gal_builder *b, gal_block_emit *e, gal_emit_
     uint32_t ctx = output(b, e, at, n->out[0]);
     uint32_t lse = output(b, e, at, n->out[1]);
     gal_shape shape = gal_emit_cross_shape(b, e, GAL_OP_CROSS_ATTENTION);
-    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
-    i->group = e->mesh.tp;
-    i->layout = e->whole_layout;
+    gal_emit_place_heads(e, gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape), n->in[0]);
     gal_emit_read(b, e, q, n->in[0]);
     gal_emit_read(b, e, kv, n->in[1]);
     gal_emit_access(b, e, ctx, n->out[0], GAL_WRITE);
@@ -381,7 +378,7 @@ static void forward_first_position(gal_builder *b, gal_block_emit *e, gal_emit_p
 gal_shape gal_emit_mean_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
 {
     gal_shape shape = gal_emit_first_position_shape(b, e, op, n);
-    shape.dims[3] = e->sequence;
+    shape.dims[3] = e->all_positions;
     return shape;
 }
 
@@ -434,7 +431,7 @@ static void forward_cross_entropy(gal_builder *b, gal_block_emit *e, gal_emit_pl
     shape = gal_emit_vocabulary_shape(b, e, GAL_OP_CROSS_ENTROPY_SUM, n->in[0]);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, "loss sum", &shape);
     i->group = e->mesh.tp;
-    i->layout = e->whole_layout;
+    i->layout = gal_emit_layout(e, n->in[0]);
     gal_emit_read(b, e, logits, n->in[0]);
     gal_emit_read(b, e, max, n->out[0]);
     gal_emit_read(b, e, targets, n->in[1]);
@@ -458,7 +455,8 @@ static void forward_alias(gal_builder *b, gal_block_emit *e, gal_emit_place at, 
 static void forward_reduce(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t buffer = gal_emit_input(b, e, at, n->in[0]);
-    gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, n->name, b->program->dtype, e->mesh.tp,
+    gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, n->name, b->program->dtype,
+                        n->over_sequence ? e->mesh.sequence : e->mesh.tp,
                         (uint64_t)gal_emit_rows(e, n->in[0]) * e->graph.value[n->in[0]].features, GAL_REDUCE_SUM);
     gal_emit_access(b, e, buffer, n->in[0], GAL_UPDATE);
     at.buffer[n->out[0]] = buffer;
@@ -489,6 +487,28 @@ static void forward_scatter(gal_builder *b, gal_block_emit *e, gal_emit_place at
     gal_emit_move_sequence(b, e, GAL_OP_REDUCE_SCATTER, n->name, from, n->in[0], to, n->out[0]);
 }
 
+static void forward_deal(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t from = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_emit_deal(b, e, n->name, n->part, from, n->in[0], to, n->out[0]);
+}
+
+static void forward_collect(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t from = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_emit_collect(b, e, n->name, n->part, from, n->in[0], to, n->out[0]);
+}
+
+static void forward_ring_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t qkv = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t ctx = output(b, e, at, n->out[0]);
+    uint32_t lse = output(b, e, at, n->out[1]);
+    gal_emit_ring(b, e, n, qkv, ctx, lse);
+}
+
 /* ---- the walk ---- */
 
 typedef void forward_rule(gal_builder *, gal_block_emit *, gal_emit_place, const gal_node *);
@@ -517,6 +537,9 @@ static forward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_REDUCE] = forward_reduce,
     [GAL_NODE_GATHER_SEQUENCE] = forward_gather,
     [GAL_NODE_SCATTER_SEQUENCE] = forward_scatter,
+    [GAL_NODE_DEAL_HEADS] = forward_deal,
+    [GAL_NODE_COLLECT_HEADS] = forward_collect,
+    [GAL_NODE_RING_ATTENTION] = forward_ring_attention,
 };
 
 void gal_emit_node(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t index)

@@ -14,9 +14,34 @@ static inline const gal_model *gal_emit_model(const gal_builder *b)
 static inline uint32_t gal_emit_positions(const gal_block_emit *e, uint8_t value)
 {
     const gal_value *v = &e->graph.value[value];
-    return v->single    ? 1
-           : v->carried ? (v->chunk ? e->carried_chunk : e->carried_sequence)
-                        : (v->chunk ? e->chunk_positions : e->sequence) / (v->merged ? 4 : 1);
+    if (v->single) {
+        return 1;
+    }
+    if (v->carried) {
+        return v->dealt ? e->carried_positions : v->chunk ? e->carried_chunk : e->carried_sequence;
+    }
+    return (v->dealt ? e->all_positions : v->chunk ? e->chunk_positions : e->sequence) / (v->merged ? 4 : 1);
+}
+
+/* The program layout of rows that Megatron's chunks do not cut. */
+static inline uint16_t gal_emit_layout(const gal_block_emit *e, uint8_t value)
+{
+    const gal_value *v = &e->graph.value[value];
+    return v->single || v->dealt ? e->all_layout : e->whole_layout;
+}
+
+/* Heads of a device in attention, of so many in the block. */
+static inline uint32_t gal_emit_heads(const gal_block_emit *e, uint32_t heads)
+{
+    return heads / e->graph.head_degree;
+}
+
+/* Where the heads of an instruction lie. */
+static inline void gal_emit_place_heads(const gal_block_emit *e, gal_instruction *i, uint8_t value)
+{
+    i->group = e->mesh.tp;
+    i->within = e->graph.value[value].dealt ? e->mesh.sequence : GAL_GROUP_NONE;
+    i->layout = gal_emit_layout(e, value);
 }
 
 static inline uint32_t gal_emit_rows(const gal_block_emit *e, uint8_t value)
@@ -92,6 +117,25 @@ void gal_emit_dropout(gal_builder *b, const gal_block_emit *e, const char *name,
 /* Gathers or scatters chunks of the positions. */
 void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, gal_op op, const char *name, uint32_t from,
                             uint8_t source, uint32_t to, uint8_t target);
+
+/* Buffers of a ring attention's backward. */
+typedef struct gal_ring_backward {
+    uint32_t dctx, qkv, ctx, lse, dqkv;
+} gal_ring_backward;
+
+/* ---- emit_exchange.c ---- */
+
+/* All heads of a chunk of the positions to all positions of own heads, by an all_to_all; and back. */
+void gal_emit_deal(gal_builder *b, gal_block_emit *e, const char *name, const uint32_t part[GAL_FEATURE_PARTS],
+                   uint32_t from, uint8_t source, uint32_t to, uint8_t target);
+void gal_emit_collect(gal_builder *b, gal_block_emit *e, const char *name, const uint32_t part[GAL_FEATURE_PARTS],
+                      uint32_t from, uint8_t source, uint32_t to, uint8_t target);
+
+/* ---- emit_ring.c ---- */
+
+/* Attention of the queries of a chunk with the keys and values of all chunks, which pass round; and its backward. */
+void gal_emit_ring(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t qkv, uint32_t ctx, uint32_t lse);
+void gal_emit_ring_backward(gal_builder *b, gal_block_emit *e, const gal_node *n, const gal_ring_backward *of);
 
 /* ---- emit_backward.c ---- */
 

@@ -182,5 +182,7 @@ void gal_graph_of(const gal_model *model, const gal_block_shape *shape, gal_grap
     out->carried_in = GAL_NO_VALUE;
     out->carried_out = GAL_NO_VALUE;
     out->tp_degree = 1;
+    out->sequence_degree = 1;
+    out->head_degree = 1;
     family->build[shape->kind](model, out);
 }

@@ -41,7 +41,10 @@ enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 
     X(GAL_NODE_SPLIT, 0)            /* forward nothing; backward all_reduce */                                         \
     X(GAL_NODE_REDUCE, 0)           /* forward all_reduce; backward nothing */                                         \
     X(GAL_NODE_GATHER_SEQUENCE, 0)  /* forward all_gather; backward reduce_scatter */                                  \
-    X(GAL_NODE_SCATTER_SEQUENCE, 0) /* forward reduce_scatter; backward all_gather */
+    X(GAL_NODE_SCATTER_SEQUENCE, 0) /* forward reduce_scatter; backward all_gather */                                  \
+    X(GAL_NODE_DEAL_HEADS, 0)       /* all heads of a chunk of the positions -> all positions of own heads */          \
+    X(GAL_NODE_COLLECT_HEADS, 0)    /* the reverse; each the other's backward */                                       \
+    X(GAL_NODE_RING_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* attention; keys pass round */
 
 typedef enum gal_node_kind {
 #define X(enumerator, needs) enumerator,
@@ -62,6 +65,7 @@ typedef struct gal_value {
     bool single;       /* one row per sample */
     bool carried;      /* positions are those of the carried tensor, not the block's */
     bool merged;       /* positions are a quarter of the block's: those behind its merge */
+    bool dealt;        /* all positions of own heads: between the exchanges around attention */
     bool int32;
     bool wide; /* statistics and sums of rows: fp32 beside narrower activations */
 } gal_value;
@@ -77,6 +81,8 @@ typedef struct gal_node {
     uint32_t types;                     /* of a position node: rows of the table `bias`; 0: `bias` is a class token.
                                          * Of one unit with `weight`: a kernel adds to all its gradients or to none */
     uint32_t in_features, out_features; /* of a linear, on this device */
+    uint32_t part[GAL_FEATURE_PARTS];   /* of an exchange of heads: features on this device of queries, keys, values */
+    bool over_sequence;                 /* of a reduce: over the axis of the positions, not over tp */
 } gal_node;
 
 /* Tensors of a block, grouped in units (gal_unit). */
@@ -114,7 +120,9 @@ typedef struct gal_graph {
     gal_block_unit unit[GAL_BLOCK_UNITS];
     uint8_t x, y;                    /* the block's input and output; GAL_NO_VALUE: none */
     uint8_t carried_in, carried_out; /* the carried tensor that it reads or makes; GAL_NO_VALUE: none */
-    uint32_t tp_degree;              /* set by the shard pass */
+    uint32_t tp_degree;              /* set by the shard passes ... */
+    uint32_t sequence_degree;        /* of the axis that splits positions */
+    uint32_t head_degree;            /* devices that share the heads of attention */
     bool head;                       /* forward runs inside backward */
 } gal_graph;
 
@@ -173,5 +181,7 @@ void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, 
 
 /* 1D tensor parallelism, with or without Megatron sequence parallelism. Rewrites the graph in place. */
 void gal_shard_1d(gal_graph *graph, uint32_t tp_degree, bool sequence_parallel);
+/* Ulysses or a ring, behind the pass above: positions split everywhere, in attention heads or rows that pass round. */
+void gal_shard_sequence(gal_graph *graph, gal_axis_kind kind, uint32_t degree);
 
 #endif

@@ -47,18 +47,13 @@ static bool is_last(const stage *s, const chunk *c)
     return s->b.spec->stage + 1 == s->b.spec->stage_count && c->number + 1 == s->chunk_count;
 }
 
-static gal_group sequence_group(const gal_strategy *strategy, const gal_mesh *mesh)
-{
-    return strategy->sequence_parallel ? mesh->tp : GAL_GROUP_NONE;
-}
-
 /* The steps into a block's layout. An embedding makes its rows itself: every layout is free there. */
 static uint32_t enter_block(const gal_atoms *atoms, const gal_block_spec *block, const gal_layout *from,
                             gal_layout_step *steps, gal_layout *to)
 {
     gal_mesh mesh = gal_mesh_of(atoms, block->strategy);
     uint32_t count =
-        gal_layout_convert(from, atoms, mesh.dp | mesh.sdp, sequence_group(block->strategy, &mesh), steps, to);
+        gal_layout_convert(from, atoms, gal_mesh_samples(&mesh), gal_mesh_positions(&mesh, block->strategy), steps, to);
     return block->shape.in.positions == 0 ? 0 : count;
 }
 
@@ -210,8 +205,8 @@ static gal_layout own_entry(const stage *s)
     const gal_atoms *atoms = &s->b.program->atoms;
     const gal_mesh mesh = gal_mesh_of(atoms, spec->block[0].strategy);
     gal_layout own;
-    gal_layout_split(spec->microbatch_samples, atoms, mesh.dp | mesh.sdp,
-                     sequence_group(spec->block[0].strategy, &mesh), &own);
+    gal_layout_split(spec->microbatch_samples, atoms, gal_mesh_samples(&mesh),
+                     gal_mesh_positions(&mesh, spec->block[0].strategy), &own);
     return own;
 }
 
@@ -508,11 +503,20 @@ static void lower_evaluation(stage *s, uint32_t loss_replicas)
     end_fragment(s, GAL_FRAGMENT_EVALUATE_END);
 }
 
+/* Devices that have the same loss: those that split its vocabulary, and where it is of one row per sample those that
+ * split its positions. */
+static uint32_t loss_replicas_of(const gal_graph *g)
+{
+    const gal_node *loss = &g->node[g->node_count - 1];
+    const bool single = g->head && g->value[loss->in[0]].single;
+    return g->tp_degree * (single ? g->sequence_degree : 1);
+}
+
 static void lower_fragments(stage *s)
 {
     gal_builder *b = &s->b;
     const gal_block_emit *last = &s->block[b->spec->block_count - 1];
-    uint32_t loss_replicas = last->graph.tp_degree;
+    const uint32_t loss_replicas = loss_replicas_of(&last->graph);
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         b->chunk = c;
         lower_forward(s, &s->chunk[c]);

@@ -42,6 +42,15 @@ static void put_group(line_writer *w, const gal_program *p, gal_group group)
     put(w, "}");
 }
 
+/* Of kernels: the part that `over` names is cut again. */
+static void put_within(line_writer *w, const gal_program *p, gal_group within)
+{
+    if (within != GAL_GROUP_NONE) {
+        put(w, ", within");
+        put_group(w, p, within);
+    }
+}
+
 static void put_operand(line_writer *w, const gal_program *p, const gal_operand *operand)
 {
     static const char marks[] = {[GAL_READ] = 0, [GAL_WRITE] = '>', [GAL_UPDATE] = '~', [GAL_ACCUMULATE] = '+'};
@@ -97,6 +106,7 @@ void gal_instruction_print(const gal_program *program, uint32_t instruction, cha
     }
     put_shape(&w, program, &program->shape[at->shape]);
     put_group(&w, program, at->group);
+    put_within(&w, program, at->within);
     if (at->bytes > 0) {
         put(&w, " %llu B", (unsigned long long)at->bytes);
     }

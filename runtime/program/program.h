@@ -196,6 +196,7 @@ typedef struct gal_instruction {
     uint16_t layout;        /* into gal_program.layout: rows of the op that needs global indices; 0: none needed */
     uint32_t block;         /* model block */
     gal_group group;        /* collectives: the members; kernels: where this rank's features or range lie */
+    gal_group within;       /* kernels of attention: its part is cut again, over these; else none */
     uint32_t shape;         /* into gal_program.shape */
     uint32_t first_operand; /* into gal_program.operand */
     uint32_t first_wait;    /* into gal_program.wait */

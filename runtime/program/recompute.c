@@ -55,8 +55,9 @@ void gal_recompute_policy(gal_block_emit *e)
         gal_node_kind kind = e->graph.node[i].kind;
         bool cheap = kind == GAL_NODE_GATHER_SEQUENCE || kind == GAL_NODE_SPLIT || kind == GAL_NODE_MERGE;
         const bool loads = kind == GAL_NODE_LOAD_LENGTHS || (kind == GAL_NODE_LOAD && !e->graph.head);
-        e->redo[i] = cheap || (full && !loads) ||
-                     (selective && (kind == GAL_NODE_ATTENTION || kind == GAL_NODE_CROSS_ATTENTION));
+        const bool attends =
+            kind == GAL_NODE_ATTENTION || kind == GAL_NODE_CROSS_ATTENTION || kind == GAL_NODE_RING_ATTENTION;
+        e->redo[i] = cheap || (full && !loads) || (selective && attends);
     }
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
         const gal_node *node = &e->graph.node[i];

@@ -144,7 +144,7 @@ void gal_shard_1d(gal_graph *graph, uint32_t tp_degree, bool sequence_parallel)
     memset(r.now, GAL_NO_VALUE, sizeof r.now);
     graph->value_count = 0;
     graph->node_count = 0;
-    graph->tp_degree = tp_degree;
+    graph->tp_degree = graph->head_degree = tp_degree;
     if (whole.x != GAL_NO_VALUE) {
         graph->x = map_value(&r, &whole, NULL, whole.x);
     }

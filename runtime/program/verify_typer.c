@@ -61,6 +61,15 @@ uint32_t gal_type_intern(gal_typer *t, const gal_rows *rows)
     return t->rows_count++;
 }
 
+bool gal_type_expect_order(gal_typer *t, const gal_typed *value)
+{
+    const bool ordered = value->dealt == GAL_GROUP_NONE && value->within == t->in->within;
+    if (value->kind == GAL_VALUE_ROWS && value->ring != GAL_GROUP_NONE) {
+        return gal_type_broken(t, "reads what is still passing round, or summed of some steps alone");
+    }
+    return gal_type_holds(t, ordered || value->kind != GAL_VALUE_ROWS, "its features are dealt out over other devices");
+}
+
 bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out)
 {
     const gal_operand *o = &t->operand[k];
@@ -69,7 +78,7 @@ bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out)
         return gal_type_broken(t, "reads what no instruction wrote as a whole");
     }
     *out = found->value;
-    return true;
+    return gal_type_expect_order(t, out);
 }
 
 bool gal_type_get_kind(gal_typer *t, uint32_t k, gal_value_kind kind, gal_typed *out)
@@ -97,6 +106,7 @@ bool gal_type_get_alike(gal_typer *t, uint32_t k, const gal_typed *other)
     gal_typed value;
     return gal_type_get_complete(t, k, other->features, &value) &&
            gal_type_holds(t, value.rows == other->rows, "operands with different rows") &&
+           gal_type_holds(t, memcmp(value.part, other->part, sizeof value.part) == 0, "operands of different parts") &&
            gal_type_holds(t, value.split == other->split, "operands whose features are split differently");
 }
 
@@ -139,7 +149,10 @@ static bool same_value(const gal_typed *a, const gal_typed *b)
 {
     return a->kind == b->kind && a->rows == b->rows && a->features == b->features && a->split == b->split &&
            a->partial == b->partial && a->max_partial == b->max_partial && a->m == b->m && a->n == b->n &&
-           a->split_m == b->split_m && a->split_n == b->split_n && a->range == b->range && a->in_place == b->in_place;
+           a->split_m == b->split_m && a->split_n == b->split_n && a->range == b->range && a->in_place == b->in_place &&
+           a->dealt == b->dealt && a->within == b->within && memcmp(a->part, b->part, sizeof a->part) == 0 &&
+           a->ring == b->ring && a->turn == b->turn && a->share_first == b->share_first &&
+           a->share_count == b->share_count;
 }
 
 bool gal_type_put(gal_typer *t, uint32_t k, const gal_typed *value)

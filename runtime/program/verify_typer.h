@@ -67,6 +67,7 @@ extern const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_attention_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_update_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_collective_rules[GAL_OP_COUNT];
+extern const gal_typing_rule gal_type_ring_rules[GAL_OP_COUNT];
 
 bool gal_type_broken(gal_typer *t, const char *rule);
 bool gal_type_holds(gal_typer *t, bool condition, const char *rule);
@@ -80,6 +81,10 @@ bool gal_type_get_kind(gal_typer *t, uint32_t k, gal_value_kind kind, gal_typed 
 /* Activations of `features` per row on a device; partial ones allowed. */
 bool gal_type_get_rows(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out);
 bool gal_type_get_complete(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out);
+/* Whether a value's features are in no other order than ordinary rows have, or in that of the instruction's parts. */
+bool gal_type_expect_order(gal_typer *t, const gal_typed *value);
+/* The rule of an addition where the first operand is a part of what passes round a ring; false where it is none. */
+bool gal_type_add_part(gal_typer *t);
 /* The same as another operand in rows and split. */
 bool gal_type_get_alike(gal_typer *t, uint32_t k, const gal_typed *other);
 /* Stores an output; where the operand adds to what is there, that must be of the same type. */

@@ -21,7 +21,8 @@
 static const gal_typing_rule *rule_of(uint8_t op)
 {
     static const gal_typing_rule *const tables[] = {gal_type_kernel_rules, gal_type_attention_rules,
-                                                    gal_type_update_rules, gal_type_collective_rules};
+                                                    gal_type_update_rules, gal_type_collective_rules,
+                                                    gal_type_ring_rules};
     for (size_t i = 0; op < GAL_OP_COUNT && i < sizeof tables / sizeof tables[0]; i++) {
         if (tables[i][op].apply != NULL) {
             return &tables[i][op];

@@ -73,6 +73,9 @@ static void type_all_reduce(gal_typer *t)
             reduce_gradient(t, bits);
         }
     } else if (at->value.kind == GAL_VALUE_ROWS || at->value.kind == GAL_VALUE_NORM) {
+        if (!gal_type_expect_order(t, &at->value)) {
+            return;
+        }
         if (is_maximum) {
             take_off(t, &at->value.max_partial, bits);
         } else if (gal_type_holds(t, at->value.max_partial == GAL_GROUP_NONE, "sums maxima")) {
@@ -148,7 +151,9 @@ static void type_reduce_scatter(gal_typer *t)
     gal_stretch *at =
         gal_store_exact(&t->now->store, from->buffer, from->offset_bytes, from->offset_bytes + from->bytes);
     if (at != NULL && at->value.kind == GAL_VALUE_ROWS && !in_place) {
-        scatter_rows(t, at->value);
+        if (gal_type_expect_order(t, &at->value)) {
+            scatter_rows(t, at->value);
+        }
         return;
     }
     const char *rule = gal_store_gradient(&t->now->store, from->buffer, from->bytes, &value);
@@ -164,15 +169,46 @@ static void type_reduce_scatter(gal_typer *t)
     }
 }
 
+/* Rows for other rows; where features are dealt out, a chunk of the rows of all members' features for all rows of one
+ * member's, or the reverse. */
+static const char *exchange_rows(const gal_typer *t, gal_typed *value, gal_rows *to)
+{
+    const gal_group group = t->in->group;
+    const gal_rows *from = &t->rows[value->rows];
+    if (value->ring != GAL_GROUP_NONE) {
+        return "reads what is still passing round, or summed of some steps alone";
+    }
+    if (value->dealt == group && value->within == GAL_GROUP_NONE) {
+        value->dealt = GAL_GROUP_NONE;
+        value->within = group;
+        value->features /= gal_type_size_of(t, group);
+        return gal_rows_gather(from, &t->program->atoms, group, to);
+    }
+    if (value->dealt == GAL_GROUP_NONE && value->within == group) {
+        value->dealt = group;
+        value->within = GAL_GROUP_NONE;
+        value->features *= gal_type_size_of(t, group);
+        return gal_rows_scatter(from, &t->program->atoms, group, to);
+    }
+    if ((value->dealt | value->within) != GAL_GROUP_NONE) {
+        return "its features are dealt out over other devices";
+    }
+    return gal_rows_exchange(from, &t->program->atoms, group, to);
+}
+
 static void type_all_to_all(gal_typer *t)
 {
-    gal_typed value;
+    const gal_operand *o = &t->operand[0];
+    const gal_stretch *at = gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
     gal_rows to;
-    if (!gal_type_get_kind(t, 0, GAL_VALUE_ROWS, &value) ||
-        !expect_chunks(t, t->operand[0].bytes / gal_type_size_of(t, t->in->group), t->operand[0].bytes)) {
+    if (!gal_type_holds(t, o->view == GAL_GROUP_NONE && at != NULL && at->value.kind == GAL_VALUE_ROWS,
+                        "exchanges what are no rows") ||
+        !gal_type_holds(t, t->in->group != GAL_GROUP_NONE, "exchanges among none") ||
+        !expect_chunks(t, o->bytes / gal_type_size_of(t, t->in->group), o->bytes)) {
         return;
     }
-    const char *rule = gal_rows_exchange(&t->rows[value.rows], &t->program->atoms, t->in->group, &to);
+    gal_typed value = at->value;
+    const char *rule = exchange_rows(t, &value, &to);
     if (gal_type_holds(t, rule == NULL, rule)) {
         value.rows = gal_type_intern(t, &to);
         gal_type_put_rows(t, 1, value, value.features);

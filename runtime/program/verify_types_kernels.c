@@ -1,4 +1,6 @@
 /* Typing rules of kernels, in the order of schemas/operator.h; those of attention are verify_types_attention.c. */
+#include <string.h>
+
 #include "runtime/program/verify_internal.h"
 #include "runtime/program/verify_typer.h"
 
@@ -447,7 +449,9 @@ static void type_permute(gal_typer *t)
     const gal_stretch *source =
         gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + gal_operand_span(t->program, o));
     if (source == NULL || source->begin != o->offset_bytes || source->value.kind != GAL_VALUE_ROWS ||
-        source->value.features != t->shape->dims[0] || o->view_stride_bytes % row_bytes != 0) {
+        source->value.features != t->shape->dims[0] ||
+        (source->value.dealt | source->value.within | source->value.ring) != GAL_GROUP_NONE ||
+        o->view_stride_bytes % row_bytes != 0) {
         gal_type_broken(t, "reads rows where there are none");
         return;
     }
@@ -462,6 +466,60 @@ static void type_permute(gal_typer *t)
     }
 }
 
+/* Features of the parts that the shape says, of all members; false if they are not divided by them. */
+static bool read_parts(gal_typer *t, uint64_t *features, uint64_t part[GAL_FEATURE_PARTS])
+{
+    const uint32_t *d = t->shape->dims;
+    const uint64_t members = gal_type_size_of(t, t->in->group);
+    bool divides = members == d[1];
+    *features = 0;
+    for (uint32_t i = 0; divides && i < GAL_FEATURE_PARTS; i++) {
+        divides = d[2 + i] % members == 0;
+        part[i] = d[2 + i] / members;
+        *features += d[2 + i];
+    }
+    return gal_type_holds(t, divides, "its parts do not divide by the group");
+}
+
+static void type_deal_features(gal_typer *t)
+{
+    uint64_t features;
+    uint64_t part[GAL_FEATURE_PARTS];
+    gal_typed x;
+    if (read_parts(t, &features, part) && gal_type_get_complete(t, 0, features, &x) &&
+        gal_type_holds(t, t->rows[x.rows].local_count == t->shape->dims[0], "its shape has another number of rows") &&
+        gal_type_holds(t, (x.split & t->in->group) == 0, "deals out over devices that split the features")) {
+        x.dealt = t->in->group;
+        memcpy(x.part, part, sizeof part);
+        gal_type_put_rows(t, 1, x, features);
+    }
+}
+
+static void type_collect_features(gal_typer *t)
+{
+    const gal_operand *o = &t->operand[0];
+    const gal_stretch *at = gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
+    uint64_t features;
+    uint64_t part[GAL_FEATURE_PARTS];
+    if (!read_parts(t, &features, part) ||
+        !gal_type_holds(t, o->view == GAL_GROUP_NONE && at != NULL && at->value.kind == GAL_VALUE_ROWS,
+                        "an operand of the wrong kind") ||
+        !gal_type_holds(t, at->value.dealt == t->in->group && (at->value.within | at->value.ring) == GAL_GROUP_NONE,
+                        "its features are dealt out over other devices") ||
+        !gal_type_holds(t, memcmp(part, at->value.part, sizeof part) == 0 && at->value.features == features,
+                        "its features were dealt out in other parts") ||
+        !gal_type_holds(t, (at->value.partial | at->value.max_partial) == GAL_GROUP_NONE,
+                        "reads a sum that is still partial") ||
+        !gal_type_holds(t, t->rows[at->value.rows].local_count == t->shape->dims[0],
+                        "its shape has another number of rows")) {
+        return;
+    }
+    gal_typed y = at->value;
+    y.dealt = GAL_GROUP_NONE;
+    memset(y.part, 0, sizeof y.part);
+    gal_type_put_rows(t, 1, y, features);
+}
+
 static void type_fill(gal_typer *t)
 {
     gal_type_put(t, 0, &(gal_typed){.kind = GAL_VALUE_ZERO});
@@ -470,7 +528,7 @@ static void type_fill(gal_typer *t)
 static void type_add(gal_typer *t)
 {
     gal_typed source;
-    if (gal_type_get(t, 0, &source) && gal_type_expect_elements(t, 0)) {
+    if (!gal_type_add_part(t) && gal_type_get(t, 0, &source) && gal_type_expect_elements(t, 0)) {
         gal_type_put(t, 1, &source);
     }
 }
@@ -508,6 +566,8 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_CROSS_ENTROPY_SUM] = {type_cross_entropy_sum, 4, 4},
     [GAL_OP_CROSS_ENTROPY_LOSS] = {type_cross_entropy_loss, 2, 2},
     [GAL_OP_CROSS_ENTROPY_BACKWARD] = {type_cross_entropy_backward, 4, 4},
+    [GAL_OP_DEAL_FEATURES] = {type_deal_features, 2, 2},
+    [GAL_OP_COLLECT_FEATURES] = {type_collect_features, 2, 2},
     [GAL_OP_PERMUTE] = {type_permute, 2, 2},
     [GAL_OP_ADD] = {type_add, 2, 2},
     [GAL_OP_FILL] = {type_fill, 1, 1},

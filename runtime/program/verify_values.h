@@ -6,7 +6,7 @@
 
 /* A value on the devices of a stage. What follows `kind` is used by the kinds named there. */
 typedef enum gal_value_kind {
-    GAL_VALUE_ROWS,     /* activations: rows, features, split, partial, max_partial */
+    GAL_VALUE_ROWS,     /* activations: rows, features, split, partial, max_partial, dealt, within, part, ring */
     GAL_VALUE_TOKENS,   /* rows [sample][position]; features: the operator that loaded them */
     GAL_VALUE_LENGTHS,  /* rows of one position; features: the positions that they are at most */
     GAL_VALUE_WEIGHT,   /* of `unit`: range, in_place */
@@ -33,6 +33,12 @@ typedef struct gal_typed {
     gal_group split;   /* features are the index-th chunk over these atoms */
     gal_group partial; /* the value is the sum of what the devices of this set hold */
     gal_group max_partial;
+    gal_group dealt;                   /* not [row][features]: [member of these atoms][row][its chunk of each part] */
+    gal_group within;                  /* of the features split so, the index-th chunk of each part over these atoms */
+    uint64_t part[GAL_FEATURE_PARTS];  /* with either: features of the parts, of one chunk */
+    gal_group ring;                    /* of what passes round these devices, or is summed while others do: */
+    uint32_t turn;                     /* rows of the member so many before this one, counted round */
+    uint32_t share_first, share_count; /* a sum of these steps alone; 0: of all */
     uint64_t m, n;
     gal_group split_m, split_n;
     uint32_t first_piece, piece_count;

@@ -5,7 +5,8 @@
  *   stage 2  gradients sharded too: every microbatch bucket -> reduce_scatter -> scratch -> added to the shard
  *   stage 3  weights sharded too: all_gather into a ring buffer before use. Prefetch needs no pass: the gather stream
  *            runs ahead until the ring is full; release is the wait of the next gather into that buffer
- * DP atoms beside SDP atoms (replicas of the shards) are reduced after the scatter, at the last microbatch.
+ * DP atoms beside SDP atoms (replicas of the shards) are reduced after the scatter, at the last microbatch. Along an
+ * axis that splits the positions weights are whole and gradients partial, as along SDP: shards are cut over both.
  *
  * In programs of 16 bits the weights that kernels read are those of fp32 master weights, rounded: masters are sharded
  * as moments are, gradients are kept and summed in fp32, gathers move 16 bits (Micikevicius et al., "Mixed precision
@@ -86,6 +87,20 @@ static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit
     }
 }
 
+/* Whether what reads the unit reads one row per sample: every device of the sequence axis then has the whole gradient.
+ */
+static bool is_of_single_rows(const gal_graph *g, uint8_t unit)
+{
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const gal_node *n = &g->node[i];
+        if (n->weight != GAL_NO_VALUE && g->tensor[n->weight].unit == unit && n->in[0] != GAL_NO_VALUE &&
+            g->value[n->in[0]].single) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
 {
     const gal_block_unit *about = &e->graph.unit[index];
@@ -100,11 +115,13 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
             u.decay_elements += tensor->decays ? e->tensor_elements[t] : 0;
         }
     }
-    u.zero_stage = about->persistent ? 0 : e->strategy->zero_stage;
-    u.zero_group = u.zero_stage > 0 ? e->mesh.sdp : GAL_GROUP_NONE;
+    const gal_group partial = is_of_single_rows(&e->graph, index) ? GAL_GROUP_NONE : e->mesh.sequence;
+    const bool sharded = !about->persistent && e->strategy->zero_stage > 0;
+    u.zero_group = sharded ? e->mesh.sdp | partial : GAL_GROUP_NONE;
+    u.zero_stage = u.zero_group != GAL_GROUP_NONE ? e->strategy->zero_stage : 0;
     u.split_group = is_split ? e->mesh.tp : GAL_GROUP_NONE;
     bool partial_over_tp = about->by_heads || (e->strategy->sequence_parallel && !is_split);
-    u.sync_group = e->mesh.dp | e->mesh.sdp | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
+    u.sync_group = e->mesh.dp | e->mesh.sdp | partial | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
     uint32_t shards = gal_group_size(atoms, u.zero_group);
     u.shard_elements = (u.used_elements + shards - 1) / shards;
     u.elements = u.shard_elements * shards;

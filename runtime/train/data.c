@@ -294,16 +294,21 @@ static uint32_t target_count_of(const gal_data *data, const sample *s)
     return most > 0 && most < s->token_count ? most : s->token_count;
 }
 
-/* One row of what is asked for: its tokens, without padding. */
+/* The positions asked for of one row: its tokens, without padding. */
 static gal_code read_row(const gal_data *data, const split *from, const gal_token_request *request, const sample *s,
                          uint32_t token_count, int32_t *out, gal_error *err)
 {
     const bool follow = request->targets && data->options.target_length == 0 && !is_masked(&data->options);
+    const uint32_t begin = request->position_begin, length = request->sequence_length;
+    const uint32_t left = token_count > begin ? token_count - begin : 0, count = left < length ? left : length;
+    const uint64_t first = s->first + begin;
     if (!request->decoder) {
-        return gal_token_file_read(from->file, s->first + (follow ? 1 : 0), token_count, out, err);
+        return count == 0 ? GAL_OK : gal_token_file_read(from->file, first + (follow ? 1 : 0), count, out, err);
     }
-    out[0] = 0;
-    return token_count == 1 ? GAL_OK : gal_token_file_read(from->file, s->first, token_count - 1, out + 1, err);
+    const uint32_t start = begin == 0 ? 1 : 0; /* one position later, behind token 0 */
+    out[0] = begin == 0 ? 0 : out[0];
+    return count <= start ? GAL_OK
+                          : gal_token_file_read(from->file, first + start - 1, count - start, out + start, err);
 }
 
 /* The tokens or targets of one sample. */
@@ -321,15 +326,16 @@ static gal_code fill_window(const gal_data *data, const gal_token_request *reque
     }
     const bool second = o->target_length > 0 && (request->targets || request->decoder);
     const uint32_t token_count = second ? target_count_of(data, &s) : s.token_count;
-    GAL_ASSERT(request->sequence_length == (second ? o->target_length : o->sequence_length));
+    const uint32_t begin = request->position_begin, length = request->sequence_length;
+    GAL_ASSERT(begin + length <= (second ? o->target_length : o->sequence_length));
     GAL_TRY(read_row(data, from, request, &s, token_count, out, err));
-    for (uint32_t p = token_count; p < request->sequence_length; p++) {
+    for (uint32_t p = token_count > begin ? token_count - begin : 0; p < length; p++) {
         out[p] = request->targets ? -1 : 0;
     }
     if (is_masked(o)) {
         const uint64_t key = gal_mix(o->seed + request->evaluation);
         gal_mask_sample(o->model, key ^ gal_mix(request->evaluation ? s.window : serial), token_count, request->targets,
-                        out);
+                        begin, length, out);
     }
 cleanup:
     return code;

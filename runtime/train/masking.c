@@ -11,20 +11,18 @@ static int32_t shown(const gal_model *model, uint64_t draw, int32_t token)
     return tenth < TENTHS_MASKED + TENTHS_RANDOM ? (int32_t)(gal_mix(draw) % model->vocabulary) : token;
 }
 
-void gal_mask_sample(const gal_model *model, uint64_t key, uint32_t token_count, bool targets, int32_t *tokens)
+void gal_mask_sample(const gal_model *model, uint64_t key, uint32_t token_count, bool targets, uint32_t begin,
+                     uint32_t count, int32_t *tokens)
 {
-    const uint32_t count = gal_model_loss_positions_of(model, token_count);
-    uint32_t rank = 0;
-    for (; rank < count; rank++) {
+    const uint32_t asked = gal_model_loss_positions_of(model, token_count);
+    for (uint32_t rank = targets ? asked : 0; rank < (targets ? token_count : asked); rank++) {
         const uint64_t at = gal_permute(rank, token_count, key);
-        if (!targets) {
-            tokens[at] = shown(model, gal_mix(key ^ gal_mix(at)), tokens[at]);
+        if (at < begin || at - begin >= count) {
+            continue;
         }
+        tokens[at - begin] = targets ? -1 : shown(model, gal_mix(key ^ gal_mix(at)), tokens[at - begin]);
     }
-    for (; targets && rank < token_count; rank++) {
-        tokens[gal_permute(rank, token_count, key)] = -1;
-    }
-    for (uint32_t p = token_count; targets && p < model->sequence_length; p++) {
-        tokens[p] = -1;
+    for (uint32_t p = 0; targets && p < count; p++) {
+        tokens[p] = begin + p < token_count ? tokens[p] : -1;
     }
 }

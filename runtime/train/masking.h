@@ -12,8 +12,9 @@
 #include "runtime/train/order.h"
 #include "schemas/model.h"
 
-/* tokens[model->sequence_length]: the sample's, in place; those from token_count on are padding. targets: what is asked
- * for, -1 elsewhere; else what the model sees. */
-void gal_mask_sample(const gal_model *model, uint64_t key, uint32_t token_count, bool targets, int32_t *tokens);
+/* tokens[count]: the sample's from position `begin` on, in place; those from token_count on are padding. targets: what
+ * is asked for, -1 elsewhere; else what the model sees. */
+void gal_mask_sample(const gal_model *model, uint64_t key, uint32_t token_count, bool targets, uint32_t begin,
+                     uint32_t count, int32_t *tokens);
 
 #endif

@@ -63,14 +63,26 @@ static const char *function_of(gal_op op)
     }
 }
 
+static void print_row(uint32_t index, gal_op op, uint32_t group, const gal_step_tally *row)
+{
+    (void)printf("%s %s %u %llu %llu %llu\n", gal_step_mode_name(index), function_of(op), group,
+                 (unsigned long long)row->calls, (unsigned long long)row->in_place,
+                 (unsigned long long)row->elements * GAL_STEP_ITEM_BYTES);
+}
+
+/* A rotation is a send to one neighbour and a receive from the other: of two ranks each. */
 static void print_expected(uint32_t index, uint32_t rank)
 {
     gal_step_counts e;
     gal_step_mode_expect(index, rank, &e);
     for (uint32_t i = 0; i < e.count; i++) {
-        (void)printf("%s %s %u %llu %llu %llu\n", gal_step_mode_name(index), function_of(e.row[i].op), e.row[i].group,
-                     (unsigned long long)e.row[i].calls, (unsigned long long)e.row[i].in_place,
-                     (unsigned long long)e.row[i].elements * GAL_STEP_ITEM_BYTES);
+        const gal_step_tally *row = &e.row[i];
+        if (row->op == GAL_OP_ROTATE) {
+            print_row(index, GAL_OP_SEND, 2, row);
+            print_row(index, GAL_OP_RECEIVE, 2, row);
+        } else {
+            print_row(index, row->op, row->group, row);
+        }
     }
 }
 

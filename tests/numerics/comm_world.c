@@ -165,6 +165,8 @@ static int expected(const gal_channel_spec *spec, const gal_comm_request *reques
         return value_of(spec->ranks[i / n], i % n);
     case GAL_OP_REDUCE_SCATTER:
         return reduced(spec, index * n + i, request->reduce);
+    case GAL_OP_ROTATE:
+        return value_of(spec->ranks[(index + spec->rank_count - 1) % spec->rank_count], i);
     default: /* all_to_all: member m sent me its row `index` */
         return value_of(spec->ranks[i / n], index * n + i % n);
     }
@@ -173,7 +175,8 @@ static int expected(const gal_channel_spec *spec, const gal_comm_request *reques
 static void check(const gal_channel_spec *spec, const gal_comm_request *request, const buffers *b)
 {
     const uint64_t n = request->elements;
-    const bool one_share = request->op == GAL_OP_ALL_REDUCE || request->op == GAL_OP_REDUCE_SCATTER;
+    const bool one_share =
+        request->op == GAL_OP_ALL_REDUCE || request->op == GAL_OP_REDUCE_SCATTER || request->op == GAL_OP_ROTATE;
     const uint64_t output = one_share ? n : n * spec->rank_count;
     const uint64_t shift = request->op == GAL_OP_REDUCE_SCATTER && request->in_place ? index_of(spec) * n : 0;
     for (uint64_t i = 0; i < output; i++) {
@@ -214,13 +217,14 @@ static gal_comm *make_comm(const gal_channel_spec *spec, uint32_t count)
     return comm;
 }
 
-static const gal_op collectives[] = {GAL_OP_ALL_REDUCE, GAL_OP_ALL_GATHER, GAL_OP_REDUCE_SCATTER, GAL_OP_ALL_TO_ALL};
+static const gal_op collectives[] = {GAL_OP_ALL_REDUCE, GAL_OP_ALL_GATHER, GAL_OP_REDUCE_SCATTER, GAL_OP_ALL_TO_ALL,
+                                     GAL_OP_ROTATE};
 
 static const gal_dtype dtypes[] = {GAL_FP32, GAL_FP64, GAL_I32}; /* those that MPI knows */
 
 static void all_forms(gal_comm *comm, const gal_channel_spec *spec, const buffers *b, uint64_t elements)
 {
-    for (uint32_t op = 0; op < 4; op++) {
+    for (uint32_t op = 0; op < sizeof collectives / sizeof collectives[0]; op++) {
         for (uint32_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
             for (uint32_t form = 0; form < 4; form++) {
                 gal_comm_request request = {
@@ -296,7 +300,7 @@ static void test_subgroups(void)
         b[k] = make_buffers();
     }
     gal_comm *comm = make_comm(spec, count);
-    for (uint32_t op = 0; op < 4; op++) {
+    for (uint32_t op = 0; op < sizeof collectives / sizeof collectives[0]; op++) {
         gal_comm_request request[RANKS_MAX];
         uint32_t handle[RANKS_MAX];
         for (uint32_t k = 0; k < count; k++) {

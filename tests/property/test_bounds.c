@@ -135,9 +135,12 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
     if (gal_strategy_block_rule_broken(model, &shape, strategy, devices, samples) != NULL) {
         return;
     }
-    const gal_split_kind split = {tp, strategy->sequence_parallel, strategy->recompute};
+    const uint32_t chunks = gal_strategy_sequence_degree(strategy);
+    const bool ring = gal_strategy_degree(strategy, GAL_AXIS_RING) > 1;
+    const gal_split_kind split = {tp, ring ? GAL_AXIS_RING : GAL_AXIS_ULYSSES, chunks, strategy->sequence_parallel,
+                                  strategy->recompute};
     assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
-    assert_int_equal(gal_floors_of(floors, type, split, samples * tp / devices, &floor, &err), GAL_OK);
+    assert_int_equal(gal_floors_of(floors, type, split, samples * tp * chunks / devices, &floor, &err), GAL_OK);
     const double seconds = price->forward_seconds + price->backward_seconds;
     if (!(floor.seconds <= seconds * (1.0 + 1e-12))) {
         char name[64];
@@ -161,6 +164,7 @@ static void test_floors_are_below_prices(void **state)
     gal_price_cache *cache = NULL;
     gal_floors *floors = NULL;
     gal_space_all(&space);
+    space.axis[GAL_AXIS_ULYSSES] = space.axis[GAL_AXIS_RING] = true;
     assert_int_equal(gal_model_read("gpt2-medium", &model, &err), GAL_OK);
     assert_int_equal(gal_cluster_read("a100-8", &cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&cluster, &durations, &err), GAL_OK);

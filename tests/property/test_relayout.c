@@ -48,8 +48,7 @@ static void follow(const bed *b, const gal_layout *from, const gal_strategy *to,
 {
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     const gal_mesh mesh = gal_mesh_of(&b->atoms, to);
-    (void)gal_layout_convert(from, &b->atoms, mesh.dp | mesh.sdp, to->sequence_parallel ? mesh.tp : GAL_GROUP_NONE,
-                             steps, out);
+    (void)gal_layout_convert(from, &b->atoms, gal_mesh_samples(&mesh), gal_mesh_positions(&mesh, to), steps, out);
 }
 
 /* Two blocks of a type, of which the second converts the rows, or the one that converts the carried tensor. */

@@ -316,14 +316,19 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     gal_strategy s = {0};
     uint32_t kind = below(seed, GAL_AXIS_KIND_COUNT);
     while (devices > 1) {
-        uint32_t degree = s.axis_count == GAL_AXIS_KIND_COUNT - 1 ? devices : 2u << below(seed, 3);
+        uint32_t degree = s.axis_count == GAL_AXIS_KIND_COUNT - 2 ? devices : 2u << below(seed, 3);
         degree = degree > devices ? devices : degree;
         s.axis[s.axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
-        kind = (kind + 1) % GAL_AXIS_KIND_COUNT;
+        do {
+            kind = (kind + 1) % GAL_AXIS_KIND_COUNT;
+        } while (gal_axis_splits_positions((gal_axis_kind)kind) && gal_strategy_sequence_degree(&s) > 1);
         devices /= degree;
     }
-    s.zero_stage = gal_strategy_degree(&s, GAL_AXIS_SDP) > 1 ? 1 + below(seed, 3) : 0;
-    s.sequence_parallel = gal_strategy_degree(&s, GAL_AXIS_TP) > 1 && below(seed, 2) == 0;
+    const bool splits_positions = gal_strategy_sequence_degree(&s) > 1;
+    s.zero_stage = gal_strategy_degree(&s, GAL_AXIS_SDP) > 1 ? 1 + below(seed, 3)
+                   : splits_positions                        ? below(seed, 4)
+                                                             : 0;
+    s.sequence_parallel = gal_strategy_degree(&s, GAL_AXIS_TP) > 1 && !splits_positions && below(seed, 2) == 0;
     s.recompute = (gal_recompute)below(seed, GAL_RECOMPUTE_COUNT);
     return s;
 }
@@ -344,10 +349,20 @@ static gal_certificate random_certificate(uint64_t *seed)
                          .microbatch_counts = random_list(seed, 1u << 24),
                          .pp_degrees = random_list(seed, 1u << 20),
                          .searched_bound_seconds = real_or_zero(seed, 1e9)};
-    bool *const part[] = {&c.space.axis[GAL_AXIS_DP], &c.space.axis[GAL_AXIS_SDP], &c.space.axis[GAL_AXIS_TP],
-                          &c.space.zero_stage[1],     &c.space.zero_stage[2],      &c.space.zero_stage[3],
-                          &c.space.sequence_parallel, &c.space.recompute,          &c.space.selective,
-                          &c.space.takeaway[1],       &c.space.takeaway[2],        &c.space.takeaway[3]};
+    bool *const part[] = {&c.space.axis[GAL_AXIS_DP],
+                          &c.space.axis[GAL_AXIS_SDP],
+                          &c.space.axis[GAL_AXIS_TP],
+                          &c.space.zero_stage[1],
+                          &c.space.zero_stage[2],
+                          &c.space.zero_stage[3],
+                          &c.space.sequence_parallel,
+                          &c.space.recompute,
+                          &c.space.selective,
+                          &c.space.takeaway[1],
+                          &c.space.takeaway[2],
+                          &c.space.takeaway[3],
+                          &c.space.axis[GAL_AXIS_ULYSSES],
+                          &c.space.axis[GAL_AXIS_RING]};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         *part[i] = below(seed, 2) == 0;
     }
@@ -405,7 +420,11 @@ static gal_plan random_plan(uint64_t *seed)
         left -= here;
         while (here > 0) {
             uint32_t count = 1 + below(seed, here);
-            const gal_strategy own = random_strategy(seed, p.cluster.device_count / p.pp_degree);
+            gal_strategy own = random_strategy(seed, p.cluster.device_count / p.pp_degree);
+            for (uint32_t a = 0; a < own.axis_count; a++) { /* their attention has no ring */
+                const bool biased = p.model.family == GAL_FAMILY_T5 || p.model.family == GAL_FAMILY_SWIN;
+                own.axis[a].kind = biased && own.axis[a].kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : own.axis[a].kind;
+            }
             p.run[p.run_count] = (gal_plan_run){count, encodes && p.run_count > 0 ? p.run[0].strategy : own};
             p.run_count++;
             here -= count;

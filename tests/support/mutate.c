@@ -602,6 +602,89 @@ static bool replicated_sum(gal_program *const *programs, uint32_t stage_count, u
     return false;
 }
 
+/* ---- sequence parallelism ---- */
+
+static bool rotates(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_ROTATE;
+}
+
+/* A hop that everybody leaves out. */
+static bool hop_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, rotates, random, &where)) {
+        return false;
+    }
+    edit_everywhere(programs, stage_count, &where, drop);
+    return true;
+}
+
+static bool steps(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_ATTENTION_STEP || in->op == GAL_OP_ATTENTION_STEP_BACKWARD;
+}
+
+/* Every step of this shape takes the keys for those of another chunk. */
+static bool step_altered(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, steps, random, &where)) {
+        return false;
+    }
+    gal_program *p = where.program;
+    uint32_t *dims = p->shape[at(p, where.fragment, where.position)->shape].dims;
+    dims[6] = (dims[6] + 1) % dims[7];
+    return true;
+}
+
+static bool deals(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_DEAL_FEATURES || in->op == GAL_OP_COLLECT_FEATURES;
+}
+
+/* Queries, keys and values dealt out as one part, or a part less to the one before it. */
+static bool parts_altered(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, deals, random, &where)) {
+        return false;
+    }
+    gal_program *p = where.program;
+    uint32_t *dims = p->shape[at(p, where.fragment, where.position)->shape].dims;
+    if (dims[3] == 0) {
+        return false;
+    }
+    dims[2] += dims[3];
+    dims[3] = dims[4];
+    dims[4] = 0;
+    return true;
+}
+
+static bool attends_dealt(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->within != GAL_GROUP_NONE;
+}
+
+static void forget_within(gal_program *p, uint32_t fragment, uint32_t position)
+{
+    at(p, fragment, position)->within = GAL_GROUP_NONE;
+}
+
+static bool heads_misplaced(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, attends_dealt, random, &where)) {
+        return false;
+    }
+    edit_everywhere(programs, stage_count, &where, forget_within);
+    return true;
+}
+
 const gal_mutation gal_mutations[] = {
     {"wait inside a fragment removed", wait_inside_removed},
     {"wait across fragments removed", wait_across_removed},
@@ -623,5 +706,9 @@ const gal_mutation gal_mutations[] = {
     {"receive missing", receive_missing},
     {"permute stride altered", permute_stride},
     {"replicas of a norm altered", replicated_sum},
+    {"hop of a ring dropped", hop_dropped},
+    {"step of a ring altered", step_altered},
+    {"parts dealt out altered", parts_altered},
+    {"heads in another place", heads_misplaced},
 };
 const uint32_t gal_mutation_count = sizeof gal_mutations / sizeof gal_mutations[0];

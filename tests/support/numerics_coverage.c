@@ -3,11 +3,12 @@
 #include <string.h>
 
 /* What a strategy is made of; one strategy may have several. */
-enum { DP, ZERO_1, ZERO_2, ZERO_3, TP, TP_SP, TRAIT_COUNT };
-static const char *const trait_names[TRAIT_COUNT] = {"dp", "zero1", "zero2", "zero3", "tp", "tp+sp"};
+enum { DP, ZERO_1, ZERO_2, ZERO_3, TP, TP_SP, ULYSSES, RING, TRAIT_COUNT };
+static const char *const trait_names[TRAIT_COUNT] = {"dp", "zero1", "zero2", "zero3", "tp", "tp+sp", "ulysses", "ring"};
 
-/* Which axes a strategy has, in any order: bits by gal_axis_kind, less the empty set. */
-enum { COMBINATION_COUNT = (1 << GAL_AXIS_KIND_COUNT) - 1 };
+/* Which of the axes DP, SDP and TP a strategy has, in any order: bits by gal_axis_kind, less the empty set. Strategies
+ * with an axis of the positions have cells of their own: all pairs of these too would take thousands of plans. */
+enum { MATRIX_KINDS = GAL_AXIS_TP + 1, COMBINATION_COUNT = (1 << MATRIX_KINDS) - 1 };
 
 /* Ordered axes, innermost first, on 2, 4 and 8 devices: 3 + 9 + 21. */
 enum { AXES_CELLS = 33, ZERO_STAGES = 4, PP_DEGREES = 4 };
@@ -110,6 +111,44 @@ enum {
     X(SWIN_HEAD_SP, "swin, head under tp+sp")                                                                          \
     X(SWIN_SPLIT, "swin, backward in two parts")                                                                       \
     X(SWIN_INTERLEAVED, "swin, interleaved")                                                                           \
+    X(ULYSSES_ZERO_1, "ulysses, zero1 along it alone")                                                                 \
+    X(ULYSSES_ZERO_2, "ulysses, zero2 along it alone")                                                                 \
+    X(ULYSSES_ZERO_3, "ulysses, zero3 along it alone")                                                                 \
+    X(ULYSSES_SDP, "ulysses beside sdp")                                                                               \
+    X(ULYSSES_IN_DP, "ulysses inside dp")                                                                              \
+    X(ULYSSES_ROUND_DP, "ulysses round dp")                                                                            \
+    X(ULYSSES_IN_TP, "ulysses inside tp, attention")                                                                   \
+    X(ULYSSES_ROUND_TP, "ulysses round tp, attention")                                                                 \
+    X(ULYSSES_RECOMPUTE, "recompute of ulysses attention")                                                             \
+    X(ULYSSES_SELECTIVE, "selective recompute of ulysses attention")                                                   \
+    X(ULYSSES_DROPOUT, "ulysses, attention dropout")                                                                   \
+    X(ULYSSES_SPLIT, "ulysses attention, backward in two parts")                                                       \
+    X(ULYSSES_GPT, "ulysses, gpt's attention")                                                                         \
+    X(ULYSSES_SHARED, "ulysses, shared keys and values")                                                               \
+    X(ULYSSES_BERT, "ulysses, bert's attention")                                                                       \
+    X(ULYSSES_VIT, "ulysses, vit's embedding")                                                                         \
+    X(ULYSSES_VIT_HEAD, "ulysses, vit's head")                                                                         \
+    X(ULYSSES_T5, "ulysses, t5's self-attention")                                                                      \
+    X(ULYSSES_CROSS, "ulysses, cross-attention")                                                                       \
+    X(ULYSSES_SHIFTED, "ulysses, shifted windows")                                                                     \
+    X(ULYSSES_MERGE, "ulysses, a merge")                                                                               \
+    X(ULYSSES_SWIN_HEAD, "ulysses, swin's head")                                                                       \
+    X(ULYSSES_TIED, "ulysses, tied table, P > 1")                                                                      \
+    X(RING_ZERO, "ring, zero along it alone")                                                                          \
+    X(RING_SDP, "ring beside sdp")                                                                                     \
+    X(RING_IN_TP, "ring inside tp, attention")                                                                         \
+    X(RING_ROUND_TP, "ring round tp, attention")                                                                       \
+    X(RING_DP, "ring beside dp")                                                                                       \
+    X(RING_OF_MORE, "ring attention over 3 or more")                                                                   \
+    X(RING_RECOMPUTE, "recompute of ring attention")                                                                   \
+    X(RING_SELECTIVE, "selective recompute of ring attention")                                                         \
+    X(RING_DROPOUT, "ring, attention dropout")                                                                         \
+    X(RING_SPLIT, "ring attention, backward in two parts")                                                             \
+    X(RING_GPT, "ring, gpt's attention")                                                                               \
+    X(RING_SHARED, "ring, shared keys and values")                                                                     \
+    X(RING_BERT, "ring, bert's attention")                                                                             \
+    X(RING_VIT, "ring, vit's attention")                                                                               \
+    X(RING_HEAD, "ring, a head of one row per sample")                                                                 \
     X(PADDED_CAUSAL, "padding, causal")                                                                                \
     X(PADDED_SAMPLES, "padding, samples split, several microbatches")                                                  \
     X(PADDED_TP, "padded attention under tp")                                                                          \
@@ -145,6 +184,8 @@ static void traits_of(const gal_strategy *s, bool trait[TRAIT_COUNT])
     trait[ZERO_3] = s->zero_stage == 3;
     trait[TP] = gal_strategy_degree(s, GAL_AXIS_TP) > 1 && !s->sequence_parallel;
     trait[TP_SP] = s->sequence_parallel;
+    trait[ULYSSES] = gal_strategy_degree(s, GAL_AXIS_ULYSSES) > 1;
+    trait[RING] = gal_strategy_degree(s, GAL_AXIS_RING) > 1;
 }
 
 /* Axes of the strategy as a set; 0: one device. */
@@ -170,7 +211,7 @@ static void list_axes(axes_table *table, gal_strategy *at, uint32_t left, uint32
         return;
     }
     for (uint32_t degree = left; degree >= 2; degree /= 2) {
-        for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
+        for (uint32_t kind = 0; kind < MATRIX_KINDS; kind++) {
             if ((used >> kind & 1u) == 0) {
                 at->axis[at->axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
                 list_axes(table, at, left / degree, used | 1u << kind);
@@ -230,7 +271,8 @@ static void hit_pairs(const gal_plan *plan, bool *hit)
         const gal_strategy *after = gal_plan_block_strategy(plan, b + 1);
         traits_of(s, here);
         traits_of(after, next);
-        if (!border && s->axis_count > 0) {
+        const bool in_matrix = gal_strategy_sequence_degree(s) == 1 && gal_strategy_sequence_degree(after) == 1;
+        if (!border && s->axis_count > 0 && in_matrix) {
             hit[COMBINATIONS + (combination_of(s) - 1) * COMBINATION_COUNT + combination_of(after) - 1] = true;
         }
         for (uint32_t i = 0; i < TRAIT_COUNT * TRAIT_COUNT; i++) {
@@ -487,6 +529,83 @@ static void hit_padding(const gal_plan *plan, bool *hit)
     }
 }
 
+static void hit_ulysses_axes(const gal_strategy *s, bool attends, bool *hit)
+{
+    const bool sdp = gal_strategy_degree(s, GAL_AXIS_SDP) > 1;
+    hit[OTHERS + ULYSSES_SDP] |= sdp;
+    hit[OTHERS + ULYSSES_ZERO_1] |= !sdp && s->zero_stage == 1;
+    hit[OTHERS + ULYSSES_ZERO_2] |= !sdp && s->zero_stage == 2;
+    hit[OTHERS + ULYSSES_ZERO_3] |= !sdp && s->zero_stage == 3;
+    for (uint32_t i = 0, inside = 0; i < s->axis_count; i++) {
+        const gal_axis_kind kind = s->axis[i].kind;
+        inside |= kind == GAL_AXIS_ULYSSES;
+        hit[OTHERS + (inside ? ULYSSES_IN_DP : ULYSSES_ROUND_DP)] |= kind == GAL_AXIS_DP;
+        hit[OTHERS + (inside ? ULYSSES_IN_TP : ULYSSES_ROUND_TP)] |= kind == GAL_AXIS_TP && attends;
+    }
+}
+
+static void hit_ulysses(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    for (uint32_t b = 0; b < gal_model_block_count(m); b++) {
+        gal_block_shape shape;
+        const gal_strategy *s = gal_plan_block_strategy(plan, b);
+        gal_model_block(m, b, &shape);
+        if (gal_strategy_degree(s, GAL_AXIS_ULYSSES) == 1) {
+            continue;
+        }
+        const bool self = shape.kind == GAL_BLOCK_ATTENTION, head = shape.kind == GAL_BLOCK_HEAD;
+        const bool attends = self || shape.kind == GAL_BLOCK_CROSS_ATTENTION;
+        hit_ulysses_axes(s, attends, hit);
+        hit[OTHERS + ULYSSES_RECOMPUTE] |= attends && s->recompute == GAL_RECOMPUTE_FULL;
+        hit[OTHERS + ULYSSES_SELECTIVE] |= attends && s->recompute == GAL_RECOMPUTE_SELECTIVE;
+        hit[OTHERS + ULYSSES_DROPOUT] |= attends && m->attention_dropout > 0;
+        hit[OTHERS + ULYSSES_SPLIT] |= attends && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE && plan->stage_count > 1;
+        hit[OTHERS + ULYSSES_GPT] |= self && m->family == GAL_FAMILY_DECODER;
+        hit[OTHERS + ULYSSES_SHARED] |= self && shape.kv_head_count < shape.head_count;
+        hit[OTHERS + ULYSSES_BERT] |= self && m->family == GAL_FAMILY_BERT;
+        hit[OTHERS + ULYSSES_VIT] |= b == 0 && m->family == GAL_FAMILY_VIT;
+        hit[OTHERS + ULYSSES_VIT_HEAD] |= head && m->family == GAL_FAMILY_VIT;
+        hit[OTHERS + ULYSSES_T5] |= self && m->family == GAL_FAMILY_T5;
+        hit[OTHERS + ULYSSES_CROSS] |= attends && !self;
+        hit[OTHERS + ULYSSES_SHIFTED] |= shape.shift > 0;
+        hit[OTHERS + ULYSSES_MERGE] |= shape.kind == GAL_BLOCK_MERGE;
+        hit[OTHERS + ULYSSES_SWIN_HEAD] |= head && m->family == GAL_FAMILY_SWIN;
+        hit[OTHERS + ULYSSES_TIED] |= b == 0 && m->tied_embeddings && plan->stage_count > 1;
+    }
+}
+
+static void hit_ring(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    for (uint32_t b = 0; b < gal_model_block_count(m); b++) {
+        gal_block_shape shape;
+        const gal_strategy *s = gal_plan_block_strategy(plan, b);
+        const uint32_t degree = gal_strategy_degree(s, GAL_AXIS_RING);
+        gal_model_block(m, b, &shape);
+        if (degree == 1) {
+            continue;
+        }
+        const bool attends = shape.kind == GAL_BLOCK_ATTENTION, images = gal_model_sees_images(m);
+        const bool tp = gal_strategy_degree(s, GAL_AXIS_TP) > 1, sdp = gal_strategy_degree(s, GAL_AXIS_SDP) > 1;
+        hit[OTHERS + RING_ZERO] |= !sdp && s->zero_stage > 0;
+        hit[OTHERS + RING_SDP] |= sdp;
+        hit[OTHERS + RING_DP] |= gal_strategy_degree(s, GAL_AXIS_DP) > 1;
+        hit[OTHERS + RING_IN_TP] |= attends && tp && s->axis[0].kind == GAL_AXIS_RING;
+        hit[OTHERS + RING_ROUND_TP] |= attends && tp && s->axis[0].kind == GAL_AXIS_TP;
+        hit[OTHERS + RING_OF_MORE] |= attends && degree > 2;
+        hit[OTHERS + RING_RECOMPUTE] |= attends && s->recompute == GAL_RECOMPUTE_FULL;
+        hit[OTHERS + RING_SELECTIVE] |= attends && s->recompute == GAL_RECOMPUTE_SELECTIVE;
+        hit[OTHERS + RING_DROPOUT] |= attends && m->attention_dropout > 0;
+        hit[OTHERS + RING_SPLIT] |= attends && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE && plan->stage_count > 1;
+        hit[OTHERS + RING_GPT] |= attends && m->family == GAL_FAMILY_DECODER;
+        hit[OTHERS + RING_SHARED] |= attends && shape.kv_head_count < shape.head_count;
+        hit[OTHERS + RING_BERT] |= attends && m->family == GAL_FAMILY_BERT;
+        hit[OTHERS + RING_VIT] |= attends && m->family == GAL_FAMILY_VIT;
+        hit[OTHERS + RING_HEAD] |= shape.kind == GAL_BLOCK_HEAD && images;
+    }
+}
+
 static void hit_families(const gal_plan *plan, bool *hit)
 {
     const gal_model *m = &plan->model;
@@ -516,6 +635,8 @@ void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
     hit_strategies(plan, hit);
     hit_model(plan, hit);
     hit_selective(plan, hit);
+    hit_ulysses(plan, hit);
+    hit_ring(plan, hit);
     hit_families(plan, hit);
     if (plan->model.padding) {
         hit_padding(plan, hit);
@@ -575,13 +696,13 @@ static void print_traits(const gal_coverage *coverage, uint32_t first, const cha
 {
     (void)fprintf(out, "%s\n%10s", title, "");
     for (uint32_t t = 0; t < TRAIT_COUNT; t++) {
-        (void)fprintf(out, "%7s", trait_names[t]);
+        (void)fprintf(out, "%8s", trait_names[t]);
     }
     for (uint32_t i = 0; i < TRAIT_COUNT * TRAIT_COUNT; i++) {
         if (i % TRAIT_COUNT == 0) {
             (void)fprintf(out, "\n%10s", trait_names[i / TRAIT_COUNT]);
         }
-        (void)fprintf(out, "%7u", coverage->met[first + i]);
+        (void)fprintf(out, "%8u", coverage->met[first + i]);
     }
     (void)fprintf(out, "\n");
 }
@@ -589,7 +710,7 @@ static void print_traits(const gal_coverage *coverage, uint32_t first, const cha
 static void combination_name(uint32_t set, char name[16])
 {
     size_t used = 0;
-    for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
+    for (uint32_t kind = 0; kind < MATRIX_KINDS; kind++) {
         if ((set >> kind & 1u) != 0) {
             used += (size_t)snprintf(name + used, 16 - used, "%s%s", used > 0 ? "+" : "", gal_axis_kind_names[kind]);
         }

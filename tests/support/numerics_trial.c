@@ -63,17 +63,19 @@ static gal_code fill(void *context, const gal_token_request *request, int32_t *o
     for (uint32_t s = 0; s < request->sample_count; s++) {
         int32_t *row = out + (size_t)s * request->sequence_length;
         for (uint32_t p = 0; p < request->sequence_length; p++) {
-            row[p] = request->decoder && p == 0 ? 0
-                                                : gal_trial_token(model->vocabulary, request->batch,
-                                                                  request->samples[s], p + shift, request->evaluation);
+            const uint32_t position = request->position_begin + p;
+            row[p] = request->decoder && position == 0
+                         ? 0
+                         : gal_trial_token(model->vocabulary, request->batch, request->samples[s], position + shift,
+                                           request->evaluation);
         }
         const uint32_t length = length_of(model, request->batch, request->samples[s], second, request->evaluation);
         if (masked) {
             gal_mask_sample(model, request->batch * UINT64_C(1000003) + request->samples[s], length, request->targets,
-                            row);
+                            request->position_begin, request->sequence_length, row);
         }
-        for (uint32_t p = length; request->targets && p < request->sequence_length && model->padding; p++) {
-            row[p] = -1;
+        for (uint32_t p = 0; request->targets && p < request->sequence_length && model->padding; p++) {
+            row[p] = request->position_begin + p < length ? row[p] : -1;
         }
     }
     return GAL_OK;

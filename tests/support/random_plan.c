@@ -78,12 +78,30 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
     }
     GAL_ASSERT(legal > 0);
     *out = list->strategy[gal_random_below(random, legal)];
-    out->zero_stage = out->zero_stage > 0 ? 1 + gal_random_below(random, 3) : 0;
+    out->zero_stage = out->zero_stage > 0                     ? 1 + gal_random_below(random, 3)
+                      : gal_strategy_sequence_degree(out) > 1 ? gal_random_below(random, 4)
+                                                              : 0;
     out->sequence_parallel = coin(random);
     if (gal_strategy_block_rule_broken(model, &shape, out, devices, samples) != NULL) {
         out->sequence_parallel = false;
     }
     out->recompute = (gal_recompute)gal_random_below(random, GAL_RECOMPUTE_COUNT);
+}
+
+/* Whether every block that holds the token table may have the axes of the first one's strategy. */
+static bool fits_holders(const gal_model *model, const gal_strategy *strategy, uint32_t devices, uint32_t samples)
+{
+    gal_strategy axes = *strategy;
+    axes.sequence_parallel = false;
+    for (uint32_t b = 0; b < gal_model_block_count(model); b++) {
+        gal_block_shape shape;
+        gal_model_block(model, b, &shape);
+        if ((shape.shared >> GAL_SHARED_TABLE & 1U) != 0 &&
+            gal_strategy_block_rule_broken(model, &shape, &axes, devices, samples) != NULL) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- the plan ---- */
@@ -323,7 +341,9 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
     out->model.global_batch_samples = out->global_batch_samples;
     uint32_t samples = gal_plan_microbatch_samples(out);
     for (uint32_t b = 0; b < blocks; b++) {
-        random_strategy(&random, &out->model, b, devices, samples, &strategy[b]);
+        do {
+            random_strategy(&random, &out->model, b, devices, samples, &strategy[b]);
+        } while (b == 0 && !fits_holders(&out->model, &strategy[0], devices, samples));
         gal_block_shape shape;
         gal_model_block(&out->model, b, &shape);
         if (b > 0 && coin(&random) &&

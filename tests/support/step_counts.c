@@ -183,6 +183,68 @@ static void expect_tp_dp(expected *e, uint32_t rank)
         (uint64_t)LAYER_MATRICES * L / 2 + WTE / 2 + WPE + WTE / 2);
 }
 
+/* ---- sequence parallelism ---- */
+
+/* Ulysses over n devices that have `tokens` tokens together, in `passes` passes through attention (forward, backward):
+ * queries, keys and values there, 3 of tokens h / n elements on a device, and h back; an n-th of them to each. */
+static void exchange_heads(expected *e, uint32_t n, uint32_t tokens, uint32_t passes)
+{
+    add(e, GAL_OP_ALL_TO_ALL, n, (uint64_t)M * L * passes * 2, (uint64_t)M * L * passes * 4 * tokens * H / n / n);
+}
+
+/* Every gradient is a partial sum, as over DP. */
+static void expect_ulysses(expected *e, uint32_t rank)
+{
+    expect_dp(e, rank);
+    exchange_heads(e, 4, T, 2);
+}
+
+/* A recomputed attention takes both exchanges of forward again: the product behind it reads its output. */
+static void expect_ulysses_recompute(expected *e, uint32_t rank)
+{
+    expect_dp(e, rank);
+    exchange_heads(e, 4, T, 3);
+}
+
+/* States are cut over all 4; each pair exchanges heads of half of the samples. */
+static void expect_ulysses_zero_3(expected *e, uint32_t rank)
+{
+    expect_zero_3(e, rank);
+    exchange_heads(e, 2, T / 2, 2);
+}
+
+/* Half of the heads are a device of TP's; of their features each of two has a half. Rows between blocks are half of the
+ * positions. */
+static void expect_ulysses_tp(expected *e, uint32_t rank)
+{
+    (void)rank;
+    add(e, GAL_OP_ALL_REDUCE, 2, M * (4 * L + 2), M * (4 * L + 2) * (uint64_t)(T / 2) * H);
+    expect_loss(e, 2, T / 2);
+    reduce_vectors(e, 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_MATRIX_UNITS * L + 3,
+        (uint64_t)LAYER_MATRICES * L / 2 + WTE / 2 + WPE + WTE / 2);
+    add(e, GAL_OP_ALL_TO_ALL, 2, (uint64_t)M * L * 4, (uint64_t)M * L * 8 * T * (H / 2) / 4);
+}
+
+/* A ring of 4: keys and values of a chunk, 2 T h / 4 elements, take 3 hops in a pass through attention; the gradients
+ * of both take 4 in backward, home. */
+static void pass_keys(expected *e, uint64_t hops)
+{
+    add(e, GAL_OP_ROTATE, 4, M * L * hops, M * L * hops * 2 * T * H / 4);
+}
+
+static void expect_ring(expected *e, uint32_t rank)
+{
+    expect_dp(e, rank);
+    pass_keys(e, 3 + 3 + 4);
+}
+
+static void expect_ring_recompute(expected *e, uint32_t rank)
+{
+    expect_dp(e, rank);
+    pass_keys(e, 3 + 3 + 3 + 4);
+}
+
 /* ---- pipeline ---- */
 
 /* 4 stages of one rank: of every microbatch T h forward over each border and T h back. */
@@ -267,6 +329,24 @@ static const mode modes[] = {
     {"tp4.sp", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_NONE)},
     {"tp4.sp-recompute", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_FULL)},
     {"tp2-dp2", expect_tp_dp, 1, false, {2, {{GAL_AXIS_TP, 2}, {GAL_AXIS_DP, 2}}, 0, false, GAL_RECOMPUTE_NONE}},
+    {"ulysses4", expect_ulysses, 1, false, {1, {{GAL_AXIS_ULYSSES, 4}}, 0, false, GAL_RECOMPUTE_NONE}},
+    {"ulysses4-recompute",
+     expect_ulysses_recompute,
+     1,
+     false,
+     {1, {{GAL_AXIS_ULYSSES, 4}}, 0, false, GAL_RECOMPUTE_FULL}},
+    {"ulysses2-zero3-2",
+     expect_ulysses_zero_3,
+     1,
+     false,
+     {2, {{GAL_AXIS_ULYSSES, 2}, {GAL_AXIS_SDP, 2}}, 3, false, GAL_RECOMPUTE_NONE}},
+    {"tp2-ulysses2",
+     expect_ulysses_tp,
+     1,
+     false,
+     {2, {{GAL_AXIS_TP, 2}, {GAL_AXIS_ULYSSES, 2}}, 0, false, GAL_RECOMPUTE_NONE}},
+    {"ring4", expect_ring, 1, false, {1, {{GAL_AXIS_RING, 4}}, 0, false, GAL_RECOMPUTE_NONE}},
+    {"ring4-recompute", expect_ring_recompute, 1, false, {1, {{GAL_AXIS_RING, 4}}, 0, false, GAL_RECOMPUTE_SELECTIVE}},
     {"pp4", expect_pipeline, 4, false, {0}},
     {"pp2-dp2-tied", expect_tied_pipeline, 2, true, {1, {{GAL_AXIS_DP, 2}}, 0, false, GAL_RECOMPUTE_NONE}},
     {"conversions", expect_conversions, 1, false, DP_4},

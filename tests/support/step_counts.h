@@ -1,10 +1,10 @@
 /* Communication of a training step, by mode, as closed forms, for those who count what a communicator is asked.
  *
  * The forms know the model and the mode, nothing of programs. h hidden, f FFN, s sequence, V padded vocabulary, L
- * layers, m microbatches, b samples of one, T = b s its tokens. Elements: the whole buffer of an all-reduce or
- * transfer, one member's share of the others; of all calls together. Every mode has one all-reduce over all ranks of
- * two fp64 more: squares of the gradients and the loss. All-reduces are in place, and so is what ZeRO does with buffers
- * that stay whole: the scatter of stage 1, the gather of stages 1 and 2. */
+ * layers, m microbatches, b samples of one, T = b s its tokens. Elements: the whole buffer of an all-reduce,
+ * rotation or transfer, one member's share of the others; of all calls together. Every mode has one all-reduce over all
+ * ranks of two fp64 more: squares of the gradients and the loss. All-reduces are in place, and so is what ZeRO does
+ * with buffers that stay whole: the scatter of stage 1, the gather of stages 1 and 2. */
 #ifndef GAL_TESTS_SUPPORT_STEP_COUNTS_H
 #define GAL_TESTS_SUPPORT_STEP_COUNTS_H
 

@@ -348,6 +348,29 @@ static void permute(void **state)
     in_all_forms(permute_case);
 }
 
+/* Queries, keys and values of 4, 2 and 2 heads to 2 members; one part to 3. */
+static void deal_case(device_case *at, uint32_t dim)
+{
+    static const uint32_t parts[][4] = {{2, 4, 2, 2}, {3, 6, 0, 0}, {2, 2, 2, 0}};
+    static const gal_op ops[] = {GAL_OP_DEAL_FEATURES, GAL_OP_COLLECT_FEATURES};
+    enum { ROWS = 7 };
+    for (size_t i = 0; i < 2 * sizeof parts / sizeof *parts; i++) {
+        const uint32_t *p = parts[i / 2];
+        const size_t count = (size_t)ROWS * (p[1] + p[2] + p[3]) * dim;
+        device_case_add(at, ELEMENT, count, 1.0, 1);
+        const operand *target = device_case_add(at, ELEMENT, count, 0.0, 0);
+        device_case_run(at, ops[i % 2], DIMS(ROWS, p[0], p[1] * dim, p[2] * dim, p[3] * dim));
+        device_case_expect_all(at, target, 0.0);
+        device_case_free(at);
+    }
+}
+
+static void deal(void **state)
+{
+    (void)state;
+    in_all_forms(deal_case);
+}
+
 /* Heads of 48, 36 and 2 in rows with others behind them, positions far enough for many turns; a sine is off by 2 u for
  * its argument's rounding and 2 u of its own. */
 static void rotary_of(device_case *at, uint32_t dim, uint32_t inverse, gal_rotary_scaling_kind scaling)
@@ -369,7 +392,9 @@ static void rotary_of(device_case *at, uint32_t dim, uint32_t inverse, gal_rotar
 static void rotary_case(device_case *at, uint32_t dim)
 {
     const uint32_t even = dim + dim % 2;
+    at->ops.call.position_begin = 140; /* the third of three chunks */
     rotary_of(at, even, 0, GAL_ROTARY_SCALING_NONE);
+    at->ops.call.position_begin = 0;
     rotary_of(at, even, 1, GAL_ROTARY_SCALING_LINEAR);
     rotary_of(at, even, 1, GAL_ROTARY_SCALING_LLAMA3);
     rotary_of(at, 5 * even + 16, 0, GAL_ROTARY_SCALING_NONE); /* of 256: 128 pairs, and of more than fit at a time */
@@ -396,6 +421,7 @@ int main(void)
         cmocka_unit_test(mean_position),
         cmocka_unit_test(merge),
         cmocka_unit_test(permute),
+        cmocka_unit_test(deal),
         cmocka_unit_test(rotary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

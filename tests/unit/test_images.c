@@ -261,9 +261,9 @@ static void test_masking(void **state)
         for (int32_t i = 0; i < LENGTH; i++) {
             token[i] = input[i] = again[i] = target[i] = (int32_t)((key + (uint64_t)i) % 48);
         }
-        gal_mask_sample(&model, gal_mix(key), model.sequence_length, false, input);
-        gal_mask_sample(&model, gal_mix(key), model.sequence_length, false, again);
-        gal_mask_sample(&model, gal_mix(key), model.sequence_length, true, target);
+        gal_mask_sample(&model, gal_mix(key), model.sequence_length, false, 0, model.sequence_length, input);
+        gal_mask_sample(&model, gal_mix(key), model.sequence_length, false, 0, model.sequence_length, again);
+        gal_mask_sample(&model, gal_mix(key), model.sequence_length, true, 0, model.sequence_length, target);
         assert_memory_equal(input, again, sizeof input);
         for (uint32_t i = 0; i < LENGTH; i++) {
             if (target[i] < 0) {

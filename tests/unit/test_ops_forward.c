@@ -386,6 +386,36 @@ static void permute(void **state)
     expect_near(target, (const double[]){0, 1, 10, 11, 30, 31, 40, 41}, 8);
 }
 
+/* Two rows of queries (4 features), keys and values (2 each) to two members: each has half of every part. */
+static void deal_and_collect(void **state)
+{
+    (void)state;
+    const double x[16] = {0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17};
+    double y[16] = {0}, back[16] = {0};
+    ops_case at;
+    ops_case_init(&at);
+    OPS(&at, ops, GAL_OP_DEAL_FEATURES, DIMS(2, 2, 4, 2, 2), (void *)x, y);
+    expect_near(y, (const double[]){0, 1, 4, 6, 10, 11, 14, 16, 2, 3, 5, 7, 12, 13, 15, 17}, 16);
+    OPS(&at, ops, GAL_OP_COLLECT_FEATURES, DIMS(2, 2, 4, 2, 2), y, back);
+    expect_near(back, x, 16);
+}
+
+/* Of 6 positions those from 4 on, by themselves. One sample, one head of 4 in rows of 5. */
+static void rotary_of_a_chunk(void **state)
+{
+    (void)state;
+    double x[30], chunk[10];
+    ops_case at;
+    ops_case_init(&at);
+    at.model.rotary_base = 100.0;
+    ops_randomize(x, 30, 1);
+    memcpy(chunk, x + 20, sizeof chunk);
+    OPS(&at, ops, GAL_OP_ROTARY, DIMS(1, 6, 1, 4, 5, 0), x);
+    at.call.position_begin = 4;
+    OPS(&at, ops, GAL_OP_ROTARY, DIMS(1, 2, 1, 4, 5, 0), chunk);
+    expect_near(chunk, x + 20, 10);
+}
+
 static void add_and_fill(void **state)
 {
     (void)state;
@@ -493,6 +523,8 @@ int main(void)
         cmocka_unit_test(cross_entropy),
         cmocka_unit_test(cross_entropy_of_padding),
         cmocka_unit_test(permute),
+        cmocka_unit_test(deal_and_collect),
+        cmocka_unit_test(rotary_of_a_chunk),
         cmocka_unit_test(add_and_fill),
         cmocka_unit_test(norm),
         cmocka_unit_test(adamw),

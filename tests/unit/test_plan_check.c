@@ -155,6 +155,77 @@ static void test_divisibility(void **state)
     expect_rule(&s, GAL_BLOCK_EMBEDDING, 5, 1, "tp degree must divide the padded vocabulary");
 }
 
+/* 12 heads, 24 positions, ffn 48. */
+static void test_ulysses(void **state)
+{
+    (void)state;
+    gal_strategy s = one_axis(GAL_AXIS_ULYSSES, 8); /* divides 24, not 12 */
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 1, "tp degree times ulysses degree must divide head_count");
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 1, NULL);
+    s = one_axis(GAL_AXIS_ULYSSES, 16);
+    expect_rule(&s, GAL_BLOCK_FFN, 16, 1, "ulysses degree must divide sequence_length");
+    s = two_axes(GAL_AXIS_TP, 2, GAL_AXIS_ULYSSES, 3);
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 6, 1, NULL);
+    s = two_axes(GAL_AXIS_TP, 2, GAL_AXIS_ULYSSES, 4); /* 8 heads */
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 1, "tp degree times ulysses degree must divide head_count");
+    s = two_axes(GAL_AXIS_TP, 2, GAL_AXIS_ULYSSES, 2);
+    s.sequence_parallel = true;
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 1, "sequence_parallel must not stand beside a ulysses or ring axis");
+    s = two_axes(GAL_AXIS_DP, 3, GAL_AXIS_ULYSSES, 3); /* samples are split over DP alone */
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 9, 3, NULL);
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 9, 4, "dp degree times sdp degree must divide the samples of a microbatch");
+}
+
+static void test_ring(void **state)
+{
+    (void)state;
+    gal_strategy s = one_axis(GAL_AXIS_RING, 8); /* heads do not matter */
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 1, NULL);
+    s = one_axis(GAL_AXIS_RING, 16);
+    expect_rule(&s, GAL_BLOCK_FFN, 16, 1, "ring degree must divide sequence_length");
+    s = one_axis(GAL_AXIS_RING, 96);
+    expect_rule(&s, GAL_BLOCK_FFN, 96, 1, "ring degree must be at most 64");
+    s = two_axes(GAL_AXIS_TP, 2, GAL_AXIS_RING, 2);
+    s.sequence_parallel = true;
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 1, "sequence_parallel must not stand beside a ulysses or ring axis");
+    s = two_axes(GAL_AXIS_ULYSSES, 2, GAL_AXIS_RING, 2);
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 1, "a ulysses axis must not stand beside a ring axis");
+}
+
+static void test_ring_and_padding(void **state)
+{
+    (void)state;
+    gal_model model = small_model();
+    const gal_strategy ring = one_axis(GAL_AXIS_RING, 2), ulysses = one_axis(GAL_AXIS_ULYSSES, 2);
+    model.padding = true; /* a causal model reads no lengths */
+    assert_null(gal_strategy_rule_broken(&model, GAL_BLOCK_ATTENTION, &ring, 2, 1));
+    model.family = GAL_FAMILY_BERT;
+    model.type_count = 1;
+    assert_string_equal(gal_strategy_rule_broken(&model, GAL_BLOCK_ATTENTION, &ring, 2, 1),
+                        "attention to all positions of padded samples has no ring");
+    assert_null(gal_strategy_rule_broken(&model, GAL_BLOCK_ATTENTION, &ulysses, 2, 1));
+    model.padding = false;
+    assert_null(gal_strategy_rule_broken(&model, GAL_BLOCK_ATTENTION, &ring, 2, 1));
+}
+
+static void test_zero_along_ulysses(void **state)
+{
+    (void)state;
+    char name[64];
+    gal_strategy s = two_axes(GAL_AXIS_DP, 2, GAL_AXIS_ULYSSES, 2);
+    for (s.zero_stage = 0; s.zero_stage <= 4; s.zero_stage++) {
+        expect_rule(&s, GAL_BLOCK_FFN, 4, 2, s.zero_stage > 3 ? "zero_stage must be at most 3" : NULL);
+        assert_int_equal(gal_strategy_shards(&s), s.zero_stage == 0 ? 1 : 2);
+    }
+    s.zero_stage = 0;
+    assert_string_equal(gal_strategy_name(&s, name), "dp2-ulysses2");
+    s.zero_stage = 3;
+    assert_string_equal(gal_strategy_name(&s, name), "dp2-ulysses2.z3");
+    s.axis[0].kind = GAL_AXIS_SDP; /* the states are cut over both */
+    assert_int_equal(gal_strategy_shards(&s), 4);
+    assert_string_equal(gal_strategy_name(&s, name), "sdp2.z3-ulysses2");
+}
+
 typedef struct whole_plan {
     gal_plan plan;
     gal_plan_stage stage[2];
@@ -277,10 +348,18 @@ static void test_tied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_atoms_of_twelve),     cmocka_unit_test(test_atoms_by_enumeration),
-        cmocka_unit_test(test_axis_rules),          cmocka_unit_test(test_switch_rules),
-        cmocka_unit_test(test_divisibility),        cmocka_unit_test(test_whole_plans),
-        cmocka_unit_test(test_run_with_both_kinds), cmocka_unit_test(test_tied),
+        cmocka_unit_test(test_atoms_of_twelve),
+        cmocka_unit_test(test_atoms_by_enumeration),
+        cmocka_unit_test(test_axis_rules),
+        cmocka_unit_test(test_switch_rules),
+        cmocka_unit_test(test_divisibility),
+        cmocka_unit_test(test_ulysses),
+        cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_ring_and_padding),
+        cmocka_unit_test(test_zero_along_ulysses),
+        cmocka_unit_test(test_whole_plans),
+        cmocka_unit_test(test_run_with_both_kinds),
+        cmocka_unit_test(test_tied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

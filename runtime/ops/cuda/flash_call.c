@@ -55,7 +55,8 @@ static void set_window(const gal_kernel_call *call, gal_flash *f)
     f->windows = (f->side / f->window) * (f->side / f->window);
     f->bias = GAL_FLASH_WINDOW;
     f->bias_entries = (2 * f->window - 1) * (2 * f->window - 1);
-    f->bias_stride = f->heads;
+    f->bias_stride = f->heads * (call->within_count > 1 ? call->within_count : 1);
+    f->bias_column = f->heads * call->within_index;
 }
 
 /* Forward operands, or those of the backward from the second on, as operator.h lists them. */

@@ -50,6 +50,8 @@
     X(GAL_OP_CROSS_ENTROPY_SUM, cross_entropy_sum)                                                                     \
     X(GAL_OP_CROSS_ENTROPY_LOSS, cross_entropy_loss)                                                                   \
     X(GAL_OP_CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                           \
+    X(GAL_OP_DEAL_FEATURES, deal_features)                                                                             \
+    X(GAL_OP_COLLECT_FEATURES, collect_features)                                                                       \
     X(GAL_OP_PERMUTE, permute)                                                                                         \
     X(GAL_OP_ADD, add)                                                                                                 \
     X(GAL_OP_FILL, fill)                                                                                               \

@@ -12,6 +12,7 @@ struct frequencies {
 template <class T> struct rotary_rows {
     T *x;
     uint32_t samples, heads, dim, row, first, pairs; /* pairs first ... first + pairs of each head */
+    uint32_t position_begin;
     bool inverse;
 };
 
@@ -32,7 +33,7 @@ template <class T, int W>
 __global__ void __launch_bounds__(THREADS) rotary_kernel(rotary_rows<T> at, frequencies frequency)
 {
     __shared__ float cosine[PAIRS], sine[PAIRS];
-    const uint32_t position = blockIdx.x / at.samples;
+    const uint32_t position = at.position_begin + blockIdx.x / at.samples;
     for (uint32_t i = threadIdx.x; i < at.pairs; i += THREADS) {
         float c, s;
         find_sine((double)position * frequency.of[i], &c, &s);
@@ -88,6 +89,7 @@ template <class T> static gal_code rotary(const gal_kernel_call *call, gal_error
     at.dim = call->dims[3];
     at.row = call->dims[4];
     at.inverse = call->dims[5] != 0;
+    at.position_begin = call->position_begin;
     const bool wide = half % W == 0 && at.row % W == 0 && gal_is_aligned(at.x);
     for (at.first = 0; at.first < half && code == GAL_OK; at.first += PAIRS) {
         frequencies frequency;

@@ -1,4 +1,5 @@
-/* Rows that move: layouts are converted by permute, grids of patches by merge, positions by their mean. */
+/* Rows that move: layouts are converted by permute, features dealt out to devices, grids of patches merged, positions
+ * averaged. */
 #include "runtime/ops/cuda/launch.cuh"
 
 /* ---- permute ---- */
@@ -92,6 +93,84 @@ template <class T> static gal_code permute(const gal_kernel_call *call, gal_erro
     return (wide ? run_permute<T, gal_wide<T>> : run_permute<T, 1>)(call, err, shape);
 }
 GAL_CUDA_ENTRIES(permute)
+
+/* ---- features of parts dealt out to members ---- */
+
+enum { PARTS = GAL_FEATURE_PARTS };
+
+/* Index over y[member][row][chunk of every part]; x[row][parts whole]. */
+template <class T, int W, bool DEAL> struct dealt {
+    const T *from;
+    T *to;
+    gal_divider chunks, rows; /* accesses of a row in y; rows */
+    uint32_t features;        /* accesses of a row in x */
+    uint32_t chunk[PARTS], begin[PARTS], whole[PARTS]; /* of a part: accesses in y, where they begin there and in x */
+
+    typedef gal_raw<T, W> loaded;
+
+    __device__ __forceinline__ uint64_t whole_index(uint64_t index) const
+    {
+        uint32_t access, row;
+        const uint32_t member = rows.divide(chunks.divide((uint32_t)index, &access), &row);
+        uint32_t part = 0;
+#pragma unroll
+        for (int i = 1; i < PARTS; i++) {
+            part = access >= begin[i] ? (uint32_t)i : part;
+        }
+        return (uint64_t)row * features + whole[part] + member * chunk[part] + access - begin[part];
+    }
+    __device__ __forceinline__ loaded load(uint64_t index) const
+    {
+        return gal_load<W>(from, DEAL ? whole_index(index) : index);
+    }
+    __device__ __forceinline__ void store(uint64_t index, loaded in) const
+    {
+        gal_store<W>(to, DEAL ? index : whole_index(index), in);
+    }
+};
+
+template <class T, int W, bool DEAL>
+static gal_code run_dealt(const gal_kernel_call *call, gal_error *err, const char *name)
+{
+    dealt<T, W, DEAL> f = {};
+    const uint32_t members = call->dims[1];
+    uint32_t chunks = 0;
+    for (int i = 0; i < PARTS; i++) {
+        f.chunk[i] = call->dims[2 + i] / members / W;
+        f.begin[i] = f.chunk[i] == 0 ? UINT32_MAX : chunks;
+        f.whole[i] = f.features;
+        chunks += f.chunk[i];
+        f.features += call->dims[2 + i] / W;
+    }
+    f.from = (const T *)call->operand[0];
+    f.to = (T *)call->operand[1];
+    f.chunks = gal_divider_of(chunks);
+    f.rows = gal_divider_of(call->dims[0]);
+    return gal_map_rows(call, err, name, f, (uint64_t)call->dims[0] * f.features);
+}
+
+template <class T, bool DEAL>
+static gal_code deal_rows(const gal_kernel_call *call, gal_error *err, const char *name)
+{
+    const uint32_t *d = call->dims;
+    bool wide = true;
+    for (int i = 0; i < PARTS; i++) {
+        wide = wide && gal_rows_are_wide<T>(d[2 + i] / d[1], call->operand[0], call->operand[1]);
+    }
+    return (wide ? run_dealt<T, gal_wide<T>, DEAL> : run_dealt<T, 1, DEAL>)(call, err, name);
+}
+
+template <class T> static gal_code deal_features(const gal_kernel_call *call, gal_error *err)
+{
+    return deal_rows<T, true>(call, err, "deal_features");
+}
+GAL_CUDA_ENTRIES(deal_features)
+
+template <class T> static gal_code collect_features(const gal_kernel_call *call, gal_error *err)
+{
+    return deal_rows<T, false>(call, err, "collect_features");
+}
+GAL_CUDA_ENTRIES(collect_features)
 
 /* ---- mean over positions ---- */
 

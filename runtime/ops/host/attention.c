@@ -109,6 +109,15 @@ void gal_attention_softmax_begin(gal_attention_softmax *state)
     }
 }
 
+void gal_attention_softmax_resume(const gal_real *lse, size_t rows, gal_attention_softmax *state)
+{
+    gal_attention_softmax_begin(state);
+    for (size_t i = 0; i < rows; i++) {
+        state->max[i] = lse[i];
+        state->sum[i] = 1.0;
+    }
+}
+
 GAL_VECTOR
 void gal_attention_softmax_tile(gal_real *restrict scores, size_t keys, gal_attention_softmax *restrict state)
 {
@@ -181,12 +190,12 @@ static void score_tile(const gal_attention_head *at, forward_tiles *tiles, size_
 }
 
 static void add_values(const gal_attention_head *at, forward_tiles *tiles, size_t key, size_t rows, size_t keys,
-                       gal_real *out)
+                       bool add, gal_real *out)
 {
     for (size_t first = 0; first < at->dim; first += TILE) {
         const size_t span = gal_attention_span(first, at->dim);
         gal_attention_pack(at->v + key * at->kv_stride + first, at->kv_stride, keys, span, tiles->value);
-        gal_attention_product(CblasTrans, rows, span, keys, (gal_real)1, tiles->scores, TILE, tiles->value, key > 0,
+        gal_attention_product(CblasTrans, rows, span, keys, (gal_real)1, tiles->scores, TILE, tiles->value, add,
                               out + first, at->ctx_stride);
     }
 }
@@ -197,7 +206,11 @@ static void attend_queries(const gal_attention_head *at, size_t query, gal_real 
     gal_attention_softmax state;
     const size_t rows = gal_attention_span(query, at->sequence), end = gal_attention_key_end(at, query, rows);
     gal_real *out = ctx + query * at->ctx_stride;
-    gal_attention_softmax_begin(&state);
+    if (at->resumes) {
+        gal_attention_softmax_resume(lse + query, rows, &state);
+    } else {
+        gal_attention_softmax_begin(&state);
+    }
     memset(tiles.scores, 0, sizeof tiles.scores);
     for (size_t key = 0; key < end; key += TILE) {
         const size_t keys = gal_attention_span(key, end);
@@ -206,13 +219,14 @@ static void attend_queries(const gal_attention_head *at, size_t query, gal_real 
             mask_diagonal(tiles.scores, keys);
         }
         gal_attention_softmax_tile(tiles.scores, keys, &state);
-        if (key > 0) {
+        const bool add = at->resumes || key > 0;
+        if (add) {
             scale_rows(out, at->ctx_stride, rows, at->dim, state.factor);
         }
         if (at->dropout.active) {
             drop_tile(at, tiles.scores, query, key, rows, keys);
         }
-        add_values(at, &tiles, key, rows, keys, out);
+        add_values(at, &tiles, key, rows, keys, add, out);
     }
     for (size_t i = 0; i < rows; i++) {
         state.factor[i] = (gal_real)(1.0 / state.sum[i]);

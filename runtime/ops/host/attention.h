@@ -30,6 +30,7 @@ typedef struct gal_attention_head {
     size_t sequence, keys, dim;                /* sequence: of queries */
     bool causal;                               /* a query sees the keys up to its own position, else all */
     size_t unseen;  /* rows of keys behind them that are padding: their gradients are zeros */
+    bool resumes;   /* ctx and lse have what other keys gave before: these are added */
     gal_real scale; /* 1 / sqrt(dim), or 1 */
     gal_attention_bias bias;
     gal_dropout dropout;
@@ -77,7 +78,9 @@ typedef struct gal_attention_gradients {
     const gal_real *dctx, *ctx, *lse;
     gal_real *dq, *dk, *dv;
     gal_real *dbias;
-    bool add; /* to dk and dv: another head has begun them */
+    bool add;         /* to dk and dv: another head has begun them */
+    bool add_queries; /* to dq: other keys have begun it */
+    size_t dq_stride; /* of rows of dq; 0: that of queries */
 } gal_attention_gradients;
 
 #define gal_attention_backward_head GAL_REAL(gal_host_attention_backward_head)
@@ -89,6 +92,10 @@ typedef struct gal_attention_softmax {
     gal_real factor[GAL_ATTENTION_TILE]; /* takes what was summed before to the new maximum */
     double sum[GAL_ATTENTION_TILE];
 } gal_attention_softmax;
+
+/* Of queries whose log-sum-exp so far is lse: what is summed for them is divided by their sum. */
+#define gal_attention_softmax_resume GAL_REAL(gal_host_attention_softmax_resume)
+void gal_attention_softmax_resume(const gal_real *lse, size_t rows, gal_attention_softmax *state);
 
 #define gal_attention_softmax_begin GAL_REAL(gal_host_attention_softmax_begin)
 void gal_attention_softmax_begin(gal_attention_softmax *state);

@@ -94,6 +94,7 @@ static void add_gradients(const gal_attention_head *at, const gal_attention_grad
     const bool pack = key == 0 || at->dim > TILE;
     const size_t first_query = at->causal ? key : 0; /* the first tile of queries that sees these keys */
     const bool add = to->add || query > first_query;
+    const size_t dq_stride = to->dq_stride > 0 ? to->dq_stride : at->stride;
     for (size_t first = 0; first < at->dim; first += TILE) {
         const size_t span = gal_attention_span(first, at->dim), at_key = key * at->kv_stride + first;
         if (pack) {
@@ -105,8 +106,8 @@ static void add_gradients(const gal_attention_head *at, const gal_attention_grad
                               to->dv + at_key, at->kv_stride);
         gal_attention_product(CblasNoTrans, keys, span, rows, (gal_real)1, tiles->slope, TILE, tiles->query, add,
                               to->dk + at_key, at->kv_stride);
-        gal_attention_product(CblasTrans, rows, span, keys, (gal_real)1, tiles->slope, TILE, tiles->key, key > 0,
-                              to->dq + query * at->stride + first, at->stride);
+        gal_attention_product(CblasTrans, rows, span, keys, (gal_real)1, tiles->slope, TILE, tiles->key,
+                              to->add_queries || key > 0, to->dq + query * dq_stride + first, dq_stride);
     }
 }
 

@@ -278,6 +278,17 @@ static size_t windows_of(const gal_kernel_call *call)
     return across * across;
 }
 
+/* The table has the heads of all devices that share it. */
+static size_t table_columns(const gal_kernel_call *call)
+{
+    return (size_t)call->dims[2] * (call->within_count > 1 ? call->within_count : 1);
+}
+
+static size_t table_column(const gal_kernel_call *call, size_t head)
+{
+    return (size_t)call->within_index * call->dims[2] + head;
+}
+
 static window_head head_of(const gal_kernel_call *call, const gal_real *qkv, const gal_real *table, size_t sample,
                            size_t head, size_t window)
 {
@@ -288,8 +299,8 @@ static window_head head_of(const gal_kernel_call *call, const gal_real *qkv, con
                      .shift = call->dims[6],
                      .row = window / across * call->dims[5],
                      .column = window % across * call->dims[5],
-                     .table = table + head,
-                     .table_stride = heads};
+                     .table = table + table_column(call, head),
+                     .table_stride = table_columns(call)};
     h.at.sequence = h.at.keys = h.window * h.window;
     h.at.scale = (gal_real)(1.0 / sqrt((double)h.at.dim));
     h.at.dropout_stride = (h.at.keys + 3) / 4 * 4;
@@ -337,7 +348,7 @@ static void backward_window(const gal_kernel_call *call, size_t sample, size_t h
         .dq = dqkv,
         .dk = dqkv + h.at.k_offset,
         .dv = dqkv + h.at.v_offset,
-        .dbias = (gal_real *)call->operand[6] + head,
+        .dbias = (gal_real *)call->operand[6] + table_column(call, head),
     };
     for (size_t query = 0; query < h.at.sequence; query += TILE) {
         backward_queries(&h, &to, query);
@@ -365,7 +376,7 @@ gal_code GAL_KERNEL(window_attention_backward)(const gal_kernel_call *call, gal_
     }
     if (!call->add) {
         const size_t offsets = 2 * (size_t)call->dims[5] - 1;
-        memset(call->operand[6], 0, offsets * offsets * call->dims[2] * sizeof(gal_real));
+        memset(call->operand[6], 0, offsets * offsets * table_columns(call) * sizeof(gal_real));
     }
     gal_split_run(call, call->dims[2], 1, (size_t)call->dims[0] * call->dims[1] * call->dims[3], backward_part);
     return GAL_OK;

@@ -28,6 +28,11 @@
     X(GAL_OP_WINDOW_ATTENTION_BACKWARD, window_attention_backward)                                                     \
     X(GAL_OP_CROSS_ATTENTION, cross_attention)                                                                         \
     X(GAL_OP_CROSS_ATTENTION_BACKWARD, cross_attention_backward)                                                       \
+    X(GAL_OP_TAKE_KEYS, take_keys)                                                                                     \
+    X(GAL_OP_ATTENTION_STEP, attention_step)                                                                           \
+    X(GAL_OP_ATTENTION_STEP_BACKWARD, attention_step_backward)                                                         \
+    X(GAL_OP_JOIN_GRADIENTS, join_gradients)                                                                           \
+    X(GAL_OP_NARROW, narrow)                                                                                           \
     X(GAL_OP_SCALE, scale)                                                                                             \
     X(GAL_OP_ACTIVATION, activation)                                                                                   \
     X(GAL_OP_ACTIVATION_BACKWARD, activation_backward)                                                                 \
@@ -45,6 +50,8 @@
     X(GAL_OP_CROSS_ENTROPY_SUM, cross_entropy_sum)                                                                     \
     X(GAL_OP_CROSS_ENTROPY_LOSS, cross_entropy_loss)                                                                   \
     X(GAL_OP_CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                           \
+    X(GAL_OP_DEAL_FEATURES, deal_features)                                                                             \
+    X(GAL_OP_COLLECT_FEATURES, collect_features)                                                                       \
     X(GAL_OP_PERMUTE, permute)                                                                                         \
     X(GAL_OP_ADD, add)                                                                                                 \
     X(GAL_OP_FILL, fill)                                                                                               \

@@ -65,7 +65,7 @@ static void rotary_part(const void *context, uint32_t part)
         const size_t count = half - first < CHUNK ? half - first : CHUNK;
         find_frequencies(call->step->model, half, first, count, frequency);
         for (size_t p = gal_cut_begin(&at->cut, part); p < end; p++) {
-            find_angles((double)p, frequency, count, call->dims[5] != 0, cosine, sine);
+            find_angles((double)(call->position_begin + p), frequency, count, call->dims[5] != 0, cosine, sine);
             for (size_t head = 0; head < samples * heads; head++) {
                 gal_real *from = x + (p * samples + head / heads) * row + head % heads * dim + first;
                 turn(from, from + half, cosine, sine, count);
