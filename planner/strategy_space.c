@@ -16,10 +16,12 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
     const struct {
         const char *name;
         bool *field;
-    } words[] = {
-        {"dp", &space->axis[GAL_AXIS_DP]}, {"sdp", &space->axis[GAL_AXIS_SDP]}, {"tp", &space->axis[GAL_AXIS_TP]},
-        {"sp", &space->sequence_parallel}, {"recompute", &space->recompute},    {"selective", &space->selective},
-        {"zero1", &space->zero_stage[1]},  {"zero2", &space->zero_stage[2]},    {"zero3", &space->zero_stage[3]}};
+    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},    {"sdp", &space->axis[GAL_AXIS_SDP]},
+                 {"tp", &space->axis[GAL_AXIS_TP]},    {"sp", &space->sequence_parallel},
+                 {"recompute", &space->recompute},     {"selective", &space->selective},
+                 {"zero1", &space->zero_stage[1]},     {"zero2", &space->zero_stage[2]},
+                 {"zero3", &space->zero_stage[3]},     {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
+                 {"ring", &space->axis[GAL_AXIS_RING]}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
             return words[i].field;
@@ -38,8 +40,8 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         bool *field = field_of(&space, word, length);
         if (field == NULL) {
             return gal_fail(err, GAL_ERR_USAGE,
-                            "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, recompute, "
-                            "selective)",
+                            "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
+                            "ring, recompute, selective)",
                             (int)length, word);
         }
         *field = true;
@@ -75,10 +77,11 @@ static void emit(enumeration *e, gal_strategy strategy)
 
 static void emit_variants(enumeration *e, const gal_strategy *axes)
 {
-    bool sharded = gal_strategy_degree(axes, GAL_AXIS_SDP) > 1;
-    bool split = gal_strategy_degree(axes, GAL_AXIS_TP) > 1;
-    for (uint32_t zero = sharded ? 1 : 0; zero <= (sharded ? 3u : 0u); zero++) {
-        if (sharded && !e->space->zero_stage[zero]) {
+    const bool sharded = gal_strategy_degree(axes, GAL_AXIS_SDP) > 1;
+    const bool positions = gal_strategy_sequence_degree(axes) > 1;
+    const bool split = gal_strategy_degree(axes, GAL_AXIS_TP) > 1 && !positions;
+    for (uint32_t zero = sharded ? 1 : 0; zero <= (sharded || positions ? 3u : 0u); zero++) {
+        if (zero > 0 && !e->space->zero_stage[zero]) {
             continue;
         }
         for (uint32_t sp = 0; sp <= (split && e->space->sequence_parallel ? 1u : 0u); sp++) {
@@ -102,6 +105,11 @@ static bool mixes_data(const gal_strategy *axes, uint32_t kind)
            (kind == GAL_AXIS_SDP && gal_strategy_degree(axes, GAL_AXIS_DP) > 1);
 }
 
+static bool splits_positions_twice(const gal_strategy *axes, uint32_t kind)
+{
+    return gal_axis_splits_positions((gal_axis_kind)kind) && gal_strategy_sequence_degree(axes) > 1;
+}
+
 /* The next axis outwards: any kind not used yet, any degree that divides what is left, less what the takeaways leave
  * out. */
 static void grow(enumeration *e, gal_strategy *axes, uint32_t devices_left)
@@ -112,7 +120,7 @@ static void grow(enumeration *e, gal_strategy *axes, uint32_t devices_left)
     }
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
         if (!e->space->axis[kind] || gal_strategy_degree(axes, (gal_axis_kind)kind) > 1 ||
-            (e->space->takeaway[3] && mixes_data(axes, kind))) {
+            (e->space->takeaway[3] && mixes_data(axes, kind)) || splits_positions_twice(axes, kind)) {
             continue;
         }
         for (uint32_t degree = 2; degree <= devices_left; degree++) {

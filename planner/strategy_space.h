@@ -1,5 +1,6 @@
-/* The space of one block: Galvatron's decision tree (Galvatron-BMW section III-B) over the axes DP, SDP and TP in any
- * order, each at most once, with ZeRO stages, Megatron sequence parallelism and recompute, selective or full.
+/* The space of one block: Galvatron's decision tree (Galvatron-BMW section III-B) over the axes DP, SDP, TP and Ulysses
+ * in any order, each at most once, with ZeRO stages, Megatron sequence parallelism and recompute, selective or full.
+ * ZeRO goes with SDP, with Ulysses alone or without; Megatron's chunks not with Ulysses.
  *
  * Its pipeline is the root of every tree: stages are rows of neighbouring devices, equally many, in every plan. What
  * the paper's three takeaways forbid beyond that is applied or not, each by itself:
@@ -18,11 +19,12 @@
 
 enum { GAL_SPACE_MAX = 8192 };
 
-/* Everything allowed, no takeaway applied. */
+/* Everything allowed but Ulysses and ring, no takeaway applied. */
 void gal_space_all(gal_space *out);
 
-/* Parses a list such as "dp,sdp,tp,sp,recompute,selective,zero1,zero2,zero3"; what is named is allowed, sdp without a
- * zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names the unknown word and the known ones. */
+/* Parses a list such as "dp,sdp,tp,sp,ulysses,ring,recompute,selective,zero1,zero2,zero3"; what is named is allowed,
+ * sdp without a zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names the unknown word and the
+ * known ones. */
 gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
 
 /* The strategies for D devices in a fixed order, legal or not for a kind of block (gal_strategy_rule_broken says).

@@ -57,6 +57,7 @@ void gal_random_search_create(uint64_t seed, bool slows, gal_random_search *out)
     static const uint32_t worlds[] = {1, 2, 2, 2, 3, 4, 4, 4, 6, 8};
     static const char *const spaces[] = {"dp,zero3,tp,sp", "dp,tp,recompute", "dp,zero2,tp", "dp,sdp",
                                          "zero3,tp,sp,recompute,selective"};
+    static const char *const sequence_spaces[] = {"dp,tp,ulysses,zero3", "dp,tp,ring,recompute"}; /* of few devices */
     uint64_t random = seed;
     gal_error err = {0};
     gal_plan plan; /* for its model and cluster */
@@ -81,7 +82,9 @@ void gal_random_search_create(uint64_t seed, bool slows, gal_random_search *out)
                              .schedule = gal_random_below(&random, 2) == 0 ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B,
                              .prefetch_depth = 1 + gal_random_below(&random, 2),
                              .label_limit = 20000};
-    must(gal_space_parse(spaces[gal_random_below(&random, 5)], &out->request.space, &err), &err);
+    const char *space = spaces[gal_random_below(&random, 5)];
+    space = seed % 8 == 7 && world <= 4 ? sequence_spaces[seed / 8 % 2] : space;
+    must(gal_space_parse(space, &out->request.space, &err), &err);
 }
 
 void gal_random_search_renew(gal_random_search *search)

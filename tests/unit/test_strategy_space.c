@@ -49,6 +49,19 @@ static void test_restricted(void **state)
     assert_int_equal(count("sp", 1), 1);
 }
 
+/* ZeRO goes with SDP, or with Ulysses alone, where none is a choice too; Megatron's chunks not beside Ulysses. */
+static void test_ulysses(void **state)
+{
+    (void)state;
+    assert_int_equal(count("ulysses", 4), 1);
+    assert_int_equal(count("ulysses,sdp", 2), 1 + 3 + 3);
+    assert_int_equal(count("ulysses,zero3", 4), (1 + 1) + 1 + 2);
+    assert_int_equal(count("ulysses,tp,sp", 4), 1 + 2 + 2);
+    assert_int_equal(count("dp,ulysses,tp", 8), 3 + 2 * 6 + 6);
+    assert_int_equal(count("ring,zero3", 4), (1 + 1) + 1 + 2);
+    assert_int_equal(count("ring,ulysses", 4), 2); /* never both */
+}
+
 /* ---- as Galvatron-BMW counts (planner/strategy_space.h says how) ---- */
 
 static uint32_t count_of(const gal_space *space, uint32_t device_count)
@@ -204,8 +217,8 @@ static void test_words(void **state)
     gal_error err = {0};
     assert_int_equal(gal_space_parse("dp,fsdp", &space, &err), GAL_ERR_USAGE);
     assert_string_equal(err.text,
-                        "--space: unknown axis 'fsdp' (known: dp, sdp, zero1, zero2, zero3, tp, sp, recompute, "
-                        "selective)");
+                        "--space: unknown axis 'fsdp' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, ring, "
+                        "recompute, selective)");
     assert_false(space.axis[GAL_AXIS_DP]); /* left alone */
     gal_error empty = {0};
     assert_int_equal(gal_space_parse("", &space, &empty), GAL_ERR_USAGE);
@@ -221,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_restricted),
+        cmocka_unit_test(test_ulysses),
         cmocka_unit_test(test_candidates_of_the_paper),
         cmocka_unit_test(test_two_axes_of_the_paper),
         cmocka_unit_test(test_degrees_are_powers_of_two),
