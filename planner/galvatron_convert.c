@@ -24,7 +24,9 @@ static gal_code strategy_of(reading *r, uint32_t block, gal_galvatron_strategy *
     const gal_strategy *s = gal_plan_block_strategy(r->plan, block);
     const uint32_t dp = gal_strategy_degree(s, GAL_AXIS_DP);
     const uint32_t sdp = gal_strategy_degree(s, GAL_AXIS_SDP);
-    *out = (gal_galvatron_strategy){.degree = gal_strategy_degree(s, GAL_AXIS_TP),
+    const uint32_t tp = gal_strategy_degree(s, GAL_AXIS_TP), ulysses = gal_strategy_degree(s, GAL_AXIS_ULYSSES);
+    *out = (gal_galvatron_strategy){.degree = tp * ulysses,
+                                    .ulysses = ulysses > 1,
                                     .zero3 = s->zero_stage == 3,
                                     .recompute = s->recompute == GAL_RECOMPUTE_FULL};
     if (s->recompute == GAL_RECOMPUTE_SELECTIVE) {
@@ -36,13 +38,25 @@ static gal_code strategy_of(reading *r, uint32_t block, gal_galvatron_strategy *
     if (s->zero_stage == 1) {
         return cannot_say(err, block, "ZeRO 1");
     }
-    if (out->degree > 1 && s->axis[0].kind != GAL_AXIS_TP) {
+    if (gal_strategy_degree(s, GAL_AXIS_RING) > 1) {
+        return cannot_say(err, block, "ring attention");
+    }
+    if (tp > 1 && ulysses > 1) {
+        return cannot_say(err, block, "layer split by tensors and by Ulysses");
+    }
+    if (ulysses > 1 && dp > 1 && s->zero_stage > 0) {
+        return cannot_say(err, block, "states sharded along Ulysses and not over replicas");
+    }
+    if (tp > 1 && s->axis[0].kind != GAL_AXIS_TP) {
         return cannot_say(err, block, "tensor parallelism over devices that are no neighbours");
     }
-    if (out->degree > 1 && !s->sequence_parallel) {
+    if (ulysses > 1 && s->axis[0].kind != GAL_AXIS_ULYSSES) {
+        return cannot_say(err, block, "Ulysses over devices that are no neighbours");
+    }
+    if (tp > 1 && !s->sequence_parallel) {
         return cannot_say(err, block, "tensor parallelism without sequence parallelism in a strategy");
     }
-    r->has_ddp = r->has_ddp || dp > 1;
+    r->has_ddp = r->has_ddp || dp > 1 || (ulysses > 1 && s->zero_stage == 0);
     r->has_zero2 = r->has_zero2 || s->zero_stage == 2;
     if (r->has_ddp && r->has_zero2) {
         return cannot_say(err, block, "mixture of DP and ZeRO 2");
@@ -150,36 +164,23 @@ cleanup:
 
 /* ---- theirs to ours ---- */
 
+/* With Ulysses states are sharded over its devices too, if they are. */
 static gal_strategy strategy_to(const gal_galvatron_plan *plan, const gal_galvatron_strategy *from)
 {
     const uint32_t replicas = plan->device_count / plan->pp_degree / from->degree;
     const bool sharded = from->zero3 || plan->data_parallel == GAL_GALVATRON_ZERO2;
-    gal_strategy s = {.sequence_parallel = from->degree > 1,
+    gal_strategy s = {.sequence_parallel = from->degree > 1 && !from->ulysses,
                       .recompute = from->recompute ? GAL_RECOMPUTE_FULL : GAL_RECOMPUTE_NONE};
     if (from->degree > 1) {
-        s.axis[s.axis_count++] = (gal_axis){GAL_AXIS_TP, from->degree};
+        s.axis[s.axis_count++] = (gal_axis){from->ulysses ? GAL_AXIS_ULYSSES : GAL_AXIS_TP, from->degree};
     }
     if (replicas > 1) {
         s.axis[s.axis_count++] = (gal_axis){sharded ? GAL_AXIS_SDP : GAL_AXIS_DP, replicas};
-        s.zero_stage = !sharded ? 0 : from->zero3 ? 3 : 2;
+    }
+    if (sharded && (replicas > 1 || (from->ulysses && from->degree > 1))) {
+        s.zero_stage = from->zero3 ? 3 : 2;
     }
     return s;
-}
-
-static gal_code refuse_ulysses(const gal_galvatron_plan *plan, gal_error *err)
-{
-    uint32_t layer = 0;
-    if (plan->outside.ulysses) {
-        return gal_fail(err, GAL_ERR_DOCUMENT, "/outside: splits by Ulysses, which galrun does not run");
-    }
-    for (uint32_t r = 0; r < plan->run_count; r++) {
-        if (plan->run[r].strategy.ulysses) {
-            return gal_fail(err, GAL_ERR_DOCUMENT, "/runs/%u: layer %u splits by Ulysses, which galrun does not run", r,
-                            layer);
-        }
-        layer += plan->run[r].layer_count;
-    }
-    return GAL_OK;
 }
 
 /* Layers of attention and FFN blocks alone, with one block before them and one behind. */
@@ -244,7 +245,6 @@ gal_code gal_galvatron_plan_to(const gal_galvatron_plan *plan, const gal_model *
                      .schedule = plan->schedule,
                      .prefetch_depth = 2,
                      .stage_count = plan->pp_degree};
-    GAL_TRY(refuse_ulysses(plan, err));
     if (!has_such_layers(model, layer_count)) {
         GAL_TRY(gal_fail(err, GAL_ERR_DOCUMENT, "the plan has %u layers of attention and FFN, the model %s has others",
                          layer_count, model->name));

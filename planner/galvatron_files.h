@@ -33,12 +33,12 @@ gal_code gal_galvatron_import_plan_open(gal_json_doc *doc, const char *path, uin
 gal_code gal_galvatron_export_plan(const char *path, const gal_galvatron_plan *plan, gal_error *err);
 
 /* Our plan as one of theirs. GAL_ERR_DOCUMENT with what it cannot say: other schedules, a layer whose blocks differ,
- * ZeRO 1, selective recompute, replicas of both kinds, tensors not split over neighbours or without sequence
- * parallelism (there a flag of the whole run, on by default). */
+ * ZeRO 1, selective recompute, replicas of both kinds, a split by tensors and by Ulysses or over no neighbours, states
+ * sharded along Ulysses alone, tensors without sequence parallelism (there a flag of the whole run, on by default). */
 gal_code gal_galvatron_plan_of(const gal_plan *plan, gal_galvatron_plan *out, gal_error *err);
 
 /* Theirs as ours, for galrun. Megatron's sequence parallelism goes with every split by tensors. GAL_ERR_DOCUMENT where
- * a layer splits by Ulysses, or the plan breaks a rule of ours (gal_plan_check): a batch that does not divide, say. */
+ * the plan breaks a rule of ours (gal_plan_check): a batch that does not divide, say. */
 gal_code gal_galvatron_plan_to(const gal_galvatron_plan *plan, const gal_model *model, const gal_cluster *cluster,
                                gal_plan *out, gal_error *err);
 

@@ -1,6 +1,6 @@
 /* The galvatron_plan document: a strategy of Hetu-Galvatron as such, Ulysses included. `galplan import` makes it of
  * that project's strategy file and `galplan export` writes one; the price provider `galvatron` prices it. galrun runs
- * plans (schemas/plan.h), which `galplan import --model --cluster` makes where no layer uses Ulysses.
+ * plans (schemas/plan.h), which `galplan import --model --cluster` makes of it.
  *
  * pp_degree stages of D = device_count / pp_degree devices. A layer splits over `degree` neighbours, by tensors
  * (Megatron) or by sequence (Ulysses), and the batch over the D / degree that are left; these replicate states as

@@ -25,7 +25,7 @@ static const char notes[] =
     "coefficient, times of collectives (\"sp_time\"), computation, memory; their keys say which is which. Profiles\n"
     "become a galvatron_profile, for the model of --model or of --layers, --hidden and --sequence (lists, where there\n"
     "are several layer types). A strategy becomes a galvatron_plan; with --model and --cluster the plan that galrun\n"
-    "runs, unless a layer splits by Ulysses.\n"
+    "runs.\n"
     "Exit: 0 written; 2 usage; 3 a file is wrong, or the plan is none for galrun; 4 system.\n"
     "\nExamples:\n"
     "  galplan import hardware_configs/*_1nodes_8gpus_per_node.json hardware_configs/overlap_coefficient.json \\\n"

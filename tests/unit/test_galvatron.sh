@@ -49,9 +49,11 @@ if [ -x "$build/galrun" ]; then
     galrun ulysses_plan.json --data "$root/README.md" >/dev/null 2>err
     [ $? -eq 3 ] && grep -q 'must be "plan", got "galvatron_plan"' err
     verdict 'galrun: refuses it with exit 3'
-    galplan import ulysses.json --model "$valid/model.json" --cluster two.json -o none.json 2>err
-    [ $? -eq 3 ] && [ ! -e none.json ] && grep -q 'layer 0 splits by Ulysses, which galrun does not run' err
-    verdict 'import: no plan of ours with Ulysses'
+    galplan import ulysses.json --model "$valid/model.json" --cluster two.json -o split.json &&
+        galplan verify split.json >verified.txt && grep -q '"kind": "ulysses"' split.json &&
+        galrun split.json --np 2 --data "$root/README.md" --steps 2 --log split.jsonl >/dev/null 2>err &&
+        [ "$(grep -c '"event": "step"' split.jsonl)" -eq 2 ]
+    verdict 'import: a plan of ours with Ulysses, by which galrun trains'
 else
     echo 'skip galrun: it was left out of this build'
 fi
