@@ -7,8 +7,6 @@
 #include "planner/strategy_space.h"
 #include "schemas/plan_check.h"
 
-enum { SPLITS_MAX = 256 };
-
 /* ---- prices ---- */
 
 /* The ends of the chain have their stages. */
@@ -139,22 +137,24 @@ double gal_cert_conversion(gal_cert_prices *v, const gal_cert_kind *k, gal_cert_
 
 /* ---- kernels ---- */
 
-/* Data parallel groups share the samples and, where the space has sharding, the states. */
-static gal_code price_split(gal_cert_prices *v, uint32_t type, uint32_t tp, bool sp, gal_recompute recompute,
-                            gal_cert_kernels *out)
+/* Data parallel groups share the samples and, where the space has sharding, the states, which devices that split
+ * positions share too. */
+static gal_code price_split(gal_cert_prices *v, uint32_t type, const gal_split_kind *split, gal_cert_kernels *out)
 {
     const gal_space *space = v->cell->space;
-    const uint32_t groups = v->devices / tp;
-    const gal_strategy strategy = {
-        .axis = {{GAL_AXIS_TP, tp}}, .axis_count = tp > 1 ? 1 : 0, .sequence_parallel = sp, .recompute = recompute};
+    const bool shards = space->axis[GAL_AXIS_SDP], *zero = space->zero_stage;
+    const uint32_t together = split->tp_degree * split->sequence_degree;
+    const uint32_t groups = v->devices / together;
+    const gal_strategy strategy = gal_split_strategy(split);
     gal_error reason = {0};
     gal_code code = GAL_OK;
-    out->legal = v->samples % groups == 0 && (groups == 1 || space->axis[GAL_AXIS_SDP] || space->axis[GAL_AXIS_DP]) &&
-                 is_legal(v, type, &strategy, tp, v->samples / groups);
+    out->legal = v->samples % groups == 0 && (groups == 1 || shards || space->axis[GAL_AXIS_DP]) &&
+                 is_legal(v, type, &strategy, together, v->samples / groups);
     if (out->legal) {
-        code = gal_floors_of(v->from->floors, v->types.shape[type].type, (gal_split_kind){tp, sp, recompute},
-                             v->samples / groups, &out->floor, &reason);
-        out->floor.state_bytes /= space->axis[GAL_AXIS_SDP] ? groups : 1;
+        code = gal_floors_of(v->from->floors, v->types.shape[type].type, *split, v->samples / groups, &out->floor,
+                             &reason);
+        out->floor.state_bytes /= shards ? groups : 1;
+        out->floor.state_bytes /= zero[1] || zero[2] || zero[3] ? split->sequence_degree : 1;
         out->legal = code == GAL_OK;
     }
     return code == GAL_OK || code == GAL_ERR_DOCUMENT ? GAL_OK : gal_fail(v->heap.err, code, "%s", reason.text);
@@ -162,20 +162,10 @@ static gal_code price_split(gal_cert_prices *v, uint32_t type, uint32_t tp, bool
 
 static gal_code price_kernels(gal_cert_prices *v)
 {
-    const gal_space *space = v->cell->space;
     gal_code code = GAL_OK;
-    for (uint32_t tp = 1; tp <= (space->axis[GAL_AXIS_TP] ? v->devices : 1); tp++) {
-        for (uint32_t i = 0; i < 2 * GAL_RECOMPUTE_COUNT && v->devices % tp == 0; i++) {
-            const gal_recompute recompute = (gal_recompute)(i / 2);
-            const bool sp = i % 2 == 1;
-            const bool allowed = (recompute != GAL_RECOMPUTE_FULL || space->recompute) &&
-                                 (recompute != GAL_RECOMPUTE_SELECTIVE || space->selective) &&
-                                 (!sp || (tp > 1 && space->sequence_parallel));
-            for (uint32_t type = 0; type < v->types.type_count && allowed; type++) {
-                GAL_TRY(price_split(v, type, tp, sp, recompute,
-                                    &v->kernels[(size_t)type * v->strategy_count + v->split_count]));
-            }
-            v->split_count += allowed && v->split_count + 1 < SPLITS_MAX;
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        for (uint32_t i = 0; i < v->strategy_count; i++) {
+            GAL_TRY(price_split(v, type, &v->split[i], &v->kernels[(size_t)type * v->strategy_count + i]));
         }
     }
 cleanup:
@@ -429,11 +419,13 @@ static gal_code create_tables(gal_cert_prices *v)
         return v->heap.code;
     }
     number_stages(v);
-    v->strategy_count = v->by_kernels ? SPLITS_MAX : gal_space_strategies(v->cell->space, v->devices, v->strategy);
+    v->strategy_count = v->by_kernels ? gal_space_splits(v->cell->space, v->devices, NULL)
+                                      : gal_space_strategies(v->cell->space, v->devices, v->strategy);
     v->class = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->class);
     v->stands = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->stands);
     v->received_bytes = gal_heap_take(&v->heap, types, sizeof *v->received_bytes);
     v->price = gal_heap_take(&v->heap, v->place_count * types * v->strategy_count, sizeof *v->price);
+    v->split = gal_heap_take(&v->heap, v->by_kernels ? v->strategy_count : 0, sizeof *v->split);
     v->kernels = gal_heap_take(&v->heap, v->by_kernels ? types * v->strategy_count : 0, sizeof *v->kernels);
     number_likes(v);
     create_menus(v);
@@ -457,6 +449,7 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
     GAL_TRY(create_tables(v));
     if (by_kernels) {
         v->class_count = 1;
+        (void)gal_space_splits(cell->space, v->devices, v->split);
         GAL_TRY(price_kernels(v));
         goto cleanup;
     }

@@ -74,7 +74,7 @@ typedef struct gal_cert_prices {
     gal_cert_menus menus;          /* opened last */
     const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
     bool by_kernels;
-    uint32_t split_count;
+    gal_split_kind *split;     /* [split], by_kernels */
     gal_cert_kernels *kernels; /* [type][split], by_kernels */
     double *conversion;        /* [place][pair][class][class]; NaN: not asked for yet */
 } gal_cert_prices;

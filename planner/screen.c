@@ -7,50 +7,6 @@
 #include "planner/relaxed.h"
 #include "runtime/program/schedule.h"
 
-typedef struct split_list {
-    const gal_space *space;
-    uint32_t count;
-    gal_split_kind *split; /* NULL: counted alone */
-} split_list;
-
-static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind, uint32_t degree)
-{
-    const gal_space *space = list->space;
-    const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
-                                               [GAL_RECOMPUTE_SELECTIVE] = space->selective,
-                                               [GAL_RECOMPUTE_FULL] = space->recompute};
-    const bool chunks = tp_degree > 1 && degree == 1 && space->sequence_parallel;
-    for (uint32_t sp = 0; sp <= (chunks ? 1U : 0U); sp++) {
-        for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT; r++) {
-            if (allowed[r] && list->split != NULL) {
-                list->split[list->count] = (gal_split_kind){tp_degree, kind, degree, sp == 1, (gal_recompute)r};
-            }
-            list->count += allowed[r];
-        }
-    }
-}
-
-/* The splits of a block that the space allows: without data parallelism, which is left open. Returns their count. */
-static uint32_t list_splits(const gal_space *space, uint32_t stage_devices, gal_split_kind *out)
-{
-    static const gal_axis_kind kinds[] = {GAL_AXIS_ULYSSES, GAL_AXIS_RING};
-    split_list list = {.space = space, .split = out};
-    for (uint32_t tp = 1; tp <= (space->axis[GAL_AXIS_TP] ? stage_devices : 1); tp++) {
-        if (stage_devices % tp != 0) {
-            continue;
-        }
-        add_splits(&list, tp, GAL_AXIS_ULYSSES, 1);
-        for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-            for (uint32_t degree = 2; space->axis[kinds[k]] && degree <= stage_devices / tp; degree++) {
-                if (stage_devices / tp % degree == 0) {
-                    add_splits(&list, tp, kinds[k], degree);
-                }
-            }
-        }
-    }
-    return list.count;
-}
-
 uint32_t gal_screen_block_count(const gal_block_types *types, uint32_t type)
 {
     uint32_t count = 0;
@@ -182,14 +138,14 @@ static gal_code list_menus(gal_screens *screens, menus *m, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_block_types *types = screens->types;
-    const size_t most = m->split_count = list_splits(screens->space, m->stage_devices, NULL); /* of a type */
+    const size_t most = m->split_count = gal_space_splits(screens->space, m->stage_devices, NULL); /* of a type */
     m->split = calloc(most + 1, sizeof *m->split);
     m->type = calloc(types->type_count, sizeof *m->type);
     m->item = malloc((types->type_count * most + 1) * sizeof *m->item);
     if (m->split == NULL || m->type == NULL || m->item == NULL) {
         return no_memory(err);
     }
-    (void)list_splits(screens->space, m->stage_devices, m->split);
+    (void)gal_space_splits(screens->space, m->stage_devices, m->split);
     for (uint32_t type = 0; code == GAL_OK && type < types->type_count; type++) {
         m->type[type] =
             (gal_relaxed_type){.block_count = gal_screen_block_count(types, type), .item = m->item + type * most};

@@ -180,3 +180,48 @@ void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
     }
     *out = both;
 }
+
+/* ---- splits ---- */
+
+typedef struct split_list {
+    const gal_space *space;
+    uint32_t count;
+    gal_split_kind *split; /* NULL: counted alone */
+} split_list;
+
+static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind, uint32_t degree)
+{
+    const gal_space *space = list->space;
+    const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
+                                               [GAL_RECOMPUTE_SELECTIVE] = space->selective,
+                                               [GAL_RECOMPUTE_FULL] = space->recompute};
+    const bool chunks = tp_degree > 1 && degree == 1 && space->sequence_parallel;
+    for (uint32_t sp = 0; sp <= (chunks ? 1U : 0U); sp++) {
+        for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT; r++) {
+            if (allowed[r] && list->split != NULL) {
+                list->split[list->count] = (gal_split_kind){tp_degree, kind, degree, sp == 1, (gal_recompute)r};
+            }
+            list->count += allowed[r];
+        }
+    }
+}
+
+uint32_t gal_space_splits(const gal_space *space, uint32_t stage_devices, gal_split_kind *out)
+{
+    static const gal_axis_kind kinds[] = {GAL_AXIS_ULYSSES, GAL_AXIS_RING};
+    split_list list = {.space = space, .split = out};
+    for (uint32_t tp = 1; tp <= (space->axis[GAL_AXIS_TP] ? stage_devices : 1); tp++) {
+        if (stage_devices % tp != 0) {
+            continue;
+        }
+        add_splits(&list, tp, GAL_AXIS_ULYSSES, 1);
+        for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            for (uint32_t degree = 2; space->axis[kinds[k]] && degree <= stage_devices / tp; degree++) {
+                if (stage_devices / tp % degree == 0) {
+                    add_splits(&list, tp, kinds[k], degree);
+                }
+            }
+        }
+    }
+    return list.count;
+}

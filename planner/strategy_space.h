@@ -14,6 +14,7 @@
 #ifndef GAL_PLANNER_STRATEGY_SPACE_H
 #define GAL_PLANNER_STRATEGY_SPACE_H
 
+#include "costmodel/floor.h"
 #include "schemas/base/options.h"
 #include "schemas/plan.h"
 
@@ -31,6 +32,10 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
  * Strategies that differ in recompute alone follow each other, the one without first. Writes at most GAL_SPACE_MAX,
  * returns how many. */
 uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal_strategy *out);
+
+/* The splits of a block that the space allows on D devices: without data parallelism, which is left open. Returns how
+ * many; out may be NULL. */
+uint32_t gal_space_splits(const gal_space *space, uint32_t device_count, gal_split_kind *out);
 
 /* Those of the pipeline degrees asked for (none: all), up to `most`, that divide the cluster's devices and that
  * takeaways 1 and 2 allow. */
