@@ -35,7 +35,7 @@ struct gal_structures {
     const gal_model *model;
     uint32_t class_count, class_capacity;
     list_class *class;
-    gal_program *lists; /* of the block lowered last, or NULL if they are a class's */
+    gal_program *lists; /* of the block lowered last, whose memory the next one takes over; or NULL */
     gal_program *chain; /* laid out last, whose memory the next one takes over; or NULL */
     gal_structure *first;
     uint32_t cost_capacity;
@@ -90,7 +90,6 @@ void gal_structures_free(gal_structures *structures)
 
 /* ---- classes of lists ---- */
 
-/* Takes the lists over. */
 static gal_code add_class(gal_structures *structures, const uint16_t *key, uint32_t key_count, gal_error *err)
 {
     if (structures->class_count == structures->class_capacity) {
@@ -102,19 +101,18 @@ static gal_code add_class(gal_structures *structures, const uint16_t *key, uint3
         structures->class = grown;
         structures->class_capacity = capacity;
     }
-    uint16_t *kept = malloc(key_count * sizeof *key);
-    if (kept == NULL) {
-        return out_of_memory(err);
-    }
-    memcpy(kept, key, key_count * sizeof *key);
     const gal_code code = gal_program_derive(structures->lists, err);
     if (code != GAL_OK) {
-        free(kept);
         return code;
     }
-    structures->class[structures->class_count++] =
-        (list_class){.like = structures->lists, .key = kept, .key_count = key_count};
-    structures->lists = NULL;
+    list_class own = {gal_program_copy_lists(structures->lists), malloc(key_count * sizeof *key), key_count};
+    if (own.like == NULL || own.key == NULL) {
+        gal_program_free(own.like);
+        free(own.key);
+        return out_of_memory(err);
+    }
+    memcpy(own.key, key, key_count * sizeof *key);
+    structures->class[structures->class_count++] = own;
     return GAL_OK;
 }
 

@@ -3,12 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIRST_BYTES = 4096, FIRST_LEAST = 4 };
+
+/* Layouts and parameters are large and few: at first a page of any array. */
+static uint32_t first_room(size_t element_bytes)
+{
+    const uint32_t fit = (uint32_t)(FIRST_BYTES / element_bytes);
+    return fit < FIRST_LEAST ? FIRST_LEAST : fit;
+}
+
 bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_bytes)
 {
     if (count < *capacity) {
         return true;
     }
-    uint32_t wanted = *capacity < 128 ? 128 : *capacity * 2;
+    const uint32_t wanted = *capacity == 0 ? first_room(element_bytes) : *capacity * 2;
     void *old;
     memcpy(&old, array, sizeof old);
     void *grown = realloc(old, wanted * element_bytes);

@@ -100,6 +100,45 @@ void gal_program_empty(gal_program *program)
     program->room = kept.room;
 }
 
+/* Of an array that may be empty. */
+static void *copy_of(const void *array, size_t bytes)
+{
+    void *copy = malloc(bytes + 1);
+    return copy == NULL || bytes == 0 ? copy : memcpy(copy, array, bytes);
+}
+
+gal_program *gal_program_copy_lists(const gal_program *program)
+{
+    const gal_program *p = program;
+    gal_program *copy = malloc(sizeof *copy); /* of the long arrays at the end what is in use */
+    if (copy == NULL) {
+        return NULL;
+    }
+    memcpy(copy, p, offsetof(gal_program, fragment));
+    memcpy(copy->fragment, p->fragment, gal_program_fragments(p) * sizeof p->fragment[0]);
+    memcpy(copy->arena, p->arena, gal_program_arenas(p) * sizeof p->arena[0]);
+    copy->instruction = copy_of(p->instruction, p->instruction_count * sizeof *p->instruction);
+    copy->operand = copy_of(p->operand, p->operand_count * sizeof *p->operand);
+    copy->shape = copy_of(p->shape, p->shape_count * sizeof *p->shape);
+    copy->buffer = copy_of(p->buffer, p->buffer_count * sizeof *p->buffer);
+    copy->unit = copy_of(p->unit, p->unit_count * sizeof *p->unit);
+    copy->segment = copy_of(p->segment, p->segment_count * sizeof *p->segment);
+    copy->life = copy_of(p->life, p->life_count * sizeof *p->life);
+    copy->wait = NULL;
+    copy->layout = NULL;
+    copy->parameter = NULL;
+    copy->call = copy->evaluate_call = NULL;
+    copy->wait_count = copy->layout_count = copy->parameter_count = 0;
+    copy->call_count = copy->evaluate_call_count = 0;
+    copy->room = (gal_program_room){0};
+    if (copy->instruction == NULL || copy->operand == NULL || copy->shape == NULL || copy->buffer == NULL ||
+        copy->unit == NULL || copy->segment == NULL || copy->life == NULL) {
+        gal_program_free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
 uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key)
 {
     uint32_t count = gal_program_fragments(program) + program->buffer_count + 2 * program->instruction_count +

@@ -400,6 +400,8 @@ gal_code gal_program_derive(gal_program *program, gal_error *err);
 /* What waits and lives depend on, as numbers: operators, streams, buffers and their classes, accesses. Programs of
  * equal keys have equal ones, whatever their shapes and bytes. Returns their count; writes them if key is not NULL. */
 uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key);
+/* A copy without waits, layouts, parameters and calls, in no more memory than that takes; NULL without memory. */
+gal_program *gal_program_copy_lists(const gal_program *program);
 /* Places the buffers by the lives of `like`: of itself, or of a program whose key is equal. */
 void gal_place(gal_program *program, const gal_program *like);
 
