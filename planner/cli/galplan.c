@@ -12,6 +12,7 @@
 #include "planner/cli/simulate.h"
 #include "planner/cli/solve.h"
 #include "planner/cli/verify.h"
+#include "schemas/base/large_pages.h"
 #include "schemas/base/program.h"
 #include "schemas/base/version.h"
 
@@ -42,5 +43,6 @@ int main(int argc, char **argv)
         .command_count = sizeof commands / sizeof commands[0],
         .notes = "'galplan COMMAND --help' says more. galrun trains by a plan.\n",
     };
+    gal_large_pages_reserve();
     return gal_program_main(&program, argc, argv);
 }
