@@ -94,6 +94,13 @@ static double entry(const sweeper *w, uint32_t block, uint32_t strategy)
     return way;
 }
 
+/* Block 1, which the embedding is before, may begin the second stage as well as any of its type. */
+static double entry_of_like(const sweeper *w, uint32_t block, uint32_t strategy)
+{
+    const double own = entry(w, block, strategy);
+    return w->stage == 1 && block > 1 && block % 2 == 1 ? least(own, entry(w, 1, strategy)) : own;
+}
+
 static void note(const sweeper *w, const gal_sweep *sweep, uint32_t end, uint32_t block, const double *behind)
 {
     const uint32_t *strategy;
@@ -103,7 +110,7 @@ static void note(const sweeper *w, const gal_sweep *sweep, uint32_t end, uint32_
     for (uint32_t i = 0; i < count; i++) {
         rest = least(rest, behind[strategy[i]]);
         if (w->stage > 0 || block == 0) {
-            whole = least(whole, entry(w, block, strategy[i]) + behind[strategy[i]]);
+            whole = least(whole, entry_of_like(w, block, strategy[i]) + behind[strategy[i]]);
         }
     }
     *entry_of(w->cell, sweep, BEHIND, w->stage, end, block) = rest;
