@@ -112,6 +112,38 @@ static work work_rms_norm_backward(const gal_shape *s)
                   .wide = dim(s, 0) + 2 * dim(s, 1)};
 }
 
+static work work_norm_sums(const gal_shape *s)
+{
+    return (work){.flops = RMS_NORM_FLOPS * rows(s), .elements = rows(s), .wide = 2 * dim(s, 0)};
+}
+
+static work work_norm_by_sums(const gal_shape *s)
+{
+    return (work){.flops = RMS_NORM_FLOPS * rows(s),
+                  .elements = 2 * rows(s) + 2 * dim(s, 1),
+                  .wide = 2 * (dim(s, 2) + 1) * dim(s, 0)};
+}
+
+static work work_norm_sums_backward(const gal_shape *s)
+{
+    return (work){.flops = RMS_NORM_BACKWARD_FLOPS * rows(s),
+                  .elements = 2 * rows(s) + dim(s, 1),
+                  .wide = 4 * dim(s, 0) + 4 * dim(s, 1)};
+}
+
+static work work_norm_by_sums_backward(const gal_shape *s)
+{
+    const double addend = dim(s, 4);
+    return (work){.flops = (RMS_NORM_FLOPS + addend) * rows(s),
+                  .elements = (3 + addend) * rows(s) + dim(s, 1),
+                  .wide = 4 * dim(s, 0)};
+}
+
+static work work_add_bias(const gal_shape *s)
+{
+    return (work){.flops = rows(s), .elements = 2 * rows(s) + dim(s, 1)};
+}
+
 static work work_rotary(const gal_shape *s)
 {
     const double entries = rows(s) * dim(s, 2) * dim(s, 3);
@@ -394,6 +426,11 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_LAYER_NORM_BACKWARD] = work_norm_backward,
     [GAL_OP_RMS_NORM] = work_rms_norm,
     [GAL_OP_RMS_NORM_BACKWARD] = work_rms_norm_backward,
+    [GAL_OP_NORM_SUMS] = work_norm_sums,
+    [GAL_OP_NORM_BY_SUMS] = work_norm_by_sums,
+    [GAL_OP_NORM_SUMS_BACKWARD] = work_norm_sums_backward,
+    [GAL_OP_NORM_BY_SUMS_BACKWARD] = work_norm_by_sums_backward,
+    [GAL_OP_ADD_BIAS] = work_add_bias,
     [GAL_OP_GEMM] = work_gemm,
     [GAL_OP_BIAS_GRADIENT] = work_bias_gradient,
     [GAL_OP_ROTARY] = work_rotary,

@@ -18,6 +18,11 @@ static source source_of(gal_op op, uint32_t operand)
     case GAL_OP_LAYER_NORM_BACKWARD:
     case GAL_OP_RMS_NORM_BACKWARD:
         return operand == 3 ? FROM_POSITIVE : FROM_NORMAL;
+    case GAL_OP_NORM_BY_SUMS: /* squared deviations */
+        return operand == 2 ? FROM_POSITIVE : FROM_NORMAL;
+    case GAL_OP_NORM_SUMS_BACKWARD:
+    case GAL_OP_NORM_BY_SUMS_BACKWARD:
+        return operand == 3 ? FROM_POSITIVE : FROM_NORMAL;
     case GAL_OP_ATTENTION_BACKWARD:
     case GAL_OP_RELATIVE_ATTENTION_BACKWARD:
     case GAL_OP_WINDOW_ATTENTION_BACKWARD:

@@ -31,6 +31,18 @@
  *                                                                         (of the root of mean x^2 + epsilon)
  * rms_norm_backward    rows, hidden, addend (0|1)                         r dy, r x, r gain, r reciprocals, w dx,
  *                                                                         a dgain [, r addend]
+ * norm_sums            rows, features                                 r x, w moments[2][rows]: of the features here the
+ *                                                                     mean, and the sum of squared deviations from it
+ * norm_by_sums         rows, features, parts, centred (0|1)           r x, r gain, r moments[parts][2][rows] of all
+ *                                                                     parts of the rows, features each, w y, w stats
+ *                                                                     as layer_norm (centred) or rms_norm has them
+ *                                                                     [, r bias: centred]
+ * norm_sums_backward   rows, features, centred                        r dy, r x, r gain, r stats, w sums[2][rows]: of
+ *                                                                     d = dy gain and of d xhat, a dgain
+ *                                                                     [, a dbias: centred]
+ * norm_by_sums_backward rows, features, parts, centred, addend (0|1)  r dy, r x, r gain, r stats, r sums[2][rows] over
+ *                                                                     all parts, w dx [, r addend]
+ * add_bias             rows, features                                 u x, r bias
  * gemm                 m, n, k, flags (GAL_GEMM_*)                        r a, r b, w|a|u c[m][n] [, r bias[n]]
  *                                                                         c = op(a)[m][k] op(b)[k][n] (+ bias);
  *                                                                         FP32_C: c is a gradient of weights
@@ -163,6 +175,11 @@
     X(GAL_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", 3, 0)                                                         \
     X(GAL_OP_RMS_NORM, "rms_norm", 2, 0)                                                                               \
     X(GAL_OP_RMS_NORM_BACKWARD, "rms_norm_backward", 3, 0)                                                             \
+    X(GAL_OP_NORM_SUMS, "norm_sums", 2, 0)                                                                             \
+    X(GAL_OP_NORM_BY_SUMS, "norm_by_sums", 4, 0)                                                                       \
+    X(GAL_OP_NORM_SUMS_BACKWARD, "norm_sums_backward", 3, 0)                                                           \
+    X(GAL_OP_NORM_BY_SUMS_BACKWARD, "norm_by_sums_backward", 5, 0)                                                     \
+    X(GAL_OP_ADD_BIAS, "add_bias", 2, 0)                                                                               \
     X(GAL_OP_GEMM, "gemm", 4, 0)                                                                                       \
     X(GAL_OP_BIAS_GRADIENT, "bias_gradient", 2, 0)                                                                     \
     X(GAL_OP_ROTARY, "rotary", 6, 0)                                                                                   \

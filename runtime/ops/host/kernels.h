@@ -17,6 +17,11 @@
     X(GAL_OP_LAYER_NORM_BACKWARD, layer_norm_backward)                                                                 \
     X(GAL_OP_RMS_NORM, rms_norm)                                                                                       \
     X(GAL_OP_RMS_NORM_BACKWARD, rms_norm_backward)                                                                     \
+    X(GAL_OP_NORM_SUMS, norm_sums)                                                                                     \
+    X(GAL_OP_NORM_BY_SUMS, norm_by_sums)                                                                               \
+    X(GAL_OP_NORM_SUMS_BACKWARD, norm_sums_backward)                                                                   \
+    X(GAL_OP_NORM_BY_SUMS_BACKWARD, norm_by_sums_backward)                                                             \
+    X(GAL_OP_ADD_BIAS, add_bias)                                                                                       \
     X(GAL_OP_GEMM, gemm)                                                                                               \
     X(GAL_OP_BIAS_GRADIENT, bias_gradient)                                                                             \
     X(GAL_OP_ROTARY, rotary)                                                                                           \
@@ -103,12 +108,13 @@ gal_dropout gal_dropout_of(const gal_kernel_call *call, double probability, uint
 #define gal_dropout_factors GAL_REAL(gal_host_dropout_factors)
 void gal_dropout_factors(const gal_dropout *dropout, uint64_t first_index, size_t count, gal_real *factor);
 
-/* Global index of feature 0 of local row [position][sample] for dropout of rows. */
+/* Global index of the first local feature of local row [position][sample] for dropout of rows; of rows whose features
+ * are split `hidden` are here, the index-th part of a group. */
 GAL_INLINE uint64_t gal_dropout_row(const gal_kernel_call *call, uint32_t position, uint32_t sample, uint32_t hidden)
 {
     const uint64_t row = (uint64_t)call->sample_map[sample] * gal_model_longest_sequence(call->step->model) +
                          (uint64_t)call->position_begin + position;
-    return row * hidden;
+    return (row * call->group_count + call->group_index) * hidden;
 }
 
 /* to = from * dropout factors for one local row; to == from allowed. */
