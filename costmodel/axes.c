@@ -1,8 +1,10 @@
 #include "costmodel/axes.h"
 
+#include <string.h>
+
 static gal_group group_of(const gal_mesh *mesh, uint32_t axis)
 {
-    const gal_group groups[GAL_MESH_AXES] = {mesh->dp, mesh->sdp, mesh->tp, mesh->sequence};
+    const gal_group groups[GAL_MESH_AXES] = {mesh->dp, mesh->sdp, mesh->tp, mesh->sequence | mesh->column};
     return groups[axis];
 }
 
@@ -27,7 +29,10 @@ void gal_axis_levels_of(const gal_cluster *cluster, const gal_strategy *strategy
     gal_atoms_of(device_count, &atoms);
     const gal_mesh mesh = gal_mesh_of(&atoms, strategy);
     const gal_place_in_cluster place = {&atoms, device_count, stage, stage_count};
-    for (uint32_t set = 0; set < GAL_AXIS_SETS; set++) {
+    const bool has_last = (mesh.sequence | mesh.column) != GAL_GROUP_NONE; /* sets with the last axis are later */
+    const uint32_t sets = has_last ? GAL_AXIS_SETS : GAL_AXIS_SETS / 2;
+    memset(out, 0, sizeof *out);
+    for (uint32_t set = 0; set < sets; set++) {
         gal_group group = GAL_GROUP_NONE;
         for (uint32_t i = 0; i < GAL_MESH_AXES; i++) {
             group |= (set >> i & 1U) != 0 ? group_of(&mesh, i) : GAL_GROUP_NONE;

@@ -1,7 +1,8 @@
 /* Where the groups of a strategy's axes lie in the link tree. For costmodel alone.
  *
- * Groups of a block's collectives are of whole axes, so a set of axes, as bits, stands for a group whatever the order
- * of the axes. A strategy has at most one axis that splits the positions: these share a bit. */
+ * Groups of a block's collectives are of whole axes, or of the rows or columns of a grid; so a set of them, as bits,
+ * stands for a group whatever the order of the axes: DP, SDP, TP or a grid's rows, and the last. A strategy has at most
+ * one of an axis that splits the positions and a grid's columns: these share the last bit. */
 #ifndef GAL_COSTMODEL_AXES_H
 #define GAL_COSTMODEL_AXES_H
 

@@ -29,7 +29,7 @@ static void read_gathers(const gal_program *program, gal_fragment_kind kind, uin
         }
         for (uint32_t o = 0; o < in->operand_count; o++) {
             const gal_operand *operand = &program->operand[in->first_operand + o];
-            if (program->buffer[operand->buffer].class == GAL_CLASS_GATHERED) {
+            if (program->buffer[operand->buffer].class == GAL_CLASS_GATHERED && operand->access == GAL_WRITE) {
                 add_turn(turns, operand->bytes);
             }
         }
@@ -54,7 +54,7 @@ static void read_buckets(const gal_program *program, uint32_t block, gal_block_m
         for (uint32_t o = 0; in->block == block && in->stream == GAL_STREAM_REDUCE && o < in->operand_count; o++) {
             const gal_operand *operand = &program->operand[in->first_operand + o];
             const uint8_t class = program->buffer[operand->buffer].class;
-            if (class == GAL_CLASS_BUCKET) {
+            if (class == GAL_CLASS_BUCKET && operand->access == GAL_READ) {
                 add_turn(&out->buckets, operand->bytes);
             } else if (class == GAL_CLASS_SCRATCH) {
                 out->bytes.scratch = larger(out->bytes.scratch, gal_align(operand->bytes));

@@ -58,6 +58,12 @@ uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type)
            (uint64_t)strategy->recompute << 3 | (uint64_t)type << 17;
 }
 
+uint32_t gal_price_key_grid(const gal_strategy *strategy)
+{
+    GAL_ASSERT(strategy->tp_depth < UINT32_C(1) << 19);
+    return (uint32_t)strategy->tp_mode | strategy->tp_depth << 2;
+}
+
 static gal_price_kind kind_of(const gal_price_key *key)
 {
     return (gal_price_kind)(key->word[1] >> 24 & 0xFF);
@@ -80,6 +86,7 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
     out->word[2] = (uint64_t)query->device_count | (uint64_t)(any_samples ? 0 : query->microbatch_samples) << 32;
     out->word[3] = 0;
     out->word[4] = 0;
+    out->word[5] = gal_price_key_grid(query->strategy);
 }
 
 static uint32_t hash_of(const gal_price_key *key)

@@ -6,7 +6,7 @@
 #include "costmodel/price.h"
 #include "costmodel/structure.h"
 
-enum { GAL_PRICE_KEY_WORDS = 5 };
+enum { GAL_PRICE_KEY_WORDS = 6 };
 
 typedef struct gal_price_key {
     uint64_t word[GAL_PRICE_KEY_WORDS];
@@ -50,13 +50,15 @@ struct gal_price_cache {
     struct gal_price_page *pages; /* that entries lie in */
 };
 
-/* A query's key, of what results of the kind depend on; words 3 and 4 are zero, for more of it. Where a stage lies
+/* A query's key, of what results of the kind depend on; words 3 and 4 are zero, and the
+ * upper half of 5, for more of it. Where a stage lies
  * counts only if it does not lie as all others do. */
 void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
                       gal_price_key *out);
 /* A strategy's axes in their order, and the rest of it with a type, in a word each. */
 uint64_t gal_price_key_axes(const gal_strategy *strategy);
 uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type);
+uint32_t gal_price_key_grid(const gal_strategy *strategy); /* of its TP axis: 0 in mode 1d */
 
 /* What is kept under a key, or NULL. */
 void *gal_price_find(const gal_price_cache *cache, const gal_price_key *key);

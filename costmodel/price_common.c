@@ -7,7 +7,8 @@ bool gal_price_rows_alike(const gal_strategy *a, const gal_strategy *b, uint32_t
     gal_atoms_of(device_count, &atoms);
     const gal_mesh x = gal_mesh_of(&atoms, a);
     const gal_mesh y = gal_mesh_of(&atoms, b);
-    return gal_mesh_samples(&x) == gal_mesh_samples(&y) && gal_mesh_positions(&x, a) == gal_mesh_positions(&y, b);
+    return gal_mesh_samples(&x) == gal_mesh_samples(&y) && gal_mesh_positions(&x, a) == gal_mesh_positions(&y, b) &&
+           gal_mesh_features(&x) == gal_mesh_features(&y);
 }
 
 uint32_t gal_price_place(const gal_durations *durations, uint32_t device_count, uint32_t stage)
@@ -26,11 +27,11 @@ uint32_t gal_price_place(const gal_durations *durations, uint32_t device_count, 
 uint64_t gal_price_rows_bytes(const gal_model *model, const gal_strategy *strategy, uint32_t microbatch_samples,
                               gal_flow rows)
 {
-    const uint32_t replicas = gal_strategy_degree(strategy, GAL_AXIS_DP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
     const uint32_t tp_chunks = strategy->sequence_parallel ? gal_strategy_degree(strategy, GAL_AXIS_TP) : 1;
     const uint32_t chunks = tp_chunks * gal_strategy_sequence_degree(strategy);
-    return gal_align((uint64_t)(microbatch_samples / replicas) * (rows.positions / chunks) * rows.features *
-                     gal_dtype_bytes(model->compute_dtype));
+    const uint32_t parts = gal_strategy_grid_side(strategy);
+    return gal_align((uint64_t)(microbatch_samples / gal_strategy_sample_parts(strategy)) * (rows.positions / chunks) *
+                     (rows.features / parts) * gal_dtype_bytes(model->compute_dtype));
 }
 
 double gal_price_transfer(const gal_durations *durations, uint32_t device_count, uint32_t stage, uint32_t stage_count,
@@ -72,7 +73,8 @@ double gal_price_table_update(const gal_model *model, const gal_durations *durat
                               uint32_t device_count, uint32_t stage_count)
 {
     const uint64_t elements = (uint64_t)gal_model_padded_vocabulary(model) * model->hidden;
-    const uint32_t shards = gal_strategy_degree(strategy, GAL_AXIS_TP) * gal_strategy_shards(strategy);
+    const uint32_t shards = gal_strategy_feature_parts(strategy) * gal_strategy_grid_side(strategy) *
+                            gal_strategy_shards(strategy); /* of a grid: rows and columns */
     return reduce_copies(durations, device_count, stage_count, GAL_GROUP_TIED,
                          elements / shards * gal_dtype_bytes(gal_dtype_wide(model->compute_dtype)));
 }

@@ -36,7 +36,8 @@ static void add_axis(gal_strategy *strategy, gal_axis_kind kind, uint32_t degree
  * another axis take DP and SDP, whose states alone are sharded. */
 static gal_strategy plain(const gal_strategy *strategy)
 {
-    gal_strategy out = {.sequence_parallel = strategy->sequence_parallel};
+    gal_strategy out = {
+        .sequence_parallel = strategy->sequence_parallel, .tp_mode = strategy->tp_mode, .tp_depth = strategy->tp_depth};
     bool split = false;
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
         const gal_axis *axis = &strategy->axis[i];
@@ -57,11 +58,8 @@ static void lay_out(const gal_price_query *from, const gal_price_query *to, gal_
     gal_atoms atoms;
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     gal_atoms_of(from->device_count, &atoms);
-    const gal_mesh a = gal_mesh_of(&atoms, from->strategy);
-    const gal_mesh b = gal_mesh_of(&atoms, to->strategy);
-    gal_layout_split(from->microbatch_samples, &atoms, gal_mesh_samples(&a), gal_mesh_positions(&a, from->strategy),
-                     before);
-    gal_layout_convert(before, &atoms, gal_mesh_samples(&b), gal_mesh_positions(&b, to->strategy), steps, behind);
+    gal_layout_of_strategy(from->microbatch_samples, &atoms, from->strategy, before);
+    gal_layout_enter(before, &atoms, to->strategy, steps, behind);
 }
 
 /* Whether one more of them may stand behind it: not where other rows leave than enter, nor where the carried tensor is
@@ -168,6 +166,7 @@ static gal_code find_conversion(gal_price_cache *cache, gal_price_kind kind, con
     gal_price_key_of(cache, kind, &from, &key);
     key.word[3] = gal_price_key_axes(&to_plain);
     key.word[4] = gal_price_key_flags(&to_plain, to_type);
+    key.word[5] |= (uint64_t)gal_price_key_grid(&to_plain) << 32;
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {
         gal_code code = GAL_OK;

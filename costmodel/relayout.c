@@ -11,7 +11,8 @@ typedef struct rows {
 static uint64_t bytes_in(const rows *r, const gal_layout *layout)
 {
     return gal_align((uint64_t)(r->flow.positions / gal_group_size(r->atoms, layout->sequence_group)) *
-                     gal_layout_local_samples(layout) * r->flow.features * gal_dtype_bytes(r->dtype));
+                     gal_layout_local_samples(layout) *
+                     (r->flow.features / gal_group_size(r->atoms, layout->feature_group)) * gal_dtype_bytes(r->dtype));
 }
 
 /* What a step needs beside its source and its target: rows packed for an exchange, or as a collective delivers them. */
@@ -57,9 +58,7 @@ gal_relayout_bytes gal_relayout_bytes_to(uint32_t device_count, const gal_layout
     gal_layout behind;
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
     gal_atoms_of(device_count, &atoms);
-    const gal_mesh mesh = gal_mesh_of(&atoms, to);
-    const uint32_t count =
-        gal_layout_convert(from, &atoms, gal_mesh_samples(&mesh), gal_mesh_positions(&mesh, to), steps, &behind);
+    const uint32_t count = gal_layout_enter(from, &atoms, to, steps, &behind);
     return gal_relayout_bytes_of(&atoms, steps, count, flow, dtype);
 }
 

@@ -11,6 +11,7 @@
 
 #define X(enumerator, name) [enumerator] = name,
 const char *const gal_axis_kind_names[GAL_AXIS_KIND_COUNT] = {GAL_AXIS_KINDS(X)};
+const char *const gal_tp_mode_names[GAL_TP_MODE_COUNT] = {GAL_TP_MODES(X)};
 const char *const gal_recompute_names[GAL_RECOMPUTE_COUNT] = {GAL_RECOMPUTES(X)};
 const char *const gal_schedule_names[GAL_SCHEDULE_COUNT] = {GAL_SCHEDULES(X)};
 #undef X
@@ -26,6 +27,12 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         gal_json_cursor axis = gal_json_element(&axes, i);
         out->axis[i].kind = (gal_axis_kind)gal_json_enum(&axis, "kind", gal_axis_kind_names, GAL_AXIS_KIND_COUNT);
         out->axis[i].degree = gal_json_u32(&axis, "degree", 2, GAL_DEVICES_MAX);
+        if (out->axis[i].kind == GAL_AXIS_TP && gal_json_has(&axis, "mode")) {
+            out->tp_mode = (gal_tp_mode)gal_json_enum(&axis, "mode", gal_tp_mode_names, GAL_TP_MODE_COUNT);
+        }
+        if (out->axis[i].kind == GAL_AXIS_TP && out->tp_mode == GAL_TP_2P5D) {
+            out->tp_depth = gal_json_u32(&axis, "depth", 2, GAL_DEVICES_MAX);
+        }
         gal_json_reject_unknown(&axis);
     }
     out->zero_stage = gal_json_u32(at, "zero_stage", 0, 3);
@@ -168,6 +175,12 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
         gal_json_begin_object(out, NULL);
         gal_json_put_string(out, "kind", gal_axis_kind_names[strategy->axis[i].kind]);
         gal_json_put_u64(out, "degree", strategy->axis[i].degree);
+        if (strategy->axis[i].kind == GAL_AXIS_TP && strategy->tp_mode != GAL_TP_1D) {
+            gal_json_put_string(out, "mode", gal_tp_mode_names[strategy->tp_mode]);
+        }
+        if (strategy->axis[i].kind == GAL_AXIS_TP && strategy->tp_mode == GAL_TP_2P5D) {
+            gal_json_put_u64(out, "depth", strategy->tp_depth);
+        }
         gal_json_end_object(out);
     }
     gal_json_end_array(out);
@@ -353,9 +366,38 @@ uint32_t gal_strategy_shards(const gal_strategy *strategy)
                : gal_strategy_degree(strategy, GAL_AXIS_SDP) * gal_strategy_sequence_degree(strategy);
 }
 
+uint32_t gal_strategy_grid_side(const gal_strategy *strategy)
+{
+    const uint32_t degree = gal_strategy_degree(strategy, GAL_AXIS_TP);
+    const bool cube = strategy->tp_mode == GAL_TP_3D;
+    const uint64_t depth = strategy->tp_mode == GAL_TP_2P5D ? strategy->tp_depth : 1;
+    if (strategy->tp_mode == GAL_TP_1D) {
+        return 1;
+    }
+    for (uint64_t side = 2; depth * side * side * (cube ? side : 1) <= degree; side++) {
+        if (depth * side * side * (cube ? side : 1) == degree) {
+            return (uint32_t)side;
+        }
+    }
+    return 0;
+}
+
+uint32_t gal_strategy_feature_parts(const gal_strategy *strategy)
+{
+    return strategy->tp_mode == GAL_TP_1D ? gal_strategy_degree(strategy, GAL_AXIS_TP)
+                                          : gal_strategy_grid_side(strategy);
+}
+
+uint32_t gal_strategy_sample_parts(const gal_strategy *strategy)
+{
+    return gal_strategy_degree(strategy, GAL_AXIS_DP) * gal_strategy_degree(strategy, GAL_AXIS_SDP) *
+           (gal_strategy_degree(strategy, GAL_AXIS_TP) / gal_strategy_feature_parts(strategy));
+}
+
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 {
-    bool are_same = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage;
+    bool are_same = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage && a->tp_mode == b->tp_mode &&
+                    a->tp_depth == b->tp_depth;
     for (uint32_t i = 0; are_same && i < a->axis_count; i++) {
         are_same = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
     }
@@ -382,6 +424,12 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         const gal_axis *axis = &strategy->axis[i];
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s%s%u", i == 0 ? "" : "-",
                                  gal_axis_kind_names[axis->kind], axis->degree);
+        if (axis->kind == GAL_AXIS_TP && strategy->tp_mode != GAL_TP_1D && used < BUFFER_BYTES) {
+            used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".%s", gal_tp_mode_names[strategy->tp_mode]);
+        }
+        if (axis->kind == GAL_AXIS_TP && strategy->tp_mode == GAL_TP_2P5D && used < BUFFER_BYTES) {
+            used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".d%u", strategy->tp_depth);
+        }
         if (axis->kind == GAL_AXIS_TP && strategy->sequence_parallel && used < BUFFER_BYTES) {
             used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".sp");
         } else if (names_zero_stage(strategy, axis->kind) && used < BUFFER_BYTES) {

@@ -26,9 +26,20 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COM
 #define GAL_AXIS_KINDS(X)                                                                                              \
     X(GAL_AXIS_DP, "dp")           /* replicas of the parameters */                                                    \
     X(GAL_AXIS_SDP, "sdp")         /* replicas whose states are sharded by zero_stage */                               \
-    X(GAL_AXIS_TP, "tp")           /* 1D tensor parallel */                                                            \
+    X(GAL_AXIS_TP, "tp")           /* tensor parallel, by tp_mode */                                                   \
     X(GAL_AXIS_ULYSSES, "ulysses") /* sequence parallel: positions split, attention by heads */                        \
     X(GAL_AXIS_RING, "ring")       /* positions split, keys and values pass round in attention */
+
+/* How the devices of a TP axis divide a block (Colossal-AI section III-A). A grid divides both the rows and the
+ * features of every activation, and every weight in both directions:
+ *     2d    q x q devices: SUMMA (Optimus)
+ *     2.5d  depth x q x q: a 2d grid for each part of the samples (Tesseract)
+ *     3d    l x l x l: also weights, inputs and outputs along an axis each */
+#define GAL_TP_MODES(X)                                                                                                \
+    X(GAL_TP_1D, "1d")                                                                                                 \
+    X(GAL_TP_2D, "2d")                                                                                                 \
+    X(GAL_TP_2P5D, "2.5d")                                                                                             \
+    X(GAL_TP_3D, "3d")
 
 #define GAL_RECOMPUTES(X)                                                                                              \
     X(GAL_RECOMPUTE_NONE, "none")                                                                                      \
@@ -43,11 +54,13 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COM
 
 #define X(enumerator, name) enumerator,
 typedef enum gal_axis_kind { GAL_AXIS_KINDS(X) GAL_AXIS_KIND_COUNT } gal_axis_kind;
+typedef enum gal_tp_mode { GAL_TP_MODES(X) GAL_TP_MODE_COUNT } gal_tp_mode;
 typedef enum gal_recompute { GAL_RECOMPUTES(X) GAL_RECOMPUTE_COUNT } gal_recompute;
 typedef enum gal_schedule { GAL_SCHEDULES(X) GAL_SCHEDULE_COUNT } gal_schedule;
 #undef X
 
 extern const char *const gal_axis_kind_names[GAL_AXIS_KIND_COUNT];
+extern const char *const gal_tp_mode_names[GAL_TP_MODE_COUNT];
 extern const char *const gal_recompute_names[GAL_RECOMPUTE_COUNT];
 extern const char *const gal_schedule_names[GAL_SCHEDULE_COUNT];
 
@@ -63,6 +76,8 @@ typedef struct gal_strategy {
                                   * along; else 0 */
     bool sequence_parallel;      /* Megatron sequence parallelism; needs a TP axis */
     gal_recompute recompute;
+    gal_tp_mode tp_mode; /* of the TP axis; 1d without one */
+    uint32_t tp_depth;   /* with 2.5d >= 2, else 0 */
 } gal_strategy;
 
 /* Consecutive blocks of one piece under one strategy. */
@@ -144,13 +159,20 @@ static inline bool gal_axis_splits_positions(gal_axis_kind kind)
 }
 /* Devices that share the states: those of the axes that zero_stage shards over; 1 where it is 0. */
 uint32_t gal_strategy_shards(const gal_strategy *strategy);
+/* The side of the TP axis's grid: q, or l; 1 in mode 1d. 0: its degree is no such grid. */
+uint32_t gal_strategy_grid_side(const gal_strategy *strategy);
+/* Into how many parts the heads, the FFN and the vocabulary of a block are divided: tp degree in mode 1d, q, l. */
+uint32_t gal_strategy_feature_parts(const gal_strategy *strategy);
+/* Into how many parts the samples of a microbatch are: DP, SDP and what a grid adds, q, depth q, l^2. */
+uint32_t gal_strategy_sample_parts(const gal_strategy *strategy);
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);
-/* Equal axes and zero_stage: every device holds the same part of parameters and states. Sequence parallelism and
- * recompute may differ. */
+/* Equal axes (with mode and depth) and zero_stage: every device holds the same part of parameters and states. Sequence
+ * parallelism and recompute may differ. */
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b);
 
-/* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "ulysses2-dp2", "ulysses4.z3", "serial". The stage
- * of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
+/* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4.2d", "tp8.2.5d.d2", "ulysses2-dp2",
+ * "ulysses4.z3", "serial". The stage of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds
+ * at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
 
 #endif

@@ -37,6 +37,50 @@ static bool covers_whole_atoms(const gal_strategy *strategy, uint32_t device_cou
     return atoms == device_count;
 }
 
+/* The axes with that of a grid as the axes of its sides, innermost first (gal_mesh_of). */
+static gal_strategy grid_axes(const gal_strategy *strategy)
+{
+    const uint32_t side = gal_strategy_grid_side(strategy);
+    gal_strategy out = {0};
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        const gal_axis *axis = &strategy->axis[i];
+        const bool grid = axis->kind == GAL_AXIS_TP && strategy->tp_mode != GAL_TP_1D;
+        const uint32_t rest = grid ? axis->degree / side / side : 1;
+        const uint32_t degrees[3] = {grid ? side : axis->degree, grid ? side : 1, rest};
+        for (uint32_t k = 0; k < 3; k++) {
+            if (degrees[k] > 1) {
+                out.axis[out.axis_count++] = (gal_axis){axis->kind, degrees[k]};
+            }
+        }
+    }
+    return out;
+}
+
+static const char *mode_rule_broken(const gal_strategy *strategy)
+{
+    if ((unsigned)strategy->tp_mode >= GAL_TP_MODE_COUNT) {
+        return "unknown mode of a tp axis";
+    }
+    if (strategy->tp_mode == GAL_TP_1D) {
+        return strategy->tp_depth == 0 ? NULL : "depth needs a tp axis of mode 2.5d";
+    }
+    if (gal_strategy_degree(strategy, GAL_AXIS_TP) == 1) {
+        return "a mode of tp needs a tp axis";
+    }
+    if (strategy->tp_mode == GAL_TP_2P5D ? strategy->tp_depth < 2 : strategy->tp_depth != 0) {
+        return "depth must be at least 2 in mode 2.5d, and is of no other";
+    }
+    if (gal_strategy_grid_side(strategy) == 0) {
+        return strategy->tp_mode == GAL_TP_2D     ? "in mode 2d the tp degree must be a square"
+               : strategy->tp_mode == GAL_TP_2P5D ? "in mode 2.5d the tp degree must be depth times a square"
+                                                  : "in mode 3d the tp degree must be a cube";
+    }
+    if (gal_strategy_sequence_degree(strategy) > 1) {
+        return "a ulysses or ring axis needs tp of mode 1d";
+    }
+    return strategy->sequence_parallel ? "sequence_parallel needs tp of mode 1d" : NULL;
+}
+
 static const char *axes_rule_broken(const gal_strategy *strategy, uint32_t device_count)
 {
     uint32_t seen = 0;
@@ -64,7 +108,12 @@ static const char *axes_rule_broken(const gal_strategy *strategy, uint32_t devic
     if (product != device_count) {
         return "axis degrees must multiply to the devices of a stage";
     }
-    if (!covers_whole_atoms(strategy, device_count)) {
+    const char *rule = mode_rule_broken(strategy);
+    if (rule != NULL) {
+        return rule;
+    }
+    const gal_strategy sides = grid_axes(strategy);
+    if (!covers_whole_atoms(&sides, device_count)) {
         return "axes must cover whole prime factors of the devices of a stage, ascending from the innermost";
     }
     return NULL;
@@ -114,9 +163,25 @@ static const char *position_rule_broken(const gal_block_shape *block, uint32_t d
     return block->kind == GAL_BLOCK_MERGE && block->side % (2 * degree) != 0 ? rules->side : NULL;
 }
 
+/* A grid divides what enters and leaves a block too. What it has no rule for is refused. */
+static const char *grid_rule_broken(const gal_model *model, const gal_strategy *strategy)
+{
+    const uint32_t side = gal_strategy_grid_side(strategy);
+    if (strategy->tp_mode == GAL_TP_1D) {
+        return NULL;
+    }
+    if (strategy->tp_mode == GAL_TP_3D) {
+        return "tp of mode 3d is planned for, not run: take 2d or 2.5d";
+    }
+    if (model->family == GAL_FAMILY_T5 || model->family == GAL_FAMILY_SWIN) {
+        return "tp of modes 2d and 2.5d has no rules for models of families t5 and swin";
+    }
+    return model->hidden % side == 0 ? NULL : "the side of a tp grid must divide hidden";
+}
+
 static const char *tp_rule_broken(const gal_model *model, const gal_block_shape *block, const gal_strategy *strategy)
 {
-    const uint32_t tp_degree = gal_strategy_degree(strategy, GAL_AXIS_TP);
+    const uint32_t tp_degree = gal_strategy_feature_parts(strategy);
     const bool attends = block->kind == GAL_BLOCK_ATTENTION || block->kind == GAL_BLOCK_CROSS_ATTENTION;
     if (attends && block->head_count % tp_degree != 0) {
         return "tp degree must divide head_count";
@@ -130,6 +195,10 @@ static const char *tp_rule_broken(const gal_model *model, const gal_block_shape 
     if ((block->kind == GAL_BLOCK_EMBEDDING || block->kind == GAL_BLOCK_BRIDGE || block->kind == GAL_BLOCK_HEAD) &&
         gal_model_padded_vocabulary(model) % tp_degree != 0) {
         return "tp degree must divide the padded vocabulary";
+    }
+    const char *rule = grid_rule_broken(model, strategy);
+    if (rule != NULL) {
+        return rule;
     }
     static const position_rules rules = {
         .grid = "tp degree must divide the positions of the grid with sequence_parallel",
@@ -185,9 +254,11 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
     if (rule != NULL) {
         return rule;
     }
-    uint32_t replicas = gal_strategy_degree(strategy, GAL_AXIS_DP) * gal_strategy_degree(strategy, GAL_AXIS_SDP);
-    if (microbatch_samples % replicas != 0) {
-        return "dp degree times sdp degree must divide the samples of a microbatch";
+    if (microbatch_samples % gal_strategy_sample_parts(strategy) != 0) {
+        return strategy->tp_mode == GAL_TP_1D
+                   ? "dp degree times sdp degree must divide the samples of a microbatch"
+                   : "dp degree times sdp degree times what a tp grid divides samples into must divide the samples "
+                     "of a microbatch";
     }
     rule = tp_rule_broken(model, block, strategy);
     rule = rule == NULL ? ulysses_rule_broken(block, strategy) : rule;
@@ -334,6 +405,18 @@ static gal_code check_run(const gal_plan *plan, uint32_t first_block, const gal_
     return GAL_OK;
 }
 
+/* The ring of gathers has as many buffers: one for a whole weight, one for the panel that is gathered from it. */
+static gal_code check_gathers(const gal_plan *plan, const char *prefix, gal_error *err)
+{
+    for (uint32_t r = 0; plan->prefetch_depth == 1 && r < plan->run_count; r++) {
+        const gal_strategy *strategy = &plan->run[r].strategy;
+        if (strategy->tp_mode != GAL_TP_1D && strategy->zero_stage == 3) {
+            return refuse(prefix, err, "/prefetch_depth: must be 2 with zero_stage 3 beside a tp grid, got 1");
+        }
+    }
+    return GAL_OK;
+}
+
 static gal_code check_strategies(const gal_plan *plan, const char *prefix, gal_error *err)
 {
     uint32_t block = 0;
@@ -394,6 +477,7 @@ gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err
     GAL_TRY(check_counts(plan, prefix, err));
     GAL_TRY(check_cover(plan, prefix, err));
     GAL_TRY(check_strategies(plan, prefix, err));
+    GAL_TRY(check_gathers(plan, prefix, err));
     GAL_TRY(check_tied(plan, prefix, err));
 cleanup:
     return code;

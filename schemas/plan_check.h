@@ -11,9 +11,12 @@
  *     ascending order from the innermost (the atoms of runtime/program/atoms.h)
  *   zero_stage in 1..3 with an SDP axis, 0 without one and without an axis of the positions (Ulysses or ring, never
  *     both); sequence_parallel only with TP and not beside such an axis
- *   DP x SDP divides microbatch_samples; TP divides head_count, kv_head_count, ffn_hidden and the padded vocabulary;
- *     with sequence_parallel TP divides the positions of what enters and leaves the block, and twice TP the side of a
- *     grid that is merged: every device has pairs of its rows; so does an axis of the positions
+ *   a TP axis of mode 2d has q^2 devices, of 2.5d depth q^2, of 3d l^3, its sides cover whole atoms too
+ *     (gal_mesh_of); sequence_parallel and an axis of the positions only with mode 1d
+ *   DP x SDP (and what a grid adds: gal_strategy_sample_parts) divides microbatch_samples; in these modes the side
+ *     stands for TP in what follows, and divides hidden; TP divides head_count, kv_head_count, ffn_hidden and the
+ *     padded vocabulary; with sequence_parallel TP divides the positions of what enters and leaves the block, and twice
+ *     TP the side of a grid that is merged: every device has pairs of its rows; so does an axis of the positions
  *   TP x Ulysses divides head_count and kv_head_count; a ring has at most GAL_RING_DEGREE_MAX devices, and is not for
  *     models whose attention has a table of positions (T5, Swin) or reads lengths of samples (BERT with padding) */
 const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_block_shape *block,

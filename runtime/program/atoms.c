@@ -65,36 +65,59 @@ uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t dev
     return size;
 }
 
+/* The next atoms, whose radices multiply to degree. */
+static gal_group take_atoms(const gal_atoms *atoms, uint32_t degree, uint32_t *next)
+{
+    gal_group group = 0;
+    while (degree > 1) {
+        GAL_ASSERT(*next < atoms->count && degree % atoms->radix[*next] == 0);
+        degree /= atoms->radix[*next];
+        group |= UINT32_C(1) << (*next)++;
+    }
+    return group;
+}
+
 gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
 {
-    gal_mesh mesh = {GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE};
+    gal_mesh mesh = {GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE};
+    const uint32_t side = gal_strategy_grid_side(strategy);
     uint32_t next = 0;
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
-        gal_group group = 0;
-        uint32_t left = strategy->axis[i].degree;
-        while (left > 1) {
-            GAL_ASSERT(next < atoms->count && left % atoms->radix[next] == 0);
-            left /= atoms->radix[next];
-            group |= UINT32_C(1) << next;
-            next++;
-        }
-        switch (strategy->axis[i].kind) {
+        const gal_axis *axis = &strategy->axis[i];
+        switch (axis->kind) {
         case GAL_AXIS_DP:
-            mesh.dp = group;
+            mesh.dp |= take_atoms(atoms, axis->degree, &next);
             break;
         case GAL_AXIS_SDP:
-            mesh.sdp = group;
+            mesh.sdp = take_atoms(atoms, axis->degree, &next);
             break;
         case GAL_AXIS_ULYSSES:
         case GAL_AXIS_RING:
-            mesh.sequence = group;
+            mesh.sequence = take_atoms(atoms, axis->degree, &next);
             break;
         case GAL_AXIS_TP:
         default:
-            mesh.tp = group;
+            mesh.tp = take_atoms(atoms, gal_strategy_feature_parts(strategy), &next);
+            mesh.column = take_atoms(atoms, side, &next);
+            mesh.dp |= take_atoms(atoms, strategy->tp_mode == GAL_TP_2P5D ? strategy->tp_depth : 1, &next);
             break;
         }
     }
     GAL_ASSERT(next == atoms->count);
     return mesh;
+}
+
+gal_group gal_mesh_samples(const gal_mesh *mesh)
+{
+    return mesh->dp | mesh->sdp | mesh->column;
+}
+
+gal_group gal_mesh_positions(const gal_mesh *mesh, const gal_strategy *strategy)
+{
+    return mesh->sequence | (strategy->sequence_parallel ? mesh->tp : GAL_GROUP_NONE);
+}
+
+gal_group gal_mesh_features(const gal_mesh *mesh)
+{
+    return mesh->column != GAL_GROUP_NONE ? mesh->tp : GAL_GROUP_NONE;
 }

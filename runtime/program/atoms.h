@@ -55,28 +55,24 @@ uint32_t gal_group_index(const gal_atoms *atoms, gal_group group, uint32_t devic
 /* Device numbers (within the stage) of the members of this device's group, in index order; returns their count. */
 uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t device, uint32_t *members);
 
-/* The atoms of the strategy's axes. Asserts what gal_strategy_rule_broken checks. */
+/* The atoms of the strategy's axes. Asserts what gal_strategy_rule_broken checks.
+ * tp is what divides the features inside blocks: heads, FFN, vocabulary. Of a 2d grid, device i * q + j of the TP axis
+ * in row i and column j, that is the row (j varies): consecutive devices. The column (i varies) divides samples, and so
+ * does the depth of a 2.5d grid, outermost; and since nothing else tells that from data parallelism, it is of dp. */
 typedef struct gal_mesh {
-    gal_group dp, sdp, tp;
+    gal_group dp, sdp, tp, column;
     gal_group sequence; /* of the axis that splits the positions everywhere */
 } gal_mesh;
 gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy);
-
-/* What owns samples, and what splits positions, of the rows between blocks. */
-static inline gal_group gal_mesh_samples(const gal_mesh *mesh)
-{
-    return mesh->dp | mesh->sdp;
-}
-
-static inline gal_group gal_mesh_positions(const gal_mesh *mesh, const gal_strategy *strategy)
-{
-    return mesh->sequence | (strategy->sequence_parallel ? mesh->tp : GAL_GROUP_NONE);
-}
+/* What splits the samples of a microbatch, the positions, and the features of rows between blocks. */
+gal_group gal_mesh_samples(const gal_mesh *mesh);
+gal_group gal_mesh_positions(const gal_mesh *mesh, const gal_strategy *strategy);
+gal_group gal_mesh_features(const gal_mesh *mesh);
 
 /* Which rows of an activation a device holds. The samples of a microbatch are a mixed radix number, most significant
  * digit first; a digit is local (the device has all its values) or owned by an atom (the device has the value that
  * equals its own digit). Local rows are ordered [position][sample], samples ascending. The positions are split
- * in contiguous chunks by index over sequence_group.
+ * in contiguous chunks by index over sequence_group, and so are the features of a row over feature_group.
  * Which atom owns which digit depends on the conversions passed before ("slice and gather"), so a kernel that needs
  * global indices is given a sample map and never computes rank * rows. */
 typedef struct gal_digit {
@@ -90,6 +86,7 @@ typedef struct gal_layout {
     gal_digit digit[GAL_DIGITS_MAX];
     gal_group sample_group; /* atoms that own digits */
     gal_group sequence_group;
+    gal_group feature_group;
 } gal_layout;
 
 void gal_layout_whole(uint32_t sample_count, gal_layout *out);
@@ -101,7 +98,8 @@ bool gal_layout_equal(const gal_layout *a, const gal_layout *b);
 /* map[local sample] = sample of the microbatch, for this device; gal_layout_local_samples entries. */
 void gal_layout_sample_map(const gal_layout *layout, const gal_atoms *atoms, uint32_t device, uint32_t *map);
 
-/* One step of a conversion. Rows move as the digits say; backward runs the inverse steps in reverse. */
+/* One step of a conversion. Rows move as the digits say; backward runs the inverse steps in reverse. Slices and gathers
+ * are of samples, of positions, or of features, by what `from` and `to` differ in. */
 typedef enum gal_step_kind {
     GAL_STEP_SLICE,     /* replicated over group -> split over it: a local copy */
     GAL_STEP_GATHER,    /* split over group -> replicated: all_gather */
@@ -114,12 +112,18 @@ typedef struct gal_layout_step {
     gal_layout from, to;
 } gal_layout_step;
 
-enum { GAL_LAYOUT_STEPS_MAX = 4 + 2 * GAL_ATOMS_MAX };
+enum { GAL_LAYOUT_STEPS_MAX = 6 + 2 * GAL_ATOMS_MAX };
 
 /* The steps from a layout to one in which exactly sample_group owns sample digits and sequence_group splits the
  * positions; 0 steps if that is so already. *to is the layout reached. Asserts divisibility (checked plans). */
 uint32_t gal_layout_convert(const gal_layout *from, const gal_atoms *atoms, gal_group sample_group,
                             gal_group sequence_group, gal_layout_step *steps, gal_layout *to);
+
+/* The layout that a block of this strategy reaches from whole rows, and the steps to one as it wants them. */
+void gal_layout_of_strategy(uint32_t sample_count, const gal_atoms *atoms, const gal_strategy *strategy,
+                            gal_layout *out);
+uint32_t gal_layout_enter(const gal_layout *from, const gal_atoms *atoms, const gal_strategy *strategy,
+                          gal_layout_step *steps, gal_layout *to);
 
 /* The steps to just the layout *to: the same digits, not only the same owners. Rows that meet rows of another history
  * need that; where gal_layout_convert does not get there, atoms give up what they own and take what they should. */

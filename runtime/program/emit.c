@@ -41,9 +41,13 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     out->carried_sequence = carried.positions / sequence_degree;
     out->carried_chunk = carried.positions / gal_group_size(&b->program->atoms, layout->sequence_group);
     gal_graph_of(b->spec->model, &block->shape, &out->graph);
-    gal_shard_1d(&out->graph, gal_group_size(&b->program->atoms, out->mesh.tp), block->strategy->sequence_parallel);
-    const bool ring = gal_strategy_degree(block->strategy, GAL_AXIS_RING) > 1;
-    gal_shard_sequence(&out->graph, ring ? GAL_AXIS_RING : GAL_AXIS_ULYSSES, sequence_degree);
+    if (out->mesh.column != GAL_GROUP_NONE) {
+        gal_shard_2d(&out->graph, &b->program->atoms, out->mesh.tp, out->mesh.column);
+    } else {
+        gal_shard_1d(&out->graph, &b->program->atoms, out->mesh.tp, block->strategy->sequence_parallel);
+        const bool ring = gal_strategy_degree(block->strategy, GAL_AXIS_RING) > 1;
+        gal_shard_sequence(&out->graph, ring ? GAL_AXIS_RING : GAL_AXIS_ULYSSES, sequence_degree);
+    }
     gal_recompute_policy(out);
     for (uint32_t v = 0; v < GAL_GRAPH_MAX; v++) {
         out->forward[v] = GAL_NO_BUFFER;

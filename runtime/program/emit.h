@@ -75,6 +75,11 @@ gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 /* The operand that takes a tensor's gradient, and what follows when it has been written. */
 gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor);
+/* The same of a tensor whose kernels work on the panel of all parts (gal_tensor.gather_group), one behind another, or
+ * on the tensor itself where there is no such group. The panel is written whole; `done` is given what was written. */
+gal_operand gal_zero_weight_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor);
+gal_operand gal_zero_gradient_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor);
+void gal_zero_gradient_panel_done(gal_builder *b, gal_block_emit *e, uint8_t tensor, const gal_operand *panel);
 /* Synchronises what was complete while sync_later was set. */
 void gal_zero_synchronise(gal_builder *b, gal_block_emit *e);
 /* The update fragment: norm, clipping, Adam, gathers of sharded weights. */

@@ -55,28 +55,24 @@ void gal_emit_pending(gal_builder *b, gal_block_emit *e)
     }
     const gal_node *n = &e->graph.node[e->pending];
     e->pending = GAL_NO_VALUE;
-    uint32_t x = e->backward[n->in[0]];
-    uint32_t dy = e->gradient[n->out[0]];
-    uint32_t rows = gal_emit_rows(e, n->in[0]);
-    gal_operand gradient = gal_zero_gradient(b, e, n->weight);
-    gal_shape shape = {.op = GAL_OP_GEMM, .dtype = b->program->dtype};
+    const uint32_t dy = e->gradient[n->out[0]];
+    const gal_operand gradient = gal_zero_gradient_panel(b, e, n->weight);
+    const gal_linear_panels panels = gal_emit_panels(b, e, n, e->backward[n->in[0]], dy, &gradient);
     const uint32_t wide = gal_dtype_is_narrow(b->program->dtype) ? GAL_GEMM_FP32_C : 0;
-    uint32_t dims[4] = {n->in_features, n->out_features, rows, GAL_GEMM_TRANSPOSE_A | wide};
-    if (n->weight_transposed) {
-        dims[0] = n->out_features;
-        dims[1] = n->in_features;
+    const gal_panel *rows = n->weight_transposed ? &panels.out : &panels.in;
+    const gal_panel *columns = n->weight_transposed ? &panels.in : &panels.out;
+    for (uint32_t t = 0; t < panels.count; t++) {
+        const gal_shape shape = {.op = GAL_OP_GEMM,
+                                 .dtype = b->program->dtype,
+                                 .dims = {n->weight_transposed ? n->out_features : n->in_features,
+                                          n->weight_transposed ? n->in_features : n->out_features,
+                                          gal_emit_rows(e, n->in[0]), GAL_GEMM_TRANSPOSE_A | wide}};
+        gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->weight_gradient_name, &shape);
+        gal_emit_part(b, rows, t, GAL_READ);
+        gal_emit_part(b, columns, t, GAL_READ);
+        gal_emit_part(b, &panels.weight, t, (gal_access)gradient.access);
     }
-    memcpy(shape.dims, dims, sizeof dims);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->weight_gradient_name, &shape);
-    if (n->weight_transposed) {
-        gal_emit_read(b, e, dy, n->out[0]);
-        gal_emit_read(b, e, x, n->in[0]);
-    } else {
-        gal_emit_read(b, e, x, n->in[0]);
-        gal_emit_read(b, e, dy, n->out[0]);
-    }
-    gal_builder_operand_at(b, &gradient);
-    gal_zero_gradient_done(b, e, n->weight);
+    gal_zero_gradient_panel_done(b, e, n->weight, &gradient);
     if (n->bias != GAL_NO_VALUE) {
         gal_emit_bias_gradient(b, e, n->bias, dy, n->out[0], "db");
     }
@@ -92,18 +88,15 @@ static void backward_nothing(gal_builder *b, gal_block_emit *e, const gal_node *
 static void backward_embed(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     uint32_t tokens = gal_emit_input(b, e, gal_emit_again(e), n->in[0]);
-    gal_operand gradient = gal_zero_gradient(b, e, n->weight);
-    uint32_t vocabulary = gal_model_padded_vocabulary(gal_emit_model(b)) / e->graph.tp_degree;
-    gal_shape shape = {.op = GAL_OP_EMBED_BACKWARD,
-                       .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, e->shape.out.features, vocabulary}};
+    gal_operand gradient = gal_zero_gradient_panel(b, e, n->weight);
+    const gal_shape shape = gal_emit_embed_shape(b, e, GAL_OP_EMBED_BACKWARD, n);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
-    i->group = e->mesh.tp;
+    i->group = gal_emit_table_group(e, n);
     i->layout = e->whole_layout;
     gal_emit_read(b, e, tokens, n->in[0]);
     gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);
     gal_builder_operand_at(b, &gradient);
-    gal_zero_gradient_done(b, e, n->weight);
+    gal_zero_gradient_panel_done(b, e, n->weight, &gradient);
 }
 
 static void backward_position(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -113,7 +106,7 @@ static void backward_position(gal_builder *b, gal_block_emit *e, const gal_node 
     gal_operand gradient = gal_zero_gradient(b, e, n->weight);
     gal_operand more = has_more ? gal_zero_gradient(b, e, n->bias) : (gal_operand){0};
     gal_shape shape = gal_emit_position_shape(b, e, GAL_OP_POSITION_BACKWARD, n);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape)->layout = e->chunk_layout;
+    gal_emit_by_rows(b, e, n->backward_name, &shape);
     gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);
     gal_emit_access(b, e, de, n->in[0], GAL_WRITE);
     gal_builder_operand_at(b, &gradient);
@@ -134,6 +127,11 @@ static void backward_norm(gal_builder *b, gal_block_emit *e, const gal_node *n)
     const uint32_t dx = gradient_buffer(b, e, n->in[0], "dx");
     gal_operand dgain = gal_zero_gradient(b, e, n->weight);
     gal_operand dbias = has_bias ? gal_zero_gradient(b, e, n->bias) : (gal_operand){0};
+    if (e->graph.feature_parts > 1) {
+        const gal_operand gradients[2] = {dgain, dbias};
+        gal_emit_norm_parts_backward(b, e, n, x, stats, &gain, gradients, addend, dx);
+        return;
+    }
     gal_shape shape = {
         .op = has_bias ? GAL_OP_LAYER_NORM_BACKWARD : GAL_OP_RMS_NORM_BACKWARD,
         .dtype = b->program->dtype,
@@ -181,17 +179,28 @@ static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n
         return;
     }
     const bool add = e->gradient[n->in[0]] != GAL_NO_BUFFER;
-    uint32_t dy = e->gradient[n->out[0]];
-    gal_operand weight = gal_zero_weight(b, e, n->weight);
-    uint32_t dx = add ? e->gradient[n->in[0]] : gradient_buffer(b, e, n->in[0], "dx");
-    gal_shape shape = {.op = GAL_OP_GEMM,
-                       .dtype = b->program->dtype,
-                       .dims = {gal_emit_rows(e, n->in[0]), n->in_features, n->out_features,
-                                n->weight_transposed ? 0 : GAL_GEMM_TRANSPOSE_B}};
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
-    gal_emit_read(b, e, dy, n->out[0]);
-    gal_builder_operand_at(b, &weight);
-    gal_emit_access(b, e, dx, n->in[0], add ? GAL_UPDATE : GAL_WRITE);
+    const uint32_t dy = e->gradient[n->out[0]];
+    const gal_operand weight = gal_zero_weight_panel(b, e, n->weight);
+    const uint32_t dx = add ? e->gradient[n->in[0]] : gradient_buffer(b, e, n->in[0], "dx");
+    const gal_linear_panels panels = gal_emit_panels(b, e, n, dx, dy, &weight);
+    const gal_shape shape = {.op = GAL_OP_GEMM,
+                             .dtype = b->program->dtype,
+                             .dims = {gal_emit_rows(e, n->in[0]), n->in_features, n->out_features,
+                                      n->weight_transposed ? 0 : GAL_GEMM_TRANSPOSE_B}};
+    for (uint32_t t = 0; t < panels.count; t++) {
+        const bool adds = add || (t > 0 && n->out_panel > 0);
+        gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
+        gal_emit_part(b, &panels.out, t, GAL_READ);
+        gal_emit_part(b, &panels.weight, t, GAL_READ);
+        gal_emit_part(b, &panels.in, t, adds ? GAL_UPDATE : GAL_WRITE);
+    }
+}
+
+static void backward_add_bias(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    const uint32_t dy = e->gradient[n->out[0]];
+    gal_emit_bias_gradient(b, e, n->bias, dy, n->out[0], n->weight_gradient_name);
+    e->gradient[n->in[0]] = dy;
 }
 
 static void backward_attention(gal_builder *b, gal_block_emit *e, const gal_node *n)
@@ -429,6 +438,7 @@ static backward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_DEAL_HEADS] = backward_deal,
     [GAL_NODE_COLLECT_HEADS] = backward_collect,
     [GAL_NODE_RING_ATTENTION] = backward_ring_attention,
+    [GAL_NODE_ADD_BIAS] = backward_add_bias,
 };
 
 /* The block's part of the gradient of the carried tensor that it reads, when it is complete on its devices. */

@@ -65,17 +65,29 @@ static void forward_load_lengths(gal_builder *b, gal_block_emit *e, gal_emit_pla
     gal_builder_operand(b, to, GAL_WRITE);
 }
 
+/* Devices that have other parts of the vocabulary; a table that is gathered is whole. */
+gal_group gal_emit_table_group(const gal_block_emit *e, const gal_node *n)
+{
+    return e->graph.tensor[n->weight].gather_group != GAL_GROUP_NONE ? GAL_GROUP_NONE : e->mesh.tp;
+}
+
+gal_shape gal_emit_embed_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n)
+{
+    const uint32_t parts = gal_group_size(&b->program->atoms, gal_emit_table_group(e, n));
+    return (gal_shape){.op = op,
+                       .dtype = b->program->dtype,
+                       .dims = {e->samples, e->sequence, e->graph.value[n->out[0]].features,
+                                gal_model_padded_vocabulary(gal_emit_model(b)) / parts}};
+}
+
 static void forward_embed(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t tokens = gal_emit_input(b, e, at, n->in[0]);
-    gal_operand table = gal_zero_weight(b, e, n->weight);
+    gal_operand table = gal_zero_weight_panel(b, e, n->weight);
     uint32_t to = output(b, e, at, n->out[0]);
-    uint32_t vocabulary = gal_model_padded_vocabulary(gal_emit_model(b)) / e->graph.tp_degree;
-    gal_shape shape = {.op = GAL_OP_EMBED,
-                       .dtype = b->program->dtype,
-                       .dims = {e->samples, e->sequence, e->shape.out.features, vocabulary}};
+    const gal_shape shape = gal_emit_embed_shape(b, e, GAL_OP_EMBED, n);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
-    i->group = e->mesh.tp;
+    i->group = gal_emit_table_group(e, n);
     i->layout = e->whole_layout;
     gal_emit_read(b, e, tokens, n->in[0]);
     gal_builder_operand_at(b, &table);
@@ -86,8 +98,8 @@ gal_shape gal_emit_position_shape(const gal_builder *b, const gal_block_emit *e,
 {
     return (gal_shape){.op = op,
                        .dtype = b->program->dtype,
-                       .dims = {e->samples, e->chunk_positions, e->shape.out.features, e->all_positions, n->types,
-                                n->bias != GAL_NO_VALUE && n->types == 0}};
+                       .dims = {e->samples, e->chunk_positions, e->graph.value[n->out[0]].features, e->all_positions,
+                                n->types, n->bias != GAL_NO_VALUE && n->types == 0}};
 }
 
 static void forward_position(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
@@ -98,7 +110,7 @@ static void forward_position(gal_builder *b, gal_block_emit *e, gal_emit_place a
     gal_operand more = has_more ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
     uint32_t to = output(b, e, at, n->out[0]);
     gal_shape shape = gal_emit_position_shape(b, e, GAL_OP_POSITION, n);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
+    gal_emit_by_rows(b, e, n->name, &shape);
     gal_emit_read(b, e, from, n->in[0]);
     gal_builder_operand_at(b, &table);
     gal_emit_access(b, e, to, n->out[0], GAL_WRITE);
@@ -107,8 +119,24 @@ static void forward_position(gal_builder *b, gal_block_emit *e, gal_emit_place a
     }
 }
 
+/* A kernel that is told which rows this device holds, and which part of their features. */
+void gal_emit_by_rows(gal_builder *b, const gal_block_emit *e, const char *name, const gal_shape *shape)
+{
+    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, shape);
+    i->layout = e->chunk_layout;
+    i->group = e->layout.feature_group;
+}
+
 static void forward_norm(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
+    if (e->graph.feature_parts > 1) {
+        uint32_t in = gal_emit_input(b, e, at, n->in[0]);
+        gal_operand vectors[2] = {gal_zero_weight(b, e, n->weight)};
+        vectors[1] = n->bias != GAL_NO_VALUE ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
+        uint32_t out = output(b, e, at, n->out[0]);
+        gal_emit_norm_parts(b, e, n, in, vectors, out, output(b, e, at, n->out[1]));
+        return;
+    }
     const bool has_bias = n->bias != GAL_NO_VALUE;
     uint32_t x = gal_emit_input(b, e, at, n->in[0]);
     gal_operand gain = gal_zero_weight(b, e, n->weight);
@@ -131,21 +159,38 @@ static void forward_norm(gal_builder *b, gal_block_emit *e, gal_emit_place at, c
 static void forward_linear(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t x = gal_emit_input(b, e, at, n->in[0]);
-    gal_operand weight = gal_zero_weight(b, e, n->weight);
+    gal_operand weight = gal_zero_weight_panel(b, e, n->weight);
     uint32_t y = output(b, e, at, n->out[0]);
-    uint32_t flags =
-        (n->weight_transposed ? GAL_GEMM_TRANSPOSE_B : 0u) | (n->bias != GAL_NO_VALUE ? GAL_GEMM_BIAS : 0u);
-    gal_shape shape = {.op = GAL_OP_GEMM,
-                       .dtype = b->program->dtype,
-                       .dims = {gal_emit_rows(e, n->in[0]), n->out_features, n->in_features, flags}};
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
-    gal_emit_read(b, e, x, n->in[0]);
-    gal_builder_operand_at(b, &weight);
-    gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
-    if (n->bias != GAL_NO_VALUE) {
-        gal_operand bias = gal_zero_weight(b, e, n->bias);
-        gal_builder_operand_at(b, &bias);
+    const gal_linear_panels panels = gal_emit_panels(b, e, n, x, y, &weight);
+    for (uint32_t t = 0; t < panels.count; t++) {
+        const bool adds = t > 0 && n->in_panel > 0, biased = n->bias != GAL_NO_VALUE && !adds;
+        uint32_t flags = (n->weight_transposed ? GAL_GEMM_TRANSPOSE_B : 0u) | (biased ? GAL_GEMM_BIAS : 0u);
+        gal_shape shape = {.op = GAL_OP_GEMM,
+                           .dtype = b->program->dtype,
+                           .dims = {gal_emit_rows(e, n->in[0]), n->out_features, n->in_features, flags}};
+        gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+        gal_emit_part(b, &panels.in, t, GAL_READ);
+        gal_emit_part(b, &panels.weight, t, GAL_READ);
+        gal_emit_part(b, &panels.out, t, adds ? GAL_UPDATE : GAL_WRITE);
+        if (biased) {
+            gal_operand bias = gal_zero_weight(b, e, n->bias);
+            gal_builder_operand_at(b, &bias);
+        }
     }
+}
+
+/* In place. */
+static void forward_add_bias(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    gal_operand bias = gal_zero_weight(b, e, n->bias);
+    gal_shape shape = {.op = GAL_OP_ADD_BIAS,
+                       .dtype = b->program->dtype,
+                       .dims = {gal_emit_rows(e, n->in[0]), e->graph.value[n->in[0]].features}};
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+    gal_emit_access(b, e, x, n->in[0], GAL_UPDATE);
+    gal_builder_operand_at(b, &bias);
+    at.buffer[n->out[0]] = x;
 }
 
 /* Within windows of a grid. */
@@ -311,10 +356,10 @@ static void forward_gated_activation(gal_builder *b, gal_block_emit *e, gal_emit
     gal_emit_access(b, e, g, n->out[0], GAL_WRITE);
 }
 
-static gal_shape residual_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
+static gal_shape residual_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, uint8_t value)
 {
     return (gal_shape){
-        .op = op, .dtype = b->program->dtype, .dims = {e->samples, e->chunk_positions, e->shape.out.features}};
+        .op = op, .dtype = b->program->dtype, .dims = {e->samples, e->chunk_positions, e->graph.value[value].features}};
 }
 
 static void forward_residual(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
@@ -324,9 +369,9 @@ static void forward_residual(gal_builder *b, gal_block_emit *e, gal_emit_place a
     const bool has_bias = n->bias != GAL_NO_VALUE;
     gal_operand bias = has_bias ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
     uint32_t y = output(b, e, at, n->out[0]);
-    gal_shape shape = residual_shape(b, e, GAL_OP_RESIDUAL);
+    gal_shape shape = residual_shape(b, e, GAL_OP_RESIDUAL, n->out[0]);
     shape.dims[3] = has_bias;
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
+    gal_emit_by_rows(b, e, n->name, &shape);
     gal_emit_read(b, e, x, n->in[0]);
     gal_emit_read(b, e, o, n->in[1]);
     gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
@@ -339,8 +384,8 @@ static void forward_residual(gal_builder *b, gal_block_emit *e, gal_emit_place a
 void gal_emit_dropout(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t from, uint32_t to,
                       uint8_t value)
 {
-    gal_shape shape = residual_shape(b, e, GAL_OP_DROPOUT);
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape)->layout = e->chunk_layout;
+    const gal_shape shape = residual_shape(b, e, GAL_OP_DROPOUT, value);
+    gal_emit_by_rows(b, e, name, &shape);
     gal_emit_read(b, e, from, value);
     gal_emit_access(b, e, to, value, GAL_WRITE);
 }
@@ -466,7 +511,7 @@ static void forward_reduce(gal_builder *b, gal_block_emit *e, gal_emit_place at,
 void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, gal_op op, const char *name, uint32_t from,
                             uint8_t source, uint32_t to, uint8_t target)
 {
-    uint8_t chunk = op == GAL_OP_ALL_GATHER ? source : target;
+    uint8_t chunk = op == GAL_OP_ALL_GATHER ? source : target; /* of positions or features */
     gal_emit_collective(b, op, GAL_STREAM_TENSOR, name, b->program->dtype, e->mesh.tp,
                         (uint64_t)gal_emit_rows(e, chunk) * e->graph.value[chunk].features, 0);
     gal_emit_read(b, e, from, source);
@@ -540,6 +585,7 @@ static forward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_DEAL_HEADS] = forward_deal,
     [GAL_NODE_COLLECT_HEADS] = forward_collect,
     [GAL_NODE_RING_ATTENTION] = forward_ring_attention,
+    [GAL_NODE_ADD_BIAS] = forward_add_bias,
 };
 
 void gal_emit_node(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t index)

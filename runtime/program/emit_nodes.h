@@ -93,7 +93,38 @@ static inline gal_emit_place gal_emit_again(gal_block_emit *e)
 void gal_emit_node(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t index);
 /* The value's buffer, running its producer again where it was not kept. */
 uint32_t gal_emit_input(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value);
+/* One matrix, or a panel of several: part t begins t * bytes behind the first. */
+typedef struct gal_panel {
+    gal_operand first;
+    uint64_t stride_bytes;
+} gal_panel;
+
+/* What the products of a linear read and write, part by part: its input, its weight, its output; count >= 1. */
+typedef struct gal_linear_panels {
+    uint32_t count;
+    gal_panel in, weight, out;
+} gal_linear_panels;
+
+/* x and y are the buffers of its input and output, or of their gradients; weight that, or its gradient's. */
+gal_linear_panels gal_emit_panels(gal_builder *b, const gal_block_emit *e, const gal_node *n, uint32_t x, uint32_t y,
+                                  const gal_operand *weight);
+void gal_emit_part(gal_builder *b, const gal_panel *panel, uint32_t t, gal_access access);
+
+/* ---- emit_norm.c: norms of rows whose features are split ---- */
+
+/* vectors: gain, and bias or nothing. */
+void gal_emit_norm_parts(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t x, const gal_operand *vectors,
+                         uint32_t y, uint32_t stats);
+/* addend GAL_NO_BUFFER: none. gradients: of the vectors. */
+void gal_emit_norm_parts_backward(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t x, uint32_t stats,
+                                  const gal_operand *gain, const gal_operand *gradients, uint32_t addend, uint32_t dx);
+
+/* A kernel that is told which rows this device holds, and which part of their features. */
+void gal_emit_by_rows(gal_builder *b, const gal_block_emit *e, const char *name, const gal_shape *shape);
+/* Devices that have other parts of the vocabulary of the table that an embedding reads. */
+gal_group gal_emit_table_group(const gal_block_emit *e, const gal_node *n);
 /* Shapes that a node has forward and backward. */
+gal_shape gal_emit_embed_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
 gal_shape gal_emit_position_shape(const gal_builder *b, const gal_block_emit *e, gal_op op, const gal_node *n);
 gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e, bool backward, const gal_node *n);
 gal_shape gal_emit_cross_shape(const gal_builder *b, const gal_block_emit *e, gal_op op);

@@ -184,5 +184,6 @@ void gal_graph_of(const gal_model *model, const gal_block_shape *shape, gal_grap
     out->tp_degree = 1;
     out->sequence_degree = 1;
     out->head_degree = 1;
+    out->feature_parts = 1;
     family->build[shape->kind](model, out);
 }

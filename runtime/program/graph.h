@@ -40,11 +40,13 @@ enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 
     /* logits, targets -> max, sums; the loss */                                                                       \
     X(GAL_NODE_SPLIT, 0)            /* forward nothing; backward all_reduce */                                         \
     X(GAL_NODE_REDUCE, 0)           /* forward all_reduce; backward nothing */                                         \
-    X(GAL_NODE_GATHER_SEQUENCE, 0)  /* forward all_gather; backward reduce_scatter */                                  \
-    X(GAL_NODE_SCATTER_SEQUENCE, 0) /* forward reduce_scatter; backward all_gather */                                  \
+    X(GAL_NODE_GATHER_SEQUENCE, 0)  /* forward all_gather; backward reduce_scatter: chunks of positions, or features   \
+                                     * to a panel */                                                                   \
+    X(GAL_NODE_SCATTER_SEQUENCE, 0) /* forward reduce_scatter; backward all_gather: likewise */                        \
     X(GAL_NODE_DEAL_HEADS, 0)       /* all heads of a chunk of the positions -> all positions of own heads */          \
     X(GAL_NODE_COLLECT_HEADS, 0)    /* the reverse; each the other's backward */                                       \
-    X(GAL_NODE_RING_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* attention; keys pass round */
+    X(GAL_NODE_RING_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* attention; keys pass round */       \
+    X(GAL_NODE_ADD_BIAS, 0)                                                     /* x -> x + b, in place */
 
 typedef enum gal_node_kind {
 #define X(enumerator, needs) enumerator,
@@ -83,6 +85,9 @@ typedef struct gal_node {
     uint32_t in_features, out_features; /* of a linear, on this device */
     uint32_t part[GAL_FEATURE_PARTS];   /* of an exchange of heads: features on this device of queries, keys, values */
     bool over_sequence;                 /* of a reduce: over the axis of the positions, not over tp */
+    /* Of a linear: its input or output is a panel of so many matrices [rows][features], one behind another, each the
+     * part of the features that one device of the group has; 0: a plain one. Its weight is gathered to as many. */
+    uint32_t in_panel, out_panel;
 } gal_node;
 
 /* Tensors of a block, grouped in units (gal_unit). */
@@ -95,7 +100,9 @@ typedef struct gal_tensor {
     uint64_t columns;                         /* of the public matrix; 0: a vector */
     uint8_t leading_ones;                     /* as gal_parameter */
     uint32_t window;
-    bool is_split; /* over tp by the shard pass */
+    bool is_split;                                   /* over tp by the shard pass */
+    gal_group outer_group, split_group, inner_group; /* set by the shard pass: as of gal_parameter */
+    gal_group gather_group; /* of these the devices over which kernels read it gathered; GAL_GROUP_NONE: none */
     bool decays;
     gal_initial initial;
 } gal_tensor;
@@ -123,6 +130,7 @@ typedef struct gal_graph {
     uint32_t tp_degree;              /* set by the shard passes ... */
     uint32_t sequence_degree;        /* of the axis that splits positions */
     uint32_t head_degree;            /* devices that share the heads of attention */
+    uint32_t feature_parts;          /* of rows between blocks, and of what their norms read */
     bool head;                       /* forward runs inside backward */
 } gal_graph;
 
@@ -179,9 +187,11 @@ uint8_t gal_graph_lengths(gal_graph *g, const gal_model *m);
 /* The end of a head: logits of a [vocabulary][hidden] table, and of a bias or GAL_NO_VALUE, against targets. */
 void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, uint8_t bias);
 
-/* 1D tensor parallelism, with or without Megatron sequence parallelism. Rewrites the graph in place. */
-void gal_shard_1d(gal_graph *graph, uint32_t tp_degree, bool sequence_parallel);
-/* Ulysses or a ring, behind the pass above: positions split everywhere, in attention heads or rows that pass round. */
+/* Rewrite the graph in place. 1D tensor parallelism over tp, with or without Megatron sequence parallelism. */
+void gal_shard_1d(gal_graph *graph, const gal_atoms *atoms, gal_group tp, bool sequence_parallel);
+/* 2D (and within each part of the samples 2.5D) on rows and columns of equal size. */
+void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_group column);
+/* Ulysses or a ring, behind 1D: positions split everywhere, in attention heads or rows that pass round. */
 void gal_shard_sequence(gal_graph *graph, gal_axis_kind kind, uint32_t degree);
 
 #endif

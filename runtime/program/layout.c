@@ -25,7 +25,7 @@ uint32_t gal_layout_local_samples(const gal_layout *layout)
 bool gal_layout_equal(const gal_layout *a, const gal_layout *b)
 {
     if (a->sample_count != b->sample_count || a->digit_count != b->digit_count ||
-        a->sequence_group != b->sequence_group) {
+        a->sequence_group != b->sequence_group || a->feature_group != b->feature_group) {
         return false;
     }
     for (uint32_t i = 0; i < a->digit_count; i++) {
@@ -244,6 +244,20 @@ static bool slice_view(const elementary *digit, uint32_t digit_count, const gal_
     return true;
 }
 
+/* Parts of rows: a gather delivers [member][row], a slice takes one part of every row. */
+static bool feature_permutation(const gal_layout_step *step, const gal_atoms *atoms, uint32_t row_count,
+                                gal_permutation *out)
+{
+    const uint32_t parts = gal_group_size(atoms, step->group);
+    dim_list dims = {0};
+    if (step->kind == GAL_STEP_SLICE) {
+        dims = (dim_list){1, {row_count}, {parts}};
+        return fill_permutation(&dims, 1, out);
+    }
+    dims = (dim_list){2, {row_count, parts}, {1, row_count}};
+    return fill_permutation(&dims, 0, out);
+}
+
 bool gal_step_permutation(const gal_layout_step *step, const gal_atoms *atoms, uint32_t sequence, gal_permutation *out)
 {
     elementary digit[ELEMENTARY_MAX];
@@ -253,6 +267,9 @@ bool gal_step_permutation(const gal_layout_step *step, const gal_atoms *atoms, u
     uint32_t to_positions = sequence / gal_group_size(atoms, step->to.sequence_group);
     dim_list dims = {0};
     uint32_t view_stride = 0;
+    if (step->from.feature_group != step->to.feature_group) {
+        return feature_permutation(step, atoms, from_positions * from_samples, out);
+    }
     bool to_samples = step->kind == GAL_STEP_ALL_TO_ALL && step->from.sequence_group != 0;
     if (step->kind == GAL_STEP_SLICE && step->from.sequence_group != step->to.sequence_group) {
         add_dim(&dims, to_positions * from_samples, 1);
@@ -406,6 +423,37 @@ uint32_t gal_layout_convert(const gal_layout *from, const gal_atoms *atoms, gal_
         push(&c, GAL_STEP_SLICE, sequence_group, &split);
     }
     *to = c.now;
+    return c.count;
+}
+
+void gal_layout_of_strategy(uint32_t sample_count, const gal_atoms *atoms, const gal_strategy *strategy,
+                            gal_layout *out)
+{
+    const gal_mesh mesh = gal_mesh_of(atoms, strategy);
+    gal_layout_split(sample_count, atoms, gal_mesh_samples(&mesh), gal_mesh_positions(&mesh, strategy), out);
+    out->feature_group = gal_mesh_features(&mesh);
+}
+
+/* Features that are split over other devices than the block wants are whole while samples and positions move. */
+uint32_t gal_layout_enter(const gal_layout *from, const gal_atoms *atoms, const gal_strategy *strategy,
+                          gal_layout_step *steps, gal_layout *to)
+{
+    const gal_mesh mesh = gal_mesh_of(atoms, strategy);
+    const gal_group features = gal_mesh_features(&mesh);
+    const bool moves = from->feature_group != features;
+    conversion c = {atoms, *from, steps, 0};
+    if (moves && from->feature_group != GAL_GROUP_NONE) {
+        gal_layout whole = c.now;
+        whole.feature_group = GAL_GROUP_NONE;
+        push(&c, GAL_STEP_GATHER, from->feature_group, &whole);
+    }
+    c.count += gal_layout_convert(&c.now, atoms, gal_mesh_samples(&mesh), gal_mesh_positions(&mesh, strategy),
+                                  steps + c.count, to);
+    if (moves && features != GAL_GROUP_NONE) {
+        c.now = *to;
+        to->feature_group = features;
+        push(&c, GAL_STEP_SLICE, features, to);
+    }
     return c.count;
 }
 

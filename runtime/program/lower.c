@@ -51,9 +51,7 @@ static bool is_last(const stage *s, const chunk *c)
 static uint32_t enter_block(const gal_atoms *atoms, const gal_block_spec *block, const gal_layout *from,
                             gal_layout_step *steps, gal_layout *to)
 {
-    gal_mesh mesh = gal_mesh_of(atoms, block->strategy);
-    uint32_t count =
-        gal_layout_convert(from, atoms, gal_mesh_samples(&mesh), gal_mesh_positions(&mesh, block->strategy), steps, to);
+    const uint32_t count = gal_layout_enter(from, atoms, block->strategy, steps, to);
     return block->shape.in.positions == 0 ? 0 : count;
 }
 
@@ -203,10 +201,8 @@ static gal_layout own_entry(const stage *s)
 {
     const gal_stage_spec *spec = s->b.spec;
     const gal_atoms *atoms = &s->b.program->atoms;
-    const gal_mesh mesh = gal_mesh_of(atoms, spec->block[0].strategy);
     gal_layout own;
-    gal_layout_split(spec->microbatch_samples, atoms, gal_mesh_samples(&mesh),
-                     gal_mesh_positions(&mesh, spec->block[0].strategy), &own);
+    gal_layout_of_strategy(spec->microbatch_samples, atoms, spec->block[0].strategy, &own);
     return own;
 }
 

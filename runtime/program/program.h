@@ -245,7 +245,7 @@ typedef struct gal_unit {
     uint32_t zero_stage;     /* as applied to this unit */
     gal_group zero_group;    /* sdp atoms if zero_stage > 0 */
     gal_group sync_group;    /* atoms over which the local gradient is a partial sum, zero_group included */
-    gal_group split_group;   /* tp atoms if the tensors are split over them */
+    gal_group split_group;   /* all atoms over which its tensors are split, alike all of them: tp, row and column */
     uint32_t replicas;       /* ranks that hold the same synchronised gradient element (other stages included) */
     gal_group copies;        /* the relation over the stages that hold a copy; GAL_GROUP_NONE: this stage alone */
     uint32_t weight, first_moment, second_moment, gradient; /* buffers; weight and gradient whole or shard by stage */
@@ -259,8 +259,9 @@ enum { GAL_UNIT_KEPT_MAX = 4 };
 uint32_t gal_unit_kept(const gal_unit *unit, uint32_t buffers[GAL_UNIT_KEPT_MAX]);
 
 /* One tensor of the model, and where this rank's part of it is. The global tensor is [outer][split][inner]
- * (row-major); a rank holds the index-th contiguous chunk of `split` over split_group. Its elements lie at
- * offset_elements of the unit, which ZeRO cuts in equal ranges by index over zero_group. */
+ * (row-major); a rank holds the index-th contiguous chunk of each dimension over a group of its own (the tensors of a
+ * grid are split twice; `outer` is then a number of rows that its group divides). Its elements lie at offset_elements
+ * of the unit, which ZeRO cuts in equal ranges by index over zero_group. */
 typedef enum gal_initial {
     GAL_INITIAL_ZERO,
     GAL_INITIAL_ONE,
@@ -273,6 +274,7 @@ typedef struct gal_parameter {
     uint32_t unit;
     uint64_t offset_elements;
     uint64_t outer, split, inner;
+    gal_group outer_group, split_group, inner_group;
     uint64_t split_used;  /* entries of split that are real (vocabulary without padding); the rest stay zero */
     uint64_t columns;     /* of the public matrix, [elements / columns][columns]; 0: a vector */
     uint8_t leading_ones; /* dimensions of 1 in front of these in public */

@@ -18,7 +18,8 @@ uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value)
 
 static bool works_in_place(gal_node_kind kind)
 {
-    return kind == GAL_NODE_SPLIT || kind == GAL_NODE_REDUCE || kind == GAL_NODE_ROTARY || kind == GAL_NODE_SCALE;
+    return kind == GAL_NODE_SPLIT || kind == GAL_NODE_REDUCE || kind == GAL_NODE_ROTARY || kind == GAL_NODE_SCALE ||
+           kind == GAL_NODE_ADD_BIAS;
 }
 
 uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value)

@@ -5,7 +5,8 @@
 static uint64_t elements_of(const gal_builder *b, const gal_layout *layout, gal_flow rows)
 {
     return (uint64_t)(rows.positions / gal_group_size(&b->program->atoms, layout->sequence_group)) *
-           gal_layout_local_samples(layout) * rows.features;
+           gal_layout_local_samples(layout) *
+           (rows.features / gal_group_size(&b->program->atoms, layout->feature_group));
 }
 
 uint64_t gal_layout_bytes(const gal_builder *b, const gal_layout *layout, gal_flow rows)
@@ -30,24 +31,31 @@ static uint32_t temporary(mover *m, uint64_t bytes)
     return buffer;
 }
 
-static void permute(mover *m, const gal_permutation *how, gal_group group, uint32_t source, uint64_t source_bytes,
-                    uint32_t target, uint64_t target_bytes)
+/* Features of what is copied as a row: of parts of rows the smaller ones. */
+static uint32_t row_features(const mover *m, const gal_layout_step *step)
+{
+    const gal_atoms *atoms = &m->b->program->atoms;
+    return m->rows.features / gal_group_size(atoms, step->from.feature_group | step->to.feature_group);
+}
+
+static void permute(mover *m, const gal_permutation *how, const gal_layout_step *step, uint32_t source,
+                    uint64_t source_bytes, uint32_t target, uint64_t target_bytes)
 {
     gal_builder *b = m->b;
-    gal_shape shape = {.op = GAL_OP_PERMUTE, .dtype = b->program->dtype, .dims = {m->rows.features}};
+    gal_shape shape = {.op = GAL_OP_PERMUTE, .dtype = b->program->dtype, .dims = {row_features(m, step)}};
     for (uint32_t i = 0; i < GAL_PERMUTE_DIMS; i++) {
         shape.dims[1 + i] = how->count[i];
         shape.dims[1 + GAL_PERMUTE_DIMS + i] = how->stride[i];
     }
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, how->view_stride > 0 ? "slice" : "permute", &shape);
-    uint64_t row_bytes = m->rows.features * gal_dtype_bytes(b->program->dtype);
+    uint64_t row_bytes = shape.dims[0] * gal_dtype_bytes(b->program->dtype);
     gal_operand from = {.buffer = source, .access = GAL_READ, .bytes = source_bytes};
     if (how->view_stride > 0) { /* the last byte that the strides reach, from this device's first row */
         uint64_t span = 1;
         for (uint32_t i = 0; i < GAL_PERMUTE_DIMS; i++) {
             span += (uint64_t)(how->count[i] - 1) * how->stride[i];
         }
-        from.view = group;
+        from.view = step->group;
         from.view_stride_bytes = how->view_stride * row_bytes;
         from.bytes = span * row_bytes;
     }
@@ -82,7 +90,7 @@ static void emit_step(mover *m, const gal_layout_step *step, uint32_t source, ui
     bool fits = gal_step_permutation(step, &b->program->atoms, m->rows.positions, &how);
     GAL_ASSERT(fits);
     if (step->kind == GAL_STEP_SLICE) {
-        permute(m, &how, step->group, source, source_bytes, target, target_bytes);
+        permute(m, &how, step, source, source_bytes, target, target_bytes);
         return;
     }
     gal_op op = step->kind == GAL_STEP_GATHER ? GAL_OP_ALL_GATHER : GAL_OP_ALL_TO_ALL;
@@ -91,12 +99,12 @@ static void emit_step(mover *m, const gal_layout_step *step, uint32_t source, ui
         collective(m, op, step, source, target);
     } else if (pack) {
         uint32_t packed = temporary(m, source_bytes);
-        permute(m, &how, GAL_GROUP_NONE, source, source_bytes, packed, source_bytes);
+        permute(m, &how, step, source, source_bytes, packed, source_bytes);
         collective(m, op, step, packed, target);
     } else {
         uint32_t received = temporary(m, target_bytes);
         collective(m, op, step, source, received);
-        permute(m, &how, GAL_GROUP_NONE, received, target_bytes, target, target_bytes);
+        permute(m, &how, step, received, target_bytes, target, target_bytes);
     }
 }
 

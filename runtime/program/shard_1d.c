@@ -134,10 +134,14 @@ static void rewrite_node(rewriter *r, const gal_graph *g, const gal_node *old)
     }
 }
 
-void gal_shard_1d(gal_graph *graph, uint32_t tp_degree, bool sequence_parallel)
+void gal_shard_1d(gal_graph *graph, const gal_atoms *atoms, gal_group tp, bool sequence_parallel)
 {
+    const uint32_t tp_degree = gal_group_size(atoms, tp);
     if (tp_degree == 1) {
         return;
+    }
+    for (uint32_t t = 0; t < graph->tensor_count; t++) {
+        graph->tensor[t].split_group = graph->tensor[t].is_split ? tp : GAL_GROUP_NONE;
     }
     const gal_graph whole = *graph;
     rewriter r = {.out = graph, .tp_degree = tp_degree, .sequence_parallel = sequence_parallel};

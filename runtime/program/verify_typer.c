@@ -78,7 +78,29 @@ bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out)
         return gal_type_broken(t, "reads what no instruction wrote as a whole");
     }
     *out = found->value;
-    return gal_type_expect_order(t, out);
+    return gal_type_expect_order(t, out) && gal_type_holds(t, out->chunks == 0, "reads a panel as one matrix") &&
+           gal_type_holds(t, out->terms_left == 0, "reads a sum of which terms are missing");
+}
+
+bool gal_type_get_part(gal_typer *t, uint32_t k, gal_typed *out)
+{
+    const gal_operand *o = &t->operand[k];
+    const uint64_t end = o->offset_bytes + o->bytes;
+    const gal_stretch *found = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, end);
+    if (o->view != GAL_GROUP_NONE || found == NULL) {
+        return gal_type_broken(t, "reads what no instruction wrote as a whole");
+    }
+    *out = found->value;
+    if (!gal_type_expect_order(t, out)) {
+        return false;
+    }
+    const bool exact = found->begin == o->offset_bytes && found->end == end;
+    if (!exact && out->chunks > 0 && out->chunk == out->chunks) {
+        const uint64_t part = (found->end - found->begin) / out->chunks, offset = o->offset_bytes - found->begin;
+        out->chunk = (uint32_t)(offset / part);
+        return gal_type_holds(t, o->bytes == part && offset % part == 0, "reads what is no part of a panel");
+    }
+    return gal_type_holds(t, exact, "reads what no instruction wrote as a whole");
 }
 
 bool gal_type_get_kind(gal_typer *t, uint32_t k, gal_value_kind kind, gal_typed *out)
@@ -152,7 +174,31 @@ static bool same_value(const gal_typed *a, const gal_typed *b)
            a->split_m == b->split_m && a->split_n == b->split_n && a->range == b->range && a->in_place == b->in_place &&
            a->dealt == b->dealt && a->within == b->within && memcmp(a->part, b->part, sizeof a->part) == 0 &&
            a->ring == b->ring && a->turn == b->turn && a->share_first == b->share_first &&
-           a->share_count == b->share_count;
+           a->share_count == b->share_count && a->chunks == b->chunks && a->chunk_rows == b->chunk_rows &&
+           a->terms_left == b->terms_left;
+}
+
+bool gal_type_put_part(gal_typer *t, uint32_t k, const gal_typed *value)
+{
+    const gal_operand *o = &t->operand[k];
+    const uint64_t before = (uint64_t)value->chunk * o->bytes;
+    if (!gal_type_holds(t, o->view == GAL_GROUP_NONE && o->access == GAL_WRITE, "an output in a place that is none") ||
+        !gal_type_holds(t, o->offset_bytes >= before, "a part in front of its panel")) {
+        return false;
+    }
+    gal_store_put(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes, value);
+    const uint64_t begin = o->offset_bytes - before;
+    for (uint32_t i = 0; i < value->chunks; i++) {
+        const gal_stretch *at =
+            gal_store_exact(&t->now->store, o->buffer, begin + i * o->bytes, begin + (i + 1) * o->bytes);
+        if (at == NULL || at->value.chunk != i || !same_value(&at->value, value)) {
+            return true;
+        }
+    }
+    gal_typed panel = *value;
+    panel.chunk = value->chunks;
+    gal_store_put(&t->now->store, o->buffer, begin, begin + value->chunks * o->bytes, &panel);
+    return true;
 }
 
 bool gal_type_put(gal_typer *t, uint32_t k, const gal_typed *value)
@@ -220,20 +266,31 @@ bool gal_type_expect_layout(gal_typer *t, uint32_t rows, uint64_t samples, uint6
 
 /* ---- weights ---- */
 
+typedef struct local_shape {
+    uint64_t outer, split, inner;
+} local_shape;
+
+static local_shape local_shape_of(const gal_typer *t, const gal_parameter *p)
+{
+    return (local_shape){p->outer / gal_type_size_of(t, p->outer_group), p->split / gal_type_size_of(t, p->split_group),
+                         p->inner / gal_type_size_of(t, p->inner_group)};
+}
+
 uint64_t gal_type_local_elements(const gal_typer *t, const gal_parameter *p)
 {
-    return p->outer * (p->split / gal_type_size_of(t, t->program->unit[p->unit].split_group)) * p->inner;
+    const local_shape local = local_shape_of(t, p);
+    return local.outer * local.split * local.inner;
 }
 
 void gal_type_split_of(const gal_typer *t, const gal_parameter *p, uint64_t elements, uint64_t n, gal_group *by_rows,
                        gal_group *by_columns)
 {
-    gal_group split = t->program->unit[p->unit].split_group;
+    const local_shape local = local_shape_of(t, p);
     /* One column of many on this device: its rows are those of `outer`. */
-    const bool column = p->inner == 1 && p->split / gal_type_size_of(t, split) == n;
-    bool rows = elements > n && p->inner % n == 0 && !column;
-    *by_rows = rows ? split : GAL_GROUP_NONE;
-    *by_columns = rows ? GAL_GROUP_NONE : split;
+    const bool column = local.inner == 1 && local.split == n;
+    bool rows = elements > n && local.inner % n == 0 && !column;
+    *by_rows = rows ? p->outer_group | p->split_group : p->outer_group;
+    *by_columns = rows ? p->inner_group : p->split_group | p->inner_group;
 }
 
 static bool splits_like(const gal_typer *t, const gal_parameter *a, const gal_parameter *b, uint64_t n)
@@ -286,20 +343,13 @@ static uint8_t use_of(gal_typer *t, uint32_t k)
     return (uint8_t)(t->evaluates ? evaluation : step);
 }
 
-bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group *by_rows, gal_group *by_columns)
+/* The tensors that elements [first, + m n) of a unit are, as m rows of n. */
+static bool use_tensors(gal_typer *t, uint32_t k, uint32_t unit, uint64_t first, uint64_t m, uint64_t n,
+                        gal_group *by_rows, gal_group *by_columns)
 {
     uint32_t i;
-    const gal_operand *o = &t->operand[k];
-    const gal_stretch *at = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
-    if (o->view != GAL_GROUP_NONE || at == NULL || at->value.kind != GAL_VALUE_WEIGHT) {
-        return gal_type_broken(t, "reads weights where there are none");
-    }
-    if (at->value.in_place || at->value.range != GAL_GROUP_NONE) {
-        return gal_type_broken(t, "reads weights that are not gathered");
-    }
-    const uint64_t item = gal_type_item_bytes(t, k), offset = o->offset_bytes - at->begin;
-    const uint32_t count = offset % item == 0 ? gal_type_joined(t, at->value.unit, offset / item, m * n, n, &i) : 0;
-    if (count == 0 || o->bytes != m * n * item) {
+    const uint32_t count = gal_type_joined(t, unit, first, m * n, n, &i);
+    if (count == 0) {
         return gal_type_broken(t, "reads weights that are no tensor of this shape");
     }
     const gal_parameter *p = &t->program->parameter[i];
@@ -310,12 +360,67 @@ bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_g
     return true;
 }
 
-bool gal_type_get_whole_vector(gal_typer *t, uint32_t k, uint64_t n)
+/* A panel, or a part of one: as a matrix what was gathered is whole. */
+static bool get_gathered(gal_typer *t, uint32_t k, const gal_typed *panel, uint64_t m, uint64_t n, gal_type_matrix *out)
+{
+    const bool whole = panel->chunk == panel->chunks;
+    const uint64_t part_rows = whole ? m / panel->chunks : m;
+    if (!gal_type_holds(
+            t, t->operand[k].bytes == m * n * gal_type_item_bytes(t, k) && part_rows * n == panel->element_count,
+            "reads weights that are no tensor of this shape") ||
+        !use_tensors(t, k, panel->unit, panel->first_element, part_rows, n, &out->by_rows, &out->by_columns)) {
+        return false;
+    }
+    out->chunk_rows = (out->by_rows & panel->split) == panel->split;
+    *(out->chunk_rows ? &out->by_rows : &out->by_columns) &= ~panel->split;
+    out->chunks = whole ? 0 : panel->chunks;
+    out->chunk = panel->chunk;
+    return gal_type_holds(t, out->chunk_rows || !whole, "reads a panel as one matrix");
+}
+
+bool gal_type_get_matrix(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_type_matrix *out)
+{
+    const gal_operand *o = &t->operand[k];
+    const gal_stretch *at = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
+    gal_typed panel;
+    *out = (gal_type_matrix){0};
+    if (o->view != GAL_GROUP_NONE || at == NULL || at->value.kind != GAL_VALUE_WEIGHT) {
+        return gal_type_broken(t, "reads weights where there are none");
+    }
+    if (at->value.in_place || at->value.range != GAL_GROUP_NONE) {
+        return gal_type_broken(t, "reads weights that are not gathered");
+    }
+    if (at->value.chunks > 0) {
+        return gal_type_get_part(t, k, &panel) && get_gathered(t, k, &panel, m, n, out);
+    }
+    const uint64_t item = gal_type_item_bytes(t, k), offset = o->offset_bytes - at->begin;
+    return gal_type_holds(t, offset % item == 0 && o->bytes == m * n * item,
+                          "reads weights that are no tensor of this shape") &&
+           use_tensors(t, k, at->value.unit, offset / item, m, n, &out->by_rows, &out->by_columns);
+}
+
+bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group *by_rows, gal_group *by_columns)
+{
+    gal_type_matrix matrix;
+    const bool got = gal_type_get_matrix(t, k, m, n, &matrix);
+    *by_rows = matrix.by_rows;
+    *by_columns = matrix.by_columns;
+    return got && gal_type_holds(t, matrix.chunks == 0, "reads a part of a panel as a whole matrix");
+}
+
+bool gal_type_get_vector(gal_typer *t, uint32_t k, uint64_t n, gal_group split)
 {
     gal_group by_rows;
     gal_group by_columns;
     return gal_type_get_weight(t, k, 1, n, &by_rows, &by_columns) &&
-           gal_type_holds(t, by_columns == GAL_GROUP_NONE, "reads a split vector as a whole one");
+           gal_type_holds(t, by_columns == split,
+                          split == GAL_GROUP_NONE ? "reads a split vector as a whole one"
+                                                  : "reads a vector that is split differently");
+}
+
+bool gal_type_get_whole_vector(gal_typer *t, uint32_t k, uint64_t n)
+{
+    return gal_type_get_vector(t, k, n, GAL_GROUP_NONE);
 }
 
 bool gal_type_put_piece(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group split_m, gal_group split_n,

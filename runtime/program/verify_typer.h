@@ -64,6 +64,7 @@ typedef struct gal_typing_rule {
 
 /* Rows of operators; others are empty. */
 extern const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT];
+extern const gal_typing_rule gal_type_grid_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_attention_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_update_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_collective_rules[GAL_OP_COUNT];
@@ -77,6 +78,8 @@ bool gal_type_expect_elements(gal_typer *t, uint32_t k);
 bool gal_type_same_pieces(const gal_store *a, const gal_typed *x, const gal_store *b, const gal_typed *y);
 uint32_t gal_type_intern(gal_typer *t, const gal_rows *rows);
 bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out);
+/* The same, or a part of a panel, or all of it: chunks and chunk say which. */
+bool gal_type_get_part(gal_typer *t, uint32_t k, gal_typed *out);
 bool gal_type_get_kind(gal_typer *t, uint32_t k, gal_value_kind kind, gal_typed *out);
 /* Activations of `features` per row on a device; partial ones allowed. */
 bool gal_type_get_rows(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out);
@@ -87,6 +90,8 @@ bool gal_type_expect_order(gal_typer *t, const gal_typed *value);
 bool gal_type_add_part(gal_typer *t);
 /* The same as another operand in rows and split. */
 bool gal_type_get_alike(gal_typer *t, uint32_t k, const gal_typed *other);
+/* Stores a part of a panel; the last one makes a panel of all if they are alike. */
+bool gal_type_put_part(gal_typer *t, uint32_t k, const gal_typed *value);
 /* Stores an output; where the operand adds to what is there, that must be of the same type. */
 bool gal_type_put(gal_typer *t, uint32_t k, const gal_typed *value);
 /* An output of activations. */
@@ -110,6 +115,14 @@ uint32_t gal_type_joined(const gal_typer *t, uint32_t unit, uint64_t first_eleme
                          uint32_t *first);
 /* The tensor that an operand reads, as a matrix of m by n on a device. */
 bool gal_type_get_weight(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group *by_rows, gal_group *by_columns);
+/* Likewise, or a part of one that is gathered to a panel, or a panel of rows as one matrix. */
+typedef struct gal_type_matrix {
+    gal_group by_rows, by_columns; /* that it is still split over */
+    uint32_t chunks, chunk;        /* chunks 0: no part of a panel */
+    bool chunk_rows;
+} gal_type_matrix;
+bool gal_type_get_matrix(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_type_matrix *out);
+bool gal_type_get_vector(gal_typer *t, uint32_t k, uint64_t n, gal_group split);
 bool gal_type_get_whole_vector(gal_typer *t, uint32_t k, uint64_t n);
 bool gal_type_put_piece(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group split_m, gal_group split_n,
                         gal_group partial);

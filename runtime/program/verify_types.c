@@ -20,9 +20,9 @@
 
 static const gal_typing_rule *rule_of(uint8_t op)
 {
-    static const gal_typing_rule *const tables[] = {gal_type_kernel_rules, gal_type_attention_rules,
-                                                    gal_type_update_rules, gal_type_collective_rules,
-                                                    gal_type_ring_rules};
+    static const gal_typing_rule *const tables[] = {gal_type_kernel_rules,     gal_type_grid_rules,
+                                                    gal_type_attention_rules,  gal_type_update_rules,
+                                                    gal_type_collective_rules, gal_type_ring_rules};
     for (size_t i = 0; op < GAL_OP_COUNT && i < sizeof tables / sizeof tables[0]; i++) {
         if (tables[i][op].apply != NULL) {
             return &tables[i][op];
@@ -50,6 +50,12 @@ static uint32_t operands_needed(const gal_typer *t, const gal_typing_rule *rule)
         return d[2] != 0 ? 8 : 7;
     case GAL_OP_RMS_NORM_BACKWARD:
         return d[2] != 0 ? 7 : 6;
+    case GAL_OP_NORM_BY_SUMS:
+        return d[3] != 0 ? 6 : 5;
+    case GAL_OP_NORM_SUMS_BACKWARD:
+        return d[2] != 0 ? 7 : 6;
+    case GAL_OP_NORM_BY_SUMS_BACKWARD:
+        return d[4] != 0 ? 7 : 6;
     case GAL_OP_POSITION:
     case GAL_OP_POSITION_BACKWARD:
         return d[4] != 0 || d[5] != 0 ? 4 : 3;

@@ -68,6 +68,10 @@ static void type_all_reduce(gal_typer *t)
     if (!gal_type_expect_elements(t, 0) || !gal_type_holds(t, o->access == GAL_UPDATE, "must update its operand")) {
         return;
     }
+    if (!gal_type_holds(t, at == NULL || (at->value.chunks == 0 && at->value.terms_left == 0),
+                        "sums parts of a panel")) {
+        return;
+    }
     if (at == NULL || at->value.kind == GAL_VALUE_GRADIENT || at->value.kind == GAL_VALUE_PIECE) {
         if (gal_type_holds(t, !is_maximum, "takes the maximum of a sum")) {
             reduce_gradient(t, bits);
@@ -95,9 +99,71 @@ static bool expect_chunks(gal_typer *t, uint64_t chunk_bytes, uint64_t whole_byt
                           "the chunks are not the whole");
 }
 
+/* Parts of the features one behind another. */
+static void gather_features(gal_typer *t, gal_typed value)
+{
+    const gal_operand *o = &t->operand[1];
+    value.split = GAL_GROUP_NONE;
+    value.chunks = value.chunk = gal_type_size_of(t, t->in->group);
+    if (gal_type_holds(t, o->view == GAL_GROUP_NONE && o->access == GAL_WRITE, "an output in a place that is none") &&
+        gal_type_holds(t, (value.partial | value.max_partial) == GAL_GROUP_NONE, "reads a sum that is still partial")) {
+        gal_store_put(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes, &value);
+    }
+}
+
+/* Tensors of a unit, each cut over these devices. */
+static bool are_cut(const gal_typer *t, uint32_t unit, uint64_t first_element, uint64_t element_count)
+{
+    const uint64_t end = first_element + element_count;
+    uint64_t covered = first_element;
+    for (uint32_t i = t->now->first_parameter[unit]; i < t->now->first_parameter[unit + 1]; i++) {
+        const gal_parameter *p = &t->program->parameter[i];
+        if (p->offset_elements == covered && covered < end) {
+            covered += gal_type_local_elements(t, p);
+            if (p->outer_group != t->in->group && p->split_group != t->in->group && p->inner_group != t->in->group) {
+                return false;
+            }
+        }
+    }
+    return covered == end;
+}
+
+/* A panel of weights, of a part of a unit. False: the operand is none. */
+static bool gather_weights(gal_typer *t)
+{
+    const gal_operand *from = &t->operand[0], *to = &t->operand[1];
+    const uint64_t item = gal_type_item_bytes(t, 0);
+    const gal_stretch *at =
+        gal_store_around(&t->now->store, from->buffer, from->offset_bytes, from->offset_bytes + from->bytes);
+    if (t->in->operand_count < 2 || at == NULL || at->value.kind != GAL_VALUE_WEIGHT || at->value.in_place ||
+        at->value.range != GAL_GROUP_NONE || at->value.chunks > 0) {
+        return false;
+    }
+    const uint32_t members = gal_type_size_of(t, t->in->group);
+    const gal_typed panel = {.kind = GAL_VALUE_WEIGHT,
+                             .unit = at->value.unit,
+                             .split = t->in->group,
+                             .chunks = members,
+                             .chunk = members,
+                             .first_element = (from->offset_bytes - at->begin) / item,
+                             .element_count = from->bytes / item};
+    if (expect_chunks(t, from->bytes, to->bytes) &&
+        gal_type_holds(t,
+                       from->view == GAL_GROUP_NONE && are_cut(t, panel.unit, panel.first_element, panel.element_count),
+                       "gathers what is not cut over these devices") &&
+        gal_type_holds(t, to->view == GAL_GROUP_NONE && to->access == GAL_WRITE, "an output in a place that is none")) {
+        gal_store_put(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes, &panel);
+    }
+    return true;
+}
+
 static void gather_rows(gal_typer *t, gal_typed value)
 {
     gal_rows to;
+    if (value.split != GAL_GROUP_NONE && value.split == t->in->group) {
+        gather_features(t, value);
+        return;
+    }
     const char *rule = gal_rows_gather(&t->rows[value.rows], &t->program->atoms, t->in->group, &to);
     if (gal_type_holds(t, rule == NULL, rule)) {
         value.rows = gal_type_intern(t, &to);
@@ -111,6 +177,9 @@ static void type_all_gather(gal_typer *t)
     bool in_place = t->shape->dims[1] != 0;
     uint64_t whole = t->operand[in_place ? 0 : 1].bytes;
     uint64_t chunk = in_place ? whole / gal_type_size_of(t, t->in->group) : t->operand[0].bytes;
+    if (!in_place && gather_weights(t)) {
+        return;
+    }
     if (!gal_type_get(t, 0, &value) || !expect_chunks(t, chunk, whole)) {
         return;
     }
@@ -128,9 +197,44 @@ static void type_all_gather(gal_typer *t)
     gal_store_put(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes, &value);
 }
 
+/* Of a panel each device has the sum of its part. */
+static void scatter_features(gal_typer *t, gal_typed value)
+{
+    if (gal_type_holds(t, value.chunk == value.chunks && value.chunks == gal_type_size_of(t, t->in->group),
+                       "scatters another number of parts") &&
+        take_off(t, &value.partial, t->in->group)) {
+        value.chunks = value.chunk = 0;
+        value.split = t->in->group;
+        gal_type_put_rows(t, 1, value, value.features);
+    }
+}
+
+/* The gradient of one tensor. */
+static void scatter_piece(gal_typer *t, gal_typed piece)
+{
+    const gal_operand *to = &t->operand[1];
+    if (gal_type_holds(t, piece.chunk == piece.chunks && piece.chunks == gal_type_size_of(t, t->in->group),
+                       "scatters another number of parts") &&
+        gal_type_holds(t, ((piece.split_m | piece.split_n) & t->in->group) == 0,
+                       "cuts what is split over the same devices") &&
+        take_off(t, &piece.partial, t->in->group)) {
+        *(piece.chunk_rows ? &piece.split_m : &piece.split_n) |= t->in->group;
+        piece.chunks = piece.chunk = 0;
+        piece.chunk_rows = false;
+        if (gal_type_holds(t, to->view == GAL_GROUP_NONE && to->access == GAL_WRITE,
+                           "an output in a place that is none")) {
+            gal_store_put(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes, &piece);
+        }
+    }
+}
+
 static void scatter_rows(gal_typer *t, gal_typed value)
 {
     gal_rows to;
+    if (value.chunks > 0) {
+        scatter_features(t, value);
+        return;
+    }
     const char *rule = gal_rows_scatter(&t->rows[value.rows], &t->program->atoms, t->in->group, &to);
     if (gal_type_holds(t, rule == NULL, rule) && take_off(t, &value.partial, t->in->group)) {
         value.rows = gal_type_intern(t, &to);
@@ -154,6 +258,10 @@ static void type_reduce_scatter(gal_typer *t)
         if (gal_type_expect_order(t, &at->value)) {
             scatter_rows(t, at->value);
         }
+        return;
+    }
+    if (at != NULL && at->value.kind == GAL_VALUE_PIECE && at->value.chunks > 0 && !in_place) {
+        scatter_piece(t, at->value);
         return;
     }
     const char *rule = gal_store_gradient(&t->now->store, from->buffer, from->bytes, &value);

@@ -46,38 +46,81 @@ static void type_embed(gal_typer *t)
     gal_group by_rows;
     gal_group by_columns;
     if (get_tokens(t, 0, false, &tokens) && gal_type_get_weight(t, 1, d[3], d[2], &by_rows, &by_columns) &&
-        gal_type_holds(t, by_columns == GAL_GROUP_NONE && by_rows == t->in->group,
-                       "its table is split over other devices") &&
-        gal_type_holds(t, (gal_type_owners_of(t, &tokens) & by_rows) == 0,
+        gal_type_holds(t, by_rows == t->in->group, "its table is split over other devices") &&
+        gal_type_holds(t, (gal_type_owners_of(t, &tokens) & (by_rows | by_columns)) == 0,
                        "looks up rows that other owners of the table do not have")) {
-        gal_type_put_rows(t, 2, (gal_typed){.rows = tokens.rows, .partial = by_rows}, d[2]);
+        gal_type_put_rows(t, 2, (gal_typed){.rows = tokens.rows, .split = by_columns, .partial = by_rows}, d[2]);
     }
+}
+
+/* The parts of the vocabulary that devices have, where the kernel has them all: the table was gathered. Its number is
+ * 0.
+ */
+static uint32_t gathered_parts(const gal_typer *t, uint64_t vocabulary)
+{
+    for (uint32_t i = 0; i < t->program->parameter_count; i++) {
+        const gal_parameter *p = &t->program->parameter[i];
+        if (p->tensor == 0) {
+            return p->split == vocabulary ? gal_type_size_of(t, p->split_group) : 1;
+        }
+    }
+    return 1;
 }
 
 static void type_embed_backward(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
+    const uint32_t parts = gathered_parts(t, d[3]);
     gal_typed tokens;
     gal_typed de;
-    if (get_tokens(t, 0, false, &tokens) && gal_type_get_complete(t, 1, d[2], &de) &&
-        gal_type_holds(t, de.split == GAL_GROUP_NONE && de.rows == tokens.rows, "operands with different rows")) {
-        gal_type_put_piece(t, 2, d[3], d[2], t->in->group, GAL_GROUP_NONE, gal_type_owners_of(t, &de));
+    if (!get_tokens(t, 0, false, &tokens) || !gal_type_get_complete(t, 1, d[2], &de) ||
+        !gal_type_holds(t, de.rows == tokens.rows, "operands with different rows")) {
+        return;
     }
+    if (parts > 1) {
+        const gal_typed panel = {.kind = GAL_VALUE_PIECE,
+                                 .m = d[3] / parts,
+                                 .n = d[2],
+                                 .split_n = de.split,
+                                 .partial = gal_type_owners_of(t, &de),
+                                 .chunks = parts,
+                                 .chunk = parts,
+                                 .chunk_rows = true};
+        if (gal_type_holds(t, t->operand[2].bytes == (uint64_t)d[3] * d[2] * gal_type_item_bytes(t, 2),
+                           "a gradient of another size")) {
+            gal_type_put(t, 2, &panel);
+        }
+    } else {
+        gal_type_put_piece(t, 2, d[3], d[2], t->in->group, de.split, gal_type_owners_of(t, &de));
+    }
+}
+
+/* The part of the features of a row that the kernel is told of. */
+static bool expect_features(gal_typer *t, const gal_typed *value)
+{
+    return gal_type_holds(t, value->split == t->in->group,
+                          t->in->group == GAL_GROUP_NONE ? "reads split features as whole ones"
+                                                         : "its features are split over other devices");
+}
+
+/* A table whose rows are of these features. */
+static bool get_rows_table(gal_typer *t, uint32_t k, uint64_t m, uint64_t n)
+{
+    gal_group by_rows;
+    gal_group by_columns;
+    return gal_type_get_weight(t, k, m, n, &by_rows, &by_columns) &&
+           gal_type_holds(t, by_rows == GAL_GROUP_NONE && by_columns == t->in->group,
+                          "reads a split table as a whole one");
 }
 
 static void type_position(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
-    gal_group by_rows;
-    gal_group by_columns;
     gal_typed e;
-    if (gal_type_get_complete(t, 0, d[2], &e) &&
-        gal_type_holds(t, e.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
-        gal_type_expect_layout(t, e.rows, d[0], d[1]) && gal_type_get_weight(t, 1, d[3], d[2], &by_rows, &by_columns) &&
-        gal_type_holds(t, (by_rows | by_columns) == GAL_GROUP_NONE, "reads a split table as a whole one") &&
-        (d[4] == 0 || gal_type_get_weight(t, 3, d[4], d[2], &by_rows, &by_columns)) &&
-        gal_type_holds(t, (by_rows | by_columns) == GAL_GROUP_NONE, "reads a split table as a whole one") &&
-        (d[5] == 0 || gal_type_get_whole_vector(t, 3, d[2]))) {
+    if (gal_type_get_complete(t, 0, d[2], &e) && expect_features(t, &e) &&
+        gal_type_expect_layout(t, e.rows, d[0], d[1]) && get_rows_table(t, 1, d[3], d[2]) &&
+        (d[4] == 0 || get_rows_table(t, 3, d[4], d[2])) &&
+        (d[5] == 0 || gal_type_get_vector(t, 3, d[2], t->in->group))) {
         gal_type_put_rows(t, 2, e, d[2]);
     }
 }
@@ -86,12 +129,10 @@ static void type_position_backward(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
     gal_typed dy;
-    if (gal_type_get_complete(t, 0, d[2], &dy) &&
-        gal_type_holds(t, dy.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+    if (gal_type_get_complete(t, 0, d[2], &dy) && expect_features(t, &dy) &&
         gal_type_expect_layout(t, dy.rows, d[0], d[1]) && gal_type_put_rows(t, 1, dy, d[2]) &&
-        gal_type_put_piece(t, 2, d[3], d[2], GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy)) &&
-        d[4] + d[5] > 0) {
-        gal_type_put_piece(t, 3, d[4] + d[5], d[2], GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy));
+        gal_type_put_piece(t, 2, d[3], d[2], GAL_GROUP_NONE, dy.split, gal_type_owners_of(t, &dy)) && d[4] + d[5] > 0) {
+        gal_type_put_piece(t, 3, d[4] + d[5], d[2], GAL_GROUP_NONE, dy.split, gal_type_owners_of(t, &dy));
     }
 }
 
@@ -144,63 +185,6 @@ static void type_rms_norm_backward(gal_typer *t)
         gal_type_holds(t, reciprocals.rows == dy.rows, "operands with different rows") &&
         (t->shape->dims[2] == 0 || gal_type_get_alike(t, 6, &dy)) && gal_type_put_rows(t, 4, dy, h)) {
         gal_type_put_piece(t, 5, 1, h, GAL_GROUP_NONE, GAL_GROUP_NONE, gal_type_owners_of(t, &dy));
-    }
-}
-
-/* c[features of a][features of b] = sum over rows: partial over the devices that own the rows. */
-static void type_gemm_over_rows(gal_typer *t)
-{
-    const uint32_t *d = t->shape->dims;
-    gal_typed a;
-    gal_typed b;
-    if (gal_type_holds(t, (d[3] & ~(uint32_t)GAL_GEMM_FP32_C) == GAL_GEMM_TRANSPOSE_A,
-                       "contracts rows in a form that has no rule") &&
-        gal_type_get_complete(t, 0, d[0], &a) && gal_type_get_complete(t, 1, d[1], &b) &&
-        gal_type_holds(t, a.rows == b.rows, "operands with different rows") &&
-        gal_type_holds(t, t->rows[a.rows].local_count == d[2], "its shape has another number of rows")) {
-        gal_type_put_piece(t, 2, d[0], d[1], a.split, b.split, gal_type_owners_of(t, &a));
-    }
-}
-
-/* c = a W: partial over the devices that split what is contracted. */
-static void type_gemm(gal_typer *t)
-{
-    const uint32_t *d = t->shape->dims;
-    uint64_t n = d[1];
-    uint64_t k = d[2];
-    gal_typed a;
-    gal_group rows_split;
-    gal_group columns_split;
-    if ((d[3] & GAL_GEMM_TRANSPOSE_A) != 0) {
-        type_gemm_over_rows(t);
-        return;
-    }
-    bool transposed = (d[3] & GAL_GEMM_TRANSPOSE_B) != 0;
-    if (!gal_type_get_complete(t, 0, k, &a) ||
-        !gal_type_holds(t, t->rows[a.rows].local_count == d[0], "its shape has another number of rows") ||
-        !gal_type_get_weight(t, 1, transposed ? n : k, transposed ? k : n, &rows_split, &columns_split)) {
-        return;
-    }
-    gal_group contracted = transposed ? columns_split : rows_split;
-    gal_group kept = transposed ? rows_split : columns_split;
-    if (!gal_type_holds(t, a.split == contracted, "contracts features that are split differently") ||
-        !gal_type_holds(t, (gal_type_owners_of(t, &a) & (contracted | kept)) == 0,
-                        "splits features over devices that own rows")) {
-        return;
-    }
-    if ((d[3] & GAL_GEMM_BIAS) != 0) {
-        gal_group bias_split;
-        if (!gal_type_holds(t, contracted == GAL_GROUP_NONE, "adds a bias to a partial sum") ||
-            !gal_type_get_weight(t, 3, 1, n, &rows_split, &bias_split) ||
-            !gal_type_holds(t, bias_split == kept, "a bias that is split differently")) {
-            return;
-        }
-    }
-    const gal_typed c = {.rows = a.rows, .features = n, .split = kept, .partial = contracted};
-    if (t->operand[2].access == GAL_WRITE ||
-        (gal_type_holds(t, contracted == GAL_GROUP_NONE, "adds a partial sum to a whole one") &&
-         gal_type_get_alike(t, 2, &c))) {
-        gal_type_put_rows(t, 2, c, n);
     }
 }
 
@@ -272,10 +256,9 @@ static void type_residual(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
     gal_typed x;
-    if (gal_type_get_complete(t, 0, d[2], &x) &&
-        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+    if (gal_type_get_complete(t, 0, d[2], &x) && expect_features(t, &x) &&
         gal_type_expect_layout(t, x.rows, d[0], d[1]) && gal_type_get_alike(t, 1, &x) &&
-        (d[3] == 0 || gal_type_get_whole_vector(t, 3, d[2]))) {
+        (d[3] == 0 || gal_type_get_vector(t, 3, d[2], t->in->group))) {
         gal_type_put_rows(t, 2, x, d[2]);
     }
 }
@@ -284,8 +267,7 @@ static void type_dropout(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
     gal_typed x;
-    if (gal_type_get_complete(t, 0, d[2], &x) &&
-        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
+    if (gal_type_get_complete(t, 0, d[2], &x) && expect_features(t, &x) &&
         gal_type_expect_layout(t, x.rows, d[0], d[1])) {
         gal_type_put_rows(t, 1, x, d[2]);
     }
@@ -312,9 +294,9 @@ static void type_first_position(gal_typer *t)
 {
     const uint32_t *d = t->shape->dims;
     gal_typed x, y = {0};
-    if (gal_type_get_complete(t, 0, d[2], &x) &&
-        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
-        gal_type_expect_layout(t, x.rows, d[0], d[1]) && first_rows(t, &y.partial, &y.rows)) {
+    if (gal_type_get_complete(t, 0, d[2], &x) && gal_type_expect_layout(t, x.rows, d[0], d[1]) &&
+        first_rows(t, &y.partial, &y.rows)) {
+        y.split = x.split;
         gal_type_put_rows(t, 1, y, d[2]);
     }
 }
@@ -326,8 +308,9 @@ static void type_first_position_backward(gal_typer *t)
     gal_group positions;
     uint32_t first;
     if (gal_type_get_complete(t, 0, d[2], &dy) && first_rows(t, &positions, &first) &&
-        gal_type_holds(t, dy.rows == first && dy.split == GAL_GROUP_NONE, "its rows are not those of one position") &&
+        gal_type_holds(t, dy.rows == first, "its rows are not those of one position") &&
         gal_type_layout_rows(t, d[1], &dx.rows) && gal_type_expect_layout(t, dx.rows, d[0], d[1])) {
+        dx.split = dy.split;
         gal_type_put_rows(t, 1, dx, d[2]);
     }
 }
@@ -442,6 +425,41 @@ static void type_cross_entropy_backward(gal_typer *t)
     }
 }
 
+/* A panel of parts of rows to whole rows. */
+static void join_features(gal_typer *t, gal_typed value)
+{
+    const uint32_t *d = t->shape->dims, *stride = d + 6;
+    const uint64_t rows = t->rows[value.rows].local_count;
+    if (gal_type_holds(t,
+                       t->operand[0].view == GAL_GROUP_NONE && value.chunk == value.chunks && d[1] == 1 && d[2] == 1 &&
+                           d[3] == 1 && d[4] == rows && d[5] == value.chunks && stride[3] == 1 && stride[4] == rows,
+                       "puts parts of rows together in another order")) {
+        value.features *= value.chunks;
+        value.chunks = value.chunk = 0;
+        gal_type_put_rows(t, 1, value, value.features);
+    }
+}
+
+/* Of every row the part of this device. */
+static void cut_features(gal_typer *t, gal_typed value, uint64_t row_bytes)
+{
+    const uint32_t *d = t->shape->dims, *stride = d + 6;
+    const gal_operand *o = &t->operand[0];
+    const uint32_t parts = gal_type_size_of(t, o->view);
+    if (gal_type_holds(t,
+                       value.features == (uint64_t)d[0] * parts && o->view_stride_bytes == row_bytes && d[1] == 1 &&
+                           d[2] == 1 && d[3] == 1 && d[4] == 1 && d[5] == t->rows[value.rows].local_count &&
+                           stride[4] == parts,
+                       "reads rows where there are none") &&
+        gal_type_holds(t,
+                       ((value.split | value.partial | gal_type_owners_of(t, &value)) & o->view) == 0 &&
+                           value.split == GAL_GROUP_NONE,
+                       "slices over devices that hold different values")) {
+        value.split = o->view;
+        gal_type_put_rows(t, 1, value, d[0]);
+    }
+}
+
 static void type_permute(gal_typer *t)
 {
     const gal_operand *o = &t->operand[0];
@@ -449,13 +467,22 @@ static void type_permute(gal_typer *t)
     const gal_stretch *source =
         gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + gal_operand_span(t->program, o));
     if (source == NULL || source->begin != o->offset_bytes || source->value.kind != GAL_VALUE_ROWS ||
-        source->value.features != t->shape->dims[0] ||
+        source->value.terms_left > 0 ||
         (source->value.dealt | source->value.within | source->value.ring) != GAL_GROUP_NONE ||
         o->view_stride_bytes % row_bytes != 0) {
         gal_type_broken(t, "reads rows where there are none");
         return;
     }
     gal_typed value = source->value;
+    if (value.chunks > 0 || value.features != t->shape->dims[0]) {
+        if (value.chunks > 0 && value.features == t->shape->dims[0]) {
+            join_features(t, value);
+        } else if (gal_type_holds(t, value.chunks == 0 && o->view != GAL_GROUP_NONE,
+                                  "reads rows where there are none")) {
+            cut_features(t, value, row_bytes);
+        }
+        return;
+    }
     gal_rows to;
     const char *rule = gal_rows_permute(&t->rows[value.rows], &t->program->atoms, t->shape->dims, o->view,
                                         o->view_stride_bytes / row_bytes, &to);
@@ -547,7 +574,6 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_LAYER_NORM_BACKWARD] = {type_layer_norm_backward, 7, 8},
     [GAL_OP_RMS_NORM] = {type_rms_norm, 4, 4},
     [GAL_OP_RMS_NORM_BACKWARD] = {type_rms_norm_backward, 6, 7},
-    [GAL_OP_GEMM] = {type_gemm, 3, 4},
     [GAL_OP_BIAS_GRADIENT] = {type_bias_gradient, 2, 2},
     [GAL_OP_SCALE] = {type_scale, 1, 1},
     [GAL_OP_ACTIVATION] = {type_activation, 2, 2},

@@ -122,7 +122,7 @@ const char *gal_store_gradient(gal_store *s, uint32_t buffer, uint64_t bytes, ga
         if (at->value.kind == GAL_VALUE_ZERO) {
             continue;
         }
-        if (at->value.kind != GAL_VALUE_PIECE) {
+        if (at->value.kind != GAL_VALUE_PIECE || at->value.chunks > 0) {
             return "reads as a gradient what is none";
         }
         if (out->piece_count > 0 && out->partial != at->value.partial) {

@@ -43,6 +43,12 @@ typedef struct gal_typed {
     gal_group split_m, split_n;
     uint32_t first_piece, piece_count;
     gal_group range; /* a flat unit is cut over these atoms */
+    /* Matrices one behind another, each the part of the features (of weights: of rows or columns) that one device of a
+     * group has: chunks of them, or of these the one of number `chunk`; chunk == chunks: all. 0 chunks: no panel. */
+    uint32_t chunks, chunk;
+    bool chunk_rows;     /* of a piece: the parts are of rows */
+    uint32_t terms_left; /* of a sum over the chunks of what it contracts: so many are still to be added */
+    uint64_t first_element, element_count; /* of a panel of weights: each part, in the unit */
 } gal_typed;
 
 /* A tensor's gradient inside a unit. */

@@ -21,9 +21,15 @@ static uint64_t wide_bytes(const gal_builder *b)
     return gal_dtype_bytes(gal_dtype_wide(b->program->dtype));
 }
 
-static uint64_t local_elements(const gal_block_emit *e, const gal_tensor *t)
+static uint64_t local_elements(const gal_atoms *atoms, const gal_tensor *t)
 {
-    return t->outer * (t->split / (t->is_split ? e->graph.tp_degree : 1)) * t->inner;
+    return t->outer / gal_group_size(atoms, t->outer_group) * (t->split / gal_group_size(atoms, t->split_group)) *
+           (t->inner / gal_group_size(atoms, t->inner_group));
+}
+
+static gal_group split_over(const gal_tensor *t)
+{
+    return t->outer_group | t->split_group | t->inner_group;
 }
 
 /* "h.12." (by family) and the suffix for a layer's own tensors. Written by hand: names are a tenth of a lowering if
@@ -77,6 +83,9 @@ static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit
                            .outer = tensor->outer,
                            .split = tensor->split,
                            .inner = tensor->inner,
+                           .outer_group = tensor->outer_group,
+                           .split_group = tensor->split_group,
+                           .inner_group = tensor->inner_group,
                            .split_used = tensor->split_used,
                            .columns = tensor->columns,
                            .leading_ones = tensor->leading_ones,
@@ -106,11 +115,11 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
     const gal_block_unit *about = &e->graph.unit[index];
     const gal_atoms *atoms = &b->program->atoms;
     gal_unit u = {.block = e->index, .name = about->name};
-    bool is_split = false;
+    gal_group split = GAL_GROUP_NONE;
     for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
         const gal_tensor *tensor = &e->graph.tensor[t];
         if (tensor->unit == index) { /* tensors that decay are listed first in every unit */
-            is_split = tensor->is_split;
+            split = split_over(tensor);
             u.used_elements += e->tensor_elements[t];
             u.decay_elements += tensor->decays ? e->tensor_elements[t] : 0;
         }
@@ -119,9 +128,9 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
     const bool sharded = !about->persistent && e->strategy->zero_stage > 0;
     u.zero_group = sharded ? e->mesh.sdp | partial : GAL_GROUP_NONE;
     u.zero_stage = u.zero_group != GAL_GROUP_NONE ? e->strategy->zero_stage : 0;
-    u.split_group = is_split ? e->mesh.tp : GAL_GROUP_NONE;
-    bool partial_over_tp = about->by_heads || (e->strategy->sequence_parallel && !is_split);
-    u.sync_group = e->mesh.dp | e->mesh.sdp | partial | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
+    u.split_group = split;
+    bool partial_over_tp = about->by_heads || (e->strategy->sequence_parallel && split == GAL_GROUP_NONE);
+    u.sync_group = (gal_mesh_samples(&e->mesh) & ~split) | partial | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
     uint32_t shards = gal_group_size(atoms, u.zero_group);
     u.shard_elements = (u.used_elements + shards - 1) / shards;
     u.elements = u.shard_elements * shards;
@@ -151,7 +160,7 @@ void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_holders *holders)
     uint64_t used[GAL_BLOCK_UNITS] = {0};
     for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
         const gal_tensor *tensor = &e->graph.tensor[t];
-        e->tensor_elements[t] = local_elements(e, tensor);
+        e->tensor_elements[t] = local_elements(&b->program->atoms, tensor);
         e->tensor_offset[t] = used[tensor->unit];
         used[tensor->unit] += e->tensor_elements[t];
     }
@@ -203,14 +212,24 @@ static uint32_t take_turn(gal_builder *b, gal_ring *ring, uint32_t unit, uint64_
     return ring->buffer[slot];
 }
 
+/* The ring buffer that holds `what`, taken by this block; GAL_NO_BUFFER: none. */
+static uint32_t held(const gal_builder *b, const gal_ring *ring, uint32_t what)
+{
+    for (uint32_t i = 0; i < ring->count; i++) {
+        if (ring->unit[i] == what && ring->block[i] == b->block) {
+            return ring->buffer[i];
+        }
+    }
+    return GAL_NO_BUFFER;
+}
+
 static uint32_t gathered_weight(gal_builder *b, uint32_t unit)
 {
     gal_unit u = b->program->unit[unit];
     make_ring(b, &b->gathered, GAL_CLASS_GATHERED, b->spec->prefetch_depth);
-    for (uint32_t i = 0; i < b->gathered.count; i++) {
-        if (b->gathered.unit[i] == unit && b->gathered.block[i] == b->block) {
-            return b->gathered.buffer[i];
-        }
+    const uint32_t there = held(b, &b->gathered, unit);
+    if (there != GAL_NO_BUFFER) {
+        return there;
     }
     uint64_t bytes = u.elements * gal_dtype_bytes(b->program->dtype);
     uint32_t buffer = take_turn(b, &b->gathered, unit, bytes);
@@ -245,6 +264,47 @@ gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor)
     uint32_t unit = e->unit[e->graph.tensor[tensor].unit];
     uint32_t buffer = b->program->unit[unit].zero_stage == 3 ? gathered_weight(b, unit) : b->program->unit[unit].weight;
     return tensor_operand(e, tensor, buffer, gal_dtype_bytes(b->program->dtype), GAL_READ);
+}
+
+/* The ring holds panels beside whole units: one tensor of a unit is gathered over a grid, so its unit names it. */
+#define PANEL_OF(unit) (UINT32_C(0x80000000) | (unit))
+
+gal_operand gal_zero_weight_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor)
+{
+    const gal_group group = e->graph.tensor[tensor].gather_group;
+    if (group == GAL_GROUP_NONE || b->out_of_memory) {
+        return gal_zero_weight(b, e, tensor);
+    }
+    const uint32_t unit = e->unit[e->graph.tensor[tensor].unit];
+    const gal_dtype dtype = b->program->dtype;
+    make_ring(b, &b->gathered, GAL_CLASS_GATHERED, b->spec->prefetch_depth);
+    uint32_t buffer = held(b, &b->gathered, PANEL_OF(unit));
+    gal_operand own = tensor_operand(e, tensor, 0, gal_dtype_bytes(dtype), GAL_READ);
+    const uint64_t bytes = own.bytes * gal_group_size(&b->program->atoms, group);
+    if (buffer == GAL_NO_BUFFER) {
+        own = gal_zero_weight(b, e, tensor);
+        buffer = take_turn(b, &b->gathered, PANEL_OF(unit), bytes);
+        GAL_ASSERT(b->out_of_memory || buffer != own.buffer); /* gal_plan_check: depth 2 with ZeRO-3 */
+        gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", dtype, group,
+                            own.bytes / gal_dtype_bytes(dtype), 0);
+        const gal_operand panel = {.buffer = buffer, .access = GAL_WRITE, .bytes = bytes};
+        gal_builder_operand_at(b, &own);
+        gal_builder_operand_at(b, &panel);
+    }
+    return (gal_operand){.buffer = buffer, .access = GAL_READ, .bytes = bytes};
+}
+
+gal_operand gal_zero_gradient_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor)
+{
+    const gal_group group = e->graph.tensor[tensor].gather_group;
+    if (group == GAL_GROUP_NONE || b->out_of_memory) {
+        return gal_zero_gradient(b, e, tensor);
+    }
+    const gal_operand own = tensor_operand(e, tensor, 0, wide_bytes(b), GAL_WRITE);
+    const uint64_t bytes = own.bytes * gal_group_size(&b->program->atoms, group);
+    make_ring(b, &b->bucket, GAL_CLASS_BUCKET, GAL_RING_MAX);
+    const uint32_t buffer = take_turn(b, &b->bucket, PANEL_OF(e->unit[e->graph.tensor[tensor].unit]), bytes);
+    return (gal_operand){.buffer = buffer, .access = GAL_WRITE, .bytes = bytes};
 }
 
 gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
@@ -304,16 +364,47 @@ static gal_operand own_gradient(const gal_builder *b, const gal_unit *u, gal_acc
     return own_range(u, u->gradient, u->zero_stage < 2, wide_bytes(b), access);
 }
 
+static uint32_t scratch_of(gal_builder *b, uint64_t bytes)
+{
+    if (b->scratch == GAL_NO_BUFFER) {
+        b->scratch = gal_builder_buffer(b, GAL_CLASS_SCRATCH, GAL_NO_BUFFER, "scratch", 0);
+    }
+    gal_builder_grow_buffer(b, b->scratch, bytes);
+    return b->scratch;
+}
+
+/* Sums a tensor's panel over the devices among which its parts lie, and adds this one's to its gradient. */
+static void scatter_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor, const gal_operand *panel)
+{
+    const gal_dtype dtype = gal_dtype_wide(b->program->dtype);
+    const gal_operand gradient = gal_zero_gradient(b, e, tensor);
+    const bool adds = gradient.access != GAL_WRITE;
+    const uint64_t elements = gradient.bytes / gal_dtype_bytes(dtype);
+    gal_operand from = *panel, to = gradient;
+    from.access = GAL_READ;
+    if (adds) {
+        to = (gal_operand){.buffer = scratch_of(b, gradient.bytes), .access = GAL_WRITE, .bytes = gradient.bytes};
+    }
+    gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", dtype,
+                        e->graph.tensor[tensor].gather_group, elements, 0);
+    gal_builder_operand_at(b, &from);
+    gal_builder_operand_at(b, &to);
+    if (adds) {
+        const gal_shape shape = {.op = GAL_OP_ADD, .dtype = dtype, .dims = {gal_builder_dim(b, elements)}};
+        gal_builder_instruction(b, GAL_STREAM_REDUCE, "accumulate", &shape);
+        to.access = GAL_READ;
+        gal_builder_operand_at(b, &to);
+        gal_builder_operand_at(b, &gradient);
+    }
+}
+
 static void scatter_bucket(gal_builder *b, const gal_unit *u, uint32_t bucket, bool lent)
 {
     const gal_dtype dtype = gal_dtype_wide(b->program->dtype);
     uint64_t shard = u->shard_elements;
     uint64_t item = gal_dtype_bytes(dtype);
     fill_padding(b, u, bucket);
-    if (b->scratch == GAL_NO_BUFFER) {
-        b->scratch = gal_builder_buffer(b, GAL_CLASS_SCRATCH, GAL_NO_BUFFER, "scratch", 0);
-    }
-    gal_builder_grow_buffer(b, b->scratch, shard * item);
+    (void)scratch_of(b, shard * item);
     gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", dtype, u->zero_group, shard, 0);
     gal_operand from = {.buffer = bucket, .access = GAL_READ, .bytes = u->elements * item};
     gal_operand to = {.buffer = b->scratch, .access = GAL_WRITE, .bytes = shard * item};
@@ -369,6 +460,14 @@ void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor)
     } else if (!e->unit_borrowed[index]) {
         synchronise(b, &u);
     }
+}
+
+void gal_zero_gradient_panel_done(gal_builder *b, gal_block_emit *e, uint8_t tensor, const gal_operand *panel)
+{
+    if (e->graph.tensor[tensor].gather_group != GAL_GROUP_NONE && !b->out_of_memory) {
+        scatter_panel(b, e, tensor, panel);
+    }
+    gal_zero_gradient_done(b, e, tensor);
 }
 
 void gal_zero_synchronise(gal_builder *b, gal_block_emit *e)

@@ -66,28 +66,60 @@ uint64_t gal_tensor_elements(const gal_parameter *parameter)
     return parameter->outer * parameter->split_used * parameter->inner;
 }
 
+/* This device's part of a dimension. */
+typedef struct extent {
+    uint64_t first, count;
+} extent;
+
+static extent extent_of(const gal_program *program, uint64_t whole, gal_group group, uint32_t device)
+{
+    const uint64_t count = whole / gal_group_size(&program->atoms, group);
+    return (extent){count * gal_group_index(&program->atoms, group, device), count};
+}
+
+/* What is visited: elements of the unit that the device keeps. */
+typedef struct visited {
+    gal_state_range range;
+    uint64_t element_bytes;
+    gal_tensor_run_visit visit;
+    void *context;
+} visited;
+
+/* Elements [begin, begin + count) of the unit, consecutive in the tensor from global_index on. */
+static void visit_run(const visited *v, uint64_t begin, uint64_t count, uint64_t global_index)
+{
+    const gal_state_range *range = &v->range;
+    const uint64_t end = begin + count;
+    const uint64_t from = begin > range->first ? begin : range->first;
+    const uint64_t to = end < range->first + range->count ? end : range->first + range->count;
+    if (from < to) {
+        const gal_tensor_run run = {.global_index = global_index + (from - begin),
+                                    .count = to - from,
+                                    .offset_bytes = range->offset_bytes + (from - range->first) * v->element_bytes};
+        v->visit(v->context, &run);
+    }
+}
+
 void gal_tensor_runs(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
                      gal_tensor_run_visit visit, void *context)
 {
     const gal_unit *unit = &program->unit[parameter->unit];
-    const gal_state_range range = gal_state_range_of(program, unit, device, part);
-    const uint64_t element_bytes = gal_dtype_bytes(gal_state_dtype(program, part));
-    const uint64_t rows = parameter->split / gal_group_size(&program->atoms, unit->split_group);
-    const uint64_t first_row = rows * gal_group_index(&program->atoms, unit->split_group, device);
-    uint64_t used_rows = parameter->split_used > first_row ? parameter->split_used - first_row : 0;
-    used_rows = used_rows < rows ? used_rows : rows;
-    for (uint64_t o = 0; o < parameter->outer; o++) {
-        /* Elements [begin, end) of the unit are rows first_row.. of outer index o. */
-        const uint64_t begin = parameter->offset_elements + o * rows * parameter->inner;
-        const uint64_t end = begin + used_rows * parameter->inner;
-        const uint64_t from = begin > range.first ? begin : range.first;
-        const uint64_t to = end < range.first + range.count ? end : range.first + range.count;
-        if (from < to) {
-            const uint64_t row_start = (o * parameter->split_used + first_row) * parameter->inner;
-            const gal_tensor_run run = {.global_index = row_start + (from - begin),
-                                        .count = to - from,
-                                        .offset_bytes = range.offset_bytes + (from - range.first) * element_bytes};
-            visit(context, &run);
+    const visited v = {.range = gal_state_range_of(program, unit, device, part),
+                       .element_bytes = gal_dtype_bytes(gal_state_dtype(program, part)),
+                       .visit = visit,
+                       .context = context};
+    const extent outer = extent_of(program, parameter->outer, parameter->outer_group, device);
+    const extent rows = extent_of(program, parameter->split, parameter->split_group, device);
+    const extent inner = extent_of(program, parameter->inner, parameter->inner_group, device);
+    uint64_t used_rows = parameter->split_used > rows.first ? parameter->split_used - rows.first : 0;
+    used_rows = used_rows < rows.count ? used_rows : rows.count;
+    /* rows that are whole follow one another */
+    const uint64_t joined = inner.count == parameter->inner ? used_rows : 1;
+    for (uint64_t o = 0; o < outer.count; o++) {
+        for (uint64_t r = 0; r < used_rows; r += joined) {
+            const uint64_t begin = parameter->offset_elements + (o * rows.count + r) * inner.count;
+            const uint64_t row = (outer.first + o) * parameter->split_used + rows.first + r;
+            visit_run(&v, begin, joined * inner.count, row * parameter->inner + inner.first);
         }
     }
 }

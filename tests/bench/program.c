@@ -36,18 +36,26 @@ static double now_seconds(void)
     }
 
 static const gal_strategy strategies[STRATEGIES] = {
-    {2, {TP(8), DP(8)}, 0, false, GAL_RECOMPUTE_NONE},
-    {2, {TP(8), DP(8)}, 0, true, GAL_RECOMPUTE_NONE},
-    {2, {TP(8), DP(8)}, 0, true, GAL_RECOMPUTE_FULL},
-    {2, {TP(8), SDP(8)}, 1, true, GAL_RECOMPUTE_NONE},
-    {2, {TP(8), SDP(8)}, 2, true, GAL_RECOMPUTE_NONE},
-    {2, {TP(8), SDP(8)}, 3, true, GAL_RECOMPUTE_NONE},
-    {2, {TP(4), SDP(16)}, 3, false, GAL_RECOMPUTE_FULL},
-    {2, {TP(4), DP(16)}, 0, true, GAL_RECOMPUTE_NONE},
-    {3, {TP(4), DP(2), SDP(8)}, 1, true, GAL_RECOMPUTE_FULL},
-    {2, {TP(2), SDP(32)}, 3, true, GAL_RECOMPUTE_FULL},
-    {1, {SDP(64)}, 3, false, GAL_RECOMPUTE_FULL},
-    {1, {SDP(64)}, 3, false, GAL_RECOMPUTE_NONE},
+    {.axis_count = 2, .axis = {TP(8), DP(8)}},
+    {.axis_count = 2, .axis = {TP(8), DP(8)}, .sequence_parallel = true},
+    {.axis_count = 2, .axis = {TP(8), DP(8)}, .sequence_parallel = true, .recompute = GAL_RECOMPUTE_FULL},
+    {.axis_count = 2, .axis = {TP(8), SDP(8)}, .zero_stage = 1, .sequence_parallel = true},
+    {.axis_count = 2, .axis = {TP(8), SDP(8)}, .zero_stage = 2, .sequence_parallel = true},
+    {.axis_count = 2, .axis = {TP(8), SDP(8)}, .zero_stage = 3, .sequence_parallel = true},
+    {.axis_count = 2, .axis = {TP(4), SDP(16)}, .zero_stage = 3, .recompute = GAL_RECOMPUTE_FULL},
+    {.axis_count = 2, .axis = {TP(4), DP(16)}, .sequence_parallel = true},
+    {.axis_count = 3,
+     .axis = {TP(4), DP(2), SDP(8)},
+     .zero_stage = 1,
+     .sequence_parallel = true,
+     .recompute = GAL_RECOMPUTE_FULL},
+    {.axis_count = 2,
+     .axis = {TP(2), SDP(32)},
+     .zero_stage = 3,
+     .sequence_parallel = true,
+     .recompute = GAL_RECOMPUTE_FULL},
+    {.axis_count = 1, .axis = {SDP(64)}, .zero_stage = 3, .recompute = GAL_RECOMPUTE_FULL},
+    {.axis_count = 1, .axis = {SDP(64)}, .zero_stage = 3},
 };
 
 static void describe(gal_plan *plan)

@@ -383,6 +383,17 @@ static void check_replicas(const gal_tensor_table *table, const uint32_t *held, 
     free(sum);
 }
 
+/* Such a plan has one prefetch depth. */
+static bool has_zero_3_grid(const gal_plan *plan)
+{
+    bool has = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        has = has || (s->zero_stage == 3 && s->tp_mode != GAL_TP_1D);
+    }
+    return has;
+}
+
 /* with_others: also under the other schedule and prefetch depth. */
 static void try_plan(const drawn *which, const gal_plan *plan, bool with_others, const gal_reference *reference,
                      report *total)
@@ -397,7 +408,7 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
     /* no other schedule has the same pieces on the same ranks */
     const bool interleaved = plan->schedule == GAL_SCHEDULE_INTERLEAVED;
     const bool other_schedule = with_others && plan->microbatch_count > 1 && !interleaved;
-    const bool other_prefetch = with_others && has_zero_3(plan);
+    const bool other_prefetch = with_others && has_zero_3(plan) && !has_zero_3_grid(plan);
     gal_plan variant = *plan;
     if (other_schedule) {
         variant.schedule = plan->schedule == GAL_SCHEDULE_1F1B ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B;

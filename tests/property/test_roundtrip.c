@@ -328,7 +328,12 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.zero_stage = gal_strategy_degree(&s, GAL_AXIS_SDP) > 1 ? 1 + below(seed, 3)
                    : splits_positions                        ? below(seed, 4)
                                                              : 0;
-    s.sequence_parallel = gal_strategy_degree(&s, GAL_AXIS_TP) > 1 && !splits_positions && below(seed, 2) == 0;
+    const uint32_t tp = gal_strategy_degree(&s, GAL_AXIS_TP);
+    if (!splits_positions && (tp == 4 || tp == 8)) { /* 2 x 2, twice or not */
+        s.tp_mode = below(seed, 2) == 0 ? GAL_TP_1D : tp == 4 ? GAL_TP_2D : GAL_TP_2P5D;
+        s.tp_depth = s.tp_mode == GAL_TP_2P5D ? 2 : 0;
+    }
+    s.sequence_parallel = tp > 1 && s.tp_mode == GAL_TP_1D && !splits_positions && below(seed, 2) == 0;
     s.recompute = (gal_recompute)below(seed, GAL_RECOMPUTE_COUNT);
     return s;
 }
@@ -421,9 +426,13 @@ static gal_plan random_plan(uint64_t *seed)
         while (here > 0) {
             uint32_t count = 1 + below(seed, here);
             gal_strategy own = random_strategy(seed, p.cluster.device_count / p.pp_degree);
+            const bool biased = p.model.family == GAL_FAMILY_T5 || p.model.family == GAL_FAMILY_SWIN;
             for (uint32_t a = 0; a < own.axis_count; a++) { /* their attention has no ring */
-                const bool biased = p.model.family == GAL_FAMILY_T5 || p.model.family == GAL_FAMILY_SWIN;
                 own.axis[a].kind = biased && own.axis[a].kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : own.axis[a].kind;
+            }
+            if (biased || own.zero_stage == 3) {
+                own.tp_mode = GAL_TP_1D; /* none of their rules for grids; or a rule of the prefetch depth */
+                own.tp_depth = 0;
             }
             p.run[p.run_count] = (gal_plan_run){count, encodes && p.run_count > 0 ? p.run[0].strategy : own};
             p.run_count++;

@@ -90,9 +90,10 @@ static void wrong_tables(void **state)
     fixture f;
     gal_error err = {GAL_OK, ""};
     lower(false, &f);
-    gal_unit *bias = NULL;
-    for (uint32_t u = 0; u < f.program->unit_count && bias == NULL; u++) {
-        bias = strcmp(f.program->unit[u].name, "bias") == 0 ? &f.program->unit[u] : NULL;
+    gal_parameter *bias = NULL;
+    for (uint32_t i = 0; i < f.program->parameter_count && bias == NULL; i++) {
+        const gal_unit *unit = &f.program->unit[f.program->parameter[i].unit];
+        bias = strcmp(unit->name, "bias") == 0 ? &f.program->parameter[i] : NULL;
     }
     assert_non_null(bias);
     const gal_group split = bias->split_group;

@@ -3,8 +3,9 @@
 #include <string.h>
 
 /* What a strategy is made of; one strategy may have several. */
-enum { DP, ZERO_1, ZERO_2, ZERO_3, TP, TP_SP, ULYSSES, RING, TRAIT_COUNT };
-static const char *const trait_names[TRAIT_COUNT] = {"dp", "zero1", "zero2", "zero3", "tp", "tp+sp", "ulysses", "ring"};
+enum { DP, ZERO_1, ZERO_2, ZERO_3, TP, TP_SP, ULYSSES, RING, GRID, TRAIT_COUNT };
+static const char *const trait_names[TRAIT_COUNT] = {"dp",    "zero1",   "zero2", "zero3", "tp",
+                                                     "tp+sp", "ulysses", "ring",  "grid"};
 
 /* Which of the axes DP, SDP and TP a strategy has, in any order: bits by gal_axis_kind, less the empty set. Strategies
  * with an axis of the positions have cells of their own: all pairs of these too would take thousands of plans. */
@@ -157,7 +158,20 @@ enum {
     X(PADDED_SELECTIVE, "padded attention, selective recompute")                                                       \
     X(PADDED_DROPOUT, "padded attention, attention dropout")                                                           \
     X(PADDED_SPLIT, "padded attention, backward in two parts")                                                         \
-    X(PADDED_CROSS, "padded cross-attention, P > 1")
+    X(PADDED_CROSS, "padded cross-attention, P > 1")                                                                   \
+    X(GRID_DECODER, "decoder on a tp grid")                                                                            \
+    X(GRID_LLAMA, "llama on a tp grid")                                                                                \
+    X(GRID_BERT, "bert on a tp grid")                                                                                  \
+    X(GRID_VIT, "vit on a tp grid")                                                                                    \
+    X(GRID_TIED, "tied table on a tp grid")                                                                            \
+    X(GRID_TIED_BERT, "bert, tied table on a tp grid: its head's bias")                                                \
+    X(GRID_HEAD, "untied head on a tp grid")                                                                           \
+    X(GRID_DEPTH, "2.5d")                                                                                              \
+    X(GRID_ZERO_2, "a tp grid beside zero2")                                                                           \
+    X(GRID_ZERO_3, "a tp grid beside zero3")                                                                           \
+    X(GRID_RECOMPUTE, "recompute of a block on a tp grid")                                                             \
+    X(GRID_DROPOUT, "dropout of rows on a tp grid")                                                                    \
+    X(GRID_SPLIT, "backward in two parts on a tp grid")
 
 enum {
 #define X(enumerator, name) enumerator,
@@ -182,7 +196,8 @@ static void traits_of(const gal_strategy *s, bool trait[TRAIT_COUNT])
     trait[ZERO_1] = s->zero_stage == 1;
     trait[ZERO_2] = s->zero_stage == 2;
     trait[ZERO_3] = s->zero_stage == 3;
-    trait[TP] = gal_strategy_degree(s, GAL_AXIS_TP) > 1 && !s->sequence_parallel;
+    trait[GRID] = s->tp_mode != GAL_TP_1D;
+    trait[TP] = gal_strategy_degree(s, GAL_AXIS_TP) > 1 && !s->sequence_parallel && !trait[GRID];
     trait[TP_SP] = s->sequence_parallel;
     trait[ULYSSES] = gal_strategy_degree(s, GAL_AXIS_ULYSSES) > 1;
     trait[RING] = gal_strategy_degree(s, GAL_AXIS_RING) > 1;
@@ -361,6 +376,32 @@ static void hit_llama(const gal_plan *plan, bool *hit)
     }
     hit[OTHERS + LLAMA_DROPOUT] = m->attention_dropout > 0;
     hit[OTHERS + LLAMA_TIED] = m->tied_embeddings && plan->stage_count > 1;
+}
+
+static void hit_grids(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    const gal_strategy *head = gal_plan_block_strategy(plan, gal_model_block_count(m) - 1);
+    bool any = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        const bool grid = s->tp_mode != GAL_TP_1D;
+        any |= grid;
+        hit[OTHERS + GRID_DEPTH] |= s->tp_mode == GAL_TP_2P5D;
+        hit[OTHERS + GRID_ZERO_2] |= grid && s->zero_stage == 2;
+        hit[OTHERS + GRID_ZERO_3] |= grid && s->zero_stage == 3;
+        hit[OTHERS + GRID_RECOMPUTE] |= grid && s->recompute == GAL_RECOMPUTE_FULL;
+    }
+    hit[OTHERS + GRID_DECODER] = any && m->family == GAL_FAMILY_DECODER;
+    hit[OTHERS + GRID_LLAMA] = any && m->family == GAL_FAMILY_LLAMA;
+    hit[OTHERS + GRID_BERT] = any && m->family == GAL_FAMILY_BERT;
+    hit[OTHERS + GRID_VIT] = any && m->family == GAL_FAMILY_VIT;
+    hit[OTHERS + GRID_DROPOUT] = any && m->residual_dropout > 0;
+    hit[OTHERS + GRID_SPLIT] = any && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+    if (head->tp_mode != GAL_TP_1D) {
+        hit[OTHERS + (m->tied_embeddings ? GRID_TIED : GRID_HEAD)] = true;
+        hit[OTHERS + GRID_TIED_BERT] = m->tied_embeddings && m->family == GAL_FAMILY_BERT;
+    }
 }
 
 /* Cells of a family from `first` on: tp, tp+sp, zero3, recompute, selective, dropout, P > 1. */
@@ -634,6 +675,7 @@ void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
     hit_pairs(plan, hit);
     hit_strategies(plan, hit);
     hit_model(plan, hit);
+    hit_grids(plan, hit);
     hit_selective(plan, hit);
     hit_ulysses(plan, hit);
     hit_ring(plan, hit);

@@ -283,24 +283,37 @@ cleanup:
 
 /* ---- what a rank holds ---- */
 
+/* Of a dimension: entries on a device, and the number of its entry `local` among all. */
+static uint64_t entries(const gal_program *program, uint64_t whole, gal_group group)
+{
+    return whole / gal_group_size(&program->atoms, group);
+}
+
+static uint64_t global_entry(const gal_program *program, uint64_t whole, gal_group group, uint32_t device,
+                             uint64_t local)
+{
+    return gal_group_index(&program->atoms, group, device) * entries(program, whole, group) + local;
+}
+
 bool gal_unit_element(const gal_program *program, uint32_t unit, uint32_t device, uint64_t element,
                       const gal_parameter **parameter, uint64_t *global_index)
 {
-    const gal_group split = program->unit[unit].split_group;
-    const uint64_t parts = gal_group_size(&program->atoms, split);
-    const uint64_t part = gal_group_index(&program->atoms, split, device);
     *parameter = NULL;
     for (uint32_t i = 0; i < program->parameter_count; i++) {
         const gal_parameter *p = &program->parameter[i];
-        const uint64_t rows = p->split / parts;
+        const uint64_t rows = entries(program, p->split, p->split_group);
+        const uint64_t columns = entries(program, p->inner, p->inner_group);
+        const uint64_t count = entries(program, p->outer, p->outer_group) * rows * columns;
         const uint64_t local = element - p->offset_elements;
-        if (p->unit != unit || element < p->offset_elements || local >= p->outer * rows * p->inner) {
+        if (p->unit != unit || element < p->offset_elements || local >= count) {
             continue;
         }
-        const uint64_t row = part * rows + local / p->inner % rows;
+        const uint64_t outer = global_entry(program, p->outer, p->outer_group, device, local / columns / rows);
+        const uint64_t row = global_entry(program, p->split, p->split_group, device, local / columns % rows);
+        const uint64_t column = global_entry(program, p->inner, p->inner_group, device, local % columns);
         if (row < p->split_used) {
             *parameter = p;
-            *global_index = (local / p->inner / rows * p->split_used + row) * p->inner + local % p->inner;
+            *global_index = (outer * p->split_used + row) * p->inner + column;
         }
         break;
     }

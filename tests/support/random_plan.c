@@ -40,12 +40,28 @@ static gal_strategy with_least_switches(gal_strategy strategy)
     return strategy;
 }
 
+/* The axes, and with every grid that those of TP make. */
+static void add_modes(axes_list *list, const gal_strategy *axes)
+{
+    const uint32_t degree = gal_strategy_degree(axes, GAL_AXIS_TP);
+    gal_strategy strategy = with_least_switches(*axes);
+    for (uint32_t mode = 0; mode < GAL_TP_MODE_COUNT; mode++) {
+        strategy.tp_mode = (gal_tp_mode)mode;
+        for (uint32_t depth = mode == GAL_TP_2P5D ? 2 : 0; depth <= (mode == GAL_TP_2P5D ? degree : 0); depth++) {
+            strategy.tp_depth = depth;
+            if (mode == GAL_TP_1D || (degree > 1 && gal_strategy_grid_side(&strategy) > 0)) {
+                GAL_ASSERT(list->count < AXES_MAX);
+                list->strategy[list->count++] = strategy;
+            }
+        }
+    }
+}
+
 /* Every order of axes whose degrees multiply to what is left. */
 static void add_axes(axes_list *list, gal_strategy *strategy, uint32_t left, uint32_t used)
 {
     if (left == 1) {
-        GAL_ASSERT(list->count < AXES_MAX);
-        list->strategy[list->count++] = with_least_switches(*strategy);
+        add_modes(list, strategy);
         return;
     }
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
@@ -57,6 +73,21 @@ static void add_axes(axes_list *list, gal_strategy *strategy, uint32_t left, uin
             }
         }
     }
+}
+
+/* Of the legal ones; a quarter of the draws among grids, if there are any, of which there are few. */
+static gal_strategy pick(uint64_t *random, const axes_list *list, uint32_t legal)
+{
+    uint32_t grid[AXES_MAX], grids = 0;
+    for (uint32_t i = 0; i < legal; i++) {
+        if (list->strategy[i].tp_mode != GAL_TP_1D) {
+            grid[grids++] = i;
+        }
+    }
+    if (gal_random_below(random, 4) == 0 && grids > 0) {
+        return list->strategy[grid[gal_random_below(random, grids)]];
+    }
+    return list->strategy[gal_random_below(random, legal)];
 }
 
 static void random_strategy(uint64_t *random, const gal_model *model, uint32_t block, uint32_t devices,
@@ -77,7 +108,7 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
         }
     }
     GAL_ASSERT(legal > 0);
-    *out = list->strategy[gal_random_below(random, legal)];
+    *out = pick(random, list, legal);
     out->zero_stage = out->zero_stage > 0                     ? 1 + gal_random_below(random, 3)
                       : gal_strategy_sequence_degree(out) > 1 ? gal_random_below(random, 4)
                                                               : 0;
@@ -357,6 +388,10 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
                 strategy[b].sequence_parallel &&
                 gal_strategy_block_rule_broken(&out->model, &shape, &strategy[b], devices, samples) == NULL;
         }
+    }
+    for (uint32_t b = 0; b < blocks; b++) { /* gal_plan_check: two buffers for two gathers of one weight */
+        const bool two = strategy[b].tp_mode != GAL_TP_1D && strategy[b].zero_stage == 3;
+        out->prefetch_depth = two ? 2 : out->prefetch_depth;
     }
     random_partition(&random, blocks, gal_plan_piece_count(out), count);
     out->stage = calloc(gal_plan_piece_count(out), sizeof *out->stage);

@@ -245,6 +245,26 @@ static void expect_ring_recompute(expected *e, uint32_t rank)
     pass_keys(e, 3 + 3 + 3 + 4);
 }
 
+/* 2D on 2 x 2: of every product X W, per microbatch, X and W are gathered forward, gathered backward, and the parts of
+ * dX and dW scattered, T in / 4 and in out / 4 elements to a device each time: over the 4 devices 3 (q - 1) (T in + in
+ * out) received. The head's forward is next to its backward: one gather each. The table of the embedding is gathered
+ * for the look-up, its gradient scattered. Every norm gathers two moments and sums two numbers per row, of T / 2 rows.
+ * The gradients of vectors and positions, half of the features each, are sums over the columns, once a step; with the
+ * vectors are the biases of the matrices. */
+static void expect_2d(expected *e, uint32_t rank)
+{
+    const uint64_t inputs = (uint64_t)T * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
+    const uint64_t head = (uint64_t)T * H + WTE, norms = 2 * L + 1;
+    (void)rank;
+    add(e, GAL_OP_ALL_GATHER, 2, M * (4 * 4 * L + 2 + 1), M * (2 * L * (inputs + weights) + head + WTE) / 4);
+    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (2 * 4 * L + 2 + 1), M * (L * (inputs + weights) + head + WTE) / 4);
+    add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T);
+    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T);
+    expect_loss(e, 2, T / 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_VECTOR_UNITS * L + 1 + 1,
+        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
+}
+
 /* ---- pipeline ---- */
 
 /* 4 stages of one rank: of every microbatch T h forward over each border and T h back. */
@@ -295,15 +315,15 @@ static void expect_conversions(expected *e, uint32_t rank)
 
 #define DP_4                                                                                                           \
     {                                                                                                                  \
-        1, {{GAL_AXIS_DP, 4}}, 0, false, GAL_RECOMPUTE_NONE                                                            \
+        .axis_count = 1, .axis = { {GAL_AXIS_DP, 4} }                                                                  \
     }
 #define ZERO_4(stage)                                                                                                  \
     {                                                                                                                  \
-        1, {{GAL_AXIS_SDP, 4}}, stage, false, GAL_RECOMPUTE_NONE                                                       \
+        .axis_count = 1, .axis = {{GAL_AXIS_SDP, 4}}, .zero_stage = stage                                              \
     }
-#define TP_4(sp, recompute)                                                                                            \
+#define TP_4(sp, how)                                                                                                  \
     {                                                                                                                  \
-        1, {{GAL_AXIS_TP, 4}}, 0, sp, recompute                                                                        \
+        .axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .sequence_parallel = sp, .recompute = how                         \
     }
 
 typedef struct mode {
@@ -323,32 +343,33 @@ static const mode modes[] = {
      expect_zero_3_dp,
      1,
      false,
-     {2, {{GAL_AXIS_SDP, 2}, {GAL_AXIS_DP, 2}}, 3, false, GAL_RECOMPUTE_NONE}},
+     {.axis_count = 2, .axis = {{GAL_AXIS_SDP, 2}, {GAL_AXIS_DP, 2}}, .zero_stage = 3}},
     {"tp4", expect_tp, 1, false, TP_4(false, GAL_RECOMPUTE_NONE)},
     {"tp4-recompute", expect_tp_recompute, 1, false, TP_4(false, GAL_RECOMPUTE_FULL)},
     {"tp4.sp", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_NONE)},
     {"tp4.sp-recompute", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_FULL)},
-    {"tp2-dp2", expect_tp_dp, 1, false, {2, {{GAL_AXIS_TP, 2}, {GAL_AXIS_DP, 2}}, 0, false, GAL_RECOMPUTE_NONE}},
-    {"ulysses4", expect_ulysses, 1, false, {1, {{GAL_AXIS_ULYSSES, 4}}, 0, false, GAL_RECOMPUTE_NONE}},
+    {"tp2-dp2", expect_tp_dp, 1, false, {.axis_count = 2, .axis = {{GAL_AXIS_TP, 2}, {GAL_AXIS_DP, 2}}}},
+    {"ulysses4", expect_ulysses, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_ULYSSES, 4}}}},
     {"ulysses4-recompute",
      expect_ulysses_recompute,
      1,
      false,
-     {1, {{GAL_AXIS_ULYSSES, 4}}, 0, false, GAL_RECOMPUTE_FULL}},
+     {.axis_count = 1, .axis = {{GAL_AXIS_ULYSSES, 4}}, .recompute = GAL_RECOMPUTE_FULL}},
     {"ulysses2-zero3-2",
      expect_ulysses_zero_3,
      1,
      false,
-     {2, {{GAL_AXIS_ULYSSES, 2}, {GAL_AXIS_SDP, 2}}, 3, false, GAL_RECOMPUTE_NONE}},
-    {"tp2-ulysses2",
-     expect_ulysses_tp,
+     {.axis_count = 2, .axis = {{GAL_AXIS_ULYSSES, 2}, {GAL_AXIS_SDP, 2}}, .zero_stage = 3}},
+    {"tp2-ulysses2", expect_ulysses_tp, 1, false, {.axis_count = 2, .axis = {{GAL_AXIS_TP, 2}, {GAL_AXIS_ULYSSES, 2}}}},
+    {"ring4", expect_ring, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_RING, 4}}}},
+    {"ring4-recompute",
+     expect_ring_recompute,
      1,
      false,
-     {2, {{GAL_AXIS_TP, 2}, {GAL_AXIS_ULYSSES, 2}}, 0, false, GAL_RECOMPUTE_NONE}},
-    {"ring4", expect_ring, 1, false, {1, {{GAL_AXIS_RING, 4}}, 0, false, GAL_RECOMPUTE_NONE}},
-    {"ring4-recompute", expect_ring_recompute, 1, false, {1, {{GAL_AXIS_RING, 4}}, 0, false, GAL_RECOMPUTE_SELECTIVE}},
+     {.axis_count = 1, .axis = {{GAL_AXIS_RING, 4}}, .recompute = GAL_RECOMPUTE_SELECTIVE}},
+    {"tp4.2d", expect_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
     {"pp4", expect_pipeline, 4, false, {0}},
-    {"pp2-dp2-tied", expect_tied_pipeline, 2, true, {1, {{GAL_AXIS_DP, 2}}, 0, false, GAL_RECOMPUTE_NONE}},
+    {"pp2-dp2-tied", expect_tied_pipeline, 2, true, {.axis_count = 1, .axis = {{GAL_AXIS_DP, 2}}}},
     {"conversions", expect_conversions, 1, false, DP_4},
 };
 enum { MODE_COUNT = sizeof modes / sizeof modes[0] };

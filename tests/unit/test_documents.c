@@ -531,6 +531,11 @@ static void test_strategy_names(void **state)
     assert_string_equal(gal_strategy_name(&s, text), "tp2.sp-dp2");
     s = (gal_strategy){.axis_count = 1, .axis = {{GAL_AXIS_SDP, 4}}, .zero_stage = 3, .recompute = GAL_RECOMPUTE_FULL};
     assert_string_equal(gal_strategy_name(&s, text), "sdp4.z3-ckpt");
+    s = (gal_strategy){
+        .axis_count = 2, .axis = {{GAL_AXIS_DP, 3}, {GAL_AXIS_TP, 16}}, .tp_mode = GAL_TP_2P5D, .tp_depth = 4};
+    assert_string_equal(gal_strategy_name(&s, text), "dp3-tp16.2.5d.d4");
+    assert_int_equal(gal_strategy_grid_side(&s), 2);
+    assert_int_equal(gal_strategy_sample_parts(&s), 3 * 4 * 2);
     s = (gal_strategy){0};
     assert_string_equal(gal_strategy_name(&s, text), "serial");
     s.recompute = GAL_RECOMPUTE_FULL;

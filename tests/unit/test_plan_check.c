@@ -134,6 +134,42 @@ static void test_switch_rules(void **state)
     expect_rule(&s, GAL_BLOCK_FFN, 2, 2, "unknown recompute");
 }
 
+/* 4 devices are 2 x 2, 8 are 2 x 2 x 2 deep, 36 are 6 x 6: but 6 does not end at a border of 2 2 3 3. */
+static void test_grids(void **state)
+{
+    (void)state;
+    gal_strategy s = one_axis(GAL_AXIS_TP, 4);
+    s.tp_mode = GAL_TP_2D;
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 4, 2, NULL);
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 3,
+                "dp degree times sdp degree times what a tp grid divides samples into must divide the samples of a "
+                "microbatch");
+    s.tp_depth = 2;
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 2, "depth must be at least 2 in mode 2.5d, and is of no other");
+    s = one_axis(GAL_AXIS_TP, 8);
+    s.tp_mode = GAL_TP_2D;
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 8, "in mode 2d the tp degree must be a square");
+    s.tp_mode = GAL_TP_2P5D;
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 8, "depth must be at least 2 in mode 2.5d, and is of no other");
+    s.tp_depth = 2;
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 4, NULL);
+    s.sequence_parallel = true;
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 4, "sequence_parallel needs tp of mode 1d");
+    s = two_axes(GAL_AXIS_TP, 4, GAL_AXIS_RING, 2);
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 8, NULL);
+    s.tp_mode = GAL_TP_2D;
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 8, "a ulysses or ring axis needs tp of mode 1d");
+    s = one_axis(GAL_AXIS_TP, 36);
+    s.tp_mode = GAL_TP_2D;
+    expect_rule(&s, GAL_BLOCK_FFN, 36, 6, ATOMS_RULE);
+    s = one_axis(GAL_AXIS_TP, 25); /* 5 divides neither 96 nor 48 */
+    s.tp_mode = GAL_TP_2D;
+    expect_rule(&s, GAL_BLOCK_FFN, 25, 5, "tp degree must divide ffn_hidden");
+    s = one_axis(GAL_AXIS_DP, 4);
+    s.tp_mode = GAL_TP_2D;
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 4, "a mode of tp needs a tp axis");
+}
+
 static void test_divisibility(void **state)
 {
     (void)state;
@@ -352,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_atoms_by_enumeration),
         cmocka_unit_test(test_axis_rules),
         cmocka_unit_test(test_switch_rules),
+        cmocka_unit_test(test_grids),
         cmocka_unit_test(test_divisibility),
         cmocka_unit_test(test_ulysses),
         cmocka_unit_test(test_ring),
