@@ -90,7 +90,9 @@ static uint32_t smallest_prime(uint32_t value)
 /* Prime factors ascend from the innermost axis. */
 gal_strategy gal_split_strategy(const gal_split_kind *split)
 {
-    gal_strategy out = {.recompute = split->recompute, .sequence_parallel = split->sequence_parallel};
+    gal_strategy out = {.recompute = split->recompute,
+                        .sequence_parallel = split->sequence_parallel,
+                        .tp_mode = split->grid ? GAL_TP_2D : GAL_TP_1D};
     const gal_axis tp = {GAL_AXIS_TP, split->tp_degree}, sequence = {split->sequence_kind, split->sequence_degree};
     const bool both = tp.degree > 1 && sequence.degree > 1;
     const bool turned = both && largest_prime(tp.degree) > smallest_prime(sequence.degree);
@@ -122,7 +124,8 @@ static bool is_split(const split_block *block, uint32_t type, const gal_split_ki
     return block->type == type && block->split.tp_degree == split->tp_degree &&
            block->split.sequence_kind == split->sequence_kind &&
            block->split.sequence_degree == split->sequence_degree &&
-           block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute;
+           block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute &&
+           block->split.grid == split->grid;
 }
 
 static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_kind *split, uint32_t samples,

@@ -53,7 +53,7 @@ bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, 
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
     const bool useless = (strategy->recompute != GAL_RECOMPUTE_NONE && !attends && shape->kind != GAL_BLOCK_FFN) ||
                          (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends); /* nothing to run again */
-    return !useless &&
+    return !useless && gal_strategy_gathers_rule_broken(strategy, spec->prefetch_depth) == NULL &&
            gal_strategy_block_rule_broken(spec->model, shape, strategy, spec->device_count / spec->pp_degree,
                                           spec->global_batch_samples / spec->microbatch_count) == NULL;
 }

@@ -35,7 +35,8 @@ static bool is_legal(const gal_cert_prices *v, uint32_t type, const gal_strategy
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
     const bool useless = (strategy->recompute == GAL_RECOMPUTE_FULL && !attends && shape->kind != GAL_BLOCK_FFN) ||
                          (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends);
-    return !useless && gal_strategy_block_rule_broken(v->cell->model, shape, strategy, devices, samples) == NULL;
+    return !useless && gal_strategy_gathers_rule_broken(strategy, v->cell->prefetch_depth) == NULL &&
+           gal_strategy_block_rule_broken(v->cell->model, shape, strategy, devices, samples) == NULL;
 }
 
 static const gal_block_price **price_at(const gal_cert_prices *v, uint32_t place, uint32_t type, uint32_t strategy)
@@ -148,7 +149,8 @@ static gal_code price_split(gal_cert_prices *v, uint32_t type, const gal_split_k
     const gal_strategy strategy = gal_split_strategy(split);
     gal_error reason = {0};
     gal_code code = GAL_OK;
-    out->legal = v->samples % groups == 0 && (groups == 1 || shards || space->axis[GAL_AXIS_DP]) &&
+    const bool depth = split->grid && space->tp_grid[GAL_TP_2P5D];
+    out->legal = v->samples % groups == 0 && (groups == 1 || shards || depth || space->axis[GAL_AXIS_DP]) &&
                  is_legal(v, type, &strategy, together, v->samples / groups);
     if (out->legal) {
         code = gal_floors_of(v->from->floors, v->types.shape[type].type, *split, v->samples / groups, &out->floor,

@@ -7,7 +7,8 @@
 #include "schemas/plan_check.h"
 
 typedef struct groups {
-    gal_group sample, sequence;
+    const gal_strategy *stands; /* one of those whose rows lie so */
+    gal_group sample, sequence, feature;
     bool from_rows; /* legal for the embedding */
     bool leads_on;  /* legal for a block that rows leave */
 } groups;
@@ -45,15 +46,16 @@ static void classify(closure *c, uint32_t strategy)
     const gal_strategy *s = &c->strategy[strategy];
     const gal_mesh mesh = gal_mesh_of(&c->atoms, s);
     const gal_group sample = gal_mesh_samples(&mesh);
-    const gal_group sequence = gal_mesh_positions(&mesh, s);
+    const gal_group sequence = gal_mesh_positions(&mesh, s), feature = gal_mesh_features(&mesh);
     uint32_t at = 0;
-    while (at < c->class_count && (c->class[at].sample != sample || c->class[at].sequence != sequence)) {
+    while (at < c->class_count &&
+           (c->class[at].sample != sample || c->class[at].sequence != sequence || c->class[at].feature != feature)) {
         at++;
     }
     groups *class = &c->class[at];
     if (at == c->class_count) {
         c->class_count++;
-        *class = (groups){.sample = sample, .sequence = sequence};
+        *class = (groups){.stands = s, .sample = sample, .sequence = sequence, .feature = feature};
     }
     c->out->class_of[strategy] = at;
     for (uint32_t type = 0; type < c->types->type_count; type++) {
@@ -155,8 +157,7 @@ static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
     if (from == class || !c->class[from].leads_on) {
         return GAL_OK;
     }
-    const uint32_t count =
-        gal_layout_convert(&c->layout[at], &c->atoms, c->class[class].sample, c->class[class].sequence, steps, &to);
+    const uint32_t count = gal_layout_enter(&c->layout[at], &c->atoms, c->class[class].stands, steps, &to);
     for (uint32_t flow = 0; flow < c->types->flow_count; flow++) {
         take_most(c, flow, from, class, steps, count);
     }
@@ -169,7 +170,7 @@ static gal_code close_over(closure *c, gal_error *err)
     for (uint32_t class = 0; code == GAL_OK && class < c->class_count; class ++) {
         if (c->class[class].from_rows) {
             gal_layout own;
-            gal_layout_split(c->samples, &c->atoms, c->class[class].sample, c->class[class].sequence, &own);
+            gal_layout_of_strategy(c->samples, &c->atoms, c->class[class].stands, &own);
             code = reach(c, &own, class, err);
         }
     }

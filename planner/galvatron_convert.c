@@ -32,6 +32,9 @@ static gal_code strategy_of(reading *r, uint32_t block, gal_galvatron_strategy *
     if (s->recompute == GAL_RECOMPUTE_SELECTIVE) {
         return cannot_say(err, block, "selective recompute");
     }
+    if (s->tp_mode != GAL_TP_1D) {
+        return cannot_say(err, block, "a grid of tensor parallelism");
+    }
     if (dp > 1 && sdp > 1) {
         return cannot_say(err, block, "replicas of both kinds, DP and SDP");
     }

@@ -113,7 +113,9 @@ static gal_code list_items(gal_screens *screens, const menus *m, uint32_t type, 
         const uint32_t groups = m->stage_devices / split[i].tp_degree / split[i].sequence_degree;
         const uint32_t shares = (shards ? groups : 1) * (zero[1] || zero[2] || zero[3] ? split[i].sequence_degree : 1);
         gal_block_floor floor;
-        if (m->samples % groups != 0 || (groups > 1 && !shards && !screens->space->axis[GAL_AXIS_DP]) ||
+        if (m->samples % groups != 0 ||
+            (groups > 1 && !shards && !screens->space->axis[GAL_AXIS_DP] &&
+             !(split[i].grid && screens->space->tp_grid[GAL_TP_2P5D])) ||
             !is_legal(screens, type, &split[i], m->samples / groups)) {
             continue;
         }

@@ -34,22 +34,24 @@ static void number_classes(gal_stage_tables *t)
 {
     const gal_screened *s = t->s;
     gal_atoms atoms;
-    gal_group samples[GAL_SPACE_MAX], sequence[GAL_SPACE_MAX]; /* [class] */
+    gal_group samples[GAL_SPACE_MAX], sequence[GAL_SPACE_MAX], features[GAL_SPACE_MAX]; /* [class] */
     gal_atoms_of(s->spec.device_count / s->spec.pp_degree, &atoms);
     for (uint32_t i = 0; i < s->strategy_count; i++) {
         if (!is_legal(s, i)) {
             continue;
         }
         const gal_mesh mesh = gal_mesh_of(&atoms, &s->strategy[i]);
+        const gal_group own_samples = gal_mesh_samples(&mesh), own_features = gal_mesh_features(&mesh);
         const gal_group own_sequence = gal_mesh_positions(&mesh, &s->strategy[i]);
         uint32_t class = 0;
         while (class < t->class_count &&
-               (samples[class] != (gal_mesh_samples(&mesh)) || sequence[class] != own_sequence)) {
+               (samples[class] != own_samples || sequence[class] != own_sequence || features[class] != own_features)) {
             class ++;
         }
         if (class == t->class_count) {
-            samples[class] = gal_mesh_samples(&mesh);
+            samples[class] = own_samples;
             sequence[class] = own_sequence;
+            features[class] = own_features;
             t->stands[class] = i;
             t->class_count++;
         }

@@ -16,12 +16,13 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
     const struct {
         const char *name;
         bool *field;
-    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},    {"sdp", &space->axis[GAL_AXIS_SDP]},
-                 {"tp", &space->axis[GAL_AXIS_TP]},    {"sp", &space->sequence_parallel},
-                 {"recompute", &space->recompute},     {"selective", &space->selective},
-                 {"zero1", &space->zero_stage[1]},     {"zero2", &space->zero_stage[2]},
-                 {"zero3", &space->zero_stage[3]},     {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
-                 {"ring", &space->axis[GAL_AXIS_RING]}};
+    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},     {"sdp", &space->axis[GAL_AXIS_SDP]},
+                 {"tp", &space->axis[GAL_AXIS_TP]},     {"sp", &space->sequence_parallel},
+                 {"recompute", &space->recompute},      {"selective", &space->selective},
+                 {"zero1", &space->zero_stage[1]},      {"zero2", &space->zero_stage[2]},
+                 {"zero3", &space->zero_stage[3]},      {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
+                 {"ring", &space->axis[GAL_AXIS_RING]}, {"2d", &space->tp_grid[GAL_TP_2D]},
+                 {"2.5d", &space->tp_grid[GAL_TP_2P5D]}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
             return words[i].field;
@@ -41,7 +42,7 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         if (field == NULL) {
             return gal_fail(err, GAL_ERR_USAGE,
                             "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                            "ring, recompute, selective)",
+                            "ring, recompute, selective, 2d, 2.5d)",
                             (int)length, word);
         }
         *field = true;
@@ -75,20 +76,51 @@ static void emit(enumeration *e, gal_strategy strategy)
     }
 }
 
+/* A DP axis right outside a 2d grid is the depth of a 2.5d one; where that is in the space too, it is left out. */
+static bool is_known_as_2d(const enumeration *e, const gal_strategy *axes)
+{
+    return e->space->tp_grid[GAL_TP_2D] && e->space->axis[GAL_AXIS_DP] && gal_strategy_degree(axes, GAL_AXIS_DP) == 1 &&
+           axes->axis_count < GAL_AXIS_KIND_COUNT;
+}
+
+/* The grids that the TP axis can be. */
+static void emit_grids(enumeration *e, const gal_strategy *axes, uint32_t zero_stage)
+{
+    const uint32_t degree = gal_strategy_degree(axes, GAL_AXIS_TP);
+    gal_strategy strategy = *axes;
+    strategy.zero_stage = zero_stage;
+    strategy.tp_mode = GAL_TP_2D;
+    if (e->space->tp_grid[GAL_TP_2D] && degree > 1 && gal_strategy_grid_side(&strategy) > 0) {
+        emit(e, strategy);
+    }
+    strategy.tp_mode = GAL_TP_2P5D;
+    for (uint32_t depth = 2; e->space->tp_grid[GAL_TP_2P5D] && !is_known_as_2d(e, axes) && depth < degree; depth++) {
+        strategy.tp_depth = depth;
+        if (gal_strategy_grid_side(&strategy) > 0) {
+            emit(e, strategy);
+        }
+    }
+}
+
 static void emit_variants(enumeration *e, const gal_strategy *axes)
 {
     const bool sharded = gal_strategy_degree(axes, GAL_AXIS_SDP) > 1;
     const bool positions = gal_strategy_sequence_degree(axes) > 1;
-    const bool split = gal_strategy_degree(axes, GAL_AXIS_TP) > 1 && !positions;
+    const bool split = gal_strategy_degree(axes, GAL_AXIS_TP) > 1;
     for (uint32_t zero = sharded ? 1 : 0; zero <= (sharded || positions ? 3u : 0u); zero++) {
         if (zero > 0 && !e->space->zero_stage[zero]) {
             continue;
         }
-        for (uint32_t sp = 0; sp <= (split && e->space->sequence_parallel ? 1u : 0u); sp++) {
+        for (uint32_t sp = 0; sp <= (split && !positions && e->space->sequence_parallel ? 1u : 0u); sp++) {
             gal_strategy strategy = *axes;
             strategy.zero_stage = zero;
             strategy.sequence_parallel = sp == 1;
-            emit(e, strategy);
+            if (!split || e->space->axis[GAL_AXIS_TP]) {
+                emit(e, strategy);
+            }
+        }
+        if (!positions) {
+            emit_grids(e, axes, zero);
         }
     }
 }
@@ -110,6 +142,16 @@ static bool splits_positions_twice(const gal_strategy *axes, uint32_t kind)
     return gal_axis_splits_positions((gal_axis_kind)kind) && gal_strategy_sequence_degree(axes) > 1;
 }
 
+static bool has_grids(const gal_space *space)
+{
+    return space->tp_grid[GAL_TP_2D] || space->tp_grid[GAL_TP_2P5D];
+}
+
+static bool has_axis(const gal_space *space, uint32_t kind)
+{
+    return space->axis[kind] || (kind == GAL_AXIS_TP && has_grids(space));
+}
+
 /* The next axis outwards: any kind not used yet, any degree that divides what is left, less what the takeaways leave
  * out. */
 static void grow(enumeration *e, gal_strategy *axes, uint32_t devices_left)
@@ -119,7 +161,7 @@ static void grow(enumeration *e, gal_strategy *axes, uint32_t devices_left)
         return;
     }
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
-        if (!e->space->axis[kind] || gal_strategy_degree(axes, (gal_axis_kind)kind) > 1 ||
+        if (!has_axis(e->space, kind) || gal_strategy_degree(axes, (gal_axis_kind)kind) > 1 ||
             (e->space->takeaway[3] && mixes_data(axes, kind)) || splits_positions_twice(axes, kind)) {
             continue;
         }
@@ -178,6 +220,9 @@ void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
         both.zero_stage[i] = a->zero_stage[i] && b->zero_stage[i];
         both.takeaway[i] = a->takeaway[i] || b->takeaway[i];
     }
+    for (uint32_t mode = 0; mode < GAL_TP_MODE_COUNT; mode++) {
+        both.tp_grid[mode] = a->tp_grid[mode] && b->tp_grid[mode];
+    }
     *out = both;
 }
 
@@ -189,17 +234,31 @@ typedef struct split_list {
     gal_split_kind *split; /* NULL: counted alone */
 } split_list;
 
+/* Of a grid with sides of at least 2. */
+static bool is_square(uint32_t count)
+{
+    uint32_t side = 2;
+    while (side < count / side) {
+        side++;
+    }
+    return count >= 4 && side * side == count;
+}
+
+/* Plain, in Megatron's chunks, and of a grid, whose depth is left open like data parallelism. */
 static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind, uint32_t degree)
 {
     const gal_space *space = list->space;
     const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
                                                [GAL_RECOMPUTE_SELECTIVE] = space->selective,
                                                [GAL_RECOMPUTE_FULL] = space->recompute};
-    const bool chunks = tp_degree > 1 && degree == 1 && space->sequence_parallel;
-    for (uint32_t sp = 0; sp <= (chunks ? 1U : 0U); sp++) {
-        for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT; r++) {
+    const bool plain = tp_degree == 1 || space->axis[GAL_AXIS_TP];
+    const bool chunks = plain && tp_degree > 1 && degree == 1 && space->sequence_parallel;
+    const bool has[3] = {plain, chunks, degree == 1 && has_grids(space) && is_square(tp_degree)};
+    for (uint32_t way = 0; way < 3; way++) {
+        for (uint32_t r = 0; has[way] && r < GAL_RECOMPUTE_COUNT; r++) {
             if (allowed[r] && list->split != NULL) {
-                list->split[list->count] = (gal_split_kind){tp_degree, kind, degree, sp == 1, (gal_recompute)r};
+                list->split[list->count] =
+                    (gal_split_kind){tp_degree, kind, degree, way == 1, (gal_recompute)r, way == 2};
             }
             list->count += allowed[r];
         }
@@ -210,7 +269,7 @@ uint32_t gal_space_splits(const gal_space *space, uint32_t stage_devices, gal_sp
 {
     static const gal_axis_kind kinds[] = {GAL_AXIS_ULYSSES, GAL_AXIS_RING};
     split_list list = {.space = space, .split = out};
-    for (uint32_t tp = 1; tp <= (space->axis[GAL_AXIS_TP] ? stage_devices : 1); tp++) {
+    for (uint32_t tp = 1; tp <= (space->axis[GAL_AXIS_TP] || has_grids(space) ? stage_devices : 1); tp++) {
         if (stage_devices % tp != 0) {
             continue;
         }

@@ -9,7 +9,8 @@
  *     3  no DP beside SDP
  * Counted as the paper counts, strategies of all trees together (one tree for each pipeline degree 1, 2, 4, 8 of 8
  * devices), order of axes told apart: 34 over DP, SDP with ZeRO-3 and TP, 22 with takeaway 3; twice as many with
- * recompute. The 4 of its "DP+PP" are counted so; for the 4 of its "DP+TP" (section VII-C) the order is not told apart
+ * recompute. Grids of TP devices (Colossal-AI section III-A) are further rows, each legal where its side divides what
+ * it cuts. The 4 of its "DP+PP" are counted so; for the 4 of its "DP+TP" (section VII-C) the order is not told apart
  * and there is no pipeline: degrees 1, 2, 4, 8 of TP. */
 #ifndef GAL_PLANNER_STRATEGY_SPACE_H
 #define GAL_PLANNER_STRATEGY_SPACE_H
@@ -20,12 +21,12 @@
 
 enum { GAL_SPACE_MAX = 8192 };
 
-/* Everything allowed but Ulysses and ring, no takeaway applied. */
+/* Everything allowed but Ulysses, ring and grids of TP, which have to be asked for; no takeaway applied. */
 void gal_space_all(gal_space *out);
 
-/* Parses a list such as "dp,sdp,tp,sp,ulysses,ring,recompute,selective,zero1,zero2,zero3"; what is named is allowed,
- * sdp without a zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names the unknown word and the
- * known ones. */
+/* Parses a list such as "dp,sdp,tp,2d,2.5d,sp,ulysses,ring,recompute,selective,zero1,zero2,zero3"; what is named is
+ * allowed, sdp without a zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names the unknown word
+ * and the known ones. */
 gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
 
 /* The strategies for D devices in a fixed order, legal or not for a kind of block (gal_strategy_rule_broken says).

@@ -155,7 +155,8 @@ cleanup:
 
 static bool legal_for_all(const gal_plan *plan, const gal_strategy *strategy)
 {
-    return gal_strategy_fits_all(&plan->model, strategy, gal_plan_stage_devices(plan),
+    return gal_strategy_gathers_rule_broken(strategy, plan->prefetch_depth) == NULL &&
+           gal_strategy_fits_all(&plan->model, strategy, gal_plan_stage_devices(plan),
                                  gal_plan_microbatch_samples(plan));
 }
 

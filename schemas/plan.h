@@ -97,8 +97,9 @@ typedef struct gal_space {
     bool axis[GAL_AXIS_KIND_COUNT];
     bool zero_stage[4]; /* [1..3] */
     bool sequence_parallel;
-    bool recompute, selective; /* full; of attention alone */
-    bool takeaway[4];          /* [1..3], applied */
+    bool recompute, selective;       /* full; of attention alone */
+    bool takeaway[4];                /* [1..3], applied */
+    bool tp_grid[GAL_TP_MODE_COUNT]; /* [GAL_TP_2D ...]; mode 1d is axis[GAL_AXIS_TP] */
 } gal_space;
 
 /* What a search has looked through, for its lower bound to be proved again: every plan of the plan's batch and schedule

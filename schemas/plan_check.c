@@ -265,6 +265,13 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
     return rule == NULL ? ring_rule_broken(model, block, strategy) : rule;
 }
 
+const char *gal_strategy_gathers_rule_broken(const gal_strategy *strategy, uint32_t prefetch_depth)
+{
+    return strategy->tp_mode != GAL_TP_1D && strategy->zero_stage == 3 && prefetch_depth < 2
+               ? "must be 2 with zero_stage 3 beside a tp grid"
+               : NULL;
+}
+
 const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
                                      uint32_t device_count, uint32_t microbatch_samples)
 {
@@ -405,13 +412,12 @@ static gal_code check_run(const gal_plan *plan, uint32_t first_block, const gal_
     return GAL_OK;
 }
 
-/* The ring of gathers has as many buffers: one for a whole weight, one for the panel that is gathered from it. */
 static gal_code check_gathers(const gal_plan *plan, const char *prefix, gal_error *err)
 {
-    for (uint32_t r = 0; plan->prefetch_depth == 1 && r < plan->run_count; r++) {
-        const gal_strategy *strategy = &plan->run[r].strategy;
-        if (strategy->tp_mode != GAL_TP_1D && strategy->zero_stage == 3) {
-            return refuse(prefix, err, "/prefetch_depth: must be 2 with zero_stage 3 beside a tp grid, got 1");
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const char *rule = gal_strategy_gathers_rule_broken(&plan->run[r].strategy, plan->prefetch_depth);
+        if (rule != NULL) {
+            return refuse(prefix, err, "/prefetch_depth: %s, got %u", rule, plan->prefetch_depth);
         }
     }
     return GAL_OK;

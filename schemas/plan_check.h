@@ -26,6 +26,10 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
 const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
                                      uint32_t device_count, uint32_t microbatch_samples);
 
+/* The same of what a plan says for all of its blocks: ZeRO-3 beside a TP grid needs prefetch_depth 2, a buffer for a
+ * whole weight and one for the panel that is gathered from it. */
+const char *gal_strategy_gathers_rule_broken(const gal_strategy *strategy, uint32_t prefetch_depth);
+
 /* For all blocks of a model. */
 bool gal_strategy_fits_all(const gal_model *model, const gal_strategy *strategy, uint32_t device_count,
                            uint32_t microbatch_samples);

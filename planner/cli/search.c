@@ -81,10 +81,10 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_string("microbatches", "LIST", "microbatch counts", &o->microbatches),
         gal_option_u32_list("pp", "LIST", "pipeline degrees; without it all divisors of the devices", &o->pp_degrees, 1,
                             GAL_STAGES_MAX),
-        gal_option_string(
-            "space", "AXES",
-            "of dp,sdp,zero1,zero2,zero3,tp,sp,ulysses,ring,recompute,selective; without it all but ulysses and ring",
-            &o->space),
+        gal_option_string("space", "AXES",
+                          "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective (without it these) and "
+                          "ulysses,ring,2d,2.5d",
+                          &o->space),
         gal_option_u32_list("takeaways", "LIST", "of 1,2,3: those of Galvatron-BMW that cut the space further (none)",
                             &o->takeaways, 1, 3),
         gal_option_string("schedule", "NAME",

@@ -77,6 +77,9 @@ static void draw_space(uint64_t *state, gal_space *space)
     space->zero_stage[1 + gal_random_below(state, 3)] = space->axis[GAL_AXIS_SDP];
     space->sequence_parallel = space->axis[GAL_AXIS_TP] && gal_random_below(state, 2) == 0;
     space->recompute = gal_random_below(state, 2) == 0;
+    uint64_t apart = *state;
+    space->tp_grid[GAL_TP_2D] = gal_random_below(&apart, 2) == 0;
+    space->tp_grid[GAL_TP_2P5D] = gal_random_below(&apart, 4) == 0;
 }
 
 static void create(uint64_t seed, trial *t)

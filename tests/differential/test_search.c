@@ -92,9 +92,9 @@ static void draw_space(uint64_t *state, trial *t)
     space->zero_stage[1 + gal_random_below(state, 3)] = space->axis[GAL_AXIS_SDP];
     space->sequence_parallel = space->axis[GAL_AXIS_TP] && gal_random_below(state, 2) == 0;
     space->recompute = gal_random_below(state, 2) == 0;
-    /* Two numbers more: these seeds have a trial whose slowest stage follows an embedding that is a stage. */
-    (void)gal_random_below(state, 2);
-    (void)gal_random_below(state, 4);
+    /* These seeds have a trial whose slowest stage follows an embedding that is a stage. */
+    space->tp_grid[GAL_TP_2D] = gal_random_below(state, 2) == 0;
+    space->tp_grid[GAL_TP_2P5D] = gal_random_below(state, 4) == 0;
 }
 
 /* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every

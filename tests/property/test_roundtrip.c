@@ -367,7 +367,9 @@ static gal_certificate random_certificate(uint64_t *seed)
                           &c.space.takeaway[2],
                           &c.space.takeaway[3],
                           &c.space.axis[GAL_AXIS_ULYSSES],
-                          &c.space.axis[GAL_AXIS_RING]};
+                          &c.space.axis[GAL_AXIS_RING],
+                          &c.space.tp_grid[GAL_TP_2D],
+                          &c.space.tp_grid[GAL_TP_2P5D]};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         *part[i] = below(seed, 2) == 0;
     }

@@ -122,6 +122,24 @@ static void test_degrees_are_powers_of_two(void **state)
     assert_int_equal(count_of(&space, 4), 2 + 2);
 }
 
+/* Of 8 devices 2 x 2, alone or two deep, are the grids: 2d beside DP in both orders; of 2.5d, 2 x 2 two deep is 2d-dp
+ * again, which is left out where that is in the space. */
+static void test_grids(void **state)
+{
+    (void)state;
+    gal_space space = {.axis = {[GAL_AXIS_DP] = true}, .tp_grid = {[GAL_TP_2D] = true}};
+    assert_int_equal(count_of(&space, 8), 1 + 2); /* dp8; tp4.2d-dp2 and dp2-tp4.2d */
+    space.tp_grid[GAL_TP_2P5D] = true;
+    assert_int_equal(count_of(&space, 8), 1 + 2);
+    space.tp_grid[GAL_TP_2D] = false;
+    assert_int_equal(count_of(&space, 8), 1 + 1); /* dp8, tp8.2.5d.d2 */
+    space.axis[GAL_AXIS_TP] = true;
+    assert_int_equal(count_of(&space, 8), 6 + 1);
+    space = (gal_space){.tp_grid = {[GAL_TP_2D] = true}};
+    assert_int_equal(count_of(&space, 16), 1);
+    assert_int_equal(count_of(&space, 8), 0);
+}
+
 static void check_degrees(const gal_space *space, uint32_t count, const uint32_t *expected)
 {
     const gal_cluster cluster = {
@@ -218,7 +236,7 @@ static void test_words(void **state)
     assert_int_equal(gal_space_parse("dp,fsdp", &space, &err), GAL_ERR_USAGE);
     assert_string_equal(err.text,
                         "--space: unknown axis 'fsdp' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, ring, "
-                        "recompute, selective)");
+                        "recompute, selective, 2d, 2.5d)");
     assert_false(space.axis[GAL_AXIS_DP]); /* left alone */
     gal_error empty = {0};
     assert_int_equal(gal_space_parse("", &space, &empty), GAL_ERR_USAGE);
@@ -238,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_candidates_of_the_paper),
         cmocka_unit_test(test_two_axes_of_the_paper),
         cmocka_unit_test(test_degrees_are_powers_of_two),
+        cmocka_unit_test(test_grids),
         cmocka_unit_test(test_stages_lie_along_islands),
         cmocka_unit_test(test_what_two_spaces_allow),
         cmocka_unit_test(test_no_two_are_equal_and_a_recomputed_one_follows_its_plain_one),
