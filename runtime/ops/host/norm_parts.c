@@ -134,7 +134,33 @@ static void sums_part(const void *context, uint32_t part)
     }
 }
 
-/* Column j of the sums over rows of dy xhat and of dy. */
+enum { COLUMNS = 256 };
+
+/* Sums over rows of dy xhat and of dy for `columns` features, from the first row to the last. */
+GAL_VECTOR
+static void parameter_sums(const gal_real *dy, const gal_real *x, const gal_real *stats, bool centred, size_t rows,
+                           size_t features, size_t columns, double *gain_sum, double *bias_sum)
+{
+    for (size_t j = 0; j < columns; j++) {
+        gain_sum[j] = bias_sum[j] = 0.0;
+    }
+    for (size_t i = 0; i < rows; i++) {
+        const gal_real mean = mean_of(stats, centred, i), reciprocal = reciprocal_of(stats, centred, rows, i);
+        for (size_t j = 0; j < columns; j++) {
+            const gal_real slope = dy[i * features + j];
+            gain_sum[j] += (double)(slope * ((x[i * features + j] - mean) * reciprocal));
+            bias_sum[j] += (double)slope;
+        }
+    }
+}
+
+static void put_sums(const double *sum, size_t columns, bool add, gal_real *out)
+{
+    for (size_t j = 0; j < columns; j++) {
+        out[j] = (gal_real)(sum[j] + (add ? (double)out[j] : 0.0));
+    }
+}
+
 static void parameters_part(const void *context, uint32_t part)
 {
     const gal_split *at = context;
@@ -143,22 +169,13 @@ static void parameters_part(const void *context, uint32_t part)
     const bool centred = call->dims[2] != 0;
     const gal_real *dy = call->operand[0];
     const gal_real *x = call->operand[1];
-    const gal_real *stats = call->operand[3];
-    gal_real *dgain = call->operand[5];
-    gal_real *dbias = centred ? call->operand[6] : NULL;
-    for (size_t j = gal_cut_begin(&at->cut, part); j < end; j++) {
-        double gain_sum = call->add ? (double)dgain[j] : 0.0;
-        double bias_sum = call->add && centred ? (double)dbias[j] : 0.0;
-        for (size_t i = 0; i < rows; i++) {
-            const gal_real slope = dy[i * features + j];
-            const gal_real normal =
-                (x[i * features + j] - mean_of(stats, centred, i)) * reciprocal_of(stats, centred, rows, i);
-            gain_sum += (double)(slope * normal);
-            bias_sum += (double)slope;
-        }
-        dgain[j] = (gal_real)gain_sum;
+    double gain_sum[COLUMNS], bias_sum[COLUMNS];
+    for (size_t first = gal_cut_begin(&at->cut, part); first < end; first += COLUMNS) {
+        const size_t columns = end - first < COLUMNS ? end - first : COLUMNS;
+        parameter_sums(dy + first, x + first, call->operand[3], centred, rows, features, columns, gain_sum, bias_sum);
+        put_sums(gain_sum, columns, call->add, (gal_real *)call->operand[5] + first);
         if (centred) {
-            dbias[j] = (gal_real)bias_sum;
+            put_sums(bias_sum, columns, call->add, (gal_real *)call->operand[6] + first);
         }
     }
 }
