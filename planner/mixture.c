@@ -50,7 +50,6 @@ uint32_t gal_mix_prune(gal_mix_item *item, uint32_t count)
 
 typedef struct choice {
     double seconds, bytes, cost;
-    uint32_t class;
 } choice;
 
 typedef struct level {
@@ -93,7 +92,7 @@ static void price_items(level *l, double rate, double price)
                 continue;
             }
             if (cost < own->cost || (cost == own->cost && item->bytes < own->bytes)) {
-                *own = (choice){item->seconds, item->bytes, cost, item->class};
+                *own = (choice){item->seconds, item->bytes, cost};
             }
             const double first = rate * item->first_seconds + price * l->stage->first_bytes[item->class];
             const double last = rate * item->last_seconds + price * l->stage->last_bytes[item->class];
@@ -111,7 +110,7 @@ static void price_items(level *l, double rate, double price)
 static choice half_of(const choice *a, const choice *b, double conversion)
 {
     return (choice){0.5 * (a->seconds + b->seconds) + conversion, 0.5 * (a->bytes + b->bytes),
-                    0.5 * (a->cost + b->cost) + conversion, a->class};
+                    0.5 * (a->cost + b->cost) + conversion};
 }
 
 /* The cheapest half of two neighbours, converted between them where classes differ. */
@@ -140,13 +139,11 @@ static choice cheapest_pair(const level *l, uint32_t pair, double rate)
     return best;
 }
 
-/* A line, and what it is made of for the counts that prices are made for; tag: the class of the pair that is most
- * frequent. */
+/* A line, and what it is made of for the counts that prices are made for. */
 static gal_priced_choice write_line(level *l, double rate, double price, gal_mix_line *line)
 {
     const gal_block_types *types = l->stage->types;
-    gal_priced_choice sum = {0.0, 0.0, 0};
-    double most = 0.0;
+    gal_priced_choice sum = {0.0, 0.0};
     price_items(l, rate, price);
     line->constant = -price * l->limit_bytes;
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
@@ -156,8 +153,6 @@ static gal_priced_choice write_line(level *l, double rate, double price, gal_mix
         if (count > 0.0) {
             sum.seconds += count * own.seconds;
             sum.bytes += count * own.bytes;
-            sum.tag = count > most ? own.class : sum.tag;
-            most = count > most ? count : most;
         }
     }
     memcpy(line->first, l->first, types->type_count * sizeof *line->first);
@@ -208,7 +203,6 @@ static uint32_t list_turns(const gal_mix_stage *stage, double *out)
 typedef struct turn_band {
     uint32_t bottom, top; /* of the list of turns */
     double least;         /* seconds of the counts that prices are made for */
-    uint32_t mixed[2];
 } turn_band;
 
 static void fill_level(gal_mix_bound *bound, level *l, const double *turn, uint32_t at, turn_band *band)
@@ -228,8 +222,6 @@ static void fill_level(gal_mix_bound *bound, level *l, const double *turn, uint3
     l->free = lines[0];
     l->priced = lines[1];
     const gal_slope slope = gal_best_slope(write_priced, l, l->limit_bytes);
-    band->mixed[0] = slope.large.tag;
-    band->mixed[1] = slope.small.tag;
     band->least = slope.best.seconds + slope.price * (slope.best.bytes - l->limit_bytes);
     if (!(slope.price > 0.0)) {
         memcpy(lines[1]->pair, lines[0]->pair, line * sizeof *lines[0]->pair);
@@ -279,8 +271,10 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
     for (uint32_t i = 0; i < count; i++) {
         if (bands[i].least < bound->least_seconds) {
             bound->least_seconds = bands[i].least;
-            memcpy(bound->mixed, bands[i].mixed, sizeof bound->mixed);
+            bound->least_level = i;
         }
+        bound->turns[i][0] = turn[bands[i].bottom];
+        bound->turns[i][1] = turn[bands[i].top];
     }
 }
 

@@ -62,8 +62,9 @@ typedef struct gal_mix_bound {
     gal_mix_line seconds[GAL_MIX_LEVELS][2]; /* without a price, and at the level's best */
     gal_mix_line bytes[GAL_MIX_LEVELS];      /* the least bytes over the limit: above 0 nothing fits */
     double least_seconds;                    /* of the counts that prices are made for */
-    uint32_t mixed[2]; /* the two classes, or twice one, between which the best price there decides */
-    double *memory;    /* owned */
+    uint32_t least_level;                    /* gives them */
+    double turns[GAL_MIX_LEVELS][2];         /* bottom and top */
+    double *memory;                          /* owned */
 } gal_mix_bound;
 
 /* GAL_ERR_SYSTEM without memory. */

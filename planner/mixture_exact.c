@@ -48,7 +48,7 @@ static double cost_of(const search *s, const gal_mix_item *item, double rate, do
 /* rate: what a second costs, 1 or 0. Infinite seconds: a group has nothing to take. */
 static gal_priced_choice take_cheapest(const search *s, double rate, double price)
 {
-    gal_priced_choice sum = {0.0, 0.0, 0};
+    gal_priced_choice sum = {0.0, 0.0};
     for (uint32_t g = 0; g < s->group_count; g++) {
         const gal_mix_item *best = NULL;
         double least = HUGE_VAL;
@@ -61,7 +61,7 @@ static gal_priced_choice take_cheapest(const search *s, double rate, double pric
             }
         }
         if (best == NULL) {
-            return (gal_priced_choice){HUGE_VAL, HUGE_VAL, 0};
+            return (gal_priced_choice){HUGE_VAL, HUGE_VAL};
         }
         sum.seconds += s->group[g].block_count * best->seconds;
         sum.bytes += s->group[g].block_count * best->bytes;

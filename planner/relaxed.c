@@ -31,7 +31,7 @@ static const gal_relaxed_item *cheapest_item(const gal_relaxed_type *menu, doubl
 static gal_priced_choice take_cheapest(void *context, double price)
 {
     const menus *m = context;
-    gal_priced_choice sum = {0.0, 0.0, 0};
+    gal_priced_choice sum = {0.0, 0.0};
     for (uint32_t i = 0; i < m->count; i++) {
         const gal_relaxed_item *item = cheapest_item(&m->menu[i], price);
         sum.seconds += m->menu[i].block_count * item->seconds;

@@ -18,6 +18,7 @@ typedef struct gal_screened_item {
     double enter_seconds, leave_seconds, enter_tail_seconds; /* what the turns gain: 0 or less */
     double bytes, saved_bytes, work_bytes;                   /* once; for each microbatch in flight; in turn */
     double turn_bytes;                                       /* of all that blocks use in turn, work included */
+    uint64_t boundary_bytes;                                 /* that a stage hands on behind it */
 } gal_screened_item;
 
 /* Of all cells of equal stages and samples per microbatch. */

@@ -1,6 +1,7 @@
 #include "planner/slope.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { GROWTHS_MAX = 12, SLOPES_MAX = 40 };
 

@@ -7,11 +7,8 @@
 #ifndef GAL_PLANNER_SLOPE_H
 #define GAL_PLANNER_SLOPE_H
 
-#include <stdint.h>
-
 typedef struct gal_priced_choice {
     double seconds, bytes;
-    uint32_t tag; /* the caller's */
 } gal_priced_choice;
 
 /* The cheapest choice at a price; of equals one of fewest bytes. */

@@ -4,37 +4,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/stage_classes.h"
+
 enum { PARTS = 8, TIES_TRIED = 4 };
 
-/* Blocks [begin, middle) take items of one class, [middle, end) of another. */
-typedef struct segments {
-    uint32_t begin, middle, end;
-    uint32_t class[2];
-} segments;
+static const double aside =
+    1e-6; /* share of a price by which it is left for a path that is larger, and a smaller one */
 
 /* How a stage is filled. */
 typedef struct filled {
     double seconds; /* as GAL_TABLE_STEP counts; infinity: it does not fit */
     double rate;
-    segments at;
-    uint32_t *taken; /* [segment][type][item] */
+    uint32_t *class; /* [block], from the stage's first */
+    uint32_t *taken; /* [type][item] */
 } filled;
 
 typedef struct filler {
     gal_stage_tables *t;
     const gal_cut *cut;
+    gal_stage_classes *classes;
     uint32_t stage, begin, end;
     uint32_t class_before; /* of the last block of the stage before; class_count: there is none */
     gal_mix_stage menus;
-    size_t taken_count;
     filled best, now;
-    gal_mix_group *group; /* [segment][type] */
+    uint32_t *path[2];    /* as filled.class: large and small */
+    uint32_t *blocks;     /* [type][class] of the choice at hand; else 0 */
+    gal_mix_group *group; /* [type and class] */
 } filler;
 
-static uint32_t *taken_of(const filler *f, const filled *fill, uint32_t segment, uint32_t type)
+static uint32_t *taken_of(const filler *f, const filled *fill, uint32_t type)
 {
-    const gal_screened *s = f->t->s;
-    return fill->taken + ((size_t)segment * s->types->type_count + type) * s->strategy_count;
+    return fill->taken + (size_t)type * f->t->s->strategy_count;
 }
 
 /* Items of the class in the type's menu; returns the first. */
@@ -51,20 +51,24 @@ static uint32_t range_of(const gal_mix_menu *menu, uint32_t class, uint32_t *cou
     return first;
 }
 
-/* Groups of the segment's types that occur. */
-static uint32_t add_groups(filler *f, uint32_t segment, uint32_t begin, uint32_t end, uint32_t class, uint32_t count)
+/* Of blocks that are alike in type and class; returns how many. */
+static uint32_t list_groups(filler *f)
 {
     const gal_block_types *types = f->t->s->types;
-    uint32_t blocks[GAL_TYPES_MAX] = {0};
-    for (uint32_t block = begin; block < end; block++) {
-        blocks[types->type_of[block]]++;
+    uint32_t count = 0;
+    for (uint32_t block = f->begin; block < f->end; block++) {
+        f->blocks[(size_t)types->type_of[block] * f->t->class_count + f->now.class[block - f->begin]]++;
     }
-    for (uint32_t type = 0; type < types->type_count; type++) {
-        if (blocks[type] > 0) {
+    for (uint32_t block = f->begin; block < f->end; block++) {
+        const uint32_t type = types->type_of[block];
+        const uint32_t class = f->now.class[block - f->begin];
+        uint32_t *blocks = &f->blocks[(size_t)type * f->t->class_count + class];
+        if (*blocks > 0) {
             uint32_t items = 0;
             const uint32_t first = range_of(&f->menus.menu[type], class, &items);
-            f->group[count++] = (gal_mix_group){f->menus.menu[type].item + first, items, blocks[type],
-                                                taken_of(f, &f->now, segment, type) + first};
+            f->group[count++] =
+                (gal_mix_group){f->menus.menu[type].item + first, items, *blocks, taken_of(f, &f->now, type) + first};
+            *blocks = 0;
         }
     }
     return count;
@@ -88,66 +92,113 @@ static double conversion_into(const filler *f, uint32_t block, uint32_t from_cla
 {
     return block == 0 || from_class == to_class || from_class == f->t->class_count
                ? 0.0
-               : f->t->s->spec.microbatch_count *
-                     gal_stage_tables_conversion(f->t, f->t->s->types->pair_of[block], from_class, to_class);
+               : gal_stage_tables_conversion(f->t, f->t->s->types->pair_of[block], from_class, to_class);
 }
 
-static double limit_bytes(const filler *f, const segments *at)
+/* Of the choice at hand, with what its last block adds: items of a class send alike. */
+static double conversions(const filler *f)
 {
-    const uint32_t last = at->middle < at->end ? at->class[1] : at->class[0];
-    return f->menus.limit_bytes - f->t->first_bytes[at->class[0]] - f->t->last_bytes[last] -
-           f->cut->spare_bytes[f->stage];
+    const gal_mix_menu *menu = &f->menus.menu[f->t->s->types->type_of[f->end - 1]];
+    uint32_t before = f->class_before;
+    uint32_t items = 0;
+    const uint32_t last = range_of(menu, f->now.class[f->end - f->begin - 1], &items);
+    double sum = items > 0 ? menu->item[last].last_seconds : 0.0;
+    for (uint32_t block = f->begin; block < f->end; block++) {
+        const uint32_t own = f->now.class[block - f->begin];
+        sum += conversion_into(f, block, before, own);
+        before = own;
+    }
+    return sum;
 }
 
-/* Keeps the segments' choice if it is the best so far. */
-static void try_segments(filler *f, const segments *at)
+/* Of the stage, less what its ends take. */
+static double limit_bytes(const filler *f)
+{
+    return f->menus.limit_bytes - f->t->first_bytes[f->now.class[0]] -
+           f->t->last_bytes[f->now.class[f->end - f->begin - 1]] - f->cut->spare_bytes[f->stage];
+}
+
+/* Keeps the choice at hand if it is the best so far; true if so. */
+static bool try_classes(filler *f)
 {
     gal_mix_sum sum;
-    const bool two = at->middle < at->end;
-    uint32_t count = add_groups(f, 0, at->begin, at->middle, at->class[0], 0);
-    count = two ? add_groups(f, 1, at->middle, at->end, at->class[1], count) : count;
+    const uint32_t count = list_groups(f);
     double least = quickest(f, count);
-    if (least >= f->best.seconds) {
-        return;
+    least += least < f->best.seconds ? conversions(f) : 0.0;
+    if (least >= f->best.seconds || !gal_mix_choose(f->group, count, limit_bytes(f), &sum)) {
+        return false;
     }
-    const double conversions = conversion_into(f, at->begin, f->class_before, at->class[0]) +
-                               (two ? conversion_into(f, at->middle, at->class[0], at -> class[1]) : 0.0);
-    if (least + conversions < f->best.seconds && gal_mix_choose(f->group, count, limit_bytes(f, at), &sum) &&
-        sum.seconds + conversions < f->best.seconds) {
+    const double seconds = sum.seconds + conversions(f);
+    const bool better = seconds < f->best.seconds;
+    if (better) {
         const filled swap = f->best;
         f->best = f->now;
         f->now = swap;
-        f->best.seconds = sum.seconds + conversions;
+        f->best.seconds = seconds;
         f->best.rate = sum.rate;
-        f->best.at = *at;
+    }
+    return better;
+}
+
+static void try_one_class(filler *f, uint32_t class)
+{
+    for (uint32_t i = 0; i < f->end - f->begin; i++) {
+        f->now.class[i] = class;
+    }
+    (void)try_classes(f);
+}
+
+/* The first blocks by one of the two paths, the rest by the other. */
+static bool try_border(filler *f, uint32_t order, uint32_t middle)
+{
+    const uint32_t blocks = f->end - f->begin;
+    memcpy(f->now.class, f->path[order], middle * sizeof *f->now.class);
+    memcpy(f->now.class + middle, f->path[1 - order] + middle, (blocks - middle) * sizeof *f->now.class);
+    return try_classes(f);
+}
+
+/* Both paths, and between them borders far apart first, then around the best. */
+static void try_borders(filler *f)
+{
+    const uint32_t blocks = f->end - f->begin;
+    const bool two = memcmp(f->path[0], f->path[1], blocks * sizeof *f->path[0]) != 0;
+    (void)try_border(f, 0, blocks);
+    for (uint32_t order = 0; order < 2 && two; order++) {
+        uint32_t step = blocks / PARTS < 1 ? 1 : blocks / PARTS;
+        uint32_t center = blocks;
+        for (uint32_t middle = 0; middle < blocks; middle += step) {
+            center = try_border(f, order, middle) ? middle : center;
+        }
+        while (step > 1 && center < blocks) {
+            const uint32_t around = center;
+            step /= 2;
+            center = around > step && try_border(f, order, around - step) ? around - step : center;
+            center = around + step < blocks && try_border(f, order, around + step) ? around + step : center;
+        }
     }
 }
 
-/* The two classes that are worth mixing, in both orders: borders far apart first, then around the best. */
-static void try_mixed(filler *f)
+typedef struct at_price {
+    const filler *f;
+    const gal_class_query *query;
+} at_price;
+
+static gal_priced_choice find_path(void *context, double price)
 {
-    const uint32_t *mixed = f->cut->mixed[f->stage];
-    const uint32_t blocks = f->end - f->begin;
-    for (uint32_t order = 0; order < 2 && mixed[0] != mixed[1] && blocks > 1; order++) {
-        segments at = {f->begin, 0, f->end, {mixed[order], mixed[1 - order]}};
-        uint32_t step = blocks / PARTS < 1 ? 1 : blocks / PARTS;
-        for (at.middle = f->begin + step; at.middle < f->end; at.middle += step) {
-            try_segments(f, &at);
-        }
-        while (step > 1) {
-            const bool own = f->best.at.middle < f->end && f->best.at.class[0] == at.class[0];
-            const uint32_t center = f->best.at.middle;
-            step /= 2;
-            at.middle = center - step;
-            if (own && center - f->begin > step) {
-                try_segments(f, &at);
-            }
-            at.middle = center + step;
-            if (own && at.middle < f->end) {
-                try_segments(f, &at);
-            }
-        }
-    }
+    const at_price *at = context;
+    return gal_stage_classes_find(at->f->classes, at->query, price, at->f->path[0]);
+}
+
+/* The shortest paths on both sides of the price that bounds the stage most; false: there is none. */
+static bool find_paths(filler *f)
+{
+    const double *turns = f->cut->turns[f->stage];
+    const double limit = f->menus.limit_bytes - turns[0] - f->cut->spare_bytes[f->stage];
+    const gal_class_query query = {&f->menus, f->begin, f->end, f->class_before, turns[1], false};
+    at_price at = {f, &query};
+    const gal_slope slope = gal_best_slope(find_path, &at, limit);
+    (void)gal_stage_classes_find(f->classes, &query, slope.price * (1.0 + aside), f->path[1]);
+    return gal_stage_classes_find(f->classes, &query, slope.price * (1.0 - aside), f->path[0]).seconds < HUGE_VAL;
 }
 
 /* Items that take longer first, which are those that run again: later blocks may then turn to backward at once. */
@@ -155,10 +206,9 @@ static void write_stage(const filler *f, uint32_t *strategy)
 {
     for (uint32_t block = f->begin; block < f->end; block++) {
         const uint32_t type = f->t->s->types->type_of[block];
-        const uint32_t segment = block < f->best.at.middle ? 0 : 1;
         uint32_t items = 0;
-        const uint32_t first = range_of(&f->menus.menu[type], f->best.at.class[segment], &items);
-        uint32_t *taken = taken_of(f, &f->best, segment, type);
+        const uint32_t first = range_of(&f->menus.menu[type], f->best.class[block - f->begin], &items);
+        uint32_t *taken = taken_of(f, &f->best, type);
         uint32_t item = first + items;
         while (taken[item - 1] == 0) {
             item--;
@@ -168,8 +218,7 @@ static void write_stage(const filler *f, uint32_t *strategy)
     }
 }
 
-/* Under a tie (embedding not NULL) with the class that its first block has already, else with any. False: it
- * cannot be filled. */
+/* embedding: NULL, or what ties the holders of the token table. False: it cannot be filled. */
 static bool fill_stage(filler *f, uint32_t stage, const gal_strategy *embedding, uint32_t class_before,
                        uint32_t *strategy)
 {
@@ -180,14 +229,12 @@ static bool fill_stage(filler *f, uint32_t stage, const gal_strategy *embedding,
     f->class_before = class_before;
     f->menus = gal_stage_tables_fill(f->t, stage, GAL_TABLE_STEP, embedding);
     f->best.seconds = HUGE_VAL;
-    f->best.at.middle = f->end; /* none of this stage */
-    const uint32_t first = embedding != NULL ? f->t->class[strategy[f->begin]] : 0;
-    const uint32_t last = embedding != NULL ? first : f->t->class_count - 1;
-    for (uint32_t class = first; class <= last; class ++) {
-        const segments at = {f->begin, f->end, f->end, {class, class}};
-        try_segments(f, &at);
+    if (find_paths(f)) {
+        try_borders(f);
     }
-    try_mixed(f);
+    for (uint32_t class = 0; class < f->t->class_count; class ++) {
+        try_one_class(f, class);
+    }
     if (f->best.seconds < HUGE_VAL) {
         write_stage(f, strategy);
     }
@@ -196,7 +243,7 @@ static bool fill_stage(filler *f, uint32_t stage, const gal_strategy *embedding,
 
 static uint32_t last_class(const filler *f)
 {
-    return f->best.at.class[f->best.at.middle < f->best.at.end ? 1 : 0];
+    return f->best.class[f->end - f->begin - 1];
 }
 
 /* ---- the token table ---- */
@@ -309,31 +356,39 @@ gal_code gal_stages_fill(gal_stage_tables *tables, const gal_cut *cut, uint32_t 
     gal_code code = GAL_OK;
     const gal_screened *s = tables->s;
     const size_t types = s->types->type_count;
+    const size_t blocks = s->types->block_count;
     double rate[GAL_STAGES_MAX];
     uint32_t class = tables->class_count;
     uint32_t first_class = 0;
-    filler f = {.t = tables,
-                .cut = cut,
-                .best.taken = calloc(2 * types * s->strategy_count + 1, sizeof *f.best.taken),
-                .now.taken = calloc(2 * types * s->strategy_count + 1, sizeof *f.now.taken),
-                .group = calloc(2 * types, sizeof *f.group)};
-    if (f.best.taken == NULL || f.now.taken == NULL || f.group == NULL) {
+    uint32_t *room =
+        calloc(4 * blocks + types * (2 * (size_t)s->strategy_count + tables->class_count) + 1, sizeof *room);
+    filler f = {.t = tables, .cut = cut, .group = calloc(blocks, sizeof *f.group)};
+    if (room == NULL || f.group == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
+    f.best.class = room;
+    f.now.class = f.best.class + blocks;
+    f.path[0] = f.now.class + blocks;
+    f.path[1] = f.path[0] + blocks;
+    f.best.taken = f.path[1] + blocks;
+    f.now.taken = f.best.taken + types * s->strategy_count;
+    f.blocks = f.now.taken + types * s->strategy_count;
+    GAL_TRY(
+        gal_stage_classes_create(s->types->block_count, s->types->type_count, tables->class_count, &f.classes, err));
     *found = true;
     for (uint32_t p = 0; p < s->spec.pp_degree && *found; p++) {
         *found = fill_stage(&f, p, NULL, class, strategy);
         rate[p] = f.best.rate;
         class = *found ? last_class(&f) : class;
-        first_class = p == 0 && *found ? f.best.at.class[0] : first_class;
+        first_class = p == 0 && *found ? f.best.class[0] : first_class;
     }
     if (*found && s->types->table_shared) {
         GAL_TRY(fill_tied(&f, first_class, rate, strategy, found, err));
     }
     GAL_TRY(tables->code);
 cleanup:
+    gal_stage_classes_free(f.classes);
     free(f.group);
-    free(f.now.taken);
-    free(f.best.taken);
+    free(room);
     return code;
 }

@@ -1,5 +1,9 @@
-/* A path of a cell from a cut: what every stage's blocks take. Stages are filled one by one with items of one class,
- * or of two, the first blocks of one and the rest of the other (planner/mixture.h). */
+/* A path of a cell from a cut: what every stage's blocks take.
+ *
+ * Stages are filled one by one. First every block gets a class: all the same one; or those of the shortest path at the
+ * price per byte that bounds the stage most (planner/stage_classes.h, planner/slope.h); or, where two paths cost the
+ * same at that price, the first blocks those of one and the rest those of the other. Then the bytes that there are go
+ * where they gain most (gal_mix_choose). */
 #ifndef GAL_PLANNER_STAGE_FILLING_H
 #define GAL_PLANNER_STAGE_FILLING_H
 
@@ -7,7 +11,7 @@
 
 typedef struct gal_cut {
     uint32_t first[GAL_STAGES_MAX];     /* block at which the stage begins */
-    uint32_t mixed[GAL_STAGES_MAX][2];  /* classes that are worth mixing there, or twice one */
+    double turns[GAL_STAGES_MAX][2];    /* of what blocks use in turn: charged at least, and at most to be taken */
     double spare_bytes[GAL_STAGES_MAX]; /* left free */
 } gal_cut;
 

@@ -95,8 +95,9 @@ static bool may_convert(const gal_block_shape *to)
     return to->carried_in.positions == 0 || to->kind == GAL_BLOCK_CROSS_ATTENTION;
 }
 
-static double price_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
+static gal_table_conversion price_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
+    static const gal_table_conversion not_allowed = {HUGE_VAL, 0.0};
     const gal_screened *s = t->s;
     const uint32_t block = s->types->pair_first[pair];
     const gal_block_shape *to = &s->types->shape[s->types->type_of[block]];
@@ -109,68 +110,104 @@ static double price_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from
                                    .microbatch_samples = s->spec.global_batch_samples / s->spec.microbatch_count,
                                    .prefetch_depth = s->spec.prefetch_depth};
     if (!may_convert(to)) {
-        return HUGE_VAL;
+        return not_allowed;
     }
     const gal_code code =
         gal_price_pair(s->spec.cache, &query, to->type, &s->strategy[t->stands[to_class]], &price, t->err);
     t->code = code == GAL_ERR_SYSTEM ? code : t->code;
-    return code == GAL_OK ? fmax(price->forward_seconds + price->backward_seconds, 0.0) : HUGE_VAL;
+    return code == GAL_OK ? (gal_table_conversion){fmax(price->forward_seconds + price->backward_seconds, 0.0),
+                                                   fmax(price->sync_seconds, 0.0)}
+                          : not_allowed;
 }
-
-double gal_stage_tables_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
-{
-    double *known = &t->conversion[((size_t)pair * t->class_count + from_class) * t->class_count + to_class];
-    if (isnan(*known)) {
-        *known = price_conversion(t, pair, from_class, to_class);
-    }
-    return *known;
-}
-
-static void forget_conversions(gal_stage_tables *t)
-{
-    const size_t count = (size_t)t->s->types->pair_count * t->class_count * t->class_count;
-    for (size_t i = 0; i < count; i++) {
-        t->conversion[i] = NAN;
-    }
-}
-
-static double conversion_of_round(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
-{
-    return gal_stage_tables_conversion(context, pair, from_class, to_class);
-}
-
-static double conversion_of_step(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
-{
-    const gal_stage_tables *t = context;
-    return t->s->spec.microbatch_count * gal_stage_tables_conversion(context, pair, from_class, to_class);
-}
-
-/* ---- menus ---- */
 
 static double rounds_of(const gal_stage_tables *t, gal_stage_table table)
 {
     return t->s->spec.pp_degree == 1 || table == GAL_TABLE_STEP ? t->s->spec.microbatch_count : 1.0;
 }
 
+/* Of a tail on the stage. */
+static double tail_rate(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
+{
+    return stage == 0 && (table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1) ? t->tail_weight : 0.0;
+}
+
+double gal_stage_tables_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
+{
+    gal_table_conversion *known =
+        &t->conversion[((size_t)pair * t->class_count + from_class) * t->class_count + to_class];
+    if (isnan(known->round_seconds)) {
+        *known = price_conversion(t, pair, from_class, to_class);
+    }
+    return rounds_of(t, t->table) * known->round_seconds + tail_rate(t, t->stage, t->table) * known->tail_seconds;
+}
+
+static void forget_conversions(gal_stage_tables *t)
+{
+    const size_t count = (size_t)t->s->types->pair_count * t->class_count * t->class_count;
+    for (size_t i = 0; i < count; i++) {
+        t->conversion[i].round_seconds = NAN;
+    }
+}
+
+static double conversion_of(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
+{
+    return gal_stage_tables_conversion(context, pair, from_class, to_class);
+}
+
+/* ---- menus ---- */
+
 double gal_stage_tables_seconds(const gal_stage_tables *t, const gal_screened_item *item, uint32_t stage,
                                 gal_stage_table table)
 {
     const double round = item->forward_seconds + item->backward_seconds;
     const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
-    return rounds_of(t, table) * round + (once && stage == 0 ? t->tail_weight * item->tail_seconds : 0.0) +
+    return rounds_of(t, table) * round + tail_rate(t, stage, table) * item->tail_seconds +
            (once ? item->update_seconds / t->s->spec.pp_degree : 0.0);
 }
 
-static gal_mix_item item_of(const gal_stage_tables *t, const gal_screened_item *item, uint32_t strategy, uint32_t stage,
-                            gal_stage_table table)
+/* One way to the next stage; neighbours in a menu mostly send alike. */
+static double sent_seconds(gal_stage_tables *t, uint32_t stage, uint64_t bytes)
 {
-    const uint32_t stages = t->s->spec.pp_degree;
+    if (t->sent_bytes != bytes || t->sent_stage != stage) {
+        t->sent_bytes = bytes;
+        t->sent_stage = stage;
+        t->sent_seconds = bytes == 0
+                              ? 0.0
+                              : gal_price_transfer(t->s->spec.durations, t->s->spec.device_count / t->s->spec.pp_degree,
+                                                   stage, t->s->spec.pp_degree, bytes);
+    }
+    return t->sent_seconds;
+}
+
+/* To the next stage: the rows, and the carried tensor beside them. */
+static double transfer_seconds(gal_stage_tables *t, const gal_screened_item *item, uint32_t type, uint32_t strategy,
+                               uint32_t stage)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const gal_flow carried = t->s->types->shape[type].carried_out;
+    const double rows = sent_seconds(t, stage, item->boundary_bytes);
+    return carried.positions == 0
+               ? rows
+               : rows +
+                     sent_seconds(t, stage,
+                                  gal_price_rows_bytes(spec->model, &t->s->strategy[strategy],
+                                                       spec->global_batch_samples / spec->microbatch_count, carried));
+}
+
+/* A stage's transfer is part of every round, and on the way back of the step. */
+static gal_mix_item item_of(gal_stage_tables *t, const gal_screened_item *item, uint32_t type, uint32_t strategy,
+                            uint32_t stage, gal_stage_table table)
+{
+    const bool last = stage + 1 == t->s->spec.pp_degree;
     const double rounds = rounds_of(t, table);
+    const double sent = rounds + (table == GAL_TABLE_ROUND ? 0.0 : 1.0);
     return (gal_mix_item){.seconds = gal_stage_tables_seconds(t, item, stage, table),
                           .bytes = item->bytes + gal_screen_in_flight(&t->s->spec, stage) * item->saved_bytes,
                           .turn_bytes = item->turn_bytes,
                           .first_seconds = stage > 0 ? rounds * item->enter_seconds : 0.0,
-                          .last_seconds = stage + 1 < stages ? rounds * item->leave_seconds : 0.0,
+                          .last_seconds = last ? 0.0
+                                               : rounds * item->leave_seconds +
+                                                     sent * transfer_seconds(t, item, type, strategy, stage),
                           .class = t->class[strategy],
                           .strategy = strategy};
 }
@@ -186,7 +223,7 @@ static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_st
         const uint32_t i = t->listed[k];
         const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
         if (item->legal && (!tied || gal_strategy_same_shards(&s->strategy[i], embedding))) {
-            own[count++] = item_of(t, item, i, stage, table);
+            own[count++] = item_of(t, item, type, i, stage, table);
         }
     }
     t->menu[type] = (gal_mix_menu){gal_mix_prune(own, count), own};
@@ -247,7 +284,7 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
                            .last_bytes = t->last_bytes,
                            .pair_counts = t->pair_counts,
                            .limit_bytes = (double)t->s->spec.arena_limit_bytes,
-                           .conversion = rounds_of(t, table) > 1.0 ? conversion_of_step : conversion_of_round,
+                           .conversion = conversion_of,
                            .context = t};
 }
 

@@ -10,6 +10,12 @@
  * slowest. With one stage the last two are all its seconds. */
 typedef enum gal_stage_table { GAL_TABLE_ROUND, GAL_TABLE_ADDED, GAL_TABLE_STEP } gal_stage_table;
 
+/* Of a pair's rows between two classes. */
+typedef struct gal_table_conversion {
+    double round_seconds; /* forward and backward; infinity: not allowed; NaN: not looked up yet */
+    double tail_seconds;  /* what it adds to the stage's tail; 0 or more (costmodel/price.h) */
+} gal_table_conversion;
+
 typedef struct gal_stage_tables {
     const gal_screened *s;
     double tail_weight; /* of the first stage's tail, which nothing hides: at most 1 */
@@ -19,13 +25,16 @@ typedef struct gal_stage_tables {
     uint32_t *listed; /* [listed_count] legal strategies, class by class */
     uint32_t listed_count;
     double *rows_bytes;  /* [class] at the borders of stages */
+    uint64_t sent_bytes; /* of the transfer looked up last, behind sent_stage */
+    uint32_t sent_stage;
+    double sent_seconds;
     gal_mix_item *item;  /* [type][strategy] */
     gal_mix_menu *menu;  /* [type] of the stage at hand */
     double *pair_counts; /* its share, if all stages have the same */
     double *first_bytes, *last_bytes;
-    double *conversion;    /* [pair][class][class] seconds of a round on stages of `place`; NaN: not looked up yet */
-    bool filled;           /* the menus, with these three */
-    uint32_t stage, place; /* place: of the stages whose conversions are known (gal_price_place) */
+    gal_table_conversion *conversion; /* [pair][class][class] on stages of `place` */
+    bool filled;                      /* the menus, with these three */
+    uint32_t stage, place;            /* place: of the stages whose conversions are known (gal_price_place) */
     gal_stage_table table;
     double filled_weight;
     gal_code code; /* of a conversion */
@@ -41,7 +50,7 @@ void gal_stage_tables_free(gal_stage_tables *tables); /* accepts a zeroed one */
 gal_mix_stage gal_stage_tables_fill(gal_stage_tables *tables, uint32_t stage, gal_stage_table table,
                                     const gal_strategy *embedding);
 
-/* Seconds of a round. */
+/* Seconds of the pair's conversion as the table counts that the menus were filled for. */
 double gal_stage_tables_conversion(gal_stage_tables *tables, uint32_t pair, uint32_t from_class, uint32_t to_class);
 
 /* What one screened item is worth in a table, without what the ends of a stage add. */

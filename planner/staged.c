@@ -6,6 +6,7 @@
 
 #include "planner/mixture_exact.h"
 #include "planner/path.h"
+#include "planner/stage_classes.h"
 #include "planner/stage_filling.h"
 #include "planner/whole_stages.h"
 
@@ -14,6 +15,7 @@ enum { TIGHTENINGS = 8, TAIL_ROUNDS = 4, TIGHT_MAX = 24 };
 typedef struct solver {
     const gal_screened *s;
     gal_stage_tables tables;
+    gal_stage_classes *classes;
     gal_mix_bound *bound; /* [table][stage] */
     gal_cut cut;
     gal_tight_stage tight[TIGHT_MAX];
@@ -77,7 +79,7 @@ static gal_code find_bound(solver *v, double enough_seconds, double *bound)
         }
         const gal_mix_stage added = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ADDED, NULL);
         GAL_TRY(gal_mix_bound_create(&added, &v->bound[stages + p], v->err));
-        memcpy(v->cut.mixed[p], rounds_of(v)[p].mixed, sizeof v->cut.mixed[p]);
+        memcpy(v->cut.turns[p], rounds_of(v)[p].turns[rounds_of(v)[p].least_level], sizeof v->cut.turns[p]);
     }
     GAL_TRY(v->tables.code);
     GAL_TRY(cut_stages(v, enough_seconds, bound));
@@ -283,7 +285,13 @@ static gal_code tighten(solver *v, uint32_t stage, double target)
     const double cutoff =
         stages == 1 ? target - common_seconds(&v->s->spec) : target / (v->s->spec.microbatch_count + stages - 1.0);
     const double most = stages == 1 ? cutoff : fmax(cutoff, 1.02 * relaxed_round(v, stage));
-    const gal_code code = gal_mix_exact(&menus, tight->begin, tight->end, most, &least, v->err);
+    const double in_classes =
+        gal_stage_classes_bound(v->classes, &menus, &rounds_of(v)[stage], tight->begin, tight->end, most);
+    gal_code code = v->tables.code;
+    if (code == GAL_OK && in_classes < most) {
+        code = gal_mix_exact(&menus, tight->begin, tight->end, most, &least, v->err);
+    }
+    least = fmax(least, in_classes);
     tight->round_seconds = stages == 1 ? 0.0 : least;
     tight->added_seconds = stages == 1 ? least : 0.0;
     return code;
@@ -323,10 +331,13 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     v.stage = v.strategy + blocks;
     v.own = v.stage + blocks;
     GAL_TRY(gal_stage_tables_create(screened, &v.tables, err));
+    GAL_TRY(gal_stage_classes_create(screened->types->block_count, screened->types->type_count, v.tables.class_count,
+                                     &v.classes, err));
     GAL_TRY(solve(&v, enough_seconds, gap));
     GAL_TRY(tighten_stages(&v, fmin(enough_seconds, out->seconds * (1.0 - gap))));
 cleanup:
     free_bounds(&v);
+    gal_stage_classes_free(v.classes);
     gal_stage_tables_free(&v.tables);
     free(v.allowed);
     free(v.strategy);

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INTERVALS_MAX = 40 };
+enum { INTERVALS_MAX = 40, GROWTH = 4 /* while no cut is found */ };
 
-static const double fine = 1e-5; /* of the bound: intervals of the slowest stage need not be narrower */
+static const double growth_max = 1e3; /* as slow as that, a stage is only kept from by its bytes */
+static const double fine = 1e-5;      /* of the bound: intervals of the slowest stage need not be narrower */
 
 typedef struct cutter {
     const gal_whole_stages *w;
@@ -39,13 +40,13 @@ static gal_mix_chain chain_of(const cutter *c, uint32_t begin, uint32_t end)
                            types->type_of[end - 1]};
 }
 
+/* Block by block: the order counts where rows are converted. */
 static bool is_like(const cutter *c, const gal_tight_stage *tight, uint32_t begin, uint32_t end)
 {
-    const gal_mix_chain a = chain_of(c, tight->begin, tight->end);
-    const gal_mix_chain b = chain_of(c, begin, end);
-    bool like = tight->end - tight->begin == end - begin && a.first_type == b.first_type && a.last_type == b.last_type;
-    for (uint32_t pair = 0; pair < c->w->types->pair_count && like; pair++) {
-        like = a.behind[pair] - a.before[pair] == b.behind[pair] - b.before[pair];
+    const gal_block_types *types = c->w->types;
+    bool like = tight->end - tight->begin == end - begin && types->type_of[tight->begin] == types->type_of[begin];
+    for (uint32_t i = 1; i < end - begin && like; i++) {
+        like = types->pair_of[tight->begin + i] == types->pair_of[begin + i];
     }
     return like;
 }
@@ -253,6 +254,7 @@ static double find_bound(cutter *c, double enough_seconds, uint32_t *first)
     interval list[INTERVALS_MAX];
     uint32_t count = 1;
     double low, high;
+    double growth = 1.0 / 64.0; /* of an interval that is open above */
     bool cut = false;
     first[0] = GAL_NO_CUT;
     if (!find_slowest(c, &low, &high)) {
@@ -268,7 +270,7 @@ static double find_bound(cutter *c, double enough_seconds, uint32_t *first)
     }
     while (bound_of(c, least) < HUGE_VAL && count < INTERVALS_MAX) {
         const double bound = bound_of(c, least);
-        const double width = least->high < HUGE_VAL ? least->high - least->low : least->low / 64.0;
+        const double width = least->high < HUGE_VAL ? least->high - least->low : growth * least->low;
         if ((bound >= enough_seconds && cut) ||
             (least->high < HUGE_VAL && c->w->slowest_rounds * width <= fine * bound)) {
             break;
@@ -280,6 +282,10 @@ static double find_bound(cutter *c, double enough_seconds, uint32_t *first)
         if (least->sum < HUGE_VAL) {
             read_cut(c, first);
             cut = true;
+        }
+        growth *= cut ? 1.0 : GROWTH;
+        if (!cut && growth > growth_max && least_sum(c, HUGE_VAL) == HUGE_VAL) {
+            return HUGE_VAL;
         }
         least = least_interval(c, list, count);
     }
