@@ -6,6 +6,8 @@
 
 enum { BEST_OF_TYPE = 6 }; /* classes that suit a type best */
 
+static const double worth = 1e-3; /* share of a bound: what gains less at one price is not asked at others */
+
 /* The cheapest item of a class, or a path up to a block. */
 typedef struct reached {
     double cost; /* infinity: there is none */
@@ -20,6 +22,8 @@ struct gal_stage_classes {
     uint32_t class_count;
     reached *best; /* [type][class]; behind all types, of the first block and of the last one, with what ends add */
     double *sum;   /* [class] */
+    double known;  /* cost of all blocks in one class: a path that costs more is none of interest */
+    double ahead;  /* least cost of the blocks behind the one at hand, conversions left out */
     uint32_t looked_at_count;
     uint32_t *looked_at;   /* [looked_at_count] classes; what follows is of them */
     uint32_t *from;        /* [block][]: where the block before is on the way */
@@ -65,6 +69,20 @@ void gal_stage_classes_free(gal_stage_classes *room)
 static reached *best_of(const gal_stage_classes *r, uint32_t row)
 {
     return &r->best[(size_t)row * r->class_count];
+}
+
+static double least_of_row(const gal_stage_classes *r, uint32_t row)
+{
+    double least = HUGE_VAL;
+    for (uint32_t class = 0; class < r->class_count; class ++) {
+        least = fmin(least, best_of(r, row)[class].cost);
+    }
+    return least;
+}
+
+static bool comes_converted(const gal_stage_classes *r, uint32_t class)
+{
+    return r->query->begin > 0 && r->query->class_before < r->class_count && r->query->class_before != class;
 }
 
 static uint32_t row_of(const gal_stage_classes *r, uint32_t block)
@@ -140,6 +158,31 @@ static void choose_classes(gal_stage_classes *r, const uint32_t *blocks, uint32_
     }
 }
 
+/* Of blocks of each row: the class that is best for all of them, and what each costs at least by itself. */
+static void price_alike(gal_stage_classes *r, const uint32_t *blocks, uint32_t rows)
+{
+    const gal_class_query *q = r->query;
+    const gal_mix_stage *stage = q->stage;
+    uint32_t known = r->class_count;
+    r->known = HUGE_VAL;
+    for (uint32_t class = 0; class < r->class_count; class ++) {
+        double sum = 0.0;
+        for (uint32_t row = 0; row < rows; row++) {
+            sum += blocks[row] > 0 ? blocks[row] * best_of(r, row)[class].cost : 0.0;
+        }
+        known = sum < r->known ? class : known;
+        r->known = fmin(r->known, sum);
+    }
+    if (known < r->class_count && comes_converted(r, known)) {
+        r->known += stage->conversion(stage->context, stage->types->pair_of[q->begin], q->class_before, known);
+    }
+    r->known += 1e-9 * fabs(r->known); /* what sums are off by rounding */
+    r->ahead = 0.0;
+    for (uint32_t row = 0; row < rows; row++) {
+        r->ahead += blocks[row] > 0 ? blocks[row] * least_of_row(r, row) : 0.0;
+    }
+}
+
 static void price_stage(gal_stage_classes *r)
 {
     const gal_class_query *q = r->query;
@@ -157,6 +200,7 @@ static void price_stage(gal_stage_classes *r)
     if (blocks[types->type_count + 1] > 0) {
         price_row(r, types->type_count + 1, types->type_of[q->end - 1], false, true);
     }
+    price_alike(r, blocks, types->type_count + 2);
     r->looked_at_count = 0;
     if (!q->all) {
         choose_classes(r, blocks, types->type_count + 2);
@@ -186,12 +230,13 @@ static double conversion(const gal_stage_classes *r, uint32_t block, uint32_t fr
 static void begin(gal_stage_classes *r)
 {
     const gal_class_query *q = r->query;
-    const bool comes = q->begin > 0 && q->class_before < r->class_count;
     const reached *own = best_of(r, row_of(r, q->begin));
+    r->ahead -= least_of_row(r, row_of(r, q->begin));
     for (uint32_t i = 0; i < r->looked_at_count; i++) {
         const uint32_t class = r->looked_at[i];
-        const double seconds =
-            comes && own[class].cost < HUGE_VAL ? conversion(r, q->begin, q->class_before, class) : 0.0;
+        const double seconds = own[class].cost < HUGE_VAL && comes_converted(r, class)
+                                   ? conversion(r, q->begin, q->class_before, class)
+                                   : 0.0;
         const reached before = {seconds, seconds, 0.0};
         r->now[i] = sum_of(&before, &own[class]);
         r->order[i] = i;
@@ -215,6 +260,7 @@ static void follow(gal_stage_classes *r, uint32_t block)
 {
     uint32_t *from = r->from + (size_t)(block - r->query->begin) * r->class_count;
     const reached *own = best_of(r, row_of(r, block));
+    r->ahead -= least_of_row(r, row_of(r, block));
     memcpy(r->before, r->now, r->looked_at_count * sizeof *r->now);
     sort(r);
     for (uint32_t i = 0; i < r->looked_at_count; i++) {
@@ -223,7 +269,7 @@ static void follow(gal_stage_classes *r, uint32_t block)
         from[i] = i;
         for (uint32_t k = 0; k < r->looked_at_count && own[class].cost < HUGE_VAL; k++) {
             const reached *before = &r->before[r->order[k]];
-            if (before->cost >= best.cost) {
+            if (before->cost >= best.cost || before->cost + own[class].cost + r->ahead > r->known) {
                 break;
             }
             const double seconds = conversion(r, block, r->looked_at[r->order[k]], class);
@@ -274,22 +320,33 @@ static gal_priced_choice find_at(void *context, double price)
     return gal_stage_classes_find(l->room, l->query, price, NULL);
 }
 
+/* At the price that was best for pairs of neighbours; at others too where paths are slower than pairs said. */
+static double bound_level(at_level *at, double limit_bytes, double price, double loose_seconds, double enough_seconds)
+{
+    const gal_priced_choice choice = gal_stage_classes_find(at->room, at->query, price, NULL);
+    const double own = choice.seconds + price * (choice.bytes - limit_bytes);
+    if (!(own < HUGE_VAL)) {
+        return HUGE_VAL;
+    }
+    if (own <= loose_seconds * (1.0 + worth) || own >= enough_seconds) {
+        return own;
+    }
+    const gal_slope slope = gal_best_slope(find_at, at, limit_bytes);
+    return fmax(own, slope.best.seconds + slope.price * (slope.best.bytes - limit_bytes));
+}
+
 double gal_stage_classes_bound(gal_stage_classes *room, const gal_mix_stage *stage, const gal_mix_bound *levels,
-                               uint32_t begin, uint32_t end, double enough_seconds)
+                               uint32_t begin, uint32_t end, double loose_seconds, double enough_seconds)
 {
     gal_class_query query = {stage, begin, end, room->class_count, HUGE_VAL, true};
     at_level at = {room, &query};
-    const double any = find_at(&at, 0.0).seconds;
     double least = HUGE_VAL;
-    if (any >= enough_seconds) {
-        return any * (1.0 - 1e-12);
-    }
-    for (uint32_t i = 0; i < levels->level_count && least > any; i++) {
+    for (uint32_t i = 0; i < levels->level_count; i++) {
         const double limit = stage->limit_bytes - levels->turns[i][0];
         query.top_bytes = levels->turns[i][1];
-        const gal_slope slope = gal_best_slope(find_at, &at, limit);
-        const double own = slope.best.seconds + slope.price * (slope.best.bytes - limit);
+        const double price = limit > 0.0 ? -levels->seconds[i][1].constant / limit : 0.0;
+        const double own = bound_level(&at, limit, price, loose_seconds, enough_seconds);
         least = own < least ? own : least;
     }
-    return fmax(any, least) * (1.0 - 1e-12);
+    return least * (1.0 - 1e-12);
 }

@@ -29,8 +29,9 @@ gal_priced_choice gal_stage_classes_find(gal_stage_classes *room, const gal_clas
                                          uint32_t *class);
 
 /* No choice for the blocks [begin, end) takes less, in the levels of turn_bytes of a bound of such stages; infinity:
- * none fits. Once it is enough_seconds it need not be the best. */
+ * none fits. loose_seconds: what pairs of neighbours say; where that is all but true, prices are not searched for. Once
+ * the bound is enough_seconds it need not be the best. */
 double gal_stage_classes_bound(gal_stage_classes *room, const gal_mix_stage *stage, const gal_mix_bound *levels,
-                               uint32_t begin, uint32_t end, double enough_seconds);
+                               uint32_t begin, uint32_t end, double loose_seconds, double enough_seconds);
 
 #endif

@@ -27,9 +27,10 @@ typedef struct filler {
     uint32_t class_before; /* of the last block of the stage before; class_count: there is none */
     gal_mix_stage menus;
     filled best, now;
-    uint32_t *path[2];    /* as filled.class: large and small */
-    uint32_t *blocks;     /* [type][class] of the choice at hand; else 0 */
-    gal_mix_group *group; /* [type and class] */
+    uint32_t *path[2];            /* as filled.class: large and small */
+    uint32_t *blocks;             /* [type][class] of the choice at hand; else 0 */
+    gal_mix_group *group;         /* [type and class] */
+    double price[GAL_STAGES_MAX]; /* per byte, that bounds the stage most; of ties too, which move it little */
 } filler;
 
 static uint32_t *taken_of(const filler *f, const filled *fill, uint32_t type)
@@ -189,16 +190,17 @@ static gal_priced_choice find_path(void *context, double price)
     return gal_stage_classes_find(at->f->classes, at->query, price, at->f->path[0]);
 }
 
-/* The shortest paths on both sides of the price that bounds the stage most; false: there is none. */
-static bool find_paths(filler *f)
+/* The shortest paths on both sides of the price that bounds the stage most; false: there is none. tied: it is known. */
+static bool find_paths(filler *f, bool tied)
 {
     const double *turns = f->cut->turns[f->stage];
     const double limit = f->menus.limit_bytes - turns[0] - f->cut->spare_bytes[f->stage];
     const gal_class_query query = {&f->menus, f->begin, f->end, f->class_before, turns[1], false};
     at_price at = {f, &query};
-    const gal_slope slope = gal_best_slope(find_path, &at, limit);
-    (void)gal_stage_classes_find(f->classes, &query, slope.price * (1.0 + aside), f->path[1]);
-    return gal_stage_classes_find(f->classes, &query, slope.price * (1.0 - aside), f->path[0]).seconds < HUGE_VAL;
+    f->price[f->stage] = tied ? f->price[f->stage] : gal_best_slope(find_path, &at, limit).price;
+    const double price = f->price[f->stage];
+    (void)gal_stage_classes_find(f->classes, &query, price * (1.0 + aside), f->path[1]);
+    return gal_stage_classes_find(f->classes, &query, price * (1.0 - aside), f->path[0]).seconds < HUGE_VAL;
 }
 
 /* Items that take longer first, which are those that run again: later blocks may then turn to backward at once. */
@@ -229,7 +231,7 @@ static bool fill_stage(filler *f, uint32_t stage, const gal_strategy *embedding,
     f->class_before = class_before;
     f->menus = gal_stage_tables_fill(f->t, stage, GAL_TABLE_STEP, embedding);
     f->best.seconds = HUGE_VAL;
-    if (find_paths(f)) {
+    if (find_paths(f, embedding != NULL)) {
         try_borders(f);
     }
     for (uint32_t class = 0; class < f->t->class_count; class ++) {
@@ -322,15 +324,10 @@ static double fill_holders(filler *f, const gal_strategy *embedding, uint32_t *s
     return sum;
 }
 
-/* Under the ties that look best. */
-static gal_code fill_tied(filler *f, uint32_t class, const double *rate, uint32_t *strategy, bool *found,
-                          gal_error *err)
+/* Ties of the class, the least of what all holders cost first; returns how many. */
+static uint32_t rank_ties(const filler *f, uint32_t class, const double *rate, tie *ties)
 {
     const gal_screened *s = f->t->s;
-    tie *ties = malloc((s->strategy_count + 1) * sizeof *ties);
-    if (ties == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
-    }
     const uint32_t count = list_ties(f->t, class, ties);
     for (uint32_t p = 0, block = 0; block < s->types->block_count; block++) {
         p += p + 1 < s->spec.pp_degree && block == f->cut->first[p + 1];
@@ -339,16 +336,47 @@ static gal_code fill_tied(filler *f, uint32_t class, const double *rate, uint32_
         }
     }
     qsort(ties, count, sizeof *ties, cheaper_first);
+    return count;
+}
+
+/* Under the ties that look best, of both classes. */
+static gal_code fill_tied(filler *f, const uint32_t *class, const double *rate, uint32_t *strategy, bool *found,
+                          gal_error *err)
+{
+    const gal_screened *s = f->t->s;
+    tie *ties = malloc((s->strategy_count + 1) * sizeof *ties);
+    if (ties == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
     double least = HUGE_VAL;
     uint32_t best = 0;
-    for (uint32_t i = 0; i < count && i < TIES_TRIED; i++) {
-        const double seconds = fill_holders(f, &s->strategy[ties[i].strategy], strategy);
-        best = seconds < least ? i : best;
-        least = fmin(least, seconds);
+    for (uint32_t k = 0; k < (class[0] == class[1] ? 1 : 2); k++) {
+        const uint32_t count = rank_ties(f, class[k], rate, ties);
+        for (uint32_t i = 0; i < count && i < TIES_TRIED; i++) {
+            const double seconds = fill_holders(f, &s->strategy[ties[i].strategy], strategy);
+            best = seconds < least ? ties[i].strategy : best;
+            least = fmin(least, seconds);
+        }
     }
-    *found = least < HUGE_VAL && fill_holders(f, &s->strategy[ties[best].strategy], strategy) < HUGE_VAL;
+    *found = least < HUGE_VAL && fill_holders(f, &s->strategy[best], strategy) < HUGE_VAL;
     free(ties);
     return GAL_OK;
+}
+
+/* Of the stage at hand: the first block's class, and the one that most blocks have: where a few blocks alone are best
+ * in another class, a table that is held as theirs costs the rest more than it gains. */
+static void note_classes(const filler *f, uint32_t *class)
+{
+    uint32_t most = 0;
+    class[0] = f->best.class[0];
+    for (uint32_t i = 0; i < f->end - f->begin; i++) {
+        uint32_t alike = 0;
+        for (uint32_t j = i; j < f->end - f->begin; j++) {
+            alike += f->best.class[j] == f->best.class[i];
+        }
+        class[1] = alike > most ? f->best.class[i] : class[1];
+        most = alike > most ? alike : most;
+    }
 }
 
 gal_code gal_stages_fill(gal_stage_tables *tables, const gal_cut *cut, uint32_t *strategy, bool *found, gal_error *err)
@@ -359,7 +387,7 @@ gal_code gal_stages_fill(gal_stage_tables *tables, const gal_cut *cut, uint32_t 
     const size_t blocks = s->types->block_count;
     double rate[GAL_STAGES_MAX];
     uint32_t class = tables->class_count;
-    uint32_t first_class = 0;
+    uint32_t first_classes[2] = {0};
     uint32_t *room =
         calloc(4 * blocks + types * (2 * (size_t)s->strategy_count + tables->class_count) + 1, sizeof *room);
     filler f = {.t = tables, .cut = cut, .group = calloc(blocks, sizeof *f.group)};
@@ -380,10 +408,12 @@ gal_code gal_stages_fill(gal_stage_tables *tables, const gal_cut *cut, uint32_t 
         *found = fill_stage(&f, p, NULL, class, strategy);
         rate[p] = f.best.rate;
         class = *found ? last_class(&f) : class;
-        first_class = p == 0 && *found ? f.best.class[0] : first_class;
+        if (p == 0 && *found) {
+            note_classes(&f, first_classes);
+        }
     }
     if (*found && s->types->table_shared) {
-        GAL_TRY(fill_tied(&f, first_class, rate, strategy, found, err));
+        GAL_TRY(fill_tied(&f, first_classes, rate, strategy, found, err));
     }
     GAL_TRY(tables->code);
 cleanup:

@@ -12,6 +12,9 @@
 
 enum { TIGHTENINGS = 8, TAIL_ROUNDS = 4, TIGHT_MAX = 24 };
 
+/* Share of a target: a bound that is closer is not raised by paths through classes. */
+static const double matters = 5e-3;
+
 typedef struct solver {
     const gal_screened *s;
     gal_stage_tables tables;
@@ -284,9 +287,12 @@ static gal_code tighten(solver *v, uint32_t stage, double target)
     *tight = (gal_tight_stage){.stage = stage, .begin = v->cut.first[stage], .end = end_of(v, stage)};
     const double cutoff =
         stages == 1 ? target - common_seconds(&v->s->spec) : target / (v->s->spec.microbatch_count + stages - 1.0);
-    const double most = stages == 1 ? cutoff : fmax(cutoff, 1.02 * relaxed_round(v, stage));
+    const double loose = relaxed_round(v, stage);
+    const double most = stages == 1 ? cutoff : fmax(cutoff, 1.02 * loose);
     const double in_classes =
-        gal_stage_classes_bound(v->classes, &menus, &rounds_of(v)[stage], tight->begin, tight->end, most);
+        loose < most * (1.0 - matters)
+            ? gal_stage_classes_bound(v->classes, &menus, &rounds_of(v)[stage], tight->begin, tight->end, loose, most)
+            : 0.0;
     gal_code code = v->tables.code;
     if (code == GAL_OK && in_classes < most) {
         code = gal_mix_exact(&menus, tight->begin, tight->end, most, &least, v->err);
