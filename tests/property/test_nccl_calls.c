@@ -344,9 +344,10 @@ static uint64_t rows_out(const gal_plan *plan, uint32_t block, gal_flow flow)
     const gal_strategy *strategy = gal_plan_block_strategy(plan, block);
     const uint64_t samples = gal_plan_microbatch_samples(plan) / gal_strategy_degree(strategy, GAL_AXIS_DP) /
                              gal_strategy_degree(strategy, GAL_AXIS_SDP);
-    const uint64_t split = (strategy->sequence_parallel ? gal_strategy_degree(strategy, GAL_AXIS_TP) : 1) *
-                           gal_strategy_sequence_degree(strategy);
-    return samples * flow.positions / split * flow.features;
+    const bool splits = strategy->sequence_parallel || strategy->tp_mode != GAL_TP_1D; /* a grid: rows and features */
+    const uint64_t split =
+        (splits ? gal_strategy_degree(strategy, GAL_AXIS_TP) : 1) * gal_strategy_sequence_degree(strategy);
+    return samples * flow.positions * flow.features / split;
 }
 
 /* Over each border between pieces, of every microbatch: the stream forward and its gradient back. A carried tensor goes
