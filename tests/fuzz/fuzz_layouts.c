@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
 {
     gal_layout_rows *rows = NULL;
     gal_error err = {0};
-    const char *path = gal_fuzz_path("layouts.csv");
+    static const char *path = NULL;
+    path = path == NULL ? gal_fuzz_path("layouts.csv") : path;
     gal_fuzz_write(path, bytes, byte_count);
     const gal_code code = gal_layout_rows_read(path, "a100-16", &rows, &err);
     if (code != GAL_OK) {

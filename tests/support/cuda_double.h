@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GAL_DOUBLE_STREAMS_MAX = 32, GAL_DOUBLE_PAYLOAD_BYTES = 640 };
+enum { GAL_DOUBLE_STREAMS_MAX = 96, GAL_DOUBLE_PAYLOAD_BYTES = 640 };
 
 /* Forgets all; later choices are drawn from seed. lazy: queries move little on, so that queues grow long. */
 void gal_cuda_double_reset(uint64_t seed, bool lazy);
