@@ -481,6 +481,12 @@ bench-host:
 	@$(MAKE) $(J) all tests
 	@PYTHON=$${PYTHON:-/usr/bin/python3} bash tests/bench/host.sh $(BUILD)
 
+## bench-adam: the host's Adam against the memory's limit and against PyTorch's AdamW on the CPU (2 minutes)
+.PHONY: bench-adam
+bench-adam:
+	@$(MAKE) $(J) all tests
+	@PYTHON=$${PYTHON:-/usr/bin/python3} bash tests/bench/adam.sh $(BUILD)
+
 ## bench-overlap: what overlap of communication with compute gains here, and what a step still waits for (5 minutes)
 .PHONY: bench-overlap
 bench-overlap:

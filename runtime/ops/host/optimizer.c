@@ -2,6 +2,7 @@
  * Source: D. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1; I. Loshchilov,
  * F. Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2 (decay times the learning rate, as
  * PyTorch has it). Clipping as torch.nn.utils.clip_grad_norm_. */
+#include "runtime/ops/host/adam.h"
 #include "runtime/ops/host/kernels.h"
 
 gal_code GAL_KERNEL(norm_start)(const gal_kernel_call *call, gal_error *err)
@@ -57,12 +58,7 @@ gal_code GAL_KERNEL(sum_squares)(const gal_kernel_call *call, gal_error *err)
     return GAL_OK;
 }
 
-/* w -= rate (mhat / (sqrt(vhat) + epsilon) + decoupled w), mhat and vhat by their bias corrections. */
-typedef struct adam_scalars {
-    gal_real clip, l2, decoupled_rate, beta1, beta2, rest1, rest2, corrected_rate, v_correction, epsilon;
-} adam_scalars;
-
-static adam_scalars scalars_of(const gal_kernel_step *step, double square_sum)
+static gal_adam_scalars scalars_of(const gal_kernel_step *step, double square_sum)
 {
     const gal_optimizer *optimizer = &step->model->optimizer;
     const double count = (double)(step->step + 1);
@@ -72,7 +68,7 @@ static adam_scalars scalars_of(const gal_kernel_step *step, double square_sum)
         clip = clip > 1.0 ? 1.0 : clip; /* NaN stays NaN */
     }
     const bool decoupled = optimizer->kind == GAL_OPTIMIZER_ADAMW;
-    return (adam_scalars){
+    return (gal_adam_scalars){
         .clip = (gal_real)clip,
         .l2 = (gal_real)(decoupled ? 0.0 : optimizer->weight_decay),
         .decoupled_rate = (gal_real)(decoupled ? step->learning_rate * optimizer->weight_decay : 0.0),
@@ -86,20 +82,6 @@ static adam_scalars scalars_of(const gal_kernel_step *step, double square_sum)
     };
 }
 
-GAL_VECTOR
-static void adam_range(const adam_scalars *at, gal_real *restrict w, const gal_real *restrict g, gal_real *restrict m,
-                       gal_real *restrict v, size_t begin, size_t end)
-{
-    const adam_scalars a = *at;
-    for (size_t i = begin; i < end; i++) {
-        const gal_real gradient = g[i] * a.clip + a.l2 * w[i];
-        m[i] = a.beta1 * m[i] + a.rest1 * gradient;
-        v[i] = a.beta2 * v[i] + a.rest2 * gradient * gradient;
-        const gal_real deviation = gal_real_sqrt(v[i]) * a.v_correction + a.epsilon;
-        w[i] = (w[i] - a.decoupled_rate * w[i]) - a.corrected_rate * m[i] / deviation;
-    }
-}
-
 static void adam_part(const void *context, uint32_t part)
 {
     const gal_split *at = context;
@@ -108,12 +90,19 @@ static void adam_part(const void *context, uint32_t part)
     const uint64_t left = call->dims[1] > first ? call->dims[1] - first : 0;
     const size_t begin = gal_cut_begin(&at->cut, part), end = gal_cut_begin(&at->cut, part + 1);
     const size_t decaying = left < end ? (left > begin ? (size_t)left : begin) : end;
-    adam_scalars scalars = scalars_of(call->step, *(const double *)call->operand[4]);
-    gal_real *w = call->operand[0], *m = call->operand[2], *v = call->operand[3];
-    adam_range(&scalars, w, call->operand[1], m, v, begin, decaying);
+    gal_adam_scalars scalars = scalars_of(call->step, *(const double *)call->operand[4]);
+    gal_adam_range range = {.w = call->operand[0],
+                            .g = call->operand[1],
+                            .m = call->operand[2],
+                            .v = call->operand[3],
+                            .begin = begin,
+                            .end = decaying};
+    gal_adam_update(&scalars, &range);
     scalars.l2 = 0;
     scalars.decoupled_rate = 0;
-    adam_range(&scalars, w, call->operand[1], m, v, decaying, end);
+    range.begin = decaying;
+    range.end = end;
+    gal_adam_update(&scalars, &range);
 }
 
 gal_code GAL_KERNEL(adam)(const gal_kernel_call *call, gal_error *err)
