@@ -4,8 +4,15 @@
 
 static gal_group group_of(const gal_mesh *mesh, uint32_t axis)
 {
-    const gal_group groups[GAL_MESH_AXES] = {mesh->dp, mesh->sdp, mesh->tp, mesh->sequence | mesh->column};
+    const gal_group groups[GAL_MESH_AXES] = {mesh->dp, mesh->sdp, mesh->tp, mesh->sequence | mesh->column,
+                                             mesh->output};
     return groups[axis];
+}
+
+uint32_t gal_axis_sets_of(const gal_strategy *strategy)
+{
+    const bool last_but_one = strategy->tp_mode != GAL_TP_1D || gal_strategy_sequence_degree(strategy) > 1;
+    return strategy->tp_mode == GAL_TP_3D ? GAL_AXIS_SETS : last_but_one ? GAL_AXIS_SETS / 2 : GAL_AXIS_SETS / 4;
 }
 
 uint32_t gal_axis_set_of(const gal_mesh *mesh, gal_group group)
@@ -29,8 +36,7 @@ void gal_axis_levels_of(const gal_cluster *cluster, const gal_strategy *strategy
     gal_atoms_of(device_count, &atoms);
     const gal_mesh mesh = gal_mesh_of(&atoms, strategy);
     const gal_place_in_cluster place = {&atoms, device_count, stage, stage_count};
-    const bool has_last = (mesh.sequence | mesh.column) != GAL_GROUP_NONE; /* sets with the last axis are later */
-    const uint32_t sets = has_last ? GAL_AXIS_SETS : GAL_AXIS_SETS / 2;
+    const uint32_t sets = gal_axis_sets_of(strategy);
     memset(out, 0, sizeof *out);
     for (uint32_t set = 0; set < sets; set++) {
         gal_group group = GAL_GROUP_NONE;

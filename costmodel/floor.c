@@ -90,9 +90,8 @@ static uint32_t smallest_prime(uint32_t value)
 /* Prime factors ascend from the innermost axis. */
 gal_strategy gal_split_strategy(const gal_split_kind *split)
 {
-    gal_strategy out = {.recompute = split->recompute,
-                        .sequence_parallel = split->sequence_parallel,
-                        .tp_mode = split->grid ? GAL_TP_2D : GAL_TP_1D};
+    gal_strategy out = {
+        .recompute = split->recompute, .sequence_parallel = split->sequence_parallel, .tp_mode = split->tp_mode};
     const gal_axis tp = {GAL_AXIS_TP, split->tp_degree}, sequence = {split->sequence_kind, split->sequence_degree};
     const bool both = tp.degree > 1 && sequence.degree > 1;
     const bool turned = both && largest_prime(tp.degree) > smallest_prime(sequence.degree);
@@ -125,7 +124,7 @@ static bool is_split(const split_block *block, uint32_t type, const gal_split_ki
            block->split.sequence_kind == split->sequence_kind &&
            block->split.sequence_degree == split->sequence_degree &&
            block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute &&
-           block->split.grid == split->grid;
+           block->split.tp_mode == split->tp_mode;
 }
 
 static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_kind *split, uint32_t samples,

@@ -17,7 +17,7 @@ typedef struct gal_split_kind {
     uint32_t sequence_degree;    /* 1: none */
     bool sequence_parallel;
     gal_recompute recompute;
-    bool grid; /* of mode 2d */
+    gal_tp_mode tp_mode; /* 2d stands for 2.5d too */
 } gal_split_kind;
 
 /* Just this, on tp_degree times sequence_degree devices. */

@@ -12,10 +12,12 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* ---- from a program ----
  * Of backward what the last microbatch does: plain backward is a part of it. */
 
-static void add_turn(gal_ring_turns *turns, uint64_t bytes)
+/* What lies behind the begin of a ring's buffer belongs to the turn before. */
+static void add_turn(gal_ring_turns *turns, const gal_operand *operand)
 {
-    GAL_ASSERT(turns->count < GAL_BLOCK_TURNS_MAX);
-    turns->bytes[turns->count++] = gal_align(bytes);
+    turns->count += operand->offset_bytes == 0;
+    GAL_ASSERT(turns->count > 0 && turns->count <= GAL_BLOCK_TURNS_MAX);
+    turns->bytes[turns->count - 1] = gal_align(operand->offset_bytes + operand->bytes);
 }
 
 /* The gathers into ring buffers that a block issues in a fragment. */
@@ -30,7 +32,7 @@ static void read_gathers(const gal_program *program, gal_fragment_kind kind, uin
         for (uint32_t o = 0; o < in->operand_count; o++) {
             const gal_operand *operand = &program->operand[in->first_operand + o];
             if (program->buffer[operand->buffer].class == GAL_CLASS_GATHERED && operand->access == GAL_WRITE) {
-                add_turn(turns, operand->bytes);
+                add_turn(turns, operand);
             }
         }
     }
@@ -55,7 +57,7 @@ static void read_buckets(const gal_program *program, uint32_t block, gal_block_m
             const gal_operand *operand = &program->operand[in->first_operand + o];
             const uint8_t class = program->buffer[operand->buffer].class;
             if (class == GAL_CLASS_BUCKET && operand->access == GAL_READ) {
-                add_turn(&out->buckets, operand->bytes);
+                add_turn(&out->buckets, operand);
             } else if (class == GAL_CLASS_SCRATCH) {
                 out->bytes.scratch = larger(out->bytes.scratch, gal_align(operand->bytes));
             }

@@ -74,13 +74,6 @@ static gal_code number_levels(gal_price_cache *cache, const uint32_t counts[GAL_
     return GAL_OK;
 }
 
-/* Those with the last axis are the later ones. */
-static uint32_t sets_of(const gal_strategy *strategy)
-{
-    return strategy->tp_mode == GAL_TP_1D && gal_strategy_sequence_degree(strategy) == 1 ? GAL_AXIS_SETS / 2
-                                                                                         : GAL_AXIS_SETS;
-}
-
 static gal_code find_axes(gal_price_cache *cache, const gal_price_query *query, const gal_kept_axes **out,
                           gal_error *err)
 {
@@ -92,7 +85,7 @@ static gal_code find_axes(gal_price_cache *cache, const gal_price_query *query, 
         gal_kept_axes axes = {.id = {0}};
         gal_axis_levels_of(gal_durations_cluster(cache->durations), query->strategy, query->device_count, query->stage,
                            query->stage_count, &axes.levels);
-        for (uint32_t set = 0; set < sets_of(query->strategy) && code == GAL_OK; set++) {
+        for (uint32_t set = 0; set < gal_axis_sets_of(query->strategy) && code == GAL_OK; set++) {
             code = number_levels(cache, axes.levels.counts[set], &axes.id[set], err);
         }
         code = code == GAL_OK ? gal_price_keep(cache, &key, &axes, sizeof axes, &found, err) : code;
@@ -214,16 +207,19 @@ static void key_of_like(const gal_price_cache *cache, const gal_price_query *que
                         const gal_kept_axes *axes, gal_price_key *out)
 {
     const uint32_t used = of->own->lone.axis_sets | of->other->lone.axis_sets;
-    uint16_t id[2 * sizeof out->word[0] / sizeof(uint16_t)] = {0}; /* of the sets that are used: the rest says which */
+    uint16_t id[3][sizeof out->word[0] / sizeof(uint16_t)] = {0}; /* of the sets that are used: the rest says which */
     uint32_t count = 0;
     for (uint32_t set = 0; set < GAL_AXIS_SETS; set++) {
         if ((used >> set & 1U) != 0) {
-            GAL_ASSERT(count < sizeof id / sizeof id[0]);
-            id[count++] = axes->id[set];
+            GAL_ASSERT(count < sizeof id / sizeof id[0][0]);
+            id[count / 4][count % 4] = axes->id[set];
+            count++;
         }
     }
     gal_price_key_of(cache, GAL_PRICE_LIKE, query, out);
-    memcpy(&out->word[3], id, sizeof id); /* words 3 and 4 */
+    memcpy(&out->word[3], id[0], sizeof id[0]);
+    memcpy(&out->word[4], id[1], sizeof id[1]);
+    memcpy(&out->word[6], id[2], sizeof id[2]);
 }
 
 static gal_code find_like(gal_price_cache *cache, const gal_price_query *query, void **out, gal_error *err)

@@ -24,10 +24,10 @@ typedef struct gal_price_page {
  * positions there is one. */
 uint64_t gal_price_key_axes(const gal_strategy *strategy)
 {
-    enum { KIND_BITS = 3, LENGTH_BITS = 5 };
+    enum { KIND_BITS = 3, LENGTH_BITS = 5, AXES_MAX = 4 };
     _Static_assert((int)GAL_AXIS_KIND_COUNT < 1 << KIND_BITS, "bits");
     uint64_t word = 0;
-    GAL_ASSERT(strategy->axis_count <= GAL_MESH_AXES);
+    GAL_ASSERT(strategy->axis_count <= AXES_MAX);
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
         const uint32_t length = 32U - (uint32_t)__builtin_clz(strategy->axis[i].degree);
         word = word << length | strategy->axis[i].degree;
@@ -87,6 +87,7 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
     out->word[3] = 0;
     out->word[4] = 0;
     out->word[5] = gal_price_key_grid(query->strategy);
+    out->word[6] = 0;
 }
 
 static uint32_t hash_of(const gal_price_key *key)

@@ -6,7 +6,7 @@
 #include "costmodel/price.h"
 #include "costmodel/structure.h"
 
-enum { GAL_PRICE_KEY_WORDS = 6 };
+enum { GAL_PRICE_KEY_WORDS = 7 };
 
 typedef struct gal_price_key {
     uint64_t word[GAL_PRICE_KEY_WORDS];
@@ -50,7 +50,7 @@ struct gal_price_cache {
     struct gal_price_page *pages; /* that entries lie in */
 };
 
-/* A query's key, of what results of the kind depend on; words 3 and 4 are zero, and the
+/* A query's key, of what results of the kind depend on; words 3, 4 and 6 are zero, and the
  * upper half of 5, for more of it. Where a stage lies
  * counts only if it does not lie as all others do. */
 void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,

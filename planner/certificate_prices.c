@@ -149,7 +149,7 @@ static gal_code price_split(gal_cert_prices *v, uint32_t type, const gal_split_k
     const gal_strategy strategy = gal_split_strategy(split);
     gal_error reason = {0};
     gal_code code = GAL_OK;
-    const bool depth = split->grid && space->tp_grid[GAL_TP_2P5D];
+    const bool depth = split->tp_mode == GAL_TP_2D && space->tp_grid[GAL_TP_2P5D];
     out->legal = v->samples % groups == 0 && (groups == 1 || shards || depth || space->axis[GAL_AXIS_DP]) &&
                  is_legal(v, type, &strategy, together, v->samples / groups);
     if (out->legal) {

@@ -115,7 +115,7 @@ static gal_code list_items(gal_screens *screens, const menus *m, uint32_t type, 
         gal_block_floor floor;
         if (m->samples % groups != 0 ||
             (groups > 1 && !shards && !screens->space->axis[GAL_AXIS_DP] &&
-             !(split[i].grid && screens->space->tp_grid[GAL_TP_2P5D])) ||
+             !(split[i].tp_mode == GAL_TP_2D && screens->space->tp_grid[GAL_TP_2P5D])) ||
             !is_legal(screens, type, &split[i], m->samples / groups)) {
             continue;
         }

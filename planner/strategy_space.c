@@ -16,13 +16,13 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
     const struct {
         const char *name;
         bool *field;
-    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},     {"sdp", &space->axis[GAL_AXIS_SDP]},
-                 {"tp", &space->axis[GAL_AXIS_TP]},     {"sp", &space->sequence_parallel},
-                 {"recompute", &space->recompute},      {"selective", &space->selective},
-                 {"zero1", &space->zero_stage[1]},      {"zero2", &space->zero_stage[2]},
-                 {"zero3", &space->zero_stage[3]},      {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
-                 {"ring", &space->axis[GAL_AXIS_RING]}, {"2d", &space->tp_grid[GAL_TP_2D]},
-                 {"2.5d", &space->tp_grid[GAL_TP_2P5D]}};
+    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},      {"sdp", &space->axis[GAL_AXIS_SDP]},
+                 {"tp", &space->axis[GAL_AXIS_TP]},      {"sp", &space->sequence_parallel},
+                 {"recompute", &space->recompute},       {"selective", &space->selective},
+                 {"zero1", &space->zero_stage[1]},       {"zero2", &space->zero_stage[2]},
+                 {"zero3", &space->zero_stage[3]},       {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
+                 {"ring", &space->axis[GAL_AXIS_RING]},  {"2d", &space->tp_grid[GAL_TP_2D]},
+                 {"2.5d", &space->tp_grid[GAL_TP_2P5D]}, {"3d", &space->tp_grid[GAL_TP_3D]}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
             return words[i].field;
@@ -42,7 +42,7 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         if (field == NULL) {
             return gal_fail(err, GAL_ERR_USAGE,
                             "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                            "ring, recompute, selective, 2d, 2.5d)",
+                            "ring, recompute, selective, 2d, 2.5d, 3d)",
                             (int)length, word);
         }
         *field = true;
@@ -89,9 +89,11 @@ static void emit_grids(enumeration *e, const gal_strategy *axes, uint32_t zero_s
     const uint32_t degree = gal_strategy_degree(axes, GAL_AXIS_TP);
     gal_strategy strategy = *axes;
     strategy.zero_stage = zero_stage;
-    strategy.tp_mode = GAL_TP_2D;
-    if (e->space->tp_grid[GAL_TP_2D] && degree > 1 && gal_strategy_grid_side(&strategy) > 0) {
-        emit(e, strategy);
+    for (uint32_t mode = GAL_TP_2D; mode <= GAL_TP_3D; mode++) {
+        strategy.tp_mode = (gal_tp_mode)mode;
+        if (mode != GAL_TP_2P5D && e->space->tp_grid[mode] && degree > 1 && gal_strategy_grid_side(&strategy) > 0) {
+            emit(e, strategy);
+        }
     }
     strategy.tp_mode = GAL_TP_2P5D;
     for (uint32_t depth = 2; e->space->tp_grid[GAL_TP_2P5D] && !is_known_as_2d(e, axes) && depth < degree; depth++) {
@@ -142,9 +144,14 @@ static bool splits_positions_twice(const gal_strategy *axes, uint32_t kind)
     return gal_axis_splits_positions((gal_axis_kind)kind) && gal_strategy_sequence_degree(axes) > 1;
 }
 
-static bool has_grids(const gal_space *space)
+static bool has_squares(const gal_space *space)
 {
     return space->tp_grid[GAL_TP_2D] || space->tp_grid[GAL_TP_2P5D];
+}
+
+static bool has_grids(const gal_space *space)
+{
+    return has_squares(space) || space->tp_grid[GAL_TP_3D];
 }
 
 static bool has_axis(const gal_space *space, uint32_t kind)
@@ -235,16 +242,13 @@ typedef struct split_list {
 } split_list;
 
 /* Of a grid with sides of at least 2. */
-static bool is_square(uint32_t count)
+static bool is_grid(uint32_t count, gal_tp_mode mode)
 {
-    uint32_t side = 2;
-    while (side < count / side) {
-        side++;
-    }
-    return count >= 4 && side * side == count;
+    const gal_strategy strategy = {.axis_count = 1, .axis = {{GAL_AXIS_TP, count}}, .tp_mode = mode};
+    return count > 1 && gal_strategy_grid_side(&strategy) > 0;
 }
 
-/* Plain, in Megatron's chunks, and of a grid, whose depth is left open like data parallelism. */
+/* Plain, in Megatron's chunks, of a grid, whose depth is left open like data parallelism, and of a cube. */
 static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind, uint32_t degree)
 {
     const gal_space *space = list->space;
@@ -253,12 +257,15 @@ static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind,
                                                [GAL_RECOMPUTE_FULL] = space->recompute};
     const bool plain = tp_degree == 1 || space->axis[GAL_AXIS_TP];
     const bool chunks = plain && tp_degree > 1 && degree == 1 && space->sequence_parallel;
-    const bool has[3] = {plain, chunks, degree == 1 && has_grids(space) && is_square(tp_degree)};
-    for (uint32_t way = 0; way < 3; way++) {
+    const bool square = degree == 1 && has_squares(space) && is_grid(tp_degree, GAL_TP_2D);
+    const bool cube = degree == 1 && space->tp_grid[GAL_TP_3D] && is_grid(tp_degree, GAL_TP_3D);
+    const bool has[] = {plain, chunks, square, cube};
+    static const gal_tp_mode mode[] = {GAL_TP_1D, GAL_TP_1D, GAL_TP_2D, GAL_TP_3D};
+    for (uint32_t way = 0; way < sizeof has / sizeof has[0]; way++) {
         for (uint32_t r = 0; has[way] && r < GAL_RECOMPUTE_COUNT; r++) {
             if (allowed[r] && list->split != NULL) {
                 list->split[list->count] =
-                    (gal_split_kind){tp_degree, kind, degree, way == 1, (gal_recompute)r, way == 2};
+                    (gal_split_kind){tp_degree, kind, degree, way == 1, (gal_recompute)r, mode[way]};
             }
             list->count += allowed[r];
         }

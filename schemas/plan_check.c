@@ -45,7 +45,7 @@ static gal_strategy grid_axes(const gal_strategy *strategy)
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
         const gal_axis *axis = &strategy->axis[i];
         const bool grid = axis->kind == GAL_AXIS_TP && strategy->tp_mode != GAL_TP_1D;
-        const uint32_t rest = grid ? axis->degree / side / side : 1;
+        const uint32_t rest = grid ? axis->degree / side / side : 1; /* a depth, or the third side */
         const uint32_t degrees[3] = {grid ? side : axis->degree, grid ? side : 1, rest};
         for (uint32_t k = 0; k < 3; k++) {
             if (degrees[k] > 1) {
@@ -163,20 +163,40 @@ static const char *position_rule_broken(const gal_block_shape *block, uint32_t d
     return block->kind == GAL_BLOCK_MERGE && block->side % (2 * degree) != 0 ? rules->side : NULL;
 }
 
+/* Rows of weights are cut over two sides of a cube. A head of two products would need its table with the parts of
+ * these two exchanged. */
+static const char *cube_rule_broken(const gal_model *model, const gal_block_shape *block, uint32_t side)
+{
+    const uint64_t square = (uint64_t)side * side;
+    const bool attends = block->kind == GAL_BLOCK_ATTENTION;
+    if (block->kind == GAL_BLOCK_HEAD && model->family == GAL_FAMILY_BERT) {
+        return "tp of mode 3d has no rules for the head of a model of family bert";
+    }
+    if (model->hidden % square != 0 || (block->kind == GAL_BLOCK_FFN && block->ffn_hidden % square != 0) ||
+        (attends && (uint64_t)block->kv_head_count * block->head_dim % square != 0) ||
+        (attends && (uint64_t)block->head_count * block->head_dim % square != 0)) {
+        return "in mode 3d the square of the side must divide hidden, ffn_hidden and the features of all heads";
+    }
+    const bool reads_table = block->kind == GAL_BLOCK_EMBEDDING || block->kind == GAL_BLOCK_HEAD;
+    return reads_table && gal_model_padded_vocabulary(model) % square != 0
+               ? "in mode 3d the square of the side must divide the padded vocabulary"
+               : NULL;
+}
+
 /* A grid divides what enters and leaves a block too. What it has no rule for is refused. */
-static const char *grid_rule_broken(const gal_model *model, const gal_strategy *strategy)
+static const char *grid_rule_broken(const gal_model *model, const gal_block_shape *block, const gal_strategy *strategy)
 {
     const uint32_t side = gal_strategy_grid_side(strategy);
     if (strategy->tp_mode == GAL_TP_1D) {
         return NULL;
     }
-    if (strategy->tp_mode == GAL_TP_3D) {
-        return "tp of mode 3d is planned for, not run: take 2d or 2.5d";
-    }
     if (model->family == GAL_FAMILY_T5 || model->family == GAL_FAMILY_SWIN) {
-        return "tp of modes 2d and 2.5d has no rules for models of families t5 and swin";
+        return "tp of modes 2d, 2.5d and 3d has no rules for models of families t5 and swin";
     }
-    return model->hidden % side == 0 ? NULL : "the side of a tp grid must divide hidden";
+    if (model->hidden % side != 0) {
+        return "the side of a tp grid must divide hidden";
+    }
+    return strategy->tp_mode == GAL_TP_3D ? cube_rule_broken(model, block, side) : NULL;
 }
 
 static const char *tp_rule_broken(const gal_model *model, const gal_block_shape *block, const gal_strategy *strategy)
@@ -196,7 +216,7 @@ static const char *tp_rule_broken(const gal_model *model, const gal_block_shape 
         gal_model_padded_vocabulary(model) % tp_degree != 0) {
         return "tp degree must divide the padded vocabulary";
     }
-    const char *rule = grid_rule_broken(model, strategy);
+    const char *rule = grid_rule_broken(model, block, strategy);
     if (rule != NULL) {
         return rule;
     }

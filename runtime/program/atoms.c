@@ -79,7 +79,8 @@ static gal_group take_atoms(const gal_atoms *atoms, uint32_t degree, uint32_t *n
 
 gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
 {
-    gal_mesh mesh = {GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE, GAL_GROUP_NONE};
+    gal_mesh mesh = {.dp = GAL_GROUP_NONE};
+    const bool cube = strategy->tp_mode == GAL_TP_3D;
     const uint32_t side = gal_strategy_grid_side(strategy);
     uint32_t next = 0;
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
@@ -97,8 +98,9 @@ gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
             break;
         case GAL_AXIS_TP:
         default:
+            mesh.column = take_atoms(atoms, cube ? side : 1, &next);
             mesh.tp = take_atoms(atoms, gal_strategy_feature_parts(strategy), &next);
-            mesh.column = take_atoms(atoms, side, &next);
+            *(cube ? &mesh.output : &mesh.column) |= take_atoms(atoms, side, &next);
             mesh.dp |= take_atoms(atoms, strategy->tp_mode == GAL_TP_2P5D ? strategy->tp_depth : 1, &next);
             break;
         }
@@ -109,7 +111,7 @@ gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
 
 gal_group gal_mesh_samples(const gal_mesh *mesh)
 {
-    return mesh->dp | mesh->sdp | mesh->column;
+    return mesh->dp | mesh->sdp | mesh->column | (mesh->output != GAL_GROUP_NONE ? mesh->tp : GAL_GROUP_NONE);
 }
 
 gal_group gal_mesh_positions(const gal_mesh *mesh, const gal_strategy *strategy)
@@ -119,5 +121,5 @@ gal_group gal_mesh_positions(const gal_mesh *mesh, const gal_strategy *strategy)
 
 gal_group gal_mesh_features(const gal_mesh *mesh)
 {
-    return mesh->column != GAL_GROUP_NONE ? mesh->tp : GAL_GROUP_NONE;
+    return mesh->output != GAL_GROUP_NONE ? mesh->output : mesh->column != GAL_GROUP_NONE ? mesh->tp : GAL_GROUP_NONE;
 }

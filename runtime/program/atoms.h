@@ -58,9 +58,11 @@ uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t dev
 /* The atoms of the strategy's axes. Asserts what gal_strategy_rule_broken checks.
  * tp is what divides the features inside blocks: heads, FFN, vocabulary. Of a 2d grid, device i * q + j of the TP axis
  * in row i and column j, that is the row (j varies): consecutive devices. The column (i varies) divides samples, and so
- * does the depth of a 2.5d grid, outermost; and since nothing else tells that from data parallelism, it is of dp. */
+ * does the depth of a 2.5d grid, outermost; and since nothing else tells that from data parallelism, it is of dp.
+ * Of a 3d grid, device i + l (j + l k), the column is i, along which weights are gathered as in 2d, tp is j (inputs)
+ * and output is k: between blocks i and j divide samples, k features. */
 typedef struct gal_mesh {
-    gal_group dp, sdp, tp, column;
+    gal_group dp, sdp, tp, column, output;
     gal_group sequence; /* of the axis that splits the positions everywhere */
 } gal_mesh;
 gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy);
@@ -93,6 +95,10 @@ void gal_layout_whole(uint32_t sample_count, gal_layout *out);
 /* The layout that gal_layout_convert reaches from whole rows. The group's size divides the samples. */
 void gal_layout_split(uint32_t sample_count, const gal_atoms *atoms, gal_group sample_group, gal_group sequence_group,
                       gal_layout *out);
+/* The rows of a product on a 3d grid, behind it: what the atoms of `samples` own is owned by those of `features`, as
+ * many and of the same radices, atom for atom; and the former split the features. */
+void gal_layout_turn(const gal_layout *layout, const gal_atoms *atoms, gal_group samples, gal_group features,
+                     gal_layout *out);
 uint32_t gal_layout_local_samples(const gal_layout *layout);
 bool gal_layout_equal(const gal_layout *a, const gal_layout *b);
 /* map[local sample] = sample of the microbatch, for this device; gal_layout_local_samples entries. */

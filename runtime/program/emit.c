@@ -30,6 +30,11 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     out->chunk_layout = gal_builder_layout(b, layout);
     out->whole_layout = gal_builder_layout(b, &whole);
     out->all_layout = gal_builder_layout(b, &all);
+    if (out->mesh.output != GAL_GROUP_NONE) {
+        gal_layout turned;
+        gal_layout_turn(layout, &b->program->atoms, out->mesh.tp, out->mesh.output, &turned);
+        out->turned_layout = gal_builder_layout(b, &turned);
+    }
     out->samples = gal_layout_local_samples(layout);
     out->shape = block->shape;
     const uint32_t sequence_degree = gal_group_size(&b->program->atoms, out->mesh.sequence);
@@ -41,7 +46,9 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     out->carried_sequence = carried.positions / sequence_degree;
     out->carried_chunk = carried.positions / gal_group_size(&b->program->atoms, layout->sequence_group);
     gal_graph_of(b->spec->model, &block->shape, &out->graph);
-    if (out->mesh.column != GAL_GROUP_NONE) {
+    if (out->mesh.output != GAL_GROUP_NONE) {
+        gal_shard_3d(&out->graph, &b->program->atoms, out->mesh.column, out->mesh.tp, out->mesh.output);
+    } else if (out->mesh.column != GAL_GROUP_NONE) {
         gal_shard_2d(&out->graph, &b->program->atoms, out->mesh.tp, out->mesh.column);
     } else {
         gal_shard_1d(&out->graph, &b->program->atoms, out->mesh.tp, block->strategy->sequence_parallel);

@@ -16,6 +16,7 @@ typedef struct gal_block_emit {
      * so over the sequence axis alone; whole. And how many positions of the block and of the carried tensor each has.
      */
     uint16_t chunk_layout, whole_layout, all_layout;
+    uint16_t turned_layout; /* on a 3d grid: the same samples as behind the first product */
     uint32_t samples, sequence, chunk_positions, all_positions;
     uint32_t carried_sequence, carried_chunk, carried_positions;
 

@@ -369,7 +369,7 @@ static void backward_gather(gal_builder *b, gal_block_emit *e, const gal_node *n
     const bool add = e->gradient[n->in[0]] != GAL_NO_BUFFER;
     uint32_t to =
         add ? gal_emit_work(b, e, "da", gal_emit_bytes(b, e, n->in[0])) : gradient_buffer(b, e, n->in[0], "da");
-    gal_emit_move_sequence(b, e, GAL_OP_REDUCE_SCATTER, n->backward_name, e->gradient[n->out[0]], n->out[0], to,
+    gal_emit_move_sequence(b, e, n, GAL_OP_REDUCE_SCATTER, n->backward_name, e->gradient[n->out[0]], n->out[0], to,
                            n->in[0]);
     if (add) {
         gal_emit_pending(b, e);
@@ -380,7 +380,8 @@ static void backward_gather(gal_builder *b, gal_block_emit *e, const gal_node *n
 static void backward_scatter(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     uint32_t to = gradient_buffer(b, e, n->in[0], "do");
-    gal_emit_move_sequence(b, e, GAL_OP_ALL_GATHER, n->backward_name, e->gradient[n->out[0]], n->out[0], to, n->in[0]);
+    gal_emit_move_sequence(b, e, n, GAL_OP_ALL_GATHER, n->backward_name, e->gradient[n->out[0]], n->out[0], to,
+                           n->in[0]);
 }
 
 static void backward_deal(gal_builder *b, gal_block_emit *e, const gal_node *n)

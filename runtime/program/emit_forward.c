@@ -248,7 +248,7 @@ void gal_emit_turn(gal_builder *b, const gal_block_emit *e, const char *name, ui
         .dims = {e->samples, e->sequence, heads, e->shape.head_dim, e->graph.value[value].features, inverse}};
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape);
     i->group = e->mesh.tp;
-    i->layout = e->whole_layout;
+    i->layout = gal_emit_layout(e, value);
     gal_emit_access(b, e, buffer, value, GAL_UPDATE);
 }
 
@@ -508,11 +508,12 @@ static void forward_reduce(gal_builder *b, gal_block_emit *e, gal_emit_place at,
 }
 
 /* all_gather (to whole rows) or reduce_scatter (to chunks) between two values. */
-void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, gal_op op, const char *name, uint32_t from,
-                            uint8_t source, uint32_t to, uint8_t target)
+void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, const gal_node *n, gal_op op, const char *name,
+                            uint32_t from, uint8_t source, uint32_t to, uint8_t target)
 {
-    uint8_t chunk = op == GAL_OP_ALL_GATHER ? source : target; /* of positions or features */
-    gal_emit_collective(b, op, GAL_STREAM_TENSOR, name, b->program->dtype, e->mesh.tp,
+    uint8_t chunk = op == GAL_OP_ALL_GATHER ? source : target; /* of positions, samples or features */
+    gal_emit_collective(b, op, GAL_STREAM_TENSOR, name, b->program->dtype,
+                        n->over != GAL_GROUP_NONE ? n->over : e->mesh.tp,
                         (uint64_t)gal_emit_rows(e, chunk) * e->graph.value[chunk].features, 0);
     gal_emit_read(b, e, from, source);
     gal_emit_access(b, e, to, target, GAL_WRITE);
@@ -522,14 +523,14 @@ static void forward_gather(gal_builder *b, gal_block_emit *e, gal_emit_place at,
 {
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
     uint32_t to = output(b, e, at, n->out[0]);
-    gal_emit_move_sequence(b, e, GAL_OP_ALL_GATHER, n->name, from, n->in[0], to, n->out[0]);
+    gal_emit_move_sequence(b, e, n, GAL_OP_ALL_GATHER, n->name, from, n->in[0], to, n->out[0]);
 }
 
 static void forward_scatter(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
     uint32_t to = output(b, e, at, n->out[0]);
-    gal_emit_move_sequence(b, e, GAL_OP_REDUCE_SCATTER, n->name, from, n->in[0], to, n->out[0]);
+    gal_emit_move_sequence(b, e, n, GAL_OP_REDUCE_SCATTER, n->name, from, n->in[0], to, n->out[0]);
 }
 
 static void forward_deal(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)

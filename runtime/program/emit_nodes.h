@@ -23,11 +23,11 @@ static inline uint32_t gal_emit_positions(const gal_block_emit *e, uint8_t value
     return (v->dealt ? e->all_positions : v->chunk ? e->chunk_positions : e->sequence) / (v->merged ? 4 : 1);
 }
 
-/* The program layout of rows that Megatron's chunks do not cut. */
+/* The program layout of rows that Megatron's chunks do not cut; of one device's rows. */
 static inline uint16_t gal_emit_layout(const gal_block_emit *e, uint8_t value)
 {
     const gal_value *v = &e->graph.value[value];
-    return v->single || v->dealt ? e->all_layout : e->whole_layout;
+    return v->turned ? e->turned_layout : v->single || v->dealt ? e->all_layout : e->whole_layout;
 }
 
 /* Heads of a device in attention, of so many in the block. */
@@ -46,7 +46,8 @@ static inline void gal_emit_place_heads(const gal_block_emit *e, gal_instruction
 
 static inline uint32_t gal_emit_rows(const gal_block_emit *e, uint8_t value)
 {
-    return gal_emit_positions(e, value) * e->samples;
+    const uint32_t blocks = e->graph.value[value].row_blocks;
+    return gal_emit_positions(e, value) * e->samples * (blocks > 0 ? blocks : 1);
 }
 
 static inline uint64_t gal_emit_bytes(const gal_builder *b, const gal_block_emit *e, uint8_t value)
@@ -146,8 +147,8 @@ void gal_emit_scale(gal_builder *b, const gal_block_emit *e, const char *name, u
 void gal_emit_dropout(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t from, uint32_t to,
                       uint8_t value);
 /* Gathers or scatters chunks of the positions. */
-void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, gal_op op, const char *name, uint32_t from,
-                            uint8_t source, uint32_t to, uint8_t target);
+void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, const gal_node *n, gal_op op, const char *name,
+                            uint32_t from, uint8_t source, uint32_t to, uint8_t target);
 
 /* Buffers of a ring attention's backward. */
 typedef struct gal_ring_backward {

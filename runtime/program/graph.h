@@ -69,7 +69,9 @@ typedef struct gal_value {
     bool merged;       /* positions are a quarter of the block's: those behind its merge */
     bool dealt;        /* all positions of own heads: between the exchanges around attention */
     bool int32;
-    bool wide; /* statistics and sums of rows: fp32 beside narrower activations */
+    bool wide;           /* statistics and sums of rows: fp32 beside narrower activations */
+    bool turned;         /* on a 3d grid: rows and features as behind a block's first product (gal_layout_turn) */
+    uint32_t row_blocks; /* rows of so many devices, one device's behind another's; 0: its own */
 } gal_value;
 
 typedef struct gal_node {
@@ -88,6 +90,7 @@ typedef struct gal_node {
     /* Of a linear: its input or output is a panel of so many matrices [rows][features], one behind another, each the
      * part of the features that one device of the group has; 0: a plain one. Its weight is gathered to as many. */
     uint32_t in_panel, out_panel;
+    gal_group over; /* of a gather or scatter: the devices; GAL_GROUP_NONE: tp */
 } gal_node;
 
 /* Tensors of a block, grouped in units (gal_unit). */
@@ -191,6 +194,8 @@ void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, 
 void gal_shard_1d(gal_graph *graph, const gal_atoms *atoms, gal_group tp, bool sequence_parallel);
 /* 2D (and within each part of the samples 2.5D) on rows and columns of equal size. */
 void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_group column);
+/* 3D, on a cube of the groups along which weights and inputs are gathered and outputs scattered. */
+void gal_shard_3d(gal_graph *graph, const gal_atoms *atoms, gal_group weights, gal_group inputs, gal_group outputs);
 /* Ulysses or a ring, behind 1D: positions split everywhere, in attention heads or rows that pass round. */
 void gal_shard_sequence(gal_graph *graph, gal_axis_kind kind, uint32_t degree);
 

@@ -126,6 +126,35 @@ void gal_layout_split(uint32_t sample_count, const gal_atoms *atoms, gal_group s
     out->sequence_group = sequence_group;
 }
 
+/* The atom of `to` that has as many before it there as this one has in `from`. */
+static int32_t counterpart(gal_group from, gal_group to, uint32_t atom)
+{
+    uint32_t rank = 0, a = 0;
+    for (uint32_t i = 0; i < atom; i++) {
+        rank += gal_group_has(from, i);
+    }
+    while (!gal_group_has(to, a) || rank-- > 0) {
+        a++;
+    }
+    return (int32_t)a;
+}
+
+void gal_layout_turn(const gal_layout *layout, const gal_atoms *atoms, gal_group samples, gal_group features,
+                     gal_layout *out)
+{
+    GAL_ASSERT((layout->sample_group & samples) == samples && layout->feature_group == features &&
+               gal_group_size(atoms, samples) == gal_group_size(atoms, features));
+    *out = *layout;
+    for (uint32_t i = 0; i < out->digit_count; i++) {
+        gal_digit *digit = &out->digit[i];
+        if (digit->atom != LOCAL && gal_group_has(samples, (uint32_t)digit->atom)) {
+            digit->atom = counterpart(samples, features, (uint32_t)digit->atom);
+        }
+    }
+    out->sample_group = (layout->sample_group & ~samples) | features;
+    out->feature_group = samples;
+}
+
 static void release_samples(gal_layout *layout, gal_group group)
 {
     for (uint32_t i = 0; i < layout->digit_count; i++) {

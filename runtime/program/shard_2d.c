@@ -183,7 +183,7 @@ static void cut_other(rewriter *r, const gal_node *n)
 static void rewrite_node(rewriter *r, const gal_node *old)
 {
     gal_node n = *old;
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < GAL_NODE_INPUTS; i++) {
         n.in[i] = old->in[i] == GAL_NO_VALUE ? GAL_NO_VALUE : r->now[old->in[i]];
     }
     if (old->kind == GAL_NODE_LINEAR) {

@@ -360,14 +360,18 @@ static bool use_tensors(gal_typer *t, uint32_t k, uint32_t unit, uint64_t first,
     return true;
 }
 
+bool gal_type_cuts_last(gal_group all, gal_group part)
+{
+    const gal_group rest = all & ~part;
+    return part != GAL_GROUP_NONE && (part & ~all) == 0 && (rest == 0 || part < (rest & ~(rest - 1)));
+}
+
 /* A panel, or a part of one: as a matrix what was gathered is whole. */
 static bool get_gathered(gal_typer *t, uint32_t k, const gal_typed *panel, uint64_t m, uint64_t n, gal_type_matrix *out)
 {
     const bool whole = panel->chunk == panel->chunks;
     const uint64_t part_rows = whole ? m / panel->chunks : m;
-    if (!gal_type_holds(
-            t, t->operand[k].bytes == m * n * gal_type_item_bytes(t, k) && part_rows * n == panel->element_count,
-            "reads weights that are no tensor of this shape") ||
+    if (!gal_type_holds(t, part_rows * n == panel->element_count, "reads weights that are no tensor of this shape") ||
         !use_tensors(t, k, panel->unit, panel->first_element, part_rows, n, &out->by_rows, &out->by_columns)) {
         return false;
     }
@@ -378,20 +382,58 @@ static bool get_gathered(gal_typer *t, uint32_t k, const gal_typed *panel, uint6
     return gal_type_holds(t, out->chunk_rows || !whole, "reads a panel as one matrix");
 }
 
+/* Panels of rows one behind another, each of a tensor of its own, in the order in which these lie in their unit. */
+static bool get_panels(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_type_matrix *out)
+{
+    const gal_operand *o = &t->operand[k];
+    const uint64_t row_bytes = n * gal_type_item_bytes(t, k), end = o->offset_bytes + o->bytes;
+    uint64_t covered = o->offset_bytes;
+    uint32_t at = 0;
+    gal_typed last = {0};
+    const gal_stretch *s;
+    while ((s = gal_store_next(&t->now->store, o->buffer, o->offset_bytes, end, &at)) != NULL) {
+        const gal_typed *panel = &s->value;
+        gal_type_matrix own = {0};
+        const bool follows =
+            covered == o->offset_bytes || (panel->unit == last.unit && panel->split == last.split &&
+                                           panel->first_element == last.first_element + last.element_count);
+        if (!gal_type_holds(t,
+                            s->begin == covered && s->end <= end && panel->kind == GAL_VALUE_WEIGHT &&
+                                panel->chunks > 0 && panel->chunk == panel->chunks && follows,
+                            "reads weights that are no tensor of this shape") ||
+            !get_gathered(t, k, panel, (s->end - s->begin) / row_bytes, n, &own) ||
+            !gal_type_holds(
+                t, covered == o->offset_bytes || (own.by_rows == out->by_rows && own.by_columns == out->by_columns),
+                "reads tensors that are split differently as one")) {
+            return false;
+        }
+        *out = own;
+        last = *panel;
+        covered = s->end;
+    }
+    return gal_type_holds(t, covered == end && o->bytes == m * row_bytes, "reads weights where there are none");
+}
+
 bool gal_type_get_matrix(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_type_matrix *out)
 {
     const gal_operand *o = &t->operand[k];
     const gal_stretch *at = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
     gal_typed panel;
     *out = (gal_type_matrix){0};
-    if (o->view != GAL_GROUP_NONE || at == NULL || at->value.kind != GAL_VALUE_WEIGHT) {
+    if (o->view == GAL_GROUP_NONE && at == NULL) {
+        return get_panels(t, k, m, n, out);
+    }
+    if (o->view != GAL_GROUP_NONE || at->value.kind != GAL_VALUE_WEIGHT) {
         return gal_type_broken(t, "reads weights where there are none");
     }
     if (at->value.in_place || at->value.range != GAL_GROUP_NONE) {
         return gal_type_broken(t, "reads weights that are not gathered");
     }
     if (at->value.chunks > 0) {
-        return gal_type_get_part(t, k, &panel) && get_gathered(t, k, &panel, m, n, out);
+        return gal_type_get_part(t, k, &panel) &&
+               gal_type_holds(t, o->bytes == m * n * gal_type_item_bytes(t, k),
+                              "reads weights that are no tensor of this shape") &&
+               get_gathered(t, k, &panel, m, n, out);
     }
     const uint64_t item = gal_type_item_bytes(t, k), offset = o->offset_bytes - at->begin;
     return gal_type_holds(t, offset % item == 0 && o->bytes == m * n * item,

@@ -38,6 +38,7 @@ typedef struct gal_type_stage {
     uint32_t *first_parameter;          /* of each unit, and one past the last: parameters of a unit lie together */
     uint8_t *norm_count, *update_count; /* of each unit */
     uint8_t *uses;                      /* of each parameter: tensor_use bits */
+    gal_group *panels;                  /* of each block of the model: over which its weights were gathered to panels */
 } gal_type_stage;
 
 typedef struct gal_typer {
@@ -121,6 +122,8 @@ typedef struct gal_type_matrix {
     uint32_t chunks, chunk;        /* chunks 0: no part of a panel */
     bool chunk_rows;
 } gal_type_matrix;
+/* Whether the index of `part` is the fastest of a dimension cut over `all`: its members have neighbouring chunks. */
+bool gal_type_cuts_last(gal_group all, gal_group part);
 bool gal_type_get_matrix(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_type_matrix *out);
 bool gal_type_get_vector(gal_typer *t, uint32_t k, uint64_t n, gal_group split);
 bool gal_type_get_whole_vector(gal_typer *t, uint32_t k, uint64_t n);

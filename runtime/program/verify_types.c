@@ -246,15 +246,25 @@ static gal_code check_copies(const gal_typer *t, gal_error *err)
     return code;
 }
 
+static uint32_t blocks_end(const gal_program *p)
+{
+    uint32_t end = 0;
+    for (uint32_t i = 0; i < p->instruction_count; i++) {
+        end = p->instruction[i].block >= end ? p->instruction[i].block + 1 : end;
+    }
+    return end;
+}
+
 static bool init_stage(gal_type_stage *s, const gal_program *p)
 {
     s->program = p;
+    s->panels = calloc((size_t)blocks_end(p) + 1, sizeof *s->panels);
     s->first_parameter = calloc((size_t)p->unit_count + 2, sizeof *s->first_parameter);
     s->norm_count = calloc((size_t)p->unit_count + 1, 1);
     s->update_count = calloc((size_t)p->unit_count + 1, 1);
     s->uses = calloc((size_t)p->parameter_count + 1, 1);
     if (!gal_store_init(&s->store, p) || s->first_parameter == NULL || s->norm_count == NULL ||
-        s->update_count == NULL || s->uses == NULL) {
+        s->update_count == NULL || s->uses == NULL || s->panels == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < p->parameter_count; i++) {
@@ -348,6 +358,7 @@ gal_code gal_verify_types(gal_program *const *programs, uint32_t stage_count, ga
         free(t.stage[s].norm_count);
         free(t.stage[s].update_count);
         free(t.stage[s].uses);
+        free(t.stage[s].panels);
     }
     free(t.stage);
     free(t.rows);

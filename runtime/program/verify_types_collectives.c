@@ -120,7 +120,9 @@ static bool are_cut(const gal_typer *t, uint32_t unit, uint64_t first_element, u
         const gal_parameter *p = &t->program->parameter[i];
         if (p->offset_elements == covered && covered < end) {
             covered += gal_type_local_elements(t, p);
-            if (p->outer_group != t->in->group && p->split_group != t->in->group && p->inner_group != t->in->group) {
+            if (!gal_type_cuts_last(p->outer_group, t->in->group) &&
+                !gal_type_cuts_last(p->split_group, t->in->group) &&
+                !gal_type_cuts_last(p->inner_group, t->in->group)) {
                 return false;
             }
         }
@@ -153,6 +155,7 @@ static bool gather_weights(gal_typer *t)
                        "gathers what is not cut over these devices") &&
         gal_type_holds(t, to->view == GAL_GROUP_NONE && to->access == GAL_WRITE, "an output in a place that is none")) {
         gal_store_put(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes, &panel);
+        t->now->panels[t->in->block] |= t->in->group;
     }
     return true;
 }
@@ -228,6 +231,32 @@ static void scatter_piece(gal_typer *t, gal_typed piece)
     }
 }
 
+/* Rows of a gradient that was written as one matrix: those of one tensor, each device's chunk of them to it. */
+static void scatter_matrix(gal_typer *t, const gal_stretch *at)
+{
+    const gal_operand *from = &t->operand[0], *to = &t->operand[1];
+    gal_typed piece = at->value;
+    const uint64_t row_bytes = piece.n * gal_type_item_bytes(t, 0), members = gal_type_size_of(t, t->in->group);
+    const gal_group cut = piece.split_m | t->in->group;
+    if (gal_type_holds(t, (from->offset_bytes - at->begin) % row_bytes == 0 && from->bytes % (members * row_bytes) == 0,
+                       "the rows do not divide by the group") &&
+        gal_type_holds(t,
+                       ((piece.split_m | piece.split_n) & t->in->group) == 0 && gal_type_cuts_last(cut, t->in->group),
+                       "cuts what is split over the same devices") &&
+        take_off(t, &piece.partial, t->in->group) &&
+        gal_type_holds(t, to->view == GAL_GROUP_NONE && to->access == GAL_WRITE, "an output in a place that is none")) {
+        piece.split_m = cut;
+        piece.m = from->bytes / row_bytes / members;
+        gal_store_put(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes, &piece);
+    }
+}
+
+/* Whether this block has gathered weights over these devices, rather than that ZeRO cuts its units over them. */
+static bool scatters_panels(const gal_typer *t)
+{
+    return t->in->group != GAL_GROUP_NONE && (t->in->group & ~t->now->panels[t->in->block]) == 0;
+}
+
 static void scatter_rows(gal_typer *t, gal_typed value)
 {
     gal_rows to;
@@ -262,6 +291,11 @@ static void type_reduce_scatter(gal_typer *t)
     }
     if (at != NULL && at->value.kind == GAL_VALUE_PIECE && at->value.chunks > 0 && !in_place) {
         scatter_piece(t, at->value);
+        return;
+    }
+    at = gal_store_around(&t->now->store, from->buffer, from->offset_bytes, from->offset_bytes + from->bytes);
+    if (at != NULL && at->value.kind == GAL_VALUE_PIECE && at->value.chunks == 0 && !in_place && scatters_panels(t)) {
+        scatter_matrix(t, at);
         return;
     }
     const char *rule = gal_store_gradient(&t->now->store, from->buffer, from->bytes, &value);

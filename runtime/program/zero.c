@@ -130,7 +130,9 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
     u.zero_stage = u.zero_group != GAL_GROUP_NONE ? e->strategy->zero_stage : 0;
     u.split_group = split;
     bool partial_over_tp = about->by_heads || (e->strategy->sequence_parallel && split == GAL_GROUP_NONE);
-    u.sync_group = (gal_mesh_samples(&e->mesh) & ~split) | partial | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
+    /* On a grid a tensor is cut over some of the devices that have other rows or features, and a sum over the rest. */
+    const gal_group others = gal_mesh_samples(&e->mesh) | gal_mesh_features(&e->mesh);
+    u.sync_group = (others & ~split) | partial | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
     uint32_t shards = gal_group_size(atoms, u.zero_group);
     u.shard_elements = (u.used_elements + shards - 1) / shards;
     u.elements = u.shard_elements * shards;
@@ -269,6 +271,33 @@ gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor)
 /* The ring holds panels beside whole units: one tensor of a unit is gathered over a grid, so its unit names it. */
 #define PANEL_OF(unit) (UINT32_C(0x80000000) | (unit))
 
+/* Tensors that are read as one are gathered one by one where their rows are cut: those of the next lie behind all of
+ * one's. Where columns are, a part has rows of all of them. */
+static uint32_t gathers_of(const gal_tensor *t)
+{
+    const gal_group rows = t->outer == 1 ? t->split_group : t->outer_group;
+    return (rows & t->gather_group) != 0 ? 1U + t->joined : 1;
+}
+
+/* The index-th tensor of what an operand covers, and of the panel `at`, so many times as large. */
+static void move_to_tensor(const gal_block_emit *e, uint8_t tensor, uint32_t index, uint64_t parts, gal_operand *own,
+                           gal_operand *at)
+{
+    const uint64_t *elements = e->tensor_elements;
+    const uint32_t count = gathers_of(&e->graph.tensor[tensor]);
+    uint64_t all = 0, before = 0;
+    for (uint32_t t = 0; t < count; t++) {
+        before += t < index ? elements[tensor + t] : 0;
+        all += elements[tensor + t];
+    }
+    const uint64_t item = count > 1 ? own->bytes / all : 1;
+    const uint64_t bytes = count > 1 ? elements[tensor + index] * item : own->bytes;
+    own->offset_bytes += before * item;
+    at->offset_bytes += before * item * parts;
+    own->bytes = bytes;
+    at->bytes = bytes * parts;
+}
+
 gal_operand gal_zero_weight_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor)
 {
     const gal_group group = e->graph.tensor[tensor].gather_group;
@@ -285,11 +314,14 @@ gal_operand gal_zero_weight_panel(gal_builder *b, gal_block_emit *e, uint8_t ten
         own = gal_zero_weight(b, e, tensor);
         buffer = take_turn(b, &b->gathered, PANEL_OF(unit), bytes);
         GAL_ASSERT(b->out_of_memory || buffer != own.buffer); /* gal_plan_check: depth 2 with ZeRO-3 */
-        gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", dtype, group,
-                            own.bytes / gal_dtype_bytes(dtype), 0);
-        const gal_operand panel = {.buffer = buffer, .access = GAL_WRITE, .bytes = bytes};
-        gal_builder_operand_at(b, &own);
-        gal_builder_operand_at(b, &panel);
+        for (uint32_t i = 0; i < gathers_of(&e->graph.tensor[tensor]); i++) {
+            gal_operand part = own, panel = {.buffer = buffer, .access = GAL_WRITE};
+            move_to_tensor(e, tensor, i, gal_group_size(&b->program->atoms, group), &part, &panel);
+            gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", dtype, group,
+                                part.bytes / gal_dtype_bytes(dtype), 0);
+            gal_builder_operand_at(b, &part);
+            gal_builder_operand_at(b, &panel);
+        }
     }
     return (gal_operand){.buffer = buffer, .access = GAL_READ, .bytes = bytes};
 }
@@ -373,20 +405,22 @@ static uint32_t scratch_of(gal_builder *b, uint64_t bytes)
     return b->scratch;
 }
 
-/* Sums a tensor's panel over the devices among which its parts lie, and adds this one's to its gradient. */
-static void scatter_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor, const gal_operand *panel)
+/* Sums a tensor's panel (the index-th of those gathered one by one) over the devices among which its parts lie, and
+ * adds this one's to its gradient. */
+static void scatter_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor, uint32_t index, const gal_operand *panel)
 {
     const gal_dtype dtype = gal_dtype_wide(b->program->dtype);
-    const gal_operand gradient = gal_zero_gradient(b, e, tensor);
+    const gal_group group = e->graph.tensor[tensor].gather_group;
+    gal_operand gradient = gal_zero_gradient(b, e, tensor), from = *panel;
+    move_to_tensor(e, tensor, index, gal_group_size(&b->program->atoms, group), &gradient, &from);
     const bool adds = gradient.access != GAL_WRITE;
     const uint64_t elements = gradient.bytes / gal_dtype_bytes(dtype);
-    gal_operand from = *panel, to = gradient;
+    gal_operand to = gradient;
     from.access = GAL_READ;
     if (adds) {
         to = (gal_operand){.buffer = scratch_of(b, gradient.bytes), .access = GAL_WRITE, .bytes = gradient.bytes};
     }
-    gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", dtype,
-                        e->graph.tensor[tensor].gather_group, elements, 0);
+    gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", dtype, group, elements, 0);
     gal_builder_operand_at(b, &from);
     gal_builder_operand_at(b, &to);
     if (adds) {
@@ -464,8 +498,9 @@ void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor)
 
 void gal_zero_gradient_panel_done(gal_builder *b, gal_block_emit *e, uint8_t tensor, const gal_operand *panel)
 {
-    if (e->graph.tensor[tensor].gather_group != GAL_GROUP_NONE && !b->out_of_memory) {
-        scatter_panel(b, e, tensor, panel);
+    const gal_tensor *t = &e->graph.tensor[tensor];
+    for (uint32_t i = 0; t->gather_group != GAL_GROUP_NONE && !b->out_of_memory && i < gathers_of(t); i++) {
+        scatter_panel(b, e, tensor, i, panel);
     }
     gal_zero_gradient_done(b, e, tensor);
 }

@@ -126,7 +126,9 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
     const gal_block_price *price = NULL;
     const bool grid = strategy->tp_mode != GAL_TP_1D; /* its depth is as data parallelism */
     const uint32_t side = gal_strategy_grid_side(strategy);
-    const uint32_t tp = grid ? side * side : gal_strategy_degree(strategy, GAL_AXIS_TP);
+    const gal_tp_mode mode = strategy->tp_mode == GAL_TP_2P5D ? GAL_TP_2D : strategy->tp_mode;
+    const uint32_t tp =
+        grid ? side * side * (strategy->tp_mode == GAL_TP_3D ? side : 1) : gal_strategy_degree(strategy, GAL_AXIS_TP);
     const gal_price_query query = {.type = type,
                                    .strategy = strategy,
                                    .device_count = devices,
@@ -140,7 +142,7 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
     const uint32_t chunks = gal_strategy_sequence_degree(strategy);
     const bool ring = gal_strategy_degree(strategy, GAL_AXIS_RING) > 1;
     const gal_split_kind split = {
-        tp, ring ? GAL_AXIS_RING : GAL_AXIS_ULYSSES, chunks, strategy->sequence_parallel, strategy->recompute, grid};
+        tp, ring ? GAL_AXIS_RING : GAL_AXIS_ULYSSES, chunks, strategy->sequence_parallel, strategy->recompute, mode};
     assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
     assert_int_equal(gal_floors_of(floors, type, split, samples * tp * chunks / devices, &floor, &err), GAL_OK);
     const double seconds = price->forward_seconds + price->backward_seconds;
@@ -167,7 +169,7 @@ static void test_floors_are_below_prices(void **state)
     gal_floors *floors = NULL;
     gal_space_all(&space);
     space.axis[GAL_AXIS_ULYSSES] = space.axis[GAL_AXIS_RING] = true;
-    space.tp_grid[GAL_TP_2D] = space.tp_grid[GAL_TP_2P5D] = true;
+    space.tp_grid[GAL_TP_2D] = space.tp_grid[GAL_TP_2P5D] = space.tp_grid[GAL_TP_3D] = true;
     assert_int_equal(gal_model_read("gpt2-medium", &model, &err), GAL_OK);
     assert_int_equal(gal_cluster_read("a100-8", &cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&cluster, &durations, &err), GAL_OK);

@@ -330,7 +330,10 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
                                                              : 0;
     const uint32_t tp = gal_strategy_degree(&s, GAL_AXIS_TP);
     if (!splits_positions && (tp == 4 || tp == 8)) { /* 2 x 2, twice or not */
-        s.tp_mode = below(seed, 2) == 0 ? GAL_TP_1D : tp == 4 ? GAL_TP_2D : GAL_TP_2P5D;
+        s.tp_mode = below(seed, 2) == 0   ? GAL_TP_1D
+                    : tp == 4             ? GAL_TP_2D
+                    : below(seed, 2) == 0 ? GAL_TP_3D
+                                          : GAL_TP_2P5D;
         s.tp_depth = s.tp_mode == GAL_TP_2P5D ? 2 : 0;
     }
     s.sequence_parallel = tp > 1 && s.tp_mode == GAL_TP_1D && !splits_positions && below(seed, 2) == 0;
@@ -369,7 +372,8 @@ static gal_certificate random_certificate(uint64_t *seed)
                           &c.space.axis[GAL_AXIS_ULYSSES],
                           &c.space.axis[GAL_AXIS_RING],
                           &c.space.tp_grid[GAL_TP_2D],
-                          &c.space.tp_grid[GAL_TP_2P5D]};
+                          &c.space.tp_grid[GAL_TP_2P5D],
+                          &c.space.tp_grid[GAL_TP_3D]};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         *part[i] = below(seed, 2) == 0;
     }

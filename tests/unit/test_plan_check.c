@@ -170,6 +170,28 @@ static void test_grids(void **state)
     expect_rule(&s, GAL_BLOCK_FFN, 4, 4, "a mode of tp needs a tp axis");
 }
 
+/* 8 devices are 2 x 2 x 2: 4 parts of the samples, and 4 of the rows of weights. 216 are 6 x 6 x 6, and 2 2 2 3 3 3. */
+static void test_cubes(void **state)
+{
+    (void)state;
+    gal_strategy s = one_axis(GAL_AXIS_TP, 8);
+    s.tp_mode = GAL_TP_3D;
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 4, NULL);
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 2,
+                "dp degree times sdp degree times what a tp grid divides samples into must divide the samples of a "
+                "microbatch");
+    s = one_axis(GAL_AXIS_TP, 4);
+    s.tp_mode = GAL_TP_3D;
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 4, "in mode 3d the tp degree must be a cube");
+    s = one_axis(GAL_AXIS_TP, 216);
+    s.tp_mode = GAL_TP_3D;
+    expect_rule(&s, GAL_BLOCK_FFN, 216, 36, ATOMS_RULE);
+    s = one_axis(GAL_AXIS_TP, 27); /* 3 divides 24, 9 does not */
+    s.tp_mode = GAL_TP_3D;
+    expect_rule(&s, GAL_BLOCK_FFN, 27, 9,
+                "in mode 3d the square of the side must divide hidden, ffn_hidden and the features of all heads");
+}
+
 static void test_divisibility(void **state)
 {
     (void)state;
@@ -389,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_axis_rules),
         cmocka_unit_test(test_switch_rules),
         cmocka_unit_test(test_grids),
+        cmocka_unit_test(test_cubes),
         cmocka_unit_test(test_divisibility),
         cmocka_unit_test(test_ulysses),
         cmocka_unit_test(test_ring),
