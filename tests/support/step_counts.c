@@ -2,19 +2,7 @@
 
 #include <string.h>
 
-enum {
-    RANKS = GAL_STEP_RANKS,
-    L = 2,
-    H = 32,
-    F = 64,
-    HEADS = 4,
-    S = 8,
-    V = 64,
-    VOCABULARY = 61,
-    M = 2,
-    B = 4,
-    T = B * S
-};
+enum { L = 2, H = 32, F = 64, HEADS = 4, S = 8, V = 64, VOCABULARY = 61, M = 2, B = 4, T = B * S };
 enum { BLOCKS = GAL_STEP_BLOCKS };
 
 /* Elements of the units that are gathered, scattered and reduced together. Vectors (norms, row biases) are small and
@@ -265,12 +253,53 @@ static void expect_2d(expected *e, uint32_t rank)
         ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
 }
 
+/* 2.5D on 2 x 2 twice: each grid has half of the samples, so T / 2 tokens, and all weights. Beside what a grid does,
+ * gradients of matrices are sums over the depth, those of vectors over column and depth: once a step, 2 (d - 1) in out
+ * per product over all devices. */
+static void expect_2p5d(expected *e, uint32_t rank)
+{
+    const uint64_t inputs = (uint64_t)T / 2 * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
+    const uint64_t head = (uint64_t)T / 2 * H + WTE, norms = 2 * L + 1;
+    (void)rank;
+    add(e, GAL_OP_ALL_GATHER, 2, M * (4 * 4 * L + 2 + 1), M * (2 * L * (inputs + weights) + head + WTE) / 4);
+    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (2 * 4 * L + 2 + 1), M * (L * (inputs + weights) + head + WTE) / 4);
+    add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T / 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T / 2);
+    expect_loss(e, 2, T / 4);
+    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_MATRIX_UNITS * L + 2, (weights * L + WTE + WTE) / 4);
+    add(e, GAL_OP_ALL_REDUCE, 4, LAYER_VECTOR_UNITS * L + 1 + 1,
+        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
+}
+
+/* 3D on 2 x 2 x 2: of every product Y = X W, per microbatch, X and W are gathered forward and again backward, dY is
+ * gathered there, and the sums Y, dX and dW scattered, an 8th to a device each time: over the 8 devices (l - 1) (3 T in
+ * + 3 in out + 2 T out) received. The head gathers X and W once. The table of the embedding is gathered over the 4
+ * devices that have parts of its rows. Every norm tells two numbers per row, of T / 4 rows. Half of the features of
+ * vectors and positions are a device's, and sums over the 4 that have the same half; biases of the first product of a
+ * block have halves of their own. */
+static void expect_3d(expected *e, uint32_t rank)
+{
+    const uint64_t inputs = (uint64_t)T * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
+    const uint64_t outputs = (uint64_t)T * (5 * H + F), head = (uint64_t)T * H + WTE + (uint64_t)T * V;
+    const uint64_t norms = 2 * L + 1;
+    (void)rank;
+    add(e, GAL_OP_ALL_GATHER, 2, M * (5 * 4 * L + 3), M * (L * (2 * inputs + 2 * weights + outputs) + head) / 8);
+    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (3 * 4 * L + 3), M * (L * (inputs + weights + outputs) + head) / 8);
+    add(e, GAL_OP_ALL_GATHER, 4, M, M * WTE / 8);
+    add(e, GAL_OP_REDUCE_SCATTER, 4, M, M * WTE / 8);
+    add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T / 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T / 2);
+    expect_loss(e, 2, T / 4);
+    add(e, GAL_OP_ALL_REDUCE, 4, 2 * LAYER_VECTOR_UNITS * L + 1 + 1,
+        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
+}
+
 /* ---- pipeline ---- */
 
 /* 4 stages of one rank: of every microbatch T h forward over each border and T h back. */
 static void expect_pipeline(expected *e, uint32_t rank)
 {
-    const uint32_t borders = rank == 0 || rank == RANKS - 1 ? 1 : 2;
+    const uint32_t borders = rank == 0 || rank == 3 ? 1 : 2;
     add(e, GAL_OP_SEND, 2, M * borders, M * borders * (uint64_t)T * H);
     add(e, GAL_OP_RECEIVE, 2, M * borders, M * borders * (uint64_t)T * H);
 }
@@ -368,6 +397,12 @@ static const mode modes[] = {
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_RING, 4}}, .recompute = GAL_RECOMPUTE_SELECTIVE}},
     {"tp4.2d", expect_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
+    {"tp8.2.5d.d2",
+     expect_2p5d,
+     1,
+     false,
+     {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_2P5D, .tp_depth = 2}},
+    {"tp8.3d", expect_3d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D}},
     {"pp4", expect_pipeline, 4, false, {0}},
     {"pp2-dp2-tied", expect_tied_pipeline, 2, true, {.axis_count = 1, .axis = {{GAL_AXIS_DP, 2}}}},
     {"conversions", expect_conversions, 1, false, DP_4},
@@ -404,7 +439,7 @@ void gal_step_mode_plan(uint32_t index, gal_step_plan *storage)
                       .run_count = BLOCKS,
                       .run = run};
     make_model(at, &out->model);
-    out->cluster.device_count = RANKS;
+    out->cluster.device_count = gal_step_mode_ranks(index);
     for (uint32_t i = 0; i < BLOCKS; i++) {
         run[i] = (gal_plan_run){1, at->strategy};
     }
@@ -424,6 +459,15 @@ uint32_t gal_step_mode_count(void)
     return MODE_COUNT;
 }
 
+uint32_t gal_step_mode_ranks(uint32_t index)
+{
+    uint32_t ranks = modes[index].stages;
+    for (uint32_t i = 0; i < modes[index].strategy.axis_count; i++) {
+        ranks *= modes[index].strategy.axis[i].degree;
+    }
+    return ranks;
+}
+
 const char *gal_step_mode_name(uint32_t index)
 {
     return modes[index].name;
@@ -433,5 +477,5 @@ void gal_step_mode_expect(uint32_t index, uint32_t rank, gal_step_counts *out)
 {
     out->count = 0;
     modes[index].expect(out, rank);
-    add(out, GAL_OP_ALL_REDUCE, RANKS, 1, 2);
+    add(out, GAL_OP_ALL_REDUCE, gal_step_mode_ranks(index), 1, 2);
 }

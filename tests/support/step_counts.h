@@ -11,7 +11,7 @@
 #include "schemas/operator.h"
 #include "schemas/plan.h"
 
-enum { GAL_STEP_RANKS = 4, GAL_STEP_BLOCKS = 6, GAL_STEP_ROWS = 16, GAL_STEP_ITEM_BYTES = 8 /* fp64 */ };
+enum { GAL_STEP_RANKS_MAX = 8, GAL_STEP_BLOCKS = 6, GAL_STEP_ROWS = 16, GAL_STEP_ITEM_BYTES = 8 /* fp64 */ };
 
 typedef struct gal_step_tally {
     gal_op op;
@@ -26,13 +26,14 @@ typedef struct gal_step_counts {
 
 typedef struct gal_step_plan {
     gal_plan plan; /* its arrays are the ones below */
-    gal_plan_stage stage[GAL_STEP_RANKS];
+    gal_plan_stage stage[GAL_STEP_RANKS_MAX];
     gal_plan_run run[GAL_STEP_BLOCKS];
 } gal_step_plan;
 
 uint32_t gal_step_mode_count(void);
 const char *gal_step_mode_name(uint32_t index);
-/* A plan for GAL_STEP_RANKS ranks. */
+uint32_t gal_step_mode_ranks(uint32_t index); /* 4 or 8 */
+/* A plan for so many ranks. */
 void gal_step_mode_plan(uint32_t index, gal_step_plan *storage);
 /* What the rank does in one step of it. */
 void gal_step_mode_expect(uint32_t index, uint32_t rank, gal_step_counts *out);
