@@ -46,8 +46,21 @@ void gal_emit_bias_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor, u
     gal_zero_gradient_done(b, e, tensor);
 }
 
-/* The weight gradient of a linear is issued behind the collective that its input's gradient starts, so that both run
- * side by side (Megatron; Colossal-AI's public implementation does the same). */
+/* Where other devices wait for the gradient of a linear's input, it is issued first, and that of the weight behind the
+ * collective that it starts, so that both run side by side (Megatron; Colossal-AI's public implementation does the
+ * same). Elsewhere the weight's comes first: its reduction starts earlier, and between the input's and what is done
+ * with it nothing stands, so that the two can be one kernel (runtime/ops/cuda/gemm.h). */
+static bool communicates(const gal_node *n)
+{
+    return n->kind == GAL_NODE_SPLIT || n->kind == GAL_NODE_GATHER_SEQUENCE || n->kind == GAL_NODE_COLLECT_HEADS;
+}
+
+/* The node behind it in the backward communicates, or there is none and the gradient leaves the block. */
+static bool others_wait(const gal_block_emit *e, const gal_node *n)
+{
+    return n == e->graph.node || communicates(n - 1);
+}
+
 void gal_emit_pending(gal_builder *b, gal_block_emit *e)
 {
     if (e->pending == GAL_NO_VALUE) {
@@ -175,6 +188,9 @@ static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n
     /* a gather, if any, runs beside the next GEMM */
     gal_emit_input(b, e, gal_emit_again(e), b->split && !e->graph.head ? gal_emit_weight_source(e, n) : n->in[0]);
     e->pending = b->split ? e->pending : (uint8_t)(n - e->graph.node);
+    if (!others_wait(e, n)) {
+        gal_emit_pending(b, e);
+    }
     if (is_loaded(e, n->in[0])) {
         return;
     }
@@ -466,13 +482,8 @@ void gal_emit_backward(gal_builder *b, gal_block_emit *e)
     }
     for (uint32_t i = e->graph.node_count; i-- > 0;) {
         const gal_node *n = &e->graph.node[i];
-        bool communicates =
-            n->kind == GAL_NODE_SPLIT || n->kind == GAL_NODE_GATHER_SEQUENCE || n->kind == GAL_NODE_COLLECT_HEADS;
-        if (!communicates) {
-            gal_emit_pending(b, e);
-        }
         rules[n->kind](b, e, n);
-        if (communicates) {
+        if (communicates(n)) {
             gal_emit_pending(b, e);
         }
         if (n->in[0] != GAL_NO_VALUE && n->in[0] == e->graph.carried_in) {

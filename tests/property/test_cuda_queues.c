@@ -18,7 +18,7 @@
 #include "tests/support/cuda_kernels.h"
 #include "tests/support/random_plan.h"
 
-enum { CLOCK_PLANS = 240, SAME_PLANS = 24, STEPS = 3, SLOTS = 64 };
+enum { CLOCK_PLANS = 240, SAME_PLANS = 24, PAIR_PLANS = 120, STEPS = 3, SLOTS = 64 };
 
 /* ---- one rank ---- */
 
@@ -74,16 +74,21 @@ static gal_code fill_patches(void *context, const gal_patch_request *request, vo
     return GAL_OK;
 }
 
-static void open_rank(uint64_t seed, uint32_t world, gal_dtype dtype, rank *r)
+/* Of the plan that r has. */
+static void lower_rank(uint32_t number, gal_dtype dtype, rank *r)
 {
     gal_error err = {0};
-    memset(r, 0, sizeof *r);
-    gal_random_plan(seed, world, &r->plan);
     r->plan.model.compute_dtype = dtype;
-    const uint32_t number = (uint32_t)(seed % world);
     r->device = number % gal_plan_stage_devices(&r->plan);
     assert_int_equal(gal_lower(&r->plan, number / gal_plan_stage_devices(&r->plan), &r->program, &err), GAL_OK);
     assert_int_equal(gal_channels_of(r->program, r->device, &r->channels, &err), GAL_OK);
+}
+
+static void open_rank(uint64_t seed, uint32_t world, gal_dtype dtype, rank *r)
+{
+    memset(r, 0, sizeof *r);
+    gal_random_plan(seed, world, &r->plan);
+    lower_rank((uint32_t)(seed % world), dtype, r);
 }
 
 static void open_engine(rank *r, const gal_device_ops *device, const gal_ops *ops, gal_comm *comm, bool graphs)
@@ -393,6 +398,69 @@ static void test_same_bits(void **state)
     gal_cuda_double_reset(0, false);
 }
 
+/* ---- pairs ---- */
+
+/* FFNs whose activation is not gated: their products and the two directions of their activation are pairs. 0: the plan
+ * has a grid, where a product comes in parts. */
+static uint32_t pairs_of_plan(const gal_plan *plan)
+{
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        if (plan->run[r].strategy.tp_mode != GAL_TP_1D) {
+            return 0;
+        }
+    }
+    for (uint32_t b = 0; b < gal_model_block_count(&plan->model); b++) {
+        gal_block_shape shape;
+        gal_model_block(&plan->model, b, &shape);
+        count += shape.kind == GAL_BLOCK_FFN && plan->model.family != GAL_FAMILY_LLAMA && !plan->model.gated;
+    }
+    return count;
+}
+
+/* A step of the first rank of every stage. */
+static void step_all_stages(uint64_t seed, uint32_t world)
+{
+    gal_comm comm = {.ops = &queued_ops};
+    uint32_t stages = 1;
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        rank r = {0};
+        gal_cuda_double_reset(seed, false);
+        gal_random_plan(seed, world, &r.plan);
+        stages = r.plan.stage_count;
+        lower_rank(stage * gal_plan_stage_devices(&r.plan), GAL_FP64, &r);
+        open_engine(&r, &gal_device_cuda, &gal_ops_queued_fp64, &comm, false);
+        (void)step(&r, 0);
+        close_rank(&r);
+    }
+}
+
+/* Of every FFN and microbatch one pair backward under every schedule: nothing comes between them. Forward at least one:
+ * what is computed again is another. */
+static void test_pairs_of_schedules(void **state)
+{
+    (void)state;
+    uint64_t met[GAL_SCHEDULE_COUNT] = {0};
+    for (uint64_t seed = 0; seed < PAIR_PLANS; seed++) {
+        gal_plan plan;
+        gal_random_plan(seed, 4, &plan);
+        const uint64_t expected = (uint64_t)pairs_of_plan(&plan) * plan.microbatch_count;
+        if (expected > 0 && plan.stage_count > 1) {
+            gal_fused_pairs[0] = gal_fused_pairs[1] = 0;
+            step_all_stages(seed, 4);
+            assert_true(gal_fused_pairs[0] >= expected);
+            assert_int_equal(gal_fused_pairs[1], expected);
+            met[plan.schedule] += expected;
+        }
+        gal_plan_free(&plan);
+    }
+    for (uint32_t s = 0; s < GAL_SCHEDULE_COUNT; s++) {
+        print_message("%s: %llu pairs backward\n", gal_schedule_names[s], (unsigned long long)met[s]);
+        assert_true(met[s] > 0);
+    }
+    gal_cuda_double_reset(0, false);
+}
+
 /* ---- times ---- */
 
 typedef struct times {
@@ -589,6 +657,7 @@ int main(void)
         cmocka_unit_test(test_clocks_of_16_bits),
         cmocka_unit_test(test_clocks_by_the_host),
         cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_pairs_of_schedules),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_scale_of_the_loss),
         cmocka_unit_test(test_fault),

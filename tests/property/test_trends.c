@@ -94,8 +94,8 @@ static void groups_of_four_lose_their_links(void **unused)
 }
 
 /* So on I it does not matter which two of the four devices share a tensor, and sharing it among all costs little; on II
- * the pairs with a link of their own are the place for it, and sharing among all comes last: it moves every layer's
- * rows over PCIe, DP only gradients, beside backward. */
+ * the pairs with a link of their own are the place for it, and sharing among all costs more than that: it moves every
+ * layer's rows over PCIe. Gradients of DP alone do not all find room beside backward. */
 static void systems_rank_placements_differently(void **unused)
 {
     (void)unused;
@@ -105,7 +105,7 @@ static void systems_rank_placements_differently(void **unused)
     assert_true(one[TP2_INSIDE] == one[TP2_ACROSS]);
     assert_true(one[TP4] < 1.05 * one[TP2_INSIDE] && one[TP4] < one[DP4]);
     assert_true(two[TP2_INSIDE] < 0.97 * two[TP2_ACROSS]);
-    assert_true(two[TP4] > two[DP4] && two[DP4] > two[TP2_INSIDE]);
+    assert_true(two[TP4] > 1.05 * two[TP2_INSIDE] && two[DP4] > two[TP2_INSIDE]);
 }
 
 /* ---- pipelines ---- */
