@@ -6,12 +6,14 @@
 
 #include "costmodel/analytic_collective.h"
 #include "costmodel/analytic_kernel.h"
+#include "costmodel/ctas.h"
 #include "costmodel/fit.h"
+#include "costmodel/interval.h"
 #include "costmodel/work.h"
 
 typedef struct kernel_entry {
     gal_shape shape;
-    double seconds;
+    double seconds, spread_seconds;
     gal_source source;
 } kernel_entry;
 
@@ -19,6 +21,7 @@ typedef struct kernel_fit {
     bool known;
     bool scaled;           /* analytic times coefficient[0] */
     double coefficient[3]; /* seconds, per flop, per byte */
+    double log_residual;   /* root of the mean square of log (fitted / measured), unless scaled */
 } kernel_fit;
 
 struct gal_durations {
@@ -26,6 +29,7 @@ struct gal_durations {
     double fixed_step_seconds;
     uint64_t fixed_bytes;
     double instruction_seconds;
+    double deviations; /* that all durations are off by, upwards */
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
     double communication_alone;                           /* factor on what a message takes beyond one byte */
     double forward_factor, backward_factor, again_factor; /* again: of kernels that backward runs again */
@@ -87,7 +91,7 @@ static gal_code copy_kernels(gal_durations *d, const gal_profile *profile, gal_e
         if (kernel_find(d, &from->shape) != NULL) {
             continue;
         }
-        d->kernel[d->kernel_count] = (kernel_entry){from->shape, from->seconds, from->source};
+        d->kernel[d->kernel_count] = (kernel_entry){from->shape, from->seconds, from->spread_seconds, from->source};
         uint32_t at = shape_hash(&from->shape) & d->slot_mask;
         while (d->slot[at] != 0) {
             at = (at + 1) & d->slot_mask;
@@ -95,6 +99,21 @@ static gal_code copy_kernels(gal_durations *d, const gal_profile *profile, gal_e
         d->slot[at] = ++d->kernel_count;
     }
     return GAL_OK;
+}
+
+static double fitted_seconds(const kernel_fit *fit, const double x[3])
+{
+    return fit->coefficient[0] * x[0] + fit->coefficient[1] * x[1] + fit->coefficient[2] * x[2];
+}
+
+static double log_residual(const kernel_fit *fit, const gal_fit_row *row, uint32_t count)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        const double off = log(fitted_seconds(fit, row[i].x) / row[i].y);
+        sum += isfinite(off) ? off * off : 0.0;
+    }
+    return sqrt(sum / count);
 }
 
 /* The measured entries of one (op, dtype), as rows of a fit. */
@@ -119,6 +138,7 @@ static void fit_kernels(gal_durations *d, gal_op op, gal_dtype dtype, gal_fit_ro
         fit->coefficient[0] = gal_median(ratio, count);
     } else if (fit->known) {
         gal_fit_non_negative(row, count, fit->coefficient);
+        fit->log_residual = log_residual(fit, row, count);
     }
 }
 
@@ -139,29 +159,57 @@ static gal_code fit_all(gal_durations *d, gal_error *err)
     return complete ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
 }
 
-double gal_kernel_seconds(const gal_durations *d, const gal_shape *shape, gal_source *source)
+/* What is known of a duration: how it was had, and what else than that makes its logarithm stray. */
+typedef struct origin {
+    gal_source source;
+    double log_deviation;
+} origin;
+
+/* Of repeats of which half lie within spread_seconds around the median. */
+static origin of_repeats(gal_source source, double seconds, double spread_seconds)
 {
-    gal_source ignored;
-    gal_source *how = source != NULL ? source : &ignored;
+    return (origin){source, seconds > 0.0 ? spread_seconds / seconds / gal_normal_quantile(0.75) : 0.0};
+}
+
+static double at_quantile(const gal_durations *d, double seconds, origin from)
+{
+    const bool analytic = from.source == GAL_SOURCE_ANALYTIC;
+    const double spread = analytic ? GAL_INTERVAL_ANALYTIC : GAL_INTERVAL_MEASURED;
+    const double deviation = hypot(gal_interval_log_deviation(spread), analytic ? 0.0 : from.log_deviation);
+    return seconds * exp(d->deviations * deviation);
+}
+
+static double predicted_kernel_seconds(const gal_durations *d, const gal_shape *shape, origin *from)
+{
     const kernel_entry *entry = kernel_find(d, shape);
     if (entry != NULL) {
-        *how = entry->source;
+        *from = of_repeats(entry->source, entry->seconds, entry->spread_seconds);
         return entry->seconds;
     }
     const kernel_fit *fit = &d->fit[shape->op][shape->dtype];
-    *how = GAL_SOURCE_FITTED;
+    *from = (origin){GAL_SOURCE_FITTED,
+                     fit->scaled ? gal_interval_log_deviation(GAL_INTERVAL_ANALYTIC) : fit->log_residual};
     if (fit->known && fit->scaled) {
         return fit->coefficient[0] * gal_kernel_analytic_seconds(&d->cluster.device, shape);
     }
     if (fit->known) {
-        const double fitted = fit->coefficient[0] + fit->coefficient[1] * gal_shape_flops(shape) +
-                              fit->coefficient[2] * gal_shape_bytes(shape);
+        const double fitted = fitted_seconds(fit, (double[]){1.0, gal_shape_flops(shape), gal_shape_bytes(shape)});
         if (fitted > 0.0) {
             return fitted;
         }
     }
-    *how = GAL_SOURCE_ANALYTIC;
+    *from = (origin){GAL_SOURCE_ANALYTIC, 0.0};
     return gal_kernel_analytic_seconds(&d->cluster.device, shape);
+}
+
+double gal_kernel_seconds(const gal_durations *d, const gal_shape *shape, gal_source *source)
+{
+    origin from;
+    const double seconds = predicted_kernel_seconds(d, shape, &from);
+    if (source != NULL) {
+        *source = from.source;
+    }
+    return d->deviations == 0.0 ? seconds : at_quantile(d, seconds, from);
 }
 
 /* ---- collectives ---- */
@@ -249,14 +297,17 @@ static double beyond(const gal_durations *d, const gal_profile_collective *neare
     return there > 0.0 && isfinite(there) ? nearest->seconds * here / there : nearest->seconds;
 }
 
+static origin of_entry(const gal_profile_collective *entry, gal_source source)
+{
+    return of_repeats(source, entry->seconds, entry->spread_seconds);
+}
+
 /* With as many blocks of a GPU as the library takes. */
 static double library_seconds(const gal_durations *d, gal_op op, const uint32_t *level_counts, uint64_t bytes,
-                              gal_source *source)
+                              origin *from)
 {
-    gal_source ignored;
-    gal_source *how = source != NULL ? source : &ignored;
     const gal_op key = op == GAL_OP_RECEIVE ? GAL_OP_SEND : op;
-    *how = GAL_SOURCE_ANALYTIC;
+    *from = (origin){GAL_SOURCE_ANALYTIC, 0.0};
     uint32_t first = 0;
     uint32_t end = 0;
     if (member_count(level_counts) <= 1 || !collective_range(d, key, level_counts, &first, &end)) {
@@ -266,7 +317,7 @@ static double library_seconds(const gal_durations *d, gal_op op, const uint32_t 
     for (uint32_t i = first; i < end && more == NULL; i++) {
         const gal_profile_collective *entry = &d->collective[i];
         if (entry->bytes == bytes) {
-            *how = entry->source;
+            *from = of_entry(entry, entry->source);
             return entry->seconds;
         }
         if (entry->source != GAL_SOURCE_ANALYTIC && entry->bytes < bytes) {
@@ -278,57 +329,31 @@ static double library_seconds(const gal_durations *d, gal_op op, const uint32_t 
     if (less == NULL && more == NULL) {
         return gal_collective_analytic_seconds(&d->cluster, key, level_counts, bytes);
     }
-    *how = GAL_SOURCE_FITTED;
-    return less == NULL || more == NULL ? beyond(d, less != NULL ? less : more, bytes)
-                                        : between(less, more, (double)bytes);
+    if (less == NULL || more == NULL) {
+        *from = (origin){GAL_SOURCE_FITTED, gal_interval_log_deviation(GAL_INTERVAL_ANALYTIC)};
+        return beyond(d, less != NULL ? less : more, bytes);
+    }
+    const origin low = of_entry(less, GAL_SOURCE_FITTED), high = of_entry(more, GAL_SOURCE_FITTED);
+    *from = low.log_deviation > high.log_deviation ? low : high;
+    return between(less, more, (double)bytes);
 }
 
 double gal_collective_seconds(const gal_durations *d, gal_op op, const uint32_t level_counts[GAL_LINK_LEVELS_MAX],
                               uint64_t bytes, gal_source *source)
 {
-    const double seconds = library_seconds(d, op, level_counts, bytes, source);
-    if (d->communication_alone == 1.0) {
-        return seconds;
+    origin from, ignored;
+    double seconds = library_seconds(d, op, level_counts, bytes, &from);
+    if (source != NULL) {
+        *source = from.source;
     }
-    const double one_byte = library_seconds(d, op, level_counts, 1, NULL);
-    return seconds > one_byte ? one_byte + (seconds - one_byte) * d->communication_alone : seconds;
+    if (d->communication_alone != 1.0) {
+        const double one_byte = library_seconds(d, op, level_counts, 1, &ignored);
+        seconds = seconds > one_byte ? one_byte + (seconds - one_byte) * d->communication_alone : seconds;
+    }
+    return d->deviations == 0.0 ? seconds : at_quantile(d, seconds, from);
 }
 
 /* ---- creation ---- */
-
-static double along(double low, double high, double share)
-{
-    return low + share * (high - low);
-}
-
-/* The entries are by rising ctas, at least one. */
-static gal_profile_ctas at_ctas(const gal_profile_gpu *gpu, uint32_t ctas)
-{
-    uint32_t next = 0;
-    while (next < gpu->by_ctas_count && gpu->by_ctas[next].ctas < ctas) {
-        next++;
-    }
-    if (next == 0 || next == gpu->by_ctas_count) {
-        return gpu->by_ctas[next == 0 ? 0 : next - 1];
-    }
-    const gal_profile_ctas *less = &gpu->by_ctas[next - 1], *more = &gpu->by_ctas[next];
-    const double share = (double)(ctas - less->ctas) / (more->ctas - less->ctas);
-    return (gal_profile_ctas){
-        .ctas = ctas,
-        .compute = along(less->compute, more->compute, share),
-        .communication = along(less->communication, more->communication, share),
-        .communication_alone = along(less->communication_alone, more->communication_alone, share),
-    };
-}
-
-static bool knows_alone(const gal_profile_gpu *gpu)
-{
-    bool all = gpu->by_ctas_count > 0;
-    for (uint32_t i = 0; i < gpu->by_ctas_count; i++) {
-        all = all && gpu->by_ctas[i].communication_alone > 0.0;
-    }
-    return all;
-}
 
 static void set_slowdown(gal_durations *d, const gal_profile *profile, uint32_t ctas)
 {
@@ -338,10 +363,10 @@ static void set_slowdown(gal_durations *d, const gal_profile *profile, uint32_t 
     if (ctas == 0 || !profile->has_gpu || gpu->by_ctas_count == 0) {
         return;
     }
-    const gal_profile_ctas at = at_ctas(gpu, ctas);
+    const gal_profile_ctas at = gal_ctas_between(gpu, ctas);
     d->slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMMUNICATION] = at.compute;
     d->slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COMPUTE] = at.communication;
-    d->communication_alone = knows_alone(gpu) ? at.communication_alone : 1.0;
+    d->communication_alone = gal_ctas_know_alone(gpu) ? at.communication_alone : 1.0;
 }
 
 /* What a backward with recompute takes more than the one without, over what its operators take more. False if it was
@@ -430,6 +455,15 @@ gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations
     gal_profile profile;
     gal_profile_analytic(cluster, &profile);
     return gal_durations_create(&profile, out, err);
+}
+
+void gal_durations_set_quantile(gal_durations *d, double quantile)
+{
+    GAL_ASSERT(d->deviations == 0.0);
+    d->deviations = gal_normal_quantile(quantile);
+    const origin measured = {GAL_SOURCE_MEASURED, 0.0};
+    d->fixed_step_seconds = at_quantile(d, d->fixed_step_seconds, measured);
+    d->instruction_seconds = at_quantile(d, d->instruction_seconds, measured);
 }
 
 void gal_durations_free(gal_durations *d)

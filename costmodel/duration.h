@@ -37,6 +37,17 @@ void gal_profile_analytic(const gal_cluster *cluster, gal_profile *out);
 gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations **out, gal_error *err);
 void gal_durations_free(gal_durations *durations);
 
+/* From here on every duration is its quantile of this probability (0.5: as created) in place of its prediction; before
+ * the first of them is asked for.
+ * A duration's logarithm is taken as normal around its prediction's. Its deviation: of a measured one that of
+ * GAL_INTERVAL_MEASURED and of the spread between its repeats, of one without a measurement nearby that of
+ * GAL_INTERVAL_ANALYTIC; of a kernel fitted by four entries or more in place of the repeats what the fit leaves of its
+ * entries, of a collective between two entries the larger one of theirs. All are taken to be off in the same direction
+ * by the same number of deviations. Then the quantile of whatever rises with each of them, such as the seconds of a
+ * step, is what it is at their quantiles; where errors cancel in part, a step is spread less than this says. Factors of
+ * company and slowdowns stay. */
+void gal_durations_set_quantile(gal_durations *durations, double quantile);
+
 const gal_cluster *gal_durations_cluster(const gal_durations *durations);
 double gal_durations_fixed_step_seconds(const gal_durations *durations);
 uint64_t gal_durations_fixed_bytes(const gal_durations *durations);

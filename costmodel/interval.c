@@ -17,3 +17,34 @@ void gal_interval_factors(double *ratio, uint32_t count, double *low, double *hi
     *low = fmin(1.0, ratio[count - outer]);
     *high = fmax(1.0, ratio[outer - 1]);
 }
+
+double gal_normal_chance(double z)
+{
+    return 0.5 * erfc(-z / sqrt(2.0));
+}
+
+double gal_normal_quantile(double probability)
+{
+    double low = -8.0, high = 8.0, middle = 0.0;
+    for (uint32_t i = 0; i < 64; i++) {
+        const double chance = gal_normal_chance(middle);
+        if (chance == probability) {
+            break;
+        }
+        low = chance < probability ? middle : low;
+        high = chance < probability ? high : middle;
+        middle = 0.5 * (low + high);
+    }
+    return middle;
+}
+
+double gal_interval_quantile(double low, double high, double quantile)
+{
+    const double outer = gal_normal_quantile(0.95), at = gal_normal_quantile(quantile);
+    return at < 0.0 ? pow(low, -at / outer) : pow(high, at / outer);
+}
+
+double gal_interval_log_deviation(double spread)
+{
+    return spread / gal_normal_quantile(0.95);
+}

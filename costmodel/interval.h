@@ -15,4 +15,15 @@
  * Regression", section 2.2); with fewer than 19 rows the extremes. low <= 1 <= high. count >= 1. */
 void gal_interval_factors(double *ratio, uint32_t count, double *low, double *high);
 
+/* Of a standard normal variable: the chance that it is at most z; the value that it is at most with this probability
+ * (between 1e-12 and 1 - 1e-12; 0.5 gives 0 and nothing else does). */
+double gal_normal_chance(double z);
+double gal_normal_quantile(double probability);
+
+/* A quantity whose logarithm is normal around that of its prediction, and lies between the factors low <= 1 <= high
+ * with 90 %: the factor that it stays below with the probability `quantile` (below 0.5 by low, above by high). */
+double gal_interval_quantile(double low, double high, double quantile);
+/* The deviation of that logarithm where half the width of the interval is `spread` in log units. */
+double gal_interval_log_deviation(double spread);
+
 #endif

@@ -4,6 +4,10 @@
 
 #include "schemas/limits.h"
 
+#define X(enumerator, name) [enumerator] = name,
+static const char *const objective_names[GAL_OBJECTIVE_COUNT] = {GAL_OBJECTIVES(X)};
+#undef X
+
 /* As `galplan search --space` and --takeaways call them. */
 static const struct {
     const char *name;
@@ -37,9 +41,8 @@ static void read_list(const gal_json_cursor *at, const char *key, uint32_t most,
 
 void gal_certificate_read_at(const gal_json_cursor *at, gal_certificate *out)
 {
-    static const char *const objectives[] = {GAL_CERTIFICATE_OBJECTIVE};
     *out = (gal_certificate){.present = true};
-    (void)gal_json_enum(at, "objective", objectives, 1);
+    out->objective = (gal_objective)gal_json_enum(at, "objective", objective_names, GAL_OBJECTIVE_COUNT);
     out->memory_bytes = gal_json_u64(at, "memory_bytes", 1, GAL_BYTES_MAX);
     const gal_json_cursor space = gal_json_object(at, "space");
     for (size_t i = 0; i < PARTS; i++) {
@@ -65,7 +68,7 @@ static void write_list(gal_json_writer *out, const char *key, const gal_u32_list
 
 void gal_certificate_write_at(gal_json_writer *out, const gal_certificate *certificate)
 {
-    gal_json_put_string(out, "objective", GAL_CERTIFICATE_OBJECTIVE);
+    gal_json_put_string(out, "objective", objective_names[certificate->objective]);
     gal_json_put_u64(out, "memory_bytes", certificate->memory_bytes);
     gal_json_begin_object(out, "space");
     for (size_t i = 0; i < PARTS; i++) {

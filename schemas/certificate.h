@@ -4,9 +4,6 @@
 
 #include "schemas/plan.h"
 
-/* What the lower bound is a bound of: costmodel/objective.h. A change of that formula is a new name. */
-#define GAL_CERTIFICATE_OBJECTIVE "pipeline_sum_1"
-
 void gal_certificate_read_at(const gal_json_cursor *at, gal_certificate *out);
 /* The members of the object, which is open. */
 void gal_certificate_write_at(gal_json_writer *out, const gal_certificate *certificate);

@@ -33,9 +33,8 @@ static void read_fitted(const gal_json_cursor *at, gal_constants *out)
     }
 }
 
-static bool read_constants(const gal_json_cursor *at, void *document)
+void gal_constants_read_at(const gal_json_cursor *at, gal_constants *out)
 {
-    gal_constants *out = document;
     gal_json_expect_document(at, "constants", GAL_CONSTANTS_VERSION);
     gal_json_string(at, "name", out->name, sizeof out->name);
     gal_json_string(at, "cluster", out->cluster, sizeof out->cluster);
@@ -46,12 +45,10 @@ static bool read_constants(const gal_json_cursor *at, void *document)
     out->seconds_high_factor = gal_json_f64(at, "seconds_high_factor", 1.0, factor_max);
     read_fitted(at, out);
     gal_json_reject_unknown(at);
-    return true;
 }
 
-static void write_constants(gal_json_writer *out, const void *document)
+void gal_constants_write_at(gal_json_writer *out, const gal_constants *constants)
 {
-    const gal_constants *constants = document;
     gal_json_put_string(out, "document", "constants");
     gal_json_put_u64(out, "version", GAL_CONSTANTS_VERSION);
     gal_json_put_string(out, "name", constants->name);
@@ -72,6 +69,17 @@ static void write_constants(gal_json_writer *out, const void *document)
         }
     }
     gal_json_end_array(out);
+}
+
+static bool read_constants(const gal_json_cursor *at, void *document)
+{
+    gal_constants_read_at(at, document);
+    return true;
+}
+
+static void write_constants(gal_json_writer *out, const void *document)
+{
+    gal_constants_write_at(out, document);
 }
 
 const gal_document_form gal_constants_form = {sizeof(gal_constants), read_constants, NULL, write_constants, NULL};

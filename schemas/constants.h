@@ -61,6 +61,9 @@ typedef struct gal_constants {
     double seconds_low_factor, seconds_high_factor;
 } gal_constants;
 
+/* The members, of an object that is open. */
+void gal_constants_read_at(const gal_json_cursor *at, gal_constants *out);
+void gal_constants_write_at(gal_json_writer *out, const gal_constants *constants);
 /* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. */
 gal_code gal_constants_read(const char *path, gal_constants *out, gal_error *err);
 gal_code gal_constants_write(const char *path, const gal_constants *constants, gal_error *err);

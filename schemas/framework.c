@@ -2,9 +2,8 @@
 
 #include "schemas/document.h"
 
-static bool read_framework(const gal_json_cursor *at, void *document)
+void gal_framework_read_at(const gal_json_cursor *at, gal_framework *out)
 {
-    gal_framework *out = document;
     gal_json_expect_document(at, "framework", GAL_FRAMEWORK_VERSION);
     gal_json_string(at, "name", out->name, sizeof out->name);
     gal_json_string(at, "source", out->source, sizeof out->source);
@@ -15,12 +14,10 @@ static bool read_framework(const gal_json_cursor *at, void *document)
     GAL_FRAMEWORK_NUMBERS(X)
 #undef X
     gal_json_reject_unknown(at);
-    return true;
 }
 
-static void write_framework(gal_json_writer *out, const void *document)
+void gal_framework_write_at(gal_json_writer *out, const gal_framework *framework)
 {
-    const gal_framework *framework = document;
     gal_json_put_string(out, "document", "framework");
     gal_json_put_u64(out, "version", GAL_FRAMEWORK_VERSION);
     gal_json_put_string(out, "name", framework->name);
@@ -31,6 +28,17 @@ static void write_framework(gal_json_writer *out, const void *document)
 #define X(member, least, most) gal_json_put_f64(out, #member, framework->member);
     GAL_FRAMEWORK_NUMBERS(X)
 #undef X
+}
+
+static bool read_framework(const gal_json_cursor *at, void *document)
+{
+    gal_framework_read_at(at, document);
+    return true;
+}
+
+static void write_framework(gal_json_writer *out, const void *document)
+{
+    gal_framework_write_at(out, document);
 }
 
 const gal_document_form gal_framework_form = {sizeof(gal_framework), read_framework, NULL, write_framework, NULL};

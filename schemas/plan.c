@@ -8,6 +8,7 @@
 #include "schemas/document.h"
 #include "schemas/limits.h"
 #include "schemas/plan_check.h"
+#include "schemas/plan_prices.h"
 
 #define X(enumerator, name) [enumerator] = name,
 const char *const gal_axis_kind_names[GAL_AXIS_KIND_COUNT] = {GAL_AXIS_KINDS(X)};
@@ -143,6 +144,7 @@ static bool read_plan(const gal_json_cursor *root, void *out)
         const gal_json_cursor certificate = gal_json_object(root, "certificate");
         gal_certificate_read_at(&certificate, &plan->certificate);
     }
+    gal_plan_prices_read_at(root, plan);
     bool has_memory = read_stages(root, plan);
     gal_json_reject_unknown(root);
     return has_memory;
@@ -238,6 +240,7 @@ static void write_plan(gal_json_writer *out, const void *document)
         gal_certificate_write_at(out, &plan->certificate);
         gal_json_end_object(out);
     }
+    gal_plan_prices_write_at(out, plan);
     gal_json_begin_array(out, "stages");
     for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
         write_stage(out, plan, &plan->stage[s]);

@@ -18,6 +18,8 @@
 #include "schemas/base/options.h"
 #include "schemas/base/status.h"
 #include "schemas/cluster.h"
+#include "schemas/constants.h"
+#include "schemas/framework.h"
 #include "schemas/model.h"
 
 enum { GAL_RING_DEGREE_MAX = 64 }; /* a block has so many steps of attention, and instructions for each */
@@ -102,16 +104,48 @@ typedef struct gal_space {
     bool tp_grid[GAL_TP_MODE_COUNT]; /* [GAL_TP_2D ...]; mode 1d is axis[GAL_AXIS_TP] */
 } gal_space;
 
+/* What is minimised, by name and version: a change of a formula is a new name. */
+#define GAL_OBJECTIVES(X)                                                                                              \
+    X(GAL_OBJECTIVE_PIPELINE_SUM, "pipeline_sum_1") /* costmodel/objective.h */                                        \
+    X(GAL_OBJECTIVE_FRAMEWORK, "framework_1")       /* costmodel/framework.h, over plans of one strategy */
+
+#define X(enumerator, name) enumerator,
+typedef enum gal_objective { GAL_OBJECTIVES(X) GAL_OBJECTIVE_COUNT } gal_objective;
+#undef X
+
 /* What a search has looked through, for its lower bound to be proved again: every plan of the plan's batch and schedule
  * whose numbers are on these lists. */
 typedef struct gal_certificate {
     bool present;
-    uint64_t memory_bytes; /* per device, with the profile's fixed bytes */
+    gal_objective objective; /* GAL_OBJECTIVE_FRAMEWORK if and only if the plan has a pricing */
+    uint64_t memory_bytes;   /* per device, with the profile's fixed bytes; less what a risk keeps free */
     gal_space space;
     gal_u32_list microbatch_counts, pp_degrees;
     double searched_bound_seconds; /* what the search closed beyond lower_bound_seconds, by means that nobody repeats;
                                     * 0: nothing */
 } gal_certificate;
+
+/* A plan that was searched for at a quantile of what its seconds may be (`galplan search --risk`): objective_seconds
+ * and its bound are at that quantile; simulated_seconds is not. */
+typedef struct gal_risk {
+    bool present;
+    double quantile;         /* GAL_RISK_MIN to GAL_RISK_MAX */
+    double quantile_seconds; /* of a step: what simulated_seconds, or the framework's seconds, are at it */
+    uint64_t memory_bytes;   /* per device: what there is */
+    double memory_chance;    /* that a device needs more; at most 1 - quantile */
+} gal_risk;
+
+#define GAL_RISK_MIN 0.5
+#define GAL_RISK_MAX 0.999
+
+/* A plan by the prices of a described framework: objective_seconds is by them, as is what fits. simulated_seconds and
+ * the bytes of the stages stay those of its programs, which galrun carries out. */
+typedef struct gal_pricing {
+    bool present;
+    gal_framework framework;
+    gal_constants constants; /* row_count 0: nothing was fitted */
+    uint64_t bytes;          /* of the fullest device, as the framework lays them out */
+} gal_pricing;
 
 typedef struct gal_plan {
     gal_model model;
@@ -134,6 +168,8 @@ typedef struct gal_plan {
     double simulated_seconds;
     double lower_bound_seconds; /* of the objective, over what the certificate names; 0: not known */
     gal_certificate certificate;
+    gal_risk risk;
+    gal_pricing pricing;
 } gal_plan;
 
 /* As gal_document_read (with gal_plan_check) and gal_document_write. gal_plan_free releases what read or copy gave. */

@@ -12,7 +12,9 @@
 #include "planner/cli/search_prices.h"
 #include "planner/cli/search_print.h"
 #include "planner/cli/searching.h"
+#include "planner/framework_search.h"
 #include "planner/ranges.h"
+#include "planner/risk.h"
 
 enum { SOLVER_LABELS = 4000000 };
 enum { RANK_OBJECTIVE, RANK_SIMULATION, RANK_COUNT };
@@ -20,11 +22,15 @@ static const char *const rank_names[RANK_COUNT] = {"objective", "simulation"};
 
 typedef struct search_options {
     const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output, *communication_ctas;
+    const char *prices_text, *constants;
     uint64_t memory_bytes, pareto_step_bytes;
     gal_u32_list pp_degrees, takeaways;
     uint32_t devices, prefetch_depth, top, label_limit;
     uint32_t algorithm; /* GAL_ALGORITHM_COUNT: not given, the first */
-    uint32_t prices, rank;
+    gal_search_prices prices;
+    gal_pricing pricing; /* with a framework's prices */
+    uint32_t rank;
+    double risk; /* quantile; 0: not given */
     double time_limit_seconds;
     double gap_percent; /* below 0: not given */
     bool compare, pareto, json, timing, quiet;
@@ -50,6 +56,15 @@ static const char notes[] =
     "--batch,\n"
     "--microbatches and --schedule. oases: the degrees of Oases by its equations 3 and 4, exactly or by --algorithm "
     "ilp.\n"
+    "framework:NAME (a document, or one that ships, as of galplan estimate): the fastest layout, one strategy for all\n"
+    "blocks, that fits by that framework's formulas and bytes, with --constants by what was fitted of them. The plan "
+    "says\n"
+    "whose prices it is by; what galrun itself would take is said beside them.\n"
+    "--risk Q minimises the quantile Q of the step's seconds, from the spread of each measured duration and the "
+    "intervals of\n"
+    "galplan estimate, all durations off in the same direction; and a device runs out of memory with a chance of at "
+    "most\n"
+    "1 - Q: bytes of programs are exact, what the profile measured beside them (by a framework: all) is not.\n"
     "Samples per second are by the objective, which the search minimises and its bound is proved for; more memory "
     "never\n"
     "makes them less. --rank simulation also simulates plans within as much of the best as the two differ, and takes\n"
@@ -90,8 +105,11 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_string("schedule", "NAME",
                           "gpipe, 1f1b, interleaved:V (V pieces on every stage) or zero-bubble (1f1b)", &o->schedule),
         gal_option_enum("algorithm", "who searches (exact)", &o->algorithm, gal_algorithm_names, GAL_ALGORITHM_COUNT),
-        gal_option_enum("prices", "by whose formulas (galrun)", &o->prices, gal_search_prices_names,
-                        GAL_SEARCH_PRICES_COUNT),
+        gal_option_string("prices", "WHOSE", "formulas: galrun, galvatron, oases or framework:NAME (galrun)",
+                          &o->prices_text),
+        gal_option_string("constants", "FILE", "of framework:NAME: what was fitted", &o->constants),
+        gal_option_f64("risk", "Q", "minimise this quantile of the step's seconds, 0.5 to 0.999 (as predicted)",
+                       &o->risk, GAL_RISK_MIN, GAL_RISK_MAX),
         gal_option_enum("rank", "which plan is the fastest: by what was searched, or of good ones the best simulated",
                         &o->rank, rank_names, RANK_COUNT),
         gal_option_flag("compare", "run every algorithm: plan, value, gap, time", &o->compare),
@@ -166,6 +184,13 @@ static gal_code prices_rules(const search_options *o, gal_error *err)
     if (o->prices != GAL_SEARCH_PRICES_GALRUN && (o->compare || o->pareto)) {
         return gal_fail(err, GAL_ERR_USAGE, "--compare and --pareto go with --prices galrun");
     }
+    if (o->prices == GAL_SEARCH_PRICES_FRAMEWORK && (o->takeaways.count > 0 || o->top > 0)) {
+        return gal_fail(err, GAL_ERR_USAGE, "--prices framework:NAME has no --takeaways and --top");
+    }
+    if (o->risk > 0.0 && (galvatron || o->compare || o->pareto || o->ctas.is_auto)) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--risk goes without --compare, --pareto, --prices galvatron and --communication-ctas auto");
+    }
     if (galvatron && (o->profile == NULL || o->cluster == NULL)) {
         return gal_fail(err, GAL_ERR_USAGE,
                         "--prices galvatron needs --profile, a galvatron_profile, and --cluster, where its plan is to "
@@ -182,8 +207,9 @@ static gal_code prices_rules(const search_options *o, gal_error *err)
 
 static gal_code usage_rules(search_options *o, gal_search_request *request, gal_error *err)
 {
-    gal_code code = prices_rules(o, err);
+    gal_code code = gal_search_prices_parse(o->prices_text, o->constants, &o->prices, &o->pricing, err);
     code = code == GAL_OK ? gal_ctas_parse(o->communication_ctas, &o->ctas, err) : code;
+    code = code == GAL_OK ? prices_rules(o, err) : code;
     if (code != GAL_OK) {
         return code;
     }
@@ -271,6 +297,48 @@ static gal_code read_durations(const search_options *o, gal_profile *profile, ga
         GAL_TRY(gal_durations_create_analytic(&cluster, durations, err));
     }
 cleanup:
+    return code;
+}
+
+/* ---- risk ---- */
+
+/* Searches at the quantile, and notes it. The request's durations are as predicted, before and after. */
+static gal_code search_at_risk(const search_options *o, const gal_algorithm *algorithm, const gal_profile *profile,
+                               const gal_search_request *request, const gal_solver_limits *limits,
+                               gal_algorithm_answer *answer, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_durations *at = NULL;
+    gal_search_request risky = *request;
+    const gal_cluster *cluster = gal_durations_cluster(request->durations);
+    const uint64_t limit = request->memory_bytes != 0 ? request->memory_bytes : cluster->device.memory_bytes;
+    const uint64_t left = gal_risk_memory_bytes(limit, gal_durations_fixed_bytes(request->durations), o->risk);
+    GAL_TRY(o->profile != NULL ? gal_durations_create_at(profile, o->ctas.ctas, &at, err)
+                               : gal_durations_create_analytic(cluster, &at, err));
+    gal_durations_set_quantile(at, o->risk);
+    risky.durations = at;
+    risky.memory_bytes = left > 0 ? left : 1;
+    GAL_TRY(algorithm->search(&risky, limits, answer, err));
+    GAL_TRY(gal_risk_note(request, o->risk, limit, &answer->search, err));
+cleanup:
+    gal_durations_free(at);
+    return code;
+}
+
+static gal_code search_framework(const search_options *o, const gal_search_request *request,
+                                 gal_algorithm_answer *answer, gal_error *err)
+{
+    char refusal[GAL_ERROR_TEXT_BYTES];
+    const uint64_t own = gal_durations_cluster(request->durations)->device.memory_bytes;
+    gal_code code = gal_search_by_framework(request, &o->pricing, o->risk > 0.0 ? o->risk : 0.5, answer, refusal, err);
+    if (code == GAL_OK && refusal[0] != '\0') {
+        (void)fprintf(stderr, "galplan: note: a layout that %s takes for faster is left out (%s)\n",
+                      o->pricing.framework.name, refusal);
+    }
+    if (code == GAL_OK && o->risk > 0.0) {
+        code = gal_risk_note(request, o->risk, request->memory_bytes != 0 ? request->memory_bytes : own,
+                             &answer->search, err);
+    }
     return code;
 }
 
@@ -403,7 +471,7 @@ static gal_code run(search_options *o, gal_error *err)
                                   .tell_context = &searching};
     gal_space_all(&request.space);
     GAL_TRY(usage_rules(o, &request, err));
-    GAL_TRY(gal_search_prices_algorithm((gal_search_prices)o->prices, o->algorithm, &algorithm, err));
+    GAL_TRY(gal_search_prices_algorithm(o->prices, o->algorithm, &algorithm, err));
     GAL_TRY(gal_model_read(o->model, &model, err));
     GAL_TRY(read_durations(o, &profile, &durations, &whole, err));
     request.durations = durations;
@@ -417,7 +485,11 @@ static gal_code run(search_options *o, gal_error *err)
         goto cleanup;
     }
     gal_searching_begin(&searching);
-    if (o->prices == GAL_SEARCH_PRICES_GALVATRON) {
+    if (o->prices == GAL_SEARCH_PRICES_FRAMEWORK) {
+        code = search_framework(o, &request, &answer, err);
+    } else if (o->risk > 0.0) {
+        code = search_at_risk(o, algorithm, &profile, &request, &limits, &answer, err);
+    } else if (o->prices == GAL_SEARCH_PRICES_GALVATRON) {
         code = gal_search_prices_galvatron(&request, o->profile, &answer, err);
     } else if (o->ctas.is_auto) {
         code = gal_ctas_search(&profile, algorithm, &request, &limits, &o->ctas, &durations, &answer, err);
@@ -439,6 +511,7 @@ cleanup:
 int gal_cli_search(int argc, char **argv)
 {
     search_options o = {.schedule = "1f1b",
+                        .prices_text = "galrun",
                         .prefetch_depth = 2,
                         .pareto_step_bytes = 1,
                         .gap_percent = -1.0,

@@ -1,17 +1,43 @@
 #include "planner/cli/search_prices.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "planner/galvatron_prices.h"
 
 #define X(enumerator, name) [enumerator] = name,
-const char *const gal_search_prices_names[GAL_SEARCH_PRICES_COUNT] = {GAL_SEARCH_PRICES(X)};
+static const char *const names[GAL_SEARCH_PRICES_COUNT] = {GAL_SEARCH_PRICES(X)};
 #undef X
+
+gal_code gal_search_prices_parse(const char *text, const char *constants_path, gal_search_prices *out,
+                                 gal_pricing *pricing, gal_error *err)
+{
+    static const char prefix[] = "framework:";
+    *out = GAL_SEARCH_PRICES_GALRUN;
+    if (strncmp(text, prefix, sizeof prefix - 1) == 0) {
+        *out = GAL_SEARCH_PRICES_FRAMEWORK;
+        const gal_code code = gal_framework_read(text + sizeof prefix - 1, &pricing->framework, err);
+        pricing->present = true;
+        return code == GAL_OK && constants_path != NULL ? gal_constants_read(constants_path, &pricing->constants, err)
+                                                        : code;
+    }
+    if (constants_path != NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "--constants goes with --prices framework:NAME");
+    }
+    while (*out < GAL_SEARCH_PRICES_FRAMEWORK && strcmp(text, names[*out]) != 0) {
+        (*out)++;
+    }
+    return *out < GAL_SEARCH_PRICES_FRAMEWORK
+               ? GAL_OK
+               : gal_fail(err, GAL_ERR_USAGE,
+                          "--prices: must be one of galrun, galvatron, oases, framework:NAME, got '%s'", text);
+}
 
 gal_code gal_search_prices_algorithm(gal_search_prices prices, uint32_t algorithm, const gal_algorithm **out,
                                      gal_error *err)
 {
     static const gal_algorithm by_galvatron = {"galvatron", NULL};
+    static const gal_algorithm by_framework = {"framework", NULL};
     static const gal_algorithm by_oases = {"oases", gal_algorithm_oases};
     static const gal_algorithm by_oases_ilp = {"oases by ilp", gal_algorithm_oases_ilp};
     const bool exact = algorithm == GAL_ALGORITHM_COUNT || algorithm == GAL_ALGORITHM_EXACT;
@@ -24,6 +50,9 @@ gal_code gal_search_prices_algorithm(gal_search_prices prices, uint32_t algorith
         return exact || algorithm == GAL_ALGORITHM_ILP || algorithm == GAL_ALGORITHM_OASES
                    ? GAL_OK
                    : gal_fail(err, GAL_ERR_USAGE, "--prices oases goes with --algorithm exact, oases or ilp");
+    case GAL_SEARCH_PRICES_FRAMEWORK:
+        *out = &by_framework;
+        return exact ? GAL_OK : gal_fail(err, GAL_ERR_USAGE, "--prices framework:NAME goes with --algorithm exact");
     case GAL_SEARCH_PRICES_GALRUN:
     case GAL_SEARCH_PRICES_COUNT:
         break;

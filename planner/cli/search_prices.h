@@ -8,7 +8,8 @@
 #define GAL_SEARCH_PRICES(X)                                                                                           \
     X(GAL_SEARCH_PRICES_GALRUN, "galrun")                                                                              \
     X(GAL_SEARCH_PRICES_GALVATRON, "galvatron")                                                                        \
-    X(GAL_SEARCH_PRICES_OASES, "oases")
+    X(GAL_SEARCH_PRICES_OASES, "oases")                                                                                \
+    X(GAL_SEARCH_PRICES_FRAMEWORK, "framework:NAME")
 
 typedef enum gal_search_prices {
 #define X(enumerator, name) enumerator,
@@ -17,10 +18,14 @@ typedef enum gal_search_prices {
         GAL_SEARCH_PRICES_COUNT
 } gal_search_prices;
 
-extern const char *const gal_search_prices_names[GAL_SEARCH_PRICES_COUNT];
+/* Whose, by name. With a framework its description is read into pricing, and the constants of that path (NULL: none).
+ * GAL_ERR_USAGE; errors of the documents. */
+gal_code gal_search_prices_parse(const char *text, const char *constants_path, gal_search_prices *out,
+                                 gal_pricing *pricing, gal_error *err);
 
 /* Who searches under these prices: algorithm, of which GAL_ALGORITHM_COUNT stands for none asked for, if it can.
- * GAL_ERR_USAGE names what can. With galvatron's prices the one returned has no function: gal_search_by_galvatron. */
+ * GAL_ERR_USAGE names what can. With galvatron's prices the one returned has no function: gal_search_by_galvatron;
+ * neither with a framework's: gal_search_by_framework. */
 gal_code gal_search_prices_algorithm(gal_search_prices prices, uint32_t algorithm, const gal_algorithm **out,
                                      gal_error *err);
 

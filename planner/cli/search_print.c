@@ -74,6 +74,25 @@ static void print_opinion(FILE *out, const gal_algorithm *algorithm, const gal_a
     }
 }
 
+/* By whom, and what galrun makes of it. */
+static void print_pricing(FILE *out, const gal_finalist *f)
+{
+    const gal_pricing *pricing = &f->plan.pricing;
+    fprintf(out, "  by %s%s: %.6f s, %.1f MiB on the fullest device; none of the space that galrun has is faster\n",
+            pricing->framework.name, pricing->constants.row_count > 0 ? " with fitted constants" : "",
+            f->objective_seconds, (double)pricing->bytes / 1048576.0);
+    fprintf(out, "  carried out by galrun: simulated %.6f s, bytes as below%s\n", f->simulated_seconds,
+            f->peak_bytes > f->plan.certificate.memory_bytes ? ", which are more than the limit" : "");
+}
+
+static void print_risk(FILE *out, const gal_plan *plan)
+{
+    const gal_risk *risk = &plan->risk;
+    fprintf(out, "  all at quantile %g of what seconds may be; %s %.6f s; chance to run out of memory %.2g\n",
+            risk->quantile, plan->pricing.present ? "by galrun as predicted" : "simulated as predicted",
+            plan->simulated_seconds, risk->memory_chance);
+}
+
 void gal_search_print(FILE *out, const gal_algorithm *algorithm, const gal_algorithm_answer *answer, uint32_t top)
 {
     const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
@@ -86,10 +105,15 @@ void gal_search_print(FILE *out, const gal_algorithm *algorithm, const gal_algor
         fprintf(out, ", %u chunks of each stage", f->plan.chunk_count);
     }
     fputc('\n', out);
-    if (proves) {
+    if (f->plan.pricing.present) {
+        print_pricing(out, f);
+    } else if (proves) {
         print_proof(out, result);
     } else {
         print_opinion(out, algorithm, answer);
+    }
+    if (f->plan.risk.present) {
+        print_risk(out, &f->plan);
     }
     print_plan(out, f);
     if (top > 1) {
@@ -100,6 +124,19 @@ void gal_search_print(FILE *out, const gal_algorithm *algorithm, const gal_algor
         fprintf(out, "  %5u  %12u  %2u  %9.2f  %11.6f  %11.6f  %8.1f\n", f->global_batch_samples, f->microbatch_count,
                 f->pp_degree, gal_finalist_rate(f), f->simulated_seconds, f->objective_seconds,
                 (double)f->peak_bytes / 1048576.0);
+    }
+}
+
+static void put_prices(gal_json_writer *out, const gal_plan *plan)
+{
+    if (plan->pricing.present) {
+        gal_json_put_string(out, "framework", plan->pricing.framework.name);
+        gal_json_put_u64(out, "framework_bytes", plan->pricing.bytes);
+    }
+    if (plan->risk.present) {
+        gal_json_put_f64(out, "quantile", plan->risk.quantile);
+        gal_json_put_f64(out, "predicted_seconds", plan->simulated_seconds);
+        gal_json_put_f64(out, "memory_chance", plan->risk.memory_chance);
     }
 }
 
@@ -157,6 +194,7 @@ gal_code gal_search_print_json(const gal_algorithm *algorithm, const gal_algorit
         gal_json_put_u64(out, "microbatch_count", f->microbatch_count);
         gal_json_put_u64(out, "pp_degree", f->pp_degree);
         gal_json_put_u64(out, "peak_bytes", f->peak_bytes);
+        put_prices(out, &f->plan);
         gal_search_put_strategies(out, &f->plan);
         gal_ctas_put(out, said->ctas);
     } else if (said->none != NULL) {

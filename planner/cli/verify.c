@@ -9,6 +9,8 @@
 
 #include "costmodel/simulate.h"
 #include "planner/claims.h"
+#include "planner/framework_search.h"
+#include "planner/risk.h"
 #include "runtime/program/verify.h"
 #include "schemas/base/options.h"
 
@@ -131,26 +133,67 @@ cleanup:
 }
 
 static gal_code check_simulation(const gal_plan *plan, gal_program *const *programs, const gal_durations *durations,
-                                 gal_error *err)
+                                 double claimed, gal_error *err)
 {
     gal_simulation simulation = {0};
     gal_code code = gal_simulate(programs, plan->stage_count, durations, false, &simulation, err);
     const double seconds = simulation.iteration_seconds;
-    if (code == GAL_OK && !(fabs(seconds - plan->simulated_seconds) <= 1e-9 * seconds)) {
-        code = gal_fail(err, GAL_NO, "simulated: the plan claims %.9g s, its programs take %.9g s",
-                        plan->simulated_seconds, seconds);
+    if (code == GAL_OK && !(fabs(seconds - claimed) <= 1e-9 * seconds)) {
+        code = gal_fail(err, GAL_NO, "simulated: the plan claims %.9g s, its programs take %.9g s", claimed, seconds);
     }
     gal_simulation_free(&simulation);
     return code;
 }
 
-static void check_claims(const gal_plan *plan, gal_program *const *programs, const gal_durations *durations, report *r)
+/* Durations are at the quantile from here on. */
+static gal_code check_risk(const gal_plan *plan, gal_program *const *programs, gal_durations *durations, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    GAL_TRY(check_simulation(plan, programs, durations, plan->simulated_seconds, err));
+    GAL_TRY(gal_risk_check(plan, err));
+    gal_durations_set_quantile(durations, plan->risk.quantile);
+cleanup:
+    return code;
+}
+
+/* By the plan's own framework; what galrun would take by the durations. */
+static void check_pricing(const gal_plan *plan, gal_program *const *programs, const gal_durations *durations, report *r)
+{
+    outcome *prices = add(r, "prices", "");
+    (void)snprintf(prices->proved, sizeof prices->proved, "seconds and bytes are those of %s; it fits",
+                   plan->pricing.framework.name);
+    prices->code = gal_framework_check_plan(plan, &prices->err);
+    prices->code = prices->code == GAL_OK
+                       ? check_simulation(plan, programs, durations, plan->simulated_seconds, &prices->err)
+                       : prices->code;
+    prices->code = prices->code == GAL_OK && plan->risk.present ? gal_risk_check(plan, &prices->err) : prices->code;
+    if (prices->code == GAL_OK && plan->risk.present &&
+        !(fabs(plan->risk.quantile_seconds - plan->objective_seconds) <= 1e-9 * plan->objective_seconds)) {
+        prices->code = gal_fail(&prices->err, GAL_NO, "risk: the plan claims %.9g s at its quantile, and %.9g s",
+                                plan->risk.quantile_seconds, plan->objective_seconds);
+    }
+    if (prices->code == GAL_OK) {
+        outcome *bound = add(r, "bound", "");
+        (void)snprintf(bound->proved, sizeof bound->proved, "no layout of the space that galrun has is faster than %.9g s, by %s",
+                       plan->lower_bound_seconds, plan->pricing.framework.name);
+        bound->code = gal_framework_check_bound(plan, &bound->err);
+    }
+}
+
+static void check_claims(const gal_plan *plan, gal_program *const *programs, gal_durations *durations, report *r)
 {
     gal_price_cache *cache = NULL;
     outcome *prices = add(r, "prices", "objective, simulated seconds and bytes are those of the plan; it fits");
-    prices->code = gal_price_cache_create(&plan->model, durations, &cache, &prices->err);
+    double simulated = plan->simulated_seconds;
+    if (plan->risk.present) {
+        prices->code = check_risk(plan, programs, durations, &prices->err);
+        simulated = plan->risk.quantile_seconds;
+    }
+    prices->code =
+        prices->code != GAL_OK ? prices->code : gal_price_cache_create(&plan->model, durations, &cache, &prices->err);
     prices->code = prices->code == GAL_OK ? gal_claims_check_plan(cache, durations, plan, &prices->err) : prices->code;
-    prices->code = prices->code == GAL_OK ? check_simulation(plan, programs, durations, &prices->err) : prices->code;
+    prices->code =
+        prices->code == GAL_OK ? check_simulation(plan, programs, durations, simulated, &prices->err) : prices->code;
     if (prices->code == GAL_OK) {
         outcome *bound = add(r, "bound", "");
         const double searched = plan->certificate.searched_bound_seconds;
@@ -182,7 +225,9 @@ static void check_certificate(const inputs *in, const gal_plan *plan, gal_progra
         skip(add(r, "bound", ""), "needs --profile, the one of hash %s", plan->profile_hash);
     } else {
         code = create_durations(in, plan, &durations, &err);
-        if (code == GAL_OK) {
+        if (code == GAL_OK && plan->pricing.present) {
+            check_pricing(plan, programs, durations, r);
+        } else if (code == GAL_OK) {
             check_claims(plan, programs, durations, r);
         } else {
             outcome *out = add(r, "prices", "");

@@ -380,6 +380,32 @@ static gal_certificate random_certificate(uint64_t *seed)
     return c;
 }
 
+/* A risk, and a pricing by a framework that ships with or without constants; both or none. */
+static void random_prices(uint64_t *seed, gal_plan *plan)
+{
+    gal_error err = {0};
+    if (below(seed, 3) == 0) {
+        plan->risk =
+            (gal_risk){.present = true, .quantile = 0.5 + 0.004 * below(seed, 100), .memory_bytes = 1 + bytes(seed)};
+        plan->risk.quantile_seconds = real_or_zero(seed, 1e9);
+        plan->risk.memory_chance = (1.0 - plan->risk.quantile) / (1.0 + below(seed, 9));
+    }
+    if (below(seed, 3) == 0) {
+        gal_pricing *pricing = &plan->pricing;
+        *pricing = (gal_pricing){.present = true, .bytes = 1 + bytes(seed)};
+        assert_int_equal(gal_framework_read("megatron-2021", &pricing->framework, &err), GAL_OK);
+        pricing->framework.step_seconds = real_or_zero(seed, 1.0);
+        plan->certificate.objective = plan->certificate.present ? GAL_OBJECTIVE_FRAMEWORK : GAL_OBJECTIVE_PIPELINE_SUM;
+        if (below(seed, 2) == 0) {
+            pricing->constants = (gal_constants){.name = "c", .cluster = "d", .framework = "e", .row_count = 3};
+            pricing->constants.seconds_low_factor = 0.5;
+            pricing->constants.seconds_high_factor = 1.0 + real_or_zero(seed, 1.0);
+            pricing->constants.fitted[GAL_CONSTANT_STEP_SECONDS] = true;
+            pricing->constants.value[GAL_CONSTANT_STEP_SECONDS] = 0.25;
+        }
+    }
+}
+
 /* Sizes are multiples of 64 = the most devices, so that every strategy is legal. The holders of a token table are to be
  * alike: an encoder-decoder has one strategy. */
 static gal_plan random_plan(uint64_t *seed)
@@ -450,6 +476,7 @@ static gal_plan random_plan(uint64_t *seed)
     if (below(seed, 2) == 0) {
         p.certificate = random_certificate(seed);
     }
+    random_prices(seed, &p);
     return p;
 }
 
@@ -596,10 +623,20 @@ static bool equal_lists(const gal_u32_list *a, const gal_u32_list *b)
 
 static bool equal_certificates(const gal_certificate *a, const gal_certificate *b)
 {
-    return a->present == b->present && a->memory_bytes == b->memory_bytes &&
+    return a->present == b->present && a->objective == b->objective && a->memory_bytes == b->memory_bytes &&
            memcmp(&a->space, &b->space, sizeof a->space) == 0 &&
            equal_lists(&a->microbatch_counts, &b->microbatch_counts) && equal_lists(&a->pp_degrees, &b->pp_degrees) &&
            memcmp(&a->searched_bound_seconds, &b->searched_bound_seconds, sizeof(double)) == 0;
+}
+
+static bool equal_prices(const gal_plan *a, const gal_plan *b)
+{
+    const gal_risk *r = &a->risk, *q = &b->risk;
+    return r->present == q->present && r->quantile == q->quantile && r->quantile_seconds == q->quantile_seconds &&
+           r->memory_bytes == q->memory_bytes && r->memory_chance == q->memory_chance &&
+           a->pricing.present == b->pricing.present && a->pricing.bytes == b->pricing.bytes &&
+           memcmp(&a->pricing.framework, &b->pricing.framework, sizeof a->pricing.framework) == 0 &&
+           memcmp(&a->pricing.constants, &b->pricing.constants, sizeof a->pricing.constants) == 0;
 }
 
 static bool equal_plans(const gal_plan *a, const gal_plan *b)
@@ -612,7 +649,7 @@ static bool equal_plans(const gal_plan *a, const gal_plan *b)
                      a->stage_count == b->stage_count && a->chunk_count == b->chunk_count &&
                      a->run_count == b->run_count && a->fixed_bytes == b->fixed_bytes &&
                      memcmp(&a->objective_seconds, &b->objective_seconds, 3 * sizeof(double)) == 0 &&
-                     equal_certificates(&a->certificate, &b->certificate);
+                     equal_certificates(&a->certificate, &b->certificate) && equal_prices(a, b);
     for (uint32_t i = 0; are_equal && i < gal_plan_piece_count(a); i++) {
         are_equal = a->stage[i].first_run == b->stage[i].first_run && a->stage[i].run_count == b->stage[i].run_count &&
                     a->stage[i].predicted_bytes == b->stage[i].predicted_bytes;
