@@ -52,6 +52,7 @@ bool gal_type_get_gradient(gal_typer *t, uint32_t k, uint64_t elements, gal_type
 static bool pieces_are_parameters(gal_typer *t, const gal_typed *gradient, uint32_t unit)
 {
     uint32_t next = t->now->first_parameter[unit];
+    uint64_t next_row = 0; /* of tensors whose gradient was one matrix; 0: that begins, or there is none */
     bool same = true;
     for (uint32_t i = 0; same && i < gradient->piece_count; i++) {
         const gal_piece *piece = &t->now->store.piece[gradient->first_piece + i];
@@ -66,9 +67,12 @@ static bool pieces_are_parameters(gal_typer *t, const gal_typed *gradient, uint3
             gal_type_split_of(t, p, gal_type_local_elements(t, p), piece->n, &by_rows, &by_columns);
         }
         same = count > 0 && first == next && piece->split_m == by_rows && piece->split_n == by_columns;
+        same = same && piece->first_row == next_row;
+        next_row += piece->row_count > 0 ? piece->m : 0;
+        next_row = next_row == piece->row_count ? 0 : next_row;
         next += count;
     }
-    same = same && next == t->now->first_parameter[unit + 1];
+    same = same && next_row == 0 && next == t->now->first_parameter[unit + 1];
     return gal_type_holds(t, same, "the gradient is not made of the unit's tensors");
 }
 

@@ -132,8 +132,14 @@ const char *gal_store_gradient(gal_store *s, uint32_t buffer, uint64_t bytes, ga
         if (!room_for_piece(s)) {
             return "out of memory";
         }
-        s->piece[s->piece_count++] =
-            (gal_piece){at->begin, at->end - at->begin, at->value.m, at->value.n, at->value.split_m, at->value.split_n};
+        s->piece[s->piece_count++] = (gal_piece){.offset_bytes = at->begin,
+                                                 .bytes = at->end - at->begin,
+                                                 .m = at->value.m,
+                                                 .n = at->value.n,
+                                                 .split_m = at->value.split_m,
+                                                 .split_n = at->value.split_n,
+                                                 .first_row = at->value.first_row,
+                                                 .row_count = at->value.row_count};
         out->piece_count++;
     }
     return end == bytes && out->piece_count > 0 ? NULL : "reads a gradient with gaps";

@@ -49,12 +49,15 @@ typedef struct gal_typed {
     bool chunk_rows;     /* of a piece: the parts are of rows */
     uint32_t terms_left; /* of a sum over the chunks of what it contracts: so many are still to be added */
     uint64_t first_element, element_count; /* of a panel of weights: each part, in the unit */
+    uint64_t first_row, row_count; /* of a piece that is a part of the gradient of tensors read as one: where it begins
+                                    * among their rows on a device, and these; 0 rows: it is the whole */
 } gal_typed;
 
 /* A tensor's gradient inside a unit. */
 typedef struct gal_piece {
     uint64_t offset_bytes, bytes, m, n;
     gal_group split_m, split_n;
+    uint64_t first_row, row_count;
 } gal_piece;
 
 /* A stretch of a buffer with one value; a list per buffer, by offset. */

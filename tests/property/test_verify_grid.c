@@ -1,6 +1,6 @@
 /* Programs of grids that are wrong on purpose: every place where a mistake can be made gets it once, alone, and the
- * types must refuse it. GPT-2's kind on 2 x 2 devices, two of them deep (2.5d) or beside another layout, tied or not.
- */
+ * types must refuse it. GPT-2's kind on 2 x 2 devices, two of them deep (2.5d) or beside another layout, tied or not;
+ * and on 2 x 2 x 2 (3d), there Llama's too, whose queries, keys and values are tensors that are read as one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 
 enum { DEVICES = 8, BLOCKS = 6 };
 
-/* Atoms of 8 devices: the axis is innermost. */
-enum { ROW = 1, COLUMN = 2, DEPTH = 4 };
+/* Atoms of 8 devices: the axis is innermost. Of a cube those of weights, inputs and outputs. */
+enum { ROW = 1, COLUMN = 2, DEPTH = 4, ALL = 7 };
 
 typedef struct fixture {
     gal_plan plan;
@@ -39,17 +39,34 @@ static void make_model(bool tied, gal_model *model)
     model->residual_dropout = 0.1;
 }
 
-/* converts: data parallel behind the second block. */
-static void lower(bool tied, bool converts, fixture *out)
+static void turn_to_llama(gal_model *model)
+{
+    model->family = GAL_FAMILY_LLAMA;
+    model->activation = GAL_ACTIVATION_SILU;
+    model->kv_head_count = 4;
+    model->head_dim = 8;
+    model->rotary_base = 100.0;
+    model->qkv_bias = true;
+    model->residual_dropout = 0.0;
+}
+
+typedef enum kind { UNTIED, TIED, CONVERTED, KINDS } kind;
+
+/* converted: data parallel behind the second block. */
+static void lower(gal_tp_mode mode, kind what, fixture *out)
 {
     gal_error err = {GAL_OK, ""};
     memset(out, 0, sizeof *out);
-    make_model(tied, &out->plan.model);
+    make_model(what == TIED, &out->plan.model);
+    if (mode == GAL_TP_3D && what == CONVERTED) {
+        turn_to_llama(&out->plan.model);
+    }
+    const bool converts = what == CONVERTED;
     const gal_strategy grid = {
-        .axis_count = 1, .axis = {{GAL_AXIS_TP, DEVICES}}, .tp_mode = GAL_TP_2P5D, .tp_depth = 2};
+        .axis_count = 1, .axis = {{GAL_AXIS_TP, DEVICES}}, .tp_mode = mode, .tp_depth = mode == GAL_TP_2P5D ? 2 : 0};
     const gal_strategy data = {.axis_count = 1, .axis = {{GAL_AXIS_DP, DEVICES}}};
-    out->run[0] = (gal_plan_run){converts ? 2 : BLOCKS, grid};
-    out->run[1] = (gal_plan_run){BLOCKS - 2, data};
+    out->run[0] = (gal_plan_run){converts ? 3 : BLOCKS, grid};
+    out->run[1] = (gal_plan_run){BLOCKS - 3, data};
     out->plan.run_count = converts ? 2 : 1;
     out->stage = (gal_plan_stage){0, out->plan.run_count, 0};
     out->plan.global_batch_samples = 16;
@@ -83,10 +100,47 @@ static bool swaps_group(const place *at)
 
 static bool adds_to_group(const place *at)
 {
-    const gal_group all = ROW | COLUMN | DEPTH;
-    const bool grows = at->in->group != all;
-    at->in->group = all;
+    const bool grows = at->in->group != ALL;
+    at->in->group = ALL;
     return grows;
+}
+
+/* Along the next side of a cube, or the one before. */
+static bool turns_group(const place *at)
+{
+    const gal_group was = at->in->group;
+    at->in->group = (was << 1 & ALL) | was >> 2;
+    return was != GAL_GROUP_NONE && was < ALL;
+}
+
+static bool turns_group_back(const place *at)
+{
+    return turns_group(at) && turns_group(at);
+}
+
+static bool loses_row(const place *at)
+{
+    const bool has = (at->in->group & ROW) != 0;
+    at->in->group &= ~(gal_group)ROW;
+    return has;
+}
+
+/* Where several tensors are gathered to one matrix, or scattered from one: the place of the first. */
+static bool takes_first_place(const place *at, uint32_t k)
+{
+    const bool other = at->operand[k].offset_bytes > 0;
+    at->operand[k].offset_bytes = 0;
+    return other;
+}
+
+static bool gathers_first_tensor(const place *at)
+{
+    return takes_first_place(at, 0);
+}
+
+static bool gathers_to_first_place(const place *at)
+{
+    return takes_first_place(at, 1);
 }
 
 static bool loses_depth(const place *at)
@@ -213,7 +267,7 @@ typedef struct mistake {
     bool (*make)(const place *);
 } mistake;
 
-static const mistake mistakes[] = {
+static const mistake mistakes_2p5d[] = {
     {"rows of X gathered along the column", "gather a", GAL_OP_ALL_GATHER, swaps_group},
     {"X gathered over all", "gather a", GAL_OP_ALL_GATHER, adds_to_group},
     {"weights gathered along the row", "gather w", GAL_OP_ALL_GATHER, swaps_group},
@@ -246,7 +300,54 @@ static const mistake mistakes[] = {
     {"features cut over others", "slice", GAL_OP_PERMUTE, cuts_over_others},
     {"parts of rows joined in another order", "permute", GAL_OP_PERMUTE, joins_in_other_order},
 };
-enum { MISTAKES = sizeof mistakes / sizeof mistakes[0], OPERANDS = GAL_INSTRUCTION_OPERANDS_MAX };
+
+static const mistake mistakes_3d[] = {
+    {"rows of X gathered along the outputs", "gather a", GAL_OP_ALL_GATHER, turns_group},
+    {"rows of X gathered along the weights", "gather a", GAL_OP_ALL_GATHER, turns_group_back},
+    {"X gathered over all", "gather a", GAL_OP_ALL_GATHER, adds_to_group},
+    {"weights gathered along the inputs", "gather w", GAL_OP_ALL_GATHER, turns_group},
+    {"weights gathered along the outputs", "gather w", GAL_OP_ALL_GATHER, turns_group_back},
+    {"keys or values gathered from queries", "gather w", GAL_OP_ALL_GATHER, gathers_first_tensor},
+    {"keys or values gathered upon queries", "gather w", GAL_OP_ALL_GATHER, gathers_to_first_place},
+    {"sums scattered along the weights", "scatter y", GAL_OP_REDUCE_SCATTER, turns_group},
+    {"sums scattered along the inputs", "scatter y", GAL_OP_REDUCE_SCATTER, turns_group_back},
+    {"dY gathered along the weights", "gather dy", GAL_OP_ALL_GATHER, turns_group},
+    {"dY gathered along the inputs", "gather dy", GAL_OP_ALL_GATHER, turns_group_back},
+    {"dX scattered along the outputs", "scatter da", GAL_OP_REDUCE_SCATTER, turns_group},
+    {"dX scattered along the weights", "scatter da", GAL_OP_REDUCE_SCATTER, turns_group_back},
+    {"dW scattered along the inputs", "scatter dw", GAL_OP_REDUCE_SCATTER, turns_group},
+    {"dW scattered along the outputs", "scatter dw", GAL_OP_REDUCE_SCATTER, turns_group_back},
+    {"gradients of keys or values from queries", "scatter dw", GAL_OP_REDUCE_SCATTER, gathers_first_tensor},
+    {"weights left out of a sum of vectors", "reduce dw", GAL_OP_ALL_REDUCE, loses_row},
+    {"inputs left out of a sum of vectors", "reduce dw", GAL_OP_ALL_REDUCE, loses_column},
+    {"outputs left out of a sum of vectors", "reduce dw", GAL_OP_ALL_REDUCE, loses_depth},
+    {"a gradient summed over all", "reduce dw", GAL_OP_ALL_REDUCE, adds_to_group},
+    {"a gradient summed along other sides", "reduce dw", GAL_OP_ALL_REDUCE, turns_group},
+    {"moments gathered along the weights", "gather moments", GAL_OP_ALL_GATHER, turns_group},
+    {"moments gathered along the inputs", "gather moments", GAL_OP_ALL_GATHER, turns_group_back},
+    {"sums of a norm over the weights", "reduce sums", GAL_OP_ALL_REDUCE, turns_group},
+    {"a norm of another number of parts", NULL, GAL_OP_NORM_BY_SUMS, has_other_parts},
+    {"the largest logits of the outputs", "reduce max", GAL_OP_ALL_REDUCE, turns_group},
+    {"the largest logits of the weights", "reduce max", GAL_OP_ALL_REDUCE, turns_group_back},
+    {"a product that adds to what is there, or begins", NULL, GAL_OP_GEMM, begins_again},
+    {"a row's features taken for whole ones", NULL, GAL_OP_RESIDUAL, forgets_group},
+    {"a mask of other features", NULL, GAL_OP_DROPOUT, turns_group},
+    {"a mask of other samples", NULL, GAL_OP_DROPOUT, loads_other_rows},
+    {"positions of other features", NULL, GAL_OP_POSITION, turns_group},
+    {"heads of the outputs", NULL, GAL_OP_ATTENTION, turns_group},
+    {"attention to rows that are not turned", NULL, GAL_OP_ATTENTION, loads_other_rows},
+    {"queries turned by other positions", NULL, GAL_OP_ROTARY, loads_other_rows},
+    {"a look-up in a part of the vocabulary", NULL, GAL_OP_EMBED, swaps_group},
+    {"tokens of other samples", NULL, GAL_OP_LOAD_TOKENS, loads_other_rows},
+    {"labels of rows that are not turned", NULL, GAL_OP_LOAD_TARGETS, loads_other_rows},
+    {"replicas of the loss", NULL, GAL_OP_NORM_START, has_other_first_dim},
+    {"features gathered along the weights", "gather x", GAL_OP_ALL_GATHER, turns_group},
+    {"features cut over others", "slice", GAL_OP_PERMUTE, cuts_over_others},
+    {"parts of rows joined in another order", "permute", GAL_OP_PERMUTE, joins_in_other_order},
+};
+
+#define COUNT_OF(array) (sizeof array / sizeof array[0])
+enum { MISTAKES_MAX = COUNT_OF(mistakes_2p5d) + COUNT_OF(mistakes_3d), OPERANDS = GAL_INSTRUCTION_OPERANDS_MAX };
 
 /* Makes the mistake in one instruction, verifies, and takes it back. True if there was room for it. */
 static bool make_one(const fixture *f, const mistake *what, gal_instruction *in)
@@ -271,9 +372,9 @@ static bool make_one(const fixture *f, const mistake *what, gal_instruction *in)
     return made;
 }
 
-static void make_all(const fixture *f, uint32_t made[MISTAKES])
+static void make_all(const fixture *f, const mistake *mistakes, uint32_t count, uint32_t *made)
 {
-    for (uint32_t m = 0; m < MISTAKES; m++) {
+    for (uint32_t m = 0; m < count; m++) {
         for (uint32_t i = 0; i < f->program->instruction_count; i++) {
             gal_instruction *in = &f->program->instruction[i];
             const bool here =
@@ -283,37 +384,47 @@ static void make_all(const fixture *f, uint32_t made[MISTAKES])
     }
 }
 
-static void test_mistakes(void **state)
+static void check_mistakes(gal_tp_mode mode, const mistake *mistakes, uint32_t count)
 {
-    (void)state;
-    uint32_t made[MISTAKES] = {0};
-    for (uint32_t kind = 0; kind < 3; kind++) { /* untied; tied; untied, with a conversion */
+    uint32_t made[MISTAKES_MAX] = {0};
+    for (uint32_t what = 0; what < KINDS; what++) {
         fixture f;
-        lower(kind == 1, kind == 2, &f);
-        make_all(&f, made);
+        lower(mode, (kind)what, &f);
+        make_all(&f, mistakes, count, made);
         gal_error err = {GAL_OK, ""};
         assert_int_equal(gal_verify_types(&f.program, 1, &err), GAL_OK); /* all taken back */
         gal_program_free(f.program);
     }
-    for (uint32_t m = 0; m < MISTAKES; m++) {
+    for (uint32_t m = 0; m < count; m++) {
         printf("%-48s %3u refused\n", mistakes[m].text, made[m]);
         assert_true(made[m] > 0);
     }
 }
 
-/* A tensor that lies elsewhere than the program says. */
-static void test_wrong_parameters(void **state)
+static void test_mistakes_2p5d(void **state)
 {
     (void)state;
+    check_mistakes(GAL_TP_2P5D, mistakes_2p5d, COUNT_OF(mistakes_2p5d));
+}
+
+static void test_mistakes_3d(void **state)
+{
+    (void)state;
+    check_mistakes(GAL_TP_3D, mistakes_3d, COUNT_OF(mistakes_3d));
+}
+
+/* A tensor that lies elsewhere than the program says. */
+static void check_parameters(gal_tp_mode mode)
+{
     fixture f;
-    lower(false, false, &f);
+    lower(mode, UNTIED, &f);
     for (uint32_t i = 0; i < f.program->parameter_count; i++) {
         gal_parameter *p = &f.program->parameter[i];
         gal_group *const group[] = {&p->outer_group, &p->split_group, &p->inner_group};
         for (uint32_t g = 0; g < 3; g++) {
             const gal_group kept = *group[g];
             gal_error err = {GAL_OK, ""};
-            *group[g] = kept == ROW ? COLUMN : kept == COLUMN ? ROW : GAL_GROUP_NONE;
+            *group[g] = (kept << 1 & ALL) | kept >> 2;
             if (kept != GAL_GROUP_NONE && gal_verify_types(&f.program, 1, &err) != GAL_NO) {
                 fail_msg("%s cut over other devices is not refused", p->name);
             }
@@ -323,8 +434,16 @@ static void test_wrong_parameters(void **state)
     gal_program_free(f.program);
 }
 
+static void test_wrong_parameters(void **state)
+{
+    (void)state;
+    check_parameters(GAL_TP_2P5D);
+    check_parameters(GAL_TP_3D);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mistakes), cmocka_unit_test(test_wrong_parameters)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mistakes_2p5d), cmocka_unit_test(test_mistakes_3d),
+                                       cmocka_unit_test(test_wrong_parameters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
