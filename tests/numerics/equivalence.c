@@ -31,7 +31,7 @@
 #include "tests/support/numerics_trial.h"
 #include "tests/support/random_plan.h"
 
-enum { DRAWS = 32, COVERED_PLANS = 500 };
+enum { DRAWS = 40, COVERED_PLANS = 500 };
 
 static const double learning_rate = 1e-3;
 /* Resident growth after step 1: 1 % of the arena, or 256 KiB where that is more. Open MPI's lists of requests and

@@ -171,7 +171,17 @@ enum {
     X(GRID_ZERO_3, "a tp grid beside zero3")                                                                           \
     X(GRID_RECOMPUTE, "recompute of a block on a tp grid")                                                             \
     X(GRID_DROPOUT, "dropout of rows on a tp grid")                                                                    \
-    X(GRID_SPLIT, "backward in two parts on a tp grid")
+    X(GRID_SPLIT, "backward in two parts on a tp grid")                                                                \
+    X(CUBE_DECODER, "decoder on a tp cube")                                                                            \
+    X(CUBE_LLAMA, "llama on a tp cube")                                                                                \
+    X(CUBE_BERT, "bert on a tp cube")                                                                                  \
+    X(CUBE_VIT, "vit on a tp cube")                                                                                    \
+    X(CUBE_TIED, "tied table on a tp cube")                                                                            \
+    X(CUBE_HEAD, "untied head on a tp cube")                                                                           \
+    X(CUBE_GRID, "a tp cube beside a tp grid")                                                                         \
+    X(CUBE_RECOMPUTE, "recompute of a block on a tp cube")                                                             \
+    X(CUBE_DROPOUT, "dropout of rows on a tp cube")                                                                    \
+    X(CUBE_SPLIT, "backward in two parts on a tp cube")
 
 enum {
 #define X(enumerator, name) enumerator,
@@ -401,6 +411,29 @@ static void hit_grids(const gal_plan *plan, bool *hit)
     if (head->tp_mode != GAL_TP_1D) {
         hit[OTHERS + (m->tied_embeddings ? GRID_TIED : GRID_HEAD)] = true;
         hit[OTHERS + GRID_TIED_BERT] = m->tied_embeddings && m->family == GAL_FAMILY_BERT;
+    }
+}
+
+static void hit_cubes(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    const gal_strategy *head = gal_plan_block_strategy(plan, gal_model_block_count(m) - 1);
+    bool any = false, squares = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        any |= s->tp_mode == GAL_TP_3D;
+        squares |= s->tp_mode == GAL_TP_2D || s->tp_mode == GAL_TP_2P5D;
+        hit[OTHERS + CUBE_RECOMPUTE] |= s->tp_mode == GAL_TP_3D && s->recompute == GAL_RECOMPUTE_FULL;
+    }
+    hit[OTHERS + CUBE_DECODER] = any && m->family == GAL_FAMILY_DECODER;
+    hit[OTHERS + CUBE_LLAMA] = any && m->family == GAL_FAMILY_LLAMA;
+    hit[OTHERS + CUBE_BERT] = any && m->family == GAL_FAMILY_BERT;
+    hit[OTHERS + CUBE_VIT] = any && m->family == GAL_FAMILY_VIT;
+    hit[OTHERS + CUBE_GRID] = any && squares;
+    hit[OTHERS + CUBE_DROPOUT] = any && m->residual_dropout > 0;
+    hit[OTHERS + CUBE_SPLIT] = any && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+    if (head->tp_mode == GAL_TP_3D) {
+        hit[OTHERS + (m->tied_embeddings ? CUBE_TIED : CUBE_HEAD)] = true;
     }
 }
 
@@ -676,6 +709,7 @@ void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
     hit_strategies(plan, hit);
     hit_model(plan, hit);
     hit_grids(plan, hit);
+    hit_cubes(plan, hit);
     hit_selective(plan, hit);
     hit_ulysses(plan, hit);
     hit_ring(plan, hit);

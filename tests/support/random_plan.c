@@ -75,17 +75,24 @@ static void add_axes(axes_list *list, gal_strategy *strategy, uint32_t left, uin
     }
 }
 
-/* Of the legal ones; a quarter of the draws among grids, if there are any, of which there are few. */
+/* Of the legal ones; a quarter of the draws among grids, if there are any, and half of these among cubes: of both there
+ * are few. */
 static gal_strategy pick(uint64_t *random, const axes_list *list, uint32_t legal)
 {
-    uint32_t grid[AXES_MAX], grids = 0;
+    uint32_t grid[AXES_MAX], cube[AXES_MAX], grids = 0, cubes = 0;
     for (uint32_t i = 0; i < legal; i++) {
         if (list->strategy[i].tp_mode != GAL_TP_1D) {
             grid[grids++] = i;
         }
+        if (list->strategy[i].tp_mode == GAL_TP_3D) {
+            cube[cubes++] = i;
+        }
     }
     if (gal_random_below(random, 4) == 0 && grids > 0) {
-        return list->strategy[grid[gal_random_below(random, grids)]];
+        const uint32_t drawn = gal_random_below(random, grids);
+        uint64_t apart = *random;
+        const bool takes_cube = cubes > 0 && coin(&apart);
+        return list->strategy[takes_cube ? cube[drawn % cubes] : grid[drawn]];
     }
     return list->strategy[gal_random_below(random, legal)];
 }
