@@ -246,9 +246,10 @@ static void scatter_matrix(gal_typer *t, const gal_stretch *at)
         take_off(t, &piece.partial, t->in->group) &&
         gal_type_holds(t, to->view == GAL_GROUP_NONE && to->access == GAL_WRITE, "an output in a place that is none")) {
         piece.split_m = cut;
+        const uint64_t rows = from->bytes / row_bytes;
         piece.first_row = (from->offset_bytes - at->begin) / row_bytes / members;
-        piece.row_count = piece.m / members;
-        piece.m = from->bytes / row_bytes / members;
+        piece.row_count = rows < piece.m ? piece.m / members : 0;
+        piece.m = rows / members;
         gal_store_put(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes, &piece);
     }
 }

@@ -441,9 +441,55 @@ static void test_wrong_parameters(void **state)
     check_parameters(GAL_TP_3D);
 }
 
+/* Sides of 2, 3 and 4, alone and beside data parallelism of both kinds in either order, in both parts of a backward:
+ * what ZeRO cuts is cut again, and panels are gathered from what is gathered. */
+static void test_other_sides(void **state)
+{
+    (void)state;
+    static const gal_strategy cubes[] = {
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 27}}},
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 64}}},
+        {.axis_count = 2, .axis = {{GAL_AXIS_SDP, 2}, {GAL_AXIS_TP, 8}}, .zero_stage = 1},
+        {.axis_count = 2, .axis = {{GAL_AXIS_TP, 8}, {GAL_AXIS_SDP, 2}}, .zero_stage = 2},
+        {.axis_count = 3, .axis = {{GAL_AXIS_DP, 2}, {GAL_AXIS_TP, 8}, {GAL_AXIS_SDP, 2}}, .zero_stage = 3},
+        {.axis_count = 2, .axis = {{GAL_AXIS_SDP, 2}, {GAL_AXIS_TP, 27}}, .zero_stage = 3}};
+    for (uint32_t i = 0; i < 2 * COUNT_OF(cubes); i++) {
+        fixture f = {0};
+        gal_error err = {GAL_OK, ""};
+        f.run[0] = (gal_plan_run){BLOCKS, cubes[i / 2]};
+        f.run[0].strategy.tp_mode = GAL_TP_3D;
+        f.stage = (gal_plan_stage){0, 1, 0};
+        f.plan = (gal_plan){.global_batch_samples = 288,
+                            .microbatch_count = 2,
+                            .pp_degree = 1,
+                            .stage_count = 1,
+                            .run_count = 1,
+                            .schedule = i % 2 == 0 ? GAL_SCHEDULE_1F1B : GAL_SCHEDULE_ZERO_BUBBLE,
+                            .prefetch_depth = 2,
+                            .stage = &f.stage,
+                            .run = f.run};
+        f.plan.cluster.device_count = 1;
+        for (uint32_t a = 0; a < cubes[i / 2].axis_count; a++) {
+            f.plan.cluster.device_count *= cubes[i / 2].axis[a].degree;
+        }
+        make_model(i % 2 == 0, &f.plan.model);
+        turn_to_llama(&f.plan.model);
+        f.plan.model.hidden = f.plan.model.vocabulary_multiple = 144;
+        f.plan.model.ffn_hidden = 288;
+        f.plan.model.head_count = f.plan.model.kv_head_count = 12;
+        f.plan.model.head_dim = 12;
+        if (gal_plan_check(&f.plan, NULL, &err) != GAL_OK || gal_lower_plan(&f.plan, &f.program, &err) != GAL_OK ||
+            gal_verify(&f.program, 1, &err) != GAL_OK) {
+            char name[64];
+            fail_msg("%s: %s", gal_strategy_name(&f.run[0].strategy, name), err.text);
+        }
+        gal_program_free(f.program);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_mistakes_2p5d), cmocka_unit_test(test_mistakes_3d),
-                                       cmocka_unit_test(test_wrong_parameters)};
+                                       cmocka_unit_test(test_wrong_parameters), cmocka_unit_test(test_other_sides)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
