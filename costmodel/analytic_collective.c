@@ -58,7 +58,7 @@ double gal_collective_analytic_seconds(const gal_cluster *cluster, gal_op op,
                                        const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes)
 {
     const crossing c = cross(cluster, level_counts);
-    if (c.members <= 1.0) {
+    if (c.members <= 1.0 || bytes == 0) {
         return 0.0;
     }
     const double launch = cluster->device.multiprocessor_count > 0 ? cluster->device.launch_seconds : 0.0;

@@ -13,13 +13,16 @@
  *                                and tree: 2 sum of ceil(log2 c_i) l_i + 2 bytes / b
  *   all_to_all                   (n - 1) l + the longest over the levels crossed of bytes (1 - below_i / n) / w_i
  *   send, receive                l_i + bytes / w_i of the level crossed
- *   one member                   0
+ *   one member, or no bytes      0
  *
  * On a device with multiprocessors each is a kernel too: launch_seconds more.
  *
  * Sources: bandwidth factors: nccl-tests, doc/PERFORMANCE.md. Latency of rings by hops within and between nodes: NCCL
  * 2.18, src/graph/tuning.cc, ncclTopoTuneModel. Tree: Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth
- * broadcast, reduction and scan": both trees together send each byte twice per device.
+ * broadcast, reduction and scan": both trees together send each byte twice per device. Between two units each is the
+ * root of one tree and the leaf of the other, and once would do; but all-reduces of 256 MiB over two nodes were
+ * measured to take a ring's time (tests/accuracy/analytic.c: 24.82 ms for two devices in each node, ring 24.82,
+ * once 16.55).
  *
  * op           a collective; receive counts as send
  * level_counts as gal_profile_collective.level_counts

@@ -310,7 +310,7 @@ static double library_seconds(const gal_durations *d, gal_op op, const uint32_t 
     *from = (origin){GAL_SOURCE_ANALYTIC, 0.0};
     uint32_t first = 0;
     uint32_t end = 0;
-    if (member_count(level_counts) <= 1 || !collective_range(d, key, level_counts, &first, &end)) {
+    if (member_count(level_counts) <= 1 || bytes == 0 || !collective_range(d, key, level_counts, &first, &end)) {
         return gal_collective_analytic_seconds(&d->cluster, key, level_counts, bytes);
     }
     const gal_profile_collective *less = NULL, *more = NULL;
