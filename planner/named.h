@@ -73,6 +73,13 @@ GAL_ALGORITHMS(X)
 gal_code gal_algorithm_oases_ilp(const gal_search_request *request, const gal_solver_limits *limits,
                                  gal_algorithm_answer *out, gal_error *err);
 
+/* The ablation of Galvatron-BMW's Table V: its strategies on the partition balanced in memory (1F1B+Mem), in time
+ * (1F1B+Time). */
+gal_code gal_algorithm_galvatron_memory(const gal_search_request *request, const gal_solver_limits *limits,
+                                        gal_algorithm_answer *out, gal_error *err);
+gal_code gal_algorithm_galvatron_time(const gal_search_request *request, const gal_solver_limits *limits,
+                                      gal_algorithm_answer *out, gal_error *err);
+
 /* Of what gal_algorithm.search gave. */
 void gal_algorithm_answer_free(gal_algorithm_answer *answer);
 

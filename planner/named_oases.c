@@ -192,7 +192,7 @@ static gal_code search_by(gal_solver_kind solver, const gal_search_request *requ
     const gal_named_rule rule = {
         .space = {.axis = {[GAL_AXIS_DP] = true, [GAL_AXIS_TP] = true}, .recompute = true, .takeaway = {[2] = true}},
         .pp_most = 1,
-        .solver = solver,
+        .solver = &gal_solvers[solver],
         .view = view_of};
     return gal_named_search(request, &rule, limits, out, err);
 }

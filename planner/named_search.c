@@ -103,8 +103,8 @@ static gal_code solve_view(search *s, const gal_named_cell *named, gal_error *er
         goto cleanup;
     }
     GAL_TRY(gal_assignment_create(instance, &solution.best, err));
-    GAL_TRY(gal_solvers[s->rule->solver].solve(instance, s->limits, &solution, err));
-    if (gal_solvers[s->rule->solver].proves && solution.bound_ps < solution.best.value_ps &&
+    GAL_TRY(s->rule->solver->solve(instance, s->limits, &solution, err));
+    if (s->rule->solver->proves && solution.bound_ps < solution.best.value_ps &&
         (solution.best.value_ps == GAL_NEVER ||
          (double)solution.bound_ps < (double)solution.best.value_ps * (1.0 - TOLERANCE))) {
         s->unproven = true;

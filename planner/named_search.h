@@ -26,7 +26,7 @@ typedef struct gal_named_view {
 typedef struct gal_named_rule {
     gal_space space;
     uint32_t pp_most;
-    gal_solver_kind solver;
+    const gal_solver *solver;
     /* GAL_NO: nothing to choose for some block. */
     gal_code (*view)(const gal_named_cell *cell, gal_named_view *out, gal_error *err);
 } gal_named_rule;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "planner/cli/reproduce_paper.h"
 #include "planner/galvatron_search.h"
 #include "planner/ranges.h"
 #include "schemas/base/json.h"
@@ -15,6 +16,7 @@ typedef struct reproduce_options {
     uint64_t memory_bytes;
     uint32_t devices, degree_max, schedule, data_parallel, rules;
     bool json, timing;
+    gal_paper_options paper; /* memory, batch and json stand above */
 } reproduce_options;
 
 static const char notes[] =
@@ -23,17 +25,28 @@ static const char notes[] =
     "of a limit above 20 GiB a fifth stays free, and samples that do not divide are not priced, as it does. With\n"
     "--rules even the whole limit counts, and every replica gets equally many samples. The bound holds for all plans\n"
     "of the space. The plan is a galvatron_plan: see 'galplan simulate --prices galvatron' and 'galplan export'.\n"
+    "--table answers rows of the paper's Tables II to VI: what each strategy may choose (--space, --schedule, "
+    "algorithm,\n"
+    "microbatches) and the rows' models, clusters and budgets are documents that ship\n"
+    "(schemas/catalogue/reproductions); seconds and bytes are galrun's, by data sheets, samples per second as\n"
+    "simulated, of the best of the listed batches. --figure 4 shows balance degrees and Eq. 7, 5 how long searches\n"
+    "take here, 6 the plans A, B and C; 7, errors with and without slowdowns, is what make accuracy-host measures.\n"
     "Exit: 0 a plan was found; 1 none fits; 2 usage; 3 the document is wrong; 4 system.\n"
     "\nExamples:\n"
-    "  galplan reproduce galvatron llama.json --memory 36GiB --batch 16 -o strategy.json\n";
+    "  galplan reproduce galvatron llama.json --memory 36GiB --batch 16 -o strategy.json\n"
+    "  galplan reproduce galvatron --table II --model bert-huge-32 --memory 8GiB\n";
 
 static bool parse(int argc, char **argv, reproduce_options *o, int *exit_code)
 {
     const gal_option options[] = {
-        gal_option_required(gal_option_bytes("memory", "SIZE", "limit per device (36GiB)", &o->memory_bytes,
-                                             UINT64_C(1) << 20, UINT64_C(1) << 50)),
-        gal_option_required(
-            gal_option_string("batch", "LIST", "global batch in samples: 16,32 or 8:64 or 8:64:8", &o->batch)),
+        gal_option_bytes("memory", "SIZE", "limit per device (of a table: all its budgets)", &o->memory_bytes,
+                         UINT64_C(1) << 20, UINT64_C(1) << 50),
+        gal_option_string("batch", "LIST", "global batch in samples: 16,32 or 8:64 or 8:64:8", &o->batch),
+        gal_option_string("table", "NAME", "II, III, IV, V or VI of the paper", &o->paper.table),
+        gal_option_u32("figure", "N", "4, 5 or 6 of the paper", &o->paper.figure, 1, 99),
+        gal_option_string("cluster", "NAME", "of a table: its rows of this cluster (all)", &o->paper.cluster),
+        gal_option_string("model", "LIST", "of a table: its rows of these models (all)", &o->paper.model),
+        gal_option_string("strategy", "LIST", "of a table: its rows of these strategies (all)", &o->paper.strategies),
         gal_option_string("microbatches", "LIST", "microbatch counts; without it all divisors of the batch",
                           &o->microbatches),
         gal_option_u32("devices", "N", "devices (those of the profile)", &o->devices, 1, GAL_DEVICES_MAX),
@@ -48,15 +61,16 @@ static bool parse(int argc, char **argv, reproduce_options *o, int *exit_code)
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
         gal_option_short('o', gal_option_string("output", "FILE", "write the plan", &o->output)),
     };
-    const gal_command command = {.program = "galplan",
-                                 .command = "reproduce",
-                                 .summary = "Search as Hetu-Galvatron does, on its own profile, exactly.",
-                                 .positional = "galvatron PROFILE",
-                                 .positional_min = 2,
-                                 .positional_max = 2,
-                                 .options = options,
-                                 .option_count = sizeof options / sizeof options[0],
-                                 .notes = notes};
+    const gal_command command = {
+        .program = "galplan",
+        .command = "reproduce",
+        .summary = "Search as Hetu-Galvatron does, on its own profile, exactly; or rows of Galvatron-BMW's paper.",
+        .positional = "galvatron [PROFILE]",
+        .positional_min = 1,
+        .positional_max = 2,
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes = notes};
     gal_arguments arguments;
     gal_error err = {0};
     if (!gal_options_run(&command, argc, argv, &arguments, exit_code)) {
@@ -67,7 +81,7 @@ static bool parse(int argc, char **argv, reproduce_options *o, int *exit_code)
         *exit_code = gal_options_end("galplan", "reproduce", GAL_ERR_USAGE, &err);
         return false;
     }
-    o->profile = arguments.positional[1];
+    o->profile = arguments.positional_count > 1 ? arguments.positional[1] : NULL;
     return true;
 }
 
@@ -216,6 +230,35 @@ static double clock_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+static gal_code check_usage(const reproduce_options *o, gal_error *err)
+{
+    const gal_paper_options *p = &o->paper;
+    const bool rows = p->cluster != NULL || p->model != NULL || p->strategies != NULL;
+    const bool paper = p->table != NULL || p->figure != 0;
+    if (!paper && o->profile == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "give a PROFILE, --table or --figure");
+    }
+    if (!paper && (o->memory_bytes == 0 || o->batch == NULL)) {
+        return gal_fail(err, GAL_ERR_USAGE, "a PROFILE needs --memory and --batch");
+    }
+    if (paper && (o->profile != NULL || (p->table != NULL && p->figure != 0))) {
+        return gal_fail(err, GAL_ERR_USAGE, "give one of PROFILE, --table and --figure");
+    }
+    if (rows && p->table == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "--cluster, --model and --strategy go with --table");
+    }
+    return GAL_OK;
+}
+
+static gal_code run_paper(const reproduce_options *o, gal_error *err)
+{
+    gal_paper_options paper = o->paper;
+    paper.memory_bytes = o->memory_bytes;
+    paper.batch = o->batch;
+    paper.json = o->json;
+    return paper.table != NULL ? gal_cli_reproduce_table(&paper, err) : gal_cli_reproduce_figure(&paper, err);
+}
+
 static gal_code run(const reproduce_options *o, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -259,6 +302,9 @@ int gal_cli_reproduce(int argc, char **argv)
     if (!parse(argc, argv, &o, &exit_code)) {
         return exit_code;
     }
-    const gal_code code = run(&o, &err);
+    gal_code code = check_usage(&o, &err);
+    if (code == GAL_OK) {
+        code = o.profile == NULL ? run_paper(&o, &err) : run(&o, &err);
+    }
     return gal_options_end("galplan", "reproduce", code, &err);
 }

@@ -5,9 +5,8 @@ static double gap_of(const gal_search_result *result)
     return result->finalist[0].objective_seconds / result->lower_bound_seconds - 1.0;
 }
 
-static void print_plan(FILE *out, const gal_finalist *f)
+void gal_search_print_plan(FILE *out, const gal_plan *plan)
 {
-    const gal_plan *plan = &f->plan;
     char name[64];
     fprintf(out, "\n  stage  devices  blocks  strategy                     bytes per device\n");
     for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
@@ -115,7 +114,7 @@ void gal_search_print(FILE *out, const gal_algorithm *algorithm, const gal_algor
     if (f->plan.risk.present) {
         print_risk(out, &f->plan);
     }
-    print_plan(out, f);
+    gal_search_print_plan(out, &f->plan);
     if (top > 1) {
         fprintf(out, "\n  batch  microbatches  pp  samples/s  simulated s  objective s  peak MiB\n");
     }

@@ -8,6 +8,9 @@
 #include "planner/cli/search_none.h"
 #include "planner/named.h"
 
+/* The table of its stages: blocks, strategies, bytes. */
+void gal_search_print_plan(FILE *out, const gal_plan *plan);
+
 /* A feasible answer, and its best `top` finalists where these are several. */
 void gal_search_print(FILE *out, const gal_algorithm *algorithm, const gal_algorithm_answer *answer, uint32_t top);
 

@@ -153,6 +153,44 @@ cleanup:
     return code;
 }
 
+/* Strategies for the balanced partition, the partition balanced under these, until one comes again; the best of all. */
+static gal_code solve_balanced(const gal_instance *g, const gal_solver_limits *limits, bool by_seconds,
+                               gal_solution *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_assignment trial = {0};
+    uint32_t *met = NULL;
+    size_t met_count = 0;
+    GAL_TRY(gal_assignment_create(g, &trial, err));
+    GAL_TRY(balance(g, trial.strategy, by_seconds, trial.stage_first, err));
+    while (is_new(g, trial.stage_first, &met, &met_count)) {
+        GAL_TRY(gal_galvatron_search(g, gal_galvatron_unit(g, limits), &trial, &out->effort_count, err));
+        if (trial.value_ps == GAL_NEVER) {
+            break;
+        }
+        if (trial.value_ps < out->best.value_ps) {
+            gal_assignment_copy(g, &out->best, &trial);
+        }
+        GAL_TRY(balance(g, trial.strategy, by_seconds, trial.stage_first, err));
+    }
+cleanup:
+    free(met);
+    gal_assignment_free(&trial);
+    return code;
+}
+
+gal_code gal_solve_galvatron_memory(const gal_instance *g, const gal_solver_limits *limits, gal_solution *out,
+                                    gal_error *err)
+{
+    return solve_balanced(g, limits, false, out, err);
+}
+
+gal_code gal_solve_galvatron_time(const gal_instance *g, const gal_solver_limits *limits, gal_solution *out,
+                                  gal_error *err)
+{
+    return solve_balanced(g, limits, true, out, err);
+}
+
 void gal_balance_degrees(const gal_instance *g, const gal_assignment *a, double *of_seconds, double *of_bytes)
 {
     double most[2] = {0.0, 0.0};

@@ -59,6 +59,11 @@ gal_code gal_solve_galvatron_base(const gal_instance *instance, const gal_solver
                                   gal_error *err);
 gal_code gal_solve_galvatron_bmw(const gal_instance *instance, const gal_solver_limits *limits, gal_solution *out,
                                  gal_error *err);
+/* Its ablation: no adjustment; the partition stays balanced in memory, or in seconds, under the strategies found. */
+gal_code gal_solve_galvatron_memory(const gal_instance *instance, const gal_solver_limits *limits, gal_solution *out,
+                                    gal_error *err);
+gal_code gal_solve_galvatron_time(const gal_instance *instance, const gal_solver_limits *limits, gal_solution *out,
+                                  gal_error *err);
 gal_code gal_solve_ilp(const gal_instance *instance, const gal_solver_limits *limits, gal_solution *out,
                        gal_error *err);
 
