@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "planner/cell_list.h"
-#include "planner/certificate.h"
+#include "planner/certify.h"
 #include "planner/finalist.h"
 #include "planner/least.h"
 #include "planner/least_cell.h"
@@ -15,10 +15,6 @@
 
 /* The objective of a plan strays from its simulation by as much as the finalists' do, and by this much at most. */
 static const double largest_stray = 0.25;
-
-/* On a cell, beyond its cheap bounds: about 20 ms. */
-static const uint64_t certificate_work = 10000000;
-enum { CERTIFICATE_PASSES = 10 };
 
 typedef enum candidate_level { FLOORED, SCREENED, STAGED, CLOSED } candidate_level;
 static const uint32_t no_finalist = UINT32_MAX;
@@ -458,96 +454,26 @@ static void count_unproven(outer *o, double best_per_sample)
     }
 }
 
-static void list_once(gal_u32_list *list, uint32_t value)
-{
-    bool known = false;
-    for (uint32_t i = 0; i < list->count; i++) {
-        known = known || list->value[i] == value;
-    }
-    if (!known && list->count < GAL_U32_LIST_MAX) {
-        list->value[list->count++] = value;
-    }
-}
-
-/* What can be proved again of a cell, up to the bound; what is good is not raised by means that take longer than the
- * search. */
-static gal_code certify_cell(const outer *o, const candidate *c, gal_floors *floors, double good, double *bound,
-                             gal_error *err)
-{
-    const gal_cell_spec spec = spec_of(o, c);
-    const gal_certificate_sources from = {spec.durations, spec.cache, floors};
-    const gal_certificate_cell cell = {.model = spec.model,
-                                       .space = spec.space,
-                                       .schedule = spec.schedule,
-                                       .prefetch_depth = spec.prefetch_depth,
-                                       .device_count = spec.device_count,
-                                       .global_batch_samples = spec.global_batch_samples,
-                                       .microbatch_count = spec.microbatch_count,
-                                       .pp_degree = spec.pp_degree,
-                                       .work_limit = certificate_work,
-                                       .arena_limit_bytes = spec.arena_limit_bytes};
-    double own = 0.0;
-    const gal_code code = gal_certificate_bound(&from, &cell, *bound, fmin(good, *bound), &own, err);
-    *bound = fmin(*bound, own);
-    return code;
-}
-
-/* Of all cells of the batch. */
-static gal_code certify_batch(const outer *o, uint32_t global_batch_samples, gal_floors *floors, double good,
-                              double *bound, gal_error *err)
+/* The certificate of the winner, from all cells of its batch. */
+static gal_code certify(outer *o, gal_finalist *winner, gal_error *err)
 {
     gal_code code = GAL_OK;
-    for (uint32_t i = 0; code == GAL_OK && *bound > 0.0 && i < o->candidate_count; i++) {
-        if (o->candidate[i].numbers.global_batch_samples == global_batch_samples) {
-            code = certify_cell(o, &o->candidate[i], floors, good, bound, err);
-        }
+    uint32_t count = 0;
+    double *bound = &o->result->lower_bound_seconds;
+    gal_certify_cell *cell = calloc(o->candidate_count, sizeof *cell);
+    if (cell == NULL) {
+        return no_memory(err);
     }
-    return code;
-}
-
-static void list_cells(const outer *o, uint32_t global_batch_samples, gal_certificate *out)
-{
+    *bound = winner->objective_seconds;
     for (uint32_t i = 0; i < o->candidate_count; i++) {
-        const gal_cell_numbers *numbers = &o->candidate[i].numbers;
-        if (numbers->global_batch_samples == global_batch_samples) {
-            list_once(&out->microbatch_counts, numbers->microbatch_count);
-            list_once(&out->pp_degrees, numbers->pp_degree);
+        const candidate *c = &o->candidate[i];
+        if (c->numbers.global_batch_samples == winner->global_batch_samples) {
+            cell[count++] = (gal_certify_cell){c->numbers, c->bound};
+            *bound = fmin(*bound, c->bound);
         }
     }
-}
-
-/* What the plan says of the others of its batch; uniform plans are not bounded by what anybody can repeat. A cell that
- * was proved up to a bound that fell later may be proved a little less up to that one: so the bound itself is asked
- * for, as galplan verify will, until it stands. One that still falls is not claimed. */
-static gal_code certify(const outer *o, gal_finalist *winner, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    gal_floors *floors = NULL;
-    const gal_search_request *r = o->request;
-    double searched = o->result->lower_bound_seconds;
-    gal_certificate *out = &winner->plan.certificate;
-    const double good = searched * (1.0 - r->gap / 10.0);
-    double bound = is_uniform(r) ? 0.0 : searched;
-    double claim = HUGE_VAL;
-    *out = (gal_certificate){.present = true,
-                             .memory_bytes =
-                                 r->memory_bytes == 0 ? winner->plan.cluster.device.memory_bytes : r->memory_bytes,
-                             .space = r->space};
-    list_cells(o, winner->global_batch_samples, out);
-    GAL_TRY(gal_floors_create(r->model, r->durations, &floors, err));
-    GAL_TRY(certify_batch(o, winner->global_batch_samples, floors, good, &bound, err));
-    for (uint32_t pass = 0; pass < CERTIFICATE_PASSES && bound < claim; pass++) {
-        claim = bound;
-        GAL_TRY(certify_batch(o, winner->global_batch_samples, floors, claim, &bound, err));
-    }
-    bound = bound < claim ? 0.0 : bound;
-    winner->plan.lower_bound_seconds = bound;
-    if (bound > 0.0 && bound >= good) { /* one number, which anybody can prove again */
-        searched = o->result->lower_bound_seconds = bound;
-    }
-    out->searched_bound_seconds = searched > winner->plan.lower_bound_seconds ? searched : 0.0;
-cleanup:
-    gal_floors_free(floors);
+    code = gal_certify(o->request, o->cache, cell, count, bound, &winner->plan, err);
+    free(cell);
     return code;
 }
 
@@ -567,15 +493,7 @@ static gal_code conclude(outer *o, gal_error *err)
     if (o->request->ranks_by_simulation) {
         qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], faster_first);
     }
-    gal_finalist *winner = &result->finalist[0];
-    double bound = winner->objective_seconds;
-    for (uint32_t i = 0; i < o->candidate_count; i++) {
-        if (o->candidate[i].numbers.global_batch_samples == winner->global_batch_samples) {
-            bound = fmin(bound, o->candidate[i].bound);
-        }
-    }
-    result->lower_bound_seconds = bound;
-    return certify(o, winner, err);
+    return certify(o, &result->finalist[0], err);
 }
 
 static gal_code create(outer *o, gal_error *err)
