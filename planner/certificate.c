@@ -7,11 +7,9 @@
 
 #include "planner/certificate_prices.h"
 
-enum { BANDS = 8, SLOPES = 40, LABELS = 1024, TIGHTENINGS = 60, WEIGHTS = 9 };
+enum { BANDS = 8, CHARGES = 3, SLOPES = 40, LABELS = 1024, TIGHTENINGS = 60, WEIGHTS = 9 };
 
-typedef struct choice {
-    double cost, seconds, bytes;
-} choice;
+typedef gal_cert_choice choice;
 
 static const choice nothing = {0.0, 0.0, 0.0};
 static const choice none = {HUGE_VAL, HUGE_VAL, 0.0};
@@ -35,18 +33,17 @@ typedef struct table {
     double *least, ends_seconds; /* gal_cert_menus */
     uint32_t band_count;         /* equal parts of the turns; 0: prices are not known yet */
     double price[BANDS];         /* best seconds per byte of an even share of the blocks */
+    double limit[BANDS];         /* bytes */
+    double *best;                /* [position][type][charge][band] cost of a block */
     double **row; /* [end][blocks - 1] seconds at least; [end][all blocks + blocks - 1] whether that is exact */
 } table;
 
 typedef struct prover {
     gal_cert_prices t;
-    double rounds, limit_bytes;   /* how often the slowest stage counts beside the sum */
-    double good, most;            /* a bound is not raised beyond, a slower stage is not looked at */
-    double weight, opened_weight; /* of the first stage's tail; of the menus */
-    /* the menus that are open; items above `top` are left out, `limit` is left of the bytes */
-    const gal_cert_kind *kind;
-    gal_cert_table of;
-    double top, limit;
+    double rounds, limit_bytes; /* how often the slowest stage counts beside the sum */
+    double good, most;          /* a bound is not raised beyond, a slower stage is not looked at */
+    double weight;              /* of the first stage's tail */
+    double top, limit;          /* of the open menus items above are left out, so many bytes are left */
     effort effort;
     uint64_t work;                   /* blocks looked at, times the ways between their classes */
     uint32_t classes;                /* one where conversions cost nothing */
@@ -54,9 +51,9 @@ typedef struct prover {
     choice *best;                    /* [position][type][class] at the price at hand */
     choice *rest;                    /* [block][class] of the chain at hand: cheapest from there to its end */
     double *on;                      /* likewise: cost of what comes behind the block */
-    double *cost;                    /* [3][blocks - 1] of chains */
     list *list, arrival, spare;      /* [2][class], and two more */
     table (*table)[GAL_CERT_TABLES]; /* [kind] */
+    uint32_t tables;                 /* kernels of a stage among several take the same in a round and added */
     uint32_t *far;                   /* [kind][begin] no chain from there that ends behind it is of use */
     uint32_t *earliest;              /* [stage] where it may begin; the end */
     double *sum;                     /* [stage][block] least of the stages before */
@@ -64,17 +61,12 @@ typedef struct prover {
     chain *cut;                      /* [stage] of the cheapest; of the one at hand */
 } prover;
 
-/* ---- a price per byte ---- */
-
-static void open_menus(prover *v, uint32_t kind, gal_cert_table of)
+static table *table_of(const prover *v, uint32_t kind, uint32_t of)
 {
-    if (v->kind != &v->t.kind[kind] || v->of != of || v->opened_weight != v->weight) {
-        v->kind = &v->t.kind[kind];
-        v->of = of;
-        v->opened_weight = v->weight;
-        gal_cert_menus_open(&v->t, v->kind, of, v->weight);
-    }
+    return &v->table[kind][of % v->tables];
 }
+
+/* ---- a price per byte ---- */
 
 static void open_band(prover *v, uint32_t bottom, uint32_t top)
 {
@@ -82,37 +74,9 @@ static void open_band(prover *v, uint32_t bottom, uint32_t top)
     v->limit = v->limit_bytes - v->t.menus.turn[bottom];
 }
 
-static choice choice_of(const gal_cert_item *i, uint32_t at, double rate, double price)
-{
-    return (choice){rate * i->seconds[at] + price * i->bytes[at], i->seconds[at], i->bytes[at]};
-}
-
-static void take_less(choice *least, choice own)
-{
-    if (own.cost < least->cost || (own.cost == least->cost && own.bytes < least->bytes)) {
-        *least = own;
-    }
-}
-
 static choice *best_of(const prover *v, gal_cert_position at, uint32_t type)
 {
     return &v->best[((size_t)at * v->t.types.type_count + type) * v->classes];
-}
-
-/* rate: what a second costs, 1 or 0. */
-static void price_menus(prover *v, double rate, double price)
-{
-    for (size_t i = 0; i < GAL_CERT_POSITIONS * (size_t)v->t.types.type_count * v->classes; i++) {
-        v->best[i] = none;
-    }
-    for (uint32_t type = 0; type < v->t.types.type_count; type++) {
-        for (uint32_t j = 0; j < v->t.menus.of[type].count; j++) {
-            const gal_cert_item *i = &v->t.menus.of[type].item[j];
-            for (uint32_t at = 0; at < GAL_CERT_POSITIONS && i->turn_bytes <= v->top; at++) {
-                take_less(&best_of(v, at, type)[i->class % v->classes], choice_of(i, at, rate, price));
-            }
-        }
-    }
 }
 
 static choice joined(const choice *a, const choice *b)
@@ -122,7 +86,12 @@ static choice joined(const choice *a, const choice *b)
 
 static double conversion(prover *v, uint32_t block, uint32_t from, uint32_t to)
 {
-    return from == to ? 0.0 : gal_cert_conversion(&v->t, v->kind, v->of, v->t.types.pair_of[block], from, to);
+    return from == to ? 0.0 : gal_cert_conversion(&v->t, v->t.types.pair_of[block], from, to);
+}
+
+static choice less(choice a, choice b)
+{
+    return b.cost < a.cost || (b.cost == a.cost && b.bytes < a.bytes) ? b : a;
 }
 
 /* From the class into the block and on to the end. */
@@ -133,41 +102,34 @@ static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choic
         const uint32_t to = (v->easiest + i) % v->classes;
         if (to != class && rest[to].cost < least.cost) {
             const double seconds = rate > 0.0 ? conversion(v, block, class, to) : 0.0;
-            const choice own = {rate * seconds, seconds, 0.0};
-            take_less(&least, joined(&own, &rest[to]));
+            least = less(least, joined(&(choice){rate * seconds, seconds, 0.0}, &rest[to]));
         }
     }
     return least;
 }
 
-/* The cheapest choice of the chain's blocks, backwards; also of chains that begin later: cost[blocks - 1], or NULL. */
-static choice cheapest_chain(prover *v, const chain *c, double rate, double price, double *cost)
+/* The cheapest choice of the chain's blocks, backwards. */
+static choice cheapest_chain(prover *v, const chain *c, double rate, double price)
 {
     const uint32_t classes = v->classes;
     choice least = none;
-    price_menus(v, rate, price);
+    gal_cert_menus_price(&v->t, rate, price, v->top, classes, v->best);
     v->work += (uint64_t)(c->end - c->begin) * classes * classes;
     for (uint32_t block = c->end; block-- > c->begin;) {
         const bool last = block + 1 == c->end;
-        const uint32_t type = v->t.types.type_of[block];
-        const choice *own = best_of(v, last ? GAL_CERT_LAST : GAL_CERT_INSIDE, type);
-        const choice *first = best_of(v, last ? GAL_CERT_ALONE : GAL_CERT_FIRST, type);
+        const choice *own = best_of(v, last ? GAL_CERT_LAST : GAL_CERT_INSIDE, v->t.types.type_of[block]);
+        const choice *first = best_of(v, last ? GAL_CERT_ALONE : GAL_CERT_FIRST, v->t.types.type_of[block]);
         choice *rest = &v->rest[(size_t)block * classes];
-        double *on = &v->on[(size_t)block * classes];
         uint32_t easiest = 0;
-        least = none;
         for (uint32_t class = 0; class < classes; class ++) {
             const bool had = own[class].cost < HUGE_VAL;
             const choice next = last ? nothing : had ? cheapest_on(v, block + 1, class, rest + classes, rate) : none;
-            on[class] = next.cost;
+            v->on[(size_t)block * classes + class] = next.cost;
             rest[class] = had ? joined(&own[class], &next) : none;
-            take_less(&least, had ? joined(&first[class], &next) : none);
+            least = had && block == c->begin ? less(least, joined(&first[class], &next)) : least;
             easiest = rest[class].cost < rest[easiest].cost ? class : easiest;
         }
         v->easiest = easiest;
-        if (cost != NULL) {
-            cost[c->end - block - 1] = least.cost;
-        }
     }
     return least;
 }
@@ -175,16 +137,16 @@ static choice cheapest_chain(prover *v, const chain *c, double rate, double pric
 /* What the best price proves, and that price; infinity: nothing fits. */
 static double relax(prover *v, const chain *c, double *price)
 {
-    choice large = cheapest_chain(v, c, 1.0, 0.0, NULL);
+    choice large = cheapest_chain(v, c, 1.0, 0.0);
     double least = large.cost;
     *price = 0.0;
     if (large.cost == HUGE_VAL || large.bytes <= v->limit) {
         return least;
     }
-    choice small = cheapest_chain(v, c, 0.0, 1.0, NULL);
+    choice small = cheapest_chain(v, c, 0.0, 1.0);
     for (uint32_t i = 0; i < SLOPES && large.bytes > small.bytes; i++) {
         const double slope = fmax((small.seconds - large.seconds) / (large.bytes - small.bytes), 0.0);
-        const choice between = cheapest_chain(v, c, 1.0, slope, NULL);
+        const choice between = cheapest_chain(v, c, 1.0, slope);
         *price = between.cost - slope * v->limit > least ? slope : *price;
         least = fmax(least, between.cost - slope * v->limit);
         if (between.cost >= (large.seconds + slope * large.bytes) * (1.0 - 1e-12)) {
@@ -226,6 +188,18 @@ static void merge(prover *v, list *into, const list *from, const choice *more, d
     *into = out;
 }
 
+/* Two for each class, and two more. */
+static void take_lists(prover *v)
+{
+    const size_t count = 2 * (size_t)v->t.class_count;
+    v->list = gal_heap_take(&v->t.heap, count + 2, sizeof *v->list);
+    for (size_t i = 0; i < count + 2 && v->t.heap.code == GAL_OK; i++) {
+        v->list[i].choice = gal_heap_take(&v->t.heap, 2 * (LABELS + 1), sizeof(choice));
+    }
+    v->arrival = v->t.heap.code == GAL_OK ? v->list[count] : v->arrival;
+    v->spare = v->t.heap.code == GAL_OK ? v->list[count + 1] : v->spare;
+}
+
 /* Every way into the block's class, with the rest that was priced last. */
 static void arrive(prover *v, const chain *c, uint32_t block, uint32_t class, double price, double most)
 {
@@ -246,7 +220,10 @@ static double whole_least(prover *v, const chain *c, double price, double cutoff
 {
     const double most = cutoff + price * v->limit;
     double least = cutoff;
-    for (uint32_t block = c->begin; block < c->end; block++) {
+    if (v->list == NULL) { /* most cells are proved without */
+        take_lists(v);
+    }
+    for (uint32_t block = c->begin; block < c->end && v->t.heap.code == GAL_OK; block++) {
         const gal_cert_menu *menu = &v->t.menus.of[v->t.types.type_of[block]];
         const uint32_t at = (block == c->begin ? GAL_CERT_FIRST : 0U) + (block + 1 == c->end ? GAL_CERT_LAST : 0U);
         for (uint32_t class = 0; class < v->classes; class ++) {
@@ -256,7 +233,7 @@ static double whole_least(prover *v, const chain *c, double price, double cutoff
             arrive(v, c, block, class, price, most);
             for (uint32_t j = 0; j < menu->count && v->arrival.count > 0; j++) {
                 if (menu->item[j].class == class && menu->item[j].turn_bytes <= v->top) {
-                    const choice more = choice_of(&menu->item[j], at, 1.0, price);
+                    const choice more = gal_cert_choice_of(&menu->item[j], at, 1.0, price);
                     merge(v, now, &v->arrival, &more, price, most - on);
                 }
             }
@@ -280,7 +257,7 @@ static double chain_least(prover *v, const chain *c, uint32_t bottom, uint32_t t
         return fmin(relaxed, cutoff);
     }
     if (bottom == top) {
-        (void)cheapest_chain(v, c, 1.0, price, NULL);
+        (void)cheapest_chain(v, c, 1.0, price);
         return whole_least(v, c, price, cutoff);
     }
     return chain_least(v, c, middle + 1, top, chain_least(v, c, bottom, middle, cutoff));
@@ -288,49 +265,73 @@ static double chain_least(prover *v, const chain *c, uint32_t bottom, uint32_t t
 
 /* ---- all chains of a stage ---- */
 
-static void open_part(prover *v, const table *t, uint32_t i)
+static double *best_cost(const prover *v, const table *t, gal_cert_position at, uint32_t type)
 {
-    open_band(v, v->t.menus.turn_count * i / t->band_count, v->t.menus.turn_count * (i + 1) / t->band_count - 1);
+    return &t->best[((size_t)at * v->t.types.type_count + type) * CHARGES * BANDS];
 }
 
-static void price_bands(prover *v, table *t)
+/* By what is charged: seconds; bytes as well, at the best price; bytes alone. */
+static void price_bands(prover *v, uint32_t kind, gal_cert_table of)
 {
-    const uint32_t stage = v->kind->stage;
+    table *t = table_of(v, kind, of);
+    gal_cert_menus_open(&v->t, kind, of, v->weight);
+    const uint32_t stage = v->t.kind[kind].stage, turns = v->t.menus.turn_count;
     const chain share = {v->t.blocks * stage / v->t.stages, v->t.blocks * (stage + 1) / v->t.stages};
-    t->band_count = v->t.menus.turn_count < BANDS ? v->t.menus.turn_count : BANDS;
-    for (uint32_t i = 0; i < t->band_count; i++) {
-        open_part(v, t, i);
-        (void)relax(v, &share, &t->price[i]);
+    v->classes = 1;
+    t->band_count = turns < BANDS ? turns : BANDS;
+    for (uint32_t i = 0; i < CHARGES * t->band_count; i++) {
+        const uint32_t band = i / CHARGES, charge = i % CHARGES;
+        open_band(v, turns * band / t->band_count, turns * (band + 1) / t->band_count - 1);
+        t->limit[band] = v->limit;
+        if (charge == 0) {
+            (void)relax(v, &share, &t->price[band]);
+        }
+        gal_cert_menus_price(&v->t, charge < 2 ? 1.0 : 0.0, charge < 2 ? charge * t->price[band] : 1.0, v->top, 1,
+                             v->best);
+        for (uint32_t j = 0; j < GAL_CERT_POSITIONS * v->t.types.type_count; j++) {
+            t->best[(j * CHARGES + charge) * BANDS + band] = v->best[j].cost;
+        }
     }
 }
 
-/* All chains that end there: without a price, or at the band's; none whose fewest bytes do not fit. */
+/* From costs[charge][band]: the least of any band, none whose fewest bytes do not fit. */
+static double least_of_bands(const table *t, const double *cost)
+{
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < t->band_count; i++) {
+        const double priced = cost[BANDS + i] - t->price[i] * t->limit[i];
+        const double own = cost[i] > priced ? cost[i] : priced;
+        const bool fits = cost[2 * BANDS + i] <= t->limit[i] + 1e-9 * fabs(t->limit[i]);
+        least = fits && own < least ? own : least;
+    }
+    return least;
+}
+
+/* All chains that end there: without a price, or at the band's. */
 static double *fill_row(prover *v, uint32_t kind, gal_cert_table of, uint32_t end)
 {
-    table *t = &v->table[kind][of];
+    table *t = table_of(v, kind, of);
     double *row = gal_heap_take(&v->t.heap, 2 * (size_t)v->t.blocks, sizeof *row); /* and which of them are exact */
-    chain c = {0, end};
-    open_menus(v, kind, of);
-    v->classes = 1;
+    double rest[CHARGES * BANDS] = {0.0};
     if (t->band_count == 0) {
-        price_bands(v, t);
-    }
-    while (c.begin + 1 < end && v->far[(size_t)kind * v->t.blocks + c.begin] < end) {
-        c.begin++;
+        price_bands(v, kind, of);
     }
     for (uint32_t n = 0; row != NULL && n < v->t.blocks; n++) {
+        const uint32_t block = end - 1 - n; /* wraps beyond the first */
         row[n] = HUGE_VAL;
-    }
-    for (uint32_t i = 0; row != NULL && i < t->band_count; i++) {
-        double *cost[] = {v->cost, v->cost + v->t.blocks, v->cost + 2 * (size_t)v->t.blocks};
-        open_part(v, t, i);
-        for (uint32_t j = 0; j < 3; j++) {
-            (void)cheapest_chain(v, &c, j < 2 ? 1.0 : 0.0, j < 2 ? j * t->price[i] : 1.0, cost[j]);
+        if (n >= end || (n > 0 && v->far[(size_t)kind * v->t.blocks + block] < end)) {
+            continue;
         }
-        for (uint32_t n = 0; n < end - c.begin; n++) {
-            const bool fits = cost[2][n] <= v->limit + 1e-9 * fabs(v->limit);
-            row[n] = fits ? fmin(row[n], fmax(cost[0][n], cost[1][n] - t->price[i] * v->limit)) : row[n];
+        double cost[CHARGES * BANDS];
+        const uint32_t type = v->t.types.type_of[block];
+        const double *own = best_cost(v, t, n == 0 ? GAL_CERT_LAST : GAL_CERT_INSIDE, type);
+        const double *first = best_cost(v, t, n == 0 ? GAL_CERT_ALONE : GAL_CERT_FIRST, type);
+        for (uint32_t i = 0; i < CHARGES * BANDS; i++) {
+            cost[i] = first[i] + rest[i];
+            rest[i] += own[i];
         }
+        row[n] = kind > 0 || block == 0 ? least_of_bands(t, cost) : HUGE_VAL; /* the first stage begins there */
+        v->work += CHARGES * t->band_count;
     }
     t->row[end] = row;
     return row;
@@ -342,9 +343,9 @@ static double *known_of(prover *v, uint32_t stage, gal_cert_table of, const chai
     const uint32_t kind = v->t.kind_of[stage];
     const uint32_t blocks = c->end - c->begin;
     const uint32_t end = v->t.like[c->end].common >= blocks ? v->t.like[c->end].end : c->end;
-    double *row = v->table[kind][of].row[end];
+    double *row = table_of(v, kind, of)->row[end];
     row = row == NULL ? fill_row(v, kind, of, end) : row;
-    return row == NULL ? v->cost : &row[blocks - 1]; /* without memory: any */
+    return row == NULL ? v->sum : &row[blocks - 1]; /* without memory: any */
 }
 
 /* ---- cuts ---- */
@@ -459,7 +460,7 @@ static bool tighten(prover *v, double lacking)
     for (gal_cert_table of = GAL_CERT_ROUND; of < GAL_CERT_TABLES && slowest < v->t.stages; of++) {
         double *known = known_of(v, slowest, of, &v->cut[slowest]);
         const double cutoff = *known + 1.1 * lacking / (of == GAL_CERT_ROUND ? fmax(v->rounds, 1.0) : 1.0);
-        open_menus(v, v->t.kind_of[slowest], of);
+        gal_cert_menus_open(&v->t, v->t.kind_of[slowest], of, v->weight);
         v->classes = v->t.class_count;
         *known = fmax(*known, chain_least(v, &v->cut[slowest], 0, v->t.menus.turn_count - 1, cutoff));
         known[blocks] = *known < cutoff ? 1.0 : 0.0;
@@ -476,9 +477,9 @@ static double least_anywhere(const prover *v, gal_cert_table of)
     for (uint32_t b = 0; b < v->t.blocks; b++) {
         double least = HUGE_VAL;
         for (uint32_t kind = 0; kind < v->t.kind_count; kind++) {
-            least = fmin(least, v->table[kind][of].least[v->t.types.type_of[b]]);
+            least = fmin(least, table_of(v, kind, of)->least[v->t.types.type_of[b]]);
         }
-        sum += least + (b < v->t.stages ? v->table[v->t.kind_of[b]][of].ends_seconds : 0.0);
+        sum += least + (b < v->t.stages ? table_of(v, v->t.kind_of[b], of)->ends_seconds : 0.0);
     }
     return sum;
 }
@@ -488,9 +489,9 @@ static void weigh(prover *v, double weight)
 {
     v->weight = weight;
     v->most = weight == 0.0 ? -HUGE_VAL : v->most;
-    for (uint32_t i = 0; i < GAL_CERT_TABLES * (weight == 0.0 ? v->t.kind_count : 1); i++) {
-        table *t = &v->table[i / GAL_CERT_TABLES][i % GAL_CERT_TABLES];
-        open_menus(v, i / GAL_CERT_TABLES, (gal_cert_table)(i % GAL_CERT_TABLES));
+    for (uint32_t i = 0; i < v->tables * (weight == 0.0 ? v->t.kind_count : 1); i++) {
+        table *t = table_of(v, i / v->tables, i % v->tables);
+        gal_cert_menus_open(&v->t, i / v->tables, i % v->tables, weight);
         memcpy(t->least, v->t.menus.least, v->t.types.type_count * sizeof *t->least);
         memset(t->row, 0, (v->t.blocks + 1) * sizeof *t->row);
         t->ends_seconds = v->t.menus.ends_seconds;
@@ -511,6 +512,7 @@ static double prove(prover *v, double weight, double enough)
         v->classes = v->effort == BLOCKS ? 1 : v->t.class_count;
         return fmax(least, chain_least(v, &(chain){0, v->t.blocks}, 0, v->t.menus.turn_count - 1, enough));
     }
+    gal_cert_number_likes(&v->t);
     reach(v, v->rounds > 0.0 ? (enough - added) / v->rounds : HUGE_VAL);
     for (uint32_t i = 0; i < TIGHTENINGS && least < enough && v->t.heap.code == GAL_OK; i++) {
         const double own = least_cut(v, enough);
@@ -522,12 +524,13 @@ static double prove(prover *v, double weight, double enough)
     return least;
 }
 
-/* Under the best of some weights. */
+/* Under the best of some weights; kernels have no tail. */
 static double prove_best(prover *v, double enough)
 {
     static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
     double least = -HUGE_VAL;
-    for (uint32_t i = 0; i < WEIGHTS && least < v->good && (i < 2 || v->work <= v->t.cell->work_limit); i++) {
+    for (uint32_t i = 0;
+         i < (v->t.by_kernels ? 1 : WEIGHTS) && least < v->good && (i < 2 || v->work <= v->t.cell->work_limit); i++) {
         least = fmax(least, prove(v, weight[i], enough));
     }
     return least;
@@ -542,12 +545,9 @@ static gal_code create(prover *v)
     const size_t blocks = v->t.blocks;
     const size_t classes = v->t.class_count > 0 ? v->t.class_count : 1;
     const size_t places = place_of(v, v->t.stages + 1, 0);
-    choice *choices = gal_heap_take(h, (2 * classes + 2) * 2 * (LABELS + 1), sizeof *choices);
     v->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * classes, sizeof *v->best);
     v->rest = gal_heap_take(h, (blocks + 1) * classes, sizeof *v->rest);
     v->on = gal_heap_take(h, blocks * classes, sizeof *v->on);
-    v->cost = gal_heap_take(h, 3 * blocks, sizeof *v->cost);
-    v->list = gal_heap_take(h, 2 * classes + 2, sizeof *v->list);
     v->table = gal_heap_take(h, v->t.kind_count, sizeof *v->table);
     v->far = gal_heap_take(h, v->t.kind_count * blocks, sizeof *v->far);
     v->earliest = gal_heap_take(h, v->t.stages + 1, sizeof *v->earliest);
@@ -555,46 +555,46 @@ static gal_code create(prover *v)
     v->from = gal_heap_take(h, places, sizeof *v->from);
     v->cut = gal_heap_take(h, 2 * (size_t)v->t.stages, sizeof *v->cut);
     for (size_t i = 0; i < v->t.kind_count * (size_t)GAL_CERT_TABLES && h->code == GAL_OK; i++) {
-        v->table[i / GAL_CERT_TABLES][i % GAL_CERT_TABLES].least = gal_heap_take(h, types, sizeof(double));
-        v->table[i / GAL_CERT_TABLES][i % GAL_CERT_TABLES].row = gal_heap_take(h, blocks + 1, sizeof(double *));
+        table *t = &v->table[i / GAL_CERT_TABLES][i % GAL_CERT_TABLES];
+        t->least = gal_heap_take(h, types, sizeof *t->least);
+        t->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * CHARGES * BANDS, sizeof *t->best);
+        t->row = gal_heap_take(h, blocks + 1, sizeof *t->row);
     }
-    for (size_t i = 0; i < 2 * classes + 2 && h->code == GAL_OK; i++) {
-        v->list[i].choice = choices + i * 2 * (LABELS + 1);
-    }
-    v->arrival = h->code == GAL_OK ? v->list[2 * classes] : v->arrival;
-    v->spare = h->code == GAL_OK ? v->list[2 * classes + 1] : v->spare;
     return h->code;
 }
 
-/* By compute alone, or by prices; raises the bound. */
+/* By compute alone, or by prices; raises the bound. What converts rows is left to whole blocks where chains are cut. */
 static gal_code raise_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell, bool by_kernels,
-                            double enough, double good, double *bound, gal_error *err)
+                            double enough, double good, gal_certificate_proof *out, gal_error *err)
 {
     prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : cell->microbatch_count - 1.0,
-                .limit_bytes = (double)cell->arena_limit_bytes};
+                .limit_bytes = (double)cell->arena_limit_bytes,
+                .tables = by_kernels && cell->pp_degree > 1 ? 1 : GAL_CERT_TABLES};
     gal_code code = gal_cert_prices_create(cell, from, by_kernels, &v.t, err);
     code = code == GAL_OK ? create(&v) : code;
     v.good = good - v.t.common_seconds;
-    for (; v.effort <= (by_kernels ? BLOCKS : WHOLE) && code == GAL_OK && *bound < good; v.effort++) {
+    while (v.effort <= (by_kernels ? BLOCKS : WHOLE) && code == GAL_OK && out->seconds < good) {
         const double target = v.effort == BLOCKS ? enough : good;
         const double own = prove_best(&v, target - v.t.common_seconds);
         code = v.t.heap.code;
-        *bound = fmax(*bound, own >= target - v.t.common_seconds ? target : own + v.t.common_seconds);
+        out->seconds = fmax(out->seconds, own >= target - v.t.common_seconds ? target : own + v.t.common_seconds);
+        out->plain = v.effort == BLOCKS && out->seconds >= enough;
+        v.effort += cell->pp_degree == 1 ? 1 : WHOLE;
     }
     gal_cert_prices_free(&v.t);
     return code;
 }
 
 gal_code gal_certificate_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell,
-                               double enough_seconds, double good_seconds, double *bound, gal_error *err)
+                               double enough_seconds, double good_seconds, gal_certificate_proof *out, gal_error *err)
 {
     const bool divides = cell->device_count % cell->pp_degree == 0 &&
                          cell->global_batch_samples % cell->microbatch_count == 0 &&
                          cell->pp_degree <= gal_model_block_count(cell->model);
-    *bound = divides ? 0.0 : HUGE_VAL;
     gal_code code = GAL_OK;
-    for (uint32_t i = 0; i < 2 && code == GAL_OK && *bound < good_seconds; i++) {
-        code = raise_bound(from, cell, i == 0, enough_seconds, good_seconds, bound, err);
+    *out = (gal_certificate_proof){divides ? 0.0 : HUGE_VAL, !divides};
+    for (uint32_t i = 0; i < 2 && code == GAL_OK && out->seconds < good_seconds; i++) {
+        code = raise_bound(from, cell, i == 0, enough_seconds, good_seconds, out, err);
     }
     return code;
 }

@@ -38,10 +38,15 @@ typedef struct gal_certificate_sources {
     gal_floors *floors;
 } gal_certificate_sources;
 
-/* *bound: none of these plans takes less; infinity: none fits, or the numbers do not divide. Once it is enough_seconds
- * it need not be the best, and one that is good_seconds is not raised by harder means. GAL_ERR_SYSTEM without memory;
- * else as gal_price_block. */
+/* None of the plans takes less. */
+typedef struct gal_certificate_proof {
+    double seconds; /* infinity: none fits, or the numbers do not divide */
+    bool plain; /* all that was asked for, by least seconds alone: so is anything that is less by more than rounding */
+} gal_certificate_proof;
+
+/* Once a bound is enough_seconds it need not be the best, and one that is good_seconds, at most as much, is not raised
+ * by harder means. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
 gal_code gal_certificate_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell,
-                               double enough_seconds, double good_seconds, double *bound, gal_error *err);
+                               double enough_seconds, double good_seconds, gal_certificate_proof *out, gal_error *err);
 
 #endif

@@ -125,15 +125,15 @@ static double price_conversion(gal_cert_prices *v, const gal_cert_kind *k, uint3
     return code == GAL_OK ? fmax(price->forward_seconds + price->backward_seconds, 0.0) : HUGE_VAL;
 }
 
-double gal_cert_conversion(gal_cert_prices *v, const gal_cert_kind *k, gal_cert_table table, uint32_t pair,
-                           uint32_t from, uint32_t to)
+double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uint32_t to)
 {
+    const gal_cert_kind *k = v->menus.kind;
     const size_t place = (size_t)k->place * v->types.pair_count + pair;
     double *known = &v->conversion[(place * v->class_count + from) * v->class_count + to];
     if (isnan(*known)) {
         *known = price_conversion(v, k, pair, from, to);
     }
-    return table == GAL_CERT_ADDED && v->stages == 1 ? v->cell->microbatch_count * *known : *known;
+    return v->menus.table == GAL_CERT_ADDED && v->stages == 1 ? v->cell->microbatch_count * *known : *known;
 }
 
 /* ---- kernels ---- */
@@ -334,8 +334,10 @@ static void sum_up(const gal_cert_prices *v, gal_cert_menus *out)
     }
 }
 
-void gal_cert_menus_open(gal_cert_prices *v, const gal_cert_kind *k, gal_cert_table table, double tail_weight)
+void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table, double tail_weight)
 {
+    const gal_cert_kind *k = v->menus.kind = &v->kind[kind];
+    v->menus.table = table;
     for (uint32_t type = 0; type < v->types.type_count; type++) {
         gal_cert_menu *own = &v->menus.of[type];
         own->count = 0;
@@ -348,6 +350,32 @@ void gal_cert_menus_open(gal_cert_prices *v, const gal_cert_kind *k, gal_cert_ta
         prune(own);
     }
     sum_up(v, &v->menus);
+}
+
+gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price)
+{
+    return (gal_cert_choice){rate * item->seconds[at] + price * item->bytes[at], item->seconds[at], item->bytes[at]};
+}
+
+void gal_cert_menus_price(const gal_cert_prices *v, double rate, double price, double top, uint32_t class_count,
+                          gal_cert_choice *best)
+{
+    const size_t stride = (size_t)v->types.type_count * class_count;
+    for (size_t i = 0; i < GAL_CERT_POSITIONS * stride; i++) {
+        best[i] = (gal_cert_choice){HUGE_VAL, HUGE_VAL, 0.0};
+    }
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        for (uint32_t j = 0; j < v->menus.of[type].count; j++) {
+            const gal_cert_item *i = &v->menus.of[type].item[j];
+            gal_cert_choice *to = &best[(size_t)type * class_count + i->class % class_count];
+            for (uint32_t at = 0; at < GAL_CERT_POSITIONS && i->turn_bytes <= top; at++, to += stride) {
+                const gal_cert_choice own = gal_cert_choice_of(i, at, rate, price);
+                if (own.cost < to->cost || (own.cost == to->cost && own.bytes < to->bytes)) {
+                    *to = own;
+                }
+            }
+        }
+    }
 }
 
 /* ---- create ---- */
@@ -379,17 +407,19 @@ static void number_stages(gal_cert_prices *v)
     }
 }
 
-/* Of all earlier ends. */
-static void number_likes(gal_cert_prices *v)
+void gal_cert_number_likes(gal_cert_prices *v)
 {
+    if (v->like != NULL) {
+        return;
+    }
     uint32_t *common = gal_heap_take(&v->heap, v->blocks + 1, sizeof *common); /* [end] with the end at hand */
     v->like = gal_heap_take(&v->heap, v->blocks + 1, sizeof *v->like);
     for (uint32_t end = 1; v->heap.code == GAL_OK && end <= v->blocks; end++) {
         v->like[end].end = end;
-        for (uint32_t other = end - 1; other > 0; other--) {
+        for (uint32_t other = v->blocks; other > end; other--) {
             const bool alike = v->types.type_of[other - 1] == v->types.type_of[end - 1];
             common[other] = alike ? common[other - 1] + 1 : 0;
-            if (common[other] > 0 && common[other] >= v->like[end].common) {
+            if (common[other] > v->like[end].common) {
                 v->like[end].common = common[other];
                 v->like[end].end = other;
             }
@@ -416,7 +446,7 @@ static gal_code create_tables(gal_cert_prices *v)
     v->place = gal_heap_take(&v->heap, v->stages, sizeof *v->place);
     v->kind_of = gal_heap_take(&v->heap, v->stages, sizeof *v->kind_of);
     v->kind = gal_heap_take(&v->heap, v->stages, sizeof *v->kind);
-    v->strategy = gal_heap_take(&v->heap, GAL_SPACE_MAX, sizeof *v->strategy);
+    v->strategy = gal_heap_take(&v->heap, v->by_kernels ? 0 : GAL_SPACE_MAX, sizeof *v->strategy);
     if (v->heap.code != GAL_OK) {
         return v->heap.code;
     }
@@ -429,7 +459,6 @@ static gal_code create_tables(gal_cert_prices *v)
     v->price = gal_heap_take(&v->heap, v->place_count * types * v->strategy_count, sizeof *v->price);
     v->split = gal_heap_take(&v->heap, v->by_kernels ? v->strategy_count : 0, sizeof *v->split);
     v->kernels = gal_heap_take(&v->heap, v->by_kernels ? types * v->strategy_count : 0, sizeof *v->kernels);
-    number_likes(v);
     create_menus(v);
     return v->heap.code;
 }

@@ -34,20 +34,27 @@ typedef struct gal_cert_menu {
     gal_cert_item *item;
 } gal_cert_menu;
 
-/* Of one table. */
-typedef struct gal_cert_menus {
-    gal_cert_menu *of; /* [type]: but for what another item of its class beats */
-    uint32_t turn_count;
-    double *turn;        /* their turn_bytes, ascending */
-    double *least;       /* [type] seconds anywhere, bytes ignored */
-    double ends_seconds; /* what beginning and ending a stage add at least: 0 or less */
-} gal_cert_menus;
+/* What blocks take under strategies of theirs. */
+typedef struct gal_cert_choice {
+    double cost, seconds, bytes;
+} gal_cert_choice;
 
 /* Stages whose tables are the same. */
 typedef struct gal_cert_kind {
     uint32_t stage, place, in_flight; /* the first of them; gal_price_place, numbered; microbatches */
     double probe_seconds;             /* of a transfer to the next stage: links that are alike take equally long */
 } gal_cert_kind;
+
+/* Of one table. */
+typedef struct gal_cert_menus {
+    const gal_cert_kind *kind;
+    gal_cert_table table;
+    gal_cert_menu *of; /* [type]: but for what another item of its class beats */
+    uint32_t turn_count;
+    double *turn;        /* their turn_bytes, ascending */
+    double *least;       /* [type] seconds anywhere, bytes ignored */
+    double ends_seconds; /* what beginning and ending a stage add at least: 0 or less */
+} gal_cert_menus;
 
 /* A split of a block by itself, with its share of the states where they may be sharded. */
 typedef struct gal_cert_kernels {
@@ -63,14 +70,14 @@ typedef struct gal_cert_prices {
     uint32_t devices, samples, blocks, stages;
     double common_seconds; /* of what no block owns */
     uint32_t strategy_count, class_count, place_count, kind_count;
-    gal_strategy *strategy;
+    gal_strategy *strategy;    /* by prices */
     uint32_t *class, *stands;  /* [strategy]; [class] its first strategy */
     double *received_bytes;    /* [type] at the entry of a stage: the least that rows of any class take */
     uint32_t *place, *kind_of; /* [stage] */
     gal_cert_kind *kind;
     struct {
         uint32_t end, common;
-    } * like;                      /* [end] of chains: the first that has most blocks before it in common, how many */
+    } * like;                      /* [end] of chains: the last that has most blocks before it in common, how many */
     gal_cert_menus menus;          /* opened last */
     const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
     bool by_kernels;
@@ -86,12 +93,22 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
                                 gal_cert_prices *out, gal_error *err);
 void gal_cert_prices_free(gal_cert_prices *prices);
 
-/* Fills menus; the first stage's tail is weighed: at most 1. */
-void gal_cert_menus_open(gal_cert_prices *prices, const gal_cert_kind *kind, gal_cert_table table, double tail_weight);
+/* Fills like, once. */
+void gal_cert_number_likes(gal_cert_prices *prices);
 
-/* Seconds of the conversion of a pair's rows between two classes; infinity: not allowed. A price that cannot be had is
- * left in the heap's code. */
-double gal_cert_conversion(gal_cert_prices *prices, const gal_cert_kind *kind, gal_cert_table table, uint32_t pair,
-                           uint32_t from, uint32_t to);
+/* Fills menus of the kind's table; the first stage's tail is weighed: at most 1. */
+void gal_cert_menus_open(gal_cert_prices *prices, uint32_t kind, gal_cert_table table, double tail_weight);
+
+/* Of an item at a cost of `rate` per second, 1 or 0, and `price` per byte. */
+gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price);
+
+/* The cheapest items of the menus that take up to `top` bytes in turn, of several the smallest; infinity: none.
+ * best[position][type][class], classes beyond the count taken together */
+void gal_cert_menus_price(const gal_cert_prices *prices, double rate, double price, double top, uint32_t class_count,
+                          gal_cert_choice *best);
+
+/* Seconds of the conversion of a pair's rows between two classes on the menus' kind of stage; infinity: not allowed. A
+ * price that cannot be had is left in the heap's code. */
+double gal_cert_conversion(gal_cert_prices *prices, uint32_t pair, uint32_t from, uint32_t to);
 
 #endif

@@ -1,6 +1,7 @@
 #include "planner/certify.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "planner/cell_list.h"
 #include "planner/certificate.h"
@@ -9,12 +10,13 @@
 /* On a cell, beyond its cheap bounds: about 20 ms. */
 static const uint64_t work_limit = 10000000;
 enum { PASSES = 10 };
+static const double rounding = 1e-9;
 
 typedef struct batch {
     const gal_search_request *request;
     gal_price_cache *cache;
     gal_floors *floors;
-    const gal_certify_cell *cell;
+    gal_certify_cell *cell;
     uint32_t count;
 } batch;
 
@@ -39,9 +41,9 @@ static void list_cells(const batch *b, gal_certificate *out)
 
 /* What can be proved again of a cell, up to the bound; what is good is not raised by means that take longer than the
  * search. */
-static gal_code prove_cell(const batch *b, const gal_cell_numbers *numbers, double good, double *bound, gal_error *err)
+static gal_code prove_cell(const batch *b, gal_certify_cell *c, double good, double *bound, gal_error *err)
 {
-    const gal_cell_spec spec = gal_search_cell_spec(b->request, numbers, b->cache);
+    const gal_cell_spec spec = gal_search_cell_spec(b->request, &c->numbers, b->cache);
     const gal_certificate_sources from = {spec.durations, spec.cache, b->floors};
     const gal_certificate_cell cell = {.model = spec.model,
                                        .space = spec.space,
@@ -53,17 +55,35 @@ static gal_code prove_cell(const batch *b, const gal_cell_numbers *numbers, doub
                                        .pp_degree = spec.pp_degree,
                                        .work_limit = work_limit,
                                        .arena_limit_bytes = spec.arena_limit_bytes};
-    double own = 0.0;
+    gal_certificate_proof own = {0};
     const gal_code code = gal_certificate_bound(&from, &cell, *bound, fmin(good, *bound), &own, err);
-    *bound = fmin(*bound, own);
+    c->plain_seconds = own.plain ? *bound : 0.0;
+    *bound = fmin(*bound, own.seconds);
     return code;
+}
+
+/* Those that may lower the bound first, so that no more is asked of the others. */
+static int least_first(const void *x, const void *y)
+{
+    const gal_certify_cell *a = x;
+    const gal_certify_cell *b = y;
+    if (a->bound_seconds != b->bound_seconds) {
+        return a->bound_seconds < b->bound_seconds ? -1 : 1;
+    }
+    if (a->numbers.microbatch_count != b->numbers.microbatch_count) {
+        return a->numbers.microbatch_count < b->numbers.microbatch_count ? -1 : 1;
+    }
+    return a->numbers.pp_degree < b->numbers.pp_degree ? -1 : a->numbers.pp_degree > b->numbers.pp_degree;
 }
 
 static gal_code prove_batch(const batch *b, double good, double *bound, gal_error *err)
 {
     gal_code code = GAL_OK;
     for (uint32_t i = 0; code == GAL_OK && *bound > 0.0 && i < b->count; i++) {
-        code = prove_cell(b, &b->cell[i].numbers, good, bound, err);
+        gal_certify_cell *c = &b->cell[i];
+        if (*bound != c->plain_seconds && *bound >= c->plain_seconds * (1.0 - rounding)) {
+            code = prove_cell(b, c, good, bound, err);
+        }
     }
     return code;
 }
@@ -76,8 +96,8 @@ static bool is_bounded(const gal_search_request *r)
 
 /* A cell that was proved up to a bound that fell later may be proved a little less up to that one: so the bound itself
  * is asked for, as galplan verify will, until it stands. One that still falls is not claimed. */
-gal_code gal_certify(const gal_search_request *request, gal_price_cache *cache, const gal_certify_cell *cell,
-                     uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err)
+gal_code gal_certify(const gal_search_request *request, gal_price_cache *cache, gal_certify_cell *cell, uint32_t count,
+                     double *searched_seconds, gal_plan *plan, gal_error *err)
 {
     gal_code code = GAL_OK;
     batch b = {.request = request, .cache = cache, .cell = cell, .count = count};
@@ -90,6 +110,7 @@ gal_code gal_certify(const gal_search_request *request, gal_price_cache *cache, 
                                  request->memory_bytes == 0 ? plan->cluster.device.memory_bytes : request->memory_bytes,
                              .space = request->space};
     list_cells(&b, out);
+    qsort(cell, count, sizeof *cell, least_first);
     GAL_TRY(gal_floors_create(request->model, request->durations, &b.floors, err));
     GAL_TRY(prove_batch(&b, good, &bound, err));
     for (uint32_t pass = 0; pass < PASSES && bound < claim; pass++) {

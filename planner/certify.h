@@ -4,18 +4,19 @@
 
 #include "planner/joint_search.h"
 
-/* A cell and what the search knows of it: no plan of its takes less. */
+/* A cell and what is known of it. */
 typedef struct gal_certify_cell {
     gal_cell_numbers numbers;
-    double bound_seconds;
+    double bound_seconds; /* by the search: no plan of its takes less */
+    double plain_seconds; /* proved plainly (planner/certificate.h); 0: nothing yet */
 } gal_certify_cell;
 
 /* Fills the plan's certificate and lower bound.
- * cell               all of the plan's batch, in the order of the search; `count` >= 1
+ * cell               all of the plan's batch, in the order of the search; `count` >= 1; sorted
  * *searched_seconds  what the search found no plan of the batch to take less than; becomes what is claimed, where that
  *                    is as good
  * GAL_ERR_SYSTEM without memory; else as gal_price_block. */
-gal_code gal_certify(const gal_search_request *request, gal_price_cache *cache, const gal_certify_cell *cell,
-                     uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err);
+gal_code gal_certify(const gal_search_request *request, gal_price_cache *cache, gal_certify_cell *cell, uint32_t count,
+                     double *searched_seconds, gal_plan *plan, gal_error *err);
 
 #endif

@@ -143,11 +143,11 @@ static gal_code check_cell(const gal_certificate_sources *from, const gal_plan *
         .work_limit = UINT64_MAX,
         .arena_limit_bytes = c->memory_bytes > plan->fixed_bytes ? c->memory_bytes - plan->fixed_bytes : 0};
     const double claimed = plan->lower_bound_seconds * (1.0 - rounding);
-    double bound = 0.0;
-    const gal_code code = gal_certificate_bound(from, &cell, claimed, claimed, &bound, err);
-    if (code == GAL_OK && bound < claimed) {
+    gal_certificate_proof proof = {0};
+    const gal_code code = gal_certificate_bound(from, &cell, claimed, claimed, &proof, err);
+    if (code == GAL_OK && proof.seconds < claimed) {
         return gal_fail(err, GAL_NO, "bound: the plan claims %.9g s; with %u microbatches, pp_degree %u proved %.9g s",
-                        plan->lower_bound_seconds, microbatch_count, pp_degree, bound);
+                        plan->lower_bound_seconds, microbatch_count, pp_degree, proof.seconds);
     }
     return code;
 }

@@ -468,7 +468,7 @@ static gal_code certify(outer *o, gal_finalist *winner, gal_error *err)
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         const candidate *c = &o->candidate[i];
         if (c->numbers.global_batch_samples == winner->global_batch_samples) {
-            cell[count++] = (gal_certify_cell){c->numbers, c->bound};
+            cell[count++] = (gal_certify_cell){.numbers = c->numbers, .bound_seconds = c->bound};
             *bound = fmin(*bound, c->bound);
         }
     }
