@@ -138,7 +138,7 @@ static double tiled_attention_seconds(const gal_device *device, const gal_shape 
     const double blocks = (double)pieces(shape->dims[1], ATTENTION_TILE_BITS);
     const double dims = (double)(pieces(shape->dims[3], HEAD_DIM_BITS) << HEAD_DIM_BITS);
     const double pairs = gal_attention_pairs(shape), queries = heads * sequence;
-    const bool causal = pairs < queries * sequence;
+    const bool causal = gal_attention_has_diagonal(shape);
     /* the block on the diagonal is half masked; the last tile of queries may be part empty */
     const double met = (pairs + (causal ? queries * ATTENTION_TILE / 2 : 0.0)) * (blocks * ATTENTION_TILE / sequence);
     const double done = flops / pairs * (dims / head_dim) * met;

@@ -172,12 +172,19 @@ static double kv_entries(const gal_shape *s)
     return rows(s) * dim(s, 4) * dim(s, 3);
 }
 
-/* Causal: position i looks at i + 1 positions; in a later step of a ring the last chunk looks at all of it. */
-double gal_attention_pairs(const gal_shape *s)
+bool gal_attention_has_diagonal(const gal_shape *s)
 {
     const bool later = (s->op == GAL_OP_ATTENTION_STEP || s->op == GAL_OP_ATTENTION_STEP_BACKWARD) && s->dims[6] > 0;
-    const bool causal = (s->dims[5] & GAL_ATTENTION_CAUSAL) != 0 && !later;
-    const double positions = dim(s, 1), keys = causal ? (positions + 1) / 2 : positions;
+    return (s->dims[5] & GAL_ATTENTION_CAUSAL) != 0 && !later;
+}
+
+/* Causal: position i looks at i + 1 positions; in a later step of a ring the last chunk looks at all of it, zig-zag
+ * every one at half: all queries at the early half of the keys, or the late half of the queries at all keys. */
+double gal_attention_pairs(const gal_shape *s)
+{
+    const double positions = dim(s, 1);
+    const bool zigzag = (s->dims[5] & GAL_ATTENTION_ZIGZAG) != 0;
+    const double keys = gal_attention_has_diagonal(s) ? (positions + 1) / 2 : zigzag ? positions / 2 : positions;
     return dim(s, 0) * dim(s, 2) * positions * keys;
 }
 
@@ -412,6 +419,12 @@ static work work_adam(const gal_shape *s)
     return (work){.flops = ADAM_FLOPS * dim(s, 0), .elements = narrow, .wide = 7 * dim(s, 0), .doubles = 2};
 }
 
+/* The gradient is read and the weights written as the kernels read them; masters and moments are wide. */
+static work work_adam_in_place(const gal_shape *s)
+{
+    return (work){.flops = ADAM_FLOPS * dim(s, 0), .elements = 2 * dim(s, 0), .wide = 6 * dim(s, 0), .doubles = 2};
+}
+
 static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_LOAD_TOKENS] = work_tokens,
     [GAL_OP_LOAD_TARGETS] = work_tokens,
@@ -472,6 +485,8 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_NORM_START] = work_norm_start,
     [GAL_OP_SUM_SQUARES] = work_sum_squares,
     [GAL_OP_ADAM] = work_adam,
+    [GAL_OP_KEEP_GRADIENT] = work_narrow,
+    [GAL_OP_ADAM_IN_PLACE] = work_adam_in_place,
 };
 
 static work work_of_shape(const gal_shape *shape)

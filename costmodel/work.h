@@ -7,11 +7,15 @@
 #ifndef GAL_COSTMODEL_WORK_H
 #define GAL_COSTMODEL_WORK_H
 
+#include <stdbool.h>
+
 #include "schemas/operator.h"
 
 double gal_shape_flops(const gal_shape *shape);
 double gal_shape_bytes(const gal_shape *shape);
 /* Of an attention or its backward: how many (query, key) pairs it looks at. */
 double gal_attention_pairs(const gal_shape *shape);
+/* Whether it looks at a block on the diagonal, of which a half is masked. */
+bool gal_attention_has_diagonal(const gal_shape *shape);
 
 #endif

@@ -41,7 +41,7 @@ static gal_code strategy_of(reading *r, uint32_t block, gal_galvatron_strategy *
     if (s->zero_stage == 1) {
         return cannot_say(err, block, "ZeRO 1");
     }
-    if (gal_strategy_degree(s, GAL_AXIS_RING) > 1) {
+    if (gal_strategy_ring_degree(s) > 1) {
         return cannot_say(err, block, "ring attention");
     }
     if (tp > 1 && ulysses > 1) {

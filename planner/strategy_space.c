@@ -22,7 +22,8 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
                  {"zero1", &space->zero_stage[1]},       {"zero2", &space->zero_stage[2]},
                  {"zero3", &space->zero_stage[3]},       {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
                  {"ring", &space->axis[GAL_AXIS_RING]},  {"2d", &space->tp_grid[GAL_TP_2D]},
-                 {"2.5d", &space->tp_grid[GAL_TP_2P5D]}, {"3d", &space->tp_grid[GAL_TP_3D]}};
+                 {"2.5d", &space->tp_grid[GAL_TP_2P5D]}, {"3d", &space->tp_grid[GAL_TP_3D]},
+                 {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
             return words[i].field;
@@ -42,7 +43,7 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         if (field == NULL) {
             return gal_fail(err, GAL_ERR_USAGE,
                             "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                            "ring, recompute, selective, 2d, 2.5d, 3d)",
+                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d)",
                             (int)length, word);
         }
         *field = true;
@@ -274,7 +275,7 @@ static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind,
 
 uint32_t gal_space_splits(const gal_space *space, uint32_t stage_devices, gal_split_kind *out)
 {
-    static const gal_axis_kind kinds[] = {GAL_AXIS_ULYSSES, GAL_AXIS_RING};
+    static const gal_axis_kind kinds[] = {GAL_AXIS_ULYSSES, GAL_AXIS_RING, GAL_AXIS_ZIGZAG};
     split_list list = {.space = space, .split = out};
     for (uint32_t tp = 1; tp <= (space->axis[GAL_AXIS_TP] || has_grids(space) ? stage_devices : 1); tp++) {
         if (stage_devices % tp != 0) {

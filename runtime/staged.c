@@ -74,6 +74,8 @@ static extent extent_of(const gal_comm *comm, const gal_comm_request *request)
         return (extent){request->source, whole, request->target, whole, false, 0};
     case GAL_OP_ROTATE:
         return (extent){request->source, elements, request->target, elements, false, 0};
+    case GAL_OP_MIRROR:
+        return (extent){request->source, 2 * elements, request->target, 2 * elements, false, 0};
     case GAL_OP_SEND:
         return (extent){request->source, elements, NULL, 0, false, 0};
     default:

@@ -144,12 +144,19 @@
  *                                                                         decay_elements decay. bf16, fp16: master is
  *                                                                         updated, w is it rounded. Norm or loss not
  *                                                                         finite: nothing is written
- * all_reduce           elements, reduce (GAL_REDUCE_*)                    u buffer
- * all_gather           elements (per rank), in_place (0|1)                r shard, w whole | u whole
- * reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
+ * keep_gradient        elements                                       r gradient, w the place of the weights, rounded:
+ *                                                                     this rank's range, as of adam
+ * adam_in_place        as adam                                        u w, u m, u v, r norm, u master: w has the
+ * gradient and gets the weights, also where norm or loss is not finite: then those of before all_reduce elements,
+ * reduce (GAL_REDUCE_*)                    u buffer all_gather           elements (per rank), in_place (0|1) r shard, w
+ * whole | u whole reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
  * all_to_all           elements (per pair)                                r source[n][elements], w target[n][elements]
  * rotate               elements                                       r source, w target: the source of the member
  *                                                                     before this one, counted round
+ * mirror               elements                                       r source[2][elements], w target[2][elements]: the
+ *                                                                     first half of the source, and the second half of
+ *                                                                     that of the member as far from the last one as
+ *                                                                     this one is from the first
  * send                 elements                                           r buffer
  * receive              elements                                           w buffer
  */
@@ -221,11 +228,14 @@
     X(GAL_OP_NORM_START, "norm_start", 1, 0)                                                                           \
     X(GAL_OP_SUM_SQUARES, "sum_squares", 2, 0)                                                                         \
     X(GAL_OP_ADAM, "adam", 2, 0)                                                                                       \
+    X(GAL_OP_KEEP_GRADIENT, "keep_gradient", 1, 0)                                                                     \
+    X(GAL_OP_ADAM_IN_PLACE, "adam_in_place", 2, 0)                                                                     \
     X(GAL_OP_ALL_REDUCE, "all_reduce", 2, 1)                                                                           \
     X(GAL_OP_ALL_GATHER, "all_gather", 2, 1)                                                                           \
     X(GAL_OP_REDUCE_SCATTER, "reduce_scatter", 2, 1)                                                                   \
     X(GAL_OP_ALL_TO_ALL, "all_to_all", 1, 1)                                                                           \
     X(GAL_OP_ROTATE, "rotate", 1, 1)                                                                                   \
+    X(GAL_OP_MIRROR, "mirror", 1, 1)                                                                                   \
     X(GAL_OP_SEND, "send", 1, 1)                                                                                       \
     X(GAL_OP_RECEIVE, "receive", 1, 1)
 
@@ -239,7 +249,9 @@ typedef enum gal_op {
 enum { GAL_SHAPE_DIMS = 11, GAL_FEATURE_PARTS = 3 };
 /* FP32_C: of 16-bit a and b, the result is fp32. */
 enum { GAL_GEMM_TRANSPOSE_A = 1, GAL_GEMM_TRANSPOSE_B = 2, GAL_GEMM_BIAS = 4, GAL_GEMM_FP32_C = 8 };
-enum { GAL_ATTENTION_CAUSAL = 1 }; /* a query sees its own position and those before; else all */
+/* CAUSAL: a query sees its own position and those before; else all. ZIGZAG, of a step with CAUSAL: the second half of a
+ * chunk's positions is that of the chunk as far from the last one as it is from the first (mirror). */
+enum { GAL_ATTENTION_CAUSAL = 1, GAL_ATTENTION_ZIGZAG = 2 };
 enum { GAL_REDUCE_SUM = 0, GAL_REDUCE_MAX = 1 };
 
 typedef struct gal_shape {

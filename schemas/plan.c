@@ -136,6 +136,9 @@ static bool read_plan(const gal_json_cursor *root, void *out)
     if (gal_json_has(root, "communication_ctas")) {
         plan->communication_ctas = gal_json_u32(root, "communication_ctas", 1, GAL_COMMUNICATION_CTAS_MAX);
     }
+    if (gal_json_has(root, "gradient_reuses_parameter")) {
+        plan->gradient_reuses_parameter = gal_json_bool(root, "gradient_reuses_parameter");
+    }
     plan->fixed_bytes = gal_json_u64(root, "fixed_bytes", 0, GAL_BYTES_MAX);
     plan->objective_seconds = gal_json_f64(root, "objective_seconds", 0.0, GAL_SECONDS_MAX);
     plan->simulated_seconds = gal_json_f64(root, "simulated_seconds", 0.0, GAL_SECONDS_MAX);
@@ -230,6 +233,9 @@ static void write_plan(gal_json_writer *out, const void *document)
     gal_json_put_u64(out, "prefetch_depth", plan->prefetch_depth);
     if (plan->communication_ctas > 0) {
         gal_json_put_u64(out, "communication_ctas", plan->communication_ctas);
+    }
+    if (plan->gradient_reuses_parameter) {
+        gal_json_put_bool(out, "gradient_reuses_parameter", true);
     }
     gal_json_put_u64(out, "fixed_bytes", plan->fixed_bytes);
     gal_json_put_f64(out, "objective_seconds", plan->objective_seconds);
@@ -359,7 +365,22 @@ uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind)
 
 uint32_t gal_strategy_sequence_degree(const gal_strategy *strategy)
 {
-    return gal_strategy_degree(strategy, GAL_AXIS_ULYSSES) * gal_strategy_degree(strategy, GAL_AXIS_RING);
+    return gal_strategy_degree(strategy, GAL_AXIS_ULYSSES) * gal_strategy_ring_degree(strategy);
+}
+
+gal_axis_kind gal_strategy_sequence_axis(const gal_strategy *strategy)
+{
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        if (gal_axis_splits_positions(strategy->axis[i].kind)) {
+            return strategy->axis[i].kind;
+        }
+    }
+    return GAL_AXIS_ULYSSES;
+}
+
+uint32_t gal_strategy_ring_degree(const gal_strategy *strategy)
+{
+    return gal_strategy_degree(strategy, GAL_AXIS_RING) * gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG);
 }
 
 uint32_t gal_strategy_shards(const gal_strategy *strategy)

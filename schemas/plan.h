@@ -30,7 +30,8 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COM
     X(GAL_AXIS_SDP, "sdp")         /* replicas whose states are sharded by zero_stage */                               \
     X(GAL_AXIS_TP, "tp")           /* tensor parallel, by tp_mode */                                                   \
     X(GAL_AXIS_ULYSSES, "ulysses") /* sequence parallel: positions split, attention by heads */                        \
-    X(GAL_AXIS_RING, "ring")       /* positions split, keys and values pass round in attention */
+    X(GAL_AXIS_RING, "ring")       /* positions split, keys and values pass round in attention */                      \
+    X(GAL_AXIS_ZIGZAG, "zigzag")   /* a ring of which every device has, in attention, an early and a late part */
 
 /* How the devices of a TP axis divide a block (Colossal-AI section III-A). A grid divides both the rows and the
  * features of every activation, and every weight in both directions:
@@ -158,9 +159,11 @@ typedef struct gal_plan {
     uint32_t prefetch_depth;     /* 1: gathers wait for the previous use, 2: one gather runs ahead */
     uint32_t communication_ctas; /* thread blocks, so multiprocessors, that one collective or transfer takes of a GPU;
                                   * 0: the library's choice. Nothing to ranks on the host */
-    uint32_t chunk_count;        /* v >= 2, only with GAL_SCHEDULE_INTERLEAVED; else 0 or 1, and a piece is a stage */
-    uint32_t stage_count;        /* = pp_degree */
-    gal_plan_stage *stage;       /* owned; [gal_plan_piece_count()]: the pieces in the order of the chain */
+    bool gradient_reuses_parameter; /* gradients lie where their weights were (Colossal-AI, Figure 10): beside masters,
+                                     * so with one backward per step */
+    uint32_t chunk_count;  /* v >= 2, only with GAL_SCHEDULE_INTERLEAVED; else 0 or 1, and a piece is a stage */
+    uint32_t stage_count;  /* = pp_degree */
+    gal_plan_stage *stage; /* owned; [gal_plan_piece_count()]: the pieces in the order of the chain */
     uint32_t run_count;
     gal_plan_run *run;        /* owned; in block order */
     uint64_t fixed_bytes;     /* per device, from the profile: context, communicators */
@@ -192,8 +195,12 @@ uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind); 
 uint32_t gal_strategy_sequence_degree(const gal_strategy *strategy);
 static inline bool gal_axis_splits_positions(gal_axis_kind kind)
 {
-    return kind == GAL_AXIS_ULYSSES || kind == GAL_AXIS_RING;
+    return kind == GAL_AXIS_ULYSSES || kind == GAL_AXIS_RING || kind == GAL_AXIS_ZIGZAG;
 }
+/* That axis; GAL_AXIS_ULYSSES without one. */
+gal_axis_kind gal_strategy_sequence_axis(const gal_strategy *strategy);
+/* Of the axis that passes keys and values round, in order or zig-zag; 1 without one. */
+uint32_t gal_strategy_ring_degree(const gal_strategy *strategy);
 /* Devices that share the states: those of the axes that zero_stage shards over; 1 where it is 0. */
 uint32_t gal_strategy_shards(const gal_strategy *strategy);
 /* The side of the TP axis's grid: q, or l; 1 in mode 1d. 0: its degree is no such grid. */

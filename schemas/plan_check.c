@@ -119,6 +119,15 @@ static const char *axes_rule_broken(const gal_strategy *strategy, uint32_t devic
     return NULL;
 }
 
+static uint32_t position_axes(const gal_strategy *strategy)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        count += gal_axis_splits_positions(strategy->axis[i].kind);
+    }
+    return count;
+}
+
 static const char *switches_rule_broken(const gal_strategy *strategy)
 {
     bool has_sdp = gal_strategy_degree(strategy, GAL_AXIS_SDP) > 1;
@@ -133,10 +142,10 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
         return "zero_stage must be at most 3";
     }
     if (strategy->sequence_parallel && splits_positions) {
-        return "sequence_parallel must not stand beside a ulysses or ring axis";
+        return "sequence_parallel must not stand beside a ulysses, ring or zigzag axis";
     }
-    if (gal_strategy_degree(strategy, GAL_AXIS_ULYSSES) > 1 && gal_strategy_degree(strategy, GAL_AXIS_RING) > 1) {
-        return "a ulysses axis must not stand beside a ring axis";
+    if (position_axes(strategy) > 1) {
+        return "of the ulysses, ring and zigzag axes one must stand alone";
     }
     if (strategy->sequence_parallel && gal_strategy_degree(strategy, GAL_AXIS_TP) == 1) {
         return "sequence_parallel needs a tp axis";
@@ -250,7 +259,7 @@ static const char *ring_rule_broken(const gal_model *model, const gal_block_shap
 {
     static const char sequence[] = "ring degree must divide sequence_length";
     static const position_rules rules = {.grid = sequence, .target = sequence, .source = sequence, .side = sequence};
-    const uint32_t degree = gal_strategy_degree(strategy, GAL_AXIS_RING);
+    const uint32_t degree = gal_strategy_ring_degree(strategy), zigzag = gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG);
     if (degree > GAL_RING_DEGREE_MAX) {
         return "ring degree must be at most 64";
     }
@@ -259,6 +268,12 @@ static const char *ring_rule_broken(const gal_model *model, const gal_block_shap
     }
     if (degree > 1 && model->padding && model->family == GAL_FAMILY_BERT) {
         return "attention to all positions of padded samples has no ring";
+    }
+    if (zigzag > 1 && (model->family == GAL_FAMILY_BERT || model->family == GAL_FAMILY_VIT)) {
+        return "attention to all positions has no zigzag: a ring is balanced";
+    }
+    if (zigzag > 1 && block->positions % (2 * zigzag) != 0) {
+        return "twice the zigzag degree must divide sequence_length";
     }
     return position_rule_broken(block, degree, &rules);
 }
@@ -331,6 +346,11 @@ __attribute__((format(printf, 3, 4))) static gal_code refuse(const char *prefix,
     return gal_fail(err, GAL_ERR_DOCUMENT, "%s%s", prefix == NULL ? "" : prefix, text);
 }
 
+static bool shares_weights(const gal_model *model)
+{
+    return model->tied_embeddings || model->family == GAL_FAMILY_T5;
+}
+
 static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error *err)
 {
     const uint32_t positions = gal_model_longest_sequence(&plan->model);
@@ -373,6 +393,17 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
     }
     if (plan->prefetch_depth < 1 || plan->prefetch_depth > 2) {
         return refuse(prefix, err, "/prefetch_depth: must be 1 or 2, got %u", plan->prefetch_depth);
+    }
+    if (plan->gradient_reuses_parameter && plan->microbatch_count != 1) {
+        return refuse(prefix, err,
+                      "/gradient_reuses_parameter: needs one backward per step, microbatch_count 1, got %u",
+                      plan->microbatch_count);
+    }
+    if (plan->gradient_reuses_parameter && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
+        return refuse(prefix, err, "/gradient_reuses_parameter: not with zero_bubble, whose backward has two parts");
+    }
+    if (plan->gradient_reuses_parameter && shares_weights(&plan->model)) {
+        return refuse(prefix, err, "/gradient_reuses_parameter: needs weights that no two blocks share");
     }
     if (plan->communication_ctas > GAL_COMMUNICATION_CTAS_MAX) {
         return refuse(prefix, err, "/communication_ctas: must be at most %u, got %u", GAL_COMMUNICATION_CTAS_MAX,

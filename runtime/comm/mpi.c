@@ -95,7 +95,7 @@ static bool fits_one_call(const call *c)
 static uint64_t parts_needed(const call *c)
 {
     if (fits_one_call(c)) {
-        return c->request->op == GAL_OP_ROTATE ? 2 : 1;
+        return c->request->op == GAL_OP_ROTATE || c->request->op == GAL_OP_MIRROR ? 2 : 1;
     }
     const uint64_t parts = (c->request->elements - 1) / c->part_elements + 1;
     switch (c->request->op) {
@@ -105,6 +105,7 @@ static uint64_t parts_needed(const call *c)
     case GAL_OP_ALL_TO_ALL:
         return parts * 2 * (c->channel->rank_count - 1);
     case GAL_OP_ROTATE:
+    case GAL_OP_MIRROR:
         return parts * 2;
     default:
         return parts;
@@ -208,21 +209,36 @@ static int start_all_to_all(const call *c)
     return result;
 }
 
-/* To the next member, from the one before. */
-static int start_rotate(const call *c)
+/* The elements from `begin` on to one member, and as many from one. */
+static int start_pass(const call *c, uint64_t begin, uint32_t to, uint32_t from)
 {
-    const uint32_t count = c->channel->rank_count;
-    const int next = (int)((c->channel->index + 1) % count), before = (int)((c->channel->index + count - 1) % count);
     int result = MPI_SUCCESS;
     for (uint64_t first = 0; result == MPI_SUCCESS && first < c->request->elements; first += c->part_elements) {
-        result = MPI_Irecv(target_at(c, first), part_count(c, first), c->type, before, TAG_EXCHANGE, c->channel->comm,
-                           next_part(c));
+        result = MPI_Irecv(target_at(c, begin + first), part_count(c, first), c->type, (int)from, TAG_EXCHANGE,
+                           c->channel->comm, next_part(c));
         if (result == MPI_SUCCESS) {
-            result = MPI_Isend(source_at(c, first), part_count(c, first), c->type, next, TAG_EXCHANGE, c->channel->comm,
-                               next_part(c));
+            result = MPI_Isend(source_at(c, begin + first), part_count(c, first), c->type, (int)to, TAG_EXCHANGE,
+                               c->channel->comm, next_part(c));
         }
     }
     return result;
+}
+
+/* To the next member, from the one before. */
+static int start_rotate(const call *c)
+{
+    const uint32_t count = c->channel->rank_count, index = c->channel->index;
+    return start_pass(c, 0, (index + 1) % count, (index + count - 1) % count);
+}
+
+/* The one in the middle of an odd number is its own mirror. */
+static int start_mirror(const call *c)
+{
+    const uint64_t elements = c->request->elements;
+    const uint32_t mirror = c->channel->rank_count - 1 - c->channel->index;
+    const bool alone = mirror == c->channel->index;
+    memcpy(c->request->target, c->request->source, (alone ? 2 : 1) * elements * c->element_bytes);
+    return alone ? MPI_SUCCESS : start_pass(c, elements, mirror, mirror);
 }
 
 static int start_transfer(const call *c)
@@ -255,6 +271,8 @@ static int start_calls(const call *c)
         return start_all_to_all(c);
     case GAL_OP_ROTATE:
         return start_rotate(c);
+    case GAL_OP_MIRROR:
+        return start_mirror(c);
     case GAL_OP_SEND:
     case GAL_OP_RECEIVE:
         return start_transfer(c);
@@ -270,7 +288,8 @@ static void copy_alone(const call *c)
     GAL_ASSERT(request->op != GAL_OP_SEND && request->op != GAL_OP_RECEIVE);
     const bool in_place = request->op == GAL_OP_ALL_REDUCE || (request->op != GAL_OP_ALL_TO_ALL && request->in_place);
     if (!in_place && request->elements > 0) {
-        memcpy(request->target, request->source, request->elements * c->element_bytes);
+        const uint64_t halves = request->op == GAL_OP_MIRROR ? 2 : 1;
+        memcpy(request->target, request->source, halves * request->elements * c->element_bytes);
     }
 }
 

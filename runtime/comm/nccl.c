@@ -103,6 +103,27 @@ static ncclResult_t put_rotate(const gal_nccl_group *group, const gal_comm_reque
     return gal_nccl_group_end(result);
 }
 
+/* The first half from this member itself, the second from the mirror. */
+static ncclResult_t put_mirror(const gal_nccl_group *group, const gal_comm_request *request)
+{
+    const uint64_t half_bytes = request->elements * gal_dtype_bytes(request->dtype);
+    const uint32_t from[2] = {group->index, group->rank_count - 1 - group->index};
+    ncclResult_t result = ncclGroupStart();
+    for (uint32_t half = 0; half < 2; half++) {
+        const char *source = (const char *)request->source + half * half_bytes;
+        char *target = (char *)request->target + half * half_bytes;
+        if (gal_nccl_goes_on(result)) {
+            result = ncclSend(source, request->elements, type_of(request->dtype), (int)from[half], group->comm,
+                              request->queue);
+        }
+        if (gal_nccl_goes_on(result)) {
+            result = ncclRecv(target, request->elements, type_of(request->dtype), (int)from[half], group->comm,
+                              request->queue);
+        }
+    }
+    return gal_nccl_group_end(result);
+}
+
 ncclResult_t gal_nccl_put(const gal_nccl_group *group, const gal_comm_request *request)
 {
     const ncclDataType_t type = type_of(request->dtype);
@@ -125,6 +146,8 @@ ncclResult_t gal_nccl_put(const gal_nccl_group *group, const gal_comm_request *r
         return put_all_to_all(group, request);
     case GAL_OP_ROTATE:
         return put_rotate(group, request);
+    case GAL_OP_MIRROR:
+        return put_mirror(group, request);
     case GAL_OP_SEND:
         return ncclSend(request->source, request->elements, type, (int)request->peer, group->comm, request->queue);
     case GAL_OP_RECEIVE:

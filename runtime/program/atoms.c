@@ -94,6 +94,7 @@ gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
             break;
         case GAL_AXIS_ULYSSES:
         case GAL_AXIS_RING:
+        case GAL_AXIS_ZIGZAG:
             mesh.sequence = take_atoms(atoms, axis->degree, &next);
             break;
         case GAL_AXIS_TP:

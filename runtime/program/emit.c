@@ -52,8 +52,7 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
         gal_shard_2d(&out->graph, &b->program->atoms, out->mesh.tp, out->mesh.column);
     } else {
         gal_shard_1d(&out->graph, &b->program->atoms, out->mesh.tp, block->strategy->sequence_parallel);
-        const bool ring = gal_strategy_degree(block->strategy, GAL_AXIS_RING) > 1;
-        gal_shard_sequence(&out->graph, ring ? GAL_AXIS_RING : GAL_AXIS_ULYSSES, sequence_degree);
+        gal_shard_sequence(&out->graph, gal_strategy_sequence_axis(block->strategy), sequence_degree);
     }
     gal_recompute_policy(out);
     for (uint32_t v = 0; v < GAL_GRAPH_MAX; v++) {

@@ -52,7 +52,8 @@ void gal_emit_bias_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor, u
  * with it nothing stands, so that the two can be one kernel (runtime/ops/cuda/gemm.h). */
 static bool communicates(const gal_node *n)
 {
-    return n->kind == GAL_NODE_SPLIT || n->kind == GAL_NODE_GATHER_SEQUENCE || n->kind == GAL_NODE_COLLECT_HEADS;
+    return n->kind == GAL_NODE_SPLIT || n->kind == GAL_NODE_GATHER_SEQUENCE || n->kind == GAL_NODE_COLLECT_HEADS ||
+           n->kind == GAL_NODE_MIRROR;
 }
 
 /* The node behind it in the backward communicates, or there is none and the gradient leaves the block. */
@@ -414,6 +415,12 @@ static void backward_collect(gal_builder *b, gal_block_emit *e, const gal_node *
     gal_emit_deal(b, e, n->backward_name, n->part, from, n->out[0], to, n->in[0]);
 }
 
+static void backward_mirror(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    const uint32_t dy = e->gradient[n->out[0]], dx = gradient_buffer(b, e, n->in[0], "dx");
+    gal_emit_mirror(b, e, n->backward_name, dy, n->out[0], dx, n->in[0]);
+}
+
 static void backward_ring_attention(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     gal_ring_backward of = {.qkv = gal_emit_input(b, e, gal_emit_again(e), n->in[0])};
@@ -454,6 +461,7 @@ static backward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_SCATTER_SEQUENCE] = backward_scatter,
     [GAL_NODE_DEAL_HEADS] = backward_deal,
     [GAL_NODE_COLLECT_HEADS] = backward_collect,
+    [GAL_NODE_MIRROR] = backward_mirror,
     [GAL_NODE_RING_ATTENTION] = backward_ring_attention,
     [GAL_NODE_ADD_BIAS] = backward_add_bias,
 };

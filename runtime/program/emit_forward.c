@@ -547,6 +547,13 @@ static void forward_collect(gal_builder *b, gal_block_emit *e, gal_emit_place at
     gal_emit_collect(b, e, n->name, n->part, from, n->in[0], to, n->out[0]);
 }
 
+static void forward_mirror(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t from = gal_emit_input(b, e, at, n->in[0]);
+    uint32_t to = output(b, e, at, n->out[0]);
+    gal_emit_mirror(b, e, n->name, from, n->in[0], to, n->out[0]);
+}
+
 static void forward_ring_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t qkv = gal_emit_input(b, e, at, n->in[0]);
@@ -585,6 +592,7 @@ static forward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_SCATTER_SEQUENCE] = forward_scatter,
     [GAL_NODE_DEAL_HEADS] = forward_deal,
     [GAL_NODE_COLLECT_HEADS] = forward_collect,
+    [GAL_NODE_MIRROR] = forward_mirror,
     [GAL_NODE_RING_ATTENTION] = forward_ring_attention,
     [GAL_NODE_ADD_BIAS] = forward_add_bias,
 };

@@ -165,6 +165,10 @@ void gal_emit_collect(gal_builder *b, gal_block_emit *e, const char *name, const
 
 /* ---- emit_ring.c ---- */
 
+/* The second half of the positions from the mirror of this device, the first from itself. */
+void gal_emit_mirror(gal_builder *b, gal_block_emit *e, const char *name, uint32_t from, uint8_t source, uint32_t to,
+                     uint8_t target);
+
 /* Attention of the queries of a chunk with the keys and values of all chunks, which pass round; and its backward. */
 void gal_emit_ring(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t qkv, uint32_t ctx, uint32_t lse);
 void gal_emit_ring_backward(gal_builder *b, gal_block_emit *e, const gal_node *n, const gal_ring_backward *of);

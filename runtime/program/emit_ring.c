@@ -6,7 +6,8 @@
  *     tensor    keys 1 | keys 2, sum 0 | keys 3, sum 1 | ...            one member's share of each
  *     compute   step 0 | step 1        | add, step 2   | ...
  *
- * Two buffers of keys take turns, and two of sums. */
+ * Two buffers of keys take turns, and two of sums. Zig-zag differs in the rows that a chunk has, and so in what its
+ * steps see. */
 #include "runtime/program/emit_nodes.h"
 
 typedef struct ring {
@@ -60,6 +61,16 @@ static void rotate(const ring *r, const char *name, gal_dtype dtype, uint32_t fr
     gal_emit_collective(r->b, GAL_OP_ROTATE, GAL_STREAM_TENSOR, name, dtype, r->e->mesh.sequence, key_elements(r), 0);
     gal_builder_operand(r->b, from, GAL_READ);
     gal_builder_operand(r->b, to, GAL_WRITE);
+}
+
+void gal_emit_mirror(gal_builder *b, gal_block_emit *e, const char *name, uint32_t from, uint8_t source, uint32_t to,
+                     uint8_t target)
+{
+    const uint64_t elements = (uint64_t)gal_emit_rows(e, source) * e->graph.value[source].features;
+    gal_emit_collective(b, GAL_OP_MIRROR, GAL_STREAM_TENSOR, name, b->program->dtype, e->mesh.sequence, elements / 2, 0)
+        ->layout = gal_emit_layout(e, source);
+    gal_emit_read(b, e, from, source);
+    gal_emit_access(b, e, to, target, GAL_WRITE);
 }
 
 static void begin_step(const ring *r, gal_op op, const char *name, uint32_t step)

@@ -45,6 +45,8 @@ enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 
     X(GAL_NODE_SCATTER_SEQUENCE, 0) /* forward reduce_scatter; backward all_gather: likewise */                        \
     X(GAL_NODE_DEAL_HEADS, 0)       /* all heads of a chunk of the positions -> all positions of own heads */          \
     X(GAL_NODE_COLLECT_HEADS, 0)    /* the reverse; each the other's backward */                                       \
+    X(GAL_NODE_MIRROR, 0)           /* the second half of the positions from the device as far from the other end;     \
+                                     * its own backward */                                                             \
     X(GAL_NODE_RING_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* attention; keys pass round */       \
     X(GAL_NODE_ADD_BIAS, 0)                                                     /* x -> x + b, in place */
 
@@ -196,7 +198,7 @@ void gal_shard_1d(gal_graph *graph, const gal_atoms *atoms, gal_group tp, bool s
 void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_group column);
 /* 3D, on a cube of the groups along which weights and inputs are gathered and outputs scattered. */
 void gal_shard_3d(gal_graph *graph, const gal_atoms *atoms, gal_group weights, gal_group inputs, gal_group outputs);
-/* Ulysses or a ring, behind 1D: positions split everywhere, in attention heads or rows that pass round. */
+/* Ulysses, a ring or a zigzag, behind 1D: positions split everywhere, in attention heads or rows that pass round. */
 void gal_shard_sequence(gal_graph *graph, gal_axis_kind kind, uint32_t degree);
 
 #endif

@@ -249,8 +249,9 @@ typedef struct gal_unit {
     uint32_t replicas;       /* ranks that hold the same synchronised gradient element (other stages included) */
     gal_group copies;        /* the relation over the stages that hold a copy; GAL_GROUP_NONE: this stage alone */
     uint32_t weight, first_moment, second_moment, gradient; /* buffers; weight and gradient whole or shard by stage */
-    uint32_t master; /* of programs of 16 bits: buffer of the fp32 weights, a shard as the moments; weight is it
-                      * rounded. Else GAL_NO_BUFFER */
+    uint32_t master; /* of programs of 16 bits, and where reuses: buffer of the wide weights, a shard as the moments;
+                      * weight is it rounded. Else GAL_NO_BUFFER */
+    bool reuses;     /* gradient is weight: from backward to update the buffer has the gradient, rounded likewise */
 } gal_unit;
 
 /* The buffers that a unit keeps from step to step: weight, moments and, where there is one, master. Returns their
@@ -376,6 +377,7 @@ typedef struct gal_stage_spec {
     uint32_t microbatch_samples, microbatch_count;
     gal_schedule schedule;
     uint32_t prefetch_depth;
+    bool gradient_reuses_parameter;
     uint32_t block_count;
     const gal_block_spec *block;
     uint32_t chunk_count;        /* 0: all blocks are one chunk, entered by entry_layout ... */

@@ -2,8 +2,14 @@
  * so their gradients are partial sums over it. Of a head that reads one row per sample the devices do the same work,
  * behind a sum of the parts that they have. In attention
  *     Ulysses   a device has all positions of its own heads (S. A. Jacobs et al., "DeepSpeed Ulysses", arXiv
- * 2309.14509, section 3.1) ring      its own queries, and the keys and values of one chunk after the other, as they
- * pass round (H. Liu et al., "Ring Attention with Blockwise Transformers", arXiv 2310.01889, section 3) */
+ *               2309.14509, section 3.1)
+ *     ring      its own queries, and the keys and values of one chunk after the other, as they pass round (H. Liu et
+ *               al., "Ring Attention with Blockwise Transformers", arXiv 2310.01889, section 3)
+ *     zigzag    a ring under a causal mask, where a device with late positions has all the work: so that everybody has
+ *               the same, device r of N attends with halves 2r and 2N - 1 - 2r of the 2N half chunks (the pairs of
+ * zhuzilin/ring-flash-attention's zigzag, its devices in another order; why: W. Brandon et al., "Striped Attention",
+ * arXiv 2311.09431). Rows between blocks stay contiguous chunks: before attention a device trades the second half of
+ * its queries, keys and values for its mirror's, and behind it the context. */
 #include <string.h>
 
 #include "runtime/program/graph.h"
@@ -72,12 +78,35 @@ static void deal_input(rewriter *r, gal_node *attention, uint32_t input)
     attention->in[input] = dealt;
 }
 
+/* Every device's half chunks: 2r, and that of its mirror. */
+static void rewrite_zigzag(rewriter *r, gal_node attention)
+{
+    const uint8_t qkv = attention.in[0], ctx = attention.out[0];
+    attention.in[0] = add_value(r->out, r->out->value[qkv]);
+    attention.out[0] = add_value(r->out, r->out->value[ctx]);
+    attention.attention_flags |= GAL_ATTENTION_ZIGZAG;
+    const gal_node trade = plain_node(GAL_NODE_MIRROR, "trade qkv", "trade dqkv", qkv, attention.in[0]);
+    const gal_node back = plain_node(GAL_NODE_MIRROR, "trade ctx", "trade dctx", attention.out[0], ctx);
+    add_node(r->out, &trade);
+    add_node(r->out, &attention);
+    add_node(r->out, &back);
+}
+
+static void rewrite_ring(rewriter *r, gal_node attention)
+{
+    GAL_ASSERT(attention.kind == GAL_NODE_ATTENTION && attention.weight == GAL_NO_VALUE);
+    attention.kind = GAL_NODE_RING_ATTENTION;
+    if (r->kind == GAL_AXIS_ZIGZAG) {
+        rewrite_zigzag(r, attention);
+    } else {
+        add_node(r->out, &attention);
+    }
+}
+
 static void rewrite_attention(rewriter *r, gal_node attention)
 {
-    if (r->kind == GAL_AXIS_RING) {
-        GAL_ASSERT(attention.kind == GAL_NODE_ATTENTION && attention.weight == GAL_NO_VALUE);
-        attention.kind = GAL_NODE_RING_ATTENTION;
-        add_node(r->out, &attention);
+    if (r->kind != GAL_AXIS_ULYSSES) {
+        rewrite_ring(r, attention);
         return;
     }
     const uint8_t ctx = attention.out[0], lse = attention.out[1];

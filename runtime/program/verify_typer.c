@@ -61,8 +61,18 @@ uint32_t gal_type_intern(gal_typer *t, const gal_rows *rows)
     return t->rows_count++;
 }
 
+/* What takes rows of any half: its own rule says which. */
+static bool knows_halves(gal_op op)
+{
+    return op == GAL_OP_TAKE_KEYS || op == GAL_OP_ATTENTION_STEP || op == GAL_OP_ATTENTION_STEP_BACKWARD ||
+           op == GAL_OP_JOIN_GRADIENTS || op == GAL_OP_NARROW;
+}
+
 bool gal_type_expect_order(gal_typer *t, const gal_typed *value)
 {
+    if (value->kind == GAL_VALUE_ROWS && value->mirrored != GAL_GROUP_NONE && !knows_halves(t->shape->op)) {
+        return gal_type_broken(t, "reads rows of which a half is another device's");
+    }
     const bool ordered = value->dealt == GAL_GROUP_NONE && value->within == t->in->within;
     if (value->kind == GAL_VALUE_ROWS && value->ring != GAL_GROUP_NONE) {
         return gal_type_broken(t, "reads what is still passing round, or summed of some steps alone");
@@ -129,6 +139,7 @@ bool gal_type_get_alike(gal_typer *t, uint32_t k, const gal_typed *other)
     return gal_type_get_complete(t, k, other->features, &value) &&
            gal_type_holds(t, value.rows == other->rows, "operands with different rows") &&
            gal_type_holds(t, memcmp(value.part, other->part, sizeof value.part) == 0, "operands of different parts") &&
+           gal_type_holds(t, value.mirrored == other->mirrored, "operands of different halves") &&
            gal_type_holds(t, value.split == other->split, "operands whose features are split differently");
 }
 
@@ -173,7 +184,7 @@ static bool same_value(const gal_typed *a, const gal_typed *b)
            a->partial == b->partial && a->max_partial == b->max_partial && a->m == b->m && a->n == b->n &&
            a->split_m == b->split_m && a->split_n == b->split_n && a->range == b->range && a->in_place == b->in_place &&
            a->dealt == b->dealt && a->within == b->within && memcmp(a->part, b->part, sizeof a->part) == 0 &&
-           a->ring == b->ring && a->turn == b->turn && a->share_first == b->share_first &&
+           a->ring == b->ring && a->mirrored == b->mirrored && a->turn == b->turn && a->share_first == b->share_first &&
            a->share_count == b->share_count && a->chunks == b->chunks && a->chunk_rows == b->chunk_rows &&
            a->terms_left == b->terms_left;
 }

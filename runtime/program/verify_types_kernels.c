@@ -468,7 +468,7 @@ static void type_permute(gal_typer *t)
         gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + gal_operand_span(t->program, o));
     if (source == NULL || source->begin != o->offset_bytes || source->value.kind != GAL_VALUE_ROWS ||
         source->value.terms_left > 0 ||
-        (source->value.dealt | source->value.within | source->value.ring) != GAL_GROUP_NONE ||
+        (source->value.dealt | source->value.within | source->value.ring | source->value.mirrored) != GAL_GROUP_NONE ||
         o->view_stride_bytes % row_bytes != 0) {
         gal_type_broken(t, "reads rows where there are none");
         return;
@@ -531,7 +531,9 @@ static void type_collect_features(gal_typer *t)
     if (!read_parts(t, &features, part) ||
         !gal_type_holds(t, o->view == GAL_GROUP_NONE && at != NULL && at->value.kind == GAL_VALUE_ROWS,
                         "an operand of the wrong kind") ||
-        !gal_type_holds(t, at->value.dealt == t->in->group && (at->value.within | at->value.ring) == GAL_GROUP_NONE,
+        !gal_type_holds(t,
+                        at->value.dealt == t->in->group &&
+                            (at->value.within | at->value.ring | at->value.mirrored) == GAL_GROUP_NONE,
                         "its features are dealt out over other devices") ||
         !gal_type_holds(t, memcmp(part, at->value.part, sizeof part) == 0 && at->value.features == features,
                         "its features were dealt out in other parts") ||

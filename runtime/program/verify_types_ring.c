@@ -1,6 +1,7 @@
 /* Typing rules of ring attention. Keys and values say by how many members of the ring they have been turned, and what
  * is summed step by step of which steps it is: ctx, log-sum-exp and the queries' gradient of the first ones so far; the
- * gradient of keys that pass round of those steps that the devices behind them have taken. So a hop that is missing, a
+ * gradient of keys that pass round of those steps that the devices behind them have taken; zig-zag, that the
+ * second half of their rows is the mirror's. So a hop that is missing, a
  * step left out or taken twice, and keys of another chunk than a step says are refused. */
 #include "runtime/program/verify_internal.h"
 #include "runtime/program/verify_typer.h"
@@ -39,9 +40,37 @@ static void type_rotate(gal_typer *t)
                         "passes round among other devices than before")) {
         return;
     }
+    if (!gal_type_holds(t, value.mirrored == GAL_GROUP_NONE || value.mirrored == t->in->group,
+                        "passes round halves of other devices")) {
+        return;
+    }
     value.ring = t->in->group;
     value.turn = (value.turn + 1) % gal_type_size_of(t, value.ring);
     settle(t, &value);
+    gal_type_put_rows(t, 1, value, value.features);
+}
+
+/* The second half of the positions goes to the mirror: twice is home. */
+static void type_mirror(gal_typer *t)
+{
+    gal_typed value;
+    const bool laid = t->in->layout != 0 && t->in->layout < t->program->layout_count;
+    const gal_layout *layout = &t->program->layout[laid ? t->in->layout : 0];
+    const uint64_t samples = laid ? gal_layout_local_samples(layout) : 1;
+    if (!get_any(t, 0, &value) ||
+        !gal_type_holds(t, 2 * t->shape->dims[0] * gal_type_item_bytes(t, 0) == t->operand[0].bytes,
+                        "trades more or less than the half of a value") ||
+        !gal_type_holds(t, laid && t->in->group != GAL_GROUP_NONE && t->in->group == layout->sequence_group,
+                        "trades positions that its devices do not split") ||
+        !gal_type_expect_layout(t, value.rows, samples, t->rows[value.rows].local_count / samples) ||
+        !gal_type_holds(t, t->rows[value.rows].local_count / samples % 2 == 0,
+                        "trades half of an odd number of rows") ||
+        !gal_type_holds(t, value.ring == GAL_GROUP_NONE, "trades what is still passing round") ||
+        !gal_type_holds(t, value.mirrored == GAL_GROUP_NONE || value.mirrored == t->in->group,
+                        "trades among other devices than before")) {
+        return;
+    }
+    value.mirrored = value.mirrored == GAL_GROUP_NONE ? t->in->group : GAL_GROUP_NONE;
     gal_type_put_rows(t, 1, value, value.features);
 }
 
@@ -70,6 +99,8 @@ static bool get_queries(gal_typer *t, uint32_t k, gal_typed *qkv)
     return gal_type_get_complete(t, k, ((uint64_t)d[2] + 2 * (uint64_t)d[4]) * d[3], qkv) &&
            gal_type_holds(t, qkv->split == t->in->group, "its heads are split over other devices") &&
            gal_type_expect_layout(t, qkv->rows, d[0], d[1]) &&
+           gal_type_holds(t, qkv->mirrored == ((d[5] & GAL_ATTENTION_ZIGZAG) != 0 ? ring_of(t) : GAL_GROUP_NONE),
+                          "its halves are not those that its shape says") &&
            gal_type_holds(t, d[6] < d[7] && gal_type_size_of(t, ring_of(t)) == d[7],
                           "its chunks are not those of its layout");
 }
@@ -81,7 +112,7 @@ static bool get_keys(gal_typer *t, uint32_t k, const gal_typed *queries)
     return get_any(t, k, &keys) &&
            gal_type_holds(t,
                           keys.rows == queries->rows && keys.split == queries->split &&
-                              keys.features == 2 * (uint64_t)d[4] * d[3],
+                              keys.mirrored == queries->mirrored && keys.features == 2 * (uint64_t)d[4] * d[3],
                           "keys of other rows or heads than its queries") &&
            gal_type_holds(
                t, keys.share_count == 0 && keys.turn == d[6] && keys.ring == (d[6] == 0 ? GAL_GROUP_NONE : ring_of(t)),
@@ -99,7 +130,9 @@ static void add_step(gal_typer *t, uint32_t k, const gal_typed *queries, uint64_
         }
     } else if (!get_any(t, k, &sum) ||
                !gal_type_holds(t, t->operand[k].access == GAL_UPDATE, "a later step does not add to what is there") ||
-               !gal_type_holds(t, sum.rows == queries->rows && sum.split == queries->split && sum.features == features,
+               !gal_type_holds(t,
+                               sum.rows == queries->rows && sum.split == queries->split && sum.features == features &&
+                                   sum.mirrored == queries->mirrored,
                                "adds values of different types") ||
                !gal_type_holds(
                    t, sum.turn == 0 && sum.ring == ring_of(t) && sum.share_first == 0 && sum.share_count == step,
@@ -132,6 +165,8 @@ static void type_attention_step_backward(gal_typer *t)
     if (!get_queries(t, 1, &qkv) || !gal_type_get_complete(t, 0, (uint64_t)d[2] * d[3], &dctx) ||
         !get_keys(t, 2, &qkv) || !gal_type_get_alike(t, 3, &dctx) || !gal_type_get_complete(t, 4, d[2], &lse) ||
         !gal_type_holds(t, dctx.rows == qkv.rows && lse.rows == qkv.rows, "operands with different rows") ||
+        !gal_type_holds(t, dctx.mirrored == qkv.mirrored && lse.mirrored == qkv.mirrored,
+                        "operands of different halves") ||
         !gal_type_holds(t, dctx.split == qkv.split && lse.split == qkv.split,
                         "operands whose heads are split differently")) {
         return;
@@ -156,7 +191,9 @@ bool gal_type_add_part(gal_typer *t)
     }
     if (get_any(t, 0, &part) && get_any(t, 1, &sum) && gal_type_expect_elements(t, 0) &&
         gal_type_holds(t, t->operand[1].access == GAL_UPDATE, "a part that is not added") &&
-        gal_type_holds(t, sum.rows == part.rows && sum.split == part.split && sum.features == part.features,
+        gal_type_holds(t,
+                       sum.rows == part.rows && sum.split == part.split && sum.features == part.features &&
+                           sum.mirrored == part.mirrored,
                        "adds values of different types") &&
         gal_type_holds(t, sum.ring == part.ring && sum.turn == part.turn, "adds gradients of other keys") &&
         gal_type_holds(
@@ -178,6 +215,7 @@ static void type_join_gradients(gal_typer *t)
     if (gal_type_get_complete(t, 0, queries, &dq) && gal_type_get_complete(t, 1, keys, &dkv) &&
         gal_type_holds(t, dq.rows == dkv.rows && t->rows[dq.rows].local_count == d[0],
                        "operands with different rows") &&
+        gal_type_holds(t, dq.mirrored == dkv.mirrored, "operands of different halves") &&
         gal_type_holds(t, dq.split == dkv.split, "operands whose heads are split differently")) {
         gal_type_put_rows(t, 2, dq, queries + keys);
     }
@@ -199,4 +237,5 @@ const gal_typing_rule gal_type_ring_rules[GAL_OP_COUNT] = {
     [GAL_OP_JOIN_GRADIENTS] = {type_join_gradients, 3, 3},
     [GAL_OP_NARROW] = {type_narrow, 2, 2},
     [GAL_OP_ROTATE] = {type_rotate, 2, 2},
+    [GAL_OP_MIRROR] = {type_mirror, 2, 2},
 };

@@ -37,6 +37,7 @@ typedef struct gal_typed {
     gal_group within;                  /* of the features split so, the index-th chunk of each part over these atoms */
     uint64_t part[GAL_FEATURE_PARTS];  /* with either: features of the parts, of one chunk */
     gal_group ring;                    /* of what passes round these devices, or is summed while others do: */
+    gal_group mirrored;                /* the second half of the rows are those of the device's mirror among these */
     uint32_t turn;                     /* rows of the member so many before this one, counted round */
     uint32_t share_first, share_count; /* a sum of these steps alone; 0: of all */
     uint64_t m, n;

@@ -335,7 +335,7 @@ uint32_t gal_json_enum(const gal_json_cursor *at, const char *key, const char *c
             return i;
         }
     }
-    char list[GAL_ERROR_TEXT_BYTES / 2];
+    char list[3 * GAL_ERROR_TEXT_BYTES / 4];
     size_t used = 0;
     list[0] = '\0';
     for (uint32_t i = 0; i < name_count; i++) {

@@ -70,19 +70,25 @@ static void print_row(uint32_t index, gal_op op, uint32_t group, const gal_step_
                  (unsigned long long)row->elements * GAL_STEP_ITEM_BYTES);
 }
 
-/* A rotation is a send to one neighbour and a receive from the other: of two ranks each. */
+/* A rotation is a send to one neighbour and a receive from the other, a trade a send to the mirror and a receive from
+ * it: of two ranks each. */
 static void print_expected(uint32_t index, uint32_t rank)
 {
     gal_step_counts e;
+    gal_step_tally passed = {.op = GAL_OP_SEND, .group = 2};
     gal_step_mode_expect(index, rank, &e);
     for (uint32_t i = 0; i < e.count; i++) {
         const gal_step_tally *row = &e.row[i];
-        if (row->op == GAL_OP_ROTATE) {
-            print_row(index, GAL_OP_SEND, 2, row);
-            print_row(index, GAL_OP_RECEIVE, 2, row);
+        if (row->op == GAL_OP_ROTATE || row->op == GAL_OP_MIRROR) {
+            passed.calls += row->calls;
+            passed.elements += row->elements;
         } else {
             print_row(index, row->op, row->group, row);
         }
+    }
+    if (passed.calls > 0) {
+        print_row(index, GAL_OP_SEND, 2, &passed);
+        print_row(index, GAL_OP_RECEIVE, 2, &passed);
     }
 }
 

@@ -138,7 +138,7 @@ static uint32_t begin(gal_comm *comm, const gal_channel_spec *spec, gal_comm_req
     const uint32_t rank = gal_mpi_rank();
     const uint32_t index = index_of(spec);
     const uint64_t n = request->elements;
-    const uint64_t whole = n * spec->rank_count;
+    const uint64_t whole = n * (request->op == GAL_OP_MIRROR ? 2 : spec->rank_count);
     const uint64_t input = request->op == GAL_OP_ALL_REDUCE || request->op == GAL_OP_ALL_GATHER ? n : whole;
     for (uint64_t i = 0; i < whole; i++) {
         put(b->target, request->dtype, i, -7);
@@ -167,6 +167,8 @@ static int expected(const gal_channel_spec *spec, const gal_comm_request *reques
         return reduced(spec, index * n + i, request->reduce);
     case GAL_OP_ROTATE:
         return value_of(spec->ranks[(index + spec->rank_count - 1) % spec->rank_count], i);
+    case GAL_OP_MIRROR:
+        return value_of(spec->ranks[i < n ? index : spec->rank_count - 1 - index], i);
     default: /* all_to_all: member m sent me its row `index` */
         return value_of(spec->ranks[i / n], index * n + i % n);
     }
@@ -177,7 +179,7 @@ static void check(const gal_channel_spec *spec, const gal_comm_request *request,
     const uint64_t n = request->elements;
     const bool one_share =
         request->op == GAL_OP_ALL_REDUCE || request->op == GAL_OP_REDUCE_SCATTER || request->op == GAL_OP_ROTATE;
-    const uint64_t output = one_share ? n : n * spec->rank_count;
+    const uint64_t output = one_share ? n : request->op == GAL_OP_MIRROR ? 2 * n : n * spec->rank_count;
     const uint64_t shift = request->op == GAL_OP_REDUCE_SCATTER && request->in_place ? index_of(spec) * n : 0;
     for (uint64_t i = 0; i < output; i++) {
         EXPECT(get(b->target, request->dtype, shift + i) == expected(spec, request, i));
@@ -217,8 +219,8 @@ static gal_comm *make_comm(const gal_channel_spec *spec, uint32_t count)
     return comm;
 }
 
-static const gal_op collectives[] = {GAL_OP_ALL_REDUCE, GAL_OP_ALL_GATHER, GAL_OP_REDUCE_SCATTER, GAL_OP_ALL_TO_ALL,
-                                     GAL_OP_ROTATE};
+static const gal_op collectives[] = {GAL_OP_ALL_REDUCE, GAL_OP_ALL_GATHER, GAL_OP_REDUCE_SCATTER,
+                                     GAL_OP_ALL_TO_ALL, GAL_OP_ROTATE,     GAL_OP_MIRROR};
 
 static const gal_dtype dtypes[] = {GAL_FP32, GAL_FP64, GAL_I32}; /* those that MPI knows */
 

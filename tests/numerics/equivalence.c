@@ -5,10 +5,11 @@
  *     mpirun -np 8 equivalence PLANS SEED 0 SCALE hidden sizes SCALE times as large: arenas of many MiB
  *     mpirun -np 8 equivalence PLANS SEED 0 1 host-fp32   carried out by the host in fp32, compared with fp64
  *
- * Of each plan: loss, gradient norm, every element of every gradient on every rank that holds it, the weights after
- * 5 steps and the loss of an evaluated batch against one rank (computed with microbatch_count 1); the same plan with
- * the other schedule and with the other prefetch depth, equal to the bit; the arena against the plan's bytes; resident
- * memory. With liballoc_count preloaded the phase "step" holds steps 2 and later.
+ * Of each plan: loss, gradient norm, every element of every gradient on every rank that holds it (but of plans that
+ * keep gradients where their weights were, which are there again when the step is over), the weights after 5 steps and
+ * the loss of an evaluated batch against one rank (computed with microbatch_count 1); the same plan with the other
+ * schedule and with the other prefetch depth, equal to the bit; the arena against the plan's bytes; resident memory.
+ * With liballoc_count preloaded the phase "step" holds steps 2 and later.
  *
  * On something else than the host in fp64 plans are taken as they are drawn: a choice for cells would leave out
  * families that have few of their own.
@@ -144,6 +145,7 @@ static drawn draw_one(uint64_t *seed, uint32_t world, gal_coverage *coverage)
         bool hit[GAL_COVERAGE_CELLS_MAX];
         gal_plan plan;
         gal_random_plan(++*seed, world, &plan);
+        gal_random_reuse(*seed, &plan);
         gal_coverage_of(&plan, hit);
         gal_plan_free(&plan);
         const uint32_t gain = gal_coverage_gain(coverage, hit);
@@ -299,7 +301,7 @@ static void run_plan(const gal_plan *plan, uint64_t seed, const gal_reference *r
         }
         out->loss[s] = result.loss;
         out->norm[s] = result.gradient_norm;
-        if (s == 0 && reference != NULL) {
+        if (s == 0 && reference != NULL && !plan->gradient_reuses_parameter) { /* else the weights are there again */
             check_gradient(&trial, reference, held, planned, error);
         }
         first_bytes = s == 0 ? gal_resident_anonymous_bytes() : first_bytes;
@@ -404,7 +406,9 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
     uint32_t *counts = calloc(2 * elements, sizeof *counts);
     GAL_ASSERT(counts != NULL);
     run_checked(plan, which->seed, reference, counts, counts + elements, &base, error);
-    check_replicas(&reference->table, counts, counts + elements, error);
+    if (!plan->gradient_reuses_parameter) {
+        check_replicas(&reference->table, counts, counts + elements, error);
+    }
     /* no other schedule has the same pieces on the same ranks */
     const bool interleaved = plan->schedule == GAL_SCHEDULE_INTERLEAVED;
     const bool other_schedule = with_others && plan->microbatch_count > 1 && !interleaved;
@@ -476,6 +480,7 @@ static void try_batch(const drawn *which, uint32_t count, uint32_t scale, report
     GAL_ASSERT(plan != NULL && reference != NULL);
     for (uint32_t i = 0; i < count; i++) {
         gal_random_plan(which[i].seed, which[i].world, &plan[i]);
+        gal_random_reuse(which[i].seed, &plan[i]);
         plan[i].model.hidden *= scale;
         plan[i].model.ffn_hidden *= scale;
         gal_trial_serial_plan(&plan[i], &plan[count + i]);

@@ -10,10 +10,11 @@ static const double relative_bound = 1e-10;
 typedef struct problem {
     ops_case at;
     uint32_t samples, sequence, heads, kv_heads, dim, flags, chunks;
-    double *qkv, *ctx, *lse, *dctx, *dqkv;                        /* of the whole */
-    double *ring_ctx, *ring_lse, *ring_dqkv;                      /* of the chunks, one behind the other */
-    double *kv, *dq, *dkv, *part;                                 /* likewise */
-    size_t rows, qkv_row, ctx_row, kv_row;                        /* elements of a row */
+    double *qkv, *ctx, *lse, *dctx, *dqkv;   /* of the whole */
+    double *ring_qkv, *ring_dctx;            /* rows as the chunks have them, one behind the other */
+    double *ring_ctx, *ring_lse, *ring_dqkv; /* likewise */
+    double *kv, *dq, *dkv, *part;            /* likewise */
+    size_t rows, qkv_row, ctx_row, kv_row;   /* elements of a row */
     size_t chunk_rows, chunk_qkv, chunk_ctx, chunk_kv, chunk_lse; /* elements of a chunk */
 } problem;
 
@@ -50,14 +51,34 @@ static void create(problem *p)
     p->kv = numbers(p->rows * p->kv_row);
     p->dkv = numbers(p->rows * p->kv_row);
     p->part = numbers(p->chunk_kv);
+    p->ring_qkv = numbers(p->rows * p->qkv_row);
+    p->ring_dctx = numbers(p->rows * p->ctx_row);
     ops_randomize(p->qkv, p->rows * p->qkv_row, 1);
     ops_randomize(p->dctx, p->rows * p->ctx_row, 2);
 }
 
+/* The position of the i-th row of the chunks, one behind the other. Zig-zag the second half of a chunk is its mirror's.
+ */
+static size_t position_of(const problem *p, size_t i)
+{
+    const size_t local = p->sequence / p->chunks, chunk = i / local, at = i % local;
+    const bool trades = (p->flags & GAL_ATTENTION_ZIGZAG) != 0 && at >= local / 2;
+    return (trades ? p->chunks - 1 - chunk : chunk) * local + at;
+}
+
+/* Rows [position][sample] in the order of the chunks. */
+static void deal(const problem *p, const double *rows, size_t row, double *out)
+{
+    const size_t size = p->samples * row;
+    for (size_t i = 0; i < p->sequence; i++) {
+        memcpy(out + i * size, rows + position_of(p, i) * size, size * sizeof *out);
+    }
+}
+
 static void destroy(problem *p)
 {
-    double *all[] = {p->qkv, p->dqkv, p->ring_dqkv, p->ctx, p->dctx, p->ring_ctx,
-                     p->dq,  p->lse,  p->ring_lse,  p->kv,  p->dkv,  p->part};
+    double *all[] = {p->qkv, p->dqkv,     p->ring_dqkv, p->ctx, p->dctx, p->ring_ctx, p->dq,
+                     p->lse, p->ring_lse, p->kv,        p->dkv, p->part, p->ring_qkv, p->ring_dctx};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         free(all[i]);
     }
@@ -65,7 +86,8 @@ static void destroy(problem *p)
 
 static void run_whole(problem *p)
 {
-    const uint32_t *dims = DIMS(p->samples, p->sequence, p->heads, p->dim, p->kv_heads, p->flags);
+    const uint32_t *dims =
+        DIMS(p->samples, p->sequence, p->heads, p->dim, p->kv_heads, p->flags & GAL_ATTENTION_CAUSAL);
     OPS(&p->at, ops, GAL_OP_ATTENTION, dims, p->qkv, p->ctx, p->lse);
     OPS(&p->at, ops, GAL_OP_ATTENTION_BACKWARD, dims, p->dctx, p->qkv, p->ctx, p->lse, p->dqkv);
 }
@@ -73,9 +95,10 @@ static void run_whole(problem *p)
 static void forward(problem *p)
 {
     const uint32_t local = p->sequence / p->chunks;
+    deal(p, p->qkv, p->qkv_row, p->ring_qkv);
     for (uint32_t c = 0; c < p->chunks; c++) {
         OPS(&p->at, ops, GAL_OP_TAKE_KEYS, DIMS((uint32_t)p->chunk_rows, p->heads, p->kv_heads, p->dim),
-            p->qkv + c * p->chunk_qkv, p->kv + c * p->chunk_kv);
+            p->ring_qkv + c * p->chunk_qkv, p->kv + c * p->chunk_kv);
     }
     for (uint32_t c = 0; c < p->chunks; c++) {
         for (uint32_t step = 0; step < p->chunks; step++) {
@@ -83,7 +106,7 @@ static void forward(problem *p)
             p->at.call.position_begin = c * local;
             OPS(&p->at, ops, GAL_OP_ATTENTION_STEP,
                 DIMS(p->samples, local, p->heads, p->dim, p->kv_heads, p->flags, step, p->chunks),
-                p->qkv + c * p->chunk_qkv, p->kv + keys * p->chunk_kv, p->ring_ctx + c * p->chunk_ctx,
+                p->ring_qkv + c * p->chunk_qkv, p->kv + keys * p->chunk_kv, p->ring_ctx + c * p->chunk_ctx,
                 p->ring_lse + c * p->chunk_lse);
         }
     }
@@ -92,13 +115,14 @@ static void forward(problem *p)
 static void backward(problem *p)
 {
     const uint32_t local = p->sequence / p->chunks;
+    deal(p, p->dctx, p->ctx_row, p->ring_dctx);
     for (uint32_t c = 0; c < p->chunks; c++) {
         for (uint32_t step = 0; step < p->chunks; step++) {
             const uint32_t keys = (c + p->chunks - step) % p->chunks;
             p->at.call.position_begin = c * local;
             OPS(&p->at, ops, GAL_OP_ATTENTION_STEP_BACKWARD,
                 DIMS(p->samples, local, p->heads, p->dim, p->kv_heads, p->flags, step, p->chunks),
-                p->dctx + c * p->chunk_ctx, p->qkv + c * p->chunk_qkv, p->kv + keys * p->chunk_kv,
+                p->ring_dctx + c * p->chunk_ctx, p->ring_qkv + c * p->chunk_qkv, p->kv + keys * p->chunk_kv,
                 p->ring_ctx + c * p->chunk_ctx, p->ring_lse + c * p->chunk_lse, p->dq + c * p->chunk_ctx, p->part);
             for (size_t i = 0; i < p->chunk_kv; i++) {
                 p->dkv[keys * p->chunk_kv + i] += p->part[i];
@@ -123,19 +147,26 @@ static void expect_near(const double *got, const double *wanted, size_t count, c
     }
 }
 
-/* Of the whole the log-sum-exps are [sample][head][position]. */
+static void expect_rows(const problem *p, const double *got, const double *whole, size_t row, const char *what)
+{
+    double *wanted = numbers(p->rows * row);
+    deal(p, whole, row, wanted);
+    expect_near(got, wanted, p->rows * row, what);
+    free(wanted);
+}
+
+/* Log-sum-exps are [sample][head][position], of the whole and of each chunk. */
 static void expect_lse(const problem *p)
 {
-    const uint32_t local = p->sequence / p->chunks;
-    double *whole = numbers(p->rows * p->heads);
-    for (uint32_t c = 0; c < p->chunks; c++) {
-        for (uint32_t row = 0; row < p->samples * p->heads; row++) {
-            memcpy(whole + (size_t)row * p->sequence + (size_t)c * local,
-                   p->ring_lse + c * p->chunk_lse + (size_t)row * local, local * sizeof *whole);
+    const size_t local = p->sequence / p->chunks;
+    double *wanted = numbers(p->rows * p->heads);
+    for (size_t i = 0; i < p->sequence; i++) {
+        for (size_t row = 0; row < (size_t)p->samples * p->heads; row++) {
+            wanted[i / local * p->chunk_lse + row * local + i % local] = p->lse[row * p->sequence + position_of(p, i)];
         }
     }
-    expect_near(whole, p->lse, p->rows * p->heads, "lse");
-    free(whole);
+    expect_near(p->ring_lse, wanted, p->rows * p->heads, "lse");
+    free(wanted);
 }
 
 static void check(problem p, double dropout)
@@ -145,9 +176,9 @@ static void check(problem p, double dropout)
     run_whole(&p);
     forward(&p);
     backward(&p);
-    expect_near(p.ring_ctx, p.ctx, p.rows * p.ctx_row, "ctx");
+    expect_rows(&p, p.ring_ctx, p.ctx, p.ctx_row, "ctx");
     expect_lse(&p);
-    expect_near(p.ring_dqkv, p.dqkv, p.rows * p.qkv_row, "dqkv");
+    expect_rows(&p, p.ring_dqkv, p.dqkv, p.qkv_row, "dqkv");
     destroy(&p);
 }
 
@@ -166,12 +197,21 @@ static void check_shapes(uint32_t flags, double dropout)
           dropout);
     check((problem){.samples = 1, .sequence = 10, .heads = 2, .kv_heads = 1, .dim = 4, .flags = flags, .chunks = 1},
           dropout);
+    check((problem){.samples = 1, .sequence = 20, .heads = 2, .kv_heads = 1, .dim = 4, .flags = flags, .chunks = 5},
+          dropout);
 }
 
 static void causal(void **state)
 {
     (void)state;
     check_shapes(GAL_ATTENTION_CAUSAL, 0.0);
+}
+
+static void zigzag(void **state)
+{
+    (void)state;
+    check_shapes(GAL_ATTENTION_CAUSAL | GAL_ATTENTION_ZIGZAG, 0.0);
+    check_shapes(GAL_ATTENTION_CAUSAL | GAL_ATTENTION_ZIGZAG, 0.3);
 }
 
 static void of_all(void **state)
@@ -201,14 +241,14 @@ static void far_apart(void **state)
     }
     run_whole(&p);
     forward(&p);
-    expect_near(p.ring_ctx, p.ctx, p.rows * p.ctx_row, "ctx");
+    expect_rows(&p, p.ring_ctx, p.ctx, p.ctx_row, "ctx");
     expect_lse(&p);
     destroy(&p);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(causal), cmocka_unit_test(of_all), cmocka_unit_test(dropped),
-                                       cmocka_unit_test(far_apart)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(causal), cmocka_unit_test(zigzag), cmocka_unit_test(of_all),
+                                       cmocka_unit_test(dropped), cmocka_unit_test(far_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

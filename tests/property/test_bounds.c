@@ -140,9 +140,8 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
         return;
     }
     const uint32_t chunks = gal_strategy_sequence_degree(strategy);
-    const bool ring = gal_strategy_degree(strategy, GAL_AXIS_RING) > 1;
     const gal_split_kind split = {
-        tp, ring ? GAL_AXIS_RING : GAL_AXIS_ULYSSES, chunks, strategy->sequence_parallel, strategy->recompute, mode};
+        tp, gal_strategy_sequence_axis(strategy), chunks, strategy->sequence_parallel, strategy->recompute, mode};
     assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
     assert_int_equal(gal_floors_of(floors, type, split, samples * tp * chunks / devices, &floor, &err), GAL_OK);
     const double seconds = price->forward_seconds + price->backward_seconds;
@@ -168,7 +167,7 @@ static void test_floors_are_below_prices(void **state)
     gal_price_cache *cache = NULL;
     gal_floors *floors = NULL;
     gal_space_all(&space);
-    space.axis[GAL_AXIS_ULYSSES] = space.axis[GAL_AXIS_RING] = true;
+    space.axis[GAL_AXIS_ULYSSES] = space.axis[GAL_AXIS_RING] = space.axis[GAL_AXIS_ZIGZAG] = true;
     space.tp_grid[GAL_TP_2D] = space.tp_grid[GAL_TP_2P5D] = space.tp_grid[GAL_TP_3D] = true;
     assert_int_equal(gal_model_read("gpt2-medium", &model, &err), GAL_OK);
     assert_int_equal(gal_cluster_read("a100-8", &cluster, &err), GAL_OK);

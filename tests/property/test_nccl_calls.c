@@ -424,7 +424,7 @@ static void test_random_plans(void **unused)
 
 /* ---- modes whose every count has a closed form ---- */
 
-/* Of one group: 2 n of an all-to-all among n, 2 of a rotation. */
+/* Of one group: 2 n of an all-to-all among n, 2 of a rotation, 4 of a trade with the mirror. */
 static uint32_t calls_of_group(const gal_nccl_trial *t, uint32_t rank, uint32_t group)
 {
     uint32_t count = 0, of_group = 0;
@@ -433,6 +433,15 @@ static uint32_t calls_of_group(const gal_nccl_trial *t, uint32_t rank, uint32_t 
         of_group += calls[i].grouped == group;
     }
     return of_group;
+}
+
+/* The modes below trade among 4. */
+static gal_op op_of_group(uint32_t calls, uint32_t members)
+{
+    return calls == 0             ? GAL_OP_SEND
+           : calls == 2           ? GAL_OP_ROTATE
+           : calls == 2 * members ? GAL_OP_ALL_TO_ALL
+                                  : GAL_OP_MIRROR;
 }
 
 static gal_op op_of(const gal_nccl_trial *t, uint32_t rank, const gal_double_call *call)
@@ -445,9 +454,7 @@ static gal_op op_of(const gal_nccl_trial *t, uint32_t rank, const gal_double_cal
     case GAL_DOUBLE_REDUCE_SCATTER:
         return GAL_OP_REDUCE_SCATTER;
     case GAL_DOUBLE_SEND:
-        return call->grouped == 0                            ? GAL_OP_SEND
-               : calls_of_group(t, rank, call->grouped) == 2 ? GAL_OP_ROTATE
-                                                             : GAL_OP_ALL_TO_ALL;
+        return op_of_group(call->grouped == 0 ? 0 : calls_of_group(t, rank, call->grouped), call->rank_count);
     default:
         return GAL_OP_RECEIVE;
     }
@@ -469,7 +476,7 @@ static bool is_in_place(const gal_double_call *call)
 }
 
 /* An all-to-all among n is n sends, one to each, and as many receives in one group: counted by its send to member 0. A
- * rotation has one send. */
+ * rotation has one send, a trade one to another. */
 static gal_step_tally count_of(const gal_nccl_trial *t, uint32_t rank, const gal_step_tally *expected)
 {
     gal_step_tally counted = {.op = expected->op, .group = expected->group};
@@ -478,8 +485,10 @@ static gal_step_tally count_of(const gal_nccl_trial *t, uint32_t rank, const gal
     for (uint32_t i = t->begin[rank]; i < t->end[rank]; i++) {
         const gal_double_call *call = &calls[i];
         const bool send = call->kind == GAL_DOUBLE_SEND;
-        const bool rotates = send && op_of(t, rank, call) == GAL_OP_ROTATE;
-        const bool counts = call->grouped == 0 || (send && (call->peer == 0 || rotates));
+        const gal_op grouped = send ? op_of(t, rank, call) : GAL_OP_RECEIVE;
+        const bool trades = grouped == GAL_OP_MIRROR && (uint32_t)call->peer != call->group_index;
+        const bool first = grouped == GAL_OP_ALL_TO_ALL && call->peer == 0;
+        const bool counts = call->grouped == 0 || first || grouped == GAL_OP_ROTATE || trades;
         if (counts && op_of(t, rank, call) == expected->op && call->rank_count == expected->group) {
             counted.calls++;
             counted.in_place += is_in_place(call);
@@ -515,7 +524,8 @@ static void test_modes_closed_forms(void **unused)
                              (unsigned long long)want.elements);
                 }
                 const uint32_t members = want.op == GAL_OP_ALL_TO_ALL ? want.group : 1;
-                total += want.calls * (members > 1 || want.op == GAL_OP_ROTATE ? 2 * members : 1);
+                const uint32_t passed = want.op == GAL_OP_ROTATE ? 2 : want.op == GAL_OP_MIRROR ? 4 : 1;
+                total += want.calls * (members > 1 ? 2 * members : passed);
             }
             assert_int_equal(t.end[r] - t.begin[r], total); /* nothing else */
         }

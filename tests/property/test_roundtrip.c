@@ -316,7 +316,7 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     gal_strategy s = {0};
     uint32_t kind = below(seed, GAL_AXIS_KIND_COUNT);
     while (devices > 1) {
-        uint32_t degree = s.axis_count == GAL_AXIS_KIND_COUNT - 2 ? devices : 2u << below(seed, 3);
+        uint32_t degree = s.axis_count == GAL_AXIS_KIND_COUNT - 3 ? devices : 2u << below(seed, 3);
         degree = degree > devices ? devices : degree;
         s.axis[s.axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
         do {
@@ -371,6 +371,7 @@ static gal_certificate random_certificate(uint64_t *seed)
                           &c.space.takeaway[3],
                           &c.space.axis[GAL_AXIS_ULYSSES],
                           &c.space.axis[GAL_AXIS_RING],
+                          &c.space.axis[GAL_AXIS_ZIGZAG],
                           &c.space.tp_grid[GAL_TP_2D],
                           &c.space.tp_grid[GAL_TP_2P5D],
                           &c.space.tp_grid[GAL_TP_3D]};
@@ -459,8 +460,11 @@ static gal_plan random_plan(uint64_t *seed)
             uint32_t count = 1 + below(seed, here);
             gal_strategy own = random_strategy(seed, p.cluster.device_count / p.pp_degree);
             const bool biased = p.model.family == GAL_FAMILY_T5 || p.model.family == GAL_FAMILY_SWIN;
-            for (uint32_t a = 0; a < own.axis_count; a++) { /* their attention has no ring */
-                own.axis[a].kind = biased && own.axis[a].kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : own.axis[a].kind;
+            const bool causal = p.model.family == GAL_FAMILY_DECODER || p.model.family == GAL_FAMILY_LLAMA;
+            for (uint32_t a = 0; a < own.axis_count; a++) { /* their attention has no ring, or no zigzag */
+                gal_axis_kind *kind = &own.axis[a].kind;
+                *kind = *kind == GAL_AXIS_ZIGZAG && !causal ? GAL_AXIS_RING : *kind;
+                *kind = biased && *kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : *kind;
             }
             if (biased || own.zero_stage == 3) {
                 own.tp_mode = GAL_TP_1D; /* none of their rules for grids; or a rule of the prefetch depth */

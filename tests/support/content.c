@@ -526,7 +526,8 @@ static void run_collective(const place *member, uint32_t count)
     hash = sums ? mix(hash, sum) : hash;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t target = in_place ? 0 : 1;
-        bool chunks = in->op == GAL_OP_REDUCE_SCATTER || in->op == GAL_OP_ALL_TO_ALL || in->op == GAL_OP_ROTATE;
+        bool chunks = in->op == GAL_OP_REDUCE_SCATTER || in->op == GAL_OP_ALL_TO_ALL || in->op == GAL_OP_ROTATE ||
+                      in->op == GAL_OP_MIRROR;
         if (in_place &&
             in->op == GAL_OP_REDUCE_SCATTER) { /* what the library leaves in the other chunks is its affair */
             write_operand(&member[i], 0, false, mix(hash, member[i].rank + 1000));

@@ -640,6 +640,70 @@ static bool step_altered(gal_program *const *programs, uint32_t stage_count, uin
     return true;
 }
 
+static bool trades(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_MIRROR;
+}
+
+/* A trade that everybody leaves out. */
+static bool trade_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, trades, random, &where)) {
+        return false;
+    }
+    edit_everywhere(programs, stage_count, &where, drop);
+    return true;
+}
+
+/* A trade of all shapes like one's moves a row more or less than the half. */
+static bool trade_off_by_one(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, trades, random, &where)) {
+        return false;
+    }
+    gal_program *p = where.program;
+    gal_shape *shape = &p->shape[at(p, where.fragment, where.position)->shape];
+    shape->dims[0] += gal_random_below(random, 2) == 0 ? 1 : UINT32_MAX;
+    return true;
+}
+
+static bool steps_zigzag(const gal_program *p, const gal_instruction *in)
+{
+    return steps(p, in) && (p->shape[in->shape].dims[5] & GAL_ATTENTION_ZIGZAG) != 0;
+}
+
+/* Every step of this shape takes its chunks for whole ones. */
+static bool zigzag_forgotten(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, steps_zigzag, random, &where)) {
+        return false;
+    }
+    gal_program *p = where.program;
+    p->shape[at(p, where.fragment, where.position)->shape].dims[5] &= ~(uint32_t)GAL_ATTENTION_ZIGZAG;
+    return true;
+}
+
+static bool steps_in_order(const gal_program *p, const gal_instruction *in)
+{
+    return steps(p, in) && !steps_zigzag(p, in);
+}
+
+/* Every step of this shape takes whole chunks for halves of two. */
+static bool zigzag_assumed(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, steps_in_order, random, &where)) {
+        return false;
+    }
+    gal_program *p = where.program;
+    p->shape[at(p, where.fragment, where.position)->shape].dims[5] |= GAL_ATTENTION_ZIGZAG;
+    return true;
+}
+
 static bool deals(const gal_program *p, const gal_instruction *in)
 {
     (void)p;
@@ -708,6 +772,10 @@ const gal_mutation gal_mutations[] = {
     {"replicas of a norm altered", replicated_sum},
     {"hop of a ring dropped", hop_dropped},
     {"step of a ring altered", step_altered},
+    {"trade of halves dropped", trade_dropped},
+    {"trade of halves off by one", trade_off_by_one},
+    {"zig-zag forgotten by a step", zigzag_forgotten},
+    {"zig-zag assumed by a step", zigzag_assumed},
     {"parts dealt out altered", parts_altered},
     {"heads in another place", heads_misplaced},
 };

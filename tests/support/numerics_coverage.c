@@ -149,6 +149,17 @@ enum {
     X(RING_SHARED, "ring, shared keys and values")                                                                     \
     X(RING_BERT, "ring, bert's attention")                                                                             \
     X(RING_VIT, "ring, vit's attention")                                                                               \
+    X(REUSE_ANY, "gradients where their weights were")                                                                 \
+    X(REUSE_ZERO, "gradients where their weights were, sharded")                                                       \
+    X(REUSE_STAGES, "gradients where their weights were, P > 1")                                                       \
+    X(ZIGZAG_ANY, "zig-zag attention")                                                                                 \
+    X(ZIGZAG_OF_MORE, "zig-zag attention over 3 or more")                                                              \
+    X(ZIGZAG_RECOMPUTE, "recompute of zig-zag attention")                                                              \
+    X(ZIGZAG_SELECTIVE, "selective recompute of zig-zag attention")                                                    \
+    X(ZIGZAG_DROPOUT, "zig-zag, attention dropout")                                                                    \
+    X(ZIGZAG_SPLIT, "zig-zag attention, backward in two parts")                                                        \
+    X(ZIGZAG_SHARED, "zig-zag, shared keys and values")                                                                \
+    X(ZIGZAG_TP, "zig-zag beside tp, attention")                                                                       \
     X(RING_HEAD, "ring, a head of one row per sample")                                                                 \
     X(PADDED_CAUSAL, "padding, causal")                                                                                \
     X(PADDED_SAMPLES, "padding, samples split, several microbatches")                                                  \
@@ -680,6 +691,37 @@ static void hit_ring(const gal_plan *plan, bool *hit)
     }
 }
 
+static void hit_reuse(const gal_plan *plan, bool *hit)
+{
+    hit[OTHERS + REUSE_ANY] = plan->gradient_reuses_parameter;
+    hit[OTHERS + REUSE_STAGES] = plan->gradient_reuses_parameter && plan->pp_degree > 1;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        hit[OTHERS + REUSE_ZERO] |= plan->gradient_reuses_parameter && gal_strategy_shards(&plan->run[r].strategy) > 1;
+    }
+}
+
+static void hit_zigzag(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    for (uint32_t b = 0; b < gal_model_block_count(m); b++) {
+        gal_block_shape shape;
+        const gal_strategy *s = gal_plan_block_strategy(plan, b);
+        const uint32_t degree = gal_strategy_degree(s, GAL_AXIS_ZIGZAG);
+        gal_model_block(m, b, &shape);
+        if (degree == 1 || shape.kind != GAL_BLOCK_ATTENTION) {
+            continue;
+        }
+        hit[OTHERS + ZIGZAG_ANY] = true;
+        hit[OTHERS + ZIGZAG_OF_MORE] |= degree > 2;
+        hit[OTHERS + ZIGZAG_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
+        hit[OTHERS + ZIGZAG_SELECTIVE] |= s->recompute == GAL_RECOMPUTE_SELECTIVE;
+        hit[OTHERS + ZIGZAG_DROPOUT] |= m->attention_dropout > 0;
+        hit[OTHERS + ZIGZAG_SPLIT] |= plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE && plan->stage_count > 1;
+        hit[OTHERS + ZIGZAG_SHARED] |= shape.kv_head_count < shape.head_count;
+        hit[OTHERS + ZIGZAG_TP] |= gal_strategy_degree(s, GAL_AXIS_TP) > 1;
+    }
+}
+
 static void hit_families(const gal_plan *plan, bool *hit)
 {
     const gal_model *m = &plan->model;
@@ -712,6 +754,8 @@ void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
     hit_cubes(plan, hit);
     hit_selective(plan, hit);
     hit_ulysses(plan, hit);
+    hit_zigzag(plan, hit);
+    hit_reuse(plan, hit);
     hit_ring(plan, hit);
     hit_families(plan, hit);
     if (plan->model.padding) {

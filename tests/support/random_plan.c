@@ -6,7 +6,7 @@
 
 #include "schemas/plan_check.h"
 
-enum { AXES_MAX = 256, BLOCKS_MAX = 16 };
+enum { AXES_MAX = 1024, BLOCKS_MAX = 16 };
 
 uint64_t gal_random_next(uint64_t *state)
 {
@@ -411,4 +411,14 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
         fprintf(stderr, "random plan of seed %llu over %u ranks: %s\n", (unsigned long long)seed, world, error.text);
     }
     GAL_ASSERT(code == GAL_OK);
+}
+
+void gal_random_reuse(uint64_t seed, gal_plan *plan)
+{
+    uint64_t random = seed ^ UINT64_C(0xE7037ED1A0B428DB);
+    plan->gradient_reuses_parameter = coin(&random);
+    gal_error error = {GAL_OK, ""};
+    if (gal_plan_check(plan, NULL, &error) != GAL_OK) {
+        plan->gradient_reuses_parameter = false;
+    }
 }

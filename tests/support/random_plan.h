@@ -15,5 +15,7 @@ uint32_t gal_random_below(uint64_t *state, uint32_t count);
  * microbatches, prefetch 1 or 2, tied or not, dropout or not, Adam or AdamW, with and without clipping. fp64. The
  * caller frees it with gal_plan_free. */
 void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out);
+/* Where that is legal, every other plan keeps gradients where their weights were. */
+void gal_random_reuse(uint64_t seed, gal_plan *plan);
 
 #endif

@@ -233,6 +233,26 @@ static void expect_ring_recompute(expected *e, uint32_t rank)
     pass_keys(e, 3 + 3 + 3 + 4);
 }
 
+/* Zig-zag every device also trades half of its queries, keys and values, 3 T h / 8 elements, and of the context, T h /
+ * 8, forward, and of their gradients backward. A recomputed attention trades both again: the product behind it reads
+ * its context. */
+static void trade_halves(expected *e, uint64_t passes)
+{
+    add(e, GAL_OP_MIRROR, 4, M * L * 2 * passes, M * L * passes * 4 * T * H / 8);
+}
+
+static void expect_zigzag(expected *e, uint32_t rank)
+{
+    expect_ring(e, rank);
+    trade_halves(e, 2);
+}
+
+static void expect_zigzag_recompute(expected *e, uint32_t rank)
+{
+    expect_ring_recompute(e, rank);
+    trade_halves(e, 3);
+}
+
 /* 2D on 2 x 2: of every product X W, per microbatch, X and W are gathered forward, gathered backward, and the parts of
  * dX and dW scattered, T in / 4 and in out / 4 elements to a device each time: over the 4 devices 3 (q - 1) (T in + in
  * out) received. The head's forward is next to its backward: one gather each. The table of the embedding is gathered
@@ -396,6 +416,12 @@ static const mode modes[] = {
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_RING, 4}}, .recompute = GAL_RECOMPUTE_SELECTIVE}},
+    {"zigzag4", expect_zigzag, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_ZIGZAG, 4}}}},
+    {"zigzag4-recompute",
+     expect_zigzag_recompute,
+     1,
+     false,
+     {.axis_count = 1, .axis = {{GAL_AXIS_ZIGZAG, 4}}, .recompute = GAL_RECOMPUTE_FULL}},
     {"tp4.2d", expect_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
     {"tp8.2.5d.d2",
      expect_2p5d,

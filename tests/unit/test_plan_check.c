@@ -228,7 +228,7 @@ static void test_ulysses(void **state)
     expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 1, "tp degree times ulysses degree must divide head_count");
     s = two_axes(GAL_AXIS_TP, 2, GAL_AXIS_ULYSSES, 2);
     s.sequence_parallel = true;
-    expect_rule(&s, GAL_BLOCK_FFN, 4, 1, "sequence_parallel must not stand beside a ulysses or ring axis");
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 1, "sequence_parallel must not stand beside a ulysses, ring or zigzag axis");
     s = two_axes(GAL_AXIS_DP, 3, GAL_AXIS_ULYSSES, 3); /* samples are split over DP alone */
     expect_rule(&s, GAL_BLOCK_ATTENTION, 9, 3, NULL);
     expect_rule(&s, GAL_BLOCK_ATTENTION, 9, 4, "dp degree times sdp degree must divide the samples of a microbatch");
@@ -243,17 +243,22 @@ static void test_ring(void **state)
     expect_rule(&s, GAL_BLOCK_FFN, 16, 1, "ring degree must divide sequence_length");
     s = one_axis(GAL_AXIS_RING, 96);
     expect_rule(&s, GAL_BLOCK_FFN, 96, 1, "ring degree must be at most 64");
+    s = one_axis(GAL_AXIS_ZIGZAG, 12); /* 24 positions: halves of one each */
+    expect_rule(&s, GAL_BLOCK_FFN, 12, 1, NULL);
+    s = one_axis(GAL_AXIS_ZIGZAG, 8);
+    expect_rule(&s, GAL_BLOCK_FFN, 8, 1, "twice the zigzag degree must divide sequence_length");
     s = two_axes(GAL_AXIS_TP, 2, GAL_AXIS_RING, 2);
     s.sequence_parallel = true;
-    expect_rule(&s, GAL_BLOCK_FFN, 4, 1, "sequence_parallel must not stand beside a ulysses or ring axis");
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 1, "sequence_parallel must not stand beside a ulysses, ring or zigzag axis");
     s = two_axes(GAL_AXIS_ULYSSES, 2, GAL_AXIS_RING, 2);
-    expect_rule(&s, GAL_BLOCK_FFN, 4, 1, "a ulysses axis must not stand beside a ring axis");
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 1, "of the ulysses, ring and zigzag axes one must stand alone");
 }
 
 static void test_ring_and_padding(void **state)
 {
     (void)state;
     gal_model model = small_model();
+    const gal_strategy zigzag = one_axis(GAL_AXIS_ZIGZAG, 2);
     const gal_strategy ring = one_axis(GAL_AXIS_RING, 2), ulysses = one_axis(GAL_AXIS_ULYSSES, 2);
     model.padding = true; /* a causal model reads no lengths */
     assert_null(gal_strategy_rule_broken(&model, GAL_BLOCK_ATTENTION, &ring, 2, 1));
@@ -264,6 +269,8 @@ static void test_ring_and_padding(void **state)
     assert_null(gal_strategy_rule_broken(&model, GAL_BLOCK_ATTENTION, &ulysses, 2, 1));
     model.padding = false;
     assert_null(gal_strategy_rule_broken(&model, GAL_BLOCK_ATTENTION, &ring, 2, 1));
+    assert_string_equal(gal_strategy_rule_broken(&model, GAL_BLOCK_ATTENTION, &zigzag, 2, 1),
+                        "attention to all positions has no zigzag: a ring is balanced");
 }
 
 static void test_zero_along_ulysses(void **state)
