@@ -110,7 +110,9 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint
         const uint32_t buffer = program->operand[in->first_operand].buffer;
         if ((in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
             !is_of_units(program, buffer, left_out)) {
-            double *sum = in->stream == GAL_STREAM_GATHER ? &gather : in->op == GAL_OP_ADAM ? &adam : &squares;
+            double *sum = in->stream == GAL_STREAM_GATHER                           ? &gather
+                          : in->op == GAL_OP_ADAM || in->op == GAL_OP_ADAM_IN_PLACE ? &adam
+                                                                                    : &squares;
             *sum += cost[i].seconds;
         }
     }

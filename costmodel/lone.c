@@ -61,6 +61,7 @@ static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
     case GAL_OP_NORM_START:
     case GAL_OP_SUM_SQUARES:
     case GAL_OP_ADAM:
+    case GAL_OP_ADAM_IN_PLACE:
         return GAL_LONE_NOT_SCALED;
     default:
         return 0;

@@ -134,7 +134,7 @@ static bool all_finite(const gal_engine *engine, uint64_t offset, uint64_t bytes
 static bool is_looked_at(uint8_t op)
 {
     return !gal_op_is_collective[op] && !gal_op_loads((gal_op)op) && op != GAL_OP_CROSS_ENTROPY_MAX &&
-           op != GAL_OP_ADAM;
+           op != GAL_OP_ADAM && op != GAL_OP_ADAM_IN_PLACE;
 }
 
 gal_code gal_engine_look_for_fault(const gal_engine *engine, uint32_t index, uint32_t microbatch, gal_error *err)

@@ -135,12 +135,23 @@ static bool get_kept(gal_typer *t, uint32_t k, uint32_t unit, unit_buffer which,
            gal_type_holds(t, t->operand[k].access == GAL_UPDATE, "a moment that is not kept");
 }
 
+/* The operands of an update behind weights and gradient, from `first` on: moments, norm, masters. */
+static bool get_states(gal_typer *t, uint32_t first, uint32_t unit, gal_group range)
+{
+    gal_typed norm;
+    return get_kept(t, first, unit, UNIT_FIRST, range) && get_kept(t, first + 1, unit, UNIT_SECOND, range) &&
+           (t->in->operand_count <= first + 3 || get_kept(t, first + 3, unit, UNIT_MASTER, range)) &&
+           gal_type_get_kind(t, first + 2, GAL_VALUE_NORM, &norm) &&
+           gal_type_holds(t, norm.partial == GAL_GROUP_NONE, "reads a norm that is not yet summed") &&
+           gal_type_holds(t, t->shape->dims[1] == t->program->unit[unit].decay_elements, "decays other elements") &&
+           gal_type_holds(t, t->now->update_count[unit] == 0, "updates a unit twice");
+}
+
 static void type_adam(gal_typer *t)
 {
     uint64_t elements = t->shape->dims[0];
     uint32_t unit = 0;
     gal_typed gradient;
-    gal_typed norm;
     gal_group range;
     gal_group weight_range;
     if (!find_unit(t, t->operand[0].buffer, UNIT_WEIGHT, &unit)) {
@@ -154,13 +165,7 @@ static void type_adam(gal_typer *t)
         !gal_type_holds(t, gradient.partial == GAL_GROUP_NONE, "reads a gradient that is still a partial sum") ||
         !gal_type_holds(t, range == weight_range && range == t->in->group,
                         "weights and gradients of different ranges") ||
-        !get_kept(t, 2, unit, UNIT_FIRST, range) || !get_kept(t, 3, unit, UNIT_SECOND, range) ||
-        (t->in->operand_count > 5 && !get_kept(t, 5, unit, UNIT_MASTER, range)) ||
-        !gal_type_get_kind(t, 4, GAL_VALUE_NORM, &norm) ||
-        !gal_type_holds(t, norm.partial == GAL_GROUP_NONE, "reads a norm that is not yet summed") ||
-        !gal_type_holds(t, t->shape->dims[1] == t->program->unit[unit].decay_elements, "decays other elements") ||
-        !pieces_are_parameters(t, &gradient, unit) ||
-        !gal_type_holds(t, t->now->update_count[unit] == 0, "updates a unit twice")) {
+        !get_states(t, 2, unit, range) || !pieces_are_parameters(t, &gradient, unit)) {
         return;
     }
     t->now->update_count[unit]++;
@@ -168,8 +173,50 @@ static void type_adam(gal_typer *t)
     weight->value.range = range;
 }
 
+/* A gradient that is summed, to where the weights of its unit were. */
+static void type_keep_gradient(gal_typer *t)
+{
+    uint32_t unit = 0;
+    gal_typed gradient;
+    gal_group range;
+    if (!find_unit(t, t->operand[1].buffer, UNIT_GRADIENT, &unit) ||
+        !gal_type_holds(t, t->program->unit[unit].reuses, "a unit that has a gradient of its own") ||
+        !gal_type_get_gradient(t, 0, t->shape->dims[0], &gradient, &range) ||
+        !gal_type_holds(t, (gradient.partial & ~GAL_PARTIAL_TIED) == GAL_GROUP_NONE,
+                        "keeps a gradient that is still a partial sum") ||
+        !gal_type_holds(t, range == t->program->unit[unit].zero_group, "keeps another range than its unit's") ||
+        !pieces_are_parameters(t, &gradient, unit)) {
+        return;
+    }
+    gradient.in_place = t->operand[1].view != GAL_GROUP_NONE;
+    gradient.range = range;
+    gal_store_put(&t->now->store, t->operand[1].buffer, 0, gal_type_buffer_bytes(t, 1), &gradient);
+}
+
+/* The gradient becomes the weights. */
+static void type_adam_in_place(gal_typer *t)
+{
+    uint32_t unit = 0;
+    gal_typed gradient;
+    gal_group range;
+    if (find_unit(t, t->operand[0].buffer, UNIT_WEIGHT, &unit) &&
+        gal_type_holds(t, t->program->unit[unit].reuses, "a unit that has a gradient of its own") &&
+        gal_type_get_gradient(t, 0, t->shape->dims[0], &gradient, &range) &&
+        gal_type_holds(t, gradient.kind == GAL_VALUE_GRADIENT, "updates by what is no gradient") &&
+        gal_type_holds(t, gradient.partial == GAL_GROUP_NONE, "reads a gradient that is still a partial sum") &&
+        gal_type_holds(t, range == t->in->group, "weights and gradients of different ranges") &&
+        get_states(t, 1, unit, range) && pieces_are_parameters(t, &gradient, unit)) {
+        t->now->update_count[unit]++;
+        const gal_typed weight = {
+            .kind = GAL_VALUE_WEIGHT, .unit = unit, .range = range, .in_place = t->operand[0].view != GAL_GROUP_NONE};
+        gal_store_put(&t->now->store, t->operand[0].buffer, 0, gal_type_buffer_bytes(t, 0), &weight);
+    }
+}
+
 const gal_typing_rule gal_type_update_rules[GAL_OP_COUNT] = {
     [GAL_OP_NORM_START] = {type_norm_start, 1, 2},
     [GAL_OP_SUM_SQUARES] = {type_sum_squares, 2, 2},
     [GAL_OP_ADAM] = {type_adam, 5, 6},
+    [GAL_OP_KEEP_GRADIENT] = {type_keep_gradient, 2, 2},
+    [GAL_OP_ADAM_IN_PLACE] = {type_adam_in_place, 5, 5},
 };

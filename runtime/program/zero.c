@@ -8,6 +8,10 @@
  * DP atoms beside SDP atoms (replicas of the shards) are reduced after the scatter, at the last microbatch. Along an
  * axis that splits the positions weights are whole and gradients partial, as along SDP: shards are cut over both.
  *
+ * Where gradients reuse their parameters' space (Colossal-AI, section III-C2 and Figure 10), a unit has no gradient of
+ * its own: it is summed in the bucket, whole, and then kept, rounded, where the weights were, which nobody reads any
+ * more; the update has them from the masters again. So a step has one backward, and no unit a second reader.
+ *
  * In programs of 16 bits the weights that kernels read are those of fp32 master weights, rounded: masters are sharded
  * as moments are, gradients are kept and summed in fp32, gathers move 16 bits (Micikevicius et al., "Mixed precision
  * training", section 3.1). */
@@ -146,11 +150,13 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
                                   (u.zero_stage == 3 ? u.shard_elements : u.elements) * item);
     u.first_moment = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "m", shard);
     u.second_moment = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "v", shard);
-    u.master = gal_dtype_is_narrow(b->program->dtype)
+    u.reuses = b->spec->gradient_reuses_parameter && !about->persistent; /* its parts come one by one */
+    u.master = gal_dtype_is_narrow(b->program->dtype) || u.reuses
                    ? gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "master", shard)
                    : GAL_NO_BUFFER;
-    u.gradient =
-        gal_builder_buffer(b, GAL_CLASS_GRADIENT, e->index, "dw", u.zero_stage >= 2 ? shard : u.elements * wide);
+    u.gradient = u.reuses ? u.weight
+                          : gal_builder_buffer(b, GAL_CLASS_GRADIENT, e->index, "dw",
+                                               u.zero_stage >= 2 ? shard : u.elements * wide);
     e->unit[index] = gal_builder_unit(b, &u);
     if (b->spec->lowered == GAL_LOWERED_WHOLE) {
         add_parameters(b, e, index);
@@ -352,7 +358,7 @@ gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
             e->gradients_left[index] += e->graph.tensor[t].unit == index;
         }
     }
-    if (u.zero_stage < 2) {
+    if (u.zero_stage < 2 && !u.reuses) {
         return tensor_operand(e, tensor, u.gradient, wide_bytes(b), e->unit_lent[index] ? GAL_UPDATE : GAL_ACCUMULATE);
     }
     make_ring(b, &b->bucket, GAL_CLASS_BUCKET, GAL_RING_MAX);
@@ -393,6 +399,9 @@ static gal_operand own_range(const gal_unit *u, uint32_t buffer, bool whole, uin
 /* The range of the gradient that this device has when it is synchronised. */
 static gal_operand own_gradient(const gal_builder *b, const gal_unit *u, gal_access access)
 {
+    if (u->reuses) {
+        return own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), access);
+    }
     return own_range(u, u->gradient, u->zero_stage < 2, wide_bytes(b), access);
 }
 
@@ -460,7 +469,9 @@ static void synchronise(gal_builder *b, const gal_unit *u)
         fill_padding(b, u, u->gradient);
         gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", dtype, u->zero_group,
                             u->shard_elements, 1);
-        gal_builder_operand(b, u->gradient, GAL_UPDATE);
+        const gal_operand whole = {
+            .buffer = u->gradient, .access = GAL_UPDATE, .bytes = u->elements * gal_dtype_bytes(dtype)};
+        gal_builder_operand_at(b, &whole);
     }
     gal_group rest = u->sync_group & ~u->zero_group;
     if (rest != GAL_GROUP_NONE) {
@@ -469,6 +480,25 @@ static void synchronise(gal_builder *b, const gal_unit *u)
         gal_operand range = own_gradient(b, u, GAL_UPDATE);
         gal_builder_operand_at(b, &range);
     }
+    b->only_last = false;
+}
+
+/* The gradient, summed over the devices in the bucket, to the place of the weights. */
+static void keep_gradient(gal_builder *b, const gal_unit *u, uint32_t bucket)
+{
+    gal_unit summed = *u; /* a unit whose gradient is the bucket */
+    summed.reuses = false;
+    summed.gradient = bucket;
+    summed.zero_stage = u->zero_stage > 0 ? 1 : 0;
+    synchronise(b, &summed);
+    const gal_shape shape = {
+        .op = GAL_OP_KEEP_GRADIENT, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, u->shard_elements)}};
+    b->only_last = true;
+    gal_builder_instruction(b, GAL_STREAM_REDUCE, "keep dw", &shape);
+    const gal_operand from = own_gradient(b, &summed, GAL_READ);
+    const gal_operand to = own_gradient(b, u, GAL_WRITE);
+    gal_builder_operand_at(b, &from);
+    gal_builder_operand_at(b, &to);
     b->only_last = false;
 }
 
@@ -485,6 +515,11 @@ void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor)
         return;
     }
     const gal_unit u = b->program->unit[e->unit[index]];
+    if (u.reuses) {
+        keep_gradient(b, &u, e->bucket[index]);
+        e->bucket[index] = GAL_NO_BUFFER;
+        return;
+    }
     if (u.zero_stage >= 2) {
         scatter_bucket(b, &u, e->bucket[index], e->unit_lent[index]);
         e->bucket[index] = GAL_NO_BUFFER;
@@ -538,14 +573,17 @@ static void reduce_norm(gal_builder *b)
 
 static void update_unit(gal_builder *b, const gal_unit *u)
 {
-    gal_shape shape = {.op = GAL_OP_ADAM,
+    gal_shape shape = {.op = u->reuses ? GAL_OP_ADAM_IN_PLACE : GAL_OP_ADAM,
                        .dtype = b->program->dtype,
                        .dims = {gal_builder_dim(b, u->shard_elements), gal_builder_dim(b, u->decay_elements)}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, "adam", &shape)->group = u->zero_group;
-    gal_operand weight = own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), GAL_UPDATE);
-    gal_operand gradient = own_gradient(b, u, GAL_READ);
+    const gal_operand weight =
+        own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), GAL_UPDATE);
+    const gal_operand gradient = own_gradient(b, u, GAL_READ);
     gal_builder_operand_at(b, &weight);
-    gal_builder_operand_at(b, &gradient);
+    if (!u->reuses) {
+        gal_builder_operand_at(b, &gradient);
+    }
     gal_builder_operand(b, u->first_moment, GAL_UPDATE);
     gal_builder_operand(b, u->second_moment, GAL_UPDATE);
     gal_builder_operand(b, b->program->norm_buffer, GAL_READ);
@@ -585,7 +623,7 @@ void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
     for (uint32_t i = 0; i < p->unit_count; i++) {
         const gal_unit u = p->unit[i];
         gal_shape shape = {.op = GAL_OP_SUM_SQUARES,
-                           .dtype = gal_dtype_wide(p->dtype),
+                           .dtype = u.reuses ? p->dtype : gal_dtype_wide(p->dtype),
                            .dims = {gal_builder_dim(b, u.shard_elements), u.replicas}};
         gal_builder_instruction(b, GAL_STREAM_COMPUTE, "square dw", &shape);
         gal_operand range = own_gradient(b, &u, GAL_READ);

@@ -216,7 +216,7 @@ static void write_part(const gal_program *program, const gal_parameter *paramete
 {
     c->dtype = gal_state_dtype(program, part);
     gal_tensor_runs(program, parameter, device, part, visit, c);
-    if (part == GAL_STATE_WEIGHT && gal_dtype_is_narrow(program->dtype)) {
+    if (part == GAL_STATE_WEIGHT && program->unit[parameter->unit].master != GAL_NO_BUFFER) {
         c->dtype = program->dtype;
         gal_tensor_runs(program, parameter, device, GAL_STATE_ROUNDED, visit, c);
     }

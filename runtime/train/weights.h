@@ -9,7 +9,8 @@
 #include "runtime/device/device.h"
 #include "runtime/program/program.h"
 
-/* The weights are the masters where there are any, in programs of 16 bits; what kernels read there is they, rounded. */
+/* The weights are the masters where there are any, in programs of 16 bits or whose gradients reuse parameters; what
+ * kernels read there is they, rounded. */
 typedef enum gal_state_part {
     GAL_STATE_WEIGHT,
     GAL_STATE_FIRST_MOMENT,

@@ -62,6 +62,8 @@
     X(GAL_OP_FILL, fill)                                                                                               \
     X(GAL_OP_NORM_START, norm_start)                                                                                   \
     X(GAL_OP_SUM_SQUARES, sum_squares)                                                                                 \
+    X(GAL_OP_KEEP_GRADIENT, keep_gradient)                                                                             \
+    X(GAL_OP_ADAM_IN_PLACE, adam_in_place)                                                                             \
     X(GAL_OP_ADAM, adam)
 
 #define GAL_KERNEL(name) GAL_REAL(gal_host_##name)

@@ -2,6 +2,8 @@
  * Source: D. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1; I. Loshchilov,
  * F. Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2 (decay times the learning rate, as
  * PyTorch has it). Clipping as torch.nn.utils.clip_grad_norm_. */
+#include <string.h>
+
 #include "runtime/ops/host/adam.h"
 #include "runtime/ops/host/kernels.h"
 
@@ -82,21 +84,23 @@ static gal_adam_scalars scalars_of(const gal_kernel_step *step, double square_su
     };
 }
 
-static void adam_part(const void *context, uint32_t part)
+/* What the update of a call reads and writes. */
+typedef struct adam_arrays {
+    gal_real *w;
+    const gal_real *g;
+    gal_real *m, *v;
+    const double *norm;
+} adam_arrays;
+
+static void update_part(const gal_split *at, uint32_t part, const adam_arrays *of)
 {
-    const gal_split *at = context;
     const gal_kernel_call *call = at->call;
     const uint64_t first = (uint64_t)call->group_index * call->dims[0];
     const uint64_t left = call->dims[1] > first ? call->dims[1] - first : 0;
     const size_t begin = gal_cut_begin(&at->cut, part), end = gal_cut_begin(&at->cut, part + 1);
     const size_t decaying = left < end ? (left > begin ? (size_t)left : begin) : end;
-    gal_adam_scalars scalars = scalars_of(call->step, *(const double *)call->operand[4]);
-    gal_adam_range range = {.w = call->operand[0],
-                            .g = call->operand[1],
-                            .m = call->operand[2],
-                            .v = call->operand[3],
-                            .begin = begin,
-                            .end = decaying};
+    gal_adam_scalars scalars = scalars_of(call->step, *of->norm);
+    gal_adam_range range = {.w = of->w, .g = of->g, .m = of->m, .v = of->v, .begin = begin, .end = decaying};
     gal_adam_update(&scalars, &range);
     scalars.l2 = 0;
     scalars.decoupled_rate = 0;
@@ -105,9 +109,45 @@ static void adam_part(const void *context, uint32_t part)
     gal_adam_update(&scalars, &range);
 }
 
+static void adam_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    void *const *operand = at->call->operand;
+    update_part(at, part, &(adam_arrays){operand[0], operand[1], operand[2], operand[3], operand[4]});
+}
+
 gal_code GAL_KERNEL(adam)(const gal_kernel_call *call, gal_error *err)
 {
     (void)err;
     gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, 1, adam_part);
+    return GAL_OK;
+}
+
+/* On the host nothing is narrower. */
+gal_code GAL_KERNEL(keep_gradient)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    memcpy(call->operand[1], call->operand[0], call->dims[0] * sizeof(gal_real));
+    return GAL_OK;
+}
+
+/* The weights are the masters; these are updated by the gradient that lies where the weights were. */
+static void adam_in_place_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    void *const *operand = at->call->operand;
+    const double *norm = operand[3];
+    const size_t begin = gal_cut_begin(&at->cut, part), end = gal_cut_begin(&at->cut, part + 1);
+    gal_real *place = operand[0], *master = operand[4];
+    if (isfinite(norm[0]) && isfinite(norm[1])) {
+        update_part(at, part, &(adam_arrays){master, place, operand[1], operand[2], norm});
+    }
+    memcpy(place + begin, master + begin, (end - begin) * sizeof *place);
+}
+
+gal_code GAL_KERNEL(adam_in_place)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, 1, adam_in_place_part);
     return GAL_OK;
 }
