@@ -73,7 +73,8 @@ double gal_collective_analytic_seconds(const gal_cluster *cluster, gal_op op,
         return launch + most * c.lap_seconds + count * c.exchange_byte_seconds;
     case GAL_OP_ROTATE: /* every member sends and receives: the hop over the outermost links is the longest */
         return launch + c.last_latency_seconds + count * c.inverse_rate;
-    case GAL_OP_MIRROR:
+    case GAL_OP_MIRROR: /* of the buffer a half travels */
+        return launch + c.last_latency_seconds + count / 2.0 * c.last_inverse_rate;
     case GAL_OP_SEND:
     case GAL_OP_RECEIVE:
         return launch + c.last_latency_seconds + count * c.last_inverse_rate;

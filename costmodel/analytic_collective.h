@@ -13,7 +13,8 @@
  *                                and tree: 2 sum of ceil(log2 c_i) l_i + 2 bytes / b
  *   all_to_all                   (n - 1) l + the longest over the levels crossed of bytes (1 - below_i / n) / w_i
  *   rotate                       l_i + bytes / b, l_i of the outermost level: of a unit's members one goes out
- *   mirror, send, receive        l_i + bytes / w_i of the outermost level crossed: all may
+ *   mirror                       l_i + bytes / 2 w_i of the outermost level: all members of a unit may go out
+ *   send, receive                l_i + bytes / w_i of the level crossed
  *   one member, or no bytes      0
  *
  * On a device with multiprocessors each is a kernel too: launch_seconds more.

@@ -10,7 +10,7 @@ gal_instruction *gal_emit_collective(gal_builder *b, gal_op op, gal_stream strea
     gal_shape shape = {.op = op, .dtype = dtype, .dims = {gal_builder_dim(b, elements), option}};
     gal_instruction *out = gal_builder_instruction(b, stream, name, &shape);
     bool per_member = op == GAL_OP_ALL_GATHER || op == GAL_OP_REDUCE_SCATTER || op == GAL_OP_ALL_TO_ALL;
-    uint64_t members = per_member ? gal_group_size(&b->program->atoms, group) : 1;
+    uint64_t members = per_member ? gal_group_size(&b->program->atoms, group) : op == GAL_OP_MIRROR ? 2 : 1;
     out->group = group;
     out->bytes = elements * members * gal_dtype_bytes(dtype);
     return out;

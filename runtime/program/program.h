@@ -201,7 +201,7 @@ typedef struct gal_instruction {
     uint32_t first_operand; /* into gal_program.operand */
     uint32_t first_wait;    /* into gal_program.wait */
     uint64_t bytes;         /* collectives: the whole message buffer of one rank: all_reduce, all_to_all, send,
-                             * receive the buffer; all_gather, reduce_scatter group size * shard. Kernels: 0 */
+                             * mirror, receive the buffer; all_gather, reduce_scatter group size * shard. Kernels: 0 */
     const char *name;       /* "qkv", "reduce o", "d ffn2": static string */
 } gal_instruction;
 

@@ -72,6 +72,11 @@ static void shared_ways_out(void **unused)
     assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_GATHER, one, bytes), 5e-3);
     /* what each device sends out of its node it sends by its own share, shared or not: 1/2 x 1e8 / 1e10 */
     assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_TO_ALL, whole, bytes), 5e-3);
+    /* of a ring one member goes out of its node, with the shares of all 4; half of a trade's buffer by each one's own
+     */
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ROTATE, whole, bytes), 2.5e-3);
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ROTATE, one, bytes), 1e-2);
+    assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_MIRROR, whole, bytes), 5e-3);
     /* half of the rate is reached, 7/8 x 1e8 / 2e10 */
     cluster.level[1].achievable_fraction = 0.5;
     assert_near(gal_collective_analytic_seconds(&cluster, GAL_OP_ALL_GATHER, whole, bytes), 4.375e-3);
