@@ -445,6 +445,12 @@ accuracy-analytic:
 	@$(MAKE) $(J) all tests
 	@$(BUILD)/tests/accuracy/analytic
 
+## colossal-tables: renew the predictions of Colossal-AI's tables, tests/accuracy/colossal_tables.csv
+.PHONY: colossal-tables
+colossal-tables:
+	@$(MAKE) $(J) all
+	@/usr/bin/python3 tests/accuracy/test_colossal_tables.py $(BUILD) --renew
+
 ## bench-program: time to lower, verify, simulate and price a plan of 96 layers on 1,024 devices
 .PHONY: bench-program
 bench-program:

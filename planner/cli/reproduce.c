@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "planner/cli/reproduce_colossal.h"
 #include "planner/cli/reproduce_paper.h"
 #include "planner/galvatron_search.h"
 #include "planner/ranges.h"
@@ -32,6 +33,7 @@ static const char notes[] =
     "simulated, of the best of the listed batches. --figure 4 shows balance degrees and Eq. 7, 5 how long searches\n"
     "take here, 6 the plans A, B and C; 7, errors with and without slowdowns, is what make accuracy-host measures.\n"
     "Exit: 0 a plan was found; 1 none fits; 2 usage; 3 the document is wrong; 4 system.\n"
+    "'galplan reproduce colossal --help' tells of the tables of Colossal-AI.\n"
     "\nExamples:\n"
     "  galplan reproduce galvatron llama.json --memory 36GiB --batch 16 -o strategy.json\n"
     "  galplan reproduce galvatron --table II --model bert-huge-32 --memory 8GiB\n";
@@ -77,7 +79,8 @@ static bool parse(int argc, char **argv, reproduce_options *o, int *exit_code)
         return false;
     }
     if (strcmp(arguments.positional[0], "galvatron") != 0) {
-        (void)gal_fail(&err, GAL_ERR_USAGE, "there is 'galvatron' to reproduce, not '%s'", arguments.positional[0]);
+        (void)gal_fail(&err, GAL_ERR_USAGE, "there are 'galvatron' and 'colossal' to reproduce, not '%s'",
+                       arguments.positional[0]);
         *exit_code = gal_options_end("galplan", "reproduce", GAL_ERR_USAGE, &err);
         return false;
     }
@@ -291,8 +294,19 @@ cleanup:
     return code;
 }
 
+/* Those that have options of their own. */
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} others[] = {{"colossal", gal_cli_reproduce_colossal}};
+
 int gal_cli_reproduce(int argc, char **argv)
 {
+    for (size_t i = 0; argc > 1 && i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(argv[1], others[i].name) == 0) {
+            return others[i].run(argc - 1, argv + 1);
+        }
+    }
     reproduce_options o = {.degree_max = 8,
                            .schedule = GAL_SCHEDULE_1F1B,
                            .data_parallel = GAL_GALVATRON_ZERO2,

@@ -1,0 +1,75 @@
+/* galplan reproduce colossal: what our formulas, programs and prices say of Colossal-AI's tables and figures. */
+#include "planner/cli/reproduce_colossal.h"
+
+#include <stdio.h>
+
+#include "planner/colossal.h"
+#include "schemas/base/options.h"
+
+static const char notes[] =
+    "A line per point: figure,system,gpus,mode,depth,batch,value. Systems are those of the paper's Table II, of the\n"
+    "catalogue; nothing is fitted to the paper. What galrun does not run is said on stderr, as a comment.\n"
+    "  table1, fig9      elements that one linear's devices receive, by Table I as printed (b 32, s 512, h 1024)\n"
+    "  table1-corrected, fig9-corrected   the same, all rows of all devices, with the sum over depth\n"
+    "  fig14, table3     images/s of ViT, the best of the batches that fit\n"
+    "  fig15a, fig15b    largest batch of 512 positions, most positions of 64 samples, of BERT-Base: 1D and ring\n"
+    "  fig16a, fig16b    tokens/s at the largest batch; depth: pipeline stages of 4 devices, 4 microbatches\n"
+    "Precision is fp16 beside fp32 masters, without recomputation. Of 1D over 8 GPUs 12 heads do not divide.\n"
+    "Exit: 0 done; 2 usage; 4 system.\n"
+    "\nExamples:\n"
+    "  galplan reproduce colossal -o tables.csv\n"
+    "  galplan reproduce colossal fig15a\n";
+
+static gal_code put(void *context, const gal_colossal_row *row)
+{
+    FILE *out = context;
+    if (row->refused[0] != '\0') {
+        (void)fprintf(stderr, "# %s,%s,%u,%s,%u: %s\n", row->figure, row->system, row->devices, row->mode, row->depth,
+                      row->refused);
+        return GAL_OK;
+    }
+    (void)fprintf(out, "%s,%s,%u,%s,%u,%u,%.6g\n", row->figure, row->system, row->devices, row->mode, row->depth,
+                  row->batch, row->value);
+    return GAL_OK;
+}
+
+static gal_code put_all(const char *figure, const char *path, gal_error *err)
+{
+    FILE *out = path == NULL ? stdout : fopen(path, "w");
+    if (out == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "cannot write %s", path);
+    }
+    (void)fputs("figure,system,gpus,mode,depth,batch,value\n", out);
+    gal_code code = gal_colossal_reproduce(figure, put, out, err);
+    const bool bad = ferror(out) != 0;
+    if ((path != NULL && fclose(out) != 0) || bad) {
+        code = code == GAL_OK ? gal_fail(err, GAL_ERR_SYSTEM, "cannot write %s", path == NULL ? "stdout" : path) : code;
+    }
+    return code;
+}
+
+int gal_cli_reproduce_colossal(int argc, char **argv)
+{
+    const char *output = NULL;
+    const gal_option options[] = {
+        gal_option_short('o', gal_option_string("output", "FILE", "in place of stdout", &output)),
+    };
+    const gal_command command = {.program = "galplan",
+                                 .command = "reproduce colossal",
+                                 .summary = "Predict the tables and figures of the Colossal-AI paper.",
+                                 .positional = "[FIGURE]",
+                                 .positional_min = 0,
+                                 .positional_max = 1,
+                                 .options = options,
+                                 .option_count = sizeof options / sizeof options[0],
+                                 .notes = notes};
+    gal_arguments arguments;
+    gal_error err = {0};
+    int exit_code = 0;
+    if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
+        return exit_code;
+    }
+    const char *figure = arguments.positional_count > 0 ? arguments.positional[0] : NULL;
+    const gal_code code = put_all(figure, output, &err);
+    return gal_options_end("galplan", "reproduce colossal", code, &err);
+}
