@@ -144,12 +144,14 @@
  *                                                                         decay_elements decay. bf16, fp16: master is
  *                                                                         updated, w is it rounded. Norm or loss not
  *                                                                         finite: nothing is written
- * keep_gradient        elements                                       r gradient, w the place of the weights, rounded:
- *                                                                     this rank's range, as of adam
- * adam_in_place        as adam                                        u w, u m, u v, r norm, u master: w has the
- * gradient and gets the weights, also where norm or loss is not finite: then those of before all_reduce elements,
- * reduce (GAL_REDUCE_*)                    u buffer all_gather           elements (per rank), in_place (0|1) r shard, w
- * whole | u whole reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
+ * keep_gradient        elements                                           r gradient, w the place of the weights,
+ *                                                                         rounded: this rank's range, as of adam
+ * adam_in_place        elements, decay_elements                           u w, u m, u v, r norm, u master: as adam, but
+ *                                                                         w has the gradient and gets the weights, also
+ *                                                                         where norm or loss is not finite: old ones
+ * all_reduce           elements, reduce (GAL_REDUCE_*)                    u buffer
+ * all_gather           elements (per rank), in_place (0|1)                r shard, w whole | u whole
+ * reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
  * all_to_all           elements (per pair)                                r source[n][elements], w target[n][elements]
  * rotate               elements                                       r source, w target: the source of the member
  *                                                                     before this one, counted round
