@@ -23,8 +23,9 @@ import gpu
 FAMILIES = {"decoder", "llama", "bert", "t5", "vit", "swin"}
 PLANS = 40  # of each number of ranks: of 40 draws no family is left out but by a chance of 4e-3
 BF16_STEPS, BF16_NATS = 100, 0.02
-OPERATORS = ("kernels", "rows", "products", "attention", "attention_library")
-SANITIZED = (("memcheck", "rows"), ("memcheck", "attention"), ("racecheck", "rows"), ("synccheck", "rows"))
+OPERATORS = ("kernels", "norm_parts", "rows", "products", "attention", "attention_library", "ring")
+SANITIZED = (("memcheck", "rows"), ("memcheck", "attention"), ("memcheck", "ring"), ("racecheck", "rows"),
+             ("racecheck", "ring"), ("synccheck", "rows"))
 
 
 # ---- operators ----

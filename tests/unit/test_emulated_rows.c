@@ -3,6 +3,7 @@
  * rounds by; device_case_expect adds the rounding of the result. */
 #include <math.h>
 
+#include "runtime/ops/cuda/gemm_bias.h"
 #include "tests/support/emulated/device_case.h"
 
 static const double u = 0x1p-24;
@@ -371,6 +372,107 @@ static void deal(void **state)
     in_all_forms(deal_case);
 }
 
+/* Behind 3 heads of queries 2 of keys and 2 of values: taken out, and their gradients put back, rounded. */
+static void take_keys_case(device_case *at, uint32_t dim)
+{
+    enum { ROWS = 7, HEADS = 3, KV_HEADS = 2 };
+    const size_t queries = (size_t)ROWS * HEADS * dim, keys = (size_t)ROWS * 2 * KV_HEADS * dim;
+    device_case_add(at, ELEMENT, queries + keys, 1.0, 1);
+    const operand *kv = device_case_add(at, ELEMENT, keys, 0.0, 0);
+    device_case_run(at, GAL_OP_TAKE_KEYS, DIMS(ROWS, HEADS, KV_HEADS, dim));
+    device_case_expect_all(at, kv, 0.0);
+    device_case_free(at);
+    device_case_add(at, FLOAT, queries, 1.0, 1);
+    device_case_add(at, FLOAT, keys, 1.0, 2);
+    const operand *dqkv = device_case_add(at, ELEMENT, queries + keys, 0.0, 0);
+    device_case_run(at, GAL_OP_JOIN_GRADIENTS, DIMS(ROWS, HEADS, KV_HEADS, dim));
+    for (size_t i = 0; i < dqkv->count; i++) { /* rounded to the nearest */
+        assert_true(dqkv->got[i] == device_case_round(at, ELEMENT, dqkv->exact[i]));
+    }
+}
+
+static void take_keys(void **state)
+{
+    (void)state;
+    in_all_forms(take_keys_case);
+}
+
+static void narrow_case(device_case *at, uint32_t elements)
+{
+    device_case_add(at, FLOAT, elements, 1.0, 1);
+    const operand *target = device_case_add(at, ELEMENT, elements, 0.0, 0);
+    device_case_run(at, GAL_OP_NARROW, DIMS(elements));
+    for (size_t i = 0; i < elements; i++) {
+        assert_true(target->got[i] == device_case_round(at, ELEMENT, target->exact[i]));
+    }
+}
+
+static void narrow(void **state)
+{
+    (void)state;
+    in_all_forms(narrow_case);
+}
+
+static void add_bias_case(device_case *at, uint32_t features)
+{
+    enum { ROWS = 7 };
+    const operand *x = device_case_add(at, ELEMENT, (size_t)ROWS * features, 1.0, 1);
+    device_case_add(at, ELEMENT, features, 1.0, 2);
+    device_case_run(at, GAL_OP_ADD_BIAS, DIMS(ROWS, features));
+    device_case_expect_all(at, x, 2 * u);
+}
+
+static void add_bias(void **state)
+{
+    (void)state;
+    in_all_forms(add_bias_case);
+}
+
+/* ---- the gradient of a bias: another table's kernel ---- */
+
+static uint64_t sums_workspace_bytes(const device_case *at, gal_op op, const gal_kernel_call *call)
+{
+    (void)at;
+    (void)op;
+    return gal_bias_gradient_workspace_bytes(call->dims[0], call->dims[1]);
+}
+
+static gal_code run_sums(device_case *at, gal_op op, gal_kernel_call *call, gal_error *err)
+{
+    (void)op;
+    const gal_kernel kernel = at->dtype == GAL_FP32   ? gal_cuda_bias_gradient_fp32
+                              : at->dtype == GAL_BF16 ? gal_cuda_bias_gradient_bf16
+                                                      : gal_cuda_bias_gradient_fp16;
+    gal_kernel_call less = *call;
+    gal_error refused = {.code = GAL_OK};
+    less.workspace_bytes--;
+    assert_int_equal(kernel(&less, &refused), GAL_ERR_DEVICE);
+    return kernel(call, err);
+}
+
+/* Rows in one part and in many; dy within 1, so a sum is off by (rows + 8) u rows. */
+static void bias_gradient_case(device_case *at, uint32_t features)
+{
+    static const device_case_library sums = {sums_workspace_bytes, run_sums};
+    static const uint32_t rows[] = {1, 31, 200};
+    at->library = &sums;
+    for (uint32_t i = 0; i < 6; i++) {
+        const uint32_t count = rows[i / 2], columns = 2 * features + 34; /* 130: two blocks and a part */
+        at->ops.call.add = i % 2 != 0;
+        device_case_add(at, ELEMENT, (size_t)count * columns, 1.0, 8);
+        const operand *dbias = device_case_add(at, FLOAT, columns, i % 2 != 0 ? 1.0 : 0.0, 9);
+        device_case_run(at, GAL_OP_BIAS_GRADIENT, DIMS(count, columns));
+        device_case_expect_all(at, dbias, (count + 8.0) * u * (count + 1.0));
+        device_case_free(at);
+    }
+}
+
+static void bias_gradient(void **state)
+{
+    (void)state;
+    in_all_forms(bias_gradient_case);
+}
+
 /* Heads of 48, 36 and 2 in rows with others behind them, positions far enough for many turns; a sine is off by 2 u for
  * its argument's rounding and 2 u of its own. */
 static void rotary_of(device_case *at, uint32_t dim, uint32_t inverse, gal_rotary_scaling_kind scaling)
@@ -422,6 +524,10 @@ int main(void)
         cmocka_unit_test(merge),
         cmocka_unit_test(permute),
         cmocka_unit_test(deal),
+        cmocka_unit_test(take_keys),
+        cmocka_unit_test(narrow),
+        cmocka_unit_test(add_bias),
+        cmocka_unit_test(bias_gradient),
         cmocka_unit_test(rotary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,10 +78,13 @@ ENTRIES(GAL_OP_WINDOW_ATTENTION, window_attention)
 ENTRIES(GAL_OP_WINDOW_ATTENTION_BACKWARD, window_attention_backward)
 ENTRIES(GAL_OP_CROSS_ATTENTION, cross_attention)
 ENTRIES(GAL_OP_CROSS_ATTENTION_BACKWARD, cross_attention_backward)
+ENTRIES(GAL_OP_ATTENTION_STEP, attention_step)
+ENTRIES(GAL_OP_ATTENTION_STEP_BACKWARD, attention_step_backward)
 
 static bool is_attention(gal_op op)
 {
-    return op >= GAL_OP_ATTENTION && op <= GAL_OP_CROSS_ATTENTION_BACKWARD;
+    return (op >= GAL_OP_ATTENTION && op <= GAL_OP_CROSS_ATTENTION_BACKWARD) || op == GAL_OP_ATTENTION_STEP ||
+           op == GAL_OP_ATTENTION_STEP_BACKWARD;
 }
 
 /* A plan that fails here fails again when it is run, and is reported there. */

@@ -1,5 +1,5 @@
 /* Our own attention: one description of a call serves self-attention with shared keys, relative attention, windows of a
- * grid, cross-attention, and the blocks of a ring. Where a row lies, who sees whom, which entry of a bias and which
+ * grid, cross-attention, and the steps of a ring. Where a row lies, who sees whom, which entry of a bias and which
  * number of dropout belongs to a pair are functions here; kernels and tests use these alone.
  *
  * Queries and keys are numbered within their sequence, or within their window, from 0. Rows of a position follow
@@ -34,9 +34,12 @@ typedef struct gal_flash {
     uint32_t positions;     /* of a sample in ctx and lse: queries * windows */
     bool causal;
     bool add;                        /* to dbias */
+    bool wide;                       /* ctx of the forward, dq and dkv of the backward are fp32 */
+    bool resumes;                    /* ctx and lse, or dq, have what other keys gave before: these are added */
     uint32_t query_begin, key_begin; /* global positions of the first ones: what causal and buckets compare */
     float scale;
-    uint64_t q_row, kv_row;       /* elements of a row of q, of k and v */
+    uint64_t q_row, dq_row;       /* elements of a row of q, of its gradient */
+    uint64_t kv_row;              /* of k and v, and of their gradients */
     uint64_t k_offset, v_offset;  /* of head 0 in such a row */
     uint32_t side, window, shift; /* GAL_FLASH_WINDOW: of the grid */
     gal_flash_bias bias;
@@ -44,7 +47,7 @@ typedef struct gal_flash {
     uint32_t bias_entries;             /* rows of the table */
     uint32_t max_distance;             /* GAL_FLASH_BUCKETS */
     /* Dropout (runtime/ops/ops.h): number of a pair = ((map[sample] * all_heads + head_begin + head) * dropout_rows +
-     * row of the query) * dropout_row + key, both as global positions; key_begin is then a multiple of 4. */
+     * row of the query) * dropout_row + key, both as global positions. */
     bool dropout;
     uint32_t drop_max, dropout_site, all_heads, head_begin, dropout_rows, dropout_row;
     float keep_scale;
@@ -82,6 +85,11 @@ GAL_FLASH_INLINE uint64_t gal_flash_q_at(const gal_flash *f, uint32_t position, 
     return ((uint64_t)position * f->samples + sample) * f->q_row + (uint64_t)head * f->dim;
 }
 
+GAL_FLASH_INLINE uint64_t gal_flash_dq_at(const gal_flash *f, uint32_t position, uint32_t sample, uint32_t head)
+{
+    return ((uint64_t)position * f->samples + sample) * f->dq_row + (uint64_t)head * f->dim;
+}
+
 /* Without k_offset or v_offset. */
 GAL_FLASH_INLINE uint64_t gal_flash_kv_at(const gal_flash *f, uint32_t position, uint32_t sample, uint32_t kv_head)
 {
@@ -108,6 +116,12 @@ GAL_FLASH_INLINE uint32_t gal_flash_key_end(const gal_flash *f, uint32_t sample,
     }
     const int64_t end = (int64_t)f->query_begin + query + 1 - (int64_t)f->key_begin;
     return end <= 0 ? 0 : end < (int64_t)f->keys ? (uint32_t)end : f->keys;
+}
+
+/* Whether any query sees any key: of a ring's chunks under a causal mask some do not. */
+GAL_FLASH_INLINE bool gal_flash_sees(const gal_flash *f)
+{
+    return !f->causal || f->key_begin < f->query_begin + f->queries;
 }
 
 /* Queries that see key j are those from this number on. */
@@ -175,7 +189,7 @@ GAL_FLASH_INLINE uint32_t gal_flash_key_of_entry(const gal_flash *f, uint32_t qu
 
 /* ---- dropout ---- */
 
-/* Number of a query's key 0; a multiple of 4. */
+/* Number of a query's key 0; modulo 4 it is key_begin. */
 GAL_FLASH_INLINE uint64_t gal_flash_dropout_at(const gal_flash *f, uint32_t position, uint32_t sample, uint32_t head)
 {
     const uint64_t whole = (uint64_t)f->sample_map[sample] * f->all_heads + f->head_begin + head;
@@ -240,12 +254,6 @@ extern "C" {
  * dbias. f->dim <= GAL_FLASH_DIM_MAX but for GAL_FLASH_FP32, which takes any. No two runs differ in a bit. */
 int gal_flash_forward(const gal_flash *f, gal_flash_type type, void *stream);
 int gal_flash_backward(const gal_flash *f, gal_flash_type type, void *stream);
-
-/* One more part of a ring: ctx and lse of the keys so far, and of others; into the first. An lse of -infinity is a
- * query that saw none. ctx, part          (rows, heads, dim)  rows [position][sample]; ctx fp32 between parts, part of
- * `type` lse, part_lse      (samples, heads, positions)  fp32 */
-int gal_flash_merge(uint32_t samples, uint32_t positions, uint32_t heads, uint32_t dim, gal_flash_type type, float *ctx,
-                    float *lse, const void *part, const float *part_lse, void *stream);
 
 #ifdef __cplusplus
 }

@@ -61,6 +61,10 @@ int gal_flash_backward(const gal_flash *f, gal_flash_type type, void *stream)
     if (!gal_flash_takes(f, type, true)) {
         return gal_flash_refused;
     }
+    if (f->resumes && !gal_flash_sees(f)) {
+        const uint64_t bytes = (uint64_t)f->keys * f->samples * f->kv_row * gal_flash_result_bytes(f, type);
+        return cudaMemsetAsync(f->dkv, 0, bytes, (cudaStream_t)stream);
+    }
     float *sums = entries == 0 ? nullptr : (float *)((char *)f->workspace + gal_flash_layout_of(f, true).sums);
     GAL_FLASH_TRY(gal_flash_fill_buckets(f, true, stream));
     GAL_FLASH_TRY(type == GAL_FLASH_BF16   ? backward<__nv_bfloat16>(f, sums, rows, stream)

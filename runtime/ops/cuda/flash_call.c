@@ -11,7 +11,8 @@ _Static_assert(offsetof(gal_cuda_step, seed) == 0 && offsetof(gal_cuda_step, ste
 bool gal_flash_is_backward(gal_op op)
 {
     return op == GAL_OP_ATTENTION_BACKWARD || op == GAL_OP_RELATIVE_ATTENTION_BACKWARD ||
-           op == GAL_OP_WINDOW_ATTENTION_BACKWARD || op == GAL_OP_CROSS_ATTENTION_BACKWARD;
+           op == GAL_OP_WINDOW_ATTENTION_BACKWARD || op == GAL_OP_CROSS_ATTENTION_BACKWARD ||
+           op == GAL_OP_ATTENTION_STEP_BACKWARD;
 }
 
 /* Queries, keys and values in one row. */
@@ -19,7 +20,7 @@ static void set_self(const gal_kernel_call *call, uint32_t kv_heads, gal_flash *
 {
     f->queries = f->keys = f->positions = call->dims[1];
     f->kv_heads = kv_heads;
-    f->q_row = f->kv_row = ((uint64_t)f->heads + 2 * (uint64_t)kv_heads) * f->dim;
+    f->q_row = f->dq_row = f->kv_row = ((uint64_t)f->heads + 2 * (uint64_t)kv_heads) * f->dim;
     f->k_offset = (uint64_t)f->heads * f->dim;
     f->v_offset = f->k_offset + (uint64_t)kv_heads * f->dim;
 }
@@ -29,9 +30,26 @@ static void set_cross(const gal_kernel_call *call, gal_flash *f)
     f->queries = f->positions = call->dims[1];
     f->keys = call->dims[4];
     f->kv_heads = f->heads;
-    f->q_row = (uint64_t)f->heads * f->dim;
+    f->q_row = f->dq_row = (uint64_t)f->heads * f->dim;
     f->kv_row = 2 * f->q_row;
     f->v_offset = f->q_row;
+}
+
+/* As runtime/ops/host/attention_ring.c: queries of this device's chunk, keys of the one `step` chunks back. */
+static void set_step(const gal_kernel_call *call, gal_flash *f)
+{
+    const uint32_t positions = call->dims[1], step = call->dims[6], chunks = call->dims[7];
+    const uint32_t chunk = call->position_begin / positions;
+    set_self(call, call->dims[4], f);
+    f->causal = (call->dims[5] & GAL_ATTENTION_CAUSAL) != 0;
+    f->wide = true;
+    f->resumes = step > 0;
+    f->query_begin = call->position_begin;
+    f->key_begin = (chunk + chunks - step) % chunks * positions;
+    f->kv_row = 2 * (uint64_t)f->kv_heads * f->dim;
+    f->k_offset = 0;
+    f->v_offset = (uint64_t)f->kv_heads * f->dim;
+    f->dq_row = (uint64_t)f->heads * f->dim;
 }
 
 static void set_relative(const gal_kernel_call *call, gal_flash *f)
@@ -59,31 +77,32 @@ static void set_window(const gal_kernel_call *call, gal_flash *f)
     f->bias_column = f->heads * call->within_index;
 }
 
-/* Forward operands, or those of the backward from the second on, as operator.h lists them. */
-static void set_operands(const gal_kernel_call *call, bool cross, bool backward, gal_flash *f)
+/* Forward operands, or those of the backward from the second on, as operator.h lists them. apart: keys and values are
+ * an operand of their own. */
+static void set_operands(const gal_kernel_call *call, bool apart, bool backward, gal_flash *f)
 {
     void *const *operand = call->operand;
-    const bool table = f->bias != GAL_FLASH_NO_BIAS, three = table || cross;
+    const bool table = f->bias != GAL_FLASH_NO_BIAS, three = table || apart;
     const uint32_t last = backward ? (three ? 7 : 5) : three ? 4 : 3;
     f->lengths = call->operand_count > last ? operand[last] : NULL;
     if (!backward) {
         const uint32_t ctx = three ? 2 : 1;
         f->q = operand[0];
-        f->kv = cross ? operand[1] : operand[0];
+        f->kv = apart ? operand[1] : operand[0];
         f->table = table ? operand[1] : NULL;
         f->ctx = operand[ctx];
         f->lse = operand[ctx + 1];
         return;
     }
-    const uint32_t ctx = cross ? 3 : 2, dq = three ? 5 : 4;
+    const uint32_t ctx = apart ? 3 : 2, dq = three ? 5 : 4;
     f->dctx = operand[0];
     f->q = operand[1];
-    f->kv = cross ? operand[2] : operand[1];
+    f->kv = apart ? operand[2] : operand[1];
     f->ctx = operand[ctx];
     f->lse = operand[ctx + 1];
     f->table = table ? operand[4] : NULL;
     f->dq = operand[dq];
-    f->dkv = cross ? operand[dq + 1] : operand[dq];
+    f->dkv = apart ? operand[dq + 1] : operand[dq];
     f->dbias = table ? operand[dq + 1] : NULL;
 }
 
@@ -123,8 +142,12 @@ gal_flash gal_flash_of_call(gal_op op, const gal_kernel_call *call)
     };
     const float scale = (float)(1.0 / sqrt((double)f.dim));
     const bool cross = op == GAL_OP_CROSS_ATTENTION || op == GAL_OP_CROSS_ATTENTION_BACKWARD;
+    const bool step = op == GAL_OP_ATTENTION_STEP || op == GAL_OP_ATTENTION_STEP_BACKWARD;
     if (cross) {
         set_cross(call, &f);
+    } else if (step) {
+        set_step(call, &f);
+        f.scale = scale;
     } else if (op == GAL_OP_RELATIVE_ATTENTION || op == GAL_OP_RELATIVE_ATTENTION_BACKWARD) {
         set_relative(call, &f);
     } else if (op == GAL_OP_WINDOW_ATTENTION || op == GAL_OP_WINDOW_ATTENTION_BACKWARD) {
@@ -136,7 +159,7 @@ gal_flash gal_flash_of_call(gal_op op, const gal_kernel_call *call)
         f.causal = (call->dims[5] & GAL_ATTENTION_CAUSAL) != 0;
         f.scale = scale;
     }
-    set_operands(call, cross, gal_flash_is_backward(op), &f);
+    set_operands(call, cross || step, gal_flash_is_backward(op), &f);
     set_dropout(call, &f);
     return f;
 }

@@ -1,5 +1,6 @@
 /* Forward: a block has 64 queries of a head, a warp 16 of them. Keys and values come a tile at a time; while scores are
- * computed the values are under way, while values are summed the next keys are. */
+ * computed the values are under way, while values are summed the next keys are. What other keys gave before is added at
+ * the end: a context is divided by its sum of exponentials, so it counts like one key of score lse. */
 #ifndef GAL_RUNTIME_OPS_CUDA_FLASH_FORWARD_CUH
 #define GAL_RUNTIME_OPS_CUDA_FLASH_FORWARD_CUH
 
@@ -37,6 +38,17 @@ __device__ __forceinline__ void gal_flash_soften(float score[N / 8][4], gal_flas
             }
         }
     }
+}
+
+/* The end of a row: its log-sum-exp, and what its sums and the context before are multiplied by. before: -infinity if
+ * there is none. */
+__device__ __forceinline__ float gal_flash_finish(float max, float sum, float before, float *own, float *kept)
+{
+    const float all = fmaxf(max, before), from = all == -INFINITY ? 0.0F : all;
+    const float of_max = expf(max - from), of_before = expf(before - from), total = of_max * sum + of_before;
+    *own = total == 0.0F ? 0.0F : of_max / total;
+    *kept = total == 0.0F ? 0.0F : of_before / total;
+    return all + logf(total);
 }
 
 template <class T, int D>
@@ -112,18 +124,28 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS, 2)
         gal_flash_accumulate<D, N, D>(score, v, 0, out);
     }
     gal_copy_wait<0>();
+    gal_flash_factor end_factor;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const float sum = gal_quad_sum(state.sum[half]);
         const uint32_t i = query + 8 * half;
-        factor[half] = sum == 0.0F ? 0.0F : 1.0F / sum;
-        if (lane % 4 == 0 && i < f.queries) {
-            f.lse[gal_flash_lse_at(&f, gal_flash_position(&f, at.window, i), at.sample, at.head)] =
-                state.max[half] + logf(sum);
+        const bool writes = lane % 4 == 0 && i < f.queries; /* it alone reads, too */
+        float *lse = f.lse + (writes ? gal_flash_lse_at(&f, gal_flash_position(&f, at.window, i), at.sample, at.head)
+                                     : 0);
+        const float before = f.resumes ? gal_quad_max(writes ? *lse : -INFINITY) : -INFINITY;
+        const float merged =
+            gal_flash_finish(state.max[half], sum, before, &end_factor.sum[half], &end_factor.kept[half]);
+        if (writes) {
+            *lse = merged;
         }
     }
-    gal_flash_store<D>(f, at.window, out, factor, (T *)f.ctx + gal_flash_ctx_at(&f, 0, at.sample, at.head),
-                       (uint64_t)f.samples * f.heads * f.dim, first + 16 * warp, f.queries, 0);
+    const uint64_t to = gal_flash_ctx_at(&f, 0, at.sample, at.head), stride = (uint64_t)f.samples * f.heads * f.dim;
+    if (f.wide) {
+        gal_flash_store<D>(f, at.window, out, end_factor, (float *)f.ctx + to, stride, first + 16 * warp, f.queries,
+                           0);
+    } else {
+        gal_flash_store<D>(f, at.window, out, end_factor, (T *)f.ctx + to, stride, first + 16 * warp, f.queries, 0);
+    }
 }
 
 #endif

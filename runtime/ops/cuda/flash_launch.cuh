@@ -74,7 +74,13 @@ static const int gal_flash_refused = 1; /* cudaErrorInvalidValue */
 static inline bool gal_flash_takes(const gal_flash *f, gal_flash_type type, bool backward)
 {
     return (type == GAL_FLASH_FP32 || f->dim <= GAL_FLASH_DIM_MAX) &&
-           (!f->dropout || f->key_begin % 4 == 0) && f->workspace_bytes >= gal_flash_layout_of(f, backward).bytes;
+           f->workspace_bytes >= gal_flash_layout_of(f, backward).bytes;
+}
+
+/* Of an element of ctx, or of dq and dkv, as the kernels write them. */
+static inline uint64_t gal_flash_result_bytes(const gal_flash *f, gal_flash_type type)
+{
+    return f->wide || type == GAL_FLASH_FP32 ? 4 : 2;
 }
 
 #endif

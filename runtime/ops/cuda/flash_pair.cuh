@@ -59,7 +59,7 @@ __device__ __forceinline__ void gal_flash_philox(const gal_flash_step *step, uin
     lanes[3] = c3;
 }
 
-/* 0 or the keep scale of the keys of quad `quad`, counted over all pairs. */
+/* 0 or the keep scale of the pairs of quad `quad`. */
 __device__ __forceinline__ void gal_flash_factors(const gal_flash &f, uint64_t quad, float out[4])
 {
     uint32_t lanes[4];
@@ -67,6 +67,24 @@ __device__ __forceinline__ void gal_flash_factors(const gal_flash &f, uint64_t q
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         out[i] = lanes[i] > f.drop_max ? f.keep_scale : 0.0F;
+    }
+}
+
+/* Of four pairs from `number` on. Where a ring cuts a quad they lie in two. */
+__device__ __forceinline__ void gal_flash_four_factors(const gal_flash &f, uint64_t number, float out[4])
+{
+    gal_flash_factors(f, number / 4, out);
+    if (number % 4 != 0) {
+        float two[8] = {out[0], out[1], out[2], out[3]};
+        gal_flash_factors(f, number / 4 + 1, two + 4);
+#pragma unroll
+        for (int i = 0; i < 7; i++) {
+            two[i] = number % 2 != 0 ? two[i + 1] : two[i];
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            out[i] = number % 4 >= 2 ? two[i + 2] : two[i];
+        }
     }
 }
 

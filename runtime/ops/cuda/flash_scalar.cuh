@@ -87,7 +87,8 @@ __global__ void gal_flash_scalar_forward(const __grid_constant__ gal_flash f, co
     const gal_flash_where at = gal_flash_split(f, gal_flash_thread(), f.heads, f.queries, &i);
     const gal_flash_rows<T> rows = {f, bucket, at};
     const uint32_t end = gal_flash_key_end(&f, at.sample, i);
-    float max = -INFINITY, sum = 0.0F;
+    const float before = f.resumes ? f.lse[rows.lse_at(i)] : -INFINITY;
+    float max = before, sum = f.resumes ? 1.0F : 0.0F;
     for (uint32_t j = 0; j < end; j++) {
         const float score = rows.score(i, j);
         if (score > max) {
@@ -96,7 +97,7 @@ __global__ void gal_flash_scalar_forward(const __grid_constant__ gal_flash f, co
         }
         sum += expf(score - max);
     }
-    const float lse = end == 0 ? -INFINITY : max + logf(sum);
+    const float lse = sum == 0.0F ? -INFINITY : max + logf(sum);
     T *ctx = (T *)f.ctx + rows.ctx_at(i);
     for (uint32_t first = 0; first < f.dim; first += GAL_FLASH_CHUNK) {
         float out[GAL_FLASH_CHUNK] = {};
@@ -111,7 +112,8 @@ __global__ void gal_flash_scalar_forward(const __grid_constant__ gal_flash f, co
 #pragma unroll
         for (uint32_t d = 0; d < GAL_FLASH_CHUNK; d++) {
             if (first + d < f.dim) {
-                ctx[first + d] = gal_element<T>(out[d]);
+                const float kept = f.resumes ? expf(before - lse) * gal_number(ctx[first + d]) : 0.0F;
+                ctx[first + d] = gal_element<T>(out[d] + kept);
             }
         }
     }
@@ -127,7 +129,7 @@ __global__ void gal_flash_scalar_dq(const __grid_constant__ gal_flash f, const u
     uint32_t i;
     const gal_flash_where at = gal_flash_split(f, gal_flash_thread(), f.heads, f.queries, &i);
     const gal_flash_rows<T> rows = {f, bucket, at};
-    T *dq = (T *)f.dq + gal_flash_q_at(&f, gal_flash_position(&f, at.window, i), at.sample, at.head);
+    T *dq = (T *)f.dq + gal_flash_dq_at(&f, gal_flash_position(&f, at.window, i), at.sample, at.head);
     for (uint32_t first = 0; first < f.dim; first += GAL_FLASH_CHUNK) {
         float out[GAL_FLASH_CHUNK] = {};
         for (uint32_t j = 0; j < gal_flash_key_end(&f, at.sample, i); j++) {
@@ -141,7 +143,8 @@ __global__ void gal_flash_scalar_dq(const __grid_constant__ gal_flash f, const u
 #pragma unroll
         for (uint32_t d = 0; d < GAL_FLASH_CHUNK; d++) {
             if (first + d < f.dim) {
-                dq[first + d] = gal_element<T>(f.scale * out[d]);
+                const float kept = f.resumes ? gal_number(dq[first + d]) : 0.0F;
+                dq[first + d] = gal_element<T>(f.scale * out[d] + kept);
             }
         }
     }

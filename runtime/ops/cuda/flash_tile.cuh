@@ -120,14 +120,19 @@ __device__ __forceinline__ void gal_flash_accumulate(const float values[N / 8][4
     }
 }
 
-/* Writes 16 rows of sums, times factor[0] (row r) and [1] (row r + 8), from row `first` + r on. */
+/* Of the two rows of a lane: what sums are multiplied by, and what was there before, which only fp32 keeps. */
+struct gal_flash_factor {
+    float sum[2], kept[2];
+};
+
+/* Writes 16 rows of sums, each times its factor (row r and row r + 8), from row `first` + r on. */
 template <int P, class T>
 __device__ __forceinline__ void gal_flash_store(const gal_flash &f, uint32_t window, const float sum[P / 8][4],
-                                                const float factor[2], T *base, uint64_t stride, uint32_t first,
-                                                uint32_t end, uint32_t column)
+                                                const gal_flash_factor &factor, T *base, uint64_t stride,
+                                                uint32_t first, uint32_t end, uint32_t column)
 {
     const uint32_t lane = threadIdx.x % 32;
-    const bool pairs = f.dim % 2 == 0 && stride % 2 == 0 && (uintptr_t)base % 4 == 0;
+    const bool pairs = f.dim % 2 == 0 && stride % 2 == 0 && (uintptr_t)base % (2 * sizeof(T)) == 0;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const uint32_t row = first + lane / 4 + 8 * half;
@@ -138,9 +143,15 @@ __device__ __forceinline__ void gal_flash_store(const gal_flash &f, uint32_t win
 #pragma unroll
         for (int n = 0; n < P / 8; n++) {
             const uint32_t d = column + 8 * n + 2 * (lane % 4);
-            const float low = factor[half] * sum[n][2 * half], high = factor[half] * sum[n][2 * half + 1];
+            float low = factor.sum[half] * sum[n][2 * half], high = factor.sum[half] * sum[n][2 * half + 1];
+            if constexpr (sizeof(T) == sizeof(float)) {
+                if (factor.kept[half] != 0.0F) {
+                    low += d < f.dim ? factor.kept[half] * to[d] : 0.0F;
+                    high += d + 1 < f.dim ? factor.kept[half] * to[d + 1] : 0.0F;
+                }
+            }
             if (pairs && d < f.dim) {
-                *(uint32_t *)(to + d) = gal_pack_two(low, high, T());
+                gal_store_two(to + d, low, high);
             } else {
                 if (d < f.dim) {
                     to[d] = gal_element<T>(low);
@@ -222,7 +233,7 @@ __device__ __forceinline__ void gal_flash_fill(const gal_flash &f, const uint32_
         }
     }
     if (extras.factor != nullptr) {
-        /* By quads of keys: their first numbers are multiples of 4. */
+        /* By quads of keys: but for a ring's, their first numbers are multiples of 4. */
         constexpr uint32_t quads = (keys_are_rows ? GAL_FLASH_ROWS : N) / 4;
 #pragma unroll 1
         for (uint32_t n = threadIdx.x; n < GAL_FLASH_ROWS * N / 4; n += GAL_FLASH_THREADS) {
@@ -231,7 +242,7 @@ __device__ __forceinline__ void gal_flash_fill(const gal_flash &f, const uint32_
             if (query < f.queries && key < f.keys) {
                 const uint32_t position = gal_flash_position(&f, at.window, query);
                 float out[4];
-                gal_flash_factors(f, (gal_flash_dropout_at(&f, position, at.sample, at.head) + key) / 4, out);
+                gal_flash_four_factors(f, gal_flash_dropout_at(&f, position, at.sample, at.head) + key, out);
 #pragma unroll
                 for (uint32_t l = 0; l < 4; l++) {
                     extras.factor[keys_are_rows ? (j + l) * stride + i : i * stride + j + l] = out[l];

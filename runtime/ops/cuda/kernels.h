@@ -32,7 +32,15 @@
     X(GAL_OP_LAYER_NORM_BACKWARD, layer_norm_backward)                                                                 \
     X(GAL_OP_RMS_NORM, rms_norm)                                                                                       \
     X(GAL_OP_RMS_NORM_BACKWARD, rms_norm_backward)                                                                     \
+    X(GAL_OP_NORM_SUMS, norm_sums)                                                                                     \
+    X(GAL_OP_NORM_BY_SUMS, norm_by_sums)                                                                               \
+    X(GAL_OP_NORM_SUMS_BACKWARD, norm_sums_backward)                                                                   \
+    X(GAL_OP_NORM_BY_SUMS_BACKWARD, norm_by_sums_backward)                                                             \
+    X(GAL_OP_ADD_BIAS, add_bias)                                                                                       \
     X(GAL_OP_ROTARY, rotary)                                                                                           \
+    X(GAL_OP_TAKE_KEYS, take_keys)                                                                                     \
+    X(GAL_OP_JOIN_GRADIENTS, join_gradients)                                                                           \
+    X(GAL_OP_NARROW, narrow)                                                                                           \
     X(GAL_OP_SCALE, scale)                                                                                             \
     X(GAL_OP_ACTIVATION, activation)                                                                                   \
     X(GAL_OP_ACTIVATION_BACKWARD, activation_backward)                                                                 \
@@ -70,7 +78,9 @@
     X(GAL_OP_WINDOW_ATTENTION, window_attention)                                                                       \
     X(GAL_OP_WINDOW_ATTENTION_BACKWARD, window_attention_backward)                                                     \
     X(GAL_OP_CROSS_ATTENTION, cross_attention)                                                                         \
-    X(GAL_OP_CROSS_ATTENTION_BACKWARD, cross_attention_backward)
+    X(GAL_OP_CROSS_ATTENTION_BACKWARD, cross_attention_backward)                                                       \
+    X(GAL_OP_ATTENTION_STEP, attention_step)                                                                           \
+    X(GAL_OP_ATTENTION_STEP_BACKWARD, attention_step_backward)
 
 /* gal_cuda_<name>_fp32, _bf16, _fp16 */
 #define X(enumerator, name)                                                                                            \

@@ -1,4 +1,4 @@
-/* Residual and dropout of rows [position][sample]. */
+/* Residual and dropout of rows [position][sample], and a bias alone. */
 #include "runtime/ops/cuda/dropout.cuh"
 
 /* y = x + dropout(o + bias); x NULL: y = dropout(o). */
@@ -93,3 +93,22 @@ template <class T> static gal_code dropout(const gal_kernel_call *call, gal_erro
                                   (const T *)nullptr, (T *)call->operand[1]);
 }
 GAL_CUDA_ENTRIES(dropout)
+
+/* y is o. */
+template <class T, int W> static gal_code run_bias(const gal_kernel_call *call, gal_error *err)
+{
+    const uint64_t row_accesses = call->dims[1] / W;
+    residual_rows<T, W, false, false> rows = {};
+    rows.y = (T *)call->operand[0];
+    rows.o = rows.y;
+    rows.bias = (const T *)call->operand[1];
+    rows.row_accesses = gal_divider_of(row_accesses);
+    return gal_map_rows(call, err, "add_bias", rows, call->dims[0] * row_accesses);
+}
+
+template <class T> static gal_code add_bias(const gal_kernel_call *call, gal_error *err)
+{
+    const bool wide = gal_rows_are_wide<T>(call->dims[1], call->operand[0], call->operand[1]);
+    return (wide ? run_bias<T, gal_wide<T>> : run_bias<T, 1>)(call, err);
+}
+GAL_CUDA_ENTRIES(add_bias)

@@ -6,6 +6,8 @@
 uint64_t gal_cuda_workspace_bytes(gal_op op, const uint32_t *dims)
 {
     switch (op) {
+    case GAL_OP_NORM_SUMS_BACKWARD:
+        return (uint64_t)gal_cuda_norm_parts(dims[0], dims[1]) * (dims[2] != 0 ? 2 : 1) * dims[1] * sizeof(float);
     case GAL_OP_LAYER_NORM_BACKWARD:
         return (uint64_t)gal_cuda_norm_parts(dims[0], dims[1]) * 2 * dims[1] * sizeof(float);
     case GAL_OP_RMS_NORM_BACKWARD:
