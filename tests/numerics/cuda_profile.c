@@ -6,8 +6,7 @@
 #include <stdio.h>
 
 #include "profiler/profile.h"
-#include "runtime/device/cuda/cuda.h"
-#include "runtime/staged.h"
+#include "runtime/backend.h"
 #include "tests/support/cuda_double.h"
 #include "tests/support/cuda_kernels.h"
 
@@ -41,22 +40,6 @@ static const gal_ops *idle_ops(gal_dtype dtype)
     return dtype == GAL_FP64 ? NULL : ops;
 }
 
-static gal_code connect_staged(const gal_connection *connection, gal_comm **out, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    gal_comm *mpi = NULL;
-    const gal_staged_options options = {.queue = gal_device_cuda.queue,
-                                        .channel = connection->channels->spec,
-                                        .channel_count = connection->channels->count,
-                                        .program = connection->program};
-    GAL_TRY(gal_comm_mpi_create(0, connection->channels->spec, connection->channels->count, &mpi, err));
-    GAL_TRY(gal_comm_staged_create(mpi, &options, out, err));
-cleanup:
-    return code;
-}
-
-static const gal_backend backend = {.device = &gal_device_cuda, .ops = idle_ops, .connect = connect_staged};
-
 int main(int argc, char **argv)
 {
     gal_error err = {0};
@@ -65,10 +48,15 @@ int main(int argc, char **argv)
     gal_world world = {.deadline_seconds = 60.0};
     gal_model model;
     gal_fabric fabric;
+    const gal_backend *real = NULL;
+    char text[256];
     static const uint32_t microbatches[] = {2, 4};
     must(gal_mpi_init(&argc, &argv, &err), &err);
     must(gal_comm_mpi_create(0, NULL, 0, &world.comm, &err), &err);
     gal_cuda_double_reset(1 + gal_mpi_rank(), false);
+    must(gal_backend_cuda_open(GAL_CUDA_MPI, 0, &real, text, sizeof text, &err), &err);
+    gal_backend backend = *real;
+    backend.ops = idle_ops;
     gal_model_defaults(&model);
     model.layer_count = 1;
     model.hidden = 32;
