@@ -53,7 +53,7 @@ typedef struct prover {
     double *on;                      /* likewise: cost of what comes behind the block */
     list *list, arrival, spare;      /* [2][class], and two more */
     table (*table)[GAL_CERT_TABLES]; /* [kind] */
-    uint32_t tables;                 /* kernels of a stage among several take the same in a round and added */
+    uint32_t tables;                 /* one where they are the same, or added is all: kernels, one stage */
     uint32_t *far;                   /* [kind][begin] no chain from there that ends behind it is of use */
     uint32_t *earliest;              /* [stage] where it may begin; the end */
     double *sum;                     /* [stage][block] least of the stages before */
@@ -440,8 +440,7 @@ static double least_cut(prover *v, double enough_seconds)
             least = v->rounds * slowest + sum;
             memcpy(v->cut, cut, v->t.stages * sizeof *cut);
         }
-        const bool more = v->rounds > 0.0 && slowest > 0.0;
-        sum = more ? least_sum(v, fmin(slowest, (least - sum) / v->rounds)) : HUGE_VAL;
+        sum = v->rounds > 0.0 && slowest > 0.0 ? least_sum(v, fmin(slowest, (least - sum) / v->rounds)) : HUGE_VAL;
     }
     return least;
 }
@@ -484,14 +483,14 @@ static double least_anywhere(const prover *v, gal_cert_table of)
     return sum;
 }
 
-/* Prices of all stages, or of those that the weight is of. */
+/* Prices of all stages, or of what the weight is of. */
 static void weigh(prover *v, double weight)
 {
     v->weight = weight;
     v->most = weight == 0.0 ? -HUGE_VAL : v->most;
-    for (uint32_t i = 0; i < v->tables * (weight == 0.0 ? v->t.kind_count : 1); i++) {
+    for (uint32_t i = weight == 0.0 ? 0 : v->tables - 1; i < v->tables * (weight == 0.0 ? v->t.kind_count : 1); i++) {
         table *t = table_of(v, i / v->tables, i % v->tables);
-        gal_cert_menus_open(&v->t, i / v->tables, i % v->tables, weight);
+        gal_cert_menus_open(&v->t, i / v->tables, v->t.stages == 1 ? GAL_CERT_ADDED : i % v->tables, weight);
         memcpy(t->least, v->t.menus.least, v->t.types.type_count * sizeof *t->least);
         memset(t->row, 0, (v->t.blocks + 1) * sizeof *t->row);
         t->ends_seconds = v->t.menus.ends_seconds;
@@ -504,8 +503,9 @@ static double prove(prover *v, double weight, double enough)
 {
     weigh(v, weight);
     const double added = least_anywhere(v, GAL_CERT_ADDED);
-    double least = v->rounds * fmax(least_anywhere(v, GAL_CERT_ROUND), 0.0) / v->t.stages + added; /* of the mean */
-    if (least >= enough || v->t.menus.turn_count == 0) {
+    const double mean = fmax(least_anywhere(v, GAL_CERT_ROUND), 0.0) / v->t.stages;
+    double least = v->rounds > 0.0 ? v->rounds * mean + added : added;
+    if (least >= enough) {
         return least;
     }
     if (v->t.stages == 1) {
@@ -569,7 +569,7 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
 {
     prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : cell->microbatch_count - 1.0,
                 .limit_bytes = (double)cell->arena_limit_bytes,
-                .tables = by_kernels && cell->pp_degree > 1 ? 1 : GAL_CERT_TABLES};
+                .tables = by_kernels || cell->pp_degree == 1 ? 1 : GAL_CERT_TABLES};
     gal_code code = gal_cert_prices_create(cell, from, by_kernels, &v.t, err);
     code = code == GAL_OK ? create(&v) : code;
     v.good = good - v.t.common_seconds;
