@@ -429,6 +429,11 @@ equivalence: setup
 	@BUILD=$(BUILD) PLANS=500 bash tests/numerics/equivalence.sh $(BUILD)
 
 DATA ?= ../shared/published
+## range-test: memory of two linear layers on 8 ranks under 1D, 2.5D and 3D tensor parallelism, measured (1 minute)
+.PHONY: range-test
+range-test: $(BUILD)/tests/numerics/two_linears
+	@BUILD=$(BUILD) bash tests/numerics/test_two_linears.sh
+
 ## accuracy: predictions beside what others published, a folder of tables (DATA=../shared/published, SEED=1, ONLY=-v: all rows)
 .PHONY: accuracy
 accuracy:
