@@ -48,8 +48,9 @@ void gal_emit_bias_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor, u
 
 /* Where other devices wait for the gradient of a linear's input, it is issued first, and that of the weight behind the
  * collective that it starts, so that both run side by side (Megatron; Colossal-AI's public implementation does the
- * same). Elsewhere the weight's comes first: its reduction starts earlier, and between the input's and what is done
- * with it nothing stands, so that the two can be one kernel (runtime/ops/cuda/gemm.h). */
+ * same). Elsewhere the weight's comes first, unless it takes the weight's place: its reduction starts earlier, and
+ * between the input's and what is done with it nothing stands, so that the two can be one kernel
+ * (runtime/ops/cuda/gemm.h). */
 static bool communicates(const gal_node *n)
 {
     return n->kind == GAL_NODE_SPLIT || n->kind == GAL_NODE_GATHER_SEQUENCE || n->kind == GAL_NODE_COLLECT_HEADS ||
@@ -184,17 +185,8 @@ static bool is_loaded(const gal_block_emit *e, uint8_t value)
     return producer != GAL_NO_VALUE && e->graph.node[producer].kind == GAL_NODE_LOAD_PATCHES;
 }
 
-static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n)
+static void input_gradient(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
-    /* a gather, if any, runs beside the next GEMM */
-    gal_emit_input(b, e, gal_emit_again(e), b->split && !e->graph.head ? gal_emit_weight_source(e, n) : n->in[0]);
-    e->pending = b->split ? e->pending : (uint8_t)(n - e->graph.node);
-    if (!others_wait(e, n)) {
-        gal_emit_pending(b, e);
-    }
-    if (is_loaded(e, n->in[0])) {
-        return;
-    }
     const bool add = e->gradient[n->in[0]] != GAL_NO_BUFFER;
     const uint32_t dy = e->gradient[n->out[0]];
     const gal_operand weight = gal_zero_weight_panel(b, e, n->weight);
@@ -210,6 +202,23 @@ static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n
         gal_emit_part(b, &panels.out, t, GAL_READ);
         gal_emit_part(b, &panels.weight, t, GAL_READ);
         gal_emit_part(b, &panels.in, t, adds ? GAL_UPDATE : GAL_WRITE);
+    }
+}
+
+static void backward_linear(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    const bool weight_first = !others_wait(e, n) && !b->spec->gradient_reuses_parameter;
+    /* a gather, if any, runs beside the next GEMM */
+    gal_emit_input(b, e, gal_emit_again(e), b->split && !e->graph.head ? gal_emit_weight_source(e, n) : n->in[0]);
+    e->pending = b->split ? e->pending : (uint8_t)(n - e->graph.node);
+    if (weight_first) {
+        gal_emit_pending(b, e);
+    }
+    if (!is_loaded(e, n->in[0])) {
+        input_gradient(b, e, n);
+    }
+    if (!others_wait(e, n)) {
+        gal_emit_pending(b, e);
     }
 }
 
