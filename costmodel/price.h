@@ -81,7 +81,16 @@ gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query,
 /* 0 where the stage lies in the link tree as all others do (gal_group_level_counts), else a number of its own. Prices
  * on stages of one place are equal, and of gal_price_block and gal_price_pair the same. */
 uint32_t gal_price_place(const gal_durations *durations, uint32_t device_count, uint32_t stage);
-/* Whether two strategies split samples and positions over the same groups: nothing is converted between them. */
+/* The groups over which a strategy splits samples, positions and the features between blocks. Where they are equal
+ * nothing is converted. */
+typedef struct gal_price_rows {
+    gal_group samples, positions, features;
+} gal_price_rows;
+gal_price_rows gal_price_rows_of(const gal_strategy *strategy, const gal_atoms *atoms);
+static inline bool gal_price_rows_equal(const gal_price_rows *a, const gal_price_rows *b)
+{
+    return a->samples == b->samples && a->positions == b->positions && a->features == b->features;
+}
 bool gal_price_rows_alike(const gal_strategy *a, const gal_strategy *b, uint32_t device_count);
 /* Bytes of such rows of a microbatch on one device under a strategy. */
 uint64_t gal_price_rows_bytes(const gal_model *model, const gal_strategy *strategy, uint32_t microbatch_samples,

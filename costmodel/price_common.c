@@ -1,14 +1,18 @@
 /* What prices need besides blocks: rows, transfers, and what of the update no block owns. */
 #include "costmodel/price.h"
 
+gal_price_rows gal_price_rows_of(const gal_strategy *strategy, const gal_atoms *atoms)
+{
+    const gal_mesh mesh = gal_mesh_of(atoms, strategy);
+    return (gal_price_rows){gal_mesh_samples(&mesh), gal_mesh_positions(&mesh, strategy), gal_mesh_features(&mesh)};
+}
+
 bool gal_price_rows_alike(const gal_strategy *a, const gal_strategy *b, uint32_t device_count)
 {
     gal_atoms atoms;
     gal_atoms_of(device_count, &atoms);
-    const gal_mesh x = gal_mesh_of(&atoms, a);
-    const gal_mesh y = gal_mesh_of(&atoms, b);
-    return gal_mesh_samples(&x) == gal_mesh_samples(&y) && gal_mesh_positions(&x, a) == gal_mesh_positions(&y, b) &&
-           gal_mesh_features(&x) == gal_mesh_features(&y);
+    const gal_price_rows x = gal_price_rows_of(a, &atoms), y = gal_price_rows_of(b, &atoms);
+    return gal_price_rows_equal(&x, &y);
 }
 
 uint32_t gal_price_place(const gal_durations *durations, uint32_t device_count, uint32_t stage)

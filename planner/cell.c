@@ -46,13 +46,23 @@ static gal_price_query query_of(const gal_cell *cell, uint32_t stage, uint32_t t
                              .prefetch_depth = cell->spec.prefetch_depth};
 }
 
+/* Where nothing attends, positions are split alike by Ulysses, a ring and a zigzag, and the first may do what the
+ * others may (gal_strategy_block_rule_broken): of equal programs one is enough. */
+static bool is_split_before(const gal_space *space, const gal_strategy *strategy)
+{
+    const bool *axis = space->axis;
+    return (gal_strategy_degree(strategy, GAL_AXIS_RING) > 1 && axis[GAL_AXIS_ULYSSES]) ||
+           (gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && (axis[GAL_AXIS_ULYSSES] || axis[GAL_AXIS_RING]));
+}
+
 bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
                        const gal_strategy *strategy)
 {
     const gal_block_shape *shape = &types->shape[type];
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
     const bool useless = (strategy->recompute != GAL_RECOMPUTE_NONE && !attends && shape->kind != GAL_BLOCK_FFN) ||
-                         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends); /* nothing to run again */
+                         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) || /* nothing to run again */
+                         (!attends && is_split_before(spec->space, strategy));
     return !useless && gal_strategy_gathers_rule_broken(strategy, spec->prefetch_depth) == NULL &&
            gal_strategy_block_rule_broken(spec->model, shape, strategy, spec->device_count / spec->pp_degree,
                                           spec->global_batch_samples / spec->microbatch_count) == NULL;

@@ -27,14 +27,18 @@ static gal_price_query query_of(const gal_cert_prices *v, uint32_t type, uint32_
                              .prefetch_depth = v->cell->prefetch_depth};
 }
 
-/* Recompute of what has nothing to run again is the same as none. */
+/* Recompute of what has nothing to run again is the same as none; and where nothing attends, a ring or a zigzag is the
+ * same as Ulysses, a zigzag as a ring: what splits positions matters to attention alone. */
 static bool is_legal(const gal_cert_prices *v, uint32_t type, const gal_strategy *strategy, uint32_t devices,
                      uint32_t samples)
 {
     const gal_block_shape *shape = &v->types.shape[type];
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
+    const bool *spaced = v->cell->space->axis;
     const bool useless = (strategy->recompute == GAL_RECOMPUTE_FULL && !attends && shape->kind != GAL_BLOCK_FFN) ||
-                         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends);
+                         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) ||
+                         (!attends && gal_strategy_ring_degree(strategy) > 1 && spaced[GAL_AXIS_ULYSSES]) ||
+                         (!attends && gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && spaced[GAL_AXIS_RING]);
     return !useless && gal_strategy_gathers_rule_broken(strategy, v->cell->prefetch_depth) == NULL &&
            gal_strategy_block_rule_broken(v->cell->model, shape, strategy, devices, samples) == NULL;
 }
@@ -77,23 +81,35 @@ static gal_code price_all(gal_cert_prices *v)
     return code;
 }
 
-static void number_classes(gal_cert_prices *v)
+static bool is_priced(const gal_cert_prices *v, uint32_t strategy)
 {
-    for (uint32_t s = 0; s < v->strategy_count; s++) {
-        bool priced = false;
+    bool priced = false;
+    for (uint32_t i = 0; i < v->place_count * v->types.type_count && !priced; i++) {
+        priced = v->price[(size_t)i * v->strategy_count + strategy] != NULL;
+    }
+    return priced;
+}
+
+static gal_code number_classes(gal_cert_prices *v)
+{
+    gal_price_rows *rows = gal_heap_take(&v->heap, v->strategy_count, sizeof *rows); /* [class] */
+    gal_atoms atoms;
+    gal_atoms_of(v->devices, &atoms);
+    for (uint32_t s = 0; rows != NULL && s < v->strategy_count; s++) {
         uint32_t class = 0;
-        for (uint32_t i = 0; i < v->place_count * v->types.type_count && !priced; i++) {
-            priced = v->price[(size_t)i * v->strategy_count + s] != NULL;
-        }
-        while (priced && class < v->class_count &&
-               !gal_price_rows_alike(&v->strategy[v->stands[class]], &v->strategy[s], v->devices)) {
-            class ++;
-        }
-        if (priced && class == v->class_count) {
-            v->stands[v->class_count++] = s;
+        if (is_priced(v, s)) {
+            const gal_price_rows own = gal_price_rows_of(&v->strategy[s], &atoms);
+            while (class < v->class_count && !gal_price_rows_equal(&rows[class], &own)) {
+                class ++;
+            }
+            if (class == v->class_count) {
+                rows[class] = own;
+                v->stands[v->class_count++] = s;
+            }
         }
         v->class[s] = class;
     }
+    return v->heap.code;
 }
 
 static void measure_received(gal_cert_prices *v)
@@ -487,7 +503,7 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
     v->common_seconds = gal_price_common_update(cell->model, from->durations, v->devices, v->stages) +
                         gal_durations_fixed_step_seconds(from->durations);
     GAL_TRY(price_all(v));
-    number_classes(v);
+    GAL_TRY(number_classes(v));
     measure_received(v);
     const size_t conversions = (size_t)v->place_count * v->types.pair_count * v->class_count * v->class_count;
     v->conversion = gal_heap_take(&v->heap, conversions, sizeof *v->conversion);

@@ -341,12 +341,12 @@ static gal_code search_candidates(outer *o, gal_error *err)
 static gal_code take_least(outer *o, const gal_least_memory *least, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_strategy strategy[GAL_SPACE_MAX];
     double seconds = 0.0;
     const gal_cell_spec spec = gal_search_cell_spec(o->request, &least->numbers, o->cache);
+    gal_strategy *strategy = malloc(GAL_SPACE_MAX * sizeof *strategy);
     gal_finalist *finalist = gal_finalist_add(o->request, &spec, o->result);
-    if (finalist == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    if (strategy == NULL || finalist == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     gal_space_strategies(spec.space, spec.device_count / spec.pp_degree, strategy);
     GAL_TRY(gal_finalist_write_path(strategy, least->stage, least->strategy, &finalist->plan, err));
@@ -361,6 +361,7 @@ static gal_code take_least(outer *o, const gal_least_memory *least, gal_error *e
     }
     o->result->unproven_cell_count++;
 cleanup:
+    free(strategy);
     return code;
 }
 

@@ -165,7 +165,10 @@ static gal_code try_strategies(const gal_cell_spec *spec, gal_plan *plan, uint32
 {
     static const double none[2] = {0.0, 0.0};
     gal_code code = GAL_OK;
-    gal_strategy strategy[GAL_SPACE_MAX];
+    gal_strategy *strategy = malloc(GAL_SPACE_MAX * sizeof *strategy);
+    if (strategy == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
     const uint32_t strategy_count = gal_space_strategies(spec->space, gal_plan_stage_devices(plan), strategy);
     for (uint32_t s = 0; s < strategy_count; s++) {
         double layer_seconds = 0.0, end_seconds[2] = {0.0};
@@ -180,6 +183,7 @@ static gal_code try_strategies(const gal_cell_spec *spec, gal_plan *plan, uint32
         GAL_TRY(try_cut(spec, plan, count, best_plan, out, err));
     }
 cleanup:
+    free(strategy);
     return code;
 }
 
