@@ -49,98 +49,119 @@ uint32_t gal_mix_prune(gal_mix_item *item, uint32_t count)
 /* ---- a level under a price ---- */
 
 typedef struct choice {
-    double seconds, bytes, cost;
+    double seconds, bytes;
 } choice;
+
+/* Costs at the price at hand: of half a block, of a whole one that begins a stage, that ends one, with what that adds.
+ * Of each [type][class] the least; infinite: there is none. */
+enum { HALF, FIRST, LAST, COST_COUNT };
 
 typedef struct level {
     const gal_mix_stage *stage;
     double top_bytes;            /* items above it may not be taken */
     double limit_bytes;          /* less what the level charges */
-    choice *best;                /* [type][class] at the price at hand; cost infinite: none */
-    double *least;               /* [type] of them */
-    double *first, *last, *one;  /* [type] least cost of half a block that begins, ends a stage; of one that is all */
-    double gain;                 /* least cost of what the ends add, bytes left out */
+    double rate, price;          /* at hand: what a second and a byte cost */
+    choice *best;                /* [type][class] of the least HALF */
+    double *cost[COST_COUNT];    /* FIRST and LAST: once price_ends was called */
     gal_mix_line *free, *priced; /* where lines without and with a price are written */
 } level;
-
-static choice *best_of(const level *l, uint32_t type)
-{
-    return &l->best[(size_t)type * l->stage->class_count];
-}
 
 static double least_of(double a, double b) /* fmin, inlined: no NaN comes here */
 {
     return a < b ? a : b;
 }
 
-/* rate: what a second costs, 1 or 0. */
+static size_t row_of(const level *l, uint32_t type)
+{
+    return (size_t)type * l->stage->class_count;
+}
+
 static void price_items(level *l, double rate, double price)
 {
-    double gain[2] = {0.0, 0.0};
-    for (uint32_t type = 0; type < l->stage->types->type_count; type++) {
-        choice *best = best_of(l, type);
-        l->least[type] = HUGE_VAL;
-        l->first[type] = l->last[type] = l->one[type] = HUGE_VAL;
-        for (uint32_t class = 0; class < l->stage->class_count; class ++) {
-            best[class].cost = HUGE_VAL;
-        }
+    const uint32_t types = l->stage->types->type_count;
+    l->rate = rate;
+    l->price = price;
+    for (size_t i = 0; i < types * (size_t)l->stage->class_count; i++) {
+        l->cost[HALF][i] = HUGE_VAL;
+    }
+    for (uint32_t type = 0; type < types; type++) {
+        choice *best = &l->best[row_of(l, type)];
+        double *half = &l->cost[HALF][row_of(l, type)];
         for (uint32_t i = 0; i < l->stage->menu[type].count; i++) {
             const gal_mix_item *item = &l->stage->menu[type].item[i];
-            const double cost = rate * item->seconds + price * item->bytes;
-            choice *own = &best[item->class];
-            if (item->turn_bytes > l->top_bytes) {
-                continue;
+            const double cost = 0.5 * (rate * item->seconds + price * item->bytes);
+            const uint32_t own = item->class;
+            if (item->turn_bytes <= l->top_bytes &&
+                (cost < half[own] || (cost == half[own] && item->bytes < best[own].bytes))) {
+                half[own] = cost;
+                best[own] = (choice){item->seconds, item->bytes};
             }
-            if (cost < own->cost || (cost == own->cost && item->bytes < own->bytes)) {
-                *own = (choice){item->seconds, item->bytes, cost};
-            }
-            const double first = rate * item->first_seconds + price * l->stage->first_bytes[item->class];
-            const double last = rate * item->last_seconds + price * l->stage->last_bytes[item->class];
-            gain[0] = least_of(gain[0], rate * item->first_seconds);
-            gain[1] = least_of(gain[1], rate * item->last_seconds);
-            l->least[type] = least_of(l->least[type], cost);
-            l->first[type] = least_of(l->first[type], 0.5 * cost + first);
-            l->last[type] = least_of(l->last[type], 0.5 * cost + last);
-            l->one[type] = least_of(l->one[type], cost + rate * (item->first_seconds + item->last_seconds));
         }
     }
-    l->gain = gain[0] + gain[1];
 }
 
-static choice half_of(const choice *a, const choice *b, double conversion)
+/* At the price at hand; one[type] too. */
+static void price_ends(level *l, double *one)
 {
-    return (choice){0.5 * (a->seconds + b->seconds) + conversion, 0.5 * (a->bytes + b->bytes),
-                    0.5 * (a->cost + b->cost) + conversion};
+    const gal_mix_stage *stage = l->stage;
+    for (size_t i = 0; i < stage->types->type_count * (size_t)stage->class_count; i++) {
+        l->cost[FIRST][i] = l->cost[LAST][i] = HUGE_VAL;
+    }
+    for (uint32_t type = 0; type < stage->types->type_count; type++) {
+        double *first = &l->cost[FIRST][row_of(l, type)];
+        double *last = &l->cost[LAST][row_of(l, type)];
+        one[type] = HUGE_VAL;
+        for (uint32_t i = 0; i < stage->menu[type].count; i++) {
+            const gal_mix_item *item = &stage->menu[type].item[i];
+            const double cost = l->rate * item->seconds + l->price * item->bytes;
+            const double begins = l->rate * item->first_seconds;
+            const double ends = l->rate * item->last_seconds;
+            const uint32_t own = item->class;
+            if (item->turn_bytes <= l->top_bytes) {
+                first[own] = least_of(first[own], cost + begins + l->price * stage->first_bytes[own]);
+                last[own] = least_of(last[own], cost + ends + l->price * stage->last_bytes[own]);
+                one[type] = least_of(one[type], cost + begins + ends);
+            }
+        }
+    }
 }
 
-/* The cheapest half of two neighbours, converted between them where classes differ. */
-static choice cheapest_pair(const level *l, uint32_t pair, double rate)
+/* Two neighbours by class, converted between them where classes differ. */
+typedef struct way {
+    uint32_t from, to;
+    double conversion, cost;
+} way;
+
+static way cheapest_way(const level *l, uint32_t pair, int from_cost, int to_cost)
 {
     const gal_block_types *types = l->stage->types;
     const uint32_t block = types->pair_first[pair];
-    const choice *from = best_of(l, types->type_of[block - 1]);
-    const choice *to = best_of(l, types->type_of[block]);
-    const double least_to = l->least[types->type_of[block]];
-    choice best = {.cost = HUGE_VAL};
-    for (uint32_t class = 0; class < l->stage->class_count; class ++) {
-        if (from[class].cost + to[class].cost < 2.0 * best.cost) {
-            best = half_of(&from[class], &to[class], 0.0);
+    const uint32_t classes = l->stage->class_count;
+    const double *from = &l->cost[from_cost][row_of(l, types->type_of[block - 1])];
+    const double *to = &l->cost[to_cost][row_of(l, types->type_of[block])];
+    way best = {0, 0, 0.0, HUGE_VAL};
+    double least_to = HUGE_VAL;
+    for (uint32_t class = 0; class < classes; class ++) {
+        least_to = least_of(least_to, to[class]);
+        if (from[class] + to[class] < best.cost) {
+            best = (way){class, class, 0.0, from[class] + to[class]};
         }
     }
-    for (uint32_t a = 0; a < l->stage->class_count; a++) {
-        for (uint32_t b = 0; b < l->stage->class_count && from[a].cost + least_to < 2.0 * best.cost; b++) {
-            if (a != b && from[a].cost + to[b].cost < 2.0 * best.cost) {
-                const double conversion = rate > 0.0 ? l->stage->conversion(l->stage->context, pair, a, b) : 0.0;
-                const choice own = half_of(&from[a], &to[b], rate * conversion);
-                best = own.cost < best.cost ? own : best;
+    for (uint32_t a = 0; a < classes; a++) {
+        for (uint32_t b = 0; b < classes && from[a] + least_to < best.cost; b++) {
+            if (a != b && from[a] + to[b] < best.cost) {
+                const double conversion =
+                    l->rate > 0.0 ? l->rate * l->stage->conversion(l->stage->context, pair, a, b) : 0.0;
+                const double cost = from[a] + to[b] + conversion;
+                best = cost < best.cost ? (way){a, b, conversion, cost} : best;
             }
         }
     }
     return best;
 }
 
-/* A line, and what it is made of for the counts that prices are made for. */
-static gal_priced_choice write_line(level *l, double rate, double price, gal_mix_line *line)
+/* The pairs of a line, and what they are made of for the counts that prices are made for. */
+static gal_priced_choice write_pairs(level *l, double rate, double price, gal_mix_line *line)
 {
     const gal_block_types *types = l->stage->types;
     gal_priced_choice sum = {0.0, 0.0};
@@ -148,27 +169,80 @@ static gal_priced_choice write_line(level *l, double rate, double price, gal_mix
     line->constant = -price * l->limit_bytes;
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
         const double count = l->stage->pair_counts[pair];
-        const choice own = cheapest_pair(l, pair, rate);
+        const uint32_t block = types->pair_first[pair];
+        const way own = cheapest_way(l, pair, HALF, HALF);
         line->pair[pair] = own.cost;
-        if (count > 0.0) {
-            sum.seconds += count * own.seconds;
-            sum.bytes += count * own.bytes;
+        if (count > 0.0 && own.cost < HUGE_VAL) {
+            const choice *from = &l->best[row_of(l, types->type_of[block - 1]) + own.from];
+            const choice *to = &l->best[row_of(l, types->type_of[block]) + own.to];
+            sum.seconds += count * (0.5 * (from->seconds + to->seconds) + own.conversion);
+            sum.bytes += count * 0.5 * (from->bytes + to->bytes);
+        } else if (count > 0.0) {
+            sum = (gal_priced_choice){HUGE_VAL, HUGE_VAL};
         }
     }
-    memcpy(line->first, l->first, types->type_count * sizeof *line->first);
-    memcpy(line->last, l->last, types->type_count * sizeof *line->last);
-    memcpy(line->one, l->one, types->type_count * sizeof *line->one);
-    for (uint32_t type = 0; type < types->type_count; type++) {
-        line->half[type] = 0.5 * l->least[type];
-    }
-    line->gain = l->gain;
     return sum;
+}
+
+/* ---- ends ---- */
+
+/* Whether `behind` may follow `before` in a chain. */
+static bool may_follow(const gal_block_types *types, uint32_t before, uint32_t behind)
+{
+    return types->type_of[types->pair_first[before]] == types->type_of[types->pair_first[behind] - 1];
+}
+
+/* What ends add, no more than a further pair and what ends there. */
+static void write_floors(const gal_block_types *types, gal_mix_line *line)
+{
+    const uint32_t pairs = types->pair_count;
+    memcpy(line->first_floor, line->first, pairs * sizeof *line->first);
+    memcpy(line->last_floor, line->last, pairs * sizeof *line->last);
+    bool again = true;
+    for (uint32_t pass = 0; pass < pairs && again; pass++) {
+        again = false;
+        for (uint32_t a = 0; a < pairs; a++) {
+            for (uint32_t b = 0; b < pairs; b++) {
+                const double first = line->pair[a] + line->first_floor[a];
+                const double last = line->pair[b] + line->last_floor[b];
+                if (may_follow(types, a, b) && (first < line->first_floor[b] || last < line->last_floor[a])) {
+                    line->first_floor[b] = least_of(line->first_floor[b], first);
+                    line->last_floor[a] = least_of(line->last_floor[a], last);
+                    again = true;
+                }
+            }
+        }
+    }
+    memcpy(line->one_floor, line->one, types->type_count * sizeof *line->one);
+    for (uint32_t pair = 0; pair < pairs; pair++) {
+        const uint32_t block = types->pair_first[pair];
+        double *from = &line->one_floor[types->type_of[block - 1]];
+        double *to = &line->one_floor[types->type_of[block]];
+        line->two_floor[pair] =
+            least_of(line->two[pair], line->pair[pair] + line->first_floor[pair] + line->last_floor[pair]);
+        *from = least_of(*from, line->two_floor[pair]);
+        *to = least_of(*to, line->two_floor[pair]);
+    }
+}
+
+/* Of a line whose pairs were written last, at the same price. */
+static void write_ends(level *l, gal_mix_line *line)
+{
+    const gal_block_types *types = l->stage->types;
+    price_ends(l, line->one);
+    for (uint32_t pair = 0; pair < types->pair_count; pair++) {
+        const bool legal = line->pair[pair] < HUGE_VAL; /* else the pair says so */
+        line->first[pair] = legal ? cheapest_way(l, pair, FIRST, HALF).cost - line->pair[pair] : 0.0;
+        line->last[pair] = legal ? cheapest_way(l, pair, HALF, LAST).cost - line->pair[pair] : 0.0;
+        line->two[pair] = cheapest_way(l, pair, FIRST, LAST).cost;
+    }
+    write_floors(types, line);
 }
 
 static gal_priced_choice write_priced(void *context, double price)
 {
     level *l = context;
-    return write_line(l, 1.0, price, price > 0.0 ? l->priced : l->free);
+    return write_pairs(l, 1.0, price, price > 0.0 ? l->priced : l->free);
 }
 
 /* ---- levels ---- */
@@ -205,30 +279,47 @@ typedef struct turn_band {
     double least;         /* seconds of the counts that prices are made for */
 } turn_band;
 
+/* Doubles of a line. */
+static size_t line_room(const gal_block_types *types)
+{
+    return 7 * (size_t)types->pair_count + 2 * (size_t)types->type_count;
+}
+
+static void lay_line(const gal_block_types *types, double *room, gal_mix_line *line)
+{
+    double **const of_pairs[] = {&line->pair,        &line->first,      &line->last,     &line->two,
+                                 &line->first_floor, &line->last_floor, &line->two_floor};
+    for (uint32_t i = 0; i < 7; i++, room += types->pair_count) {
+        *of_pairs[i] = room;
+    }
+    line->one = room;
+    line->one_floor = room + types->type_count;
+}
+
 static void fill_level(gal_mix_bound *bound, level *l, const double *turn, uint32_t at, turn_band *band)
 {
     const gal_block_types *types = l->stage->types;
-    const size_t line = (size_t)types->pair_count + 4 * types->type_count;
     gal_mix_line *const lines[] = {&bound->seconds[at][0], &bound->seconds[at][1], &bound->bytes[at]};
     l->top_bytes = turn[band->top];
     l->limit_bytes = l->stage->limit_bytes - turn[band->bottom];
     for (uint32_t i = 0; i < 3; i++) {
-        lines[i]->pair = bound->memory + (3 * at + i) * line;
-        lines[i]->first = lines[i]->pair + types->pair_count;
-        lines[i]->last = lines[i]->first + types->type_count;
-        lines[i]->one = lines[i]->last + types->type_count;
-        lines[i]->half = lines[i]->one + types->type_count;
+        lay_line(types, bound->memory + (3 * at + i) * line_room(types), lines[i]);
     }
     l->free = lines[0];
     l->priced = lines[1];
     const gal_slope slope = gal_best_slope(write_priced, l, l->limit_bytes);
     band->least = slope.best.seconds + slope.price * (slope.best.bytes - l->limit_bytes);
-    if (!(slope.price > 0.0)) {
-        memcpy(lines[1]->pair, lines[0]->pair, line * sizeof *lines[0]->pair);
+    if (slope.price > 0.0) {
+        write_ends(l, lines[1]);
+        (void)write_pairs(l, 1.0, 0.0, lines[0]);
+        write_ends(l, lines[0]);
+    } else {
+        write_ends(l, lines[0]);
+        memcpy(lines[1]->pair, lines[0]->pair, line_room(types) * sizeof *lines[0]->pair);
         lines[1]->constant = lines[0]->constant;
-        lines[1]->gain = lines[0]->gain;
     }
-    (void)write_line(l, 0.0, 1.0, lines[2]);
+    (void)write_pairs(l, 0.0, 1.0, lines[2]);
+    write_ends(l, lines[2]);
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
         if (l->stage->pair_counts[pair] > 0.0 && lines[2]->pair[pair] == HUGE_VAL) {
             band->least = HUGE_VAL;
@@ -281,25 +372,25 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
 gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err)
 {
     const gal_block_types *types = stage->types;
-    const size_t lines = 3 * (size_t)GAL_MIX_LEVELS * (types->pair_count + 4 * types->type_count);
+    const size_t lines = 3 * (size_t)GAL_MIX_LEVELS * line_room(types);
+    const size_t places = (size_t)types->type_count * stage->class_count;
     size_t items = 1;
     for (uint32_t type = 0; type < types->type_count; type++) {
         items += stage->menu[type].count;
     }
     level l = {.stage = stage,
-               .best = malloc((size_t)types->type_count * stage->class_count * sizeof *l.best),
-               .least = malloc(4 * types->type_count * sizeof *l.least)};
+               .best = malloc((places + 1) * sizeof *l.best),
+               .cost = {malloc((COST_COUNT * places + 1) * sizeof *l.cost[0])}};
     *out = (gal_mix_bound){.pair_count = types->pair_count, .memory = malloc((lines + items) * sizeof(double))};
-    const bool have = out->memory != NULL && l.best != NULL && l.least != NULL;
+    const bool have = out->memory != NULL && l.best != NULL && l.cost[HALF] != NULL;
     if (have) {
-        l.first = l.least + types->type_count;
-        l.last = l.first + types->type_count;
-        l.one = l.last + types->type_count;
+        l.cost[FIRST] = l.cost[HALF] + places;
+        l.cost[LAST] = l.cost[FIRST] + places;
         double *turn = out->memory + lines;
         const uint32_t turns = list_turns(stage, turn);
         fill_levels(out, &l, turn, turns);
     }
-    free(l.least);
+    free(l.cost[HALF]);
     free(l.best);
     return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
@@ -310,16 +401,16 @@ void gal_mix_bound_free(gal_mix_bound *bound)
     *bound = (gal_mix_bound){0};
 }
 
-/* Of the pairs; *one: there are none. */
-static double value_of_pairs(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count, bool *one)
+/* Of the pairs; *count: how many there are. */
+static double value_of_pairs(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count, uint32_t *count)
 {
     double sum = line->constant;
-    *one = true;
+    *count = 0;
     for (uint32_t pair = 0; pair < pair_count; pair++) {
-        const uint32_t count = chain->behind[pair] - chain->before[pair];
-        if (count > 0) {
-            sum += count * line->pair[pair];
-            *one = false;
+        const uint32_t own = chain->behind[pair] - chain->before[pair];
+        if (own > 0) {
+            sum += own * line->pair[pair];
+            *count += own;
         }
     }
     return sum;
@@ -327,17 +418,20 @@ static double value_of_pairs(const gal_mix_line *line, const gal_mix_chain *chai
 
 static double value(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count)
 {
-    bool one;
-    const double pairs = value_of_pairs(line, chain, pair_count, &one);
-    return one ? line->constant + line->one[chain->first_type]
-               : pairs + line->first[chain->first_type] + line->last[chain->last_type];
+    uint32_t count;
+    const double pairs = value_of_pairs(line, chain, pair_count, &count);
+    return count == 0   ? line->constant + line->one[chain->first_type]
+           : count == 1 ? line->constant + line->two[chain->first_pair]
+                        : pairs + line->first[chain->first_pair] + line->last[chain->last_pair];
 }
 
 static double floor_of(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count)
 {
-    bool one;
-    return value_of_pairs(line, chain, pair_count, &one) + line->half[chain->first_type] +
-           line->half[chain->last_type] + line->gain;
+    uint32_t count;
+    const double pairs = value_of_pairs(line, chain, pair_count, &count);
+    return count == 0   ? line->constant + line->one_floor[chain->first_type]
+           : count == 1 ? line->constant + line->two_floor[chain->first_pair]
+                        : pairs + line->first_floor[chain->first_pair] + line->last_floor[chain->last_pair];
 }
 
 /* Over the levels on which something fits. */

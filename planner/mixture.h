@@ -4,9 +4,10 @@
  * converted. Seconds and bytes add up; of the bytes that blocks use in turn the stage has the largest of each kind, and
  * so at least the largest sum of one item (turn_bytes). A bound takes levels of that sum in turn: on a level items
  * above its top may not be taken and its bottom is charged; then a price per byte relaxes the limit, and what is left
- * is a chain. Its path costs at least what its pairs of neighbours do, each with half of both blocks, and half of the
- * blocks at the ends. A level's price is best for counts that are given once; for others the lines hold as well: they
- * are linear in the counts.
+ * is a chain. Its path costs at least what its pairs of neighbours do, each with half of both blocks, the pairs at its
+ * ends with all of the block that is an end and what that adds: an item that gains at an end pays for itself there. A
+ * level's price is best for counts that are given once; for others the lines hold as well: they are linear in the
+ * counts.
  * Source of the relaxation: M. L. Fisher, "The Lagrangian Relaxation Method for Solving Integer Programming Problems",
  * 1981. */
 #ifndef GAL_PLANNER_MIXTURE_H
@@ -51,10 +52,12 @@ enum { GAL_MIX_LEVELS = 16 };
 /* A sum over the pairs of a chain of blocks and over its two ends. */
 typedef struct gal_mix_line {
     double constant;
-    double gain;                /* of the ends at most: 0 or less */
-    double *pair;               /* [pair] */
-    double *first, *last, *one; /* [type]; one: a stage of one block, all of it */
-    double *half;               /* [type] of a block at an end, with nothing that ends add */
+    double *pair;         /* [pair] */
+    double *first, *last; /* [pair] more, of the first and of the last of several pairs */
+    double *two;          /* [pair] of a stage of two blocks, all of it */
+    double *one;          /* [type] of a stage of one block */
+    /* The same, no more than with any blocks beside: */
+    double *first_floor, *last_floor, *two_floor, *one_floor;
 } gal_mix_line;
 
 typedef struct gal_mix_bound {
@@ -71,15 +74,16 @@ typedef struct gal_mix_bound {
 gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err);
 void gal_mix_bound_free(gal_mix_bound *bound); /* accepts a zeroed one */
 
-/* A chain: how often each pair is in it, and the types at its ends. */
+/* A chain: how often each pair is in it, and its ends. */
 typedef struct gal_mix_chain {
     const uint32_t *behind, *before; /* [pair]: their difference counts */
-    uint32_t first_type, last_type;
+    uint32_t first_type;
+    uint32_t first_pair, last_pair; /* of several blocks */
 } gal_mix_chain;
 
 /* No choice takes less; infinity: none fits. */
 double gal_mix_least(const gal_mix_bound *bound, const gal_mix_chain *chain);
-/* The same without what ends add: less for fewer blocks, as long as blocks take no less than nothing. */
+/* No more than that, and no more than with further blocks at either end, as long as pairs take no less than nothing. */
 double gal_mix_floor(const gal_mix_bound *bound, const gal_mix_chain *chain);
 
 /* ---- a choice ---- */

@@ -257,8 +257,12 @@ static double relaxed_round(const solver *v, uint32_t stage)
     for (uint32_t block = v->cut.first[stage] + 1; block < end_of(v, stage); block++) {
         behind[v->s->types->pair_of[block]]++;
     }
-    const gal_mix_chain chain = {behind, before, v->s->types->type_of[v->cut.first[stage]],
-                                 v->s->types->type_of[end_of(v, stage) - 1]};
+    const bool one = end_of(v, stage) - v->cut.first[stage] == 1;
+    const gal_mix_chain chain = {.behind = behind,
+                                 .before = before,
+                                 .first_type = v->s->types->type_of[v->cut.first[stage]],
+                                 .first_pair = one ? 0 : v->s->types->pair_of[v->cut.first[stage] + 1],
+                                 .last_pair = one ? 0 : v->s->types->pair_of[end_of(v, stage) - 1]};
     return gal_mix_least(&rounds_of(v)[stage], &chain);
 }
 

@@ -36,8 +36,11 @@ static gal_mix_chain chain_of(const cutter *c, uint32_t begin, uint32_t end)
 {
     const gal_block_types *types = c->w->types;
     const size_t count = types->pair_count;
-    return (gal_mix_chain){&c->pairs[(end - 1) * count], &c->pairs[begin * count], types->type_of[begin],
-                           types->type_of[end - 1]};
+    return (gal_mix_chain){.behind = &c->pairs[(end - 1) * count],
+                           .before = &c->pairs[begin * count],
+                           .first_type = types->type_of[begin],
+                           .first_pair = end - begin > 1 ? types->pair_of[begin + 1] : 0,
+                           .last_pair = end - begin > 1 ? types->pair_of[end - 1] : 0};
 }
 
 /* Block by block: the order counts where rows are converted. */

@@ -139,15 +139,21 @@ static double brute_force(const trial *t, uint32_t begin, uint32_t end, bool con
     return b.best;
 }
 
-static double least_of(const trial *t, const gal_mix_bound *bound, uint32_t begin, uint32_t end)
+static double value_of(const trial *t, const gal_mix_bound *bound, uint32_t begin, uint32_t end,
+                       double (*of)(const gal_mix_bound *bound, const gal_mix_chain *chain))
 {
     uint32_t before[PAIRS] = {0};
     uint32_t behind[PAIRS] = {0};
     for (uint32_t b = begin + 1; b < end; b++) {
         behind[t->pair_of[b]]++;
     }
-    const gal_mix_chain chain = {behind, before, t->type_of[begin], t->type_of[end - 1]};
-    return gal_mix_least(bound, &chain);
+    const bool one = end - begin == 1;
+    const gal_mix_chain chain = {.behind = behind,
+                                 .before = before,
+                                 .first_type = t->type_of[begin],
+                                 .first_pair = one ? 0 : t->pair_of[begin + 1],
+                                 .last_pair = one ? 0 : t->pair_of[end - 1]};
+    return of(bound, &chain);
 }
 
 static void at_most(uint64_t seed, const char *what, double bound, double best)
@@ -171,8 +177,15 @@ static void test_no_stage_beats_its_bounds(void **unused)
         assert_int_equal(gal_mix_bound_create(&t.stage, &bound, &err), GAL_OK);
         for (uint32_t begin = 0; begin < end; begin++) {
             const double best = brute_force(&t, begin, end, true);
-            at_most(seed, "bound", least_of(&t, &bound, begin, end), best);
-            tight += least_of(&t, &bound, begin, end) >= best * (1.0 - 1e-9);
+            const double least = value_of(&t, &bound, begin, end, gal_mix_least);
+            const double floor = value_of(&t, &bound, begin, end, gal_mix_floor);
+            at_most(seed, "bound", least, best);
+            at_most(seed, "floor", floor, least);
+            tight += least >= best * (1.0 - 1e-9);
+            if (begin + 1 < end) { /* no more with fewer blocks */
+                at_most(seed, "floor behind", value_of(&t, &bound, begin + 1, end, gal_mix_floor), floor);
+                at_most(seed, "floor before", value_of(&t, &bound, begin, end - 1, gal_mix_floor), floor);
+            }
         }
         const double best = brute_force(&t, 0, end, false);
         assert_int_equal(gal_mix_exact(&t.stage, 0, end, 1e6, &exact, &err), GAL_OK);
