@@ -369,6 +369,22 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
     }
 }
 
+static void note_least(const gal_mix_stage *stage, gal_mix_bound *bound)
+{
+    double first = 0.0;
+    double last = 0.0;
+    for (uint32_t type = 0; type < stage->types->type_count; type++) {
+        bound->least[type] = HUGE_VAL;
+        for (uint32_t i = 0; i < stage->menu[type].count; i++) {
+            const gal_mix_item *item = &stage->menu[type].item[i];
+            bound->least[type] = least_of(bound->least[type], item->seconds);
+            first = least_of(first, item->first_seconds);
+            last = least_of(last, item->last_seconds);
+        }
+    }
+    bound->gain = first + last;
+}
+
 gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err)
 {
     const gal_block_types *types = stage->types;
@@ -381,12 +397,15 @@ gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, ga
     level l = {.stage = stage,
                .best = malloc((places + 1) * sizeof *l.best),
                .cost = {malloc((COST_COUNT * places + 1) * sizeof *l.cost[0])}};
-    *out = (gal_mix_bound){.pair_count = types->pair_count, .memory = malloc((lines + items) * sizeof(double))};
+    *out = (gal_mix_bound){.pair_count = types->pair_count,
+                           .memory = malloc((lines + types->type_count + items) * sizeof(double))};
     const bool have = out->memory != NULL && l.best != NULL && l.cost[HALF] != NULL;
     if (have) {
         l.cost[FIRST] = l.cost[HALF] + places;
         l.cost[LAST] = l.cost[FIRST] + places;
-        double *turn = out->memory + lines;
+        out->least = out->memory + lines;
+        note_least(stage, out);
+        double *turn = out->least + types->type_count;
         const uint32_t turns = list_turns(stage, turn);
         fill_levels(out, &l, turn, turns);
     }

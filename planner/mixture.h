@@ -64,6 +64,8 @@ typedef struct gal_mix_bound {
     uint32_t level_count, pair_count;
     gal_mix_line seconds[GAL_MIX_LEVELS][2]; /* without a price, and at the level's best */
     gal_mix_line bytes[GAL_MIX_LEVELS];      /* the least bytes over the limit: above 0 nothing fits */
+    double *least;                           /* [type] seconds of a block, whatever is beside it and its bytes */
+    double gain;                             /* of the ends at most: 0 or less */
     double least_seconds;                    /* of the counts that prices are made for */
     uint32_t least_level;                    /* gives them */
     double turns[GAL_MIX_LEVELS][2];         /* bottom and top */

@@ -293,7 +293,9 @@ static double tied_cost(const gal_stage_tables *t, uint32_t type, uint32_t stage
         const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
         if (item->legal && gal_strategy_same_shards(&s->strategy[i], embedding)) {
             const double bytes = item->bytes + gal_screen_in_flight(&s->spec, stage) * item->saved_bytes;
-            least = fmin(least, gal_stage_tables_seconds(t, item, stage, GAL_TABLE_STEP) + rate * bytes);
+            const double seconds = gal_stage_tables_seconds(t, item, stage, GAL_TABLE_STEP) +
+                                   gal_stage_tables_reduction(t, type, i, stage);
+            least = fmin(least, seconds + rate * bytes);
         }
     }
     return least;

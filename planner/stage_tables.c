@@ -97,7 +97,7 @@ static bool may_convert(const gal_block_shape *to)
 
 static gal_table_conversion price_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
-    static const gal_table_conversion not_allowed = {HUGE_VAL, 0.0};
+    static const gal_table_conversion not_allowed = {HUGE_VAL, 0.0, 0.0};
     const gal_screened *s = t->s;
     const uint32_t block = s->types->pair_first[pair];
     const gal_block_shape *to = &s->types->shape[s->types->type_of[block]];
@@ -115,37 +115,60 @@ static gal_table_conversion price_conversion(gal_stage_tables *t, uint32_t pair,
     const gal_code code =
         gal_price_pair(s->spec.cache, &query, to->type, &s->strategy[t->stands[to_class]], &price, t->err);
     t->code = code == GAL_ERR_SYSTEM ? code : t->code;
-    return code == GAL_OK ? (gal_table_conversion){fmax(price->forward_seconds + price->backward_seconds, 0.0),
-                                                   fmax(price->sync_seconds, 0.0)}
+    return code == GAL_OK ? (gal_table_conversion){fmax(price->forward_seconds, 0.0),
+                                                   fmax(price->backward_seconds, 0.0), fmax(price->sync_seconds, 0.0)}
                           : not_allowed;
 }
 
 static double rounds_of(const gal_stage_tables *t, gal_stage_table table)
 {
-    return t->s->spec.pp_degree == 1 || table == GAL_TABLE_STEP ? t->s->spec.microbatch_count : 1.0;
+    const gal_cell_spec *spec = &t->s->spec;
+    return spec->pp_degree == 1 || table == GAL_TABLE_STEP ? spec->microbatch_count
+           : table == GAL_TABLE_BOTH                       ? 1.0 + (spec->microbatch_count - 1.0) / spec->pp_degree
+                                                           : 1.0;
 }
 
-/* Of a tail on the stage. */
-static double tail_rate(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
+/* What a second counts in a stage: of forward, of backward, which hides later tails, and of the tail. */
+typedef struct stage_rates {
+    double forward, backward, tail;
+} stage_rates;
+
+static stage_rates rates_of(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
 {
-    return stage == 0 && (table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1) ? t->tail_weight : 0.0;
+    const double rounds = rounds_of(t, table);
+    const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
+    return once ? (stage_rates){rounds, rounds - t->drained[stage], t->exposed[stage]}
+                : (stage_rates){rounds, rounds, 0.0};
+}
+
+void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed)
+{
+    double behind = 0.0;
+    for (uint32_t p = t->s->spec.pp_degree; p-- > 0;) {
+        t->exposed[p] = exposed[p];
+        t->drained[p] = behind;
+        behind += exposed[p];
+    }
+    t->filled = false;
 }
 
 double gal_stage_tables_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
     gal_table_conversion *known =
         &t->conversion[((size_t)pair * t->class_count + from_class) * t->class_count + to_class];
-    if (isnan(known->round_seconds)) {
+    if (isnan(known->forward_seconds)) {
         *known = price_conversion(t, pair, from_class, to_class);
     }
-    return rounds_of(t, t->table) * known->round_seconds + tail_rate(t, t->stage, t->table) * known->tail_seconds;
+    const stage_rates rates = rates_of(t, t->stage, t->table);
+    return rates.forward * known->forward_seconds + rates.backward * known->backward_seconds +
+           rates.tail * known->tail_seconds;
 }
 
 static void forget_conversions(gal_stage_tables *t)
 {
     const size_t count = (size_t)t->s->types->pair_count * t->class_count * t->class_count;
     for (size_t i = 0; i < count; i++) {
-        t->conversion[i].round_seconds = NAN;
+        t->conversion[i].forward_seconds = NAN;
     }
 }
 
@@ -159,10 +182,20 @@ static double conversion_of(void *context, uint32_t pair, uint32_t from_class, u
 double gal_stage_tables_seconds(const gal_stage_tables *t, const gal_screened_item *item, uint32_t stage,
                                 gal_stage_table table)
 {
-    const double round = item->forward_seconds + item->backward_seconds;
+    const stage_rates rates = rates_of(t, stage, table);
     const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
-    return rounds_of(t, table) * round + tail_rate(t, stage, table) * item->tail_seconds +
-           (once ? item->update_seconds / t->s->spec.pp_degree : 0.0);
+    return rates.forward * item->forward_seconds + rates.backward * item->backward_seconds +
+           rates.tail * item->tail_seconds + (once ? item->update_seconds / t->s->spec.pp_degree : 0.0);
+}
+
+/* The embedding where the head holds the table too, else the other holder on a stage of its own. */
+double gal_stage_tables_reduction(const gal_stage_tables *t, uint32_t type, uint32_t strategy, uint32_t stage)
+{
+    const gal_block_types *types = t->s->types;
+    const bool embedding = type == types->type_of[0];
+    const bool with_head = gal_holds_table(types, types->type_of[types->block_count - 1]);
+    const bool pays = gal_holds_table(types, type) && embedding == with_head && (embedding || stage > 0);
+    return pays ? t->table_seconds[strategy] : 0.0;
 }
 
 /* One way to the next stage; neighbours in a menu mostly send alike. */
@@ -199,17 +232,18 @@ static gal_mix_item item_of(gal_stage_tables *t, const gal_screened_item *item, 
                             uint32_t stage, gal_stage_table table)
 {
     const bool last = stage + 1 == t->s->spec.pp_degree;
-    const double rounds = rounds_of(t, table);
-    const double sent = rounds + (table == GAL_TABLE_ROUND ? 0.0 : 1.0);
-    return (gal_mix_item){.seconds = gal_stage_tables_seconds(t, item, stage, table),
-                          .bytes = item->bytes + gal_screen_in_flight(&t->s->spec, stage) * item->saved_bytes,
-                          .turn_bytes = item->turn_bytes,
-                          .first_seconds = stage > 0 ? rounds * item->enter_seconds : 0.0,
-                          .last_seconds = last ? 0.0
-                                               : rounds * item->leave_seconds +
-                                                     sent * transfer_seconds(t, item, type, strategy, stage),
-                          .class = t->class[strategy],
-                          .strategy = strategy};
+    const stage_rates rates = rates_of(t, stage, table);
+    const double sent = rates.forward + (table == GAL_TABLE_ROUND ? 0.0 : 1.0);
+    const double once = table == GAL_TABLE_ROUND ? 0.0 : gal_stage_tables_reduction(t, type, strategy, stage);
+    return (gal_mix_item){
+        .seconds = gal_stage_tables_seconds(t, item, stage, table) + once,
+        .bytes = item->bytes + gal_screen_in_flight(&t->s->spec, stage) * item->saved_bytes,
+        .turn_bytes = item->turn_bytes,
+        .first_seconds = stage > 0 ? rates.forward * item->enter_seconds + rates.tail * item->enter_tail_seconds : 0.0,
+        .last_seconds =
+            last ? 0.0 : rates.backward * item->leave_seconds + sent * transfer_seconds(t, item, type, strategy, stage),
+        .class = t->class[strategy],
+        .strategy = strategy};
 }
 
 static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table,
@@ -254,15 +288,14 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
 {
     const gal_block_types *types = t->s->types;
     const uint32_t place = gal_price_place(t->s->spec.durations, t->s->spec.device_count / t->s->spec.pp_degree, stage);
-    if (t->filled && place != t->place) {
+    if (place != t->place) {
         forget_conversions(t);
     }
-    const bool same = t->filled && t->stage == stage && t->table == table && t->filled_weight == t->tail_weight;
+    const bool same = t->filled && t->stage == stage && t->table == table;
     t->filled = true;
     t->place = place;
     t->stage = stage;
     t->table = table;
-    t->filled_weight = t->tail_weight;
     for (uint32_t type = 0; type < types->type_count; type++) {
         if (!same || gal_holds_table(types, type)) { /* ties change no other menu */
             fill_menu(t, stage, type, table, embedding);
@@ -290,6 +323,17 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
 
 /* ---- create ---- */
 
+static void price_reductions(gal_stage_tables *t)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const bool reduced = t->s->types->table_shared && spec->pp_degree > 1;
+    for (uint32_t i = 0; i < t->listed_count && reduced; i++) {
+        const uint32_t strategy = t->listed[i];
+        t->table_seconds[strategy] = gal_price_table_update(spec->model, spec->durations, &t->s->strategy[strategy],
+                                                            spec->device_count / spec->pp_degree, spec->pp_degree);
+    }
+}
+
 static gal_code no_memory(gal_error *err)
 {
     return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
@@ -305,14 +349,16 @@ gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables 
                           .class = calloc(3 * (size_t)screened->strategy_count + 1, sizeof *t.class),
                           .item = malloc((types * screened->strategy_count + 1) * sizeof *t.item),
                           .menu = calloc(types, sizeof *t.menu),
-                          .pair_counts = calloc(pairs + 1, sizeof *t.pair_counts)};
-    if (t.class == NULL || t.item == NULL || t.menu == NULL || t.pair_counts == NULL) {
+                          .pair_counts = calloc(pairs + 1, sizeof *t.pair_counts),
+                          .table_seconds = calloc((size_t)screened->strategy_count + 1, sizeof *t.table_seconds)};
+    if (t.class == NULL || t.item == NULL || t.menu == NULL || t.pair_counts == NULL || t.table_seconds == NULL) {
         GAL_TRY(no_memory(err));
     }
     t.stands = t.class + screened->strategy_count;
     t.listed = t.stands + screened->strategy_count;
     number_classes(&t);
     list_by_class(&t);
+    price_reductions(&t);
     const size_t conversions = pairs * t.class_count * t.class_count;
     t.rows_bytes = malloc((3 * (size_t)t.class_count + 1) * sizeof *t.rows_bytes);
     t.conversion = malloc((conversions + 1) * sizeof *t.conversion);
@@ -334,6 +380,7 @@ void gal_stage_tables_free(gal_stage_tables *tables)
 {
     free(tables->conversion);
     free(tables->rows_bytes);
+    free(tables->table_seconds);
     free(tables->pair_counts);
     free(tables->menu);
     free(tables->item);

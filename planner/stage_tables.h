@@ -6,19 +6,22 @@
 #include "planner/mixture.h"
 #include "planner/screened.h"
 
-/* What an item's seconds are: of a stage's round; what it adds to the sum over stages; as if its stage were the
- * slowest. With one stage the last two are all its seconds. */
-typedef enum gal_stage_table { GAL_TABLE_ROUND, GAL_TABLE_ADDED, GAL_TABLE_STEP } gal_stage_table;
+/* What an item's seconds are: of a stage's round; what it adds to the sum over stages; that and its share of the
+ * slowest rounds, as if all stages were equal; as if its stage were the slowest. With one stage all but the first are
+ * all its seconds. */
+typedef enum gal_stage_table { GAL_TABLE_ROUND, GAL_TABLE_ADDED, GAL_TABLE_BOTH, GAL_TABLE_STEP } gal_stage_table;
 
 /* Of a pair's rows between two classes. */
 typedef struct gal_table_conversion {
-    double round_seconds; /* forward and backward; infinity: not allowed; NaN: not looked up yet */
-    double tail_seconds;  /* what it adds to the stage's tail; 0 or more (costmodel/price.h) */
+    double forward_seconds; /* infinity: not allowed; NaN: not looked up yet */
+    double backward_seconds;
+    double tail_seconds; /* what it adds to the stage's tail; 0 or more (costmodel/price.h), as the others */
 } gal_table_conversion;
 
 typedef struct gal_stage_tables {
     const gal_screened *s;
-    double tail_weight; /* of the first stage's tail, which nothing hides: at most 1 */
+    double exposed[GAL_STAGES_MAX]; /* weights of the stages' tails (planner/dual.h: nu) */
+    double drained[GAL_STAGES_MAX]; /* of those behind: what a stage's backward hides */
     uint32_t class_count;
     uint32_t *class;  /* [strategy] */
     uint32_t *stands; /* [class]: its first strategy */
@@ -32,11 +35,11 @@ typedef struct gal_stage_tables {
     gal_mix_menu *menu;  /* [type] of the stage at hand */
     double *pair_counts; /* its share, if all stages have the same */
     double *first_bytes, *last_bytes;
+    double *table_seconds;            /* [strategy] of the token table's reduction between the stages that hold it */
     gal_table_conversion *conversion; /* [pair][class][class] on stages of `place` */
     bool filled;                      /* the menus, with these three */
     uint32_t stage, place;            /* place: of the stages whose conversions are known (gal_price_place) */
     gal_stage_table table;
-    double filled_weight;
     gal_code code; /* of a conversion */
     gal_error *err;
 } gal_stage_tables;
@@ -44,6 +47,9 @@ typedef struct gal_stage_tables {
 /* screened is referred to; err is where a conversion that fails leaves its reason. GAL_ERR_SYSTEM without memory. */
 gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables *out, gal_error *err);
 void gal_stage_tables_free(gal_stage_tables *tables); /* accepts a zeroed one */
+
+/* Tails count with these weights from now on: [stage], 0 or more, with a sum of at most 1; at first all are 0. */
+void gal_stage_tables_weigh(gal_stage_tables *tables, const double *exposed);
 
 /* The menus of a stage. embedding: holders of the token table keep it as this strategy does; NULL: as they like. The
  * stage refers to the tables until the next call. */
@@ -56,6 +62,10 @@ double gal_stage_tables_conversion(gal_stage_tables *tables, uint32_t pair, uint
 /* What one screened item is worth in a table, without what the ends of a stage add. */
 double gal_stage_tables_seconds(const gal_stage_tables *tables, const gal_screened_item *item, uint32_t stage,
                                 gal_stage_table table);
+
+/* What a block pays in a stage for the token table's reduction under a strategy (planner/cell.h: one of the holders).
+ */
+double gal_stage_tables_reduction(const gal_stage_tables *tables, uint32_t type, uint32_t strategy, uint32_t stage);
 
 bool gal_holds_table(const gal_block_types *types, uint32_t type);
 

@@ -10,7 +10,7 @@
 #include "planner/stage_filling.h"
 #include "planner/whole_stages.h"
 
-enum { TIGHTENINGS = 8, TAIL_ROUNDS = 4, TIGHT_MAX = 24 };
+enum { TIGHTENINGS = 8, TAIL_ROUNDS = 6, TIGHT_MAX = 24 };
 
 /* Share of a target: a bound that is closer is not raised by paths through classes. */
 static const double matters = 5e-3;
@@ -19,7 +19,8 @@ typedef struct solver {
     const gal_screened *s;
     gal_stage_tables tables;
     gal_stage_classes *classes;
-    gal_mix_bound *bound; /* [table][stage] */
+    gal_mix_bound *bound;           /* [table][stage] */
+    double exposed[GAL_STAGES_MAX]; /* weights at hand */
     gal_cut cut;
     gal_tight_stage tight[TIGHT_MAX];
     uint32_t tight_count;
@@ -34,7 +35,7 @@ typedef struct solver {
 
 static void free_bounds(const solver *v)
 {
-    for (uint32_t i = 0; v->bound != NULL && i < 2 * v->s->spec.pp_degree; i++) {
+    for (uint32_t i = 0; v->bound != NULL && i < 3 * v->s->spec.pp_degree; i++) {
         gal_mix_bound_free(&v->bound[i]);
     }
 }
@@ -62,6 +63,7 @@ static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
                                     .slowest_rounds = stages == 1 ? 0.0 : v->s->spec.microbatch_count - 1.0,
                                     .round = rounds_of(v),
                                     .added = v->bound + stages,
+                                    .both = v->bound + 2 * stages,
                                     .tight = v->tight,
                                     .tight_count = v->tight_count};
     const gal_code code = gal_whole_stages_bound(&whole, enough_seconds - common, bound, v->cut.first, v->err);
@@ -69,7 +71,6 @@ static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
     return code;
 }
 
-/* Under the tables' tail_weight. */
 static gal_code find_bound(solver *v, double enough_seconds, double *bound)
 {
     const uint32_t stages = v->s->spec.pp_degree;
@@ -79,6 +80,10 @@ static gal_code find_bound(solver *v, double enough_seconds, double *bound)
         if (stages > 1) { /* a stage that is all adds all of its seconds */
             const gal_mix_stage round = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ROUND, NULL);
             GAL_TRY(gal_mix_bound_create(&round, &v->bound[p], v->err));
+        }
+        if (stages > 1 && v->s->spec.microbatch_count > 1) {
+            const gal_mix_stage both = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_BOTH, NULL);
+            GAL_TRY(gal_mix_bound_create(&both, &v->bound[2 * stages + p], v->err));
         }
         const gal_mix_stage added = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ADDED, NULL);
         GAL_TRY(gal_mix_bound_create(&added, &v->bound[stages + p], v->err));
@@ -163,10 +168,11 @@ static gal_code evaluate(solver *v, uint32_t round, bool *again)
     return code;
 }
 
-static gal_code find_path(solver *v)
+static gal_code find_path(solver *v, bool *any)
 {
     gal_code code = GAL_OK;
     bool again = true;
+    *any = false;
     memset(v->cut.spare_bytes, 0, sizeof v->cut.spare_bytes);
     place_stages(v);
     for (uint32_t round = 0; code == GAL_OK && again && round < TIGHTENINGS; round++) {
@@ -174,59 +180,76 @@ static gal_code find_path(solver *v)
         code = gal_stages_fill(&v->tables, &v->cut, v->strategy, &found, v->err);
         again = false;
         if (code == GAL_OK && found) {
+            *any = true;
             code = evaluate(v, round, &again);
         }
     }
     return code;
 }
 
-/* Of the path found last. */
-static double first_tail(const solver *v)
+/* The stage whose tail is exposed most in the path found last; *most: how much, or less than nothing. */
+static uint32_t most_exposed(const solver *v, double *most)
 {
-    double tail = 0.0;
-    for (uint32_t block = 0; block < v->s->types->block_count && v->stage[block] == 0; block++) {
-        tail +=
-            v->s->item[(size_t)v->s->types->type_of[block] * v->s->strategy_count + v->strategy[block]].tail_seconds;
+    double tail[GAL_STAGES_MAX] = {0};
+    double backward[GAL_STAGES_MAX] = {0};
+    double drained = 0.0;
+    uint32_t stage = 0;
+    for (uint32_t block = 0; block < v->s->types->block_count; block++) {
+        const gal_screened_item *item =
+            &v->s->item[(size_t)v->s->types->type_of[block] * v->s->strategy_count + v->strategy[block]];
+        tail[v->stage[block]] += item->tail_seconds;
+        backward[v->stage[block]] += item->backward_seconds;
     }
-    return tail;
+    *most = -HUGE_VAL;
+    for (uint32_t p = 0; p < v->s->spec.pp_degree; p++) {
+        stage = tail[p] - drained > *most ? p : stage;
+        *most = fmax(*most, tail[p] - drained);
+        drained += backward[p];
+    }
+    return stage;
 }
 
 /* ---- both ---- */
 
-/* Under one weight of the first stage's tail; *tail: of a path that it is best for, NaN: none was found. */
-static gal_code solve_at(solver *v, double weight, double enough_seconds, double *tail)
+/* Under the weights at hand; *found: a path that they are best for. */
+static gal_code solve_at(solver *v, double enough_seconds, bool *found)
 {
     gal_code code = GAL_OK;
     double bound = 0.0;
-    *tail = NAN;
-    v->tables.tail_weight = weight;
+    *found = false;
+    gal_stage_tables_weigh(&v->tables, v->exposed);
     GAL_TRY(find_bound(v, enough_seconds, &bound));
     v->out->bound = fmax(v->out->bound, bound);
     if (v->out->bound < enough_seconds && v->cut.first[0] != GAL_NO_CUT) {
-        GAL_TRY(find_path(v));
-        *tail = first_tail(v);
+        GAL_TRY(find_path(v, found));
     }
 cleanup:
     return code;
 }
 
+/* By so much towards the stage, or where nothing is exposed towards no weights at all. */
+static void move_weights(solver *v, uint32_t stage, double exposed_seconds, double step)
+{
+    for (uint32_t p = 0; p < v->s->spec.pp_degree; p++) {
+        v->exposed[p] = (1.0 - step) * v->exposed[p] + (p == stage && exposed_seconds > 0.0 ? step : 0.0);
+    }
+}
+
 /* Until the bound is no more than the share `gap` below the path. */
 static gal_code solve(solver *v, double enough_seconds, double gap)
 {
-    double low = 0.0;
-    double high = 1.0;
-    double tail = 0.0;
-    gal_code code = solve_at(v, low, enough_seconds, &tail);
-    if (code != GAL_OK || !(tail > 0.0)) { /* or no path at all */
-        return code;
-    }
-    code = solve_at(v, high, enough_seconds, &tail);
-    for (uint32_t i = 0;
-         code == GAL_OK && i < TAIL_ROUNDS && tail < 0.0 && v->out->bound < v->out->seconds * (1.0 - gap); i++) {
-        const double middle = 0.5 * (low + high);
-        code = solve_at(v, middle, enough_seconds, &tail);
-        *(tail > 0.0 ? &low : &high) = middle;
-        tail = isnan(tail) ? tail : -1.0;
+    bool found = false;
+    gal_code code = solve_at(v, enough_seconds, &found);
+    for (uint32_t round = 1; code == GAL_OK && found && round <= TAIL_ROUNDS &&
+                             v->out->bound < fmin(enough_seconds, v->out->seconds * (1.0 - gap));
+         round++) {
+        double most = 0.0;
+        const uint32_t stage = most_exposed(v, &most);
+        if (round == 1 && !(most > 0.0)) {
+            break;
+        }
+        move_weights(v, stage, most, 1.0 / round);
+        code = solve_at(v, enough_seconds, &found);
     }
     return code;
 }
@@ -332,7 +355,7 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     solver v = {.s = screened, .out = out, .err = err};
     out->bound = screened->bound;
     out->seconds = HUGE_VAL;
-    v.bound = calloc(2 * (size_t)screened->spec.pp_degree, sizeof *v.bound);
+    v.bound = calloc(3 * (size_t)screened->spec.pp_degree, sizeof *v.bound);
     v.strategy = calloc(3 * blocks + 2 * (size_t)screened->types->pair_count, sizeof *v.strategy);
     v.allowed = calloc((size_t)screened->types->type_count * screened->strategy_count + 1, sizeof *v.allowed);
     if (v.bound == NULL || v.strategy == NULL || v.allowed == NULL) {

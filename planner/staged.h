@@ -1,8 +1,10 @@
 /* A screened cell in its stages: a bound of it, and a path near it. All strategies take part; nothing is enumerated but
  * cuts of the chain.
  *
- * The bound is that of whole stages (planner/whole_stages.h) under a weight of the first stage's tail: nothing hides
- * it, but where it is negative it counts as 0, so any weight from 0 to 1 bounds (planner/dual.h: nu). */
+ * The bound is that of whole stages (planner/whole_stages.h) under weights of the stages' tails, less what stages
+ * before them hide: the most exposed counts, or 0, so any weights of a sum up to 1 bound (planner/dual.h: nu). They
+ * follow the paths that are found: each moves the weights towards the stage whose tail is exposed most in it, less each
+ * time. */
 #ifndef GAL_PLANNER_STAGED_H
 #define GAL_PLANNER_STAGED_H
 

@@ -1,10 +1,12 @@
 /* A bound of a cell from whole blocks on whole stages: conversions left out, borders where they may be.
  *
- * For stage p and the blocks [a, b) two tables bound what the stage takes (planner/mixture.h): its round, and what it
- * adds to the sum over stages. The objective (costmodel/objective.h) is then at least
+ * For stage p and the blocks [a, b) tables bound what the stage takes (planner/mixture.h): its round, what it adds to
+ * the sum over stages, and both at once, added + share * round. The objective (costmodel/objective.h) is at least
  *     slowest_rounds * max round_p + sum added_p
  * over all cuts of the chain. Cuts are bounded by the slowest stage in turn: between two values of it, the lower one
- * and the least sum of stages none of which is above the upper one. */
+ * and the least sum of stages none of which is above the upper one. What is quick need not add little: where no round
+ * is above `most`, a stage adds at least both - share * most. And the slowest is no faster than the mean, so with
+ * share = slowest_rounds / stages the sum of both bounds the objective too. */
 #ifndef GAL_PLANNER_WHOLE_STAGES_H
 #define GAL_PLANNER_WHOLE_STAGES_H
 
@@ -22,6 +24,7 @@ typedef struct gal_whole_stages {
     double slowest_rounds;      /* how often the slowest round counts beside the sum */
     const gal_mix_bound *round; /* [stage] */
     const gal_mix_bound *added; /* [stage] */
+    const gal_mix_bound *both;  /* [stage]; not read where slowest_rounds is 0 */
     const gal_tight_stage *tight;
     uint32_t tight_count;
 } gal_whole_stages;

@@ -65,8 +65,8 @@ static void create(uint64_t seed, trial *t)
             t->item[i][j] = (gal_mix_item){.seconds = 1.0 + gal_random_below(&state, 20),
                                            .bytes = gal_random_below(&state, 40),
                                            .turn_bytes = 10.0 * gal_random_below(&state, 4),
-                                           .first_seconds = -(double)gal_random_below(&state, 2),
-                                           .last_seconds = -(double)gal_random_below(&state, 2),
+                                           .first_seconds = 1.0 - gal_random_below(&state, 3),
+                                           .last_seconds = 1.0 - gal_random_below(&state, 3),
                                            .class = j * CLASSES / count,
                                            .strategy = j};
         }
@@ -254,57 +254,116 @@ static void test_choices_fit(void **unused)
 
 /* ---- cuts ---- */
 
-static double best_cut(const trial *t, uint32_t stage, uint32_t stages, uint32_t begin, double slowest, double sum,
-                       double rounds)
+/* Chains whose stages add something else to the sum than their rounds take: by share 0 of the round, and more. */
+static void create_added(uint64_t seed, const trial *rounds, double share, trial *out)
 {
-    const uint32_t blocks = t->types.block_count;
-    double best = HUGE_VAL;
-    if (stage == stages) {
-        return begin == blocks ? rounds * slowest + sum : HUGE_VAL;
-    }
-    for (uint32_t end = begin + 1; end <= blocks; end++) {
-        const double own = brute_force(t, begin, end, true);
-        if (own < HUGE_VAL) {
-            best = fmin(best, best_cut(t, stage + 1, stages, end, fmax(slowest, own), sum + own, rounds));
+    uint64_t state = seed ^ 0xADDED;
+    *out = *rounds;
+    for (uint32_t i = 0; i < TYPES; i++) {
+        for (uint32_t j = 0; j < rounds->menu[i].count; j++) {
+            gal_mix_item *item = &out->item[i][j];
+            item->seconds = 1.0 + gal_random_below(&state, 20) + share * item->seconds;
+            item->first_seconds *= 1.0 + share;
+            item->last_seconds *= 1.0 + share;
         }
+        out->menu[i].item = out->item[i];
     }
-    return best;
+    for (uint32_t i = 0; i < PAIRS * CLASSES; i++) {
+        out->conversion[i / CLASSES][i % CLASSES][1 - i % CLASSES] *= 1.0 + share;
+    }
+    out->types.type_of = out->type_of;
+    out->types.pair_of = out->pair_of;
+    out->types.pair_first = out->pair_first;
+    out->stage.types = &out->types;
+    out->stage.menu = out->menu;
+    out->stage.first_bytes = out->first_bytes;
+    out->stage.last_bytes = out->last_bytes;
+    out->stage.pair_counts = out->pair_counts;
+    out->stage.context = out;
+}
+
+/* All cuts, and all choices for their stages. */
+typedef struct brute_cut {
+    const trial *round, *added;
+    uint32_t stages;
+    double rounds;
+    uint32_t taken[BLOCKS_MOST]; /* number in its menu */
+    double best;
+} brute_cut;
+
+/* Of the blocks [begin, end) as they are taken; infinity: they do not fit. */
+static double stage_seconds(const brute_cut *b, const trial *t, uint32_t begin, uint32_t end)
+{
+    brute own = {.t = t, .begin = begin, .end = end, .converts = true, .best = HUGE_VAL};
+    for (uint32_t i = begin; i < end; i++) {
+        own.taken[i] = &t->menu[t->type_of[i]].item[b->taken[i]];
+    }
+    finish(&own);
+    return own.best;
+}
+
+static void try_cuts(brute_cut *b, uint32_t stage, uint32_t begin, uint32_t block, double slowest, double sum)
+{
+    const uint32_t blocks = b->round->types.block_count;
+    if (begin == blocks || stage == b->stages) {
+        b->best = begin == blocks && stage == b->stages ? fmin(b->best, b->rounds * slowest + sum) : b->best;
+        return;
+    }
+    for (uint32_t i = 0; block < blocks && i < b->round->menu[b->round->type_of[block]].count; i++) {
+        b->taken[block] = i;
+        const double round = stage_seconds(b, b->round, begin, block + 1);
+        const double added = stage_seconds(b, b->added, begin, block + 1);
+        if (round < HUGE_VAL) {
+            try_cuts(b, stage + 1, block + 1, block + 1, fmax(slowest, round), sum + added);
+        }
+        try_cuts(b, stage, begin, block + 1, slowest, sum);
+    }
 }
 
 static void test_no_cut_beats_the_bound(void **unused)
 {
     (void)unused;
     uint32_t cuts = 0;
+    uint32_t tight = 0;
     for (uint64_t seed = 1; seed <= TRIALS; seed++) {
         gal_error err = {0};
-        gal_mix_bound bound[STAGES_MOST];
+        gal_mix_bound bound[3][STAGES_MOST];
         uint32_t first[STAGES_MOST];
         uint64_t state = seed;
         double least = 0.0;
-        trial t;
-        create(seed, &t);
-        const uint32_t most = t.types.block_count < STAGES_MOST ? t.types.block_count : STAGES_MOST;
+        trial t[3]; /* of rounds, of what is added, of both */
+        create(seed, &t[0]);
+        const uint32_t most = t[0].types.block_count < STAGES_MOST ? t[0].types.block_count : STAGES_MOST;
         const uint32_t stages = 1 + gal_random_below(&state, most);
         const double rounds = stages == 1 ? 0.0 : gal_random_below(&state, 9);
-        for (uint32_t p = 0; p < stages; p++) {
-            assert_int_equal(gal_mix_bound_create(&t.stage, &bound[p], &err), GAL_OK);
+        create_added(seed, &t[0], 0.0, &t[1]);
+        create_added(seed, &t[0], rounds / stages, &t[2]);
+        for (uint32_t i = 0; i < 3 * stages; i++) {
+            assert_int_equal(gal_mix_bound_create(&t[i / stages].stage, &bound[i / stages][i % stages], &err), GAL_OK);
         }
-        const gal_whole_stages whole = {
-            .types = &t.types, .stage_count = stages, .slowest_rounds = rounds, .round = bound, .added = bound};
+        const gal_whole_stages whole = {.types = &t[0].types,
+                                        .stage_count = stages,
+                                        .slowest_rounds = rounds,
+                                        .round = bound[0],
+                                        .added = bound[1],
+                                        .both = bound[2]};
+        brute_cut all = {.round = &t[0], .added = &t[1], .stages = stages, .rounds = rounds, .best = HUGE_VAL};
         assert_int_equal(gal_whole_stages_bound(&whole, HUGE_VAL, &least, first, &err), GAL_OK);
-        const double best = best_cut(&t, 0, stages, 0, 0.0, 0.0, rounds);
-        at_most(seed, "cut", least, best);
+        try_cuts(&all, 0, 0, 0, 0.0, 0.0);
+        at_most(seed, "cut", least, all.best);
+        tight += least >= all.best * 0.99;
         if (least < HUGE_VAL && first[0] != GAL_NO_CUT) {
             for (uint32_t p = 1; p < stages; p++) {
-                assert_true(first[p] > first[p - 1] && first[p] < t.types.block_count);
+                assert_true(first[p] > first[p - 1] && first[p] < t[0].types.block_count);
             }
             cuts++;
         }
-        for (uint32_t p = 0; p < stages; p++) {
-            gal_mix_bound_free(&bound[p]);
+        for (uint32_t i = 0; i < 3 * stages; i++) {
+            gal_mix_bound_free(&bound[i / stages][i % stages]);
         }
     }
     assert_true(cuts > TRIALS / 2);
+    assert_true(tight > TRIALS / 4);
 }
 
 int main(void)
