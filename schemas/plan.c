@@ -14,6 +14,7 @@
 const char *const gal_axis_kind_names[GAL_AXIS_KIND_COUNT] = {GAL_AXIS_KINDS(X)};
 const char *const gal_tp_mode_names[GAL_TP_MODE_COUNT] = {GAL_TP_MODES(X)};
 const char *const gal_recompute_names[GAL_RECOMPUTE_COUNT] = {GAL_RECOMPUTES(X)};
+const char *const gal_overlap_names[GAL_OVERLAP_COUNT] = {GAL_OVERLAPS(X)};
 const char *const gal_schedule_names[GAL_SCHEDULE_COUNT] = {GAL_SCHEDULES(X)};
 #undef X
 
@@ -39,6 +40,9 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
     out->zero_stage = gal_json_u32(at, "zero_stage", 0, 3);
     out->sequence_parallel = gal_json_bool(at, "sequence_parallel");
     out->recompute = (gal_recompute)gal_json_enum(at, "recompute", gal_recompute_names, GAL_RECOMPUTE_COUNT);
+    if (gal_json_has(at, "overlap")) {
+        out->overlap = (gal_overlap)gal_json_enum(at, "overlap", gal_overlap_names, GAL_OVERLAP_COUNT);
+    }
     gal_json_reject_unknown(at);
 }
 
@@ -192,6 +196,9 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
     gal_json_put_u64(out, "zero_stage", strategy->zero_stage);
     gal_json_put_bool(out, "sequence_parallel", strategy->sequence_parallel);
     gal_json_put_string(out, "recompute", gal_recompute_names[strategy->recompute]);
+    if (strategy->overlap != GAL_OVERLAP_NONE) {
+        gal_json_put_string(out, "overlap", gal_overlap_names[strategy->overlap]);
+    }
     gal_json_end_object(out);
 }
 
@@ -431,7 +438,12 @@ bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
 {
     return gal_strategy_same_shards(a, b) && a->sequence_parallel == b->sequence_parallel &&
-           a->recompute == b->recompute;
+           a->recompute == b->recompute && a->overlap == b->overlap;
+}
+
+bool gal_strategy_halves(const gal_strategy *strategy, gal_block_kind kind)
+{
+    return strategy->overlap != GAL_OVERLAP_NONE && (kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN);
 }
 
 static bool names_zero_stage(const gal_strategy *strategy, gal_axis_kind kind)
@@ -464,8 +476,12 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         used = (size_t)snprintf(buffer, BUFFER_BYTES, "serial");
     }
     if (strategy->recompute != GAL_RECOMPUTE_NONE && used < BUFFER_BYTES) {
-        (void)snprintf(buffer + used, BUFFER_BYTES - used,
-                       strategy->recompute == GAL_RECOMPUTE_FULL ? "-ckpt" : "-sel");
+        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used,
+                                 strategy->recompute == GAL_RECOMPUTE_FULL ? "-ckpt" : "-sel");
+    }
+    if (strategy->overlap != GAL_OVERLAP_NONE && used < BUFFER_BYTES) {
+        static const char *const suffix[] = {"", "-inpass", "-crosspass", "-fine"};
+        (void)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
     }
     return buffer;
 }

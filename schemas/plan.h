@@ -49,6 +49,20 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COM
     X(GAL_RECOMPUTE_SELECTIVE, "selective")                                                                            \
     X(GAL_RECOMPUTE_FULL, "full")
 
+/* How the collectives of a block's TP axis run beside its kernels (Oases, sections 2 and 3). All but none cut the
+ * samples of a microbatch in two sub-batches: whenever one starts a collective the other goes on. That concerns the
+ * blocks that have such collectives between their kernels, attention and FFN; others do the same under every kind.
+ *     in_pass     forward, recompute and backward each for itself (Merak); recompute runs all of forward again
+ *     cross_pass  recompute and backward of all blocks together (section 3.1)
+ *     fine        as cross_pass, and recompute starts behind the collective in front of it, which so is not repeated
+ *                 (section 3.2). Without overlap nothing is repeated either
+ * Without full recompute there is one pass, so there is one kind: in_pass. */
+#define GAL_OVERLAPS(X)                                                                                                \
+    X(GAL_OVERLAP_NONE, "none")                                                                                        \
+    X(GAL_OVERLAP_IN_PASS, "in_pass")                                                                                  \
+    X(GAL_OVERLAP_CROSS_PASS, "cross_pass")                                                                            \
+    X(GAL_OVERLAP_FINE, "fine")
+
 #define GAL_SCHEDULES(X)                                                                                               \
     X(GAL_SCHEDULE_GPIPE, "gpipe")                                                                                     \
     X(GAL_SCHEDULE_1F1B, "1f1b")                                                                                       \
@@ -59,12 +73,14 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COM
 typedef enum gal_axis_kind { GAL_AXIS_KINDS(X) GAL_AXIS_KIND_COUNT } gal_axis_kind;
 typedef enum gal_tp_mode { GAL_TP_MODES(X) GAL_TP_MODE_COUNT } gal_tp_mode;
 typedef enum gal_recompute { GAL_RECOMPUTES(X) GAL_RECOMPUTE_COUNT } gal_recompute;
+typedef enum gal_overlap { GAL_OVERLAPS(X) GAL_OVERLAP_COUNT } gal_overlap;
 typedef enum gal_schedule { GAL_SCHEDULES(X) GAL_SCHEDULE_COUNT } gal_schedule;
 #undef X
 
 extern const char *const gal_axis_kind_names[GAL_AXIS_KIND_COUNT];
 extern const char *const gal_tp_mode_names[GAL_TP_MODE_COUNT];
 extern const char *const gal_recompute_names[GAL_RECOMPUTE_COUNT];
+extern const char *const gal_overlap_names[GAL_OVERLAP_COUNT];
 extern const char *const gal_schedule_names[GAL_SCHEDULE_COUNT];
 
 typedef struct gal_axis {
@@ -81,6 +97,7 @@ typedef struct gal_strategy {
     gal_recompute recompute;
     gal_tp_mode tp_mode; /* of the TP axis; 1d without one */
     uint32_t tp_depth;   /* with 2.5d >= 2, else 0 */
+    gal_overlap overlap; /* none without a TP axis of mode 1d */
 } gal_strategy;
 
 /* Consecutive blocks of one piece under one strategy. */
@@ -211,12 +228,15 @@ uint32_t gal_strategy_feature_parts(const gal_strategy *strategy);
 uint32_t gal_strategy_sample_parts(const gal_strategy *strategy);
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);
 /* Equal axes (with mode and depth) and zero_stage: every device holds the same part of parameters and states. Sequence
- * parallelism and recompute may differ. */
+ * parallelism, recompute and overlap may differ. */
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b);
 
-/* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4.2d", "tp8.2.5d.d2", "ulysses2-dp2",
- * "ulysses4.z3", "serial". The stage of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds
- * at least 64 bytes. */
+/* Whether blocks of this kind work on two sub-batches under the strategy. */
+bool gal_strategy_halves(const gal_strategy *strategy, gal_block_kind kind);
+
+/* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4-dp2-ckpt-fine", "tp4.2d", "tp8.2.5d.d2",
+ * "ulysses2-dp2", "ulysses4.z3", "serial". The stage of ZeRO stands at the SDP axis, without one at that of the
+ * positions. buffer holds at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
 
 #endif

@@ -156,6 +156,26 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     return NULL;
 }
 
+static const char *overlap_rule_broken(const gal_strategy *strategy)
+{
+    const bool crosses = strategy->overlap == GAL_OVERLAP_CROSS_PASS || strategy->overlap == GAL_OVERLAP_FINE;
+    if ((unsigned)strategy->overlap >= GAL_OVERLAP_COUNT) {
+        return "unknown overlap";
+    }
+    if (strategy->overlap == GAL_OVERLAP_NONE) {
+        return NULL;
+    }
+    if (strategy->tp_mode != GAL_TP_1D || gal_strategy_degree(strategy, GAL_AXIS_TP) == 1) {
+        return "overlap needs a tp axis of mode 1d";
+    }
+    if (gal_strategy_sequence_degree(strategy) > 1) {
+        return "overlap must not stand beside a ulysses or ring axis";
+    }
+    return crosses && strategy->recompute != GAL_RECOMPUTE_FULL
+               ? "overlap cross_pass and fine need recompute full: without it in_pass is all there is"
+               : NULL;
+}
+
 /* What a split of the positions must divide. */
 typedef struct position_rules {
     const char *grid, *target, *source, *side;
@@ -286,6 +306,9 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
     if (rule == NULL) {
         rule = switches_rule_broken(strategy);
     }
+    if (rule == NULL) {
+        rule = overlap_rule_broken(strategy);
+    }
     if (rule != NULL) {
         return rule;
     }
@@ -294,6 +317,11 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
                    ? "dp degree times sdp degree must divide the samples of a microbatch"
                    : "dp degree times sdp degree times what a tp grid divides samples into must divide the samples "
                      "of a microbatch";
+    }
+    if (gal_strategy_halves(strategy, block->kind) &&
+        microbatch_samples % (2 * gal_strategy_sample_parts(strategy)) != 0) {
+        return "overlap must find two sub-batches: twice dp degree times sdp degree must divide the samples of a "
+               "microbatch";
     }
     rule = tp_rule_broken(model, block, strategy);
     rule = rule == NULL ? ulysses_rule_broken(block, strategy) : rule;
@@ -474,6 +502,18 @@ static gal_code check_gathers(const gal_plan *plan, const char *prefix, gal_erro
     return GAL_OK;
 }
 
+/* The two parts of a split backward are of whole microbatches. */
+static gal_code check_overlap(const gal_plan *plan, const char *prefix, gal_error *err)
+{
+    for (uint32_t r = 0; r < plan->run_count && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE; r++) {
+        if (plan->run[r].strategy.overlap != GAL_OVERLAP_NONE) {
+            return refuse(prefix, err, "/schedule: zero_bubble must not stand beside overlap %s",
+                          gal_overlap_names[plan->run[r].strategy.overlap]);
+        }
+    }
+    return GAL_OK;
+}
+
 static gal_code check_strategies(const gal_plan *plan, const char *prefix, gal_error *err)
 {
     uint32_t block = 0;
@@ -535,6 +575,7 @@ gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err
     GAL_TRY(check_cover(plan, prefix, err));
     GAL_TRY(check_strategies(plan, prefix, err));
     GAL_TRY(check_gathers(plan, prefix, err));
+    GAL_TRY(check_overlap(plan, prefix, err));
     GAL_TRY(check_tied(plan, prefix, err));
 cleanup:
     return code;
