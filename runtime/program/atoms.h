@@ -79,8 +79,25 @@ gal_group gal_mesh_features(const gal_mesh *mesh);
  * global indices is given a sample map and never computes rank * rows. */
 typedef struct gal_digit {
     uint32_t radix, stride; /* sample = sum(value * stride) */
-    int32_t atom;           /* -1: local */
+    int32_t atom;           /* -1: local; below: gal_digit_fixed */
 } gal_digit;
+
+/* Of the rows of a part of the samples alone: a digit that has one value on every device. */
+enum { GAL_DIGIT_LOCAL = -1 };
+static inline int32_t gal_digit_fixed(uint32_t value)
+{
+    return -2 - (int32_t)value;
+}
+
+static inline bool gal_digit_is_fixed(const gal_digit *digit)
+{
+    return digit->atom < GAL_DIGIT_LOCAL;
+}
+
+static inline uint32_t gal_digit_value(const gal_digit *digit)
+{
+    return (uint32_t)(-2 - digit->atom);
+}
 
 typedef struct gal_layout {
     uint32_t sample_count; /* of the whole microbatch */
@@ -107,9 +124,12 @@ void gal_layout_sample_map(const gal_layout *layout, const gal_atoms *atoms, uin
 /* One step of a conversion. Rows move as the digits say; backward runs the inverse steps in reverse. Slices and gathers
  * are of samples, of positions, or of features, by what `from` and `to` differ in. */
 typedef enum gal_step_kind {
-    GAL_STEP_SLICE,     /* replicated over group -> split over it: a local copy */
-    GAL_STEP_GATHER,    /* split over group -> replicated: all_gather */
-    GAL_STEP_ALL_TO_ALL /* split by position over group <-> split by sample over it */
+    GAL_STEP_SLICE,      /* replicated over group -> split over it: a local copy */
+    GAL_STEP_GATHER,     /* split over group -> replicated: all_gather */
+    GAL_STEP_ALL_TO_ALL, /* split by position over group <-> split by sample over it */
+    GAL_STEP_HALVE, /* rows as ever -> two sub-batches one behind the other (halves.h): a local copy; no layout has it
+                     */
+    GAL_STEP_JOIN   /* the reverse */
 } gal_step_kind;
 
 typedef struct gal_layout_step {

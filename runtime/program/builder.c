@@ -175,6 +175,8 @@ gal_instruction *gal_builder_instruction(gal_builder *b, gal_stream stream, cons
     *out = (gal_instruction){.op = (uint8_t)shape->op,
                              .stream = (uint8_t)stream,
                              .only_last = b->only_last,
+                             .sub_batch = b->sub_batch,
+                             .repeats = b->repeats,
                              .block = b->spec->block_count > 0 ? b->spec->block[b->block].block : 0,
                              .shape = interned,
                              .first_operand = p->operand_count,
@@ -206,7 +208,7 @@ void gal_builder_begin_segment(gal_builder *b, uint32_t fragment)
 {
     gal_program *p = b->program;
     if (room(b, &p->segment, &p->room.segment, p->segment_count, sizeof *p->segment)) {
-        p->segment[p->segment_count] = (gal_segment){p->instruction_count, 0, fragment};
+        p->segment[p->segment_count] = (gal_segment){p->instruction_count, 0, fragment, GAL_NO_BUFFER};
     }
 }
 

@@ -24,12 +24,15 @@ typedef struct gal_builder {
     uint32_t *shape_slot; /* open addressing: index + 1 into shape */
     gal_ring gathered, bucket;
     uint32_t boundary[2], scratch;
+    uint32_t boundary_second[2]; /* of the second sub-batch, where it has one for itself */
     uint32_t rows[2], rows_next; /* gathered rows of the weight part: a ring */
     uint32_t block;              /* being emitted: index in the stage */
     uint32_t chunk;              /* whose buffers are being made */
     bool split;                  /* backward in two parts ... */
     bool sync_later;             /* ... in the first, where units are not synchronised yet */
     bool only_last;              /* mark what is emitted now */
+    uint8_t sub_batch;           /* likewise */
+    bool repeats;                /* likewise */
     bool out_of_memory;
     bool too_large; /* a count of elements that no shape can hold */
 } gal_builder;
@@ -53,6 +56,10 @@ uint32_t gal_builder_dim(gal_builder *b, uint64_t count);
 /* Begins / ends a segment at the present instruction. */
 void gal_builder_begin_segment(gal_builder *b, uint32_t fragment);
 void gal_builder_end_segment(gal_builder *b);
+
+/* Reorders the instructions from `first` on, which are of blocks that work on two sub-batches, each block's first one
+ * in front of its second: overlap.c. The segments from first_segment on then are of all of them together. */
+void gal_overlap_order(gal_builder *b, uint32_t first, uint32_t first_segment);
 
 /* Nothing in it, its memory kept. */
 void gal_program_empty(gal_program *program);

@@ -1,6 +1,7 @@
 /* Nodes to instructions, forward and backward. One function per node kind and direction; the tables at the end are the
  * only place that lists them. */
 #include "runtime/program/emit.h"
+#include "runtime/program/halves.h"
 
 #include <string.h>
 
@@ -16,6 +17,22 @@ gal_instruction *gal_emit_collective(gal_builder *b, gal_op op, gal_stream strea
     return out;
 }
 
+static uint16_t half_layout(gal_builder *b, const gal_layout *layout, uint32_t half)
+{
+    gal_layout part;
+    gal_layout_half(layout, half, &part);
+    return gal_builder_layout(b, &part);
+}
+
+/* GAL_NO_BUFFER has all bits set. */
+static void forget_buffers(uint32_t forward[GAL_GRAPH_MAX], uint32_t backward[GAL_GRAPH_MAX],
+                           uint32_t gradient[GAL_GRAPH_MAX])
+{
+    memset(forward, 0xFF, GAL_GRAPH_MAX * sizeof *forward);
+    memset(backward, 0xFF, GAL_GRAPH_MAX * sizeof *backward);
+    memset(gradient, 0xFF, GAL_GRAPH_MAX * sizeof *gradient);
+}
+
 void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal_block_emit *out)
 {
     const gal_block_spec *block = &b->spec->block[index];
@@ -27,16 +44,26 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     gal_layout whole = *layout, all = *layout;
     whole.sequence_group = out->mesh.sequence;
     all.sequence_group = GAL_GROUP_NONE;
-    out->chunk_layout = gal_builder_layout(b, layout);
-    out->whole_layout = gal_builder_layout(b, &whole);
-    out->all_layout = gal_builder_layout(b, &all);
     if (out->mesh.output != GAL_GROUP_NONE) {
         gal_layout turned;
         gal_layout_turn(layout, &b->program->atoms, out->mesh.tp, out->mesh.output, &turned);
         out->turned_layout = gal_builder_layout(b, &turned);
     }
-    out->samples = gal_layout_local_samples(layout);
     out->shape = block->shape;
+    out->halved = gal_strategy_halves(block->strategy, block->shape.kind);
+    out->samples = gal_layout_local_samples(layout) / (out->halved ? 2 : 1);
+    if (out->halved) {
+        out->other = (gal_emit_half){.chunk_layout = half_layout(b, layout, 1),
+                                     .whole_layout = half_layout(b, &whole, 1),
+                                     .all_layout = half_layout(b, &all, 1)};
+        out->chunk_layout = half_layout(b, layout, 0);
+        out->whole_layout = half_layout(b, &whole, 0);
+        out->all_layout = half_layout(b, &all, 0);
+    } else {
+        out->chunk_layout = gal_builder_layout(b, layout);
+        out->whole_layout = gal_builder_layout(b, &whole);
+        out->all_layout = gal_builder_layout(b, &all);
+    }
     const uint32_t sequence_degree = gal_group_size(&b->program->atoms, out->mesh.sequence);
     out->all_positions = block->shape.positions;
     out->sequence = out->all_positions / sequence_degree;
@@ -55,14 +82,42 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
         gal_shard_sequence(&out->graph, gal_strategy_sequence_axis(block->strategy), sequence_degree);
     }
     gal_recompute_policy(out);
-    for (uint32_t v = 0; v < GAL_GRAPH_MAX; v++) {
-        out->forward[v] = GAL_NO_BUFFER;
-        out->backward[v] = GAL_NO_BUFFER;
-        out->gradient[v] = GAL_NO_BUFFER;
+    forget_buffers(out->forward, out->backward, out->gradient);
+    if (out->halved) {
+        forget_buffers(out->other.forward, out->other.backward, out->other.gradient);
+        out->other.pending = GAL_NO_VALUE;
+        out->other.dy = out->other.dx = GAL_NO_BUFFER;
     }
     for (uint32_t u = 0; u < GAL_BLOCK_UNITS; u++) {
         out->bucket[u] = GAL_NO_BUFFER;
     }
     out->pending = GAL_NO_VALUE;
     out->x = out->y = out->dy = out->dx = out->carried = out->dcarried = GAL_NO_BUFFER;
+}
+
+static void exchange(void *a, void *b, size_t bytes)
+{
+    uint32_t kept[GAL_GRAPH_MAX];
+    memcpy(kept, a, bytes);
+    memcpy(a, b, bytes);
+    memcpy(b, kept, bytes);
+}
+
+void gal_emit_take_half(gal_builder *b, gal_block_emit *e, uint32_t half)
+{
+    gal_emit_half *other = &e->other;
+    b->sub_batch = e->halved ? (uint8_t)(half + 1) : 0;
+    if (!e->halved || e->half == half) {
+        return;
+    }
+    e->half = (uint8_t)half;
+    exchange(&e->chunk_layout, &other->chunk_layout, sizeof e->chunk_layout);
+    exchange(&e->whole_layout, &other->whole_layout, sizeof e->whole_layout);
+    exchange(&e->all_layout, &other->all_layout, sizeof e->all_layout);
+    exchange(&e->pending, &other->pending, sizeof e->pending);
+    exchange(&e->dy, &other->dy, sizeof e->dy);
+    exchange(&e->dx, &other->dx, sizeof e->dx);
+    exchange(e->forward, other->forward, sizeof e->forward);
+    exchange(e->backward, other->backward, sizeof e->backward);
+    exchange(e->gradient, other->gradient, sizeof e->gradient);
 }

@@ -5,6 +5,14 @@
 #include "runtime/program/builder.h"
 #include "runtime/program/graph.h"
 
+/* What each of two sub-batches has for itself. */
+typedef struct gal_emit_half {
+    uint16_t chunk_layout, whole_layout, all_layout;
+    uint8_t pending;
+    uint32_t dy, dx;
+    uint32_t forward[GAL_GRAPH_MAX], backward[GAL_GRAPH_MAX], gradient[GAL_GRAPH_MAX];
+} gal_emit_half;
+
 typedef struct gal_block_emit {
     uint32_t index; /* in the stage */
     const gal_strategy *strategy;
@@ -40,6 +48,13 @@ typedef struct gal_block_emit {
     uint32_t x, y, dy, dx;      /* buffers of the block's ports, GAL_NO_BUFFER where there is none */
     uint32_t carried, dcarried; /* likewise of the carried tensor that it reads or makes */
     bool dcarried_written;      /* its gradient already has parts of later blocks */
+
+    /* Two sub-batches, emitted one after the other: samples and layouts above are of one, so is what gal_emit_half
+     * names. Its part of a port lies at that half of it, or in a buffer of its own. */
+    bool halved;
+    uint8_t half; /* the one of now: 0 or 1 ... */
+    gal_emit_half other;
+    bool dy_apart, dx_apart;
 } gal_block_emit;
 
 /* The latest block of the stage that holds each shared tensor, and by which of its units. */
@@ -51,6 +66,11 @@ typedef struct gal_holders {
 /* emit.c: the nodes of a block. Ports are set by the caller. */
 void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal_block_emit *out);
 void gal_emit_forward(gal_builder *b, gal_block_emit *e);
+/* What is emitted from now on is of this sub-batch; of whole microbatches where the block is not halved. */
+void gal_emit_take_half(gal_builder *b, gal_block_emit *e, uint32_t half);
+/* The forward of a block again, all of it: what a pass of recompute does that knows nothing of the backward behind it.
+ */
+void gal_emit_recompute(gal_builder *b, gal_block_emit *e);
 void gal_emit_backward(gal_builder *b, gal_block_emit *e);
 /* The same in two parts, for schedules that split it. To the weight part belong the gradients of linears, row biases
  * and an embedding. A norm's gains come with its input's gradient, from one kernel; and a head is in the input part

@@ -486,6 +486,19 @@ static void add_to_carried(gal_builder *b, const gal_block_emit *e)
     gal_emit_access(b, e, e->dcarried, value, e->dcarried_written ? GAL_UPDATE : GAL_WRITE);
 }
 
+void gal_emit_recompute(gal_builder *b, gal_block_emit *e)
+{
+    const gal_node *last = &e->graph.node[gal_graph_producer(&e->graph, e->graph.y)];
+    for (uint32_t i = 0; i < GAL_NODE_INPUTS; i++) {
+        if (last->in[i] != GAL_NO_VALUE) {
+            gal_emit_input(b, e, gal_emit_again(e), last->in[i]);
+        }
+    }
+    b->repeats = true;
+    gal_emit_input(b, e, gal_emit_again(e), e->graph.y);
+    b->repeats = false;
+}
+
 void gal_emit_backward(gal_builder *b, gal_block_emit *e)
 {
     if (e->graph.carried_out != GAL_NO_VALUE) {

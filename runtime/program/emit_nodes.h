@@ -59,16 +59,26 @@ static inline uint64_t gal_emit_bytes(const gal_builder *b, const gal_block_emit
 
 /* ---- operands: the whole value, in a buffer that holds it ---- */
 
+/* Where a value lies in its buffer: the second sub-batch's part of a port is behind the first's. */
+static inline gal_operand gal_emit_whole(const gal_builder *b, const gal_block_emit *e, uint32_t buffer, uint8_t value)
+{
+    const bool shared =
+        buffer == e->x || buffer == e->y || (buffer == e->dy && !e->dy_apart) || (buffer == e->dx && !e->dx_apart);
+    const uint64_t bytes = gal_emit_bytes(b, e, value);
+    return (gal_operand){.buffer = buffer, .offset_bytes = e->half == 1 && shared ? bytes : 0, .bytes = bytes};
+}
+
 static inline void gal_emit_read(gal_builder *b, const gal_block_emit *e, uint32_t buffer, uint8_t value)
 {
-    gal_operand operand = {.buffer = buffer, .access = GAL_READ, .bytes = gal_emit_bytes(b, e, value)};
+    const gal_operand operand = gal_emit_whole(b, e, buffer, value); /* GAL_READ is 0 */
     gal_builder_operand_at(b, &operand);
 }
 
 static inline void gal_emit_access(gal_builder *b, const gal_block_emit *e, uint32_t buffer, uint8_t value,
                                    gal_access access)
 {
-    gal_operand operand = {.buffer = buffer, .access = (uint8_t)access, .bytes = gal_emit_bytes(b, e, value)};
+    gal_operand operand = gal_emit_whole(b, e, buffer, value);
+    operand.access = (uint8_t)access;
     gal_builder_operand_at(b, &operand);
 }
 

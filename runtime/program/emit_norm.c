@@ -8,18 +8,13 @@ static gal_panel panel_of(gal_operand whole, uint32_t count)
     return (gal_panel){whole, whole.bytes};
 }
 
-static gal_operand whole_of(gal_builder *b, const gal_block_emit *e, uint32_t buffer, uint8_t value)
-{
-    return (gal_operand){.buffer = buffer, .bytes = gal_emit_bytes(b, e, value)};
-}
-
 gal_linear_panels gal_emit_panels(gal_builder *b, const gal_block_emit *e, const gal_node *n, uint32_t x, uint32_t y,
                                   const gal_operand *weight)
 {
     const uint32_t in = n->in_panel > 0 ? n->in_panel : 1, out = n->out_panel > 0 ? n->out_panel : 1;
     gal_linear_panels panels = {.count = in > out ? in : out};
-    panels.in = panel_of(whole_of(b, e, x, n->in[0]), in);
-    panels.out = panel_of(whole_of(b, e, y, n->out[0]), out);
+    panels.in = panel_of(gal_emit_whole(b, e, x, n->in[0]), in);
+    panels.out = panel_of(gal_emit_whole(b, e, y, n->out[0]), out);
     panels.weight = panel_of(*weight, panels.count);
     panels.in.stride_bytes = in > 1 ? panels.in.stride_bytes : 0;
     panels.out.stride_bytes = out > 1 ? panels.out.stride_bytes : 0;

@@ -1,9 +1,10 @@
 /* Layouts and their conversion by slices, gathers and all-to-alls ("Slice-Gather", Galvatron-BMW section III-B2). */
 #include "runtime/program/layout.h"
+#include "runtime/program/halves.h"
 
 #include <string.h>
 
-enum { ELEMENTARY_MAX = 2 * GAL_DIGITS_MAX, LOCAL = -1 };
+enum { ELEMENTARY_MAX = 2 * GAL_DIGITS_MAX, LOCAL = GAL_DIGIT_LOCAL };
 
 void gal_layout_whole(uint32_t sample_count, gal_layout *out)
 {
@@ -45,7 +46,9 @@ void gal_layout_sample_map(const gal_layout *layout, const gal_atoms *atoms, uin
         for (uint32_t i = layout->digit_count; i-- > 0;) {
             const gal_digit *digit = &layout->digit[i];
             uint32_t value = 0;
-            if (digit->atom == LOCAL) {
+            if (gal_digit_is_fixed(digit)) {
+                value = gal_digit_value(digit);
+            } else if (digit->atom == LOCAL) {
                 value = rest % digit->radix;
                 rest /= digit->radix;
             } else {
@@ -289,6 +292,10 @@ static bool feature_permutation(const gal_layout_step *step, const gal_atoms *at
 
 bool gal_step_permutation(const gal_layout_step *step, const gal_atoms *atoms, uint32_t sequence, gal_permutation *out)
 {
+    if (step->kind == GAL_STEP_HALVE || step->kind == GAL_STEP_JOIN) {
+        gal_halves_permutation(step, sequence / gal_group_size(atoms, step->from.sequence_group), out);
+        return true;
+    }
     elementary digit[ELEMENTARY_MAX];
     uint32_t digit_count = cut_digits(&step->from, &step->to, digit);
     uint32_t from_samples = gal_layout_local_samples(&step->from);
@@ -331,7 +338,9 @@ gal_layout_step gal_layout_step_inverse(const gal_layout_step *step)
 {
     static const gal_step_kind inverse[] = {[GAL_STEP_SLICE] = GAL_STEP_GATHER,
                                             [GAL_STEP_GATHER] = GAL_STEP_SLICE,
-                                            [GAL_STEP_ALL_TO_ALL] = GAL_STEP_ALL_TO_ALL};
+                                            [GAL_STEP_ALL_TO_ALL] = GAL_STEP_ALL_TO_ALL,
+                                            [GAL_STEP_HALVE] = GAL_STEP_JOIN,
+                                            [GAL_STEP_JOIN] = GAL_STEP_HALVE};
     return (gal_layout_step){inverse[step->kind], step->group, step->to, step->from};
 }
 

@@ -71,7 +71,8 @@ static void measure(measurer *m, const gal_segment *segment, uint32_t *numbers)
         numbers[at->stream]++;
         for (uint32_t o = 0; o < at->operand_count; o++) {
             uint32_t buffer = program->operand[at->first_operand + o].buffer;
-            if (program->buffer[buffer].class != GAL_CLASS_WORK) {
+            if (program->buffer[buffer].class != GAL_CLASS_WORK ||
+                (segment->halved_block != GAL_NO_BUFFER && program->buffer[buffer].block != segment->halved_block)) {
                 continue;
             }
             gal_life *life = life_of(m, buffer);
@@ -91,11 +92,13 @@ bool gal_derive_lives(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
     measurer m = {.program = program, .clock = clock};
     uint32_t numbers[GAL_STREAM_COUNT] = {0};
+    uint32_t before[GAL_STREAM_COUNT] = {0}; /* the numbers where the segment begins: halved blocks have one range */
     uint32_t fragment = GAL_FRAGMENTS_MAX;
     uint32_t reached = 0;
     program->life_count = 0;
     for (; m.segment < program->segment_count; m.segment++) {
         const gal_segment *segment = &program->segment[m.segment];
+        const bool again = segment->fragment == fragment && segment->first < reached;
         if (segment->fragment != fragment) {
             fragment = segment->fragment;
             memset(numbers, 0, sizeof numbers);
@@ -104,6 +107,7 @@ bool gal_derive_lives(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
         for (; reached < segment->first; reached++) {
             numbers[program->instruction[reached].stream]++;
         }
+        memcpy(again ? numbers : before, again ? before : numbers, sizeof numbers);
         m.first_life = program->life_count;
         measure(&m, segment, numbers);
         reached = segment->first + segment->count;

@@ -18,6 +18,7 @@ typedef struct chunk {
     uint32_t number;
     uint32_t first, end;                 /* blocks within the stage */
     uint32_t x_in, y_out, dy_in, dx_out; /* buffers to and from the neighbours, GAL_NO_BUFFER without one */
+    conversion exit;                     /* of what the last block hands on: joins its sub-batches */
     gal_layout entry_layout, exit_layout;
     const gal_layout *carried_layout; /* as the carried tensor enters */
     gal_carried carried;
@@ -153,6 +154,7 @@ static gal_code allocate(stage *s, const gal_stage_spec *spec)
         gal_program_empty(spec->recycled);
     }
     s->b.boundary[0] = s->b.boundary[1] = s->b.scratch = GAL_NO_BUFFER;
+    s->b.boundary_second[0] = s->b.boundary_second[1] = GAL_NO_BUFFER;
     s->b.rows[0] = s->b.rows[1] = GAL_NO_BUFFER;
     return s->b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
 }
@@ -182,18 +184,42 @@ static gal_schedule_place place_of(const stage *s)
     return (gal_schedule_place){spec->schedule, spec->stage, spec->stage_count, s->chunk_count, spec->microbatch_count};
 }
 
-static void keep_steps(stage *s, uint32_t block, const gal_layout_step *steps, uint32_t count)
+static void keep_steps(stage *s, conversion *out, const gal_layout_step *steps, uint32_t count)
 {
     if (count == 0) {
         return;
     }
-    s->convert[block].step = malloc(count * sizeof *steps);
-    if (s->convert[block].step == NULL) {
+    out->step = malloc(count * sizeof *steps);
+    if (out->step == NULL) {
         s->b.out_of_memory = true;
         return;
     }
-    memcpy(s->convert[block].step, steps, count * sizeof *steps);
-    s->convert[block].count = count;
+    memcpy(out->step, steps, count * sizeof *steps);
+    out->count = count;
+}
+
+/* Sub-batches are joined before rows go elsewhere, and cut behind that. */
+static uint32_t add_halving(bool from_halved, bool to_halved, const gal_layout *from, const gal_layout *to,
+                            gal_layout_step *steps, uint32_t count)
+{
+    if (from_halved && to_halved && count == 0) {
+        return 0;
+    }
+    if (from_halved) {
+        memmove(steps + 1, steps, count++ * sizeof *steps);
+        steps[0] = (gal_layout_step){GAL_STEP_JOIN, GAL_GROUP_NONE, *from, *from};
+    }
+    if (to_halved) {
+        steps[count++] = (gal_layout_step){GAL_STEP_HALVE, GAL_GROUP_NONE, *to, *to};
+    }
+    return count;
+}
+
+/* Whether the rows that enter or leave the chunk are those of its end block as they are: prices are of chains inside
+ * longer ones. */
+static bool ends_halved(const stage *s, uint32_t block)
+{
+    return s->b.spec->own_entry && s->block[block].halved;
 }
 
 /* The rows as the first block of all wants them. */
@@ -231,14 +257,16 @@ static void cut_chunks(stage *s)
 
 static void make_blocks(stage *s, chunk *c)
 {
-    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX + 2];
     const gal_stage_spec *spec = s->b.spec;
     gal_layout now = c->entry_layout;
     for (uint32_t i = c->first; i < c->end; i++) {
         gal_layout next;
-        keep_steps(s, i, steps, enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next));
+        const uint32_t count = enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next);
         s->b.block = i;
         gal_emit_init(&s->b, i, &next, &s->block[i]);
+        const bool from_halved = i > c->first ? s->block[i - 1].halved : ends_halved(s, i);
+        keep_steps(s, &s->convert[i], steps, add_halving(from_halved, s->block[i].halved, &now, &next, steps, count));
         gal_zero_units(&s->b, &s->block[i], &s->holders);
         if (!gal_carried_add_block(&c->carried, &s->b.program->atoms, i, &spec->block[i].shape, &next,
                                    c->carried_layout)) {
@@ -248,6 +276,8 @@ static void make_blocks(stage *s, chunk *c)
         now = next;
     }
     c->exit_layout = now;
+    const bool joins = s->block[c->end - 1].halved && !is_last(s, c) && !ends_halved(s, c->end - 1);
+    keep_steps(s, &c->exit, steps, add_halving(joins, false, &now, &now, steps, 0));
 }
 
 static uint32_t port(stage *s, gal_class class, uint32_t block, const char *name, const gal_layout *layout,
@@ -300,12 +330,16 @@ static void make_ports(stage *s, chunk *c)
     gal_carried_make_ports(&s->b, &c->carried, s->block);
 }
 
-/* A buffer of class relayout at its beginning: what enters a conversion. Returns the next free offset. */
-static uint32_t relayout_buffer(stage *s, uint32_t block, const gal_layout *layout, uint64_t *next_offset)
+/* A buffer of class relayout from *next_offset on, at first its beginning: what enters a conversion; *next_offset is
+ * then the next free one. */
+static uint32_t relayout_buffer(stage *s, uint32_t block, const gal_layout *layout, gal_flow rows,
+                                uint64_t *next_offset)
 {
-    const gal_flow rows = s->b.spec->block[block].shape.in;
     uint32_t buffer = port(s, GAL_CLASS_RELAYOUT, block, "relayout", layout, rows);
-    *next_offset = gal_align(gal_layout_bytes(&s->b, layout, rows));
+    if (!s->b.out_of_memory) {
+        s->b.program->buffer[buffer].offset = *next_offset;
+    }
+    *next_offset += gal_align(gal_layout_bytes(&s->b, layout, rows));
     return buffer;
 }
 
@@ -350,12 +384,39 @@ static void send_dcarried(stage *s, const gal_carried *c, uint32_t i)
     }
 }
 
+/* Where the blocks begin that are halved and follow each other without a conversion: they are issued together. */
+typedef struct begun {
+    uint32_t instruction, segment;
+} begun;
+
+/* To the block in front of it. */
+static bool is_linked(const stage *s, const chunk *c, uint32_t i)
+{
+    return i > c->first && s->block[i].halved && s->block[i - 1].halved && s->convert[i].count == 0;
+}
+
+static void begin_segment(stage *s, uint32_t block, uint32_t fragment)
+{
+    gal_builder_begin_segment(&s->b, fragment);
+    if (!s->b.out_of_memory && s->block[block].halved) {
+        s->b.program->segment[s->b.program->segment_count].halved_block = block;
+    }
+}
+
+static void end_segment(stage *s, uint32_t block)
+{
+    gal_builder_end_segment(&s->b);
+    gal_emit_take_half(&s->b, &s->block[block], 0);
+    s->b.sub_batch = 0;
+}
+
 static void lower_forward(stage *s, const chunk *c)
 {
     gal_builder *b = &s->b;
     const uint32_t fragment = gal_fragment_number(GAL_FRAGMENT_FORWARD, c->number);
     uint32_t source = c->x_in; /* what enters the next conversion, and the free bytes behind it */
     uint64_t offset = 0;
+    begun region = {0};
     b->block = c->first;
     begin_fragment(s, fragment);
     transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_FORWARD, "receive carried", GAL_GROUP_PREVIOUS,
@@ -371,19 +432,29 @@ static void lower_forward(stage *s, const chunk *c)
         if (e->graph.head) {
             continue; /* its forward runs in the backward fragment: logits never live between fragments */
         }
-        bool last = i + 1 == c->end;
-        if (last) {
-            e->y = c->y_out;
-        } else if (s->convert[i + 1].count == 0) {
-            e->y = s->block[i + 1].x;
+        const conversion *behind = i + 1 == c->end ? &c->exit : &s->convert[i + 1];
+        if (behind->count > 0) {
+            offset = 0;
+            e->y = source = relayout_buffer(s, i + 1 == c->end ? i : i + 1, &e->layout, e->shape.out, &offset);
         } else {
-            e->y = source = relayout_buffer(s, i + 1, &e->layout, &offset);
+            e->y = i + 1 == c->end ? c->y_out : s->block[i + 1].x;
         }
-        gal_builder_begin_segment(b, fragment);
-        gal_emit_forward(b, e);
-        gal_builder_end_segment(b);
+        if (!is_linked(s, c, i)) {
+            region = (begun){b->program->instruction_count, b->program->segment_count};
+        }
+        begin_segment(s, i, fragment);
+        for (uint32_t half = 0; half < (e->halved ? 2 : 1); half++) {
+            gal_emit_take_half(b, e, half);
+            gal_emit_forward(b, e);
+        }
+        end_segment(s, i);
+        if (e->halved && (i + 1 == c->end || !is_linked(s, c, i + 1))) {
+            gal_overlap_order(b, region.instruction, region.segment);
+        }
         send_carried(s, &c->carried, i);
     }
+    gal_emit_steps(b, GAL_CLASS_RELAYOUT, c->exit.step, c->exit.count, false, s->block[c->end - 1].shape.out, source,
+                   c->y_out, offset);
     transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_FORWARD, "send y", GAL_GROUP_NEXT, c->y_out);
     end_fragment(s, fragment);
 }
@@ -400,8 +471,74 @@ static uint32_t dx_target(stage *s, const chunk *c, uint32_t i)
         return port(s, GAL_CLASS_KEPT, i - 1, "dy", below, s->block[i].shape.in);
     }
     /* a ring: as large as its largest use */
-    gal_builder_grow_buffer(b, b->boundary[i & 1u], gal_layout_bytes(b, below, s->block[i].shape.in));
+    gal_builder_grow_buffer(b, b->boundary[i & 1u],
+                            gal_layout_bytes(b, below, s->block[i].shape.in) / (is_linked(s, c, i) ? 2 : 1));
     return b->boundary[i & 1u];
+}
+
+/* Recompute is a pass of its own, with nothing of other blocks beside it. */
+static bool passes_apart(const gal_block_emit *e)
+{
+    return e->halved && e->strategy->overlap == GAL_OVERLAP_IN_PASS && e->strategy->recompute == GAL_RECOMPUTE_FULL;
+}
+
+/* Whether the backward of blocks i and i - 1 is issued together. */
+static bool is_linked_backward(const stage *s, const chunk *c, uint32_t i)
+{
+    return is_linked(s, c, i) && !passes_apart(&s->block[i]) && !passes_apart(&s->block[i - 1]);
+}
+
+/* Both sub-batches' dx of block i. */
+static void set_dx(stage *s, const chunk *c, uint32_t i, uint32_t buffer)
+{
+    gal_builder *b = &s->b;
+    gal_block_emit *e = &s->block[i];
+    e->dx = e->other.dx = buffer;
+    e->dx_apart = is_linked(s, c, i); /* so that nobody waits for what the other one does there */
+    if (e->dx_apart && !b->out_of_memory) {
+        uint32_t *second = &b->boundary_second[i & 1u];
+        const uint64_t bytes = gal_layout_bytes(b, &e->layout, e->shape.in) / 2;
+        if (*second == GAL_NO_BUFFER) {
+            *second = gal_builder_buffer(b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
+        }
+        gal_builder_grow_buffer(b, *second, bytes);
+        e->other.dx = *second;
+    }
+}
+
+static void set_dy(stage *s, const chunk *c, uint32_t i, uint32_t buffer)
+{
+    gal_block_emit *e = &s->block[i];
+    e->dy_apart = i + 1 < c->end && is_linked(s, c, i + 1);
+    e->dy = buffer;
+    e->other.dy = e->dy_apart ? s->b.boundary_second[(i + 1) & 1u] : buffer;
+}
+
+static void emit_backward(stage *s, gal_block_emit *e)
+{
+    gal_builder *b = &s->b;
+    const uint32_t halves = e->halved ? 2 : 1;
+    const bool repeats =
+        e->halved && e->strategy->overlap != GAL_OVERLAP_FINE && e->strategy->recompute == GAL_RECOMPUTE_FULL;
+    const uint32_t first = b->program->instruction_count;
+    for (uint32_t half = 0; half < halves && passes_apart(e); half++) {
+        gal_emit_take_half(b, e, half);
+        gal_emit_recompute(b, e);
+    }
+    if (passes_apart(e)) {
+        gal_overlap_order(b, first, UINT32_MAX);
+    }
+    const uint32_t second = b->program->instruction_count;
+    for (uint32_t half = 0; half < halves; half++) {
+        gal_emit_take_half(b, e, half);
+        if (repeats) {
+            gal_emit_recompute(b, e); /* of what has been, nothing */
+        }
+        (b->split ? gal_emit_backward_input : gal_emit_backward)(b, e);
+    }
+    if (passes_apart(e)) {
+        gal_overlap_order(b, second, UINT32_MAX);
+    }
 }
 
 static void lower_backward(stage *s, chunk *c)
@@ -409,6 +546,9 @@ static void lower_backward(stage *s, chunk *c)
     gal_builder *b = &s->b;
     const uint32_t fragment =
         gal_fragment_number(b->split ? GAL_FRAGMENT_BACKWARD : GAL_FRAGMENT_BACKWARD_SYNC, c->number);
+    const gal_block_emit *last = &s->block[c->end - 1];
+    begun region = {0};
+    uint64_t taken = 0; /* of the relayout class, by what the last block reads */
     uint32_t dy = c->dy_in;
     b->block = c->end - 1;
     begin_fragment(s, fragment);
@@ -417,25 +557,32 @@ static void lower_backward(stage *s, chunk *c)
              gal_carried_received_gradient(&c->carried));
     transfer(s, GAL_OP_RECEIVE, GAL_STREAM_RECEIVE_BACKWARD, "receive dy", GAL_GROUP_NEXT, c->dy_in);
     send_dcarried(s, &c->carried, UINT32_MAX);
+    if (c->exit.count > 0) {
+        dy = relayout_buffer(s, c->end - 1, &last->layout, last->shape.out, &taken);
+        gal_emit_steps(b, GAL_CLASS_RELAYOUT, c->exit.step, c->exit.count, true, last->shape.out, c->dy_in, dy, taken);
+    }
     for (uint32_t i = c->end; i-- > c->first && !b->out_of_memory;) {
         gal_block_emit *e = &s->block[i];
         const uint32_t target = dx_target(s, c, i);
-        uint64_t offset = 0;
+        uint64_t offset = taken;
         b->block = i;
-        e->dy = dy;
-        e->dx = s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, &offset);
+        set_dy(s, c, i, dy);
+        set_dx(s, c, i, s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, e->shape.in, &offset));
         gal_carried_before_backward(&c->carried, e);
-        gal_builder_begin_segment(b, fragment);
-        if (b->split) {
-            gal_emit_backward_input(b, e);
-        } else {
-            gal_emit_backward(b, e);
+        if (i + 1 == c->end || !is_linked_backward(s, c, i + 1)) {
+            region = (begun){b->program->instruction_count, b->program->segment_count};
         }
-        gal_builder_end_segment(b);
+        begin_segment(s, i, fragment);
+        emit_backward(s, e);
+        end_segment(s, i);
+        if (e->halved && !passes_apart(e) && !is_linked_backward(s, c, i)) {
+            gal_overlap_order(b, region.instruction, region.segment);
+        }
         gal_carried_after_backward(b, &c->carried, e);
         send_dcarried(s, &c->carried, i);
         gal_emit_steps(b, GAL_CLASS_RELAYOUT, s->convert[i].step, s->convert[i].count, true, e->shape.in, e->dx, target,
                        offset);
+        taken = s->convert[i].count > 0 ? 0 : taken;
         dy = target;
     }
     transfer(s, GAL_OP_SEND, GAL_STREAM_SEND_BACKWARD, "send dx", GAL_GROUP_PREVIOUS, c->dx_out);
@@ -629,6 +776,7 @@ cleanup:
     free(s.b.shape_slot);
     for (uint32_t i = 0; s.chunk != NULL && i < s.chunk_count; i++) {
         gal_carried_free(&s.chunk[i].carried);
+        free(s.chunk[i].exit.step);
     }
     for (uint32_t i = 0; s.convert != NULL && i < spec->block_count; i++) {
         free(s.convert[i].step);

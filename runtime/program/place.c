@@ -2,7 +2,8 @@
  *
  * Work buffers are placed once per block and direction (largest first, first fit) from offset 0, so the work of a stage
  * is the maximum over its blocks and a stage's bytes are a closed form of per-block numbers. Buffers whose lives
- * (lives.c) do not meet share bytes without further waits.
+ * (lives.c) do not meet share bytes without further waits. Blocks that work on two sub-batches run beside their
+ * neighbours: the work of odd ones lies behind that of even ones.
  * All other classes hold their buffers side by side (relayout.c has placed relayout's). */
 #include "runtime/program/emit.h"
 
@@ -64,9 +65,18 @@ static uint64_t place_segment(gal_program *program, const gal_life *life, uint32
     return end;
 }
 
+/* Of a segment: where its work lies. */
+typedef enum part { WHOLE, EVEN, ODD, PARTS } part;
+
+static part part_of(const gal_program *like, uint32_t segment)
+{
+    const uint32_t block = like->segment[segment].halved_block;
+    return block == GAL_NO_BUFFER ? WHOLE : block % 2 == 0 ? EVEN : ODD;
+}
+
 static uint64_t place_work(gal_program *program, const gal_program *like)
 {
-    uint64_t end = 0;
+    uint64_t end[PARTS] = {0};
     uint32_t count = 0;
     for (uint32_t first = 0; first < like->life_count; first += count) {
         count = 0;
@@ -74,9 +84,13 @@ static uint64_t place_work(gal_program *program, const gal_program *like)
             count++;
         }
         const uint64_t bytes = place_segment(program, &like->life[first], count);
-        end = bytes > end ? bytes : end;
+        uint64_t *most = &end[part_of(like, like->life[first].segment)];
+        *most = bytes > *most ? bytes : *most;
     }
-    return end;
+    for (uint32_t i = 0; end[ODD] > 0 && i < like->life_count; i++) {
+        program->buffer[like->life[i].buffer].offset += part_of(like, like->life[i].segment) == ODD ? end[EVEN] : 0;
+    }
+    return end[EVEN] + end[ODD] > end[WHOLE] ? end[EVEN] + end[ODD] : end[WHOLE];
 }
 
 void gal_place(gal_program *p, const gal_program *like)

@@ -99,8 +99,9 @@ void gal_instruction_print(const gal_program *program, uint32_t instruction, cha
     const gal_instruction *at = &program->instruction[instruction];
     line_writer w = {line, capacity, 0};
     line[0] = '\0';
-    put(&w, "%-7s %-20s %-14s b%u%s", gal_stream_names[at->stream], gal_op_names[at->op], at->name, at->block,
-        at->only_last ? " [last]" : "");
+    static const char *const sub_batches[] = {"", ".0", ".1"};
+    put(&w, "%-7s %-20s %-14s b%u%s%s", gal_stream_names[at->stream], gal_op_names[at->op], at->name, at->block,
+        sub_batches[at->sub_batch], at->only_last ? " [last]" : "");
     for (uint32_t i = 0; i < at->operand_count; i++) {
         put_operand(&w, program, &program->operand[at->first_operand + i]);
     }

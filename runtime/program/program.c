@@ -156,7 +156,7 @@ uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key)
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const gal_instruction *in = &program->instruction[i];
         *key++ = (uint16_t)(in->op << 8 | in->stream);
-        *key++ = (uint16_t)(in->only_last << 8 | in->operand_count);
+        *key++ = (uint16_t)(in->sub_batch << 9 | in->only_last << 8 | in->operand_count);
     }
     for (uint32_t o = 0; o < program->operand_count; o++) {
         *key++ = (uint16_t)(program->operand[o].buffer << 2 | program->operand[o].access);

@@ -24,7 +24,7 @@
 enum {
     GAL_ALIGNMENT_BYTES = 256,
     GAL_INSTRUCTION_OPERANDS_MAX = 8,
-    GAL_SEGMENT_BUFFERS_MAX = 64,
+    GAL_SEGMENT_BUFFERS_MAX = 128,
     GAL_PARAMETER_NAME_BYTES = 96
 };
 
@@ -166,6 +166,8 @@ typedef struct gal_buffer {
 typedef struct gal_segment {
     uint32_t first, count; /* instructions */
     uint32_t fragment;
+    uint32_t halved_block; /* of a block that works on two sub-batches, beside its neighbours: those of its instructions
+                            * that are among these; GAL_NO_BUFFER: all. Neighbours' work lies apart (place.c) */
 } gal_segment;
 
 /* A work buffer's life: what waits guarantee, in compute instructions of its fragment and the gaps between them
@@ -192,6 +194,8 @@ typedef struct gal_instruction {
     uint8_t stream; /* gal_stream */
     uint8_t operand_count;
     uint8_t only_last; /* of the backward (split: weight) list: only with sync */
+    uint8_t sub_batch; /* 1, 2: of a block that works on two; 0: of whole microbatches */
+    uint8_t repeats;   /* what forward made, for nobody: recompute that runs all of it again */
     uint16_t wait_count;
     uint16_t layout;        /* into gal_program.layout: rows of the op that needs global indices; 0: none needed */
     uint32_t block;         /* model block */

@@ -38,6 +38,14 @@ static uint32_t row_features(const mover *m, const gal_layout_step *step)
     return m->rows.features / gal_group_size(atoms, step->from.feature_group | step->to.feature_group);
 }
 
+static const char *name_of(const gal_layout_step *step)
+{
+    return step->kind == GAL_STEP_HALVE   ? "halve"
+           : step->kind == GAL_STEP_JOIN  ? "join"
+           : step->kind == GAL_STEP_SLICE ? "slice"
+                                          : "permute";
+}
+
 static void permute(mover *m, const gal_permutation *how, const gal_layout_step *step, uint32_t source,
                     uint64_t source_bytes, uint32_t target, uint64_t target_bytes)
 {
@@ -47,7 +55,7 @@ static void permute(mover *m, const gal_permutation *how, const gal_layout_step 
         shape.dims[1 + i] = how->count[i];
         shape.dims[1 + GAL_PERMUTE_DIMS + i] = how->stride[i];
     }
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, how->view_stride > 0 ? "slice" : "permute", &shape);
+    gal_builder_instruction(b, GAL_STREAM_COMPUTE, name_of(step), &shape);
     uint64_t row_bytes = shape.dims[0] * gal_dtype_bytes(b->program->dtype);
     gal_operand from = {.buffer = source, .access = GAL_READ, .bytes = source_bytes};
     if (how->view_stride > 0) { /* the last byte that the strides reach, from this device's first row */
@@ -89,7 +97,7 @@ static void emit_step(mover *m, const gal_layout_step *step, uint32_t source, ui
     }
     bool fits = gal_step_permutation(step, &b->program->atoms, m->rows.positions, &how);
     GAL_ASSERT(fits);
-    if (step->kind == GAL_STEP_SLICE) {
+    if (step->kind == GAL_STEP_SLICE || step->kind == GAL_STEP_HALVE || step->kind == GAL_STEP_JOIN) {
         permute(m, &how, step, source, source_bytes, target, target_bytes);
         return;
     }

@@ -427,7 +427,7 @@ static bool must_be_read(const gal_program *p, const result *r)
     for (uint32_t k = 0; k < in->operand_count; k++) {
         const gal_operand *operand = &p->operand[in->first_operand + k];
         if (operand->access != GAL_READ && keeps_microbatch(p->buffer[operand->buffer].class)) {
-            return true;
+            return in->repeats == 0;
         }
     }
     return false;

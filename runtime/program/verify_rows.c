@@ -6,7 +6,7 @@
 
 bool gal_rows_equal(const gal_rows *a, const gal_rows *b)
 {
-    if (a->digit_count != b->digit_count || a->owners != b->owners ||
+    if (a->digit_count != b->digit_count || a->owners != b->owners || a->base != b->base ||
         memcmp(a->digit, b->digit, a->digit_count * sizeof a->digit[0]) != 0) {
         return false;
     }
@@ -42,6 +42,7 @@ static void start(gal_rows *rows, const gal_rows *owners_of)
     rows->digit_count = 0;
     rows->local_count = 1;
     rows->owners = GAL_GROUP_NONE;
+    rows->base = owners_of != NULL ? owners_of->base : 0;
     if (owners_of != NULL) {
         rows->owners = owners_of->owners;
         memcpy(rows->owner_stride, owners_of->owner_stride, sizeof rows->owner_stride);
@@ -62,6 +63,10 @@ bool gal_rows_of_layout(const gal_layout *layout, const gal_atoms *atoms, uint64
     bool fits = append(out, local_positions, layout->sample_count);
     for (uint32_t i = 0; fits && i < layout->digit_count; i++) {
         const gal_digit *digit = &layout->digit[i];
+        if (gal_digit_is_fixed(digit)) {
+            out->base += (uint64_t)gal_digit_value(digit) * digit->stride;
+            continue;
+        }
         if (digit->atom < 0) {
             fits = append(out, digit->radix, digit->stride);
             continue;
@@ -236,4 +241,39 @@ const char *gal_rows_permute(const gal_rows *from, const gal_atoms *atoms, const
         part[parts++] = (gal_row_digit){count, stride};
     }
     return tile(part, parts, from->local_count) ? NULL : broken;
+}
+
+const char *gal_rows_cut(const gal_rows *from, uint64_t first, uint64_t count, gal_rows *to)
+{
+    static const char broken[] = "reads what no instruction wrote as a whole";
+    if (count == 0 || from->digit_count == 0 || from->local_count % count != 0 || first % count != 0) {
+        return broken;
+    }
+    const gal_row_digit *lead = &from->digit[0];
+    const uint64_t below = from->local_count / lead->radix; /* rows of each of its values */
+    if (count % below != 0) {
+        return broken;
+    }
+    start(to, from);
+    to->base += first / below * lead->stride;
+    bool fits = append(to, count / below, lead->stride);
+    for (uint32_t i = 1; i < from->digit_count; i++) {
+        fits = fits && append(to, from->digit[i].radix, from->digit[i].stride);
+    }
+    return fits ? NULL : "rows in too many pieces";
+}
+
+bool gal_rows_join(const gal_rows *first, const gal_rows *second, gal_rows *to)
+{
+    gal_rows moved = *second;
+    moved.base = first->base;
+    if (second->base <= first->base || !gal_rows_equal(first, &moved)) {
+        return false;
+    }
+    start(to, first);
+    bool fits = append(to, 2, second->base - first->base);
+    for (uint32_t i = 0; i < first->digit_count; i++) {
+        fits = fits && append(to, first->digit[i].radix, first->digit[i].stride);
+    }
+    return fits;
 }

@@ -19,6 +19,7 @@ typedef struct gal_rows {
     uint32_t digit_count; /* local ones, normal form: no radix 1, no two that are one */
     gal_group owners;
     uint64_t local_count; /* rows that a device holds */
+    uint64_t base;        /* the number of the first row of all: of a part of the samples */
     gal_row_digit digit[GAL_ROW_DIGITS_MAX];
     uint64_t owner_stride[GAL_ATOMS_MAX];
 } gal_rows;
@@ -32,6 +33,11 @@ bool gal_rows_of_layout(const gal_layout *layout, const gal_atoms *atoms, uint64
 const char *gal_rows_gather(const gal_rows *from, const gal_atoms *atoms, gal_group group, gal_rows *to);
 const char *gal_rows_scatter(const gal_rows *from, const gal_atoms *atoms, gal_group group, gal_rows *to);
 const char *gal_rows_exchange(const gal_rows *from, const gal_atoms *atoms, gal_group group, gal_rows *to);
+
+/* Of the local rows those from `first` on, `count` of them. */
+const char *gal_rows_cut(const gal_rows *from, uint64_t first, uint64_t count, gal_rows *to);
+/* Two halves, the second behind the first; false if they are not two parts of one. */
+bool gal_rows_join(const gal_rows *first, const gal_rows *second, gal_rows *to);
 
 /* target[c0..c4] = source row sum(c_i stride_i) + index over view * view_stride. dims as of GAL_OP_PERMUTE. */
 const char *gal_rows_permute(const gal_rows *from, const gal_atoms *atoms, const uint32_t *dims, gal_group view,

@@ -80,14 +80,74 @@ bool gal_type_expect_order(gal_typer *t, const gal_typed *value)
     return gal_type_holds(t, ordered || value->kind != GAL_VALUE_ROWS, "its features are dealt out over other devices");
 }
 
-bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out)
+static bool same_value(const gal_typed *a, const gal_typed *b)
+{
+    return a->kind == b->kind && a->rows == b->rows && a->features == b->features && a->split == b->split &&
+           a->partial == b->partial && a->max_partial == b->max_partial && a->m == b->m && a->n == b->n &&
+           a->split_m == b->split_m && a->split_n == b->split_n && a->range == b->range && a->in_place == b->in_place &&
+           a->dealt == b->dealt && a->within == b->within && memcmp(a->part, b->part, sizeof a->part) == 0 &&
+           a->ring == b->ring && a->mirrored == b->mirrored && a->turn == b->turn && a->share_first == b->share_first &&
+           a->share_count == b->share_count && a->chunks == b->chunks && a->chunk_rows == b->chunk_rows &&
+           a->terms_left == b->terms_left;
+}
+
+/* One sub-batch of rows that were halved. */
+static bool cut_half(gal_typer *t, const gal_operand *o, gal_typed *out)
+{
+    const uint64_t end = o->offset_bytes + o->bytes;
+    const gal_stretch *found = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, end);
+    if (found == NULL || found->value.kind != GAL_VALUE_ROWS || found->value.chunks > 0) {
+        return false;
+    }
+    const gal_rows *from = &t->rows[found->value.rows];
+    const uint64_t row_bytes = (found->end - found->begin) / from->local_count;
+    gal_rows rows;
+    if (o->bytes % row_bytes != 0 || (o->offset_bytes - found->begin) % row_bytes != 0 ||
+        gal_rows_cut(from, (o->offset_bytes - found->begin) / row_bytes, o->bytes / row_bytes, &rows) != NULL) {
+        return false;
+    }
+    *out = found->value;
+    out->rows = gal_type_intern(t, &rows);
+    return true;
+}
+
+/* Two sub-batches one behind the other. */
+static bool join_halves(gal_typer *t, const gal_operand *o, gal_typed *out)
+{
+    const uint64_t middle = o->offset_bytes + o->bytes / 2, end = o->offset_bytes + o->bytes;
+    const gal_stretch *first = gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, middle);
+    const gal_stretch *second = gal_store_exact(&t->now->store, o->buffer, middle, end);
+    gal_rows rows;
+    if (first == NULL || second == NULL || first->value.kind != GAL_VALUE_ROWS) {
+        return false;
+    }
+    gal_typed alike = second->value;
+    alike.rows = first->value.rows;
+    if (!same_value(&alike, &first->value) || alike.dtype != first->value.dtype ||
+        !gal_rows_join(&t->rows[first->value.rows], &t->rows[second->value.rows], &rows)) {
+        return false;
+    }
+    *out = first->value;
+    out->rows = gal_type_intern(t, &rows);
+    return true;
+}
+
+bool gal_type_find(gal_typer *t, uint32_t k, gal_typed *out)
 {
     const gal_operand *o = &t->operand[k];
     const gal_stretch *found = gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
-    if (o->view != GAL_GROUP_NONE || found == NULL) {
+    if (o->view == GAL_GROUP_NONE && found != NULL) {
+        *out = found->value;
+        return true;
+    }
+    return o->view == GAL_GROUP_NONE && (cut_half(t, o, out) || join_halves(t, o, out));
+}
+
+bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out)
+{
+    if (!gal_type_find(t, k, out)) {
         return gal_type_broken(t, "reads what no instruction wrote as a whole");
     }
-    *out = found->value;
     return gal_type_expect_order(t, out) && gal_type_holds(t, out->chunks == 0, "reads a panel as one matrix") &&
            gal_type_holds(t, out->terms_left == 0, "reads a sum of which terms are missing");
 }
@@ -97,14 +157,17 @@ bool gal_type_get_part(gal_typer *t, uint32_t k, gal_typed *out)
     const gal_operand *o = &t->operand[k];
     const uint64_t end = o->offset_bytes + o->bytes;
     const gal_stretch *found = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, end);
-    if (o->view != GAL_GROUP_NONE || found == NULL) {
+    const bool exact = found != NULL && found->begin == o->offset_bytes && found->end == end;
+    if (o->view != GAL_GROUP_NONE || (found == NULL && !gal_type_find(t, k, out))) {
         return gal_type_broken(t, "reads what no instruction wrote as a whole");
+    }
+    if (found == NULL || (!exact && found->value.chunks == 0 && gal_type_find(t, k, out))) {
+        return gal_type_expect_order(t, out);
     }
     *out = found->value;
     if (!gal_type_expect_order(t, out)) {
         return false;
     }
-    const bool exact = found->begin == o->offset_bytes && found->end == end;
     if (!exact && out->chunks > 0 && out->chunk == out->chunks) {
         const uint64_t part = (found->end - found->begin) / out->chunks, offset = o->offset_bytes - found->begin;
         out->chunk = (uint32_t)(offset / part);
@@ -176,17 +239,6 @@ void gal_type_note_dtypes(gal_typer *t)
             s->value.dtype = (uint8_t)gal_operand_dtype(t->shape, k);
         }
     }
-}
-
-static bool same_value(const gal_typed *a, const gal_typed *b)
-{
-    return a->kind == b->kind && a->rows == b->rows && a->features == b->features && a->split == b->split &&
-           a->partial == b->partial && a->max_partial == b->max_partial && a->m == b->m && a->n == b->n &&
-           a->split_m == b->split_m && a->split_n == b->split_n && a->range == b->range && a->in_place == b->in_place &&
-           a->dealt == b->dealt && a->within == b->within && memcmp(a->part, b->part, sizeof a->part) == 0 &&
-           a->ring == b->ring && a->mirrored == b->mirrored && a->turn == b->turn && a->share_first == b->share_first &&
-           a->share_count == b->share_count && a->chunks == b->chunks && a->chunk_rows == b->chunk_rows &&
-           a->terms_left == b->terms_left;
 }
 
 bool gal_type_put_part(gal_typer *t, uint32_t k, const gal_typed *value)
@@ -476,6 +528,29 @@ bool gal_type_get_whole_vector(gal_typer *t, uint32_t k, uint64_t n)
     return gal_type_get_vector(t, k, n, GAL_GROUP_NONE);
 }
 
+/* Of a sub-batch: what a piece is of now, whose rows are those of operand 0; and whether that may be. */
+static bool note_half(gal_typer *t, uint32_t k, gal_typed *piece)
+{
+    const gal_operand *o = &t->operand[k];
+    gal_typed rows, old = {0};
+    gal_rows both;
+    if (t->in->sub_batch > 0 && !gal_type_find(t, 0, &rows)) {
+        return gal_type_broken(t, "reads what no instruction wrote as a whole");
+    }
+    if (!writes(t, o)) {
+        (void)gal_type_find(t, k, &old);
+    }
+    piece->half_rows = t->in->sub_batch > 0 ? rows.rows + 1 : 0;
+    if (old.half_rows == 0) {
+        return true;
+    }
+    if (piece->half_rows == 0 || !gal_rows_join(&t->rows[old.half_rows - 1], &t->rows[rows.rows], &both)) {
+        return gal_type_broken(t, "adds to a gradient of one sub-batch what is not of the other");
+    }
+    piece->half_rows = 0;
+    return true;
+}
+
 bool gal_type_put_piece(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_group split_m, gal_group split_n,
                         gal_group partial)
 {
@@ -484,7 +559,7 @@ bool gal_type_put_piece(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_gr
     return gal_type_holds(t, ((split_m | split_n) & partial) == 0 && (split_m & split_n) == 0,
                           "a gradient split and summed over the same devices") &&
            gal_type_holds(t, m * n * gal_type_item_bytes(t, k) == t->operand[k].bytes, "a gradient of another size") &&
-           gal_type_put(t, k, &piece);
+           note_half(t, k, &piece) && gal_type_put(t, k, &piece);
 }
 
 gal_group gal_type_owners_of(const gal_typer *t, const gal_typed *value)

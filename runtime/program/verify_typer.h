@@ -78,6 +78,8 @@ uint32_t gal_type_size_of(const gal_typer *t, gal_group group);
 bool gal_type_expect_elements(gal_typer *t, uint32_t k);
 bool gal_type_same_pieces(const gal_store *a, const gal_typed *x, const gal_store *b, const gal_typed *y);
 uint32_t gal_type_intern(gal_typer *t, const gal_rows *rows);
+/* What an operand reads: written as a whole, or rows cut in two sub-batches or joined again. False: nothing. */
+bool gal_type_find(gal_typer *t, uint32_t k, gal_typed *out);
 bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out);
 /* The same, or a part of a panel, or all of it: chunks and chunk say which. */
 bool gal_type_get_part(gal_typer *t, uint32_t k, gal_typed *out);

@@ -466,14 +466,18 @@ static void type_permute(gal_typer *t)
     uint64_t row_bytes = t->shape->dims[0] * gal_type_item_bytes(t, 0);
     const gal_stretch *source =
         gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + gal_operand_span(t->program, o));
-    if (source == NULL || source->begin != o->offset_bytes || source->value.kind != GAL_VALUE_ROWS ||
-        source->value.terms_left > 0 ||
-        (source->value.dealt | source->value.within | source->value.ring | source->value.mirrored) != GAL_GROUP_NONE ||
+    gal_typed value = {.kind = GAL_VALUE_COUNT};
+    if (source != NULL && source->begin == o->offset_bytes) {
+        value = source->value;
+    } else if (source == NULL) {
+        (void)gal_type_find(t, 0, &value);
+    }
+    if (value.kind != GAL_VALUE_ROWS || value.terms_left > 0 ||
+        (value.dealt | value.within | value.ring | value.mirrored) != GAL_GROUP_NONE ||
         o->view_stride_bytes % row_bytes != 0) {
         gal_type_broken(t, "reads rows where there are none");
         return;
     }
-    gal_typed value = source->value;
     if (value.chunks > 0 || value.features != t->shape->dims[0]) {
         if (value.chunks > 0 && value.features == t->shape->dims[0]) {
             join_features(t, value);

@@ -125,6 +125,9 @@ const char *gal_store_gradient(gal_store *s, uint32_t buffer, uint64_t bytes, ga
         if (at->value.kind != GAL_VALUE_PIECE || at->value.chunks > 0) {
             return "reads as a gradient what is none";
         }
+        if (at->value.half_rows != 0) {
+            return "reads a gradient of one sub-batch alone";
+        }
         if (out->piece_count > 0 && out->partial != at->value.partial) {
             return "reads tensors that are partial sums over different devices";
         }

@@ -15,7 +15,8 @@ typedef enum gal_value_kind {
     GAL_VALUE_GRADIENT, /* of a whole unit, made of pieces: range, in_place, partial */
     GAL_VALUE_ZERO,
     GAL_VALUE_LOSS, /* partial */
-    GAL_VALUE_NORM  /* partial over the world, or of everything */
+    GAL_VALUE_NORM, /* partial over the world, or of everything */
+    GAL_VALUE_COUNT
 } gal_value_kind;
 
 /* Sets of atoms, and two bits more for sums over relations between stages. */
@@ -42,6 +43,7 @@ typedef struct gal_typed {
     uint32_t share_first, share_count; /* a sum of these steps alone; 0: of all */
     uint64_t m, n;
     gal_group split_m, split_n;
+    uint32_t half_rows; /* of a piece of one sub-batch alone: their rows, plus one; 0: of all */
     uint32_t first_piece, piece_count;
     gal_group range; /* a flat unit is cut over these atoms */
     /* Matrices one behind another, each the part of the features (of weights: of rows or columns) that one device of a

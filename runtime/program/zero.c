@@ -355,17 +355,19 @@ gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
     const gal_unit u = b->program->unit[e->unit[index]];
     if (e->gradients_left[index] == 0) {
         for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
-            e->gradients_left[index] += e->graph.tensor[t].unit == index;
+            e->gradients_left[index] += e->graph.tensor[t].unit == index ? (e->halved ? 2 : 1) : 0;
         }
     }
+    const bool adds = e->half == 1; /* to what the first sub-batch wrote */
     if (u.zero_stage < 2 && !u.reuses) {
-        return tensor_operand(e, tensor, u.gradient, wide_bytes(b), e->unit_lent[index] ? GAL_UPDATE : GAL_ACCUMULATE);
+        return tensor_operand(e, tensor, u.gradient, wide_bytes(b),
+                              adds || e->unit_lent[index] ? GAL_UPDATE : GAL_ACCUMULATE);
     }
     make_ring(b, &b->bucket, GAL_CLASS_BUCKET, GAL_RING_MAX);
     if (e->bucket[index] == GAL_NO_BUFFER) {
         e->bucket[index] = take_turn(b, &b->bucket, e->unit[index], u.elements * wide_bytes(b));
     }
-    return tensor_operand(e, tensor, e->bucket[index], wide_bytes(b), GAL_WRITE);
+    return tensor_operand(e, tensor, e->bucket[index], wide_bytes(b), adds ? GAL_UPDATE : GAL_WRITE);
 }
 
 /* Zeros behind the tensors, where ZeRO's ranges are padded. */

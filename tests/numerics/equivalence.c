@@ -8,8 +8,8 @@
  * Of each plan: loss, gradient norm, every element of every gradient on every rank that holds it (but of plans that
  * keep gradients where their weights were, which are there again when the step is over), the weights after 5 steps and
  * the loss of an evaluated batch against one rank (computed with microbatch_count 1); the same plan with the other
- * schedule and with the other prefetch depth, equal to the bit; the arena against the plan's bytes; resident memory.
- * With liballoc_count preloaded the phase "step" holds steps 2 and later.
+ * schedule, with the other prefetch depth and with another kind of overlap, equal to the bit; the arena against the
+ * plan's bytes; resident memory. With liballoc_count preloaded the phase "step" holds steps 2 and later.
  *
  * On something else than the host in fp64 plans are taken as they are drawn: a choice for cells would leave out
  * families that have few of their own.
@@ -52,6 +52,7 @@ static const double resident_floor_bytes = 262144.0;
     X(CHECK_EVALUATION, "evaluation loss")                                                                             \
     X(CHECK_SCHEDULE, "1F1B and GPipe or zero bubble, bit for bit")                                                    \
     X(CHECK_PREFETCH, "prefetch on and off, bit for bit")                                                              \
+    X(CHECK_OVERLAP, "in-pass, cross-pass and fine overlap, bit for bit")                                              \
     X(CHECK_BYTES, "highest byte written is the plan's, in every item")                                                \
     X(CHECK_RESIDENT, "resident growth after step 1, at most 1 % or 256 KiB")
 enum {
@@ -396,7 +397,28 @@ static bool has_zero_3_grid(const gal_plan *plan)
     return has;
 }
 
-/* with_others: also under the other schedule and prefetch depth. */
+/* Another kind of overlap wherever there is a choice: the runs of it, owned; NULL: there is none. */
+static gal_plan_run *with_other_overlap(const gal_plan *plan)
+{
+    bool has = false;
+    gal_plan_run *run = malloc(plan->run_count * sizeof *run);
+    GAL_ASSERT(run != NULL);
+    memcpy(run, plan->run, plan->run_count * sizeof *run);
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        gal_strategy *s = &run[r].strategy;
+        if (s->overlap != GAL_OVERLAP_NONE && s->recompute == GAL_RECOMPUTE_FULL) {
+            s->overlap = s->overlap == GAL_OVERLAP_FINE ? GAL_OVERLAP_IN_PASS : (gal_overlap)(s->overlap + 1);
+            has = true;
+        }
+    }
+    if (!has) {
+        free(run);
+        run = NULL;
+    }
+    return run;
+}
+
+/* with_others: also under the other schedule, prefetch depth and overlap. */
 static void try_plan(const drawn *which, const gal_plan *plan, bool with_others, const gal_reference *reference,
                      report *total)
 {
@@ -423,17 +445,25 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
         variant.prefetch_depth = 3 - plan->prefetch_depth;
         run_variant(&variant, which, &base, CHECK_PREFETCH, error);
     }
+    gal_plan_run *overlapped = with_others ? with_other_overlap(plan) : NULL;
+    if (overlapped != NULL) {
+        variant = *plan;
+        variant.run = overlapped;
+        run_variant(&variant, which, &base, CHECK_OVERLAP, error);
+    }
     free(base.state);
     free(counts);
     MPI_Allreduce(MPI_IN_PLACE, error, CHECK_COUNT, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     bool failed = false;
     for (uint32_t c = 0; c < CHECK_COUNT; c++) {
-        const bool tried = (c != CHECK_SCHEDULE || other_schedule) && (c != CHECK_PREFETCH || other_prefetch);
+        const bool tried = (c != CHECK_SCHEDULE || other_schedule) && (c != CHECK_PREFETCH || other_prefetch) &&
+                           (c != CHECK_OVERLAP || overlapped != NULL);
         total->plans[c] += tried;
         total->error[c] = fmax(total->error[c], error[c]);
         failed |= error[c] > 1.0;
     }
     total->failed += failed;
+    free(overlapped);
 }
 
 static void print_plan(const drawn *which, const gal_plan *plan, bool failed)

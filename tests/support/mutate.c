@@ -749,6 +749,61 @@ static bool heads_misplaced(gal_program *const *programs, uint32_t stage_count, 
     return true;
 }
 
+/* ---- sub-batches ---- */
+
+static bool is_added(const gal_program *p, const gal_operand *o)
+{
+    const uint8_t class = p->buffer[o->buffer].class;
+    return o->access == GAL_UPDATE && (class == GAL_CLASS_GRADIENT || class == GAL_CLASS_BUCKET);
+}
+
+static bool adds_to_first(const gal_program *p, const gal_instruction *in)
+{
+    bool adds = false;
+    for (uint32_t i = 0; i < in->operand_count; i++) {
+        adds = adds || is_added(p, &p->operand[in->first_operand + i]);
+    }
+    return adds && in->sub_batch == 2 && in->stream == GAL_STREAM_COMPUTE && in->op != GAL_OP_FILL;
+}
+
+/* What the second adds to a gradient takes the place of what the first wrote. */
+static bool first_lost(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot found;
+    if (!choose(programs, stage_count, adds_to_first, random, &found)) {
+        return false;
+    }
+    gal_program *p = found.program;
+    const gal_instruction *in = at(p, found.fragment, found.position);
+    for (uint32_t i = 0; i < in->operand_count; i++) {
+        gal_operand *o = &p->operand[in->first_operand + i];
+        o->access = is_added(p, o) ? GAL_WRITE : o->access;
+    }
+    return true;
+}
+
+static bool is_second_half(const gal_program *p, const gal_operand *o)
+{
+    return o->offset_bytes > 0 && o->offset_bytes == o->bytes && p->buffer[o->buffer].bytes == 2 * o->bytes;
+}
+
+static bool reads_second(const gal_program *p, const gal_instruction *in)
+{
+    return in->sub_batch == 2 && in->operand_count > 0 && p->operand[in->first_operand].access == GAL_READ &&
+           is_second_half(p, &p->operand[in->first_operand]);
+}
+
+static bool first_read_twice(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot found;
+    if (!choose(programs, stage_count, reads_second, random, &found)) {
+        return false;
+    }
+    gal_program *p = found.program;
+    p->operand[at(p, found.fragment, found.position)->first_operand].offset_bytes = 0;
+    return true;
+}
+
 const gal_mutation gal_mutations[] = {
     {"wait inside a fragment removed", wait_inside_removed},
     {"wait across fragments removed", wait_across_removed},
@@ -778,5 +833,7 @@ const gal_mutation gal_mutations[] = {
     {"zig-zag assumed by a step", zigzag_assumed},
     {"parts dealt out altered", parts_altered},
     {"heads in another place", heads_misplaced},
+    {"second sub-batch over the first", first_lost},
+    {"first sub-batch read for the second", first_read_twice},
 };
 const uint32_t gal_mutation_count = sizeof gal_mutations / sizeof gal_mutations[0];

@@ -142,6 +142,22 @@ static bool fits_holders(const gal_model *model, const gal_strategy *strategy, u
     return true;
 }
 
+/* A kind of overlap, where one is legal, with the recompute that it needs; or of two sub-batches the one of the block
+ * before, so that blocks run together. */
+static void random_overlap(uint64_t *random, const gal_model *model, uint32_t block, uint32_t devices, uint32_t samples,
+                           gal_overlap before, gal_strategy *strategy)
+{
+    gal_strategy with = *strategy;
+    gal_block_shape shape;
+    gal_model_block(model, block, &shape);
+    with.overlap = (gal_overlap)gal_random_below(random, GAL_OVERLAP_COUNT);
+    with.overlap = coin(random) && before != GAL_OVERLAP_NONE ? before : with.overlap;
+    with.recompute = with.overlap > GAL_OVERLAP_IN_PASS ? GAL_RECOMPUTE_FULL : with.recompute;
+    if (gal_strategy_block_rule_broken(model, &shape, &with, devices, samples) == NULL) {
+        *strategy = with;
+    }
+}
+
 /* ---- the plan ---- */
 
 /* Keys and values of each head, or of two. */
@@ -395,6 +411,11 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
                 strategy[b].sequence_parallel &&
                 gal_strategy_block_rule_broken(&out->model, &shape, &strategy[b], devices, samples) == NULL;
         }
+    }
+    uint64_t overlaps = random ^ UINT64_C(0xE7037ED1A0B428DB); /* a draw of its own, as that of padding */
+    for (uint32_t b = 0; b < blocks && out->schedule != GAL_SCHEDULE_ZERO_BUBBLE; b++) {
+        random_overlap(&overlaps, &out->model, b, devices, samples, b > 0 ? strategy[b - 1].overlap : GAL_OVERLAP_NONE,
+                       &strategy[b]);
     }
     for (uint32_t b = 0; b < blocks; b++) { /* gal_plan_check: two buffers for two gathers of one weight */
         const bool two = strategy[b].tp_mode != GAL_TP_1D && strategy[b].zero_stage == 3;

@@ -11,8 +11,8 @@ uint32_t gal_random_below(uint64_t *state, uint32_t count);
 
 /* A plan over `world` ranks (1, 2, 3, 4, 6 or 8) that passes gal_plan_check: any family, 2 or 3 layers (t5 and swin: 1
  * or 2 of each stack or level), hidden 32 (48 where 3 divides the world), any legal strategy per block (with
- * probability 1/2 that of the block before), any order of axes, even and uneven stages, both schedules, 1 to 4
- * microbatches, prefetch 1 or 2, tied or not, dropout or not, Adam or AdamW, with and without clipping. fp64. The
+ * probability 1/2 that of the block before), any order of axes, any overlap, even and uneven stages, both schedules, 1
+ * to 4 microbatches, prefetch 1 or 2, tied or not, dropout or not, Adam or AdamW, with and without clipping. fp64. The
  * caller frees it with gal_plan_free. */
 void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out);
 /* Where that is legal, every other plan keeps gradients where their weights were. */

@@ -159,6 +159,52 @@ static void expect_tp_sp(expected *e, uint32_t rank)
     add(e, GAL_OP_ALL_REDUCE, 4, 1, WPE);
 }
 
+/* Two sub-batches of T / 2 tokens (Oases, section 3): a block has an all-reduce forward and one backward for each, and
+ * one more in recompute where that runs all of forward again. */
+static void halved_tp(expected *e, uint32_t in_recompute)
+{
+    const uint32_t calls = 2 * L * 2 * (1 + in_recompute + 1);
+    add(e, GAL_OP_ALL_REDUCE, 4, M * (calls + 2), M * ((uint64_t)calls * (T / 2) + 2 * T) * H);
+    expect_loss(e, 4, T);
+}
+
+static void expect_tp_fine(expected *e, uint32_t rank)
+{
+    (void)rank;
+    halved_tp(e, 0);
+}
+
+static void expect_tp_cross_pass(expected *e, uint32_t rank)
+{
+    (void)rank;
+    halved_tp(e, 1);
+}
+
+/* With sequence parallelism: of a block and sub-batch forward a gather and a scatter, backward a gather and a scatter.
+ * In recompute the gather stays, whatever the overlap: its result is an operand of the weights' gradients and only its
+ * chunk is kept. The scatter behind it is what fine does without. */
+static void halved_tp_sp(expected *e, uint32_t scatters_in_recompute)
+{
+    const uint32_t gathers = 2 * L * 2 * 3, scatters = 2 * L * 2 * (2 + scatters_in_recompute);
+    add(e, GAL_OP_ALL_GATHER, 4, M * (gathers + 2), M * ((uint64_t)gathers * (T / 2) + 2 * T) * H / 4);
+    add(e, GAL_OP_REDUCE_SCATTER, 4, M * (scatters + 2), M * ((uint64_t)scatters * (T / 2) + 2 * T) * H / 4);
+    expect_loss(e, 4, T);
+    reduce_vectors(e, 4);
+    add(e, GAL_OP_ALL_REDUCE, 4, 1, WPE);
+}
+
+static void expect_tp_sp_fine(expected *e, uint32_t rank)
+{
+    (void)rank;
+    halved_tp_sp(e, 0);
+}
+
+static void expect_tp_sp_cross_pass(expected *e, uint32_t rank)
+{
+    (void)rank;
+    halved_tp_sp(e, 1);
+}
+
 /* TP over 2 inside DP over 2: a device has half of the samples, so T / 2 tokens, and half of each matrix; vectors and
  * positions are whole. TP and DP groups both have 2 ranks. */
 static void expect_tp_dp(expected *e, uint32_t rank)
@@ -374,6 +420,11 @@ static void expect_conversions(expected *e, uint32_t rank)
     {                                                                                                                  \
         .axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .sequence_parallel = sp, .recompute = how                         \
     }
+#define TP_4_OVERLAP(sp, kind)                                                                                         \
+    {                                                                                                                  \
+        .axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .sequence_parallel = sp, .recompute = GAL_RECOMPUTE_FULL,         \
+        .overlap = kind                                                                                                \
+    }
 
 typedef struct mode {
     const char *name;
@@ -397,6 +448,13 @@ static const mode modes[] = {
     {"tp4-recompute", expect_tp_recompute, 1, false, TP_4(false, GAL_RECOMPUTE_FULL)},
     {"tp4.sp", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_NONE)},
     {"tp4.sp-recompute", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_FULL)},
+    {"tp4-inpass", expect_tp_fine, 1, false, {1, {{GAL_AXIS_TP, 4}}, .overlap = GAL_OVERLAP_IN_PASS}},
+    {"tp4-recompute-inpass", expect_tp_cross_pass, 1, false, TP_4_OVERLAP(false, GAL_OVERLAP_IN_PASS)},
+    {"tp4-recompute-crosspass", expect_tp_cross_pass, 1, false, TP_4_OVERLAP(false, GAL_OVERLAP_CROSS_PASS)},
+    {"tp4-recompute-fine", expect_tp_fine, 1, false, TP_4_OVERLAP(false, GAL_OVERLAP_FINE)},
+    {"tp4.sp-recompute-inpass", expect_tp_sp_cross_pass, 1, false, TP_4_OVERLAP(true, GAL_OVERLAP_IN_PASS)},
+    {"tp4.sp-recompute-crosspass", expect_tp_sp_cross_pass, 1, false, TP_4_OVERLAP(true, GAL_OVERLAP_CROSS_PASS)},
+    {"tp4.sp-recompute-fine", expect_tp_sp_fine, 1, false, TP_4_OVERLAP(true, GAL_OVERLAP_FINE)},
     {"tp2-dp2", expect_tp_dp, 1, false, {.axis_count = 2, .axis = {{GAL_AXIS_TP, 2}, {GAL_AXIS_DP, 2}}}},
     {"ulysses4", expect_ulysses, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_ULYSSES, 4}}}},
     {"ulysses4-recompute",
