@@ -411,10 +411,20 @@ static gal_code lowered_bytes(const gal_plan *plan, uint32_t stage, uint64_t *by
     return code;
 }
 
+/* Neighbours of two sub-batches run together, so what they take is no sum or maximum of numbers of theirs. */
+static bool has_halves(const gal_plan *plan)
+{
+    bool has = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        has = has || plan->run[r].strategy.overlap != GAL_OVERLAP_NONE;
+    }
+    return has;
+}
+
 gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint64_t *bytes,
                               gal_error *err)
 {
-    if (gal_schedule_splits(plan->schedule)) {
+    if (gal_schedule_splits(plan->schedule) || has_halves(plan)) {
         return lowered_bytes(plan, stage, bytes, err);
     }
     gal_code code = GAL_OK;

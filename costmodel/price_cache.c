@@ -53,9 +53,9 @@ static uint64_t any_order(const gal_strategy *strategy)
 
 uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type)
 {
-    _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_TYPES_MAX <= 128, "bits");
+    _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_OVERLAP_COUNT <= 8 && (int)GAL_TYPES_MAX <= 128, "bits");
     return (uint64_t)strategy->zero_stage | (uint64_t)strategy->sequence_parallel << 2 |
-           (uint64_t)strategy->recompute << 3 | (uint64_t)type << 17;
+           (uint64_t)strategy->recompute << 3 | (uint64_t)strategy->overlap << 5 | (uint64_t)type << 17;
 }
 
 uint32_t gal_price_key_grid(const gal_strategy *strategy)

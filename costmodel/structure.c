@@ -166,13 +166,15 @@ static bool left_out(const gal_program *program, const gal_instruction *in, gal_
            (in->only_last && (kind == GAL_FRAGMENT_BACKWARD || (borrows && is_of_borrowed(program, in))));
 }
 
-/* The block's next instruction in the fragment; of plain backward its original. */
-static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, bool borrows, uint32_t after)
+/* The block's next instruction in the fragment, of a sub-batch; of plain backward its original. */
+static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, bool borrows, uint8_t sub_batch,
+                         uint32_t after)
 {
     const gal_fragment *fragment =
         &program->fragment[kind == GAL_FRAGMENT_BACKWARD ? GAL_FRAGMENT_BACKWARD_SYNC : kind];
     uint32_t i = after == UINT32_MAX ? fragment->first : after + 1;
-    while (i < fragment->first + fragment->count && left_out(program, &program->instruction[i], kind, borrows)) {
+    while (i < fragment->first + fragment->count && (program->instruction[i].sub_batch != sub_batch ||
+                                                     left_out(program, &program->instruction[i], kind, borrows))) {
         i++;
     }
     GAL_ASSERT(i < fragment->first + fragment->count);
@@ -189,12 +191,14 @@ static bool borrows(const gal_program *chain, uint32_t block, const gal_lone *lo
     return own < lone->like->unit_count;
 }
 
-/* The chain lists its blocks' instructions in their own order. */
+/* The chain lists its blocks' instructions in their own order; of two sub-batches, which take turns otherwise beside
+ * neighbours, each by itself. */
 static void list_parts(gal_structure *structure, const gal_program *program, gal_fragment_kind kind,
                        const gal_lone_chain *chain)
 {
     const gal_fragment *fragment = &program->fragment[kind];
-    uint32_t at[GAL_CHAIN_MAX];
+    enum { SUB_BATCHES = 3 };
+    uint32_t at[GAL_CHAIN_MAX][SUB_BATCHES];
     memset(at, 0xFF, sizeof at);
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
@@ -203,12 +207,13 @@ static void list_parts(gal_structure *structure, const gal_program *program, gal
         }
         const uint32_t block = in->block - program->first_block;
         const gal_lone *lone = chain->lone[block];
-        at[block] = next_own(lone->like, kind, borrows(program, block, lone), at[block]);
-        const gal_instruction *original = &lone->like->instruction[at[block]];
+        uint32_t *own = &at[block][in->sub_batch];
+        *own = next_own(lone->like, kind, borrows(program, block, lone), in->sub_batch, *own);
+        const gal_instruction *original = &lone->like->instruction[*own];
         GAL_ASSERT(original->op == in->op && original->stream == in->stream && original->only_last == in->only_last);
         const uint32_t step = structure->expansion.step_of[i];
         structure->part[structure->part_count++] = (part){.step = (uint16_t)step,
-                                                          .instruction = (uint16_t)at[block],
+                                                          .instruction = (uint16_t)*own,
                                                           .block = (uint8_t)block,
                                                           .is_first = structure->expansion.step[step].instruction == i};
     }
