@@ -3,7 +3,8 @@
 
   operators     each CUDA operator against fp64: the tests of the emulated kernels, on the GPU; products and attention
                 also by cuBLASLt and cuDNN
-  equivalence   random plans of every family on 2, 4 and 8 ranks that share the GPU, in fp32, against one rank in fp64
+  equivalence   random plans of every family on 2, 4 and 8 ranks that share the GPU, in fp32, against one rank in fp64;
+                rings, Ulysses and grids among them
   nccl          NCCL with one rank, from init to abort
   bf16          GPT-2 small for 100 steps in bf16 against fp32: losses differ by at most 0.02 nats at each
   graphs        CUDA graphs on and off: the same losses
@@ -21,6 +22,7 @@ import documents
 import gpu
 
 FAMILIES = {"decoder", "llama", "bert", "t5", "vit", "swin"}
+SHARDINGS = {"ring", "ulysses", "2d"}
 PLANS = 40  # of each number of ranks: of 40 draws no family is left out but by a chance of 4e-3
 BF16_STEPS, BF16_NATS = 100, 0.02
 OPERATORS = ("kernels", "norm_parts", "rows", "products", "attention", "attention_library", "ring")
@@ -59,8 +61,19 @@ def families_of(out):
     return set(re.findall(r"^(?:plan|FAILED) seed \d+ world \d+: (\w+),", out, re.M))
 
 
+def shardings_of(out):
+    plans = "\n".join(re.findall(r"^(?:plan|FAILED) seed .*", out, re.M))
+    return set(re.findall(r"(ring|ulysses)\d", plans)) | set(re.findall(r"\btp\d+\.(2d)\b", plans))
+
+
+def put_met(context, name, wanted, met):
+    left_out = sorted(wanted - met)
+    context.results.put(f"equivalence of every {name}", "miss" if left_out else "pass",
+                        f"not met: {', '.join(left_out)}" if left_out else ", ".join(sorted(met)))
+
+
 def equivalence(context):
-    met = set()
+    families, shardings = set(), set()
     for ranks in (2, 4, 8):
         program = context.program("tests/gpu/equivalence")
         done = context.on_gpu(["bash", documents.ROOT / "tests/support/mpirun.sh", ranks, program, PLANS, ranks, 0, 1,
@@ -68,14 +81,14 @@ def equivalence(context):
         if done is None:
             continue
         errors = errors_of(done.out)
-        met |= families_of(done.out)
+        families |= families_of(done.out)
+        shardings |= shardings_of(done.out)
         good = done.code == 0 and bool(errors)
         text = f"{PLANS} plans, the largest error is {max(errors.values()):.2g} of the allowed" if good else done.reason()
         context.results.put(f"equivalence on {ranks} ranks", "pass" if good else "miss", text, done.seconds, errors)
     if not context.dry_run:
-        left_out = sorted(FAMILIES - met)
-        context.results.put("equivalence of every family", "miss" if left_out else "pass",
-                            f"not met: {', '.join(left_out)}" if left_out else ", ".join(sorted(met)))
+        put_met(context, "family", FAMILIES, families)
+        put_met(context, "sharding", SHARDINGS, shardings)
 
 
 # ---- NCCL ----

@@ -63,6 +63,8 @@ def test_equivalence_output():
            "ok losses of 5 steps (24 plans; the largest error is 8.2e-05 of the allowed)\n"
            "not ok evaluation loss (24 plans; the largest error is inf of the allowed)\n")
     assert check.families_of(out) == {"t5", "swin"}
+    assert check.shardings_of(out + "plan seed 5 world 4: vit, P 1: 2x tp2-ring2.z1-sel 1x tp4.2d 1x tp4.sp\n"
+                              "  ulysses2 in a table\n") == {"ring", "2d"}
     assert check.errors_of(out) == {"losses of 5 steps": 8.2e-05, "evaluation loss": float("inf")}
 
 
