@@ -23,6 +23,7 @@ struct gal_floors {
     gal_structures *structures; /* that the blocks refer to */
     split_block *block;
     uint32_t block_count, block_capacity;
+    uint32_t asked; /* the block that was asked for last: the next one often comes next */
 };
 
 static gal_code out_of_memory(gal_error *err)
@@ -131,8 +132,11 @@ static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_ki
                            split_block **out, gal_error *err)
 {
     for (uint32_t i = 0; i < floors->block_count; i++) {
-        if (is_split(&floors->block[i], type, split)) {
-            *out = &floors->block[i];
+        const uint32_t at = floors->asked + 1 + i;
+        const uint32_t wrapped = at < floors->block_count ? at : at - floors->block_count;
+        if (is_split(&floors->block[wrapped], type, split)) {
+            floors->asked = wrapped;
+            *out = &floors->block[wrapped];
             return GAL_OK;
         }
     }
@@ -152,7 +156,7 @@ static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_ki
         split_block_free(block);
         return code;
     }
-    floors->block_count++;
+    floors->asked = floors->block_count++;
     *out = block;
     return GAL_OK;
 }

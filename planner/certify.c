@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "planner/cell_list.h"
-#include "planner/certificate.h"
 #include "runtime/program/schedule.h"
 
 /* On a cell, beyond its cheap bounds: about 20 ms. */
@@ -14,8 +13,7 @@ static const double rounding = 1e-9;
 
 typedef struct batch {
     const gal_search_request *request;
-    gal_price_cache *cache;
-    gal_floors *floors;
+    const gal_certificate_sources *from;
     gal_certify_cell *cell;
     uint32_t count;
 } batch;
@@ -43,8 +41,7 @@ static void list_cells(const batch *b, gal_certificate *out)
  * search. */
 static gal_code prove_cell(const batch *b, gal_certify_cell *c, double good, double *bound, gal_error *err)
 {
-    const gal_cell_spec spec = gal_search_cell_spec(b->request, &c->numbers, b->cache);
-    const gal_certificate_sources from = {spec.durations, spec.cache, b->floors};
+    const gal_cell_spec spec = gal_search_cell_spec(b->request, &c->numbers, b->from->cache);
     const gal_certificate_cell cell = {.model = spec.model,
                                        .space = spec.space,
                                        .schedule = spec.schedule,
@@ -56,7 +53,7 @@ static gal_code prove_cell(const batch *b, gal_certify_cell *c, double good, dou
                                        .work_limit = work_limit,
                                        .arena_limit_bytes = spec.arena_limit_bytes};
     gal_certificate_proof own = {0};
-    const gal_code code = gal_certificate_bound(&from, &cell, *bound, fmin(good, *bound), &own, err);
+    const gal_code code = gal_certificate_bound(b->from, &cell, *bound, fmin(good, *bound), &own, err);
     c->plain_seconds = own.plain ? *bound : 0.0;
     *bound = fmin(*bound, own.seconds);
     return code;
@@ -96,11 +93,11 @@ static bool is_bounded(const gal_search_request *r)
 
 /* A cell that was proved up to a bound that fell later may be proved a little less up to that one: so the bound itself
  * is asked for, as galplan verify will, until it stands. One that still falls is not claimed. */
-gal_code gal_certify(const gal_search_request *request, gal_price_cache *cache, gal_certify_cell *cell, uint32_t count,
-                     double *searched_seconds, gal_plan *plan, gal_error *err)
+gal_code gal_certify(const gal_search_request *request, const gal_certificate_sources *from, gal_certify_cell *cell,
+                     uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err)
 {
     gal_code code = GAL_OK;
-    batch b = {.request = request, .cache = cache, .cell = cell, .count = count};
+    batch b = {.request = request, .from = from, .cell = cell, .count = count};
     const double good = *searched_seconds * (1.0 - request->gap / 10.0);
     double bound = is_bounded(request) ? *searched_seconds : 0.0;
     double claim = HUGE_VAL;
@@ -111,7 +108,6 @@ gal_code gal_certify(const gal_search_request *request, gal_price_cache *cache, 
                              .space = request->space};
     list_cells(&b, out);
     qsort(cell, count, sizeof *cell, least_first);
-    GAL_TRY(gal_floors_create(request->model, request->durations, &b.floors, err));
     GAL_TRY(prove_batch(&b, good, &bound, err));
     for (uint32_t pass = 0; pass < PASSES && bound < claim; pass++) {
         claim = bound;
@@ -123,6 +119,5 @@ gal_code gal_certify(const gal_search_request *request, gal_price_cache *cache, 
     }
     out->searched_bound_seconds = *searched_seconds > plan->lower_bound_seconds ? *searched_seconds : 0.0;
 cleanup:
-    gal_floors_free(b.floors);
     return code;
 }

@@ -2,6 +2,7 @@
 #ifndef GAL_PLANNER_CERTIFY_H
 #define GAL_PLANNER_CERTIFY_H
 
+#include "planner/certificate.h"
 #include "planner/joint_search.h"
 
 /* A cell and what is known of it. */
@@ -12,11 +13,13 @@ typedef struct gal_certify_cell {
 } gal_certify_cell;
 
 /* Fills the plan's certificate and lower bound.
+ * from               of the request's model and durations: those of the search will do, for what they keep depends on
+ *                    nothing else
  * cell               all of the plan's batch, in the order of the search; `count` >= 1; sorted
  * *searched_seconds  what the search found no plan of the batch to take less than; becomes what is claimed, where that
  *                    is as good
  * GAL_ERR_SYSTEM without memory; else as gal_price_block. */
-gal_code gal_certify(const gal_search_request *request, gal_price_cache *cache, gal_certify_cell *cell, uint32_t count,
-                     double *searched_seconds, gal_plan *plan, gal_error *err);
+gal_code gal_certify(const gal_search_request *request, const gal_certificate_sources *from, gal_certify_cell *cell,
+                     uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err);
 
 #endif

@@ -473,7 +473,8 @@ static gal_code certify(outer *o, gal_finalist *winner, gal_error *err)
             *bound = fmin(*bound, c->bound);
         }
     }
-    code = gal_certify(o->request, o->cache, cell, count, bound, &winner->plan, err);
+    const gal_certificate_sources from = {o->request->durations, o->cache, gal_screens_floors(o->screens)};
+    code = gal_certify(o->request, &from, cell, count, bound, &winner->plan, err);
     free(cell);
     return code;
 }

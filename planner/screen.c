@@ -91,6 +91,11 @@ void gal_screens_free(gal_screens *screens)
     }
 }
 
+gal_floors *gal_screens_floors(const gal_screens *screens)
+{
+    return screens->floors;
+}
+
 static bool is_legal(const gal_screens *screens, uint32_t type, const gal_split_kind *split, uint32_t samples)
 {
     const gal_cell_spec alone = {.model = screens->model, /* one split group */

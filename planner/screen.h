@@ -12,6 +12,8 @@ typedef struct gal_screens gal_screens;
 gal_code gal_screens_create(const gal_model *model, const gal_durations *durations, const gal_block_types *types,
                             const gal_space *space, gal_screens **out, gal_error *err);
 void gal_screens_free(gal_screens *screens); /* accepts NULL */
+/* Those that it takes from, for others of the same model and durations. */
+gal_floors *gal_screens_floors(const gal_screens *screens);
 
 /* No plan of the cell is faster, by compute alone (costmodel/floor.h) under its limit of bytes: no simulation is, and
  * no objective but one that prices an end of the chain below its own kernels, for what its neighbours wait less beside
