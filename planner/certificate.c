@@ -68,12 +68,6 @@ static table *table_of(const prover *v, uint32_t kind, uint32_t of)
 
 /* ---- a price per byte ---- */
 
-static void open_band(prover *v, uint32_t bottom, uint32_t top)
-{
-    v->top = v->t.menus.turn[top];
-    v->limit = v->limit_bytes - v->t.menus.turn[bottom];
-}
-
 static choice *best_of(const prover *v, gal_cert_position at, uint32_t type)
 {
     return &v->best[((size_t)at * v->t.types.type_count + type) * v->classes];
@@ -251,7 +245,8 @@ static double chain_least(prover *v, const chain *c, uint32_t bottom, uint32_t t
 {
     const uint32_t middle = bottom + (top - bottom) / 2;
     double price = 0.0;
-    open_band(v, bottom, top);
+    v->top = v->t.menus.turn[top];
+    v->limit = v->limit_bytes - v->t.menus.turn[bottom];
     const double relaxed = relax(v, c, &price);
     if (relaxed >= fmin(cutoff, v->good) || (bottom == top && v->effort < WHOLE) || v->work > v->t.cell->work_limit) {
         return fmin(relaxed, cutoff);
@@ -281,8 +276,8 @@ static void price_bands(prover *v, uint32_t kind, gal_cert_table of)
     t->band_count = turns < BANDS ? turns : BANDS;
     for (uint32_t i = 0; i < CHARGES * t->band_count; i++) {
         const uint32_t band = i / CHARGES, charge = i % CHARGES;
-        open_band(v, turns * band / t->band_count, turns * (band + 1) / t->band_count - 1);
-        t->limit[band] = v->limit;
+        v->top = v->t.menus.turn[turns * (band + 1) / t->band_count - 1];
+        t->limit[band] = v->limit = v->limit_bytes - v->t.menus.turn[turns * band / t->band_count];
         if (charge == 0) {
             (void)relax(v, &share, &t->price[band]);
         }
@@ -524,14 +519,18 @@ static double prove(prover *v, double weight, double enough)
     return least;
 }
 
-/* Under the best of some weights; kernels have no tail. */
+/* Under the best of some weights; kernels have no tail. What a plan takes is linear in the weight, so the least of all
+ * plans is concave: beyond a neighbour that is less there is no more. */
 static double prove_best(prover *v, double enough)
 {
     static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
-    double least = -HUGE_VAL;
+    static const double near[WEIGHTS] = {1.0, 1.0, 1.0, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125};
+    double least = -HUGE_VAL, best = 0.0;
     for (uint32_t i = 0;
          i < (v->t.by_kernels ? 1 : WEIGHTS) && least < v->good && (i < 2 || v->work <= v->t.cell->work_limit); i++) {
-        least = fmax(least, prove(v, weight[i], enough));
+        const double own = fabs(weight[i] - best) <= near[i] ? prove(v, weight[i], enough) : -HUGE_VAL;
+        best = own > least ? weight[i] : best;
+        least = fmax(least, own);
     }
     return least;
 }
