@@ -23,7 +23,7 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
                  {"zero3", &space->zero_stage[3]},       {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
                  {"ring", &space->axis[GAL_AXIS_RING]},  {"2d", &space->tp_grid[GAL_TP_2D]},
                  {"2.5d", &space->tp_grid[GAL_TP_2P5D]}, {"3d", &space->tp_grid[GAL_TP_3D]},
-                 {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]}};
+                 {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]}, {"keep", &space->keep_panels}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
             return words[i].field;
@@ -43,7 +43,7 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         if (field == NULL) {
             return gal_fail(err, GAL_ERR_USAGE,
                             "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d)",
+                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep)",
                             (int)length, word);
         }
         *field = true;
@@ -64,16 +64,26 @@ typedef struct enumeration {
     uint32_t count;
 } enumeration;
 
-static void emit(enumeration *e, gal_strategy strategy)
+static void emit_recomputes(enumeration *e, gal_strategy strategy)
 {
     const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
                                                [GAL_RECOMPUTE_SELECTIVE] = e->space->selective,
                                                [GAL_RECOMPUTE_FULL] = e->space->recompute};
     for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT; r++) {
-        if (allowed[r] && e->count < GAL_SPACE_MAX) {
+        const bool keeps_none = strategy.keep_panels && r == GAL_RECOMPUTE_FULL;
+        if (allowed[r] && !keeps_none && e->count < GAL_SPACE_MAX) {
             strategy.recompute = (gal_recompute)r;
             e->out[e->count++] = strategy;
         }
+    }
+}
+
+static void emit(enumeration *e, gal_strategy strategy)
+{
+    emit_recomputes(e, strategy);
+    if (strategy.tp_mode != GAL_TP_1D && e->space->keep_panels) {
+        strategy.keep_panels = true;
+        emit_recomputes(e, strategy);
     }
 }
 
@@ -220,7 +230,8 @@ void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
 {
     gal_space both = {.sequence_parallel = a->sequence_parallel && b->sequence_parallel,
                       .recompute = a->recompute && b->recompute,
-                      .selective = a->selective && b->selective};
+                      .selective = a->selective && b->selective,
+                      .keep_panels = a->keep_panels && b->keep_panels};
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
         both.axis[kind] = a->axis[kind] && b->axis[kind];
     }

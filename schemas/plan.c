@@ -43,6 +43,7 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
     if (gal_json_has(at, "overlap")) {
         out->overlap = (gal_overlap)gal_json_enum(at, "overlap", gal_overlap_names, GAL_OVERLAP_COUNT);
     }
+    out->keep_panels = gal_json_has(at, "keep_panels") && gal_json_bool(at, "keep_panels");
     gal_json_reject_unknown(at);
 }
 
@@ -198,6 +199,9 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
     gal_json_put_string(out, "recompute", gal_recompute_names[strategy->recompute]);
     if (strategy->overlap != GAL_OVERLAP_NONE) {
         gal_json_put_string(out, "overlap", gal_overlap_names[strategy->overlap]);
+    }
+    if (strategy->keep_panels) {
+        gal_json_put_bool(out, "keep_panels", true);
     }
     gal_json_end_object(out);
 }
@@ -438,7 +442,7 @@ bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
 {
     return gal_strategy_same_shards(a, b) && a->sequence_parallel == b->sequence_parallel &&
-           a->recompute == b->recompute && a->overlap == b->overlap;
+           a->recompute == b->recompute && a->overlap == b->overlap && a->keep_panels == b->keep_panels;
 }
 
 bool gal_strategy_halves(const gal_strategy *strategy, gal_block_kind kind)
@@ -465,6 +469,9 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         }
         if (axis->kind == GAL_AXIS_TP && strategy->tp_mode == GAL_TP_2P5D && used < BUFFER_BYTES) {
             used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".d%u", strategy->tp_depth);
+        }
+        if (axis->kind == GAL_AXIS_TP && strategy->keep_panels && used < BUFFER_BYTES) {
+            used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".keep");
         }
         if (axis->kind == GAL_AXIS_TP && strategy->sequence_parallel && used < BUFFER_BYTES) {
             used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".sp");

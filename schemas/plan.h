@@ -98,6 +98,7 @@ typedef struct gal_strategy {
     gal_tp_mode tp_mode; /* of the TP axis; 1d without one */
     uint32_t tp_depth;   /* with 2.5d >= 2, else 0 */
     gal_overlap overlap; /* none without a TP axis of mode 1d */
+    bool keep_panels;    /* of a grid: inputs of products are kept as gathered, and not gathered again in backward */
 } gal_strategy;
 
 /* Consecutive blocks of one piece under one strategy. */
@@ -120,6 +121,7 @@ typedef struct gal_space {
     bool recompute, selective;       /* full; of attention alone */
     bool takeaway[4];                /* [1..3], applied */
     bool tp_grid[GAL_TP_MODE_COUNT]; /* [GAL_TP_2D ...]; mode 1d is axis[GAL_AXIS_TP] */
+    bool keep_panels;                /* of grids, besides those that gather again */
 } gal_space;
 
 /* What is minimised, by name and version: a change of a formula is a new name. */

@@ -153,6 +153,12 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if ((unsigned)strategy->recompute >= GAL_RECOMPUTE_COUNT) {
         return "unknown recompute";
     }
+    if (strategy->keep_panels && strategy->tp_mode == GAL_TP_1D) {
+        return "keep_panels needs tp of mode 2d, 2.5d or 3d";
+    }
+    if (strategy->keep_panels && strategy->recompute == GAL_RECOMPUTE_FULL) {
+        return "keep_panels must not stand beside full recompute";
+    }
     return NULL;
 }
 

@@ -174,7 +174,8 @@ static void backward_norm(gal_builder *b, gal_block_emit *e, const gal_node *n)
 uint8_t gal_emit_weight_source(const gal_block_emit *e, const gal_node *n)
 {
     const uint8_t producer = gal_graph_producer(&e->graph, n->in[0]);
-    const bool gathered = producer != GAL_NO_VALUE && e->graph.node[producer].kind == GAL_NODE_GATHER_SEQUENCE;
+    const bool gathered =
+        producer != GAL_NO_VALUE && e->graph.node[producer].kind == GAL_NODE_GATHER_SEQUENCE && e->redo[producer];
     return gathered ? e->graph.node[producer].in[0] : n->in[0];
 }
 

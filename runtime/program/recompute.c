@@ -2,8 +2,9 @@
  * run again; else whatever its producer reads is needed in its place. What nobody needs is neither kept nor run again:
  * so the last linear and the last collective of a fully recomputed block vanish (the redundant communication that
  * Oases section 3.3 removes), and gathers of sequence chunks and merges of a grid's neighbours are simply nodes that
- * always run again. Selective: attention alone runs again, from the queries, keys and values that are kept (V.
- * Korthikanti et al., "Reducing activation recomputation", arXiv 2205.05198, section 5). */
+ * always run again, the former unless the strategy keeps panels. Selective: attention alone runs again, from the
+ * queries, keys and values that are kept (V. Korthikanti et al., "Reducing activation recomputation", arXiv 2205.05198,
+ * section 5). */
 #include "runtime/program/emit.h"
 
 uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value)
@@ -54,7 +55,8 @@ void gal_recompute_policy(gal_block_emit *e)
     const bool selective = e->strategy->recompute == GAL_RECOMPUTE_SELECTIVE;
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
         gal_node_kind kind = e->graph.node[i].kind;
-        bool cheap = kind == GAL_NODE_GATHER_SEQUENCE || kind == GAL_NODE_SPLIT || kind == GAL_NODE_MERGE;
+        const bool kept = kind == GAL_NODE_GATHER_SEQUENCE && e->strategy->keep_panels;
+        bool cheap = (kind == GAL_NODE_GATHER_SEQUENCE && !kept) || kind == GAL_NODE_SPLIT || kind == GAL_NODE_MERGE;
         const bool loads = kind == GAL_NODE_LOAD_LENGTHS || (kind == GAL_NODE_LOAD && !e->graph.head);
         const bool attends =
             kind == GAL_NODE_ATTENTION || kind == GAL_NODE_CROSS_ATTENTION || kind == GAL_NODE_RING_ATTENTION;

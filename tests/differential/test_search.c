@@ -97,6 +97,7 @@ static void draw_space(uint64_t *state, trial *t)
     space->tp_grid[GAL_TP_2P5D] = gal_random_below(state, 4) == 0;
     uint64_t apart = *state;
     space->tp_grid[GAL_TP_3D] = gal_random_below(&apart, 3) == 0;
+    space->keep_panels = gal_random_below(&apart, 3) == 0;
 }
 
 /* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every

@@ -261,7 +261,7 @@ static void change_space(uint64_t *state, gal_space *s)
                           &s->zero_stage[1],        &s->zero_stage[2],      &s->zero_stage[3],
                           &s->sequence_parallel,    &s->recompute,          &s->selective,
                           &s->takeaway[2],          &s->takeaway[3],        &s->tp_grid[GAL_TP_2D],
-                          &s->tp_grid[GAL_TP_2P5D], &s->tp_grid[GAL_TP_3D]};
+                          &s->tp_grid[GAL_TP_2P5D], &s->tp_grid[GAL_TP_3D], &s->keep_panels};
     bool *const one = part[gal_random_below(state, sizeof part / sizeof part[0])];
     *one = !*one;
 }

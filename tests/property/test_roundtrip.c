@@ -338,6 +338,7 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     }
     s.sequence_parallel = tp > 1 && s.tp_mode == GAL_TP_1D && !splits_positions && below(seed, 2) == 0;
     s.recompute = (gal_recompute)below(seed, GAL_RECOMPUTE_COUNT);
+    s.keep_panels = s.tp_mode != GAL_TP_1D && s.recompute != GAL_RECOMPUTE_FULL && below(seed, 2) == 0;
     return s;
 }
 
@@ -374,7 +375,8 @@ static gal_certificate random_certificate(uint64_t *seed)
                           &c.space.axis[GAL_AXIS_ZIGZAG],
                           &c.space.tp_grid[GAL_TP_2D],
                           &c.space.tp_grid[GAL_TP_2P5D],
-                          &c.space.tp_grid[GAL_TP_3D]};
+                          &c.space.tp_grid[GAL_TP_3D],
+                          &c.space.keep_panels};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         *part[i] = below(seed, 2) == 0;
     }
@@ -467,6 +469,7 @@ static gal_plan random_plan(uint64_t *seed)
                 *kind = biased && *kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : *kind;
             }
             if (biased || own.zero_stage == 3) {
+                own.keep_panels = false;
                 own.tp_mode = GAL_TP_1D; /* none of their rules for grids; or a rule of the prefetch depth */
                 own.tp_depth = 0;
             }

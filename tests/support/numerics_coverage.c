@@ -192,7 +192,11 @@ enum {
     X(CUBE_GRID, "a tp cube beside a tp grid")                                                                         \
     X(CUBE_RECOMPUTE, "recompute of a block on a tp cube")                                                             \
     X(CUBE_DROPOUT, "dropout of rows on a tp cube")                                                                    \
-    X(CUBE_SPLIT, "backward in two parts on a tp cube")
+    X(CUBE_SPLIT, "backward in two parts on a tp cube")                                                                \
+    X(GRID_KEEP, "panels kept on a tp grid")                                                                           \
+    X(CUBE_KEEP, "panels kept on a tp cube")                                                                           \
+    X(KEEP_SPLIT, "panels kept, backward in two parts")                                                                \
+    X(KEEP_SELECTIVE, "panels kept, selective recompute")
 
 enum {
 #define X(enumerator, name) enumerator,
@@ -435,6 +439,10 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
         any |= s->tp_mode == GAL_TP_3D;
         squares |= s->tp_mode == GAL_TP_2D || s->tp_mode == GAL_TP_2P5D;
         hit[OTHERS + CUBE_RECOMPUTE] |= s->tp_mode == GAL_TP_3D && s->recompute == GAL_RECOMPUTE_FULL;
+        hit[OTHERS + GRID_KEEP] |= s->tp_mode != GAL_TP_3D && s->keep_panels;
+        hit[OTHERS + CUBE_KEEP] |= s->tp_mode == GAL_TP_3D && s->keep_panels;
+        hit[OTHERS + KEEP_SPLIT] |= s->keep_panels && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+        hit[OTHERS + KEEP_SELECTIVE] |= s->keep_panels && s->recompute == GAL_RECOMPUTE_SELECTIVE;
     }
     hit[OTHERS + CUBE_DECODER] = any && m->family == GAL_FAMILY_DECODER;
     hit[OTHERS + CUBE_LLAMA] = any && m->family == GAL_FAMILY_LLAMA;

@@ -124,6 +124,8 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
         out->sequence_parallel = false;
     }
     out->recompute = (gal_recompute)gal_random_below(random, GAL_RECOMPUTE_COUNT);
+    uint64_t apart = *random;
+    out->keep_panels = out->tp_mode != GAL_TP_1D && out->recompute != GAL_RECOMPUTE_FULL && coin(&apart);
 }
 
 /* Whether every block that holds the token table may have the axes of the first one's strategy. */
@@ -407,6 +409,7 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
         if (b > 0 && (shape.shared >> GAL_SHARED_TABLE & 1U) != 0) { /* all copies of the table in the same form */
             strategy[b] = strategy[0];
             strategy[b].recompute = (gal_recompute)gal_random_below(&random, GAL_RECOMPUTE_COUNT);
+            strategy[b].keep_panels = strategy[b].keep_panels && strategy[b].recompute != GAL_RECOMPUTE_FULL;
             strategy[b].sequence_parallel =
                 strategy[b].sequence_parallel &&
                 gal_strategy_block_rule_broken(&out->model, &shape, &strategy[b], devices, samples) == NULL;

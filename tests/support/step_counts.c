@@ -304,19 +304,32 @@ static void expect_zigzag_recompute(expected *e, uint32_t rank)
  * out) received. The head's forward is next to its backward: one gather each. The table of the embedding is gathered
  * for the look-up, its gradient scattered. Every norm gathers two moments and sums two numbers per row, of T / 2 rows.
  * The gradients of vectors and positions, half of the features each, are sums over the columns, once a step; with the
- * vectors are the biases of the matrices. */
-static void expect_2d(expected *e, uint32_t rank)
+ * vectors are the biases of the matrices. times: that X is gathered. */
+static void expect_2d_times(expected *e, uint64_t times)
 {
     const uint64_t inputs = (uint64_t)T * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
     const uint64_t head = (uint64_t)T * H + WTE, norms = 2 * L + 1;
-    (void)rank;
-    add(e, GAL_OP_ALL_GATHER, 2, M * (4 * 4 * L + 2 + 1), M * (2 * L * (inputs + weights) + head + WTE) / 4);
+    add(e, GAL_OP_ALL_GATHER, 2, M * ((times + 2) * 4 * L + 2 + 1),
+        M * (L * (times * inputs + 2 * weights) + head + WTE) / 4);
     add(e, GAL_OP_REDUCE_SCATTER, 2, M * (2 * 4 * L + 2 + 1), M * (L * (inputs + weights) + head + WTE) / 4);
     add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T);
     add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T);
     expect_loss(e, 2, T / 2);
     add(e, GAL_OP_ALL_REDUCE, 2, LAYER_VECTOR_UNITS * L + 1 + 1,
         ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
+}
+
+static void expect_2d(expected *e, uint32_t rank)
+{
+    (void)rank;
+    expect_2d_times(e, 2);
+}
+
+/* Where panels of X are kept, X is gathered forward alone. */
+static void expect_2d_kept(expected *e, uint32_t rank)
+{
+    (void)rank;
+    expect_2d_times(e, 1);
 }
 
 /* 2.5D on 2 x 2 twice: each grid has half of the samples, so T / 2 tokens, and all weights. Beside what a grid does,
@@ -343,13 +356,13 @@ static void expect_2p5d(expected *e, uint32_t rank)
  * devices that have parts of its rows. Every norm tells two numbers per row, of T / 4 rows. Half of the features of
  * vectors and positions are a device's, and sums over the 4 that have the same half; biases of the first product of a
  * block have halves of their own. */
-static void expect_3d(expected *e, uint32_t rank)
+static void expect_3d_times(expected *e, uint64_t times)
 {
     const uint64_t inputs = (uint64_t)T * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
     const uint64_t outputs = (uint64_t)T * (5 * H + F), head = (uint64_t)T * H + WTE + (uint64_t)T * V;
     const uint64_t norms = 2 * L + 1;
-    (void)rank;
-    add(e, GAL_OP_ALL_GATHER, 2, M * (5 * 4 * L + 3), M * (L * (2 * inputs + 2 * weights + outputs) + head) / 8);
+    add(e, GAL_OP_ALL_GATHER, 2, M * ((times + 3) * 4 * L + 3),
+        M * (L * (times * inputs + 2 * weights + outputs) + head) / 8);
     add(e, GAL_OP_REDUCE_SCATTER, 2, M * (3 * 4 * L + 3), M * (L * (inputs + weights + outputs) + head) / 8);
     add(e, GAL_OP_ALL_GATHER, 4, M, M * WTE / 8);
     add(e, GAL_OP_REDUCE_SCATTER, 4, M, M * WTE / 8);
@@ -358,6 +371,18 @@ static void expect_3d(expected *e, uint32_t rank)
     expect_loss(e, 2, T / 4);
     add(e, GAL_OP_ALL_REDUCE, 4, 2 * LAYER_VECTOR_UNITS * L + 1 + 1,
         ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
+}
+
+static void expect_3d(expected *e, uint32_t rank)
+{
+    (void)rank;
+    expect_3d_times(e, 2);
+}
+
+static void expect_3d_kept(expected *e, uint32_t rank)
+{
+    (void)rank;
+    expect_3d_times(e, 1);
 }
 
 /* ---- pipeline ---- */
@@ -486,6 +511,16 @@ static const mode modes[] = {
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_2P5D, .tp_depth = 2}},
+    {"tp8.3d.keep",
+     expect_3d_kept,
+     1,
+     false,
+     {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D, .keep_panels = true}},
+    {"tp4.2d.keep",
+     expect_2d_kept,
+     1,
+     false,
+     {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D, .keep_panels = true}},
     {"tp8.3d", expect_3d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D}},
     {"pp4", expect_pipeline, 4, false, {0}},
     {"pp2-dp2-tied", expect_tied_pipeline, 2, true, {.axis_count = 1, .axis = {{GAL_AXIS_DP, 2}}}},

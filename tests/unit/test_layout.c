@@ -210,9 +210,43 @@ static void test_split_is_what_a_conversion_reaches(void **state)
     }
 }
 
+/* Device (i, j, k) of a cube has, turned, what (i, k, j) had: as many rows, of the samples of i and k, and features of
+ * part j. Sides of 2 and of 4, two atoms each, beside data parallelism in either order. */
+static void test_turned(void **state)
+{
+    (void)state;
+    static const gal_strategy cubes[] = {
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D},
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 64}}, .tp_mode = GAL_TP_3D},
+        {.axis_count = 2, .axis = {{GAL_AXIS_DP, 2}, {GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D},
+        {.axis_count = 2, .axis = {{GAL_AXIS_TP, 8}, {GAL_AXIS_DP, 2}}, .tp_mode = GAL_TP_3D}};
+    static const uint32_t devices[] = {8, 64, 16, 16};
+    for (uint32_t c = 0; c < 4; c++) {
+        gal_atoms atoms;
+        gal_layout layout, turned;
+        gal_atoms_of(devices[c], &atoms);
+        const gal_mesh mesh = gal_mesh_of(&atoms, &cubes[c]);
+        const uint32_t side = gal_strategy_grid_side(&cubes[c]);
+        gal_layout_of_strategy(2 * devices[c], &atoms, &cubes[c], &layout);
+        gal_layout_turn(&layout, &atoms, mesh.tp, mesh.output, &turned);
+        assert_int_equal(turned.feature_group, mesh.tp);
+        assert_int_equal(turned.sample_group, (layout.sample_group & ~mesh.tp) | mesh.output);
+        const uint32_t step = c == 2 ? 2 : 1; /* of a device in the cube */
+        for (uint32_t d = 0; d < devices[c]; d++) {
+            uint32_t own[ROWS_MAX], other[ROWS_MAX];
+            const uint32_t j = d / (step * side) % side, k = d / (step * side * side) % side;
+            const uint32_t exchanged = d - (j + k * side) * step * side + (k + j * side) * step * side;
+            gal_layout_sample_map(&turned, &atoms, d, own);
+            gal_layout_sample_map(&layout, &atoms, exchanged, other);
+            assert_memory_equal(own, other, gal_layout_local_samples(&layout) * sizeof *own);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split_is_what_a_conversion_reaches),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_turned),
+                                       cmocka_unit_test(test_split_is_what_a_conversion_reaches),
                                        cmocka_unit_test(test_atoms), cmocka_unit_test(test_conversions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,6 +177,15 @@ static void test_cubes(void **state)
     gal_strategy s = one_axis(GAL_AXIS_TP, 8);
     s.tp_mode = GAL_TP_3D;
     expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 4, NULL);
+    s.keep_panels = true;
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 4, NULL);
+    s.recompute = GAL_RECOMPUTE_FULL;
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 4, "keep_panels must not stand beside full recompute");
+    s.recompute = GAL_RECOMPUTE_SELECTIVE;
+    s.tp_mode = GAL_TP_1D;
+    expect_rule(&s, GAL_BLOCK_ATTENTION, 8, 4, "keep_panels needs tp of mode 2d, 2.5d or 3d");
+    s = one_axis(GAL_AXIS_TP, 8);
+    s.tp_mode = GAL_TP_3D;
     expect_rule(&s, GAL_BLOCK_FFN, 8, 2,
                 "dp degree times sdp degree times what a tp grid divides samples into must divide the samples of a "
                 "microbatch");

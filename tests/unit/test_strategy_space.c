@@ -143,6 +143,10 @@ static void test_grids(void **state)
     assert_int_equal(count_of(&space, 64), 2); /* 8 x 8 and 4 x 4 x 4 */
     space.axis[GAL_AXIS_DP] = true;
     assert_int_equal(count_of(&space, 24), 1 + 2 + 2); /* dp24; tp8.3d or tp4.2d, with DP on either side */
+    space.keep_panels = true;
+    assert_int_equal(count_of(&space, 24), 1 + 4 + 4);
+    space.recompute = true; /* as well as keeping, not with it */
+    assert_int_equal(count_of(&space, 24), 2 + 6 + 6);
 }
 
 static void check_degrees(const gal_space *space, uint32_t count, const uint32_t *expected)
@@ -241,7 +245,7 @@ static void test_words(void **state)
     assert_int_equal(gal_space_parse("dp,fsdp", &space, &err), GAL_ERR_USAGE);
     assert_string_equal(err.text,
                         "--space: unknown axis 'fsdp' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, ring, "
-                        "zigzag, recompute, selective, 2d, 2.5d, 3d)");
+                        "zigzag, recompute, selective, 2d, 2.5d, 3d, keep)");
     assert_false(space.axis[GAL_AXIS_DP]); /* left alone */
     gal_error empty = {0};
     assert_int_equal(gal_space_parse("", &space, &empty), GAL_ERR_USAGE);
