@@ -198,15 +198,11 @@ static const char *position_rule_broken(const gal_block_shape *block, uint32_t d
     return block->kind == GAL_BLOCK_MERGE && block->side % (2 * degree) != 0 ? rules->side : NULL;
 }
 
-/* Rows of weights are cut over two sides of a cube. A head of two products would need its table with the parts of
- * these two exchanged. */
+/* Rows of weights are cut over two sides of a cube. */
 static const char *cube_rule_broken(const gal_model *model, const gal_block_shape *block, uint32_t side)
 {
     const uint64_t square = (uint64_t)side * side;
     const bool attends = block->kind == GAL_BLOCK_ATTENTION;
-    if (block->kind == GAL_BLOCK_HEAD && model->family == GAL_FAMILY_BERT) {
-        return "tp of mode 3d has no rules for the head of a model of family bert";
-    }
     if (model->hidden % square != 0 || (block->kind == GAL_BLOCK_FFN && block->ffn_hidden % square != 0) ||
         (attends && (uint64_t)block->kv_head_count * block->head_dim % square != 0) ||
         (attends && (uint64_t)block->head_count * block->head_dim % square != 0)) {

@@ -411,6 +411,12 @@ static void backward_scatter(gal_builder *b, gal_block_emit *e, const gal_node *
                            n->in[0]);
 }
 
+static void backward_turn(gal_builder *b, gal_block_emit *e, const gal_node *n)
+{
+    uint32_t to = gradient_buffer(b, e, n->in[0], "do");
+    gal_emit_turn_rows(b, e, e->gradient[n->out[0]], n->out[0], to, n->in[0]);
+}
+
 static void backward_deal(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     const uint32_t from = e->gradient[n->out[0]];
@@ -473,6 +479,7 @@ static backward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_COLLECT_HEADS] = backward_collect,
     [GAL_NODE_MIRROR] = backward_mirror,
     [GAL_NODE_RING_ATTENTION] = backward_ring_attention,
+    [GAL_NODE_TURN] = backward_turn,
     [GAL_NODE_ADD_BIAS] = backward_add_bias,
 };
 

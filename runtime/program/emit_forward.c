@@ -533,6 +533,12 @@ static void forward_scatter(gal_builder *b, gal_block_emit *e, gal_emit_place at
     gal_emit_move_sequence(b, e, n, GAL_OP_REDUCE_SCATTER, n->name, from, n->in[0], to, n->out[0]);
 }
 
+static void forward_turn(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
+{
+    uint32_t from = gal_emit_input(b, e, at, n->in[0]);
+    gal_emit_turn_rows(b, e, from, n->in[0], output(b, e, at, n->out[0]), n->out[0]);
+}
+
 static void forward_deal(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
@@ -594,6 +600,7 @@ static forward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_COLLECT_HEADS] = forward_collect,
     [GAL_NODE_MIRROR] = forward_mirror,
     [GAL_NODE_RING_ATTENTION] = forward_ring_attention,
+    [GAL_NODE_TURN] = forward_turn,
     [GAL_NODE_ADD_BIAS] = forward_add_bias,
 };
 

@@ -156,6 +156,8 @@ void gal_emit_scale(gal_builder *b, const gal_block_emit *e, const char *name, u
 /* The residual's mask on rows of a value: forward, or of their gradient. */
 void gal_emit_dropout(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t from, uint32_t to,
                       uint8_t value);
+/* emit_turn.c: rows as before a product on a 3d grid, from those behind it, or the reverse. */
+void gal_emit_turn_rows(gal_builder *b, gal_block_emit *e, uint32_t from, uint8_t source, uint32_t to, uint8_t target);
 /* Gathers or scatters chunks of the positions. */
 void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, const gal_node *n, gal_op op, const char *name,
                             uint32_t from, uint8_t source, uint32_t to, uint8_t target);

@@ -48,6 +48,8 @@ enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 
     X(GAL_NODE_MIRROR, 0)           /* the second half of the positions from the device as far from the other end;     \
                                      * its own backward */                                                             \
     X(GAL_NODE_RING_ATTENTION, GAL_NEEDS_IN0 | GAL_NEEDS_OUT0 | GAL_NEEDS_OUT1) /* attention; keys pass round */       \
+    X(GAL_NODE_TURN, 0)                                                         /* behind a product of a 3d grid: rows \
+                                                                                 * and features as before it */        \
     X(GAL_NODE_ADD_BIAS, 0)                                                     /* x -> x + b, in place */
 
 typedef enum gal_node_kind {

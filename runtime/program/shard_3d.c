@@ -5,8 +5,9 @@
  * j gathers the rows of X, i those of W, a product X_i,k W_k,j is one term of k's sum, and k sums and scatters its
  * rows: those of Y are of (i, k), its features part j. So the next product has the parts of j and k changed (a value is
  * turned), and behind two of them all is as before. Backward k gathers dY, j sums and scatters dX, i does dW. X and W
- * are gathered again there rather than kept, so of a product move in all (l - 1) (3 T in + 3 in out + 2 T out)
- * elements, counted as received by all devices: 2 (l - 1) of each where panels are kept, as the paper has it.
+ * are gathered again there (X unless the strategy keeps panels), so of a product move in all (l - 1) (3 T in + 3 in out
+ * + 2 T out) elements, counted as received by all devices: 2 (l - 1) of each where panels are kept, as the paper has
+ * it. Where a block has one product more (the head of BERT), that one is turned back (emit_turn.c): 2 (l - 1) T out.
  *
  * Rows that are gathered lie one device's behind another's, in the order in which the other group takes them off again:
  * nothing is copied. A weight of [out][in] in memory is cut in rows (j, i) and columns k, which gathers to the same
@@ -68,7 +69,7 @@ static bool reads_data(const gal_graph *g, const gal_node *n)
     return producer != NULL && producer->kind == GAL_NODE_LOAD_PATCHES;
 }
 
-/* Behind an odd number of products. What is loaded is read beside other rows. */
+/* Behind an odd number of products, but for those that are turned back. What is loaded is read beside other rows. */
 static bool is_turned(const gal_graph *g, uint8_t v)
 {
     const gal_node *n = producer_of(g, v);
@@ -76,7 +77,7 @@ static bool is_turned(const gal_graph *g, uint8_t v)
         const gal_node *reader = reader_of(g, v);
         return reader->in[0] != v && is_turned(g, reader->in[0]);
     }
-    return n != NULL && is_turned(g, n->in[0]) != (n->kind == GAL_NODE_LINEAR && !reads_data(g, n));
+    return n != NULL && is_turned(g, n->in[0]) != (n->kind == GAL_NODE_LINEAR && n->role != GAL_ROLE_WHOLE);
 }
 
 /* Tokens and data are whole, and so is what a row of an activation has one or two of. */
@@ -157,7 +158,9 @@ static uint8_t add_bias(rewriter *r, uint8_t y, uint8_t bias, gal_group features
     gal_graph *g = r->out;
     for (uint32_t t = bias; t <= (uint32_t)bias + g->tensor[bias].joined; t++) {
         cut_vector(&g->tensor[t], features);
-        g->tensor[t].unit = turned_unit(r);
+        if (!g->unit[g->tensor[t].unit].persistent) {
+            g->tensor[t].unit = turned_unit(r);
+        }
     }
     const gal_node n = {.kind = GAL_NODE_ADD_BIAS,
                         .name = "add bias",
@@ -177,6 +180,7 @@ static void rewrite_linear(rewriter *r, const gal_node *old, gal_node n)
         .kind = GAL_NODE_GATHER_SEQUENCE, .name = "gather a", .backward_name = "scatter da"};
     static const gal_node scatter = {
         .kind = GAL_NODE_SCATTER_SEQUENCE, .name = "scatter y", .backward_name = "gather dy"};
+    static const gal_node turn = {.kind = GAL_NODE_TURN, .name = "turn", .backward_name = "turn dy"};
     const bool turned = r->out->value[n.in[0]].turned;
     const gal_group in = turned ? r->inputs : r->outputs, out = turned ? r->outputs : r->inputs;
     const uint8_t bias = n.bias;
@@ -193,9 +197,14 @@ static void rewrite_linear(rewriter *r, const gal_node *old, gal_node n)
     sums.row_blocks = 0;
     sums.turned = !turned;
     uint8_t y = move(r, scatter, n.out[0], in, sums);
+    const bool back = old->role == GAL_ROLE_WHOLE;
+    GAL_ASSERT(!turned || (bias == GAL_NO_VALUE && !back)); /* the bias of the other product is the residual's */
+    if (back) {
+        sums.turned = turned;
+        y = move(r, turn, y, GAL_GROUP_NONE, sums);
+    }
     if (bias != GAL_NO_VALUE) {
-        GAL_ASSERT(!turned); /* that of the other product is the residual's */
-        y = add_bias(r, y, bias, out);
+        y = add_bias(r, y, bias, back ? in : out);
     }
     r->now[old->out[0]] = y;
 }

@@ -314,6 +314,28 @@ static void type_reduce_scatter(gal_typer *t)
     }
 }
 
+/* Of a panel of parts of the features, everybody's rows of the own part; or of rows with the own part of the features,
+ * a chunk of the rows with all parts, as a panel. */
+static const char *exchange_panel(const gal_typer *t, gal_typed *value, gal_rows *to)
+{
+    const gal_group group = t->in->group;
+    const uint32_t members = gal_type_size_of(t, group);
+    if ((value->partial | value->max_partial | value->dealt | value->within) != GAL_GROUP_NONE) {
+        return "exchanges parts of what is not whole";
+    }
+    if (value->chunks > 0) {
+        if (value->chunk != value->chunks || value->chunks != members || value->split != GAL_GROUP_NONE) {
+            return "exchanges another number of parts";
+        }
+        value->chunks = value->chunk = 0;
+        value->split = group;
+        return gal_rows_gather(&t->rows[value->rows], &t->program->atoms, group, to);
+    }
+    value->chunks = value->chunk = members;
+    value->split = GAL_GROUP_NONE;
+    return gal_rows_scatter(&t->rows[value->rows], &t->program->atoms, group, to);
+}
+
 /* Rows for other rows; where features are dealt out, a chunk of the rows of all members' features for all rows of one
  * member's, or the reverse. */
 static const char *exchange_rows(const gal_typer *t, gal_typed *value, gal_rows *to)
@@ -322,6 +344,9 @@ static const char *exchange_rows(const gal_typer *t, gal_typed *value, gal_rows 
     const gal_rows *from = &t->rows[value->rows];
     if (value->ring != GAL_GROUP_NONE) {
         return "reads what is still passing round, or summed of some steps alone";
+    }
+    if (value->chunks > 0 || (value->split == group && group != GAL_GROUP_NONE)) {
+        return exchange_panel(t, value, to);
     }
     if (value->dealt == group && value->within == GAL_GROUP_NONE) {
         value->dealt = GAL_GROUP_NONE;
@@ -341,6 +366,18 @@ static const char *exchange_rows(const gal_typer *t, gal_typed *value, gal_rows 
     return gal_rows_exchange(from, &t->program->atoms, group, to);
 }
 
+static void put_exchanged(gal_typer *t, gal_typed value)
+{
+    const gal_operand *to = &t->operand[1];
+    if (value.chunks == 0) {
+        gal_type_put_rows(t, 1, value, value.features);
+    } else if (gal_type_holds(t,
+                              to->view == GAL_GROUP_NONE && to->access == GAL_WRITE && to->bytes == t->operand[0].bytes,
+                              "an output in a place that is none")) {
+        gal_store_put(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes, &value);
+    }
+}
+
 static void type_all_to_all(gal_typer *t)
 {
     const gal_operand *o = &t->operand[0];
@@ -356,7 +393,7 @@ static void type_all_to_all(gal_typer *t)
     const char *rule = exchange_rows(t, &value, &to);
     if (gal_type_holds(t, rule == NULL, rule)) {
         value.rows = gal_type_intern(t, &to);
-        gal_type_put_rows(t, 1, value, value.features);
+        put_exchanged(t, value);
     }
 }
 

@@ -440,6 +440,25 @@ static void join_features(gal_typer *t, gal_typed value)
     }
 }
 
+/* Of a panel of all parts of the features that of this device. */
+static void take_part(gal_typer *t, gal_typed value, uint64_t row_bytes)
+{
+    const uint32_t *d = t->shape->dims, *stride = d + 6;
+    const gal_operand *o = &t->operand[0];
+    const uint64_t rows = t->rows[value.rows].local_count;
+    if (gal_type_holds(t,
+                       value.chunk == value.chunks && value.chunks == gal_type_size_of(t, o->view) &&
+                           o->view_stride_bytes == rows * row_bytes && d[1] == 1 && d[2] == 1 && d[3] == 1 &&
+                           d[4] == 1 && d[5] == rows && stride[4] == 1,
+                       "reads rows where there are none") &&
+        gal_type_holds(t, ((value.split | value.partial | gal_type_owners_of(t, &value)) & o->view) == 0,
+                       "slices over devices that hold different values")) {
+        value.split = o->view;
+        value.chunks = value.chunk = 0;
+        gal_type_put_rows(t, 1, value, value.features);
+    }
+}
+
 /* Of every row the part of this device. */
 static void cut_features(gal_typer *t, gal_typed value, uint64_t row_bytes)
 {
@@ -480,7 +499,7 @@ static void type_permute(gal_typer *t)
     }
     if (value.chunks > 0 || value.features != t->shape->dims[0]) {
         if (value.chunks > 0 && value.features == t->shape->dims[0]) {
-            join_features(t, value);
+            (o->view == GAL_GROUP_NONE ? join_features(t, value) : take_part(t, value, row_bytes));
         } else if (gal_type_holds(t, value.chunks == 0 && o->view != GAL_GROUP_NONE,
                                   "reads rows where there are none")) {
             cut_features(t, value, row_bytes);

@@ -50,16 +50,28 @@ static void turn_to_llama(gal_model *model)
     model->residual_dropout = 0.0;
 }
 
-typedef enum kind { UNTIED, TIED, CONVERTED, KINDS } kind;
+static void turn_to_bert(gal_model *model)
+{
+    model->family = GAL_FAMILY_BERT;
+    model->activation = GAL_ACTIVATION_GELU_ERF;
+    model->type_count = 2;
+    model->mask_token = 3;
+}
+
+/* turned: BERT, of a head with a product whose rows are turned back; on cubes. */
+typedef enum kind { UNTIED, TIED, CONVERTED, TURNED, KINDS } kind;
 
 /* converted: data parallel behind the second block. */
 static void lower(gal_tp_mode mode, kind what, fixture *out)
 {
     gal_error err = {GAL_OK, ""};
     memset(out, 0, sizeof *out);
-    make_model(what == TIED, &out->plan.model);
+    make_model(what == TIED || what == TURNED, &out->plan.model);
     if (mode == GAL_TP_3D && what == CONVERTED) {
         turn_to_llama(&out->plan.model);
+    }
+    if (what == TURNED) {
+        turn_to_bert(&out->plan.model);
     }
     const bool converts = what == CONVERTED;
     const gal_strategy grid = {
@@ -246,6 +258,18 @@ static bool cuts_over_others(const place *at)
     return cuts;
 }
 
+static bool cuts_along_outputs(const place *at)
+{
+    at->operand[0].view = DEPTH;
+    return true;
+}
+
+static bool cuts_closer(const place *at)
+{
+    at->operand[0].view_stride_bytes /= 2;
+    return true;
+}
+
 static bool joins_in_other_order(const place *at)
 {
     uint32_t *count = at->shape->dims + 1, *stride = at->shape->dims + 6;
@@ -340,6 +364,12 @@ static const mistake mistakes_3d[] = {
     {"a look-up in a part of the vocabulary", NULL, GAL_OP_EMBED, swaps_group},
     {"tokens of other samples", NULL, GAL_OP_LOAD_TOKENS, loads_other_rows},
     {"labels of rows that are not turned", NULL, GAL_OP_LOAD_TARGETS, loads_other_rows},
+    {"rows to be turned gathered along the outputs", "gather turned", GAL_OP_ALL_GATHER, turns_group},
+    {"rows to be turned gathered along the weights", "gather turned", GAL_OP_ALL_GATHER, turns_group_back},
+    {"exchanged along the weights", "exchange turned", GAL_OP_ALL_TO_ALL, turns_group},
+    {"exchanged along the inputs", "exchange turned", GAL_OP_ALL_TO_ALL, turns_group_back},
+    {"the part of another side taken", "turn", GAL_OP_PERMUTE, cuts_along_outputs},
+    {"half of a part taken", "turn", GAL_OP_PERMUTE, cuts_closer},
     {"replicas of the loss", NULL, GAL_OP_NORM_START, has_other_first_dim},
     {"features gathered along the weights", "gather x", GAL_OP_ALL_GATHER, turns_group},
     {"features cut over others", "slice", GAL_OP_PERMUTE, cuts_over_others},
@@ -387,7 +417,7 @@ static void make_all(const fixture *f, const mistake *mistakes, uint32_t count, 
 static void check_mistakes(gal_tp_mode mode, const mistake *mistakes, uint32_t count)
 {
     uint32_t made[MISTAKES_MAX] = {0};
-    for (uint32_t what = 0; what < KINDS; what++) {
+    for (uint32_t what = 0; what < (mode == GAL_TP_3D ? KINDS : TURNED); what++) {
         fixture f;
         lower(mode, (kind)what, &f);
         make_all(&f, mistakes, count, made);

@@ -186,6 +186,7 @@ enum {
     X(CUBE_DECODER, "decoder on a tp cube")                                                                            \
     X(CUBE_LLAMA, "llama on a tp cube")                                                                                \
     X(CUBE_BERT, "bert on a tp cube")                                                                                  \
+    X(CUBE_BERT_HEAD, "bert's head on a tp cube")                                                                      \
     X(CUBE_VIT, "vit on a tp cube")                                                                                    \
     X(CUBE_TIED, "tied table on a tp cube")                                                                            \
     X(CUBE_HEAD, "untied head on a tp cube")                                                                           \
@@ -452,6 +453,7 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
     hit[OTHERS + CUBE_DROPOUT] = any && m->residual_dropout > 0;
     hit[OTHERS + CUBE_SPLIT] = any && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
     if (head->tp_mode == GAL_TP_3D) {
+        hit[OTHERS + CUBE_BERT_HEAD] = m->family == GAL_FAMILY_BERT;
         hit[OTHERS + (m->tied_embeddings ? CUBE_TIED : CUBE_HEAD)] = true;
     }
 }
