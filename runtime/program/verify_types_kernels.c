@@ -425,97 +425,6 @@ static void type_cross_entropy_backward(gal_typer *t)
     }
 }
 
-/* A panel of parts of rows to whole rows. */
-static void join_features(gal_typer *t, gal_typed value)
-{
-    const uint32_t *d = t->shape->dims, *stride = d + 6;
-    const uint64_t rows = t->rows[value.rows].local_count;
-    if (gal_type_holds(t,
-                       t->operand[0].view == GAL_GROUP_NONE && value.chunk == value.chunks && d[1] == 1 && d[2] == 1 &&
-                           d[3] == 1 && d[4] == rows && d[5] == value.chunks && stride[3] == 1 && stride[4] == rows,
-                       "puts parts of rows together in another order")) {
-        value.features *= value.chunks;
-        value.chunks = value.chunk = 0;
-        gal_type_put_rows(t, 1, value, value.features);
-    }
-}
-
-/* Of a panel of all parts of the features that of this device. */
-static void take_part(gal_typer *t, gal_typed value, uint64_t row_bytes)
-{
-    const uint32_t *d = t->shape->dims, *stride = d + 6;
-    const gal_operand *o = &t->operand[0];
-    const uint64_t rows = t->rows[value.rows].local_count;
-    if (gal_type_holds(t,
-                       value.chunk == value.chunks && value.chunks == gal_type_size_of(t, o->view) &&
-                           o->view_stride_bytes == rows * row_bytes && d[1] == 1 && d[2] == 1 && d[3] == 1 &&
-                           d[4] == 1 && d[5] == rows && stride[4] == 1,
-                       "reads rows where there are none") &&
-        gal_type_holds(t, ((value.split | value.partial | gal_type_owners_of(t, &value)) & o->view) == 0,
-                       "slices over devices that hold different values")) {
-        value.split = o->view;
-        value.chunks = value.chunk = 0;
-        gal_type_put_rows(t, 1, value, value.features);
-    }
-}
-
-/* Of every row the part of this device. */
-static void cut_features(gal_typer *t, gal_typed value, uint64_t row_bytes)
-{
-    const uint32_t *d = t->shape->dims, *stride = d + 6;
-    const gal_operand *o = &t->operand[0];
-    const uint32_t parts = gal_type_size_of(t, o->view);
-    if (gal_type_holds(t,
-                       value.features == (uint64_t)d[0] * parts && o->view_stride_bytes == row_bytes && d[1] == 1 &&
-                           d[2] == 1 && d[3] == 1 && d[4] == 1 && d[5] == t->rows[value.rows].local_count &&
-                           stride[4] == parts,
-                       "reads rows where there are none") &&
-        gal_type_holds(t,
-                       ((value.split | value.partial | gal_type_owners_of(t, &value)) & o->view) == 0 &&
-                           value.split == GAL_GROUP_NONE,
-                       "slices over devices that hold different values")) {
-        value.split = o->view;
-        gal_type_put_rows(t, 1, value, d[0]);
-    }
-}
-
-static void type_permute(gal_typer *t)
-{
-    const gal_operand *o = &t->operand[0];
-    uint64_t row_bytes = t->shape->dims[0] * gal_type_item_bytes(t, 0);
-    const gal_stretch *source =
-        gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + gal_operand_span(t->program, o));
-    gal_typed value = {.kind = GAL_VALUE_COUNT};
-    if (source != NULL && source->begin == o->offset_bytes) {
-        value = source->value;
-    } else if (source == NULL) {
-        (void)gal_type_find(t, 0, &value);
-    }
-    if (value.kind != GAL_VALUE_ROWS || value.terms_left > 0 ||
-        (value.dealt | value.within | value.ring | value.mirrored) != GAL_GROUP_NONE ||
-        o->view_stride_bytes % row_bytes != 0) {
-        gal_type_broken(t, "reads rows where there are none");
-        return;
-    }
-    if (value.chunks > 0 || value.features != t->shape->dims[0]) {
-        if (value.chunks > 0 && value.features == t->shape->dims[0]) {
-            (o->view == GAL_GROUP_NONE ? join_features(t, value) : take_part(t, value, row_bytes));
-        } else if (gal_type_holds(t, value.chunks == 0 && o->view != GAL_GROUP_NONE,
-                                  "reads rows where there are none")) {
-            cut_features(t, value, row_bytes);
-        }
-        return;
-    }
-    gal_rows to;
-    const char *rule = gal_rows_permute(&t->rows[value.rows], &t->program->atoms, t->shape->dims, o->view,
-                                        o->view_stride_bytes / row_bytes, &to);
-    if (gal_type_holds(t, rule == NULL, rule) && gal_type_holds(t, ((value.split | value.partial) & o->view) == 0,
-                                                                "slices over devices that hold different values")) {
-        value.rows = gal_type_intern(t, &to);
-        gal_type_put_rows(t, 1, value, value.features);
-    }
-}
-
 /* Features of the parts that the shape says, of all members; false if they are not divided by them. */
 static bool read_parts(gal_typer *t, uint64_t *features, uint64_t part[GAL_FEATURE_PARTS])
 {
@@ -619,7 +528,6 @@ const gal_typing_rule gal_type_kernel_rules[GAL_OP_COUNT] = {
     [GAL_OP_CROSS_ENTROPY_BACKWARD] = {type_cross_entropy_backward, 4, 4},
     [GAL_OP_DEAL_FEATURES] = {type_deal_features, 2, 2},
     [GAL_OP_COLLECT_FEATURES] = {type_collect_features, 2, 2},
-    [GAL_OP_PERMUTE] = {type_permute, 2, 2},
     [GAL_OP_ADD] = {type_add, 2, 2},
     [GAL_OP_FILL] = {type_fill, 1, 1},
 };
