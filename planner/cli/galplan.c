@@ -27,7 +27,7 @@ static const gal_program_command commands[] = {
     {"check", gal_cli_check, "check documents of every kind"},
     {"import", gal_cli_import, "make documents of Hetu-Galvatron's profiles and strategies"},
     {"export", gal_cli_export, "write a plan as a strategy file of Hetu-Galvatron"},
-    {"reproduce", gal_cli_reproduce, "search as Hetu-Galvatron does, on its own profile, exactly"},
+    {"reproduce", gal_cli_reproduce, "search as Hetu-Galvatron does; predict Colossal-AI's tables"},
     {"models", gal_cli_models, "list the models that ship with galplan"},
     {"clusters", gal_cli_clusters, "list the clusters that ship with galplan"},
     {"doctor", gal_cli_doctor, "say what is on this machine and what that allows"},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "planner/cli/search_compare.h"
+#include "planner/cli/search_counts.h"
 #include "planner/cli/search_ctas.h"
 #include "planner/cli/search_none.h"
 #include "planner/cli/search_pareto.h"
@@ -33,7 +34,7 @@ typedef struct search_options {
     double risk; /* quantile; 0: not given */
     double time_limit_seconds;
     double gap_percent; /* below 0: not given */
-    bool compare, pareto, json, timing, quiet;
+    bool compare, pareto, json, counts, timing, quiet;
     gal_ctas ctas; /* of communication_ctas */
 } search_options;
 
@@ -69,6 +70,7 @@ static const char notes[] =
     "never\n"
     "makes them less. --rank simulation also simulates plans within as much of the best as the two differ, and takes\n"
     "the one that simulates fastest.\n"
+    "--counts: of the cell of the best plan; schedules that are searched among uniform plans count as 1f1b.\n"
     "--communication-ctas auto searches for each count that the profile measured, and takes the count of the fastest "
     "plan.\n"
     "--pareto searches again below the memory of each plan found until none fits; 'not proven' as without it.\n"
@@ -131,6 +133,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_u32("label-limit", "N", "labels kept at one block, and work in proportion (20000)", &o->label_limit,
                        1, 100000000),
         gal_option_flag("json", "print one JSON object", &o->json),
+        gal_option_flag("counts", "print how many strategies each rule of pruning leaves", &o->counts),
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
         gal_option_short('q', gal_option_flag("quiet", "no progress on a terminal", &o->quiet)),
         gal_option_short('o', gal_option_string("output", "FILE", "write the plan", &o->output)),
@@ -234,6 +237,11 @@ static gal_code usage_rules(search_options *o, gal_search_request *request, gal_
         (o->compare || o->pareto || o->algorithm % GAL_ALGORITHM_COUNT != GAL_ALGORITHM_EXACT)) {
         return gal_fail(err, GAL_ERR_USAGE,
                         "--rank simulation goes with --algorithm exact, and without --compare and --pareto");
+    }
+    if (o->counts &&
+        (o->json || o->compare || o->pareto || o->algorithm % GAL_ALGORITHM_COUNT != GAL_ALGORITHM_EXACT)) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--counts goes with --algorithm exact, and without --json, --compare and --pareto");
     }
     if (o->batch != NULL) {
         code = gal_parse_batches("batch", o->batch, &request->batches, err);
@@ -501,6 +509,10 @@ static gal_code run(search_options *o, gal_error *err)
     gal_ctas_mark(&o->ctas, &answer.search);
     GAL_TRY(answer.search.feasible ? report(o, algorithm, &answer, profile.gpu.by_ctas_count > 0, seconds, err)
                                    : report_none(o, &request, &whole, algorithm, &answer, seconds, err));
+    if (o->counts) {
+        GAL_TRY(gal_search_print_counts(o->output != NULL && strcmp(o->output, "-") == 0 ? stderr : stdout, &request,
+                                        &answer.search.finalist[0], err));
+    }
 cleanup:
     gal_algorithm_answer_free(&answer);
     gal_durations_free(durations);
