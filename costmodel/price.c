@@ -99,10 +99,11 @@ static gal_code find_axes(gal_price_cache *cache, const gal_price_query *query, 
 
 /* ---- from the times of a chain ---- */
 
-/* Blocks until times repeat: two, but three under ZeRO-2, whose scatters are still gaining on compute in the second. */
+/* Blocks until times repeat: two, but three under ZeRO-2, whose scatters are still gaining on compute in the second,
+ * and where two sub-batches take turns over the borders of blocks. */
 static uint32_t steady_count(const gal_strategy *strategy)
 {
-    return strategy->zero_stage == 2 ? 3 : 2;
+    return strategy->zero_stage == 2 || strategy->overlap != GAL_OVERLAP_NONE ? 3 : 2;
 }
 
 /* One more of them, where the first one holds what they share: by the ends of block `steady` and the one behind it in
@@ -241,10 +242,16 @@ cleanup:
     return code;
 }
 
-gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
+gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
                          gal_error *err)
 {
     gal_price_key key;
+    gal_strategy strategy = *asked->strategy; /* whose overlap is not of every kind of block */
+    gal_price_query alike = *asked;
+    const gal_price_query *query = &alike;
+    alike.strategy = &strategy;
+    strategy.overlap =
+        gal_strategy_halves(&strategy, cache->shape[asked->type].kind) ? strategy.overlap : GAL_OVERLAP_NONE;
     gal_price_key_of(cache, GAL_PRICE_BLOCK, query, &key);
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {

@@ -23,7 +23,8 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
                  {"zero3", &space->zero_stage[3]},       {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
                  {"ring", &space->axis[GAL_AXIS_RING]},  {"2d", &space->tp_grid[GAL_TP_2D]},
                  {"2.5d", &space->tp_grid[GAL_TP_2P5D]}, {"3d", &space->tp_grid[GAL_TP_3D]},
-                 {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]}, {"keep", &space->keep_panels}};
+                 {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]}, {"keep", &space->keep_panels},
+                 {"overlap", &space->overlap}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
             return words[i].field;
@@ -43,7 +44,7 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         if (field == NULL) {
             return gal_fail(err, GAL_ERR_USAGE,
                             "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep)",
+                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, overlap)",
                             (int)length, word);
         }
         *field = true;
@@ -64,15 +65,24 @@ typedef struct enumeration {
     uint32_t count;
 } enumeration;
 
+gal_overlap gal_space_overlap_of(const gal_strategy *strategy)
+{
+    const bool can = strategy->tp_mode == GAL_TP_1D && gal_strategy_degree(strategy, GAL_AXIS_TP) > 1 &&
+                     gal_strategy_sequence_degree(strategy) == 1;
+    return !can ? GAL_OVERLAP_NONE : strategy->recompute == GAL_RECOMPUTE_FULL ? GAL_OVERLAP_FINE : GAL_OVERLAP_IN_PASS;
+}
+
 static void emit_recomputes(enumeration *e, gal_strategy strategy)
 {
     const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
                                                [GAL_RECOMPUTE_SELECTIVE] = e->space->selective,
                                                [GAL_RECOMPUTE_FULL] = e->space->recompute};
     for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT; r++) {
+        strategy.recompute = (gal_recompute)r;
+        strategy.overlap = e->space->overlap ? gal_space_overlap_of(&strategy) : GAL_OVERLAP_NONE;
         const bool keeps_none = strategy.keep_panels && r == GAL_RECOMPUTE_FULL;
-        if (allowed[r] && !keeps_none && e->count < GAL_SPACE_MAX) {
-            strategy.recompute = (gal_recompute)r;
+        const bool wanted = allowed[r] && !keeps_none && (!e->space->overlap || strategy.overlap != GAL_OVERLAP_NONE);
+        if (wanted && e->count < GAL_SPACE_MAX) {
             e->out[e->count++] = strategy;
         }
     }

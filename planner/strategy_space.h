@@ -24,15 +24,18 @@ enum { GAL_SPACE_MAX = 131072 };
 /* Everything allowed but Ulysses, rings and grids of TP, which have to be asked for; no takeaway applied. */
 void gal_space_all(gal_space *out);
 
-/* Parses a list such as "dp,sdp,tp,2d,2.5d,3d,keep,sp,ulysses,ring,zigzag,recompute,selective,zero1,zero2,zero3"; what
- * is named is allowed, sdp without a zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names the
+/* Parses a list such as "dp,sdp,tp,2d,2.5d,3d,keep,sp,ulysses,ring,zigzag,recompute,selective,zero1,zero2,zero3,overlap";
+ * what is named is allowed, sdp without a zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names the
  * unknown word and the known ones. */
 gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
 
 /* The strategies for D devices in a fixed order, legal or not for a kind of block (gal_strategy_rule_broken says).
  * Strategies that differ in recompute alone follow each other, the one without first. Writes at most GAL_SPACE_MAX,
- * returns how many. */
+ * returns how many. With space->overlap on those alone that can overlap, and do. */
 uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal_strategy *out);
+
+/* The kind of overlap that a strategy can have, none where it can have none: planner/overlapped.h. */
+gal_overlap gal_space_overlap_of(const gal_strategy *strategy);
 
 /* The splits of a block that the space allows on D devices: without data parallelism, which is left open. Returns how
  * many; out may be NULL. */

@@ -17,7 +17,9 @@ static uint32_t share(uint32_t count, uint32_t chunks, uint32_t c, bool has_head
 /* Layer blocks that a stage needs for none of its pieces to be empty. */
 static uint32_t least_of(const gal_plan *plan, uint32_t stage)
 {
-    return gal_plan_chunk_count(plan) - (stage == 0) - (stage + 1 == plan->stage_count);
+    const uint32_t ends = (uint32_t)(stage == 0) + (uint32_t)(stage + 1 == plan->stage_count);
+    const uint32_t pieces = gal_plan_chunk_count(plan);
+    return pieces > ends ? pieces - ends : 0;
 }
 
 /* Block by block to the stage that has the least to do: each layer block takes layer_seconds, the ends theirs. False if

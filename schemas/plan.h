@@ -122,6 +122,7 @@ typedef struct gal_space {
     bool takeaway[4];                /* [1..3], applied */
     bool tp_grid[GAL_TP_MODE_COUNT]; /* [GAL_TP_2D ...]; mode 1d is axis[GAL_AXIS_TP] */
     bool keep_panels;                /* of grids, besides those that gather again */
+    bool overlap;                    /* beside the search (planner/overlapped.h): of no certificate */
 } gal_space;
 
 /* What is minimised, by name and version: a change of a formula is a new name. */

@@ -100,7 +100,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                             GAL_STAGES_MAX),
         gal_option_string("space", "AXES",
                           "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective (without it these) and "
-                          "ulysses,ring,zigzag,2d,2.5d,3d,keep",
+                          "ulysses,ring,zigzag,2d,2.5d,3d,keep,overlap",
                           &o->space),
         gal_option_u32_list("takeaways", "LIST", "of 1,2,3: those of Galvatron-BMW that cut the space further (none)",
                             &o->takeaways, 1, 3),
@@ -252,10 +252,20 @@ static gal_code usage_rules(search_options *o, gal_search_request *request, gal_
     if (code == GAL_OK && o->space != NULL) {
         code = gal_space_parse(o->space, &request->space, err);
     }
+    if (code == GAL_OK && request->space.overlap &&
+        (o->compare || o->pareto || o->algorithm % GAL_ALGORITHM_COUNT != GAL_ALGORITHM_EXACT ||
+         o->prices != GAL_SEARCH_PRICES_GALRUN)) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--space overlap goes with --algorithm exact and --prices galrun, and without --compare and "
+                        "--pareto");
+    }
     for (uint32_t i = 0; i < o->takeaways.count; i++) {
         request->space.takeaway[o->takeaways.value[i]] = true;
     }
-    return code == GAL_OK ? parse_schedule(o->schedule, request, err) : code;
+    code = code == GAL_OK ? parse_schedule(o->schedule, request, err) : code;
+    return code == GAL_OK && request->space.overlap && request->schedule == GAL_SCHEDULE_ZERO_BUBBLE
+               ? gal_fail(err, GAL_ERR_USAGE, "--space overlap goes without --schedule zero-bubble")
+               : code;
 }
 
 /* The pipeline degrees that are left, where a takeaway leaves some out. */

@@ -35,6 +35,12 @@ static bool among_uniform(const gal_plan *plan)
 static void print_proof(FILE *out, const gal_search_result *result)
 {
     const gal_finalist *f = &result->finalist[0];
+    if (result->lower_bound_seconds == 0.0) { /* planner/overlapped.h */
+        fprintf(out,
+                "  simulated %.6f s, objective %.6f s; overlapped, so the faster one of plans that were simulated\n",
+                f->simulated_seconds, f->objective_seconds);
+        return;
+    }
     fprintf(out, "  simulated %.6f s, objective %.6f s, %s %.6f s (gap %.3f %%)\n", f->simulated_seconds,
             f->objective_seconds, among_uniform(&f->plan) ? "bound of uniform plans" : "proven bound",
             result->lower_bound_seconds, 100.0 * gap_of(result));
@@ -180,7 +186,9 @@ gal_code gal_search_print_json(const gal_algorithm *algorithm, const gal_algorit
         if (proves) {
             gal_json_put_f64(out, "lower_bound_seconds", result->lower_bound_seconds);
             gal_json_put_bool(out, "uniform_plans_only", among_uniform(&f->plan));
-            gal_json_put_f64(out, "optimality_gap", gap_of(result));
+            if (result->lower_bound_seconds > 0.0) {
+                gal_json_put_f64(out, "optimality_gap", gap_of(result));
+            }
         } else {
             gal_json_put_f64(out, "own_seconds", answer->opinion.seconds);
             if (answer->opinion.bound_seconds > 0.0) {
