@@ -16,14 +16,22 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
     const struct {
         const char *name;
         bool *field;
-    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},      {"sdp", &space->axis[GAL_AXIS_SDP]},
-                 {"tp", &space->axis[GAL_AXIS_TP]},      {"sp", &space->sequence_parallel},
-                 {"recompute", &space->recompute},       {"selective", &space->selective},
-                 {"zero1", &space->zero_stage[1]},       {"zero2", &space->zero_stage[2]},
-                 {"zero3", &space->zero_stage[3]},       {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
-                 {"ring", &space->axis[GAL_AXIS_RING]},  {"2d", &space->tp_grid[GAL_TP_2D]},
-                 {"2.5d", &space->tp_grid[GAL_TP_2P5D]}, {"3d", &space->tp_grid[GAL_TP_3D]},
-                 {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]}, {"keep", &space->keep_panels},
+    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},
+                 {"sdp", &space->axis[GAL_AXIS_SDP]},
+                 {"tp", &space->axis[GAL_AXIS_TP]},
+                 {"sp", &space->sequence_parallel},
+                 {"recompute", &space->recompute},
+                 {"selective", &space->selective},
+                 {"zero1", &space->zero_stage[1]},
+                 {"zero2", &space->zero_stage[2]},
+                 {"zero3", &space->zero_stage[3]},
+                 {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
+                 {"ring", &space->axis[GAL_AXIS_RING]},
+                 {"2d", &space->tp_grid[GAL_TP_2D]},
+                 {"2.5d", &space->tp_grid[GAL_TP_2P5D]},
+                 {"3d", &space->tp_grid[GAL_TP_3D]},
+                 {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]},
+                 {"keep", &space->keep_panels},
                  {"overlap", &space->overlap}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {

@@ -174,8 +174,9 @@ static void check_pricing(const gal_plan *plan, gal_program *const *programs, co
     }
     if (prices->code == GAL_OK) {
         outcome *bound = add(r, "bound", "");
-        (void)snprintf(bound->proved, sizeof bound->proved, "no layout of the space that galrun has is faster than %.9g s, by %s",
-                       plan->lower_bound_seconds, plan->pricing.framework.name);
+        (void)snprintf(bound->proved, sizeof bound->proved,
+                       "no layout of the space that galrun has is faster than %.9g s, by %s", plan->lower_bound_seconds,
+                       plan->pricing.framework.name);
         bound->code = gal_framework_check_bound(plan, &bound->err);
     }
 }
