@@ -1,6 +1,6 @@
 /* What must hold of any prediction: what moves nothing costs nothing; no step is faster than its busiest stream, nor
  * than the longest chain of instructions that wait for each other, found here by itself; twice the durations take twice
- * as long. Seeded: the same plans every time. */
+ * as long. Seeded: the same plans every time. timeout_seconds: 600 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,8 @@
 #include "costmodel/simulate.h"
 #include "tests/support/random_plan.h"
 
-enum { TRIALS = 400, STAGES_MAX = 8, NOBODY = UINT32_MAX };
+enum { TRIALS = 400, STAGES_MAX = 8 };
+static const uint32_t nobody = UINT32_MAX;
 static const double rounding = 1e-9;
 
 static double between(uint64_t *state, double low, double high)
@@ -80,7 +81,7 @@ static void nothing_costs_nothing(void **unused)
 
 /* An instruction of a call, on its stream behind `before`; transfers with the partner's event of the other end. */
 typedef struct event {
-    uint32_t before, partner; /* numbers, or NOBODY */
+    uint32_t before, partner; /* numbers, or nobody */
     uint32_t instruction, call;
     double seconds, start;
 } event;
@@ -106,7 +107,7 @@ static void list_events(const gal_program *p, const gal_cost *cost, chains *c)
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
             const gal_instruction *in = &p->instruction[i];
             if (is_run(&p->call[call], in)) {
-                c->event[c->count] = (event){last[in->stream], NOBODY, i, call, cost[i].seconds, 0.0};
+                c->event[c->count] = (event){last[in->stream], nobody, i, call, cost[i].seconds, 0.0};
                 last[in->stream] = c->count++;
             }
         }
@@ -142,7 +143,7 @@ static void pair_transfers(gal_program *const *program, uint32_t stages, chains 
 
 static double end_of(const chains *c, uint32_t e)
 {
-    return e == NOBODY ? 0.0 : c->event[e].start + c->event[e].seconds;
+    return e == nobody ? 0.0 : c->event[e].start + c->event[e].seconds;
 }
 
 /* What an event of the stage waits for by itself: its stream, and instructions of its own call. Waits for buffers and
@@ -177,7 +178,7 @@ static double longest_chain(gal_program *const *program, uint32_t stages, chains
             for (uint32_t e = c->first[s]; e < c->first[s + 1]; e++) {
                 event *own = &c->event[e];
                 double start = fmax(own->start, ready_at(program[s], c, e));
-                start = own->partner == NOBODY ? start : fmax(start, c->event[own->partner].start);
+                start = own->partner == nobody ? start : fmax(start, c->event[own->partner].start);
                 moved = moved || start > own->start;
                 own->start = start;
                 longest = fmax(longest, end_of(c, e));

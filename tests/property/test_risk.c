@@ -1,7 +1,7 @@
 /* galplan search --risk: the normal distribution; where all durations are spread alike the plan is that of the plain
  * search; a larger quantile never gives fewer seconds, and no plan has fewer at it than the one found for it; a step
  * is faster than its quantile as often as it says; a device runs out of memory no more often than it says. Seeded: the
- * same cases every time. */
+ * same cases every time. timeout_seconds: 600 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -237,6 +237,50 @@ static void test_memory_chance(void **state)
     assert_true(gal_risk_memory_bytes(100, 1000, 0.9) == 0);
 }
 
+/* Searches with fixed bytes, under limits around what the plain plan needs: what fits at a quantile fits with its
+ * chance, and the plan says so. */
+static void test_searches_keep_bytes_free(void **state)
+{
+    (void)state;
+    static const double quantile = 0.9;
+    uint32_t fits = 0, short_of = 0;
+    for (uint64_t seed = 3000; seed < 3000 + SEARCHES / 2; seed++) {
+        gal_random_search search;
+        gal_search_result plain = {0}, found = {0};
+        gal_error err = {0};
+        uint64_t random = seed;
+        gal_random_search_create(seed, true, &search);
+        search.profile.fixed_bytes = 1 + gal_random_below(&random, 1 << 20);
+        gal_random_search_renew(&search);
+        gal_random_search_run(&search, 0, &plain);
+        const uint64_t peak = plain.finalist[0].peak_bytes;
+        const uint64_t limit = peak + gal_random_below(&random, 1 << 18);
+        gal_search_request risky = search.request;
+        gal_durations *at = NULL;
+        assert_int_equal(gal_durations_create(&search.profile, &at, &err), GAL_OK);
+        gal_durations_set_quantile(at, quantile);
+        risky.durations = at;
+        risky.memory_bytes = gal_risk_memory_bytes(limit, search.profile.fixed_bytes, quantile);
+        assert_int_equal(gal_search(&risky, &found, &err), GAL_OK);
+        assert_int_equal(gal_risk_note(&search.request, quantile, limit, &found, &err), GAL_OK);
+        if (found.feasible) {
+            const gal_plan *plan = &found.finalist[0].plan;
+            assert_true(plan->risk.memory_chance <= 1.0 - quantile + rounding);
+            assert_true(plan->risk.quantile_seconds >= plan->simulated_seconds);
+            assert_int_equal(gal_risk_check(plan, &err), GAL_OK);
+            fits++;
+        }
+        short_of += gal_risk_plan_chance(&plain.finalist[0].plan, limit) > 1.0 - quantile;
+        gal_search_result_free(&plain);
+        gal_search_result_free(&found);
+        gal_durations_free(at);
+        gal_random_search_free(&search);
+    }
+    print_message("%u plans fit; of the plain ones %u would run out with a chance above %.1f\n", fits, short_of,
+                  1.0 - quantile);
+    assert_true(fits > 0 && short_of > 0);
+}
+
 static void test_tampered(void **state)
 {
     (void)state;
@@ -265,7 +309,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_normal),         cmocka_unit_test(test_equal_spreads),
         cmocka_unit_test(test_quantiles_rise), cmocka_unit_test(test_steps_within_quantile),
-        cmocka_unit_test(test_memory_chance),  cmocka_unit_test(test_tampered),
+        cmocka_unit_test(test_memory_chance),  cmocka_unit_test(test_searches_keep_bytes_free),
+        cmocka_unit_test(test_tampered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
