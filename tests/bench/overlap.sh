@@ -3,11 +3,12 @@
 # communication a step still waits for.
 #
 # Plans of one model and batch, a rank per core: data parallel (gradients all-reduced), ZeRO-2, ZeRO-3 with prefetch
-# into two buffers and into one, and tensor parallel, in which nearly every collective is waited for at once. Each runs
+# into two buffers and into one, and tensor parallel, in which nearly every collective is waited for at once unless two
+# sub-batches take turns: without recompute, and with it under each kind of overlap. Each runs
 # with overlap and with --no-overlap, a process each, in turn; every figure is the median over RUNS runs of the mean
 # over ranks and STEPS steps (one more before them warms up), the ratio that of the pairs. The terms are those of
 # runtime/train/exposure.h. A share is of the seconds in flight, which overlap makes longer: compare the waiting.
-# Usage: tests/bench/overlap.sh [BUILD]; RUNS (7), STEPS (4), ONLY=plan by environment.
+# Usage: tests/bench/overlap.sh [BUILD]; RUNS (7), STEPS (4), ONLY=pattern of plans by environment.
 set -eu
 shopt -s inherit_errexit
 build=${1:-build}
@@ -26,7 +27,8 @@ trap 'rm -rf "$folder"' EXIT
 find "$root/schemas" "$root/runtime" -name '*.[ch]' -print | LC_ALL=C sort | xargs cat >"$folder/text"
 
 # 4 layers of hidden 512, fp32, 2 samples of 128 tokens on every rank: 50 MB of gradients against a step of some 0.3 s.
-write_plan() { # name axis zero_stage prefetch_depth
+write_plan() { # name axis zero_stage prefetch_depth [recompute [overlap]]
+    local overlap=${6:+, \"overlap\": \"$6\"}
     sed -e 's/"layer_count": [0-9]*/"layer_count": 4/' -e 's/"hidden": [0-9]*/"hidden": 512/' \
         -e 's/"head_count": [0-9]*/"head_count": 8/' -e 's/"ffn_hidden": [0-9]*/"ffn_hidden": 2048/' \
         -e 's/"sequence_length": [0-9]*/"sequence_length": 128/' -e 's/_dropout": [0-9.]*/_dropout": 0/' \
@@ -37,6 +39,7 @@ write_plan() { # name axis zero_stage prefetch_depth
         -e "s/\"prefetch_depth\": [0-9]*/\"prefetch_depth\": $4/" \
         -e 's/"block_count": 6/"block_count": 10/' -e "s/\"zero_stage\": 0/\"zero_stage\": $3/" \
         -e "s/\"axes\": \[\]/\"axes\": [{\"kind\": \"$2\", \"degree\": $ranks}]/" \
+        -e "s/\"recompute\": \"none\"/\"recompute\": \"${5:-none}\"$overlap/" \
         "$root/tests/numerics/plans/serial.json" >"$folder/$1.json"
     plans+=("$1")
 }
@@ -46,6 +49,11 @@ write_plan zero2 sdp 2 2
 write_plan zero3-prefetch2 sdp 3 2
 write_plan zero3-prefetch1 sdp 3 1
 write_plan tp tp 0 2
+write_plan tp-inpass tp 0 2 none in_pass
+write_plan tp-recompute tp 0 2 full
+write_plan tp-recompute-inpass tp 0 2 full in_pass
+write_plan tp-recompute-crosspass tp 0 2 full cross_pass
+write_plan tp-recompute-fine tp 0 2 full fine
 
 middle() { # of the numbers on stdin, one per line; of an even count the lower one
     sort -g | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
@@ -98,7 +106,7 @@ print_row() { # label file
 echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg)"
 echo "$(mpirun --version | head -n 1), $ranks ranks; $runs pairs of runs, $steps timed steps a run"
 for plan in "${plans[@]}"; do
-    [ -z "$only" ] || [ "$plan" = "$only" ] || continue
+    [ -z "$only" ] || [[ $plan == $only ]] || continue
     for _ in $(seq "$runs"); do
         run "$plan"
         run "$plan" --no-overlap
