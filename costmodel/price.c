@@ -107,10 +107,13 @@ static uint32_t steady_count(const gal_strategy *strategy)
 }
 
 /* One more of them, where the first one holds what they share: by the ends of block `steady` and the one behind it in
- * backward, of the last two in forward. */
-static void read_steady(const gal_chain_times *t, uint32_t count, uint32_t steady, gal_block_price *out)
+ * backward, of the last two in forward. Where two sub-batches take turns a block ends when the first one is in the next
+ * block already: so of the blocks before those. */
+static void read_steady(const gal_chain_times *t, uint32_t count, const gal_strategy *strategy, gal_block_price *out)
 {
-    out->forward_seconds = t->forward_end[count - 1] - t->forward_end[count - 2];
+    const uint32_t next = strategy->overlap != GAL_OVERLAP_NONE ? 1 : 0;
+    const uint32_t last = count - 1 - next, steady = count - steady_count(strategy) + next;
+    out->forward_seconds = t->forward_end[last] - t->forward_end[last - 1];
     out->backward_seconds = t->backward_end[steady] - t->backward_end[steady + 1];
     out->sync_seconds = t->sync_end[steady] - t->sync_end[steady + 1] - out->backward_seconds;
     out->enter_seconds = t->forward_seconds - count * out->forward_seconds;
@@ -187,7 +190,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     if (is_end) {
         GAL_TRY(read_end(cache, query, &of->beside, &t, out, err));
     } else {
-        read_steady(&t, chain.block_count, chain.block_count - steady_count(query->strategy), out);
+        read_steady(&t, chain.block_count, query->strategy, out);
     }
     out->update_seconds = t.update_seconds;
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
