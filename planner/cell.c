@@ -296,7 +296,12 @@ static void measure(gal_cell *cell)
     cell->stage_devices = spec->device_count / spec->pp_degree;
     cell->samples = spec->global_batch_samples / spec->microbatch_count;
     cell->block_count = gal_model_block_count(spec->model);
-    cell->listed_count = gal_space_strategies(spec->space, cell->stage_devices, cell->strategy);
+    cell->listed_count = spec->listed_count;
+    if (spec->listed == NULL) {
+        cell->listed_count = gal_space_strategies(spec->space, cell->stage_devices, cell->strategy);
+    } else {
+        memcpy(cell->strategy, spec->listed, spec->listed_count * sizeof *cell->strategy);
+    }
     keep_allowed(cell);
 }
 
@@ -328,9 +333,10 @@ gal_code gal_cell_create(const gal_cell_spec *spec, gal_cell **out, gal_error *e
     GAL_TRY(gal_cell_refused(spec, err));
     cell = calloc(1, sizeof *cell);
     if (cell != NULL) {
+        const size_t most = spec->listed == NULL ? GAL_SPACE_MAX : (size_t)spec->listed_count + 1;
         cell->spec = *spec;
-        cell->strategy = calloc(GAL_SPACE_MAX, sizeof *cell->strategy);
-        cell->listed = calloc(GAL_SPACE_MAX, sizeof *cell->listed);
+        cell->strategy = calloc(most, sizeof *cell->strategy);
+        cell->listed = calloc(most, sizeof *cell->listed);
     }
     if (cell == NULL || cell->strategy == NULL || cell->listed == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));

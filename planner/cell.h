@@ -35,7 +35,9 @@ typedef struct gal_cell_spec {
     uint32_t chunk_count; /* interleaved: planner/uniform.h; else 0 or 1 */
     uint32_t prefetch_depth;
     uint64_t arena_limit_bytes; /* per device, without the profile's fixed bytes */
-    const bool *allowed; /* [type][strategy] of gal_space_strategies, each legal for the type; NULL: all legal ones */
+    const gal_strategy *listed; /* these strategies, listed_count of them; NULL: gal_space_strategies */
+    uint32_t listed_count;
+    const bool *allowed; /* [type][listed], each legal for the type; NULL: all legal ones */
 } gal_cell_spec;
 
 typedef enum gal_shared_kind {
@@ -86,7 +88,7 @@ typedef struct gal_cell {
     uint32_t stage_devices, samples;
     uint32_t block_count, strategy_count;
     gal_block_types types;
-    gal_strategy *strategy; /* those that are legal for a type of block, in the order of gal_space_strategies */
+    gal_strategy *strategy; /* those that are legal for a type of block, in the order of those listed */
     uint32_t *listed;       /* [strategy]: its number there */
     uint32_t listed_count;
     double unit_seconds;

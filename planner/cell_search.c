@@ -128,6 +128,8 @@ static gal_code solve(const chosen *c, const gal_solve_settings *settings, gal_c
     gal_cell *cell = NULL;
     const uint64_t least_bytes = answer->least_bytes;
     const uint64_t label_count = answer->label_count;
+    spec.listed = c->screened->strategy;
+    spec.listed_count = c->screened->strategy_count;
     spec.allowed = c->allowed;
     gal_code code = gal_cell_create(&spec, &cell, err);
     if (code != GAL_OK) {

@@ -77,12 +77,13 @@ static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *typ
     return GAL_OK;
 }
 
-static gal_code fill_items(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+/* legal[strategy][type] */
+static gal_code fill_items(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type, const bool *legal,
                            gal_screened_prices *prices, gal_error *err)
 {
     for (uint32_t i = 0; i < prices->strategy_count; i++) {
         gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count + i];
-        if (!gal_cell_is_legal(spec, types, type, &prices->strategy[i])) {
+        if (!legal[(size_t)i * types->type_count + type]) {
             continue;
         }
         gal_error reason = {0};
@@ -96,18 +97,38 @@ static gal_code fill_items(const gal_cell_spec *spec, const gal_block_types *typ
     return GAL_OK;
 }
 
+/* Leaves those that are legal for a type: legal[strategy][type]. Returns how many. */
+static uint32_t keep_legal(const gal_cell_spec *spec, const gal_block_types *types, gal_strategy *strategy,
+                           uint32_t count, bool *legal)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool *own = &legal[(size_t)kept * types->type_count];
+        bool any = false;
+        for (uint32_t type = 0; type < types->type_count; type++) {
+            own[type] = gal_cell_is_legal(spec, types, type, &strategy[i]);
+            any = any || own[type];
+        }
+        strategy[kept] = strategy[i];
+        kept += any;
+    }
+    return kept;
+}
+
 static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **out,
                               gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_screened_prices *prices = calloc(1, sizeof *prices);
     gal_strategy *all = malloc(GAL_SPACE_MAX * sizeof *all);
-    if (prices == NULL || all == NULL) {
+    bool *legal = malloc((size_t)GAL_SPACE_MAX * types->type_count * sizeof *legal);
+    if (prices == NULL || all == NULL || legal == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     prices->pp_degree = spec->pp_degree;
     prices->samples = spec->global_batch_samples / spec->microbatch_count;
-    prices->strategy_count = gal_space_strategies(spec->space, spec->device_count / spec->pp_degree, all);
+    prices->strategy_count = keep_legal(
+        spec, types, all, gal_space_strategies(spec->space, spec->device_count / spec->pp_degree, all), legal);
     prices->strategy = malloc((prices->strategy_count + 1) * sizeof *all);
     prices->item = calloc((size_t)types->type_count * prices->strategy_count + 1, sizeof *prices->item);
     if (prices->strategy == NULL || prices->item == NULL) {
@@ -115,11 +136,12 @@ static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *
     }
     memcpy(prices->strategy, all, prices->strategy_count * sizeof *all);
     for (uint32_t type = 0; type < types->type_count; type++) {
-        GAL_TRY(fill_items(spec, types, type, prices, err));
+        GAL_TRY(fill_items(spec, types, type, legal, prices, err));
     }
     *out = prices;
     prices = NULL;
 cleanup:
+    free(legal);
     free(all);
     gal_screened_prices_free(prices);
     return code;

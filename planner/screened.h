@@ -32,7 +32,7 @@ typedef struct gal_screened_prices {
 typedef struct gal_screened {
     gal_cell_spec spec;
     const gal_block_types *types;
-    const gal_strategy *strategy; /* gal_space_strategies */
+    const gal_strategy *strategy; /* of gal_space_strategies those that are legal for a type of block */
     uint32_t strategy_count;
     const gal_screened_item *item; /* [type][strategy] */
     double *reduced_seconds;       /* [type][strategy]; infinity where it is not legal */

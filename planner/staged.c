@@ -124,6 +124,8 @@ static gal_code create_cell(solver *v, gal_cell **cell)
     for (uint32_t block = 0; block < types->block_count; block++) {
         v->allowed[(size_t)types->type_of[block] * v->s->strategy_count + v->strategy[block]] = true;
     }
+    spec.listed = v->s->strategy;
+    spec.listed_count = v->s->strategy_count;
     spec.allowed = v->allowed;
     const gal_code code = gal_cell_create(&spec, cell, v->err);
     for (uint32_t block = 0; code == GAL_OK && block < types->block_count; block++) {
