@@ -232,15 +232,15 @@ static gal_code solve_uniform(outer *o, candidate *c, gal_error *err)
     return GAL_OK;
 }
 
-static gal_code solve_staged(outer *o, candidate *c, gal_error *err)
+static gal_code solve_staged(outer *o, candidate *c, gal_staged_effort effort, gal_error *err)
 {
     gal_code code = GAL_OK;
     const double hopeless = c->numbers.global_batch_samples * hopeless_per_sample(o);
     gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy};
-    o->result->solved_cell_count++;
-    GAL_TRY(gal_staged_solve(&c->screened, hopeless, o->request->gap, &staged, err));
+    o->result->solved_cell_count += effort == GAL_STAGED_QUICK;
+    GAL_TRY(gal_staged_solve(&c->screened, hopeless, o->request->gap, effort, &staged, err));
     c->bound = fmin(fmax(c->bound, staged.bound), staged.seconds); /* above the path it is by rounding alone */
-    if (staged.seconds < HUGE_VAL && c->bound < hopeless) {
+    if (staged.seconds < HUGE_VAL && c->bound < hopeless && c->stage == NULL) {
         const size_t blocks = o->types.block_count;
         c->stage = malloc(2 * blocks * sizeof *c->stage);
         if (c->stage == NULL) {
@@ -308,14 +308,15 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
         c->level = SCREENED;
         break;
     case SCREENED:
-        code = solve_staged(o, c, err);
+        code = solve_staged(o, c, GAL_STAGED_QUICK, err);
         c->level = STAGED;
         if (per_sample(c) >= hopeless_per_sample(o)) {
             close_cell(o, c);
         }
         break;
     default:
-        code = solve_chains(o, c, err);
+        code = o->types.table_shared ? solve_staged(o, c, GAL_STAGED_TIED, err) : GAL_OK;
+        code = code == GAL_OK && per_sample(c) < hopeless_per_sample(o) ? solve_chains(o, c, err) : code;
         close_cell(o, c);
     }
     return code;

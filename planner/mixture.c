@@ -296,32 +296,48 @@ static void lay_line(const gal_block_types *types, double *room, gal_mix_line *l
     line->one_floor = room + types->type_count;
 }
 
-static void fill_level(gal_mix_bound *bound, level *l, const double *turn, uint32_t at, turn_band *band)
+/* Lines of the bound's level at a price; the pairs at it are written already if `priced`. */
+static void fill_lines(gal_mix_bound *bound, level *l, uint32_t at, double price, bool priced)
 {
-    const gal_block_types *types = l->stage->types;
+    gal_mix_line *const lines = bound->seconds[at];
+    if (!priced) {
+        (void)write_pairs(l, 1.0, price, &lines[price > 0.0]);
+    }
+    write_ends(l, &lines[price > 0.0]);
+    if (price > 0.0) {
+        (void)write_pairs(l, 1.0, 0.0, &lines[0]);
+        write_ends(l, &lines[0]);
+    } else {
+        memcpy(lines[1].pair, lines[0].pair, line_room(l->stage->types) * sizeof *lines[0].pair);
+        lines[1].constant = lines[0].constant;
+    }
+    (void)write_pairs(l, 0.0, 1.0, &bound->bytes[at]);
+    write_ends(l, &bound->bytes[at]);
+    bound->price[at] = price;
+}
+
+static void begin_level(gal_mix_bound *bound, level *l, uint32_t at, double bottom, double top)
+{
     gal_mix_line *const lines[] = {&bound->seconds[at][0], &bound->seconds[at][1], &bound->bytes[at]};
-    l->top_bytes = turn[band->top];
-    l->limit_bytes = l->stage->limit_bytes - turn[band->bottom];
+    bound->turns[at][0] = bottom;
+    bound->turns[at][1] = l->top_bytes = top;
+    l->limit_bytes = l->stage->limit_bytes - bottom;
     for (uint32_t i = 0; i < 3; i++) {
-        lay_line(types, bound->memory + (3 * at + i) * line_room(types), lines[i]);
+        lay_line(l->stage->types, bound->memory + (3 * at + i) * line_room(l->stage->types), lines[i]);
     }
     l->free = lines[0];
     l->priced = lines[1];
+}
+
+static void fill_level(gal_mix_bound *bound, level *l, const double *turn, uint32_t at, turn_band *band)
+{
+    const gal_block_types *types = l->stage->types;
+    begin_level(bound, l, at, turn[band->bottom], turn[band->top]);
     const gal_slope slope = gal_best_slope(write_priced, l, l->limit_bytes);
     band->least = slope.best.seconds + slope.price * (slope.best.bytes - l->limit_bytes);
-    if (slope.price > 0.0) {
-        write_ends(l, lines[1]);
-        (void)write_pairs(l, 1.0, 0.0, lines[0]);
-        write_ends(l, lines[0]);
-    } else {
-        write_ends(l, lines[0]);
-        memcpy(lines[1]->pair, lines[0]->pair, line_room(types) * sizeof *lines[0]->pair);
-        lines[1]->constant = lines[0]->constant;
-    }
-    (void)write_pairs(l, 0.0, 1.0, lines[2]);
-    write_ends(l, lines[2]);
+    fill_lines(bound, l, at, slope.price, true);
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
-        if (l->stage->pair_counts[pair] > 0.0 && lines[2]->pair[pair] == HUGE_VAL) {
+        if (l->stage->pair_counts[pair] > 0.0 && bound->bytes[at].pair[pair] == HUGE_VAL) {
             band->least = HUGE_VAL;
         }
     }
@@ -364,9 +380,18 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
             bound->least_seconds = bands[i].least;
             bound->least_level = i;
         }
-        bound->turns[i][0] = turn[bands[i].bottom];
-        bound->turns[i][1] = turn[bands[i].top];
     }
+}
+
+static void fill_levels_like(gal_mix_bound *bound, level *l, const gal_mix_bound *like)
+{
+    for (uint32_t i = 0; i < like->level_count; i++) {
+        begin_level(bound, l, i, like->turns[i][0], like->turns[i][1]);
+        fill_lines(bound, l, i, like->price[i], false);
+    }
+    bound->level_count = like->level_count;
+    bound->least_seconds = like->least_seconds;
+    bound->least_level = like->least_level;
 }
 
 static void note_least(const gal_mix_stage *stage, gal_mix_bound *bound)
@@ -385,7 +410,8 @@ static void note_least(const gal_mix_stage *stage, gal_mix_bound *bound)
     bound->gain = first + last;
 }
 
-gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err)
+/* like: NULL, or where levels and prices are from. */
+static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, gal_mix_bound *out, gal_error *err)
 {
     const gal_block_types *types = stage->types;
     const size_t lines = 3 * (size_t)GAL_MIX_LEVELS * line_room(types);
@@ -405,13 +431,28 @@ gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, ga
         l.cost[LAST] = l.cost[FIRST] + places;
         out->least = out->memory + lines;
         note_least(stage, out);
-        double *turn = out->least + types->type_count;
-        const uint32_t turns = list_turns(stage, turn);
-        fill_levels(out, &l, turn, turns);
+        if (like == NULL) {
+            double *turn = out->least + types->type_count;
+            const uint32_t turns = list_turns(stage, turn);
+            fill_levels(out, &l, turn, turns);
+        } else {
+            fill_levels_like(out, &l, like);
+        }
     }
     free(l.cost[HALF]);
     free(l.best);
     return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
+gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err)
+{
+    return create(stage, NULL, out, err);
+}
+
+gal_code gal_mix_bound_create_like(const gal_mix_stage *stage, const gal_mix_bound *like, gal_mix_bound *out,
+                                   gal_error *err)
+{
+    return create(stage, like, out, err);
 }
 
 void gal_mix_bound_free(gal_mix_bound *bound)
@@ -453,27 +494,42 @@ static double floor_of(const gal_mix_line *line, const gal_mix_chain *chain, uin
                         : pairs + line->first_floor[chain->first_pair] + line->last_floor[chain->last_pair];
 }
 
-/* Over the levels on which something fits. */
-static double least_level(const gal_mix_bound *bound, const gal_mix_chain *chain,
-                          double (*of)(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count))
+typedef double line_value(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count);
+
+/* On the level, if something fits there and it takes less than `least`; else that. */
+static double lesser_level(const gal_mix_bound *bound, uint32_t at, const gal_mix_chain *chain, line_value *of,
+                           double least)
+{
+    const double own = of(&bound->seconds[at][0], chain, bound->pair_count);
+    if (own >= least) {
+        return least;
+    }
+    const double priced = bound->price[at] > 0.0 ? of(&bound->seconds[at][1], chain, bound->pair_count) : own;
+    if (priced >= least || of(&bound->bytes[at], chain, bound->pair_count) > 1e-9 * fabs(bound->bytes[at].constant)) {
+        return least;
+    }
+    return own > priced ? own : priced;
+}
+
+/* Over all levels, the one first that is least for the counts that prices are made for. */
+static double least_of_levels(const gal_mix_bound *bound, const gal_mix_chain *chain, line_value *of)
 {
     double least = HUGE_VAL;
+    if (bound->level_count > 0) {
+        least = lesser_level(bound, bound->least_level, chain, of, least);
+    }
     for (uint32_t i = 0; i < bound->level_count; i++) {
-        if (of(&bound->bytes[i], chain, bound->pair_count) <= 1e-9 * fabs(bound->bytes[i].constant)) {
-            const double own = of(&bound->seconds[i][0], chain, bound->pair_count);
-            const double priced = of(&bound->seconds[i][1], chain, bound->pair_count);
-            least = least_of(least, own > priced ? own : priced);
-        }
+        least = i == bound->least_level ? least : lesser_level(bound, i, chain, of, least);
     }
     return least;
 }
 
 double gal_mix_least(const gal_mix_bound *bound, const gal_mix_chain *chain)
 {
-    return least_level(bound, chain, value);
+    return least_of_levels(bound, chain, value);
 }
 
 double gal_mix_floor(const gal_mix_bound *bound, const gal_mix_chain *chain)
 {
-    return least_level(bound, chain, floor_of);
+    return least_of_levels(bound, chain, floor_of);
 }

@@ -69,11 +69,15 @@ typedef struct gal_mix_bound {
     double least_seconds;                    /* of the counts that prices are made for */
     uint32_t least_level;                    /* gives them */
     double turns[GAL_MIX_LEVELS][2];         /* bottom and top */
+    double price[GAL_MIX_LEVELS];            /* the level's best */
     double *memory;                          /* owned */
 } gal_mix_bound;
 
 /* GAL_ERR_SYSTEM without memory. */
 gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err);
+/* The same at the levels and prices of a bound of a stage that has all this one has on its menus: sooner found. */
+gal_code gal_mix_bound_create_like(const gal_mix_stage *stage, const gal_mix_bound *like, gal_mix_bound *out,
+                                   gal_error *err);
 void gal_mix_bound_free(gal_mix_bound *bound); /* accepts a zeroed one */
 
 /* A chain: how often each pair is in it, and its ends. */

@@ -20,6 +20,8 @@ typedef struct solver {
     gal_stage_tables tables;
     gal_stage_classes *classes;
     gal_mix_bound *bound;           /* [table][stage] */
+    gal_mix_bound *untied;          /* of them, while the table is tied: its holders as they like */
+    const gal_strategy *embedding;  /* how the holders of the table keep it; NULL: as they like */
     double exposed[GAL_STAGES_MAX]; /* weights at hand */
     gal_cut cut;
     gal_tight_stage tight[TIGHT_MAX];
@@ -33,10 +35,10 @@ typedef struct solver {
 
 /* ---- bound ---- */
 
-static void free_bounds(const solver *v)
+static void free_bounds(gal_mix_bound *bound, uint32_t stages)
 {
-    for (uint32_t i = 0; v->bound != NULL && i < 3 * v->s->spec.pp_degree; i++) {
-        gal_mix_bound_free(&v->bound[i]);
+    for (uint32_t i = 0; bound != NULL && i < 3 * stages; i++) {
+        gal_mix_bound_free(&bound[i]);
     }
 }
 
@@ -71,22 +73,27 @@ static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
     return code;
 }
 
+/* Of one table and stage, at the levels of the untied one if there is one. */
+static gal_code bound_stage(solver *v, uint32_t stage, gal_stage_table table, uint32_t at)
+{
+    const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, v->embedding);
+    return v->untied == NULL ? gal_mix_bound_create(&menus, &v->bound[at], v->err)
+                             : gal_mix_bound_create_like(&menus, &v->untied[at], &v->bound[at], v->err);
+}
+
 static gal_code find_bound(solver *v, double enough_seconds, double *bound)
 {
     const uint32_t stages = v->s->spec.pp_degree;
     gal_code code = GAL_OK;
-    free_bounds(v);
+    free_bounds(v->bound, stages);
     for (uint32_t p = 0; p < stages; p++) {
         if (stages > 1) { /* a stage that is all adds all of its seconds */
-            const gal_mix_stage round = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ROUND, NULL);
-            GAL_TRY(gal_mix_bound_create(&round, &v->bound[p], v->err));
+            GAL_TRY(bound_stage(v, p, GAL_TABLE_ROUND, p));
         }
         if (stages > 1 && v->s->spec.microbatch_count > 1) {
-            const gal_mix_stage both = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_BOTH, NULL);
-            GAL_TRY(gal_mix_bound_create(&both, &v->bound[2 * stages + p], v->err));
+            GAL_TRY(bound_stage(v, p, GAL_TABLE_BOTH, 2 * stages + p));
         }
-        const gal_mix_stage added = gal_stage_tables_fill(&v->tables, p, GAL_TABLE_ADDED, NULL);
-        GAL_TRY(gal_mix_bound_create(&added, &v->bound[stages + p], v->err));
+        GAL_TRY(bound_stage(v, p, GAL_TABLE_ADDED, stages + p));
         memcpy(v->cut.turns[p], rounds_of(v)[p].turns[rounds_of(v)[p].least_level], sizeof v->cut.turns[p]);
     }
     GAL_TRY(v->tables.code);
@@ -310,7 +317,7 @@ static gal_code tighten(solver *v, uint32_t stage, double target)
 {
     const uint32_t stages = v->s->spec.pp_degree;
     const gal_stage_table table = stages == 1 ? GAL_TABLE_ADDED : GAL_TABLE_ROUND;
-    const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, NULL);
+    const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, v->embedding);
     gal_tight_stage *tight = &v->tight[v->tight_count++];
     double least = 0.0;
     *tight = (gal_tight_stage){.stage = stage, .begin = v->cut.first[stage], .end = end_of(v, stage)};
@@ -333,24 +340,84 @@ static gal_code tighten(solver *v, uint32_t stage, double target)
 }
 
 /* Whole blocks in the stages of the best cut, until another cut is the best, or the bound is `target`. */
-static gal_code tighten_stages(solver *v, double target)
+static gal_code tighten_stages(solver *v, double target, double *bound)
 {
     gal_code code = GAL_OK;
-    while (code == GAL_OK && v->out->bound < target && v->tight_count < TIGHT_MAX && v->cut.first[0] != GAL_NO_CUT) {
+    while (code == GAL_OK && *bound < target && v->tight_count < TIGHT_MAX && v->cut.first[0] != GAL_NO_CUT) {
         const uint32_t stage = slowest_loose(v);
-        double bound = 0.0;
+        double own = 0.0;
         if (stage == v->s->spec.pp_degree) {
             break;
         }
         code = tighten(v, stage, target);
-        code = code == GAL_OK ? cut_stages(v, target, &bound) : code;
-        v->out->bound = fmax(v->out->bound, bound);
+        code = code == GAL_OK ? cut_stages(v, target, &own) : code;
+        *bound = fmax(*bound, own);
     }
     return code;
 }
 
-gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, double gap, gal_staged *out,
-                          gal_error *err)
+/* ---- the token table ---- */
+
+/* With it kept as in one embedding. Rounds that are known better stay so; of one stage all seconds are of the tie. */
+static gal_code bound_tie(solver *v, const gal_strategy *embedding, double target, double *bound)
+{
+    const uint32_t tight_count = v->tight_count;
+    v->embedding = embedding;
+    v->tight_count = v->s->spec.pp_degree == 1 ? 0 : tight_count;
+    gal_code code = find_bound(v, target, bound);
+    code = code == GAL_OK ? tighten_stages(v, target, bound) : code;
+    v->tight_count = tight_count;
+    return code;
+}
+
+/* Embeddings that keep the table in different ways, that of the path first; returns how many. */
+static uint32_t list_embeddings(const solver *v, uint32_t *out)
+{
+    const gal_screened *s = v->s;
+    const gal_screened_item *item = &s->item[(size_t)s->types->type_of[0] * s->strategy_count];
+    uint32_t count = 0;
+    out[count++] = v->out->strategy[0];
+    for (uint32_t i = 0; i < s->strategy_count; i++) {
+        bool known = !item[i].legal;
+        for (uint32_t k = 0; k < count && !known; k++) {
+            known = gal_strategy_same_shards(&s->strategy[out[k]], &s->strategy[i]);
+        }
+        if (!known) {
+            out[count++] = i;
+        }
+    }
+    return count;
+}
+
+/* Each way to keep the table that all its holders have, under the weights found last. */
+static gal_code bound_ties(solver *v, double target)
+{
+    gal_code code = GAL_OK;
+    const uint32_t stages = v->s->spec.pp_degree;
+    double least = HUGE_VAL;
+    uint32_t *embedding = malloc(((size_t)v->s->strategy_count + 1) * sizeof *embedding);
+    v->untied = v->bound;
+    v->bound = calloc(3 * (size_t)stages, sizeof *v->bound);
+    if (embedding == NULL || v->bound == NULL) {
+        GAL_TRY(gal_fail(v->err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    const uint32_t count = list_embeddings(v, embedding);
+    for (uint32_t i = 0; i < count && least > v->out->bound; i++) {
+        double own = 0.0;
+        GAL_TRY(bound_tie(v, &v->s->strategy[embedding[i]], target, &own));
+        least = fmin(least, own);
+    }
+    v->out->bound = fmax(v->out->bound, least);
+cleanup:
+    free(embedding);
+    free_bounds(v->untied, stages);
+    free(v->untied);
+    v->untied = NULL;
+    return code;
+}
+
+gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, double gap, gal_staged_effort effort,
+                          gal_staged *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     const size_t blocks = screened->types->block_count;
@@ -369,9 +436,13 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     GAL_TRY(gal_stage_classes_create(screened->types->block_count, screened->types->type_count, v.tables.class_count,
                                      &v.classes, err));
     GAL_TRY(solve(&v, enough_seconds, gap));
-    GAL_TRY(tighten_stages(&v, fmin(enough_seconds, out->seconds * (1.0 - gap))));
+    const double target = fmin(enough_seconds, out->seconds * (1.0 - gap));
+    GAL_TRY(tighten_stages(&v, target, &out->bound));
+    if (effort == GAL_STAGED_TIED && screened->types->table_shared && out->bound < target && out->seconds < HUGE_VAL) {
+        GAL_TRY(bound_ties(&v, target));
+    }
 cleanup:
-    free_bounds(&v);
+    free_bounds(v.bound, screened->spec.pp_degree);
     gal_stage_classes_free(v.classes);
     gal_stage_tables_free(&v.tables);
     free(v.allowed);

@@ -4,7 +4,8 @@
  * The bound is that of whole stages (planner/whole_stages.h) under weights of the stages' tails, less what stages
  * before them hide: the most exposed counts, or 0, so any weights of a sum up to 1 bound (planner/dual.h: nu). They
  * follow the paths that are found: each moves the weights towards the stage whose tail is exposed most in it, less each
- * time. */
+ * time. Where the holders of the token table are bounded too low as they like, they are once for each way to keep it
+ * that all of them have. */
 #ifndef GAL_PLANNER_STAGED_H
 #define GAL_PLANNER_STAGED_H
 
@@ -16,9 +17,12 @@ typedef struct gal_staged {
     uint32_t *stage, *strategy; /* [block] of the path, strategies as the screened cell numbers them; the caller's */
 } gal_staged;
 
+/* How far it goes: ties of the token table take longer than all else. */
+typedef enum gal_staged_effort { GAL_STAGED_QUICK, GAL_STAGED_TIED } gal_staged_effort;
+
 /* Once the bound is above enough_seconds, or no more than the share `gap` below the path, neither need be the best.
  * out->stage and strategy are given. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
-gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, double gap, gal_staged *out,
-                          gal_error *err);
+gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, double gap, gal_staged_effort effort,
+                          gal_staged *out, gal_error *err);
 
 #endif

@@ -207,11 +207,10 @@ static bool find_sums(cutter *c, double most)
         for (uint32_t begin = c->earliest[p]; begin <= c->latest[p]; begin++) {
             const bool reached = c->least[ADDED][place(c, p, begin)] < HUGE_VAL;
             for (uint32_t end = begin + 1 > first ? begin + 1 : first; end <= last && reached; end++) {
-                if (floor_of(c, p, begin, end) > most) {
-                    break;
-                }
                 if (round_of(c, p, begin, end) <= most) {
                     add_stage(c, p, begin, end, most);
+                } else if (floor_of(c, p, begin, end) > most) {
+                    break;
                 }
             }
         }
