@@ -333,7 +333,8 @@ gal_code gal_cell_create(const gal_cell_spec *spec, gal_cell **out, gal_error *e
     GAL_TRY(gal_cell_refused(spec, err));
     cell = calloc(1, sizeof *cell);
     if (cell != NULL) {
-        const size_t most = spec->listed == NULL ? GAL_SPACE_MAX : (size_t)spec->listed_count + 1;
+        const size_t most = spec->listed == NULL ? gal_space_room(spec->space, spec->device_count / spec->pp_degree)
+                                                 : (size_t)spec->listed_count + 1;
         cell->spec = *spec;
         cell->strategy = calloc(most, sizeof *cell->strategy);
         cell->listed = calloc(most, sizeof *cell->listed);

@@ -462,7 +462,8 @@ static gal_code create_tables(gal_cert_prices *v)
     v->place = gal_heap_take(&v->heap, v->stages, sizeof *v->place);
     v->kind_of = gal_heap_take(&v->heap, v->stages, sizeof *v->kind_of);
     v->kind = gal_heap_take(&v->heap, v->stages, sizeof *v->kind);
-    v->strategy = gal_heap_take(&v->heap, v->by_kernels ? 0 : GAL_SPACE_MAX, sizeof *v->strategy);
+    v->strategy =
+        gal_heap_take(&v->heap, v->by_kernels ? 0 : gal_space_room(v->cell->space, v->devices), sizeof *v->strategy);
     if (v->heap.code != GAL_OK) {
         return v->heap.code;
     }

@@ -68,7 +68,8 @@ static bool lists(const gal_u32_list *list, uint32_t value)
 /* A bound of others says nothing of this one. */
 static gal_code check_membership(const gal_plan *plan, gal_error *err)
 {
-    gal_strategy *strategy = calloc(GAL_SPACE_MAX, sizeof *strategy);
+    gal_strategy *strategy =
+        calloc(gal_space_room(&plan->certificate.space, gal_plan_stage_devices(plan)), sizeof *strategy);
     gal_code code = GAL_OK;
     if (strategy == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to verify");

@@ -344,7 +344,7 @@ static gal_code take_least(outer *o, const gal_least_memory *least, gal_error *e
     gal_code code = GAL_OK;
     double seconds = 0.0;
     const gal_cell_spec spec = gal_search_cell_spec(o->request, &least->numbers, o->cache);
-    gal_strategy *strategy = malloc(GAL_SPACE_MAX * sizeof *strategy);
+    gal_strategy *strategy = calloc(gal_space_room(spec.space, spec.device_count / spec.pp_degree), sizeof *strategy);
     gal_finalist *finalist = gal_finalist_add(o->request, &spec, o->result);
     if (strategy == NULL || finalist == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));

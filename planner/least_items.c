@@ -188,12 +188,13 @@ static gal_code fill(gal_least_items *items, gal_error *err)
 gal_code gal_least_items_create(const gal_cell_spec *spec, const gal_block_types *types, gal_least_items *out,
                                 gal_error *err)
 {
-    gal_least_items items = {.spec = spec,
-                             .types = types,
-                             .stage_devices = spec->device_count / spec->pp_degree,
-                             .samples = spec->global_batch_samples / spec->microbatch_count,
-                             .strategy = calloc(GAL_SPACE_MAX, sizeof *items.strategy),
-                             .first = calloc((size_t)types->type_count + 1, sizeof *items.first)};
+    gal_least_items items = {
+        .spec = spec,
+        .types = types,
+        .stage_devices = spec->device_count / spec->pp_degree,
+        .samples = spec->global_batch_samples / spec->microbatch_count,
+        .strategy = calloc(gal_space_room(spec->space, spec->device_count / spec->pp_degree), sizeof *items.strategy),
+        .first = calloc((size_t)types->type_count + 1, sizeof *items.first)};
     const gal_code code = items.strategy == NULL || items.first == NULL ? out_of_memory(err) : fill(&items, err);
     if (code != GAL_OK) {
         gal_least_items_free(&items);

@@ -120,8 +120,9 @@ static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *
 {
     gal_code code = GAL_OK;
     gal_screened_prices *prices = calloc(1, sizeof *prices);
-    gal_strategy *all = malloc(GAL_SPACE_MAX * sizeof *all);
-    bool *legal = malloc((size_t)GAL_SPACE_MAX * types->type_count * sizeof *legal);
+    const size_t room = gal_space_room(spec->space, spec->device_count / spec->pp_degree);
+    gal_strategy *all = malloc(room * sizeof *all);
+    bool *legal = malloc(room * types->type_count * sizeof *legal);
     if (prices == NULL || all == NULL || legal == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }

@@ -90,9 +90,10 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy)
         strategy.overlap = e->space->overlap ? gal_space_overlap_of(&strategy) : GAL_OVERLAP_NONE;
         const bool keeps_none = strategy.keep_panels && r == GAL_RECOMPUTE_FULL;
         const bool wanted = allowed[r] && !keeps_none && (!e->space->overlap || strategy.overlap != GAL_OVERLAP_NONE);
-        if (wanted && e->count < GAL_SPACE_MAX) {
-            e->out[e->count++] = strategy;
+        if (wanted && e->out != NULL && e->count < GAL_SPACE_MAX) {
+            e->out[e->count] = strategy;
         }
+        e->count += wanted;
     }
 }
 
@@ -218,7 +219,12 @@ uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal
     gal_strategy axes;
     memset(&axes, 0, sizeof axes);
     grow(&e, &axes, device_count);
-    return e.count;
+    return out != NULL && e.count > GAL_SPACE_MAX ? GAL_SPACE_MAX : e.count;
+}
+
+uint32_t gal_space_room(const gal_space *space, uint32_t device_count)
+{
+    return gal_space_strategies(space, device_count, NULL) + 1;
 }
 
 static bool takes_pp(const gal_space *space, const gal_cluster *cluster, uint32_t pp_degree)

@@ -167,7 +167,7 @@ static gal_code try_strategies(const gal_cell_spec *spec, gal_plan *plan, uint32
 {
     static const double none[2] = {0.0, 0.0};
     gal_code code = GAL_OK;
-    gal_strategy *strategy = malloc(GAL_SPACE_MAX * sizeof *strategy);
+    gal_strategy *strategy = calloc(gal_space_room(spec->space, gal_plan_stage_devices(plan)), sizeof *strategy);
     if (strategy == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }

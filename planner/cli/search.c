@@ -464,6 +464,17 @@ static double gap_of_options(const search_options *o)
     return (o->gap_percent >= 0.0 ? o->gap_percent : percent) / 100.0;
 }
 
+/* A space that does not fit must not be cut off in silence. */
+static gal_code space_rule(const gal_search_request *request, gal_error *err)
+{
+    const uint32_t devices = gal_durations_cluster(request->durations)->device_count;
+    const uint32_t count = gal_space_strategies(&request->space, devices, NULL);
+    return count <= GAL_SPACE_MAX
+               ? GAL_OK
+               : gal_fail(err, GAL_ERR_USAGE, "--space: %u strategies of %u devices are more than %d: leave axes out",
+                          count, devices, GAL_SPACE_MAX);
+}
+
 static gal_code run(search_options *o, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -494,6 +505,7 @@ static gal_code run(search_options *o, gal_error *err)
     GAL_TRY(read_durations(o, &profile, &durations, &whole, err));
     request.durations = durations;
     GAL_TRY(apply_takeaways(&request, err));
+    GAL_TRY(space_rule(&request, err));
     if (o->compare) {
         GAL_TRY(gal_cli_search_compare(&request, &limits, o->json, o->timing, &searching, err));
         goto cleanup;
