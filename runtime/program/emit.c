@@ -94,30 +94,3 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     out->pending = GAL_NO_VALUE;
     out->x = out->y = out->dy = out->dx = out->carried = out->dcarried = GAL_NO_BUFFER;
 }
-
-static void exchange(void *a, void *b, size_t bytes)
-{
-    uint32_t kept[GAL_GRAPH_MAX];
-    memcpy(kept, a, bytes);
-    memcpy(a, b, bytes);
-    memcpy(b, kept, bytes);
-}
-
-void gal_emit_take_half(gal_builder *b, gal_block_emit *e, uint32_t half)
-{
-    gal_emit_half *other = &e->other;
-    b->sub_batch = e->halved ? (uint8_t)(half + 1) : 0;
-    if (!e->halved || e->half == half) {
-        return;
-    }
-    e->half = (uint8_t)half;
-    exchange(&e->chunk_layout, &other->chunk_layout, sizeof e->chunk_layout);
-    exchange(&e->whole_layout, &other->whole_layout, sizeof e->whole_layout);
-    exchange(&e->all_layout, &other->all_layout, sizeof e->all_layout);
-    exchange(&e->pending, &other->pending, sizeof e->pending);
-    exchange(&e->dy, &other->dy, sizeof e->dy);
-    exchange(&e->dx, &other->dx, sizeof e->dx);
-    exchange(e->forward, other->forward, sizeof e->forward);
-    exchange(e->backward, other->backward, sizeof e->backward);
-    exchange(e->gradient, other->gradient, sizeof e->gradient);
-}

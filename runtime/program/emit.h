@@ -66,8 +66,6 @@ typedef struct gal_holders {
 /* emit.c: the nodes of a block. Ports are set by the caller. */
 void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal_block_emit *out);
 void gal_emit_forward(gal_builder *b, gal_block_emit *e);
-/* What is emitted from now on is of this sub-batch; of whole microbatches where the block is not halved. */
-void gal_emit_take_half(gal_builder *b, gal_block_emit *e, uint32_t half);
 /* The forward of a block again, all of it: what a pass of recompute does that knows nothing of the backward behind it.
  */
 void gal_emit_recompute(gal_builder *b, gal_block_emit *e);
@@ -81,6 +79,19 @@ void gal_emit_backward_input(gal_builder *b, gal_block_emit *e);
 void gal_emit_backward_weight(gal_builder *b, gal_block_emit *e);
 bool gal_emit_weight_reads_dy(const gal_builder *b, const gal_block_emit *e);
 void gal_emit_head_evaluation(gal_builder *b, gal_block_emit *e); /* a head's forward and loss, for evaluation */
+
+/* emit_halves.c: blocks of one or two sub-batches. A segment of theirs, forward and backward of all that they have: in
+ * front of what the first sub-batch is the second has nothing. Under recompute that is a pass of its own the two take
+ * turns (gal_overlap_order) in each pass; else they are in order. */
+void gal_emit_begin_segment(gal_builder *b, const gal_block_emit *e, uint32_t fragment);
+void gal_emit_forward_all(gal_builder *b, gal_block_emit *e);
+void gal_emit_backward_all(gal_builder *b, gal_block_emit *e);
+/* Recompute is such a pass, with nothing of other blocks beside it. */
+bool gal_emit_passes_apart(const gal_block_emit *e);
+/* The ports of a block's gradients: the buffer, of which each sub-batch has its part; apart: each has a buffer of its
+ * own, the first this one, so that nobody waits for what the other one does there. */
+void gal_emit_set_dx(gal_builder *b, gal_block_emit *e, bool apart, uint32_t buffer);
+void gal_emit_set_dy(const gal_builder *b, gal_block_emit *e, bool apart, uint32_t buffer);
 
 /* recompute.c: which nodes run again, which values are kept. */
 void gal_recompute_policy(gal_block_emit *e);

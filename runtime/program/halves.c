@@ -31,6 +31,22 @@ void gal_layout_half(const gal_layout *layout, uint32_t half, gal_layout *out)
     }
 }
 
+uint32_t gal_halves_add_steps(bool from_halved, bool to_halved, const gal_layout *from, const gal_layout *to,
+                              gal_layout_step *steps, uint32_t count)
+{
+    if (from_halved && to_halved && count == 0) {
+        return 0;
+    }
+    if (from_halved) {
+        memmove(steps + 1, steps, count++ * sizeof *steps);
+        steps[0] = (gal_layout_step){GAL_STEP_JOIN, GAL_GROUP_NONE, *from, *from};
+    }
+    if (to_halved) {
+        steps[count++] = (gal_layout_step){GAL_STEP_HALVE, GAL_GROUP_NONE, *to, *to};
+    }
+    return count;
+}
+
 /* Neighbouring dimensions that are one become one. */
 static void add_dim(gal_permutation *p, uint32_t *count, uint32_t size, uint32_t stride)
 {

@@ -9,6 +9,12 @@
 /* The rows of sub-batch `half`, 0 or 1. Asserts that the local samples are even in number (checked plans). */
 void gal_layout_half(const gal_layout *layout, uint32_t half, gal_layout *out);
 
+/* Adds to the steps of a conversion from one layout to another that sub-batches are joined before rows go elsewhere,
+ * and cut behind that. Returns their count, 0 between two halved blocks without a conversion; steps has room for two
+ * more. */
+uint32_t gal_halves_add_steps(bool from_halved, bool to_halved, const gal_layout *from, const gal_layout *to,
+                              gal_layout_step *steps, uint32_t count);
+
 /* The copy of a step of kind halve or join. local_positions on the device. */
 void gal_halves_permutation(const gal_layout_step *step, uint32_t local_positions, gal_permutation *out);
 

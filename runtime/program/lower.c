@@ -5,6 +5,7 @@
 
 #include "runtime/program/carried.h"
 #include "runtime/program/emit.h"
+#include "runtime/program/halves.h"
 #include "runtime/program/schedule.h"
 
 /* The conversion in front of a block; most blocks have none. */
@@ -198,23 +199,6 @@ static void keep_steps(stage *s, conversion *out, const gal_layout_step *steps, 
     out->count = count;
 }
 
-/* Sub-batches are joined before rows go elsewhere, and cut behind that. */
-static uint32_t add_halving(bool from_halved, bool to_halved, const gal_layout *from, const gal_layout *to,
-                            gal_layout_step *steps, uint32_t count)
-{
-    if (from_halved && to_halved && count == 0) {
-        return 0;
-    }
-    if (from_halved) {
-        memmove(steps + 1, steps, count++ * sizeof *steps);
-        steps[0] = (gal_layout_step){GAL_STEP_JOIN, GAL_GROUP_NONE, *from, *from};
-    }
-    if (to_halved) {
-        steps[count++] = (gal_layout_step){GAL_STEP_HALVE, GAL_GROUP_NONE, *to, *to};
-    }
-    return count;
-}
-
 /* Whether the rows that enter or leave the chunk are those of its end block as they are: prices are of chains inside
  * longer ones. */
 static bool ends_halved(const stage *s, uint32_t block)
@@ -266,7 +250,8 @@ static void make_blocks(stage *s, chunk *c)
         s->b.block = i;
         gal_emit_init(&s->b, i, &next, &s->block[i]);
         const bool from_halved = i > c->first ? s->block[i - 1].halved : ends_halved(s, i);
-        keep_steps(s, &s->convert[i], steps, add_halving(from_halved, s->block[i].halved, &now, &next, steps, count));
+        keep_steps(s, &s->convert[i], steps,
+                   gal_halves_add_steps(from_halved, s->block[i].halved, &now, &next, steps, count));
         gal_zero_units(&s->b, &s->block[i], &s->holders);
         if (!gal_carried_add_block(&c->carried, &s->b.program->atoms, i, &spec->block[i].shape, &next,
                                    c->carried_layout)) {
@@ -277,7 +262,7 @@ static void make_blocks(stage *s, chunk *c)
     }
     c->exit_layout = now;
     const bool joins = s->block[c->end - 1].halved && !is_last(s, c) && !ends_halved(s, c->end - 1);
-    keep_steps(s, &c->exit, steps, add_halving(joins, false, &now, &now, steps, 0));
+    keep_steps(s, &c->exit, steps, gal_halves_add_steps(joins, false, &now, &now, steps, 0));
 }
 
 static uint32_t port(stage *s, gal_class class, uint32_t block, const char *name, const gal_layout *layout,
@@ -395,21 +380,6 @@ static bool is_linked(const stage *s, const chunk *c, uint32_t i)
     return i > c->first && s->block[i].halved && s->block[i - 1].halved && s->convert[i].count == 0;
 }
 
-static void begin_segment(stage *s, uint32_t block, uint32_t fragment)
-{
-    gal_builder_begin_segment(&s->b, fragment);
-    if (!s->b.out_of_memory && s->block[block].halved) {
-        s->b.program->segment[s->b.program->segment_count].halved_block = block;
-    }
-}
-
-static void end_segment(stage *s, uint32_t block)
-{
-    gal_builder_end_segment(&s->b);
-    gal_emit_take_half(&s->b, &s->block[block], 0);
-    s->b.sub_batch = 0;
-}
-
 static void lower_forward(stage *s, const chunk *c)
 {
     gal_builder *b = &s->b;
@@ -442,12 +412,9 @@ static void lower_forward(stage *s, const chunk *c)
         if (!is_linked(s, c, i)) {
             region = (begun){b->program->instruction_count, b->program->segment_count};
         }
-        begin_segment(s, i, fragment);
-        for (uint32_t half = 0; half < (e->halved ? 2 : 1); half++) {
-            gal_emit_take_half(b, e, half);
-            gal_emit_forward(b, e);
-        }
-        end_segment(s, i);
+        gal_emit_begin_segment(b, e, fragment);
+        gal_emit_forward_all(b, e);
+        gal_builder_end_segment(b);
         if (e->halved && (i + 1 == c->end || !is_linked(s, c, i + 1))) {
             gal_overlap_order(b, region.instruction, region.segment);
         }
@@ -476,69 +443,10 @@ static uint32_t dx_target(stage *s, const chunk *c, uint32_t i)
     return b->boundary[i & 1u];
 }
 
-/* Recompute is a pass of its own, with nothing of other blocks beside it. */
-static bool passes_apart(const gal_block_emit *e)
-{
-    return e->halved && e->strategy->overlap == GAL_OVERLAP_IN_PASS && e->strategy->recompute == GAL_RECOMPUTE_FULL;
-}
-
 /* Whether the backward of blocks i and i - 1 is issued together. */
 static bool is_linked_backward(const stage *s, const chunk *c, uint32_t i)
 {
-    return is_linked(s, c, i) && !passes_apart(&s->block[i]) && !passes_apart(&s->block[i - 1]);
-}
-
-/* Both sub-batches' dx of block i. */
-static void set_dx(stage *s, const chunk *c, uint32_t i, uint32_t buffer)
-{
-    gal_builder *b = &s->b;
-    gal_block_emit *e = &s->block[i];
-    e->dx = e->other.dx = buffer;
-    e->dx_apart = is_linked(s, c, i); /* so that nobody waits for what the other one does there */
-    if (e->dx_apart && !b->out_of_memory) {
-        uint32_t *second = &b->boundary_second[i & 1u];
-        const uint64_t bytes = gal_layout_bytes(b, &e->layout, e->shape.in) / 2;
-        if (*second == GAL_NO_BUFFER) {
-            *second = gal_builder_buffer(b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
-        }
-        gal_builder_grow_buffer(b, *second, bytes);
-        e->other.dx = *second;
-    }
-}
-
-static void set_dy(stage *s, const chunk *c, uint32_t i, uint32_t buffer)
-{
-    gal_block_emit *e = &s->block[i];
-    e->dy_apart = i + 1 < c->end && is_linked(s, c, i + 1);
-    e->dy = buffer;
-    e->other.dy = e->dy_apart ? s->b.boundary_second[(i + 1) & 1u] : buffer;
-}
-
-static void emit_backward(stage *s, gal_block_emit *e)
-{
-    gal_builder *b = &s->b;
-    const uint32_t halves = e->halved ? 2 : 1;
-    const bool repeats =
-        e->halved && e->strategy->overlap != GAL_OVERLAP_FINE && e->strategy->recompute == GAL_RECOMPUTE_FULL;
-    const uint32_t first = b->program->instruction_count;
-    for (uint32_t half = 0; half < halves && passes_apart(e); half++) {
-        gal_emit_take_half(b, e, half);
-        gal_emit_recompute(b, e);
-    }
-    if (passes_apart(e)) {
-        gal_overlap_order(b, first, UINT32_MAX);
-    }
-    const uint32_t second = b->program->instruction_count;
-    for (uint32_t half = 0; half < halves; half++) {
-        gal_emit_take_half(b, e, half);
-        if (repeats) {
-            gal_emit_recompute(b, e); /* of what has been, nothing */
-        }
-        (b->split ? gal_emit_backward_input : gal_emit_backward)(b, e);
-    }
-    if (passes_apart(e)) {
-        gal_overlap_order(b, second, UINT32_MAX);
-    }
+    return is_linked(s, c, i) && !gal_emit_passes_apart(&s->block[i]) && !gal_emit_passes_apart(&s->block[i - 1]);
 }
 
 static void lower_backward(stage *s, chunk *c)
@@ -566,16 +474,17 @@ static void lower_backward(stage *s, chunk *c)
         const uint32_t target = dx_target(s, c, i);
         uint64_t offset = taken;
         b->block = i;
-        set_dy(s, c, i, dy);
-        set_dx(s, c, i, s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, e->shape.in, &offset));
+        gal_emit_set_dy(b, e, i + 1 < c->end && is_linked(s, c, i + 1), dy);
+        gal_emit_set_dx(b, e, is_linked(s, c, i),
+                        s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, e->shape.in, &offset));
         gal_carried_before_backward(&c->carried, e);
         if (i + 1 == c->end || !is_linked_backward(s, c, i + 1)) {
             region = (begun){b->program->instruction_count, b->program->segment_count};
         }
-        begin_segment(s, i, fragment);
-        emit_backward(s, e);
-        end_segment(s, i);
-        if (e->halved && !passes_apart(e) && !is_linked_backward(s, c, i)) {
+        gal_emit_begin_segment(b, e, fragment);
+        gal_emit_backward_all(b, e);
+        gal_builder_end_segment(b);
+        if (e->halved && !gal_emit_passes_apart(e) && !is_linked_backward(s, c, i)) {
             gal_overlap_order(b, region.instruction, region.segment);
         }
         gal_carried_after_backward(b, &c->carried, e);
