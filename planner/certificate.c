@@ -483,6 +483,7 @@ static void weigh(prover *v, double weight)
 {
     v->weight = weight;
     v->most = weight == 0.0 ? -HUGE_VAL : v->most;
+    memset(v->table[0][GAL_CERT_ROUND].row, 0, (v->t.blocks + 1) * sizeof *v->table[0]->row); /* what was counted */
     for (uint32_t i = weight == 0.0 ? 0 : v->tables - 1; i < v->tables * (weight == 0.0 ? v->t.kind_count : 1); i++) {
         table *t = table_of(v, i / v->tables, i % v->tables);
         gal_cert_menus_open(&v->t, i / v->tables, v->t.stages == 1 ? GAL_CERT_ADDED : i % v->tables, weight);
