@@ -42,16 +42,6 @@ __device__ __forceinline__ void gal_flash_differentiate(const gal_flash &f, gal_
 
 /* ---- dk, dv ---- */
 
-template <int P, class T>
-__device__ __forceinline__ void gal_flash_store_dkv(const gal_flash &f, gal_flash_where kv, const float dk[P / 8][4],
-                                                    const float dv[P / 8][4], T *to, uint32_t first, uint32_t column)
-{
-    const gal_flash_factor scale = {{f.scale, f.scale}, {0.0F, 0.0F}}, one = {{1.0F, 1.0F}, {0.0F, 0.0F}};
-    const uint64_t stride = f.kv_row * f.samples, base = gal_flash_kv_at(&f, 0, kv.sample, kv.head);
-    gal_flash_store<P>(f, kv.window, dk, scale, to + f.k_offset + base, stride, first, f.keys, column);
-    gal_flash_store<P>(f, kv.window, dv, one, to + f.v_offset + base, stride, first, f.keys, column);
-}
-
 /* lse and D of the queries of a tile lie behind the tiles. */
 template <class T, int D>
 constexpr uint32_t gal_flash_dkv_shared = (2 * GAL_FLASH_ROWS + 2 * gal_flash_span<D>)*gal_flash_stride<D> * sizeof(T) +
@@ -115,11 +105,20 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS)
     }
     gal_copy_commit();
     gal_copy_wait<0>();
+    const float scale[2] = {f.scale, f.scale}, one[2] = {1.0F, 1.0F}, none[2] = {0.0F, 0.0F};
+    const uint64_t stride = f.kv_row * f.samples, base = gal_flash_kv_at(&f, 0, kv.sample, kv.head);
     if (f.wide) {
-        gal_flash_store_dkv<P>(f, kv, dk, dv, (float *)f.dkv, first + 16 * warp, column);
-    } else {
-        gal_flash_store_dkv<P>(f, kv, dk, dv, (T *)f.dkv, first + 16 * warp, column);
+        float *to = (float *)f.dkv + base;
+        gal_flash_store_wide<P>(f, kv.window, dk, scale, none,
+                                {(float *)shared, to + f.k_offset, stride, first, f.keys, column});
+        gal_flash_store_wide<P>(f, kv.window, dv, one, none,
+                                {(float *)shared, to + f.v_offset, stride, first, f.keys, column});
+        return;
     }
+    gal_flash_store<P>(f, kv.window, dk, scale, (T *)f.dkv + f.k_offset + base, stride, first + 16 * warp, f.keys,
+                       column);
+    gal_flash_store<P>(f, kv.window, dv, one, (T *)f.dkv + f.v_offset + base, stride, first + 16 * warp, f.keys,
+                       column);
 }
 
 /* ---- dq, and the bias ---- */
@@ -245,14 +244,15 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS, D <= 32 ? 3 : 0)
         }
         gal_copy_commit(); /* of queries that see no key */
         gal_copy_wait<0>();
-        const float kept = f.resumes ? 1.0F : 0.0F;
-        const gal_flash_factor factor = {{f.scale, f.scale}, {kept, kept}};
-        const uint64_t to = gal_flash_dq_at(&f, 0, at.sample, at.head), stride = f.dq_row * f.samples;
+        const float scale[2] = {f.scale, f.scale};
         if (f.wide) {
-            gal_flash_store<P>(f, at.window, dq, factor, (float *)f.dq + to, stride, first + 16 * warp, f.queries,
-                               column);
+            const uint64_t to = gal_flash_dq_at(&f, 0, at.sample, at.head), stride = f.dq_row * f.samples;
+            const float kept = f.resumes ? 1.0F : 0.0F, both[2] = {kept, kept};
+            gal_flash_store_wide<P>(f, at.window, dq, scale, both,
+                                    {(float *)shared, (float *)f.dq + to, stride, first, f.queries, column});
         } else {
-            gal_flash_store<P>(f, at.window, dq, factor, (T *)f.dq + to, stride, first + 16 * warp, f.queries, column);
+            gal_flash_store<P>(f, at.window, dq, scale, (T *)f.dq + gal_flash_q_at(&f, 0, at.sample, at.head),
+                               f.q_row * f.samples, first + 16 * warp, f.queries, column);
         }
     }
 }

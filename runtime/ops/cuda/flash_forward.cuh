@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS, 2)
         gal_flash_accumulate<D, N, D>(score, v, 0, out);
     }
     gal_copy_wait<0>();
-    gal_flash_factor end_factor;
+    float kept[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const float sum = gal_quad_sum(state.sum[half]);
@@ -133,18 +133,17 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS, 2)
         float *lse = f.lse + (writes ? gal_flash_lse_at(&f, gal_flash_position(&f, at.window, i), at.sample, at.head)
                                      : 0);
         const float before = f.resumes ? gal_quad_max(writes ? *lse : -INFINITY) : -INFINITY;
-        const float merged =
-            gal_flash_finish(state.max[half], sum, before, &end_factor.sum[half], &end_factor.kept[half]);
+        const float merged = gal_flash_finish(state.max[half], sum, before, &factor[half], &kept[half]);
         if (writes) {
             *lse = merged;
         }
     }
     const uint64_t to = gal_flash_ctx_at(&f, 0, at.sample, at.head), stride = (uint64_t)f.samples * f.heads * f.dim;
     if (f.wide) {
-        gal_flash_store<D>(f, at.window, out, end_factor, (float *)f.ctx + to, stride, first + 16 * warp, f.queries,
-                           0);
+        gal_flash_store_wide<D>(f, at.window, out, factor, kept,
+                                {(float *)shared, (float *)f.ctx + to, stride, first, f.queries, 0});
     } else {
-        gal_flash_store<D>(f, at.window, out, end_factor, (T *)f.ctx + to, stride, first + 16 * warp, f.queries, 0);
+        gal_flash_store<D>(f, at.window, out, factor, (T *)f.ctx + to, stride, first + 16 * warp, f.queries, 0);
     }
 }
 

@@ -70,22 +70,13 @@ __device__ __forceinline__ void gal_flash_factors(const gal_flash &f, uint64_t q
     }
 }
 
-/* Of four pairs from `number` on. Where a ring cuts a quad they lie in two. */
-__device__ __forceinline__ void gal_flash_four_factors(const gal_flash &f, uint64_t number, float out[4])
+/* Of one pair by its number. */
+__device__ __forceinline__ float gal_flash_factor_of(const gal_flash &f, uint64_t number)
 {
+    float out[4];
     gal_flash_factors(f, number / 4, out);
-    if (number % 4 != 0) {
-        float two[8] = {out[0], out[1], out[2], out[3]};
-        gal_flash_factors(f, number / 4 + 1, two + 4);
-#pragma unroll
-        for (int i = 0; i < 7; i++) {
-            two[i] = number % 2 != 0 ? two[i + 1] : two[i];
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            out[i] = number % 4 >= 2 ? two[i + 2] : two[i];
-        }
-    }
+    const float low = number % 2 == 0 ? out[0] : out[1], high = number % 2 == 0 ? out[2] : out[3];
+    return number % 4 < 2 ? low : high;
 }
 
 /* bucket: of all distances, in the workspace. */

@@ -51,11 +51,7 @@ template <class T> struct gal_flash_rows {
             return 1.0F;
         }
         const uint32_t position = gal_flash_position(&f, at.window, i);
-        const uint64_t number = gal_flash_dropout_at(&f, position, at.sample, at.head) + j;
-        float out[4];
-        gal_flash_factors(f, number / 4, out);
-        const float low = number % 2 == 0 ? out[0] : out[1], high = number % 2 == 0 ? out[2] : out[3];
-        return number % 4 < 2 ? low : high;
+        return gal_flash_factor_of(f, gal_flash_dropout_at(&f, position, at.sample, at.head) + j);
     }
     __device__ uint64_t lse_at(uint32_t i) const
     {

@@ -120,19 +120,14 @@ __device__ __forceinline__ void gal_flash_accumulate(const float values[N / 8][4
     }
 }
 
-/* Of the two rows of a lane: what sums are multiplied by, and what was there before, which only fp32 keeps. */
-struct gal_flash_factor {
-    float sum[2], kept[2];
-};
-
-/* Writes 16 rows of sums, each times its factor (row r and row r + 8), from row `first` + r on. */
+/* Writes 16 rows of sums, times factor[0] (row r) and [1] (row r + 8), from row `first` + r on. */
 template <int P, class T>
 __device__ __forceinline__ void gal_flash_store(const gal_flash &f, uint32_t window, const float sum[P / 8][4],
-                                                const gal_flash_factor &factor, T *base, uint64_t stride,
-                                                uint32_t first, uint32_t end, uint32_t column)
+                                                const float factor[2], T *base, uint64_t stride, uint32_t first,
+                                                uint32_t end, uint32_t column)
 {
     const uint32_t lane = threadIdx.x % 32;
-    const bool pairs = f.dim % 2 == 0 && stride % 2 == 0 && (uintptr_t)base % (2 * sizeof(T)) == 0;
+    const bool pairs = f.dim % 2 == 0 && stride % 2 == 0 && (uintptr_t)base % 4 == 0;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const uint32_t row = first + lane / 4 + 8 * half;
@@ -143,15 +138,9 @@ __device__ __forceinline__ void gal_flash_store(const gal_flash &f, uint32_t win
 #pragma unroll
         for (int n = 0; n < P / 8; n++) {
             const uint32_t d = column + 8 * n + 2 * (lane % 4);
-            float low = factor.sum[half] * sum[n][2 * half], high = factor.sum[half] * sum[n][2 * half + 1];
-            if constexpr (sizeof(T) == sizeof(float)) {
-                if (factor.kept[half] != 0.0F) {
-                    low += d < f.dim ? factor.kept[half] * to[d] : 0.0F;
-                    high += d + 1 < f.dim ? factor.kept[half] * to[d + 1] : 0.0F;
-                }
-            }
+            const float low = factor[half] * sum[n][2 * half], high = factor[half] * sum[n][2 * half + 1];
             if (pairs && d < f.dim) {
-                gal_store_two(to + d, low, high);
+                *(uint32_t *)(to + d) = gal_pack_two(low, high, T());
             } else {
                 if (d < f.dim) {
                     to[d] = gal_element<T>(low);
@@ -162,6 +151,50 @@ __device__ __forceinline__ void gal_flash_store(const gal_flash &f, uint32_t win
             }
         }
     }
+}
+
+/* What a block stores in fp32, through shared memory whose tiles are done with: kernels have no registers for a second
+ * form of the store above. */
+struct gal_flash_rows_out {
+    float *shared, *base; /* base: of position 0 */
+    uint64_t stride;
+    uint32_t first, end; /* rows of the block: 64 from first, those before end */
+    uint32_t column;
+};
+
+/* Sums of all warps, times factor, and kept times what was there. All threads; they begin and end with a barrier. */
+template <int P>
+__device__ __forceinline__ void gal_flash_store_wide(const gal_flash &f, uint32_t window, const float sum[P / 8][4],
+                                                     const float factor[2], const float kept[2],
+                                                     const gal_flash_rows_out &out)
+{
+    constexpr int C = P <= 128 ? P : 128; /* columns at a time: the tiles' bytes hold them */
+    const uint32_t lane = threadIdx.x % 32, own = 16 * (threadIdx.x / 32) + lane / 4;
+    float *row_kept = out.shared + GAL_FLASH_ROWS * C;
+#pragma unroll
+    for (int from = 0; from < P; from += C) {
+        __syncthreads();
+#pragma unroll
+        for (int n = 0; n < C / 8; n++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                out.shared[(own + 8 * (i / 2)) * C + 8 * n + 2 * (lane % 4) + i % 2] =
+                    factor[i / 2] * sum[from / 8 + n][i];
+            }
+        }
+        row_kept[own] = kept[0]; /* by each lane of a row alike */
+        row_kept[own + 8] = kept[1];
+        __syncthreads();
+#pragma unroll 1
+        for (uint32_t n = threadIdx.x; n < GAL_FLASH_ROWS * C; n += GAL_FLASH_THREADS) {
+            const uint32_t row = n / C, d = out.column + from + n % C;
+            if (out.first + row < out.end && d < f.dim) {
+                float *to = out.base + gal_flash_position(&f, window, out.first + row) * out.stride + d;
+                *to = out.shared[n] + (row_kept[row] == 0.0F ? 0.0F : row_kept[row] * *to);
+            }
+        }
+    }
+    __syncthreads();
 }
 
 /* One head of queries, and the keys that it sees. */
@@ -233,7 +266,7 @@ __device__ __forceinline__ void gal_flash_fill(const gal_flash &f, const uint32_
         }
     }
     if (extras.factor != nullptr) {
-        /* By quads of keys: but for a ring's, their first numbers are multiples of 4. */
+        /* By quads of keys. */
         constexpr uint32_t quads = (keys_are_rows ? GAL_FLASH_ROWS : N) / 4;
 #pragma unroll 1
         for (uint32_t n = threadIdx.x; n < GAL_FLASH_ROWS * N / 4; n += GAL_FLASH_THREADS) {
@@ -241,11 +274,21 @@ __device__ __forceinline__ void gal_flash_fill(const gal_flash &f, const uint32_
             const uint32_t key = (keys_are_rows ? row : column) + j;
             if (query < f.queries && key < f.keys) {
                 const uint32_t position = gal_flash_position(&f, at.window, query);
+                const uint64_t number = gal_flash_dropout_at(&f, position, at.sample, at.head) + key;
+                float *to = extras.factor + (keys_are_rows ? j * stride + i : i * stride + j);
+                constexpr uint32_t next = keys_are_rows ? stride : 1;
+                if (f.key_begin % 4 != 0) { /* a ring cuts the quads of some chunks */
+#pragma unroll 1
+                    for (uint32_t l = 0; l < 4; l++) {
+                        to[l * next] = gal_flash_factor_of(f, number + l);
+                    }
+                    continue;
+                }
                 float out[4];
-                gal_flash_four_factors(f, gal_flash_dropout_at(&f, position, at.sample, at.head) + key, out);
+                gal_flash_factors(f, number / 4, out);
 #pragma unroll
                 for (uint32_t l = 0; l < 4; l++) {
-                    extras.factor[keys_are_rows ? (j + l) * stride + i : i * stride + j + l] = out[l];
+                    to[l * next] = out[l];
                 }
             }
         }

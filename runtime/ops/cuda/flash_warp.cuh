@@ -92,16 +92,6 @@ __device__ __forceinline__ uint32_t gal_pack_two(float low, float high, __half)
     return *reinterpret_cast<const uint32_t *>(&both);
 }
 
-/* Of neighbours, at an address of the pair. */
-template <class T> __device__ __forceinline__ void gal_store_two(T *to, float low, float high)
-{
-    *(uint32_t *)to = gal_pack_two(low, high, T());
-}
-__device__ __forceinline__ void gal_store_two(float *to, float low, float high)
-{
-    *(float2 *)to = make_float2(low, high);
-}
-
 __device__ __forceinline__ float gal_number(float x)
 {
     return x;
