@@ -122,9 +122,11 @@ EMULATED_SOURCES := $(addprefix runtime/ops/cuda/,activation.cu cross_entropy.cu
 	flash_forward.cu gemm_bias.cu norm.cu norm_parts.cu optimizer.cu pointwise.cu residual.cu ring.cu rotary.cu rows.cu)
 EMULATED_C := $(addprefix runtime/ops/cuda/,flash_call.c gemm_bias_call.c step.c workspace.c)
 EMULATED_TESTS := $(wildcard tests/unit/test_emulated_*.c)
+# Whole plans with these kernels: the main of tests/numerics/equivalence.c.
+EMULATED_PLANS := tests/numerics/equivalence_emulated.c
 # Below tests/, a file with a main is a program; *_count.c in support are preloaded into the ranks; the rest is shared.
 PRELOAD_SOURCES := $(wildcard tests/support/*_count.c)
-TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE) $(if $(WHY_NOT_CUDA),$(CUDA_TESTS)) \
+TEST_ALL := $(filter-out $(PRELOAD_SOURCES) $(KEEP_SOURCE) $(EMULATED_PLANS) $(if $(WHY_NOT_CUDA),$(CUDA_TESTS)) \
 	$(if $(findstring thread,$(SANITIZE)),$(EMULATED_TESTS)) tests/fuzz/% tests/gpu/%,$(wildcard tests/*/*.c tests/*/*/*.c))
 with_main = $(if $(1),$(shell grep -l '^int main\>' $(1)))
 TEST_SOURCES := $(call with_main,$(TEST_ALL))
@@ -154,7 +156,7 @@ CUDA_TEST_OBJECTS := $(CUDA_CU_TESTS:%.cu=$(OBJ)/%.cu.o)
 GPU_OBJECTS := $(GPU_C:%.c=$(OBJ)/%.o)
 GPU_SUPPORT_OBJECTS := $(filter-out $(CUDA_TESTS:%.c=$(OBJ)/%.o) %/emulated/device.o %/emulated/machine.o,$(SUPPORT_OBJECTS))
 OBJECTS := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) $(FUZZ_OBJECTS) \
-	$(CUDA_TEST_OBJECTS) $(EMULATED_OBJECTS) $(GPU_OBJECTS)
+	$(CUDA_TEST_OBJECTS) $(EMULATED_OBJECTS) $(EMULATED_PLANS:%.c=$(OBJ)/%.o) $(GPU_OBJECTS)
 
 # ---- products ----
 
@@ -170,7 +172,8 @@ ifneq ($(WHY_NOT_PROFILE),)
 RUN_OBJECTS := $(filter-out $(OBJ)/profiler/%,$(RUN_OBJECTS))
 endif
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
-TEST_PROGRAMS := $(if $(WHY_NOT_TESTS),,$(TEST_SOURCES:%.c=$(BUILD)/%) $(CUDA_CU_TESTS:%.cu=$(BUILD)/%) $(FUZZ_PROGRAMS))
+TEST_PROGRAMS := $(if $(WHY_NOT_TESTS),,$(TEST_SOURCES:%.c=$(BUILD)/%) $(CUDA_CU_TESTS:%.cu=$(BUILD)/%) $(FUZZ_PROGRAMS) \
+	$(if $(findstring thread,$(SANITIZE)),,$(EMULATED_PLANS:%.c=$(BUILD)/%)))
 GPU_MAINS := $(patsubst %.c,$(BUILD)/%,$(call with_main,$(GPU_C)))
 GPU_PROGRAMS := $(if $(WHY_NOT_TESTS)$(WHY_NOT_CUDA),,$(GPU_MAINS) \
 	$(addprefix $(BUILD)/tests/gpu/,kernels norm_parts rows ring attention attention_library equivalence))
@@ -208,6 +211,10 @@ $(BUILD)/tests/%: $(OBJ)/tests/%.o $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
 
 $(EMULATED_TESTS:%.c=$(BUILD)/%): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(EMULATED_OBJECTS) $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
+
+$(EMULATED_PLANS:%.c=$(BUILD)/%): $(BUILD)/%: $(OBJ)/%.o $(OBJ)/tests/numerics/equivalence.o $(EMULATED_OBJECTS) $(KEEP_LIBRARIES) $(LIB_SUPPORT) $(LIB_RUN) $(LIB_PLAN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(CUDA_LIBS)
 
