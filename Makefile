@@ -338,6 +338,12 @@ demo-digits: setup-demo-digits
 	@$(MAKE) $(J) all
 	@BUILD=$(BUILD) sh tests/demo/digits.sh $(BUILD)
 
+## convergence: the same under DP, 1D, 2D, 2.5D, 3D TP and a ring from one seed: losses within 1e-4 (6 minutes)
+.PHONY: convergence
+convergence: setup-demo-digits
+	@$(MAKE) $(J) all
+	@BUILD=$(BUILD) sh tests/demo/convergence.sh $(BUILD)
+
 ## demo-bert: a small BERT learns to fill masked bytes of a real text on 2 ranks (4 minutes)
 .PHONY: demo-bert
 demo-bert: setup-demo
