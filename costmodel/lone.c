@@ -55,6 +55,8 @@ static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
     switch ((gal_op)in->op) {
     case GAL_OP_GEMM: /* of a weight gradient the rows are summed over */
         return is_of_weights(program, in, 2) ? 2 : 0;
+    case GAL_OP_PERMUTE: /* within a block: rows in their order (emit_turn.c) */
+        return 5;
     case GAL_OP_ADD:
         return is_of_weights(program, in, 1) ? GAL_LONE_NOT_SCALED : 0;
     case GAL_OP_FILL:

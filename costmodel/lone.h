@@ -10,7 +10,7 @@
 #include "costmodel/axes.h"
 #include "costmodel/chain.h"
 
-enum { GAL_LONE_DIMS = 8 /* no operator of such a block has more */, GAL_LONE_NOT_SCALED = 255 };
+enum { GAL_LONE_DIMS = 11 /* no operator of such a block has more */, GAL_LONE_NOT_SCALED = 255 };
 
 /* Sizes of an instruction. */
 typedef struct gal_lone_size {

@@ -55,7 +55,9 @@ void gal_recompute_policy(gal_block_emit *e)
     const bool selective = e->strategy->recompute == GAL_RECOMPUTE_SELECTIVE;
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
         gal_node_kind kind = e->graph.node[i].kind;
-        const bool kept = kind == GAL_NODE_GATHER_SEQUENCE && e->strategy->keep_panels;
+        /* The block's own input is kept as it is, whatever is gathered from it. */
+        const bool kept =
+            kind == GAL_NODE_GATHER_SEQUENCE && e->strategy->keep_panels && e->graph.node[i].in[0] != e->graph.x;
         bool cheap = (kind == GAL_NODE_GATHER_SEQUENCE && !kept) || kind == GAL_NODE_SPLIT || kind == GAL_NODE_MERGE;
         const bool loads = kind == GAL_NODE_LOAD_LENGTHS || (kind == GAL_NODE_LOAD && !e->graph.head);
         const bool attends =
