@@ -87,12 +87,12 @@ uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared)
     return units;
 }
 
-/* Whether a weight or a gradient is of one of these units. */
+/* Whether a weight, here or on the host, or a gradient is of one of these units. */
 static bool is_of_units(const gal_program *program, uint32_t buffer, uint32_t units)
 {
     for (; units != 0; units &= units - 1) {
         const gal_unit *unit = &program->unit[__builtin_ctz(units)];
-        if (unit->weight == buffer || unit->gradient == buffer) {
+        if (unit->weight == buffer || unit->gradient == buffer || unit->host_weight == buffer) {
             return true;
         }
     }

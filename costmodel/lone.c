@@ -64,6 +64,9 @@ static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
     case GAL_OP_SUM_SQUARES:
     case GAL_OP_ADAM:
     case GAL_OP_ADAM_IN_PLACE:
+    case GAL_OP_HOST_ADAM:
+    case GAL_OP_COPY_OUT:
+    case GAL_OP_COPY_IN:
         return GAL_LONE_NOT_SCALED;
     default:
         return 0;

@@ -20,13 +20,14 @@ static void add_turn(gal_ring_turns *turns, const gal_operand *operand)
     turns->bytes[turns->count - 1] = gal_align(operand->offset_bytes + operand->bytes);
 }
 
-/* The gathers into ring buffers that a block issues in a fragment. */
+/* The gathers, and copies from the host, into ring buffers that a block issues in a fragment. */
 static void read_gathers(const gal_program *program, gal_fragment_kind kind, uint32_t block, gal_ring_turns *turns)
 {
     const gal_fragment *fragment = &program->fragment[kind];
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
-        if (in->stream != GAL_STREAM_GATHER || in->block != block) {
+        const bool fills = in->stream == GAL_STREAM_GATHER || in->stream == GAL_STREAM_HOST_IN;
+        if (!fills || in->block != block) {
             continue;
         }
         for (uint32_t o = 0; o < in->operand_count; o++) {
@@ -114,7 +115,8 @@ static void read_shared(const gal_program *program, uint32_t index, gal_block_me
             shared++;
         }
         for (uint32_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-            out->shared_bytes[shared] += buffers[i] == GAL_NO_BUFFER ? 0 : gal_align(program->buffer[buffers[i]].bytes);
+            const bool here = buffers[i] != GAL_NO_BUFFER && program->buffer[buffers[i]].class != GAL_CLASS_HOST;
+            out->shared_bytes[shared] += here ? gal_align(program->buffer[buffers[i]].bytes) : 0;
         }
     }
 }

@@ -20,7 +20,7 @@
 
 #include "runtime/program/program.h"
 
-enum { GAL_BLOCK_TURNS_MAX = 12 };
+enum { GAL_BLOCK_TURNS_MAX = 24 };
 
 /* The uses of a ring by one block in one fragment, in order. */
 typedef struct gal_ring_turns {

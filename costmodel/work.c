@@ -425,6 +425,11 @@ static work work_adam_in_place(const gal_shape *s)
     return (work){.flops = ADAM_FLOPS * dim(s, 0), .elements = 2 * dim(s, 0), .wide = 6 * dim(s, 0), .doubles = 2};
 }
 
+static work work_copy(const gal_shape *s)
+{
+    return (work){.elements = 2 * dim(s, 0)};
+}
+
 static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_LOAD_TOKENS] = work_tokens,
     [GAL_OP_LOAD_TARGETS] = work_tokens,
@@ -487,6 +492,9 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_ADAM] = work_adam,
     [GAL_OP_KEEP_GRADIENT] = work_narrow,
     [GAL_OP_ADAM_IN_PLACE] = work_adam_in_place,
+    [GAL_OP_HOST_ADAM] = work_adam,
+    [GAL_OP_COPY_OUT] = work_copy,
+    [GAL_OP_COPY_IN] = work_copy,
 };
 
 static work work_of_shape(const gal_shape *shape)

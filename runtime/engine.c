@@ -92,6 +92,10 @@ gal_code gal_engine_create(const gal_program *program, const gal_model *model, u
     GAL_TRY(gal_queues_of(program, program->evaluate_call, program->evaluate_call_count, options->order,
                           &engine->evaluate, err));
     GAL_TRY(options->device->allocate(program->arena_bytes, options->poison, &engine->memory, err));
+    if (program->host_bytes > 0) {
+        GAL_TRY(gal_device_host.allocate(program->host_bytes, options->poison, &engine->host, err));
+        engine->memory.host = &engine->host;
+    }
     if (options->device->queue != NULL) {
         GAL_TRY(gal_queued_create(engine, err));
     }
@@ -109,6 +113,7 @@ void gal_engine_free(gal_engine *engine)
     }
     gal_queued_free(engine);
     engine->options.device->release(&engine->memory);
+    gal_device_host.release(&engine->host);
     gal_queues_free(&engine->evaluate);
     gal_queues_free(&engine->train);
     if (engine->sample_map != NULL) {
@@ -131,7 +136,7 @@ const gal_memory *gal_engine_memory(const gal_engine *engine)
 
 gal_engine_bytes gal_engine_bytes_of(const gal_engine *engine)
 {
-    gal_engine_bytes bytes = {.arena_bytes = engine->memory.bytes};
+    gal_engine_bytes bytes = {.arena_bytes = engine->memory.bytes, .host_bytes = engine->host.bytes};
     if (engine->queued != NULL) {
         gal_queued_bytes(engine, &bytes.workspace_bytes, &bytes.pinned_bytes);
     }

@@ -98,10 +98,10 @@ typedef struct gal_step_result {
     double gradient_norm; /* global 2-norm before clipping */
 } gal_step_result;
 
-/* Allocates the arena (exactly program->arena_bytes) and resolves everything that does not change from step to step.
- * device: number within the stage. program, model, channels, comm are borrowed. The arena's content is undefined:
- * gal_weights_initialize or a checkpoint fills the state. GAL_ERR_SYSTEM without memory; GAL_ERR_DEVICE if the ops
- * lack a kernel. */
+/* Allocates the arena (exactly program->arena_bytes, and program->host_bytes in the host's memory) and resolves
+ * everything that does not change from step to step. device: number within the stage. program, model, channels, comm
+ * are borrowed. The arena's content is undefined: gal_weights_initialize or a checkpoint fills the state.
+ * GAL_ERR_SYSTEM without memory; GAL_ERR_DEVICE if the ops lack a kernel. */
 gal_code gal_engine_create(const gal_program *program, const gal_model *model, uint32_t device,
                            const gal_channels *channels, const gal_engine_options *options, gal_engine **out,
                            gal_error *err);
@@ -139,6 +139,7 @@ gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, d
 /* What an engine holds. */
 typedef struct gal_engine_bytes {
     uint64_t arena_bytes;
+    uint64_t host_bytes;      /* in the host's memory: exactly program->host_bytes */
     uint64_t workspace_bytes; /* of a device: workspaces, sample maps, the record of a step */
     uint64_t pinned_bytes;    /* of the host, for a device: what a step loads */
 } gal_engine_bytes;

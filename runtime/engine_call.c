@@ -9,8 +9,9 @@ void *gal_engine_address(const gal_engine *engine, const gal_instruction *instru
     const gal_program *program = engine->program;
     const uint32_t index = instruction->first_operand + operand;
     const gal_class_arena *arena = &program->arena[program->buffer[program->operand[index].buffer].arena];
-    return (char *)engine->memory.base + engine->operand_offset[index] +
-           (uint64_t)(microbatch % arena->count) * arena->item_bytes;
+    const uint64_t offset = engine->operand_offset[index] + (uint64_t)(microbatch % arena->count) * arena->item_bytes;
+    return offset < engine->memory.bytes ? (char *)engine->memory.base + offset
+                                         : (char *)engine->host.base + (offset - engine->memory.bytes);
 }
 
 const uint32_t *gal_engine_samples(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch)
@@ -134,7 +135,8 @@ static bool all_finite(const gal_engine *engine, uint64_t offset, uint64_t bytes
 static bool is_looked_at(uint8_t op)
 {
     return !gal_op_is_collective[op] && !gal_op_loads((gal_op)op) && op != GAL_OP_CROSS_ENTROPY_MAX &&
-           op != GAL_OP_ADAM && op != GAL_OP_ADAM_IN_PLACE;
+           op != GAL_OP_ADAM && op != GAL_OP_ADAM_IN_PLACE && op != GAL_OP_HOST_ADAM && op != GAL_OP_COPY_OUT &&
+           op != GAL_OP_COPY_IN;
 }
 
 gal_code gal_engine_look_for_fault(const gal_engine *engine, uint32_t index, uint32_t microbatch, gal_error *err)

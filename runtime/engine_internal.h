@@ -21,7 +21,7 @@ struct gal_engine {
     const gal_channels *channels;
     gal_engine_options options;
     uint32_t device;
-    gal_memory memory;
+    gal_memory memory, host;  /* host: what memory has in the host's */
     uint64_t *operand_offset; /* [operand] of item 0 */
     uint32_t *group_index;    /* [instruction] */
     uint32_t *group_count;    /* [instruction] */

@@ -68,7 +68,8 @@ static gal_code advance(polled *run, uint32_t stream, bool *moved, gal_error *er
     }
     *moved = true;
     if (!gal_op_is_collective[instruction->op]) {
-        if (instruction->op != GAL_OP_ADAM || !must_not_update(engine)) {
+        const bool updates = instruction->op == GAL_OP_ADAM || instruction->op == GAL_OP_HOST_ADAM;
+        if (!updates || !must_not_update(engine)) {
             GAL_TRY(run_kernel(engine, entry->instruction, entry->microbatch, err));
         }
         if (engine->fault != NULL) {

@@ -149,6 +149,10 @@
  * adam_in_place        elements, decay_elements                           u w, u m, u v, r norm, u master: as adam, but
  *                                                                         w has the gradient and gets the weights, also
  *                                                                         where norm or loss is not finite: old ones
+ * host_adam            elements, decay_elements                           adam's, of buffers in the host's memory, by the
+ *                                                                         host: w is a shard there
+ * copy_out             elements, element_bytes                            r source on the device, w target on the host
+ * copy_in              elements, element_bytes                            r source on the host, w target on the device
  * all_reduce           elements, reduce (GAL_REDUCE_*)                    u buffer
  * all_gather           elements (per rank), in_place (0|1)                r shard, w whole | u whole
  * reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
@@ -232,6 +236,9 @@
     X(GAL_OP_ADAM, "adam", 2, 0)                                                                                       \
     X(GAL_OP_KEEP_GRADIENT, "keep_gradient", 1, 0)                                                                     \
     X(GAL_OP_ADAM_IN_PLACE, "adam_in_place", 2, 0)                                                                     \
+    X(GAL_OP_HOST_ADAM, "host_adam", 2, 0)                                                                             \
+    X(GAL_OP_COPY_OUT, "copy_out", 2, 0)                                                                               \
+    X(GAL_OP_COPY_IN, "copy_in", 2, 0)                                                                                 \
     X(GAL_OP_ALL_REDUCE, "all_reduce", 2, 1)                                                                           \
     X(GAL_OP_ALL_GATHER, "all_gather", 2, 1)                                                                           \
     X(GAL_OP_REDUCE_SCATTER, "reduce_scatter", 2, 1)                                                                   \

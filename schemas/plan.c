@@ -44,6 +44,12 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         out->overlap = (gal_overlap)gal_json_enum(at, "overlap", gal_overlap_names, GAL_OVERLAP_COUNT);
     }
     out->keep_panels = gal_json_has(at, "keep_panels") && gal_json_bool(at, "keep_panels");
+    if (gal_json_has(at, "offload")) {
+        const gal_json_cursor offload = gal_json_object(at, "offload");
+        out->offload_optimizer_percent = gal_json_u32(&offload, "optimizer_percent", 1, 100);
+        out->offload_parameters = gal_json_has(&offload, "parameters") && gal_json_bool(&offload, "parameters");
+        gal_json_reject_unknown(&offload);
+    }
     gal_json_reject_unknown(at);
 }
 
@@ -202,6 +208,14 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
     }
     if (strategy->keep_panels) {
         gal_json_put_bool(out, "keep_panels", true);
+    }
+    if (strategy->offload_optimizer_percent > 0) {
+        gal_json_begin_object(out, "offload");
+        gal_json_put_u64(out, "optimizer_percent", strategy->offload_optimizer_percent);
+        if (strategy->offload_parameters) {
+            gal_json_put_bool(out, "parameters", true);
+        }
+        gal_json_end_object(out);
     }
     gal_json_end_object(out);
 }
@@ -432,7 +446,7 @@ uint32_t gal_strategy_sample_parts(const gal_strategy *strategy)
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 {
     bool are_same = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage && a->tp_mode == b->tp_mode &&
-                    a->tp_depth == b->tp_depth;
+                    a->tp_depth == b->tp_depth && a->offload_parameters == b->offload_parameters;
     for (uint32_t i = 0; are_same && i < a->axis_count; i++) {
         are_same = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
     }
@@ -442,7 +456,8 @@ bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
 {
     return gal_strategy_same_shards(a, b) && a->sequence_parallel == b->sequence_parallel &&
-           a->recompute == b->recompute && a->overlap == b->overlap && a->keep_panels == b->keep_panels;
+           a->recompute == b->recompute && a->overlap == b->overlap && a->keep_panels == b->keep_panels &&
+           a->offload_optimizer_percent == b->offload_optimizer_percent;
 }
 
 bool gal_strategy_halves(const gal_strategy *strategy, gal_block_kind kind)
@@ -488,7 +503,11 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
     }
     if (strategy->overlap != GAL_OVERLAP_NONE && used < BUFFER_BYTES) {
         static const char *const suffix[] = {"", "-inpass", "-crosspass", "-fine"};
-        (void)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
+        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
+    }
+    if (strategy->offload_optimizer_percent > 0 && used < BUFFER_BYTES) {
+        (void)snprintf(buffer + used, BUFFER_BYTES - used, "-off%u%s", strategy->offload_optimizer_percent,
+                       strategy->offload_parameters ? "w" : "");
     }
     return buffer;
 }

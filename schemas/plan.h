@@ -99,6 +99,10 @@ typedef struct gal_strategy {
     uint32_t tp_depth;   /* with 2.5d >= 2, else 0 */
     gal_overlap overlap; /* none without a TP axis of mode 1d */
     bool keep_panels;    /* of a grid: inputs of products are kept as gathered, and not gathered again in backward */
+    uint32_t offload_optimizer_percent; /* so much of the block's parameters, whole units in their order, has its
+                                         * optimizer's data in the host's memory and is updated there */
+    bool offload_parameters; /* weights too, but for norms and row biases: they are copied in before each use. Only
+                              * with all of the optimizer, and zero_stage 0 or 3 */
 } gal_strategy;
 
 /* Consecutive blocks of one piece under one strategy. */
@@ -230,16 +234,16 @@ uint32_t gal_strategy_feature_parts(const gal_strategy *strategy);
 /* Into how many parts the samples of a microbatch are: DP, SDP and what a grid adds, q, depth q, l^2. */
 uint32_t gal_strategy_sample_parts(const gal_strategy *strategy);
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);
-/* Equal axes (with mode and depth) and zero_stage: every device holds the same part of parameters and states. Sequence
- * parallelism, recompute and overlap may differ. */
+/* Equal axes (with mode and depth), zero_stage and place of the parameters: every device holds the same part of them.
+ * Sequence parallelism, recompute, overlap and where the optimizer's data lies may differ. */
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b);
 
 /* Whether blocks of this kind work on two sub-batches under the strategy. */
 bool gal_strategy_halves(const gal_strategy *strategy, gal_block_kind kind);
 
 /* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4-dp2-ckpt-fine", "tp4.2d", "tp8.2.5d.d2",
- * "ulysses2-dp2", "ulysses4.z3", "serial". The stage of ZeRO stands at the SDP axis, without one at that of the
- * positions. buffer holds at least 64 bytes. */
+ * "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w" (parameters too). The stage of ZeRO stands at
+ * the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
 
 #endif

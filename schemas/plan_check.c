@@ -159,6 +159,15 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->keep_panels && strategy->recompute == GAL_RECOMPUTE_FULL) {
         return "keep_panels must not stand beside full recompute";
     }
+    if (strategy->offload_parameters && strategy->offload_optimizer_percent != 100) {
+        return "offload of parameters needs that of 100 percent of the optimizer";
+    }
+    if (strategy->offload_parameters && strategy->zero_stage != 0 && strategy->zero_stage != 3) {
+        return "offload of parameters needs zero_stage 0 or 3";
+    }
+    if (strategy->offload_parameters && strategy->zero_stage == 3 && strategy->tp_mode != GAL_TP_1D) {
+        return "offload of parameters beside a tp grid needs zero_stage 0";
+    }
     return NULL;
 }
 
@@ -332,9 +341,11 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
 
 const char *gal_strategy_gathers_rule_broken(const gal_strategy *strategy, uint32_t prefetch_depth)
 {
-    return strategy->tp_mode != GAL_TP_1D && strategy->zero_stage == 3 && prefetch_depth < 2
-               ? "must be 2 with zero_stage 3 beside a tp grid"
-               : NULL;
+    const bool grid = strategy->tp_mode != GAL_TP_1D, sharded = strategy->zero_stage == 3;
+    if (prefetch_depth < 2 && strategy->offload_parameters && (grid || sharded)) {
+        return "must be 2 with offload of parameters beside zero_stage 3 or a tp grid";
+    }
+    return prefetch_depth < 2 && grid && sharded ? "must be 2 with zero_stage 3 beside a tp grid" : NULL;
 }
 
 const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
@@ -500,6 +511,9 @@ static gal_code check_gathers(const gal_plan *plan, const char *prefix, gal_erro
         if (rule != NULL) {
             return refuse(prefix, err, "/prefetch_depth: %s, got %u", rule, plan->prefetch_depth);
         }
+        if (plan->gradient_reuses_parameter && plan->run[r].strategy.offload_optimizer_percent > 0) {
+            return refuse(prefix, err, "/gradient_reuses_parameter: not beside offload");
+        }
     }
     return GAL_OK;
 }
@@ -562,7 +576,9 @@ static gal_code check_tied(const gal_plan *plan, const char *prefix, gal_error *
             if (gal_strategy_same_shards(&plan->run[0].strategy, &run->strategy) || !holds_table(plan, first, run)) {
                 continue;
             }
-            return refuse(prefix, err, "/stages/%u/runs/%u/strategy: %s must have equal axes and zero_stage", s, r,
+            return refuse(prefix, err,
+                          "/stages/%u/runs/%u/strategy: %s must have equal axes, zero_stage and place of parameters", s,
+                          r,
                           bridge ? "the blocks that hold the token table (embedding, bridge, head if tied)"
                                  : "with tied embeddings the first and the last block");
         }

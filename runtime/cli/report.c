@@ -75,6 +75,9 @@ void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, 
         const uint64_t arena =
             stage->predicted_bytes > plan->fixed_bytes ? stage->predicted_bytes - plan->fixed_bytes : 0;
         print_rate(name, mib(arena), mib(stage->arena_bytes), "%.2f", out);
+        if (stage->host_bytes > 0) {
+            fprintf(out, "  offloaded to the host's memory: %.2f MiB per rank\n", mib(stage->host_bytes));
+        }
     }
 }
 
@@ -129,6 +132,9 @@ static gal_code print_stage(const gal_plan *plan, uint32_t stage, FILE *out, gal
         fprintf(out, "blocks %u..%u", program->first_block, program->first_block + program->block_count - 1);
     }
     fprintf(out, ", arena %.2f MiB per device", mib(program->arena_bytes));
+    if (program->host_bytes > 0) {
+        fprintf(out, " and %.2f MiB in the host's memory", mib(program->host_bytes));
+    }
     if (at->predicted_bytes > 0) {
         fprintf(out, ", planned %.2f MiB with %.2f MiB fixed", mib(at->predicted_bytes), mib(plan->fixed_bytes));
     }

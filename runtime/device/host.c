@@ -28,6 +28,7 @@ static gal_code host_allocate(uint64_t bytes, bool poison, gal_memory *out, gal_
         munmap(mapping, mapping_bytes);
         return gal_fail(err, GAL_ERR_SYSTEM, "arena of %llu bytes: %s", (unsigned long long)bytes, strerror(cause));
     }
+    *out = (gal_memory){.host = NULL};
     out->mapping = mapping;
     out->mapping_bytes = mapping_bytes;
     out->base = mapping + page_bytes + (body_bytes - bytes);
@@ -48,6 +49,10 @@ static void host_release(gal_memory *memory)
 
 static char *inside(const gal_memory *memory, uint64_t offset, uint64_t byte_count)
 {
+    if (memory->host != NULL && offset >= memory->bytes) {
+        offset -= memory->bytes;
+        memory = memory->host;
+    }
     GAL_ASSERT(offset <= memory->bytes && byte_count <= memory->bytes - offset);
     return (char *)memory->base + offset;
 }

@@ -36,6 +36,7 @@ typedef struct gal_block_emit {
     uint8_t pending;                  /* node whose weight gradient is still to be issued, or GAL_NO_VALUE */
 
     uint32_t unit[GAL_BLOCK_UNITS];      /* program units */
+    bool unit_on_host[GAL_BLOCK_UNITS];  /* it is updated there */
     bool unit_borrowed[GAL_BLOCK_UNITS]; /* it belongs to an earlier block of the stage that holds the same tensor */
     bool unit_lent[GAL_BLOCK_UNITS];     /* a later one holds it too: the gradient already has that one's part */
     uint32_t gradients_left[GAL_BLOCK_UNITS];
@@ -114,6 +115,18 @@ gal_operand gal_zero_gradient_panel(gal_builder *b, gal_block_emit *e, uint8_t t
 void gal_zero_gradient_panel_done(gal_builder *b, gal_block_emit *e, uint8_t tensor, const gal_operand *panel);
 /* Synchronises what was complete while sync_later was set. */
 void gal_zero_synchronise(gal_builder *b, gal_block_emit *e);
+/* zero_host.c: units that are updated on the host. Which ones of the block's own are, with the elements of each, as the
+ * strategy says. */
+void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]);
+/* The buffers that such a unit has for that. */
+void gal_host_buffers(gal_builder *b, uint32_t block, gal_unit *unit);
+/* The weights of one that has them there alone, to a buffer of the device. */
+void gal_host_fetch(gal_builder *b, const gal_unit *unit, uint32_t buffer);
+/* Its gradient, which is complete, to the host; the norm, which is summed; the update and the weights back. */
+void gal_host_take_gradient(gal_builder *b, const gal_unit *unit, const gal_operand *gradient);
+void gal_host_take_norm(gal_builder *b);
+void gal_host_update(gal_builder *b, const gal_unit *unit, const gal_operand *weight);
+
 /* The update fragment: norm, clipping, Adam, gathers of sharded weights. */
 void gal_zero_update(gal_builder *b, uint32_t loss_replicas);
 /* The end of an evaluation: the loss to every rank. */

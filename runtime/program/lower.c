@@ -176,6 +176,7 @@ static void describe(stage *s)
     p->block_count = spec->block_count;
     p->first_block = spec->block[0].block;
     gal_atoms_of(spec->device_count, &p->atoms);
+    p->host_norm_buffer = GAL_NO_BUFFER;
     describe_holders(spec, p->holders);
 }
 

@@ -1,4 +1,5 @@
-/* Placement: byte offsets of buffers in their classes, and of the classes in a rank's arena.
+/* Placement: byte offsets of buffers in their classes, and of the classes in a rank's arena; that of the host's memory
+ * comes behind those of the device.
  *
  * Work buffers are placed once per block and direction (largest first, first fit) from offset 0, so the work of a stage
  * is the maximum over its blocks and a stage's bytes are a closed form of per-block numbers. Buffers whose lives
@@ -110,6 +111,8 @@ void gal_place(gal_program *p, const gal_program *like)
     p->arena_bytes = 0;
     for (uint32_t c = 0; c < gal_program_arenas(p); c++) {
         p->arena[c].offset = p->arena_bytes;
-        p->arena_bytes += p->arena[c].count * p->arena[c].item_bytes;
+        p->arena_bytes += c == GAL_CLASS_HOST ? 0 : p->arena[c].count * p->arena[c].item_bytes;
     }
+    p->arena[GAL_CLASS_HOST].offset = p->arena_bytes;
+    p->host_bytes = p->arena[GAL_CLASS_HOST].count * p->arena[GAL_CLASS_HOST].item_bytes;
 }

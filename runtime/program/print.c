@@ -118,13 +118,16 @@ static void print_arenas(const gal_program *p, FILE *out)
 {
     fprintf(out, "arena %llu B:", (unsigned long long)p->arena_bytes);
     for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
-        if (p->arena[a].item_bytes > 0) {
+        if (p->arena[a].item_bytes > 0 && a != GAL_CLASS_HOST) {
             fprintf(out, " %s", gal_class_names[gal_arena_class(a)]);
             if (gal_arena_chunk(a) > 0) {
                 fprintf(out, " of chunk %u", gal_arena_chunk(a));
             }
             fprintf(out, " %llu B x %u", (unsigned long long)p->arena[a].item_bytes, p->arena[a].count);
         }
+    }
+    if (p->host_bytes > 0) {
+        fprintf(out, "; in the host's memory %llu B", (unsigned long long)p->host_bytes);
     }
     fputc('\n', out);
 }

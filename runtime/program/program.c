@@ -169,8 +169,14 @@ uint32_t gal_unit_kept(const gal_unit *unit, uint32_t buffers[GAL_UNIT_KEPT_MAX]
     buffers[0] = unit->weight;
     buffers[1] = unit->first_moment;
     buffers[2] = unit->second_moment;
-    buffers[3] = unit->master;
-    return unit->master == GAL_NO_BUFFER ? 3 : 4;
+    uint32_t count = 3;
+    if (unit->master != GAL_NO_BUFFER) {
+        buffers[count++] = unit->master;
+    }
+    if (unit->host_weight != GAL_NO_BUFFER && !gal_unit_is_fetched(unit)) {
+        buffers[count++] = unit->host_weight;
+    }
+    return count;
 }
 
 uint32_t gal_parameter_public_shape(const gal_parameter *parameter, uint64_t dims[GAL_PUBLIC_DIMS_MAX])

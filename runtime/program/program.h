@@ -36,7 +36,8 @@ static inline uint64_t gal_align(uint64_t bytes)
 #define GAL_NO_BUFFER UINT32_MAX
 
 /* X(enumerator, name). Each stream is an in-order queue; issue order of a fragment's list is the order of every
- * stream. One stream per direction of p2p: with fewer, 1F1B can deadlock. */
+ * stream. One stream per direction of p2p: with fewer, 1F1B can deadlock. Copies to and from the host's memory have a
+ * stream for each direction, and what the host itself computes has one. */
 #define GAL_STREAMS(X)                                                                                                 \
     X(GAL_STREAM_COMPUTE, "compute")                                                                                   \
     X(GAL_STREAM_TENSOR, "tensor")                                                                                     \
@@ -45,7 +46,10 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_STREAM_SEND_FORWARD, "send_f")                                                                               \
     X(GAL_STREAM_RECEIVE_FORWARD, "recv_f")                                                                            \
     X(GAL_STREAM_SEND_BACKWARD, "send_b")                                                                              \
-    X(GAL_STREAM_RECEIVE_BACKWARD, "recv_b")
+    X(GAL_STREAM_RECEIVE_BACKWARD, "recv_b")                                                                           \
+    X(GAL_STREAM_HOST_OUT, "host_out")                                                                                 \
+    X(GAL_STREAM_HOST, "host")                                                                                         \
+    X(GAL_STREAM_HOST_IN, "host_in")
 
 /* Arenas and the number of their items. k = microbatches in flight: how many the chunk has between forward and
  * the last part of backward at most, w = between the two parts, found by playing the schedule (schedule.h). The classes
@@ -64,11 +68,13 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_CLASS_DCARRIED, "dcarried") /* 1  the carried tensor's gradient, where it is neither received nor sent */    \
     X(GAL_CLASS_RELAYOUT, "relayout") /* 1  between the steps of a conversion */                                       \
     X(GAL_CLASS_CARRIED_RELAYOUT, "carried_relayout") /* 1  likewise of the carried tensor */                          \
-    X(GAL_CLASS_GATHERED, "gathered") /* 1  ZeRO-3 weights: a ring of prefetch_depth buffers; rows for weight parts:   \
-                                       *    a ring of two */                                                           \
+    X(GAL_CLASS_GATHERED, "gathered") /* 1  ZeRO-3 weights, those copied in: a ring of prefetch_depth buffers; rows    \
+                                       *    for weight parts: a ring of two */                                         \
     X(GAL_CLASS_BUCKET, "bucket")     /* 1  ZeRO-2/3 gradients before the scatter: a ring of two */                    \
     X(GAL_CLASS_SCRATCH, "scratch")   /* 1  after the scatter */                                                       \
-    X(GAL_CLASS_WORK, "work")         /* 1  placed per block, forward and backward apart */
+    X(GAL_CLASS_WORK, "work")         /* 1  placed per block, forward and backward apart */                            \
+    X(GAL_CLASS_HOST, "host")         /* 1  in the host's memory: what the optimizer keeps of units whose update is    \
+                                       *    there, their gradients and the norm as it reads them */
 
 /* X(enumerator, name) */
 #define GAL_FRAGMENTS(X)                                                                                               \
@@ -256,11 +262,16 @@ typedef struct gal_unit {
     uint32_t master; /* of programs of 16 bits, and where reuses: buffer of the wide weights, a shard as the moments;
                       * weight is it rounded. Else GAL_NO_BUFFER */
     bool reuses;     /* gradient is weight: from backward to update the buffer has the gradient, rounded likewise */
+    uint32_t host_weight, host_gradient; /* of a unit that is updated on the host: its moments and master are of class
+                                          * host, and so are these, shards as they are: the weights, which are copied to
+                                          * `weight` when they are new, and the gradient. Else GAL_NO_BUFFER. Where the
+                                          * weights are on the host alone, host_weight is `weight`, of class host, and
+                                          * is copied in before each use */
 } gal_unit;
 
-/* The buffers that a unit keeps from step to step: weight, moments and, where there is one, master. Returns their
- * count. */
-enum { GAL_UNIT_KEPT_MAX = 4 };
+/* The buffers that a unit keeps from step to step: weight, moments and, where there are such, master and host_weight.
+ * Returns their count. */
+enum { GAL_UNIT_KEPT_MAX = 5 };
 uint32_t gal_unit_kept(const gal_unit *unit, uint32_t buffers[GAL_UNIT_KEPT_MAX]);
 
 /* One tensor of the model, and where this rank's part of it is. The global tensor is [outer][split][inner]
@@ -310,6 +321,7 @@ typedef struct gal_program {
     uint32_t block_count, first_block;       /* of all chunks; of the first one */
     gal_stage_set holders[GAL_SHARED_COUNT]; /* of each shared tensor */
     uint32_t loss_buffer, norm_buffer; /* fp64[1] (last stage, else GAL_NO_BUFFER) and fp64[2]: sum of squares, loss */
+    uint32_t host_norm_buffer;         /* the norm in the host's memory; GAL_NO_BUFFER: no unit is updated there */
 
     uint32_t instruction_count, operand_count, wait_count, shape_count, buffer_count, layout_count;
     gal_instruction *instruction;
@@ -321,7 +333,8 @@ typedef struct gal_program {
     uint32_t unit_count, parameter_count;
     gal_unit *unit;
     gal_parameter *parameter;
-    uint64_t arena_bytes; /* bytes of this rank: the end of the last class */
+    uint64_t arena_bytes; /* bytes of this rank on its device: the end of the last class there */
+    uint64_t host_bytes;  /* in the host's memory: class host, whose offset is arena_bytes */
     uint32_t call_count, evaluate_call_count;
     gal_program_room room;
     uint32_t segment_count, life_count;
@@ -332,6 +345,12 @@ typedef struct gal_program {
     gal_fragment fragment[GAL_FRAGMENTS_MAX]; /* gal_program_fragments() of them */
     gal_class_arena arena[GAL_ARENAS_MAX];    /* gal_program_arenas() of them */
 } gal_program;
+
+/* Whether the unit's weights are on the host alone. */
+static inline bool gal_unit_is_fetched(const gal_unit *unit)
+{
+    return unit->host_weight != GAL_NO_BUFFER && unit->host_weight == unit->weight;
+}
 
 static inline uint32_t gal_program_fragments(const gal_program *program)
 {
@@ -435,7 +454,7 @@ uint32_t gal_program_fragment_of(const gal_program *program, uint32_t instructio
 /* "backward", or "backward of chunk 1" where there are several: fragment is a number. buffer holds 64 bytes. */
 const char *gal_fragment_name(const gal_program *program, uint32_t fragment, char *buffer);
 
-/* The address of an operand as an offset in the rank's arena. */
+/* The address of an operand as an offset in the rank's arena; from arena_bytes on it is in the host's memory. */
 uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device,
                             uint32_t microbatch);
 

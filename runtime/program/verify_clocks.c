@@ -23,14 +23,13 @@
 
 typedef enum cell_content { NOTHING, INITIAL, WRITTEN } cell_content;
 
-/* One cache line. */
 typedef struct cell {
     uint64_t end; /* begins where the one before ends */
     uint32_t buffer, microbatch, block;
     uint32_t event;        /* that wrote it: number in the expanded lists, from 1 */
     uint32_t write_number; /* of that event in its stream */
     uint8_t content, write_stream, list;
-    uint8_t readers; /* since then; bit per stream */
+    uint16_t readers; /* since then; bit per stream */
     uint32_t read_number[GAL_STREAM_COUNT];
 } cell;
 
@@ -69,7 +68,7 @@ typedef struct checker {
 
 static bool keeps_microbatch(uint32_t class)
 {
-    return class != GAL_CLASS_STATE && class != GAL_CLASS_GRADIENT;
+    return class != GAL_CLASS_STATE && class != GAL_CLASS_GRADIENT && class != GAL_CLASS_HOST;
 }
 
 static bool is_shared_ring(uint32_t class)
@@ -96,10 +95,14 @@ static gal_code check_operand(const gal_program *p, uint32_t fragment, uint32_t 
 
 static gal_code check_arenas(const gal_program *p, gal_error *err)
 {
+    const gal_class_arena *host = &p->arena[GAL_CLASS_HOST];
     uint64_t end = 0;
+    if (host->offset != p->arena_bytes || host->count * host->item_bytes > p->host_bytes) {
+        return gal_fail(err, GAL_NO, "stage %u: class host is not behind the arena", p->stage);
+    }
     for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
         const gal_class_arena *arena = &p->arena[a];
-        if (arena->item_bytes == 0) {
+        if (arena->item_bytes == 0 || a == GAL_CLASS_HOST) {
             continue;
         }
         if (arena->offset < end) {
@@ -322,7 +325,7 @@ static gal_code read_cells(checker *c, item *in, uint32_t first, uint32_t last, 
         if (rule != NULL) {
             return refuse_cell(c, at, buffer, rule, err);
         }
-        at->readers |= (uint8_t)(1u << stream);
+        at->readers |= (uint16_t)(1u << stream);
         at->read_number[stream] = c->number;
         c->result[at->event].read |= counts;
     }
@@ -490,6 +493,16 @@ static uint32_t items_written(const gal_program *p, uint32_t fragment)
     return items;
 }
 
+/* What goes to the host goes there with the last microbatch. */
+static bool writes_to_host(const gal_program *p, uint32_t fragment)
+{
+    const gal_instruction *in = &p->instruction[p->fragment[fragment].first];
+    uint32_t i = 0;
+    for (; i < p->fragment[fragment].count && in[i].stream != GAL_STREAM_HOST_OUT; i++) {
+    }
+    return i < p->fragment[fragment].count;
+}
+
 /* Of the next step as much as writes every item again: later accesses are ordered behind these writes, and those are
  * the same in every step. */
 static gal_call_list beginning_of_step(const gal_program *p)
@@ -501,6 +514,9 @@ static gal_call_list beginning_of_step(const gal_program *p)
         if (kind == GAL_FRAGMENT_FORWARD || kind == GAL_FRAGMENT_BACKWARD ||
             (p->split && kind == GAL_FRAGMENT_WEIGHT)) {
             left[f] = 1 + items_written(p, f);
+            fragments_left++;
+        } else if (kind != GAL_FRAGMENT_UPDATE && writes_to_host(p, f)) {
+            left[f] = 1;
             fragments_left++;
         }
     }

@@ -25,8 +25,8 @@ enum { LISTS = 2, MAPPINGS = 2 };
 static const struct {
     const char *name;
     uint8_t queue_of[GAL_STREAM_COUNT];
-} mappings[MAPPINGS] = {{"a queue per stream", {0, 1, 2, 3, 4, 5, 6, 7}},
-                        {"a queue per direction of the pipeline", {0, 1, 2, 3, 4, 4, 5, 5}}};
+} mappings[MAPPINGS] = {{"a queue per stream", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+                        {"a queue per direction of the pipeline", {0, 1, 2, 3, 4, 4, 5, 5, 6, 7, 8}}};
 
 /* An operation between stages, of one call. need[t]: how many such operations of stream t come before. */
 typedef struct crossing {
@@ -82,7 +82,7 @@ static const char *form_rule_broken(const gal_program *p, const gal_instruction 
 {
     bool point_to_point = in->op == GAL_OP_SEND || in->op == GAL_OP_RECEIVE;
     bool neighbour = in->group == GAL_GROUP_NEXT || in->group == GAL_GROUP_PREVIOUS;
-    if (in->stream >= GAL_STREAM_SEND_FORWARD && !point_to_point) {
+    if (in->stream >= GAL_STREAM_SEND_FORWARD && in->stream <= GAL_STREAM_RECEIVE_BACKWARD && !point_to_point) {
         return "a stream of sends and receives carries something else";
     }
     if (!gal_op_is_collective[in->op]) {

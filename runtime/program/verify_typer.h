@@ -11,6 +11,8 @@
 
 /* Between two stages the stream's rows are under way, and in an encoder-decoder the carried tensor. */
 enum { GAL_TYPE_DIRECTIONS = 2, GAL_TYPE_SENT_MAX = 2 };
+/* A unit that is updated on the host counts so many updates: Adam there, and the copy of its weights. */
+enum { GAL_TYPE_HOST_UPDATES = 2 };
 
 /* What has been sent and not yet received, oldest first. */
 typedef struct gal_type_mail {

@@ -73,10 +73,25 @@ static uint32_t operands_needed(const gal_typer *t, const gal_typing_rule *rule)
     case GAL_OP_NORM_START:
         return t->in->operand_count == rule->least ? rule->least : rule->most;
     case GAL_OP_ADAM:
+    case GAL_OP_HOST_ADAM:
         return gal_dtype_is_narrow(t->shape->dtype) ? 6 : 5;
     default:
         return t->in->operand_count < rule->least ? rule->least : rule->most;
     }
+}
+
+/* The device's kernels and messages see its own memory, the host's Adam the host's; copies go from one to the other. */
+static bool reaches_its_memory(const gal_typer *t)
+{
+    bool reaches = true;
+    for (uint32_t k = 0; k < t->in->operand_count; k++) {
+        const bool on_host = t->program->buffer[t->operand[k].buffer].class == GAL_CLASS_HOST;
+        const bool writes = t->operand[k].access != GAL_READ;
+        const bool wanted = t->in->op == GAL_OP_HOST_ADAM || (t->in->op == GAL_OP_COPY_OUT && writes) ||
+                            (t->in->op == GAL_OP_COPY_IN && !writes);
+        reaches = reaches && on_host == wanted;
+    }
+    return reaches;
 }
 
 static void apply_rule(gal_typer *t)
@@ -87,7 +102,8 @@ static void apply_rule(gal_typer *t)
         return;
     }
     uint32_t needed = operands_needed(t, rule);
-    if (gal_type_holds(t, t->in->operand_count == needed, "another number of operands") && gal_type_reads_dtypes(t)) {
+    if (gal_type_holds(t, t->in->operand_count == needed, "another number of operands") &&
+        gal_type_holds(t, reaches_its_memory(t), "an operand in the other memory") && gal_type_reads_dtypes(t)) {
         rule->apply(t);
         gal_type_note_dtypes(t);
     }
@@ -117,14 +133,17 @@ static gal_code run_fragment(gal_typer *t, uint32_t stage, uint32_t fragment, bo
     return GAL_OK;
 }
 
-/* A gradient of a tensor with copies is a part of the sum over their stages, once the last backward is done. */
+/* A gradient of a tensor with copies is a part of the sum over their stages, once the last backward is done; one that
+ * was taken to the host before then too. */
 static void mark_tied(gal_typer *t, uint32_t stage)
 {
     const gal_program *p = t->stage[stage].program;
     gal_store *store = &t->stage[stage].store;
     for (uint32_t u = 0; u < p->unit_count; u++) {
-        if (p->unit[u].copies != GAL_GROUP_NONE) {
-            for (uint32_t i = store->head[p->unit[u].gradient]; i != 0; i = store->stretch[i].next) {
+        const uint32_t gradients[] = {p->unit[u].gradient, p->unit[u].host_gradient};
+        for (uint32_t g = 0; p->unit[u].copies != GAL_GROUP_NONE && g < 2; g++) {
+            for (uint32_t i = gradients[g] == GAL_NO_BUFFER ? 0 : store->head[gradients[g]]; i != 0;
+                 i = store->stretch[i].next) {
                 store->stretch[i].value.partial |= GAL_PARTIAL_TIED;
             }
         }
@@ -152,7 +171,7 @@ static gal_code check_units(const gal_type_stage *s, gal_error *err)
         if (s->norm_count[u] != 1) {
             return refuse_unit(p, u, "its gradient is not in the norm", err);
         }
-        if (s->update_count[u] != 1) {
+        if (s->update_count[u] != (p->unit[u].host_weight == GAL_NO_BUFFER ? 1 : GAL_TYPE_HOST_UPDATES)) {
             return refuse_unit(p, u, "is not updated", err);
         }
         if (weight->in_place || weight->range != held_range(p, &p->unit[u], p->unit[u].weight, p->dtype)) {
@@ -276,7 +295,8 @@ static bool init_stage(gal_type_stage *s, const gal_program *p)
         uint32_t buffers[GAL_UNIT_KEPT_MAX];
         const uint32_t count = gal_unit_kept(unit, buffers);
         for (uint32_t k = 0; k < count; k++) {
-            const gal_dtype dtype = k == 0 ? p->dtype : gal_dtype_wide(p->dtype);
+            const bool rounded = k == 0 || buffers[k] == unit->host_weight;
+            const gal_dtype dtype = rounded ? p->dtype : gal_dtype_wide(p->dtype);
             gal_typed value = {.kind = k == 0 ? GAL_VALUE_WEIGHT : GAL_VALUE_MOMENT,
                                .dtype = (uint8_t)dtype,
                                .unit = u,

@@ -2,11 +2,20 @@
 #include "runtime/program/verify_typer.h"
 
 /* The unit whose buffer this is, by the field that `of` says. */
-typedef enum unit_buffer { UNIT_WEIGHT, UNIT_FIRST, UNIT_SECOND, UNIT_GRADIENT, UNIT_MASTER } unit_buffer;
+typedef enum unit_buffer {
+    UNIT_WEIGHT,
+    UNIT_FIRST,
+    UNIT_SECOND,
+    UNIT_GRADIENT,
+    UNIT_MASTER,
+    UNIT_HOST_WEIGHT,
+    UNIT_HOST_GRADIENT
+} unit_buffer;
 
 static uint32_t buffer_of(const gal_unit *unit, unit_buffer which)
 {
-    const uint32_t buffers[] = {unit->weight, unit->first_moment, unit->second_moment, unit->gradient, unit->master};
+    const uint32_t buffers[] = {unit->weight, unit->first_moment, unit->second_moment, unit->gradient,
+                                unit->master, unit->host_weight,  unit->host_gradient};
     return buffers[which];
 }
 
@@ -147,25 +156,39 @@ static bool get_states(gal_typer *t, uint32_t first, uint32_t unit, gal_group ra
            gal_type_holds(t, t->now->update_count[unit] == 0, "updates a unit twice");
 }
 
+/* What Adam reads beside the weights, on either side: all of one unit and of one range. */
+static bool holds_for_adam(gal_typer *t, uint32_t unit, unit_buffer gradients, gal_group weight_range, gal_group *range)
+{
+    gal_typed gradient;
+    return gal_type_holds(t, t->operand[1].buffer == buffer_of(&t->program->unit[unit], gradients),
+                          "the gradient of another unit") &&
+           gal_type_get_gradient(t, 1, t->shape->dims[0], &gradient, range) &&
+           gal_type_holds(t, gradient.partial == GAL_GROUP_NONE, "reads a gradient that is still a partial sum") &&
+           gal_type_holds(t, *range == weight_range && *range == t->in->group,
+                          "weights and gradients of different ranges") &&
+           get_states(t, 2, unit, *range) && pieces_are_parameters(t, &gradient, unit);
+}
+
+/* The own range of a unit's weights on the device, to be written. */
+static gal_stretch *own_weights(gal_typer *t, uint32_t k, gal_group *range)
+{
+    gal_stretch *weight = gal_store_exact(&t->now->store, t->operand[k].buffer, 0, gal_type_buffer_bytes(t, k));
+    const bool right =
+        gal_type_holds(t, weight != NULL && weight->value.kind == GAL_VALUE_WEIGHT, "updates no weights") &&
+        range_of(t, k, &weight->value, t->shape->dims[0], range);
+    return right ? weight : NULL;
+}
+
 static void type_adam(gal_typer *t)
 {
-    uint64_t elements = t->shape->dims[0];
     uint32_t unit = 0;
-    gal_typed gradient;
     gal_group range;
     gal_group weight_range;
     if (!find_unit(t, t->operand[0].buffer, UNIT_WEIGHT, &unit)) {
         return;
     }
-    gal_stretch *weight = gal_store_exact(&t->now->store, t->operand[0].buffer, 0, gal_type_buffer_bytes(t, 0));
-    if (!gal_type_holds(t, weight != NULL && weight->value.kind == GAL_VALUE_WEIGHT, "updates no weights") ||
-        !range_of(t, 0, &weight->value, elements, &weight_range) ||
-        !gal_type_holds(t, t->operand[1].buffer == t->program->unit[unit].gradient, "the gradient of another unit") ||
-        !gal_type_get_gradient(t, 1, elements, &gradient, &range) ||
-        !gal_type_holds(t, gradient.partial == GAL_GROUP_NONE, "reads a gradient that is still a partial sum") ||
-        !gal_type_holds(t, range == weight_range && range == t->in->group,
-                        "weights and gradients of different ranges") ||
-        !get_states(t, 2, unit, range) || !pieces_are_parameters(t, &gradient, unit)) {
+    gal_stretch *weight = own_weights(t, 0, &weight_range);
+    if (weight == NULL || !holds_for_adam(t, unit, UNIT_GRADIENT, weight_range, &range)) {
         return;
     }
     t->now->update_count[unit]++;
@@ -213,10 +236,88 @@ static void type_adam_in_place(gal_typer *t)
     }
 }
 
+static void type_host_adam(gal_typer *t)
+{
+    uint32_t unit = 0;
+    gal_typed weight;
+    gal_group range;
+    if (find_unit(t, t->operand[0].buffer, UNIT_HOST_WEIGHT, &unit) && gal_type_expect_elements(t, 0) &&
+        gal_type_get_kind(t, 0, gal_unit_is_fetched(&t->program->unit[unit]) ? GAL_VALUE_WEIGHT : GAL_VALUE_MOMENT,
+                          &weight) &&
+        gal_type_holds(t, t->operand[0].access == GAL_UPDATE, "weights that are not kept") &&
+        holds_for_adam(t, unit, UNIT_HOST_GRADIENT, weight.range, &range)) {
+        t->now->update_count[unit] = gal_unit_is_fetched(&t->program->unit[unit]) ? GAL_TYPE_HOST_UPDATES : 1;
+    }
+}
+
+/* A unit's complete gradient, or the norm. */
+static void type_copy_out(gal_typer *t)
+{
+    uint32_t unit = 0;
+    gal_typed value;
+    if (!gal_type_expect_elements(t, 1)) {
+        return;
+    }
+    if (t->operand[1].buffer == t->program->host_norm_buffer) {
+        if (gal_type_get_kind(t, 0, GAL_VALUE_NORM, &value) && gal_type_expect_elements(t, 0)) {
+            gal_type_put(t, 1, &value);
+        }
+        return;
+    }
+    if (!find_unit(t, t->operand[0].buffer, UNIT_GRADIENT, &unit) ||
+        !gal_type_holds(t, t->operand[1].buffer == t->program->unit[unit].host_gradient,
+                        "the gradient of another unit") ||
+        !gal_type_get_gradient(t, 0, t->shape->dims[0], &value, &value.range)) {
+        return;
+    }
+    value.in_place = false;
+    gal_type_put(t, 1, &value);
+}
+
+/* Weights to where they are used. */
+static void type_fetch(gal_typer *t)
+{
+    uint32_t unit = 0;
+    gal_typed source;
+    if (find_unit(t, t->operand[0].buffer, UNIT_WEIGHT, &unit) && gal_type_expect_elements(t, 0) &&
+        gal_type_expect_elements(t, 1) && gal_type_get_kind(t, 0, GAL_VALUE_WEIGHT, &source)) {
+        gal_type_put(t, 1, &source);
+    }
+}
+
+static void type_copy_in(gal_typer *t)
+{
+    uint32_t unit = 0;
+    gal_typed source;
+    gal_group range;
+    if (t->program->buffer[t->operand[1].buffer].class == GAL_CLASS_GATHERED) {
+        type_fetch(t);
+        return;
+    }
+    if (!find_unit(t, t->operand[0].buffer, UNIT_HOST_WEIGHT, &unit) || !gal_type_expect_elements(t, 0) ||
+        !gal_type_get_kind(t, 0, GAL_VALUE_MOMENT, &source) ||
+        !gal_type_holds(t, t->operand[1].buffer == t->program->unit[unit].weight, "the weights of another unit") ||
+        !gal_type_holds(t, t->operand[1].access == GAL_WRITE, "adds to weights") ||
+        !gal_type_holds(t, t->now->update_count[unit] + 1 == GAL_TYPE_HOST_UPDATES,
+                        "brings weights that are not new, or brings them twice")) {
+        return;
+    }
+    gal_stretch *weight = own_weights(t, 1, &range);
+    if (weight == NULL || !gal_type_holds(t, range == source.range, "weights of another range")) {
+        return;
+    }
+    t->now->update_count[unit]++;
+    weight->value.in_place = t->operand[1].view != GAL_GROUP_NONE;
+    weight->value.range = range;
+}
+
 const gal_typing_rule gal_type_update_rules[GAL_OP_COUNT] = {
     [GAL_OP_NORM_START] = {type_norm_start, 1, 2},
     [GAL_OP_SUM_SQUARES] = {type_sum_squares, 2, 2},
     [GAL_OP_ADAM] = {type_adam, 5, 6},
     [GAL_OP_KEEP_GRADIENT] = {type_keep_gradient, 2, 2},
     [GAL_OP_ADAM_IN_PLACE] = {type_adam_in_place, 5, 5},
+    [GAL_OP_HOST_ADAM] = {type_host_adam, 5, 6},
+    [GAL_OP_COPY_OUT] = {type_copy_out, 2, 2},
+    [GAL_OP_COPY_IN] = {type_copy_in, 2, 2},
 };

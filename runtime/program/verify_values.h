@@ -10,7 +10,7 @@ typedef enum gal_value_kind {
     GAL_VALUE_TOKENS,   /* rows [sample][position]; features: the operator that loaded them */
     GAL_VALUE_LENGTHS,  /* rows of one position; features: the positions that they are at most */
     GAL_VALUE_WEIGHT,   /* of `unit`: range, in_place */
-    GAL_VALUE_MOMENT,   /* of `unit`: range; its masters too */
+    GAL_VALUE_MOMENT,   /* of `unit`: range; its masters too, and its weights on the host */
     GAL_VALUE_PIECE,    /* gradient of one tensor, m by n: split over atoms by rows, by columns; partial */
     GAL_VALUE_GRADIENT, /* of a whole unit, made of pieces: range, in_place, partial */
     GAL_VALUE_ZERO,

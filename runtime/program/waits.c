@@ -14,12 +14,14 @@
 
 enum { NO_OWNER = 255 };
 
+_Static_assert((int)GAL_STREAM_COUNT <= 16, "sets of streams are 16 bits");
+
 typedef struct buffer_state {
     uint32_t write_instruction;
     uint32_t read_instruction[GAL_STREAM_COUNT];
     uint8_t has_write, write_stream;
-    uint8_t reading; /* streams that have read since that write */
-    uint8_t touched; /* streams that waited for earlier calls here, in this fragment, as readers */
+    uint16_t reading; /* streams that have read since that write */
+    uint16_t touched; /* streams that waited for earlier calls here, in this fragment, as readers */
 } buffer_state;
 
 typedef struct deriver {
@@ -27,14 +29,14 @@ typedef struct deriver {
     bool out_of_memory;
     buffer_state *state;                 /* [buffer]; owns the memory of the next four */
     uint32_t *stamp;                     /* [buffer]: the fragment that its state is of, from 1 */
-    uint8_t *readers, *writers;          /* [buffer]: streams that access it in any fragment, as bits */
+    uint16_t *readers, *writers;         /* [buffer]: streams that access it in any fragment, as bits */
     uint8_t *owner;                      /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
     uint32_t (*clock)[GAL_STREAM_COUNT]; /* [instruction] */
     uint32_t fragment;                   /* from 1 */
     uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT]; /* what each stream knows complete; of itself: was given */
     uint32_t sharing[GAL_STREAM_COUNT]; /* number of the last instruction that touched shared bytes, from 1 */
-    uint8_t called;                     /* streams that have waited for compute's earlier calls */
-    uint8_t left_running;               /* streams whose shared-byte accesses may outlive a call */
+    uint16_t called;                    /* streams that have waited for compute's earlier calls */
+    uint16_t left_running;              /* streams whose shared-byte accesses may outlive a call */
     uint32_t block;                     /* of the newest instruction */
     uint32_t compute_last;              /* number of compute's newest instruction, from 1; 0: none */
     uint32_t compute_before;            /* the same when that block began */
@@ -81,7 +83,8 @@ static void conflicts_here(deriver *d, uint32_t stream, uint32_t buffer, bool wr
     }
     if (d->stamp[buffer] != d->fragment) {
         d->stamp[buffer] = d->fragment;
-        s->has_write = s->reading = s->touched = 0;
+        s->has_write = 0;
+        s->reading = s->touched = 0;
         return;
     }
     if (s->has_write) {
@@ -102,7 +105,7 @@ static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, b
         d->sharing[me] = d->now[me][me] + 1;
         if (me != GAL_STREAM_COMPUTE && d->now[me][GAL_STREAM_COMPUTE] == 0 && (d->called >> me & 1) == 0) {
             add_wait(d, at, GAL_WAIT_CALL, GAL_STREAM_COMPUTE, 0);
-            d->called |= (uint8_t)(1u << me);
+            d->called |= (uint16_t)(1u << me);
         }
         return;
     }
@@ -115,7 +118,7 @@ static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, b
     for (uint32_t left = others & ~(1u << me); left != 0; left &= left - 1) {
         add_wait(d, at, GAL_WAIT_BUFFER, (uint32_t)__builtin_ctz(left), buffer);
     }
-    s->touched |= (uint8_t)(1u << me);
+    s->touched |= (uint16_t)(1u << me);
 }
 
 static void record(deriver *d, const gal_instruction *at, uint32_t instruction, uint32_t buffer, bool writes)
@@ -127,7 +130,7 @@ static void record(deriver *d, const gal_instruction *at, uint32_t instruction, 
         s->write_instruction = instruction;
         s->reading = 0;
     } else {
-        s->reading |= (uint8_t)(1u << at->stream);
+        s->reading |= (uint16_t)(1u << at->stream);
         s->read_instruction[at->stream] = instruction;
     }
 }
@@ -140,8 +143,8 @@ static void find_owners(deriver *d)
         const gal_instruction *at = &p->instruction[i];
         for (uint32_t o = at->first_operand; o < at->first_operand + at->operand_count; o++) {
             const gal_operand *operand = &p->operand[o];
-            d->readers[operand->buffer] |= (uint8_t)((operand->access != GAL_WRITE) << at->stream);
-            d->writers[operand->buffer] |= (uint8_t)((operand->access != GAL_READ) << at->stream);
+            d->readers[operand->buffer] |= (uint16_t)((operand->access != GAL_WRITE) << at->stream);
+            d->writers[operand->buffer] |= (uint16_t)((operand->access != GAL_READ) << at->stream);
         }
     }
     for (uint32_t i = 0; i < p->buffer_count; i++) {
@@ -225,7 +228,7 @@ static void note_left_running(deriver *d)
 {
     for (uint32_t t = 0; t < GAL_STREAM_COUNT; t++) {
         if (t != GAL_STREAM_COMPUTE && d->sharing[t] > d->now[GAL_STREAM_COMPUTE][t]) {
-            d->left_running |= (uint8_t)(1u << t);
+            d->left_running |= (uint16_t)(1u << t);
         }
     }
 }
@@ -286,14 +289,14 @@ bool gal_derive_waits(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
     const size_t buffers = (size_t)program->buffer_count + 1;
     deriver d = {.program = program, .clock = clock};
-    d.state = calloc(buffers, sizeof *d.state + sizeof *d.stamp + 3 * sizeof *d.owner);
+    d.state = calloc(buffers, sizeof *d.state + sizeof *d.stamp + 2 * sizeof *d.readers + sizeof *d.owner);
     if (d.state == NULL) {
         return false;
     }
     d.stamp = (uint32_t *)(d.state + buffers);
-    d.readers = (uint8_t *)(d.stamp + buffers);
+    d.readers = (uint16_t *)(d.stamp + buffers);
     d.writers = d.readers + buffers;
-    d.owner = d.writers + buffers;
+    d.owner = (uint8_t *)(d.writers + buffers);
     derive_fragments(&d);
     for (uint32_t f = 0; d.left_running != 0 && f < gal_program_fragments(program) && !d.out_of_memory; f++) {
         wait_for_left_running(&d, &program->fragment[f]);

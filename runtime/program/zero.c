@@ -14,7 +14,7 @@
  *
  * In programs of 16 bits the weights that kernels read are those of fp32 master weights, rounded: masters are sharded
  * as moments are, gradients are kept and summed in fp32, gathers move 16 bits (Micikevicius et al., "Mixed precision
- * training", section 3.1). */
+ * training", section 3.1). Units that are updated on the host: zero_host.c. */
 #include <string.h>
 
 #include "runtime/program/emit.h"
@@ -146,14 +146,20 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
     u.replicas = b->program->device_count / (shards * gal_group_size(atoms, u.split_group)) * copies;
     const uint64_t item = gal_dtype_bytes(b->program->dtype), wide = wide_bytes(b);
     const uint64_t shard = u.shard_elements * wide;
-    u.weight = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "w",
+    const bool fetched = e->unit_on_host[index] && e->strategy->offload_parameters && !about->persistent;
+    u.weight = gal_builder_buffer(b, fetched ? GAL_CLASS_HOST : GAL_CLASS_STATE, e->index, "w",
                                   (u.zero_stage == 3 ? u.shard_elements : u.elements) * item);
-    u.first_moment = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "m", shard);
-    u.second_moment = gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "v", shard);
+    const gal_class kept = e->unit_on_host[index] ? GAL_CLASS_HOST : GAL_CLASS_STATE;
+    u.first_moment = gal_builder_buffer(b, kept, e->index, "m", shard);
+    u.second_moment = gal_builder_buffer(b, kept, e->index, "v", shard);
     u.reuses = b->spec->gradient_reuses_parameter && !about->persistent; /* its parts come one by one */
     u.master = gal_dtype_is_narrow(b->program->dtype) || u.reuses
-                   ? gal_builder_buffer(b, GAL_CLASS_STATE, e->index, "master", shard)
+                   ? gal_builder_buffer(b, kept, e->index, "master", shard)
                    : GAL_NO_BUFFER;
+    u.host_weight = u.host_gradient = GAL_NO_BUFFER;
+    if (e->unit_on_host[index]) {
+        gal_host_buffers(b, e->index, &u);
+    }
     u.gradient = u.reuses ? u.weight
                           : gal_builder_buffer(b, GAL_CLASS_GRADIENT, e->index, "dw",
                                                u.zero_stage >= 2 ? shard : u.elements * wide);
@@ -172,6 +178,7 @@ void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_holders *holders)
         e->tensor_offset[t] = used[tensor->unit];
         used[tensor->unit] += e->tensor_elements[t];
     }
+    gal_host_choose(e, used);
     for (uint8_t u = 0; u < e->graph.unit_count; u++) {
         const gal_shared shared = e->graph.unit[u].shared;
         gal_block_emit *holder = shared == GAL_SHARED_COUNT ? NULL : holders->block[shared];
@@ -231,19 +238,47 @@ static uint32_t held(const gal_builder *b, const gal_ring *ring, uint32_t what)
     return GAL_NO_BUFFER;
 }
 
+/* The ring holds panels and shards beside whole units: one tensor of a unit is gathered over a grid, so its unit names
+ * it. */
+#define PANEL_OF(unit) (UINT32_C(0x80000000) | (unit))
+#define SHARD_OF(unit) (UINT32_C(0x40000000) | (unit))
+
+/* What this device keeps of a unit's weights, on the device. */
+static uint32_t kept_weight(gal_builder *b, const gal_unit *u, uint32_t unit)
+{
+    if (!gal_unit_is_fetched(u)) {
+        return u->weight;
+    }
+    const uint64_t bytes = b->program->buffer[u->weight].bytes;
+    const uint32_t buffer = take_turn(b, &b->gathered, u->zero_stage == 3 ? SHARD_OF(unit) : unit, bytes);
+    gal_host_fetch(b, u, buffer);
+    return buffer;
+}
+
+/* A unit's weights whole, in the ring where they are not kept so. */
 static uint32_t gathered_weight(gal_builder *b, uint32_t unit)
 {
     gal_unit u = b->program->unit[unit];
+    if (u.zero_stage != 3 && !gal_unit_is_fetched(&u)) {
+        return u.weight;
+    }
     make_ring(b, &b->gathered, GAL_CLASS_GATHERED, b->spec->prefetch_depth);
     const uint32_t there = held(b, &b->gathered, unit);
     if (there != GAL_NO_BUFFER) {
         return there;
     }
+    const uint32_t own = kept_weight(b, &u, unit);
+    if (u.zero_stage != 3) {
+        return own;
+    }
     uint64_t bytes = u.elements * gal_dtype_bytes(b->program->dtype);
     uint32_t buffer = take_turn(b, &b->gathered, unit, bytes);
+    GAL_ASSERT(b->out_of_memory || buffer != own); /* gal_plan_check: depth 2 where both take turns */
     gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", b->program->dtype, u.zero_group,
                         u.shard_elements, 0);
-    gal_builder_operand(b, u.weight, GAL_READ);
+    const gal_operand shard = {
+        .buffer = own, .access = GAL_READ, .bytes = u.shard_elements * gal_dtype_bytes(b->program->dtype)};
+    gal_builder_operand_at(b, &shard);
     gal_operand whole = {.buffer = buffer, .access = GAL_WRITE, .bytes = bytes};
     gal_builder_operand_at(b, &whole);
     return buffer;
@@ -270,12 +305,9 @@ gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor)
         return nowhere;
     }
     uint32_t unit = e->unit[e->graph.tensor[tensor].unit];
-    uint32_t buffer = b->program->unit[unit].zero_stage == 3 ? gathered_weight(b, unit) : b->program->unit[unit].weight;
+    uint32_t buffer = gathered_weight(b, unit);
     return tensor_operand(e, tensor, buffer, gal_dtype_bytes(b->program->dtype), GAL_READ);
 }
-
-/* The ring holds panels beside whole units: one tensor of a unit is gathered over a grid, so its unit names it. */
-#define PANEL_OF(unit) (UINT32_C(0x80000000) | (unit))
 
 /* Tensors that are read as one are gathered one by one where their rows are cut: those of the next lie behind all of
  * one's. Where columns are, a part has rows of all of them. */
@@ -482,6 +514,10 @@ static void synchronise(gal_builder *b, const gal_unit *u)
         gal_operand range = own_gradient(b, u, GAL_UPDATE);
         gal_builder_operand_at(b, &range);
     }
+    if (u->host_gradient != GAL_NO_BUFFER && u->copies == GAL_GROUP_NONE) {
+        const gal_operand range = own_gradient(b, u, GAL_READ);
+        gal_host_take_gradient(b, u, &range);
+    }
     b->only_last = false;
 }
 
@@ -573,14 +609,19 @@ static void reduce_norm(gal_builder *b)
     gal_builder_operand(b, b->program->norm_buffer, GAL_UPDATE);
 }
 
-static void update_unit(gal_builder *b, const gal_unit *u)
+/* Adam where the unit's moments are. */
+static void update_range(gal_builder *b, const gal_unit *u)
 {
+    const gal_operand weight =
+        own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), GAL_UPDATE);
+    if (u->host_weight != GAL_NO_BUFFER) {
+        gal_host_update(b, u, &weight);
+        return;
+    }
     gal_shape shape = {.op = u->reuses ? GAL_OP_ADAM_IN_PLACE : GAL_OP_ADAM,
                        .dtype = b->program->dtype,
                        .dims = {gal_builder_dim(b, u->shard_elements), gal_builder_dim(b, u->decay_elements)}};
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, "adam", &shape)->group = u->zero_group;
-    const gal_operand weight =
-        own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), GAL_UPDATE);
     const gal_operand gradient = own_gradient(b, u, GAL_READ);
     gal_builder_operand_at(b, &weight);
     if (!u->reuses) {
@@ -592,6 +633,11 @@ static void update_unit(gal_builder *b, const gal_unit *u)
     if (u->master != GAL_NO_BUFFER) {
         gal_builder_operand(b, u->master, GAL_UPDATE);
     }
+}
+
+static void update_unit(gal_builder *b, const gal_unit *u)
+{
+    update_range(b, u);
     if (u->zero_stage == 1 || u->zero_stage == 2) {
         gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", b->program->dtype, u->zero_group,
                             u->shard_elements, 1);
@@ -609,6 +655,10 @@ static void reduce_copies(gal_builder *b, gal_group copies)
                                 copies, u.shard_elements, GAL_REDUCE_SUM);
             gal_operand range = own_gradient(b, &u, GAL_UPDATE);
             gal_builder_operand_at(b, &range);
+            if (u.host_gradient != GAL_NO_BUFFER) {
+                range.access = GAL_READ;
+                gal_host_take_gradient(b, &u, &range);
+            }
         }
     }
 }
@@ -633,6 +683,7 @@ void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
         gal_builder_operand(b, p->norm_buffer, GAL_UPDATE);
     }
     reduce_norm(b);
+    gal_host_take_norm(b);
     for (uint32_t i = 0; i < p->unit_count; i++) {
         const gal_unit u = p->unit[i];
         update_unit(b, &u);

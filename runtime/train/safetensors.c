@@ -94,12 +94,15 @@ static void move_part(mover *m, const gal_parameter *parameter, gal_state_part p
     gal_tensor_runs(m->state->program, parameter, m->state->device, part, visit_run, m);
 }
 
-/* Masters where there are any; what is read is also rounded for the kernels. */
+/* Masters where there are any; what is read also goes to the copies of the weights. */
 static void move_tensor(mover *m, const gal_parameter *parameter)
 {
     move_part(m, parameter, GAL_STATE_WEIGHT);
-    if (!m->writes && gal_dtype_is_narrow(m->state->program->dtype)) {
-        move_part(m, parameter, GAL_STATE_ROUNDED);
+    gal_state_part copies[GAL_STATE_COPIES_MAX];
+    const gal_program *program = m->state->program;
+    const uint32_t count = gal_state_copies(&program->unit[parameter->unit], copies);
+    for (uint32_t i = 0; !m->writes && i < count; i++) {
+        move_part(m, parameter, copies[i]);
     }
 }
 

@@ -209,7 +209,8 @@ static void put_elements(const gal_checkpoint_state *state, gal_state_part part,
                          uint64_t elements)
 {
     const gal_dtype dtype = gal_state_dtype(state->program, part);
-    for (uint64_t i = 0; part == GAL_STATE_ROUNDED && i < elements; i++) {
+    const bool rounds = dtype != gal_state_dtype(state->program, GAL_STATE_WEIGHT);
+    for (uint64_t i = 0; rounds && i < elements; i++) {
         float value;
         memcpy(&value, chunk + i * sizeof value, sizeof value);
         gal_put_real(dtype, chunk, i, (double)value);
@@ -287,8 +288,10 @@ gal_code gal_shard_read(const char *directory, const gal_checkpoint_state *state
         for (uint32_t p = 0; p < WRITTEN_PARTS; p++) {
             GAL_TRY(read_part(directory, state, u, parts[p], p, chunk, err));
         }
-        if (gal_dtype_is_narrow(state->program->dtype)) {
-            GAL_TRY(read_part(directory, state, u, GAL_STATE_ROUNDED, 0, chunk, err));
+        gal_state_part copies[GAL_STATE_COPIES_MAX];
+        const uint32_t count = gal_state_copies(&state->program->unit[u], copies);
+        for (uint32_t i = 0; i < count; i++) {
+            GAL_TRY(read_part(directory, state, u, copies[i], 0, chunk, err));
         }
     }
 cleanup:

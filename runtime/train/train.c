@@ -462,11 +462,12 @@ static gal_code measure_bytes(run *r, gal_error *err)
     const uint32_t world_size = gal_world_size(&r->world);
     const uint32_t stage_devices = gal_plan_stage_devices(r->plan);
     const gal_device_ops *device = r->session->backend->device;
-    const uint64_t mine[2] = {gal_engine_memory(r->session->engine)->bytes,
-                              device->used_bytes != NULL ? device->used_bytes() : gal_peak_resident_bytes()};
     r->summary.held = gal_engine_bytes_of(r->session->engine);
+    const uint64_t mine[3] = {r->summary.held.arena_bytes,
+                              device->used_bytes != NULL ? device->used_bytes() : gal_peak_resident_bytes(),
+                              r->summary.held.host_bytes};
     r->summary.device_bytes = device->used_bytes != NULL ? mine[1] : 0;
-    uint64_t(*all)[2] = calloc(world_size, sizeof *all);
+    uint64_t(*all)[3] = calloc(world_size, sizeof *all);
     gal_stage_bytes *stage = calloc(r->plan->stage_count, sizeof *stage);
     code = all != NULL && stage != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: summary");
     GAL_TRY(gal_world_agree(&r->world, code, err));
@@ -477,6 +478,7 @@ static gal_code measure_bytes(run *r, gal_error *err)
             at->predicted_bytes = r->plan->stage[i / stage_devices].predicted_bytes;
             at->arena_bytes = all[i][0] > at->arena_bytes ? all[i][0] : at->arena_bytes;
             at->resident_bytes = all[i][1] > at->resident_bytes ? all[i][1] : at->resident_bytes;
+            at->host_bytes = all[i][2] > at->host_bytes ? all[i][2] : at->host_bytes;
         }
         r->summary.stage_count = r->plan->stage_count;
         r->summary.stage = stage;

@@ -45,6 +45,7 @@ typedef struct gal_train_options {
 typedef struct gal_stage_bytes {
     uint64_t predicted_bytes; /* of the plan: arena and fixed; 0: not known */
     uint64_t arena_bytes;     /* allocated */
+    uint64_t host_bytes;      /* of a rank, in the host's memory: allocated, as planned */
     uint64_t resident_bytes;  /* the most of a rank of the stage: its whole process at its peak; on a device all that
                                * is taken of its memory */
 } gal_stage_bytes;

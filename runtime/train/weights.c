@@ -18,6 +18,8 @@ static uint32_t buffer_of(const gal_unit *unit, gal_state_part part)
         return unit->gradient;
     case GAL_STATE_ROUNDED:
         return unit->weight;
+    case GAL_STATE_HOST:
+        return unit->host_weight;
     default:
         return unit->master != GAL_NO_BUFFER ? unit->master : unit->weight;
     }
@@ -25,7 +27,19 @@ static uint32_t buffer_of(const gal_unit *unit, gal_state_part part)
 
 gal_dtype gal_state_dtype(const gal_program *program, gal_state_part part)
 {
-    return part == GAL_STATE_ROUNDED ? program->dtype : gal_dtype_wide(program->dtype);
+    return part == GAL_STATE_ROUNDED || part == GAL_STATE_HOST ? program->dtype : gal_dtype_wide(program->dtype);
+}
+
+uint32_t gal_state_copies(const gal_unit *unit, gal_state_part out[GAL_STATE_COPIES_MAX])
+{
+    uint32_t count = 0;
+    if (unit->master != GAL_NO_BUFFER) {
+        out[count++] = GAL_STATE_ROUNDED;
+    }
+    if (unit->host_weight != GAL_NO_BUFFER && !gal_unit_is_fetched(unit)) {
+        out[count++] = GAL_STATE_HOST;
+    }
+    return count;
 }
 
 gal_state_range gal_state_range_of(const gal_program *program, const gal_unit *unit, uint32_t device,
@@ -210,15 +224,17 @@ void gal_tensor_read(const gal_program *program, const gal_parameter *parameter,
     gal_tensor_runs(program, parameter, device, part, visit_read, &c);
 }
 
-/* To a part; of weights also to what is rounded of them. */
+/* To a part; of weights also to their copies. */
 static void write_part(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
                        gal_tensor_run_visit visit, copy *c)
 {
     c->dtype = gal_state_dtype(program, part);
     gal_tensor_runs(program, parameter, device, part, visit, c);
-    if (part == GAL_STATE_WEIGHT && program->unit[parameter->unit].master != GAL_NO_BUFFER) {
-        c->dtype = program->dtype;
-        gal_tensor_runs(program, parameter, device, GAL_STATE_ROUNDED, visit, c);
+    gal_state_part copies[GAL_STATE_COPIES_MAX];
+    const uint32_t count = gal_state_copies(&program->unit[parameter->unit], copies);
+    for (uint32_t i = 0; part == GAL_STATE_WEIGHT && i < count; i++) {
+        c->dtype = gal_state_dtype(program, copies[i]);
+        gal_tensor_runs(program, parameter, device, copies[i], visit, c);
     }
 }
 

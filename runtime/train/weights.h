@@ -16,8 +16,13 @@ typedef enum gal_state_part {
     GAL_STATE_FIRST_MOMENT,
     GAL_STATE_SECOND_MOMENT,
     GAL_STATE_GRADIENT,
-    GAL_STATE_ROUNDED /* of programs of 16 bits alone */
+    GAL_STATE_ROUNDED, /* of programs of 16 bits alone */
+    GAL_STATE_HOST     /* of units that are updated on the host alone: the weights there, as kernels read them */
 } gal_state_part;
+
+/* The parts of a unit that must be written whenever its weights are: what follows from them. Returns their count. */
+enum { GAL_STATE_COPIES_MAX = 2 };
+uint32_t gal_state_copies(const gal_unit *unit, gal_state_part out[GAL_STATE_COPIES_MAX]);
 
 gal_dtype gal_state_dtype(const gal_program *program, gal_state_part part);
 
@@ -51,7 +56,7 @@ void gal_tensor_runs(const gal_program *program, const gal_parameter *parameter,
 uint64_t gal_tensor_elements(const gal_parameter *parameter); /* of the global tensor, without padding */
 
 /* Copies the elements that this device holds out of / in to global[gal_tensor_elements]; the others are left alone.
- * Weights that are written are also rounded for the kernels. */
+ * With weights their copies are written. */
 void gal_tensor_read(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,
                      const gal_device_ops *ops, const gal_memory *memory, double *global);
 void gal_tensor_write(const gal_program *program, const gal_parameter *parameter, uint32_t device, gal_state_part part,

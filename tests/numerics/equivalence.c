@@ -8,13 +8,14 @@
  * Of each plan: loss, gradient norm, every element of every gradient on every rank that holds it (but of plans that
  * keep gradients where their weights were, which are there again when the step is over), the weights after 5 steps and
  * the loss of an evaluated batch against one rank (computed with microbatch_count 1); the same plan with the other
- * schedule, with the other prefetch depth and with another kind of overlap, equal to the bit; the arena against the
- * plan's bytes; resident memory. With liballoc_count preloaded the phase "step" holds steps 2 and later.
+ * schedule, with the other prefetch depth, with another kind of overlap and without offload, equal to the bit; the
+ * arena and the host's memory against the plan's bytes; resident memory. With liballoc_count preloaded the phase "step"
+ * holds steps 2 and later.
  *
  * On something else than the host in fp64 plans are taken as they are drawn: a choice for cells would leave out
  * families that have few of their own.
  *
- * With SCALE the other schedule and prefetch depth are left out.
+ * With SCALE the other schedule, prefetch depth and place of the optimizer are left out.
  *
  * From 500 plans on, every legal cell of the coverage matrix must be met by 3 plans. Plans are drawn at random; of 32
  * draws the one that meets most of the cells still short is taken. */
@@ -26,6 +27,7 @@
 #include <time.h>
 
 #include "runtime/program/verify.h"
+#include "schemas/plan_check.h"
 #include "tests/numerics/equivalence_on.h"
 #include "tests/support/numerics_bytes.h"
 #include "tests/support/numerics_coverage.h"
@@ -53,6 +55,7 @@ static const double resident_floor_bytes = 262144.0;
     X(CHECK_SCHEDULE, "1F1B and GPipe or zero bubble, bit for bit")                                                    \
     X(CHECK_PREFETCH, "prefetch on and off, bit for bit")                                                              \
     X(CHECK_OVERLAP, "in-pass, cross-pass and fine overlap, bit for bit")                                              \
+    X(CHECK_OFFLOAD, "optimizer on the host and on the device, bit for bit")                                           \
     X(CHECK_BYTES, "highest byte written is the plan's, in every item")                                                \
     X(CHECK_RESIDENT, "resident growth after step 1, at most 1 % or 256 KiB")
 enum {
@@ -136,6 +139,15 @@ static int by_world(const void *a, const void *b)
     return x->world != y->world ? (x->world > y->world ? 1 : -1) : (x->seed > y->seed) - (x->seed < y->seed);
 }
 
+static void make_plan(const drawn *which, gal_plan *out)
+{
+    gal_random_plan(which->seed, which->world, out);
+    gal_random_reuse(which->seed, out);
+    if (on->device == &gal_device_host) {
+        gal_random_offload(which->seed, out);
+    }
+}
+
 static drawn draw_one(uint64_t *seed, uint32_t world, gal_coverage *coverage)
 {
     drawn best = {0, world};
@@ -145,8 +157,7 @@ static drawn draw_one(uint64_t *seed, uint32_t world, gal_coverage *coverage)
     for (uint32_t d = 0; d < draws && (d == 0 || gal_coverage_short(coverage) > 0); d++) {
         bool hit[GAL_COVERAGE_CELLS_MAX];
         gal_plan plan;
-        gal_random_plan(++*seed, world, &plan);
-        gal_random_reuse(*seed, &plan);
+        make_plan(&(drawn){++*seed, world}, &plan);
         gal_coverage_of(&plan, hit);
         gal_plan_free(&plan);
         const uint32_t gain = gal_coverage_gain(coverage, hit);
@@ -322,11 +333,11 @@ static void run_plan(const gal_plan *plan, uint64_t seed, const gal_reference *r
 
 /* ---- one plan ---- */
 
-static bool has_zero_3(const gal_plan *plan)
+static bool gathers(const gal_plan *plan)
 {
     bool found = false;
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        found |= plan->run[r].strategy.zero_stage == 3;
+        found |= plan->run[r].strategy.zero_stage == 3 || plan->run[r].strategy.offload_parameters;
     }
     return found;
 }
@@ -386,15 +397,13 @@ static void check_replicas(const gal_tensor_table *table, const uint32_t *held, 
     free(sum);
 }
 
-/* Such a plan has one prefetch depth. */
-static bool has_zero_3_grid(const gal_plan *plan)
+static bool offloads(const gal_plan *plan)
 {
-    bool has = false;
+    bool found = false;
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        const gal_strategy *s = &plan->run[r].strategy;
-        has = has || (s->zero_stage == 3 && s->tp_mode != GAL_TP_1D);
+        found |= plan->run[r].strategy.offload_optimizer_percent > 0;
     }
-    return has;
+    return found;
 }
 
 /* Another kind of overlap wherever there is a choice: the runs of it, owned; NULL: there is none. */
@@ -418,7 +427,33 @@ static gal_plan_run *with_other_overlap(const gal_plan *plan)
     return run;
 }
 
-/* with_others: also under the other schedule, prefetch depth and overlap. */
+/* The same plan with all on the device. */
+static void run_on_device(const gal_plan *plan, const drawn *which, const outcome *base, double *error)
+{
+    gal_error err = {GAL_OK, ""};
+    gal_plan variant;
+    if (gal_plan_copy(plan, &variant, &err) != GAL_OK) {
+        stop_all("copy", &err);
+    }
+    for (uint32_t r = 0; r < variant.run_count; r++) {
+        variant.run[r].strategy.offload_optimizer_percent = 0;
+        variant.run[r].strategy.offload_parameters = false;
+    }
+    run_variant(&variant, which, base, CHECK_OFFLOAD, error);
+    gal_plan_free(&variant);
+}
+
+/* Such a plan has one prefetch depth: two buffers for two gathers of one weight. */
+static bool needs_prefetch(const gal_plan *plan)
+{
+    bool needs = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        needs = needs || gal_strategy_gathers_rule_broken(&plan->run[r].strategy, 1) != NULL;
+    }
+    return needs;
+}
+
+/* with_others: also under the other schedule, prefetch depth and overlap, and without offload. */
 static void try_plan(const drawn *which, const gal_plan *plan, bool with_others, const gal_reference *reference,
                      report *total)
 {
@@ -434,7 +469,8 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
     /* no other schedule has the same pieces on the same ranks */
     const bool interleaved = plan->schedule == GAL_SCHEDULE_INTERLEAVED;
     const bool other_schedule = with_others && plan->microbatch_count > 1 && !interleaved;
-    const bool other_prefetch = with_others && has_zero_3(plan) && !has_zero_3_grid(plan);
+    const bool other_prefetch = with_others && gathers(plan) && !needs_prefetch(plan);
+    const bool other_place = with_others && offloads(plan);
     gal_plan variant = *plan;
     if (other_schedule) {
         variant.schedule = plan->schedule == GAL_SCHEDULE_1F1B ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B;
@@ -451,13 +487,16 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
         variant.run = overlapped;
         run_variant(&variant, which, &base, CHECK_OVERLAP, error);
     }
+    if (other_place) {
+        run_on_device(plan, which, &base, error);
+    }
     free(base.state);
     free(counts);
     MPI_Allreduce(MPI_IN_PLACE, error, CHECK_COUNT, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     bool failed = false;
     for (uint32_t c = 0; c < CHECK_COUNT; c++) {
         const bool tried = (c != CHECK_SCHEDULE || other_schedule) && (c != CHECK_PREFETCH || other_prefetch) &&
-                           (c != CHECK_OVERLAP || overlapped != NULL);
+                           (c != CHECK_OVERLAP || overlapped != NULL) && (c != CHECK_OFFLOAD || other_place);
         total->plans[c] += tried;
         total->error[c] = fmax(total->error[c], error[c]);
         failed |= error[c] > 1.0;
@@ -509,8 +548,7 @@ static void try_batch(const drawn *which, uint32_t count, uint32_t scale, report
     gal_reference *reference = calloc(count, sizeof *reference);
     GAL_ASSERT(plan != NULL && reference != NULL);
     for (uint32_t i = 0; i < count; i++) {
-        gal_random_plan(which[i].seed, which[i].world, &plan[i]);
-        gal_random_reuse(which[i].seed, &plan[i]);
+        make_plan(&which[i], &plan[i]);
         plan[i].model.hidden *= scale;
         plan[i].model.ffn_hidden *= scale;
         gal_trial_serial_plan(&plan[i], &plan[count + i]);

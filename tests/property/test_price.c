@@ -311,6 +311,7 @@ static void check_bytes(gal_dtype dtype)
         gal_durations *durations = NULL;
         gal_price_cache *cache = NULL;
         gal_random_plan(seed, worlds[seed % 6], &plan);
+        gal_random_offload(seed, &plan);
         plan.model.compute_dtype = dtype;
         gal_program **programs = lower(&plan);
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);

@@ -339,6 +339,10 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.sequence_parallel = tp > 1 && s.tp_mode == GAL_TP_1D && !splits_positions && below(seed, 2) == 0;
     s.recompute = (gal_recompute)below(seed, GAL_RECOMPUTE_COUNT);
     s.keep_panels = s.tp_mode != GAL_TP_1D && s.recompute != GAL_RECOMPUTE_FULL && below(seed, 2) == 0;
+    s.offload_optimizer_percent = below(seed, 2) * (1 + below(seed, 100));
+    s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 &&
+                           (s.zero_stage == 0 || (s.zero_stage == 3 && s.tp_mode == GAL_TP_1D));
+    s.offload_optimizer_percent = s.offload_parameters ? 100 : s.offload_optimizer_percent;
     return s;
 }
 
@@ -478,6 +482,9 @@ static gal_plan random_plan(uint64_t *seed)
             here -= count;
         }
         p.stage[s].run_count = p.run_count - p.stage[s].first_run;
+    }
+    for (uint32_t r = 0; r < p.run_count; r++) {
+        p.prefetch_depth = p.run[r].strategy.offload_parameters ? 2 : p.prefetch_depth;
     }
     p.model.tied_embeddings = false;
     if (below(seed, 2) == 0) {

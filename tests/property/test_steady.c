@@ -61,6 +61,7 @@ static void what_repeats_is_skipped(void **unused)
     for (uint64_t seed = 1; seed <= TRIALS; seed++) {
         gal_plan plan;
         gal_random_plan(seed, worlds[seed % 6], &plan);
+        gal_random_offload(seed, &plan);
         compare(&plan, 1 + (uint32_t)(seed % 3) * MORE / 2, &sum);
         gal_plan_free(&plan);
     }

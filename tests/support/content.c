@@ -368,7 +368,7 @@ static uint32_t cells_of(const gal_content *c, const stage_content *s, uint32_t 
     const gal_program *p = s->program;
     uint32_t class = p->buffer[buffer].class;
     if (c->apart) {
-        bool once = class == GAL_CLASS_STATE || class == GAL_CLASS_GRADIENT;
+        bool once = class == GAL_CLASS_STATE || class == GAL_CLASS_GRADIENT || class == GAL_CLASS_HOST;
         *count = 1;
         return (once ? 0 : microbatch) * s->first_piece[p->buffer_count] + index;
     }

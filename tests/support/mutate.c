@@ -224,6 +224,33 @@ static bool wait_inside_removed(gal_program *const *programs, uint32_t stage_cou
     return remove_wait(programs, stage_count, random, true);
 }
 
+/* What the host copies and computes: early, or late for those who wait for it. */
+static bool is_of_host(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->stream == GAL_STREAM_HOST_OUT || in->stream == GAL_STREAM_HOST || in->stream == GAL_STREAM_HOST_IN;
+}
+
+static bool waits_for_host(const gal_program *p, const gal_instruction *in)
+{
+    bool waits = is_of_host(p, in) && in->wait_count > 0;
+    for (uint32_t w = 0; w < in->wait_count; w++) {
+        const gal_instruction of_stream = {.stream = p->wait[in->first_wait + w].stream};
+        waits = waits || is_of_host(p, &of_stream);
+    }
+    return waits;
+}
+
+static bool host_waits_removed(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, waits_for_host, random, &where)) {
+        return false;
+    }
+    at(where.program, where.fragment, where.position)->wait_count = 0;
+    return true;
+}
+
 static bool wait_across_removed(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
 {
     return remove_wait(programs, stage_count, random, false);
@@ -499,6 +526,36 @@ static bool reduction_dropped(gal_program *const *programs, uint32_t stage_count
 static bool reduction_doubled(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
 {
     return edit_one(programs, stage_count, random, all_reduces, repeat);
+}
+
+static bool host_work_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return edit_one(programs, stage_count, random, is_of_host, drop);
+}
+
+static bool host_work_repeated(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return edit_one(programs, stage_count, random, is_of_host, repeat);
+}
+
+static bool views_a_shard(const gal_program *p, const gal_instruction *in)
+{
+    return is_of_host(p, in) && in->stream != GAL_STREAM_HOST &&
+           (operands(p, in)[0].view != GAL_GROUP_NONE || operands(p, in)[1].view != GAL_GROUP_NONE);
+}
+
+static void take_the_first(gal_program *p, uint32_t fragment, uint32_t position)
+{
+    gal_operand *operand = operands(p, at(p, fragment, position));
+    for (uint32_t k = 0; k < 2; k++) {
+        operand[k].view = GAL_GROUP_NONE;
+        operand[k].view_stride_bytes = 0;
+    }
+}
+
+static bool host_shard_misplaced(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return edit_one(programs, stage_count, random, views_a_shard, take_the_first);
 }
 
 static bool gather_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
@@ -821,6 +878,10 @@ const gal_mutation gal_mutations[] = {
     {"reduction doubled", reduction_doubled},
     {"reduction over a wrong group", wrong_group},
     {"gather dropped", gather_dropped},
+    {"host work without its waits", host_waits_removed},
+    {"host work dropped", host_work_dropped},
+    {"host work doubled", host_work_repeated},
+    {"host copy of another shard", host_shard_misplaced},
     {"send missing", send_missing},
     {"receive missing", receive_missing},
     {"permute stride altered", permute_stride},

@@ -46,10 +46,18 @@ bool gal_arena_as_planned(const gal_program *program, const gal_memory *memory, 
                        (unsigned long long)program->arena_bytes);
         return false;
     }
+    const uint64_t host_bytes = memory->host != NULL ? memory->host->bytes : 0;
+    if (host_bytes != program->host_bytes) {
+        (void)snprintf(text, capacity, "the host's memory has %llu bytes, planned are %llu",
+                       (unsigned long long)host_bytes, (unsigned long long)program->host_bytes);
+        return false;
+    }
     for (uint32_t c = 0; c < gal_program_arenas(program); c++) {
         const gal_class_arena *arena = &program->arena[c];
         for (uint32_t i = 0; i < arena->count && arena->item_bytes > 0; i++) {
-            const unsigned char *item = (const unsigned char *)memory->base + arena->offset + i * arena->item_bytes;
+            const unsigned char *base = c == GAL_CLASS_HOST ? (const unsigned char *)memory->host->base
+                                                            : (const unsigned char *)memory->base + arena->offset;
+            const unsigned char *item = base + i * arena->item_bytes;
             const uint64_t written = written_bytes(item, arena->item_bytes);
             const uint64_t stray = stray_byte(program, c, item);
             if (written != arena->item_bytes) {

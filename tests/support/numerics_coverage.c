@@ -197,7 +197,25 @@ enum {
     X(GRID_KEEP, "panels kept on a tp grid")                                                                           \
     X(CUBE_KEEP, "panels kept on a tp cube")                                                                           \
     X(KEEP_SPLIT, "panels kept, backward in two parts")                                                                \
-    X(KEEP_SELECTIVE, "panels kept, selective recompute")
+    X(KEEP_SELECTIVE, "panels kept, selective recompute") \
+    X(OFFLOAD_ALL, "a block's optimizer on the host")                                                                  \
+    X(OFFLOAD_PART, "a part of a block's optimizer on the host")                                                       \
+    X(OFFLOAD_DP, "optimizer on the host, dp")                                                                         \
+    X(OFFLOAD_ZERO_1, "optimizer on the host, zero1")                                                                  \
+    X(OFFLOAD_ZERO_2, "optimizer on the host, zero2")                                                                  \
+    X(OFFLOAD_ZERO_3, "optimizer on the host, zero3")                                                                  \
+    X(OFFLOAD_GRID, "optimizer on the host, a tp grid")                                                                \
+    X(OFFLOAD_POSITIONS, "optimizer on the host, ulysses or ring")                                                     \
+    X(OFFLOAD_TIED, "optimizer of a tied table on the host, P > 1")                                                    \
+    X(OFFLOAD_SPLIT, "optimizer on the host, backward in two parts")                                                   \
+    X(OFFLOAD_INTERLEAVED, "optimizer on the host, interleaved")                                                       \
+    X(OFFLOAD_MICROBATCHES, "optimizer on the host, several microbatches")                                             \
+    X(OFFLOAD_CLIPPED, "optimizer on the host, clipped")                                                               \
+    X(OFFLOAD_WEIGHTS, "weights on the host")                                                                          \
+    X(OFFLOAD_WEIGHTS_ZERO_3, "weights on the host, zero3")                                                            \
+    X(OFFLOAD_WEIGHTS_GRID, "weights on the host, a tp grid")                                                          \
+    X(OFFLOAD_WEIGHTS_TIED, "tied table on the host, P > 1")                                                           \
+    X(OFFLOAD_WEIGHTS_RECOMPUTE, "weights on the host, recompute")
 
 enum {
 #define X(enumerator, name) enumerator,
@@ -456,6 +474,36 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
         hit[OTHERS + CUBE_BERT_HEAD] = m->family == GAL_FAMILY_BERT;
         hit[OTHERS + (m->tied_embeddings ? CUBE_TIED : CUBE_HEAD)] = true;
     }
+}
+
+static void hit_offload(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        if (s->offload_optimizer_percent == 0) {
+            continue;
+        }
+        hit[OTHERS + (s->offload_optimizer_percent == 100 ? OFFLOAD_ALL : OFFLOAD_PART)] = true;
+        hit[OTHERS + OFFLOAD_DP] |= gal_strategy_degree(s, GAL_AXIS_DP) > 1;
+        if (s->zero_stage > 0) {
+            hit[OTHERS + OFFLOAD_ZERO_1 + s->zero_stage - 1] = true;
+        }
+        hit[OTHERS + OFFLOAD_GRID] |= s->tp_mode != GAL_TP_1D;
+        hit[OTHERS + OFFLOAD_POSITIONS] |= gal_strategy_sequence_degree(s) > 1;
+        hit[OTHERS + OFFLOAD_WEIGHTS] |= s->offload_parameters;
+        hit[OTHERS + OFFLOAD_WEIGHTS_ZERO_3] |= s->offload_parameters && s->zero_stage == 3;
+        hit[OTHERS + OFFLOAD_WEIGHTS_GRID] |= s->offload_parameters && s->tp_mode != GAL_TP_1D;
+        hit[OTHERS + OFFLOAD_WEIGHTS_RECOMPUTE] |= s->offload_parameters && s->recompute == GAL_RECOMPUTE_FULL;
+        hit[OTHERS + OFFLOAD_SPLIT] |= plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+        hit[OTHERS + OFFLOAD_INTERLEAVED] |= plan->schedule == GAL_SCHEDULE_INTERLEAVED;
+        hit[OTHERS + OFFLOAD_MICROBATCHES] |= plan->microbatch_count > 1;
+        hit[OTHERS + OFFLOAD_CLIPPED] |= m->optimizer.gradient_clip_norm > 0;
+    }
+    hit[OTHERS + OFFLOAD_WEIGHTS_TIED] =
+        m->tied_embeddings && plan->stage_count > 1 && gal_plan_block_strategy(plan, 0)->offload_parameters;
+    hit[OTHERS + OFFLOAD_TIED] = m->tied_embeddings && plan->stage_count > 1 &&
+                                 gal_plan_block_strategy(plan, 0)->offload_optimizer_percent == 100;
 }
 
 /* Cells of a family from `first` on: tp, tp+sp, zero3, recompute, selective, dropout, P > 1. */
@@ -760,6 +808,7 @@ void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX])
     hit_pairs(plan, hit);
     hit_strategies(plan, hit);
     hit_model(plan, hit);
+    hit_offload(plan, hit);
     hit_grids(plan, hit);
     hit_cubes(plan, hit);
     hit_selective(plan, hit);

@@ -61,7 +61,9 @@ static void open_stage_of(stage *s, const char *plan_path, uint32_t number, gal_
     }
     assert_true(s->program->device_count <= DEVICES_MAX);
     for (uint32_t d = 0; d < s->program->device_count; d++) {
-        assert_int_equal(gal_device_host.allocate(s->program->arena_bytes, true, &s->memory[d], &err), GAL_OK);
+        /* what would be in another memory lies behind */
+        const uint64_t bytes = s->program->arena_bytes + s->program->host_bytes;
+        assert_int_equal(gal_device_host.allocate(bytes, true, &s->memory[d], &err), GAL_OK);
     }
 }
 
@@ -102,7 +104,7 @@ static double as_held(gal_dtype dtype, double number)
     return gal_get_real(dtype, &room, 0);
 }
 
-/* One part of a unit on a device. What is rounded of weights has their numbers. */
+/* One part of a unit on a device. Copies of the weights have their numbers. */
 static void visit_part(const stage *s, uint32_t device, uint32_t u, gal_state_part part, bool check)
 {
     const gal_unit *unit = &s->program->unit[u];
@@ -112,7 +114,7 @@ static void visit_part(const stage *s, uint32_t device, uint32_t u, gal_state_pa
     char *values = (char *)s->memory[device].base + range.offset_bytes;
     for (uint64_t i = 0; i < range.count; i++) {
         const double number =
-            number_of(u, part == GAL_STATE_ROUNDED ? GAL_STATE_WEIGHT : part, split_index, range.first + i);
+            number_of(u, part > GAL_STATE_GRADIENT ? GAL_STATE_WEIGHT : part, split_index, range.first + i);
         if (check) {
             assert_true(gal_get_real(dtype, values, i) == as_held(dtype, number));
         }
@@ -120,17 +122,18 @@ static void visit_part(const stage *s, uint32_t device, uint32_t u, gal_state_pa
     }
 }
 
-/* Writing leaves out what is rounded: a checkpoint does not have it. */
+/* Writing leaves out the copies of the weights: a checkpoint does not have them. */
 static void visit(const stage *s, bool check)
 {
-    const bool narrow = gal_dtype_is_narrow(s->program->dtype);
     for (uint32_t d = 0; d < s->program->device_count; d++) {
         for (uint32_t u = 0; u < s->program->unit_count; u++) {
             for (uint32_t p = 0; p < GAL_STATE_GRADIENT; p++) {
                 visit_part(s, d, u, (gal_state_part)p, check);
             }
-            if (narrow && check) {
-                visit_part(s, d, u, GAL_STATE_ROUNDED, check);
+            gal_state_part copies[GAL_STATE_COPIES_MAX];
+            const uint32_t count = check ? gal_state_copies(&s->program->unit[u], copies) : 0;
+            for (uint32_t i = 0; i < count; i++) {
+                visit_part(s, d, u, copies[i], check);
             }
         }
     }
@@ -152,7 +155,7 @@ static void check_shards(const char *plan_path, uint32_t number, gal_dtype dtype
         total += records[d].file_bytes;
     }
     for (uint32_t d = 0; d < s.program->device_count; d++) {
-        memset(s.memory[d].base, 0xFF, s.program->arena_bytes);
+        memset(s.memory[d].base, 0xFF, s.memory[d].bytes);
     }
     for (uint32_t d = 0; d < s.program->device_count; d++) {
         const gal_checkpoint_state state = state_of(&s, d);
@@ -182,6 +185,7 @@ static void test_shards_of_every_strategy(void **state)
         check_shards("tests/numerics/plans/zero3-pp2.json", 0, dtypes[d]);
         check_shards("tests/numerics/plans/zero3-pp2.json", 1, dtypes[d]);
         check_shards("tests/numerics/plans/mixed.json", 0, dtypes[d]);
+        check_shards("tests/numerics/plans/mixed-host.json", 0, dtypes[d]);
     }
 }
 

@@ -16,7 +16,8 @@
 enum { SEED = 11, ELEMENTS_MAX = 1 << 16 };
 
 static const char *const plans[] = {"tests/numerics/plans/serial.json", "tests/numerics/plans/tp2-dp2.json",
-                                    "tests/numerics/plans/zero3-pp2.json", "tests/numerics/plans/mixed.json"};
+                                    "tests/numerics/plans/zero3-pp2.json", "tests/numerics/plans/mixed.json",
+                                    "tests/numerics/plans/mixed-host.json"};
 
 static double expected(const gal_model *model, const gal_parameter *parameter, uint64_t index)
 {
@@ -103,13 +104,17 @@ static void check_stage(const gal_plan *plan, uint32_t stage)
     assert_int_equal(gal_lower(plan, stage, &program, &err), GAL_OK);
     assert_true(program->device_count <= 8);
     for (uint32_t d = 0; d < program->device_count; d++) {
-        assert_int_equal(gal_device_host.allocate(program->arena_bytes, true, &memories[d], &err), GAL_OK);
+        /* what would be in another memory lies behind */
+        const uint64_t bytes = program->arena_bytes + program->host_bytes;
+        assert_int_equal(gal_device_host.allocate(bytes, true, &memories[d], &err), GAL_OK);
         gal_weights_initialize(program, &plan->model, d, SEED, &gal_device_host, &memories[d]);
     }
     for (uint32_t p = 0; p < program->parameter_count; p++) {
         check_parameter(plan, program, &program->parameter[p], GAL_STATE_WEIGHT, memories);
-        if (gal_dtype_is_narrow(program->dtype)) {
-            check_parameter(plan, program, &program->parameter[p], GAL_STATE_ROUNDED, memories);
+        gal_state_part copies[GAL_STATE_COPIES_MAX];
+        const uint32_t count = gal_state_copies(&program->unit[program->parameter[p].unit], copies);
+        for (uint32_t i = 0; i < count; i++) {
+            check_parameter(plan, program, &program->parameter[p], copies[i], memories);
         }
     }
     check_padding_is_zero(program, memories);

@@ -64,7 +64,10 @@
     X(GAL_OP_SUM_SQUARES, sum_squares)                                                                                 \
     X(GAL_OP_KEEP_GRADIENT, keep_gradient)                                                                             \
     X(GAL_OP_ADAM_IN_PLACE, adam_in_place)                                                                             \
-    X(GAL_OP_ADAM, adam)
+    X(GAL_OP_ADAM, adam)                                                                                               \
+    X(GAL_OP_HOST_ADAM, host_adam)                                                                                     \
+    X(GAL_OP_COPY_OUT, copy_out)                                                                                       \
+    X(GAL_OP_COPY_IN, copy_in)
 
 #define GAL_KERNEL(name) GAL_REAL(gal_host_##name)
 

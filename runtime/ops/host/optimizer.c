@@ -151,3 +151,8 @@ gal_code GAL_KERNEL(adam_in_place)(const gal_kernel_call *call, gal_error *err)
     gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, 1, adam_in_place_part);
     return GAL_OK;
 }
+
+gal_code GAL_KERNEL(host_adam)(const gal_kernel_call *call, gal_error *err)
+{
+    return GAL_KERNEL(adam)(call, err);
+}
