@@ -513,6 +513,12 @@ bench-adam:
 	@$(MAKE) $(J) all tests
 	@PYTHON=$${PYTHON:-/usr/bin/python3} bash tests/bench/adam.sh $(BUILD)
 
+## bench-offload: the largest model under a limit of the device's memory, by what lies in the host's (4 minutes)
+.PHONY: bench-offload
+bench-offload:
+	@$(MAKE) $(J) all
+	@python3 tests/bench/offload.py $(BUILD)
+
 ## bench-overlap: what overlap of communication with compute gains here, and what a step still waits for (5 minutes)
 .PHONY: bench-overlap
 bench-overlap:

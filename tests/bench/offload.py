@@ -1,0 +1,102 @@
+"""The largest model that trains under a limit of the device's memory, by what lies in the host's, for make bench-offload.
+
+Usage: offload.py BUILD [LIMIT_MIB [STEPS]]
+One rank. A GPT of fixed width grows by layers as long as the arena of its program is within the limit (256 MiB); of each
+row the largest one is trained for STEPS steps (3). The arena is what the device's memory holds, to the byte; the host's
+memory is apart from it, so the copies are real. Seconds are the median step's; those of a layer let rows be compared.
+"""
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROWS = [
+    ("all on the device", "none", None),
+    ("recompute", "full", None),
+    ("optimizer on the host", "none", {"optimizer_percent": 100}),
+    ("optimizer and weights on the host", "none", {"optimizer_percent": 100, "parameters": True}),
+    ("optimizer on the host, recompute", "full", {"optimizer_percent": 100}),
+    ("optimizer and weights on the host, recompute", "full", {"optimizer_percent": 100, "parameters": True}),
+]
+LAYERS_MAX = 512
+
+
+def run(*words):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Bench:
+    def __init__(self, build, folder):
+        self.build, self.folder = build, Path(folder)
+        model = json.loads(Path("tests/demo/model.json").read_text())
+        model.update(hidden=512, head_count=8, ffn_hidden=2048, layer_count=1, global_batch_samples=4)
+        model["optimizer"].update(warmup_steps=0)
+        (self.folder / "model.json").write_text(json.dumps(model))
+        run(build / "galplan", "search", "--model", self.folder / "model.json", "--cluster",
+            "tests/fixtures/valid/cluster_one_device.json", "--memory", "16GiB", "--space", "dp", "--batch", 4,
+            "--microbatches", 1, "-o", self.folder / "base.json")
+        self.base = json.loads((self.folder / "base.json").read_text())
+
+    def write(self, layers, recompute, offload):
+        """A plan of so many layers: one run of blocks, all alike but for the ends, which have nothing to redo."""
+        plan = json.loads(json.dumps(self.base))
+        plan.pop("certificate", None)
+        plan["model"]["layer_count"] = layers
+        plan["prefetch_depth"] = 2
+        for key in "objective_seconds", "simulated_seconds", "lower_bound_seconds":
+            plan[key] = 0
+        strategy = {"axes": [], "zero_stage": 0, "sequence_parallel": False, "recompute": recompute}
+        if offload is not None:
+            strategy["offload"] = offload
+        plan["stages"] = [{"predicted_bytes": 0, "runs": [{"block_count": 2 * layers + 2, "strategy": strategy}]}]
+        path = self.folder / "plan.json"
+        path.write_text(json.dumps(plan))
+        return path
+
+    def bytes_of(self, layers, recompute, offload):
+        text = run(self.build / "galplan", "simulate", "--json", self.write(layers, recompute, offload))
+        stage = json.loads(text)["stages"][0]
+        return stage["arena_bytes"], stage.get("host_bytes", 0)
+
+    def largest(self, limit_bytes, recompute, offload):
+        low, high = 0, 1
+        while high <= LAYERS_MAX and self.bytes_of(high, recompute, offload)[0] <= limit_bytes:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = self.bytes_of(middle, recompute, offload)[0] <= limit_bytes
+            low, high = (middle, high) if fits else (low, middle)
+        return low
+
+    def train(self, layers, recompute, offload, steps):
+        log = self.folder / "log"
+        run(self.build / "galrun", self.write(layers, recompute, offload), "--data", "README.md", "--steps", steps + 1,
+            "--evaluate-batches", 1, "-q", "--log", log)
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        seconds = [line["seconds"] for line in lines if line.get("event") == "step"]
+        return statistics.median(seconds[1:])
+
+
+def main():
+    build = Path(sys.argv[1])
+    limit = int(sys.argv[2]) if len(sys.argv) > 2 else 256
+    steps = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(build, folder)
+        print(f"one rank, device arena of {limit} MiB; {steps} steps timed")
+        print(f"{'':<46} layers   parameters   arena MiB   host MiB   s per step   s per layer")
+        for name, recompute, offload in ROWS:
+            layers = bench.largest(limit << 20, recompute, offload)
+            arena, host = bench.bytes_of(layers, recompute, offload)
+            seconds = bench.train(layers, recompute, offload, steps)
+            parameters = layers * (12 * 512 * 512 + 13 * 512) + (256 + 128) * 512
+            print(f"{name:<46} {layers:6} {parameters / 1e6:10.1f} M {arena / 2**20:11.1f} {host / 2**20:10.1f} "
+                  f"{seconds:12.3f} {seconds / layers:13.4f}", flush=True)
+
+
+main()
