@@ -400,20 +400,21 @@ static void test_same_bits(void **state)
 
 /* ---- pairs ---- */
 
-/* FFNs whose activation is not gated: their products and the two directions of their activation are pairs. 0: the plan
- * has a grid, where a product comes in parts. */
+/* FFNs whose activation is not gated, of each sub-batch: their products and the two directions of their activation are
+ * pairs. 0: the plan has a grid, where a product comes in parts, or gradients take their weights' place behind dX. */
 static uint32_t pairs_of_plan(const gal_plan *plan)
 {
     uint32_t count = 0;
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        if (plan->run[r].strategy.tp_mode != GAL_TP_1D) {
+        if (plan->run[r].strategy.tp_mode != GAL_TP_1D || plan->gradient_reuses_parameter) {
             return 0;
         }
     }
     for (uint32_t b = 0; b < gal_model_block_count(&plan->model); b++) {
         gal_block_shape shape;
         gal_model_block(&plan->model, b, &shape);
-        count += shape.kind == GAL_BLOCK_FFN && plan->model.family != GAL_FAMILY_LLAMA && !plan->model.gated;
+        const bool plain = shape.kind == GAL_BLOCK_FFN && plan->model.family != GAL_FAMILY_LLAMA && !plan->model.gated;
+        count += !plain ? 0 : gal_strategy_halves(gal_plan_block_strategy(plan, b), shape.kind) ? 2 : 1;
     }
     return count;
 }

@@ -1,13 +1,19 @@
-/* The CUDA tables have every kernel that a program can ask of them: whatever the host has, a plan may be carried out.
- */
+/* The CUDA tables have every kernel that a program can ask of them but those of a block's optimizer in the host's
+ * memory, of which plans are refused there. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
 
 #include "runtime/ops/cuda/kernels.h"
+
+static bool is_offload(uint32_t op)
+{
+    return op == GAL_OP_HOST_ADAM || op == GAL_OP_COPY_OUT || op == GAL_OP_COPY_IN;
+}
 
 static void every_kernel_of_the_host(void **state)
 {
@@ -16,8 +22,8 @@ static void every_kernel_of_the_host(void **state)
     uint32_t count = 0;
     for (uint32_t op = 0; op < GAL_OP_COUNT; op++) {
         for (uint32_t t = 0; gal_ops_host_fp32.kernel[op] != NULL && t < 3; t++, count++) {
-            if (tables[t]->kernel[op] == NULL) {
-                fail_msg("%s has no %s", gal_dtype_names[tables[t]->dtype], gal_op_names[op]);
+            if ((tables[t]->kernel[op] == NULL) != is_offload(op)) {
+                fail_msg("%s and %s", gal_dtype_names[tables[t]->dtype], gal_op_names[op]);
             }
         }
     }

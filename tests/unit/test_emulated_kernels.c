@@ -398,7 +398,7 @@ static void norm_start(void **state)
 /* Squares are exact in fp64; the order of sums differs. */
 static void sum_squares_case(device_case *at, uint32_t elements)
 {
-    device_case_add(at, FLOAT, elements, 3.0, 1);
+    device_case_add(at, ELEMENT, elements, 3.0, 1);
     operand *norm = device_case_add(at, WHOLE, 2, 1.0, 2);
     norm->exact[0] = 0.5;
     device_case_run(at, GAL_OP_SUM_SQUARES, DIMS(elements, 3));
@@ -484,6 +484,60 @@ static void adam(void **state)
     IN_ALL_FORMS(adam_case, 1, 6, 4098, 5003);
 }
 
+/* A gradient in its weights' place, rounded as they were: the step of adam from it, and the weights; where the step is
+ * skipped the old weights are there again and nothing else has changed. */
+static void adam_in_place_of(device_case *at, uint32_t elements, bool skipped)
+{
+    adam_model(at);
+    at->ops.call.group_index = 1;
+    at->ops.call.group_count = 3;
+    const operand *w = device_case_add(at, ELEMENT, elements, 1.0, 2);
+    const operand *m = device_case_add(at, FLOAT, elements, 0.1, 3);
+    const operand *v = device_case_add(at, FLOAT, elements, 0.1, 4);
+    device_case_add(at, WHOLE, 2, 1.0, 5)->exact[0] = skipped ? NAN : 4.0;
+    const operand *master = device_case_add(at, FLOAT, elements, 1.0, 1);
+    for (size_t i = 0; i < elements; i++) {
+        v->exact[i] = device_case_round(at, FLOAT, fabs(v->exact[i]) + 0.0078125);
+    }
+    device_case_run(at, GAL_OP_ADAM_IN_PLACE, DIMS(elements, elements + elements / 2));
+    for (size_t i = 0; i < elements; i++) {
+        const double bound = skipped ? 0.0 : 0.1 * 20 * u * 15 + 4 * u * 1.1;
+        assert_true(fabs(master->got[i] - master->exact[i]) <= bound);
+        assert_true(w->got[i] == device_case_round(at, ELEMENT, master->got[i]));
+        device_case_expect(at, m, i, skipped ? 0.0 : 6 * u * 1.1);
+        device_case_expect(at, v, i, skipped ? 0.0 : 8 * u * 1.1);
+    }
+    device_case_free(at);
+}
+
+static void adam_in_place_case(device_case *at, uint32_t elements)
+{
+    adam_in_place_of(at, elements, false);
+    adam_in_place_of(at, elements, true);
+}
+
+static void adam_in_place(void **state)
+{
+    (void)state;
+    IN_ALL_FORMS(adam_in_place_case, 1, 6, 4098, 5003);
+}
+
+static void keep_gradient_case(device_case *at, uint32_t elements)
+{
+    const operand *gradient = device_case_add(at, FLOAT, elements, 1.0, 2);
+    const operand *place = device_case_add(at, ELEMENT, elements, 0.0, 0);
+    device_case_run(at, GAL_OP_KEEP_GRADIENT, DIMS(elements));
+    for (size_t i = 0; i < elements; i++) {
+        assert_true(place->got[i] == device_case_round(at, ELEMENT, gradient->exact[i]));
+    }
+}
+
+static void keep_gradient(void **state)
+{
+    (void)state;
+    IN_ALL_FORMS(keep_gradient_case, 1, 6, 4098, 5003);
+}
+
 /* Gradients times 2^10 and a record that says so: the same step, to the bit; and the same norm. */
 static void scaled_gradients_give_the_same_step(void **state)
 {
@@ -505,7 +559,7 @@ static void scaled_gradients_give_the_same_step(void **state)
             weight[i] = at.operand[5].got[i];
         }
         device_case_free(&at);
-        operand *g = device_case_add(&at, FLOAT, ELEMENTS, 1.0, 2);
+        operand *g = device_case_add(&at, ELEMENT, ELEMENTS, 1.0, 2);
         const operand *sum = device_case_add(&at, WHOLE, 2, 1.0, 3);
         at.operand[1].exact[0] = 0.0;
         for (size_t i = 0; i < ELEMENTS; i++) {
@@ -590,6 +644,8 @@ int main(void)
         cmocka_unit_test(norm_start),
         cmocka_unit_test(sum_squares),
         cmocka_unit_test(adam),
+        cmocka_unit_test(adam_in_place),
+        cmocka_unit_test(keep_gradient),
         cmocka_unit_test(scaled_gradients_give_the_same_step),
         cmocka_unit_test(skipped_steps_write_nothing),
         cmocka_unit_test(refusals),

@@ -15,6 +15,11 @@ bool gal_flash_is_backward(gal_op op)
            op == GAL_OP_ATTENTION_STEP_BACKWARD;
 }
 
+static bool is_step(gal_op op)
+{
+    return op == GAL_OP_ATTENTION_STEP || op == GAL_OP_ATTENTION_STEP_BACKWARD;
+}
+
 /* Queries, keys and values in one row. */
 static void set_self(const gal_kernel_call *call, uint32_t kv_heads, gal_flash *f)
 {
@@ -142,7 +147,7 @@ gal_flash gal_flash_of_call(gal_op op, const gal_kernel_call *call)
     };
     const float scale = (float)(1.0 / sqrt((double)f.dim));
     const bool cross = op == GAL_OP_CROSS_ATTENTION || op == GAL_OP_CROSS_ATTENTION_BACKWARD;
-    const bool step = op == GAL_OP_ATTENTION_STEP || op == GAL_OP_ATTENTION_STEP_BACKWARD;
+    const bool step = is_step(op);
     if (cross) {
         set_cross(call, &f);
     } else if (step) {
@@ -181,6 +186,10 @@ gal_code gal_flash_run(gal_op op, gal_dtype dtype, const gal_kernel_call *call, 
     if (type != GAL_FLASH_FP32 && f.dim > GAL_FLASH_DIM_MAX) {
         return gal_fail(err, GAL_ERR_DEVICE, "%s: heads of %u, the widest of 16 bits are %d", gal_op_names[op], f.dim,
                         GAL_FLASH_DIM_MAX);
+    }
+    if (is_step(op) && (call->dims[5] & GAL_ATTENTION_ZIGZAG) != 0) {
+        return gal_fail(err, GAL_ERR_DEVICE, "%s: chunks of a zig-zag ring, of which CUDA has no kernel",
+                        gal_op_names[op]);
     }
     if (call->workspace_bytes < needed) {
         return gal_fail(err, GAL_ERR_DEVICE, "%s: %llu bytes of workspace, needs %llu", gal_op_names[op],

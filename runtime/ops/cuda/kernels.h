@@ -7,6 +7,8 @@
  *   loss, norm                                          fp64
  *   adam                                                u w, r g fp32, u m fp32, u v fp32, r norm, u master fp32:
  *                                                       w becomes master rounded
+ *   keep_gradient                                       r fp32, w the table's type
+ *   adam_in_place                                       u w, u m fp32, u v fp32, r norm, u master fp32
  * Gradients of fp16 programs are multiplied by gal_cuda_step.gradient_scale from the loss on, until sum_squares and
  * adam divide by it. Buffers of fp32 in such programs (fill, add, permute of gradients) go to the fp32 table: a shape's
  * dtype says which.
@@ -65,6 +67,8 @@
     X(GAL_OP_FILL, fill)                                                                                               \
     X(GAL_OP_NORM_START, norm_start)                                                                                   \
     X(GAL_OP_SUM_SQUARES, sum_squares)                                                                                 \
+    X(GAL_OP_KEEP_GRADIENT, keep_gradient)                                                                             \
+    X(GAL_OP_ADAM_IN_PLACE, adam_in_place)                                                                             \
     X(GAL_OP_ADAM, adam)
 
 /* X(enumerator, name): products and attention */

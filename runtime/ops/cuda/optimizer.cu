@@ -1,5 +1,5 @@
-/* Global gradient norm, and Adam; as runtime/ops/host/optimizer.c. Gradients, moments and master weights are fp32 in
- * every table. */
+/* Global gradient norm, and Adam; as runtime/ops/host/optimizer.c. Moments and master weights are fp32 in every table,
+ * and gradients, but where they lie in their weights' place. */
 #include "runtime/ops/cuda/launch.cuh"
 #include "runtime/ops/cuda/reduce.cuh"
 #include "runtime/ops/cuda/workspace.h"
@@ -35,28 +35,28 @@ template <int W> static __device__ __forceinline__ double squares_of(gal_lanes<W
 
 /* One sum per block: of accesses of W elements blockIdx, blockIdx + gridDim, ... blocks apart; the last elements, which
  * fill no access, go to the first block. */
-template <int W>
-__global__ void __launch_bounds__(THREADS) squares_kernel(const float *x, uint32_t elements, double *parts)
+template <class T, int W>
+__global__ void __launch_bounds__(THREADS) squares_kernel(const T *x, uint32_t elements, double *parts)
 {
     const uint64_t accesses = elements / W, stride = (uint64_t)gridDim.x * THREADS;
     uint64_t access = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     double sum = 0.0;
     for (; access + 3 * stride < accesses; access += 4 * stride) {
-        gal_raw<float, W> raw[4];
+        gal_raw<T, W> raw[4];
 #pragma unroll
         for (int u = 0; u < 4; u++) {
             raw[u] = gal_load<W>(x, access + (uint64_t)u * stride);
         }
 #pragma unroll
         for (int u = 0; u < 4; u++) {
-            sum += squares_of<W>(gal_unpack<float, W>(raw[u]));
+            sum += squares_of<W>(gal_unpack<T, W>(raw[u]));
         }
     }
     for (; access < accesses; access += stride) {
-        sum += squares_of<W>(gal_unpack<float, W>(gal_load<W>(x, access)));
+        sum += squares_of<W>(gal_unpack<T, W>(gal_load<W>(x, access)));
     }
     if (blockIdx.x == 0 && threadIdx.x < elements % W) {
-        const double last = (double)x[accesses * W + threadIdx.x];
+        const double last = (double)gal_to_float(x[accesses * W + threadIdx.x]);
         sum += last * last;
     }
     sum = gal_reduce<gal_sum, THREADS>(sum);
@@ -82,12 +82,13 @@ static __global__ void __launch_bounds__(TOTAL_THREADS)
 
 template <class T> static gal_code sum_squares(const gal_kernel_call *call, gal_error *err)
 {
-    const float *x = (const float *)call->operand[0];
+    const T *x = (const T *)call->operand[0];
     const uint32_t parts = gal_cuda_square_parts(call->dims[0]);
     gal_code code = gal_need_workspace(call, GAL_OP_SUM_SQUARES, err);
     if (code == GAL_OK) {
-        code = gal_launch(call, err, "sum_squares", gal_is_aligned(x) ? squares_kernel<4> : squares_kernel<1>,
-                          dim3(parts), THREADS, x, call->dims[0], (double *)call->workspace);
+        code = gal_launch(call, err, "sum_squares",
+                          gal_is_aligned(x) ? squares_kernel<T, gal_wide<T>> : squares_kernel<T, 1>, dim3(parts),
+                          THREADS, x, call->dims[0], (double *)call->workspace);
     }
     if (code == GAL_OK) {
         code = gal_launch(call, err, "sum_squares", squares_total_kernel, dim3(1), TOTAL_THREADS,
@@ -133,6 +134,8 @@ template <class T, int W> static __device__ __forceinline__ void store_rounded(T
 {
     if constexpr (W == 1) {
         gal_from_float(lanes.x[0], w + index);
+    } else if constexpr (sizeof(T) == sizeof(float)) {
+        gal_store_floats<W>(w, index, lanes);
     } else {
         static_assert(sizeof(T) == 2 && W == 4, "8 bytes");
         uint2 bits;
@@ -142,11 +145,35 @@ template <class T, int W> static __device__ __forceinline__ void store_rounded(T
     }
 }
 
-/* MIXED: master holds the weights, w is they rounded. Else w holds them, in fp32. */
-template <class T, int W, bool MIXED> struct adam_arrays {
+template <class T, int W> static __device__ __forceinline__ gal_lanes<W> load_rounded(const T *x, uint64_t index)
+{
+    if constexpr (sizeof(T) == sizeof(float)) {
+        return gal_load_floats<W>(x, index);
+    } else {
+        gal_lanes<W> lanes;
+        if constexpr (W == 1) {
+            lanes.x[0] = gal_to_float(x[index]);
+        } else {
+            static_assert(W == 4, "8 bytes");
+            const uint2 bits = reinterpret_cast<const uint2 *>(x)[index];
+            gal_unpack_word(bits.x, lanes.x, (const T *)nullptr);
+            gal_unpack_word(bits.y, lanes.x + 2, (const T *)nullptr);
+        }
+        return lanes;
+    }
+}
+
+/* Where the weights are, and the gradients, G. */
+enum adam_form {
+    ALONE,   /* w holds the weights, in fp32 */
+    MIXED,   /* master holds them, w is they rounded */
+    IN_PLACE /* the same, and w has the gradient before: g is w */
+};
+
+template <class T, class G, int W, adam_form FORM> struct adam_arrays {
     T *w;
-    const float *g;
-    float *m, *v, *master; /* master: not MIXED: w */
+    const G *g;
+    float *m, *v, *master; /* master: ALONE: w */
 
     __device__ __forceinline__ void update(const adam_constants &at, const adam_scalars &a, uint64_t index) const
     {
@@ -154,20 +181,27 @@ template <class T, int W, bool MIXED> struct adam_arrays {
         const int decaying = first + W <= at.decaying ? W : first < at.decaying ? (int)(at.decaying - first) : 0;
         gal_lanes<W> weights = gal_load_floats<W>(master, index), m_lanes = gal_load_floats<W>(m, index);
         gal_lanes<W> v_lanes = gal_load_floats<W>(v, index);
-        const gal_lanes<W> g_lanes = gal_load_floats<W>(g, index);
+        const gal_lanes<W> g_lanes = load_rounded<G, W>(g, index);
         adam_lanes<W>(at, a, decaying, &weights, g_lanes, &m_lanes, &v_lanes);
         gal_store_floats<W>(master, index, weights);
         gal_store_floats<W>(m, index, m_lanes);
         gal_store_floats<W>(v, index, v_lanes);
-        if constexpr (MIXED) {
+        if constexpr (FORM != ALONE) {
             store_rounded<T, W>(w, index, weights);
         }
     }
+
+    /* The weights as they are, where a gradient lies. */
+    __device__ __forceinline__ void put_back(uint64_t index) const
+    {
+        store_rounded<T, W>(w, index, gal_load_floats<W>(master, index));
+    }
 };
 
-/* Nothing is written if the norm or the loss is not finite: the step is skipped on every rank alike. */
-template <class T, int W, bool MIXED>
-__global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<T, W, MIXED> arrays, adam_constants at,
+/* If the norm or the loss is not finite the step is skipped on every rank alike: nothing is written but weights where
+ * gradients are. */
+template <class T, class G, int W, adam_form FORM>
+__global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<T, G, W, FORM> arrays, adam_constants at,
                                                        uint64_t elements, const double *norm, const gal_cuda_step *step)
 {
     __shared__ adam_scalars shared;
@@ -183,43 +217,39 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<T, W, MIXED> 
         skips = !(isfinite(norm[0]) && isfinite(norm[1]));
     }
     __syncthreads();
-    if (skips) {
+    if (FORM != IN_PLACE && skips) {
         return;
     }
     const adam_scalars a = shared;
+    const bool updates = FORM != IN_PLACE || !skips;
     const uint64_t accesses = elements / W, stride = (uint64_t)gridDim.x * THREADS;
     const uint64_t thread = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     for (uint64_t index = thread; index < accesses; index += stride) {
-        arrays.update(at, a, index);
+        updates ? arrays.update(at, a, index) : arrays.put_back(index);
     }
     if constexpr (W > 1) {
-        const adam_arrays<T, 1, MIXED> rest = {arrays.w, arrays.g, arrays.m, arrays.v, arrays.master};
+        const adam_arrays<T, G, 1, FORM> rest = {arrays.w, arrays.g, arrays.m, arrays.v, arrays.master};
         if (thread < elements % W) {
-            rest.update(at, a, accesses * W + thread);
+            const uint64_t index = accesses * W + thread;
+            updates ? rest.update(at, a, index) : rest.put_back(index);
         }
     }
 }
 
 static const uint64_t blocks_max = 132 * 8 * 4; /* each pays once for the clip: so several accesses per thread */
 
-template <class T, int W, bool MIXED>
-static gal_code run_adam(const gal_kernel_call *call, gal_error *err, adam_constants at)
+static uint32_t blocks_of(uint64_t accesses)
 {
-    const uint64_t elements = call->dims[0], wanted = gal_ceil_divide(elements, THREADS * W);
-    const adam_arrays<T, W, MIXED> arrays = {(T *)call->operand[0], (const float *)call->operand[1],
-                                             (float *)call->operand[2], (float *)call->operand[3],
-                                             (float *)call->operand[MIXED ? 5 : 0]};
-    return gal_launch(call, err, "adam", adam_kernel<T, W, MIXED>,
-                      dim3((uint32_t)(wanted < blocks_max ? wanted : blocks_max)), THREADS, arrays, at, elements,
-                      (const double *)call->operand[4], (const gal_cuda_step *)call->device_step);
+    const uint64_t wanted = gal_ceil_divide(accesses, THREADS);
+    return (uint32_t)(wanted < blocks_max ? wanted : blocks_max);
 }
 
-/* fp32: five operands. bf16, fp16: six, the last one the master weights. */
-template <class T> static gal_code adam(const gal_kernel_call *call, gal_error *err)
+template <class T, class G, int W, adam_form FORM>
+static gal_code run_adam(const gal_kernel_call *call, gal_error *err, const adam_arrays<T, G, W, FORM> &arrays,
+                         const double *norm)
 {
-    constexpr bool mixed = sizeof(T) == 2;
     const gal_optimizer *optimizer = &call->step->model->optimizer;
-    const uint64_t first = (uint64_t)call->group_index * call->dims[0];
+    const uint64_t elements = call->dims[0], first = (uint64_t)call->group_index * elements;
     const adam_constants at = {
         (float)(optimizer->kind == GAL_OPTIMIZER_ADAMW ? 0.0 : optimizer->weight_decay),
         (float)optimizer->beta1,
@@ -230,13 +260,74 @@ template <class T> static gal_code adam(const gal_kernel_call *call, gal_error *
         optimizer->gradient_clip_norm,
         call->dims[1] > first ? call->dims[1] - first : 0,
     };
+    return gal_launch(call, err, "adam", adam_kernel<T, G, W, FORM>, dim3(blocks_of(gal_ceil_divide(elements, W))),
+                      THREADS, arrays, at, elements, norm, (const gal_cuda_step *)call->device_step);
+}
+
+/* All operands but the norm, of which two numbers are read. */
+static bool all_aligned(const gal_kernel_call *call, uint32_t norm)
+{
     bool wide = true;
-    if (call->operand_count != (mixed ? 6U : 5U)) {
+    for (uint32_t o = 0; o < call->operand_count; o++) {
+        wide = wide && (o == norm || gal_is_aligned(call->operand[o]));
+    }
+    return wide;
+}
+
+template <class T, int W, adam_form FORM> static gal_code adam_of(const gal_kernel_call *call, gal_error *err)
+{
+    void *const *operand = call->operand;
+    const adam_arrays<T, float, W, FORM> arrays = {(T *)operand[0], (const float *)operand[1], (float *)operand[2],
+                                                   (float *)operand[3], (float *)operand[FORM == ALONE ? 0 : 5]};
+    return run_adam(call, err, arrays, (const double *)operand[4]);
+}
+
+/* fp32: five operands. bf16, fp16: six, the last one the master weights. */
+template <class T> static gal_code adam(const gal_kernel_call *call, gal_error *err)
+{
+    constexpr adam_form form = sizeof(T) == 2 ? MIXED : ALONE;
+    if (call->operand_count != (form == MIXED ? 6U : 5U)) {
         return gal_fail(err, GAL_ERR_DEVICE, "adam: %u operands", call->operand_count);
     }
-    for (uint32_t o = 0; o < call->operand_count; o++) {
-        wide = wide && (o == 4 || gal_is_aligned(call->operand[o]));
-    }
-    return (wide ? run_adam<T, 4, mixed> : run_adam<T, 1, mixed>)(call, err, at);
+    return (all_aligned(call, 4) ? adam_of<T, 4, form> : adam_of<T, 1, form>)(call, err);
 }
 GAL_CUDA_ENTRIES(adam)
+
+template <class T, int W> static gal_code in_place_of(const gal_kernel_call *call, gal_error *err)
+{
+    void *const *operand = call->operand;
+    const adam_arrays<T, T, W, IN_PLACE> arrays = {(T *)operand[0], (const T *)operand[0], (float *)operand[1],
+                                                   (float *)operand[2], (float *)operand[4]};
+    return run_adam(call, err, arrays, (const double *)operand[3]);
+}
+
+template <class T> static gal_code adam_in_place(const gal_kernel_call *call, gal_error *err)
+{
+    return (all_aligned(call, 3) ? in_place_of<T, 4> : in_place_of<T, 1>)(call, err);
+}
+GAL_CUDA_ENTRIES(adam_in_place)
+
+/* ---- a gradient to where its weights were ---- */
+
+template <class T, int W>
+__global__ void __launch_bounds__(THREADS) keep_kernel(const float *gradient, uint64_t elements, T *place)
+{
+    const uint64_t accesses = elements / W, stride = (uint64_t)gridDim.x * THREADS;
+    const uint64_t thread = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    for (uint64_t index = thread; index < accesses; index += stride) {
+        store_rounded<T, W>(place, index, gal_load_floats<W>(gradient, index));
+    }
+    if (thread < elements % W) {
+        gal_from_float(gradient[accesses * W + thread], place + accesses * W + thread);
+    }
+}
+
+template <class T> static gal_code keep_gradient(const gal_kernel_call *call, gal_error *err)
+{
+    const bool wide = all_aligned(call, UINT32_MAX);
+    const uint64_t elements = call->dims[0];
+    return gal_launch(call, err, "keep_gradient", wide ? keep_kernel<T, 4> : keep_kernel<T, 1>,
+                      dim3(blocks_of(gal_ceil_divide(elements, wide ? 4 : 1))), THREADS,
+                      (const float *)call->operand[0], elements, (T *)call->operand[1]);
+}
+GAL_CUDA_ENTRIES(keep_gradient)
