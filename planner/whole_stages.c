@@ -168,14 +168,17 @@ static void keep_least(cutter *c, int sum, double seconds, uint32_t stage, uint3
     }
 }
 
-/* What stages add none of whose rounds is above `most`. */
+/* What stages add none of whose rounds is above `most`. Either bound may know that the stage does not fit: then both
+ * sums are infinite, and have the same cuts. */
 static void sums_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end, double most, double *sum)
 {
     const double added = added_of(c, stage, begin, end);
     const double both = c->share > 0.0 ? both_of(c, stage, begin, end) : added;
-    const double quick = most < HUGE_VAL ? both - c->share * most : added;
-    sum[ADDED] = quick > added ? quick : added;
-    sum[BOTH] = both;
+    sum[ADDED] = sum[BOTH] = HUGE_VAL;
+    if (added < HUGE_VAL && both < HUGE_VAL) {
+        sum[ADDED] = most < HUGE_VAL ? fmax(both - c->share * most, added) : added;
+        sum[BOTH] = both;
+    }
 }
 
 static void add_stage(cutter *c, uint32_t stage, uint32_t begin, uint32_t end, double most)
