@@ -16,9 +16,9 @@ __extension__ typedef unsigned __int128 wide;
 /* In 128 bits, what the program computed in 64. */
 static void require_no_overflow(const gal_program *program)
 {
-    const wide end = program->arena_bytes;
     for (uint32_t c = 0; c < gal_program_arenas(program); c++) {
         const gal_class_arena *arena = &program->arena[c];
+        const wide end = (wide)program->arena_bytes + (c == GAL_CLASS_HOST ? program->host_bytes : 0);
         const wide items = (wide)arena->item_bytes * arena->count;
         GAL_FUZZ_REQUIRE(arena->item_bytes == 0 || arena->offset + items <= end);
     }

@@ -119,7 +119,8 @@ const gal_trial_on gal_trial_on_host = {.name = "host",
                                         .device = &gal_device_host,
                                         .ops = &gal_ops_host_fp64,
                                         .relative_bound = 1e-10,
-                                        .same_memory = true};
+                                        .same_memory = true,
+                                        .host_kernels = true};
 
 static gal_code create_comm(const gal_plan *plan, gal_trial *trial, gal_error *err)
 {
