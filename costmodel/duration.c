@@ -168,7 +168,7 @@ typedef struct origin {
 /* Of repeats of which half lie within spread_seconds around the median. */
 static origin of_repeats(gal_source source, double seconds, double spread_seconds)
 {
-    return (origin){source, seconds > 0.0 ? spread_seconds / seconds / gal_normal_quantile(0.75) : 0.0};
+    return (origin){source, seconds > 0.0 ? spread_seconds / seconds / GAL_NORMAL_AT_75 : 0.0};
 }
 
 static double at_quantile(const gal_durations *d, double seconds, origin from)

@@ -40,11 +40,11 @@ double gal_normal_quantile(double probability)
 
 double gal_interval_quantile(double low, double high, double quantile)
 {
-    const double outer = gal_normal_quantile(0.95), at = gal_normal_quantile(quantile);
+    const double outer = GAL_NORMAL_AT_95, at = gal_normal_quantile(quantile);
     return at < 0.0 ? pow(low, -at / outer) : pow(high, at / outer);
 }
 
 double gal_interval_log_deviation(double spread)
 {
-    return spread / gal_normal_quantile(0.95);
+    return spread / GAL_NORMAL_AT_95;
 }

@@ -19,6 +19,9 @@ void gal_interval_factors(double *ratio, uint32_t count, double *low, double *hi
  * (between 1e-12 and 1 - 1e-12; 0.5 gives 0 and nothing else does). */
 double gal_normal_chance(double z);
 double gal_normal_quantile(double probability);
+/* Those of 0.95 and 0.75, which every duration asks for. */
+#define GAL_NORMAL_AT_95 1.6448536269514722
+#define GAL_NORMAL_AT_75 0.6744897501960817
 
 /* A quantity whose logarithm is normal around that of its prediction, and lies between the factors low <= 1 <= high
  * with 90 %: the factor that it stays below with the probability `quantile` (below 0.5 by low, above by high). */

@@ -42,6 +42,8 @@ static void test_normal(void **state)
     /* of tables */
     assert_true(fabs(gal_normal_quantile(0.975) - 1.959963984540054) < 1e-12);
     assert_true(fabs(gal_normal_quantile(0.05) + 1.644853626951472) < 1e-12);
+    assert_true(fabs(gal_normal_quantile(0.95) - GAL_NORMAL_AT_95) < 1e-14);
+    assert_true(fabs(gal_normal_quantile(0.75) - GAL_NORMAL_AT_75) < 1e-14);
     for (double p = 0.001; p < 1.0; p += 0.013) {
         assert_true(fabs(gal_normal_chance(gal_normal_quantile(p)) - p) < 1e-14);
     }
