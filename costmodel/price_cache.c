@@ -56,14 +56,14 @@ uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type)
     _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_OVERLAP_COUNT <= 8 && (int)GAL_TYPES_MAX <= 128, "bits");
     return (uint64_t)strategy->zero_stage | (uint64_t)strategy->sequence_parallel << 2 |
            (uint64_t)strategy->recompute << 3 | (uint64_t)strategy->overlap << 5 |
-           (uint64_t)strategy->offload_parameters << 7 | (uint64_t)strategy->keep_panels << 10 |
-           (uint64_t)type << 17; /* prefetch_depth: from 8 on */
+           (uint64_t)strategy->keep_panels << 10 | (uint64_t)type << 17; /* prefetch_depth: from 8 on */
 }
 
 uint32_t gal_price_key_grid(const gal_strategy *strategy)
 {
     GAL_ASSERT(strategy->tp_depth < UINT32_C(1) << 19);
-    return (uint32_t)strategy->tp_mode | strategy->tp_depth << 2 | strategy->offload_optimizer_percent << 21;
+    return (uint32_t)strategy->tp_mode | strategy->tp_depth << 2 | strategy->offload_optimizer_percent << 21 |
+           (uint32_t)strategy->offload_parameters << 28;
 }
 
 static gal_price_kind kind_of(const gal_price_key *key)

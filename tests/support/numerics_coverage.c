@@ -197,7 +197,7 @@ enum {
     X(GRID_KEEP, "panels kept on a tp grid")                                                                           \
     X(CUBE_KEEP, "panels kept on a tp cube")                                                                           \
     X(KEEP_SPLIT, "panels kept, backward in two parts")                                                                \
-    X(KEEP_SELECTIVE, "panels kept, selective recompute") \
+    X(KEEP_SELECTIVE, "panels kept, selective recompute")                                                              \
     X(OFFLOAD_ALL, "a block's optimizer on the host")                                                                  \
     X(OFFLOAD_PART, "a part of a block's optimizer on the host")                                                       \
     X(OFFLOAD_DP, "optimizer on the host, dp")                                                                         \
