@@ -41,7 +41,9 @@ run_once() { # RANKS: every plan once
     local group name
     while read -r group name; do
         echo "$name $(measure "$folder/$1/$name.json" "$1")" >> "$folder/$1/measured"
-        [ -t 2 ] && printf '\r%s ranks %s ' "$1" "$name" >&2 || true
+        if [ -t 2 ]; then
+            printf '\r%s ranks %s ' "$1" "$name" >&2
+        fi
     done < "$folder/$1/list"
 }
 
