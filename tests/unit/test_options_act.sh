@@ -46,6 +46,8 @@ verdict 'search --batch --microbatches: ranges'
 [ "$(tail -n +2 top.txt | awk '{ print $3 }' | sort | paste -sd' ')" = '1 2' ]
 verdict 'search --pp --top: one row for each cell'
 hard=(galplan search --model gpt2-small --cluster h100-8 --devices 4 --batch 32 --microbatches 8 --pp 2 --memory 4GiB)
+"${hard[@]}" --gap 0 --timing | grep -q '^searched 1 cells, [1-9][0-9]* labels in [0-9.]* ms$'
+verdict 'search --timing: labels, where some were needed'
 "${hard[@]}" --json --gap 0 >proven.json && "${hard[@]}" --json --gap 0 --label-limit 1 >unproven.json
 grep -q '"unproven_cell_count": 0' proven.json && grep -q '"unproven_cell_count": 1' unproven.json
 verdict 'search --label-limit: one label does not prove'
