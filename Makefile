@@ -14,6 +14,8 @@ BUILD ?= build
 SANITIZE ?=
 BARE ?=
 COMMA := ,
+EMPTY :=
+SPACE := $(EMPTY) $(EMPTY)
 WERROR ?= -Werror
 OPTIMIZE ?= -O3
 JOBS ?= $(shell nproc)
@@ -77,14 +79,15 @@ RUN_LIBS := $(BASE_LIBS) $(if $(HAVE_MPI),$(call libs,ompi-c)) $(if $(HAVE_BLAS)
 TEST_LIBS := $(RUN_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
 
 # nvcc compiles kernels alone, and as C sees them: no exceptions, no objects to construct, so that gcc can link them.
-# The newest architecture is also there as PTX, for devices that are newer still.
+# No kernel asks which architecture it is on: one PTX, that of the oldest, becomes code for each, and goes along for
+# devices that are newer still.
 NVCC := $(CUDA_HOME)/bin/nvcc
 CUDA_CFLAGS := $(if $(WHY_NOT_CUDA),,-isystem $(CUDA_HOME)/include)
 # cuBLASLt is not among them: runtime/ops/cuda/late_cublaslt.c loads it when it is called.
 CUDA_LIBS := $(if $(WHY_NOT_CUDA),,-L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart -lcudnn -lnccl -ldl)
-CUDA_PTX := $(lastword $(CUDA_ARCHS))
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -ccbin g++ $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
-	-gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -I. -Xcompiler -fno-exceptions$(COMMA)-fno-rtti \
+CUDA_PTX := $(firstword $(CUDA_ARCHS))
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -ccbin g++ -gencode \
+	arch=compute_$(CUDA_PTX),code=[$(subst $(SPACE),$(COMMA),$(CUDA_ARCHS:%=sm_%) compute_$(CUDA_PTX))] -I. -Xcompiler -fno-exceptions$(COMMA)-fno-rtti \
 	-Xcompiler -fno-threadsafe-statics -Xcompiler -Wall$(COMMA)-Wextra \
 	$(if $(WERROR),-Werror all-warnings -Xcompiler -Werror)
 
