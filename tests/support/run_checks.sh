@@ -5,6 +5,8 @@
 #   tests/*/test_*.sh    and the scripts named below; a script counts once, by its exit status (77: skipped, the reason
 #   tests/*/test_*.py    is its last line), unless it prints lines "ok NAME", "not ok NAME" or "skip NAME: reason"
 #
+# Programs run JOBS at a time, which is the cores; scripts run alone: many of them launch a rank for each core.
+#
 # A test may say "timeout_seconds: 600" in its first 30 lines; else it has 120. Output goes to BUILD/logs/. Scripts get
 # the build folder (absolute) as their argument; all get BUILD, PLANS (random plans to try) and SANITIZE. One line per file, the end of the log of what fails,
 # every skip with its reason, and last "N passed, N failed, N skipped". Exit 1 if any failed or none ran.
@@ -14,13 +16,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 mkdir -p "${BUILD:=build}/logs"
 BUILD=$(cd "$BUILD" && pwd)
 export BUILD PLANS="${PLANS:-100}" SANITIZE="${SANITIZE:-}"
+JOBS=${JOBS:-$(nproc)}
 export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1" UBSAN_OPTIONS="print_stacktrace=1"
 export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
 
 named_scripts='tests/golden/run.sh tests/numerics/equivalence.sh'
 passed=0 failed=0 skipped=0
-skips=() failures=()
+skips=() failures=() begun=()
 
 wanted() { # path: does it hold one of the words?
     [ ${#words[@]} -eq 0 ] && return 0
@@ -78,23 +81,56 @@ count() { # name status allowed_seconds seconds log results
     fi
 }
 
-run() { # source command...
-    local source=$1 name log allowed begin end status results
+log_of() { # source
+    local name=${1#tests/}
+    echo "$BUILD/logs/$(tr / - <<<"${name%.*}").log"
+}
+
+run() { # source command...: writes the log, and beside it "status allowed_seconds seconds"
+    local source=$1 log allowed begin end status
     shift
-    name=${source#tests/}
-    log=$BUILD/logs/$(tr / - <<<"${name%.*}").log
+    log=$(log_of "$source")
     allowed=$(seconds_allowed "$source")
     [ -n "$SANITIZE" ] && allowed=$((allowed * 4))
     begin=${EPOCHREALTIME/[.,]/}
     timeout -k 5 "$allowed" "$@" >"$log" 2>&1 </dev/null
     status=$?
     end=${EPOCHREALTIME/[.,]/}
+    echo "$status $allowed $(awk "BEGIN { printf \"%.1f\", ($end - $begin) / 1e6 }")" >"$log.ended"
+}
+
+report() { # source
+    local source=$1 name=${1#tests/} log status allowed seconds results
+    log=$(log_of "$source")
+    read -r status allowed seconds <"$log.ended"
     if [[ $source == *.c || $source == *.cu ]]; then
         results=$(awk -f tests/support/cmocka_results.awk "$log")
     else
-        results=$(script_results "$log" $status)
+        results=$(script_results "$log" "$status")
     fi
-    count "${name%.*}" $status "$allowed" "$(awk "BEGIN { printf \"%.1f\", ($end - $begin) / 1e6 }")" "$log" "$results"
+    count "${name%.*}" "$status" "$allowed" "$seconds" "$log" "$results"
+}
+
+report_ended() { # the first of those begun, as far as they have ended
+    while [ ${#begun[@]} -gt 0 ] && [ -e "$(log_of "${begun[0]}").ended" ]; do
+        report "${begun[0]}"
+        begun=("${begun[@]:1}")
+    done
+}
+
+beside() { # source command...: run, beside at most JOBS - 1 others
+    rm -f "$(log_of "$1").ended"
+    while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do
+        wait -n
+        report_ended
+    done
+    run "$@" &
+    begun+=("$1")
+}
+
+alone() { # source command...
+    run "$@"
+    report "$1"
 }
 
 words=("$@")
@@ -103,23 +139,25 @@ for source in tests/*/test_*.c tests/*/test_*.cu; do
     wanted "$source" || continue
     program=$BUILD/${source%.*}
     if [ -x "$program" ]; then
-        run "$source" "$program"
+        beside "$source" "$program"
     else
         skipped=$((skipped + 1)) skips+=("${source#tests/}: not built, see what make left out")
     fi
 done
-wanted tests/check_layers.sh && run tests/check_layers.sh bash tests/check_layers.sh
+wait
+report_ended
+wanted tests/check_layers.sh && alone tests/check_layers.sh bash tests/check_layers.sh
 for source in $named_scripts tests/*/test_*.sh; do
     wanted "$source" || continue
     if [ -f "$source" ]; then
-        run "$source" bash "$source" "$BUILD"
+        alone "$source" bash "$source" "$BUILD"
     else
         echo "fail ${source#tests/}"
         failed=$((failed + 1)) failures+=("${source#tests/}: there is no such file")
     fi
 done
 for source in tests/*/test_*.py; do
-    wanted "$source" && run "$source" python3 "$source" "$BUILD"
+    wanted "$source" && alone "$source" python3 "$source" "$BUILD"
 done
 
 [ ${#skips[@]} -eq 0 ] || printf 'skipped %s\n' "${skips[@]}"
