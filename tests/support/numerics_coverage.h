@@ -7,7 +7,7 @@
 
 #include "schemas/plan.h"
 
-#define GAL_COVERAGE_CELLS_MAX 600
+#define GAL_COVERAGE_CELLS_MAX 800
 #define GAL_COVERAGE_PLANS 3 /* a legal cell is to be met by as many */
 
 typedef struct gal_coverage {

@@ -1,0 +1,66 @@
+/* What lies in the host's memory. */
+#include "tests/support/numerics_cells.h"
+
+#define CELLS(X)                                                                                                       \
+    X(OFFLOAD_ALL, "a block's optimizer on the host")                                                                  \
+    X(OFFLOAD_PART, "a part of a block's optimizer on the host")                                                       \
+    X(OFFLOAD_DP, "optimizer on the host, dp")                                                                         \
+    X(OFFLOAD_ZERO_1, "optimizer on the host, zero1")                                                                  \
+    X(OFFLOAD_ZERO_2, "optimizer on the host, zero2")                                                                  \
+    X(OFFLOAD_ZERO_3, "optimizer on the host, zero3")                                                                  \
+    X(OFFLOAD_GRID, "optimizer on the host, a tp grid")                                                                \
+    X(OFFLOAD_POSITIONS, "optimizer on the host, ulysses or ring")                                                     \
+    X(OFFLOAD_TIED, "optimizer of a tied table on the host, P > 1")                                                    \
+    X(OFFLOAD_SPLIT, "optimizer on the host, backward in two parts")                                                   \
+    X(OFFLOAD_INTERLEAVED, "optimizer on the host, interleaved")                                                       \
+    X(OFFLOAD_MICROBATCHES, "optimizer on the host, several microbatches")                                             \
+    X(OFFLOAD_CLIPPED, "optimizer on the host, clipped")                                                               \
+    X(OFFLOAD_WEIGHTS, "weights on the host")                                                                          \
+    X(OFFLOAD_WEIGHTS_ZERO_3, "weights on the host, zero3")                                                            \
+    X(OFFLOAD_WEIGHTS_GRID, "weights on the host, a tp grid")                                                          \
+    X(OFFLOAD_WEIGHTS_TIED, "tied table on the host, P > 1")                                                           \
+    X(OFFLOAD_WEIGHTS_RECOMPUTE, "weights on the host, recompute")
+
+enum {
+#define X(enumerator, name) enumerator,
+    CELLS(X)
+#undef X
+        CELL_COUNT
+};
+static const char *const names[CELL_COUNT] = {
+#define X(enumerator, name) name,
+    CELLS(X)
+#undef X
+};
+
+static void hit_offload(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        if (s->offload_optimizer_percent == 0) {
+            continue;
+        }
+        hit[(s->offload_optimizer_percent == 100 ? OFFLOAD_ALL : OFFLOAD_PART)] = true;
+        hit[OFFLOAD_DP] |= gal_strategy_degree(s, GAL_AXIS_DP) > 1;
+        if (s->zero_stage > 0) {
+            hit[OFFLOAD_ZERO_1 + s->zero_stage - 1] = true;
+        }
+        hit[OFFLOAD_GRID] |= s->tp_mode != GAL_TP_1D;
+        hit[OFFLOAD_POSITIONS] |= gal_strategy_sequence_degree(s) > 1;
+        hit[OFFLOAD_WEIGHTS] |= s->offload_parameters;
+        hit[OFFLOAD_WEIGHTS_ZERO_3] |= s->offload_parameters && s->zero_stage == 3;
+        hit[OFFLOAD_WEIGHTS_GRID] |= s->offload_parameters && s->tp_mode != GAL_TP_1D;
+        hit[OFFLOAD_WEIGHTS_RECOMPUTE] |= s->offload_parameters && s->recompute == GAL_RECOMPUTE_FULL;
+        hit[OFFLOAD_SPLIT] |= plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+        hit[OFFLOAD_INTERLEAVED] |= plan->schedule == GAL_SCHEDULE_INTERLEAVED;
+        hit[OFFLOAD_MICROBATCHES] |= plan->microbatch_count > 1;
+        hit[OFFLOAD_CLIPPED] |= m->optimizer.gradient_clip_norm > 0;
+    }
+    hit[OFFLOAD_WEIGHTS_TIED] =
+        m->tied_embeddings && plan->stage_count > 1 && gal_plan_block_strategy(plan, 0)->offload_parameters;
+    hit[OFFLOAD_TIED] = m->tied_embeddings && plan->stage_count > 1 &&
+                        gal_plan_block_strategy(plan, 0)->offload_optimizer_percent == 100;
+}
+
+const gal_coverage_cells gal_cells_of_offload = {CELL_COUNT, names, hit_offload};
