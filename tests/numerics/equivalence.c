@@ -145,8 +145,6 @@ static void make_plan(const drawn *which, gal_plan *out)
     gal_random_reuse(which->seed, out);
     if (on->host_kernels) {
         gal_random_offload(which->seed, out);
-    } else {
-        gal_random_ring_in_order(out);
     }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whole plans with the CUDA kernels on emulated threads, in fp32, against one rank in fp64: see equivalence_emulated.c.
-# Of the random plans two: with tensor parallelism, a ring and dropout; with Ulysses, ZeRO and a grid. More take minutes
-# each. test_emulated_plans.sh [BUILD]: the folder that make wrote to (default build).
+# Of the random plans three: with tensor parallelism, a zig-zag ring and dropout; with rings in order and zig-zag of two
+# and four, and a grid; with Ulysses, ZeRO and a grid. More take half a minute each. test_emulated_plans.sh [BUILD]: the folder that make wrote to (default build).
 # timeout_seconds: 600
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
@@ -28,10 +28,11 @@ plan() {
     fi
 }
 
-plan 14 'dropout: .*tp2-ring2' 'tensor parallelism, a ring and dropout'
+plan 14 'dropout: .*tp2-zigzag2' 'tensor parallelism, a zig-zag ring and dropout'
 if grep -q '__asan_init' "$program"; then
-    echo 'skip Ulysses, ZeRO and a grid: under a sanitizer they take minutes'
+    echo 'skip rings, Ulysses and grids: under a sanitizer they take minutes'
     exit $failed
 fi
+plan 102 ' ring2.*zigzag2.*zigzag4' 'rings in order and zig-zag, of two and four'
 plan 23 'ulysses4\.z2.*tp4\.2d' 'Ulysses, ZeRO and a grid'
 exit $failed

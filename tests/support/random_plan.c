@@ -461,14 +461,3 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
     }
     GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
 }
-
-void gal_random_ring_in_order(gal_plan *plan)
-{
-    for (uint32_t r = 0; r < plan->run_count; r++) {
-        gal_strategy *s = &plan->run[r].strategy;
-        for (uint32_t a = 0; a < s->axis_count; a++) {
-            s->axis[a].kind = s->axis[a].kind == GAL_AXIS_ZIGZAG ? GAL_AXIS_RING : s->axis[a].kind;
-        }
-    }
-    GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
-}

@@ -21,7 +21,5 @@ void gal_random_reuse(uint64_t seed, gal_plan *plan);
 /* Of every second seed nothing. Of the others each run has none, a part or all of its optimizer in the host's memory,
  * or all runs have all and their weights where that is legal; then prefetch is 2 where it must be. */
 void gal_random_offload(uint64_t seed, gal_plan *plan);
-/* Zig-zag rings become rings in order. */
-void gal_random_ring_in_order(gal_plan *plan);
 
 #endif

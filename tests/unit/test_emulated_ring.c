@@ -104,6 +104,13 @@ static void forward_step(const ring *r, uint32_t step)
     device_case_free(&at);
 }
 
+/* In the sequence, of row i of a chunk: zig-zag, the second half is that of the chunk's mirror. */
+static size_t position_of(const ring *r, uint32_t chunk, size_t i)
+{
+    const bool late = (r->flags & GAL_ATTENTION_ZIGZAG) != 0 && i >= r->positions / 2;
+    return (size_t)(late ? r->chunks - 1 - chunk : chunk) * r->positions + i;
+}
+
 /* sum[sample][kv head][key] of the probabilities of all queries that share the key. */
 static void add_probabilities(const ring *r, const double *qkv, const double *kv, uint32_t step, double *sum)
 {
@@ -119,7 +126,7 @@ static void add_probabilities(const ring *r, const double *qkv, const double *kv
         for (uint32_t d = 0; d < r->dim; d++) {
             score += q[d] * k[d];
         }
-        if (!causal || keys_chunk(r, step) * r->positions + j <= r->chunk * r->positions + i) {
+        if (!causal || position_of(r, keys_chunk(r, step), j) <= position_of(r, r->chunk, i)) {
             const double lse = r->lse[(sample * r->heads + head) * r->positions + i];
             sum[(sample * r->kv_heads + kv_head) * r->positions + j] += exp(score / sqrt(r->dim) - lse);
         }
@@ -196,6 +203,22 @@ static void causal(void **state)
     }
 }
 
+/* A device with the early half first and one with the late half first, in steps that see the early keys alone, in ones
+ * whose late queries see all, and on the diagonal. Halves shorter and longer than a tile. With dropout halves are
+ * attended to one by one. */
+static void zigzag(void **state)
+{
+    (void)state;
+    const uint32_t flags = GAL_ATTENTION_CAUSAL | GAL_ATTENTION_ZIGZAG;
+    for (uint32_t t = 0; t < 3; t++) {
+        for (uint32_t chunk = 0; chunk < 3; chunk++) {
+            check((ring){types[t], chunk == 1, 1 + chunk % 2, 20, 2, 1, 16, flags, 3, chunk, .dropout = 0.0});
+        }
+        check((ring){types[t], false, 1, 140, 1, 1, 16, flags, 2, 1, .dropout = 0.0});
+        check((ring){types[t], false, 2, 30, 2, 2, 16, flags, 4, 2, .dropout = 0.3});
+    }
+}
+
 /* Every step sees all; the last chunk's keys pass the seam. Heads wider than what one block of dk and dv sums. */
 static void of_all(void **state)
 {
@@ -220,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(causal),
+        cmocka_unit_test(zigzag),
         cmocka_unit_test(of_all),
         cmocka_unit_test(dropped),
     };

@@ -31,11 +31,12 @@ typedef struct gal_flash {
     uint32_t samples, heads, kv_heads, dim;
     uint32_t queries, keys; /* of a sequence, or of a window */
     uint32_t windows;       /* of a sample; 1: none */
-    uint32_t positions;     /* of a sample in ctx and lse: queries * windows */
+    uint32_t positions;     /* of a sample in lse: queries * windows, or more if these are a part */
     bool causal;
     bool add;                        /* to dbias */
     bool wide;                       /* ctx of the forward, dq and dkv of the backward are fp32 */
     bool resumes;                    /* ctx and lse, or dq, have what other keys gave before: these are added */
+    bool resumes_keys;               /* dkv, if wide, has what other queries gave before: these are added */
     uint32_t query_begin, key_begin; /* global positions of the first ones: what causal and buckets compare */
     float scale;
     uint64_t q_row, dq_row;       /* elements of a row of q, of its gradient */
@@ -116,12 +117,6 @@ GAL_FLASH_INLINE uint32_t gal_flash_key_end(const gal_flash *f, uint32_t sample,
     }
     const int64_t end = (int64_t)f->query_begin + query + 1 - (int64_t)f->key_begin;
     return end <= 0 ? 0 : end < (int64_t)f->keys ? (uint32_t)end : f->keys;
-}
-
-/* Whether any query sees any key: of a ring's chunks under a causal mask some do not. */
-GAL_FLASH_INLINE bool gal_flash_sees(const gal_flash *f)
-{
-    return !f->causal || f->key_begin < f->query_begin + f->queries;
 }
 
 /* Queries that see key j are those from this number on. */
@@ -205,6 +200,12 @@ GAL_FLASH_INLINE uint32_t gal_flash_tiles(uint32_t rows)
     return (rows + GAL_FLASH_ROWS - 1) / GAL_FLASH_ROWS;
 }
 
+/* Queries of all samples and heads. */
+GAL_FLASH_INLINE uint64_t gal_flash_query_count(const gal_flash *f)
+{
+    return (uint64_t)f->samples * f->heads * f->windows * f->queries;
+}
+
 /* Of one head: its samples, windows and tiles of queries. */
 GAL_FLASH_INLINE uint64_t gal_flash_items(const gal_flash *f)
 {
@@ -251,7 +252,8 @@ extern "C" {
 #endif
 
 /* Queue on `stream`; return a cudaError_t, 0 if all was queued. Operands that they write: ctx and lse; dq, dkv and
- * dbias. f->dim <= GAL_FLASH_DIM_MAX but for GAL_FLASH_FP32, which takes any. No two runs differ in a bit. */
+ * dbias. No queries: gradients of keys that nobody sees are zeros. f->dim <= GAL_FLASH_DIM_MAX but for GAL_FLASH_FP32,
+ * which takes any. No two runs differ in a bit. */
 int gal_flash_forward(const gal_flash *f, gal_flash_type type, void *stream);
 int gal_flash_backward(const gal_flash *f, gal_flash_type type, void *stream);
 

@@ -56,12 +56,12 @@ static int backward_scalar(const gal_flash *f, float *sums, uint64_t rows, void 
 
 int gal_flash_backward(const gal_flash *f, gal_flash_type type, void *stream)
 {
-    const uint64_t rows = (uint64_t)f->samples * f->heads * f->positions;
+    const uint64_t rows = gal_flash_query_count(f);
     const uint64_t entries = f->bias == GAL_FLASH_NO_BIAS ? 0 : (uint64_t)f->bias_entries * f->bias_stride;
     if (!gal_flash_takes(f, type, true)) {
         return gal_flash_refused;
     }
-    if (f->resumes && !gal_flash_sees(f)) {
+    if (rows == 0) {
         const uint64_t bytes = (uint64_t)f->keys * f->samples * f->kv_row * gal_flash_result_bytes(f, type);
         return cudaMemsetAsync(f->dkv, 0, bytes, (cudaStream_t)stream);
     }

@@ -16,14 +16,15 @@ template <class T> __global__ void gal_flash_dots(const __grid_constant__ gal_fl
     if (index >= count) {
         return;
     }
-    const uint32_t position = (uint32_t)(index % f.positions), row = (uint32_t)(index / f.positions);
+    const uint32_t queries = f.queries * f.windows;
+    const uint32_t position = (uint32_t)(index % queries), row = (uint32_t)(index / queries);
     const uint64_t from = gal_flash_ctx_at(&f, position, row / f.heads, row % f.heads);
     const T *dctx = (const T *)f.dctx + from, *ctx = (const T *)f.ctx + from;
     float sum = 0.0F;
     for (uint32_t d = 0; d < f.dim; d++) {
         sum = fmaf(gal_number(dctx[d]), gal_number(ctx[d]), sum);
     }
-    ((float *)f.workspace)[index] = sum;
+    ((float *)f.workspace)[gal_flash_lse_at(&f, position, row / f.heads, row % f.heads)] = sum;
 }
 
 /* A pair's probability (times its factor of dropout) and slope, given its product and that of dctx and value; zeros
@@ -105,13 +106,14 @@ __global__ void __launch_bounds__(GAL_FLASH_THREADS)
     }
     gal_copy_commit();
     gal_copy_wait<0>();
-    const float scale[2] = {f.scale, f.scale}, one[2] = {1.0F, 1.0F}, none[2] = {0.0F, 0.0F};
+    const float scale[2] = {f.scale, f.scale}, one[2] = {1.0F, 1.0F};
+    const float before = f.resumes_keys ? 1.0F : 0.0F, kept[2] = {before, before};
     const uint64_t stride = f.kv_row * f.samples, base = gal_flash_kv_at(&f, 0, kv.sample, kv.head);
     if (f.wide) {
         float *to = (float *)f.dkv + base;
-        gal_flash_store_wide<P>(f, kv.window, dk, scale, none,
+        gal_flash_store_wide<P>(f, kv.window, dk, scale, kept,
                                 {(float *)shared, to + f.k_offset, stride, first, f.keys, column});
-        gal_flash_store_wide<P>(f, kv.window, dv, one, none,
+        gal_flash_store_wide<P>(f, kv.window, dv, one, kept,
                                 {(float *)shared, to + f.v_offset, stride, first, f.keys, column});
         return;
     }
@@ -168,9 +170,17 @@ __device__ __forceinline__ void gal_flash_sum_window(const gal_flash &f, const f
     }
 }
 
-/* Left alone, ptxas wants four blocks of narrow heads on a multiprocessor of sm_100, and spills for it. */
+/* Blocks on a multiprocessor that ptxas is to make room for in the registers; 0: its choice. Left alone it wants four
+ * of narrow heads on sm_100 and spills for it, and three of heads of 64 on sm_90, where four fit without a spill, as
+ * they do on neither sm_80 nor sm_100 (make lint-cuda). */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+template <int D> constexpr int gal_flash_dq_blocks = D <= 32 ? 3 : D <= 64 ? 4 : 0;
+#else
+template <int D> constexpr int gal_flash_dq_blocks = D <= 32 ? 3 : 0;
+#endif
+
 template <class T, int D>
-__global__ void __launch_bounds__(GAL_FLASH_THREADS, D <= 32 ? 3 : 0)
+__global__ void __launch_bounds__(GAL_FLASH_THREADS, gal_flash_dq_blocks<D>)
     gal_flash_dq_tiles(const __grid_constant__ gal_flash f, const uint32_t *bucket, float *all_sums, uint32_t slots)
 {
     constexpr int N = gal_flash_span<D>, S = gal_flash_extras<N>::stride, P = gal_flash_part<D>;

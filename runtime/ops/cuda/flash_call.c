@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "runtime/ops/cuda/kernels.h"
+#include "runtime/ops/ring_step.h"
 
 /* The kernels read the head of the record of a step. */
 _Static_assert(offsetof(gal_cuda_step, seed) == 0 && offsetof(gal_cuda_step, step) == 8, "seed and step come first");
@@ -40,17 +41,11 @@ static void set_cross(const gal_kernel_call *call, gal_flash *f)
     f->v_offset = f->q_row;
 }
 
-/* As runtime/ops/host/attention_ring.c: queries of this device's chunk, keys of the one `step` chunks back. */
+/* All of the queries of this device's chunk and all keys of another; who sees whom: run_step. */
 static void set_step(const gal_kernel_call *call, gal_flash *f)
 {
-    const uint32_t positions = call->dims[1], step = call->dims[6], chunks = call->dims[7];
-    const uint32_t chunk = call->position_begin / positions;
     set_self(call, call->dims[4], f);
-    f->causal = (call->dims[5] & GAL_ATTENTION_CAUSAL) != 0;
     f->wide = true;
-    f->resumes = step > 0;
-    f->query_begin = call->position_begin;
-    f->key_begin = (chunk + chunks - step) % chunks * positions;
     f->kv_row = 2 * (uint64_t)f->kv_heads * f->dim;
     f->k_offset = 0;
     f->v_offset = (uint64_t)f->kv_heads * f->dim;
@@ -175,27 +170,84 @@ uint64_t gal_flash_workspace_bytes(gal_op op, const gal_kernel_call *call)
     return gal_flash_layout_of(&f, gal_flash_is_backward(op)).bytes;
 }
 
+static gal_code queue(gal_op op, const gal_kernel_call *call, gal_flash_type type, const gal_flash *f, gal_error *err)
+{
+    const bool backward = gal_flash_is_backward(op);
+    const int result = (backward ? gal_flash_backward : gal_flash_forward)(f, type, call->stream);
+    return result == 0 ? GAL_OK : gal_fail(err, GAL_ERR_DEVICE, "%s: CUDA error %d", gal_op_names[op], result);
+}
+
+/* ---- steps of a ring ---- */
+
+static const void *read_behind(const void *base, uint64_t bytes)
+{
+    return base == NULL ? NULL : (const char *)base + bytes;
+}
+
+static void *behind(void *base, uint64_t bytes)
+{
+    return base == NULL ? NULL : (char *)base + bytes;
+}
+
+/* Of a step these queries and these keys alone: rows of a position are those of all samples. */
+static gal_flash part_of(const gal_flash *whole, gal_flash_type type, bool backward, gal_ring_part queries,
+                         gal_ring_part keys)
+{
+    gal_flash f = *whole;
+    const uint64_t element = type == GAL_FLASH_FP32 ? sizeof(float) : 2, wide = sizeof(float);
+    const uint64_t query = (uint64_t)queries.first * f.samples, key = (uint64_t)keys.first * f.samples;
+    const uint64_t ctx_row = (uint64_t)f.heads * f.dim;
+    f.queries = queries.count;
+    f.keys = keys.count;
+    f.query_begin = queries.position;
+    f.key_begin = keys.position;
+    f.q = read_behind(f.q, query * f.q_row * element);
+    f.kv = read_behind(f.kv, key * f.kv_row * element);
+    f.ctx = behind(f.ctx, query * ctx_row * (backward ? element : wide));
+    f.lse += queries.first;
+    f.dctx = read_behind(f.dctx, query * ctx_row * element);
+    f.dq = behind(f.dq, query * f.dq_row * wide);
+    f.dkv = behind(f.dkv, key * f.kv_row * wide);
+    return f;
+}
+
+/* Pairs one after another: those that share queries or keys add to what the ones before gave. */
+static gal_code run_step(gal_op op, const gal_kernel_call *call, gal_flash_type type, const gal_flash *whole,
+                         gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const bool backward = gal_flash_is_backward(op);
+    const gal_ring_step parts = gal_ring_step_of(call);
+    const gal_ring_step step = whole->dropout ? parts : gal_ring_step_joined(&parts); /* dropout goes by positions */
+    for (uint32_t p = 0; p < step.pair_count && code == GAL_OK; p++) {
+        const gal_ring_pair *pair = &step.pair[p];
+        gal_flash f = part_of(whole, type, backward, pair->queries, pair->keys);
+        f.causal = pair->diagonal;
+        f.resumes = call->dims[6] > 0 || !pair->first_of_queries;
+        f.resumes_keys = !pair->first_of_keys;
+        code = queue(op, call, type, &f, err);
+    }
+    for (uint32_t k = 0; k < step.unseen_count && backward && code == GAL_OK; k++) {
+        const gal_flash f = part_of(whole, type, backward, (gal_ring_part){.count = 0}, step.unseen[k]);
+        code = queue(op, call, type, &f, err);
+    }
+    return code;
+}
+
 gal_code gal_flash_run(gal_op op, gal_dtype dtype, const gal_kernel_call *call, gal_error *err)
 {
     const gal_flash f = gal_flash_of_call(op, call);
-    const bool backward = gal_flash_is_backward(op);
     const gal_flash_type type = dtype == GAL_BF16   ? GAL_FLASH_BF16
                                 : dtype == GAL_FP16 ? GAL_FLASH_FP16
                                                     : GAL_FLASH_FP32;
-    const uint64_t needed = gal_flash_layout_of(&f, backward).bytes;
+    const uint64_t needed = gal_flash_layout_of(&f, gal_flash_is_backward(op)).bytes;
     if (type != GAL_FLASH_FP32 && f.dim > GAL_FLASH_DIM_MAX) {
         return gal_fail(err, GAL_ERR_DEVICE, "%s: heads of %u, the widest of 16 bits are %d", gal_op_names[op], f.dim,
                         GAL_FLASH_DIM_MAX);
-    }
-    if (is_step(op) && (call->dims[5] & GAL_ATTENTION_ZIGZAG) != 0) {
-        return gal_fail(err, GAL_ERR_DEVICE, "%s: chunks of a zig-zag ring, of which CUDA has no kernel",
-                        gal_op_names[op]);
     }
     if (call->workspace_bytes < needed) {
         return gal_fail(err, GAL_ERR_DEVICE, "%s: %llu bytes of workspace, needs %llu", gal_op_names[op],
                         (unsigned long long)call->workspace_bytes, (unsigned long long)needed);
     }
-    const int result =
-        backward ? gal_flash_backward(&f, type, call->stream) : gal_flash_forward(&f, type, call->stream);
-    return result == 0 ? GAL_OK : gal_fail(err, GAL_ERR_DEVICE, "%s: CUDA error %d", gal_op_names[op], result);
+    return is_step(op) ? run_step(op, call, type, &f, err) : queue(op, call, type, &f, err);
 }

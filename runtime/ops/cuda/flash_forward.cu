@@ -20,12 +20,9 @@ template <class T> static int forward(const gal_flash *f, void *stream)
 
 int gal_flash_forward(const gal_flash *f, gal_flash_type type, void *stream)
 {
-    const uint64_t rows = (uint64_t)f->samples * f->heads * f->positions;
+    const uint64_t rows = gal_flash_query_count(f);
     if (!gal_flash_takes(f, type, false)) {
         return gal_flash_refused;
-    }
-    if (f->resumes && !gal_flash_sees(f)) {
-        return cudaSuccess; /* all is as it was */
     }
     GAL_FLASH_TRY(gal_flash_fill_buckets(f, false, stream));
     return type == GAL_FLASH_BF16   ? forward<__nv_bfloat16>(f, stream)

@@ -175,8 +175,10 @@ __global__ void gal_flash_scalar_dkv(const __grid_constant__ gal_flash f, const 
 #pragma unroll
         for (uint32_t d = 0; d < GAL_FLASH_CHUNK; d++) {
             if (first + d < f.dim) {
-                dk[first + d] = gal_element<T>(f.scale * k_out[d]);
-                dv[first + d] = gal_element<T>(v_out[d]);
+                const float k_kept = f.resumes_keys ? gal_number(dk[first + d]) : 0.0F;
+                const float v_kept = f.resumes_keys ? gal_number(dv[first + d]) : 0.0F;
+                dk[first + d] = gal_element<T>(f.scale * k_out[d] + k_kept);
+                dv[first + d] = gal_element<T>(v_out[d] + v_kept);
             }
         }
     }
