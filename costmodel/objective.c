@@ -416,7 +416,7 @@ static bool has_halves(const gal_plan *plan)
 {
     bool has = false;
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        has = has || plan->run[r].strategy.overlap != GAL_OVERLAP_NONE;
+        has = has || plan->run[r].strategy.overlap >= GAL_OVERLAP_IN_PASS;
     }
     return has;
 }

@@ -103,7 +103,7 @@ static gal_code find_axes(gal_price_cache *cache, const gal_price_query *query, 
  * and where two sub-batches take turns over the borders of blocks. */
 static uint32_t steady_count(const gal_strategy *strategy)
 {
-    return strategy->zero_stage == 2 || strategy->overlap != GAL_OVERLAP_NONE ? 3 : 2;
+    return strategy->zero_stage == 2 || strategy->overlap >= GAL_OVERLAP_IN_PASS ? 3 : 2;
 }
 
 /* One more of them, where the first one holds what they share: by the ends of block `steady` and the one behind it in
@@ -111,7 +111,7 @@ static uint32_t steady_count(const gal_strategy *strategy)
  * block already: so of the blocks before those. */
 static void read_steady(const gal_chain_times *t, uint32_t count, const gal_strategy *strategy, gal_block_price *out)
 {
-    const uint32_t next = strategy->overlap != GAL_OVERLAP_NONE ? 1 : 0;
+    const uint32_t next = strategy->overlap >= GAL_OVERLAP_IN_PASS ? 1 : 0;
     const uint32_t last = count - 1 - next, steady = count - steady_count(strategy) + next;
     out->forward_seconds = t->forward_end[last] - t->forward_end[last - 1];
     out->backward_seconds = t->backward_end[steady] - t->backward_end[steady + 1];
@@ -253,8 +253,7 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, c
     gal_price_query alike = *asked;
     const gal_price_query *query = &alike;
     alike.strategy = &strategy;
-    strategy.overlap =
-        gal_strategy_halves(&strategy, cache->shape[asked->type].kind) ? strategy.overlap : GAL_OVERLAP_NONE;
+    strategy.overlap = gal_strategy_overlap_of(&strategy, cache->shape[asked->type].kind);
     gal_price_key_of(cache, GAL_PRICE_BLOCK, query, &key);
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {

@@ -460,9 +460,14 @@ bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
            a->offload_optimizer_percent == b->offload_optimizer_percent;
 }
 
+gal_overlap gal_strategy_overlap_of(const gal_strategy *strategy, gal_block_kind kind)
+{
+    return kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN ? strategy->overlap : GAL_OVERLAP_NONE;
+}
+
 bool gal_strategy_halves(const gal_strategy *strategy, gal_block_kind kind)
 {
-    return strategy->overlap != GAL_OVERLAP_NONE && (kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN);
+    return gal_strategy_overlap_of(strategy, kind) >= GAL_OVERLAP_IN_PASS;
 }
 
 static bool names_zero_stage(const gal_strategy *strategy, gal_axis_kind kind)
@@ -502,7 +507,7 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
                                  strategy->recompute == GAL_RECOMPUTE_FULL ? "-ckpt" : "-sel");
     }
     if (strategy->overlap != GAL_OVERLAP_NONE && used < BUFFER_BYTES) {
-        static const char *const suffix[] = {"", "-inpass", "-crosspass", "-fine"};
+        static const char *const suffix[] = {"", "-intraop", "-inpass", "-crosspass", "-fine"};
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
     }
     if (strategy->offload_optimizer_percent > 0 && used < BUFFER_BYTES) {

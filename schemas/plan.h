@@ -49,9 +49,13 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COM
     X(GAL_RECOMPUTE_SELECTIVE, "selective")                                                                            \
     X(GAL_RECOMPUTE_FULL, "full")
 
-/* How the collectives of a block's TP axis run beside its kernels (Oases, sections 2 and 3). All but none cut the
- * samples of a microbatch in two sub-batches: whenever one starts a collective the other goes on. That concerns the
+/* How the collectives of a block's TP axis run beside its kernels (Oases, sections 2, 3 and 5.1). That concerns the
  * blocks that have such collectives between their kernels, attention and FFN; others do the same under every kind.
+ *     intra_op    a product whose result a collective sums is cut in two by rows, and so is the collective: that of the
+ *                 first half runs beside the product of the second (S. Wang et al., "Overlap communication with
+ *                 dependent computation via decomposition", ASPLOS 2023). Not with sequence parallelism, where what a
+ *                 collective gives to one device are not the rows of one half
+ * The others cut the samples of a microbatch in two sub-batches: whenever one starts a collective the other goes on.
  *     in_pass     forward, recompute and backward each for itself (Merak); recompute runs all of forward again
  *     cross_pass  recompute and backward of all blocks together (section 3.1)
  *     fine        as cross_pass, and recompute starts behind the collective in front of it, which so is not repeated
@@ -59,6 +63,7 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COM
  * Without full recompute there is one pass, so there is one kind: in_pass. */
 #define GAL_OVERLAPS(X)                                                                                                \
     X(GAL_OVERLAP_NONE, "none")                                                                                        \
+    X(GAL_OVERLAP_INTRA_OP, "intra_op")                                                                                \
     X(GAL_OVERLAP_IN_PASS, "in_pass")                                                                                  \
     X(GAL_OVERLAP_CROSS_PASS, "cross_pass")                                                                            \
     X(GAL_OVERLAP_FINE, "fine")
@@ -238,6 +243,8 @@ bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);
  * Sequence parallelism, recompute, overlap and where the optimizer's data lies may differ. */
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b);
 
+/* The overlap that a block of this kind has under the strategy: none where it has no such collectives. */
+gal_overlap gal_strategy_overlap_of(const gal_strategy *strategy, gal_block_kind kind);
 /* Whether blocks of this kind work on two sub-batches under the strategy. */
 bool gal_strategy_halves(const gal_strategy *strategy, gal_block_kind kind);
 

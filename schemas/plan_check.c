@@ -186,6 +186,9 @@ static const char *overlap_rule_broken(const gal_strategy *strategy)
     if (gal_strategy_sequence_degree(strategy) > 1) {
         return "overlap must not stand beside a ulysses or ring axis";
     }
+    if (strategy->overlap == GAL_OVERLAP_INTRA_OP && strategy->sequence_parallel) {
+        return "overlap intra_op must not stand beside sequence_parallel";
+    }
     return crosses && strategy->recompute != GAL_RECOMPUTE_FULL
                ? "overlap cross_pass and fine need recompute full: without it in_pass is all there is"
                : NULL;
@@ -333,6 +336,9 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
         microbatch_samples % (2 * gal_strategy_sample_parts(strategy)) != 0) {
         return "overlap must find two sub-batches: twice dp degree times sdp degree must divide the samples of a "
                "microbatch";
+    }
+    if (gal_strategy_overlap_of(strategy, block->kind) == GAL_OVERLAP_INTRA_OP && block->positions % 2 != 0) {
+        return "overlap intra_op must find two halves: the positions of a block must be even";
     }
     rule = tp_rule_broken(model, block, strategy);
     rule = rule == NULL ? ulysses_rule_broken(block, strategy) : rule;

@@ -50,6 +50,7 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
         out->turned_layout = gal_builder_layout(b, &turned);
     }
     out->shape = block->shape;
+    out->cut = gal_strategy_overlap_of(block->strategy, block->shape.kind) == GAL_OVERLAP_INTRA_OP;
     out->halved = gal_strategy_halves(block->strategy, block->shape.kind);
     out->samples = gal_layout_local_samples(layout) / (out->halved ? 2 : 1);
     if (out->halved) {
@@ -91,6 +92,6 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     for (uint32_t u = 0; u < GAL_BLOCK_UNITS; u++) {
         out->bucket[u] = GAL_NO_BUFFER;
     }
-    out->pending = GAL_NO_VALUE;
+    out->pending = out->summed = GAL_NO_VALUE;
     out->x = out->y = out->dy = out->dx = out->carried = out->dcarried = GAL_NO_BUFFER;
 }

@@ -44,6 +44,9 @@ typedef struct gal_block_emit {
     uint64_t tensor_offset[GAL_BLOCK_TENSORS]; /* elements in the unit */
     uint64_t tensor_elements[GAL_BLOCK_TENSORS];
 
+    bool cut;       /* products whose results a collective sums, and those: emit_chunks.c */
+    uint8_t summed; /* the value, or the value of a gradient, that was last summed with its product */
+
     bool unsynchronised[GAL_BLOCK_UNITS]; /* complete in the input part of backward */
 
     uint32_t x, y, dy, dx;      /* buffers of the block's ports, GAL_NO_BUFFER where there is none */

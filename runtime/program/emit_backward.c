@@ -186,23 +186,37 @@ static bool is_loaded(const gal_block_emit *e, uint8_t value)
     return producer != GAL_NO_VALUE && e->graph.node[producer].kind == GAL_NODE_LOAD_PATCHES;
 }
 
+static void gradient_products(gal_builder *b, const gal_node *n, const gal_linear_panels *panels, uint32_t rows,
+                              bool add)
+{
+    const gal_shape shape = {
+        .op = GAL_OP_GEMM,
+        .dtype = b->program->dtype,
+        .dims = {rows, n->in_features, n->out_features, n->weight_transposed ? 0 : GAL_GEMM_TRANSPOSE_B}};
+    for (uint32_t t = 0; t < panels->count; t++) {
+        const bool adds = add || (t > 0 && n->out_panel > 0);
+        gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
+        gal_emit_part(b, &panels->out, t, GAL_READ);
+        gal_emit_part(b, &panels->weight, t, GAL_READ);
+        gal_emit_part(b, &panels->in, t, adds ? GAL_UPDATE : GAL_WRITE);
+    }
+}
+
 static void input_gradient(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     const bool add = e->gradient[n->in[0]] != GAL_NO_BUFFER;
     const uint32_t dy = e->gradient[n->out[0]];
     const gal_operand weight = gal_zero_weight_panel(b, e, n->weight);
+    const uint32_t chunks = gal_emit_gradient_chunks(e, n);
     const uint32_t dx = add ? e->gradient[n->in[0]] : gradient_buffer(b, e, n->in[0], "dx");
     const gal_linear_panels panels = gal_emit_panels(b, e, n, dx, dy, &weight);
-    const gal_shape shape = {.op = GAL_OP_GEMM,
-                             .dtype = b->program->dtype,
-                             .dims = {gal_emit_rows(e, n->in[0]), n->in_features, n->out_features,
-                                      n->weight_transposed ? 0 : GAL_GEMM_TRANSPOSE_B}};
-    for (uint32_t t = 0; t < panels.count; t++) {
-        const bool adds = add || (t > 0 && n->out_panel > 0);
-        gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
-        gal_emit_part(b, &panels.out, t, GAL_READ);
-        gal_emit_part(b, &panels.weight, t, GAL_READ);
-        gal_emit_part(b, &panels.in, t, adds ? GAL_UPDATE : GAL_WRITE);
+    for (uint32_t c = 0; c < chunks; c++) {
+        const gal_linear_panels part = {panels.count, gal_emit_chunk(&panels.in, c, chunks), panels.weight,
+                                        gal_emit_chunk(&panels.out, c, chunks)};
+        gradient_products(b, n, &part, gal_emit_rows(e, n->in[0]) / chunks, add);
+        if (chunks > 1) {
+            gal_emit_chunk_sum(b, e, n[-1].backward_name, n->in[0], &part.in);
+        }
     }
 }
 
@@ -379,9 +393,12 @@ static void backward_cross_entropy(gal_builder *b, gal_block_emit *e, const gal_
 static void backward_split(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     uint32_t buffer = e->gradient[n->out[0]];
-    gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, n->backward_name, b->program->dtype, e->mesh.tp,
-                        (uint64_t)gal_emit_rows(e, n->out[0]) * e->graph.value[n->out[0]].features, GAL_REDUCE_SUM);
-    gal_emit_access(b, e, buffer, n->out[0], GAL_UPDATE);
+    if (e->summed != n->out[0]) {
+        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, n->backward_name, b->program->dtype, e->mesh.tp,
+                            (uint64_t)gal_emit_rows(e, n->out[0]) * e->graph.value[n->out[0]].features, GAL_REDUCE_SUM);
+        gal_emit_access(b, e, buffer, n->out[0], GAL_UPDATE);
+    }
+    e->summed = GAL_NO_VALUE;
     gal_emit_pending(b, e); /* beside it, and in front of an addition that waits for it */
     take_gradient(b, e, n->in[0], buffer);
 }

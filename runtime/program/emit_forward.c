@@ -156,25 +156,38 @@ static void forward_norm(gal_builder *b, gal_block_emit *e, gal_emit_place at, c
     gal_emit_access(b, e, stats, n->out[1], GAL_WRITE);
 }
 
+static void forward_products(gal_builder *b, gal_block_emit *e, const gal_node *n, const gal_linear_panels *panels,
+                             uint32_t rows)
+{
+    for (uint32_t t = 0; t < panels->count; t++) {
+        const bool adds = t > 0 && n->in_panel > 0, biased = n->bias != GAL_NO_VALUE && !adds;
+        uint32_t flags = (n->weight_transposed ? GAL_GEMM_TRANSPOSE_B : 0u) | (biased ? GAL_GEMM_BIAS : 0u);
+        gal_shape shape = {
+            .op = GAL_OP_GEMM, .dtype = b->program->dtype, .dims = {rows, n->out_features, n->in_features, flags}};
+        gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
+        gal_emit_part(b, &panels->in, t, GAL_READ);
+        gal_emit_part(b, &panels->weight, t, GAL_READ);
+        gal_emit_part(b, &panels->out, t, adds ? GAL_UPDATE : GAL_WRITE);
+        if (biased) {
+            gal_operand bias = gal_zero_weight(b, e, n->bias);
+            gal_builder_operand_at(b, &bias);
+        }
+    }
+}
+
 static void forward_linear(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t x = gal_emit_input(b, e, at, n->in[0]);
     gal_operand weight = gal_zero_weight_panel(b, e, n->weight);
     uint32_t y = output(b, e, at, n->out[0]);
     const gal_linear_panels panels = gal_emit_panels(b, e, n, x, y, &weight);
-    for (uint32_t t = 0; t < panels.count; t++) {
-        const bool adds = t > 0 && n->in_panel > 0, biased = n->bias != GAL_NO_VALUE && !adds;
-        uint32_t flags = (n->weight_transposed ? GAL_GEMM_TRANSPOSE_B : 0u) | (biased ? GAL_GEMM_BIAS : 0u);
-        gal_shape shape = {.op = GAL_OP_GEMM,
-                           .dtype = b->program->dtype,
-                           .dims = {gal_emit_rows(e, n->in[0]), n->out_features, n->in_features, flags}};
-        gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
-        gal_emit_part(b, &panels.in, t, GAL_READ);
-        gal_emit_part(b, &panels.weight, t, GAL_READ);
-        gal_emit_part(b, &panels.out, t, adds ? GAL_UPDATE : GAL_WRITE);
-        if (biased) {
-            gal_operand bias = gal_zero_weight(b, e, n->bias);
-            gal_builder_operand_at(b, &bias);
+    const uint32_t chunks = gal_emit_forward_chunks(e, n);
+    for (uint32_t c = 0; c < chunks; c++) {
+        const gal_linear_panels part = {panels.count, gal_emit_chunk(&panels.in, c, chunks), panels.weight,
+                                        gal_emit_chunk(&panels.out, c, chunks)};
+        forward_products(b, e, n, &part, gal_emit_rows(e, n->in[0]) / chunks);
+        if (chunks > 1) {
+            gal_emit_chunk_sum(b, e, n[1].name, n->out[0], &part.out);
         }
     }
 }
@@ -500,10 +513,13 @@ static void forward_alias(gal_builder *b, gal_block_emit *e, gal_emit_place at, 
 static void forward_reduce(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t buffer = gal_emit_input(b, e, at, n->in[0]);
-    gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, n->name, b->program->dtype,
-                        n->over_sequence ? e->mesh.sequence : e->mesh.tp,
-                        (uint64_t)gal_emit_rows(e, n->in[0]) * e->graph.value[n->in[0]].features, GAL_REDUCE_SUM);
-    gal_emit_access(b, e, buffer, n->in[0], GAL_UPDATE);
+    if (e->summed != n->in[0]) {
+        gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, n->name, b->program->dtype,
+                            n->over_sequence ? e->mesh.sequence : e->mesh.tp,
+                            (uint64_t)gal_emit_rows(e, n->in[0]) * e->graph.value[n->in[0]].features, GAL_REDUCE_SUM);
+        gal_emit_access(b, e, buffer, n->in[0], GAL_UPDATE);
+    }
+    e->summed = GAL_NO_VALUE;
     at.buffer[n->out[0]] = buffer;
 }
 

@@ -121,6 +121,17 @@ gal_linear_panels gal_emit_panels(gal_builder *b, const gal_block_emit *e, const
                                   const gal_operand *weight);
 void gal_emit_part(gal_builder *b, const gal_panel *panel, uint32_t t, gal_access access);
 
+/* ---- emit_chunks.c ---- */
+
+/* Into how many parts the rows of a linear's product go, each summed over devices as soon as it is there: forward, or
+ * of its input's gradient. */
+uint32_t gal_emit_forward_chunks(const gal_block_emit *e, const gal_node *n);
+uint32_t gal_emit_gradient_chunks(const gal_block_emit *e, const gal_node *n);
+/* Part c of so many of the rows of a matrix. */
+gal_panel gal_emit_chunk(const gal_panel *panel, uint32_t c, uint32_t chunks);
+/* Behind the product that has written part c: its sum. `value`: what it is a part of, or the gradient of. */
+void gal_emit_chunk_sum(gal_builder *b, gal_block_emit *e, const char *name, uint8_t value, const gal_panel *part);
+
 /* ---- emit_norm.c: norms of rows whose features are split ---- */
 
 /* vectors: gain, and bias or nothing. */

@@ -165,6 +165,7 @@ typedef struct gal_buffer {
     uint32_t block;   /* index of the block within the stage, or GAL_NO_BUFFER for rings and state of the stage */
     const char *name; /* static string */
     uint64_t bytes;   /* as accessed, unaligned */
+    uint64_t cut_at;  /* accesses in front of this byte and behind it are apart: waits.c; 0: it is one */
     uint64_t offset;  /* in the item; a multiple of GAL_ALIGNMENT_BYTES */
 } gal_buffer;
 

@@ -1,12 +1,12 @@
 /* Waits, derived: one linear pass per fragment with a vector clock per instruction.
  *
  * An instruction must start after everything it conflicts with on other streams (read after write, write after read,
- * write after write; buffers as wholes). What an earlier wait already implies is not waited for again. Accesses of
- * earlier calls are named by buffer: the first access of a stream to a buffer in a fragment waits for every other
- * stream that conflicts in any fragment, unless a write of this fragment stands between. Buffers of the classes work
- * and relayout (of rows, of the carried tensor) share bytes with others, so there a stream other than compute waits for
- * compute's earlier calls as a whole and, within a call, for compute's earlier blocks, which have their work in the
- * same bytes; and compute for what others may have left running at the end of a call. */
+ * write after write; buffers as wholes, or as the two parts of one that is cut). What an earlier wait already implies
+ * is not waited for again. Accesses of earlier calls are named by buffer: the first access of a stream to a buffer in a
+ * fragment waits for every other stream that conflicts in any fragment, unless a write of this fragment stands between.
+ * Buffers of the classes work and relayout (of rows, of the carried tensor) share bytes with others, so there a stream
+ * other than compute waits for compute's earlier calls as a whole and, within a call, for compute's earlier blocks,
+ * which have their work in the same bytes; and compute for what others may have left running at the end of a call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +27,8 @@ typedef struct buffer_state {
 typedef struct deriver {
     gal_program *program;
     bool out_of_memory;
-    buffer_state *state;                 /* [buffer]; owns the memory of the next four */
-    uint32_t *stamp;                     /* [buffer]: the fragment that its state is of, from 1 */
+    buffer_state *state;                 /* [2 * buffer + part]; owns the memory of the next four */
+    uint32_t *stamp;                     /* [2 * buffer + part]: the fragment that its state is of, from 1 */
     uint16_t *readers, *writers;         /* [buffer]: streams that access it in any fragment, as bits */
     uint8_t *owner;                      /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
     uint32_t (*clock)[GAL_STREAM_COUNT]; /* [instruction] */
@@ -74,15 +74,26 @@ static bool shares_bytes(const deriver *d, uint32_t buffer)
     return class == GAL_CLASS_WORK || class == GAL_CLASS_RELAYOUT || class == GAL_CLASS_CARRIED_RELAYOUT;
 }
 
-/* Conflicts with accesses of this fragment. */
-static void conflicts_here(deriver *d, uint32_t stream, uint32_t buffer, bool writes)
+/* The parts of its buffer that an operand is of: the first of `*count` rows of state and stamp. */
+static uint32_t parts_of(const gal_program *p, const gal_operand *o, uint32_t *count)
 {
-    buffer_state *s = &d->state[buffer];
+    const uint64_t cut_at = p->buffer[o->buffer].cut_at;
+    const bool behind = cut_at > 0 && o->view == GAL_GROUP_NONE && o->offset_bytes >= cut_at;
+    const bool before = cut_at == 0 || (o->view == GAL_GROUP_NONE && o->offset_bytes + o->bytes <= cut_at);
+    *count = behind || before ? 1 : 2;
+    return 2 * o->buffer + behind;
+}
+
+/* Conflicts with accesses of this fragment. */
+static void conflicts_here(deriver *d, uint32_t stream, uint32_t row, bool writes)
+{
+    const uint32_t buffer = row / 2;
+    buffer_state *s = &d->state[row];
     if (stream != GAL_STREAM_COMPUTE && d->compute_before > 0 && d->program->buffer[buffer].class == GAL_CLASS_WORK) {
         require(d, GAL_STREAM_COMPUTE, d->compute_before - 1);
     }
-    if (d->stamp[buffer] != d->fragment) {
-        d->stamp[buffer] = d->fragment;
+    if (d->stamp[row] != d->fragment) {
+        d->stamp[row] = d->fragment;
         s->has_write = 0;
         s->reading = s->touched = 0;
         return;
@@ -97,9 +108,10 @@ static void conflicts_here(deriver *d, uint32_t stream, uint32_t buffer, bool wr
 }
 
 /* Conflicts with accesses of earlier calls. */
-static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, bool writes)
+static void conflicts_before(deriver *d, gal_instruction *at, uint32_t row, bool writes)
 {
-    buffer_state *s = &d->state[buffer];
+    const uint32_t buffer = row / 2;
+    buffer_state *s = &d->state[row];
     uint32_t me = at->stream;
     if (shares_bytes(d, buffer)) {
         d->sharing[me] = d->now[me][me] + 1;
@@ -121,9 +133,9 @@ static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, b
     s->touched |= (uint16_t)(1u << me);
 }
 
-static void record(deriver *d, const gal_instruction *at, uint32_t instruction, uint32_t buffer, bool writes)
+static void record(deriver *d, const gal_instruction *at, uint32_t instruction, uint32_t row, bool writes)
 {
-    buffer_state *s = &d->state[buffer];
+    buffer_state *s = &d->state[row];
     if (writes) {
         s->has_write = 1;
         s->write_stream = at->stream;
@@ -181,8 +193,9 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
     gal_instruction *at = &p->instruction[first + index];
     const gal_operand *operand = &p->operand[at->first_operand];
     uint32_t me = at->stream;
-    uint8_t shared[GAL_INSTRUCTION_OPERANDS_MAX] = {0};
-    uint32_t shared_count = 0;
+    uint32_t row[2 * GAL_INSTRUCTION_OPERANDS_MAX]; /* of state, that others access too */
+    bool writes[2 * GAL_INSTRUCTION_OPERANDS_MAX];
+    uint32_t count = 0;
     at->first_wait = p->wait_count;
     at->wait_count = 0;
     if (at->block != d->block || index == 0) {
@@ -190,23 +203,26 @@ static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
         d->compute_before = d->compute_last;
     }
     for (uint32_t o = 0; o < at->operand_count; o++) {
-        shared[shared_count] = (uint8_t)o;
-        shared_count += d->owner[operand[o].buffer] != me;
+        if (d->owner[operand[o].buffer] != me) {
+            uint32_t parts = 0;
+            const uint32_t part = parts_of(p, &operand[o], &parts);
+            for (uint32_t i = 0; i < parts; i++, count++) {
+                row[count] = part + i;
+                writes[count] = operand[o].access != GAL_READ;
+            }
+        }
     }
-    if (shared_count > 0) {
+    if (count > 0) {
         d->needed = 0;
-        for (uint32_t i = 0; i < shared_count; i++) {
-            const gal_operand *to = &operand[shared[i]];
-            conflicts_here(d, me, to->buffer, to->access != GAL_READ);
+        for (uint32_t i = 0; i < count; i++) {
+            conflicts_here(d, me, row[i], writes[i]);
         }
         wait_for_needed(d, at, first);
-        for (uint32_t i = 0; i < shared_count; i++) {
-            const gal_operand *to = &operand[shared[i]];
-            conflicts_before(d, at, to->buffer, to->access != GAL_READ);
+        for (uint32_t i = 0; i < count; i++) {
+            conflicts_before(d, at, row[i], writes[i]);
         }
-        for (uint32_t i = 0; i < shared_count; i++) {
-            const gal_operand *to = &operand[shared[i]];
-            record(d, at, index, to->buffer, to->access != GAL_READ);
+        for (uint32_t i = 0; i < count; i++) {
+            record(d, at, index, row[i], writes[i]);
         }
     }
     memcpy(d->clock[first + index], d->now[me], sizeof d->now[me]);
@@ -289,12 +305,12 @@ bool gal_derive_waits(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
     const size_t buffers = (size_t)program->buffer_count + 1;
     deriver d = {.program = program, .clock = clock};
-    d.state = calloc(buffers, sizeof *d.state + sizeof *d.stamp + 2 * sizeof *d.readers + sizeof *d.owner);
+    d.state = calloc(buffers, 2 * sizeof *d.state + 2 * sizeof *d.stamp + 2 * sizeof *d.readers + sizeof *d.owner);
     if (d.state == NULL) {
         return false;
     }
-    d.stamp = (uint32_t *)(d.state + buffers);
-    d.readers = (uint16_t *)(d.stamp + buffers);
+    d.stamp = (uint32_t *)(d.state + 2 * buffers);
+    d.readers = (uint16_t *)(d.stamp + 2 * buffers);
     d.writers = d.readers + buffers;
     d.owner = (uint8_t *)(d.writers + buffers);
     derive_fragments(&d);

@@ -415,7 +415,7 @@ static gal_plan_run *with_other_overlap(const gal_plan *plan)
     memcpy(run, plan->run, plan->run_count * sizeof *run);
     for (uint32_t r = 0; r < plan->run_count; r++) {
         gal_strategy *s = &run[r].strategy;
-        if (s->overlap != GAL_OVERLAP_NONE && s->recompute == GAL_RECOMPUTE_FULL) {
+        if (s->overlap >= GAL_OVERLAP_IN_PASS && s->recompute == GAL_RECOMPUTE_FULL) {
             s->overlap = s->overlap == GAL_OVERLAP_FINE ? GAL_OVERLAP_IN_PASS : (gal_overlap)(s->overlap + 1);
             has = true;
         }

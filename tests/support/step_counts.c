@@ -159,6 +159,16 @@ static void expect_tp_sp(expected *e, uint32_t rank)
     add(e, GAL_OP_ALL_REDUCE, 4, 1, WPE);
 }
 
+/* Products cut in two by rows: of a block's layer an all-reduce of T / 2 tokens for each half, forward and backward;
+ * recompute has none. */
+static void expect_tp_intra_op(expected *e, uint32_t rank)
+{
+    (void)rank;
+    const uint32_t calls = 2 * L * 2 * 2;
+    add(e, GAL_OP_ALL_REDUCE, 4, M * (calls + 2), M * ((uint64_t)calls * (T / 2) + 2 * T) * H);
+    expect_loss(e, 4, T);
+}
+
 /* Two sub-batches of T / 2 tokens (Oases, section 3): a block has an all-reduce forward and one backward for each, and
  * one more in recompute where that runs all of forward again. */
 static void halved_tp(expected *e, uint32_t in_recompute)
@@ -473,6 +483,8 @@ static const mode modes[] = {
     {"tp4-recompute", expect_tp_recompute, 1, false, TP_4(false, GAL_RECOMPUTE_FULL)},
     {"tp4.sp", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_NONE)},
     {"tp4.sp-recompute", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_FULL)},
+    {"tp4-intraop", expect_tp_intra_op, 1, false, {1, {{GAL_AXIS_TP, 4}}, .overlap = GAL_OVERLAP_INTRA_OP}},
+    {"tp4-recompute-intraop", expect_tp_intra_op, 1, false, TP_4_OVERLAP(false, GAL_OVERLAP_INTRA_OP)},
     {"tp4-inpass", expect_tp_fine, 1, false, {1, {{GAL_AXIS_TP, 4}}, .overlap = GAL_OVERLAP_IN_PASS}},
     {"tp4-recompute-inpass", expect_tp_cross_pass, 1, false, TP_4_OVERLAP(false, GAL_OVERLAP_IN_PASS)},
     {"tp4-recompute-crosspass", expect_tp_cross_pass, 1, false, TP_4_OVERLAP(false, GAL_OVERLAP_CROSS_PASS)},
