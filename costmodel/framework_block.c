@@ -178,7 +178,8 @@ static void finish(const tally *t, gal_framework_block *out)
     const gal_framework_rates *r = t->rates;
     const gal_framework *f = r->framework;
     const bool inside = t->reductions > 0; /* layers alone are recomputed */
-    const gal_recompute recompute = inside ? r->layout->recompute : GAL_RECOMPUTE_NONE;
+    const gal_recompute asked = inside ? r->layout->recompute : GAL_RECOMPUTE_NONE;
+    const gal_recompute recompute = asked == GAL_RECOMPUTE_REPEAT ? GAL_RECOMPUTE_FULL : asked; /* which repeats too */
     const double products_again = recompute == GAL_RECOMPUTE_FULL        ? 1.0
                                   : recompute == GAL_RECOMPUTE_SELECTIVE ? f->selective_products_again
                                                                          : 0.0;

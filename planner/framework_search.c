@@ -93,9 +93,10 @@ static bool allowed(const gal_space *space, const gal_uniform_layout *layout)
                                                                         : space->axis[GAL_AXIS_SDP] &&
                                                                               space->zero_stage[layout->zero_stage]);
     const bool sequence = !layout->sequence_parallel || (layout->tp_degree > 1 && space->sequence_parallel);
-    const bool again = layout->recompute == GAL_RECOMPUTE_NONE ||
-                       (layout->recompute == GAL_RECOMPUTE_FULL ? space->recompute : space->selective);
-    return tensor && data && sequence && again;
+    const bool again[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
+                                             [GAL_RECOMPUTE_SELECTIVE] = space->selective,
+                                             [GAL_RECOMPUTE_FULL] = space->recompute};
+    return tensor && data && sequence && again[layout->recompute];
 }
 
 /* All ways to split a stage of so many devices; the layout has its schedule and its numbers, but for degrees. */

@@ -28,7 +28,7 @@ static gal_code strategy_of(reading *r, uint32_t block, gal_galvatron_strategy *
     *out = (gal_galvatron_strategy){.degree = tp * ulysses,
                                     .ulysses = ulysses > 1,
                                     .zero3 = s->zero_stage == 3,
-                                    .recompute = s->recompute == GAL_RECOMPUTE_FULL};
+                                    .recompute = s->recompute >= GAL_RECOMPUTE_FULL};
     if (s->recompute == GAL_RECOMPUTE_SELECTIVE) {
         return cannot_say(err, block, "selective recompute");
     }

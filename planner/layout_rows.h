@@ -29,7 +29,7 @@
     X(GAL_COLUMN_ZERO, "zero", "ZeRO stage of dp: 0 to 3 (0)")                                                         \
     X(GAL_COLUMN_MICROBATCH, "microbatch", "samples of a microbatch on one replica (1)")                               \
     X(GAL_COLUMN_GLOBAL_BATCH, "global_batch", "samples of a step (microbatch x dp)")                                  \
-    X(GAL_COLUMN_RECOMPUTE, "recompute", "none, selective or full (none)")                                             \
+    X(GAL_COLUMN_RECOMPUTE, "recompute", "none, selective, full or repeat (none)")                                     \
     X(GAL_COLUMN_SCHEDULE, "schedule", "gpipe, 1f1b or interleaved (1f1b)")                                            \
     X(GAL_COLUMN_CHUNKS, "chunks", "pieces of a stage, of interleaved (1)")                                            \
     X(GAL_COLUMN_STAGE_LAYERS, "stage_layers", "layers of each stage, as 11;13 (dealt evenly)")                        \

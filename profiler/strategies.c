@@ -13,7 +13,7 @@ static void put_variants(listing *l, const gal_strategy *axes)
     const bool split = gal_strategy_degree(axes, GAL_AXIS_TP) > 1;
     for (uint32_t zero = sharded ? 1 : 0; zero <= (sharded ? 3u : 0u); zero++) {
         for (uint32_t sequence = 0; sequence <= (split ? 1u : 0u); sequence++) {
-            for (uint32_t recompute = 0; recompute < GAL_RECOMPUTE_COUNT && l->count < GAL_STRATEGIES_MAX;
+            for (uint32_t recompute = 0; recompute <= GAL_RECOMPUTE_FULL && l->count < GAL_STRATEGIES_MAX;
                  recompute++) {
                 gal_strategy strategy = *axes;
                 strategy.zero_stage = zero;

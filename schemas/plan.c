@@ -503,8 +503,8 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         used = (size_t)snprintf(buffer, BUFFER_BYTES, "serial");
     }
     if (strategy->recompute != GAL_RECOMPUTE_NONE && used < BUFFER_BYTES) {
-        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used,
-                                 strategy->recompute == GAL_RECOMPUTE_FULL ? "-ckpt" : "-sel");
+        static const char *const suffix[] = {"", "-sel", "-ckpt", "-repeat"};
+        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->recompute]);
     }
     if (strategy->overlap != GAL_OVERLAP_NONE && used < BUFFER_BYTES) {
         static const char *const suffix[] = {"", "-intraop", "-inpass", "-crosspass", "-fine"};

@@ -44,10 +44,14 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COM
     X(GAL_TP_2P5D, "2.5d")                                                                                             \
     X(GAL_TP_3D, "3d")
 
+/* What backward computes again. selective: attention alone. full: what it needs of a block, from the block's input.
+ * repeat: all of a block's forward, what nobody needs too: the last product and the collectives behind it, as PyTorch's
+ * checkpoints do and so Megatron-LM (Oases, section 2); no search proposes it. */
 #define GAL_RECOMPUTES(X)                                                                                              \
     X(GAL_RECOMPUTE_NONE, "none")                                                                                      \
     X(GAL_RECOMPUTE_SELECTIVE, "selective")                                                                            \
-    X(GAL_RECOMPUTE_FULL, "full")
+    X(GAL_RECOMPUTE_FULL, "full")                                                                                      \
+    X(GAL_RECOMPUTE_REPEAT, "repeat")
 
 /* How the collectives of a block's TP axis run beside its kernels (Oases, sections 2, 3 and 5.1). That concerns the
  * blocks that have such collectives between their kernels, attention and FFN; others do the same under every kind.

@@ -156,7 +156,7 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->keep_panels && strategy->tp_mode == GAL_TP_1D) {
         return "keep_panels needs tp of mode 2d, 2.5d or 3d";
     }
-    if (strategy->keep_panels && strategy->recompute == GAL_RECOMPUTE_FULL) {
+    if (strategy->keep_panels && strategy->recompute >= GAL_RECOMPUTE_FULL) {
         return "keep_panels must not stand beside full recompute";
     }
     if (strategy->offload_parameters && strategy->offload_optimizer_percent != 100) {
@@ -188,6 +188,9 @@ static const char *overlap_rule_broken(const gal_strategy *strategy)
     }
     if (strategy->overlap == GAL_OVERLAP_INTRA_OP && strategy->sequence_parallel) {
         return "overlap intra_op must not stand beside sequence_parallel";
+    }
+    if (strategy->recompute == GAL_RECOMPUTE_REPEAT) {
+        return "overlap must not stand beside recompute repeat: in_pass and cross_pass with full say what is repeated";
     }
     return crosses && strategy->recompute != GAL_RECOMPUTE_FULL
                ? "overlap cross_pass and fine need recompute full: without it in_pass is all there is"

@@ -76,10 +76,19 @@ static void recompute_pass(gal_builder *b, gal_block_emit *e)
     gal_overlap_order(b, first, UINT32_MAX);
 }
 
+/* Whether all of forward runs again in front of backward. */
+static bool repeats_forward(const gal_block_emit *e)
+{
+    const bool crosses = e->halved && e->strategy->overlap == GAL_OVERLAP_CROSS_PASS;
+    const bool layer = e->shape.kind == GAL_BLOCK_ATTENTION || e->shape.kind == GAL_BLOCK_CROSS_ATTENTION ||
+                       e->shape.kind == GAL_BLOCK_FFN;
+    return crosses || (layer && e->strategy->recompute == GAL_RECOMPUTE_REPEAT);
+}
+
 void gal_emit_backward_all(gal_builder *b, gal_block_emit *e)
 {
     const bool apart = gal_emit_passes_apart(e);
-    const bool repeats = e->halved && e->strategy->overlap == GAL_OVERLAP_CROSS_PASS;
+    const bool repeats = repeats_forward(e);
     if (apart) {
         recompute_pass(b, e);
     }

@@ -51,7 +51,7 @@ static void need(gal_block_emit *e, uint8_t value)
 
 void gal_recompute_policy(gal_block_emit *e)
 {
-    const bool full = e->strategy->recompute == GAL_RECOMPUTE_FULL || e->graph.head;
+    const bool full = e->strategy->recompute >= GAL_RECOMPUTE_FULL || e->graph.head;
     const bool selective = e->strategy->recompute == GAL_RECOMPUTE_SELECTIVE;
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
         gal_node_kind kind = e->graph.node[i].kind;

@@ -338,7 +338,7 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     }
     s.sequence_parallel = tp > 1 && s.tp_mode == GAL_TP_1D && !splits_positions && below(seed, 2) == 0;
     s.recompute = (gal_recompute)below(seed, GAL_RECOMPUTE_COUNT);
-    s.keep_panels = s.tp_mode != GAL_TP_1D && s.recompute != GAL_RECOMPUTE_FULL && below(seed, 2) == 0;
+    s.keep_panels = s.tp_mode != GAL_TP_1D && s.recompute < GAL_RECOMPUTE_FULL && below(seed, 2) == 0;
     s.offload_optimizer_percent = below(seed, 2) * (1 + below(seed, 100));
     s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 &&
                            (s.zero_stage == 0 || (s.zero_stage == 3 && s.tp_mode == GAL_TP_1D));

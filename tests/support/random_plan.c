@@ -123,7 +123,7 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
     if (gal_strategy_block_rule_broken(model, &shape, out, devices, samples) != NULL) {
         out->sequence_parallel = false;
     }
-    out->recompute = (gal_recompute)gal_random_below(random, GAL_RECOMPUTE_COUNT);
+    out->recompute = (gal_recompute)gal_random_below(random, GAL_RECOMPUTE_REPEAT);
     uint64_t apart = *random;
     out->keep_panels = out->tp_mode != GAL_TP_1D && out->recompute != GAL_RECOMPUTE_FULL && coin(&apart);
 }
@@ -158,6 +158,14 @@ static void random_overlap(uint64_t *random, const gal_model *model, uint32_t bl
     if (gal_strategy_block_rule_broken(model, &shape, &with, devices, samples) == NULL) {
         *strategy = with;
     }
+}
+
+/* All of forward again where what backward needs would be: of a draw of its own. */
+static void random_repeat(uint64_t *random, gal_strategy *strategy)
+{
+    const bool draws = gal_random_below(random, 4) == 0;
+    const bool may = strategy->recompute == GAL_RECOMPUTE_FULL && strategy->overlap == GAL_OVERLAP_NONE;
+    strategy->recompute = draws && may ? GAL_RECOMPUTE_REPEAT : strategy->recompute;
 }
 
 /* ---- the plan ---- */
@@ -408,7 +416,7 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
         }
         if (b > 0 && (shape.shared >> GAL_SHARED_TABLE & 1U) != 0) { /* all copies of the table in the same form */
             strategy[b] = strategy[0];
-            strategy[b].recompute = (gal_recompute)gal_random_below(&random, GAL_RECOMPUTE_COUNT);
+            strategy[b].recompute = (gal_recompute)gal_random_below(&random, GAL_RECOMPUTE_REPEAT);
             strategy[b].keep_panels = strategy[b].keep_panels && strategy[b].recompute != GAL_RECOMPUTE_FULL;
             strategy[b].sequence_parallel =
                 strategy[b].sequence_parallel &&
@@ -419,6 +427,10 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
     for (uint32_t b = 0; b < blocks && out->schedule != GAL_SCHEDULE_ZERO_BUBBLE; b++) {
         random_overlap(&overlaps, &out->model, b, devices, samples, b > 0 ? strategy[b - 1].overlap : GAL_OVERLAP_NONE,
                        &strategy[b]);
+    }
+    uint64_t repeats = random ^ UINT64_C(0xA0761D6478BD642F);
+    for (uint32_t b = 0; b < blocks; b++) {
+        random_repeat(&repeats, &strategy[b]);
     }
     for (uint32_t b = 0; b < blocks; b++) { /* gal_plan_check: two buffers for two gathers of one weight */
         const bool two = strategy[b].tp_mode != GAL_TP_1D && strategy[b].zero_stage == 3;

@@ -169,6 +169,25 @@ static void expect_tp_intra_op(expected *e, uint32_t rank)
     expect_loss(e, 4, T);
 }
 
+/* All of forward again, as Megatron-LM has it: an all-reduce of each block more. */
+static void expect_tp_repeat(expected *e, uint32_t rank)
+{
+    (void)rank;
+    add(e, GAL_OP_ALL_REDUCE, 4, M * (6 * L + 2), M * (6 * L + 2) * (uint64_t)T * H);
+    expect_loss(e, 4, T);
+}
+
+/* With sequence parallelism a scatter more; the gather is there in any case. */
+static void expect_tp_sp_repeat(expected *e, uint32_t rank)
+{
+    (void)rank;
+    add(e, GAL_OP_ALL_GATHER, 4, M * (6 * L + 2), M * (6 * L + 2) * (uint64_t)T * H / 4);
+    add(e, GAL_OP_REDUCE_SCATTER, 4, M * (6 * L + 2), M * (6 * L + 2) * (uint64_t)T * H / 4);
+    expect_loss(e, 4, T);
+    reduce_vectors(e, 4);
+    add(e, GAL_OP_ALL_REDUCE, 4, 1, WPE);
+}
+
 /* Two sub-batches of T / 2 tokens (Oases, section 3): a block has an all-reduce forward and one backward for each, and
  * one more in recompute where that runs all of forward again. */
 static void halved_tp(expected *e, uint32_t in_recompute)
@@ -485,6 +504,8 @@ static const mode modes[] = {
     {"tp4.sp-recompute", expect_tp_sp, 1, false, TP_4(true, GAL_RECOMPUTE_FULL)},
     {"tp4-intraop", expect_tp_intra_op, 1, false, {1, {{GAL_AXIS_TP, 4}}, .overlap = GAL_OVERLAP_INTRA_OP}},
     {"tp4-recompute-intraop", expect_tp_intra_op, 1, false, TP_4_OVERLAP(false, GAL_OVERLAP_INTRA_OP)},
+    {"tp4-repeat", expect_tp_repeat, 1, false, TP_4(false, GAL_RECOMPUTE_REPEAT)},
+    {"tp4.sp-repeat", expect_tp_sp_repeat, 1, false, TP_4(true, GAL_RECOMPUTE_REPEAT)},
     {"tp4-inpass", expect_tp_fine, 1, false, {1, {{GAL_AXIS_TP, 4}}, .overlap = GAL_OVERLAP_IN_PASS}},
     {"tp4-recompute-inpass", expect_tp_cross_pass, 1, false, TP_4_OVERLAP(false, GAL_OVERLAP_IN_PASS)},
     {"tp4-recompute-crosspass", expect_tp_cross_pass, 1, false, TP_4_OVERLAP(false, GAL_OVERLAP_CROSS_PASS)},
