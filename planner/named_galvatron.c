@@ -194,14 +194,14 @@ static const gal_space galvatron_space = {.axis = {true, true, true},
 gal_code gal_algorithm_galvatron_base(const gal_search_request *request, const gal_solver_limits *limits,
                                       gal_algorithm_answer *out, gal_error *err)
 {
-    const gal_named_rule rule = {galvatron_space, UINT32_MAX, &gal_solvers[GAL_SOLVER_GALVATRON_BASE], view_of};
+    const gal_named_rule rule = {galvatron_space, UINT32_MAX, &gal_solvers[GAL_SOLVER_GALVATRON_BASE], view_of, NULL};
     return gal_named_search(request, &rule, limits, out, err);
 }
 
 gal_code gal_algorithm_galvatron_bmw(const gal_search_request *request, const gal_solver_limits *limits,
                                      gal_algorithm_answer *out, gal_error *err)
 {
-    const gal_named_rule rule = {galvatron_space, UINT32_MAX, &gal_solvers[GAL_SOLVER_GALVATRON_BMW], view_of};
+    const gal_named_rule rule = {galvatron_space, UINT32_MAX, &gal_solvers[GAL_SOLVER_GALVATRON_BMW], view_of, NULL};
     return gal_named_search(request, &rule, limits, out, err);
 }
 
@@ -209,7 +209,7 @@ gal_code gal_algorithm_galvatron_memory(const gal_search_request *request, const
                                         gal_algorithm_answer *out, gal_error *err)
 {
     static const gal_solver solver = {"1f1b+mem", false, gal_solve_galvatron_memory};
-    const gal_named_rule rule = {galvatron_space, UINT32_MAX, &solver, view_of};
+    const gal_named_rule rule = {galvatron_space, UINT32_MAX, &solver, view_of, NULL};
     return gal_named_search(request, &rule, limits, out, err);
 }
 
@@ -217,7 +217,7 @@ gal_code gal_algorithm_galvatron_time(const gal_search_request *request, const g
                                       gal_algorithm_answer *out, gal_error *err)
 {
     static const gal_solver solver = {"1f1b+time", false, gal_solve_galvatron_time};
-    const gal_named_rule rule = {galvatron_space, UINT32_MAX, &solver, view_of};
+    const gal_named_rule rule = {galvatron_space, UINT32_MAX, &solver, view_of, NULL};
     return gal_named_search(request, &rule, limits, out, err);
 }
 

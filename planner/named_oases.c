@@ -5,13 +5,15 @@
  * second of the outermost link crossed; computation is the price without the all-reduce that galrun's program has in
  * it; halves take half of both. Layers are recomputed, as its schedule does, if the space has that, and the all-reduce
  * is not repeated for it (section 3.2). The gradients of replicas cost nothing: Eq. 5 does not have them.
- * What comes out runs under galrun's own schedule, without its overlap of halves. */
+ * Where there are no two halves of a sample each, computation and all-reduce are one after the other.
+ * The plan has the schedule that was priced: overlap fine, in_pass without recompute, wherever halves can be. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "planner/named_search.h"
 #include "planner/path.h"
 #include "planner/solve/oases.h"
+#include "schemas/plan_check.h"
 
 enum { DEGREES_MAX = 32 };
 
@@ -72,6 +74,27 @@ static double priced_reduce_seconds(const gal_cell *cell, const gal_strategy *st
     return gal_collective_seconds(cell->spec.durations, GAL_OP_ALL_REDUCE, level_counts, bytes, NULL);
 }
 
+/* Why a block cannot work on two sub-batches under a strategy, or NULL; *halves: whether it would. with: the strategy,
+ * under the kind of overlap that it then has. */
+static const char *overlap_broken(const gal_model *model, uint32_t block, uint32_t device_count, uint32_t samples,
+                                  gal_strategy *with, bool *halves)
+{
+    gal_block_shape shape;
+    gal_model_block(model, block, &shape);
+    with->overlap = gal_space_overlap_of(with);
+    *halves = gal_strategy_halves(with, shape.kind);
+    return gal_strategy_block_rule_broken(model, &shape, with, device_count, samples);
+}
+
+static bool has_halves(const plan_view *v, uint32_t block, const gal_strategy *strategy)
+{
+    const gal_cell *cell = v->named->cell;
+    gal_strategy with = *strategy;
+    bool halves = false;
+    return overlap_broken(cell->spec.model, block, cell->stage_devices, cell->samples, &with, &halves) == NULL &&
+           halves;
+}
+
 static void price_pass(const plan_view *v, uint32_t block, uint32_t s, gal_oases_pass pass, gal_oases_cost *out)
 {
     const gal_cell *cell = v->named->cell;
@@ -86,8 +109,13 @@ static void price_pass(const plan_view *v, uint32_t block, uint32_t s, gal_oases
         compute -= priced_reduce_seconds(cell, strategy, (uint64_t)node->boundary_bytes);
         reduce = gal_oases_reduce_seconds((double)node->boundary_bytes, degree, link_bytes_per_second(cell, degree));
     }
+    compute = fmax(0.0, compute);
+    if (reduces && !has_halves(v, block, strategy)) {
+        out->compute_seconds[pass][1] = compute + reduce;
+        return;
+    }
     for (uint32_t half = 0; half < 2; half++) {
-        out->compute_seconds[pass][half] = fmax(0.0, compute) / 2.0;
+        out->compute_seconds[pass][half] = compute / 2.0;
         out->reduce_seconds[pass][half] = reduce / 2.0;
     }
 }
@@ -106,6 +134,9 @@ static void price_block(const plan_view *v, uint32_t block, uint32_t s, gal_oase
         out->state_bytes = bytes->state + bytes->gradient;
         out->saved_bytes = bytes->saved;
         out->runtime_bytes = (uint64_t)(gal_shared_sum(&node->block.shared) + 2 * node->boundary_bytes);
+        if (has_halves(v, block, &cell->strategy[strategy])) { /* beside its neighbour's */
+            out->runtime_bytes += (uint64_t)node->block.shared.of[GAL_SHARED_WORK];
+        }
     }
 }
 
@@ -186,6 +217,24 @@ cleanup:
     return code;
 }
 
+/* Runs in which nothing is against it. */
+static void finish(gal_plan *plan)
+{
+    uint32_t block = 0;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        bool legal = true, any = false;
+        gal_strategy with = plan->run[r].strategy;
+        for (uint32_t i = 0; i < plan->run[r].block_count; i++, block++) {
+            bool halves = false;
+            legal = overlap_broken(&plan->model, block, gal_plan_stage_devices(plan), gal_plan_microbatch_samples(plan),
+                                   &with, &halves) == NULL &&
+                    legal;
+            any = any || halves;
+        }
+        plan->run[r].strategy = legal && any ? with : plan->run[r].strategy;
+    }
+}
+
 static gal_code search_by(gal_solver_kind solver, const gal_search_request *request, const gal_solver_limits *limits,
                           gal_algorithm_answer *out, gal_error *err)
 {
@@ -193,7 +242,8 @@ static gal_code search_by(gal_solver_kind solver, const gal_search_request *requ
         .space = {.axis = {[GAL_AXIS_DP] = true, [GAL_AXIS_TP] = true}, .recompute = true, .takeaway = {[2] = true}},
         .pp_most = 1,
         .solver = &gal_solvers[solver],
-        .view = view_of};
+        .view = view_of,
+        .finish = finish};
     return gal_named_search(request, &rule, limits, out, err);
 }
 

@@ -175,30 +175,13 @@ static void sort_in(search *s)
     s->out->opinion = s->opinions[0];
 }
 
-static gal_code add_proposal(search *s, const gal_cell *cell, double objective_seconds, gal_error *err)
-{
-    gal_finalist *finalist = gal_finalist_add(s->request, &cell->spec, &s->out->search);
-    if (finalist == NULL) {
-        return out_of_memory(err);
-    }
-    gal_code code = gal_finalist_write_path(cell->strategy, s->stage, s->strategy, &finalist->plan, err);
-    if (code == GAL_OK) {
-        finalist->plan.objective_seconds = finalist->objective_seconds = objective_seconds;
-        code = gal_finalist_predict(s->request, finalist, err);
-    }
-    if (code == GAL_OK) {
-        sort_in(s);
-    }
-    return code;
-}
-
+/* bytes: of its largest stage, fixed ones included. */
 static void add_misfit(search *s, const gal_cell *cell, uint64_t bytes)
 {
     const gal_cell_spec *spec = &cell->spec;
     const double own_per_sample = s->opinion.seconds / spec->global_batch_samples;
     gal_cell roomy = *cell;
     roomy.spec.arena_limit_bytes = INT64_MAX;
-    bytes += gal_durations_fixed_bytes(spec->durations);
     s->out->misfit_cell_count++;
     if (s->out->search.least_bytes == 0 || bytes < s->out->search.least_bytes) {
         s->out->search.least_bytes = bytes;
@@ -212,6 +195,31 @@ static void add_misfit(search *s, const gal_cell *cell, uint64_t bytes)
     }
 }
 
+static gal_code add_proposal(search *s, const gal_cell *cell, double objective_seconds, gal_error *err)
+{
+    gal_finalist *finalist = gal_finalist_add(s->request, &cell->spec, &s->out->search);
+    if (finalist == NULL) {
+        return out_of_memory(err);
+    }
+    gal_code code = gal_finalist_write_path(cell->strategy, s->stage, s->strategy, &finalist->plan, err);
+    if (code == GAL_OK && s->rule->finish != NULL) {
+        s->rule->finish(&finalist->plan);
+        code = gal_plan_objective(s->cache, s->request->durations, &finalist->plan, &objective_seconds, err);
+    }
+    if (code == GAL_OK) {
+        finalist->plan.objective_seconds = finalist->objective_seconds = objective_seconds;
+        code = gal_finalist_predict(s->request, finalist, err);
+    }
+    const uint64_t peak_bytes = finalist->peak_bytes;
+    if (code == GAL_OK && peak_bytes > cell->spec.arena_limit_bytes + finalist->plan.fixed_bytes) {
+        gal_finalist_drop(&s->out->search); /* by what was added */
+        add_misfit(s, cell, peak_bytes);
+    } else if (code == GAL_OK) {
+        sort_in(s);
+    }
+    return code;
+}
+
 static gal_code value_proposal(search *s, const gal_cell *cell, gal_error *err)
 {
     uint64_t bytes = 0;
@@ -220,7 +228,7 @@ static gal_code value_proposal(search *s, const gal_cell *cell, gal_error *err)
     }
     const double seconds = gal_cell_evaluate(cell, s->stage, s->strategy, &bytes);
     if (seconds == HUGE_VAL) {
-        add_misfit(s, cell, bytes);
+        add_misfit(s, cell, bytes + gal_durations_fixed_bytes(cell->spec.durations));
         return GAL_OK;
     }
     return add_proposal(s, cell, seconds, err);
