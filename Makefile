@@ -474,6 +474,12 @@ colossal-tables:
 	@$(MAKE) $(J) all
 	@/usr/bin/python3 tests/accuracy/test_colossal_tables.py $(BUILD) --renew
 
+## oases-tables: renew the predictions of Oases' tables, tests/accuracy/oases_tables.csv and oases_figures.csv
+.PHONY: oases-tables
+oases-tables:
+	@$(MAKE) $(J) all
+	@/usr/bin/python3 tests/accuracy/test_oases_tables.py $(BUILD) --renew
+
 ## bench-program: time to lower, verify, simulate and price a plan of 96 layers on 1,024 devices
 .PHONY: bench-program
 bench-program:

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "planner/cli/reproduce_colossal.h"
+#include "planner/cli/reproduce_oases.h"
 #include "planner/cli/reproduce_paper.h"
 #include "planner/galvatron_search.h"
 #include "planner/ranges.h"
@@ -33,7 +34,7 @@ static const char notes[] =
     "simulated, of the best of the listed batches. --figure 4 shows balance degrees and Eq. 7, 5 how long searches\n"
     "take here, 6 the plans A, B and C; 7, errors with and without slowdowns, is what make accuracy-host measures.\n"
     "Exit: 0 a plan was found; 1 none fits; 2 usage; 3 the document is wrong; 4 system.\n"
-    "'galplan reproduce colossal --help' tells of the tables of Colossal-AI.\n"
+    "'galplan reproduce colossal --help' and 'galplan reproduce oases --help' tell of two other papers' tables.\n"
     "\nExamples:\n"
     "  galplan reproduce galvatron llama.json --memory 36GiB --batch 16 -o strategy.json\n"
     "  galplan reproduce galvatron --table II --model bert-huge-32 --memory 8GiB\n";
@@ -79,7 +80,7 @@ static bool parse(int argc, char **argv, reproduce_options *o, int *exit_code)
         return false;
     }
     if (strcmp(arguments.positional[0], "galvatron") != 0) {
-        (void)gal_fail(&err, GAL_ERR_USAGE, "there are 'galvatron' and 'colossal' to reproduce, not '%s'",
+        (void)gal_fail(&err, GAL_ERR_USAGE, "there are 'galvatron', 'colossal' and 'oases' to reproduce, not '%s'",
                        arguments.positional[0]);
         *exit_code = gal_options_end("galplan", "reproduce", GAL_ERR_USAGE, &err);
         return false;
@@ -298,7 +299,7 @@ cleanup:
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} others[] = {{"colossal", gal_cli_reproduce_colossal}};
+} others[] = {{"colossal", gal_cli_reproduce_colossal}, {"oases", gal_cli_reproduce_oases}};
 
 int gal_cli_reproduce(int argc, char **argv)
 {
