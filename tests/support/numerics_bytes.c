@@ -8,11 +8,25 @@
 
 enum { POISON = 0xFF };
 
-/* The bytes of the item from 0 to the end of its last written one, in whole alignments. */
-static uint64_t written_bytes(const unsigned char *item, uint64_t item_bytes)
+/* The end of the last buffer of targets: a target that is none is -1, and looks like poison. */
+static uint64_t targets_end(const gal_program *program, uint32_t arena)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const gal_buffer *buffer = &program->buffer[program->operand[in->first_operand].buffer];
+        if (in->op == GAL_OP_LOAD_TARGETS && buffer->arena == arena && buffer->offset + buffer->bytes > end) {
+            end = buffer->offset + buffer->bytes;
+        }
+    }
+    return end;
+}
+
+/* The bytes of the item from 0 to the end of its last written one, in whole alignments; up to `known` it is written. */
+static uint64_t written_bytes(const unsigned char *item, uint64_t item_bytes, uint64_t known)
 {
     uint64_t end = item_bytes;
-    while (end > 0 && item[end - 1] == POISON) {
+    while (end > known && item[end - 1] == POISON) {
         end--;
     }
     return (end + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
@@ -58,7 +72,7 @@ bool gal_arena_as_planned(const gal_program *program, const gal_memory *memory, 
             const unsigned char *base = c == GAL_CLASS_HOST ? (const unsigned char *)memory->host->base
                                                             : (const unsigned char *)memory->base + arena->offset;
             const unsigned char *item = base + i * arena->item_bytes;
-            const uint64_t written = written_bytes(item, arena->item_bytes);
+            const uint64_t written = written_bytes(item, arena->item_bytes, targets_end(program, c));
             const uint64_t stray = stray_byte(program, c, item);
             if (written != arena->item_bytes) {
                 (void)snprintf(text, capacity, "class %s item %u: written up to byte %llu of %llu planned",

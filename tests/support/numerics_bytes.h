@@ -5,8 +5,8 @@
 #include "runtime/device/device.h"
 #include "runtime/program/program.h"
 
-/* The arena (poisoned before its first use: every byte 0xFF, which no kernel writes eight times in a row) against the
- * plan:
+/* The arena (poisoned before its first use: every byte 0xFF, which nothing but a load of targets writes eight times in
+ * a row) against the plan:
  *   - every class ends where its last written byte is, rounded up to GAL_ALIGNMENT_BYTES, in every item
  *   - no byte outside the program's buffers was written
  * A write before or behind the arena has faulted. False, with the first difference as text. */
