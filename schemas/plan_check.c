@@ -217,27 +217,25 @@ static const char *position_rule_broken(const gal_block_shape *block, uint32_t d
 static const char *cube_rule_broken(const gal_model *model, const gal_block_shape *block, uint32_t side)
 {
     const uint64_t square = (uint64_t)side * side;
-    const bool attends = block->kind == GAL_BLOCK_ATTENTION;
+    const bool attends = block->kind == GAL_BLOCK_ATTENTION || block->kind == GAL_BLOCK_CROSS_ATTENTION;
     if (model->hidden % square != 0 || (block->kind == GAL_BLOCK_FFN && block->ffn_hidden % square != 0) ||
         (attends && (uint64_t)block->kv_head_count * block->head_dim % square != 0) ||
         (attends && (uint64_t)block->head_count * block->head_dim % square != 0)) {
         return "in mode 3d the square of the side must divide hidden, ffn_hidden and the features of all heads";
     }
-    const bool reads_table = block->kind == GAL_BLOCK_EMBEDDING || block->kind == GAL_BLOCK_HEAD;
+    const bool reads_table = block->kind == GAL_BLOCK_EMBEDDING || block->kind == GAL_BLOCK_BRIDGE ||
+                             block->kind == GAL_BLOCK_HEAD;
     return reads_table && gal_model_padded_vocabulary(model) % square != 0
                ? "in mode 3d the square of the side must divide the padded vocabulary"
                : NULL;
 }
 
-/* A grid divides what enters and leaves a block too. What it has no rule for is refused. */
+/* A grid divides what enters and leaves a block too; features of later levels are multiples of hidden. */
 static const char *grid_rule_broken(const gal_model *model, const gal_block_shape *block, const gal_strategy *strategy)
 {
     const uint32_t side = gal_strategy_grid_side(strategy);
     if (strategy->tp_mode == GAL_TP_1D) {
         return NULL;
-    }
-    if (model->family == GAL_FAMILY_T5 || model->family == GAL_FAMILY_SWIN) {
-        return "tp of modes 2d, 2.5d and 3d has no rules for models of families t5 and swin";
     }
     if (model->hidden % side != 0) {
         return "the side of a tp grid must divide hidden";

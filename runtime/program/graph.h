@@ -9,7 +9,7 @@
 
 #include "runtime/program/program.h"
 
-enum { GAL_GRAPH_MAX = 24, GAL_NODE_INPUTS = 3, GAL_NO_VALUE = 255, GAL_BLOCK_TENSORS = 11, GAL_BLOCK_UNITS = 4 };
+enum { GAL_GRAPH_MAX = 24, GAL_NODE_INPUTS = 3, GAL_NO_VALUE = 255, GAL_BLOCK_TENSORS = 11, GAL_BLOCK_UNITS = 5 };
 
 /* What a node's backward reads of the forward: bits of in[0], in[1], out[0], out[1], in[2]. */
 enum { GAL_NEEDS_IN0 = 1, GAL_NEEDS_IN1 = 2, GAL_NEEDS_OUT0 = 4, GAL_NEEDS_OUT1 = 8, GAL_NEEDS_IN2 = 16 };

@@ -1,5 +1,5 @@
-/* Swin for image classification. Every device of a tensor-parallel group embeds its rows' patches whole, and merges
- * them whole: a merge is one matrix with nothing to pair it with. With sequence parallelism a device's chunk is rows of
+/* Swin for image classification. Every device of a 1d tensor-parallel group embeds its rows' patches whole, and merges
+ * them whole: a merge is one matrix with nothing to pair it with; a grid splits its features as any others. With sequence parallelism a device's chunk is rows of
  * the grid, an even number where they merge, so neighbours are on one device. The table of relative positions of an
  * attention block is split by heads. The head classifies by the mean of all normed rows.
  * Public names: SwinForImageClassification. Source: Z. Liu et al., "Swin Transformer: hierarchical vision Transformer
@@ -94,18 +94,26 @@ static void ffn(const gal_model *m, gal_graph *g)
     gal_graph_residual(g, "add2", "d add2", g->x, z, bias, h);
 }
 
+/* Where a grid splits features, a merged row has a part of each neighbour's: what is as wide as four of them is cut
+ * within each, [4][features]. */
 static void merge(const gal_model *m, gal_graph *g)
 {
-    const uint32_t joined = 4 * g->shape.in.features, out = g->shape.out.features;
+    const uint32_t in = g->shape.in.features, joined = 4 * in, out = g->shape.out.features;
     (void)m;
     uint8_t vectors = gal_graph_unit(g, "vectors", true, false);
     uint8_t unit = gal_graph_unit(g, "reduction", false, false);
-    g->x = gal_graph_value(g, "x", g->shape.in.features);
+    g->x = gal_graph_value(g, "x", in);
     uint8_t four = gal_graph_value(g, "four", joined);
     gal_graph_node(g, GAL_NODE_MERGE, "merge", g->x, four)->backward_name = "d merge";
-    uint8_t a = norm(g, vectors, "downsample.norm.weight", "downsample.norm.bias", MERGE_GAIN, four);
-    uint8_t reduction = gal_graph_tensor(g, unit, "downsample.reduction.weight", REDUCTION, 1, out, joined, false, true,
-                                         GAL_INITIAL_NORMAL);
+    uint8_t gain =
+        gal_graph_tensor(g, vectors, "downsample.norm.weight", MERGE_GAIN, 4, in, 1, false, false, GAL_INITIAL_ONE);
+    uint8_t shift =
+        gal_graph_tensor(g, vectors, "downsample.norm.bias", MERGE_SHIFT, 4, in, 1, false, false, GAL_INITIAL_ZERO);
+    uint8_t reduction = gal_graph_tensor(g, unit, "downsample.reduction.weight", REDUCTION, 4 * (uint64_t)out, in, 1,
+                                         false, true, GAL_INITIAL_NORMAL);
+    g->tensor[gain].columns = g->tensor[shift].columns = 0;
+    g->tensor[reduction].columns = joined;
+    uint8_t a = gal_graph_norm(g, "norm", "d norm", four, gain, shift, joined);
     const gal_linear_names names = {"reduce", "d reduce", "dw reduce"};
     g->y = gal_graph_linear_transposed(g, GAL_ROLE_WHOLE, names, a, "y", reduction, GAL_NO_VALUE, joined, out)->out[0];
     for (uint8_t v = four; v < g->value_count; v++) {

@@ -530,8 +530,9 @@ static void own_digit(gal_layout *layout, uint32_t atom, const gal_digit *wanted
     merge_local(layout);
 }
 
-uint32_t gal_layout_convert_to(const gal_layout *from, const gal_atoms *atoms, const gal_layout *to,
-                               gal_layout_step *steps)
+/* The steps between rows of equal features, which reach just this layout. */
+static uint32_t convert_rows_to(const gal_layout *from, const gal_atoms *atoms, const gal_layout *to,
+                                gal_layout_step *steps)
 {
     gal_layout reached;
     const uint32_t count = gal_layout_convert(from, atoms, to->sample_group, to->sequence_group, steps, &reached);
@@ -566,5 +567,25 @@ uint32_t gal_layout_convert_to(const gal_layout *from, const gal_atoms *atoms, c
         push(&c, GAL_STEP_SLICE, to->sequence_group, &split);
     }
     GAL_ASSERT(gal_layout_equal(&c.now, to));
+    return c.count;
+}
+
+uint32_t gal_layout_convert_to(const gal_layout *from, const gal_atoms *atoms, const gal_layout *to,
+                               gal_layout_step *steps)
+{
+    const bool moves = from->feature_group != to->feature_group;
+    conversion c = {atoms, *from, steps, 0};
+    gal_layout rows = *to;
+    if (moves && from->feature_group != GAL_GROUP_NONE) {
+        gal_layout whole = c.now;
+        whole.feature_group = GAL_GROUP_NONE;
+        push(&c, GAL_STEP_GATHER, from->feature_group, &whole);
+    }
+    rows.feature_group = c.now.feature_group;
+    c.count += convert_rows_to(&c.now, atoms, &rows, steps + c.count);
+    c.now = rows;
+    if (moves && to->feature_group != GAL_GROUP_NONE) {
+        push(&c, GAL_STEP_SLICE, to->feature_group, to);
+    }
     return c.count;
 }

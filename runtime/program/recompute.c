@@ -55,9 +55,10 @@ void gal_recompute_policy(gal_block_emit *e)
     const bool selective = e->strategy->recompute == GAL_RECOMPUTE_SELECTIVE;
     for (uint32_t i = 0; i < e->graph.node_count; i++) {
         gal_node_kind kind = e->graph.node[i].kind;
-        /* The block's own input is kept as it is, whatever is gathered from it. */
-        const bool kept =
-            kind == GAL_NODE_GATHER_SEQUENCE && e->strategy->keep_panels && e->graph.node[i].in[0] != e->graph.x;
+        /* What enters the block is kept as it is, whatever is gathered from it. */
+        const uint8_t from = e->graph.node[i].in[0];
+        const bool enters = from == e->graph.x || from == e->graph.carried_in;
+        const bool kept = kind == GAL_NODE_GATHER_SEQUENCE && e->strategy->keep_panels && !enters;
         bool cheap = (kind == GAL_NODE_GATHER_SEQUENCE && !kept) || kind == GAL_NODE_SPLIT || kind == GAL_NODE_MERGE;
         const bool loads = kind == GAL_NODE_LOAD_LENGTHS || (kind == GAL_NODE_LOAD && !e->graph.head);
         const bool attends =

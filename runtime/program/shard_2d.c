@@ -11,6 +11,8 @@
  * computed from the features that a device has, Y_t = X E_t^T, as a panel, and the row sums it part by part. Backward
  * the row gathers dY. It moves logits where the other form moves rows of the stream.
  *
+ * A carried tensor is split as the stream is; what is a table of all heads (T5's relative bias) stays whole.
+ *
  * Norms tell each other the moments of the rows along the row (emit_norm.c); bias gradients and those of norms are
  * summed over the column with those of other samples, so such a bias leaves the unit of its weight for one that is. */
 #include "runtime/program/graph.h"
@@ -160,13 +162,13 @@ static void rewrite_linear(rewriter *r, const gal_node *old, gal_node n)
     r->now[old->out[0]] = y;
 }
 
-/* What other nodes read: vectors of the features, and tables of rows of them. */
+/* What other nodes read: vectors of the features, tables of rows of them, and tables by heads, which stay whole. */
 static void cut_other(rewriter *r, const gal_node *n)
 {
     const uint8_t read[2] = {n->weight, n->bias};
     for (uint32_t i = 0; i < 2; i++) {
         gal_tensor *t = read[i] == GAL_NO_VALUE ? NULL : &r->out->tensor[read[i]];
-        if (t == NULL) {
+        if (t == NULL || r->out->unit[t->unit].by_heads) {
             continue;
         }
         if (n->kind == GAL_NODE_EMBED) {
@@ -201,7 +203,7 @@ void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_g
 {
     const gal_graph whole = *graph;
     rewriter r = {.out = graph, .whole = &whole, .side = gal_group_size(atoms, row), .row = row, .column = column};
-    GAL_ASSERT(r.side == gal_group_size(atoms, column) && whole.carried_in == GAL_NO_VALUE);
+    GAL_ASSERT(r.side == gal_group_size(atoms, column));
     memset(r.now, GAL_NO_VALUE, sizeof r.now);
     graph->value_count = 0;
     graph->node_count = 0;
@@ -209,8 +211,12 @@ void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_g
     if (whole.x != GAL_NO_VALUE) {
         graph->x = map_value(&r, NULL, 0, whole.x);
     }
+    if (whole.carried_in != GAL_NO_VALUE) {
+        graph->carried_in = map_value(&r, NULL, 0, whole.carried_in);
+    }
     for (uint32_t i = 0; i < whole.node_count; i++) {
         rewrite_node(&r, &whole.node[i]);
     }
     graph->y = whole.y == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[whole.y];
+    graph->carried_out = whole.carried_out == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[whole.carried_out];
 }

@@ -209,17 +209,21 @@ static void rewrite_linear(rewriter *r, const gal_node *old, gal_node n)
     r->now[old->out[0]] = y;
 }
 
-/* What other nodes read: vectors of the features, and tables of rows of them. */
+/* What other nodes read: vectors of the features, tables of rows of them, and tables by heads, which stay whole. */
 static void cut_other(rewriter *r, const gal_node *n)
 {
     const uint8_t read[2] = {n->weight, n->bias};
+    const gal_group features = is_turned(r->whole, n->in[0]) ? r->inputs : r->outputs;
     for (uint32_t i = 0; i < 2; i++) {
         gal_tensor *t = read[i] == GAL_NO_VALUE ? NULL : &r->out->tensor[read[i]];
-        if (t != NULL && n->kind == GAL_NODE_EMBED) {
+        if (t == NULL || r->out->unit[t->unit].by_heads) {
+            continue;
+        }
+        if (n->kind == GAL_NODE_EMBED) {
             cut_matrix(t, r->weights | r->inputs, r->outputs);
             t->gather_group = r->weights | r->inputs;
-        } else if (t != NULL) {
-            cut_vector(t, r->outputs);
+        } else {
+            cut_vector(t, features);
         }
     }
 }
@@ -251,7 +255,6 @@ void gal_shard_3d(gal_graph *graph, const gal_atoms *atoms, gal_group weights, g
                   .inputs = inputs,
                   .outputs = outputs,
                   .turned_unit = GAL_NO_VALUE};
-    GAL_ASSERT(whole.carried_in == GAL_NO_VALUE && whole.carried_out == GAL_NO_VALUE);
     memset(r.now, GAL_NO_VALUE, sizeof r.now);
     graph->value_count = 0;
     graph->node_count = 0;
@@ -259,8 +262,12 @@ void gal_shard_3d(gal_graph *graph, const gal_atoms *atoms, gal_group weights, g
     if (whole.x != GAL_NO_VALUE) {
         graph->x = map_value(&r, NULL, 0, whole.x);
     }
+    if (whole.carried_in != GAL_NO_VALUE) {
+        graph->carried_in = map_value(&r, NULL, 0, whole.carried_in);
+    }
     for (uint32_t i = 0; i < whole.node_count; i++) {
         rewrite_node(&r, &whole.node[i]);
     }
     graph->y = whole.y == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[whole.y];
+    graph->carried_out = whole.carried_out == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[whole.carried_out];
 }

@@ -339,7 +339,8 @@ static void type_mean_position_backward(gal_typer *t)
     }
 }
 
-/* Rows of the grid of which this device has an even number, and of the grid that they merge to. */
+/* Rows of the grid of which this device has an even number, and of the grid that they merge to. Where features are
+ * split the merged ones are, as those of queries, keys and values that are one matrix: the same part of each. */
 static bool merged_rows(gal_typer *t, uint32_t *from, uint32_t *to)
 {
     const uint32_t *d = t->shape->dims;
@@ -353,8 +354,8 @@ static void type_merge(gal_typer *t)
     uint32_t from = 0;
     gal_typed x, y = {0};
     if (gal_type_get_complete(t, 0, d[2], &x) && merged_rows(t, &from, &y.rows) &&
-        gal_type_holds(t, x.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
         gal_type_holds(t, x.rows == from, "its rows are not those of the grid")) {
+        y.split = x.split;
         gal_type_put_rows(t, 1, y, 4 * (uint64_t)d[2]);
     }
 }
@@ -365,8 +366,8 @@ static void type_merge_backward(gal_typer *t)
     uint32_t merged = 0;
     gal_typed dy, dx = {0};
     if (gal_type_get_complete(t, 0, 4 * (uint64_t)d[2], &dy) && merged_rows(t, &dx.rows, &merged) &&
-        gal_type_holds(t, dy.split == GAL_GROUP_NONE, "reads split features as whole ones") &&
         gal_type_holds(t, dy.rows == merged, "its rows are not those of the merged grid")) {
+        dx.split = dy.split;
         gal_type_put_rows(t, 1, dx, d[2]);
     }
 }

@@ -33,6 +33,7 @@ static void make_bed(const char *model, const char *cluster, uint32_t kind, bed 
     assert_int_equal(gal_durations_create_analytic(&b->cluster, &b->durations, &err), GAL_OK);
     gal_atoms_of(b->cluster.device_count, &b->atoms);
     gal_space_all(&space);
+    space.tp_grid[GAL_TP_2D] = space.tp_grid[GAL_TP_2P5D] = space.tp_grid[GAL_TP_3D] = true;
     const uint32_t count = gal_space_strategies(&space, b->cluster.device_count, b->strategy);
     b->strategy_count = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -47,8 +48,7 @@ static void make_bed(const char *model, const char *cluster, uint32_t kind, bed 
 static void follow(const bed *b, const gal_layout *from, const gal_strategy *to, gal_layout *out)
 {
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
-    const gal_mesh mesh = gal_mesh_of(&b->atoms, to);
-    (void)gal_layout_convert(from, &b->atoms, gal_mesh_samples(&mesh), gal_mesh_positions(&mesh, to), steps, out);
+    (void)gal_layout_enter(from, &b->atoms, to, steps, out);
 }
 
 /* Two blocks of a type, of which the second converts the rows, or the one that converts the carried tensor. */

@@ -1,6 +1,7 @@
 /* Programs of grids that are wrong on purpose: every place where a mistake can be made gets it once, alone, and the
  * types must refuse it. GPT-2's kind on 2 x 2 devices, two of them deep (2.5d) or beside another layout, tied or not;
- * and on 2 x 2 x 2 (3d), there Llama's too, whose queries, keys and values are tensors that are read as one. */
+ * and on 2 x 2 x 2 (3d), there Llama's too, whose queries, keys and values are tensors that are read as one. T5 with
+ * its carried tensor and Swin with a merge on both. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #include "runtime/program/verify.h"
 #include "schemas/plan_check.h"
 
-enum { DEVICES = 8, BLOCKS = 6 };
+enum { DEVICES = 8 };
 
 /* Atoms of 8 devices: the axis is innermost. Of a cube those of weights, inputs and outputs. */
 enum { ROW = 1, COLUMN = 2, DEPTH = 4, ALL = 7 };
@@ -58,27 +59,62 @@ static void turn_to_bert(gal_model *model)
     model->mask_token = 3;
 }
 
+static void turn_to_t5(gal_model *model)
+{
+    model->family = GAL_FAMILY_T5;
+    model->activation = GAL_ACTIVATION_RELU;
+    model->layer_count = model->decoder_layer_count = 1;
+    model->decoder_sequence_length = 4;
+    model->head_dim = 6;
+    model->relative_bucket_count = 6;
+    model->relative_max_distance = 8;
+}
+
+/* Two levels: 8 x 8 and, merged, 4 x 4. */
+static void turn_to_swin(gal_model *model)
+{
+    model->family = GAL_FAMILY_SWIN;
+    model->activation = GAL_ACTIVATION_GELU_ERF;
+    model->image_size = 16;
+    model->patch_size = 2;
+    model->channel_count = 3;
+    model->sequence_length = 64;
+    model->window_size = 4;
+    model->pixel_mean = model->pixel_standard_deviation = 0.5;
+    model->level_count = 2;
+    for (uint32_t level = 0; level < 2; level++) {
+        model->level_head_count[level] = 4;
+        model->level_layer_count[level] = 2 - level;
+    }
+    model->layer_count = 3;
+}
+
 /* turned: BERT, of a head with a product whose rows are turned back; on cubes. */
-typedef enum kind { UNTIED, TIED, CONVERTED, TURNED, KINDS } kind;
+typedef enum kind { UNTIED, TIED, CONVERTED, ENCODED, MERGED, TURNED, KINDS } kind;
 
 /* converted: data parallel behind the second block. */
 static void lower(gal_tp_mode mode, kind what, fixture *out)
 {
     gal_error err = {GAL_OK, ""};
     memset(out, 0, sizeof *out);
-    make_model(what == TIED || what == TURNED, &out->plan.model);
+    make_model(what == TIED || what == TURNED || what == ENCODED, &out->plan.model);
     if (mode == GAL_TP_3D && what == CONVERTED) {
         turn_to_llama(&out->plan.model);
     }
     if (what == TURNED) {
         turn_to_bert(&out->plan.model);
+    } else if (what == ENCODED) {
+        turn_to_t5(&out->plan.model);
+    } else if (what == MERGED) {
+        turn_to_swin(&out->plan.model);
     }
+    const uint32_t blocks = gal_model_block_count(&out->plan.model);
     const bool converts = what == CONVERTED;
     const gal_strategy grid = {
         .axis_count = 1, .axis = {{GAL_AXIS_TP, DEVICES}}, .tp_mode = mode, .tp_depth = mode == GAL_TP_2P5D ? 2 : 0};
     const gal_strategy data = {.axis_count = 1, .axis = {{GAL_AXIS_DP, DEVICES}}};
-    out->run[0] = (gal_plan_run){converts ? 3 : BLOCKS, grid};
-    out->run[1] = (gal_plan_run){BLOCKS - 3, data};
+    out->run[0] = (gal_plan_run){converts ? 3 : blocks, grid};
+    out->run[1] = (gal_plan_run){blocks - 3, data};
     out->plan.run_count = converts ? 2 : 1;
     out->stage = (gal_plan_stage){0, out->plan.run_count, 0};
     out->plan.global_batch_samples = 16;
@@ -317,6 +353,9 @@ static const mistake mistakes_2p5d[] = {
     {"a mask of other features", NULL, GAL_OP_DROPOUT, swaps_group},
     {"positions of other features", NULL, GAL_OP_POSITION, swaps_group},
     {"heads of the column", NULL, GAL_OP_ATTENTION, swaps_group},
+    {"a relative bias of other heads", NULL, GAL_OP_RELATIVE_ATTENTION, swaps_group},
+    {"windows of other heads", NULL, GAL_OP_WINDOW_ATTENTION, swaps_group},
+    {"heads of the column, of two stacks", NULL, GAL_OP_CROSS_ATTENTION, swaps_group},
     {"a look-up in a part of the vocabulary", NULL, GAL_OP_EMBED, swaps_group},
     {"replicas of the loss", NULL, GAL_OP_NORM_START, has_other_first_dim},
     {"labels of other samples", NULL, GAL_OP_LOAD_TARGETS, loads_other_rows},
@@ -360,9 +399,16 @@ static const mistake mistakes_3d[] = {
     {"positions of other features", NULL, GAL_OP_POSITION, turns_group},
     {"heads of the outputs", NULL, GAL_OP_ATTENTION, turns_group},
     {"attention to rows that are not turned", NULL, GAL_OP_ATTENTION, loads_other_rows},
+    {"a relative bias of other heads", NULL, GAL_OP_RELATIVE_ATTENTION, turns_group},
+    {"windows of other heads", NULL, GAL_OP_WINDOW_ATTENTION, turns_group},
+    {"windows of rows that are not turned", NULL, GAL_OP_WINDOW_ATTENTION, loads_other_rows},
+    {"heads of the outputs, of two stacks", NULL, GAL_OP_CROSS_ATTENTION, turns_group},
+    {"two stacks of rows that are not turned", NULL, GAL_OP_CROSS_ATTENTION, loads_other_rows},
+    {"neighbours of turned rows merged", NULL, GAL_OP_MERGE, loads_other_rows},
     {"queries turned by other positions", NULL, GAL_OP_ROTARY, loads_other_rows},
     {"a look-up in a part of the vocabulary", NULL, GAL_OP_EMBED, swaps_group},
     {"tokens of other samples", NULL, GAL_OP_LOAD_TOKENS, loads_other_rows},
+    {"tokens of the target of other samples", NULL, GAL_OP_LOAD_DECODER_TOKENS, loads_other_rows},
     {"labels of rows that are not turned", NULL, GAL_OP_LOAD_TARGETS, loads_other_rows},
     {"rows to be turned gathered along the outputs", "gather turned", GAL_OP_ALL_GATHER, turns_group},
     {"rows to be turned gathered along the weights", "gather turned", GAL_OP_ALL_GATHER, turns_group_back},
@@ -486,7 +532,7 @@ static void test_other_sides(void **state)
     for (uint32_t i = 0; i < 2 * COUNT_OF(cubes); i++) {
         fixture f = {0};
         gal_error err = {GAL_OK, ""};
-        f.run[0] = (gal_plan_run){BLOCKS, cubes[i / 2]};
+        f.run[0] = (gal_plan_run){0, cubes[i / 2]};
         f.run[0].strategy.tp_mode = GAL_TP_3D;
         f.stage = (gal_plan_stage){0, 1, 0};
         f.plan = (gal_plan){.global_batch_samples = 288,
@@ -508,6 +554,7 @@ static void test_other_sides(void **state)
         f.plan.model.ffn_hidden = 288;
         f.plan.model.head_count = f.plan.model.kv_head_count = 12;
         f.plan.model.head_dim = 12;
+        f.run[0].block_count = gal_model_block_count(&f.plan.model);
         if (gal_plan_check(&f.plan, NULL, &err) != GAL_OK || gal_lower_plan(&f.plan, &f.program, &err) != GAL_OK ||
             gal_verify(&f.program, 1, &err) != GAL_OK) {
             char name[64];

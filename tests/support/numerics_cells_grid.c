@@ -6,6 +6,10 @@
     X(GRID_LLAMA, "llama on a tp grid")                                                                                \
     X(GRID_BERT, "bert on a tp grid")                                                                                  \
     X(GRID_VIT, "vit on a tp grid")                                                                                    \
+    X(GRID_T5, "t5 on a tp grid")                                                                                      \
+    X(GRID_CROSS, "cross-attention on a tp grid, carried rows of another layout")                                      \
+    X(GRID_SWIN, "swin on a tp grid")                                                                                  \
+    X(GRID_MERGE, "a merge on a tp grid")                                                                              \
     X(GRID_TIED, "tied table on a tp grid")                                                                            \
     X(GRID_TIED_BERT, "bert, tied table on a tp grid: its head's bias")                                                \
     X(GRID_HEAD, "untied head on a tp grid")                                                                           \
@@ -20,6 +24,9 @@
     X(CUBE_BERT, "bert on a tp cube")                                                                                  \
     X(CUBE_BERT_HEAD, "bert's head on a tp cube")                                                                      \
     X(CUBE_VIT, "vit on a tp cube")                                                                                    \
+    X(CUBE_T5, "t5 on a tp cube")                                                                                      \
+    X(CUBE_SWIN, "swin on a tp cube")                                                                                  \
+    X(CUBE_MERGE, "a merge on a tp cube")                                                                              \
     X(CUBE_TIED, "tied table on a tp cube")                                                                            \
     X(CUBE_HEAD, "untied head on a tp cube")                                                                           \
     X(CUBE_GRID, "a tp cube beside a tp grid")                                                                         \
@@ -61,6 +68,8 @@ static void hit_grids(const gal_plan *plan, bool *hit)
     hit[GRID_LLAMA] = any && m->family == GAL_FAMILY_LLAMA;
     hit[GRID_BERT] = any && m->family == GAL_FAMILY_BERT;
     hit[GRID_VIT] = any && m->family == GAL_FAMILY_VIT;
+    hit[GRID_T5] = any && m->family == GAL_FAMILY_T5;
+    hit[GRID_SWIN] = any && m->family == GAL_FAMILY_SWIN;
     hit[GRID_DROPOUT] = any && m->residual_dropout > 0;
     hit[GRID_SPLIT] = any && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
     if (head->tp_mode != GAL_TP_1D) {
@@ -88,6 +97,8 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
     hit[CUBE_LLAMA] = any && m->family == GAL_FAMILY_LLAMA;
     hit[CUBE_BERT] = any && m->family == GAL_FAMILY_BERT;
     hit[CUBE_VIT] = any && m->family == GAL_FAMILY_VIT;
+    hit[CUBE_T5] = any && m->family == GAL_FAMILY_T5;
+    hit[CUBE_SWIN] = any && m->family == GAL_FAMILY_SWIN;
     hit[CUBE_GRID] = any && squares;
     hit[CUBE_DROPOUT] = any && m->residual_dropout > 0;
     hit[CUBE_SPLIT] = any && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
@@ -97,10 +108,26 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
     }
 }
 
+/* Blocks that not every family has. */
+static void hit_blocks(const gal_plan *plan, bool *hit)
+{
+    const gal_model *m = &plan->model;
+    for (uint32_t b = 1; b < gal_model_block_count(m); b++) {
+        const gal_strategy *s = gal_plan_block_strategy(plan, b), *before = gal_plan_block_strategy(plan, b - 1);
+        const gal_block_kind kind = gal_model_block_kind(m, b);
+        if (s->tp_mode != GAL_TP_1D && kind == GAL_BLOCK_MERGE) {
+            hit[s->tp_mode == GAL_TP_3D ? CUBE_MERGE : GRID_MERGE] = true;
+        }
+        hit[GRID_CROSS] |=
+            s->tp_mode != GAL_TP_1D && kind == GAL_BLOCK_CROSS_ATTENTION && !gal_strategy_same_shards(s, before);
+    }
+}
+
 static void hit_modes(const gal_plan *plan, bool *hit)
 {
     hit_grids(plan, hit);
     hit_cubes(plan, hit);
+    hit_blocks(plan, hit);
 }
 
 const gal_coverage_cells gal_cells_of_grid = {CELL_COUNT, names, hit_modes};

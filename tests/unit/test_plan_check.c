@@ -419,6 +419,51 @@ static void test_tied(void **state)
     expect_plan(&w, rule);
 }
 
+/* The levels of Swin have 3 and 6 heads, of 24 and 48 features: a square of 2 x 2 divides the second level alone, a
+ * cube all but the heads of the first. */
+static void test_swin_on_grids(void **state)
+{
+    (void)state;
+    static const char *const heads = "tp degree must divide head_count";
+    gal_model model = small_model();
+    model.family = GAL_FAMILY_SWIN;
+    model.level_count = 2;
+    model.layer_count = 4;
+    model.image_size = 8;
+    model.patch_size = 2;
+    model.window_size = 2;
+    model.sequence_length = 16;
+    for (uint32_t level = 0; level < 2; level++) {
+        model.level_layer_count[level] = 2;
+        model.level_head_count[level] = 3U << level;
+    }
+    for (uint32_t mode = GAL_TP_2D; mode <= GAL_TP_3D; mode++) {
+        const uint32_t devices = mode == GAL_TP_2D ? 4 : 8;
+        gal_strategy s = one_axis(GAL_AXIS_TP, devices);
+        s.tp_mode = (gal_tp_mode)mode;
+        s.tp_depth = mode == GAL_TP_2P5D ? 2 : 0;
+        for (uint32_t b = 0; b < gal_model_block_count(&model); b++) {
+            gal_block_shape shape;
+            gal_model_block(&model, b, &shape);
+            const char *rule = gal_strategy_block_rule_broken(&model, &shape, &s, devices, 4);
+            if (shape.kind == GAL_BLOCK_ATTENTION && shape.level == 0) {
+                assert_string_equal(rule, heads);
+            } else {
+                assert_null(rule);
+            }
+        }
+    }
+    gal_strategy s = one_axis(GAL_AXIS_TP, 27); /* 9 divides neither 24 nor 48 */
+    s.tp_mode = GAL_TP_3D;
+    gal_block_shape merge = {0};
+    for (uint32_t b = 0; merge.kind != GAL_BLOCK_MERGE; b++) {
+        gal_model_block(&model, b, &merge);
+    }
+    assert_string_equal(
+        gal_strategy_block_rule_broken(&model, &merge, &s, 27, 9),
+        "in mode 3d the square of the side must divide hidden, ffn_hidden and the features of all heads");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_switch_rules),
         cmocka_unit_test(test_grids),
         cmocka_unit_test(test_cubes),
+        cmocka_unit_test(test_swin_on_grids),
         cmocka_unit_test(test_divisibility),
         cmocka_unit_test(test_ulysses),
         cmocka_unit_test(test_ring),
