@@ -49,8 +49,8 @@ static bool same_run(const gal_runs *runs, uint32_t first, uint32_t second)
     return both_in || (!is_in && !second_in);
 }
 
-/* What `first` writes, alone, in its last operand's place: a work buffer that the next instruction reads and no other
- * of the fragment does before it is written anew. */
+/* Nobody sees what `first` writes, alone, but the next instruction: that writes anew where it is, or it is in a work
+ * buffer that no other of the fragment reads before it is written anew. */
 static bool is_lone(const gal_program *program, uint32_t first, uint32_t second)
 {
     const gal_instruction *writer = &program->instruction[first];
@@ -65,19 +65,34 @@ static bool is_lone(const gal_program *program, uint32_t first, uint32_t second)
             written = operand->buffer;
         }
     }
-    if (written == GAL_NO_BUFFER || program->buffer[written].class != GAL_CLASS_WORK) {
-        return false;
-    }
-    for (uint32_t i = first + 1; i < fragment->first + fragment->count; i++) {
+    for (uint32_t i = first + 1; written != GAL_NO_BUFFER && i < fragment->first + fragment->count; i++) {
         const gal_instruction *at = &program->instruction[i];
-        for (uint32_t o = 0; i != second && o < at->operand_count; o++) {
+        for (uint32_t o = 0; o < at->operand_count; o++) {
             const gal_operand *operand = &program->operand[at->first_operand + o];
-            if (operand->buffer == written) {
-                return operand->access == GAL_WRITE && operand->bytes == program->buffer[written].bytes;
+            const bool anew = operand->access == GAL_WRITE && operand->bytes == program->buffer[written].bytes;
+            if (operand->buffer == written && (i != second || anew)) {
+                return anew && (i == second || program->buffer[written].class == GAL_CLASS_WORK);
             }
         }
     }
-    return true;
+    return written != GAL_NO_BUFFER && program->buffer[written].class == GAL_CLASS_WORK;
+}
+
+/* Whether bytes that the second writes are among those that the first reads: the two can share them, as one after the
+ * other needs them, but a kernel that is both writes when it has not read all. */
+static bool writes_what_is_read(const gal_program *program, const gal_kernel_call calls[2], const uint32_t numbers[2])
+{
+    const gal_operand *read = &program->operand[program->instruction[numbers[0]].first_operand];
+    const gal_operand *written = &program->operand[program->instruction[numbers[1]].first_operand];
+    for (uint32_t w = 0; w < calls[1].operand_count; w++) {
+        for (uint32_t r = 0; written[w].access != GAL_READ && r < calls[0].operand_count; r++) {
+            const char *to = calls[1].operand[w], *from = calls[0].operand[r];
+            if (read[r].access == GAL_READ && to < from + read[r].bytes && from < to + written[w].bytes) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 static bool can_follow(const gal_engine *engine, const gal_tape *tape, const gal_runs *runs, uint32_t first,
@@ -122,13 +137,15 @@ gal_code gal_find_fusions(gal_engine *engine, const gal_tape *tape, const gal_ru
         if (!can_follow(engine, tape, runs, i, second)) {
             continue;
         }
-        uint8_t *known = &lone[entry_of(tape, i)->instruction]; /* microbatches have it in common */
+        const uint32_t numbers[2] = {entry_of(tape, i)->instruction, entry_of(tape, second)->instruction};
+        uint8_t *known = &lone[numbers[0]]; /* microbatches have it in common */
         if (*known == LONE_UNKNOWN) {
-            const uint32_t numbers[2] = {entry_of(tape, i)->instruction, entry_of(tape, second)->instruction};
             *known = is_lone(engine->program, numbers[0], numbers[1]) ? LONE_YES : LONE_NO;
         }
         const gal_kernel_pair pair = gal_queued_pair(engine, tape, i, *known == LONE_YES, calls);
-        GAL_TRY(ops->fuse(&pair, &fusion[i], err));
+        if (!writes_what_is_read(engine->program, calls, numbers)) {
+            GAL_TRY(ops->fuse(&pair, &fusion[i], err));
+        }
     }
     *out = fusion;
     fusion = NULL;

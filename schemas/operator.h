@@ -100,7 +100,7 @@
  * narrow               elements                                       r source (wide), w target: rounded
  * scale                elements, divisor                              u a: a / sqrt(divisor)
  * activation           elements, activation                           r u, w g
- * activation_backward  elements, activation                           r dg, r u, w du
+ * activation_backward  elements, activation                           r dg, r u, w du; du may be dg
  * gated_activation     rows, features, activation                         r u[rows][2][features], w g[rows][features]
  *                                                                         g = activation(u[0]) u[1]
  * gated_activation_backward rows, features, activation                    r dg, r u, w du

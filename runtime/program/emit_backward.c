@@ -319,10 +319,13 @@ static void backward_gated_activation(gal_builder *b, gal_block_emit *e, const g
     gal_emit_access(b, e, du, n->in[0], GAL_WRITE);
 }
 
+/* In the place of what it reads, whose last reader it is: a product that writes that gradient and the derivative can
+ * then be one kernel, which writes nothing that the product reads. */
 static void backward_activation(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     uint32_t u = gal_emit_input(b, e, gal_emit_again(e), n->in[0]);
-    uint32_t du = gradient_buffer(b, e, n->in[0], "du");
+    const uint32_t du = e->gradient[n->out[0]];
+    e->gradient[n->in[0]] = du;
     gal_shape shape = gal_emit_activation_shape(b, e, GAL_OP_ACTIVATION_BACKWARD, n->in[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->backward_name, &shape);
     gal_emit_read(b, e, e->gradient[n->out[0]], n->out[0]);

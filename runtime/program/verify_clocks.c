@@ -400,6 +400,31 @@ static gal_code access_operand(checker *c, const reach *at, gal_error *err)
     return code;
 }
 
+/* The one instruction that may write what it reads: element by element, in the same place. */
+enum { IN_PLACE_READ = 0, IN_PLACE_WRITTEN = 2 };
+
+static bool is_in_place(const checker *c, const gal_instruction *in)
+{
+    const reach *read = &c->reach[in->first_operand + IN_PLACE_READ];
+    const reach *written = &c->reach[in->first_operand + IN_PLACE_WRITTEN];
+    return in->op == GAL_OP_ACTIVATION_BACKWARD && read->buffer == written->buffer && read->begin == written->begin &&
+           read->end == written->end;
+}
+
+static gal_code access_operands(checker *c, const gal_instruction *in, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const bool in_place = is_in_place(c, in);
+    for (uint32_t k = 0; k < in->operand_count && code == GAL_OK; k++) {
+        reach at = c->reach[in->first_operand + k];
+        at.access = in_place && k == IN_PLACE_WRITTEN ? GAL_UPDATE : at.access;
+        if (!in_place || k != IN_PLACE_READ) {
+            code = access_operand(c, &at, err);
+        }
+    }
+    return code;
+}
+
 static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
 {
     const gal_program *p = c->program;
@@ -413,11 +438,9 @@ static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
         c->event.position = i;
         c->number = gal_order_issue(&c->order, &c->event, c->known);
         c->result[++c->result_count] = (result){i, call->fragment, false};
-        for (uint32_t k = 0; k < in->operand_count; k++) {
-            gal_code code = access_operand(c, &c->reach[in->first_operand + k], err);
-            if (code != GAL_OK) {
-                return code;
-            }
+        const gal_code code = access_operands(c, in, err);
+        if (code != GAL_OK) {
+            return code;
         }
     }
     return GAL_OK;

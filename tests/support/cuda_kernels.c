@@ -11,7 +11,7 @@
 
 #include "tests/support/cuda_double.h"
 
-uint64_t gal_fused_pairs[2];
+uint64_t gal_fused_pairs[GAL_PAIR_KINDS];
 gal_kernel_step gal_queued_step;
 gal_kernel_choice gal_queued_choice;
 
@@ -102,31 +102,54 @@ typedef struct deferred_pair {
     uint32_t fusion;
 } deferred_pair;
 
-enum { FUSE_WRITES_BOTH = 1, FUSE_WRITES_SECOND = 2 };
-
-/* A product and what is done with it element by element. */
+/* A product and what is done with it element by element; a sum and its norm. 0: none, else one of gal_pair_kind. */
 static gal_code fuse(const gal_kernel_pair *pair, uint32_t *fusion, gal_error *err)
 {
     (void)err;
+    const bool norm = pair->second_op == GAL_OP_LAYER_NORM || pair->second_op == GAL_OP_RMS_NORM;
     *fusion = 0;
     if (pair->first_op == GAL_OP_GEMM && pair->second_op == GAL_OP_ACTIVATION && !pair->first->add) {
-        *fusion = FUSE_WRITES_BOTH;
+        *fusion = 1 + GAL_PAIR_ACTIVATION;
     } else if (pair->first_op == GAL_OP_GEMM && pair->second_op == GAL_OP_ACTIVATION_BACKWARD && pair->lone &&
                pair->second->operand[0] == pair->first->operand[2]) {
-        *fusion = FUSE_WRITES_SECOND;
+        *fusion = 1 + GAL_PAIR_DERIVATIVE;
+    } else if (pair->first_op == GAL_OP_RESIDUAL && norm && pair->second->operand[0] == pair->first->operand[2]) {
+        *fusion = 1 + GAL_PAIR_NORM;
     }
     return GAL_OK;
 }
 
-/* What is not written is poisoned: who reads it, shows it. */
+/* All that the second writes. */
+static void poison_results(const deferred *second)
+{
+    const uint32_t *dims = second->call.dims;
+    void *const *operand = second->call.operand;
+    const bool centred = second->op == GAL_OP_LAYER_NORM;
+    switch (second->op) {
+    case GAL_OP_ACTIVATION:
+        memset(operand[1], 0xFF, dims[0] * sizeof(double));
+        break;
+    case GAL_OP_ACTIVATION_BACKWARD:
+        memset(operand[2], 0xFF, dims[0] * sizeof(double));
+        break;
+    default:
+        memset(operand[centred ? 3 : 2], 0xFF, (size_t)dims[0] * dims[1] * sizeof(double));
+        memset(operand[centred ? 4 : 3], 0xFF, (centred ? 2 : 1) * dims[0] * sizeof(double));
+    }
+}
+
+/* What is not written is poisoned: who reads it, shows it. So is what the second writes, before the first begins: a
+ * kernel that is both has written some of it when it reads the rest. */
 static void carry_out_pair(void *payload)
 {
     deferred_pair *late = payload;
+    poison_results(&late->part[1]);
     carry_out(&late->part[0]);
     carry_out(&late->part[1]);
-    if (late->fusion == FUSE_WRITES_SECOND) {
+    void *product = late->part[0].call.operand[2];
+    if (late->fusion == 1 + GAL_PAIR_DERIVATIVE && product != late->part[1].call.operand[2]) {
         const uint32_t *dims = late->part[0].call.dims;
-        memset(late->part[0].call.operand[2], 0xFF, (size_t)dims[0] * dims[1] * sizeof(double));
+        memset(product, 0xFF, (size_t)dims[0] * dims[1] * sizeof(double));
     }
 }
 

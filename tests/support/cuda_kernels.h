@@ -6,9 +6,10 @@
 #include "runtime/ops/ops.h"
 
 extern const gal_ops gal_ops_queued_fp64;
-/* How many pairs have been queued as one kernel: of those that write what both write, and of those that leave out (and
- * poison) what the first one writes. */
-extern uint64_t gal_fused_pairs[2];
+/* How many pairs have been queued as one kernel, by kind: products and what is done with them, of which the backward
+ * one leaves out (and poisons) what the product alone would write, and sums and their norms. */
+typedef enum gal_pair_kind { GAL_PAIR_ACTIVATION, GAL_PAIR_DERIVATIVE, GAL_PAIR_NORM, GAL_PAIR_KINDS } gal_pair_kind;
+extern uint64_t gal_fused_pairs[GAL_PAIR_KINDS];
 /* The same without arithmetic. */
 extern const gal_ops gal_ops_queued_idle;
 /* Of programs of 16 bits, and what serves their gradients: each has only the kernels that are asked of it. */
