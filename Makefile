@@ -122,7 +122,8 @@ CUDA_CU_TESTS := $(if $(WHY_NOT_CUDA),,$(wildcard tests/*/test_cuda*.cu))
 # Kernels as C++ on the host, for tests/unit/test_emulated_*.c: no CUDA is needed, nor used. Not under ThreadSanitizer,
 # which does not follow threads that take turns on stacks of their own.
 EMULATED_SOURCES := $(addprefix runtime/ops/cuda/,activation.cu cross_entropy.cu embedding.cu flash_backward.cu \
-	flash_forward.cu gemm_bias.cu norm.cu norm_parts.cu optimizer.cu pointwise.cu residual.cu ring.cu rotary.cu rows.cu)
+	flash_forward.cu gemm_bias.cu norm.cu norm_parts.cu norm_residual.cu optimizer.cu pointwise.cu residual.cu ring.cu \
+	rotary.cu rows.cu)
 EMULATED_C := $(addprefix runtime/ops/cuda/,flash_call.c gemm_bias_call.c step.c workspace.c)
 EMULATED_TESTS := $(wildcard tests/unit/test_emulated_*.c)
 # Whole plans with these kernels: the main of tests/numerics/equivalence.c.
@@ -179,7 +180,7 @@ TEST_PROGRAMS := $(if $(WHY_NOT_TESTS),,$(TEST_SOURCES:%.c=$(BUILD)/%) $(CUDA_CU
 	$(if $(findstring thread,$(SANITIZE)),,$(EMULATED_PLANS:%.c=$(BUILD)/%)))
 GPU_MAINS := $(patsubst %.c,$(BUILD)/%,$(call with_main,$(GPU_C)))
 GPU_PROGRAMS := $(if $(WHY_NOT_TESTS)$(WHY_NOT_CUDA),,$(GPU_MAINS) \
-	$(addprefix $(BUILD)/tests/gpu/,kernels norm_parts rows ring attention attention_library equivalence))
+	$(addprefix $(BUILD)/tests/gpu/,kernels norm_parts norm_residual rows ring attention attention_library equivalence))
 PRELOADS := $(if $(HAVE_MPI),$(PRELOAD_SOURCES:tests/support/%.c=$(BUILD)/tests/lib%.so))
 
 .DEFAULT_GOAL := all
@@ -228,6 +229,7 @@ $(CUDA_CU_TESTS:%.cu=$(BUILD)/%): $(BUILD)/tests/%: $(OBJ)/tests/%.cu.o $(KEEP_L
 # The emulated tests, and who carries out their kernels on the GPU.
 $(BUILD)/tests/gpu/kernels: $(OBJ)/tests/unit/test_emulated_kernels.o $(OBJ)/tests/gpu/machine.o
 $(BUILD)/tests/gpu/norm_parts: $(OBJ)/tests/unit/test_emulated_norm_parts.o $(OBJ)/tests/gpu/machine.o
+$(BUILD)/tests/gpu/norm_residual: $(OBJ)/tests/unit/test_emulated_norm_residual.o $(OBJ)/tests/gpu/machine.o
 $(BUILD)/tests/gpu/ring: $(OBJ)/tests/unit/test_emulated_ring.o $(OBJ)/tests/gpu/machine.o
 $(BUILD)/tests/gpu/rows: $(OBJ)/tests/unit/test_emulated_rows.o $(OBJ)/tests/gpu/machine.o
 $(BUILD)/tests/gpu/attention: $(OBJ)/tests/unit/test_emulated_attention.o $(OBJ)/tests/gpu/machine.o

@@ -22,10 +22,10 @@ import documents
 import gpu
 
 FAMILIES = {"decoder", "llama", "bert", "t5", "vit", "swin"}
-SHARDINGS = {"ring", "ulysses", "2d"}
+SHARDINGS = {"ring", "zigzag", "ulysses", "2d"}
 PLANS = 40  # of each number of ranks: of 40 draws no family is left out but by a chance of 4e-3
 BF16_STEPS, BF16_NATS = 100, 0.02
-OPERATORS = ("kernels", "norm_parts", "rows", "products", "attention", "attention_library", "ring")
+OPERATORS = ("kernels", "norm_parts", "norm_residual", "rows", "products", "attention", "attention_library", "ring")
 SANITIZED = (("memcheck", "rows"), ("memcheck", "attention"), ("memcheck", "ring"), ("racecheck", "rows"),
              ("racecheck", "ring"), ("synccheck", "rows"))
 
@@ -63,7 +63,7 @@ def families_of(out):
 
 def shardings_of(out):
     plans = "\n".join(re.findall(r"^(?:plan|FAILED) seed .*", out, re.M))
-    return set(re.findall(r"(ring|ulysses)\d", plans)) | set(re.findall(r"\btp\d+\.(2d)\b", plans))
+    return set(re.findall(r"(ring|zigzag|ulysses)\d", plans)) | set(re.findall(r"\btp\d+\.(2d)\b", plans))
 
 
 def put_met(context, name, wanted, met):

@@ -394,7 +394,9 @@ static void test_same_bits(void **state)
     for (uint64_t seed = 0; seed < SAME_PLANS; seed++) {
         check_same(seed);
     }
-    assert_true(gal_fused_pairs[0] > 0 && gal_fused_pairs[1] > 0);
+    for (uint32_t kind = 0; kind < GAL_PAIR_KINDS; kind++) {
+        assert_true(gal_fused_pairs[kind] > 0);
+    }
     gal_cuda_double_reset(0, false);
 }
 
@@ -415,6 +417,31 @@ static uint32_t pairs_of_plan(const gal_plan *plan)
         gal_model_block(&plan->model, b, &shape);
         const bool plain = shape.kind == GAL_BLOCK_FFN && plan->model.family != GAL_FAMILY_LLAMA && !plan->model.gated;
         count += !plain ? 0 : gal_strategy_halves(gal_plan_block_strategy(plan, b), shape.kind) ? 2 : 1;
+    }
+    return count;
+}
+
+static bool is_plain(const gal_plan *plan, uint32_t block)
+{
+    const gal_strategy *s = gal_plan_block_strategy(plan, block);
+    gal_block_shape shape;
+    gal_model_block(&plan->model, block, &shape);
+    return (shape.kind == GAL_BLOCK_ATTENTION || shape.kind == GAL_BLOCK_FFN) && s->tp_mode == GAL_TP_1D &&
+           s->recompute == GAL_RECOMPUTE_NONE && !gal_strategy_halves(s, shape.kind);
+}
+
+/* Residuals of decoders before the norm of the next block, where both blocks lie alike in one piece of the chain: pairs
+ * of a microbatch's forward. */
+static uint32_t norms_of_plan(const gal_plan *plan)
+{
+    uint32_t count = 0;
+    const bool has = plan->model.family == GAL_FAMILY_DECODER || plan->model.family == GAL_FAMILY_LLAMA;
+    for (uint32_t piece = 0; has && piece < gal_plan_piece_count(plan); piece++) {
+        const uint32_t begin = gal_plan_stage_first_block(plan, piece);
+        for (uint32_t b = begin; b + 1 < begin + gal_plan_stage_block_count(plan, piece); b++) {
+            const bool alike = gal_plan_block_strategy(plan, b) == gal_plan_block_strategy(plan, b + 1);
+            count += alike && is_plain(plan, b) && is_plain(plan, b + 1);
+        }
     }
     return count;
 }
@@ -447,10 +474,10 @@ static void test_pairs_of_schedules(void **state)
         gal_random_plan(seed, 4, &plan);
         const uint64_t expected = (uint64_t)pairs_of_plan(&plan) * plan.microbatch_count;
         if (expected > 0 && plan.stage_count > 1) {
-            gal_fused_pairs[0] = gal_fused_pairs[1] = 0;
+            memset(gal_fused_pairs, 0, sizeof gal_fused_pairs);
             step_all_stages(seed, 4);
-            assert_true(gal_fused_pairs[0] >= expected);
-            assert_int_equal(gal_fused_pairs[1], expected);
+            assert_true(gal_fused_pairs[GAL_PAIR_ACTIVATION] >= expected);
+            assert_int_equal(gal_fused_pairs[GAL_PAIR_DERIVATIVE], expected);
             met[plan.schedule] += expected;
         }
         gal_plan_free(&plan);
@@ -459,6 +486,29 @@ static void test_pairs_of_schedules(void **state)
         print_message("%s: %llu pairs backward\n", gal_schedule_names[s], (unsigned long long)met[s]);
         assert_true(met[s] > 0);
     }
+    gal_cuda_double_reset(0, false);
+}
+
+static void test_pairs_of_norms(void **state)
+{
+    (void)state;
+    uint64_t fused = 0, wanted = 0;
+    for (uint64_t seed = 0; seed < PAIR_PLANS; seed++) {
+        gal_plan plan;
+        gal_random_plan(seed, 4, &plan);
+        const uint64_t expected = (uint64_t)norms_of_plan(&plan) * plan.microbatch_count;
+        if (expected > 0) {
+            memset(gal_fused_pairs, 0, sizeof gal_fused_pairs);
+            step_all_stages(seed, 4);
+            assert_true(gal_fused_pairs[GAL_PAIR_NORM] >= expected);
+            fused += gal_fused_pairs[GAL_PAIR_NORM];
+            wanted += expected;
+        }
+        gal_plan_free(&plan);
+    }
+    print_message("%llu sums and their norms, %llu of them between blocks that lie alike\n", (unsigned long long)fused,
+                  (unsigned long long)wanted);
+    assert_true(wanted > 20);
     gal_cuda_double_reset(0, false);
 }
 
@@ -659,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_clocks_by_the_host),
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_pairs_of_schedules),
+        cmocka_unit_test(test_pairs_of_norms),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_scale_of_the_loss),
         cmocka_unit_test(test_fault),

@@ -158,7 +158,8 @@ static gal_gemm_run fused_run(gal_cuda_fusion fusion, gal_dtype dtype, const gal
         run.bias_type = CUDA_R_32F;
         break;
     case GAL_CUDA_FUSE_NONE:
-        GAL_ASSERT(fusion != GAL_CUDA_FUSE_NONE);
+    case GAL_CUDA_FUSE_NORM:
+        GAL_ASSERT(fusion != GAL_CUDA_FUSE_NONE && fusion != GAL_CUDA_FUSE_NORM);
     }
     run.key.d_alignment = alignment_of(run.d);
     return run;

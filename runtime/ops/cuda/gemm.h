@@ -26,7 +26,8 @@ typedef enum gal_cuda_fusion {
     GAL_CUDA_FUSE_NONE,
     GAL_CUDA_FUSE_ACTIVATION,
     GAL_CUDA_FUSE_DERIVATIVE,
-    GAL_CUDA_FUSE_BIAS
+    GAL_CUDA_FUSE_BIAS,
+    GAL_CUDA_FUSE_NORM /* of no product: gal_cuda_is_residual_norm */
 } gal_cuda_fusion;
 
 /* What a pair is, whether the library has it or not. */

@@ -95,6 +95,13 @@ GAL_CUDA_KERNELS(X)
 GAL_CUDA_MATH_KERNELS(X)
 #undef X
 
+/* A residual, and layer_norm or rms_norm of its y, as one kernel on the first's stream: all that both write, with the
+ * same bits. is: whether a pair is that; its second's results may lie on nothing that the first reads. */
+bool gal_cuda_is_residual_norm(const gal_kernel_pair *pair);
+gal_code gal_cuda_residual_norm_fp32(const gal_kernel_pair *pair, gal_error *err);
+gal_code gal_cuda_residual_norm_bf16(const gal_kernel_pair *pair, gal_error *err);
+gal_code gal_cuda_residual_norm_fp16(const gal_kernel_pair *pair, gal_error *err);
+
 extern const gal_ops gal_ops_cuda_fp32;
 extern const gal_ops gal_ops_cuda_bf16;
 extern const gal_ops gal_ops_cuda_fp16;

@@ -4,125 +4,17 @@
  *
  * Backward in one pass over dy and x: a block takes rows in turn, keeps its share of the sums over rows of dgain and
  * dbias in registers, and writes them as one of so many parts; a second kernel adds the parts in their order. */
-#include "runtime/ops/cuda/norm.cuh"
-
-template <class T> struct norm_arrays {
-    const T *x, *gain, *bias; /* bias: of layer_norm */
-    T *y;
-    float *means, *reciprocals; /* means: of layer_norm */
-    uint32_t rows, hidden;
-    float epsilon;
-};
-
-/* A row for each THREADS of the block, which has 128 at least. */
-template <class T, int W, int THREADS, int V, bool CENTRED>
-__global__ void __launch_bounds__(THREADS > 128 ? THREADS : 128) norm_kernel(norm_arrays<T> at)
-{
-    const uint32_t each = THREADS < 128 ? 128 / THREADS : 1;
-    const uint32_t row = blockIdx.x * each + threadIdx.x / THREADS;
-    if (row >= at.rows) {
-        return; /* a whole warp: blocks of more have one row */
-    }
-    norm_row<T, W, THREADS, V> in;
-    in.x = at.x + (uint64_t)row * at.hidden;
-    in.accesses = at.hidden / W;
-    in.thread = threadIdx.x % THREADS;
-    in.load();
-    float mean = 0.0F;
-    if (CENTRED) {
-        float sum = 0.0F;
-        in.each([&](uint32_t, gal_lanes<W> x) {
-            for (int j = 0; j < W; j++) {
-                sum += x.x[j];
-            }
-        });
-        mean = gal_reduce<gal_sum, THREADS>(sum) / (float)at.hidden;
-    }
-    float squares = 0.0F;
-    in.each([&](uint32_t, gal_lanes<W> x) {
-        for (int j = 0; j < W; j++) {
-            squares += (x.x[j] - mean) * (x.x[j] - mean);
-        }
-    });
-    const float variance = gal_reduce<gal_sum, THREADS>(squares) / (float)at.hidden;
-    const float reciprocal = 1.0F / sqrtf(variance + at.epsilon);
-    in.each([&](uint32_t access, gal_lanes<W> x) {
-        const gal_lanes<W> gain = gal_unpack<T, W>(gal_load<W>(at.gain, access));
-        gal_lanes<W> bias;
-        if (CENTRED) {
-            bias = gal_unpack<T, W>(gal_load<W>(at.bias, access));
-        }
-        for (int j = 0; j < W; j++) {
-            x.x[j] = (x.x[j] - mean) * reciprocal * gain.x[j];
-            x.x[j] = CENTRED ? x.x[j] + bias.x[j] : x.x[j];
-        }
-        gal_store<W>(at.y + (uint64_t)row * at.hidden, access, gal_pack<T, W>(x));
-    });
-    if (in.thread == 0) {
-        at.reciprocals[row] = reciprocal;
-        if (CENTRED) {
-            at.means[row] = mean;
-        }
-    }
-}
-
-template <class T, int W, int THREADS, int V, bool CENTRED>
-static gal_code run_forward(const gal_kernel_call *call, gal_error *err, const char *name, norm_arrays<T> at)
-{
-    const uint32_t each = THREADS < 128 ? 128 / THREADS : 1;
-    return gal_launch(call, err, name, norm_kernel<T, W, THREADS, V, CENTRED>,
-                      dim3((uint32_t)gal_ceil_divide(at.rows, each)), THREADS > 128 ? THREADS : 128, at);
-}
-
-/* Rows of up to 128 accesses go to a warp each. */
-template <class T, bool CENTRED>
-static gal_code forward(const gal_kernel_call *call, gal_error *err, const char *name, norm_arrays<T> at)
-{
-    constexpr int W = gal_wide<T>;
-    const uint32_t accesses = at.hidden / W;
-    if (!gal_rows_are_wide<T>(at.hidden, at.x, at.gain, at.bias, at.y)) {
-        return run_forward<T, 1, 256, 0, CENTRED>(call, err, name, at);
-    }
-    if (accesses <= 128) {
-        return run_forward<T, W, 32, 4, CENTRED>(call, err, name, at);
-    }
-    if (accesses <= 512) {
-        return run_forward<T, W, 128, 4, CENTRED>(call, err, name, at);
-    }
-    if (accesses <= 2048) {
-        return run_forward<T, W, 512, 4, CENTRED>(call, err, name, at);
-    }
-    return run_forward<T, W, 256, 0, CENTRED>(call, err, name, at);
-}
+#include "runtime/ops/cuda/norm_forward.cuh"
 
 template <class T> static gal_code layer_norm(const gal_kernel_call *call, gal_error *err)
 {
-    float *stats = (float *)call->operand[4];
-    const norm_arrays<T> at = {(const T *)call->operand[0],
-                               (const T *)call->operand[1],
-                               (const T *)call->operand[2],
-                               (T *)call->operand[3],
-                               stats,
-                               stats + call->dims[0],
-                               call->dims[0],
-                               call->dims[1],
-                               (float)call->step->model->norm_epsilon};
-    return forward<T, true>(call, err, "layer_norm", at);
+    return norm_forward<T, true>(call, call, err, "layer_norm", norm_read{});
 }
 GAL_CUDA_ENTRIES(layer_norm)
 
 template <class T> static gal_code rms_norm(const gal_kernel_call *call, gal_error *err)
 {
-    const norm_arrays<T> at = {(const T *)call->operand[0],
-                               (const T *)call->operand[1],
-                               nullptr,
-                               (T *)call->operand[2],
-                               nullptr,
-                               (float *)call->operand[3],
-                               call->dims[0],
-                               call->dims[1],
-                               (float)call->step->model->norm_epsilon};
-    return forward<T, false>(call, err, "rms_norm", at);
+    return norm_forward<T, false>(call, call, err, "rms_norm", norm_read{});
 }
 GAL_CUDA_ENTRIES(rms_norm)
 

@@ -1,12 +1,9 @@
-/* Residual and dropout of rows [position][sample], and a bias alone. */
-#include "runtime/ops/cuda/dropout.cuh"
+/* Residual and dropout of rows, and a bias alone. */
+#include "runtime/ops/cuda/residual.cuh"
 
-/* y = x + dropout(o + bias); x NULL: y = dropout(o). */
 template <class T, int W, bool DROPS, bool ADDS> struct residual_rows {
-    const T *x, *o, *bias; /* bias NULL: none */
-    T *y;
-    gal_divider row_accesses, samples;
-    gal_row_dropout dropout;
+    gal_residual<T> of;
+    gal_divider row_accesses;
 
     struct loaded {
         gal_raw<T, W> x, o;
@@ -15,82 +12,52 @@ template <class T, int W, bool DROPS, bool ADDS> struct residual_rows {
     __device__ __forceinline__ loaded load(uint64_t index) const
     {
         loaded in;
-        in.o = gal_load<W>(o, index);
-        in.x = ADDS ? gal_load<W>(x, index) : in.o;
+        in.o = gal_load<W>(of.o, index);
+        in.x = ADDS ? gal_load<W>(of.x, index) : in.o;
         return in;
     }
 
     __device__ __forceinline__ void store(uint64_t index, loaded in) const
     {
-        gal_lanes<W> sum = gal_unpack<T, W>(in.o);
-        uint32_t access, sample;
+        uint32_t access;
         const uint32_t row = row_accesses.divide((uint32_t)index, &access);
-        if (bias != nullptr) {
-            const gal_lanes<W> b = gal_unpack<T, W>(gal_load<W>(bias, access));
-#pragma unroll
-            for (int j = 0; j < W; j++) {
-                sum.x[j] += b.x[j];
-            }
-        }
-        if (DROPS) {
-            const uint32_t position = samples.divide(row, &sample);
-            const gal_lanes<W> factor = dropout.factors<W>(position, sample, access * W);
-#pragma unroll
-            for (int j = 0; j < W; j++) {
-                sum.x[j] *= factor.x[j];
-            }
-        }
-        if (ADDS) {
-            const gal_lanes<W> skipped = gal_unpack<T, W>(in.x);
-#pragma unroll
-            for (int j = 0; j < W; j++) {
-                sum.x[j] += skipped.x[j];
-            }
-        }
-        gal_store<W>(y, index, gal_pack<T, W>(sum));
+        gal_store<W>(of.y, index, of.template sum<W, ADDS>(row, access, in.x, in.o, DROPS));
     }
 };
 
 template <class T, int W, bool DROPS, bool ADDS>
-static gal_code run_rows(const gal_kernel_call *call, gal_error *err, const char *name, const T *x, const T *o,
-                         const T *bias, T *y)
+static gal_code run_rows(const gal_kernel_call *call, gal_error *err, const char *name, const gal_residual<T> &of)
 {
-    const uint32_t samples = call->dims[0], hidden = call->dims[2];
-    const uint64_t row_accesses = hidden / W, count = (uint64_t)samples * call->dims[1] * row_accesses;
-    const residual_rows<T, W, DROPS, ADDS> rows = {
-        x,
-        o,
-        bias,
-        y,
-        gal_divider_of(row_accesses),
-        gal_divider_of(samples),
-        gal_row_dropout_of(call, call->step->model->residual_dropout, hidden)};
-    return gal_map_rows(call, err, name, rows, count);
+    const uint64_t row_accesses = call->dims[2] / W;
+    const residual_rows<T, W, DROPS, ADDS> rows = {of, gal_divider_of(row_accesses)};
+    return gal_map_rows(call, err, name, rows, (uint64_t)call->dims[0] * call->dims[1] * row_accesses);
 }
 
 template <class T, bool ADDS>
-static gal_code run_residual(const gal_kernel_call *call, gal_error *err, const char *name, const T *x, const T *o,
-                             const T *bias, T *y)
+static gal_code run_residual(const gal_kernel_call *call, gal_error *err, const char *name, const gal_residual<T> &of)
 {
     constexpr int W = gal_wide<T>;
-    const bool wide = gal_rows_are_wide<T>(call->dims[2], x, o, bias, y);
+    const bool wide = gal_rows_are_wide<T>(call->dims[2], of.x, of.o, of.bias, of.y);
     if (gal_row_dropout_is_on(call, call->step->model->residual_dropout)) {
-        return (wide ? run_rows<T, W, true, ADDS> : run_rows<T, 1, true, ADDS>)(call, err, name, x, o, bias, y);
+        return (wide ? run_rows<T, W, true, ADDS> : run_rows<T, 1, true, ADDS>)(call, err, name, of);
     }
-    return (wide ? run_rows<T, W, false, ADDS> : run_rows<T, 1, false, ADDS>)(call, err, name, x, o, bias, y);
+    return (wide ? run_rows<T, W, false, ADDS> : run_rows<T, 1, false, ADDS>)(call, err, name, of);
 }
 
 template <class T> static gal_code residual(const gal_kernel_call *call, gal_error *err)
 {
-    return run_residual<T, true>(call, err, "residual", (const T *)call->operand[0], (const T *)call->operand[1],
-                                 call->dims[3] != 0 ? (const T *)call->operand[3] : nullptr, (T *)call->operand[2]);
+    return run_residual<T, true>(call, err, "residual", gal_residual_of<T>(call));
 }
 GAL_CUDA_ENTRIES(residual)
 
 template <class T> static gal_code dropout(const gal_kernel_call *call, gal_error *err)
 {
-    return run_residual<T, false>(call, err, "dropout", (const T *)nullptr, (const T *)call->operand[0],
-                                  (const T *)nullptr, (T *)call->operand[1]);
+    gal_residual<T> of = {};
+    of.o = (const T *)call->operand[0];
+    of.y = (T *)call->operand[1];
+    of.samples = gal_divider_of(call->dims[0]);
+    of.dropout = gal_row_dropout_of(call, call->step->model->residual_dropout, call->dims[2]);
+    return run_residual<T, false>(call, err, "dropout", of);
 }
 GAL_CUDA_ENTRIES(dropout)
 
@@ -99,9 +66,9 @@ template <class T, int W> static gal_code run_bias(const gal_kernel_call *call, 
 {
     const uint64_t row_accesses = call->dims[1] / W;
     residual_rows<T, W, false, false> rows = {};
-    rows.y = (T *)call->operand[0];
-    rows.o = rows.y;
-    rows.bias = (const T *)call->operand[1];
+    rows.of.y = (T *)call->operand[0];
+    rows.of.o = rows.of.y;
+    rows.of.bias = (const T *)call->operand[1];
     rows.row_accesses = gal_divider_of(row_accesses);
     return gal_map_rows(call, err, "add_bias", rows, call->dims[0] * row_accesses);
 }

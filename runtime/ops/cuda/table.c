@@ -50,6 +50,15 @@ static void put_step(const gal_kernel_step *step, void *record)
     *(gal_cuda_step *)record = gal_cuda_step_of(step, step->gradient_scale > 0.0 ? step->gradient_scale : 1.0);
 }
 
+static gal_code fuse(gal_dtype dtype, const gal_kernel_pair *pair, uint32_t *fusion, gal_error *err)
+{
+    if (gal_cuda_is_residual_norm(pair)) {
+        *fusion = GAL_CUDA_FUSE_NORM;
+        return GAL_OK;
+    }
+    return gal_cuda_fuse(dtype, pair, fusion, err);
+}
+
 #define QUEUED(suffix, type)                                                                                           \
     static uint64_t workspace_bytes_##suffix(void *context, gal_op op, const gal_kernel_call *call)                    \
     {                                                                                                                  \
@@ -61,11 +70,12 @@ static void put_step(const gal_kernel_step *step, void *record)
     }                                                                                                                  \
     static gal_code fuse_##suffix(const gal_kernel_pair *pair, uint32_t *fusion, gal_error *err)                       \
     {                                                                                                                  \
-        return gal_cuda_fuse(type, pair, fusion, err);                                                                 \
+        return fuse(type, pair, fusion, err);                                                                          \
     }                                                                                                                  \
     static gal_code fused_##suffix(const gal_kernel_pair *pair, uint32_t fusion, gal_error *err)                       \
     {                                                                                                                  \
-        return gal_cuda_fused(type, pair, fusion, err);                                                                \
+        return fusion == GAL_CUDA_FUSE_NORM ? gal_cuda_residual_norm_##suffix(pair, err)                               \
+                                            : gal_cuda_fused(type, pair, fusion, err);                                 \
     }                                                                                                                  \
     static const gal_ops_queued queued_##suffix = {                                                                    \
         .open = open_context,                                                                                          \
