@@ -110,11 +110,18 @@ static bool same_gelu(const gal_kernel_call *product, const gal_kernel_call *act
            product->dims[1] % 8 == 0 && !product->add && (product->dims[3] & GAL_GEMM_FP32_C) == 0;
 }
 
+/* Bytes at the end of a product's workspace for sums that are added: the library writes its bias gradients. Kept free
+ * where they are not, too, so that one algorithm serves all microbatches. */
+static uint64_t sums_bytes(const gal_kernel_call *sums)
+{
+    return ((uint64_t)sums->dims[1] * sizeof(float) + 255) / 256 * 256;
+}
+
 static bool bias_of_product(const gal_kernel_call *product, const gal_kernel_call *sums)
 {
     return (product->dims[3] & (GAL_GEMM_TRANSPOSE_A | GAL_GEMM_TRANSPOSE_B | GAL_GEMM_BIAS)) == GAL_GEMM_TRANSPOSE_A &&
-           !product->add && !sums->add && sums->operand[0] == product->operand[1] &&
-           sums->dims[0] == product->dims[2] && sums->dims[1] == product->dims[1];
+           sums->operand[0] == product->operand[1] && sums->dims[0] == product->dims[2] &&
+           sums->dims[1] == product->dims[1] && sums_bytes(sums) <= product->workspace_bytes;
 }
 
 gal_cuda_fusion gal_cuda_fusion_of(const gal_kernel_pair *pair)
@@ -154,7 +161,8 @@ static gal_gemm_run fused_run(gal_cuda_fusion fusion, gal_dtype dtype, const gal
         break;
     case GAL_CUDA_FUSE_BIAS: /* our b is the library's A */
         run.key.epilogue = CUBLASLT_EPILOGUE_BGRADA;
-        run.bias = operand[1];
+        run.workspace_bytes = (run.workspace_bytes - sums_bytes(pair->second)) / 256 * 256;
+        run.bias = pair->second->add ? (char *)run.workspace + run.workspace_bytes : operand[1];
         run.bias_type = CUDA_R_32F;
         break;
     case GAL_CUDA_FUSE_NONE:
@@ -181,9 +189,23 @@ gal_code gal_cuda_fuse(gal_dtype dtype, const gal_kernel_pair *pair, uint32_t *f
     return code == GAL_NO ? GAL_OK : code;
 }
 
+/* What the library has written behind its workspace, to the gradient. */
+static gal_code add_sums(const gal_kernel_pair *pair, const gal_gemm_run *run, gal_error *err)
+{
+    const uint32_t dims[] = {pair->second->dims[1]};
+    gal_kernel_call add = *pair->second;
+    add.dims = dims;
+    add.operand[0] = run->bias;
+    add.stream = pair->first->stream;
+    return gal_cuda_add_fp32(&add, err);
+}
+
 gal_code gal_cuda_fused(gal_dtype dtype, const gal_kernel_pair *pair, uint32_t fusion, gal_error *err)
 {
     const gal_gemm_run run = fused_run((gal_cuda_fusion)fusion, dtype, pair);
     const gal_code code = gal_gemm_run_queue(pair->first->context, &run, err);
+    if (code == GAL_OK && fusion == GAL_CUDA_FUSE_BIAS && pair->second->add) {
+        return add_sums(pair, &run, err);
+    }
     return code == GAL_NO ? refuse(pair->first, err) : code;
 }

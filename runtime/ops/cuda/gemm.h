@@ -15,13 +15,13 @@ gal_gemm_key gal_gemm_key_of_dims(const uint32_t *dims);
 /* Pairs that are one kernel:
  *   activation   gemm (bias) -> u, activation gelu_tanh u -> g: both are written
  *   derivative   gemm -> dg, activation_backward gelu_tanh dg, u -> du: dg is not written, so only of lone pairs
- *   bias         gemm -> dw with a transposed, bias_gradient of its b: the sums of the columns that it reads anyway;
- *                only where both write, not add
- * A derivative and the bias gradient that is the sum of its rows are not one (CUBLASLT_EPILOGUE_DGELU_BGRAD): of that
- * epilogue cublasLt.h says "Bias gradient vector elements are the same type as the output elements (Ctype)", and the
- * output, du, is in the type of the products, bf16 or fp16, where gradients of biases are sums in fp32, to which later
- * microbatches add. Of the weight product, which reads du too, the output is the fp32 that the sums want: so the bias
- * is fused with that one. */
+ *   bias         gemm -> dw with a transposed, bias_gradient of its b: the sums of the columns that it reads anyway.
+ *                The library writes sums; those that are added are written to the workspace, and a kernel adds them
+ * So a bias gradient takes no pass over memory of its own: that of a layer with an activation comes, like all, with the
+ * product that reads its du. Not with the derivative that writes du (CUBLASLT_EPILOGUE_DGELU_BGRAD): of that epilogue
+ * cublasLt.h says "Bias gradient vector elements are the same type as the output elements (Ctype)", and the output, du,
+ * is in the type of the products. In bf16 or fp16 the sum over all rows of a microbatch would be rounded to 8 or 11
+ * bits, where gradients are sums in fp32. Of the weight product the output is the fp32 that the sums want. */
 typedef enum gal_cuda_fusion {
     GAL_CUDA_FUSE_NONE,
     GAL_CUDA_FUSE_ACTIVATION,
