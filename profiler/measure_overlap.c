@@ -1,17 +1,26 @@
-/* Who slows whom. On the host a collective moves on only when the rank's one thread tests it, so beside kernels it
- * takes part of the thread's time and waits for kernels to end: both sides are slowed, and this is what is measured,
- * with a loop that does what the engine does between two kernels. */
+/* Who slows whom. On the host a collective moves on when a thread of the rank tests it, beside kernels the second one,
+ * which takes part of the core's time: both sides are slowed, and this is what is measured, with a loop that does what
+ * the engine does. */
 #include <sched.h>
 #include <string.h>
 
 #include "profiler/measure.h"
+#include "runtime/clock.h"
+#include "runtime/courier.h"
 
 enum { LARGEST_BYTES_HOST = 2 << 20 };
 
+/* Kernels of the first thread, collectives one behind the other of both (runtime/courier.h). */
 typedef struct together {
     gal_sequence kernels;
     gal_collective_run collective;
     uint64_t kernel_count, collective_count;
+    double kernel_seconds, collective_seconds; /* of all of them */
+    uint32_t handle, left;                     /* of the one in flight; that are still to complete */
+    bool met;                                  /* the ranks have, by a collective that does not count */
+    double start_seconds;
+    gal_code code;
+    gal_error err;
 } together;
 
 static gal_code run_kernels(gal_sequence *s, uint32_t count, gal_error *err)
@@ -42,24 +51,78 @@ cleanup:
     return code;
 }
 
-/* A collective in flight, kernels one after the other until it is complete; `count` times. */
+static gal_code start_next(together *t, gal_error *err)
+{
+    t->start_seconds = gal_now_seconds();
+    return gal_collective_start(&t->collective, &t->handle, err);
+}
+
+/* If it is complete the next one is started. */
+static gal_code test_one(together *t, bool *moved, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    bool done = false;
+    GAL_TRY(gal_collective_test(&t->collective, t->handle, &done, err));
+    if (done) {
+        *moved = true;
+        t->collective_count += t->met;
+        t->collective_seconds += t->met ? gal_now_seconds() - t->start_seconds : 0.0;
+        t->left -= t->met;
+        t->met = true;
+        GAL_TRY(t->left > 0 ? start_next(t, err) : GAL_OK);
+    }
+cleanup:
+    return code;
+}
+
+static gal_courier_found look(void *context, double *due_seconds)
+{
+    together *t = context;
+    const gal_comm *comm = t->collective.comm;
+    bool moved = false;
+    if (t->left > 0 && t->code == GAL_OK) {
+        t->code = test_one(t, &moved, &t->err);
+    }
+    if (t->left == 0 || t->code != GAL_OK) {
+        return GAL_COURIER_NOTHING;
+    }
+    *due_seconds = comm->ops->due != NULL ? comm->ops->due(t->collective.comm) : 0.0;
+    return moved ? GAL_COURIER_MOVED : GAL_COURIER_WAITS;
+}
+
+/* `count` collectives, kernels one after the other until all are complete. One more in front: ranks come from different
+ * kernels, and what one waits for the other is not what its kernels cost the collective. */
 static gal_code run_beside(void *context, uint32_t count, gal_error *err)
 {
     gal_code code = GAL_OK;
     together *t = context;
-    gal_collective_run *c = &t->collective;
-    for (uint32_t i = 0; i < count && c->takes_part; i++) {
-        uint32_t handle = 0;
-        bool done = false;
-        GAL_TRY(gal_collective_start(c, &handle, err));
-        while (!done) {
-            GAL_TRY(run_kernels(&t->kernels, 1, err));
-            t->kernel_count++;
-            GAL_TRY(gal_collective_test(c, handle, &done, err));
+    gal_courier *courier = NULL;
+    bool moved = false;
+    if (!t->collective.takes_part) {
+        return GAL_OK;
+    }
+    t->left = count;
+    t->met = false;
+    t->code = GAL_OK;
+    GAL_TRY(gal_courier_create(look, t, &courier, err));
+    GAL_TRY(start_next(t, err));
+    while (t->left > 0) {
+        const double begin_seconds = gal_now_seconds();
+        gal_courier_leave(courier, true);
+        code = run_kernels(&t->kernels, 1, err);
+        gal_courier_return(courier);
+        GAL_TRY(code);
+        t->kernel_seconds += gal_now_seconds() - begin_seconds;
+        t->kernel_count++;
+        if (t->code != GAL_OK) {
+            *err = t->err;
+            code = t->code;
+            goto cleanup;
         }
-        t->collective_count++;
+        GAL_TRY(t->left > 0 ? test_one(t, &moved, err) : GAL_OK);
     }
 cleanup:
+    gal_courier_free(courier);
     return code;
 }
 
@@ -141,17 +204,20 @@ cleanup:
     return code;
 }
 
-/* Not the largest ones: beside a host's kernels they would take the whole budget. */
+/* Not the largest ones: beside a host's kernels they would take the whole budget. There those of the tensor stream as
+ * well, which sub-batches hide. */
 uint32_t gal_overlap_collectives(const gal_overlap_settings *o,
                                  const gal_candidate_collective *out[GAL_OVERLAP_COLLECTIVES])
 {
     uint32_t count = 0;
-    const uint64_t largest_bytes = o->pools->bench->backend->device->queue == NULL ? LARGEST_BYTES_HOST
-                                   : o->message_bytes_max != 0                     ? o->message_bytes_max
-                                                                                   : o->pools->settings.bytes;
+    const bool host = o->pools->bench->backend->device->queue == NULL;
+    const uint64_t largest_bytes = host                        ? LARGEST_BYTES_HOST
+                                   : o->message_bytes_max != 0 ? o->message_bytes_max
+                                                               : o->pools->settings.bytes;
     for (uint32_t i = 0; i < o->candidates->collective_count && count < GAL_OVERLAP_COLLECTIVES; i++) {
         const gal_candidate_collective *at = &o->candidates->collectives[i];
-        if ((at->stream == GAL_STREAM_GATHER || at->stream == GAL_STREAM_REDUCE) && at->bytes <= largest_bytes &&
+        const bool beside = at->stream == GAL_STREAM_GATHER || at->stream == GAL_STREAM_REDUCE;
+        if ((beside || (host && at->stream == GAL_STREAM_TENSOR)) && at->bytes <= largest_bytes &&
             gal_collective_bytes(at, o->pools->settings.cold_bytes) <= o->pools->settings.bytes) {
             out[count++] = at;
         }
@@ -174,10 +240,11 @@ static gal_code measure_beside(gal_bench *bench, together *t, double kernel_seco
     gal_code code = GAL_OK;
     gal_timing both;
     t->kernel_count = t->collective_count = 0;
+    t->kernel_seconds = t->collective_seconds = 0.0;
     GAL_TRY(gal_bench_time(bench, run_beside, t, &both, err));
-    const double kernels = t->collective_count > 0 ? (double)t->kernel_count / (double)t->collective_count : 1.0;
-    factors[0] = both.seconds / (kernels * kernel_seconds);
-    factors[1] = both.seconds / collective_seconds;
+    factors[0] = t->kernel_count > 0 ? t->kernel_seconds / ((double)t->kernel_count * kernel_seconds) : 1.0;
+    factors[1] =
+        t->collective_count > 0 ? t->collective_seconds / ((double)t->collective_count * collective_seconds) : 1.0;
     GAL_TRY(gal_world_maximum(&bench->world, factors, 2, err));
 cleanup:
     return code;

@@ -98,6 +98,8 @@ gal_code gal_engine_create(const gal_program *program, const gal_model *model, u
     }
     if (options->device->queue != NULL) {
         GAL_TRY(gal_queued_create(engine, err));
+    } else {
+        GAL_TRY(gal_polled_create(engine, err));
     }
     *out = engine;
     engine = NULL;
@@ -112,6 +114,7 @@ void gal_engine_free(gal_engine *engine)
         return;
     }
     gal_queued_free(engine);
+    gal_polled_free(engine);
     engine->options.device->release(&engine->memory);
     gal_device_host.release(&engine->host);
     gal_queues_free(&engine->evaluate);

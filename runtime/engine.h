@@ -1,10 +1,9 @@
 /* The engine: carries out the program of one rank on a device and a communicator.
  *
- * One host thread serves all streams of the rank. Every stream is an in-order queue over the whole step; compute runs
- * in the thread when it is at the head of its queue and its waits are met, and between two kernels every other queue
- * is advanced as far as it goes: a collective starts when it is at the head and its waits are met, and is tested until
- * it is complete. Messages move while the thread is in MPI, so between kernels; within long ones they do not (figures
- * of what that costs, and of remedies that cost more: tests/bench/results, overlap).
+ * Every stream is an in-order queue over the whole step; compute runs in the caller's thread when it is at the head of
+ * its queue and its waits are met, and between two kernels every other queue is advanced as far as it goes: a
+ * collective starts when it is at the head and its waits are met, and is tested until it is complete. Messages move
+ * while a thread is in MPI: within kernels that is a second one, which the engine keeps for that (courier.h).
  * Nothing is issued late, so a step ends whenever the queues of program/verify.h do. A step allocates nothing.
  *
  * On a device with queues every stream is one of them. The thread issues the step in the order of the calls' lists,

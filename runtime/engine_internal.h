@@ -14,6 +14,7 @@
 #include "runtime/loss_scaling.h"
 
 typedef struct gal_queued gal_queued;
+typedef struct gal_polled gal_polled;
 
 struct gal_engine {
     const gal_program *program;
@@ -28,7 +29,8 @@ struct gal_engine {
     uint32_t **sample_map;    /* [layout]: [microbatch][local sample] of the global batch; NULL for layout 0 */
     uint32_t *position_part;  /* [layout]: which of its equal parts of the positions lies here */
     gal_queues train, evaluate;
-    gal_queued *queued; /* NULL: the device has no queues */
+    gal_queued *queued; /* NULL: the device has no queues ... */
+    gal_polled *polled; /* ... and then this is there */
 
     gal_kernel_step step;
     gal_loss_scaling scaling; /* of programs of fp16 */
@@ -41,6 +43,7 @@ struct gal_engine {
     uint32_t completed[GAL_STREAM_COUNT]; /* entries of which that is known */
     bool in_flight[GAL_STREAM_COUNT];     /* the entry after them has been started */
     uint32_t handle[GAL_STREAM_COUNT];    /* of comm: the request in flight */
+                                          /* All three belong to who has the turn (courier.h). */
 };
 
 /* The table that serves a kernel. */
@@ -94,6 +97,8 @@ void gal_engine_begin(gal_engine *engine, const gal_queues *queues);
 
 /* ---- the two ways ---- */
 
+gal_code gal_polled_create(gal_engine *engine, gal_error *err);
+void gal_polled_free(gal_engine *engine);
 gal_code gal_engine_run_polled(gal_engine *engine, const gal_queues *queues, gal_error *err);
 
 gal_code gal_queued_create(gal_engine *engine, gal_error *err);

@@ -1,7 +1,9 @@
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/clock.h"
+#include "runtime/courier.h"
 #include "runtime/engine_internal.h"
 
 static gal_code run_kernel(const gal_engine *engine, uint32_t index, uint32_t microbatch, gal_error *err)
@@ -23,11 +25,17 @@ static bool must_not_update(const gal_engine *engine)
     return !isfinite(norm[0]) || !isfinite(norm[1]);
 }
 
-/* What a pass over the streams goes by. */
-typedef struct polled {
+/* What a pass over the streams goes by. Seen by two threads, one at a time (courier.h). */
+struct gal_polled {
     gal_engine *engine;
+    gal_courier *courier;                   /* NULL: nothing moves while a kernel runs */
     double start_seconds[GAL_STREAM_COUNT]; /* of the heads, for the trace */
-} polled;
+    bool looking;                           /* the second thread has the turn */
+    gal_code code;                          /* what the second thread met ... */
+    gal_error err;                          /* ... and said; of no use while code is GAL_OK */
+};
+
+typedef gal_polled polled;
 
 static void complete(polled *run, uint32_t stream)
 {
@@ -41,7 +49,32 @@ static void complete(polled *run, uint32_t stream)
     }
 }
 
-/* Moves the head of a stream on by one state: starts it, or finds it complete. Kernels do both. */
+static bool any_in_flight(const gal_engine *engine)
+{
+    bool any = false;
+    for (uint32_t stream = GAL_STREAM_COMPUTE + 1; stream < GAL_STREAM_COUNT; stream++) {
+        any = any || engine->in_flight[stream];
+    }
+    return any;
+}
+
+/* A kernel, while the second thread moves the other streams on. */
+static gal_code run_beside(polled *run, uint32_t index, uint32_t microbatch, gal_error *err)
+{
+    gal_courier_leave(run->courier, any_in_flight(run->engine));
+    gal_code code = run_kernel(run->engine, index, microbatch, err);
+    gal_courier_return(run->courier);
+    if (code == GAL_OK && run->code != GAL_OK) {
+        code = run->code;
+        if (err != NULL) {
+            *err = run->err;
+        }
+    }
+    return code;
+}
+
+/* Moves the head of a stream on by one state: starts it, or finds it complete. Kernels do both; only the first thread
+ * has them. */
 static gal_code advance(polled *run, uint32_t stream, bool *moved, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -63,6 +96,9 @@ static gal_code advance(polled *run, uint32_t stream, bool *moved, gal_error *er
         return GAL_OK;
     }
     const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
+    if (run->looking && !gal_op_is_collective[instruction->op]) {
+        return GAL_OK;
+    }
     if (engine->options.trace.done != NULL) {
         run->start_seconds[stream] = gal_now_seconds();
     }
@@ -70,7 +106,7 @@ static gal_code advance(polled *run, uint32_t stream, bool *moved, gal_error *er
     if (!gal_op_is_collective[instruction->op]) {
         const bool updates = instruction->op == GAL_OP_ADAM || instruction->op == GAL_OP_HOST_ADAM;
         if (!updates || !must_not_update(engine)) {
-            GAL_TRY(run_kernel(engine, entry->instruction, entry->microbatch, err));
+            GAL_TRY(run_beside(run, entry->instruction, entry->microbatch, err));
         }
         if (engine->fault != NULL) {
             GAL_TRY(gal_engine_look_for_fault(engine, entry->instruction, entry->microbatch, err));
@@ -106,21 +142,72 @@ cleanup:
     return code;
 }
 
+/* Communication first: what it frees or brings, compute may use in this very pass. */
+static gal_code drain_communication(polled *run, bool *moved, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t stream = GAL_STREAM_COMPUTE + 1; stream < GAL_STREAM_COUNT; stream++) {
+        GAL_TRY(drain(run, stream, moved, err));
+    }
+cleanup:
+    return code;
+}
+
+/* The second thread's turn. */
+static gal_courier_found look(void *context, double *due_seconds)
+{
+    polled *run = context;
+    gal_comm *comm = run->engine->options.comm;
+    bool moved = false;
+    run->looking = true;
+    if (run->code == GAL_OK) {
+        run->code = drain_communication(run, &moved, &run->err);
+    }
+    run->looking = false;
+    if (run->code != GAL_OK || !any_in_flight(run->engine)) {
+        return GAL_COURIER_NOTHING;
+    }
+    *due_seconds = comm->ops->due != NULL ? comm->ops->due(comm) : 0.0;
+    return moved ? GAL_COURIER_MOVED : GAL_COURIER_WAITS;
+}
+
+gal_code gal_polled_create(gal_engine *engine, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_polled *run = calloc(1, sizeof *run);
+    if (run == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: engine");
+    }
+    run->engine = engine;
+    engine->polled = run;
+    if (engine->options.comm != NULL && engine->options.order == GAL_ORDER_STREAMS) {
+        GAL_TRY(gal_courier_create(look, run, &run->courier, err));
+    }
+cleanup:
+    return code;
+}
+
+void gal_polled_free(gal_engine *engine)
+{
+    if (engine->polled != NULL) {
+        gal_courier_free(engine->polled->courier);
+        free(engine->polled);
+    }
+}
+
 gal_code gal_engine_run_polled(gal_engine *engine, const gal_queues *queues, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_engine_idle idle = {0};
-    polled run = {.engine = engine};
+    polled *run = engine->polled;
     gal_engine_begin(engine, queues);
     while (!gal_engine_finished(engine)) {
         bool moved = false;
-        /* Communication first: what it frees or brings, compute may use in this very pass. */
-        for (uint32_t stream = GAL_STREAM_COMPUTE + 1; stream < GAL_STREAM_COUNT; stream++) {
-            GAL_TRY(drain(&run, stream, &moved, err));
-        }
-        GAL_TRY(advance(&run, GAL_STREAM_COMPUTE, &moved, err));
+        GAL_TRY(drain_communication(run, &moved, err));
+        GAL_TRY(advance(run, GAL_STREAM_COMPUTE, &moved, err));
         GAL_TRY(gal_engine_pause(engine, moved, &idle, err));
     }
 cleanup:
+    gal_courier_rest(run->courier);
     return code;
 }

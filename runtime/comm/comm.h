@@ -76,6 +76,8 @@ typedef struct gal_comm_ops {
     gal_code (*start)(gal_comm *comm, const gal_comm_request *request, uint32_t *handle, gal_error *err);
     /* *done: complete, the handle is free again. Never blocks. */
     gal_code (*test)(gal_comm *comm, uint32_t handle, bool *done, gal_error *err);
+    /* Of gal_now_seconds: no request in flight is complete earlier; 0: nothing is known. NULL: nothing ever is. */
+    double (*due)(gal_comm *comm);
     void (*abort)(gal_comm *comm, gal_code code); /* ends all ranks; does not return */
     /* The roll call, NULL: there is none. called: another rank has begun one; never blocks. roll_call: see
      * gal_mpi_roll_call_enable; returns if that was not called. */
@@ -95,7 +97,8 @@ struct gal_comm {
     void *state;
 };
 
-/* MPI. The environment is initialised once per process (MPI_Init_thread FUNNELED) and finalised at exit; ranks may
+/* MPI. The environment is initialised once per process (MPI_Init_thread SERIALIZED:
+ * threads of a rank may take turns) and finalised at exit; ranks may
  * make several comms one after the other (collectively). rank_count 0: all ranks of the launch; else the first
  * rank_count ranks take part and the others get *out = NULL. */
 gal_code gal_mpi_init(int *argc, char ***argv, gal_error *err);

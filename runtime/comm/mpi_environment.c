@@ -18,17 +18,17 @@ gal_code gal_mpi_check(int result, const char *what, gal_error *err)
 gal_code gal_mpi_init(int *argc, char ***argv, gal_error *err)
 {
     int initialized = 0;
-    int provided = MPI_THREAD_FUNNELED;
+    int provided = MPI_THREAD_SERIALIZED;
     MPI_Initialized(&initialized);
     gal_code code = GAL_OK;
     if (!initialized) {
         gal_mpi_blocked("MPI_Init_thread", NULL, 0);
-        const int result = MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+        const int result = MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided);
         gal_mpi_unblocked();
         GAL_TRY(gal_mpi_check(result, "MPI_Init_thread", err));
     }
-    if (provided < MPI_THREAD_FUNNELED) {
-        return gal_fail(err, GAL_ERR_DEVICE, "this MPI does not allow threads beside it (MPI_THREAD_FUNNELED)");
+    if (provided < MPI_THREAD_SERIALIZED) {
+        return gal_fail(err, GAL_ERR_DEVICE, "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED)");
     }
     GAL_TRY(gal_mpi_check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "error handler", err));
     GAL_TRY(gal_mpi_check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "error handler", err));

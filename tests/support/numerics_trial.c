@@ -7,6 +7,7 @@
 
 #include "runtime/staged.h"
 #include "runtime/train/masking.h"
+#include "tests/support/delayed_comm.h"
 #include "tests/support/random_plan.h"
 
 /* ---- data ---- */
@@ -122,7 +123,7 @@ const gal_trial_on gal_trial_on_host = {.name = "host",
                                         .same_memory = true,
                                         .host_kernels = true};
 
-static gal_code create_comm(const gal_plan *plan, gal_trial *trial, gal_error *err)
+static gal_code create_comm(const gal_plan *plan, uint64_t seed, gal_trial *trial, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_comm *mpi = NULL;
@@ -137,6 +138,8 @@ static gal_code create_comm(const gal_plan *plan, gal_trial *trial, gal_error *e
     GAL_TRY(gal_comm_mpi_create(world, trial->channels.spec, trial->channels.count, &mpi, err));
     if (mpi != NULL && trial->on->device->queue != NULL) {
         GAL_TRY(gal_comm_staged_create(mpi, &options, &trial->comm, err));
+    } else if (mpi != NULL && trial->on->delays) {
+        trial->comm = gal_delayed_comm_create(mpi, 64 * seed + trial->rank);
     } else {
         trial->comm = mpi;
     }
@@ -180,11 +183,11 @@ gal_code gal_trial_create_on(const gal_trial_on *on, const gal_plan *plan, uint6
     out->rank = world == 1 ? 0 : gal_mpi_rank();
     out->device = out->rank % devices;
     if (out->rank >= world) {
-        return create_comm(plan, out, err);
+        return create_comm(plan, seed, out, err);
     }
     GAL_TRY(gal_lower(plan, out->rank / devices, &out->program, err));
     GAL_TRY(gal_channels_of(out->program, out->device, &out->channels, err));
-    GAL_TRY(create_comm(plan, out, err));
+    GAL_TRY(create_comm(plan, seed, out, err));
     GAL_TRY(create_engine(out, tokens, err));
     gal_weights_initialize(out->program, &plan->model, out->device, seed, on->device, gal_engine_memory(out->engine));
 cleanup:

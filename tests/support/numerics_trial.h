@@ -16,7 +16,9 @@ typedef struct gal_trial_on {
     double relative_bound;        /* losses, norms, gradients: see gal_trial_compare */
     double weight_bound;          /* weights likewise, and by so many times the steps' learning rates */
     bool same_memory;             /* every buffer of the program is written: no kernels are fused */
-    bool host_kernels;            /* zig-zag rings and optimizers in the host's memory, of which CUDA has no kernels */
+    bool
+        delays; /* requests between ranks are complete late (delayed_comm.h), of ranks that compute by the host alone */
+    bool host_kernels; /* zig-zag rings and optimizers in the host's memory, of which CUDA has no kernels */
 } gal_trial_on;
 
 extern const gal_trial_on gal_trial_on_host; /* fp64 */
