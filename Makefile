@@ -530,11 +530,17 @@ bench-offload:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/offload.py $(BUILD)
 
-## bench-overlap: what overlap of communication with compute gains here, and what a step still waits for (5 minutes)
+## bench-overlap: overlapped schedules over a slowed link: predicted and measured; needs an idle machine (7 minutes)
 .PHONY: bench-overlap
 bench-overlap:
 	@$(MAKE) $(J) all
-	@bash tests/bench/overlap.sh $(BUILD)
+	@python3 tests/bench/overlap.py $(BUILD)
+
+## bench-streams: what overlap of communication with compute gains here, and what a step still waits for (5 minutes)
+.PHONY: bench-streams
+bench-streams:
+	@$(MAKE) $(J) all
+	@bash tests/bench/streams.sh $(BUILD)
 
 ## golden: renew the expected output in tests/golden (review the diff as code)
 .PHONY: golden

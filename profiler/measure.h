@@ -112,8 +112,9 @@ typedef struct gal_links_settings {
     const gal_candidate_place *place; /* [place_count] */
     uint32_t place_count;
     gal_dtype dtype;
-    uint64_t bytes_max; /* of a collective */
-    uint32_t ctas;      /* of a device: multiprocessors of one operation; 0: the library's choice */
+    uint64_t bytes_max;           /* of a collective */
+    uint32_t ctas;                /* of a device: multiprocessors of one operation; 0: the library's choice */
+    double slow_bytes_per_second; /* gal_connection.slow_bytes_per_second */
 } gal_links_settings;
 
 gal_code gal_links_create(const gal_bench *bench, const gal_links_settings *settings, gal_links *out, gal_error *err);

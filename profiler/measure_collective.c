@@ -51,6 +51,7 @@ static gal_code connect(const gal_links_settings *settings, gal_links *links, ga
                                        .channels = &links->channels,
                                        .communication_ctas = settings->ctas,
                                        .deadline_seconds = links->deadline_seconds,
+                                       .slow_bytes_per_second = settings->slow_bytes_per_second,
                                        .tell = links->bench->tell};
     return links->bench->backend->connect(&connection, &links->comm, err);
 }

@@ -192,7 +192,8 @@ static gal_code create_links(gal_profiling *p, gal_error *err)
     const gal_links_settings settings = {.place = p->candidates.place,
                                          .place_count = p->candidates.place_count,
                                          .dtype = p->pools.settings.dtype,
-                                         .bytes_max = largest_message(p)};
+                                         .bytes_max = largest_message(p),
+                                         .slow_bytes_per_second = p->settings->slow_bytes_per_second};
     const uint64_t before = device->used_bytes != NULL ? device->used_bytes() : 0;
     GAL_TRY(gal_links_create(&p->bench, &settings, &p->links, err));
     const uint64_t after = device->used_bytes != NULL ? device->used_bytes() : 0;

@@ -15,6 +15,7 @@ typedef struct gal_connection {
     const gal_channels *channels;   /* borrowed */
     uint32_t communication_ctas;    /* of the plan */
     double deadline_seconds;        /* that a rank waits for others */
+    double slow_bytes_per_second;   /* of a host's ranks: as over such a link (comm/slow_link.h); 0: as fast as it is */
     void (*tell)(const char *text); /* the one line before a rank ends because of the others; NULL: none */
 } gal_connection;
 

@@ -32,7 +32,7 @@ typedef struct settings {
     uint32_t model_count, rank_count, device, comm;
     gal_u32_list batch, microbatches;
     double budget_seconds, timeout_seconds;
-    uint64_t memory_bytes;
+    uint64_t memory_bytes, slow_link_bytes; /* the link's a second */
     bool quiet, tf32;
 } settings;
 
@@ -78,6 +78,9 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_f64("budget-seconds", "S", "measure for about S seconds (default 60)", &s->budget_seconds, 1.0, 1e6),
         gal_option_bytes("memory", "BYTES", "of a rank (default: the device's, divided by its ranks)", &s->memory_bytes,
                          1, GAL_BYTES_MAX),
+        gal_option_bytes("slow-link", "BYTES",
+                         "CPU ranks communicate as over links of so many bytes a second, as by galrun --slow-link",
+                         &s->slow_link_bytes, 1, GAL_BYTES_MAX),
         gal_option_short(
             'o', gal_option_required(gal_option_string("output", "FILE", "the profile to write", &s->output_path))),
         gal_option_f64("timeout", "S", "end all ranks when one has waited S seconds for another (default 120)",
@@ -263,6 +266,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
                                   : (uint32_t)(sizeof default_microbatches / sizeof default_microbatches[0]),
         .budget_seconds = s->budget_seconds,
         .memory_bytes = s->memory_bytes,
+        .slow_bytes_per_second = (double)s->slow_link_bytes,
         .blas = gal_blas_description(),
         .command = command,
         .stop = gal_stop_on_signals(),

@@ -16,6 +16,7 @@
 #include "runtime/train/train.h"
 #include "schemas/base/options.h"
 #include "schemas/base/version.h"
+#include "schemas/limits.h"
 
 enum { BIND_CORES, BIND_NONE, BIND_COUNT };
 enum { DEVICE_HOST, DEVICE_CUDA, DEVICE_COUNT };
@@ -34,6 +35,7 @@ typedef struct settings {
     const char *plan_path;
     const char *data_path, *validation_path, *labels_path, *validation_labels_path, *save_directory, *resume,
         *weights_path, *export_path, *log_path, *trace_path;
+    uint64_t slow_link_bytes; /* a second */
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
     uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan, device, comm;
     double timeout_seconds;
@@ -105,6 +107,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                           &s->trace_path),
         gal_option_flag("no-overlap", "compute or communicate, never both, for comparison; the result is the same",
                         &s->no_overlap),
+        gal_option_bytes("slow-link", "BYTES", "CPU ranks communicate as over links of so many bytes a second",
+                         &s->slow_link_bytes, 1, GAL_BYTES_MAX),
         gal_option_f64("timeout", "S", "end all ranks when one has waited S seconds for another (default 60)",
                        &s->timeout_seconds, 1.0, 1e6),
         gal_option_short('q', gal_option_flag("quiet", "warnings and errors only", &s->quiet)),
@@ -160,6 +164,9 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
     if (s->device == DEVICE_HOST && s->tf32) {
         return gal_fail(err, GAL_ERR_USAGE, "--tf32 needs --device cuda");
     }
+    if (s->device == DEVICE_CUDA && s->slow_link_bytes > 0) {
+        return gal_fail(err, GAL_ERR_USAGE, "--slow-link is for CPU ranks");
+    }
     if (s->tf32 && plan->model.compute_dtype != GAL_FP32) {
         return gal_fail(err, GAL_ERR_USAGE, "--tf32 is for products of fp32: the plan's model computes in %s",
                         gal_dtype_names[plan->model.compute_dtype]);
@@ -204,6 +211,7 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .export_path = s->export_path,
         .log_path = s->log_path,
         .trace_path = s->trace_path,
+        .slow_bytes_per_second = (double)s->slow_link_bytes,
         .order = s->no_overlap ? GAL_ORDER_LIST : GAL_ORDER_STREAMS,
         .deadline_seconds = s->timeout_seconds,
         .terminal = gal_launched_terminal(),

@@ -67,6 +67,7 @@ gal_code gal_session_create(const gal_plan *plan, const gal_world *world, const 
                                            .channels = &session->channels,
                                            .communication_ctas = plan->communication_ctas,
                                            .deadline_seconds = options->deadline_seconds,
+                                           .slow_bytes_per_second = options->slow_bytes_per_second,
                                            .tell = options->tell};
         code = session->backend->connect(&connection, &session->comm, err);
         GAL_TRY(gal_world_agree(world, code, err));

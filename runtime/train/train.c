@@ -204,6 +204,7 @@ static gal_code start(run *r, gal_error *err)
                                          .trace = {r, traced ? note_instruction : NULL},
                                          .deadline_seconds = r->options->deadline_seconds,
                                          .order = r->options->order,
+                                         .slow_bytes_per_second = r->options->slow_bytes_per_second,
                                          .deterministic = r->options->deterministic,
                                          .tf32 = r->options->tf32,
                                          .graphs = r->options->graphs,

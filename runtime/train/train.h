@@ -33,6 +33,7 @@ typedef struct gal_train_options {
     const char *log_path;              /* JSON lines; NULL: none */
     const char *trace_path;            /* the last step as a Chrome trace (trace_file.h); NULL: none */
     gal_queue_order order;             /* of the step's instructions */
+    double slow_bytes_per_second;      /* gal_connection.slow_bytes_per_second */
     const gal_backend *backend;        /* NULL: the host */
     bool deterministic, tf32, graphs;  /* of a device: gal_session_options */
     void (*tell)(const char *text);    /* as gal_connection.tell */

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make bench-overlap: what overlap of communication with computation gains on this machine, and what of each stream's
+# make bench-streams: what overlap of communication with computation gains on this machine, and what of each stream's
 # communication a step still waits for.
 #
 # Plans of one model and batch, a rank per core: data parallel (gradients all-reduced), ZeRO-2, ZeRO-3 with prefetch
@@ -8,7 +8,7 @@
 # with overlap and with --no-overlap, a process each, in turn; every figure is the median over RUNS runs of the mean
 # over ranks and STEPS steps (one more before them warms up), the ratio that of the pairs. The terms are those of
 # runtime/train/exposure.h. A share is of the seconds in flight, which overlap makes longer: compare the waiting.
-# Usage: tests/bench/overlap.sh [BUILD]; RUNS (7), STEPS (4), ONLY=pattern of plans by environment.
+# Usage: tests/bench/streams.sh [BUILD]; RUNS (7), STEPS (4), ONLY=pattern of plans by environment.
 set -eu
 shopt -s inherit_errexit
 build=${1:-build}
