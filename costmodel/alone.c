@@ -188,12 +188,24 @@ static company company_of(const player *p)
     company c = {0};
     for (uint32_t left = p->running; left != 0; left &= left - 1) {
         const gal_step *step = p->lane[lowest(left)].step;
-        const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
-        c.kernels += kernel;
-        c.messages += !kernel;
-        c.messages_on[step->level] = (uint8_t)(c.messages_on[step->level] + !kernel);
+        const bool message = step->activity == GAL_ACTIVITY_COMMUNICATION;
+        c.kernels += step->activity == GAL_ACTIVITY_COMPUTE;
+        c.messages += message;
+        c.messages_on[step->level] = (uint8_t)(c.messages_on[step->level] + message);
     }
     return c;
+}
+
+static double factor_of(const player *p, const company *c, const gal_step *step)
+{
+    switch (step->activity) {
+    case GAL_ACTIVITY_COMPUTE:
+        return p->kernel_factor[c->kernels > 1][c->messages > 0];
+    case GAL_ACTIVITY_COMMUNICATION:
+        return p->message_factor[c->kernels > 0][c->messages_on[step->level] > 1];
+    default:
+        return 1.0;
+    }
 }
 
 static uint32_t next_of_several(player *p)
@@ -204,10 +216,7 @@ static uint32_t next_of_several(player *p)
     for (uint32_t left = p->running; left != 0; left &= left - 1) {
         const uint32_t stream = lowest(left);
         lane *l = &p->lane[stream];
-        set_factor(p, l,
-                   l->step->activity == GAL_ACTIVITY_COMPUTE
-                       ? p->kernel_factor[c.kernels > 1][c.messages > 0]
-                       : p->message_factor[c.kernels > 0][c.messages_on[l->step->level] > 1]);
+        set_factor(p, l, factor_of(p, &c, l->step));
         next = l->end_seconds < next_seconds ? stream : next;
         next_seconds = l->end_seconds < next_seconds ? l->end_seconds : next_seconds;
     }

@@ -105,18 +105,21 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint
     double squares = 0.0;
     double adam = 0.0;
     double gather = 0.0;
+    double beside[GAL_STREAM_COUNT] = {0.0}; /* the host's: copies each way, its own Adam */
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
         const uint32_t buffer = program->operand[in->first_operand].buffer;
         if ((in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
             !is_of_units(program, buffer, left_out)) {
-            double *sum = in->stream == GAL_STREAM_GATHER                           ? &gather
+            double *sum = cost[i].activity == GAL_ACTIVITY_BESIDE                   ? &beside[in->stream]
+                          : in->stream == GAL_STREAM_GATHER                         ? &gather
                           : in->op == GAL_OP_ADAM || in->op == GAL_OP_ADAM_IN_PLACE ? &adam
                                                                                     : &squares;
             *sum += cost[i].seconds;
         }
     }
-    return squares + fmax(adam, gather);
+    const double host = fmax(beside[GAL_STREAM_HOST], beside[GAL_STREAM_HOST_IN]);
+    return squares + fmax(fmax(adam, gather), host);
 }
 
 /* Costs in company of a step's fragments; what goes between stages belongs to no block and stays 0. Kernels of one
@@ -135,7 +138,7 @@ static void fill_costs(const gal_durations *durations, const gal_program *progra
                 cost[i] = gal_one_cost(durations, place, in, &program->shape[in->shape]);
             } else {
                 *seconds = *seconds < 0.0 ? gal_kernel_seconds(durations, &program->shape[in->shape], NULL) : *seconds;
-                cost[i] = (gal_cost){.activity = GAL_ACTIVITY_COMPUTE,
+                cost[i] = (gal_cost){.activity = gal_kernel_activity(durations, (gal_op)in->op),
                                      .seconds = gal_kernel_in_company(durations, program, f, in, *seconds)};
             }
         }

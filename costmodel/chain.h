@@ -47,7 +47,8 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
 gal_cost *gal_chain_costs(const gal_chain_spec *spec, const gal_program *program);
 
 /* Seconds of an update of the units that one block brings: sums of squares, then Adam with the gathers of other blocks
- * beside it. cost: [instruction] in company. left_out: units that do not count, as bits. */
+ * beside it, and what a GPU's host does of others: the longest of them. cost: [instruction] in company. left_out: units
+ * that do not count, as bits. */
 double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, uint32_t left_out);
 /* As bits, the units that have copies of a shared tensor on other stages. */
 uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared);

@@ -178,6 +178,7 @@ static void fill_steps(const gal_program *program, const gal_cost *cost, gal_exp
             gal_step *step = &expansion->step[expansion->step_of[i]];
             step->seconds = (step->instruction == i ? 0.0 : step->seconds) + cost[i].seconds;
             step->level = cost[i].level;
+            step->activity = cost[i].activity;
         }
     }
 }

@@ -8,6 +8,7 @@
 #include "costmodel/analytic_kernel.h"
 #include "costmodel/ctas.h"
 #include "costmodel/fit.h"
+#include "costmodel/host_work.h"
 #include "costmodel/interval.h"
 #include "costmodel/work.h"
 
@@ -29,6 +30,7 @@ struct gal_durations {
     double fixed_step_seconds;
     uint64_t fixed_bytes;
     double instruction_seconds;
+    gal_host_work host;
     double deviations; /* that all durations are off by, upwards */
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
     double communication_alone;                           /* factor on what a message takes beyond one byte */
@@ -199,7 +201,8 @@ static double predicted_kernel_seconds(const gal_durations *d, const gal_shape *
         }
     }
     *from = (origin){GAL_SOURCE_ANALYTIC, 0.0};
-    return gal_kernel_analytic_seconds(&d->cluster.device, shape);
+    return d->host.beside && gal_is_host_work(shape->op) ? gal_host_work_seconds(&d->host, shape)
+                                                         : gal_kernel_analytic_seconds(&d->cluster.device, shape);
 }
 
 double gal_kernel_seconds(const gal_durations *d, const gal_shape *shape, gal_source *source)
@@ -423,6 +426,7 @@ gal_code gal_durations_create_at(const gal_profile *profile, uint32_t communicat
     d->fixed_step_seconds = profile->fixed_step_seconds;
     d->fixed_bytes = profile->fixed_bytes;
     d->instruction_seconds = profile->instruction_seconds;
+    gal_host_work_of(profile, &d->host);
     set_slowdown(d, profile, communication_ctas);
     GAL_TRY(copy_kernels(d, profile, err));
     GAL_TRY(fit_all(d, err));
@@ -523,10 +527,18 @@ static bool runs_again(const gal_program *program, uint32_t chunk, const gal_ins
     return false;
 }
 
+uint8_t gal_kernel_activity(const gal_durations *d, gal_op op)
+{
+    return (uint8_t)(d->host.beside && gal_is_host_work(op) ? GAL_ACTIVITY_BESIDE : GAL_ACTIVITY_COMPUTE);
+}
+
 double gal_kernel_in_company(const gal_durations *d, const gal_program *program, uint32_t fragment,
                              const gal_instruction *in, double seconds)
 {
     double factor = d->forward_factor;
+    if (gal_kernel_activity(d, (gal_op)in->op) == GAL_ACTIVITY_BESIDE) {
+        return seconds + d->instruction_seconds;
+    }
     switch (gal_fragment_kind_of(fragment)) {
     case GAL_FRAGMENT_BACKWARD:
     case GAL_FRAGMENT_BACKWARD_SYNC:
@@ -553,7 +565,8 @@ gal_cost gal_one_cost(const gal_durations *d, const gal_place_in_cluster *place,
         gal_group_level_counts(&d->cluster, place, in->group, level_counts);
         return gal_collective_cost(d, (gal_op)in->op, level_counts, in->bytes);
     }
-    return (gal_cost){.seconds = gal_kernel_seconds(d, shape, NULL), .activity = GAL_ACTIVITY_COMPUTE};
+    return (gal_cost){.seconds = gal_kernel_seconds(d, shape, NULL),
+                      .activity = gal_kernel_activity(d, (gal_op)in->op)};
 }
 
 void gal_instruction_costs(const gal_durations *d, const gal_program *program, uint32_t first, uint32_t count,

@@ -24,7 +24,7 @@ typedef struct gal_durations gal_durations;
  *     others the profile's slowdown_by_ctas says how kernels and communication slow each other, and how long
  *     communication takes alone, beyond the time of one byte: between its counts by straight lines, outside as at the
  *     nearest one. What the profile does not say of them is as for 0.
- * What it says of copies to the host and of Adam there is not read: no program has either. */
+ * What the host of a GPU does: host_work.h. */
 gal_code gal_durations_create_at(const gal_profile *profile, uint32_t communication_ctas, gal_durations **out,
                                  gal_error *err);
 /* At 0. */
@@ -72,10 +72,13 @@ typedef struct gal_place_in_cluster {
 void gal_group_level_counts(const gal_cluster *cluster, const gal_place_in_cluster *place, gal_group group,
                             uint32_t level_counts[GAL_LINK_LEVELS_MAX]);
 
+/* What is done beside the device and its messages, by the host of a GPU: it slows nobody and nobody slows it. */
+enum { GAL_ACTIVITY_BESIDE = GAL_ACTIVITY_COUNT };
+
 /* What one instruction costs in its program when nothing runs beside it. */
 typedef struct gal_cost {
     double seconds;
-    uint8_t activity; /* gal_activity */
+    uint8_t activity; /* gal_activity, or GAL_ACTIVITY_BESIDE */
     uint8_t level;    /* outermost link level crossed; messages slow each other on equal levels */
 } gal_cost;
 
@@ -90,6 +93,8 @@ gal_cost gal_one_cost(const gal_durations *durations, const gal_place_in_cluster
 /* A collective whose group has these level counts. */
 gal_cost gal_collective_cost(const gal_durations *durations, gal_op op,
                              const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes);
+/* Of an operator that is no collective. */
+uint8_t gal_kernel_activity(const gal_durations *durations, gal_op op);
 /* The seconds of a program's kernel in a fragment (its number), from those alone. */
 double gal_kernel_in_company(const gal_durations *durations, const gal_program *program, uint32_t fragment,
                              const gal_instruction *in, double seconds);

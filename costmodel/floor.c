@@ -91,8 +91,14 @@ static uint32_t smallest_prime(uint32_t value)
 /* Prime factors ascend from the innermost axis. */
 gal_strategy gal_split_strategy(const gal_split_kind *split)
 {
-    gal_strategy out = {
-        .recompute = split->recompute, .sequence_parallel = split->sequence_parallel, .tp_mode = split->tp_mode};
+    gal_strategy out = {.recompute = split->recompute,
+                        .sequence_parallel = split->sequence_parallel,
+                        .tp_mode = split->tp_mode,
+                        .offload_optimizer_percent = split->offload ? 100 : 0,
+                        .offload_parameters = split->offload,
+                        .offload_activations =
+                            split->offload && split->tp_mode == GAL_TP_1D &&
+                            (split->sequence_degree == 1 || split->sequence_kind == GAL_AXIS_ULYSSES)};
     const gal_axis tp = {GAL_AXIS_TP, split->tp_degree}, sequence = {split->sequence_kind, split->sequence_degree};
     const bool both = tp.degree > 1 && sequence.degree > 1;
     const bool turned = both && largest_prime(tp.degree) > smallest_prime(sequence.degree);
@@ -115,7 +121,7 @@ static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *b
                                    .stage = 1,
                                    .stage_count = 3,
                                    .microbatch_samples = samples,
-                                   .prefetch_depth = 1};
+                                   .prefetch_depth = split->offload ? 2 : 1};
     return gal_structures_lone(floors->structures, &query, &block->lone, err);
 }
 
@@ -125,7 +131,7 @@ static bool is_split(const split_block *block, uint32_t type, const gal_split_ki
            block->split.sequence_kind == split->sequence_kind &&
            block->split.sequence_degree == split->sequence_degree &&
            block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute &&
-           block->split.tp_mode == split->tp_mode;
+           block->split.tp_mode == split->tp_mode && block->split.offload == split->offload;
 }
 
 static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_kind *split, uint32_t samples,

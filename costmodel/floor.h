@@ -1,8 +1,9 @@
 /* What a block takes at least: compute alone, nothing waits, states shared by all devices.
  *
  * A block split over the devices of tp and of an axis of the positions runs the same kernels in company of any data
- * parallelism; so floors of a few splits stand for every strategy, and cost a lowering each once, then a microsecond
- * for other samples. A search rules out with them whatever cannot win, before it prices anything.
+ * parallelism, and with any of its weights and optimizer in the host's memory; so floors of a few splits stand for
+ * every strategy, and cost a lowering each once, then a microsecond for other samples. A search rules out with them
+ * whatever cannot win, before it prices anything.
  */
 #ifndef GAL_COSTMODEL_FLOOR_H
 #define GAL_COSTMODEL_FLOOR_H
@@ -18,6 +19,7 @@ typedef struct gal_split_kind {
     bool sequence_parallel;
     gal_recompute recompute;
     gal_tp_mode tp_mode; /* 2d stands for 2.5d too */
+    bool offload;        /* as much as can be is in the host's memory */
 } gal_split_kind;
 
 /* Just this, on tp_degree times sequence_degree devices. */

@@ -25,7 +25,8 @@ static uint64_t grain_of(uint64_t bytes)
 
 static bool grows(const gal_buffer *buffer)
 {
-    return buffer->class == GAL_CLASS_SAVED || buffer->class == GAL_CLASS_WORK || buffer->class == GAL_CLASS_X_IN;
+    return buffer->class == GAL_CLASS_SAVED || buffer->class == GAL_CLASS_WORK || buffer->class == GAL_CLASS_X_IN ||
+           buffer->class == GAL_CLASS_HOST_SAVED;
 }
 
 static uint64_t read_grain(const gal_program *program)
@@ -44,6 +45,14 @@ static bool is_of_weights(const gal_program *program, const gal_instruction *in,
 {
     const uint8_t class = program->buffer[program->operand[in->first_operand + operand].buffer].class;
     return class == GAL_CLASS_GRADIENT || class == GAL_CLASS_BUCKET;
+}
+
+/* Whether a copy is of what forward keeps. */
+static bool is_of_kept(const gal_program *program, const gal_instruction *in)
+{
+    const gal_operand *operand = &program->operand[in->first_operand];
+    return program->buffer[operand[0].buffer].class == GAL_CLASS_HOST_SAVED ||
+           program->buffer[operand[1].buffer].class == GAL_CLASS_HOST_SAVED;
 }
 
 /* The dimension of a shape that counts rows or samples; weights, optimizer and ZeRO kernels have none. */
@@ -65,9 +74,10 @@ static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
     case GAL_OP_ADAM:
     case GAL_OP_ADAM_IN_PLACE:
     case GAL_OP_HOST_ADAM:
+        return GAL_LONE_NOT_SCALED;
     case GAL_OP_COPY_OUT:
     case GAL_OP_COPY_IN:
-        return GAL_LONE_NOT_SCALED;
+        return is_of_kept(program, in) ? 0 : GAL_LONE_NOT_SCALED;
     default:
         return 0;
     }
@@ -161,6 +171,8 @@ void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_bloc
     bytes->input = scaled(lone, bytes->input, microbatch_samples);
     bytes->boundary = scaled(lone, bytes->boundary, microbatch_samples);
     bytes->work = scaled(lone, bytes->work, microbatch_samples);
+    bytes->staged_input = scaled(lone, bytes->staged_input, microbatch_samples);
+    bytes->staged_saved = scaled(lone, bytes->staged_saved, microbatch_samples);
 }
 
 /* ---- costs ---- */
@@ -238,7 +250,7 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const 
                 cost[i] = gal_collective_cost(durations, (gal_op)in->op, levels->counts[size->axes],
                                               rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
             } else {
-                cost[i] = (gal_cost){.seconds = seconds[i], .activity = GAL_ACTIVITY_COMPUTE};
+                cost[i] = (gal_cost){.seconds = seconds[i], .activity = gal_kernel_activity(durations, (gal_op)in->op)};
             }
         }
     }

@@ -146,6 +146,9 @@ static void read_buffer(const gal_buffer *buffer, gal_block_bytes *out)
         out->saved += bytes;
         out->input = strcmp(buffer->name, "x") == 0 ? bytes : out->input;
         break;
+    case GAL_CLASS_HOST_SAVED:
+        *(strcmp(buffer->name, "host x") == 0 ? &out->staged_input : &out->staged_saved) += bytes;
+        break;
     case GAL_CLASS_WORK:
         out->work = larger(out->work, buffer->offset + bytes);
         break;
@@ -174,7 +177,7 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
             read_buffer(&program->buffer[i], &out->bytes);
         }
     }
-    if (index == 0 && program->first_block > 0 && out->bytes.input == 0) {
+    if (index == 0 && program->first_block > 0 && out->bytes.input == 0 && out->bytes.staged_input == 0) {
         read_received(program, &out->bytes);
     }
     read_shared(program, index, out);
@@ -260,6 +263,21 @@ static uint64_t boundary_bytes(const gal_stage_memory *stage)
     return bytes[0] + bytes[1];
 }
 
+/* Of what goes to the host and comes back block i uses buffer i mod 2, of its input and of the rest. */
+static uint64_t staged_bytes(const gal_stage_memory *stage)
+{
+    uint64_t input[2] = {0}, saved[2] = {0};
+    uint32_t i = 0;
+    for (uint32_t c = 0; c < stage->chunk_count; c++) {
+        for (uint32_t end = i + stage->chunk[c].block_count; i < end; i++) {
+            const gal_block_bytes *bytes = &stage->block[i].memory->bytes;
+            input[i % 2] = larger(input[i % 2], bytes->staged_input);
+            saved[i % 2] = larger(saved[i % 2], bytes->staged_saved);
+        }
+    }
+    return input[0] + input[1] + saved[0] + saved[1];
+}
+
 static uint64_t at_most_two(uint32_t microbatch_count)
 {
     return microbatch_count < 2 ? microbatch_count : 2;
@@ -337,7 +355,7 @@ uint64_t gal_stage_bytes(const gal_stage_memory *stage)
         fixed += chunk_bytes(&stage->chunk[c], block, stage->microbatch_count);
     }
     return fixed + carried_bytes(stage) + boundary_bytes(stage) + relayout + gathered_bytes(stage) +
-           bucket_bytes(stage) + scratch + work;
+           bucket_bytes(stage) + staged_bytes(stage) + scratch + work;
 }
 
 uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_count, uint32_t microbatch_count)

@@ -2,18 +2,17 @@
  * All numbers are multiples of GAL_ALIGNMENT_BYTES.
  *
  *     bytes = sum(state + gradient) + sum over chunks (k sum(saved) + c x_in + 2 (y_out + dy_in + dx_out)) + boundary
- *           + max(relayout) + gathered + bucket + max(scratch) + max(work) + carried
+ *           + max(relayout) + gathered + bucket + staged + max(scratch) + max(work) + carried
  *           + the stage's own numbers (norm, loss)
  * with k microbatches of the chunk in flight, c = min(m, k + 1), or min(m, 2) where x_in is converted; the 2 is
  * min(m, 2). What has no k is of the stage: the chunks share it.
- * boundary, gathered and bucket are rings of buffers that blocks use in turn: a buffer is as large as the largest use
- * whose turn it was, so the blocks' uses are replayed in order. gathered <= prefetch_depth max, the others <= 2 max:
- * what a search may charge without knowing the order.
- * Of a tensor that several blocks of the stage hold (gal_shared) state and gradient count once.
- * carried is of the tensor that flows beside the stream: its versions (runtime/program/carried.h) and what their
- * conversions take.
- * Departs from Galvatron-BMW, Eq. 2, which lets a block's work memory reuse what earlier blocks have freed: with k > 1
- * microbatches in flight their slots are fixed, so the work memory is a maximum over the stage, wherever the block is.
+ * boundary, gathered, bucket and staged are rings of buffers that blocks use in turn: a buffer is as large as the
+ * largest use whose turn it was, so the blocks' uses are replayed in order. gathered <= prefetch_depth max, the others
+ * <= 2 max: what a search may charge without knowing the order. Of a tensor that several blocks of the stage hold
+ * (gal_shared) state and gradient count once. carried is of the tensor that flows beside the stream: its versions
+ * (runtime/program/carried.h) and what their conversions take. Departs from Galvatron-BMW, Eq. 2, which lets a block's
+ * work memory reuse what earlier blocks have freed: with k > 1 microbatches in flight their slots are fixed, so the
+ * work memory is a maximum over the stage, wherever the block is.
  */
 #ifndef GAL_COSTMODEL_MEMORY_H
 #define GAL_COSTMODEL_MEMORY_H

@@ -100,10 +100,12 @@ static gal_code find_axes(gal_price_cache *cache, const gal_price_query *query, 
 /* ---- from the times of a chain ---- */
 
 /* Blocks until times repeat: two, but three under ZeRO-2, whose scatters are still gaining on compute in the second,
- * and where two sub-batches take turns over the borders of blocks. */
+ * where a third one takes the first one's turn of what goes to the host, and where two sub-batches take turns over the
+ * borders of blocks. */
 static uint32_t steady_count(const gal_strategy *strategy)
 {
-    return strategy->zero_stage == 2 || strategy->overlap >= GAL_OVERLAP_IN_PASS ? 3 : 2;
+    const bool late = strategy->zero_stage == 2 || strategy->overlap >= GAL_OVERLAP_IN_PASS;
+    return late || strategy->offload_activations ? 3 : 2;
 }
 
 /* One more of them, where the first one holds what they share: by the ends of block `steady` and the one behind it in

@@ -23,6 +23,9 @@ static void touch(gal_simulator *sim, uint32_t s)
 
 static double factor_of(const gal_simulator *sim, const gal_sim_stage *st, const gal_step *step)
 {
+    if (step->activity == GAL_ACTIVITY_BESIDE) {
+        return 1.0;
+    }
     const double *slowdown = sim->input->slowdowns.of[step->activity];
     const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
     const bool beside_kernel = st->kernels > (kernel ? 1u : 0u);
@@ -133,7 +136,7 @@ static void run(gal_simulator *sim, gal_sim_stage *st, uint32_t stream, double s
     st->fresh |= 1u << stream;
     if (step->activity == GAL_ACTIVITY_COMPUTE) {
         st->kernels++;
-    } else {
+    } else if (step->activity == GAL_ACTIVITY_COMMUNICATION) {
         st->messages++;
         st->messages_on[step->level]++;
     }
@@ -307,7 +310,7 @@ static void end_step(gal_simulator *sim, uint32_t s, uint32_t stream)
     st->running &= ~(1u << stream);
     if (step->activity == GAL_ACTIVITY_COMPUTE) {
         st->kernels--;
-    } else {
+    } else if (step->activity == GAL_ACTIVITY_COMMUNICATION) {
         st->messages--;
         st->messages_on[step->level]--;
     }

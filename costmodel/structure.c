@@ -370,6 +370,7 @@ gal_code gal_structures_measure(gal_structures *structures, gal_structure *struc
         gal_step *step = &structure->expansion.step[from->step];
         step->seconds = (from->is_first ? 0.0 : step->seconds) + own->seconds;
         step->level = own->level;
+        step->activity = own->activity;
     }
     gal_play_alone(&structure->script, &structure->expansion, &slowdowns, &ends);
     gal_chain_read(&ends, structure->block_count, out);

@@ -60,9 +60,12 @@ bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, 
 {
     const gal_block_shape *shape = &types->shape[type];
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
-    const bool useless = (strategy->recompute != GAL_RECOMPUTE_NONE && !attends && shape->kind != GAL_BLOCK_FFN) ||
-                         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) || /* nothing to run again */
-                         (!attends && is_split_before(spec->space, strategy));
+    const bool useless =
+        (strategy->recompute != GAL_RECOMPUTE_NONE && !attends && shape->kind != GAL_BLOCK_FFN) ||
+        (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) ||
+        (strategy->offload_activations &&
+         (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) || /* nothing to run again */
+        (!attends && is_split_before(spec->space, strategy));
     return !useless && gal_strategy_gathers_rule_broken(strategy, spec->prefetch_depth) == NULL &&
            gal_strategy_block_rule_broken(spec->model, shape, strategy, spec->device_count / spec->pp_degree,
                                           spec->global_batch_samples / spec->microbatch_count) == NULL;

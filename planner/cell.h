@@ -47,6 +47,7 @@ typedef enum gal_shared_kind {
     GAL_SHARED_SCRATCH,
     GAL_SHARED_RELAYOUT,
     GAL_SHARED_WORK,
+    GAL_SHARED_STAGED,
     GAL_SHARED_KIND_COUNT
 } gal_shared_kind;
 

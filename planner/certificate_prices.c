@@ -35,10 +35,12 @@ static bool is_legal(const gal_cert_prices *v, uint32_t type, const gal_strategy
     const gal_block_shape *shape = &v->types.shape[type];
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
     const bool *spaced = v->cell->space->axis;
-    const bool useless = (strategy->recompute == GAL_RECOMPUTE_FULL && !attends && shape->kind != GAL_BLOCK_FFN) ||
-                         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) ||
-                         (!attends && gal_strategy_ring_degree(strategy) > 1 && spaced[GAL_AXIS_ULYSSES]) ||
-                         (!attends && gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && spaced[GAL_AXIS_RING]);
+    const bool useless =
+        (strategy->recompute == GAL_RECOMPUTE_FULL && !attends && shape->kind != GAL_BLOCK_FFN) ||
+        (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) ||
+        (strategy->offload_activations && (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) ||
+        (!attends && gal_strategy_ring_degree(strategy) > 1 && spaced[GAL_AXIS_ULYSSES]) ||
+        (!attends && gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && spaced[GAL_AXIS_RING]);
     return !useless && gal_strategy_gathers_rule_broken(strategy, v->cell->prefetch_depth) == NULL &&
            gal_strategy_block_rule_broken(v->cell->model, shape, strategy, devices, samples) == NULL;
 }
@@ -162,7 +164,9 @@ static gal_code price_split(gal_cert_prices *v, uint32_t type, const gal_split_k
     const bool shards = space->axis[GAL_AXIS_SDP], *zero = space->zero_stage;
     const uint32_t together = split->tp_degree * split->sequence_degree;
     const uint32_t groups = v->devices / together;
-    const gal_strategy strategy = gal_split_strategy(split);
+    gal_split_kind plain = *split; /* whatever is offloaded of it */
+    plain.offload = false;
+    const gal_strategy strategy = gal_split_strategy(&plain);
     gal_error reason = {0};
     gal_code code = GAL_OK;
     const bool depth = split->tp_mode == GAL_TP_2D && space->tp_grid[GAL_TP_2P5D];

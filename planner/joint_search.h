@@ -29,6 +29,7 @@ typedef struct gal_search_request {
     const gal_durations *durations; /* its cluster says how many devices and how much memory */
     const char *profile_hash;       /* "" without a profile */
     uint64_t memory_bytes;          /* per device; 0: the cluster's */
+    uint64_t host_memory_bytes;     /* likewise of its host; gal_search alone does not read it (planner/host_limit.h) */
     gal_u32_list batches;           /* empty: the model's own */
     gal_u32_list microbatch_counts; /* empty: powers of two that divide the batch */
     gal_u32_list pp_degrees;        /* empty: all divisors of the device count */

@@ -94,7 +94,9 @@ static gal_least_item item_of(gal_least_items *items, uint32_t type, uint32_t st
                             .shared = {.of = {[GAL_SHARED_GATHERED] = (int64_t)(items->spec->prefetch_depth * gathers),
                                               [GAL_SHARED_BUCKET] = (int64_t)(2 * largest_turn(&memory->buckets)),
                                               [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
-                                              [GAL_SHARED_WORK] = (int64_t)memory->bytes.work}}};
+                                              [GAL_SHARED_WORK] = (int64_t)memory->bytes.work,
+                                              [GAL_SHARED_STAGED] = (int64_t)(2 * (memory->bytes.staged_input +
+                                                                                   memory->bytes.staged_saved))}}};
 }
 
 /* Where they stand alike and a is nowhere larger. */

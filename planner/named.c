@@ -1,4 +1,6 @@
 #include "planner/named.h"
+
+#include "planner/host_limit.h"
 #include "planner/overlapped.h"
 
 #define X(enumerator, name, function) [enumerator] = name,
@@ -15,7 +17,7 @@ gal_code gal_algorithm_exact(const gal_search_request *request, const gal_solver
     *out = (gal_algorithm_answer){0};
     gal_search_request plain = *request;
     plain.space.overlap = false;
-    gal_code code = gal_search(&plain, &out->search, err);
+    gal_code code = gal_host_limited_search(&plain, &out->search, err);
     if (code == GAL_OK && request->space.overlap) {
         code = gal_overlapped_search(request, &out->search, err);
     }

@@ -104,7 +104,9 @@ static bool is_legal(const gal_screens *screens, uint32_t type, const gal_split_
                                  .pp_degree = 1,
                                  .microbatch_count = 1,
                                  .global_batch_samples = samples};
-    const gal_strategy strategy = gal_split_strategy(split);
+    gal_split_kind plain = *split;
+    plain.offload = false;
+    const gal_strategy strategy = gal_split_strategy(&plain);
     return gal_cell_is_legal(&alone, screens->types, type, &strategy);
 }
 

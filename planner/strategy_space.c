@@ -32,7 +32,8 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
                  {"3d", &space->tp_grid[GAL_TP_3D]},
                  {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]},
                  {"keep", &space->keep_panels},
-                 {"overlap", &space->overlap}};
+                 {"overlap", &space->overlap},
+                 {"offload", &space->offload}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
             return words[i].field;
@@ -52,7 +53,7 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         if (field == NULL) {
             return gal_fail(err, GAL_ERR_USAGE,
                             "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, overlap)",
+                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, overlap, offload)",
                             (int)length, word);
         }
         *field = true;
@@ -89,7 +90,9 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy)
         strategy.recompute = (gal_recompute)r;
         strategy.overlap = e->space->overlap ? gal_space_overlap_of(&strategy) : GAL_OVERLAP_NONE;
         const bool keeps_none = strategy.keep_panels && r == GAL_RECOMPUTE_FULL;
-        const bool wanted = allowed[r] && !keeps_none && (!e->space->overlap || strategy.overlap != GAL_OVERLAP_NONE);
+        const bool apart = strategy.overlap == GAL_OVERLAP_NONE || !strategy.offload_activations;
+        const bool wanted =
+            allowed[r] && !keeps_none && apart && (!e->space->overlap || strategy.overlap != GAL_OVERLAP_NONE);
         if (wanted && e->out != NULL && e->count < GAL_SPACE_MAX) {
             e->out[e->count] = strategy;
         }
@@ -97,12 +100,44 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy)
     }
 }
 
+/* What of a block may be in the host's memory. */
+static const struct {
+    uint32_t optimizer_percent;
+    bool parameters, activations;
+} offloads[GAL_SPACE_OFFLOADS] = {{50, false, false}, {100, false, false}, {100, true, false},
+                                  {0, false, true},   {100, false, true},  {100, true, true}};
+
+static bool may_fetch(const gal_strategy *strategy)
+{
+    return strategy->zero_stage == 0 || (strategy->zero_stage == 3 && strategy->tp_mode == GAL_TP_1D);
+}
+
+static bool may_put_away(const gal_strategy *strategy)
+{
+    return strategy->tp_mode == GAL_TP_1D && gal_strategy_ring_degree(strategy) == 1;
+}
+
+static void emit_offloads(enumeration *e, gal_strategy strategy)
+{
+    const uint32_t left_out = e->space->offload_left_out;
+    emit_recomputes(e, strategy);
+    for (uint32_t i = 0; e->space->offload && i + left_out < GAL_SPACE_OFFLOADS; i++) {
+        strategy.offload_optimizer_percent = offloads[i].optimizer_percent;
+        strategy.offload_parameters = offloads[i].parameters;
+        strategy.offload_activations = offloads[i].activations;
+        if ((!strategy.offload_parameters || may_fetch(&strategy)) &&
+            (!strategy.offload_activations || may_put_away(&strategy))) {
+            emit_recomputes(e, strategy);
+        }
+    }
+}
+
 static void emit(enumeration *e, gal_strategy strategy)
 {
-    emit_recomputes(e, strategy);
+    emit_offloads(e, strategy);
     if (strategy.tp_mode != GAL_TP_1D && e->space->keep_panels) {
         strategy.keep_panels = true;
-        emit_recomputes(e, strategy);
+        emit_offloads(e, strategy);
     }
 }
 
@@ -255,7 +290,8 @@ void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
     gal_space both = {.sequence_parallel = a->sequence_parallel && b->sequence_parallel,
                       .recompute = a->recompute && b->recompute,
                       .selective = a->selective && b->selective,
-                      .keep_panels = a->keep_panels && b->keep_panels};
+                      .keep_panels = a->keep_panels && b->keep_panels,
+                      .offload = a->offload && b->offload};
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
         both.axis[kind] = a->axis[kind] && b->axis[kind];
     }
@@ -301,7 +337,7 @@ static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind,
         for (uint32_t r = 0; has[way] && r < GAL_RECOMPUTE_COUNT; r++) {
             if (allowed[r] && list->split != NULL) {
                 list->split[list->count] =
-                    (gal_split_kind){tp_degree, kind, degree, way == 1, (gal_recompute)r, mode[way]};
+                    (gal_split_kind){tp_degree, kind, degree, way == 1, (gal_recompute)r, mode[way], space->offload};
             }
             list->count += allowed[r];
         }

@@ -30,7 +30,8 @@ static const struct {
              {"2.5d", offsetof(gal_space, tp_grid[GAL_TP_2P5D])},
              {"3d", offsetof(gal_space, tp_grid[GAL_TP_3D])},
              {"zigzag", offsetof(gal_space, axis[GAL_AXIS_ZIGZAG])},
-             {"keep", offsetof(gal_space, keep_panels)}};
+             {"keep", offsetof(gal_space, keep_panels)},
+             {"offload", offsetof(gal_space, offload)}};
 enum { PARTS = sizeof parts / sizeof parts[0], PARTS_ALWAYS = 12 }; /* those behind: absent where they are false */
 
 static void read_list(const gal_json_cursor *at, const char *key, uint32_t most, gal_u32_list *out)

@@ -35,6 +35,11 @@ static void read_device(const gal_json_cursor *at, gal_device *out)
     out->launch_seconds = read_optional(at, "launch_seconds", GAL_SECONDS_MAX);
     out->gemm_fraction = read_optional(at, "gemm_fraction", 1.0);
     out->memory_fraction = read_optional(at, "memory_fraction", 1.0);
+    if (gal_json_has(at, "host_memory_bytes")) {
+        out->host_memory_bytes = gal_json_u64(at, "host_memory_bytes", 1, GAL_BYTES_MAX);
+    }
+    out->host_memory_bytes_per_second = read_optional(at, "host_memory_bytes_per_second", GAL_RATE_MAX);
+    out->host_copy_bytes_per_second = read_optional(at, "host_copy_bytes_per_second", GAL_RATE_MAX);
     gal_json_reject_unknown(at);
 }
 
@@ -102,6 +107,11 @@ void gal_device_write_members(gal_json_writer *out, const gal_device *device)
     write_optional(out, "launch_seconds", device->launch_seconds);
     write_optional(out, "gemm_fraction", device->gemm_fraction);
     write_optional(out, "memory_fraction", device->memory_fraction);
+    if (device->host_memory_bytes > 0) {
+        gal_json_put_u64(out, "host_memory_bytes", device->host_memory_bytes);
+    }
+    write_optional(out, "host_memory_bytes_per_second", device->host_memory_bytes_per_second);
+    write_optional(out, "host_copy_bytes_per_second", device->host_copy_bytes_per_second);
 }
 
 void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster)

@@ -27,6 +27,10 @@ typedef struct gal_device {
     double launch_seconds;         /* what a kernel takes that has next to nothing to do */
     double gemm_fraction;          /* of the peak rate that large products reach, (0, 1] */
     double memory_fraction;        /* of the memory rate that large copies reach, (0, 1] */
+    /* Of the host, a device's share when all devices ask for theirs: */
+    uint64_t host_memory_bytes;
+    double host_memory_bytes_per_second;
+    double host_copy_bytes_per_second; /* between the two, each way, also while the other way is busy */
 } gal_device;
 
 typedef struct gal_link_level {

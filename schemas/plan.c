@@ -46,7 +46,10 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
     out->keep_panels = gal_json_has(at, "keep_panels") && gal_json_bool(at, "keep_panels");
     if (gal_json_has(at, "offload")) {
         const gal_json_cursor offload = gal_json_object(at, "offload");
-        out->offload_optimizer_percent = gal_json_u32(&offload, "optimizer_percent", 1, 100);
+        out->offload_activations = gal_json_has(&offload, "activations") && gal_json_bool(&offload, "activations");
+        if (!out->offload_activations || gal_json_has(&offload, "optimizer_percent")) {
+            out->offload_optimizer_percent = gal_json_u32(&offload, "optimizer_percent", 1, 100);
+        }
         out->offload_parameters = gal_json_has(&offload, "parameters") && gal_json_bool(&offload, "parameters");
         gal_json_reject_unknown(&offload);
     }
@@ -79,6 +82,9 @@ static bool read_stage(const gal_json_cursor *at, gal_plan *plan, gal_plan_stage
     uint32_t run_count;
     *out = (gal_plan_stage){.first_run = plan->run_count};
     out->predicted_bytes = gal_json_u64(at, "predicted_bytes", 0, GAL_BYTES_MAX);
+    if (gal_json_has(at, "predicted_host_bytes")) {
+        out->predicted_host_bytes = gal_json_u64(at, "predicted_host_bytes", 1, GAL_BYTES_MAX);
+    }
     gal_json_cursor runs = gal_json_array(at, "runs", 1, BLOCKS_MAX, &run_count);
     if (run_count > 0 && !grow_runs(plan, run_count)) {
         return false;
@@ -209,11 +215,16 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
     if (strategy->keep_panels) {
         gal_json_put_bool(out, "keep_panels", true);
     }
-    if (strategy->offload_optimizer_percent > 0) {
+    if (gal_strategy_offloads(strategy)) {
         gal_json_begin_object(out, "offload");
-        gal_json_put_u64(out, "optimizer_percent", strategy->offload_optimizer_percent);
+        if (strategy->offload_optimizer_percent > 0) {
+            gal_json_put_u64(out, "optimizer_percent", strategy->offload_optimizer_percent);
+        }
         if (strategy->offload_parameters) {
             gal_json_put_bool(out, "parameters", true);
+        }
+        if (strategy->offload_activations) {
+            gal_json_put_bool(out, "activations", true);
         }
         gal_json_end_object(out);
     }
@@ -224,6 +235,9 @@ static void write_stage(gal_json_writer *out, const gal_plan *plan, const gal_pl
 {
     gal_json_begin_object(out, NULL);
     gal_json_put_u64(out, "predicted_bytes", stage->predicted_bytes);
+    if (stage->predicted_host_bytes > 0) {
+        gal_json_put_u64(out, "predicted_host_bytes", stage->predicted_host_bytes);
+    }
     gal_json_begin_array(out, "runs");
     for (uint32_t i = 0; i < stage->run_count; i++) {
         const gal_plan_run *run = &plan->run[stage->first_run + i];
@@ -446,7 +460,8 @@ uint32_t gal_strategy_sample_parts(const gal_strategy *strategy)
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 {
     bool are_same = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage && a->tp_mode == b->tp_mode &&
-                    a->tp_depth == b->tp_depth && a->offload_parameters == b->offload_parameters;
+                    a->tp_depth == b->tp_depth && a->offload_parameters == b->offload_parameters &&
+                    a->offload_optimizer_percent == b->offload_optimizer_percent;
     for (uint32_t i = 0; are_same && i < a->axis_count; i++) {
         are_same = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
     }
@@ -457,7 +472,7 @@ bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
 {
     return gal_strategy_same_shards(a, b) && a->sequence_parallel == b->sequence_parallel &&
            a->recompute == b->recompute && a->overlap == b->overlap && a->keep_panels == b->keep_panels &&
-           a->offload_optimizer_percent == b->offload_optimizer_percent;
+           a->offload_activations == b->offload_activations;
 }
 
 gal_overlap gal_strategy_overlap_of(const gal_strategy *strategy, gal_block_kind kind)
@@ -510,9 +525,13 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         static const char *const suffix[] = {"", "-intraop", "-inpass", "-crosspass", "-fine"};
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
     }
-    if (strategy->offload_optimizer_percent > 0 && used < BUFFER_BYTES) {
-        (void)snprintf(buffer + used, BUFFER_BYTES - used, "-off%u%s", strategy->offload_optimizer_percent,
-                       strategy->offload_parameters ? "w" : "");
+    if (gal_strategy_offloads(strategy) && used < BUFFER_BYTES) {
+        char percent[12] = "";
+        if (strategy->offload_optimizer_percent > 0) {
+            (void)snprintf(percent, sizeof percent, "%u", strategy->offload_optimizer_percent);
+        }
+        (void)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s", percent,
+                       strategy->offload_parameters ? "w" : "", strategy->offload_activations ? "a" : "");
     }
     return buffer;
 }

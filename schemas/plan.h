@@ -110,8 +110,11 @@ typedef struct gal_strategy {
     bool keep_panels;    /* of a grid: inputs of products are kept as gathered, and not gathered again in backward */
     uint32_t offload_optimizer_percent; /* so much of the block's parameters, whole units in their order, has its
                                          * optimizer's data in the host's memory and is updated there */
-    bool offload_parameters; /* weights too, but for norms and row biases: they are copied in before each use. Only
-                              * with all of the optimizer, and zero_stage 0 or 3 */
+    bool offload_parameters;  /* weights too, but for norms and row biases: they are copied in before each use. Only
+                               * with all of the optimizer, and zero_stage 0 or 3 */
+    bool offload_activations; /* what forward keeps for backward, the block's input too: copied out behind its forward,
+                               * in again before its backward. Of embeddings and heads nothing is. Without overlap,
+                               * rings and grids of TP */
 } gal_strategy;
 
 /* Consecutive blocks of one piece under one strategy. */
@@ -124,6 +127,7 @@ typedef struct gal_plan_stage {
     uint32_t first_run, run_count; /* into gal_plan.run */
     uint64_t predicted_bytes;      /* arena bytes per device of the stage, with all its pieces, + the profile's fixed
                                     * bytes: the same for each of these pieces; 0: not known */
+    uint64_t predicted_host_bytes; /* likewise in the host's memory; 0: none, or not known */
 } gal_plan_stage;
 
 /* The strategies that a search may give to blocks: of which axes (planner/strategy_space.h). */
@@ -136,6 +140,8 @@ typedef struct gal_space {
     bool tp_grid[GAL_TP_MODE_COUNT]; /* [GAL_TP_2D ...]; mode 1d is axis[GAL_AXIS_TP] */
     bool keep_panels;                /* of grids, besides those that gather again */
     bool overlap;                    /* beside the search (planner/overlapped.h): of no certificate */
+    bool offload;                    /* to the host's memory, in some ways (planner/strategy_space.c) */
+    uint32_t offload_left_out;       /* of these ways the last ones (planner/host_limit.h): of no certificate */
 } gal_space;
 
 /* What is minimised, by name and version: a change of a formula is a new name. */
@@ -240,6 +246,10 @@ uint32_t gal_strategy_shards(const gal_strategy *strategy);
 uint32_t gal_strategy_grid_side(const gal_strategy *strategy);
 /* Into how many parts the heads, the FFN and the vocabulary of a block are divided: tp degree in mode 1d, q, l. */
 uint32_t gal_strategy_feature_parts(const gal_strategy *strategy);
+static inline bool gal_strategy_offloads(const gal_strategy *strategy)
+{
+    return strategy->offload_optimizer_percent > 0 || strategy->offload_activations;
+}
 /* Into how many parts the samples of a microbatch are: DP, SDP and what a grid adds, q, depth q, l^2. */
 uint32_t gal_strategy_sample_parts(const gal_strategy *strategy);
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);

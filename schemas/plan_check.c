@@ -168,6 +168,10 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->offload_parameters && strategy->zero_stage == 3 && strategy->tp_mode != GAL_TP_1D) {
         return "offload of parameters beside a tp grid needs zero_stage 0";
     }
+    if (strategy->offload_activations && (strategy->tp_mode != GAL_TP_1D || gal_strategy_ring_degree(strategy) > 1 ||
+                                          strategy->overlap != GAL_OVERLAP_NONE)) {
+        return "offload of activations must not stand beside overlap, a ring or a tp grid";
+    }
     return NULL;
 }
 
@@ -529,6 +533,11 @@ static gal_code check_gathers(const gal_plan *plan, const char *prefix, gal_erro
 static gal_code check_overlap(const gal_plan *plan, const char *prefix, gal_error *err)
 {
     for (uint32_t r = 0; r < plan->run_count && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE; r++) {
+        if (plan->run[r].strategy.offload_activations) {
+            return refuse(prefix, err, "/schedule: zero_bubble must not stand beside offload of activations");
+        }
+    }
+    for (uint32_t r = 0; r < plan->run_count && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE; r++) {
         if (plan->run[r].strategy.overlap != GAL_OVERLAP_NONE) {
             return refuse(prefix, err, "/schedule: zero_bubble must not stand beside overlap %s",
                           gal_overlap_names[plan->run[r].strategy.overlap]);
@@ -584,8 +593,9 @@ static gal_code check_tied(const gal_plan *plan, const char *prefix, gal_error *
                 continue;
             }
             return refuse(prefix, err,
-                          "/stages/%u/runs/%u/strategy: %s must have equal axes, zero_stage and place of parameters", s,
-                          r,
+                          "/stages/%u/runs/%u/strategy: %s must have equal axes, zero_stage and places of parameters "
+                          "and optimizer",
+                          s, r,
                           bridge ? "the blocks that hold the token table (embedding, bridge, head if tied)"
                                  : "with tied embeddings the first and the last block");
         }

@@ -36,9 +36,9 @@ bool gal_strategy_fits_all(const gal_model *model, const gal_strategy *strategy,
 
 /* Checks the whole plan: stages cover the blocks once and in order, none empty; pp_degree divides device_count;
  * microbatch_count divides global_batch_samples; pp_degree times it is at most GAL_STAGE_MICROBATCHES_MAX; every
- * strategy legal; the blocks that hold the token table have equal axes, zero_stage and place of parameters.
- * GAL_ERR_DOCUMENT with the plan's path ("/stages/1/runs/0/strategy: ..."); prefix (may be NULL) is put before it,
- * "plan.json: " say. */
+ * strategy legal; the blocks that hold the token table have equal axes, zero_stage and places of parameters and
+ * optimizer. GAL_ERR_DOCUMENT with the plan's path ("/stages/1/runs/0/strategy: ..."); prefix (may be NULL) is put
+ * before it, "plan.json: " say. */
 gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err);
 
 #endif

@@ -24,7 +24,7 @@ static const char *const rank_names[RANK_COUNT] = {"objective", "simulation"};
 typedef struct search_options {
     const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output, *communication_ctas;
     const char *prices_text, *constants;
-    uint64_t memory_bytes, pareto_step_bytes;
+    uint64_t memory_bytes, host_memory_bytes, pareto_step_bytes;
     gal_u32_list pp_degrees, takeaways;
     uint32_t devices, prefetch_depth, top, label_limit;
     uint32_t algorithm; /* GAL_ALGORITHM_COUNT: not given, the first */
@@ -94,13 +94,15 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_u32("devices", "N", "use the first N devices of the cluster (all)", &o->devices, 1, 1u << 20),
         gal_option_bytes("memory", "SIZE", "memory per device, in place of the cluster's (16GiB)", &o->memory_bytes, 1,
                          UINT64_C(1) << 50),
+        gal_option_bytes("host-memory", "SIZE", "of the host per device, with --space ...,offload (the cluster's)",
+                         &o->host_memory_bytes, 1, UINT64_C(1) << 50),
         gal_option_string("batch", "LIST", "global batch in samples", &o->batch),
         gal_option_string("microbatches", "LIST", "microbatch counts", &o->microbatches),
         gal_option_u32_list("pp", "LIST", "pipeline degrees; without it all divisors of the devices", &o->pp_degrees, 1,
                             GAL_STAGES_MAX),
         gal_option_string("space", "AXES",
                           "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective (without it these) and "
-                          "ulysses,ring,zigzag,2d,2.5d,3d,keep,overlap",
+                          "ulysses,ring,zigzag,2d,2.5d,3d,keep,overlap,offload",
                           &o->space),
         gal_option_u32_list("takeaways", "LIST", "of 1,2,3: those of Galvatron-BMW that cut the space further (none)",
                             &o->takeaways, 1, 3),
@@ -258,6 +260,10 @@ static gal_code usage_rules(search_options *o, gal_search_request *request, gal_
         return gal_fail(err, GAL_ERR_USAGE,
                         "--space overlap goes with --algorithm exact and --prices galrun, and without --compare and "
                         "--pareto");
+    }
+    if (code == GAL_OK && o->host_memory_bytes > 0 && (!request->space.offload || o->compare || o->pareto)) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--host-memory goes with --space ...,offload, and without --compare and --pareto");
     }
     for (uint32_t i = 0; i < o->takeaways.count; i++) {
         request->space.takeaway[o->takeaways.value[i]] = true;
@@ -490,6 +496,7 @@ static gal_code run(search_options *o, gal_error *err)
     gal_search_request request = {.model = &model,
                                   .profile_hash = profile.hash,
                                   .memory_bytes = o->memory_bytes,
+                                  .host_memory_bytes = o->host_memory_bytes,
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
                                   .label_limit = o->label_limit,

@@ -17,7 +17,11 @@ void gal_search_print_plan(FILE *out, const gal_plan *plan)
                     first + run->block_count - 1);
             gal_strategy_name(&run->strategy, name);
             if (r == 0) {
-                fprintf(out, "%-24s  %12.1f MiB\n", name, (double)plan->stage[p].predicted_bytes / 1048576.0);
+                fprintf(out, "%-24s  %12.1f MiB", name, (double)plan->stage[p].predicted_bytes / 1048576.0);
+                if (plan->stage[p].predicted_host_bytes > 0) {
+                    fprintf(out, " + %.1f MiB of its host", (double)plan->stage[p].predicted_host_bytes / 1048576.0);
+                }
+                fputc('\n', out);
             } else {
                 fprintf(out, "%s\n", name);
             }

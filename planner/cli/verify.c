@@ -61,6 +61,12 @@ static gal_code check_bytes(const gal_plan *plan, gal_program *const *programs, 
             return gal_fail(err, GAL_NO, "stage %u: the plan predicts %llu bytes per device, its program takes %llu", s,
                             (unsigned long long)predicted, (unsigned long long)needed);
         }
+        const uint64_t on_host = plan->stage[s].predicted_host_bytes;
+        if (on_host != 0 && on_host != programs[s]->host_bytes) {
+            return gal_fail(err, GAL_NO,
+                            "stage %u: the plan predicts %llu bytes in the host's memory, its program takes %llu", s,
+                            (unsigned long long)on_host, (unsigned long long)programs[s]->host_bytes);
+        }
     }
     return GAL_OK;
 }

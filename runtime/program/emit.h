@@ -47,6 +47,12 @@ typedef struct gal_block_emit {
     bool cut;       /* products whose results a collective sums, and those: emit_chunks.c */
     uint8_t summed; /* the value, or the value of a gradient, that was last summed with its product */
 
+    bool puts_away;                             /* what backward reads goes to the host's memory: activations.c */
+    uint32_t staged, staged_x;                  /* its turn of the device's buffers for that, and of those for inputs */
+    uint64_t staged_bytes;                      /* of kept values so far */
+    uint64_t staged_offset[GAL_GRAPH_MAX];      /* value that is its own storage -> where it lies in `staged` */
+    uint32_t host_x, host_saved[GAL_GRAPH_MAX]; /* value -> buffer in the host's memory, or GAL_NO_BUFFER */
+
     bool unsynchronised[GAL_BLOCK_UNITS]; /* complete in the input part of backward */
 
     uint32_t x, y, dy, dx;      /* buffers of the block's ports, GAL_NO_BUFFER where there is none */
@@ -96,6 +102,14 @@ bool gal_emit_passes_apart(const gal_block_emit *e);
  * own, the first this one, so that nobody waits for what the other one does there. */
 void gal_emit_set_dx(gal_builder *b, gal_block_emit *e, bool apart, uint32_t buffer);
 void gal_emit_set_dy(const gal_builder *b, gal_block_emit *e, bool apart, uint32_t buffer);
+
+/* activations.c: kept values in the host's memory. Whether a block's are; the place of its input, and of a value that
+ * is kept; and the copies, behind its forward and in front of its backward. */
+void gal_activations_begin(gal_block_emit *e);
+uint32_t gal_activations_input(gal_builder *b, gal_block_emit *e);
+uint32_t gal_activations_place(gal_builder *b, gal_block_emit *e, uint8_t value);
+void gal_activations_put_away(gal_builder *b, gal_block_emit *e);
+void gal_activations_fetch(gal_builder *b, gal_block_emit *e);
 
 /* recompute.c: which nodes run again, which values are kept. */
 void gal_recompute_policy(gal_block_emit *e);

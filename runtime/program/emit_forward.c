@@ -26,6 +26,11 @@ static uint32_t output(gal_builder *b, gal_block_emit *e, gal_emit_place at, uin
 {
     if (at.buffer[value] == GAL_NO_BUFFER) {
         bool kept = !at.again && e->saved[gal_graph_storage(&e->graph, value)];
+        if (kept && e->puts_away) {
+            GAL_ASSERT(gal_graph_storage(&e->graph, value) == value); /* others are where their storage is */
+            at.buffer[value] = gal_activations_place(b, e, value);
+            return at.buffer[value];
+        }
         at.buffer[value] = gal_builder_buffer(b, kept ? GAL_CLASS_SAVED : GAL_CLASS_WORK, e->index,
                                               e->graph.value[value].name, gal_emit_bytes(b, e, value));
     }
@@ -40,7 +45,7 @@ static void forward_load(gal_builder *b, gal_block_emit *e, gal_emit_place at, c
     gal_shape shape = {.op = op, .dtype = GAL_I32, .dims = {e->samples, gal_emit_positions(e, n->out[0])}};
     uint32_t to = output(b, e, at, n->out[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = gal_emit_layout(e, n->out[0]);
-    gal_builder_operand(b, to, GAL_WRITE);
+    gal_emit_access(b, e, to, n->out[0], GAL_WRITE);
 }
 
 static void forward_load_patches(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
@@ -50,7 +55,7 @@ static void forward_load_patches(gal_builder *b, gal_block_emit *e, gal_emit_pla
                        .dims = {e->samples, gal_emit_positions(e, n->out[0]), e->graph.value[n->out[0]].features}};
     uint32_t to = output(b, e, at, n->out[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
-    gal_builder_operand(b, to, GAL_WRITE);
+    gal_emit_access(b, e, to, n->out[0], GAL_WRITE);
 }
 
 /* Of the positions that are keys: the carried tensor's, where there is one. */
@@ -62,7 +67,7 @@ static void forward_load_lengths(gal_builder *b, gal_block_emit *e, gal_emit_pla
                        .dims = {e->samples, carried ? e->carried_positions : e->all_positions}};
     uint32_t to = output(b, e, at, n->out[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = gal_emit_layout(e, n->out[0]);
-    gal_builder_operand(b, to, GAL_WRITE);
+    gal_emit_access(b, e, to, n->out[0], GAL_WRITE);
 }
 
 /* Devices that have other parts of the vocabulary; a table that is gathered is whole. */

@@ -65,6 +65,10 @@ static inline gal_operand gal_emit_whole(const gal_builder *b, const gal_block_e
     const bool shared =
         buffer == e->x || buffer == e->y || (buffer == e->dy && !e->dy_apart) || (buffer == e->dx && !e->dx_apart);
     const uint64_t bytes = gal_emit_bytes(b, e, value);
+    if (buffer == e->staged && buffer != GAL_NO_BUFFER) {
+        return (gal_operand){
+            .buffer = buffer, .offset_bytes = e->staged_offset[gal_graph_storage(&e->graph, value)], .bytes = bytes};
+    }
     return (gal_operand){.buffer = buffer, .offset_bytes = e->half == 1 && shared ? bytes : 0, .bytes = bytes};
 }
 

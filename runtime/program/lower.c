@@ -157,6 +157,7 @@ static gal_code allocate(stage *s, const gal_stage_spec *spec)
     s->b.boundary[0] = s->b.boundary[1] = s->b.scratch = GAL_NO_BUFFER;
     s->b.boundary_second[0] = s->b.boundary_second[1] = GAL_NO_BUFFER;
     s->b.rows[0] = s->b.rows[1] = GAL_NO_BUFFER;
+    s->b.staged[0] = s->b.staged[1] = s->b.staged_x[0] = s->b.staged_x[1] = GAL_NO_BUFFER;
     return s->b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
 }
 
@@ -307,7 +308,10 @@ static void make_ports(stage *s, chunk *c)
         gal_block_emit *e = &s->block[i];
         if (e->graph.x != GAL_NO_VALUE) {
             bool received = i == c->first && s->convert[i].count == 0;
-            e->x = received ? c->x_in : port(s, GAL_CLASS_SAVED, i, "x", &e->layout, e->shape.in);
+            const uint32_t staged = e->puts_away ? gal_activations_input(&s->b, e) : GAL_NO_BUFFER;
+            e->x = received       ? c->x_in
+                   : e->puts_away ? staged
+                                  : port(s, GAL_CLASS_SAVED, i, "x", &e->layout, e->shape.in);
         }
         if (i > c->first && !keeps_dx(s, i) && s->b.boundary[i & 1u] == GAL_NO_BUFFER) {
             s->b.boundary[i & 1u] = gal_builder_buffer(&s->b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
@@ -416,6 +420,7 @@ static void lower_forward(stage *s, const chunk *c)
         gal_emit_begin_segment(b, e, fragment);
         gal_emit_forward_all(b, e);
         gal_builder_end_segment(b);
+        gal_activations_put_away(b, e);
         if (e->halved && (i + 1 == c->end || !is_linked(s, c, i + 1))) {
             gal_overlap_order(b, region.instruction, region.segment);
         }
@@ -478,6 +483,7 @@ static void lower_backward(stage *s, chunk *c)
         gal_emit_set_dy(b, e, i + 1 < c->end && is_linked(s, c, i + 1), dy);
         gal_emit_set_dx(b, e, is_linked(s, c, i),
                         s->convert[i].count == 0 ? target : relayout_buffer(s, i, &e->layout, e->shape.in, &offset));
+        gal_activations_fetch(b, e);
         gal_carried_before_backward(&c->carried, e);
         if (i + 1 == c->end || !is_linked_backward(s, c, i + 1)) {
             region = (begun){b->program->instruction_count, b->program->segment_count};
@@ -514,14 +520,22 @@ static void lower_weights(stage *s, const chunk *c)
     end_fragment(s, fragment);
 }
 
+/* Of forward what an evaluation leaves out: nobody asks for it again. */
+static bool is_put_away(const gal_program *p, const gal_instruction *in)
+{
+    return in->op == GAL_OP_COPY_OUT &&
+           p->buffer[p->operand[in->first_operand + 1].buffer].class == GAL_CLASS_HOST_SAVED;
+}
+
 /* The same instructions again, over the same operands. */
-static void copy_fragment(stage *s, uint32_t from, bool with_last)
+static void copy_fragment(stage *s, uint32_t from, bool evaluates, bool with_last)
 {
     gal_builder *b = &s->b;
     gal_program *p = b->program;
     gal_fragment source = p->fragment[from];
     for (uint32_t i = 0; i < source.count && !b->out_of_memory; i++) {
-        if (!with_last && p->instruction[source.first + i].only_last) {
+        const gal_instruction *in = &p->instruction[source.first + i];
+        if ((!with_last && in->only_last) || (evaluates && is_put_away(p, in))) {
             continue;
         }
         if (!gal_grow(&p->instruction, &p->room.instruction, p->instruction_count, sizeof *p->instruction)) {
@@ -541,7 +555,7 @@ static void lower_evaluation(stage *s, uint32_t loss_replicas)
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         const uint32_t fragment = gal_fragment_number(GAL_FRAGMENT_EVALUATE, c);
         begin_fragment(s, fragment);
-        copy_fragment(s, gal_fragment_number(GAL_FRAGMENT_FORWARD, c), true);
+        copy_fragment(s, gal_fragment_number(GAL_FRAGMENT_FORWARD, c), true, true);
         if (s->block[s->chunk[c].end - 1].graph.head) {
             b->block = s->chunk[c].end - 1;
             b->chunk = c;
@@ -580,7 +594,7 @@ static void lower_fragments(stage *s)
         if (b->spec->lowered != GAL_LOWERED_SIZES) {
             const uint32_t plain = gal_fragment_number(b->split ? GAL_FRAGMENT_WEIGHT : GAL_FRAGMENT_BACKWARD, c);
             begin_fragment(s, plain);
-            copy_fragment(s, plain + GAL_FRAGMENT_BACKWARD_SYNC - GAL_FRAGMENT_BACKWARD, false);
+            copy_fragment(s, plain + GAL_FRAGMENT_BACKWARD_SYNC - GAL_FRAGMENT_BACKWARD, false, false);
             end_fragment(s, plain);
         }
     }
@@ -607,6 +621,7 @@ static void count_items(stage *s)
         const bool received = s->convert[s->chunk[c].first].count == 0;
         const bool dy_kept = p->split && gal_emit_weight_reads_dy(&s->b, &s->block[s->chunk[c].end - 1]);
         p->arena[gal_arena_number(GAL_CLASS_SAVED, c)].count = in_flight[c];
+        p->arena[gal_arena_number(GAL_CLASS_HOST_SAVED, c)].count = in_flight[c];
         p->arena[gal_arena_number(GAL_CLASS_X_IN, c)].count = received ? ahead : two;
         p->arena[gal_arena_number(GAL_CLASS_CARRIED, c)].count = ahead;
         p->arena[gal_arena_number(GAL_CLASS_Y_OUT, c)].count = two;

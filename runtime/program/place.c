@@ -1,5 +1,5 @@
-/* Placement: byte offsets of buffers in their classes, and of the classes in a rank's arena; that of the host's memory
- * comes behind those of the device.
+/* Placement: byte offsets of buffers in their classes, and of the classes in a rank's arena; those of the host's memory
+ * come behind those of the device.
  *
  * Work buffers are placed once per block and direction (largest first, first fit) from offset 0, so the work of a stage
  * is the maximum over its blocks and a stage's bytes are a closed form of per-block numbers. Buffers whose lives
@@ -94,6 +94,18 @@ static uint64_t place_work(gal_program *program, const gal_program *like)
     return end[EVEN] + end[ODD] > end[WHOLE] ? end[EVEN] + end[ODD] : end[WHOLE];
 }
 
+/* The arenas of one memory behind each other from `begin` on. Returns their end. */
+static uint64_t lay_out(gal_program *p, bool on_host, uint64_t begin)
+{
+    for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
+        if (gal_class_is_on_host(gal_arena_class(a)) == on_host) {
+            p->arena[a].offset = begin;
+            begin += p->arena[a].count * p->arena[a].item_bytes;
+        }
+    }
+    return begin;
+}
+
 void gal_place(gal_program *p, const gal_program *like)
 {
     for (uint32_t i = 0; i < p->buffer_count; i++) {
@@ -108,11 +120,6 @@ void gal_place(gal_program *p, const gal_program *like)
         }
     }
     p->arena[GAL_CLASS_WORK].item_bytes = place_work(p, like);
-    p->arena_bytes = 0;
-    for (uint32_t c = 0; c < gal_program_arenas(p); c++) {
-        p->arena[c].offset = p->arena_bytes;
-        p->arena_bytes += c == GAL_CLASS_HOST ? 0 : p->arena[c].count * p->arena[c].item_bytes;
-    }
-    p->arena[GAL_CLASS_HOST].offset = p->arena_bytes;
-    p->host_bytes = p->arena[GAL_CLASS_HOST].count * p->arena[GAL_CLASS_HOST].item_bytes;
+    p->arena_bytes = lay_out(p, false, 0);
+    p->host_bytes = lay_out(p, true, p->arena_bytes) - p->arena_bytes;
 }

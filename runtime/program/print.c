@@ -118,7 +118,7 @@ static void print_arenas(const gal_program *p, FILE *out)
 {
     fprintf(out, "arena %llu B:", (unsigned long long)p->arena_bytes);
     for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
-        if (p->arena[a].item_bytes > 0 && a != GAL_CLASS_HOST) {
+        if (p->arena[a].item_bytes > 0 && !gal_class_is_on_host(gal_arena_class(a))) {
             fprintf(out, " %s", gal_class_names[gal_arena_class(a)]);
             if (gal_arena_chunk(a) > 0) {
                 fprintf(out, " of chunk %u", gal_arena_chunk(a));

@@ -55,16 +55,17 @@ static inline uint64_t gal_align(uint64_t bytes)
  * the last part of backward at most, w = between the two parts, found by playing the schedule (schedule.h). The classes
  * from saved to dx_out are there once per chunk, the others are shared by the chunks. */
 #define GAL_CLASSES(X)                                                                                                 \
-    X(GAL_CLASS_STATE, "state")       /* 1  weights, masters, moments, loss, norm */                                   \
-    X(GAL_CLASS_GRADIENT, "gradient") /* 1 */                                                                          \
-    X(GAL_CLASS_SAVED, "saved")       /* k  kept from forward to backward */                                           \
-    X(GAL_CLASS_KEPT, "kept")         /* w  from the input part of backward to the weight part */                      \
-    X(GAL_CLASS_X_IN, "x_in")         /* min(m, k + 1), or min(m, 2) where it is converted */                          \
-    X(GAL_CLASS_CARRIED, "carried")   /* min(m, k + 1)  the carried tensor as received, where blocks read it so */     \
-    X(GAL_CLASS_Y_OUT, "y_out")       /* min(m, 2); also carried tensors that no block reads as they are */            \
-    X(GAL_CLASS_DY_IN, "dy_in")       /* min(m, 2), or min(m, w + 1) where the weight part reads it */                 \
-    X(GAL_CLASS_DX_OUT, "dx_out")     /* min(m, 2) */                                                                  \
-    X(GAL_CLASS_BOUNDARY, "boundary") /* 1  dx between blocks: a ring of two buffers */                                \
+    X(GAL_CLASS_STATE, "state")           /* 1  weights, masters, moments, loss, norm */                               \
+    X(GAL_CLASS_GRADIENT, "gradient")     /* 1 */                                                                      \
+    X(GAL_CLASS_SAVED, "saved")           /* k  kept from forward to backward */                                       \
+    X(GAL_CLASS_KEPT, "kept")             /* w  from the input part of backward to the weight part */                  \
+    X(GAL_CLASS_X_IN, "x_in")             /* min(m, k + 1), or min(m, 2) where it is converted */                      \
+    X(GAL_CLASS_CARRIED, "carried")       /* min(m, k + 1)  the carried tensor as received, where blocks read it so */ \
+    X(GAL_CLASS_Y_OUT, "y_out")           /* min(m, 2); also carried tensors that no block reads as they are */        \
+    X(GAL_CLASS_DY_IN, "dy_in")           /* min(m, 2), or min(m, w + 1) where the weight part reads it */             \
+    X(GAL_CLASS_DX_OUT, "dx_out")         /* min(m, 2) */                                                              \
+    X(GAL_CLASS_HOST_SAVED, "host_saved") /* k  in the host's memory: what is kept there from forward to backward */   \
+    X(GAL_CLASS_BOUNDARY, "boundary")     /* 1  dx between blocks: a ring of two buffers */                            \
     X(GAL_CLASS_DCARRIED, "dcarried") /* 1  the carried tensor's gradient, where it is neither received nor sent */    \
     X(GAL_CLASS_RELAYOUT, "relayout") /* 1  between the steps of a conversion */                                       \
     X(GAL_CLASS_CARRIED_RELAYOUT, "carried_relayout") /* 1  likewise of the carried tensor */                          \
@@ -72,6 +73,7 @@ static inline uint64_t gal_align(uint64_t bytes)
                                        *    for weight parts: a ring of two */                                         \
     X(GAL_CLASS_BUCKET, "bucket")     /* 1  ZeRO-2/3 gradients before the scatter: a ring of two */                    \
     X(GAL_CLASS_SCRATCH, "scratch")   /* 1  after the scatter */                                                       \
+    X(GAL_CLASS_STAGED, "staged")     /* 1  of what is kept there: on its way, rings of two */                         \
     X(GAL_CLASS_WORK, "work")         /* 1  placed per block, forward and backward apart */                            \
     X(GAL_CLASS_HOST, "host")         /* 1  in the host's memory: what the optimizer keeps of units whose update is    \
                                        *    there, their gradients and the norm as it reads them */
@@ -108,6 +110,12 @@ enum {
     GAL_FRAGMENTS_MAX = GAL_FRAGMENT_COUNT * GAL_CHUNKS_MAX,
     GAL_ARENAS_MAX = GAL_CLASS_COUNT + GAL_CHUNK_CLASSES * (GAL_CHUNKS_MAX - 1)
 };
+
+/* In the host's memory, whose arenas lie behind those of the device. */
+static inline bool gal_class_is_on_host(gal_class class)
+{
+    return class == GAL_CLASS_HOST || class == GAL_CLASS_HOST_SAVED;
+}
 
 static inline uint32_t gal_fragment_number(gal_fragment_kind kind, uint32_t chunk)
 {
@@ -335,7 +343,7 @@ typedef struct gal_program {
     gal_unit *unit;
     gal_parameter *parameter;
     uint64_t arena_bytes; /* bytes of this rank on its device: the end of the last class there */
-    uint64_t host_bytes;  /* in the host's memory: class host, whose offset is arena_bytes */
+    uint64_t host_bytes;  /* in the host's memory: the classes there, whose offsets begin at arena_bytes */
     uint32_t call_count, evaluate_call_count;
     gal_program_room room;
     uint32_t segment_count, life_count;
@@ -437,11 +445,12 @@ void gal_place(gal_program *program, const gal_program *like);
 
 /* The bytes of a stage in closed form (program.md section 3): equal to gal_program.arena_bytes to the byte. */
 typedef struct gal_block_bytes {
-    uint64_t state, gradient, saved;    /* saved includes the block's own input, unless it is the stage's x_in */
-    uint64_t input;                     /* its own input x */
-    uint64_t boundary, relayout;        /* its dx; the conversion in front of it */
-    uint64_t gathered, bucket, scratch; /* its largest unit in each */
-    uint64_t work;                      /* max of forward, backward and update */
+    uint64_t state, gradient, saved;     /* saved includes the block's own input, unless it is the stage's x_in */
+    uint64_t input;                      /* its own input x */
+    uint64_t boundary, relayout;         /* its dx; the conversion in front of it */
+    uint64_t gathered, bucket, scratch;  /* its largest unit in each */
+    uint64_t staged_input, staged_saved; /* its own input and the rest of what the host keeps; in saved neither is */
+    uint64_t work;                       /* max of forward, backward and update */
 } gal_block_bytes;
 
 /* Text of a program: arenas, fragments, schedule; the same program gives the same text. */

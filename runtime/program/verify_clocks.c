@@ -73,69 +73,21 @@ static bool keeps_microbatch(uint32_t class)
 
 static bool is_shared_ring(uint32_t class)
 {
-    return class == GAL_CLASS_GATHERED || class == GAL_CLASS_BUCKET || class == GAL_CLASS_SCRATCH;
+    return class == GAL_CLASS_GATHERED || class == GAL_CLASS_BUCKET || class == GAL_CLASS_SCRATCH ||
+           class == GAL_CLASS_STAGED;
 }
 
-static gal_code check_operand(const gal_program *p, uint32_t fragment, uint32_t position, const gal_operand *operand,
-                              gal_error *err)
+static bool is_forward(uint32_t fragment)
 {
-    if (operand->buffer >= p->buffer_count || operand->access > GAL_ACCUMULATE) {
-        return gal_refuse(err, p, fragment, position, "an operand of no buffer or access");
-    }
-    const gal_buffer *buffer = &p->buffer[operand->buffer];
-    if (operand->bytes == 0 || operand->offset_bytes + gal_operand_span(p, operand) > buffer->bytes) {
-        return gal_refuse(err, p, fragment, position, "reaches outside of buffer %s.%u", buffer->name, operand->buffer);
-    }
-    if (operand->access == GAL_ACCUMULATE && buffer->class != GAL_CLASS_GRADIENT && buffer->class != GAL_CLASS_STATE) {
-        return gal_refuse(err, p, fragment, position, "accumulates in buffer %s.%u of class %s", buffer->name,
-                          operand->buffer, gal_class_names[buffer->class]);
-    }
-    return GAL_OK;
+    const gal_fragment_kind kind = gal_fragment_kind_of(fragment);
+    return kind == GAL_FRAGMENT_FORWARD || kind == GAL_FRAGMENT_EVALUATE;
 }
 
-static gal_code check_arenas(const gal_program *p, gal_error *err)
+/* Forward leaves a block's input in its place before the block begins. */
+static bool is_of_block(const checker *c, uint32_t class, const cell *at)
 {
-    const gal_class_arena *host = &p->arena[GAL_CLASS_HOST];
-    uint64_t end = 0;
-    if (host->offset != p->arena_bytes || host->count * host->item_bytes > p->host_bytes) {
-        return gal_fail(err, GAL_NO, "stage %u: class host is not behind the arena", p->stage);
-    }
-    for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
-        const gal_class_arena *arena = &p->arena[a];
-        if (arena->item_bytes == 0 || a == GAL_CLASS_HOST) {
-            continue;
-        }
-        if (arena->offset < end) {
-            return gal_fail(err, GAL_NO, "stage %u: class %s overlaps the class before", p->stage,
-                            gal_class_names[gal_arena_class(a)]);
-        }
-        end = arena->offset + arena->count * arena->item_bytes;
-    }
-    if (end > p->arena_bytes) {
-        return gal_fail(err, GAL_NO, "stage %u: the classes end at byte %llu of an arena of %llu", p->stage,
-                        (unsigned long long)end, (unsigned long long)p->arena_bytes);
-    }
-    for (uint32_t b = 0; b < p->buffer_count; b++) {
-        if (p->buffer[b].offset + p->buffer[b].bytes > p->arena[p->buffer[b].arena].item_bytes) {
-            return gal_fail(err, GAL_NO, "stage %u: buffer %s.%u reaches outside of class %s", p->stage,
-                            p->buffer[b].name, b, gal_class_names[p->buffer[b].class]);
-        }
-    }
-    return GAL_OK;
-}
-
-static gal_code check_bounds(const gal_program *p, gal_error *err)
-{
-    gal_code code = check_arenas(p, err);
-    for (uint32_t f = 0; code == GAL_OK && f < gal_program_fragments(p); f++) {
-        for (uint32_t i = 0; code == GAL_OK && i < p->fragment[f].count; i++) {
-            const gal_instruction *in = &p->instruction[p->fragment[f].first + i];
-            for (uint32_t k = 0; code == GAL_OK && k < in->operand_count; k++) {
-                code = check_operand(p, f, i, &p->operand[in->first_operand + k], err);
-            }
-        }
-    }
-    return code;
+    const uint32_t own = c->event.instruction->block;
+    return at->block == own || (class == GAL_CLASS_STAGED && is_forward(c->event.fragment) && at->block + 1 == own);
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -306,8 +258,11 @@ static const char *read_rule_broken(const checker *c, const cell *at, uint32_t b
     if (keeps_microbatch(class) && at->microbatch != c->event.microbatch) {
         return "is read with the value of another microbatch";
     }
-    if (is_shared_ring(class) && at->block != c->event.instruction->block) {
+    if (is_shared_ring(class) && !is_of_block(c, class, at)) {
         return "is read with the value of another block";
+    }
+    if (class == GAL_CLASS_STAGED && is_forward(c->result[at->event].fragment) != is_forward(c->event.fragment)) {
+        return "is read before it is back from the host";
     }
     if (!keeps_microbatch(class) && !c->is_initial[buffer] && at->list != c->list) {
         return "is read with the value of an earlier step";
@@ -359,6 +314,19 @@ static gal_code check_overwritten(checker *c, const item *in, uint32_t first, ui
     return GAL_OK;
 }
 
+/* What is on its way to the host is as it stays. */
+static gal_code check_changed(checker *c, const item *in, uint32_t first, uint32_t last, uint32_t buffer,
+                              gal_error *err)
+{
+    const bool staged = c->program->buffer[buffer].class == GAL_CLASS_STAGED;
+    for (uint32_t i = first; staged && i < last; i++) {
+        if ((in->cell[i].readers >> GAL_STREAM_HOST_OUT & 1U) != 0) {
+            return refuse_cell(c, &in->cell[i], buffer, "changes when it was taken to the host already", err);
+        }
+    }
+    return GAL_OK;
+}
+
 static void write_cells(checker *c, item *in, uint32_t first, uint32_t last, uint32_t buffer, uint32_t stream)
 {
     uint64_t end = in->cell[last - 1].end;
@@ -390,6 +358,9 @@ static gal_code access_operand(checker *c, const reach *at, gal_error *err)
     gal_code code = GAL_OK;
     if (at->access != GAL_READ) {
         code = check_overwritten(c, &in, first, last, at->buffer, err);
+    }
+    if (code == GAL_OK && at->access == GAL_UPDATE) {
+        code = check_changed(c, &in, first, last, at->buffer, err);
     }
     if (code == GAL_OK && reads) {
         code = read_cells(c, &in, first, last, at->buffer, stream, err);
@@ -601,7 +572,7 @@ static gal_code check_stage(const gal_program *p, gal_error *err)
     reach *reaches = NULL;
     uint32_t capacity[GAL_ARENAS_MAX];
     GAL_TRY(gal_check_waits(p, err));
-    GAL_TRY(check_bounds(p, err));
+    GAL_TRY(gal_verify_bounds(p, err));
     reaches = reach_of_operands(p);
     code = reaches == NULL ? gal_fail(err, GAL_ERR_SYSTEM, "out of memory") : GAL_OK;
     GAL_TRY(code);

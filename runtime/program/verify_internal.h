@@ -53,6 +53,10 @@ uint32_t gal_order_issue(gal_order *order, const gal_event *event, uint32_t know
  * items. Checked before gal_order_init. */
 gal_code gal_check_waits(const gal_program *program, gal_error *err);
 
+/* verify_bounds.c: operands lie in their buffers, buffers in their classes, classes beside each other in their memory.
+ */
+gal_code gal_verify_bounds(const gal_program *program, gal_error *err);
+
 /* Parts of an access that do not depend on the rank: the union of all ranks' views. */
 uint64_t gal_operand_span(const gal_program *program, const gal_operand *operand);
 

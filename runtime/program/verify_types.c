@@ -85,7 +85,7 @@ static bool reaches_its_memory(const gal_typer *t)
 {
     bool reaches = true;
     for (uint32_t k = 0; k < t->in->operand_count; k++) {
-        const bool on_host = t->program->buffer[t->operand[k].buffer].class == GAL_CLASS_HOST;
+        const bool on_host = gal_class_is_on_host((gal_class)t->program->buffer[t->operand[k].buffer].class);
         const bool writes = t->operand[k].access != GAL_READ;
         const bool wanted = t->in->op == GAL_OP_HOST_ADAM || (t->in->op == GAL_OP_COPY_OUT && writes) ||
                             (t->in->op == GAL_OP_COPY_IN && !writes);

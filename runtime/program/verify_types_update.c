@@ -250,11 +250,34 @@ static void type_host_adam(gal_typer *t)
     }
 }
 
+/* Whether it takes what forward keeps to the host, or brings it back. */
+static bool moves_kept(const gal_typer *t)
+{
+    const uint32_t host = t->in->op == GAL_OP_COPY_OUT ? 1 : 0;
+    return t->program->buffer[t->operand[host].buffer].class == GAL_CLASS_HOST_SAVED;
+}
+
+/* A value as it is. */
+static void type_move(gal_typer *t)
+{
+    const gal_operand *to = &t->operand[1];
+    gal_typed value;
+    if (gal_type_expect_elements(t, 0) && gal_type_expect_elements(t, 1) &&
+        gal_type_holds(t, gal_type_find(t, 0, &value), "reads what no instruction wrote as a whole") &&
+        gal_type_holds(t, to->view == GAL_GROUP_NONE && to->access == GAL_WRITE, "an output in a place that is none")) {
+        gal_store_put(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes, &value);
+    }
+}
+
 /* A unit's complete gradient, or the norm. */
 static void type_copy_out(gal_typer *t)
 {
     uint32_t unit = 0;
     gal_typed value;
+    if (moves_kept(t)) {
+        type_move(t);
+        return;
+    }
     if (!gal_type_expect_elements(t, 1)) {
         return;
     }
@@ -290,6 +313,10 @@ static void type_copy_in(gal_typer *t)
     uint32_t unit = 0;
     gal_typed source;
     gal_group range;
+    if (moves_kept(t)) {
+        type_move(t);
+        return;
+    }
     if (t->program->buffer[t->operand[1].buffer].class == GAL_CLASS_GATHERED) {
         type_fetch(t);
         return;

@@ -14,6 +14,12 @@
 
 enum { PERCENT = 100 };
 
+/* Biases of relative positions are a few kilobytes that all stages hold. */
+static bool may_leave(const gal_block_unit *unit)
+{
+    return unit->shared == GAL_SHARED_COUNT || unit->shared == GAL_SHARED_TABLE;
+}
+
 /* A unit that the block borrows counts as its own would: which others fit does not depend on where its neighbours are.
  */
 void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS])
@@ -25,7 +31,8 @@ void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]
         total += elements[u];
     }
     for (uint8_t u = 0; u < e->graph.unit_count; u++) {
-        e->unit_on_host[u] = percent > 0 && (taken + elements[u]) * PERCENT <= total * percent;
+        e->unit_on_host[u] =
+            percent > 0 && may_leave(&e->graph.unit[u]) && (taken + elements[u]) * PERCENT <= total * percent;
         taken += e->unit_on_host[u] ? elements[u] : 0;
     }
 }

@@ -98,6 +98,7 @@ static void draw_space(uint64_t *state, trial *t)
     uint64_t apart = *state;
     space->tp_grid[GAL_TP_3D] = gal_random_below(&apart, 3) == 0;
     space->keep_panels = gal_random_below(&apart, 3) == 0;
+    space->offload = !space->axis[GAL_AXIS_TP] && gal_random_below(&apart, 2) == 0;
 }
 
 /* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every

@@ -58,7 +58,7 @@ static const double resident_floor_bytes = 262144.0 + 232960.0;
     X(CHECK_PREFETCH, "prefetch on and off, bit for bit")                                                              \
     X(CHECK_OVERLAP, "in-pass, cross-pass and fine overlap, with delays in streams, bit for bit")                      \
     X(CHECK_PLAIN, "any overlap and none, losses and norms within 1e-12")                                              \
-    X(CHECK_OFFLOAD, "optimizer on the host and on the device, bit for bit")                                           \
+    X(CHECK_OFFLOAD, "offloaded to the host and all on the device, bit for bit")                                       \
     X(CHECK_BYTES, "highest byte written is the plan's, in every item")                                                \
     X(CHECK_RESIDENT, "resident growth after step 1, at most 1 % or 484 KiB")
 enum {
@@ -417,7 +417,7 @@ static bool offloads(const gal_plan *plan)
 {
     bool found = false;
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        found |= plan->run[r].strategy.offload_optimizer_percent > 0;
+        found |= gal_strategy_offloads(&plan->run[r].strategy);
     }
     return found;
 }
@@ -492,7 +492,7 @@ static void run_on_device(const gal_plan *plan, const drawn *which, const outcom
     }
     for (uint32_t r = 0; r < variant.run_count; r++) {
         variant.run[r].strategy.offload_optimizer_percent = 0;
-        variant.run[r].strategy.offload_parameters = false;
+        variant.run[r].strategy.offload_parameters = variant.run[r].strategy.offload_activations = false;
     }
     run_variant(&variant, which, base, CHECK_OFFLOAD, error);
     gal_plan_free(&variant);

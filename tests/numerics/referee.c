@@ -242,8 +242,8 @@ static void mixed_plan(const referee *with, gal_plan *out)
     run[3] = (gal_plan_run){1, zero_3};
     run[4] = (gal_plan_run){1, one_axis(GAL_AXIS_SDP, 2, false, GAL_RECOMPUTE_FULL)};
     run[5] = (gal_plan_run){1, one_axis(GAL_AXIS_TP, 0, false, GAL_RECOMPUTE_NONE)};
-    stage[0] = (gal_plan_stage){0, 4, 0};
-    stage[1] = (gal_plan_stage){4, 2, 0};
+    stage[0] = (gal_plan_stage){.first_run = 0, .run_count = 4};
+    stage[1] = (gal_plan_stage){.first_run = 4, .run_count = 2};
     *out = (gal_plan){.model = with->model,
                       .global_batch_samples = with->sample_count,
                       .microbatch_count = 2,
@@ -276,8 +276,8 @@ static void mixed_t5_plan(const referee *with, gal_plan *out)
     run[7] = (gal_plan_run){1, tp};    /* attention */
     run[8] = (gal_plan_run){2, tp_sp}; /* cross-attention, FFN */
     run[9] = (gal_plan_run){1, tp};    /* head */
-    stage[0] = (gal_plan_stage){0, 6, 0};
-    stage[1] = (gal_plan_stage){6, 4, 0};
+    stage[0] = (gal_plan_stage){.first_run = 0, .run_count = 6};
+    stage[1] = (gal_plan_stage){.first_run = 6, .run_count = 4};
     out->stage = stage;
     out->run = run;
     out->run_count = 10;
@@ -308,8 +308,8 @@ static void mixed_swin_plan(const referee *with, gal_plan *out)
         run[i] = (gal_plan_run){1, wanted[which]};
     }
     const uint32_t cut = 2 + 2 * with->model.level_layer_count[0] + 1; /* behind an attention block */
-    stage[0] = (gal_plan_stage){0, cut, 0};
-    stage[1] = (gal_plan_stage){cut, blocks - cut, 0};
+    stage[0] = (gal_plan_stage){.first_run = 0, .run_count = cut};
+    stage[1] = (gal_plan_stage){.first_run = cut, .run_count = blocks - cut};
     out->stage = stage;
     out->run = run;
     out->run_count = blocks;

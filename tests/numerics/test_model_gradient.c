@@ -46,7 +46,7 @@ static void one_rank(const gal_model *model, gal_plan *out, gal_plan_stage *stag
     run[0].block_count = 3;
     run[1].block_count = gal_model_block_count(model) - 3;
     run[1].strategy.recompute = GAL_RECOMPUTE_FULL;
-    *stage = (gal_plan_stage){0, 2, 0};
+    *stage = (gal_plan_stage){.first_run = 0, .run_count = 2};
     *out = (gal_plan){.model = *model,
                       .global_batch_samples = 4,
                       .microbatch_count = 2,

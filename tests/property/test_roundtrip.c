@@ -195,6 +195,9 @@ static gal_cluster random_cluster(uint64_t *seed)
     c.device.launch_seconds = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_SECONDS_MAX);
     c.device.gemm_fraction = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, 1.0);
     c.device.memory_fraction = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, 1.0);
+    c.device.host_memory_bytes = below(seed, 2) == 0 ? 0 : 1 + bytes(seed);
+    c.device.host_memory_bytes_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
+    c.device.host_copy_bytes_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
     c.level_count = 1 + below(seed, GAL_LINK_LEVELS_MAX);
     c.device_count = 1;
     for (uint32_t i = 0; i < c.level_count; i++) {
@@ -343,6 +346,8 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 &&
                            (s.zero_stage == 0 || (s.zero_stage == 3 && s.tp_mode == GAL_TP_1D));
     s.offload_optimizer_percent = s.offload_parameters ? 100 : s.offload_optimizer_percent;
+    s.offload_activations = below(seed, 3) == 0 && s.tp_mode == GAL_TP_1D && gal_strategy_ring_degree(&s) == 1 &&
+                            s.overlap == GAL_OVERLAP_NONE;
     return s;
 }
 
@@ -380,7 +385,8 @@ static gal_certificate random_certificate(uint64_t *seed)
                           &c.space.tp_grid[GAL_TP_2D],
                           &c.space.tp_grid[GAL_TP_2P5D],
                           &c.space.tp_grid[GAL_TP_3D],
-                          &c.space.keep_panels};
+                          &c.space.keep_panels,
+                          &c.space.offload};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         *part[i] = below(seed, 2) == 0;
     }
@@ -461,6 +467,7 @@ static gal_plan random_plan(uint64_t *seed)
         uint32_t after = pieces - s - 1;
         uint32_t here = after == 0 ? left : 1 + below(seed, left - after);
         p.stage[s] = (gal_plan_stage){.first_run = p.run_count, .predicted_bytes = bytes(seed)};
+        p.stage[s].predicted_host_bytes = below(seed, 2) == 0 ? 0 : 1 + bytes(seed);
         left -= here;
         while (here > 0) {
             uint32_t count = 1 + below(seed, here);
@@ -472,6 +479,7 @@ static gal_plan random_plan(uint64_t *seed)
                 *kind = *kind == GAL_AXIS_ZIGZAG && !causal ? GAL_AXIS_RING : *kind;
                 *kind = biased && *kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : *kind;
             }
+            own.offload_activations = own.offload_activations && p.schedule != GAL_SCHEDULE_ZERO_BUBBLE;
             if (biased || own.zero_stage == 3) {
                 own.keep_panels = false;
                 own.tp_mode = GAL_TP_1D; /* none of their rules for grids; or a rule of the prefetch depth */
@@ -666,7 +674,8 @@ static bool equal_plans(const gal_plan *a, const gal_plan *b)
                      equal_certificates(&a->certificate, &b->certificate) && equal_prices(a, b);
     for (uint32_t i = 0; are_equal && i < gal_plan_piece_count(a); i++) {
         are_equal = a->stage[i].first_run == b->stage[i].first_run && a->stage[i].run_count == b->stage[i].run_count &&
-                    a->stage[i].predicted_bytes == b->stage[i].predicted_bytes;
+                    a->stage[i].predicted_bytes == b->stage[i].predicted_bytes &&
+                    a->stage[i].predicted_host_bytes == b->stage[i].predicted_host_bytes;
     }
     for (uint32_t i = 0; are_equal && i < a->run_count; i++) {
         are_equal = a->run[i].block_count == b->run[i].block_count &&

@@ -116,7 +116,7 @@ static void lower(gal_tp_mode mode, kind what, fixture *out)
     out->run[0] = (gal_plan_run){converts ? 3 : blocks, grid};
     out->run[1] = (gal_plan_run){blocks - 3, data};
     out->plan.run_count = converts ? 2 : 1;
-    out->stage = (gal_plan_stage){0, out->plan.run_count, 0};
+    out->stage = (gal_plan_stage){.first_run = 0, .run_count = out->plan.run_count};
     out->plan.global_batch_samples = 16;
     out->plan.microbatch_count = 2;
     out->plan.pp_degree = out->plan.stage_count = 1;
@@ -534,7 +534,7 @@ static void test_other_sides(void **state)
         gal_error err = {GAL_OK, ""};
         f.run[0] = (gal_plan_run){0, cubes[i / 2]};
         f.run[0].strategy.tp_mode = GAL_TP_3D;
-        f.stage = (gal_plan_stage){0, 1, 0};
+        f.stage = (gal_plan_stage){.first_run = 0, .run_count = 1};
         f.plan = (gal_plan){.global_batch_samples = 288,
                             .microbatch_count = 2,
                             .pp_degree = 1,

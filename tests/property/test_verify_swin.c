@@ -27,7 +27,7 @@ static void lower(bool sequence_parallel, fixture *out)
     if (gal_model_read("tests/fixtures/valid/model_swin.json", model, &err) != GAL_OK) {
         fail_msg("%s", err.text);
     }
-    out->stage = (gal_plan_stage){0, 1, 0};
+    out->stage = (gal_plan_stage){.first_run = 0, .run_count = 1};
     out->run = (gal_plan_run){.block_count = gal_model_block_count(model)};
     out->run.strategy.axis_count = 1;
     out->run.strategy.axis[0] = (gal_axis){GAL_AXIS_TP, 2};

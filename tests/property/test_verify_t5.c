@@ -43,7 +43,7 @@ static void lower_model(gal_axis_kind axis, uint32_t zero_stage, bool sequence_p
     model->tied_embeddings = true;
     model->padding = padding;
     for (uint32_t s = 0; s < STAGES; s++) {
-        out->stage[s] = (gal_plan_stage){s, 1, 0};
+        out->stage[s] = (gal_plan_stage){.first_run = s, .run_count = 1};
         out->run[s].block_count = blocks[s];
         out->run[s].strategy.axis_count = 1;
         out->run[s].strategy.axis[0] = (gal_axis){axis, 2};

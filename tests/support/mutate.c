@@ -558,6 +558,76 @@ static bool host_shard_misplaced(gal_program *const *programs, uint32_t stage_co
     return edit_one(programs, stage_count, random, views_a_shard, take_the_first);
 }
 
+/* Of what forward keeps in the host's memory: on its way there, and back. */
+static bool puts_away(const gal_program *p, const gal_instruction *in)
+{
+    return in->op == GAL_OP_COPY_OUT && p->buffer[operands(p, in)[1].buffer].class == GAL_CLASS_HOST_SAVED;
+}
+
+static bool brings_back(const gal_program *p, const gal_instruction *in)
+{
+    return in->op == GAL_OP_COPY_IN && p->buffer[operands(p, in)[0].buffer].class == GAL_CLASS_HOST_SAVED;
+}
+
+static bool touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes)
+{
+    bool found = false;
+    for (uint32_t k = 0; k < in->operand_count; k++) {
+        const gal_operand *o = &operands(p, in)[k];
+        found = found || (o->buffer == place->buffer && (o->access != GAL_READ) == writes &&
+                          o->offset_bytes < place->offset_bytes + place->bytes &&
+                          place->offset_bytes < o->offset_bytes + o->bytes);
+    }
+    return found;
+}
+
+/* Takes the instruction to another place in its fragment; waits follow from the new order. */
+static void move_to(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to)
+{
+    const gal_instruction moving = *at(p, fragment, from);
+    gal_error err = {0};
+    for (uint32_t i = from; i != to; i += to > from ? 1 : UINT32_MAX) {
+        *at(p, fragment, i) = *at(p, fragment, i + (to > from ? 1 : UINT32_MAX));
+    }
+    *at(p, fragment, to) = moving;
+    p->room.wait = p->wait_count; /* a clone has no more */
+    GAL_ASSERT(gal_program_derive_waits(p, &err) == GAL_OK);
+}
+
+/* To the host before the value is there: in front of what writes it last. */
+static bool kept_taken_early(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, puts_away, random, &where)) {
+        return false;
+    }
+    const gal_operand place = operands(where.program, at(where.program, where.fragment, where.position))[0];
+    for (uint32_t i = where.position; i-- > 0;) {
+        if (touches(where.program, at(where.program, where.fragment, i), &place, true)) {
+            move_to(where.program, where.fragment, where.position, i);
+            return true;
+        }
+    }
+    return false; /* it was received */
+}
+
+/* From the host when somebody has read the place already. */
+static bool kept_brought_late(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    spot where = {NULL, 0, 0};
+    if (!choose(programs, stage_count, brings_back, random, &where)) {
+        return false;
+    }
+    const gal_operand place = operands(where.program, at(where.program, where.fragment, where.position))[1];
+    for (uint32_t i = where.position + 1; i < where.program->fragment[where.fragment].count; i++) {
+        if (touches(where.program, at(where.program, where.fragment, i), &place, false)) {
+            move_to(where.program, where.fragment, where.position, i);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool gather_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
 {
     return edit_one(programs, stage_count, random, gathers, drop);
@@ -882,6 +952,8 @@ const gal_mutation gal_mutations[] = {
     {"host work dropped", host_work_dropped},
     {"host work doubled", host_work_repeated},
     {"host copy of another shard", host_shard_misplaced},
+    {"kept values taken early", kept_taken_early},
+    {"kept values brought late", kept_brought_late},
     {"send missing", send_missing},
     {"receive missing", receive_missing},
     {"permute stride altered", permute_stride},

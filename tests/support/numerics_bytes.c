@@ -69,8 +69,10 @@ bool gal_arena_as_planned(const gal_program *program, const gal_memory *memory, 
     for (uint32_t c = 0; c < gal_program_arenas(program); c++) {
         const gal_class_arena *arena = &program->arena[c];
         for (uint32_t i = 0; i < arena->count && arena->item_bytes > 0; i++) {
-            const unsigned char *base = c == GAL_CLASS_HOST ? (const unsigned char *)memory->host->base
-                                                            : (const unsigned char *)memory->base + arena->offset;
+            const unsigned char *base =
+                gal_class_is_on_host(gal_arena_class(c))
+                    ? (const unsigned char *)memory->host->base + (arena->offset - program->arena_bytes)
+                    : (const unsigned char *)memory->base + arena->offset;
             const unsigned char *item = base + i * arena->item_bytes;
             const uint64_t written = written_bytes(item, arena->item_bytes, targets_end(program, c));
             const uint64_t stray = stray_byte(program, c, item);

@@ -19,7 +19,22 @@
     X(OFFLOAD_WEIGHTS_ZERO_3, "weights on the host, zero3")                                                            \
     X(OFFLOAD_WEIGHTS_GRID, "weights on the host, a tp grid")                                                          \
     X(OFFLOAD_WEIGHTS_TIED, "tied table on the host, P > 1")                                                           \
-    X(OFFLOAD_WEIGHTS_RECOMPUTE, "weights on the host, recompute")
+    X(OFFLOAD_WEIGHTS_RECOMPUTE, "weights on the host, recompute")                                                     \
+    X(ACTIVATIONS, "activations on the host")                                                                          \
+    X(ACTIVATIONS_RECOMPUTE, "activations on the host, recompute")                                                     \
+    X(ACTIVATIONS_SELECTIVE, "activations on the host, selective recompute")                                           \
+    X(ACTIVATIONS_TP, "activations on the host, tp")                                                                   \
+    X(ACTIVATIONS_SP, "activations on the host, tp+sp")                                                                \
+    X(ACTIVATIONS_ULYSSES, "activations on the host, ulysses")                                                         \
+    X(ACTIVATIONS_ZERO_3, "activations on the host, zero3")                                                            \
+    X(ACTIVATIONS_OPTIMIZER, "activations and optimizer on the host")                                                  \
+    X(ACTIVATIONS_WEIGHTS, "activations and weights on the host")                                                      \
+    X(ACTIVATIONS_STAGES, "activations on the host, P > 1")                                                            \
+    X(ACTIVATIONS_INTERLEAVED, "activations on the host, interleaved")                                                 \
+    X(ACTIVATIONS_MICROBATCHES, "activations on the host, several microbatches")                                       \
+    X(ACTIVATIONS_ENCODER_DECODER, "activations on the host, t5")                                                      \
+    X(ACTIVATIONS_SWIN, "activations on the host, swin")                                                               \
+    X(ACTIVATIONS_PADDING, "activations on the host, padded samples")
 
 enum {
 #define X(enumerator, name) enumerator,
@@ -33,8 +48,37 @@ static const char *const names[CELL_COUNT] = {
 #undef X
 };
 
+static void hit_activations(const gal_plan *plan, bool *hit)
+{
+    const gal_family family = plan->model.family;
+    bool any = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        if (!s->offload_activations) {
+            continue;
+        }
+        any = true;
+        hit[ACTIVATIONS_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
+        hit[ACTIVATIONS_SELECTIVE] |= s->recompute == GAL_RECOMPUTE_SELECTIVE;
+        hit[ACTIVATIONS_TP] |= gal_strategy_degree(s, GAL_AXIS_TP) > 1 && !s->sequence_parallel;
+        hit[ACTIVATIONS_SP] |= s->sequence_parallel;
+        hit[ACTIVATIONS_ULYSSES] |= gal_strategy_degree(s, GAL_AXIS_ULYSSES) > 1;
+        hit[ACTIVATIONS_ZERO_3] |= s->zero_stage == 3;
+        hit[ACTIVATIONS_OPTIMIZER] |= s->offload_optimizer_percent > 0;
+        hit[ACTIVATIONS_WEIGHTS] |= s->offload_parameters;
+    }
+    hit[ACTIVATIONS] = any;
+    hit[ACTIVATIONS_STAGES] = any && plan->stage_count > 1;
+    hit[ACTIVATIONS_INTERLEAVED] = any && plan->schedule == GAL_SCHEDULE_INTERLEAVED;
+    hit[ACTIVATIONS_MICROBATCHES] = any && plan->microbatch_count > 1;
+    hit[ACTIVATIONS_ENCODER_DECODER] = any && family == GAL_FAMILY_T5;
+    hit[ACTIVATIONS_SWIN] = any && family == GAL_FAMILY_SWIN;
+    hit[ACTIVATIONS_PADDING] = any && plan->model.padding;
+}
+
 static void hit_offload(const gal_plan *plan, bool *hit)
 {
+    hit_activations(plan, hit);
     const gal_model *m = &plan->model;
     for (uint32_t r = 0; r < plan->run_count; r++) {
         const gal_strategy *s = &plan->run[r].strategy;

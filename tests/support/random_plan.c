@@ -469,7 +469,17 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
         s->offload_optimizer_percent =
             parameters ? 100 : percents[gal_random_below(&random, sizeof percents / sizeof percents[0])];
         s->offload_parameters = parameters && (s->zero_stage == 0 || (s->zero_stage == 3 && s->tp_mode == GAL_TP_1D));
+        s->offload_activations = gal_random_below(&random, 3) == 0;
+        if (s->tp_mode != GAL_TP_1D || gal_strategy_ring_degree(s) > 1 || s->overlap != GAL_OVERLAP_NONE ||
+            plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
+            s->offload_activations = false;
+        }
         plan->prefetch_depth = gal_strategy_gathers_rule_broken(s, 1) != NULL ? 2 : plan->prefetch_depth;
+    }
+    gal_error err = {0}; /* the holders of a token table are alike */
+    for (uint32_t r = plan->run_count; gal_plan_check(plan, NULL, &err) != GAL_OK && --r > 0;) {
+        plan->run[r].strategy.offload_optimizer_percent = plan->run[0].strategy.offload_optimizer_percent;
+        plan->run[r].strategy.offload_parameters = plan->run[0].strategy.offload_parameters;
     }
     GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
 }

@@ -602,7 +602,7 @@ void gal_step_mode_plan(uint32_t index, gal_step_plan *storage)
     }
     for (uint32_t s = 0; s < at->stages; s++) {
         const uint32_t first = BLOCKS * s / at->stages, end = BLOCKS * (s + 1) / at->stages;
-        stage[s] = (gal_plan_stage){first, end - first, 0};
+        stage[s] = (gal_plan_stage){.first_run = first, .run_count = end - first};
     }
 }
 

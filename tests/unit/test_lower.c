@@ -57,7 +57,7 @@ static void lower(fixture *f, uint32_t device_count, uint32_t pp_degree, const g
     plan->run = f->run;
     plan->run_count = pp_degree;
     for (uint32_t p = 0; p < pp_degree; p++) {
-        f->stage[p] = (gal_plan_stage){p, 1, 0};
+        f->stage[p] = (gal_plan_stage){.first_run = p, .run_count = 1};
         f->run[p] = (gal_plan_run){4 / pp_degree, *strategy};
     }
     assert_int_equal(gal_lower_plan(plan, f->program, &err), GAL_OK);

@@ -402,7 +402,7 @@ static void test_tied(void **state)
 {
     (void)state;
     static const char rule[] = "p: /stages/1/runs/0/strategy: with tied embeddings the first and the last block must "
-                               "have equal axes, zero_stage and place of parameters";
+                               "have equal axes, zero_stage and places of parameters and optimizer";
     whole_plan w;
     make_plan(&w);
     w.run[2].strategy = one_axis(GAL_AXIS_TP, 2);

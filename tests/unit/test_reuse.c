@@ -60,7 +60,7 @@ static void test_skipped(void **state)
 static gal_program *lower(bool reuses, gal_dtype dtype)
 {
     gal_plan_run run = {4, {.axis_count = 1, .axis = {{GAL_AXIS_SDP, 4}}, .zero_stage = 1}};
-    gal_plan_stage stage = {0, 1, 0};
+    gal_plan_stage stage = {.run_count = 1};
     gal_plan plan = {.global_batch_samples = 4,
                      .microbatch_count = 1,
                      .pp_degree = 1,

@@ -149,6 +149,24 @@ static void test_grids(void **state)
     assert_int_equal(count_of(&space, 24), 2 + 6 + 6);
 }
 
+/* Half of the optimizer, all of it, weights too; activations alone, and beside the last two. Weights go with zero_stage
+ * 0 and 3 alone, activations not with grids. */
+static void test_offload(void **state)
+{
+    (void)state;
+    gal_space space = {.axis = {[GAL_AXIS_DP] = true}, .offload = true};
+    assert_int_equal(count_of(&space, 8), 7);
+    space.offload_left_out = 3;
+    assert_int_equal(count_of(&space, 8), 4);
+    space.offload_left_out = 5;
+    assert_int_equal(count_of(&space, 8), 2);
+    space = (gal_space){
+        .axis = {[GAL_AXIS_SDP] = true}, .zero_stage = {false, true, true, true}, .recompute = true, .offload = true};
+    assert_int_equal(count_of(&space, 8), 2 * (5 + 5 + 7));
+    space = (gal_space){.tp_grid = {[GAL_TP_2D] = true}, .offload = true};
+    assert_int_equal(count_of(&space, 4), 4);
+}
+
 static void check_degrees(const gal_space *space, uint32_t count, const uint32_t *expected)
 {
     const gal_cluster cluster = {
@@ -245,7 +263,7 @@ static void test_words(void **state)
     assert_int_equal(gal_space_parse("dp,fsdp", &space, &err), GAL_ERR_USAGE);
     assert_string_equal(err.text,
                         "--space: unknown axis 'fsdp' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, ring, "
-                        "zigzag, recompute, selective, 2d, 2.5d, 3d, keep, overlap)");
+                        "zigzag, recompute, selective, 2d, 2.5d, 3d, keep, overlap, offload)");
     assert_false(space.axis[GAL_AXIS_DP]); /* left alone */
     gal_error empty = {0};
     assert_int_equal(gal_space_parse("", &space, &empty), GAL_ERR_USAGE);
@@ -266,6 +284,7 @@ int main(void)
         cmocka_unit_test(test_two_axes_of_the_paper),
         cmocka_unit_test(test_degrees_are_powers_of_two),
         cmocka_unit_test(test_grids),
+        cmocka_unit_test(test_offload),
         cmocka_unit_test(test_stages_lie_along_islands),
         cmocka_unit_test(test_what_two_spaces_allow),
         cmocka_unit_test(test_no_two_are_equal_and_a_recomputed_one_follows_its_plain_one),

@@ -1,0 +1,140 @@
+/* Searches with offload, with and without a limit of the host's memory: what comes back is legal, within both limits,
+ * by its programs too, and never faster than what is proved of the space without the limit. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "planner/claims.h"
+#include "planner/host_limit.h"
+#include "tests/support/random_search.h"
+
+enum { SEEDS = 16 };
+static const double rounding = 1e-9;
+
+/* What the programs take is what the plan says. */
+static void check_bytes(const gal_plan *plan, uint64_t host_limit)
+{
+    gal_error err = {0};
+    gal_program *programs[GAL_STAGES_MAX];
+    assert_int_equal(gal_lower_plan(plan, programs, &err), GAL_OK);
+    for (uint32_t p = 0; p < plan->stage_count; p++) {
+        assert_int_equal(plan->stage[p].predicted_host_bytes, programs[p]->host_bytes);
+        assert_true(programs[p]->host_bytes <= host_limit);
+        gal_program_free(programs[p]);
+    }
+}
+
+static void check_claims(const gal_random_search *search, const gal_plan *plan)
+{
+    gal_error err = {0};
+    gal_price_cache *cache = NULL;
+    assert_int_equal(gal_price_cache_create(&search->model, search->durations, &cache, &err), GAL_OK);
+    if (gal_claims_check_plan(cache, search->durations, plan, &err) != GAL_OK) {
+        fail_msg("%s", err.text);
+    }
+    gal_price_cache_free(cache);
+}
+
+static void run(const gal_random_search *search, uint64_t memory, uint64_t host_memory, gal_search_result *out)
+{
+    gal_error err = {0};
+    gal_search_request request = search->request;
+    request.model = &search->model;
+    request.memory_bytes = memory;
+    request.host_memory_bytes = host_memory;
+    assert_int_equal(gal_host_limited_search(&request, out, &err), GAL_OK);
+}
+
+/* Of a GPU, whose host works beside it. */
+static void create(uint64_t seed, gal_random_search *search)
+{
+    gal_random_search_create(seed, true, search);
+    gal_device *device = &search->profile.cluster.device;
+    device->multiprocessor_count = 10;
+    device->host_memory_bytes_per_second = device->memory_bytes_per_second / 8;
+    device->host_copy_bytes_per_second = device->memory_bytes_per_second / 16;
+    search->request.space.offload = true;
+    gal_random_search_renew(search);
+}
+
+typedef struct counts {
+    uint32_t offloaded, limited;
+} counts;
+
+/* Chosen jointly, offload and recompute are no slower than either alone. */
+static void check_jointly(const gal_random_search *search, uint64_t memory, const gal_search_result *both)
+{
+    for (uint32_t without = 0; without < 2; without++) {
+        gal_search_result alone = {0};
+        gal_random_search less = *search;
+        if (without == 0) {
+            less.request.space.offload = false;
+        } else {
+            less.request.space.recompute = less.request.space.selective = false;
+        }
+        run(&less, memory, 0, &alone);
+        assert_true(gal_random_search_objective(both) <=
+                    gal_random_search_objective(&alone) * (1.0 + search->request.gap + rounding));
+        gal_search_result_free(&alone);
+    }
+}
+
+/* Under less memory than the fastest plan takes; then with half of what that plan takes of the host's. */
+static void check_seed(uint64_t seed, counts *found)
+{
+    gal_random_search search;
+    gal_search_result free = {0}, tight = {0}, limited = {0};
+    create(seed, &search);
+    run(&search, 0, 0, &free);
+    if (free.feasible) {
+        run(&search, free.finalist[0].peak_bytes * 2 / 3, 0, &tight);
+    }
+    if (tight.feasible) {
+        check_jointly(&search, free.finalist[0].peak_bytes * 2 / 3, &tight);
+    }
+    const uint64_t taken = tight.feasible ? gal_plan_host_bytes(&tight.finalist[0].plan) : 0;
+    if (taken > 1) {
+        found->offloaded++;
+        check_bytes(&tight.finalist[0].plan, UINT64_MAX);
+        check_claims(&search, &tight.finalist[0].plan);
+        run(&search, free.finalist[0].peak_bytes * 2 / 3, taken / 2, &limited);
+    }
+    if (limited.feasible) {
+        const gal_finalist *winner = &limited.finalist[0];
+        found->limited++;
+        check_bytes(&winner->plan, taken / 2);
+        check_claims(&search, &winner->plan);
+        assert_true(limited.lower_bound_seconds <= winner->objective_seconds * (1.0 + rounding));
+        assert_true(gal_random_search_objective(&limited) >=
+                    gal_random_search_objective(&tight) * (1.0 - search.request.gap - rounding));
+    }
+    gal_search_result_free(&limited);
+    gal_search_result_free(&tight);
+    gal_search_result_free(&free);
+    gal_random_search_free(&search);
+}
+
+static void test_limits_hold(void **state)
+{
+    (void)state;
+    counts found = {0};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        check_seed(seed, &found);
+    }
+    printf("%u of %d searches offload under two thirds of the memory; %u have a plan with half as much of the host's\n",
+           found.offloaded, SEEDS, found.limited);
+    assert_true(found.offloaded >= SEEDS / 4 && found.limited >= 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits_hold)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
