@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "costmodel/simulate.h"
+#include "planner/colossal_offload.h"
 #include "planner/least.h"
 #include "runtime/program/program.h"
 #include "schemas/limits.h"
@@ -457,6 +458,12 @@ static gal_code put_trials(const char *figure, const report *r, gal_error *err)
     return code;
 }
 
+static gal_code put_figure_17(const char *figure, const report *r, gal_error *err)
+{
+    (void)figure;
+    return gal_colossal_offload(r->each, r->context, err);
+}
+
 gal_code gal_colossal_reproduce(const char *figure, gal_code (*each)(void *context, const gal_colossal_row *row),
                                 void *context, gal_error *err)
 {
@@ -467,7 +474,8 @@ gal_code gal_colossal_reproduce(const char *figure, gal_code (*each)(void *conte
                    {"fig9", put_figure_9},  {"fig9-corrected", put_figure_9},
                    {"fig14", put_trials},   {"fig15a", put_trials},
                    {"fig15b", put_trials},  {"fig16a", put_trials},
-                   {"fig16b", put_trials},  {"table3", put_trials}};
+                   {"fig16b", put_trials},  {"table3", put_trials},
+                   {"fig17", put_figure_17}};
     const report r = {each, context};
     bool known = false;
     gal_code code = GAL_OK;
@@ -480,6 +488,6 @@ gal_code gal_colossal_reproduce(const char *figure, gal_code (*each)(void *conte
     return known ? code
                  : gal_fail(err, GAL_ERR_USAGE,
                             "unknown figure '%s' (known: table1, table1-corrected, fig9, fig9-corrected, fig14, "
-                            "fig15a, fig15b, fig16a, fig16b, table3)",
+                            "fig15a, fig15b, fig16a, fig16b, table3, fig17)",
                             figure);
 }

@@ -11,6 +11,7 @@
  *                       system III, 1D beside the ring
  *     fig16a, fig16b    tokens per second at the largest batch; likewise by pipeline stages of 4 devices
  *     table3            images per second of ViT on system IV, as fig14
+ *     fig17             samples per second of GPT-2 by ZeRO-3 and offload: colossal_offload.h
  *
  * Colossal's sequence parallelism stores scores (two passes round the ring); ours keeps log-sum-exps. What it says of
  * neither: precision (here fp16 beside fp32 masters), recomputation (none), microbatches of fig16b (4). Memory is what
@@ -40,7 +41,7 @@ double gal_colossal_elements(gal_tp_mode mode, uint32_t devices, uint32_t depth,
 typedef struct gal_colossal_row {
     const char *figure, *system; /* system "": none */
     uint32_t devices;
-    const char *mode; /* 1d, 2d, 2.5d, 3d or ring */
+    const char *mode; /* 1d, 2d, 2.5d, 3d or ring; of fig17 zero3-host or hybrid */
     uint32_t depth;   /* of 2.5d; stages of fig16b; else 1 */
     uint32_t batch;   /* samples */
     double value;
