@@ -14,6 +14,8 @@ static const double guess_flops_per_second = 2e10, guess_bytes_per_second = 5e9,
                     guess_message_bytes_per_second = 1e9, guess_message_seconds = 2e-5;
 /* Few plans change strategy at a given place. */
 static const double conversion_weight = 0.1;
+/* Those with something in the host's memory. */
+static const double offload_weight = 0.1;
 
 typedef struct collector {
     const gal_candidate_settings *settings;
@@ -141,6 +143,8 @@ static bool is_cold(const gal_program *p, const gal_operand *operand, uint32_t f
     case GAL_CLASS_GRADIENT:
     case GAL_CLASS_GATHERED:
     case GAL_CLASS_BUCKET:
+    case GAL_CLASS_HOST:
+    case GAL_CLASS_HOST_SAVED:
         return p->buffer[operand->buffer].bytes > sizeof(double[2]); /* the norm and the loss stay near */
     case GAL_CLASS_SAVED:
         return operand->access != GAL_READ || fragment != GAL_FRAGMENT_FORWARD;
@@ -517,6 +521,27 @@ cleanup:
     return code;
 }
 
+/* What a rank that is a processor does for its "host" are kernels like any other; for a GPU's: measure_host.c. */
+static gal_code add_offloaded(collector *c, const position *at, const gal_strategy *legal, uint32_t count,
+                              gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_strategy kept[REPRESENTATIVES_MAX];
+    gal_block_spec chain[GAL_TYPES_MAX];
+    const uint32_t layouts = represent(at, legal, count, kept);
+    position alone = *at;
+    alone.stage = 0;
+    alone.stage_count = 1;
+    for (uint32_t i = 0; c->settings->cluster->device.multiprocessor_count == 0 && i < layouts; i++) {
+        kept[i].offload_optimizer_percent = 100;
+        kept[i].offload_activations = true;
+        const uint32_t blocks = list_types(at->model, &kept[i], chain);
+        GAL_TRY(add_chain(c, &alone, chain, blocks, NULL, offload_weight / layouts, err));
+    }
+cleanup:
+    return code;
+}
+
 static gal_code add_position(collector *c, const position *at, gal_strategy *strategy, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -531,6 +556,7 @@ static gal_code add_position(collector *c, const position *at, gal_strategy *str
         GAL_TRY(add_uniform(c, *at, &strategy[i], err));
     }
     GAL_TRY(add_conversions(c, at, strategy, legal, err));
+    GAL_TRY(add_offloaded(c, at, strategy, legal, err));
 cleanup:
     return code;
 }

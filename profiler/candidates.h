@@ -1,9 +1,9 @@
 /* What is worth measuring: the kernels and collectives of the programs that a search over these ranks may choose, with
  * the share of a step's time that each is expected to take. For the profiler alone.
  *
- * Programs: every number of stages that divides the ranks; every strategy of schemas/plan.h, alike on all blocks; and
- * for the conversions two neighbours of every two layouts. Equal inputs give the same list in the same order, so ranks
- * need not exchange it. */
+ * Programs: every number of stages that divides the ranks; every strategy of schemas/plan.h, alike on all blocks; for
+ * the conversions two neighbours of every two layouts; and on processors one of every layout with offload. Equal inputs
+ * give the same list in the same order, so ranks need not exchange it. */
 #ifndef GAL_PROFILER_CANDIDATES_H
 #define GAL_PROFILER_CANDIDATES_H
 
