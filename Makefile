@@ -530,6 +530,12 @@ bench-offload:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/offload.py $(BUILD)
 
+## bench-offload-seconds: predicted against measured seconds of 42 plans with offload (10 minutes, an idle machine)
+.PHONY: bench-offload-seconds
+bench-offload-seconds:
+	@$(MAKE) $(J) all
+	@python3 tests/bench/offload_seconds.py $(BUILD)
+
 ## bench-overlap: overlapped schedules over a slowed link: predicted and measured; needs an idle machine (7 minutes)
 .PHONY: bench-overlap
 bench-overlap:

@@ -19,6 +19,9 @@ ROWS = [
     ("optimizer and weights on the host", "none", {"optimizer_percent": 100, "parameters": True}),
     ("optimizer on the host, recompute", "full", {"optimizer_percent": 100}),
     ("optimizer and weights on the host, recompute", "full", {"optimizer_percent": 100, "parameters": True}),
+    ("activations on the host", "none", {"activations": True}),
+    ("activations on the host, recompute", "full", {"activations": True}),
+    ("all on the host, recompute", "full", {"optimizer_percent": 100, "parameters": True, "activations": True}),
 ]
 LAYERS_MAX = 512
 
