@@ -464,7 +464,7 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
     static const uint32_t percents[] = {0, 30, 60, 100, 100};
     uint64_t random = seed ^ UINT64_C(0x8EBC6AF09C88C6E3);
     const bool parameters = gal_random_below(&random, 3) == 0;
-    for (uint32_t r = 0; seed % 2 == 1 && !plan->gradient_reuses_parameter && r < plan->run_count; r++) {
+    for (uint32_t r = 0; seed % 8 != 0 && !plan->gradient_reuses_parameter && r < plan->run_count; r++) {
         gal_strategy *s = &plan->run[r].strategy;
         s->offload_optimizer_percent =
             parameters ? 100 : percents[gal_random_below(&random, sizeof percents / sizeof percents[0])];

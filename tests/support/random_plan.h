@@ -18,8 +18,9 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out);
 /* Where that is legal, every other plan keeps gradients where their weights were. */
 void gal_random_reuse(uint64_t seed, gal_plan *plan);
 
-/* Of every second seed nothing. Of the others each run has none, a part or all of its optimizer in the host's memory,
- * or all runs have all and their weights where that is legal; then prefetch is 2 where it must be. */
+/* Of every eighth seed nothing. Of the others each run has none, a part or all of its optimizer in the host's memory,
+ * or all runs have all and their weights where that is legal; every third its activations, where that is; then prefetch
+ * is 2 where it must be, and the holders of a token table are alike. */
 void gal_random_offload(uint64_t seed, gal_plan *plan);
 
 #endif
