@@ -15,186 +15,7 @@
  * In programs of 16 bits the weights that kernels read are those of fp32 master weights, rounded: masters are sharded
  * as moments are, gradients are kept and summed in fp32, gathers move 16 bits (Micikevicius et al., "Mixed precision
  * training", section 3.1). Units that are updated on the host: zero_host.c. */
-#include <string.h>
-
-#include "runtime/program/emit.h"
-
-/* Bytes of an element of gradients, moments and masters. */
-static uint64_t wide_bytes(const gal_builder *b)
-{
-    return gal_dtype_bytes(gal_dtype_wide(b->program->dtype));
-}
-
-static uint64_t local_elements(const gal_atoms *atoms, const gal_tensor *t)
-{
-    return t->outer / gal_group_size(atoms, t->outer_group) * (t->split / gal_group_size(atoms, t->split_group)) *
-           (t->inner / gal_group_size(atoms, t->inner_group));
-}
-
-static gal_group split_over(const gal_tensor *t)
-{
-    return t->outer_group | t->split_group | t->inner_group;
-}
-
-/* "h.12." (by family) and the suffix for a layer's own tensors. Written by hand: names are a tenth of a lowering if
- * printf does it. */
-static void public_name(const gal_block_emit *e, const char *suffix, bool shared, char *name, size_t capacity)
-{
-    const gal_block_kind kind = e->shape.kind;
-    size_t used = 0;
-    if (!shared && kind != GAL_BLOCK_EMBEDDING && kind != GAL_BLOCK_BRIDGE && kind != GAL_BLOCK_HEAD) {
-        char digits[12];
-        size_t count = 0;
-        for (uint32_t layer = e->shape.layer; layer > 0 || count == 0; layer /= 10) {
-            digits[count++] = (char)('0' + layer % 10);
-        }
-        used = strlen(e->graph.layer_prefix);
-        GAL_ASSERT(used + sizeof digits < capacity);
-        memcpy(name, e->graph.layer_prefix, used);
-        while (count > 0) {
-            name[used++] = digits[--count];
-        }
-        name[used++] = '.';
-    }
-    const size_t bytes = strlen(suffix) + 1;
-    GAL_ASSERT(used + bytes <= capacity);
-    memcpy(name + used, suffix, bytes);
-}
-
-/* Tensors are numbered over the model: those of the embedding, as many per block as the family says, then those of the
- * head; the tensors that several blocks hold say their own numbers, a table 0. */
-static uint32_t tensor_number(const gal_builder *b, const gal_block_emit *e, const gal_tensor *t)
-{
-    uint32_t block = b->spec->block[e->index].block;
-    const gal_shared shared = e->graph.unit[t->unit].shared;
-    if (shared != GAL_SHARED_COUNT) {
-        return shared == GAL_SHARED_TABLE ? 0 : t->number;
-    }
-    return block == 0 ? t->number
-                      : e->graph.embedding_tensor_numbers + e->graph.block_tensor_numbers * (block - 1) + t->number;
-}
-
-static void add_parameters(gal_builder *b, const gal_block_emit *e, uint8_t unit)
-{
-    for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
-        const gal_tensor *tensor = &e->graph.tensor[t];
-        if (tensor->unit != unit) {
-            continue;
-        }
-        gal_parameter p = {.tensor = tensor_number(b, e, tensor),
-                           .unit = e->unit[unit],
-                           .offset_elements = e->tensor_offset[t],
-                           .outer = tensor->outer,
-                           .split = tensor->split,
-                           .inner = tensor->inner,
-                           .outer_group = tensor->outer_group,
-                           .split_group = tensor->split_group,
-                           .inner_group = tensor->inner_group,
-                           .split_used = tensor->split_used,
-                           .columns = tensor->columns,
-                           .leading_ones = tensor->leading_ones,
-                           .window = tensor->window,
-                           .initial = tensor->initial};
-        public_name(e, tensor->suffix, e->graph.unit[unit].shared != GAL_SHARED_COUNT, p.name, sizeof p.name);
-        gal_builder_parameter(b, &p);
-    }
-}
-
-/* Whether what reads the unit reads one row per sample: every device of the sequence axis then has the whole gradient.
- */
-static bool is_of_single_rows(const gal_graph *g, uint8_t unit)
-{
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const gal_node *n = &g->node[i];
-        if (n->weight != GAL_NO_VALUE && g->tensor[n->weight].unit == unit && n->in[0] != GAL_NO_VALUE &&
-            g->value[n->in[0]].single) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
-{
-    const gal_block_unit *about = &e->graph.unit[index];
-    const gal_atoms *atoms = &b->program->atoms;
-    gal_unit u = {.block = e->index, .name = about->name};
-    gal_group split = GAL_GROUP_NONE;
-    for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
-        const gal_tensor *tensor = &e->graph.tensor[t];
-        if (tensor->unit == index) { /* tensors that decay are listed first in every unit */
-            split = split_over(tensor);
-            u.used_elements += e->tensor_elements[t];
-            u.decay_elements += tensor->decays ? e->tensor_elements[t] : 0;
-        }
-    }
-    const gal_group partial = is_of_single_rows(&e->graph, index) ? GAL_GROUP_NONE : e->mesh.sequence;
-    const bool sharded = !about->persistent && e->strategy->zero_stage > 0;
-    u.zero_group = sharded ? e->mesh.sdp | partial : GAL_GROUP_NONE;
-    u.zero_stage = u.zero_group != GAL_GROUP_NONE ? e->strategy->zero_stage : 0;
-    u.split_group = split;
-    bool partial_over_tp = about->by_heads || (e->strategy->sequence_parallel && split == GAL_GROUP_NONE);
-    /* On a grid a tensor is cut over some of the devices that have other rows or features, and a sum over the rest. */
-    const gal_group others = gal_mesh_samples(&e->mesh) | gal_mesh_features(&e->mesh);
-    u.sync_group = (others & ~split) | partial | (partial_over_tp ? e->mesh.tp : GAL_GROUP_NONE);
-    uint32_t shards = gal_group_size(atoms, u.zero_group);
-    u.shard_elements = (u.used_elements + shards - 1) / shards;
-    u.elements = u.shard_elements * shards;
-    const uint32_t copies =
-        about->shared == GAL_SHARED_COUNT ? 1 : gal_stage_set_count(&b->program->holders[about->shared]);
-    u.copies = copies > 1 ? gal_group_of_shared(about->shared) : GAL_GROUP_NONE;
-    u.replicas = b->program->device_count / (shards * gal_group_size(atoms, u.split_group)) * copies;
-    const uint64_t item = gal_dtype_bytes(b->program->dtype), wide = wide_bytes(b);
-    const uint64_t shard = u.shard_elements * wide;
-    const bool fetched = e->unit_on_host[index] && e->strategy->offload_parameters && !about->persistent;
-    u.weight = gal_builder_buffer(b, fetched ? GAL_CLASS_HOST : GAL_CLASS_STATE, e->index, "w",
-                                  (u.zero_stage == 3 ? u.shard_elements : u.elements) * item);
-    const gal_class kept = e->unit_on_host[index] ? GAL_CLASS_HOST : GAL_CLASS_STATE;
-    u.first_moment = gal_builder_buffer(b, kept, e->index, "m", shard);
-    u.second_moment = gal_builder_buffer(b, kept, e->index, "v", shard);
-    u.reuses = b->spec->gradient_reuses_parameter && !about->persistent; /* its parts come one by one */
-    u.master = gal_dtype_is_narrow(b->program->dtype) || u.reuses
-                   ? gal_builder_buffer(b, kept, e->index, "master", shard)
-                   : GAL_NO_BUFFER;
-    u.host_weight = u.host_gradient = GAL_NO_BUFFER;
-    if (e->unit_on_host[index]) {
-        gal_host_buffers(b, e->index, &u);
-    }
-    u.gradient = u.reuses ? u.weight
-                          : gal_builder_buffer(b, GAL_CLASS_GRADIENT, e->index, "dw",
-                                               u.zero_stage >= 2 ? shard : u.elements * wide);
-    e->unit[index] = gal_builder_unit(b, &u);
-    if (b->spec->lowered == GAL_LOWERED_WHOLE) {
-        add_parameters(b, e, index);
-    }
-}
-
-void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_holders *holders)
-{
-    uint64_t used[GAL_BLOCK_UNITS] = {0};
-    for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
-        const gal_tensor *tensor = &e->graph.tensor[t];
-        e->tensor_elements[t] = local_elements(&b->program->atoms, tensor);
-        e->tensor_offset[t] = used[tensor->unit];
-        used[tensor->unit] += e->tensor_elements[t];
-    }
-    gal_host_choose(e, used);
-    for (uint8_t u = 0; u < e->graph.unit_count; u++) {
-        const gal_shared shared = e->graph.unit[u].shared;
-        gal_block_emit *holder = shared == GAL_SHARED_COUNT ? NULL : holders->block[shared];
-        if (holder != NULL) {
-            e->unit[u] = holder->unit[holders->unit[shared]];
-            e->unit_borrowed[u] = true;
-            holder->unit_lent[holders->unit[shared]] = true;
-        } else {
-            new_unit(b, e, u);
-        }
-        if (shared != GAL_SHARED_COUNT) {
-            holders->block[shared] = e;
-            holders->unit[shared] = u;
-        }
-    }
-}
+#include "runtime/program/zero.h"
 
 void gal_zero_begin_fragment(gal_builder *b)
 {
@@ -370,7 +191,7 @@ gal_operand gal_zero_gradient_panel(gal_builder *b, gal_block_emit *e, uint8_t t
     if (group == GAL_GROUP_NONE || b->out_of_memory) {
         return gal_zero_gradient(b, e, tensor);
     }
-    const gal_operand own = tensor_operand(e, tensor, 0, wide_bytes(b), GAL_WRITE);
+    const gal_operand own = tensor_operand(e, tensor, 0, gal_zero_wide_bytes(b), GAL_WRITE);
     const uint64_t bytes = own.bytes * gal_group_size(&b->program->atoms, group);
     make_ring(b, &b->bucket, GAL_CLASS_BUCKET, GAL_RING_MAX);
     const uint32_t buffer = take_turn(b, &b->bucket, PANEL_OF(e->unit[e->graph.tensor[tensor].unit]), bytes);
@@ -392,20 +213,20 @@ gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
     }
     const bool adds = e->half == 1; /* to what the first sub-batch wrote */
     if (u.zero_stage < 2 && !u.reuses) {
-        return tensor_operand(e, tensor, u.gradient, wide_bytes(b),
+        return tensor_operand(e, tensor, u.gradient, gal_zero_wide_bytes(b),
                               adds || e->unit_lent[index] ? GAL_UPDATE : GAL_ACCUMULATE);
     }
     make_ring(b, &b->bucket, GAL_CLASS_BUCKET, GAL_RING_MAX);
     if (e->bucket[index] == GAL_NO_BUFFER) {
-        e->bucket[index] = take_turn(b, &b->bucket, e->unit[index], u.elements * wide_bytes(b));
+        e->bucket[index] = take_turn(b, &b->bucket, e->unit[index], u.elements * gal_zero_wide_bytes(b));
     }
-    return tensor_operand(e, tensor, e->bucket[index], wide_bytes(b), adds ? GAL_UPDATE : GAL_WRITE);
+    return tensor_operand(e, tensor, e->bucket[index], gal_zero_wide_bytes(b), adds ? GAL_UPDATE : GAL_WRITE);
 }
 
 /* Zeros behind the tensors, where ZeRO's ranges are padded. */
 static void fill_padding(gal_builder *b, const gal_unit *u, uint32_t buffer)
 {
-    uint64_t item = wide_bytes(b);
+    uint64_t item = gal_zero_wide_bytes(b);
     uint64_t padding = u->elements - u->used_elements;
     if (padding == 0) {
         return;
@@ -418,8 +239,7 @@ static void fill_padding(gal_builder *b, const gal_unit *u, uint32_t buffer)
     gal_builder_operand_at(b, &tail);
 }
 
-/* This device's range of a whole buffer, or all of a shard buffer, of item bytes per element. */
-static gal_operand own_range(const gal_unit *u, uint32_t buffer, bool whole, uint64_t item, gal_access access)
+gal_operand gal_zero_own_range(const gal_unit *u, uint32_t buffer, bool whole, uint64_t item, gal_access access)
 {
     const uint64_t bytes = u->shard_elements * item;
     bool view = whole && u->zero_group != GAL_GROUP_NONE;
@@ -430,13 +250,12 @@ static gal_operand own_range(const gal_unit *u, uint32_t buffer, bool whole, uin
                          .bytes = bytes};
 }
 
-/* The range of the gradient that this device has when it is synchronised. */
-static gal_operand own_gradient(const gal_builder *b, const gal_unit *u, gal_access access)
+gal_operand gal_zero_own_gradient(const gal_builder *b, const gal_unit *u, gal_access access)
 {
     if (u->reuses) {
-        return own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), access);
+        return gal_zero_own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), access);
     }
-    return own_range(u, u->gradient, u->zero_stage < 2, wide_bytes(b), access);
+    return gal_zero_own_range(u, u->gradient, u->zero_stage < 2, gal_zero_wide_bytes(b), access);
 }
 
 static uint32_t scratch_of(gal_builder *b, uint64_t bytes)
@@ -511,11 +330,11 @@ static void synchronise(gal_builder *b, const gal_unit *u)
     if (rest != GAL_GROUP_NONE) {
         gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce dw", dtype, rest, u->shard_elements,
                             GAL_REDUCE_SUM);
-        gal_operand range = own_gradient(b, u, GAL_UPDATE);
+        gal_operand range = gal_zero_own_gradient(b, u, GAL_UPDATE);
         gal_builder_operand_at(b, &range);
     }
     if (u->host_gradient != GAL_NO_BUFFER && u->copies == GAL_GROUP_NONE) {
-        const gal_operand range = own_gradient(b, u, GAL_READ);
+        const gal_operand range = gal_zero_own_gradient(b, u, GAL_READ);
         gal_host_take_gradient(b, u, &range);
     }
     b->only_last = false;
@@ -533,8 +352,8 @@ static void keep_gradient(gal_builder *b, const gal_unit *u, uint32_t bucket)
         .op = GAL_OP_KEEP_GRADIENT, .dtype = b->program->dtype, .dims = {gal_builder_dim(b, u->shard_elements)}};
     b->only_last = true;
     gal_builder_instruction(b, GAL_STREAM_REDUCE, "keep dw", &shape);
-    const gal_operand from = own_gradient(b, &summed, GAL_READ);
-    const gal_operand to = own_gradient(b, u, GAL_WRITE);
+    const gal_operand from = gal_zero_own_gradient(b, &summed, GAL_READ);
+    const gal_operand to = gal_zero_own_gradient(b, u, GAL_WRITE);
     gal_builder_operand_at(b, &from);
     gal_builder_operand_at(b, &to);
     b->only_last = false;
@@ -587,111 +406,4 @@ void gal_zero_synchronise(gal_builder *b, gal_block_emit *e)
         }
         e->unsynchronised[i] = false;
     }
-}
-
-static void start_norm(gal_builder *b, uint32_t loss_replicas)
-{
-    gal_program *p = b->program;
-    bool has_loss = p->loss_buffer != GAL_NO_BUFFER;
-    gal_shape shape = {.op = GAL_OP_NORM_START, .dtype = GAL_FP64, .dims = {loss_replicas}};
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, "loss", &shape);
-    if (has_loss) {
-        gal_builder_operand(b, p->loss_buffer, GAL_READ);
-    }
-    gal_builder_operand(b, p->norm_buffer, GAL_WRITE);
-}
-
-static void reduce_norm(gal_builder *b)
-{
-    gal_instruction *i = gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "norm", GAL_FP64, GAL_GROUP_WORLD,
-                                             2, GAL_REDUCE_SUM);
-    i->bytes = 2 * gal_dtype_bytes(GAL_FP64);
-    gal_builder_operand(b, b->program->norm_buffer, GAL_UPDATE);
-}
-
-/* Adam where the unit's moments are. */
-static void update_range(gal_builder *b, const gal_unit *u)
-{
-    const gal_operand weight =
-        own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), GAL_UPDATE);
-    if (u->host_weight != GAL_NO_BUFFER) {
-        gal_host_update(b, u, &weight);
-        return;
-    }
-    gal_shape shape = {.op = u->reuses ? GAL_OP_ADAM_IN_PLACE : GAL_OP_ADAM,
-                       .dtype = b->program->dtype,
-                       .dims = {gal_builder_dim(b, u->shard_elements), gal_builder_dim(b, u->decay_elements)}};
-    gal_builder_instruction(b, GAL_STREAM_COMPUTE, "adam", &shape)->group = u->zero_group;
-    const gal_operand gradient = own_gradient(b, u, GAL_READ);
-    gal_builder_operand_at(b, &weight);
-    if (!u->reuses) {
-        gal_builder_operand_at(b, &gradient);
-    }
-    gal_builder_operand(b, u->first_moment, GAL_UPDATE);
-    gal_builder_operand(b, u->second_moment, GAL_UPDATE);
-    gal_builder_operand(b, b->program->norm_buffer, GAL_READ);
-    if (u->master != GAL_NO_BUFFER) {
-        gal_builder_operand(b, u->master, GAL_UPDATE);
-    }
-}
-
-static void update_unit(gal_builder *b, const gal_unit *u)
-{
-    update_range(b, u);
-    if (u->zero_stage == 1 || u->zero_stage == 2) {
-        gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", b->program->dtype, u->zero_group,
-                            u->shard_elements, 1);
-        gal_builder_operand(b, u->weight, GAL_UPDATE);
-    }
-}
-
-static void reduce_copies(gal_builder *b, gal_group copies)
-{
-    const gal_program *p = b->program;
-    for (uint32_t i = 0; i < p->unit_count; i++) {
-        const gal_unit u = p->unit[i];
-        if (u.copies == copies) {
-            gal_emit_collective(b, GAL_OP_ALL_REDUCE, GAL_STREAM_REDUCE, "reduce tied dw", gal_dtype_wide(p->dtype),
-                                copies, u.shard_elements, GAL_REDUCE_SUM);
-            gal_operand range = own_gradient(b, &u, GAL_UPDATE);
-            gal_builder_operand_at(b, &range);
-            if (u.host_gradient != GAL_NO_BUFFER) {
-                range.access = GAL_READ;
-                gal_host_take_gradient(b, &u, &range);
-            }
-        }
-    }
-}
-
-void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
-{
-    gal_program *p = b->program;
-    /* Copies on several stages. In update, not in backward: there the reduction would wait for a stream that waits for
-     * it. In one order everywhere, whatever the order of the units. */
-    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
-        reduce_copies(b, gal_group_of_shared((gal_shared)shared));
-    }
-    start_norm(b, loss_replicas);
-    for (uint32_t i = 0; i < p->unit_count; i++) {
-        const gal_unit u = p->unit[i];
-        gal_shape shape = {.op = GAL_OP_SUM_SQUARES,
-                           .dtype = u.reuses ? p->dtype : gal_dtype_wide(p->dtype),
-                           .dims = {gal_builder_dim(b, u.shard_elements), u.replicas}};
-        gal_builder_instruction(b, GAL_STREAM_COMPUTE, "square dw", &shape);
-        gal_operand range = own_gradient(b, &u, GAL_READ);
-        gal_builder_operand_at(b, &range);
-        gal_builder_operand(b, p->norm_buffer, GAL_UPDATE);
-    }
-    reduce_norm(b);
-    gal_host_take_norm(b);
-    for (uint32_t i = 0; i < p->unit_count; i++) {
-        const gal_unit u = p->unit[i];
-        update_unit(b, &u);
-    }
-}
-
-void gal_zero_report(gal_builder *b, uint32_t loss_replicas)
-{
-    start_norm(b, loss_replicas);
-    reduce_norm(b);
 }
