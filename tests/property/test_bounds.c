@@ -140,8 +140,13 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
         return;
     }
     const uint32_t chunks = gal_strategy_sequence_degree(strategy);
-    const gal_split_kind split = {
-        tp, gal_strategy_sequence_axis(strategy), chunks, strategy->sequence_parallel, strategy->recompute, mode};
+    const gal_split_kind split = {.tp_degree = tp,
+                                  .sequence_kind = gal_strategy_sequence_axis(strategy),
+                                  .sequence_degree = chunks,
+                                  .sequence_parallel = strategy->sequence_parallel,
+                                  .recompute = strategy->recompute,
+                                  .tp_mode = mode,
+                                  .offload = gal_strategy_offloads(strategy)};
     assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
     assert_int_equal(gal_floors_of(floors, type, split, samples * tp * chunks / devices, &floor, &err), GAL_OK);
     const double seconds = price->forward_seconds + price->backward_seconds;
