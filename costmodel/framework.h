@@ -8,7 +8,9 @@
  *               microbatch and stage
  *   TP          one all-reduce in forward and one in backward (sequence parallel: gather and scatter, backward with one
  *               gather more), never overlapped
- *   recompute   what is made again is added to backward, its communication included
+ *   recompute   what is made again is added to backward, its communication included; but for the last product of a
+ *               layer where the framework stops there (recompute_stops_early; PyTorch, torch.utils.checkpoint,
+ *               early_stop)
  *   ZeRO-3      gathers weights in the compute type in forward and in backward, scatters gradients
  * Of a step, tau_i the seconds of stage i for one microbatch, v pieces per stage, m microbatches:
  *   m max tau + (sum of tau - max tau) / v + 2 v (m + p - 2) transfers + sums of gradients + update + step_seconds

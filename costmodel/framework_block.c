@@ -10,7 +10,8 @@ typedef struct tally {
     double products_seconds, passes_bytes, kernels; /* of forward */
     double core_forward_seconds, core_backward_seconds, core_bytes, core_kernels; /* attention's core */
     double parameters, kept_bytes, kept_core_bytes;
-    uint32_t reductions; /* of TP, in forward */
+    double last_product_seconds; /* of products_seconds: what ends the layer; 0 in other blocks */
+    uint32_t reductions;         /* of TP, in forward */
     double reduced_bytes;
 } tally;
 
@@ -30,11 +31,13 @@ static double product_seconds(const gal_framework_rates *r, double batch, double
     return longer(flops / r->flops_per_second * sides, bytes / r->bytes_per_second);
 }
 
-/* y = x W, (rows x in) (in x out), W part of the device's parameters. */
-static void add_product(tally *t, double rows, double out, double in)
+/* y = x W, (rows x in) (in x out), W part of the device's parameters. Returns its seconds. */
+static double add_product(tally *t, double rows, double out, double in)
 {
-    t->products_seconds += product_seconds(t->rates, 1.0, rows, out, in);
+    const double seconds = product_seconds(t->rates, 1.0, rows, out, in);
+    t->products_seconds += seconds;
     t->parameters += out * in;
+    return seconds;
 }
 
 static void add_rows(tally *t, const gal_block_shape *shape)
@@ -111,7 +114,7 @@ static void add_ffn(tally *t, const gal_block_shape *shape)
     const double ffn = (double)shape->ffn_hidden / t->tp, hidden = shape->in.features;
     const double elements = t->rows * ffn, bytes = t->rates->element_bytes;
     add_product(t, t->rows, gated ? 2.0 * ffn : ffn, hidden);
-    add_product(t, t->rows, hidden, ffn);
+    t->last_product_seconds = add_product(t, t->rows, hidden, ffn);
     t->passes_bytes += elements * bytes * f->ffn_passes * (gated ? 1.5 : 1.0);
     t->kept_bytes += elements * bytes * (gated ? f->kept_gated_ffn_elements : f->kept_ffn_elements);
     if (t->rates->model->family == GAL_FAMILY_T5 && t->rates->model->residual_dropout > 0.0) {
@@ -159,18 +162,19 @@ static double reduction_seconds(const tally *t, gal_op op)
     return gal_collective_analytic_seconds(t->rates->links, op, counts, (uint64_t)t->reduced_bytes);
 }
 
-/* forward is gone through `times` (2: once more in a full recompute). */
-static double tensor_seconds(const tally *t, double times)
+/* What comes before forward's products is gathered `gathers` times and what they leave reduced `reductions` times: 2
+ * where a recompute does it again. */
+static double tensor_seconds(const tally *t, double gathers, double reductions)
 {
     if (t->tp <= 1.0 || t->reductions == 0) {
         return 0.0;
     }
     if (!t->rates->layout->sequence_parallel) {
-        return (times + 1.0) * reduction_seconds(t, GAL_OP_ALL_REDUCE);
+        return (reductions + 1.0) * reduction_seconds(t, GAL_OP_ALL_REDUCE);
     }
     const double gather = reduction_seconds(t, GAL_OP_ALL_GATHER),
                  scatter = reduction_seconds(t, GAL_OP_REDUCE_SCATTER);
-    return times * (gather + scatter) + 2.0 * gather + scatter;
+    return gathers * gather + reductions * scatter + 2.0 * gather + scatter;
 }
 
 static void finish(const tally *t, gal_framework_block *out)
@@ -186,18 +190,21 @@ static void finish(const tally *t, gal_framework_block *out)
     const double passes_again = recompute == GAL_RECOMPUTE_FULL        ? 1.0
                                 : recompute == GAL_RECOMPUTE_SELECTIVE ? f->selective_passes_again
                                                                        : 0.0;
+    const bool full = recompute == GAL_RECOMPUTE_FULL;
+    const bool stops_early = full && f->recompute_stops_early && t->last_product_seconds > 0.0;
+    const double not_again = stops_early ? t->last_product_seconds : 0.0;
     const bool core_again =
         recompute == GAL_RECOMPUTE_FULL || (recompute == GAL_RECOMPUTE_SELECTIVE && !f->flash_attention);
     const double passes = t->passes_bytes / r->bytes_per_second, core = t->core_bytes / r->bytes_per_second;
     const double core_forward = t->core_forward_seconds + core;
     out->forward_seconds = t->products_seconds + passes + core_forward;
-    out->backward_seconds = (2.0 + products_again) * t->products_seconds +
+    out->backward_seconds = (2.0 + products_again) * t->products_seconds - not_again +
                             (f->backward_passes_factor + passes_again) * passes + t->core_backward_seconds +
                             f->backward_passes_factor * core + (core_again ? core_forward : 0.0);
     out->forward_kernels = t->kernels + t->core_kernels;
     out->backward_kernels = (f->backward_kernels_factor + passes_again) * t->kernels +
                             (f->backward_kernels_factor + (core_again ? 1.0 : 0.0)) * t->core_kernels;
-    out->tensor_seconds = tensor_seconds(t, recompute == GAL_RECOMPUTE_FULL ? 2.0 : 1.0);
+    out->tensor_seconds = tensor_seconds(t, full ? 2.0 : 1.0, full && !stops_early ? 2.0 : 1.0);
     out->parameters = t->parameters;
     const double all = t->kept_bytes + t->kept_core_bytes;
     /* the input of a layer stays: a block is half of one */

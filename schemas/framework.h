@@ -88,7 +88,9 @@ enum { GAL_FRAMEWORK_VERSION = 1, GAL_FRAMEWORK_SOURCE_BYTES = 512 };
     X(reduces_every_microbatch)   /* ZeRO-2 and 3: gradients are scattered in each backward */                         \
     X(splits_transfers)           /* transfers between stages are split over TP, and gathered behind */                \
     X(gathers_logits)             /* for the loss every device has those of the whole vocabulary, under TP */          \
-    X(pipeline_keeps_logits)      /* GPipe holds the logits of all microbatches, for a loss of the whole batch */
+    X(pipeline_keeps_logits)      /* GPipe holds the logits of all microbatches, for a loss of the whole batch */      \
+    X(recompute_stops_early)      /* a full recompute ends where backward has what it reads: a layer's last product    \
+                                   * and its reduction are not made again */
 
 typedef struct gal_framework {
     char name[GAL_NAME_BYTES];
