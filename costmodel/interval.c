@@ -12,10 +12,15 @@ static int by_value(const void *a, const void *b)
 void gal_interval_factors(double *ratio, uint32_t count, double *low, double *high)
 {
     qsort(ratio, count, sizeof *ratio, by_value);
-    const uint32_t rank = (uint32_t)ceil(0.95 * (count + 1.0)); /* from 1 */
-    const uint32_t outer = rank < count ? rank : count;
-    *low = fmin(1.0, ratio[count - outer]);
-    *high = fmax(1.0, ratio[outer - 1]);
+    const uint32_t wanted = (uint32_t)ceil(0.9 * (count + 1.0)), inside = wanted < count ? wanted : count;
+    uint32_t first = 0;
+    for (uint32_t i = 1; i + inside <= count; i++) {
+        if (ratio[i + inside - 1] / ratio[i] < ratio[first + inside - 1] / ratio[first]) {
+            first = i;
+        }
+    }
+    *low = fmin(1.0, ratio[first]);
+    *high = fmax(1.0, ratio[first + inside - 1]);
 }
 
 double gal_normal_chance(double z)

@@ -10,9 +10,10 @@
 #define GAL_INTERVAL_ANALYTIC 0.50
 
 /* Factors on a prediction between which 90 % of the next measurements are to be expected, from ratio[count] = measured
- * / predicted of rows that were not fitted (sorted in place): the 5 % and 95 % quantiles, taken outwards by ranks
- * ceil(0.95 (count + 1)), as of split conformal prediction (Lei et al., "Distribution-Free Predictive Inference for
- * Regression", section 2.2); with fewer than 19 rows the extremes. low <= 1 <= high. count >= 1. */
+ * / predicted of rows that were not fitted (sorted in place): of the intervals with ceil(0.9 (count + 1)) of them, the
+ * one of least high / low; with fewer than 10 rows the extremes. As of split conformal prediction (Lei et al.,
+ * "Distribution-Free Predictive Inference for Regression", section 2.2), with the shortest interval in place of equal
+ * tails: a few rows far off on one side do not widen the other. low <= 1 <= high. count >= 1. */
 void gal_interval_factors(double *ratio, uint32_t count, double *low, double *high);
 
 /* Of a standard normal variable: the chance that it is at most z; the value that it is at most with this probability

@@ -31,6 +31,8 @@ MPT_VOCABULARY = 50368
 MPT = {"125m": (12, 768, 12), "350m": (24, 1024, 16), "760m": (24, 1536, 12), "1b": (24, 2048, 16),
        "3b": (32, 2560, 20), "7b": (32, 4096, 32), "13b": (40, 5120, 40), "30b": (48, 7168, 56),
        "70b": (80, 8192, 64)}  # layers, width, heads: llm-foundry, scripts/train/yamls/pretrain/mpt-*.yaml
+MPT_VARIANT = {("PURE", "a100-40g-roce"): "-pure", ("PURE", "a100-80g-roce"): "-pure",
+               ("PURE", "h100-roce"): "-hopper", ("DEFAULT", "h100-roce"): "-hopper"}  # of the framework
 LLAMA_3_1 = {"8B": "llama3-8b", "70B": "llama3-70b", "405B": "llama3-405b"}
 
 
@@ -152,7 +154,7 @@ def mosaicml(row):
                 global_batch=row["GlobalBatchSize"],
                 recompute="full" if row["Activation Checkpointing"] == "True" else "none",
                 seconds=float(row["GlobalBatchSize (T)"]) / tokens, group=f"{row['Model']}-{row['SeqLen (T)']}",
-                framework="llm-foundry-2023" if row["MP Mode"] == "DEFAULT" else "llm-foundry-2023-pure",
+                framework="llm-foundry-2023" + MPT_VARIANT.get((row["MP Mode"], where), ""),
                 part=row["GPU"])
 
 
@@ -173,11 +175,11 @@ def oases(row):
 
 
 class Kind:
-    """columns: that tell the kind; share: of groups fitted on, by seed (0: leave one group out); sisters: a cluster's
-    constants start from those fitted to the file's other clusters."""
+    """columns: that tell the kind; share: of groups fitted on, by seed (0: leave one group out, or one of so many folds of
+    groups, by seed); sisters: a cluster's constants start from those fitted to the file's other clusters."""
 
-    def __init__(self, title, columns, convert, framework, fit, share, targets, sisters=False):
-        self.sisters = sisters
+    def __init__(self, title, columns, convert, framework, fit, share, targets, sisters=False, folds=0):
+        self.sisters, self.folds = sisters, folds
         self.title, self.columns, self.convert = title, columns, convert
         self.framework, self.fit, self.share, self.targets = framework, fit, share, targets
 
@@ -201,7 +203,8 @@ KINDS = [
          FIT_ALL, 0,
          {"mean": 0.08, "bytes mean": 0.05}),
     Kind("MosaicML", ("MicroBatchSize", "MFU", "GPU"), mosaicml, "llm-foundry-2023",
-         "gemm_fraction,gemm_half,memory_fraction,kernel_seconds,outer_fraction,step_seconds", 0.2, {"median": 0.08}),
+         "gemm_fraction,gemm_half,memory_fraction,kernel_seconds,outer_fraction,step_seconds", 0, {"median": 0.08},
+         folds=5),
     Kind("Oases", ("ktokens_per_s", "hidden", "cluster"), oases, "megatron-ddp-2021",
          "gemm_fraction,inner_fraction,outer_fraction", 0, {"median": 0.10}, sisters=True),
 ]
@@ -258,6 +261,10 @@ def protocol(kind, rows, seed):
         chosen = set(random.Random(seed).sample(groups, max(2, math.ceil(kind.share * len(groups)))))
         fit = [r for r in rows if r["group"] in chosen]
         return [(fit, [r for r in rows if r["group"] not in chosen])]
+    if kind.folds:
+        random.Random(seed).shuffle(groups)
+        groups = [groups[k :: kind.folds] for k in range(min(kind.folds, len(groups)))]
+        return [([r for r in rows if r["group"] not in held], [r for r in rows if r["group"] in held]) for held in groups]
     return [([r for r in rows if r["group"] != g], [r for r in rows if r["group"] == g]) for g in groups]
 
 
@@ -473,7 +480,11 @@ def report(build, path, seed, verbose):
     if not rows:
         return 0, 0
     answers, fitted = evaluate(build, kind, rows, seed)
-    how = f"to {fitted} rows of {kind.share:.0%} of the groups, seed {seed}" if kind.share else "leaving one group out"
+    how = "leaving one group out"
+    if kind.share:
+        how = f"to {fitted} rows of {kind.share:.0%} of the groups, seed {seed}"
+    elif kind.folds:
+        how = f"in {kind.folds} folds of groups, seed {seed}"
     print(f"  {len(kind.fit.split(','))} constants fitted {how}: {kind.constants(rows)}")
     print(f"  frameworks: {', '.join(sorted({r['framework'] for r in rows}))}; {len(answers)} rows predicted")
     met = missed = 0

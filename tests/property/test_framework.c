@@ -223,27 +223,64 @@ static void transfers_by_hand(void **state)
     near(price(&t).seconds, 0.25 + 2.0 * 8.0 * each, 1e-6);
 }
 
-/* Quantiles: of 19 ratios 0.90, 0.91, ... 1.08 the extremes, of 39 the second from either end. */
+/* Of 19 ratios ceil(0.9 x 20) = 18 are inside: all but the one far off, at whichever end it lies. Of 9 all are. */
 static void intervals_by_hand(void **state)
 {
-    double ratio[39], low, high;
+    double ratio[19], low, high;
     (void)state;
-    for (uint32_t i = 0; i < 19; i++) {
-        ratio[i] = 0.90 + 0.01 * (18 - i);
+    for (uint32_t end = 0; end < 2; end++) {
+        for (uint32_t i = 0; i < 18; i++) {
+            ratio[i] = 0.91 + 0.01 * (17 - i);
+        }
+        ratio[18] = end == 0 ? 0.5 : 2.0;
+        gal_interval_factors(ratio, 19, &low, &high);
+        near(low, 0.91, 1e-12);
+        near(high, 1.08, 1e-12);
     }
-    gal_interval_factors(ratio, 19, &low, &high);
-    near(low, 0.90, 1e-12);
-    near(high, 1.08, 1e-12);
-    for (uint32_t i = 0; i < 39; i++) {
-        ratio[i] = 0.81 + 0.01 * i;
+    for (uint32_t i = 0; i < 9; i++) {
+        ratio[i] = 1.5 - 0.1 * i;
     }
-    gal_interval_factors(ratio, 39, &low, &high); /* ceil(0.95 x 40) = 38 */
-    near(low, 0.82, 1e-12);
-    near(high, 1.18, 1e-12);
+    gal_interval_factors(ratio, 9, &low, &high);
+    near(low, 0.7, 1e-12);
+    near(high, 1.5, 1e-12);
     ratio[0] = 1.5;
     gal_interval_factors(ratio, 1, &low, &high);
     near(low, 1.0, 0.0);
     near(high, 1.5, 0.0);
+}
+
+/* What a recompute that stops early saves is the FFN's second product of every layer and microbatch: 24 layers, 8
+ * microbatches of 4 x 1024 rows, 1024 x 4096, at the whole peak. */
+static void last_product_by_hand(void **state)
+{
+    trial t = {0};
+    gal_error err = {0};
+    (void)state;
+    assert_int_equal(gal_framework_read("megatron-2021", &t.framework, &err), GAL_OK);
+    assert_int_equal(gal_model_read("gpt2-medium", &t.model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read("a100-8", &t.cluster, &err), GAL_OK);
+    t.constants = (gal_constants){.value = {[GAL_CONSTANT_GEMM_FRACTION] = 1.0,
+                                            [GAL_CONSTANT_MEMORY_FRACTION] = 1.0,
+                                            [GAL_CONSTANT_INNER_FRACTION] = 1.0,
+                                            [GAL_CONSTANT_OUTER_FRACTION] = 1.0,
+                                            [GAL_CONSTANT_OVERLAP_SLOWDOWN] = 1.0}};
+    t.layout = (gal_uniform_layout){.dp_degree = 1,
+                                    .tp_degree = 1,
+                                    .pp_degree = 1,
+                                    .recompute = GAL_RECOMPUTE_FULL,
+                                    .schedule = GAL_SCHEDULE_1F1B,
+                                    .chunk_count = 1,
+                                    .microbatch_samples = 4,
+                                    .global_batch_samples = 32};
+    t.model.compute_dtype = GAL_FP16;
+    const double whole = price(&t).seconds;
+    t.framework.recompute_stops_early = true;
+    const double product = 2.0 * 4096.0 * 1024.0 * 4096.0 / t.cluster.device.fp16_flops_per_second;
+    near(whole - price(&t).seconds, 24.0 * 8.0 * product, 1e-9);
+    t.layout.recompute = GAL_RECOMPUTE_NONE; /* nothing is made again: the flag says nothing */
+    const double none = price(&t).seconds;
+    t.framework.recompute_stops_early = false;
+    near(price(&t).seconds, none, 0.0);
 }
 
 int main(void)
@@ -256,6 +293,7 @@ int main(void)
         cmocka_unit_test(never_above_the_peak),
         cmocka_unit_test(transfers_by_hand),
         cmocka_unit_test(intervals_by_hand),
+        cmocka_unit_test(last_product_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
