@@ -6,7 +6,11 @@ layer by layer may give a share of the layers to one layout and the rest to anot
 and bytes of equal layers add up, and with one limit two layouts are as good as any number. What a change of layout
 between two layers costs is left out.
 
-Declared: memory is GiB; one microbatch without a pipeline, MICROBATCHES with one; layers dealt evenly to stages."""
+Under GPipe layers are dealt evenly to stages. Under 1F1B so that the slowest stage is as fast as can be, the fullest as
+small, or in between, as PARTITIONS says; such a partition is of a number of stages and found with TP of 1 by moving one
+layer at a time (climb).
+
+Declared: memory is GiB; one microbatch without a pipeline, MICROBATCHES with one; partitions are found at 16 samples a GPU."""
 import collections
 import math
 
@@ -24,8 +28,14 @@ GPIPE_MICROBATCHES = {"BERT": {8: 6, 16: 16}, "T5": {8: 6, 16: 16}, "ViT": {8: 2
 HYBRID_MICROBATCHES = {"BERT": 3, "T5": 3, "ViT": 2, "Swin": 2, "GPT3": 8}
 FLUSH_MICROBATCHES = {8: 4, 16: 8}
 BATCH_STEP, BATCH_MOST = 8, 2048
+LAYERS = {"GPT3-15B": 48, "GPT3-39B": 48, "GPT3-65B": 80, "BERT-xHuge": 128, "ViT-xHuge": 128}  # others: last in the name
+# Shares of the way from the partition of least memory to that of least time. Section V: 1F1B+Mem and 1F1B+Time balance
+# one alone, Bi-obj and BMW move layers between both.
+BETWEEN = (0.0, 0.25, 0.5, 0.75, 1.0)
+PARTITIONS = {"1F1B+Mem": (0.0,), "1F1B+Time": (1.0,), "1F1B+Bi-obj": BETWEEN, "Galvatron-BMW": BETWEEN}
+BALANCE_SAMPLES = 16  # per GPU
 
-Option = collections.namedtuple("Option", "dp tp pp zero recompute schedule batch seconds bytes")
+Option = collections.namedtuple("Option", "dp tp pp zero recompute schedule batch seconds bytes share partition")
 
 
 def cluster_of(name):
@@ -51,7 +61,7 @@ def powers(most):
 def allows(strategy, gpus, option):
     """Whether a strategy may choose the layout (dp, tp, pp, zero, recompute, schedule)."""
     dp, tp, pp, zero, recompute, schedule = option[:6]
-    flush = strategy in ("1F1B+Mem", "1F1B+Time", "1F1B+Bi-obj", "Galvatron-BMW")
+    flush = strategy in PARTITIONS
     if pp > 1 and (schedule == "1f1b") != flush:
         return False
     if recompute != "none" and strategy not in ("Galvatron-Base", "Galvatron-BMW"):
@@ -72,14 +82,28 @@ def microbatches(family, gpus, pp, schedule):
     return HYBRID_MICROBATCHES[family]
 
 
-def row_of(cell, dp, tp, pp, zero, recompute, schedule, batch):
-    """A row for galplan estimate; note is the batch, global_batch that with the last microbatch filled up."""
+def row_of(cell, dp, tp, pp, zero, recompute, schedule, batch, share=1.0, partition=()):
+    """A row for galplan estimate; note is the batch, global_batch that with the last microbatch filled up; group is the
+    partition's share of the way from least memory to least time. partition: () deals evenly."""
     wanted = microbatches(cell["model"].split("-")[0], int(cell["gpus"]), pp, schedule)
     microbatch = math.ceil(batch / dp / wanted)
     count = math.ceil(batch / dp / microbatch)
     return dict(model=MODELS[cell["model"]], dtype="fp16" if cell["table"] == "VI" else "fp32",
                 cluster=cluster_of(cell["cluster"]), dp=dp, tp=tp, pp=pp, zero=zero, recompute=recompute,
-                schedule=schedule, microbatch=microbatch, global_batch=microbatch * count * dp, note=batch)
+                schedule=schedule, microbatch=microbatch, global_batch=microbatch * count * dp, note=batch,
+                group=share, stage_layers=";".join(map(str, partition)))
+
+
+def check(cell):
+    """ValueError, and why, if the cell is none that can be searched."""
+    if cell.get("model") not in MODELS:
+        raise ValueError("unknown model")
+    if cell.get("strategy") not in STRATEGIES + BALANCED:
+        raise ValueError("unknown strategy")
+    if cell.get("oom") not in ("0", "1"):
+        raise ValueError("oom is neither 0 nor 1")
+    if not all(str(cell.get(k)).isdecimal() and int(cell[k]) > 0 for k in ("gpus", "memory_gb")):
+        raise ValueError("gpus or memory_gb is no number above 0")
 
 
 def layouts(cell, pure_only):
@@ -96,16 +120,72 @@ def layouts(cell, pure_only):
                         yield dp, tp, pp, zero, recompute, schedule
 
 
-def candidates(cell, pure_only=False):
-    """Every row that searches of the cell's model on its cluster look at."""
-    return [row_of(cell, *layout, batch) for layout in layouts(cell, pure_only)
+def layer_count(model):
+    return LAYERS.get(model) or int(model.split("-")[-1])
+
+
+def even(layers, stages):
+    return tuple(layers * (i + 1) // stages - layers * i // stages for i in range(stages))
+
+
+def moved(partition):
+    """Every partition with one layer moved from one stage to another."""
+    for source, layers in enumerate(partition):
+        for target in range(len(partition)):
+            if target != source and layers > 1:
+                yield tuple(n - (i == source) + (i == target) for i, n in enumerate(partition))
+
+
+def climb(starts, rows_of, estimate):
+    """For each key of starts the partition that no move of a layer makes better. rows_of(key, partition): a row;
+    estimate(rows): their figures; figures of a key are compared by its last member, "seconds" or "bytes"."""
+    def figures(wanted):
+        answers = estimate([rows_of(key, partition) for key, partition in wanted])
+        return [float(a["estimated_" + key[-1]]) for (key, _), a in zip(wanted, answers)]
+
+    best = dict(zip(starts, zip(figures(list(starts.items())), starts.values())))
+    active = list(starts)
+    while active:
+        wanted = [(key, partition) for key in active for partition in moved(best[key][1])]
+        active = []
+        for (key, partition), figure in zip(wanted, figures(wanted) if wanted else ()):
+            if figure < best[key][0]:
+                best[key] = (figure, partition)
+                active += [key] if key not in active else []
+    return {key: partition for key, (_, partition) in best.items()}
+
+
+def between(memory, seconds, share):
+    """The partition whose borders lie at this share of the way from one partition's to another's."""
+    borders = [0]
+    for i in range(1, len(memory) + 1):
+        at = (1.0 - share) * sum(memory[:i]) + share * sum(seconds[:i])
+        borders.append(max(borders[-1] + 1, round(at)))
+    return tuple(b - a for a, b in zip(borders, borders[1:]))
+
+
+def partitions(cell, estimate):
+    """Stages under 1F1B -> [(share, layers of each)]; estimate: rows -> answers."""
+    gpus, layers = int(cell["gpus"]), layer_count(cell["model"])
+    counts = [pp for pp in powers(gpus) if 1 < pp <= layers]
+    found = climb({(pp, figure): even(layers, pp) for pp in counts for figure in ("seconds", "bytes")},
+                  lambda key, partition: row_of(cell, gpus // key[0], 1, key[0], 0, "none", "1f1b", BALANCE_SAMPLES * gpus,
+                                                partition=partition), estimate)
+    return {pp: [(share, between(found[pp, "bytes"], found[pp, "seconds"], share)) for share in BETWEEN] for pp in counts}
+
+
+def candidates(cell, dealt, pure_only=False):
+    """Every row that searches of the cell's model on its cluster look at. dealt: partitions()."""
+    return [row_of(cell, *layout, batch, share, partition) for layout in layouts(cell, pure_only)
+            for share, partition in (dealt.get(layout[2], ()) if layout[5] == "1f1b" else ((1.0, ()),))
             for batch in range(BATCH_STEP, BATCH_MOST + 1, BATCH_STEP) if batch % layout[0] == 0]
 
 
 def options(estimated):
     """The rows that were not refused."""
     return [Option(int(r["dp"]), int(r["tp"]), int(r["pp"]), int(r["zero"]), r["recompute"], r["schedule"],
-                   int(r["note"]), float(r["estimated_seconds"]), float(r["estimated_bytes"]))
+                   int(r["note"]), float(r["estimated_seconds"]), float(r["estimated_bytes"]), float(r["group"]),
+                   r["stage_layers"])
             for r in estimated if not r["refused"]]
 
 
@@ -124,19 +204,21 @@ def mixed_seconds(members, limit):
 
 
 def best(cell, known):
-    """(samples per second, batch, stages) of the cell among the options of its model and cluster; None: out of memory."""
+    """(samples per second, batch, partition) of the cell among the options of its model and cluster; None: out of
+    memory."""
     limit, gpus = float(cell["memory_gb"]) * 2**30, int(cell["gpus"])
     mixes = cell["strategy"] not in PURE + ("DeepSpeed-3D",)
     groups = collections.defaultdict(list)
     for option in known:
-        if allows(cell["strategy"], gpus, option):
-            groups[(option.pp, option.schedule, option.batch)].append(option)
+        shares = PARTITIONS.get(cell["strategy"], (1.0,))
+        if allows(cell["strategy"], gpus, option) and (option.schedule == "gpipe" or option.share in shares):
+            groups[(option.partition, option.schedule, option.batch)].append(option)
     found = None
-    for (pp, _, batch), members in groups.items():
+    for (partition, _, batch), members in groups.items():
         seconds = mixed_seconds(members, limit) if mixes else min((o.seconds for o in members if o.bytes <= limit),
                                                                   default=math.inf)
         if seconds < math.inf and (found is None or batch / seconds > found[0]):
-            found = (batch / seconds, batch, pp)
+            found = (batch / seconds, batch, partition)
     return found
 
 
@@ -182,11 +264,9 @@ def cells():
 
 
 def answered(cell, found):
-    """The cell with what was predicted. partition (Table V): layers per stage, dealt evenly whatever the objective."""
+    """The cell with what was predicted; of Table V the layers of each stage too."""
     known = dict(cell, samples_per_s="", batch="", oom="1", partition="")
     if found is not None:
-        known.update(samples_per_s=f"{found[0]:.2f}", batch=found[1], oom="0")
-        layers, stages = int(cell["model"].split("-")[-1]) if cell["table"] == "V" else 0, found[2]
-        if layers and stages > 1:
-            known["partition"] = ";".join(str(layers * (i + 1) // stages - layers * i // stages) for i in range(stages))
+        known.update(samples_per_s=f"{found[0]:.2f}", batch=found[1], oom="0",
+                     partition=found[2] if cell["table"] == "V" else "")
     return known

@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 import galvatron
+from scores import figures, median, spearman, within_groups  # noqa: F401
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLUSTERS = HERE / "clusters"
@@ -33,6 +34,7 @@ MPT = {"125m": (12, 768, 12), "350m": (24, 1024, 16), "760m": (24, 1536, 12), "1
        "70b": (80, 8192, 64)}  # layers, width, heads: llm-foundry, scripts/train/yamls/pretrain/mpt-*.yaml
 MPT_VARIANT = {("PURE", "a100-40g-roce"): "-pure", ("PURE", "a100-80g-roce"): "-pure",
                ("PURE", "h100-roce"): "-hopper", ("DEFAULT", "h100-roce"): "-hopper"}  # of the framework
+SAILOR = {"OPT-350": (24, 1024, 16, 50272), "GPT-Neo-2.7": (32, 2560, 20, 50257)}  # layers, width, heads, vocabulary
 LLAMA_3_1 = {"8B": "llama3-8b", "70B": "llama3-70b", "405B": "llama3-405b"}
 
 
@@ -57,8 +59,8 @@ def megatron_row(row, recompute, chunks, microbatch):
 
 def vtrain(row):
     out = megatron_row(row, "full", 1, row["microbatch"])
-    out.update(cluster=cluster("a100-800g"), seconds=float(row["iter_ms"]) / 1e3, part=row["set"],
-               group="-".join(row[k] for k in ("set", "hidden", "layers", "gpus", "global_batch")))
+    out.update(cluster=cluster("a100-800g"), seconds=float(row["iter_ms"]) / 1e3, part=row.get("set", ""),
+               group="-".join(row.get(k, "") for k in ("set", "hidden", "layers", "gpus", "global_batch")))
     return out
 
 
@@ -118,7 +120,7 @@ def torchtitan(row):
                 sp=int(tp > 1), zero=3 if dp > 1 else 0, microbatch=samples if pp == 1 else 1, global_batch=batch,
                 recompute=row["activation_ckpt"] or "none",
                 seconds=batch * sequence / float(row["tokens_per_s_per_gpu"]) / int(row["gpus"]),
-                bytes=float(row["peak_mem_gib"]) * 2**30, group=f"{row['table']}-{row['variant']}",
+                bytes=float(row["peak_mem_gib"]) * 2**30 if row["peak_mem_gib"] else "", group=f"{row['table']}-{row['variant']}",
                 framework="torchtitan-2024-compile" if "compile" in row["variant"] + row["setup"] else "torchtitan-2024")
 
 
@@ -129,10 +131,14 @@ def sailor(row):
     data = set(row["dp"].split(";"))
     if len(tensor) > 1 or len(data) > 1:
         raise Excluded("degrees differ by stage")
+    if row["model"] not in SAILOR:
+        raise Excluded("unknown model")
+    layers, width, heads, vocabulary = SAILOR[row["model"]]
     dealt = [int(n) for n in row["layers_per_stage"].split(";")]
-    dealt[0] -= 1  # 26 are the 24 layers between the embedding and the head
+    dealt[0] -= 1  # OPT-350: 26 are the 24 layers between the embedding and the head
     dealt[-1] -= 1
-    return dict(layers=24, hidden=1024, heads=16, seq=2048, vocab=50272, stage_layers=";".join(map(str, dealt)), tied=1, dropout=0.1, dtype="fp16",
+    return dict(layers=layers, hidden=width, heads=heads, seq=2048, vocab=vocabulary,
+                stage_layers=";".join(map(str, dealt)), tied=1, dropout=0.1, dtype="fp16",
                 cluster=cluster("clariden"), dp=data.pop(), tp=tensor.pop(), pp=row["pp"],
                 microbatch=row["microbatch"], global_batch=row["global_batch"], seconds=row["iter_s"],
                 bytes=row["peak_mem_bytes"], group=row["nodes_field"])
@@ -258,7 +264,8 @@ def protocol(kind, rows, seed):
     """(rows to fit on, rows to report) by turns."""
     groups = sorted({r["group"] for r in rows})
     if kind.share:
-        chosen = set(random.Random(seed).sample(groups, max(2, math.ceil(kind.share * len(groups)))))
+        wanted = min(max(2, math.ceil(kind.share * len(groups))), len(groups) - 1)  # one at least is predicted
+        chosen = set(random.Random(seed).sample(groups, wanted))
         fit = [r for r in rows if r["group"] in chosen]
         return [(fit, [r for r in rows if r["group"] not in chosen])]
     if kind.folds:
@@ -266,61 +273,6 @@ def protocol(kind, rows, seed):
         groups = [groups[k :: kind.folds] for k in range(min(kind.folds, len(groups)))]
         return [([r for r in rows if r["group"] not in held], [r for r in rows if r["group"] in held]) for held in groups]
     return [([r for r in rows if r["group"] != g], [r for r in rows if r["group"] == g]) for g in groups]
-
-
-# ---- statistics ----
-
-def median(values):
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def ranks(values):
-    return [sum(w < v for w in values) + 0.5 * sum(w == v for w in values) for v in values]
-
-
-def spearman(x, y):
-    a, b = ranks(x), ranks(y)
-    ma, mb = sum(a) / len(a), sum(b) / len(b)
-    xy = sum((p - ma) * (q - mb) for p, q in zip(a, b))
-    xx, yy = sum((p - ma) ** 2 for p in a), sum((q - mb) ** 2 for q in b)
-    return xy / math.sqrt(xx * yy) if xx > 0 and yy > 0 else 0.0
-
-
-def quantile(values, share):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def within_groups(answers):
-    """Of groups of at least 6: rank correlations, and how much slower the layout predicted the fastest is."""
-    groups = collections.defaultdict(list)
-    for a in answers:
-        groups[a["group"]].append((float(a["estimated_seconds"]), float(a["seconds"])))
-    correlations, regrets = [], []
-    for members in groups.values():
-        if len(members) >= 6:
-            correlations.append(spearman([p for p, _ in members], [m for _, m in members]))
-            regrets.append(min(members)[1] / min(m for _, m in members) - 1.0)
-    return correlations, regrets
-
-
-def figures(answers):
-    """name -> figure"""
-    error = [abs(float(a["estimated_seconds"]) / float(a["seconds"]) - 1.0) for a in answers]
-    out = {"median": median(error), "mean": sum(error) / len(error), "worst": max(error)}
-    correlations, regrets = within_groups(answers)
-    if correlations:
-        out.update({"spearman": median(correlations), "regret": median(regrets), "regret95": quantile(regrets, 0.95)})
-    bytes_error = [abs(float(a["estimated_bytes"]) / float(a["bytes"]) - 1.0) for a in answers if a.get("bytes")]
-    if bytes_error:
-        out.update({"bytes mean": sum(bytes_error) / len(bytes_error), "bytes worst": max(bytes_error)})
-    if len(answers) >= 20:
-        inside = sum(float(a["low_seconds"]) <= float(a["seconds"]) <= float(a["high_seconds"]) for a in answers)
-        width = [(float(a["high_seconds"]) - float(a["low_seconds"])) / float(a["estimated_seconds"]) for a in answers]
-        out.update({"coverage": inside / len(answers), "width": median(width)})
-    return out
 
 
 # ---- report ----
@@ -344,24 +296,69 @@ def label(answer):
 
 
 def read_kind(path):
-    with open(path, newline="", encoding="utf-8") as text:
+    with open(path, newline="", encoding="utf-8", errors="replace") as text:
         table = csv.DictReader(line for line in text if not line.startswith("#"))
         columns = table.fieldnames or []
         kind = next((k for k in KINDS if all(c in columns for c in k.columns)), None)
         return kind, list(table)
 
 
+def positive(text, what):
+    """A finite number above zero."""
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0.0 < value < math.inf:
+        raise Excluded(f"{what} is not a number above 0")
+    return value
+
+
 def convert(kind, table):
+    """(rows for galplan, Counter of reasons why others are none)"""
     used, excluded = [], collections.Counter()
     for row in table:
         try:
             out = kind.convert(row)
+            out["seconds"] = positive(out["seconds"], "what was measured")
+            if out.get("bytes"):
+                out["bytes"] = positive(out["bytes"], "what was measured")
             out.setdefault("framework", kind.framework)
             out.setdefault("part", "")
             used.append(out)
         except Excluded as reason:
             excluded[str(reason)] += 1
+        except KeyError as missing:
+            excluded[f"{missing.args[0]}: no such column or name is known"] += 1
+        except (TypeError, ValueError, ZeroDivisionError, AttributeError):
+            excluded["a figure is missing or no number"] += 1
     return used, excluded
+
+
+def vet(build, rows, excluded):
+    """The rows that galplan estimate answers; the others are counted, with what it says of them."""
+    kept = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        for framework in sorted({r["framework"] for r in rows}):
+            left = [r for r in rows if r["framework"] == framework]
+            while left:
+                try:
+                    answers = predict(build, folder, (), left)
+                except RuntimeError as error:
+                    at = re.search(r"rows\.csv:(\d+): (.*)", str(error))
+                    if at is None:
+                        raise
+                    excluded[at[2]] += 1
+                    left.pop(int(at[1]) - 2)  # line 1 names the columns
+                    continue
+                for row, answer in zip(left, answers):
+                    if answer["refused"]:
+                        excluded[answer["refused"]] += 1
+                    else:
+                        kept.append(row)
+                break
+    return kept
 
 
 def evaluate(build, kind, rows, seed):
@@ -383,6 +380,7 @@ def evaluate(build, kind, rows, seed):
 
 GALVATRON_COLUMNS = ("strategy", "samples_per_s", "oom", "memory_gb")
 GALVATRON_FOLDS = 5
+GALVATRON_SISTERS = {"a100-64": "a100-16", "a100-80g-32": "a100-16"}  # Tables IV and VI, Table III
 GALVATRON_FIT = "gemm_fraction,memory_fraction,kernel_seconds,inner_fraction,outer_fraction,overlap_slowdown"
 
 
@@ -392,44 +390,69 @@ def search_cells(build, folder, constants, cells):
     for model in sorted({c["model"] for c in cells}):
         of_model = [c for c in cells if c["model"] == model]
         pure_only = all(c["strategy"] in galvatron.PURE for c in of_model)
-        write_rows(folder / "rows.csv", galvatron.candidates(of_model[0], pure_only))
-        run(build, "estimate", folder / "rows.csv", "--prices", f"framework:{galvatron.framework_of(of_model[0])}",
-            *constants, "-o", folder / "out.csv")
-        with open(folder / "out.csv", newline="", encoding="utf-8") as answer:
-            known[model] = galvatron.options(csv.DictReader(answer))
+        framework = galvatron.framework_of(of_model[0])
+
+        def estimate(rows, framework=framework):
+            return predict(build, folder, constants, [dict(r, framework=framework) for r in rows])
+
+        dealt = {} if pure_only else galvatron.partitions(of_model[0], estimate)
+        known[model] = galvatron.options(estimate(galvatron.candidates(of_model[0], dealt, pure_only)))
     return [galvatron.best(cell, known[cell["model"]]) for cell in cells]
 
 
+def vet_cells(table):
+    """(cells that can be searched, Counter of reasons why others cannot)"""
+    used, excluded = [], collections.Counter()
+    for cell in table:
+        try:
+            galvatron.check(cell)
+            if cell["oom"] != "1":
+                positive(cell["samples_per_s"], "samples_per_s")
+                positive(cell["batch"], "batch")
+            used.append(cell)
+        except (Excluded, ValueError) as reason:
+            excluded[str(reason)] += 1
+    return used, excluded
+
+
 def report_galvatron(build, path, table, seed, verbose):
-    """Tables II and III: in 5 folds of cells, constants fitted to the others. Table VI: those of Table III, nothing
-    fitted. Every cell is searched for its best batch, so batch and out-of-memory are predictions too."""
+    """Of every cluster in 5 folds of cells, constants fitted to the others. Those of Tables IV and VI have Table III's
+    A100 constants, nothing fitted. Every cell is searched for its best batch, so batch and out-of-memory are
+    predictions too."""
     kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", GALVATRON_FIT, 0, {})
-    found = []
+    found, whole = [], len(table)
+    table, excluded = vet_cells(table)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        measured = {t: [r for r in map(galvatron.measured_row, [c for c in table if c["table"] == t]) if r]
-                    for t in sorted({c["table"] for c in table})}
-        for name, rows in measured.items():
-            cells = [c for c in table if c["table"] == name]
-            if name == "VI" and measured.get("III"):
-                found += zip(cells, search_cells(build, folder, calibrate(build, folder, kind, measured["III"]), cells))
+        parts = collections.defaultdict(list)
+        for cell in table:
+            parts[galvatron.cluster_of(cell["cluster"])].append(cell)
+        measured = {name: [r for r in map(galvatron.measured_row, cells) if r] for name, cells in parts.items()}
+        for name, cells in sorted(parts.items()):
+            sister = measured.get(GALVATRON_SISTERS.get(name))
+            if sister:
+                found += zip(cells, search_cells(build, folder, calibrate(build, folder, kind, sister), cells))
                 continue
             random.Random(seed).shuffle(cells)
             for fold in range(GALVATRON_FOLDS):
                 held = cells[fold::GALVATRON_FOLDS]
-                apart = [galvatron.measured_row(c) for c in held]
-                others = [r for r in rows if r["group"] not in {a["group"] for a in apart if a}]
+                apart = {r["group"] for r in map(galvatron.measured_row, held) if r}
+                others = [r for r in measured[name] if r["group"] not in apart]
                 if held:
                     found += zip(held, search_cells(build, folder, calibrate(build, folder, kind, others), held))
-    print(f"{path.name} (Galvatron-BMW): {len(table)} cells, all used")
-    print(f"  6 constants per cluster fitted in {GALVATRON_FOLDS} folds of cells, seed {seed}: {GALVATRON_FIT}; Table VI: those of III")
+    print(f"{path.name} (Galvatron-BMW): {whole} cells, {len(table)} used"
+          + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
+    print(f"  6 constants per cluster fitted in {GALVATRON_FOLDS} folds of cells, seed {seed}: {GALVATRON_FIT}; "
+          f"{', '.join(GALVATRON_SISTERS)}: those of a100-16")
+    if not found:
+        return 0, 0
     right = sum((best is None) == (cell["oom"] == "1") for cell, best in found)
     both = [(c, b, b[0] / float(c["samples_per_s"]) - 1.0) for c, b in found if b is not None and c["oom"] != "1"]
-    pure = [abs(e) for c, _, e in both if c["strategy"] in galvatron.PURE]
-    every = [abs(e) for _, _, e in both]
+    pure = [abs(e) for c, _, e in both if c["strategy"] in galvatron.PURE] or [math.nan]
+    every = [abs(e) for _, _, e in both] or [math.nan]
     batch = [abs(math.log(b[1] / int(c["batch"]))) for c, b, _ in both]
     print(f"  out of memory {right} of {len(found)} right (wanted: all){'' if right == len(found) else ' MISSED'}; throughput "
-          f"median {100 * median(every):.1f} % (at most 8 %){'' if median(every) <= 0.08 else ' MISSED'}, mean "
+          f"median {100 * median(every):.1f} % (at most 8 %){' MISSED' if median(every) > 0.08 else ''}, mean "
           f"{100 * sum(every) / len(every):.1f} %; of pure strategies median {100 * median(pure):.1f} %; batch within "
           f"10 % in {sum(b < 0.1 for b in batch)} of {len(batch)}")
     for cell, best in found:
@@ -475,6 +498,7 @@ def report(build, path, seed, verbose):
         print(f"{path.name}: {len(table)} rows, of no kind that is known here: left out")
         return 0, 0
     rows, excluded = convert(kind, table)
+    rows = vet(build, rows, excluded)
     print(f"{path.name} ({kind.title}): {len(table)} rows, {len(rows)} used"
           + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
     if not rows:

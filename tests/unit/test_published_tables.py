@@ -51,7 +51,7 @@ def rows_of_others():
 
 def searches():
     def option(seconds, size):
-        return galvatron.Option(8, 1, 1, 0, "none", "gpipe", 8, seconds, size)
+        return galvatron.Option(8, 1, 1, 0, "none", "gpipe", 8, seconds, size, 1.0, "")
     verdict("two layouts share the layers: half of each between 1 s, 12 bytes and 2 s, 8 bytes, of 10 bytes",
             galvatron.mixed_seconds([option(1.0, 12.0), option(2.0, 8.0)], 10.0) == 1.5)
     verdict("what fits alone is not mixed", galvatron.mixed_seconds([option(1.0, 9.0), option(2.0, 8.0)], 10.0) == 1.0)
@@ -61,6 +61,45 @@ def searches():
         predicted = list(csv.DictReader(table))
     verdict("every cell is predicted, or out of memory",
             len(predicted) == 717 and all((p["oom"] == "1") == (p["samples_per_s"] == "") for p in predicted))
+    stages = [(p["strategy"], p["partition"], galvatron.layer_count(p["model"])) for p in predicted if p["partition"]]
+    verdict("partitions have all layers, and those of Mem and Time differ",
+            len(stages) > 12 and all(sum(map(int, cut.split(";"))) == layers for _, cut, layers in stages) and
+            {cut for name, cut, _ in stages if name == "1F1B+Mem"} != {cut for name, cut, _ in stages if name == "1F1B+Time"})
+
+
+def balances():
+    verdict("between 2;6 and 6;2: half of the way, none, all",
+            [galvatron.between((2, 6), (6, 2), share) for share in (0.5, 0.0, 1.0)] == [(4, 4), (2, 6), (6, 2)])
+    work = (1, 1, 1, 5)  # of four layers: 2 stages are best cut before the last
+
+    def row_of(_, partition):
+        return partition
+
+    def estimate(rows):
+        return [{"estimated_seconds": max(sum(work[: cut[0]]), sum(work[cut[0]:]))} for cut in rows]
+
+    verdict("climbing finds the cut of least work",
+            galvatron.climb({(2, "seconds"): (2, 2)}, row_of, estimate) == {(2, "seconds"): (3, 1)})
+
+
+def hostile(build):
+    """Rows that cannot be used are left out, each with a reason, and the others answered."""
+    good = dict(set="single", gpus="2", global_batch="16", microbatch="2", hidden="1024", heads="16", layers="12",
+                seq="1024", tp="1", dp="2", pp="1", iter_ms="90")
+    bad = [dict(good, iter_ms=""), dict(good, iter_ms="-1"), dict(good, iter_ms="nan"), dict(good, dp="x"),
+           dict(good, tp="0"), dict(good, global_batch="7"), dict(good, hidden="1e9"), dict(good, pp="64"),
+           {k: v for k, v in good.items() if k != "seq"}]
+    kind = next(k for k in published.KINDS if k.title == "vTrain")
+    rows, excluded = published.convert(kind, [good] + bad + [dict(good, microbatch="4")])
+    rows = published.vet(build, rows, excluded)
+    verdict("of 11 rows 9 are excluded, each with a reason",
+            len(rows) == 2 and sum(excluded.values()) == 9 and all(excluded))
+    verdict("two rows of one group are predicted without a fit", len(published.evaluate(build, kind, rows, 1)[0]) == 2)
+    cells = [dict(table="II", gpus="8", memory_gb="8", strategy="DP", model="ViT-Huge-32", samples_per_s="", batch="", oom="1")]
+    cells += [dict(cells[0], model="other"), dict(cells[0], strategy="other"), dict(cells[0], oom="0"),
+              dict(cells[0], memory_gb="x"), dict(cells[0], oom="")]
+    used, excluded = published.vet_cells(cells)
+    verdict("of 6 cells 5 are excluded", len(used) == 1 and sum(excluded.values()) == 5)
 
 
 def whole(build):
@@ -92,5 +131,8 @@ def whole(build):
 statistics()
 rows_of_others()
 searches()
-whole(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve())
+balances()
+BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
+hostile(BUILD)
+whole(BUILD)
 sys.exit(1 if failed else 0)
