@@ -11,8 +11,7 @@ enum { BANDS = 8, CHARGES = 3, SLOPES = 40, LABELS = 1024, TIGHTENINGS = 60, WEI
 
 typedef gal_cert_choice choice;
 
-static const choice nothing = {0.0, 0.0, 0.0};
-static const choice none = {HUGE_VAL, HUGE_VAL, 0.0};
+static const choice nothing = {0.0, 0.0, 0.0}, none = {HUGE_VAL, HUGE_VAL, 0.0};
 
 /* Choices that no other beats, by rising bytes. */
 typedef struct list {
@@ -35,7 +34,9 @@ typedef struct table {
     double price[BANDS];         /* best seconds per byte of an even share of the blocks */
     double limit[BANDS];         /* bytes */
     double *best;                /* [position][type][charge][band] cost of a block */
-    double **row; /* [end][blocks - 1] seconds at least; [end][all blocks + blocks - 1] whether that is exact */
+    double **row; /* [end][blocks - 1] seconds at least; [end][all blocks + blocks - 1] whether that is exact; all of
+                     the first stage in [0] */
+    uint32_t *filled, age; /* [end] the age of what is in the row; now */
 } table;
 
 typedef struct prover {
@@ -302,45 +303,47 @@ static double least_of_bands(const table *t, const double *cost)
     return least;
 }
 
-/* All chains that end there: without a price, or at the band's. */
-static double *fill_row(prover *v, uint32_t kind, gal_cert_table of, uint32_t end)
+/* The first stage's chains, or those that end there, block by block: without a price, or at the band's. */
+static void fill_row(prover *v, uint32_t kind, gal_cert_table of, uint32_t end)
 {
     table *t = table_of(v, kind, of);
-    double *row = gal_heap_take(&v->t.heap, 2 * (size_t)v->t.blocks, sizeof *row); /* and which of them are exact */
-    double rest[CHARGES * BANDS] = {0.0};
+    double rest[CHARGES * BANDS] = {0.0}, cost[CHARGES * BANDS];
     if (t->band_count == 0) {
         price_bands(v, kind, of);
     }
+    double *row = t->row[end] != NULL ? t->row[end] : gal_heap_take(&v->t.heap, 2 * (size_t)v->t.blocks, sizeof *row);
+    t->filled[end] = t->age;
+    t->row[end] = row;
     for (uint32_t n = 0; row != NULL && n < v->t.blocks; n++) {
-        const uint32_t block = end - 1 - n; /* wraps beyond the first */
+        const uint32_t block = kind == 0 ? n : end - 1 - n, begin = kind == 0 ? 0 : block; /* wraps beyond the first */
         row[n] = HUGE_VAL;
-        if (n >= end || (n > 0 && v->far[(size_t)kind * v->t.blocks + block] < end)) {
+        row[v->t.blocks + n] = 0.0;
+        if (block >= v->t.blocks || (n > 0 && v->far[(size_t)kind * v->t.blocks + begin] < begin + n + 1)) {
             continue;
         }
-        double cost[CHARGES * BANDS];
         const uint32_t type = v->t.types.type_of[block];
-        const double *own = best_cost(v, t, n == 0 ? GAL_CERT_LAST : GAL_CERT_INSIDE, type);
-        const double *first = best_cost(v, t, n == 0 ? GAL_CERT_ALONE : GAL_CERT_FIRST, type);
+        const gal_cert_position here = kind == 0 ? GAL_CERT_FIRST : GAL_CERT_LAST, there = GAL_CERT_ALONE - here;
+        const double *own = best_cost(v, t, n == 0 ? here : GAL_CERT_INSIDE, type);
+        const double *outer = best_cost(v, t, n == 0 ? GAL_CERT_ALONE : there, type);
         for (uint32_t i = 0; i < CHARGES * BANDS; i++) {
-            cost[i] = first[i] + rest[i];
+            cost[i] = outer[i] + rest[i];
             rest[i] += own[i];
         }
-        row[n] = kind > 0 || block == 0 ? least_of_bands(t, cost) : HUGE_VAL; /* the first stage begins there */
+        row[n] = least_of_bands(t, cost);
         v->work += CHARGES * t->band_count;
     }
-    t->row[end] = row;
-    return row;
 }
 
 /* What is known of a chain. */
 static double *known_of(prover *v, uint32_t stage, gal_cert_table of, const chain *c)
 {
-    const uint32_t kind = v->t.kind_of[stage];
-    const uint32_t blocks = c->end - c->begin;
-    const uint32_t end = v->t.like[c->end].common >= blocks ? v->t.like[c->end].end : c->end;
-    double *row = table_of(v, kind, of)->row[end];
-    row = row == NULL ? fill_row(v, kind, of, end) : row;
-    return row == NULL ? v->sum : &row[blocks - 1]; /* without memory: any */
+    const uint32_t kind = v->t.kind_of[stage], blocks = c->end - c->begin;
+    const uint32_t end = kind == 0 ? 0 : v->t.like[c->end].common >= blocks ? v->t.like[c->end].end : c->end;
+    table *t = table_of(v, kind, of);
+    if (t->filled[end] != t->age) {
+        fill_row(v, kind, of, end);
+    }
+    return t->row[end] == NULL ? v->sum : &t->row[end][blocks - 1]; /* without memory: any */
 }
 
 /* ---- cuts ---- */
@@ -368,10 +371,9 @@ static void reach(prover *v, double most)
     v->most = most;
     const uint32_t blocks = v->t.blocks;
     for (uint32_t kind = 0; kind < v->t.kind_count; kind++) {
-        const table *t = &v->table[kind][GAL_CERT_ROUND];
-        memset(t[0].row, 0, (blocks + 1) * sizeof *t[0].row);
-        memset(t[1].row, 0, (blocks + 1) * sizeof *t[1].row);
+        table *t = v->table[kind];
         double less = t->ends_seconds; /* of those that take less than nothing */
+        t[GAL_CERT_ROUND].age++, t[GAL_CERT_ADDED].age++;
         for (uint32_t b = 0; b < blocks; b++) {
             less += fmin(t->least[v->t.types.type_of[b]], 0.0);
         }
@@ -421,8 +423,7 @@ static double least_sum(prover *v, double most)
 /* Up to enough_seconds; the cut that takes it. Every cut that is found rules out all that are as slow or slower. */
 static double least_cut(prover *v, double enough_seconds)
 {
-    double least = enough_seconds;
-    double sum = least_sum(v, v->most);
+    double least = enough_seconds, sum = least_sum(v, v->most);
     while (sum < least && v->t.heap.code == GAL_OK) {
         chain *cut = v->cut + v->t.stages;
         double slowest = 0.0;
@@ -483,12 +484,12 @@ static void weigh(prover *v, double weight)
 {
     v->weight = weight;
     v->most = weight == 0.0 ? -HUGE_VAL : v->most;
-    memset(v->table[0][GAL_CERT_ROUND].row, 0, (v->t.blocks + 1) * sizeof *v->table[0]->row); /* what was counted */
+    v->table[0][GAL_CERT_ROUND].age++; /* what was counted */
     for (uint32_t i = weight == 0.0 ? 0 : v->tables - 1; i < v->tables * (weight == 0.0 ? v->t.kind_count : 1); i++) {
         table *t = table_of(v, i / v->tables, i % v->tables);
         gal_cert_menus_open(&v->t, i / v->tables, v->t.stages == 1 ? GAL_CERT_ADDED : i % v->tables, weight);
         memcpy(t->least, v->t.menus.least, v->t.types.type_count * sizeof *t->least);
-        memset(t->row, 0, (v->t.blocks + 1) * sizeof *t->row);
+        t->age++;
         t->ends_seconds = v->t.menus.ends_seconds;
         t->band_count = 0;
     }
@@ -541,10 +542,8 @@ static double prove_best(prover *v, double enough)
 static gal_code create(prover *v)
 {
     gal_heap *h = &v->t.heap;
-    const size_t types = v->t.types.type_count;
-    const size_t blocks = v->t.blocks;
-    const size_t classes = v->t.class_count > 0 ? v->t.class_count : 1;
-    const size_t places = place_of(v, v->t.stages + 1, 0);
+    const size_t types = v->t.types.type_count, blocks = v->t.blocks;
+    const size_t classes = v->t.class_count > 0 ? v->t.class_count : 1, places = place_of(v, v->t.stages + 1, 0);
     v->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * classes, sizeof *v->best);
     v->rest = gal_heap_take(h, (blocks + 1) * classes, sizeof *v->rest);
     v->on = gal_heap_take(h, blocks * classes, sizeof *v->on);
@@ -559,6 +558,7 @@ static gal_code create(prover *v)
         t->least = gal_heap_take(h, types, sizeof *t->least);
         t->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * CHARGES * BANDS, sizeof *t->best);
         t->row = gal_heap_take(h, blocks + 1, sizeof *t->row);
+        t->filled = gal_heap_take(h, blocks + 1, sizeof *t->filled);
     }
     return h->code;
 }
