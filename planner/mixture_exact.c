@@ -6,7 +6,7 @@
 
 #include "planner/slope.h"
 
-enum { BANDS = 512, ENTRIES_MAX = 1 << 15, SUMS_MAX = 1 << 20 };
+enum { BANDS = 4096, FEW = 512, ENTRIES_MAX = 1 << 15, SUMS_MAX = 1 << 20 };
 
 /* What some blocks take together: over is how far its seconds, bytes at their price, are above the least. */
 typedef struct entry {
@@ -119,6 +119,7 @@ static double seconds_of(const search *s, const entry *e)
 static uint32_t drop_beaten(search *s, uint32_t count)
 {
     double least[BANDS]; /* seconds of a band; then of it and all before */
+    const uint32_t bands = count < 4 * BANDS ? FEW : BANDS;
     double low = HUGE_VAL;
     double high = -HUGE_VAL;
     uint32_t kept = 0;
@@ -126,8 +127,8 @@ static uint32_t drop_beaten(search *s, uint32_t count)
         low = s->sum[i].bytes < low ? s->sum[i].bytes : low;
         high = s->sum[i].bytes > high ? s->sum[i].bytes : high;
     }
-    const double bands_per_byte = high > low ? (BANDS - 1) / (high - low) : 0.0;
-    for (uint32_t band = 0; band < BANDS; band++) {
+    const double bands_per_byte = high > low ? (bands - 1) / (high - low) : 0.0;
+    for (uint32_t band = 0; band < bands; band++) {
         least[band] = HUGE_VAL;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -135,7 +136,7 @@ static uint32_t drop_beaten(search *s, uint32_t count)
         const double seconds = seconds_of(s, &s->sum[i]);
         *own = seconds < *own ? seconds : *own;
     }
-    for (uint32_t band = 1; band < BANDS; band++) {
+    for (uint32_t band = 1; band < bands; band++) {
         least[band] = least[band] < least[band - 1] ? least[band] : least[band - 1];
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -152,7 +153,7 @@ static void keep_best(search *s, uint32_t count, list *out)
 {
     uint32_t kept = 0;
     double least = HUGE_VAL;
-    count = count > BANDS ? drop_beaten(s, count) : count;
+    count = count > FEW ? drop_beaten(s, count) : count;
     qsort(s->sum, count, sizeof *s->sum, fewer_bytes_first);
     for (uint32_t i = 0; i < count; i++) {
         if (seconds_of(s, &s->sum[i]) < least) {
