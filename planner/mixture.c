@@ -6,46 +6,6 @@
 
 #include "planner/slope.h"
 
-/* ---- menus ---- */
-
-static int quicker_first(const void *x, const void *y)
-{
-    const gal_mix_item *a = x;
-    const gal_mix_item *b = y;
-    if (a->seconds != b->seconds) {
-        return a->seconds < b->seconds ? -1 : 1;
-    }
-    return a->strategy < b->strategy ? -1 : a->strategy > b->strategy;
-}
-
-static bool beats(const gal_mix_item *a, const gal_mix_item *b)
-{
-    return a->seconds <= b->seconds && a->bytes <= b->bytes && a->turn_bytes <= b->turn_bytes &&
-           a->first_seconds <= b->first_seconds && a->last_seconds <= b->last_seconds;
-}
-
-uint32_t gal_mix_prune(gal_mix_item *item, uint32_t count)
-{
-    uint32_t kept = 0;
-    for (uint32_t begin = 0, end = 0; begin < count; begin = end) {
-        const uint32_t first = kept; /* of the class */
-        while (end < count && item[end].class == item[begin].class) {
-            end++;
-        }
-        qsort(&item[begin], end - begin, sizeof *item, quicker_first);
-        for (uint32_t i = begin; i < end; i++) {
-            bool beaten = false;
-            for (uint32_t j = first; j < kept && !beaten; j++) {
-                beaten = beats(&item[j], &item[i]);
-            }
-            if (!beaten) {
-                item[kept++] = item[i];
-            }
-        }
-    }
-    return kept;
-}
-
 /* ---- a level under a price ---- */
 
 typedef struct choice {
@@ -58,12 +18,15 @@ enum { HALF, FIRST, LAST, COST_COUNT };
 
 typedef struct level {
     const gal_mix_stage *stage;
-    double top_bytes;            /* items above it may not be taken */
-    double limit_bytes;          /* less what the level charges */
-    double rate, price;          /* at hand: what a second and a byte cost */
-    choice *best;                /* [type][class] of the least HALF */
-    double *cost[COST_COUNT];    /* FIRST and LAST: once price_ends was called */
-    gal_mix_line *free, *priced; /* where lines without and with a price are written */
+    double top_bytes;           /* items above it may not be taken */
+    double limit_bytes;         /* less what the level charges */
+    const bool *changed;        /* [type] whose items differ from those of a bound that lines are of; NULL: all */
+    bool needed[GAL_TYPES_MAX]; /* those, and their neighbours */
+    bool at_end[GAL_TYPES_MAX]; /* the types that may begin or end a stage */
+    double rate, price;         /* at hand: what a second and a byte cost */
+    choice *best;               /* [type][class] of the least HALF */
+    double *cost[COST_COUNT];   /* FIRST and LAST: once price_ends was called */
+    gal_mix_line *line;         /* where those are written that are tried */
 } level;
 
 static double least_of(double a, double b) /* fmin, inlined: no NaN comes here */
@@ -74,6 +37,29 @@ static double least_of(double a, double b) /* fmin, inlined: no NaN comes here *
 static size_t row_of(const level *l, uint32_t type)
 {
     return (size_t)type * l->stage->class_count;
+}
+
+static bool is_changed(const level *l, uint32_t pair)
+{
+    const gal_block_types *types = l->stage->types;
+    const uint32_t block = types->pair_first[pair];
+    return l->changed == NULL || l->changed[types->type_of[block - 1]] || l->changed[types->type_of[block]];
+}
+
+static void find_needed(level *l)
+{
+    const gal_block_types *types = l->stage->types;
+    const bool any = !l->stage->begins_chain || !l->stage->ends_chain;
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        l->needed[type] = l->changed == NULL || l->changed[type];
+        l->at_end[type] = any || type == types->type_of[0] || type == types->type_of[types->block_count - 1];
+    }
+    for (uint32_t pair = 0; pair < types->pair_count; pair++) {
+        const uint32_t block = types->pair_first[pair];
+        const bool own = is_changed(l, pair);
+        l->needed[types->type_of[block - 1]] = l->needed[types->type_of[block - 1]] || own;
+        l->needed[types->type_of[block]] = l->needed[types->type_of[block]] || own;
+    }
 }
 
 static void price_items(level *l, double rate, double price)
@@ -87,7 +73,7 @@ static void price_items(level *l, double rate, double price)
     for (uint32_t type = 0; type < types; type++) {
         choice *best = &l->best[row_of(l, type)];
         double *half = &l->cost[HALF][row_of(l, type)];
-        for (uint32_t i = 0; i < l->stage->menu[type].count; i++) {
+        for (uint32_t i = 0; i < l->stage->menu[type].count && l->needed[type]; i++) {
             const gal_mix_item *item = &l->stage->menu[type].item[i];
             const double cost = 0.5 * (rate * item->seconds + price * item->bytes);
             const uint32_t own = item->class;
@@ -100,6 +86,14 @@ static void price_items(level *l, double rate, double price)
     }
 }
 
+/* A stage of one block begins and ends with it. */
+static bool may_be_alone(const gal_mix_stage *stage, uint32_t type)
+{
+    const gal_block_types *types = stage->types;
+    return (!stage->begins_chain || type == types->type_of[0]) &&
+           (!stage->ends_chain || type == types->type_of[types->block_count - 1]);
+}
+
 /* At the price at hand; one[type] too. */
 static void price_ends(level *l, double *one)
 {
@@ -110,8 +104,11 @@ static void price_ends(level *l, double *one)
     for (uint32_t type = 0; type < stage->types->type_count; type++) {
         double *first = &l->cost[FIRST][row_of(l, type)];
         double *last = &l->cost[LAST][row_of(l, type)];
+        if (!l->needed[type]) {
+            continue;
+        }
         one[type] = HUGE_VAL;
-        for (uint32_t i = 0; i < stage->menu[type].count; i++) {
+        for (uint32_t i = 0; i < stage->menu[type].count && l->at_end[type]; i++) {
             const gal_mix_item *item = &stage->menu[type].item[i];
             const double cost = l->rate * item->seconds + l->price * item->bytes;
             const double begins = l->rate * item->first_seconds;
@@ -123,6 +120,7 @@ static void price_ends(level *l, double *one)
                 one[type] = least_of(one[type], cost + begins + ends);
             }
         }
+        one[type] = may_be_alone(stage, type) ? one[type] : HUGE_VAL;
     }
 }
 
@@ -132,30 +130,68 @@ typedef struct way {
     double conversion, cost;
 } way;
 
-static way cheapest_way(const level *l, uint32_t pair, int from_cost, int to_cost)
+/* Where nothing is converted. */
+static way cheapest_alike(const double *from, const double *to, uint32_t classes)
 {
-    const gal_block_types *types = l->stage->types;
-    const uint32_t block = types->pair_first[pair];
-    const uint32_t classes = l->stage->class_count;
-    const double *from = &l->cost[from_cost][row_of(l, types->type_of[block - 1])];
-    const double *to = &l->cost[to_cost][row_of(l, types->type_of[block])];
     way best = {0, 0, 0.0, HUGE_VAL};
-    double least_to = HUGE_VAL;
     for (uint32_t class = 0; class < classes; class ++) {
-        least_to = least_of(least_to, to[class]);
         if (from[class] + to[class] < best.cost) {
             best = (way){class, class, 0.0, from[class] + to[class]};
         }
     }
+    return best;
+}
+
+/* Where conversions cost nothing. */
+static way cheapest_apart(const double *from, const double *to, uint32_t classes)
+{
+    way best = {0, 0, 0.0, HUGE_VAL};
+    for (uint32_t class = 1; class < classes; class ++) {
+        best.from = from[class] < from[best.from] ? class : best.from;
+        best.to = to[class] < to[best.to] ? class : best.to;
+    }
+    best.cost = from[best.from] + to[best.to];
+    return best;
+}
+
+/* Improves best by conversions that are known. Of the others the one that would be least at no cost; its cost is no
+ * less than that of the best where there is none. */
+static way improve(const level *l, uint32_t pair, const double *from, const double *to, way *best)
+{
+    const uint32_t classes = l->stage->class_count;
+    const double least_to = to[cheapest_apart(from, to, classes).to];
+    way hope = *best;
     for (uint32_t a = 0; a < classes; a++) {
-        for (uint32_t b = 0; b < classes && from[a] + least_to < best.cost; b++) {
-            if (a != b && from[a] + to[b] < best.cost) {
-                const double conversion =
-                    l->rate > 0.0 ? l->rate * l->stage->conversion(l->stage->context, pair, a, b) : 0.0;
-                const double cost = from[a] + to[b] + conversion;
-                best = cost < best.cost ? (way){a, b, conversion, cost} : best;
+        for (uint32_t b = 0; b < classes && from[a] + least_to < best->cost; b++) {
+            const double apart = from[a] + to[b];
+            if (a == b || apart >= best->cost) {
+                continue;
+            }
+            const double conversion = gal_mix_known(l->stage, pair, a, b);
+            if (apart + conversion < best->cost) {
+                *best = (way){a, b, conversion, apart + conversion};
+            } else if (isnan(conversion) && apart < hope.cost) {
+                hope = (way){a, b, 0.0, apart};
             }
         }
+    }
+    return hope;
+}
+
+static way cheapest_way(const level *l, uint32_t pair, int from_cost, int to_cost)
+{
+    const gal_block_types *types = l->stage->types;
+    const uint32_t block = types->pair_first[pair];
+    const double *from = &l->cost[from_cost][row_of(l, types->type_of[block - 1])];
+    const double *to = &l->cost[to_cost][row_of(l, types->type_of[block])];
+    if (l->rate == 0.0) {
+        return cheapest_apart(from, to, l->stage->class_count);
+    }
+    way best = cheapest_alike(from, to, l->stage->class_count);
+    way hope = improve(l, pair, from, to, &best);
+    while (hope.cost < best.cost) {
+        (void)gal_mix_ask(l->stage, pair, hope.from, hope.to);
+        hope = improve(l, pair, from, to, &best);
     }
     return best;
 }
@@ -168,6 +204,9 @@ static gal_priced_choice write_pairs(level *l, double rate, double price, gal_mi
     price_items(l, rate, price);
     line->constant = -price * l->limit_bytes;
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
+        if (!is_changed(l, pair)) {
+            continue;
+        }
         const double count = l->stage->pair_counts[pair];
         const uint32_t block = types->pair_first[pair];
         const way own = cheapest_way(l, pair, HALF, HALF);
@@ -228,13 +267,30 @@ static void write_floors(const gal_block_types *types, gal_mix_line *line)
 /* Of a line whose pairs were written last, at the same price. */
 static void write_ends(level *l, gal_mix_line *line)
 {
-    const gal_block_types *types = l->stage->types;
+    const gal_mix_stage *stage = l->stage;
+    const gal_block_types *types = stage->types;
     price_ends(l, line->one);
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
-        const bool legal = line->pair[pair] < HUGE_VAL; /* else the pair says so */
-        line->first[pair] = legal ? cheapest_way(l, pair, FIRST, HALF).cost - line->pair[pair] : 0.0;
-        line->last[pair] = legal ? cheapest_way(l, pair, HALF, LAST).cost - line->pair[pair] : 0.0;
-        line->two[pair] = cheapest_way(l, pair, FIRST, LAST).cost;
+        const double own = line->pair[pair];
+        const bool begins = !stage->begins_chain || pair == types->pair_of[1];
+        const bool ends = !stage->ends_chain || pair == types->pair_of[types->block_count - 1];
+        if (!is_changed(l, pair)) {
+            continue;
+        }
+        line->first[pair] = line->last[pair] = line->two[pair] = HUGE_VAL;
+        if (own == HUGE_VAL) { /* the pair says so */
+            line->first[pair] = line->last[pair] = 0.0;
+            continue;
+        }
+        if (begins) {
+            line->first[pair] = cheapest_way(l, pair, FIRST, HALF).cost - own;
+        }
+        if (ends) {
+            line->last[pair] = cheapest_way(l, pair, HALF, LAST).cost - own;
+        }
+        if (begins && ends) {
+            line->two[pair] = cheapest_way(l, pair, FIRST, LAST).cost;
+        }
     }
     write_floors(types, line);
 }
@@ -242,7 +298,7 @@ static void write_ends(level *l, gal_mix_line *line)
 static gal_priced_choice write_priced(void *context, double price)
 {
     level *l = context;
-    return write_pairs(l, 1.0, price, price > 0.0 ? l->priced : l->free);
+    return write_pairs(l, 1.0, price, l->line);
 }
 
 /* ---- levels ---- */
@@ -276,7 +332,8 @@ static uint32_t list_turns(const gal_mix_stage *stage, double *out)
 /* Items whose turn_bytes are among these. */
 typedef struct turn_band {
     uint32_t bottom, top; /* of the list of turns */
-    double least;         /* seconds of the counts that prices are made for */
+    double price;         /* best of the counts that prices are made for */
+    double least;         /* their seconds at it */
 } turn_band;
 
 /* Doubles of a line. */
@@ -296,48 +353,57 @@ static void lay_line(const gal_block_types *types, double *room, gal_mix_line *l
     line->one_floor = room + types->type_count;
 }
 
-/* Lines of the bound's level at a price; the pairs at it are written already if `priced`. */
-static void fill_lines(gal_mix_bound *bound, level *l, uint32_t at, double price, bool priced)
+/* Lines of the bound's level at a price. */
+static void fill_lines(gal_mix_bound *bound, level *l, uint32_t at, double price)
 {
     gal_mix_line *const lines = bound->seconds[at];
-    if (!priced) {
-        (void)write_pairs(l, 1.0, price, &lines[price > 0.0]);
-    }
-    write_ends(l, &lines[price > 0.0]);
+    (void)write_pairs(l, 1.0, price, &lines[1]);
+    write_ends(l, &lines[1]);
     if (price > 0.0) {
         (void)write_pairs(l, 1.0, 0.0, &lines[0]);
         write_ends(l, &lines[0]);
     } else {
-        memcpy(lines[1].pair, lines[0].pair, line_room(l->stage->types) * sizeof *lines[0].pair);
-        lines[1].constant = lines[0].constant;
+        memcpy(lines[0].pair, lines[1].pair, line_room(l->stage->types) * sizeof *lines[0].pair);
+        lines[0].constant = lines[1].constant;
     }
     (void)write_pairs(l, 0.0, 1.0, &bound->bytes[at]);
     write_ends(l, &bound->bytes[at]);
     bound->price[at] = price;
 }
 
-static void begin_level(gal_mix_bound *bound, level *l, uint32_t at, double bottom, double top)
+static size_t lines_room(const gal_block_types *types)
+{
+    return 3 * (size_t)GAL_MIX_LEVELS * line_room(types);
+}
+
+static void lay_level(const gal_block_types *types, gal_mix_bound *bound, uint32_t at)
 {
     gal_mix_line *const lines[] = {&bound->seconds[at][0], &bound->seconds[at][1], &bound->bytes[at]};
+    for (uint32_t i = 0; i < 3; i++) {
+        lay_line(types, bound->memory + (3 * at + i) * line_room(types), lines[i]);
+    }
+}
+
+static void begin_level(gal_mix_bound *bound, level *l, uint32_t at, double bottom, double top)
+{
     bound->turns[at][0] = bottom;
     bound->turns[at][1] = l->top_bytes = top;
     l->limit_bytes = l->stage->limit_bytes - bottom;
-    for (uint32_t i = 0; i < 3; i++) {
-        lay_line(l->stage->types, bound->memory + (3 * at + i) * line_room(l->stage->types), lines[i]);
-    }
-    l->free = lines[0];
-    l->priced = lines[1];
+    lay_level(l->stage->types, bound, at);
+    l->line = &bound->seconds[at][1];
 }
 
-static void fill_level(gal_mix_bound *bound, level *l, const double *turn, uint32_t at, turn_band *band)
+/* Finds the band's best price; infinite seconds: nothing fits. */
+static void price_band(gal_mix_bound *bound, level *l, const double *turn, uint32_t at, turn_band *band)
 {
     const gal_block_types *types = l->stage->types;
     begin_level(bound, l, at, turn[band->bottom], turn[band->top]);
     const gal_slope slope = gal_best_slope(write_priced, l, l->limit_bytes);
+    band->price = slope.price;
     band->least = slope.best.seconds + slope.price * (slope.best.bytes - l->limit_bytes);
-    fill_lines(bound, l, at, slope.price, true);
+    (void)write_pairs(l, 0.0, 1.0, l->line);
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
-        if (l->stage->pair_counts[pair] > 0.0 && bound->bytes[at].pair[pair] == HUGE_VAL) {
+        if (l->stage->pair_counts[pair] > 0.0 && l->line->pair[pair] == HUGE_VAL) {
             band->least = HUGE_VAL;
         }
     }
@@ -359,7 +425,7 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
     uint32_t count = turns > 0 ? 1 : 0;
     if (turns > 0) {
         bands[0] = (turn_band){.top = turns - 1};
-        fill_level(bound, l, turn, 0, &bands[0]);
+        price_band(bound, l, turn, 0, &bands[0]);
     }
     while (count > 0 && count < GAL_MIX_LEVELS) {
         const uint32_t at = loosest(bands, count);
@@ -369,13 +435,15 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
         const uint32_t middle = (bands[at].bottom + bands[at].top) / 2;
         bands[count] = (turn_band){.bottom = middle + 1, .top = bands[at].top};
         bands[at].top = middle;
-        fill_level(bound, l, turn, at, &bands[at]);
-        fill_level(bound, l, turn, count, &bands[count]);
+        price_band(bound, l, turn, at, &bands[at]);
+        price_band(bound, l, turn, count, &bands[count]);
         count++;
     }
     bound->level_count = count;
     bound->least_seconds = HUGE_VAL;
     for (uint32_t i = 0; i < count; i++) {
+        begin_level(bound, l, i, turn[bands[i].bottom], turn[bands[i].top]);
+        fill_lines(bound, l, i, bands[i].price);
         if (bands[i].least < bound->least_seconds) {
             bound->least_seconds = bands[i].least;
             bound->least_level = i;
@@ -385,9 +453,10 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
 
 static void fill_levels_like(gal_mix_bound *bound, level *l, const gal_mix_bound *like)
 {
+    memcpy(bound->memory, like->memory, lines_room(l->stage->types) * sizeof *bound->memory);
     for (uint32_t i = 0; i < like->level_count; i++) {
         begin_level(bound, l, i, like->turns[i][0], like->turns[i][1]);
-        fill_lines(bound, l, i, like->price[i], false);
+        fill_lines(bound, l, i, like->price[i]);
     }
     bound->level_count = like->level_count;
     bound->least_seconds = like->least_seconds;
@@ -410,17 +479,19 @@ static void note_least(const gal_mix_stage *stage, gal_mix_bound *bound)
     bound->gain = first + last;
 }
 
-/* like: NULL, or where levels and prices are from. */
-static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, gal_mix_bound *out, gal_error *err)
+/* like: NULL, or where levels and prices are from; changed: the types whose menus differ from its own. */
+static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, const bool *changed, gal_mix_bound *out,
+                       gal_error *err)
 {
     const gal_block_types *types = stage->types;
-    const size_t lines = 3 * (size_t)GAL_MIX_LEVELS * line_room(types);
+    const size_t lines = lines_room(types);
     const size_t places = (size_t)types->type_count * stage->class_count;
     size_t items = 1;
     for (uint32_t type = 0; type < types->type_count; type++) {
         items += stage->menu[type].count;
     }
     level l = {.stage = stage,
+               .changed = changed,
                .best = malloc((places + 1) * sizeof *l.best),
                .cost = {malloc((COST_COUNT * places + 1) * sizeof *l.cost[0])}};
     *out = (gal_mix_bound){.pair_count = types->pair_count,
@@ -429,6 +500,7 @@ static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, ga
     if (have) {
         l.cost[FIRST] = l.cost[HALF] + places;
         l.cost[LAST] = l.cost[FIRST] + places;
+        find_needed(&l);
         out->least = out->memory + lines;
         note_least(stage, out);
         if (like == NULL) {
@@ -446,90 +518,33 @@ static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, ga
 
 gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err)
 {
-    return create(stage, NULL, out, err);
+    return create(stage, NULL, NULL, out, err);
 }
 
-gal_code gal_mix_bound_create_like(const gal_mix_stage *stage, const gal_mix_bound *like, gal_mix_bound *out,
-                                   gal_error *err)
+gal_code gal_mix_bound_create_like(const gal_mix_stage *stage, const gal_mix_bound *like, const bool *changed,
+                                   gal_mix_bound *out, gal_error *err)
 {
-    return create(stage, like, out, err);
+    return create(stage, like, changed, out, err);
+}
+
+gal_code gal_mix_bound_copy(const gal_block_types *types, const gal_mix_bound *from, gal_mix_bound *out, gal_error *err)
+{
+    const size_t count = lines_room(types) + types->type_count;
+    double *memory = malloc(count * sizeof *memory);
+    if (memory == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
+    *out = *from;
+    out->memory = memcpy(memory, from->memory, count * sizeof *memory);
+    out->least = memory + lines_room(types);
+    for (uint32_t i = 0; i < out->level_count; i++) {
+        lay_level(types, out, i);
+    }
+    return GAL_OK;
 }
 
 void gal_mix_bound_free(gal_mix_bound *bound)
 {
     free(bound->memory);
     *bound = (gal_mix_bound){0};
-}
-
-/* Of the pairs; *count: how many there are. */
-static double value_of_pairs(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count, uint32_t *count)
-{
-    double sum = line->constant;
-    *count = 0;
-    for (uint32_t pair = 0; pair < pair_count; pair++) {
-        const uint32_t own = chain->behind[pair] - chain->before[pair];
-        if (own > 0) {
-            sum += own * line->pair[pair];
-            *count += own;
-        }
-    }
-    return sum;
-}
-
-static double value(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count)
-{
-    uint32_t count;
-    const double pairs = value_of_pairs(line, chain, pair_count, &count);
-    return count == 0   ? line->constant + line->one[chain->first_type]
-           : count == 1 ? line->constant + line->two[chain->first_pair]
-                        : pairs + line->first[chain->first_pair] + line->last[chain->last_pair];
-}
-
-static double floor_of(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count)
-{
-    uint32_t count;
-    const double pairs = value_of_pairs(line, chain, pair_count, &count);
-    return count == 0   ? line->constant + line->one_floor[chain->first_type]
-           : count == 1 ? line->constant + line->two_floor[chain->first_pair]
-                        : pairs + line->first_floor[chain->first_pair] + line->last_floor[chain->last_pair];
-}
-
-typedef double line_value(const gal_mix_line *line, const gal_mix_chain *chain, uint32_t pair_count);
-
-/* On the level, if something fits there and it takes less than `least`; else that. */
-static double lesser_level(const gal_mix_bound *bound, uint32_t at, const gal_mix_chain *chain, line_value *of,
-                           double least)
-{
-    const double own = of(&bound->seconds[at][0], chain, bound->pair_count);
-    if (own >= least) {
-        return least;
-    }
-    const double priced = bound->price[at] > 0.0 ? of(&bound->seconds[at][1], chain, bound->pair_count) : own;
-    if (priced >= least || of(&bound->bytes[at], chain, bound->pair_count) > 1e-9 * fabs(bound->bytes[at].constant)) {
-        return least;
-    }
-    return own > priced ? own : priced;
-}
-
-/* Over all levels, the one first that is least for the counts that prices are made for. */
-static double least_of_levels(const gal_mix_bound *bound, const gal_mix_chain *chain, line_value *of)
-{
-    double least = HUGE_VAL;
-    if (bound->level_count > 0) {
-        least = lesser_level(bound, bound->least_level, chain, of, least);
-    }
-    for (uint32_t i = 0; i < bound->level_count; i++) {
-        least = i == bound->least_level ? least : lesser_level(bound, i, chain, of, least);
-    }
-    return least;
-}
-
-double gal_mix_least(const gal_mix_bound *bound, const gal_mix_chain *chain)
-{
-    return least_of_levels(bound, chain, value);
-}
-
-double gal_mix_floor(const gal_mix_bound *bound, const gal_mix_chain *chain)
-{
-    return least_of_levels(bound, chain, floor_of);
 }

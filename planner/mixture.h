@@ -14,6 +14,7 @@
 #define GAL_PLANNER_MIXTURE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "planner/cell.h"
@@ -34,6 +35,17 @@ typedef struct gal_mix_menu {
     const gal_mix_item *item;
 } gal_mix_menu;
 
+/* Of a pair's rows between two classes: what it adds to forward, to backward and to the tail, none negative. */
+typedef struct gal_mix_conversion {
+    double forward_seconds; /* infinity: not allowed; NaN: not asked for yet */
+    double backward_seconds, tail_seconds;
+} gal_mix_conversion;
+
+/* What a second of each counts. */
+typedef struct gal_mix_rates {
+    double forward, backward, tail;
+} gal_mix_rates;
+
 /* The chains that stages are cut from, and what is on their menus. */
 typedef struct gal_mix_stage {
     const gal_block_types *types;
@@ -42,10 +54,30 @@ typedef struct gal_mix_stage {
     const double *first_bytes, *last_bytes; /* [class] more, of a stage of several blocks whose first, last is of it */
     const double *pair_counts;              /* [pair]: for which the prices are best, fractions too */
     double limit_bytes;
-    /* Seconds of the conversion of a pair's rows between two classes, not negative; infinity: not allowed. */
-    double (*conversion)(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class);
+    bool begins_chain, ends_chain;  /* every stage cut from it does, with the chain's first block, with its last one */
+    gal_mix_conversion *conversion; /* [pair][class][class], priced when they are asked for */
+    gal_mix_rates rates;            /* of conversions */
+    gal_mix_conversion (*price)(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class);
     void *context;
 } gal_mix_stage;
+
+static inline gal_mix_conversion *gal_mix_conversion_at(const gal_mix_stage *stage, uint32_t pair, uint32_t from_class,
+                                                        uint32_t to_class)
+{
+    return &stage->conversion[((size_t)pair * stage->class_count + from_class) * stage->class_count + to_class];
+}
+
+/* Seconds as they count; infinity: not allowed; NaN: not known yet. To price one takes longer than to look at hundreds:
+ * who looks for the least takes those not known for 0, and asks for those alone that the least then has. */
+static inline double gal_mix_known(const gal_mix_stage *stage, uint32_t pair, uint32_t from_class, uint32_t to_class)
+{
+    const gal_mix_conversion *own = gal_mix_conversion_at(stage, pair, from_class, to_class);
+    return stage->rates.forward * own->forward_seconds + stage->rates.backward * own->backward_seconds +
+           stage->rates.tail * own->tail_seconds;
+}
+
+/* The same, priced if need be. */
+double gal_mix_ask(const gal_mix_stage *stage, uint32_t pair, uint32_t from_class, uint32_t to_class);
 
 enum { GAL_MIX_LEVELS = 16 };
 
@@ -75,9 +107,12 @@ typedef struct gal_mix_bound {
 
 /* GAL_ERR_SYSTEM without memory. */
 gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err);
-/* The same at the levels and prices of a bound of a stage that has all this one has on its menus: sooner found. */
-gal_code gal_mix_bound_create_like(const gal_mix_stage *stage, const gal_mix_bound *like, gal_mix_bound *out,
-                                   gal_error *err);
+/* The same at the levels and prices of a bound of a stage that has all this one has on its menus, which differ for the
+ * types that are `changed` alone: sooner found. */
+gal_code gal_mix_bound_create_like(const gal_mix_stage *stage, const gal_mix_bound *like, const bool *changed,
+                                   gal_mix_bound *out, gal_error *err);
+gal_code gal_mix_bound_copy(const gal_block_types *types, const gal_mix_bound *from, gal_mix_bound *out,
+                            gal_error *err);
 void gal_mix_bound_free(gal_mix_bound *bound); /* accepts a zeroed one */
 
 /* A chain: how often each pair is in it, and its ends. */

@@ -20,10 +20,10 @@ struct gal_stage_classes {
     const gal_class_query *query;
     double price;
     uint32_t class_count;
-    reached *best; /* [type][class]; behind all types, of the first block and of the last one, with what ends add */
-    double *sum;   /* [class] */
-    double known;  /* cost of all blocks in one class: a path that costs more is none of interest */
-    double ahead;  /* least cost of the blocks behind the one at hand, conversions left out */
+    reached *best;     /* [type][class]; behind all types, of the first block and of the last one, with what ends add */
+    double *sum;       /* [class] */
+    double known;      /* cost of all blocks in one class: a path that costs more is none of interest */
+    double all, ahead; /* least cost of all blocks, of those behind the one at hand, conversions left out */
     uint32_t looked_at_count;
     uint32_t *looked_at;   /* [looked_at_count] classes; what follows is of them */
     uint32_t *from;        /* [block][]: where the block before is on the way */
@@ -174,12 +174,12 @@ static void price_alike(gal_stage_classes *r, const uint32_t *blocks, uint32_t r
         r->known = fmin(r->known, sum);
     }
     if (known < r->class_count && comes_converted(r, known)) {
-        r->known += stage->conversion(stage->context, stage->types->pair_of[q->begin], q->class_before, known);
+        r->known += gal_mix_ask(stage, stage->types->pair_of[q->begin], q->class_before, known);
     }
     r->known += 1e-9 * fabs(r->known); /* what sums are off by rounding */
-    r->ahead = 0.0;
+    r->all = 0.0;
     for (uint32_t row = 0; row < rows; row++) {
-        r->ahead += blocks[row] > 0 ? blocks[row] * least_of_row(r, row) : 0.0;
+        r->all += blocks[row] > 0 ? blocks[row] * least_of_row(r, row) : 0.0;
     }
 }
 
@@ -221,17 +221,19 @@ static reached sum_of(const reached *a, const reached *b)
                : none;
 }
 
+/* What is not known is hoped to be nothing. */
 static double conversion(const gal_stage_classes *r, uint32_t block, uint32_t from, uint32_t to)
 {
     const gal_mix_stage *stage = r->query->stage;
-    return from == to ? 0.0 : stage->conversion(stage->context, stage->types->pair_of[block], from, to);
+    const double known = from == to ? 0.0 : gal_mix_known(stage, stage->types->pair_of[block], from, to);
+    return isnan(known) ? 0.0 : known;
 }
 
 static void begin(gal_stage_classes *r)
 {
     const gal_class_query *q = r->query;
     const reached *own = best_of(r, row_of(r, q->begin));
-    r->ahead -= least_of_row(r, row_of(r, q->begin));
+    r->ahead = r->all - least_of_row(r, row_of(r, q->begin));
     for (uint32_t i = 0; i < r->looked_at_count; i++) {
         const uint32_t class = r->looked_at[i];
         const double seconds = own[class].cost < HUGE_VAL && comes_converted(r, class)
@@ -282,22 +284,57 @@ static void follow(gal_stage_classes *r, uint32_t block)
     }
 }
 
+/* Of the classes that are looked at; returns the last one of the path. */
+static uint32_t find_path(gal_stage_classes *r)
+{
+    uint32_t best = 0;
+    begin(r);
+    for (uint32_t block = r->query->begin + 1; block < r->query->end; block++) {
+        follow(r, block);
+    }
+    for (uint32_t i = 1; i < r->looked_at_count; i++) {
+        best = r->now[i].cost < r->now[best].cost ? i : best;
+    }
+    return best;
+}
+
+/* In front of the block; true: it was not known. */
+static bool ask(const gal_stage_classes *r, uint32_t block, uint32_t from, uint32_t to)
+{
+    const gal_mix_stage *stage = r->query->stage;
+    const uint32_t pair = stage->types->pair_of[block];
+    const bool known = from == to || !isnan(gal_mix_known(stage, pair, from, to));
+    if (!known) {
+        (void)gal_mix_ask(stage, pair, from, to);
+    }
+    return !known;
+}
+
+/* The conversions of the path that ends with `last`; true: not all of them were known. */
+static bool ask_path(const gal_stage_classes *r, uint32_t last)
+{
+    const gal_class_query *q = r->query;
+    bool new = false;
+    for (uint32_t block = q->end - 1; block > q->begin; block--) {
+        const uint32_t before = r->from[(size_t)(block - q->begin) * r->class_count + last];
+        new = ask(r, block, r->looked_at[before], r->looked_at[last]) || new;
+        last = before;
+    }
+    return (comes_converted(r, r->looked_at[last]) && ask(r, q->begin, q->class_before, r->looked_at[last])) || new;
+}
+
 gal_priced_choice gal_stage_classes_find(gal_stage_classes *r, const gal_class_query *query, double price,
                                          uint32_t *class)
 {
-    uint32_t best = 0;
     r->query = query;
     r->price = price;
     price_stage(r);
     if (r->looked_at_count == 0) {
         return (gal_priced_choice){HUGE_VAL, HUGE_VAL};
     }
-    begin(r);
-    for (uint32_t block = query->begin + 1; block < query->end; block++) {
-        follow(r, block);
-    }
-    for (uint32_t i = 1; i < r->looked_at_count; i++) {
-        best = r->now[i].cost < r->now[best].cost ? i : best;
+    uint32_t best = find_path(r);
+    while (r->now[best].cost < HUGE_VAL && ask_path(r, best)) {
+        best = find_path(r);
     }
     const gal_priced_choice sum = {r->now[best].seconds, r->now[best].bytes};
     for (uint32_t block = query->end; block-- > query->begin && class != NULL;) {

@@ -93,7 +93,7 @@ static double conversion_into(const filler *f, uint32_t block, uint32_t from_cla
 {
     return block == 0 || from_class == to_class || from_class == f->t->class_count
                ? 0.0
-               : gal_stage_tables_conversion(f->t, f->t->s->types->pair_of[block], from_class, to_class);
+               : gal_mix_ask(&f->menus, f->t->s->types->pair_of[block], from_class, to_class);
 }
 
 /* Of the choice at hand, with what its last block adds: items of a class send alike. */

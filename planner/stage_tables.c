@@ -5,13 +5,17 @@
 
 #include "runtime/program/atoms.h"
 
+static gal_code no_memory(gal_error *err)
+{
+    return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
 bool gal_holds_table(const gal_block_types *types, uint32_t type)
 {
     return types->table_shared && (types->shape[type].shared >> GAL_SHARED_TABLE & 1U) != 0;
 }
 
-/* Whether a block of the type may be on the stage: the ends of the chain have theirs. */
-static bool may_hold(const gal_screened *s, uint32_t stage, uint32_t type)
+bool gal_stage_tables_may_hold(const gal_screened *s, uint32_t stage, uint32_t type)
 {
     const gal_block_types *t = s->types;
     return (type != t->type_of[0] || stage == 0) &&
@@ -30,33 +34,33 @@ static bool is_legal(const gal_screened *s, uint32_t strategy)
     return legal;
 }
 
-static void number_classes(gal_stage_tables *t)
+static gal_code number_classes(gal_stage_tables *t)
 {
     const gal_screened *s = t->s;
     gal_atoms atoms;
-    gal_group samples[GAL_SPACE_MAX], sequence[GAL_SPACE_MAX], features[GAL_SPACE_MAX]; /* [class] */
+    gal_price_rows *rows = malloc(((size_t)s->strategy_count + 1) * sizeof *rows); /* [class] */
+    if (rows == NULL) {
+        return no_memory(t->err);
+    }
     gal_atoms_of(s->spec.device_count / s->spec.pp_degree, &atoms);
     for (uint32_t i = 0; i < s->strategy_count; i++) {
         if (!is_legal(s, i)) {
             continue;
         }
-        const gal_mesh mesh = gal_mesh_of(&atoms, &s->strategy[i]);
-        const gal_group own_samples = gal_mesh_samples(&mesh), own_features = gal_mesh_features(&mesh);
-        const gal_group own_sequence = gal_mesh_positions(&mesh, &s->strategy[i]);
+        const gal_price_rows own = gal_price_rows_of(&s->strategy[i], &atoms);
         uint32_t class = 0;
-        while (class < t->class_count &&
-               (samples[class] != own_samples || sequence[class] != own_sequence || features[class] != own_features)) {
+        while (class < t->class_count && !gal_price_rows_equal(&rows[class], &own)) {
             class ++;
         }
         if (class == t->class_count) {
-            samples[class] = own_samples;
-            sequence[class] = own_sequence;
-            features[class] = own_features;
+            rows[class] = own;
             t->stands[class] = i;
             t->class_count++;
         }
         t->class[i] = class;
     }
+    free(rows);
+    return GAL_OK;
 }
 
 /* Legal strategies, those of a class one after the other. */
@@ -95,9 +99,11 @@ static bool may_convert(const gal_block_shape *to)
     return to->carried_in.positions == 0 || to->kind == GAL_BLOCK_CROSS_ATTENTION;
 }
 
-static gal_table_conversion price_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
+/* On the stage at hand. */
+static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
-    static const gal_table_conversion not_allowed = {HUGE_VAL, 0.0, 0.0};
+    static const gal_mix_conversion not_allowed = {HUGE_VAL, 0.0, 0.0};
+    gal_stage_tables *t = context;
     const gal_screened *s = t->s;
     const uint32_t block = s->types->pair_first[pair];
     const gal_block_shape *to = &s->types->shape[s->types->type_of[block]];
@@ -115,8 +121,7 @@ static gal_table_conversion price_conversion(gal_stage_tables *t, uint32_t pair,
     const gal_code code =
         gal_price_pair(s->spec.cache, &query, to->type, &s->strategy[t->stands[to_class]], &price, t->err);
     t->code = code == GAL_ERR_SYSTEM ? code : t->code;
-    return code == GAL_OK ? (gal_table_conversion){fmax(price->forward_seconds, 0.0),
-                                                   fmax(price->backward_seconds, 0.0), fmax(price->sync_seconds, 0.0)}
+    return code == GAL_OK ? (gal_mix_conversion){price->forward_seconds, price->backward_seconds, price->sync_seconds}
                           : not_allowed;
 }
 
@@ -128,17 +133,13 @@ static double rounds_of(const gal_stage_tables *t, gal_stage_table table)
                                                            : 1.0;
 }
 
-/* What a second counts in a stage: of forward, of backward, which hides later tails, and of the tail. */
-typedef struct stage_rates {
-    double forward, backward, tail;
-} stage_rates;
-
-static stage_rates rates_of(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
+/* In a stage; backward hides later tails. */
+static gal_mix_rates rates_of(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
 {
     const double rounds = rounds_of(t, table);
     const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
-    return once ? (stage_rates){rounds, rounds - t->drained[stage], t->exposed[stage]}
-                : (stage_rates){rounds, rounds, 0.0};
+    return once ? (gal_mix_rates){rounds, rounds - t->drained[stage], t->exposed[stage]}
+                : (gal_mix_rates){rounds, rounds, 0.0};
 }
 
 void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed)
@@ -152,18 +153,6 @@ void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed)
     t->filled = false;
 }
 
-double gal_stage_tables_conversion(gal_stage_tables *t, uint32_t pair, uint32_t from_class, uint32_t to_class)
-{
-    gal_table_conversion *known =
-        &t->conversion[((size_t)pair * t->class_count + from_class) * t->class_count + to_class];
-    if (isnan(known->forward_seconds)) {
-        *known = price_conversion(t, pair, from_class, to_class);
-    }
-    const stage_rates rates = rates_of(t, t->stage, t->table);
-    return rates.forward * known->forward_seconds + rates.backward * known->backward_seconds +
-           rates.tail * known->tail_seconds;
-}
-
 static void forget_conversions(gal_stage_tables *t)
 {
     const size_t count = (size_t)t->s->types->pair_count * t->class_count * t->class_count;
@@ -172,17 +161,12 @@ static void forget_conversions(gal_stage_tables *t)
     }
 }
 
-static double conversion_of(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
-{
-    return gal_stage_tables_conversion(context, pair, from_class, to_class);
-}
-
 /* ---- menus ---- */
 
 double gal_stage_tables_seconds(const gal_stage_tables *t, const gal_screened_item *item, uint32_t stage,
                                 gal_stage_table table)
 {
-    const stage_rates rates = rates_of(t, stage, table);
+    const gal_mix_rates rates = rates_of(t, stage, table);
     const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
     return rates.forward * item->forward_seconds + rates.backward * item->backward_seconds +
            rates.tail * item->tail_seconds + (once ? item->update_seconds / t->s->spec.pp_degree : 0.0);
@@ -232,7 +216,7 @@ static gal_mix_item item_of(gal_stage_tables *t, const gal_screened_item *item, 
                             uint32_t stage, gal_stage_table table)
 {
     const bool last = stage + 1 == t->s->spec.pp_degree;
-    const stage_rates rates = rates_of(t, stage, table);
+    const gal_mix_rates rates = rates_of(t, stage, table);
     const double sent = rates.forward + (table == GAL_TABLE_ROUND ? 0.0 : 1.0);
     const double once = table == GAL_TABLE_ROUND ? 0.0 : gal_stage_tables_reduction(t, type, strategy, stage);
     return (gal_mix_item){
@@ -253,7 +237,7 @@ static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_st
     const bool tied = embedding != NULL && gal_holds_table(s->types, type);
     gal_mix_item *own = t->item + (size_t)type * s->strategy_count;
     uint32_t count = 0;
-    for (uint32_t k = 0; k < t->listed_count && may_hold(s, stage, type); k++) {
+    for (uint32_t k = 0; k < t->listed_count && gal_stage_tables_may_hold(s, stage, type); k++) {
         const uint32_t i = t->listed[k];
         const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
         if (item->legal && (!tied || gal_strategy_same_shards(&s->strategy[i], embedding))) {
@@ -305,8 +289,8 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
         const uint32_t block = types->pair_first[pair];
         const bool end = block == 1 || block + 1 == types->block_count;
         const double share = types->pair_repeats[pair] / (end ? 1.0 : t->s->spec.pp_degree);
-        const bool held =
-            may_hold(t->s, stage, types->type_of[block - 1]) && may_hold(t->s, stage, types->type_of[block]);
+        const bool held = gal_stage_tables_may_hold(t->s, stage, types->type_of[block - 1]) &&
+                          gal_stage_tables_may_hold(t->s, stage, types->type_of[block]);
         t->pair_counts[pair] = held ? share : 0.0;
     }
     fill_ports(t, stage);
@@ -317,7 +301,11 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
                            .last_bytes = t->last_bytes,
                            .pair_counts = t->pair_counts,
                            .limit_bytes = (double)t->s->spec.arena_limit_bytes,
-                           .conversion = conversion_of,
+                           .begins_chain = stage == 0,
+                           .ends_chain = stage + 1 == t->s->spec.pp_degree,
+                           .conversion = t->conversion,
+                           .rates = rates_of(t, stage, table),
+                           .price = price_conversion,
                            .context = t};
 }
 
@@ -332,11 +320,6 @@ static void price_reductions(gal_stage_tables *t)
         t->table_seconds[strategy] = gal_price_table_update(spec->model, spec->durations, &t->s->strategy[strategy],
                                                             spec->device_count / spec->pp_degree, spec->pp_degree);
     }
-}
-
-static gal_code no_memory(gal_error *err)
-{
-    return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
 
 gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables *out, gal_error *err)
@@ -356,7 +339,7 @@ gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables 
     }
     t.stands = t.class + screened->strategy_count;
     t.listed = t.stands + screened->strategy_count;
-    number_classes(&t);
+    GAL_TRY(number_classes(&t));
     list_by_class(&t);
     price_reductions(&t);
     const size_t conversions = pairs * t.class_count * t.class_count;

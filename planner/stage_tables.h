@@ -11,13 +11,6 @@
  * all its seconds. */
 typedef enum gal_stage_table { GAL_TABLE_ROUND, GAL_TABLE_ADDED, GAL_TABLE_BOTH, GAL_TABLE_STEP } gal_stage_table;
 
-/* Of a pair's rows between two classes. */
-typedef struct gal_table_conversion {
-    double forward_seconds; /* infinity: not allowed; NaN: not looked up yet */
-    double backward_seconds;
-    double tail_seconds; /* what it adds to the stage's tail; 0 or more (costmodel/price.h), as the others */
-} gal_table_conversion;
-
 typedef struct gal_stage_tables {
     const gal_screened *s;
     double exposed[GAL_STAGES_MAX]; /* weights of the stages' tails (planner/dual.h: nu) */
@@ -35,10 +28,10 @@ typedef struct gal_stage_tables {
     gal_mix_menu *menu;  /* [type] of the stage at hand */
     double *pair_counts; /* its share, if all stages have the same */
     double *first_bytes, *last_bytes;
-    double *table_seconds;            /* [strategy] of the token table's reduction between the stages that hold it */
-    gal_table_conversion *conversion; /* [pair][class][class] on stages of `place` */
-    bool filled;                      /* the menus, with these three */
-    uint32_t stage, place;            /* place: of the stages whose conversions are known (gal_price_place) */
+    double *table_seconds;          /* [strategy] of the token table's reduction between the stages that hold it */
+    gal_mix_conversion *conversion; /* [pair][class][class] on stages of `place` */
+    bool filled;                    /* the menus, with these three */
+    uint32_t stage, place;          /* place: of the stages whose conversions are known (gal_price_place) */
     gal_stage_table table;
     gal_code code; /* of a conversion */
     gal_error *err;
@@ -56,9 +49,6 @@ void gal_stage_tables_weigh(gal_stage_tables *tables, const double *exposed);
 gal_mix_stage gal_stage_tables_fill(gal_stage_tables *tables, uint32_t stage, gal_stage_table table,
                                     const gal_strategy *embedding);
 
-/* Seconds of the pair's conversion as the table counts that the menus were filled for. */
-double gal_stage_tables_conversion(gal_stage_tables *tables, uint32_t pair, uint32_t from_class, uint32_t to_class);
-
 /* What one screened item is worth in a table, without what the ends of a stage add. */
 double gal_stage_tables_seconds(const gal_stage_tables *tables, const gal_screened_item *item, uint32_t stage,
                                 gal_stage_table table);
@@ -66,6 +56,9 @@ double gal_stage_tables_seconds(const gal_stage_tables *tables, const gal_screen
 /* What a block pays in a stage for the token table's reduction under a strategy (planner/cell.h: one of the holders).
  */
 double gal_stage_tables_reduction(const gal_stage_tables *tables, uint32_t type, uint32_t strategy, uint32_t stage);
+
+/* Whether a block of the type may be on the stage: the ends of the chain have theirs. */
+bool gal_stage_tables_may_hold(const gal_screened *screened, uint32_t stage, uint32_t type);
 
 bool gal_holds_table(const gal_block_types *types, uint32_t type);
 

@@ -73,12 +73,22 @@ static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
     return code;
 }
 
-/* Of one table and stage, at the levels of the untied one if there is one. */
+/* Of one table and stage; while the table is tied from the untied one, which differs in what its holders may take. */
 static gal_code bound_stage(solver *v, uint32_t stage, gal_stage_table table, uint32_t at)
 {
+    const gal_block_types *types = v->s->types;
+    bool changed[GAL_TYPES_MAX];
+    bool any = false;
+    for (uint32_t type = 0; type < types->type_count && v->untied != NULL; type++) {
+        changed[type] = gal_holds_table(types, type) && gal_stage_tables_may_hold(v->s, stage, type);
+        any = any || changed[type];
+    }
+    if (v->untied != NULL && !any) {
+        return gal_mix_bound_copy(types, &v->untied[at], &v->bound[at], v->err);
+    }
     const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, v->embedding);
     return v->untied == NULL ? gal_mix_bound_create(&menus, &v->bound[at], v->err)
-                             : gal_mix_bound_create_like(&menus, &v->untied[at], &v->bound[at], v->err);
+                             : gal_mix_bound_create_like(&menus, &v->untied[at], changed, &v->bound[at], v->err);
 }
 
 static gal_code find_bound(solver *v, double enough_seconds, double *bound)
@@ -236,15 +246,19 @@ cleanup:
     return code;
 }
 
-/* By so much towards the stage, or where nothing is exposed towards no weights at all. */
-static void move_weights(solver *v, uint32_t stage, double exposed_seconds, double step)
+/* By so much towards the stage, or where nothing is exposed towards no weights at all; false: they stay. */
+static bool move_weights(solver *v, uint32_t stage, double exposed_seconds, double step)
 {
+    bool moved = false;
     for (uint32_t p = 0; p < v->s->spec.pp_degree; p++) {
-        v->exposed[p] = (1.0 - step) * v->exposed[p] + (p == stage && exposed_seconds > 0.0 ? step : 0.0);
+        const double own = (1.0 - step) * v->exposed[p] + (p == stage && exposed_seconds > 0.0 ? step : 0.0);
+        moved = moved || own != v->exposed[p];
+        v->exposed[p] = own;
     }
+    return moved;
 }
 
-/* Until the bound is no more than the share `gap` below the path. */
+/* Until the bound is no more than the share `gap` below the path, or the weights stay: of one stage the second ones. */
 static gal_code solve(solver *v, double enough_seconds, double gap)
 {
     bool found = false;
@@ -254,10 +268,9 @@ static gal_code solve(solver *v, double enough_seconds, double gap)
          round++) {
         double most = 0.0;
         const uint32_t stage = most_exposed(v, &most);
-        if (round == 1 && !(most > 0.0)) {
+        if (!move_weights(v, stage, most, 1.0 / round)) {
             break;
         }
-        move_weights(v, stage, most, 1.0 / round);
         code = solve_at(v, enough_seconds, &found);
     }
     return code;

@@ -22,13 +22,25 @@ typedef struct trial {
     gal_mix_menu menu[TYPES];
     double first_bytes[CLASSES], last_bytes[CLASSES], pair_counts[PAIRS];
     double conversion[PAIRS][CLASSES][CLASSES];
+    gal_mix_conversion known[PAIRS][CLASSES][CLASSES];
     gal_mix_stage stage;
 } trial;
 
-static double conversion_of(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
+/* The stage counts one second of forward once, one of backward twice. */
+static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
     const trial *t = context;
-    return t->conversion[pair][from_class][to_class];
+    const double seconds = t->conversion[pair][from_class][to_class];
+    return (gal_mix_conversion){0.5 * seconds, 0.25 * seconds, 0.0};
+}
+
+static void forget_conversions(trial *t)
+{
+    for (uint32_t i = 0; i < PAIRS * CLASSES * CLASSES; i++) {
+        t->known[i / (CLASSES * CLASSES)][i / CLASSES % CLASSES][i % CLASSES].forward_seconds = NAN;
+    }
+    t->stage.conversion = t->known[0][0];
+    t->stage.context = t;
 }
 
 static void create_chain(uint64_t *state, trial *t)
@@ -86,8 +98,9 @@ static void create(uint64_t seed, trial *t)
                                .last_bytes = t->last_bytes,
                                .pair_counts = t->pair_counts,
                                .limit_bytes = 20.0 + gal_random_below(&state, 40 * BLOCKS_MOST),
-                               .conversion = conversion_of,
-                               .context = t};
+                               .rates = {1.0, 2.0, 1.0},
+                               .price = price_conversion};
+    forget_conversions(t);
 }
 
 /* The least seconds of the blocks [begin, end) on one stage. */
@@ -279,7 +292,7 @@ static void create_added(uint64_t seed, const trial *rounds, double share, trial
     out->stage.first_bytes = out->first_bytes;
     out->stage.last_bytes = out->last_bytes;
     out->stage.pair_counts = out->pair_counts;
-    out->stage.context = out;
+    forget_conversions(out);
 }
 
 /* All cuts, and all choices for their stages. */
