@@ -129,7 +129,54 @@ enum { DEVICES = 4 };
 
 typedef struct timed {
     double simulated_seconds, objective_seconds;
+    double border_seconds; /* by which the two may differ, per layer: see border_of */
 } timed;
+
+/* Of one sub-batch of a block in a fragment: its kernels up to its first collective, and behind its last one. */
+static void ends_of(const gal_program *p, const gal_cost *cost, const gal_fragment *fragment, uint32_t block,
+                    double *head_seconds, double *tail_seconds)
+{
+    bool started = false;
+    *head_seconds = *tail_seconds = 0.0;
+    for (uint32_t i = 0; i < fragment->count; i++) {
+        const gal_instruction *in = &p->instruction[fragment->first + i];
+        if (in->block != block || in->sub_batch != 1) {
+            continue;
+        }
+        if (in->stream == GAL_STREAM_TENSOR) {
+            started = true;
+            *tail_seconds = 0.0;
+        } else if (in->stream == GAL_STREAM_COMPUTE) {
+            *(started ? tail_seconds : head_seconds) += cost[i].seconds;
+        }
+    }
+}
+
+/* How far the sum of prices may be from a chain of layers, per layer. A price is of a block among blocks of its own
+ * type; a layer is attention A and FFN F in turn. Between two collectives of a sub-batch that follow each other lie
+ * kernels of one block, or the tail t of one and the head h of the next one; beside them runs a collective of the other
+ * sub-batch, of c seconds wherever it is, so the span takes max(kernels, c) (Oases, equation 3). Only spans over
+ * borders differ: alone max(tA + hA, c) + max(tF + hF, c), in turn max(tA + hF, c) + max(tF + hA, c). The sums of the
+ * arguments are equal and max(., c) is convex with slopes of 0 to 1: so these differ by at most min(|tA - tF|, |hA -
+ * hF|). There are two sub-batches, and beside collectives kernels are slower. */
+static double border_of(const gal_program *p, const gal_durations *durations)
+{
+    const gal_fragment_kind kinds[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD};
+    double seconds = 0.0;
+    for (uint32_t k = 0; k < 2; k++) {
+        const gal_fragment *fragment = &p->fragment[kinds[k]];
+        gal_cost *cost = malloc(fragment->count * sizeof *cost);
+        double head[2], tail[2];
+        assert_non_null(cost);
+        gal_instruction_costs(durations, p, fragment->first, fragment->count, cost);
+        for (uint32_t type = 0; type < 2; type++) {
+            ends_of(p, cost, fragment, 1 + type, &head[type], &tail[type]);
+        }
+        seconds += 2.0 * fmin(fabs(tail[0] - tail[1]), fabs(head[0] - head[1]));
+        free(cost);
+    }
+    return seconds * gal_durations_slowdown(durations, GAL_ACTIVITY_COMPUTE, GAL_ACTIVITY_COMMUNICATION);
+}
 
 /* A decoder of so many layers under TP over DEVICES, whose collectives take about as long as its kernels. */
 static timed time_of(uint32_t layers, bool sequence_parallel, gal_recompute recompute, gal_overlap overlap)
@@ -180,6 +227,7 @@ static timed time_of(uint32_t layers, bool sequence_parallel, gal_recompute reco
         fail_msg("%s", err.text);
     }
     out.simulated_seconds = simulation.iteration_seconds;
+    out.border_seconds = border_of(program, durations);
     gal_simulation_free(&simulation);
     gal_price_cache_free(cache);
     gal_durations_free(durations);
@@ -187,28 +235,30 @@ static timed time_of(uint32_t layers, bool sequence_parallel, gal_recompute reco
     return out;
 }
 
-/* One more layer adds to the objective what it adds to the simulation, but for this: a price is of blocks of one type
- * that follow each other, and here the kernels of one type run beside the collectives of the other. A share of 1 %: the
- * objective's own gap in other searches is half of that (planner/cli/search.c, --gap). */
+/* One more layer adds to the objective what it adds to the simulation, but for what its borders may differ by; and for
+ * what the addition of some thousand numbers of it may be off. */
 static void test_prices_grow_as_the_simulation(void **unused)
 {
     static const struct {
         gal_recompute recompute;
         gal_overlap overlap;
-    } kinds[] = {{GAL_RECOMPUTE_NONE, GAL_OVERLAP_IN_PASS},
-                 {GAL_RECOMPUTE_FULL, GAL_OVERLAP_IN_PASS},
-                 {GAL_RECOMPUTE_FULL, GAL_OVERLAP_CROSS_PASS},
-                 {GAL_RECOMPUTE_FULL, GAL_OVERLAP_FINE}};
+    } kinds[] = {{GAL_RECOMPUTE_NONE, GAL_OVERLAP_INTRA_OP},   {GAL_RECOMPUTE_NONE, GAL_OVERLAP_IN_PASS},
+                 {GAL_RECOMPUTE_FULL, GAL_OVERLAP_INTRA_OP},   {GAL_RECOMPUTE_FULL, GAL_OVERLAP_IN_PASS},
+                 {GAL_RECOMPUTE_FULL, GAL_OVERLAP_CROSS_PASS}, {GAL_RECOMPUTE_FULL, GAL_OVERLAP_FINE}};
     (void)unused;
     for (uint32_t i = 0; i < 2 * sizeof kinds / sizeof kinds[0]; i++) {
+        if (i % 2 == 1 && kinds[i / 2].overlap == GAL_OVERLAP_INTRA_OP) {
+            continue;
+        }
         const timed few = time_of(6, i % 2 == 1, kinds[i / 2].recompute, kinds[i / 2].overlap);
         const timed many = time_of(10, i % 2 == 1, kinds[i / 2].recompute, kinds[i / 2].overlap);
         const double simulated = many.simulated_seconds - few.simulated_seconds;
         const double priced = many.objective_seconds - few.objective_seconds;
-        print_message("%s recompute, %s%s: a layer is %.3f ms simulated, %.3f ms priced\n",
-                      gal_recompute_names[kinds[i / 2].recompute], gal_overlap_names[kinds[i / 2].overlap],
-                      i % 2 == 1 ? ", sp" : "", simulated / 4 * 1e3, priced / 4 * 1e3);
-        assert_true(fabs(priced - simulated) <= 1e-2 * simulated);
+        print_message(
+            "%s recompute, %s%s: a layer is %.3f ms simulated, %.3f ms priced, %.3f ms between them allowed\n",
+            gal_recompute_names[kinds[i / 2].recompute], gal_overlap_names[kinds[i / 2].overlap],
+            i % 2 == 1 ? ", sp" : "", simulated / 4 * 1e3, priced / 4 * 1e3, many.border_seconds * 1e3);
+        assert_true(fabs(priced - simulated) <= 4 * many.border_seconds + 1e-9 * simulated);
     }
 }
 
@@ -220,9 +270,10 @@ static void test_each_kind_gains(void **unused)
     const double cross_pass = time_of(8, false, GAL_RECOMPUTE_FULL, GAL_OVERLAP_CROSS_PASS).simulated_seconds;
     const double fine = time_of(8, false, GAL_RECOMPUTE_FULL, GAL_OVERLAP_FINE).simulated_seconds;
     const double none = time_of(8, false, GAL_RECOMPUTE_FULL, GAL_OVERLAP_NONE).simulated_seconds;
-    print_message("none %.3f, in_pass %.3f, cross_pass %.3f, fine %.3f ms\n", none * 1e3, in_pass * 1e3,
-                  cross_pass * 1e3, fine * 1e3);
-    assert_true(fine < cross_pass && cross_pass < in_pass && fine < none);
+    const double intra_op = time_of(8, false, GAL_RECOMPUTE_FULL, GAL_OVERLAP_INTRA_OP).simulated_seconds;
+    print_message("none %.3f, intra_op %.3f, in_pass %.3f, cross_pass %.3f, fine %.3f ms\n", none * 1e3, intra_op * 1e3,
+                  in_pass * 1e3, cross_pass * 1e3, fine * 1e3);
+    assert_true(fine < cross_pass && cross_pass < in_pass && fine < intra_op && intra_op < none);
 }
 
 int main(int argc, char **argv)
