@@ -1,7 +1,6 @@
 /* Who slows whom. On the host a collective moves on when a thread of the rank tests it, beside kernels the second one,
  * which takes part of the core's time: both sides are slowed, and this is what is measured, with a loop that does what
  * the engine does. */
-#include <sched.h>
 #include <string.h>
 
 #include "profiler/measure.h"
@@ -143,7 +142,7 @@ static gal_code run_both(void *context, uint32_t count, gal_error *err)
                     GAL_TRY(gal_collective_test(&pair[c], handle[c], &done[c], err));
                 }
             }
-            sched_yield();
+            gal_comm_give_way(pair[0].comm);
         }
     }
 cleanup:

@@ -1,6 +1,4 @@
-#include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/clock.h"
 #include "runtime/engine_internal.h"
@@ -102,20 +100,6 @@ static gal_code wait_on(const gal_engine *engine, double idle_since_seconds, dou
     return idle_seconds > deadline_seconds ? stuck(engine, err) : GAL_OK;
 }
 
-/* The peer that this rank waits for may need the core. */
-static void give_way(const gal_engine *engine, double now_seconds)
-{
-    const gal_comm *comm = engine->options.comm;
-    const double due_seconds = comm != NULL && comm->ops->due != NULL ? comm->ops->due(engine->options.comm) : 0.0;
-    const double left_seconds = due_seconds - now_seconds;
-    if (left_seconds > 0.0) {
-        const double rest_seconds = left_seconds < GAL_ROLL_LISTEN_SECONDS ? left_seconds : GAL_ROLL_LISTEN_SECONDS;
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = (long)(rest_seconds * 1e9)}, NULL);
-    } else {
-        sched_yield();
-    }
-}
-
 gal_code gal_engine_pause(const gal_engine *engine, bool moved, gal_engine_idle *idle, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -129,7 +113,7 @@ gal_code gal_engine_pause(const gal_engine *engine, bool moved, gal_engine_idle 
         idle->listen_seconds = now_seconds + GAL_ROLL_LISTEN_SECONDS;
     }
     GAL_TRY(wait_on(engine, idle->since_seconds, now_seconds, &idle->listen_seconds, err));
-    give_way(engine, now_seconds);
+    gal_comm_give_way(engine->options.comm);
 cleanup:
     return code;
 }

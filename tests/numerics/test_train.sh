@@ -60,6 +60,20 @@ for plan in tp2-dp2 zero3-pp2 mixed serial-tied-pp2; do
     verdict "$plan trains as one rank does" $?
 done
 
+# ---- over a slow link: later, and the same ----
+
+for plan in tp2-dp2 zero3-pp2; do
+    run $plan --steps 4 --log "$scratch/fast" >"$scratch/out" && run $plan --steps 4 --slow-link 256KiB \
+        --log "$scratch/slow" >"$scratch/out" && cmp -s <(numbers "$scratch/fast") <(numbers "$scratch/slow")
+    verdict "$plan over slow links computes the same, to the bit" $?
+    for log in fast slow; do
+        sed -n 's/.*"event": "final".*"seconds_per_step": \([^,]*\),.*/\1/p' "$scratch/$log"
+    done | awk 'NR == 1 { fast = $1 } END { exit !(NR == 2 && $1 > 2 * fast) }'
+    verdict "$plan over slow links takes more than twice as long" $?
+done
+"$galrun" "$plans/serial.json" --data "$data" --device cuda --slow-link 1MiB >"$scratch/out" 2>&1
+verdict '--slow-link is refused for GPUs' $(($? != 2))
+
 # ---- save and resume ----
 
 for plan in serial mixed zero3-pp2; do
