@@ -22,6 +22,8 @@ typedef struct gal_connection {
 typedef struct gal_backend {
     const gal_device_ops *device;
     const gal_ops *(*ops)(gal_dtype dtype); /* NULL: the device does not compute in this type */
+    /* What the host does beside the device in programs of this type. NULL: the device is the host. */
+    const gal_ops *(*host_ops)(gal_dtype dtype);
     /* Collective over control's world; all ranks get the same code. */
     gal_code (*connect)(const gal_connection *connection, gal_comm **out, gal_error *err);
     /* After the arena is there and before it goes: what communicators want to know of it. NULL: nothing. */

@@ -18,6 +18,18 @@ static const gal_ops *cuda_ops(gal_dtype dtype)
     }
 }
 
+static const gal_ops *host_ops(gal_dtype dtype)
+{
+    switch (dtype) {
+    case GAL_BF16:
+        return &gal_ops_beside_bf16;
+    case GAL_FP16:
+        return &gal_ops_beside_fp16;
+    default:
+        return &gal_ops_host_fp32;
+    }
+}
+
 static gal_code connect_nccl(const gal_connection *connection, gal_comm **out, gal_error *err)
 {
     const gal_nccl_options options = {.ctas = connection->communication_ctas,
@@ -47,13 +59,14 @@ cleanup:
 }
 
 static const gal_backend backends[] = {
-    [GAL_CUDA_NCCL] = {.device = &gal_device_cuda, .ops = cuda_ops, .connect = connect_nccl},
+    [GAL_CUDA_NCCL] = {.device = &gal_device_cuda, .ops = cuda_ops, .host_ops = host_ops, .connect = connect_nccl},
     [GAL_CUDA_NCCL_REGISTERED] = {.device = &gal_device_cuda_registered,
                                   .ops = cuda_ops,
+                                  .host_ops = host_ops,
                                   .connect = connect_nccl,
                                   .share = register_arena,
                                   .unshare = gal_nccl_unregister},
-    [GAL_CUDA_MPI] = {.device = &gal_device_cuda, .ops = cuda_ops, .connect = connect_staged},
+    [GAL_CUDA_MPI] = {.device = &gal_device_cuda, .ops = cuda_ops, .host_ops = host_ops, .connect = connect_staged},
 };
 
 gal_code gal_backend_cuda_probe(gal_error *err)

@@ -8,6 +8,24 @@
 
 /* ---- what is resolved once ---- */
 
+/* Whether somebody carries an instruction out that is neither a collective nor a load. */
+static bool has_kernel(const gal_engine *engine, const gal_instruction *instruction)
+{
+    const gal_ops *host = engine->options.host_ops;
+    if (engine->options.device->queue != NULL) {
+        switch (instruction->op) {
+        case GAL_OP_COPY_OUT:
+        case GAL_OP_COPY_IN:
+            return true; /* the queues' own */
+        case GAL_OP_HOST_ADAM:
+            return host != NULL && host->kernel[instruction->op] != NULL;
+        default:
+            break;
+        }
+    }
+    return gal_engine_ops(engine, instruction)->kernel[instruction->op] != NULL;
+}
+
 static gal_code resolve_instructions(gal_engine *engine, gal_error *err)
 {
     const gal_program *program = engine->program;
@@ -30,7 +48,7 @@ static gal_code resolve_instructions(gal_engine *engine, gal_error *err)
         engine->group_index[i] =
             (of_stage ? gal_group_index(&program->atoms, instruction->group, engine->device) : 0) * shares + share;
         const bool served = gal_op_is_collective[instruction->op] || gal_op_loads((gal_op)instruction->op);
-        if (!served && gal_engine_ops(engine, instruction)->kernel[instruction->op] == NULL) {
+        if (!served && !has_kernel(engine, instruction)) {
             return gal_fail(err, GAL_ERR_DEVICE, "the %s operators have no %s", engine->options.ops->name,
                             gal_op_names[instruction->op]);
         }
@@ -65,6 +83,33 @@ static gal_code resolve_layouts(gal_engine *engine, gal_error *err)
     return GAL_OK;
 }
 
+/* What the program has in the host's memory; of a device with queues pinned, so that it copies by itself. */
+static gal_code allocate_host(gal_engine *engine, gal_error *err)
+{
+    const uint64_t bytes = engine->program->host_bytes;
+    const gal_device_queue_ops *queue = engine->options.device->queue;
+    void *pinned = NULL;
+    if (queue == NULL) {
+        return gal_device_host.allocate(bytes, engine->options.poison, &engine->host, err);
+    }
+    const gal_code code = queue->host_allocate(bytes, &pinned, err);
+    if (code == GAL_OK) {
+        memset(pinned, engine->options.poison ? 0xFF : 0, bytes);
+        engine->host = (gal_memory){.base = pinned, .bytes = bytes, .mapping = pinned, .mapping_bytes = bytes};
+    }
+    return code;
+}
+
+static void release_host(gal_engine *engine)
+{
+    const gal_device_queue_ops *queue = engine->options.device->queue;
+    if (queue == NULL) {
+        gal_device_host.release(&engine->host);
+    } else if (engine->host.mapping != NULL) {
+        queue->host_release(engine->host.mapping);
+    }
+}
+
 gal_code gal_engine_create(const gal_program *program, const gal_model *model, uint32_t device,
                            const gal_channels *channels, const gal_engine_options *options, gal_engine **out,
                            gal_error *err)
@@ -93,7 +138,7 @@ gal_code gal_engine_create(const gal_program *program, const gal_model *model, u
                           &engine->evaluate, err));
     GAL_TRY(options->device->allocate(program->arena_bytes, options->poison, &engine->memory, err));
     if (program->host_bytes > 0) {
-        GAL_TRY(gal_device_host.allocate(program->host_bytes, options->poison, &engine->host, err));
+        GAL_TRY(allocate_host(engine, err));
         engine->memory.host = &engine->host;
     }
     if (options->device->queue != NULL) {
@@ -116,7 +161,7 @@ void gal_engine_free(gal_engine *engine)
     gal_queued_free(engine);
     gal_polled_free(engine);
     engine->options.device->release(&engine->memory);
-    gal_device_host.release(&engine->host);
+    release_host(engine);
     gal_queues_free(&engine->evaluate);
     gal_queues_free(&engine->train);
     if (engine->sample_map != NULL) {

@@ -73,7 +73,10 @@ typedef struct gal_engine_options {
     const gal_device_ops *device;
     const gal_ops *ops;      /* of the program's dtype */
     const gal_ops *wide_ops; /* of programs of 16 bits: those of fp32, for gradients of weights; else NULL */
-    gal_comm *comm;          /* made with the same channels; NULL if there are none */
+    /* Of devices with queues: what the host does beside them (host_adam) in programs of this dtype. NULL: nothing, and
+     * programs that ask for it are refused. */
+    const gal_ops *host_ops;
+    gal_comm *comm; /* made with the same channels; NULL if there are none */
     gal_token_source tokens;
     gal_trace trace;          /* done NULL: none */
     double deadline_seconds;  /* without any progress on this rank */

@@ -144,6 +144,9 @@ gal_code gal_queue_work(gal_engine *engine, const gal_issue *issue, gal_error *e
     if (gal_op_loads((gal_op)instruction->op)) {
         return queue_load(engine, issue, entry, err);
     }
+    if (gal_is_beside(instruction)) {
+        return gal_queue_beside(engine, issue, entry, err);
+    }
     if (!gal_is_kernel(instruction)) {
         return queue_collective(engine, issue, entry, &queued->requested[issue->stream], err);
     }
@@ -317,6 +320,7 @@ gal_code gal_engine_run_queued(gal_engine *engine, const gal_queues *queues, gal
         }
         GAL_TRY(gal_engine_pause(engine, moved, &idle, err));
     }
+    GAL_TRY(gal_host_calls_result(queued, err));
     tell_times(engine);
     if (engine->options.graphs && queued->graph == NULL && queued->tape == &queued->train && engine->fault == NULL) {
         GAL_TRY(gal_capture_runs(engine, err));

@@ -7,6 +7,8 @@
 #include "runtime/engine_runs.h"
 #include "runtime/engine_tape.h"
 
+typedef struct gal_host_call gal_host_call; /* engine_beside.c */
+
 struct gal_queued {
     const gal_device_queue_ops *ops;
     void *context; /* of the operators */
@@ -23,6 +25,8 @@ struct gal_queued {
     void **timed;  /* [2 issue]: events when it began and ended; NULL: no trace */
     void *origin;  /* an event of the trace: the step has begun */
     double origin_seconds;
+
+    gal_host_call *host_call; /* [issue] of a training step; NULL: no update is the host's */
 
     void *settled; /* an event: one kernel is done, or the record of the step is there */
     uint64_t staging_bytes;
@@ -42,9 +46,17 @@ struct gal_queued {
     uint32_t next_mark[GAL_STREAM_COUNT]; /* not seen yet */
 };
 
+/* What the host does beside the device, and copies between their memories. */
+static inline bool gal_is_beside(const gal_instruction *instruction)
+{
+    return instruction->op == GAL_OP_HOST_ADAM || instruction->op == GAL_OP_COPY_OUT ||
+           instruction->op == GAL_OP_COPY_IN;
+}
+
 static inline bool gal_is_kernel(const gal_instruction *instruction)
 {
-    return !gal_op_is_collective[instruction->op] && !gal_op_loads((gal_op)instruction->op);
+    return !gal_op_is_collective[instruction->op] && !gal_op_loads((gal_op)instruction->op) &&
+           !gal_is_beside(instruction);
 }
 
 /* A call as the queued kernel gets it. */
@@ -60,6 +72,15 @@ gal_kernel_pair gal_queued_pair(const gal_engine *engine, const gal_tape *tape, 
 /* Puts a load, a kernel, a copy or a collective on its queue. queued->requested: it is with a communicator that is not
  * queued. */
 gal_code gal_queue_work(gal_engine *engine, const gal_issue *issue, gal_error *err);
+
+/* Memory for the calls to the host of a training step. GAL_ERR_SYSTEM without memory. */
+gal_code gal_host_calls_create(const gal_engine *engine, gal_queued *queued, gal_error *err);
+/* After queues are gone: what they have not come to is never done. */
+void gal_host_calls_free(gal_queued *queued);
+/* Puts what gal_is_beside names on its queue. */
+gal_code gal_queue_beside(gal_engine *engine, const gal_issue *issue, const gal_queue_entry *entry, gal_error *err);
+/* After a step: the first of its calls that failed. */
+gal_code gal_host_calls_result(const gal_queued *queued, gal_error *err);
 
 /* After one step as it is: by then libraries have loaded and connected all that they load and connect at first use. */
 gal_code gal_capture_runs(gal_engine *engine, gal_error *err);

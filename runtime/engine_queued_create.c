@@ -190,6 +190,7 @@ gal_code gal_queued_create(gal_engine *engine, gal_error *err)
     GAL_TRY(create_tapes(engine, queued, err));
     GAL_TRY(create_constants(engine, queued, err));
     GAL_TRY(create_queues(queued, err));
+    GAL_TRY(gal_host_calls_create(engine, queued, err));
     GAL_TRY(create_trace(engine, queued, err));
     GAL_TRY(create_runs(engine, queued, err));
     GAL_TRY(prepare_kernels(engine, err));
@@ -231,6 +232,7 @@ void gal_queued_free(gal_engine *engine)
             queued->ops->destroy(queued->queue[s]);
         }
     }
+    gal_host_calls_free(queued);
     destroy_events(queued, queued->event, queued->event_count);
     destroy_events(queued, queued->mark, queued->mark_count);
     destroy_events(queued, queued->timed, 2 * queued->train.issue_count);

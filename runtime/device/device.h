@@ -39,6 +39,8 @@ typedef struct gal_device_queue_ops {
     double (*seconds_between)(void *begin, void *end);               /* two events that were timed and are reached */
     /* Between any memories of the device and of host_allocate. */
     gal_code (*copy)(void *queue, void *target, const void *source, uint64_t byte_count, gal_error *err);
+    /* work(payload), on a thread of the host that the queue waits for; it must not call the device. payload stays. */
+    gal_code (*call_host)(void *queue, void (*work)(void *payload), void *payload, gal_error *err);
     gal_code (*host_allocate)(uint64_t bytes, void **out, gal_error *err); /* pinned; GAL_ERR_SYSTEM without memory */
     void (*host_release)(void *memory);
     /* Between begin and end the queue only notes what it is given, and what other queues are given that wait for it;

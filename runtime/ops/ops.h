@@ -100,6 +100,11 @@ typedef struct gal_ops {
 extern const gal_ops gal_ops_host_fp32;
 extern const gal_ops gal_ops_host_fp64;
 
+/* What the host does beside a device in programs of 16 bits: host_adam alone, on fp32 masters, of which w becomes what
+ * is rounded. In programs of fp32 and fp64 it is the kernel of those tables. */
+extern const gal_ops gal_ops_beside_bf16;
+extern const gal_ops gal_ops_beside_fp16;
+
 /* Dropout is a function of global indices alone, so that every layout, recompute and schedule draws the same mask.
  * Philox 4x32-10, key = seed, counter = (index / 4 as 64 bits, 2 * block + site, step), lane index % 4; an element is
  * dropped when its 32-bit lane < probability * 2^32; kept ones are scaled by 1 / (1 - probability).

@@ -15,6 +15,7 @@ static gal_code create_engine(gal_session *session, const gal_session_options *o
         .device = session->backend->device,
         .ops = session->backend->ops(dtype),
         .wide_ops = narrow ? session->backend->ops(gal_dtype_wide(dtype)) : NULL,
+        .host_ops = session->backend->host_ops != NULL ? session->backend->host_ops(dtype) : NULL,
         .comm = session->comm,
         .tokens = options->tokens,
         .trace = options->trace,

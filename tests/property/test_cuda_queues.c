@@ -88,8 +88,23 @@ static void open_rank(uint64_t seed, uint32_t world, gal_dtype dtype, rank *r)
 {
     memset(r, 0, sizeof *r);
     gal_random_plan(seed, world, &r->plan);
+    gal_random_offload(seed, &r->plan);
     lower_rank((uint32_t)(seed % world), dtype, r);
 }
+
+/* ---- the host beside the device ---- */
+
+static uint64_t updates; /* by the host, of nothing */
+
+static gal_code update_nothing(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    assert_true(call->stream == NULL && call->operand_count >= 5);
+    updates++;
+    return GAL_OK;
+}
+
+static const gal_ops idle_host = {.name = "idle", .kernel = {[GAL_OP_HOST_ADAM] = update_nothing}};
 
 static void open_engine(rank *r, const gal_device_ops *device, const gal_ops *ops, gal_comm *comm, bool graphs)
 {
@@ -97,6 +112,7 @@ static void open_engine(rank *r, const gal_device_ops *device, const gal_ops *op
     const gal_engine_options options = {.device = device,
                                         .ops = ops,
                                         .wide_ops = gal_dtype_is_narrow(ops->dtype) ? &gal_ops_queued_idle_fp32 : NULL,
+                                        .host_ops = ops == &gal_ops_queued_fp64 ? &gal_ops_host_fp64 : &idle_host,
                                         .comm = comm,
                                         .tokens = {&r->plan.model, fill, fill_patches, fill_lengths, count_targets},
                                         .deadline_seconds = 20.0,
@@ -310,11 +326,13 @@ static void test_clocks(void **state)
 {
     (void)state;
     uint64_t needs = 0;
+    updates = 0;
     for (uint64_t seed = 0; seed < CLOCK_PLANS; seed++) {
         needs += check_plan(seed, &gal_ops_queued_idle, &queued_ops, NULL);
     }
-    print_message("%d plans, %llu waits\n", CLOCK_PLANS, (unsigned long long)needs);
-    assert_true(needs > 10000);
+    print_message("%d plans, %llu waits, %llu updates by the host\n", CLOCK_PLANS, (unsigned long long)needs,
+                  (unsigned long long)updates);
+    assert_true(needs > 10000 && updates > 500);
     gal_cuda_double_reset(0, false);
 }
 
@@ -359,7 +377,8 @@ static void test_clocks_by_the_host(void **state)
 
 /* ---- bits ---- */
 
-static void check_same(uint64_t seed)
+/* host_bytes: adds what the program has in the host's memory. */
+static void check_same(uint64_t seed, uint64_t *host_bytes)
 {
     rank host, device;
     gal_step_result result[2];
@@ -384,6 +403,12 @@ static void check_same(uint64_t seed)
     const gal_class_arena *arena = &host.program->arena[GAL_CLASS_STATE];
     assert_memory_equal((const char *)gal_engine_memory(host.engine)->base + arena->offset,
                         (const char *)gal_engine_memory(device.engine)->base + arena->offset, arena->item_bytes);
+    const gal_memory *beside[] = {gal_engine_memory(host.engine)->host, gal_engine_memory(device.engine)->host};
+    assert_true((beside[0] != NULL) == (host.program->host_bytes > 0));
+    if (beside[0] != NULL) {
+        assert_memory_equal(beside[0]->base, beside[1]->base, host.program->host_bytes);
+        *host_bytes += host.program->host_bytes;
+    }
     close_rank(&device);
     close_rank(&host);
 }
@@ -391,9 +416,11 @@ static void check_same(uint64_t seed)
 static void test_same_bits(void **state)
 {
     (void)state;
+    uint64_t host_bytes = 0;
     for (uint64_t seed = 0; seed < SAME_PLANS; seed++) {
-        check_same(seed);
+        check_same(seed, &host_bytes);
     }
+    assert_true(host_bytes > 0);
     for (uint32_t kind = 0; kind < GAL_PAIR_KINDS; kind++) {
         assert_true(gal_fused_pairs[kind] > 0);
     }
@@ -539,6 +566,7 @@ static void test_trace(void **state)
     times seen = {.program = r.program};
     const gal_engine_options options = {.device = &gal_device_cuda,
                                         .ops = &gal_ops_queued_idle,
+                                        .host_ops = &idle_host,
                                         .comm = &comm,
                                         .tokens = {&r.plan.model, fill, fill_patches, fill_lengths, count_targets},
                                         .trace = {&seen, note},
@@ -605,7 +633,7 @@ static void test_fault(void **state)
     gal_cuda_double_reset(1, true);
     for (uint32_t i = 0; i < 2; i++) {
         rank r;
-        open_rank(3, 1, GAL_FP64, &r);
+        open_rank(4, 1, GAL_FP64, &r);
         open_engine(&r, devices[i], ops[i], NULL, i == 1);
         gal_weights_initialize(r.program, &r.plan.model, 0, 3, devices[i], gal_engine_memory(r.engine));
         const gal_unit *unit = &r.program->unit[r.program->unit_count / 2];
@@ -637,6 +665,7 @@ static void test_creation_fails(void **state)
     open_rank(9, 4, GAL_FP64, &r);
     const gal_engine_options options = {.device = &gal_device_cuda,
                                         .ops = &gal_ops_queued_idle,
+                                        .host_ops = &idle_host,
                                         .comm = &comm,
                                         .tokens = {&r.plan.model, fill, fill_patches, fill_lengths, count_targets},
                                         .deadline_seconds = 5.0};
@@ -687,6 +716,7 @@ static void test_deadline(void **state)
     open_rank(9, 4, GAL_FP64, &r);
     const gal_engine_options options = {.device = &gal_device_cuda,
                                         .ops = &gal_ops_queued_idle,
+                                        .host_ops = &idle_host,
                                         .comm = &comm,
                                         .tokens = {&r.plan.model, fill, fill_patches, fill_lengths, count_targets},
                                         .deadline_seconds = 0.05};

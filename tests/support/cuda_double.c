@@ -606,6 +606,27 @@ cudaError_t cudaMemcpyAsync(void *target, const void *source, size_t bytes, enum
     return cudaSuccess;
 }
 
+typedef struct host_function {
+    cudaHostFn_t work;
+    void *payload;
+} host_function;
+
+static void call_host(void *payload)
+{
+    const host_function *at = payload;
+    at->work(at->payload);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void *payload)
+{
+    if (fails_now()) {
+        return cudaErrorLaunchFailure;
+    }
+    const host_function at = {work, payload};
+    gal_cuda_double_launch(stream, call_host, &at, sizeof at);
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemset(void *memory, int value, size_t bytes)
 {
     memset(memory, value, bytes);

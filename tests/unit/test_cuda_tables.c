@@ -1,5 +1,5 @@
-/* The CUDA tables have every kernel that a program can ask of them but those of a block's optimizer in the host's
- * memory, of which plans are refused there. */
+/* The CUDA tables have every kernel that a program can ask of them but what the host does beside a device, and the
+ * copies for it, which are the queues' own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -129,18 +129,40 @@ static char *inside(const gal_memory *memory, uint64_t offset, uint64_t byte_cou
     return (char *)memory->base + offset;
 }
 
+/* What the memory has in the host's. NULL: the offset is on the device. */
+static char *on_host(const gal_memory *memory, uint64_t offset, uint64_t byte_count)
+{
+    const bool there = memory->host != NULL && offset >= memory->bytes;
+    return there ? inside(memory->host, offset - memory->bytes, byte_count) : NULL;
+}
+
 void gal_cuda_write(const gal_memory *memory, uint64_t offset, const void *source, uint64_t byte_count)
 {
+    char *host = on_host(memory, offset, byte_count);
+    if (host != NULL) {
+        memcpy(host, source, byte_count);
+        return;
+    }
     must("a copy to it", cudaMemcpy(inside(memory, offset, byte_count), source, byte_count, cudaMemcpyHostToDevice));
 }
 
 void gal_cuda_read(const gal_memory *memory, uint64_t offset, void *target, uint64_t byte_count)
 {
+    const char *host = on_host(memory, offset, byte_count);
+    if (host != NULL) {
+        memcpy(target, host, byte_count);
+        return;
+    }
     must("a copy from it", cudaMemcpy(target, inside(memory, offset, byte_count), byte_count, cudaMemcpyDeviceToHost));
 }
 
 void gal_cuda_zero(const gal_memory *memory, uint64_t offset, uint64_t byte_count)
 {
+    char *host = on_host(memory, offset, byte_count);
+    if (host != NULL) {
+        memset(host, 0, byte_count);
+        return;
+    }
     must("filling memory", cudaMemset(inside(memory, offset, byte_count), 0, byte_count));
     must("filling memory", cudaDeviceSynchronize());
 }

@@ -77,6 +77,14 @@ cleanup:
     return code;
 }
 
+static gal_code call_host(void *queue, void (*work)(void *payload), void *payload, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    GAL_CUDA_TRY(cudaLaunchHostFunc(queue, work, payload));
+cleanup:
+    return code;
+}
+
 static gal_code host_allocate(uint64_t bytes, void **out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -142,6 +150,7 @@ const gal_device_queue_ops gal_cuda_queues = {
     .reached = event_reached,
     .seconds_between = event_seconds_between,
     .copy = queue_copy,
+    .call_host = call_host,
     .host_allocate = host_allocate,
     .host_release = host_release,
     .capture_begin = capture_begin,

@@ -69,6 +69,9 @@ static gal_adam_scalars scalars_of(const gal_kernel_step *step, double square_su
         clip = optimizer->gradient_clip_norm / (sqrt(square_sum) + 1e-6);
         clip = clip > 1.0 ? 1.0 : clip; /* NaN stays NaN */
     }
+    if (step->gradient_scale > 0.0) { /* beside a device of fp16: the norm is without it, gradients are not */
+        clip /= step->gradient_scale;
+    }
     const bool decoupled = optimizer->kind == GAL_OPTIMIZER_ADAMW;
     return (gal_adam_scalars){
         .clip = (gal_real)clip,
