@@ -76,7 +76,7 @@ void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, 
             stage->predicted_bytes > plan->fixed_bytes ? stage->predicted_bytes - plan->fixed_bytes : 0;
         print_rate(name, mib(arena), mib(stage->arena_bytes), "%.2f", out);
         if (stage->host_bytes > 0) {
-            fprintf(out, "  offloaded to the host's memory: %.2f MiB per rank\n", mib(stage->host_bytes));
+            print_rate("  in the host's", mib(plan->stage[s].predicted_host_bytes), mib(stage->host_bytes), "%.2f", out);
         }
     }
 }
