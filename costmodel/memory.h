@@ -33,6 +33,7 @@ typedef struct gal_ring_turns {
 typedef struct gal_block_memory {
     gal_block_bytes bytes;
     uint64_t relayout_entry, carried_relayout;
+    uint64_t beside; /* of a price: the boundary rows of a second sub-batch, which have a ring of their own; else 0 */
     uint64_t shared_bytes[GAL_SHARED_COUNT]; /* of state and gradient: what is of each shared tensor */
     gal_ring_turns gathers_forward, gathers_backward, gathers_evaluate, buckets;
 } gal_block_memory;

@@ -201,6 +201,10 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     out->memory.relayout_entry = 0;
     out->memory.bytes.boundary =
         gal_price_rows_bytes(cache->model, query->strategy, query->microbatch_samples, cache->shape[query->type].out);
+    if (gal_strategy_halves(query->strategy, cache->shape[query->type].kind)) {
+        out->memory.bytes.work *= 2;
+        out->memory.beside = out->memory.bytes.boundary;
+    }
 cleanup:
     gal_lone_free(&temporary_other);
     gal_lone_free(&temporary);

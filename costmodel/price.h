@@ -29,7 +29,9 @@ typedef struct gal_block_price {
     double enter_seconds, leave_seconds, tail_seconds;
     double update_seconds; /* sums of squares, Adam, gathers of ZeRO-1 and 2 where Adam does not hide them */
     double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */
-    gal_block_memory memory;                        /* memory.bytes.relayout is 0 */
+    gal_block_memory
+        memory; /* memory.bytes.relayout is 0. Of a block of two sub-batches at most, beside any neighbours:
+                 * twice its work, as that of odd blocks lies behind that of even ones, and its boundary */
 } gal_block_price;
 
 /* Conversions are priced between layouts reached from whole rows. In a plan the samples may lie in another order, by
@@ -41,7 +43,12 @@ typedef struct gal_block_price {
  * it makes the sum of prices no truer (1,200 random plans: worst error 12.7 % with it, 11.4 % without), and a search
  * that alternates strategies collects at every border a gain that can be had once. So no part of R is below 0: what the
  * plain strategies would gain need not be there with the real ones. The carried tensor is not in it: it comes from a
- * block farther back (gal_price_carried). */
+ * block farther back (gal_price_carried).
+ *
+ * But blocks of two sub-batches run beside their neighbours, and their prices are of blocks in such company. Where that
+ * begins and ends (one of the two is of whole microbatches, or rows are converted between them) the sub-batches of one
+ * side wait for those of the other: the loss of overlap of Oases' Eq. 4. It is in R, as the chain has it whose plain
+ * strategies keep overlap and recompute; no less than without them. */
 typedef struct gal_pair_price {
     double forward_seconds, backward_seconds, sync_seconds;
     bool converts;                 /* the layouts differ; else all is 0 */

@@ -32,12 +32,16 @@ static void add_axis(gal_strategy *strategy, gal_axis_kind kind, uint32_t degree
     strategy->axis[strategy->axis_count++] = (gal_axis){kind, degree};
 }
 
-/* The plainest strategy of the same layout: nothing gathered, scattered or run again. Samples split on both sides of
- * another axis take DP and SDP, whose states alone are sharded. */
-static gal_strategy plain(const gal_strategy *strategy)
+/* The plainest strategy of the same layout: nothing gathered, scattered or run again, but what two sub-batches need to
+ * be. Samples split on both sides of another axis take DP and SDP, whose states alone are sharded. */
+static gal_strategy plain(const gal_strategy *strategy, gal_block_kind kind)
 {
     gal_strategy out = {
         .sequence_parallel = strategy->sequence_parallel, .tp_mode = strategy->tp_mode, .tp_depth = strategy->tp_depth};
+    if (gal_strategy_halves(strategy, kind)) {
+        out.overlap = strategy->overlap;
+        out.recompute = strategy->recompute;
+    }
     bool split = false;
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
         const gal_axis *axis = &strategy->axis[i];
@@ -50,6 +54,13 @@ static gal_strategy plain(const gal_strategy *strategy)
         out.zero_stage = out.axis[i].kind == GAL_AXIS_SDP ? 1 : out.zero_stage;
     }
     return out;
+}
+
+/* Whether nothing is done to the rows between two blocks, and both work on sub-batches or neither does. */
+static bool goes_on(const gal_strategy *from, const gal_strategy *to, uint32_t device_count)
+{
+    return (from->overlap != GAL_OVERLAP_NONE) == (to->overlap != GAL_OVERLAP_NONE) &&
+           gal_price_rows_alike(from, to, device_count);
 }
 
 /* Where the rows lie that a block of strategy `from` reaches from whole ones, and after their conversion for `to`. */
@@ -150,13 +161,24 @@ static gal_code price_carried(gal_price_cache *cache, const gal_price_query *fro
     return code;
 }
 
+static void take_longer(gal_pair_price *price, const gal_pair_price *other)
+{
+    price->forward_seconds = fmax(price->forward_seconds, other->forward_seconds);
+    price->backward_seconds = fmax(price->backward_seconds, other->backward_seconds);
+    price->sync_seconds = fmax(price->sync_seconds, other->sync_seconds);
+}
+
+static gal_code price_change(gal_price_cache *cache, const gal_price_query *from, const gal_price_query *to,
+                             gal_pair_price *out, gal_error *err);
+
 /* The conversion between the plainest strategies of two layouts, of the rows or of the carried tensor. */
 static gal_code find_conversion(gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
                                 uint32_t to_type, const gal_strategy *to_strategy, const gal_pair_price **out,
                                 gal_error *err)
 {
-    const gal_strategy from_plain = plain(query->strategy);
-    const gal_strategy to_plain = plain(to_strategy);
+    const bool pair = kind == GAL_PRICE_PAIR; /* the carried tensor is of whole microbatches */
+    const gal_strategy from_plain = plain(query->strategy, pair ? cache->shape[query->type].kind : GAL_BLOCK_EMBEDDING);
+    const gal_strategy to_plain = plain(to_strategy, pair ? cache->shape[to_type].kind : GAL_BLOCK_EMBEDDING);
     gal_price_query from = *query;
     gal_price_query to = *query;
     gal_price_key key;
@@ -171,9 +193,8 @@ static gal_code find_conversion(gal_price_cache *cache, gal_price_kind kind, con
     if (found == NULL) {
         gal_code code = GAL_OK;
         gal_pair_price price = {0};
-        if (!gal_price_rows_alike(&from_plain, &to_plain, query->device_count)) {
-            code = kind == GAL_PRICE_PAIR ? price_pair(cache, &from, &to, &price, err)
-                                          : price_carried(cache, &from, &to, &price, err);
+        if (!goes_on(&from_plain, &to_plain, query->device_count)) {
+            code = pair ? price_change(cache, &from, &to, &price, err) : price_carried(cache, &from, &to, &price, err);
         }
         code = code == GAL_OK ? gal_price_keep(cache, &key, &price, sizeof price, &found, err) : code;
         if (code != GAL_OK) {
@@ -182,6 +203,26 @@ static gal_code find_conversion(gal_price_cache *cache, gal_price_kind kind, con
     }
     *out = found;
     return GAL_OK;
+}
+
+/* Of a conversion, where sub-batches begin or end: no less than of the same layouts without them. */
+static gal_code price_change(gal_price_cache *cache, const gal_price_query *from, const gal_price_query *to,
+                             gal_pair_price *out, gal_error *err)
+{
+    const gal_strategy whole_from = plain(from->strategy, GAL_BLOCK_EMBEDDING);
+    const gal_strategy whole_to = plain(to->strategy, GAL_BLOCK_EMBEDDING);
+    const bool sub_batches = from->strategy->overlap != GAL_OVERLAP_NONE || to->strategy->overlap != GAL_OVERLAP_NONE;
+    const gal_pair_price *whole = NULL;
+    gal_price_query query = *from;
+    query.strategy = &whole_from;
+    gal_code code = price_pair(cache, from, to, out, err);
+    if (code == GAL_OK && sub_batches) {
+        code = find_conversion(cache, GAL_PRICE_PAIR, &query, to->type, &whole_to, &whole, err);
+    }
+    if (code == GAL_OK && sub_batches) {
+        take_longer(out, whole);
+    }
+    return code;
 }
 
 gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,

@@ -65,7 +65,8 @@ bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, 
         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) ||
         (strategy->offload_activations &&
          (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) || /* nothing to run again */
-        (!attends && is_split_before(spec->space, strategy));
+        (!attends && is_split_before(spec->space, strategy)) ||
+        (strategy->overlap != GAL_OVERLAP_NONE && !gal_strategy_halves(strategy, shape->kind));
     return !useless && gal_strategy_gathers_rule_broken(strategy, spec->prefetch_depth) == NULL &&
            gal_strategy_block_rule_broken(spec->model, shape, strategy, spec->device_count / spec->pp_degree,
                                           spec->global_batch_samples / spec->microbatch_count) == NULL;
@@ -75,7 +76,7 @@ bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, 
 static bool may_follow(const gal_cell *cell, const gal_block_shape *to, uint32_t from_strategy, uint32_t to_strategy)
 {
     return to->carried_in.positions == 0 || to->kind == GAL_BLOCK_CROSS_ATTENTION ||
-           cell->conversions.class_of[from_strategy] == cell->conversions.class_of[to_strategy];
+           cell->conversions.rows_of[from_strategy] == cell->conversions.rows_of[to_strategy];
 }
 
 static bool is_allowed(const gal_cell *cell, uint32_t type, uint32_t strategy)
@@ -171,7 +172,8 @@ static gal_code price_change(gal_cell *cell, uint32_t stage, uint32_t block, uin
     return code == GAL_OK ? GAL_OK : gal_fail(err, code, "%s", reason.text);
 }
 
-/* Conversions are priced between layouts (gal_price_pair): once for all strategies of two classes. */
+/* Conversions are priced between layouts and kinds of overlap (gal_price_pair): once for all strategies of two classes.
+ */
 static gal_code fill_pairs_of(gal_cell *cell, uint32_t stage, uint32_t pair, change *changes, gal_error *err)
 {
     const uint32_t block = cell->types.pair_first[pair];

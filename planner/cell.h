@@ -6,8 +6,8 @@
  * that no path has 2^53 of them: sums are exact in any order, paths of equal prices have equal times, and a path is
  * rounded by at most 4 (blocks + 1) (microbatches + 1) unit_seconds. Its bytes are the closed form of
  * costmodel/memory.h where what blocks use in turn is charged at its most: each ring at its depth times the largest
- * use, a conversion at the most it can take from any order of samples (planner/conversions.h). So a path that fits here
- * fits when it is placed.
+ * use, a conversion at the most it can take from any order of samples (planner/conversions.h), two sub-batches at what
+ * they take beside neighbours like them, and joined where a stage ends. So a path that fits here fits when it is placed.
  *
  * Off the chain:
  *   the token table       its holders are alike (gal_cell_tables_alike); on a stage of several one has the bytes and
@@ -48,6 +48,7 @@ typedef enum gal_shared_kind {
     GAL_SHARED_RELAYOUT,
     GAL_SHARED_WORK,
     GAL_SHARED_STAGED,
+    GAL_SHARED_BESIDE, /* boundary rows of second sub-batches */
     GAL_SHARED_KIND_COUNT
 } gal_shared_kind;
 

@@ -28,7 +28,8 @@ gal_shared_bytes gal_cell_shared_of(const gal_block_memory *memory, uint32_t pre
                [GAL_SHARED_BUCKET] = (int64_t)(2 * largest_turn(&memory->buckets)),
                [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
                [GAL_SHARED_WORK] = (int64_t)memory->bytes.work,
-               [GAL_SHARED_STAGED] = (int64_t)(2 * (memory->bytes.staged_input + memory->bytes.staged_saved))}};
+               [GAL_SHARED_STAGED] = (int64_t)(2 * (memory->bytes.staged_input + memory->bytes.staged_saved)),
+               [GAL_SHARED_BESIDE] = (int64_t)memory->beside}};
 }
 
 /* ---- rounding ---- */
@@ -165,6 +166,9 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
         node.close.forward_seconds = cell->transfer[at]; /* of every round, and on the way back of the step */
         node.close.once_seconds = cell->transfer[at];
     }
+    if (!last && cell->strategy[strategy].overlap != GAL_OVERLAP_NONE) { /* its sub-batches are joined for the ports */
+        node.close.bytes += 2 * node.boundary_bytes;
+    }
     if (shape->kind == GAL_BLOCK_BRIDGE) {
         node.block.bytes += version_bytes(cell, shape->carried_out, stage, strategy);
     }
@@ -208,7 +212,8 @@ static gal_cell_edge edge_of(const gal_cell *cell, uint32_t block, uint32_t stag
         edge.carried_bytes = version_bytes(cell, shape->carried_in, stage, to) +
                              (int64_t)larger(carried->relayout_bytes, c->entry_bytes[like]);
     }
-    edge.entry_bytes = edge.carried_bytes + entry_port_bytes(cell, stage, before, behind, pair->converts,
+    const bool halves = cell->strategy[to].overlap != GAL_OVERLAP_NONE; /* what comes is of whole microbatches */
+    edge.entry_bytes = edge.carried_bytes + entry_port_bytes(cell, stage, before, behind, pair->converts || halves,
                                                              carried_bytes(cell, shape->carried_in, from));
     return edge;
 }

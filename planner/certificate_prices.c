@@ -40,7 +40,8 @@ static bool is_legal(const gal_cert_prices *v, uint32_t type, const gal_strategy
         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) ||
         (strategy->offload_activations && (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) ||
         (!attends && gal_strategy_ring_degree(strategy) > 1 && spaced[GAL_AXIS_ULYSSES]) ||
-        (!attends && gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && spaced[GAL_AXIS_RING]);
+        (!attends && gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && spaced[GAL_AXIS_RING]) ||
+        (strategy->overlap != GAL_OVERLAP_NONE && shape->kind != GAL_BLOCK_ATTENTION && shape->kind != GAL_BLOCK_FFN);
     return !useless && gal_strategy_gathers_rule_broken(strategy, v->cell->prefetch_depth) == NULL &&
            gal_strategy_block_rule_broken(v->cell->model, shape, strategy, devices, samples) == NULL;
 }
@@ -200,7 +201,8 @@ static gal_cert_item kernel_item(const gal_cert_prices *v, const gal_cert_kind *
     const gal_block_floor *floor = &v->kernels[(size_t)type * v->strategy_count + split].floor;
     const double rounds = table == GAL_CERT_ADDED && v->stages == 1 ? v->cell->microbatch_count : 1.0;
     const double bytes = (double)floor->state_bytes + (double)k->in_flight * (double)floor->saved_bytes;
-    gal_cert_item own = {.turn_bytes = (double)floor->work_bytes};
+    /* of two sub-batches, one of which may be done before the other begins, at least half */
+    gal_cert_item own = {.turn_bytes = (double)floor->work_bytes / (v->cell->space->overlap ? 2.0 : 1.0)};
     for (uint32_t at = 0; at < GAL_CERT_POSITIONS; at++) {
         own.seconds[at] = rounds * floor->seconds;
         own.bytes[at] = bytes;
@@ -233,7 +235,7 @@ static double turn_bytes(const gal_cert_prices *v, const gal_block_memory *m)
     const double gathers =
         fmax(largest(&m->gathers_forward), fmax(largest(&m->gathers_backward), largest(&m->gathers_evaluate)));
     return v->cell->prefetch_depth * gathers + 2.0 * largest(&m->buckets) + (double)m->bytes.scratch +
-           (double)m->bytes.work;
+           (double)m->bytes.work + (double)m->beside;
 }
 
 /* Of rows that come from the stage before: as the block has them, or smaller and then converted. */

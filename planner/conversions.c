@@ -4,13 +4,16 @@
 #include <string.h>
 
 #include "costmodel/relayout.h"
+#include "runtime/program/halves.h"
 #include "schemas/plan_check.h"
 
 typedef struct groups {
     const gal_strategy *stands; /* one of those whose rows lie so */
     gal_group sample, sequence, feature;
-    bool from_rows; /* legal for the embedding */
-    bool leads_on;  /* legal for a block that rows leave */
+    gal_overlap overlap;
+    gal_recompute recompute; /* with overlap */
+    bool from_rows;          /* legal for the embedding */
+    bool leads_on;           /* legal for a block that rows leave */
 } groups;
 
 typedef struct closure {
@@ -41,23 +44,39 @@ static bool is_flow(gal_flow a, gal_flow b)
     return a.positions == b.positions && a.features == b.features;
 }
 
+static bool rows_alike(const groups *a, const groups *b)
+{
+    return a->sample == b->sample && a->sequence == b->sequence && a->feature == b->feature;
+}
+
 static void classify(closure *c, uint32_t strategy)
 {
     const gal_strategy *s = &c->strategy[strategy];
     const gal_mesh mesh = gal_mesh_of(&c->atoms, s);
     const gal_group sample = gal_mesh_samples(&mesh);
     const gal_group sequence = gal_mesh_positions(&mesh, s), feature = gal_mesh_features(&mesh);
+    const groups own = {.stands = s,
+                        .sample = sample,
+                        .sequence = sequence,
+                        .feature = feature,
+                        .overlap = s->overlap,
+                        .recompute = s->overlap == GAL_OVERLAP_NONE ? GAL_RECOMPUTE_NONE : s->recompute};
     uint32_t at = 0;
-    while (at < c->class_count &&
-           (c->class[at].sample != sample || c->class[at].sequence != sequence || c->class[at].feature != feature)) {
+    while (at < c->class_count && !(rows_alike(&c->class[at], &own) && c->class[at].overlap == own.overlap &&
+                                    c->class[at].recompute == own.recompute)) {
         at++;
     }
     groups *class = &c->class[at];
     if (at == c->class_count) {
         c->class_count++;
-        *class = (groups){.stands = s, .sample = sample, .sequence = sequence, .feature = feature};
+        *class = own;
     }
     c->out->class_of[strategy] = at;
+    uint32_t rows = 0;
+    while (!rows_alike(&c->class[rows], &own)) {
+        rows++;
+    }
+    c->out->rows_of[strategy] = rows;
     for (uint32_t type = 0; type < c->types->type_count; type++) {
         const gal_block_shape *shape = &c->types->shape[type];
         if (!legal(c, type, strategy)) {
@@ -132,16 +151,49 @@ static gal_code reach(closure *c, const gal_layout *to, uint32_t class, gal_erro
     return GAL_OK;
 }
 
-/* The bytes of a conversion for rows of a flow, if the classes have such blocks. */
-static void take_most(closure *c, uint32_t flow, uint32_t from, uint32_t to, const gal_layout_step *steps,
-                      uint32_t step_count)
+/* The steps from where the rows of a class lie to another class. In front of a stage rows come joined: there the first
+ * `joins` steps, one or none, are left out. */
+typedef struct steps {
+    uint32_t count, joins;
+    bool cuts_at_entry; /* there are none inside a stage, but there rows are cut in two */
+    gal_layout_step step[GAL_LAYOUT_STEPS_MAX + 2];
+} steps;
+
+static void list_steps(const closure *c, const gal_layout *from, uint32_t from_class, uint32_t to_class, steps *out,
+                       gal_layout *to)
 {
-    if (!c->leaving[(size_t)flow * c->class_capacity + from] || !c->entering[(size_t)flow * c->class_capacity + to]) {
+    const bool halved = c->class[from_class].overlap != GAL_OVERLAP_NONE;
+    const bool halves = c->class[to_class].overlap != GAL_OVERLAP_NONE;
+    const uint32_t count = gal_layout_enter(from, &c->atoms, c->class[to_class].stands, out->step, to);
+    out->count = gal_halves_add_steps(halved, halves, from, to, out->step, count);
+    out->joins = halved && out->count > 0 ? 1 : 0;
+    out->cuts_at_entry = halved && halves && out->count == 0;
+}
+
+/* Of two sub-batches on both sides nothing is done inside a stage, and in front of one they are cut. */
+static gal_relayout_bytes bytes_of(const closure *c, const gal_layout *rows_lie, gal_flow rows, const steps *by)
+{
+    const gal_dtype dtype = c->model->compute_dtype;
+    gal_relayout_bytes own = gal_relayout_bytes_of(&c->atoms, by->step, by->count, rows, dtype);
+    if (by->cuts_at_entry) {
+        const gal_layout_step cut = {GAL_STEP_HALVE, GAL_GROUP_NONE, *rows_lie, *rows_lie};
+        own.entry = gal_relayout_bytes_of(&c->atoms, &cut, 1, rows, dtype).entry;
+    } else if (by->joins > 0) {
+        own.entry = gal_relayout_bytes_of(&c->atoms, by->step + by->joins, by->count - by->joins, rows, dtype).entry;
+    }
+    return own;
+}
+
+/* The bytes of a conversion for rows of a flow, if the classes have such blocks. to: where they lie then. */
+static void take_most(closure *c, uint32_t flow, uint32_t from, uint32_t to_class, const gal_layout *to,
+                      const steps *by)
+{
+    if (!c->leaving[(size_t)flow * c->class_capacity + from] ||
+        !c->entering[(size_t)flow * c->class_capacity + to_class]) {
         return;
     }
-    const gal_relayout_bytes bytes =
-        gal_relayout_bytes_of(&c->atoms, steps, step_count, c->types->flow[flow], c->model->compute_dtype);
-    const size_t place = ((size_t)flow * c->class_count + from) * c->class_count + to;
+    const gal_relayout_bytes bytes = bytes_of(c, to, c->types->flow[flow], by);
+    const size_t place = ((size_t)flow * c->class_count + from) * c->class_count + to_class;
     uint64_t *inside = &c->out->inside_bytes[place];
     uint64_t *entry = &c->out->entry_bytes[place];
     *inside = bytes.inside > *inside ? bytes.inside : *inside;
@@ -152,14 +204,14 @@ static void take_most(closure *c, uint32_t flow, uint32_t from, uint32_t to, con
 static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
 {
     gal_layout to;
-    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    steps by;
     const uint32_t from = c->layout_class[at];
-    if (from == class || !c->class[from].leads_on) {
+    if ((from == class && c->class[from].overlap == GAL_OVERLAP_NONE) || !c->class[from].leads_on) {
         return GAL_OK;
     }
-    const uint32_t count = gal_layout_enter(&c->layout[at], &c->atoms, c->class[class].stands, steps, &to);
+    list_steps(c, &c->layout[at], from, class, &by, &to);
     for (uint32_t flow = 0; flow < c->types->flow_count; flow++) {
-        take_most(c, flow, from, class, steps, count);
+        take_most(c, flow, from, class, &to, &by);
     }
     return c->class[class].leads_on ? reach(c, &to, class, err) : GAL_OK;
 }
@@ -201,7 +253,9 @@ gal_code gal_conversions_create(const gal_model *model, const gal_block_types *t
     c.class = calloc(c.class_capacity, sizeof *c.class);
     c.leaving = calloc(stands + 1, sizeof *c.leaving);
     c.entering = calloc(stands + 1, sizeof *c.entering);
-    if (conversions.class_of == NULL || c.class == NULL || c.leaving == NULL || c.entering == NULL) {
+    conversions.rows_of = calloc(c.class_capacity, sizeof *conversions.rows_of);
+    if (conversions.class_of == NULL || conversions.rows_of == NULL || c.class == NULL || c.leaving == NULL ||
+        c.entering == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     for (uint32_t s = 0; s < strategy_count; s++) {
@@ -232,6 +286,7 @@ void gal_conversions_free(gal_conversions *conversions)
 {
     free(conversions->entry_bytes);
     free(conversions->inside_bytes);
+    free(conversions->rows_of);
     free(conversions->class_of);
     *conversions = (gal_conversions){0};
 }

@@ -3,7 +3,9 @@
  * A conversion starts from the order of samples that the conversions before it left behind (runtime/program/atoms.h),
  * so its steps and bytes depend on the whole chain. The orders that a chain can reach are few: they are listed by
  * closure from whole rows, and between two classes of strategies (equal groups over samples and positions) the most
- * over all of them is kept, for each size of rows. */
+ * over all of them is kept, for each size of rows. Where a block works on two sub-batches rows are cut behind the
+ * conversion, and joined in front of the next one: classes differ in that too, and in the kind of overlap and
+ * recompute, which prices of such changes depend on. */
 #ifndef GAL_PLANNER_CONVERSIONS_H
 #define GAL_PLANNER_CONVERSIONS_H
 
@@ -13,6 +15,7 @@
 typedef struct gal_conversions {
     uint32_t class_count;
     uint32_t *class_of;     /* [strategy] */
+    uint32_t *rows_of;      /* [strategy]: the first class whose rows lie alike, sub-batches or not */
     uint64_t *inside_bytes; /* [flow][from class][to class] of class relayout, inside a stage */
     uint64_t *entry_bytes;  /* in front of a stage */
 } gal_conversions;

@@ -96,7 +96,8 @@ static gal_least_item item_of(gal_least_items *items, uint32_t type, uint32_t st
                                               [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
                                               [GAL_SHARED_WORK] = (int64_t)memory->bytes.work,
                                               [GAL_SHARED_STAGED] = (int64_t)(2 * (memory->bytes.staged_input +
-                                                                                   memory->bytes.staged_saved))}}};
+                                                                                   memory->bytes.staged_saved)),
+                                              [GAL_SHARED_BESIDE] = (int64_t)memory->beside}}};
 }
 
 /* Where they stand alike and a is nowhere larger. */

@@ -115,6 +115,7 @@ static bool is_legal(const gal_screens *screens, uint32_t type, const gal_split_
 static gal_code list_items(gal_screens *screens, const menus *m, uint32_t type, gal_relaxed_type *menu, gal_error *err)
 {
     const bool shards = screens->space->axis[GAL_AXIS_SDP], *zero = screens->space->zero_stage;
+    const double work_share = screens->space->overlap ? 0.5 : 1.0; /* of a sub-batch, with the other one not begun */
     for (uint32_t i = 0; i < m->split_count; i++) {
         const gal_split_kind *split = m->split;
         const uint32_t groups = m->stage_devices / split[i].tp_degree / split[i].sequence_degree;
@@ -138,7 +139,7 @@ static gal_code list_items(gal_screens *screens, const menus *m, uint32_t type, 
         menu->item[menu->item_count++] = (gal_relaxed_item){.round_seconds = floor.seconds,
                                                             .bytes = (double)floor.state_bytes / shares,
                                                             .saved_bytes = (double)floor.saved_bytes,
-                                                            .work_bytes = (double)floor.work_bytes};
+                                                            .work_bytes = (double)floor.work_bytes * work_share};
     }
     return GAL_OK;
 }

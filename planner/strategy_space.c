@@ -81,22 +81,27 @@ gal_overlap gal_space_overlap_of(const gal_strategy *strategy)
     return !can ? GAL_OVERLAP_NONE : strategy->recompute == GAL_RECOMPUTE_FULL ? GAL_OVERLAP_FINE : GAL_OVERLAP_IN_PASS;
 }
 
-static void emit_recomputes(enumeration *e, gal_strategy strategy)
+static void put(enumeration *e, const gal_strategy *strategy)
+{
+    if (e->out != NULL && e->count < GAL_SPACE_MAX) {
+        e->out[e->count] = *strategy;
+    }
+    e->count++;
+}
+
+static void emit_recomputes(enumeration *e, gal_strategy strategy, bool overlaps)
 {
     const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
                                                [GAL_RECOMPUTE_SELECTIVE] = e->space->selective,
                                                [GAL_RECOMPUTE_FULL] = e->space->recompute};
     for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT; r++) {
         strategy.recompute = (gal_recompute)r;
-        strategy.overlap = e->space->overlap ? gal_space_overlap_of(&strategy) : GAL_OVERLAP_NONE;
+        strategy.overlap = overlaps ? gal_space_overlap_of(&strategy) : GAL_OVERLAP_NONE;
         const bool keeps_none = strategy.keep_panels && r == GAL_RECOMPUTE_FULL;
-        const bool apart = strategy.overlap == GAL_OVERLAP_NONE || !strategy.offload_activations;
-        const bool wanted =
-            allowed[r] && !keeps_none && apart && (!e->space->overlap || strategy.overlap != GAL_OVERLAP_NONE);
-        if (wanted && e->out != NULL && e->count < GAL_SPACE_MAX) {
-            e->out[e->count] = strategy;
+        const bool apart = !overlaps || !strategy.offload_activations;
+        if (allowed[r] && !keeps_none && apart && (!overlaps || strategy.overlap != GAL_OVERLAP_NONE)) {
+            put(e, &strategy);
         }
-        e->count += wanted;
     }
 }
 
@@ -117,27 +122,30 @@ static bool may_put_away(const gal_strategy *strategy)
     return strategy->tp_mode == GAL_TP_1D && gal_strategy_ring_degree(strategy) == 1;
 }
 
-static void emit_offloads(enumeration *e, gal_strategy strategy)
+static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
 {
     const uint32_t left_out = e->space->offload_left_out;
-    emit_recomputes(e, strategy);
+    emit_recomputes(e, strategy, overlaps);
     for (uint32_t i = 0; e->space->offload && i + left_out < GAL_SPACE_OFFLOADS; i++) {
         strategy.offload_optimizer_percent = offloads[i].optimizer_percent;
         strategy.offload_parameters = offloads[i].parameters;
         strategy.offload_activations = offloads[i].activations;
         if ((!strategy.offload_parameters || may_fetch(&strategy)) &&
             (!strategy.offload_activations || may_put_away(&strategy))) {
-            emit_recomputes(e, strategy);
+            emit_recomputes(e, strategy, overlaps);
         }
     }
 }
 
 static void emit(enumeration *e, gal_strategy strategy)
 {
-    emit_offloads(e, strategy);
+    emit_offloads(e, strategy, false);
     if (strategy.tp_mode != GAL_TP_1D && e->space->keep_panels) {
         strategy.keep_panels = true;
-        emit_offloads(e, strategy);
+        emit_offloads(e, strategy, false);
+    }
+    if (e->space->overlap) {
+        emit_offloads(e, strategy, true);
     }
 }
 
@@ -291,6 +299,7 @@ void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
                       .recompute = a->recompute && b->recompute,
                       .selective = a->selective && b->selective,
                       .keep_panels = a->keep_panels && b->keep_panels,
+                      .overlap = a->overlap && b->overlap,
                       .offload = a->offload && b->offload};
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
         both.axis[kind] = a->axis[kind] && b->axis[kind];

@@ -33,12 +33,13 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
 /* The strategies for D devices in a fixed order, legal or not for a kind of block (gal_strategy_rule_broken says).
  * Strategies that differ in recompute alone follow each other, the one without first. Writes at most GAL_SPACE_MAX,
  * returns how many; out NULL: how many there are (more than GAL_SPACE_MAX: gal_search does not take such a space). With
- * space->overlap on those alone that can overlap, and do. */
+ * space->overlap on those that can overlap stand once more behind those without, in the same order. */
 uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal_strategy *out);
 /* Entries for them, at least one. */
 uint32_t gal_space_room(const gal_space *space, uint32_t device_count);
 
-/* The kind of overlap that a strategy can have, none where it can have none: planner/overlapped.h. */
+/* The kind of overlap that a strategy can have, none where it can have none. Full recompute overlaps as fine, the
+ * others as in_pass: in_pass and cross_pass with full recompute do what fine does and more. */
 gal_overlap gal_space_overlap_of(const gal_strategy *strategy);
 
 /* The splits of a block that the space allows on D devices: without data parallelism, which is left open. Returns how

@@ -139,7 +139,7 @@ typedef struct gal_space {
     bool takeaway[4];                /* [1..3], applied */
     bool tp_grid[GAL_TP_MODE_COUNT]; /* [GAL_TP_2D ...]; mode 1d is axis[GAL_AXIS_TP] */
     bool keep_panels;                /* of grids, besides those that gather again */
-    bool overlap;                    /* beside the search (planner/overlapped.h): of no certificate */
+    bool overlap;                    /* of plain TP, besides those without: fine with full recompute, else in_pass */
     bool offload;                    /* to the host's memory, in some ways (planner/strategy_space.c) */
     uint32_t offload_left_out;       /* of these ways the last ones (planner/host_limit.h): of no certificate */
 } gal_space;

@@ -258,11 +258,8 @@ static gal_code usage_rules(search_options *o, gal_search_request *request, gal_
         code = gal_space_parse(o->space, &request->space, err);
     }
     if (code == GAL_OK && request->space.overlap &&
-        (o->compare || o->pareto || o->algorithm % GAL_ALGORITHM_COUNT != GAL_ALGORITHM_EXACT ||
-         o->prices != GAL_SEARCH_PRICES_GALRUN)) {
-        return gal_fail(err, GAL_ERR_USAGE,
-                        "--space overlap goes with --algorithm exact and --prices galrun, and without --compare and "
-                        "--pareto");
+        (o->algorithm % GAL_ALGORITHM_COUNT != GAL_ALGORITHM_EXACT || o->prices != GAL_SEARCH_PRICES_GALRUN)) {
+        return gal_fail(err, GAL_ERR_USAGE, "--space overlap goes with --algorithm exact and --prices galrun");
     }
     if (code == GAL_OK && o->host_memory_bytes > 0 && (!request->space.offload || o->compare || o->pareto)) {
         return gal_fail(err, GAL_ERR_USAGE,

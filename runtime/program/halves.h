@@ -1,6 +1,6 @@
 /* The rows of a block that works on two sub-batches: its two halves one behind the other, each as rows of a layout are,
  * [sub-batch][position][sample]. A half has every other part of the samples, those of its most significant local digit
- * that is even. For runtime/program alone. */
+ * that is even. For runtime/program, and for who counts the bytes of conversions. */
 #ifndef GAL_RUNTIME_PROGRAM_HALVES_H
 #define GAL_RUNTIME_PROGRAM_HALVES_H
 

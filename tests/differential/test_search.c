@@ -99,6 +99,7 @@ static void draw_space(uint64_t *state, trial *t)
     space->tp_grid[GAL_TP_3D] = gal_random_below(&apart, 3) == 0;
     space->keep_panels = gal_random_below(&apart, 3) == 0;
     space->offload = !space->axis[GAL_AXIS_TP] && gal_random_below(&apart, 2) == 0;
+    space->overlap = gal_random_below(&apart, 2) == 0;
 }
 
 /* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every
@@ -340,7 +341,7 @@ static uint64_t largest_turn(const gal_ring_turns *turns)
 }
 
 typedef struct turn_bytes { /* what the blocks of a stage use in turn */
-    uint64_t gathered, bucket, boundary, scratch, relayout, work;
+    uint64_t gathered, bucket, boundary, scratch, relayout, work, beside;
 } turn_bytes;
 
 /* The versions of the carried tensor, each as if a block of the stage read it. */
@@ -379,6 +380,12 @@ static uint64_t brute_bias_bytes(const brute *b)
                                    gal_dtype_bytes(model->compute_dtype));
 }
 
+/* Whether it works on two sub-batches, which are cut and joined at the ends of a stage. */
+static bool halves(const brute *b, uint32_t i)
+{
+    return gal_strategy_halves(&b->cell->strategy[b->strategy[i]], shape_at(b, i)->kind);
+}
+
 /* The formula of costmodel/memory.h with each ring at its depth times its largest use. */
 static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
 {
@@ -401,6 +408,7 @@ static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
         most.bucket = larger(most.bucket, largest_turn(&memory->buckets));
         most.scratch = larger(most.scratch, memory->bytes.scratch);
         most.work = larger(most.work, memory->bytes.work);
+        most.beside = larger(most.beside, memory->beside);
         most.boundary = larger(most.boundary, i + 1 < end ? memory->bytes.boundary : 0);
         if (i > 0) {
             const size_t at = gal_conversion_index(c, cell->types.pair_flow[cell->types.pair_of[i]], b->strategy[i - 1],
@@ -413,14 +421,14 @@ static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
     const uint64_t ahead = k + 1 < m ? k + 1 : m;
     if (first > 0) {
         const uint64_t received = price_at(b, first - 1)->memory.bytes.boundary;
-        const bool converts = pair_at(b, first)->converts;
+        const bool converts = pair_at(b, first)->converts || halves(b, first);
         bytes += ((converts ? two : ahead) + two) * received;
         bytes -= converts ? 0 : k * price_at(b, first)->memory.bytes.input;
     }
-    bytes += last ? 0 : 2 * two * price_at(b, end - 1)->memory.bytes.boundary;
+    bytes += last ? 0 : (2 * two + (halves(b, end - 1) ? 2 : 0)) * price_at(b, end - 1)->memory.bytes.boundary;
     bytes += brute_carried_bytes(b, first, end, k, ahead, two);
     return bytes + cell->spec.prefetch_depth * most.gathered + 2 * most.bucket + 2 * most.boundary + most.scratch +
-           most.relayout + most.work;
+           most.relayout + most.work + most.beside;
 }
 
 static void add_path(brute *b)

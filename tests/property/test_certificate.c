@@ -257,11 +257,22 @@ static void move_block(uint64_t *state, gal_plan *p)
 
 static void change_space(uint64_t *state, gal_space *s)
 {
-    bool *const part[] = {&s->axis[GAL_AXIS_DP],    &s->axis[GAL_AXIS_SDP], &s->axis[GAL_AXIS_TP],
-                          &s->zero_stage[1],        &s->zero_stage[2],      &s->zero_stage[3],
-                          &s->sequence_parallel,    &s->recompute,          &s->selective,
-                          &s->takeaway[2],          &s->takeaway[3],        &s->tp_grid[GAL_TP_2D],
-                          &s->tp_grid[GAL_TP_2P5D], &s->tp_grid[GAL_TP_3D], &s->keep_panels};
+    bool *const part[] = {&s->axis[GAL_AXIS_DP],
+                          &s->axis[GAL_AXIS_SDP],
+                          &s->axis[GAL_AXIS_TP],
+                          &s->zero_stage[1],
+                          &s->zero_stage[2],
+                          &s->zero_stage[3],
+                          &s->sequence_parallel,
+                          &s->recompute,
+                          &s->selective,
+                          &s->takeaway[2],
+                          &s->takeaway[3],
+                          &s->tp_grid[GAL_TP_2D],
+                          &s->tp_grid[GAL_TP_2P5D],
+                          &s->tp_grid[GAL_TP_3D],
+                          &s->keep_panels,
+                          &s->overlap};
     bool *const one = part[gal_random_below(state, sizeof part / sizeof part[0])];
     *one = !*one;
 }

@@ -125,7 +125,7 @@ static void test_kinds_mean_the_same(void **unused)
 
 /* ---- prices ---- */
 
-enum { DEVICES = 4 };
+enum { DEVICES = 4, RUNS_MAX = 32 };
 
 typedef struct timed {
     double simulated_seconds, objective_seconds;
@@ -178,8 +178,10 @@ static double border_of(const gal_program *p, const gal_durations *durations)
     return seconds * gal_durations_slowdown(durations, GAL_ACTIVITY_COMPUTE, GAL_ACTIVITY_COMMUNICATION);
 }
 
-/* A decoder of so many layers under TP over DEVICES, whose collectives take about as long as its kernels. */
-static timed time_of(uint32_t layers, bool sequence_parallel, gal_recompute recompute, gal_overlap overlap)
+/* A decoder of so many layers under TP over DEVICES, whose collectives take about as long as its kernels. Of its blocks
+ * those behind every `whole` first ones are of whole microbatches for as many, and so on; 0: none is. */
+static timed time_with(uint32_t layers, bool sequence_parallel, gal_recompute recompute, gal_overlap overlap,
+                       uint32_t whole)
 {
     gal_error err = {GAL_OK, ""};
     gal_plan plan;
@@ -206,17 +208,25 @@ static timed time_of(uint32_t layers, bool sequence_parallel, gal_recompute reco
                    .memory_bytes_per_second = 1e12},
         .level_count = 1,
         .level = {{.name = "link", .span_devices = DEVICES, .latency_seconds = 1e-6, .bytes_per_second = 4e9}}};
-    gal_plan_stage stage = {.run_count = 1};
-    gal_plan_run run = {.block_count = 2 * layers + 2,
-                        .strategy = {.axis_count = 1,
-                                     .axis = {{GAL_AXIS_TP, DEVICES}},
-                                     .sequence_parallel = sequence_parallel,
-                                     .recompute = recompute,
-                                     .overlap = overlap}};
+    gal_plan_run run[RUNS_MAX];
+    const gal_strategy strategy = {.axis_count = 1,
+                                   .axis = {{GAL_AXIS_TP, DEVICES}},
+                                   .sequence_parallel = sequence_parallel,
+                                   .recompute = recompute,
+                                   .overlap = overlap};
+    const uint32_t each = whole == 0 ? 2 * layers + 2 : whole;
+    for (uint32_t done = 0; done < 2 * layers + 2; done += each) {
+        const uint32_t left = 2 * layers + 2 - done;
+        assert_true(plan.run_count < RUNS_MAX);
+        run[plan.run_count] = (gal_plan_run){left < each ? left : each, strategy};
+        run[plan.run_count].strategy.overlap = plan.run_count % 2 == 0 ? overlap : GAL_OVERLAP_NONE;
+        plan.run_count++;
+    }
+    gal_plan_stage stage = {.run_count = plan.run_count};
     plan.stage = &stage;
-    plan.run = &run;
+    plan.run = run;
     plan.global_batch_samples = 8;
-    plan.microbatch_count = plan.pp_degree = plan.stage_count = plan.run_count = 1;
+    plan.microbatch_count = plan.pp_degree = plan.stage_count = 1;
     plan.schedule = GAL_SCHEDULE_1F1B;
     plan.prefetch_depth = 2;
     if (gal_plan_check(&plan, NULL, &err) != GAL_OK || gal_lower_plan(&plan, &program, &err) != GAL_OK ||
@@ -233,6 +243,11 @@ static timed time_of(uint32_t layers, bool sequence_parallel, gal_recompute reco
     gal_durations_free(durations);
     gal_program_free(program);
     return out;
+}
+
+static timed time_of(uint32_t layers, bool sequence_parallel, gal_recompute recompute, gal_overlap overlap)
+{
+    return time_with(layers, sequence_parallel, recompute, overlap, 0);
 }
 
 /* One more layer adds to the objective what it adds to the simulation, but for what its borders may differ by; and for
@@ -262,6 +277,36 @@ static void test_prices_grow_as_the_simulation(void **unused)
     }
 }
 
+static double growth(gal_recompute recompute, gal_overlap overlap, uint32_t whole, double *priced)
+{
+    const timed few = time_with(6, false, recompute, overlap, whole),
+                many = time_with(12, false, recompute, overlap, whole);
+    *priced = many.objective_seconds - few.objective_seconds;
+    return many.simulated_seconds - few.simulated_seconds;
+}
+
+/* What a change from sub-batches to whole microbatches and back costs is in the prices of pairs. Six layers more, half
+ * of whose blocks are of each, add to the objective what they add to the simulation, to 0.2 % (as above: the kernels of
+ * one type run beside the collectives of the other). What the changes lose against half of each without any is ten
+ * times what is left. */
+static void test_changes_are_priced(void **unused)
+{
+    (void)unused;
+    for (uint32_t n = 0; n < 4; n++) {
+        const uint32_t every = 2 + n / 2;
+        const gal_recompute recompute = n % 2 == 0 ? GAL_RECOMPUTE_NONE : GAL_RECOMPUTE_FULL;
+        const gal_overlap overlap = n % 2 == 0 ? GAL_OVERLAP_IN_PASS : GAL_OVERLAP_FINE;
+        double priced = 0.0, unused_price = 0.0;
+        const double simulated = growth(recompute, overlap, every, &priced);
+        const double lost = simulated - 0.5 * (growth(recompute, overlap, 0, &unused_price) +
+                                               growth(recompute, GAL_OVERLAP_NONE, 0, &unused_price));
+        print_message("%s, a change every %u blocks: 6 layers are %.3f ms simulated, %.3f ms priced; %.3f ms lost\n",
+                      gal_overlap_names[overlap], every, simulated * 1e3, priced * 1e3, lost * 1e3);
+        assert_true(fabs(priced - simulated) <= 2e-3 * simulated);
+        assert_true(lost > 10.0 * fabs(priced - simulated));
+    }
+}
+
 /* Where collectives take as long as kernels each step of the paper gains, in its order (Figure 3). */
 static void test_each_kind_gains(void **unused)
 {
@@ -280,8 +325,8 @@ int main(int argc, char **argv)
 {
     plan_count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : plan_count;
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : first_seed;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds_mean_the_same),
-                                       cmocka_unit_test(test_prices_grow_as_the_simulation),
-                                       cmocka_unit_test(test_each_kind_gains)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kinds_mean_the_same), cmocka_unit_test(test_prices_grow_as_the_simulation),
+        cmocka_unit_test(test_changes_are_priced), cmocka_unit_test(test_each_kind_gains)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

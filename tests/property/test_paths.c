@@ -60,6 +60,7 @@ static void create(uint64_t seed, trial *t)
     draw_model(&state, seed % 2 == 1, &t->model);
     describe_cluster(&t->cluster, devices);
     gal_space_all(&t->space);
+    t->space.overlap = seed % 4 >= 2;
     assert_int_equal(gal_durations_create_analytic(&t->cluster, &t->durations, &err), GAL_OK);
     assert_int_equal(gal_price_cache_create(&t->model, t->durations, &t->cache, &err), GAL_OK);
     const uint32_t microbatches = 1 + gal_random_below(&state, 4);

@@ -386,6 +386,7 @@ static gal_certificate random_certificate(uint64_t *seed)
                           &c.space.tp_grid[GAL_TP_2P5D],
                           &c.space.tp_grid[GAL_TP_3D],
                           &c.space.keep_panels,
+                           &c.space.overlap,
                           &c.space.offload};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         *part[i] = below(seed, 2) == 0;

@@ -62,6 +62,28 @@ static void test_ulysses(void **state)
     assert_int_equal(count("ring,ulysses", 4), 2); /* never both */
 }
 
+/* Of 4 devices those with TP: tp4, tp2-dp2 and dp2-tp2, each with every kind of recompute, stand once more, behind the
+ * same without overlap. */
+static void test_overlap_is_an_axis(void **state)
+{
+    (void)state;
+    assert_int_equal(count("dp,tp,overlap", 4), 4 + 3);
+    assert_int_equal(count("dp,tp,recompute,selective,overlap", 4), 3 * (4 + 3));
+    assert_int_equal(count("dp,overlap", 4), 1);
+    const uint32_t all = count("dp,tp,recompute,overlap", 4);
+    for (uint32_t i = 0; i < all; i++) {
+        gal_strategy without = strategies[i];
+        uint32_t twin = 0;
+        without.overlap = GAL_OVERLAP_NONE;
+        while (twin < all && !gal_strategy_equal(&strategies[twin], &without)) {
+            twin++;
+        }
+        assert_true(strategies[i].overlap == GAL_OVERLAP_NONE ? twin == i : twin < i);
+        assert_true(strategies[i].overlap == GAL_OVERLAP_NONE ||
+                    (strategies[i].overlap == GAL_OVERLAP_FINE) == (strategies[i].recompute == GAL_RECOMPUTE_FULL));
+    }
+}
+
 /* ---- as Galvatron-BMW counts (planner/strategy_space.h says how) ---- */
 
 static uint32_t count_of(const gal_space *space, uint32_t device_count)
@@ -277,6 +299,7 @@ static void test_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_overlap_is_an_axis),
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_restricted),
         cmocka_unit_test(test_ulysses),
