@@ -20,6 +20,14 @@
     X(SELECTIVE_DROPOUT, "selective recompute of attention with dropout")                                              \
     X(SELECTIVE_LLAMA, "selective recompute of llama's attention")                                                     \
     X(RECOMPUTE_SP, "recompute of a tp+sp block")                                                                      \
+    X(REPEAT_TP, "all of forward again, under tp")                                                                     \
+    X(REPEAT_SP, "all of forward again, under tp+sp")                                                                  \
+    X(REPEAT_GRID, "all of forward again, on a tp grid")                                                               \
+    X(REPEAT_ZERO_3, "all of forward again, zero3")                                                                    \
+    X(REPEAT_SEQUENCE, "all of forward again, ulysses or ring")                                                        \
+    X(REPEAT_DROPOUT, "all of forward again, residual dropout")                                                        \
+    X(REPEAT_SPLIT, "all of forward again, backward in two parts")                                                     \
+    X(REPEAT_CROSS, "all of forward again, cross-attention")                                                           \
     X(TIED_ZERO, "tied table under zero, P > 1")                                                                       \
     X(TIED_TP, "tied table under tp, P > 1")                                                                           \
     X(PADDED_VOCABULARY, "padded vocabulary split by tp")                                                              \
@@ -60,6 +68,28 @@ static void hit_selective(const gal_plan *plan, bool *hit)
             hit[SELECTIVE_DROPOUT] |= m->attention_dropout > 0;
             hit[SELECTIVE_LLAMA] |= m->family == GAL_FAMILY_LLAMA;
         }
+    }
+}
+
+/* Of blocks that have a forward to repeat. */
+static void hit_repeat(const gal_plan *plan, bool *hit)
+{
+    for (uint32_t b = 0; b < gal_model_block_count(&plan->model); b++) {
+        const gal_strategy *s = gal_plan_block_strategy(plan, b);
+        const gal_block_kind kind = gal_model_block_kind(&plan->model, b);
+        const bool layer = kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_CROSS_ATTENTION || kind == GAL_BLOCK_FFN;
+        if (s->recompute != GAL_RECOMPUTE_REPEAT || !layer) {
+            continue;
+        }
+        const bool plain = gal_strategy_degree(s, GAL_AXIS_TP) > 1 && s->tp_mode == GAL_TP_1D;
+        hit[REPEAT_TP] |= plain && !s->sequence_parallel;
+        hit[REPEAT_SP] |= s->sequence_parallel;
+        hit[REPEAT_GRID] |= s->tp_mode != GAL_TP_1D;
+        hit[REPEAT_ZERO_3] |= s->zero_stage == 3;
+        hit[REPEAT_SEQUENCE] |= gal_strategy_sequence_degree(s) > 1;
+        hit[REPEAT_DROPOUT] |= plan->model.residual_dropout > 0;
+        hit[REPEAT_SPLIT] |= plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+        hit[REPEAT_CROSS] |= kind == GAL_BLOCK_CROSS_ATTENTION;
     }
 }
 
@@ -134,6 +164,7 @@ static void hit_step(const gal_plan *plan, bool *hit)
     hit_zero_3(plan, hit);
     hit_model(plan, hit);
     hit_selective(plan, hit);
+    hit_repeat(plan, hit);
     hit_reuse(plan, hit);
     if (plan->model.padding) {
         hit_padding(plan, hit);

@@ -163,7 +163,7 @@ static void random_overlap(uint64_t *random, const gal_model *model, uint32_t bl
 /* All of forward again where what backward needs would be: of a draw of its own. */
 static void random_repeat(uint64_t *random, gal_strategy *strategy)
 {
-    const bool draws = gal_random_below(random, 4) == 0;
+    const bool draws = gal_random_below(random, 3) == 0;
     const bool may = strategy->recompute == GAL_RECOMPUTE_FULL && strategy->overlap == GAL_OVERLAP_NONE;
     strategy->recompute = draws && may ? GAL_RECOMPUTE_REPEAT : strategy->recompute;
 }
