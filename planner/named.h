@@ -7,7 +7,7 @@
  * that fit by that rule the one is returned of which the algorithm itself expects most samples per second (a cell from
  * which its own model expects fewer, by a bound, is not solved); in a space that has the same bytes
  * (planner/conversions.h: those of a larger space may be more) no plan that fits is faster than what gal_search proves.
- */
+ * The plans of oases have its schedule of sub-batches, whatever the space says: they are in spaces with overlap. */
 #ifndef GAL_PLANNER_NAMED_H
 #define GAL_PLANNER_NAMED_H
 

@@ -176,7 +176,7 @@ static void test_never_better_than_exact(void **state)
         use_space("dp,zero3,tp,recompute", galvatron, &t.request);
         compare_limits(seed, &t, seed % ILP_EVERY == 0 ? GAL_ALGORITHM_ILP : GAL_ALGORITHM_GALVATRON_BASE,
                        GAL_ALGORITHM_GALVATRON_BMW, compared);
-        use_space("dp,tp,recompute", oases, &t.request);
+        use_space("dp,tp,recompute,overlap", oases, &t.request);
         compare_limits(seed, &t, GAL_ALGORITHM_OASES, GAL_ALGORITHM_OASES, compared);
         gal_durations_free(t.durations);
     }
