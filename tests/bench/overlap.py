@@ -1,6 +1,6 @@
 """Overlapped schedules over a slow link, predicted and measured, for make bench-overlap.
 
-Usage: overlap.py BUILD [FOLDER]; by environment LINK (bytes a second, 64MiB), ROUNDS (3), STEPS (8), BUDGET (seconds of
+Usage: overlap.py BUILD [FOLDER]; by environment LINK (bytes a second, 128MiB), ROUNDS (3), STEPS (8), BUDGET (seconds of
 a profile), ONLY (of schedules, degrees and none).
 Two ranks, which communicate as over links of a set bandwidth (galrun --slow-link), and a profile of the same ranks over
 the same link. Every plan is simulated by the profile and run ROUNDS times, a process each, in turn with all others; a
@@ -168,7 +168,7 @@ def report_none(bench, chosen):
 def main():
     build, only = sys.argv[1], os.environ.get("ONLY", "schedules degrees none").split()
     rounds, steps = int(os.environ.get("ROUNDS", 3)), int(os.environ.get("STEPS", 8))
-    link = os.environ.get("LINK", "64MiB")
+    link = os.environ.get("LINK", "128MiB")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(sys.argv[2] if len(sys.argv) > 2 else scratch)
         text = folder / "text"

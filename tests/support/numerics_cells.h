@@ -14,6 +14,7 @@ typedef struct gal_coverage_cells {
 extern const gal_coverage_cells gal_cells_of_family;
 extern const gal_coverage_cells gal_cells_of_grid;
 extern const gal_coverage_cells gal_cells_of_offload;
+extern const gal_coverage_cells gal_cells_of_overlap;
 extern const gal_coverage_cells gal_cells_of_sequence;
 extern const gal_coverage_cells gal_cells_of_step;
 extern const gal_coverage_cells gal_cells_of_t5;
