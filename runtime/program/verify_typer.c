@@ -111,6 +111,22 @@ static bool cut_half(gal_typer *t, const gal_operand *o, gal_typed *out)
     return true;
 }
 
+/* Before one half of rows is written: the other one stays what it is, by itself. */
+static void keep_other_half(gal_typer *t, const gal_operand *o)
+{
+    const uint64_t end = o->offset_bytes + o->bytes;
+    const gal_stretch *found = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, end);
+    gal_operand other = *o;
+    gal_typed value;
+    if (found == NULL || found->end - found->begin != 2 * o->bytes) {
+        return;
+    }
+    other.offset_bytes = o->offset_bytes == found->begin ? end : found->begin;
+    if (cut_half(t, &other, &value)) {
+        gal_store_put(&t->now->store, other.buffer, other.offset_bytes, other.offset_bytes + other.bytes, &value);
+    }
+}
+
 /* Two sub-batches one behind the other. */
 static bool join_halves(gal_typer *t, const gal_operand *o, gal_typed *out)
 {
@@ -300,6 +316,7 @@ bool gal_type_put_rows(gal_typer *t, uint32_t k, gal_typed value, uint64_t featu
     if (!gal_type_holds(t, o->view == GAL_GROUP_NONE && o->access != GAL_READ, "an output in a place that is none")) {
         return false;
     }
+    keep_other_half(t, o);
     gal_store_put(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes, &value);
     return true;
 }
