@@ -96,9 +96,7 @@ gal_strategy gal_split_strategy(const gal_split_kind *split)
                         .tp_mode = split->tp_mode,
                         .offload_optimizer_percent = split->offload ? 100 : 0,
                         .offload_parameters = split->offload,
-                        .offload_activations =
-                            split->offload && split->tp_mode == GAL_TP_1D &&
-                            (split->sequence_degree == 1 || split->sequence_kind == GAL_AXIS_ULYSSES)};
+                        .offload_activations = split->offload};
     const gal_axis tp = {GAL_AXIS_TP, split->tp_degree}, sequence = {split->sequence_kind, split->sequence_degree};
     const bool both = tp.degree > 1 && sequence.degree > 1;
     const bool turned = both && largest_prime(tp.degree) > smallest_prime(sequence.degree);

@@ -117,11 +117,6 @@ static bool may_fetch(const gal_strategy *strategy)
     return strategy->zero_stage == 0 || (strategy->zero_stage == 3 && strategy->tp_mode == GAL_TP_1D);
 }
 
-static bool may_put_away(const gal_strategy *strategy)
-{
-    return strategy->tp_mode == GAL_TP_1D && gal_strategy_ring_degree(strategy) == 1;
-}
-
 static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
 {
     const uint32_t left_out = e->space->offload_left_out;
@@ -130,8 +125,7 @@ static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
         strategy.offload_optimizer_percent = offloads[i].optimizer_percent;
         strategy.offload_parameters = offloads[i].parameters;
         strategy.offload_activations = offloads[i].activations;
-        if ((!strategy.offload_parameters || may_fetch(&strategy)) &&
-            (!strategy.offload_activations || may_put_away(&strategy))) {
+        if (!strategy.offload_parameters || may_fetch(&strategy)) {
             emit_recomputes(e, strategy, overlaps);
         }
     }

@@ -113,8 +113,8 @@ typedef struct gal_strategy {
     bool offload_parameters;  /* weights too, but for norms and row biases: they are copied in before each use. Only
                                * with all of the optimizer, and zero_stage 0 or 3 */
     bool offload_activations; /* what forward keeps for backward, the block's input too: copied out behind its forward,
-                               * in again before its backward. Of embeddings and heads nothing is. Without overlap,
-                               * rings and grids of TP */
+                               * in again before its backward. Of embeddings and heads nothing is. Not beside overlap
+                               * and a zero_bubble schedule */
 } gal_strategy;
 
 /* Consecutive blocks of one piece under one strategy. */

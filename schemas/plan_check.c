@@ -168,9 +168,8 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->offload_parameters && strategy->zero_stage == 3 && strategy->tp_mode != GAL_TP_1D) {
         return "offload of parameters beside a tp grid needs zero_stage 0";
     }
-    if (strategy->offload_activations && (strategy->tp_mode != GAL_TP_1D || gal_strategy_ring_degree(strategy) > 1 ||
-                                          strategy->overlap != GAL_OVERLAP_NONE)) {
-        return "offload of activations must not stand beside overlap, a ring or a tp grid";
+    if (strategy->offload_activations && strategy->overlap != GAL_OVERLAP_NONE) {
+        return "offload of activations must not stand beside overlap";
     }
     return NULL;
 }
@@ -227,8 +226,8 @@ static const char *cube_rule_broken(const gal_model *model, const gal_block_shap
         (attends && (uint64_t)block->head_count * block->head_dim % square != 0)) {
         return "in mode 3d the square of the side must divide hidden, ffn_hidden and the features of all heads";
     }
-    const bool reads_table = block->kind == GAL_BLOCK_EMBEDDING || block->kind == GAL_BLOCK_BRIDGE ||
-                             block->kind == GAL_BLOCK_HEAD;
+    const bool reads_table =
+        block->kind == GAL_BLOCK_EMBEDDING || block->kind == GAL_BLOCK_BRIDGE || block->kind == GAL_BLOCK_HEAD;
     return reads_table && gal_model_padded_vocabulary(model) % square != 0
                ? "in mode 3d the square of the side must divide the padded vocabulary"
                : NULL;

@@ -88,6 +88,12 @@ static void add_to(const ring *r, uint32_t buffer, uint32_t step)
     gal_builder_operand(r->b, buffer, step == 0 ? GAL_WRITE : GAL_UPDATE);
 }
 
+/* The same of a value of the node. */
+static void add_to_value(const ring *r, uint32_t buffer, uint8_t value, uint32_t step)
+{
+    gal_emit_access(r->b, r->e, buffer, value, step == 0 ? GAL_WRITE : GAL_UPDATE);
+}
+
 void gal_emit_ring(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t qkv, uint32_t ctx, uint32_t lse)
 {
     const ring r = ring_of(b, e, n);
@@ -101,15 +107,19 @@ void gal_emit_ring(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_
         begin_step(&r, GAL_OP_ATTENTION_STEP, n->name, step);
         gal_emit_read(b, e, qkv, n->in[0]);
         gal_builder_operand(b, keys[step % 2], GAL_READ);
-        add_to(&r, sum, step);
-        add_to(&r, lse, step);
+        if (sum == ctx) {
+            add_to_value(&r, ctx, n->out[0], step);
+        } else {
+            add_to(&r, sum, step);
+        }
+        add_to_value(&r, lse, n->out[1], step);
     }
     if (sum != ctx) {
         const gal_shape shape = {
             .op = GAL_OP_NARROW, .dtype = r.dtype, .dims = {gal_builder_dim(b, query_elements(&r))}};
         gal_builder_instruction(b, GAL_STREAM_COMPUTE, "round", &shape);
         gal_builder_operand(b, sum, GAL_READ);
-        gal_builder_operand(b, ctx, GAL_WRITE);
+        gal_emit_access(b, e, ctx, n->out[0], GAL_WRITE);
     }
 }
 

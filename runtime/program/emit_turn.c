@@ -40,6 +40,7 @@ void gal_emit_turn_rows(gal_builder *b, gal_block_emit *e, uint32_t from, uint8_
     gathered.access = GAL_READ;
     gal_builder_operand_at(b, &gathered);
     gal_builder_operand_at(b, &exchanged);
-    const gal_operand own = {.buffer = to, .access = GAL_WRITE, .bytes = bytes};
+    gal_operand own = gal_emit_whole(b, e, to, target);
+    own.access = GAL_WRITE;
     move_part(b, &exchanged, e->mesh.tp, rows, features, &own);
 }

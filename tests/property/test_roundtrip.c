@@ -346,8 +346,7 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 &&
                            (s.zero_stage == 0 || (s.zero_stage == 3 && s.tp_mode == GAL_TP_1D));
     s.offload_optimizer_percent = s.offload_parameters ? 100 : s.offload_optimizer_percent;
-    s.offload_activations = below(seed, 3) == 0 && s.tp_mode == GAL_TP_1D && gal_strategy_ring_degree(&s) == 1 &&
-                            s.overlap == GAL_OVERLAP_NONE;
+    s.offload_activations = below(seed, 3) == 0 && s.overlap == GAL_OVERLAP_NONE;
     return s;
 }
 

@@ -25,6 +25,8 @@
     X(ACTIVATIONS_SELECTIVE, "activations on the host, selective recompute")                                           \
     X(ACTIVATIONS_TP, "activations on the host, tp")                                                                   \
     X(ACTIVATIONS_SP, "activations on the host, tp+sp")                                                                \
+    X(ACTIVATIONS_GRID, "activations on the host, a tp grid")                                                          \
+    X(ACTIVATIONS_RING, "activations on the host, ring or zig-zag")                                                    \
     X(ACTIVATIONS_ULYSSES, "activations on the host, ulysses")                                                         \
     X(ACTIVATIONS_ZERO_3, "activations on the host, zero3")                                                            \
     X(ACTIVATIONS_OPTIMIZER, "activations and optimizer on the host")                                                  \
@@ -60,8 +62,11 @@ static void hit_activations(const gal_plan *plan, bool *hit)
         any = true;
         hit[ACTIVATIONS_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
         hit[ACTIVATIONS_SELECTIVE] |= s->recompute == GAL_RECOMPUTE_SELECTIVE;
-        hit[ACTIVATIONS_TP] |= gal_strategy_degree(s, GAL_AXIS_TP) > 1 && !s->sequence_parallel;
+        hit[ACTIVATIONS_TP] |=
+            gal_strategy_degree(s, GAL_AXIS_TP) > 1 && s->tp_mode == GAL_TP_1D && !s->sequence_parallel;
         hit[ACTIVATIONS_SP] |= s->sequence_parallel;
+        hit[ACTIVATIONS_GRID] |= s->tp_mode != GAL_TP_1D;
+        hit[ACTIVATIONS_RING] |= gal_strategy_ring_degree(s) > 1;
         hit[ACTIVATIONS_ULYSSES] |= gal_strategy_degree(s, GAL_AXIS_ULYSSES) > 1;
         hit[ACTIVATIONS_ZERO_3] |= s->zero_stage == 3;
         hit[ACTIVATIONS_OPTIMIZER] |= s->offload_optimizer_percent > 0;

@@ -470,8 +470,7 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
             parameters ? 100 : percents[gal_random_below(&random, sizeof percents / sizeof percents[0])];
         s->offload_parameters = parameters && (s->zero_stage == 0 || (s->zero_stage == 3 && s->tp_mode == GAL_TP_1D));
         s->offload_activations = gal_random_below(&random, 3) == 0;
-        if (s->tp_mode != GAL_TP_1D || gal_strategy_ring_degree(s) > 1 || s->overlap != GAL_OVERLAP_NONE ||
-            plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
+        if (s->overlap != GAL_OVERLAP_NONE || plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
             s->offload_activations = false;
         }
         plan->prefetch_depth = gal_strategy_gathers_rule_broken(s, 1) != NULL ? 2 : plan->prefetch_depth;
