@@ -32,7 +32,8 @@ static const char notes[] =
     "microbatches) and the rows' models, clusters and budgets are documents that ship\n"
     "(schemas/catalogue/reproductions); seconds and bytes are galrun's, by data sheets, samples per second as\n"
     "simulated, of the best of the listed batches. --figure 4 shows balance degrees and Eq. 7, 5 how long searches\n"
-    "take here, 6 the plans A, B and C; 7, errors with and without slowdowns, is what make accuracy-host measures.\n"
+    "take here, 6 the plans A, B and C, 7 (galvatron MEASURED.csv, columns plan, profile, seconds: make accuracy-host\n"
+    "writes one) how far off steps are with the profile's slowdowns and without.\n"
     "Exit: 0 a plan was found; 1 none fits; 2 usage; 3 the document is wrong; 4 system.\n"
     "'galplan reproduce colossal --help' and 'galplan reproduce oases --help' tell of two other papers' tables.\n"
     "\nExamples:\n"
@@ -46,7 +47,7 @@ static bool parse(int argc, char **argv, reproduce_options *o, int *exit_code)
                          UINT64_C(1) << 20, UINT64_C(1) << 50),
         gal_option_string("batch", "LIST", "global batch in samples: 16,32 or 8:64 or 8:64:8", &o->batch),
         gal_option_string("table", "NAME", "II, III, IV, V or VI of the paper", &o->paper.table),
-        gal_option_u32("figure", "N", "4, 5 or 6 of the paper", &o->paper.figure, 1, 99),
+        gal_option_u32("figure", "N", "4, 5, 6 or 7 of the paper", &o->paper.figure, 1, 99),
         gal_option_string("cluster", "NAME", "of a table: its rows of this cluster (all)", &o->paper.cluster),
         gal_option_string("model", "LIST", "of a table: its rows of these models (all)", &o->paper.model),
         gal_option_string("strategy", "LIST", "of a table: its rows of these strategies (all)", &o->paper.strategies),
@@ -245,7 +246,10 @@ static gal_code check_usage(const reproduce_options *o, gal_error *err)
     if (!paper && (o->memory_bytes == 0 || o->batch == NULL)) {
         return gal_fail(err, GAL_ERR_USAGE, "a PROFILE needs --memory and --batch");
     }
-    if (paper && (o->profile != NULL || (p->table != NULL && p->figure != 0))) {
+    if (p->figure == 7 && o->profile == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "--figure 7 needs a CSV file with columns plan, profile and seconds");
+    }
+    if (paper && ((o->profile != NULL && p->figure != 7) || (p->table != NULL && p->figure != 0))) {
         return gal_fail(err, GAL_ERR_USAGE, "give one of PROFILE, --table and --figure");
     }
     if (rows && p->table == NULL) {
@@ -260,6 +264,7 @@ static gal_code run_paper(const reproduce_options *o, gal_error *err)
     paper.memory_bytes = o->memory_bytes;
     paper.batch = o->batch;
     paper.json = o->json;
+    paper.measured = o->profile;
     return paper.table != NULL ? gal_cli_reproduce_table(&paper, err) : gal_cli_reproduce_figure(&paper, err);
 }
 
@@ -319,7 +324,7 @@ int gal_cli_reproduce(int argc, char **argv)
     }
     gal_code code = check_usage(&o, &err);
     if (code == GAL_OK) {
-        code = o.profile == NULL ? run_paper(&o, &err) : run(&o, &err);
+        code = o.profile == NULL || o.paper.figure != 0 ? run_paper(&o, &err) : run(&o, &err);
     }
     return gal_options_end("galplan", "reproduce", code, &err);
 }

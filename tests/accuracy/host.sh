@@ -8,7 +8,7 @@
 set -eu
 build=${1:-build}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-seed=${SEED:-1} steps=${STEPS:-8} rounds=${ROUNDS:-3} budget=${BUDGET:-90}
+seed=${SEED:-1} steps=${STEPS:-8} rounds=${ROUNDS:-5} budget=${BUDGET:-90}
 ones=${GROUPS_OF_ONE:-3} twos=${GROUPS_OF_TWO:-7}
 cores=$(nproc)
 folder=${FOLDER:-$(mktemp -d)}
@@ -70,4 +70,14 @@ if [ -z "${ONLY_FEW:-}" ]; then
 fi
 for count in "${ranks[@]}"; do finish "$count"; done > "$folder/lines"
 echo "load $(cut -d' ' -f1 /proc/loadavg) at the end"
+{ # Figure 7 again, by galplan: what every step took
+    echo plan,profile,seconds
+    for count in "${ranks[@]}"; do
+        while read -r _ name; do
+            grep "^$name " "$folder/$count/measured" | sort -g -k 2 | head -1 |
+                awk -v at="$folder/$count" '{ print at "/" $1 ".json," at "/profile.json," $2 }'
+        done < "$folder/$count/list"
+    done
+} > "$folder/measured.csv"
+"$build/galplan" reproduce galvatron --figure 7 "$folder/measured.csv" | tail -1
 "$host" report "${ranks[*]} ranks on $cores cores" bounds < "$folder/lines"
