@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 import galvatron
-from scores import figures, median, spearman, within_groups  # noqa: F401
+from scores import figures, median, spearman, within_groups, worst_regrets  # noqa: F401
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLUSTERS = HERE / "clusters"
@@ -524,6 +524,9 @@ def report(build, path, seed, verbose):
         ratio = float(a["estimated_seconds"]) / float(a["seconds"]) - 1.0
         memory = f", bytes {100 * (float(a['estimated_bytes']) / float(a['bytes']) - 1):+.1f} %" if a.get("bytes") else ""
         print(f"    {'' if verbose else 'worst: '}{100 * ratio:+.1f} %{memory}: {label(a)}")
+    for regret, chosen, fastest in worst_regrets(answers, len(answers) if verbose else 3):
+        if "regret" in kind.targets and regret > 0.0:
+            print(f"    {100 * regret:.1f} % slower than the fastest is the one chosen: {label(chosen)}; the fastest: {label(fastest)}")
     return met, missed
 
 

@@ -38,6 +38,20 @@ def within_groups(answers):
     return correlations, regrets
 
 
+def worst_regrets(answers, count):
+    """Of groups of at least 6 those whose layout predicted the fastest is the worst: (regret, it, the fastest)."""
+    groups = collections.defaultdict(list)
+    for a in answers:
+        groups[a["group"]].append(a)
+    worst = []
+    for members in groups.values():
+        if len(members) >= 6:
+            chosen = min(members, key=lambda a: float(a["estimated_seconds"]))
+            fastest = min(members, key=lambda a: float(a["seconds"]))
+            worst.append((float(chosen["seconds"]) / float(fastest["seconds"]) - 1.0, chosen, fastest))
+    return sorted(worst, key=lambda entry: -entry[0])[:count]
+
+
 def figures(answers):
     """name -> figure"""
     error = [abs(float(a["estimated_seconds"]) / float(a["seconds"]) - 1.0) for a in answers]

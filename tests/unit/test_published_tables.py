@@ -32,6 +32,8 @@ def statistics():
     correlations, regrets = published.within_groups(group)
     verdict("regret: the layout predicted the fastest takes 20 % longer than the fastest",
             len(correlations) == 1 and abs(regrets[0] - 0.2) < 1e-12)
+    verdict("the worst regret names the one chosen and the fastest",
+            [(round(r, 9), c["seconds"], f["seconds"]) for r, c, f in published.worst_regrets(group, 3)] == [(0.2, 1.2, 1.0)])
     verdict("groups of 5 do not count", published.within_groups(group[:5]) == ([], []))
 
 
