@@ -11,6 +11,7 @@
 static const gal_trial_on cuda = {.name = "cuda",
                                   .device = &gal_device_cuda,
                                   .ops = &gal_ops_cuda_fp32,
+                                  .host_ops = &gal_ops_host_fp32,
                                   .relative_bound = GAL_EQUIVALENCE_FP32_BOUND,
                                   .weight_bound = GAL_EQUIVALENCE_FP32_WEIGHT_BOUND};
 

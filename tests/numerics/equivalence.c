@@ -146,9 +146,7 @@ static void make_plan(const drawn *which, gal_plan *out)
 {
     gal_random_plan(which->seed, which->world, out);
     gal_random_reuse(which->seed, out);
-    if (on->host_kernels) {
-        gal_random_offload(which->seed, out);
-    }
+    gal_random_offload(which->seed, out);
 }
 
 static drawn draw_one(uint64_t *seed, uint32_t world, gal_coverage *coverage)
@@ -525,7 +523,7 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
     const bool interleaved = plan->schedule == GAL_SCHEDULE_INTERLEAVED;
     const bool other_schedule = with_others && plan->microbatch_count > 1 && !interleaved;
     const bool other_prefetch = with_others && gathers(plan) && !needs_prefetch(plan);
-    const bool other_place = with_others && offloads(plan);
+    const bool other_place = with_others && offloads(plan) && on->one_adam;
     gal_plan variant = *plan;
     if (other_schedule) {
         variant.schedule = plan->schedule == GAL_SCHEDULE_1F1B ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B;

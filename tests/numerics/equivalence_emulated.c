@@ -66,9 +66,23 @@ GAL_CUDA_KERNELS(X)
 GAL_CUDA_MATH_KERNELS(X)
 #undef X
 
+/* What the host does beside a device. */
+#define BESIDE(X)                                                                                                      \
+    X(GAL_OP_HOST_ADAM, host_adam)                                                                                     \
+    X(GAL_OP_COPY_OUT, copy_out)                                                                                       \
+    X(GAL_OP_COPY_IN, copy_in)
+
+#define X(enumerator, name)                                                                                            \
+    static gal_code emulated_##name(const gal_kernel_call *call, gal_error *err)                                       \
+    {                                                                                                                  \
+        return gal_ops_host_fp32.kernel[enumerator](call, err);                                                        \
+    }
+BESIDE(X)
+#undef X
+
 #define X(enumerator, name) [enumerator] = emulated_##name,
 static const gal_ops ops = {
-    .name = "emulated", .dtype = GAL_FP32, .kernel = {GAL_CUDA_KERNELS(X) GAL_CUDA_MATH_KERNELS(X)}};
+    .name = "emulated", .dtype = GAL_FP32, .kernel = {GAL_CUDA_KERNELS(X) GAL_CUDA_MATH_KERNELS(X) BESIDE(X)}};
 #undef X
 
 static const gal_trial_on emulated = {.name = "emulated",

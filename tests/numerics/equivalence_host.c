@@ -8,7 +8,7 @@ static const gal_trial_on host_fp32 = {.name = "host-fp32",
                                        .relative_bound = GAL_EQUIVALENCE_FP32_BOUND,
                                        .weight_bound = GAL_EQUIVALENCE_FP32_WEIGHT_BOUND,
                                        .same_memory = true,
-                                       .host_kernels = true};
+                                       .one_adam = true};
 
 const gal_trial_on *gal_equivalence_on(const char *name)
 {

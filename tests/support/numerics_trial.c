@@ -121,7 +121,7 @@ const gal_trial_on gal_trial_on_host = {.name = "host",
                                         .ops = &gal_ops_host_fp64,
                                         .relative_bound = 1e-10,
                                         .same_memory = true,
-                                        .host_kernels = true};
+                                        .one_adam = true};
 
 static gal_code create_comm(const gal_plan *plan, uint64_t seed, gal_trial *trial, gal_error *err)
 {
@@ -152,6 +152,7 @@ static gal_code create_engine(gal_trial *trial, const gal_token_source *tokens, 
     const gal_engine_options options = {
         .device = trial->on->device,
         .ops = trial->on->ops,
+        .host_ops = trial->on->host_ops,
         .comm = trial->comm,
         .tokens = tokens != NULL ? *tokens : (gal_token_source){trial, fill, fill_patches, fill_lengths, count_targets},
         .deadline_seconds = 60.0,

@@ -16,9 +16,9 @@ typedef struct gal_trial_on {
     double relative_bound;        /* losses, norms, gradients: see gal_trial_compare */
     double weight_bound;          /* weights likewise, and by so many times the steps' learning rates */
     bool same_memory;             /* every buffer of the program is written: no kernels are fused */
-    bool
-        delays; /* requests between ranks are complete late (delayed_comm.h), of ranks that compute by the host alone */
-    bool host_kernels; /* zig-zag rings and optimizers in the host's memory, of which CUDA has no kernels */
+    bool delays;   /* requests between ranks are late (delayed_comm.h), of ranks that compute by the host alone */
+    bool one_adam; /* the device's is the kernel that updates in the host's memory: the same bits */
+    const gal_ops *host_ops; /* of devices with queues: what the host does beside them; else NULL */
 } gal_trial_on;
 
 extern const gal_trial_on gal_trial_on_host; /* fp64 */
