@@ -367,11 +367,11 @@ check: setup
 	@$(MAKE) $(J) all tests
 	@PLANS=100 $(RUN_CHECKS) $(ONLY)
 
-## check-all: check with 500 random plans in the equivalence test instead of 100, and 200 problems by ILP
+## check-all: check with 1,000 random plans in the equivalence test instead of 100, and 200 problems by ILP
 .PHONY: check-all
 check-all: setup
 	@$(MAKE) $(J) all tests
-	@PLANS=500 $(RUN_CHECKS) $(ONLY)
+	@PLANS=1000 $(RUN_CHECKS) $(ONLY)
 
 ## check-asan: check under AddressSanitizer, LeakSanitizer and UBSan, with 10 plans
 .PHONY: check-asan

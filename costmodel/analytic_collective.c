@@ -71,6 +71,9 @@ double gal_collective_analytic_seconds(const gal_cluster *cluster, gal_op op,
     }
     case GAL_OP_ALL_TO_ALL:
         return launch + most * c.lap_seconds + count * c.exchange_byte_seconds;
+    case GAL_OP_BROADCAST: /* a pipeline along the members: no part stays at home */
+    case GAL_OP_REDUCE:
+        return launch + most * c.lap_seconds + count * c.inverse_rate;
     case GAL_OP_ROTATE: /* every member sends and receives: the hop over the outermost links is the longest */
         return launch + c.last_latency_seconds + count * c.inverse_rate;
     case GAL_OP_MIRROR: /* of the buffer a half travels */

@@ -56,7 +56,8 @@ uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type)
     _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_OVERLAP_COUNT <= 8 && (int)GAL_TYPES_MAX <= 128, "bits");
     return (uint64_t)strategy->zero_stage | (uint64_t)strategy->sequence_parallel << 2 |
            (uint64_t)strategy->recompute << 3 | (uint64_t)strategy->overlap << 5 |
-           (uint64_t)strategy->keep_panels << 10 | (uint64_t)type << 17; /* prefetch_depth: from 8 on */
+           (uint64_t)strategy->keep_panels << 10 | (uint64_t)strategy->stepped << 11 |
+           (uint64_t)type << 17; /* prefetch_depth: from 8 on */
 }
 
 uint32_t gal_price_key_grid(const gal_strategy *strategy)

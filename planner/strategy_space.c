@@ -32,6 +32,7 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
                  {"3d", &space->tp_grid[GAL_TP_3D]},
                  {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]},
                  {"keep", &space->keep_panels},
+                 {"stepped", &space->stepped},
                  {"overlap", &space->overlap},
                  {"offload", &space->offload}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
@@ -53,7 +54,7 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         if (field == NULL) {
             return gal_fail(err, GAL_ERR_USAGE,
                             "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, overlap, offload)",
+                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, offload)",
                             (int)length, word);
         }
         *field = true;
@@ -114,7 +115,8 @@ static const struct {
 
 static bool may_fetch(const gal_strategy *strategy)
 {
-    return strategy->zero_stage == 0 || (strategy->zero_stage == 3 && strategy->tp_mode == GAL_TP_1D);
+    return !strategy->stepped &&
+           (strategy->zero_stage == 0 || (strategy->zero_stage == 3 && strategy->tp_mode == GAL_TP_1D));
 }
 
 static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
@@ -136,6 +138,12 @@ static void emit(enumeration *e, gal_strategy strategy)
     emit_offloads(e, strategy, false);
     if (strategy.tp_mode != GAL_TP_1D && e->space->keep_panels) {
         strategy.keep_panels = true;
+        emit_offloads(e, strategy, false);
+        strategy.keep_panels = false;
+    }
+    const bool square = strategy.tp_mode == GAL_TP_2D || strategy.tp_mode == GAL_TP_2P5D;
+    if (square && e->space->stepped && strategy.zero_stage < 3) {
+        strategy.stepped = true;
         emit_offloads(e, strategy, false);
     }
     if (e->space->overlap) {
@@ -293,6 +301,7 @@ void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
                       .recompute = a->recompute && b->recompute,
                       .selective = a->selective && b->selective,
                       .keep_panels = a->keep_panels && b->keep_panels,
+                      .stepped = a->stepped && b->stepped,
                       .overlap = a->overlap && b->overlap,
                       .offload = a->offload && b->offload};
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {

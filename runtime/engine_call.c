@@ -190,7 +190,9 @@ gal_comm_request gal_engine_request(const gal_engine *engine, uint32_t index, ui
     gal_comm_request request = {
         .op = (gal_op)instruction->op,
         .channel = engine->channels->of_instruction[index],
-        .peer = instruction->group == GAL_GROUP_NEXT ? 1 : 0,
+        .peer = instruction->op == GAL_OP_BROADCAST || instruction->op == GAL_OP_REDUCE ? shape->dims[1]
+                : instruction->group == GAL_GROUP_NEXT                                  ? 1
+                                                                                        : 0,
         .dtype = shape->dtype,
         .reduce = instruction->op == GAL_OP_ALL_REDUCE ? shape->dims[1] : GAL_REDUCE_SUM,
         .elements = shape->dims[0],

@@ -72,6 +72,12 @@ static extent extent_of(const gal_comm *comm, const gal_comm_request *request)
             request->in_place ? request->target : request->source, whole, own_target, elements, request->in_place, own};
     case GAL_OP_ALL_TO_ALL:
         return (extent){request->source, whole, request->target, whole, false, 0};
+    case GAL_OP_REDUCE:
+        if (own_index(comm, channel) != request->peer) {
+            return (extent){request->source, elements, NULL, 0, false, 0};
+        }
+        return (extent){request->source, elements, request->target, elements, false, 0};
+    case GAL_OP_BROADCAST:
     case GAL_OP_ROTATE:
         return (extent){request->source, elements, request->target, elements, false, 0};
     case GAL_OP_MIRROR:

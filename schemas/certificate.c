@@ -31,6 +31,7 @@ static const struct {
              {"3d", offsetof(gal_space, tp_grid[GAL_TP_3D])},
              {"zigzag", offsetof(gal_space, axis[GAL_AXIS_ZIGZAG])},
              {"keep", offsetof(gal_space, keep_panels)},
+             {"stepped", offsetof(gal_space, stepped)},
              {"overlap", offsetof(gal_space, overlap)},
              {"offload", offsetof(gal_space, offload)}};
 enum { PARTS = sizeof parts / sizeof parts[0], PARTS_ALWAYS = 12 }; /* those behind: absent where they are false */

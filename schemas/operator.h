@@ -149,14 +149,16 @@
  * adam_in_place        elements, decay_elements                           u w, u m, u v, r norm, u master: as adam, but
  *                                                                         w has the gradient and gets the weights, also
  *                                                                         where norm or loss is not finite: old ones
- * host_adam            elements, decay_elements                           adam's, of buffers in the host's memory, by the
- *                                                                         host: w is a shard there
- * copy_out             elements, element_bytes                            r source on the device, w target on the host
- * copy_in              elements, element_bytes                            r source on the host, w target on the device
- * all_reduce           elements, reduce (GAL_REDUCE_*)                    u buffer
+ * host_adam            elements, decay_elements                           adam's, of buffers in the host's memory, by
+ * the host: w is a shard there copy_out             elements, element_bytes                            r source on the
+ * device, w target on the host copy_in              elements, element_bytes                            r source on the
+ * host, w target on the device all_reduce           elements, reduce (GAL_REDUCE_*)                    u buffer
  * all_gather           elements (per rank), in_place (0|1)                r shard, w whole | u whole
  * reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
  * all_to_all           elements (per pair)                                r source[n][elements], w target[n][elements]
+ * broadcast            elements, root (index in the group)            r source, w target: the source of the root
+ * reduce               elements, root (index in the group)            r source, w target: of the root the sum of all
+ *                                                                     sources; of others as it was
  * rotate               elements                                       r source, w target: the source of the member
  *                                                                     before this one, counted round
  * mirror               elements                                       r source[2][elements], w target[2][elements]: the
@@ -243,6 +245,8 @@
     X(GAL_OP_ALL_GATHER, "all_gather", 2, 1)                                                                           \
     X(GAL_OP_REDUCE_SCATTER, "reduce_scatter", 2, 1)                                                                   \
     X(GAL_OP_ALL_TO_ALL, "all_to_all", 1, 1)                                                                           \
+    X(GAL_OP_BROADCAST, "broadcast", 2, 1)                                                                             \
+    X(GAL_OP_REDUCE, "reduce", 2, 1)                                                                                   \
     X(GAL_OP_ROTATE, "rotate", 1, 1)                                                                                   \
     X(GAL_OP_MIRROR, "mirror", 1, 1)                                                                                   \
     X(GAL_OP_SEND, "send", 1, 1)                                                                                       \

@@ -44,6 +44,7 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         out->overlap = (gal_overlap)gal_json_enum(at, "overlap", gal_overlap_names, GAL_OVERLAP_COUNT);
     }
     out->keep_panels = gal_json_has(at, "keep_panels") && gal_json_bool(at, "keep_panels");
+    out->stepped = gal_json_has(at, "stepped") && gal_json_bool(at, "stepped");
     if (gal_json_has(at, "offload")) {
         const gal_json_cursor offload = gal_json_object(at, "offload");
         out->offload_activations = gal_json_has(&offload, "activations") && gal_json_bool(&offload, "activations");
@@ -214,6 +215,9 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
     }
     if (strategy->keep_panels) {
         gal_json_put_bool(out, "keep_panels", true);
+    }
+    if (strategy->stepped) {
+        gal_json_put_bool(out, "stepped", true);
     }
     if (gal_strategy_offloads(strategy)) {
         gal_json_begin_object(out, "offload");
@@ -472,7 +476,7 @@ bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
 {
     return gal_strategy_same_shards(a, b) && a->sequence_parallel == b->sequence_parallel &&
            a->recompute == b->recompute && a->overlap == b->overlap && a->keep_panels == b->keep_panels &&
-           a->offload_activations == b->offload_activations;
+           a->stepped == b->stepped && a->offload_activations == b->offload_activations;
 }
 
 gal_overlap gal_strategy_overlap_of(const gal_strategy *strategy, gal_block_kind kind)
@@ -507,6 +511,9 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         }
         if (axis->kind == GAL_AXIS_TP && strategy->keep_panels && used < BUFFER_BYTES) {
             used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".keep");
+        }
+        if (axis->kind == GAL_AXIS_TP && strategy->stepped && used < BUFFER_BYTES) {
+            used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".step");
         }
         if (axis->kind == GAL_AXIS_TP && strategy->sequence_parallel && used < BUFFER_BYTES) {
             used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".sp");

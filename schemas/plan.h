@@ -108,6 +108,7 @@ typedef struct gal_strategy {
     uint32_t tp_depth;   /* with 2.5d >= 2, else 0 */
     gal_overlap overlap; /* none without a TP axis of mode 1d */
     bool keep_panels;    /* of a grid: inputs of products are kept as gathered, and not gathered again in backward */
+    bool stepped;        /* of a square: products step by step, with a part of each factor at a time */
     uint32_t offload_optimizer_percent; /* so much of the block's parameters, whole units in their order, has its
                                          * optimizer's data in the host's memory and is updated there */
     bool offload_parameters;  /* weights too, but for norms and row biases: they are copied in before each use. Only
@@ -139,6 +140,7 @@ typedef struct gal_space {
     bool takeaway[4];                /* [1..3], applied */
     bool tp_grid[GAL_TP_MODE_COUNT]; /* [GAL_TP_2D ...]; mode 1d is axis[GAL_AXIS_TP] */
     bool keep_panels;                /* of grids, besides those that gather again */
+    bool stepped;                    /* of squares, besides those that gather */
     bool overlap;                    /* of plain TP, besides those without: fine with full recompute, else in_pass */
     bool offload;                    /* to the host's memory, in some ways (planner/strategy_space.c) */
     uint32_t offload_left_out;       /* of these ways the last ones (planner/host_limit.h): of no certificate */

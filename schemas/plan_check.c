@@ -159,6 +159,15 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->keep_panels && strategy->recompute >= GAL_RECOMPUTE_FULL) {
         return "keep_panels must not stand beside full recompute";
     }
+    if (strategy->stepped && strategy->tp_mode != GAL_TP_2D && strategy->tp_mode != GAL_TP_2P5D) {
+        return "stepped needs tp of mode 2d or 2.5d";
+    }
+    if (strategy->stepped && strategy->keep_panels) {
+        return "stepped has no panels to keep";
+    }
+    if (strategy->stepped && (strategy->zero_stage == 3 || strategy->offload_parameters)) {
+        return "stepped needs weights that are whole on the device: zero_stage at most 2, no offload of parameters";
+    }
     if (strategy->offload_parameters && strategy->offload_optimizer_percent != 100) {
         return "offload of parameters needs that of 100 percent of the optimizer";
     }

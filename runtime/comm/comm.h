@@ -33,14 +33,16 @@ typedef struct gal_channel_spec {
 } gal_channel_spec;
 
 typedef struct gal_comm_request {
-    gal_op op;        /* all_reduce, all_gather, reduce_scatter, all_to_all, rotate, mirror, send, receive */
+    gal_op op;        /* all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, rotate, mirror, send,
+                       * receive */
     uint32_t channel; /* index of the channel spec; send, receive: a channel of two ranks or more */
-    uint32_t peer;    /* send, receive: group index of the other side */
+    uint32_t peer;    /* send, receive: group index of the other side; broadcast, reduce: of the root */
     gal_dtype dtype;
     uint32_t reduce;    /* GAL_REDUCE_* */
     uint64_t elements;  /* dims[0] of the shape: see schemas/operator.h */
     bool in_place;      /* all_gather, reduce_scatter: target is the whole, this rank's part at its index */
-    const void *source; /* send, all_gather, reduce_scatter, all_to_all, rotate, mirror (not in place) */
+    const void *source; /* send, all_gather, reduce_scatter, all_to_all, broadcast, reduce, rotate, mirror (not in
+                         * place) */
     void *target;       /* all others */
     void *queue;        /* of the device (device.h) whose memory these are; NULL: the host's */
 } gal_comm_request;

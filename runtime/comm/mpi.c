@@ -209,6 +209,32 @@ static int start_all_to_all(const call *c)
     return result;
 }
 
+static int start_broadcast(const call *c)
+{
+    const uint32_t root = c->request->peer;
+    int result = MPI_SUCCESS;
+    if (root == c->channel->index) {
+        memcpy(c->request->target, c->request->source, c->request->elements * c->element_bytes);
+    }
+    for (uint64_t first = 0; result == MPI_SUCCESS && first < c->request->elements; first += c->part_elements) {
+        result =
+            MPI_Ibcast(target_at(c, first), part_count(c, first), c->type, (int)root, c->channel->comm, next_part(c));
+    }
+    return result;
+}
+
+/* The target of others than the root is not touched. */
+static int start_reduce(const call *c)
+{
+    const uint32_t root = c->request->peer;
+    int result = MPI_SUCCESS;
+    for (uint64_t first = 0; result == MPI_SUCCESS && first < c->request->elements; first += c->part_elements) {
+        result = MPI_Ireduce(source_at(c, first), root == c->channel->index ? target_at(c, first) : NULL,
+                             part_count(c, first), c->type, c->op, (int)root, c->channel->comm, next_part(c));
+    }
+    return result;
+}
+
 /* The elements from `begin` on to one member, and as many from one. */
 static int start_pass(const call *c, uint64_t begin, uint32_t to, uint32_t from)
 {
@@ -269,6 +295,10 @@ static int start_calls(const call *c)
         return start_reduce_scatter(c);
     case GAL_OP_ALL_TO_ALL:
         return start_all_to_all(c);
+    case GAL_OP_BROADCAST:
+        return start_broadcast(c);
+    case GAL_OP_REDUCE:
+        return start_reduce(c);
     case GAL_OP_ROTATE:
         return start_rotate(c);
     case GAL_OP_MIRROR:

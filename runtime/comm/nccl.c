@@ -142,6 +142,12 @@ ncclResult_t gal_nccl_put(const gal_nccl_group *group, const gal_comm_request *r
     case GAL_OP_REDUCE_SCATTER:
         return ncclReduceScatter(request->in_place ? request->target : request->source, own, request->elements, type,
                                  op, group->comm, request->queue);
+    case GAL_OP_BROADCAST:
+        return ncclBroadcast(request->source, request->target, request->elements, type, (int)request->peer, group->comm,
+                             request->queue);
+    case GAL_OP_REDUCE:
+        return ncclReduce(request->source, request->target, request->elements, type, op, (int)request->peer,
+                          group->comm, request->queue);
     case GAL_OP_ALL_TO_ALL:
         return put_all_to_all(group, request);
     case GAL_OP_ROTATE:

@@ -77,7 +77,7 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     if (out->mesh.output != GAL_GROUP_NONE) {
         gal_shard_3d(&out->graph, &b->program->atoms, out->mesh.column, out->mesh.tp, out->mesh.output);
     } else if (out->mesh.column != GAL_GROUP_NONE) {
-        gal_shard_2d(&out->graph, &b->program->atoms, out->mesh.tp, out->mesh.column);
+        gal_shard_2d(&out->graph, &b->program->atoms, out->mesh.tp, out->mesh.column, out->strategy->stepped);
     } else {
         gal_shard_1d(&out->graph, &b->program->atoms, out->mesh.tp, block->strategy->sequence_parallel);
         gal_shard_sequence(&out->graph, gal_strategy_sequence_axis(block->strategy), sequence_degree);

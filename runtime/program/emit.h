@@ -128,8 +128,13 @@ void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 /* The same of a tensor whose kernels work on the panel of all parts (gal_tensor.gather_group), one behind another, or
  * on the tensor itself where there is no such group. The panel is written whole; `done` is given what was written. */
 gal_operand gal_zero_weight_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor);
+/* Of such a tensor part t alone, to a buffer that the next ones take turns in. The unit's weights are whole and on the
+ * device. */
+gal_operand gal_zero_weight_step(gal_builder *b, gal_block_emit *e, uint8_t tensor, uint32_t t);
 gal_operand gal_zero_gradient_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 void gal_zero_gradient_panel_done(gal_builder *b, gal_block_emit *e, uint8_t tensor, const gal_operand *panel);
+/* The buffer in which what is to be added to gradients is put together, of so many bytes at least. */
+uint32_t gal_zero_scratch(gal_builder *b, uint64_t bytes);
 /* Synchronises what was complete while sync_later was set. */
 void gal_zero_synchronise(gal_builder *b, gal_block_emit *e);
 /* zero_host.c: units that are updated on the host. Which ones of the block's own are, with the elements of each, as the

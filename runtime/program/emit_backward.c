@@ -63,14 +63,8 @@ static bool others_wait(const gal_block_emit *e, const gal_node *n)
     return n == e->graph.node || communicates(n - 1);
 }
 
-void gal_emit_pending(gal_builder *b, gal_block_emit *e)
+static void weight_gradient(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t dy)
 {
-    if (e->pending == GAL_NO_VALUE) {
-        return;
-    }
-    const gal_node *n = &e->graph.node[e->pending];
-    e->pending = GAL_NO_VALUE;
-    const uint32_t dy = e->gradient[n->out[0]];
     const gal_operand gradient = gal_zero_gradient_panel(b, e, n->weight);
     const gal_linear_panels panels = gal_emit_panels(b, e, n, e->backward[n->in[0]], dy, &gradient);
     const uint32_t wide = gal_dtype_is_narrow(b->program->dtype) ? GAL_GEMM_FP32_C : 0;
@@ -88,6 +82,21 @@ void gal_emit_pending(gal_builder *b, gal_block_emit *e)
         gal_emit_part(b, &panels.weight, t, (gal_access)gradient.access);
     }
     gal_zero_gradient_panel_done(b, e, n->weight, &gradient);
+}
+
+void gal_emit_pending(gal_builder *b, gal_block_emit *e)
+{
+    if (e->pending == GAL_NO_VALUE) {
+        return;
+    }
+    const gal_node *n = &e->graph.node[e->pending];
+    e->pending = GAL_NO_VALUE;
+    const uint32_t dy = e->gradient[n->out[0]];
+    if (n->steps > 0) {
+        gal_emit_stepped_weight_gradient(b, e, n, e->backward[n->in[0]], dy);
+    } else {
+        weight_gradient(b, e, n, dy);
+    }
     if (n->bias != GAL_NO_VALUE) {
         gal_emit_bias_gradient(b, e, n->bias, dy, n->out[0], "db");
     }
@@ -202,10 +211,27 @@ static void gradient_products(gal_builder *b, const gal_node *n, const gal_linea
     }
 }
 
+static void stepped_input_gradient(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t dy)
+{
+    const bool add = e->gradient[n->in[0]] != GAL_NO_BUFFER;
+    const bool apart = add && !n->steps_outputs; /* parts come one by one: they are added when all are there */
+    const uint32_t dx = apart ? gal_emit_work(b, e, "da", gal_emit_bytes(b, e, n->in[0]))
+                        : add ? e->gradient[n->in[0]]
+                              : gradient_buffer(b, e, n->in[0], "dx");
+    gal_emit_stepped_input_gradient(b, e, n, dy, dx, add);
+    if (apart) {
+        take_gradient(b, e, n->in[0], dx);
+    }
+}
+
 static void input_gradient(gal_builder *b, gal_block_emit *e, const gal_node *n)
 {
     const bool add = e->gradient[n->in[0]] != GAL_NO_BUFFER;
     const uint32_t dy = e->gradient[n->out[0]];
+    if (n->steps > 0) {
+        stepped_input_gradient(b, e, n, dy);
+        return;
+    }
     const gal_operand weight = gal_zero_weight_panel(b, e, n->weight);
     const uint32_t chunks = gal_emit_gradient_chunks(e, n);
     const uint32_t dx = add ? e->gradient[n->in[0]] : gradient_buffer(b, e, n->in[0], "dx");

@@ -183,6 +183,10 @@ static void forward_products(gal_builder *b, gal_block_emit *e, const gal_node *
 static void forward_linear(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t x = gal_emit_input(b, e, at, n->in[0]);
+    if (n->steps > 0) {
+        gal_emit_stepped_forward(b, e, n, x, output(b, e, at, n->out[0]));
+        return;
+    }
     gal_operand weight = gal_zero_weight_panel(b, e, n->weight);
     uint32_t y = output(b, e, at, n->out[0]);
     const gal_linear_panels panels = gal_emit_panels(b, e, n, x, y, &weight);

@@ -136,6 +136,15 @@ gal_panel gal_emit_chunk(const gal_panel *panel, uint32_t c, uint32_t chunks);
 /* Behind the product that has written part c: its sum. `value`: what it is a part of, or the gradient of. */
 void gal_emit_chunk_sum(gal_builder *b, gal_block_emit *e, const char *name, uint8_t value, const gal_panel *part);
 
+/* ---- emit_stepped.c: linears in steps (gal_node.steps). x, y, dx, dy: buffers of input, output, their gradients ----
+ */
+
+void gal_emit_stepped_forward(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t x, uint32_t y);
+/* adds, where the parts are of the output: to what dx has; else dx is written. */
+void gal_emit_stepped_input_gradient(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t dy, uint32_t dx,
+                                     bool adds);
+void gal_emit_stepped_weight_gradient(gal_builder *b, gal_block_emit *e, const gal_node *n, uint32_t x, uint32_t dy);
+
 /* ---- emit_norm.c: norms of rows whose features are split ---- */
 
 /* vectors: gain, and bias or nothing. */

@@ -94,7 +94,9 @@ typedef struct gal_node {
     /* Of a linear: its input or output is a panel of so many matrices [rows][features], one behind another, each the
      * part of the features that one device of the group has; 0: a plain one. Its weight is gathered to as many. */
     uint32_t in_panel, out_panel;
-    gal_group over; /* of a gather or scatter: the devices; GAL_GROUP_NONE: tp */
+    uint32_t steps; /* of a linear on a square: so many, each of a part of its input (emit_stepped.c); 0: gathered */
+    bool steps_outputs; /* of its output instead */
+    gal_group over;     /* of a gather or scatter: the devices; GAL_GROUP_NONE: tp */
 } gal_node;
 
 /* Tensors of a block, grouped in units (gal_unit). */
@@ -196,8 +198,8 @@ void gal_graph_loss(gal_graph *g, const gal_model *m, uint8_t a, uint8_t table, 
 
 /* Rewrite the graph in place. 1D tensor parallelism over tp, with or without Megatron sequence parallelism. */
 void gal_shard_1d(gal_graph *graph, const gal_atoms *atoms, gal_group tp, bool sequence_parallel);
-/* 2D (and within each part of the samples 2.5D) on rows and columns of equal size. */
-void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_group column);
+/* 2D (and within each part of the samples 2.5D) on rows and columns of equal size; products gathered or in steps. */
+void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_group column, bool stepped);
 /* 3D, on a cube of the groups along which weights and inputs are gathered and outputs scattered. */
 void gal_shard_3d(gal_graph *graph, const gal_atoms *atoms, gal_group weights, gal_group inputs, gal_group outputs);
 /* Ulysses, a ring or a zigzag, behind 1D: positions split everywhere, in attention heads or rows that pass round. */

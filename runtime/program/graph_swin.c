@@ -1,9 +1,9 @@
 /* Swin for image classification. Every device of a 1d tensor-parallel group embeds its rows' patches whole, and merges
- * them whole: a merge is one matrix with nothing to pair it with; a grid splits its features as any others. With sequence parallelism a device's chunk is rows of
- * the grid, an even number where they merge, so neighbours are on one device. The table of relative positions of an
- * attention block is split by heads. The head classifies by the mean of all normed rows.
- * Public names: SwinForImageClassification. Source: Z. Liu et al., "Swin Transformer: hierarchical vision Transformer
- * using shifted windows", arXiv 2103.14030, section 3. */
+ * them whole: a merge is one matrix with nothing to pair it with; a grid splits its features as any others. With
+ * sequence parallelism a device's chunk is rows of the grid, an even number where they merge, so neighbours are on one
+ * device. The table of relative positions of an attention block is split by heads. The head classifies by the mean of
+ * all normed rows. Public names: SwinForImageClassification. Source: Z. Liu et al., "Swin Transformer: hierarchical
+ * vision Transformer using shifted windows", arXiv 2103.14030, section 3. */
 #include "runtime/program/graph_encoder.h"
 
 enum { PROJECTION, PROJECTION_BIAS, EMBEDDING_GAIN, EMBEDDING_SHIFT, EMBEDDING_NUMBERS };

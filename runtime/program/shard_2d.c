@@ -1,11 +1,12 @@
-/* 2D tensor parallelism, gathered (Q. Xu et al., "An efficient 2D method for training super-large deep learning
- * models", arXiv 2104.05343, Algorithms 1 to 3; Colossal-AI section III-A2). Device (i, j) of q x q has samples i of q
- * and features j of q of every activation, and block (i, j) of every weight [in][out].
+/* 2D tensor parallelism, gathered or in steps (Q. Xu et al., "An efficient 2D method for training super-large deep
+ * learning models", arXiv 2104.05343, Algorithms 1 to 3; Colossal-AI section III-A2). Device (i, j) of q x q has
+ * samples i of q and features j of q of every activation, and block (i, j) of every weight [in][out].
  *
  * Y = X W: the row gathers X to a panel of q parts, the column gathers W to one, and Y = sum_t X_t W_t. Backward the
  * row sums the parts dX_t = dY W_t^T, each to the device that has it, and the column the parts dW_t = X_t^T dY. So X
  * and W move three times in all, Y and dY never: 3 (q - 1) (T in + in out) elements received, over all devices. SUMMA
- * sends the same part by part; here a part is a product of its own, so the panels are never put together to one matrix.
+ * sends the same part by part (emit_stepped.c); gathered, too, a part is a product of its own, so the panels are never
+ * put together to one matrix. Look-ups in a token table are gathered in either form.
  *
  * The token table lies [vocabulary i][features j], for look-ups. A head that shares it has to take it so: logits are
  * computed from the features that a device has, Y_t = X E_t^T, as a panel, and the row sums it part by part. Backward
@@ -25,6 +26,7 @@ typedef struct rewriter {
     uint8_t now[GAL_GRAPH_MAX]; /* old value -> the value that stands for it now */
     uint32_t side;
     gal_group row, column;
+    bool stepped;
 } rewriter;
 
 static uint8_t add_value(rewriter *r, gal_value v)
@@ -139,7 +141,10 @@ static void rewrite_linear(rewriter *r, const gal_node *old, gal_node n)
     n.in_features /= data ? 1 : r->side;
     cut_weight(r, &n, data ? GAL_GROUP_NONE : table ? r->row : r->column, table ? r->column : r->row);
     cut_bias(r, &n, !data);
-    if (!data && !table) {
+    if (r->stepped && !data) {
+        n.steps = r->side;
+        n.steps_outputs = table;
+    } else if (!data && !table) {
         n.in_panel = r->side;
         n.in[0] = insert(r, GAL_NODE_GATHER_SEQUENCE, "gather a", "scatter da", n.in[0], old->in_features);
     }
@@ -149,11 +154,16 @@ static void rewrite_linear(rewriter *r, const gal_node *old, gal_node n)
         return;
     }
     const uint8_t bias = n.bias;
+    uint8_t y = n.out[0];
     n.bias = GAL_NO_VALUE;
-    n.out_panel = r->side;
-    r->out->value[n.out[0]].features = old->out_features;
-    add_node(r, &n);
-    uint8_t y = insert(r, GAL_NODE_SCATTER_SEQUENCE, "scatter y", "gather dy", n.out[0], n.out_features);
+    if (r->stepped) {
+        add_node(r, &n);
+    } else {
+        n.out_panel = r->side;
+        r->out->value[y].features = old->out_features;
+        add_node(r, &n);
+        y = insert(r, GAL_NODE_SCATTER_SEQUENCE, "scatter y", "gather dy", y, n.out_features);
+    }
     if (bias != GAL_NO_VALUE) {
         y = insert(r, GAL_NODE_ADD_BIAS, "add bias", "", y, n.out_features);
         r->out->node[r->out->node_count - 1].bias = bias;
@@ -199,10 +209,15 @@ static void rewrite_node(rewriter *r, const gal_node *old)
     add_node(r, &n);
 }
 
-void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_group column)
+void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_group column, bool stepped)
 {
     const gal_graph whole = *graph;
-    rewriter r = {.out = graph, .whole = &whole, .side = gal_group_size(atoms, row), .row = row, .column = column};
+    rewriter r = {.out = graph,
+                  .whole = &whole,
+                  .side = gal_group_size(atoms, row),
+                  .row = row,
+                  .column = column,
+                  .stepped = stepped};
     GAL_ASSERT(r.side == gal_group_size(atoms, column));
     memset(r.now, GAL_NO_VALUE, sizeof r.now);
     graph->value_count = 0;

@@ -261,11 +261,13 @@ bool gal_type_put_part(gal_typer *t, uint32_t k, const gal_typed *value)
 {
     const gal_operand *o = &t->operand[k];
     const uint64_t before = (uint64_t)value->chunk * o->bytes;
-    if (!gal_type_holds(t, o->view == GAL_GROUP_NONE && o->access == GAL_WRITE, "an output in a place that is none") ||
-        !gal_type_holds(t, o->offset_bytes >= before, "a part in front of its panel")) {
+    if (!gal_type_holds(t, o->view == GAL_GROUP_NONE && o->access == GAL_WRITE, "an output in a place that is none")) {
         return false;
     }
     gal_store_put(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes, value);
+    if (o->offset_bytes < before) { /* it stands alone */
+        return true;
+    }
     const uint64_t begin = o->offset_bytes - before;
     for (uint32_t i = 0; i < value->chunks; i++) {
         const gal_stretch *at =

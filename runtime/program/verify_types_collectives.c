@@ -200,6 +200,107 @@ static void type_all_gather(gal_typer *t)
     gal_store_put(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes, &value);
 }
 
+/* ---- one part of a panel at a time: what the root of a group has goes to all, or what all have is summed to it ----
+ */
+
+static bool expect_root(gal_typer *t)
+{
+    return gal_type_holds(t, t->shape->dims[1] < gal_type_size_of(t, t->in->group), "its root is no member") &&
+           gal_type_expect_elements(t, 0) &&
+           gal_type_holds(t, t->operand[0].bytes == t->operand[1].bytes, "moves to a place of another size");
+}
+
+static void put_whole(gal_typer *t, const gal_typed *value)
+{
+    const gal_operand *to = &t->operand[1];
+    gal_store_put(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes, value);
+}
+
+/* Weights, or features, that are cut over the group: part `root` of their panel. */
+static void type_broadcast(gal_typer *t)
+{
+    const gal_operand *from = &t->operand[0], *to = &t->operand[1];
+    const gal_stretch *at =
+        gal_store_around(&t->now->store, from->buffer, from->offset_bytes, from->offset_bytes + from->bytes);
+    const bool weights = at != NULL && at->value.kind == GAL_VALUE_WEIGHT;
+    gal_typed value;
+    if (!expect_root(t) || (!weights && !gal_type_get_kind(t, 0, GAL_VALUE_ROWS, &value)) ||
+        !gal_type_holds(t, to->view == GAL_GROUP_NONE && to->access == GAL_WRITE,
+                        "an output in a place that is none")) {
+        return;
+    }
+    if (weights) {
+        const uint64_t item = gal_type_item_bytes(t, 0);
+        value = (gal_typed){.kind = GAL_VALUE_WEIGHT,
+                            .unit = at->value.unit,
+                            .split = t->in->group,
+                            .first_element = (from->offset_bytes - at->begin) / item,
+                            .element_count = from->bytes / item};
+        if (!gal_type_holds(t, !at->value.in_place && at->value.range == GAL_GROUP_NONE && at->value.chunks == 0,
+                            "reads weights that are not gathered") ||
+            !gal_type_holds(
+                t, from->view == GAL_GROUP_NONE && are_cut(t, value.unit, value.first_element, value.element_count),
+                "spreads what is not cut over these devices")) {
+            return;
+        }
+        t->now->panels[t->in->block] |= t->in->group;
+    } else {
+        if (!gal_type_holds(t, value.split == t->in->group && value.split != GAL_GROUP_NONE,
+                            "spreads what is not cut over these devices") ||
+            !gal_type_holds(t, (value.partial | value.max_partial) == GAL_GROUP_NONE,
+                            "reads a sum that is still partial")) {
+            return;
+        }
+        value.split = GAL_GROUP_NONE;
+    }
+    value.chunks = gal_type_size_of(t, t->in->group);
+    value.chunk = t->shape->dims[1];
+    put_whole(t, &value);
+}
+
+/* The target is that of the members before the root too, in order; when the last one has its part all have. */
+static bool follows(gal_typer *t, const gal_typed *sum)
+{
+    const gal_operand *to = &t->operand[1];
+    const gal_stretch *at = gal_store_exact(&t->now->store, to->buffer, to->offset_bytes, to->offset_bytes + to->bytes);
+    const uint32_t root = t->shape->dims[1];
+    if (!gal_type_holds(t, to->view == GAL_GROUP_NONE && to->access == (root == 0 ? GAL_WRITE : GAL_UPDATE),
+                        "an output in a place that is none")) {
+        return false;
+    }
+    return root == 0 ||
+           gal_type_holds(t,
+                          at != NULL && at->value.kind == sum->kind && at->value.terms_left == sum->terms_left + 1 &&
+                              at->value.chunks == 0 && at->value.rows == sum->rows && at->value.split == sum->split &&
+                              at->value.features == sum->features && at->value.partial == sum->partial &&
+                              at->value.m == sum->m && at->value.n == sum->n && at->value.split_m == sum->split_m &&
+                              at->value.split_n == sum->split_n,
+                          "sums the parts of a panel out of order");
+}
+
+static void type_reduce(gal_typer *t)
+{
+    gal_typed sum;
+    if (!expect_root(t) || !gal_type_get_part(t, 0, &sum) ||
+        !gal_type_holds(t, sum.kind == GAL_VALUE_ROWS || sum.kind == GAL_VALUE_PIECE,
+                        "sums values that are no parts") ||
+        !gal_type_holds(t, sum.chunks == gal_type_size_of(t, t->in->group) && sum.chunk == t->shape->dims[1],
+                        "sums another part than its root's") ||
+        !gal_type_holds(t, sum.terms_left == 0, "reads a sum of which terms are missing") ||
+        !gal_type_holds(t, ((sum.split | sum.split_m | sum.split_n) & t->in->group) == 0,
+                        "cuts what is split over the same devices") ||
+        !take_off(t, &sum.partial, t->in->group)) {
+        return;
+    }
+    *(sum.kind == GAL_VALUE_ROWS ? &sum.split : sum.chunk_rows ? &sum.split_m : &sum.split_n) |= t->in->group;
+    sum.terms_left = sum.chunks - 1 - sum.chunk;
+    sum.chunks = sum.chunk = 0;
+    sum.chunk_rows = false;
+    if (follows(t, &sum)) {
+        put_whole(t, &sum);
+    }
+}
+
 /* Of a panel each device has the sum of its part. */
 static void scatter_features(gal_typer *t, gal_typed value)
 {
@@ -440,6 +541,8 @@ const gal_typing_rule gal_type_collective_rules[GAL_OP_COUNT] = {
     [GAL_OP_ALL_GATHER] = {type_all_gather, 1, 2},
     [GAL_OP_REDUCE_SCATTER] = {type_reduce_scatter, 1, 2},
     [GAL_OP_ALL_TO_ALL] = {type_all_to_all, 2, 2},
+    [GAL_OP_BROADCAST] = {type_broadcast, 2, 2},
+    [GAL_OP_REDUCE] = {type_reduce, 2, 2},
     [GAL_OP_SEND] = {type_send, 1, 1},
     [GAL_OP_RECEIVE] = {type_receive, 1, 1},
 };

@@ -185,6 +185,25 @@ gal_operand gal_zero_weight_panel(gal_builder *b, gal_block_emit *e, uint8_t ten
     return (gal_operand){.buffer = buffer, .access = GAL_READ, .bytes = bytes};
 }
 
+gal_operand gal_zero_weight_step(gal_builder *b, gal_block_emit *e, uint8_t tensor, uint32_t t)
+{
+    const gal_operand own = gal_zero_weight(b, e, tensor);
+    if (b->out_of_memory) {
+        return own;
+    }
+    const gal_dtype dtype = b->program->dtype;
+    make_ring(b, &b->gathered, GAL_CLASS_GATHERED, b->spec->prefetch_depth);
+    gal_operand part = {
+        .buffer = take_turn(b, &b->gathered, GAL_NO_BUFFER, own.bytes), .access = GAL_WRITE, .bytes = own.bytes};
+    GAL_ASSERT(b->out_of_memory || part.buffer != own.buffer); /* gal_plan_check: nothing else takes turns */
+    gal_emit_collective(b, GAL_OP_BROADCAST, GAL_STREAM_GATHER, "spread w", dtype, e->graph.tensor[tensor].gather_group,
+                        own.bytes / gal_dtype_bytes(dtype), t);
+    gal_builder_operand_at(b, &own);
+    gal_builder_operand_at(b, &part);
+    part.access = GAL_READ;
+    return part;
+}
+
 gal_operand gal_zero_gradient_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor)
 {
     const gal_group group = e->graph.tensor[tensor].gather_group;
@@ -258,7 +277,7 @@ gal_operand gal_zero_own_gradient(const gal_builder *b, const gal_unit *u, gal_a
     return gal_zero_own_range(u, u->gradient, u->zero_stage < 2, gal_zero_wide_bytes(b), access);
 }
 
-static uint32_t scratch_of(gal_builder *b, uint64_t bytes)
+uint32_t gal_zero_scratch(gal_builder *b, uint64_t bytes)
 {
     if (b->scratch == GAL_NO_BUFFER) {
         b->scratch = gal_builder_buffer(b, GAL_CLASS_SCRATCH, GAL_NO_BUFFER, "scratch", 0);
@@ -280,7 +299,7 @@ static void scatter_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor, uin
     gal_operand to = gradient;
     from.access = GAL_READ;
     if (adds) {
-        to = (gal_operand){.buffer = scratch_of(b, gradient.bytes), .access = GAL_WRITE, .bytes = gradient.bytes};
+        to = (gal_operand){.buffer = gal_zero_scratch(b, gradient.bytes), .access = GAL_WRITE, .bytes = gradient.bytes};
     }
     gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", dtype, group, elements, 0);
     gal_builder_operand_at(b, &from);
@@ -300,7 +319,7 @@ static void scatter_bucket(gal_builder *b, const gal_unit *u, uint32_t bucket, b
     uint64_t shard = u->shard_elements;
     uint64_t item = gal_dtype_bytes(dtype);
     fill_padding(b, u, bucket);
-    (void)scratch_of(b, shard * item);
+    (void)gal_zero_scratch(b, shard * item);
     gal_emit_collective(b, GAL_OP_REDUCE_SCATTER, GAL_STREAM_REDUCE, "scatter dw", dtype, u->zero_group, shard, 0);
     gal_operand from = {.buffer = bucket, .access = GAL_READ, .bytes = u->elements * item};
     gal_operand to = {.buffer = b->scratch, .access = GAL_WRITE, .bytes = shard * item};

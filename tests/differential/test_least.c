@@ -83,6 +83,7 @@ static void draw_space(uint64_t *state, gal_space *space)
     space->tp_grid[GAL_TP_3D] = gal_random_below(&apart, 3) == 0;
     space->keep_panels = gal_random_below(&apart, 3) == 0;
     space->offload = !space->axis[GAL_AXIS_TP] && gal_random_below(&apart, 2) == 0;
+    space->stepped = gal_random_below(&apart, 3) == 0;
 }
 
 static void create(uint64_t seed, trial *t)

@@ -100,6 +100,7 @@ static void draw_space(uint64_t *state, trial *t)
     space->keep_panels = gal_random_below(&apart, 3) == 0;
     space->offload = !space->axis[GAL_AXIS_TP] && gal_random_below(&apart, 2) == 0;
     space->overlap = gal_random_below(&apart, 2) == 0;
+    space->stepped = gal_random_below(&apart, 3) == 0;
 }
 
 /* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every

@@ -56,6 +56,10 @@ static const char *function_of(gal_op op)
         return "MPI_Iallgather";
     case GAL_OP_ALL_TO_ALL:
         return "MPI_Ialltoall";
+    case GAL_OP_BROADCAST:
+        return "MPI_Ibcast";
+    case GAL_OP_REDUCE:
+        return "MPI_Ireduce";
     case GAL_OP_SEND:
         return "MPI_Isend";
     default:

@@ -165,6 +165,10 @@ static int expected(const gal_channel_spec *spec, const gal_comm_request *reques
         return value_of(spec->ranks[i / n], i % n);
     case GAL_OP_REDUCE_SCATTER:
         return reduced(spec, index * n + i, request->reduce);
+    case GAL_OP_BROADCAST:
+        return value_of(spec->ranks[request->peer], i);
+    case GAL_OP_REDUCE: /* of others the target is as it was */
+        return index == request->peer ? reduced(spec, i, request->reduce) : -7;
     case GAL_OP_ROTATE:
         return value_of(spec->ranks[(index + spec->rank_count - 1) % spec->rank_count], i);
     case GAL_OP_MIRROR:
@@ -177,8 +181,9 @@ static int expected(const gal_channel_spec *spec, const gal_comm_request *reques
 static void check(const gal_channel_spec *spec, const gal_comm_request *request, const buffers *b)
 {
     const uint64_t n = request->elements;
-    const bool one_share =
-        request->op == GAL_OP_ALL_REDUCE || request->op == GAL_OP_REDUCE_SCATTER || request->op == GAL_OP_ROTATE;
+    const bool one_share = request->op == GAL_OP_ALL_REDUCE || request->op == GAL_OP_REDUCE_SCATTER ||
+                           request->op == GAL_OP_ROTATE || request->op == GAL_OP_BROADCAST ||
+                           request->op == GAL_OP_REDUCE;
     const uint64_t output = one_share ? n : request->op == GAL_OP_MIRROR ? 2 * n : n * spec->rank_count;
     const uint64_t shift = request->op == GAL_OP_REDUCE_SCATTER && request->in_place ? index_of(spec) * n : 0;
     for (uint64_t i = 0; i < output; i++) {
@@ -219,8 +224,8 @@ static gal_comm *make_comm(const gal_channel_spec *spec, uint32_t count)
     return comm;
 }
 
-static const gal_op collectives[] = {GAL_OP_ALL_REDUCE, GAL_OP_ALL_GATHER, GAL_OP_REDUCE_SCATTER,
-                                     GAL_OP_ALL_TO_ALL, GAL_OP_ROTATE,     GAL_OP_MIRROR};
+static const gal_op collectives[] = {GAL_OP_ALL_REDUCE, GAL_OP_ALL_GATHER, GAL_OP_REDUCE_SCATTER, GAL_OP_ALL_TO_ALL,
+                                     GAL_OP_ROTATE,     GAL_OP_MIRROR,     GAL_OP_BROADCAST,      GAL_OP_REDUCE};
 
 static const gal_dtype dtypes[] = {GAL_FP32, GAL_FP64, GAL_I32}; /* those that MPI knows */
 
@@ -231,6 +236,7 @@ static void all_forms(gal_comm *comm, const gal_channel_spec *spec, const buffer
             for (uint32_t form = 0; form < 4; form++) {
                 gal_comm_request request = {
                     .op = collectives[op],
+                    .peer = form % spec->rank_count,
                     .dtype = dtypes[d],
                     .elements = elements,
                     .reduce = form / 2 == 0 ? GAL_REDUCE_SUM : GAL_REDUCE_MAX,

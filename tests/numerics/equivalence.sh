@@ -3,7 +3,7 @@
 # launches: plans carried out in fp32, as they are on a GPU; plans of a larger model, whose arenas are so large that 1 % of them exceeds what an allocator keeps for
 # itself; and plans under the allocation counter, which must find no call by our code in steps 2 and later.
 # From 500 plans on (make equivalence, make check-all) the coverage matrix must be full.
-# timeout_seconds: 900
+# timeout_seconds: 1800
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 # Open MPI unloads its modules before leaks are looked for: what they keep has no name to suppress.
@@ -14,7 +14,7 @@ plans=${PLANS:-100} seed=${SEED:-1}
 counted_plans=10 large_plans=3 scale=8 fp32_plans=8
 scratch=$(mktemp -d) || exit 4
 trap 'rm -rf "$scratch"' EXIT
-export MPIRUN_TIMEOUT=840
+export MPIRUN_TIMEOUT=1740
 failed=0
 
 if [ ! -x "$program" ]; then

@@ -174,6 +174,7 @@ static void test_floors_are_below_prices(void **state)
     gal_space_all(&space);
     space.axis[GAL_AXIS_ULYSSES] = space.axis[GAL_AXIS_RING] = space.axis[GAL_AXIS_ZIGZAG] = true;
     space.tp_grid[GAL_TP_2D] = space.tp_grid[GAL_TP_2P5D] = space.tp_grid[GAL_TP_3D] = true;
+    space.stepped = true;
     assert_int_equal(gal_model_read("gpt2-medium", &model, &err), GAL_OK);
     assert_int_equal(gal_cluster_read("a100-8", &cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&cluster, &durations, &err), GAL_OK);

@@ -3,7 +3,7 @@
 # 64 devices that ships: with a plan that verifies, or with exit 1 and the limit that binds. timeout_seconds: 3600
 #
 # A small search for each pair: a sample for every device, two microbatch counts, three numbers of stages, and of the
-# strategies those that need the least memory. PLANS (500 in check-all) >= 500: every pair; else PLANS * 3 / 10 of them,
+# strategies those that need the least memory. PLANS (1,000 in check-all) >= 500: every pair; else PLANS * 3 / 10 of them,
 # in an order that comes to every model and every cluster in the first 30.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -272,6 +272,7 @@ static void change_space(uint64_t *state, gal_space *s)
                           &s->tp_grid[GAL_TP_2P5D],
                           &s->tp_grid[GAL_TP_3D],
                           &s->keep_panels,
+                          &s->stepped,
                           &s->overlap};
     bool *const one = part[gal_random_below(state, sizeof part / sizeof part[0])];
     *one = !*one;

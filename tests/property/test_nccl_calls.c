@@ -451,6 +451,10 @@ static gal_op op_of(const gal_nccl_trial *t, uint32_t rank, const gal_double_cal
         return GAL_OP_ALL_REDUCE;
     case GAL_DOUBLE_ALL_GATHER:
         return GAL_OP_ALL_GATHER;
+    case GAL_DOUBLE_BROADCAST:
+        return GAL_OP_BROADCAST;
+    case GAL_DOUBLE_REDUCE:
+        return GAL_OP_REDUCE;
     case GAL_DOUBLE_REDUCE_SCATTER:
         return GAL_OP_REDUCE_SCATTER;
     case GAL_DOUBLE_SEND:

@@ -341,9 +341,10 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     }
     s.sequence_parallel = tp > 1 && s.tp_mode == GAL_TP_1D && !splits_positions && below(seed, 2) == 0;
     s.recompute = (gal_recompute)below(seed, GAL_RECOMPUTE_COUNT);
-    s.keep_panels = s.tp_mode != GAL_TP_1D && s.recompute < GAL_RECOMPUTE_FULL && below(seed, 2) == 0;
+    s.stepped = (s.tp_mode == GAL_TP_2D || s.tp_mode == GAL_TP_2P5D) && s.zero_stage < 3 && below(seed, 2) == 0;
+    s.keep_panels = !s.stepped && s.tp_mode != GAL_TP_1D && s.recompute < GAL_RECOMPUTE_FULL && below(seed, 2) == 0;
     s.offload_optimizer_percent = below(seed, 2) * (1 + below(seed, 100));
-    s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 &&
+    s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 && !s.stepped &&
                            (s.zero_stage == 0 || (s.zero_stage == 3 && s.tp_mode == GAL_TP_1D));
     s.offload_optimizer_percent = s.offload_parameters ? 100 : s.offload_optimizer_percent;
     s.offload_activations = below(seed, 3) == 0 && s.overlap == GAL_OVERLAP_NONE;
@@ -385,7 +386,8 @@ static gal_certificate random_certificate(uint64_t *seed)
                           &c.space.tp_grid[GAL_TP_2P5D],
                           &c.space.tp_grid[GAL_TP_3D],
                           &c.space.keep_panels,
-                           &c.space.overlap,
+                          &c.space.stepped,
+                          &c.space.overlap,
                           &c.space.offload};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         *part[i] = below(seed, 2) == 0;
@@ -481,7 +483,7 @@ static gal_plan random_plan(uint64_t *seed)
             }
             own.offload_activations = own.offload_activations && p.schedule != GAL_SCHEDULE_ZERO_BUBBLE;
             if (biased || own.zero_stage == 3) {
-                own.keep_panels = false;
+                own.keep_panels = own.stepped = false;
                 own.tp_mode = GAL_TP_1D; /* none of their rules for grids; or a rule of the prefetch depth */
                 own.tp_depth = 0;
             }

@@ -93,7 +93,7 @@ static void turn_to_swin(gal_model *model)
 typedef enum kind { UNTIED, TIED, CONVERTED, ENCODED, MERGED, TURNED, KINDS } kind;
 
 /* converted: data parallel behind the second block. */
-static void lower(gal_tp_mode mode, kind what, fixture *out)
+static void lower(gal_tp_mode mode, bool stepped, kind what, fixture *out)
 {
     gal_error err = {GAL_OK, ""};
     memset(out, 0, sizeof *out);
@@ -110,8 +110,11 @@ static void lower(gal_tp_mode mode, kind what, fixture *out)
     }
     const uint32_t blocks = gal_model_block_count(&out->plan.model);
     const bool converts = what == CONVERTED;
-    const gal_strategy grid = {
-        .axis_count = 1, .axis = {{GAL_AXIS_TP, DEVICES}}, .tp_mode = mode, .tp_depth = mode == GAL_TP_2P5D ? 2 : 0};
+    const gal_strategy grid = {.axis_count = 1,
+                               .axis = {{GAL_AXIS_TP, DEVICES}},
+                               .tp_mode = mode,
+                               .tp_depth = mode == GAL_TP_2P5D ? 2 : 0,
+                               .stepped = stepped};
     const gal_strategy data = {.axis_count = 1, .axis = {{GAL_AXIS_DP, DEVICES}}};
     out->run[0] = (gal_plan_run){converts ? 3 : blocks, grid};
     out->run[1] = (gal_plan_run){blocks - 3, data};
@@ -164,6 +167,19 @@ static bool turns_group(const place *at)
 static bool turns_group_back(const place *at)
 {
     return turns_group(at) && turns_group(at);
+}
+
+static bool has_other_root(const place *at)
+{
+    at->shape->dims[1] = 1 - at->shape->dims[1];
+    return true;
+}
+
+/* The first of the sums is not the first, or the last one forgets those before. */
+static bool forgets_others(const place *at)
+{
+    at->operand[1].access = at->operand[1].access == GAL_WRITE ? GAL_UPDATE : GAL_WRITE;
+    return true;
 }
 
 static bool loses_row(const place *at)
@@ -364,6 +380,26 @@ static const mistake mistakes_2p5d[] = {
     {"parts of rows joined in another order", "permute", GAL_OP_PERMUTE, joins_in_other_order},
 };
 
+static const mistake mistakes_stepped[] = {
+    {"X spread along the column", "spread a", GAL_OP_BROADCAST, swaps_group},
+    {"X spread over all", "spread a", GAL_OP_BROADCAST, adds_to_group},
+    {"another device's X", "spread a", GAL_OP_BROADCAST, has_other_root},
+    {"weights spread along the row", "spread w", GAL_OP_BROADCAST, swaps_group},
+    {"another device's weights", "spread w", GAL_OP_BROADCAST, has_other_root},
+    {"dX summed along the column", "sum da", GAL_OP_REDUCE, swaps_group},
+    {"dX summed to another device", "sum da", GAL_OP_REDUCE, has_other_root},
+    {"dX of the last device alone", "sum da", GAL_OP_REDUCE, forgets_others},
+    {"dW summed along the row", "sum dw", GAL_OP_REDUCE, swaps_group},
+    {"dW summed over the depth too", "sum dw", GAL_OP_REDUCE, adds_to_group},
+    {"dW summed to another device", "sum dw", GAL_OP_REDUCE, has_other_root},
+    {"dW of the last device alone", "sum dw", GAL_OP_REDUCE, forgets_others},
+    {"logits summed along the column", "sum y", GAL_OP_REDUCE, swaps_group},
+    {"logits summed to another device", "sum y", GAL_OP_REDUCE, has_other_root},
+    {"gradients of logits of another device", "spread dy", GAL_OP_BROADCAST, has_other_root},
+    {"a sum begun again, or never", NULL, GAL_OP_GEMM, begins_again},
+    {"depth left out of a sum of gradients", "reduce dw", GAL_OP_ALL_REDUCE, loses_depth},
+};
+
 static const mistake mistakes_3d[] = {
     {"rows of X gathered along the outputs", "gather a", GAL_OP_ALL_GATHER, turns_group},
     {"rows of X gathered along the weights", "gather a", GAL_OP_ALL_GATHER, turns_group_back},
@@ -423,7 +459,10 @@ static const mistake mistakes_3d[] = {
 };
 
 #define COUNT_OF(array) (sizeof array / sizeof array[0])
-enum { MISTAKES_MAX = COUNT_OF(mistakes_2p5d) + COUNT_OF(mistakes_3d), OPERANDS = GAL_INSTRUCTION_OPERANDS_MAX };
+enum {
+    MISTAKES_MAX = COUNT_OF(mistakes_2p5d) + COUNT_OF(mistakes_stepped) + COUNT_OF(mistakes_3d),
+    OPERANDS = GAL_INSTRUCTION_OPERANDS_MAX
+};
 
 /* Makes the mistake in one instruction, verifies, and takes it back. True if there was room for it. */
 static bool make_one(const fixture *f, const mistake *what, gal_instruction *in)
@@ -460,12 +499,12 @@ static void make_all(const fixture *f, const mistake *mistakes, uint32_t count, 
     }
 }
 
-static void check_mistakes(gal_tp_mode mode, const mistake *mistakes, uint32_t count)
+static void check_mistakes(gal_tp_mode mode, bool stepped, const mistake *mistakes, uint32_t count)
 {
     uint32_t made[MISTAKES_MAX] = {0};
     for (uint32_t what = 0; what < (mode == GAL_TP_3D ? KINDS : TURNED); what++) {
         fixture f;
-        lower(mode, (kind)what, &f);
+        lower(mode, stepped, (kind)what, &f);
         make_all(&f, mistakes, count, made);
         gal_error err = {GAL_OK, ""};
         assert_int_equal(gal_verify_types(&f.program, 1, &err), GAL_OK); /* all taken back */
@@ -480,20 +519,44 @@ static void check_mistakes(gal_tp_mode mode, const mistake *mistakes, uint32_t c
 static void test_mistakes_2p5d(void **state)
 {
     (void)state;
-    check_mistakes(GAL_TP_2P5D, mistakes_2p5d, COUNT_OF(mistakes_2p5d));
+    check_mistakes(GAL_TP_2P5D, false, mistakes_2p5d, COUNT_OF(mistakes_2p5d));
+}
+
+static void test_mistakes_stepped(void **state)
+{
+    (void)state;
+    check_mistakes(GAL_TP_2P5D, true, mistakes_stepped, COUNT_OF(mistakes_stepped));
 }
 
 static void test_mistakes_3d(void **state)
 {
     (void)state;
-    check_mistakes(GAL_TP_3D, mistakes_3d, COUNT_OF(mistakes_3d));
+    check_mistakes(GAL_TP_3D, false, mistakes_3d, COUNT_OF(mistakes_3d));
+}
+
+/* A part of each factor at a time, where the gathered form has as many as the side. */
+static void test_steps_take_less_memory(void **state)
+{
+    (void)state;
+    for (uint32_t what = 0; what < TURNED; what++) {
+        fixture gathered, stepped;
+        lower(GAL_TP_2P5D, false, (kind)what, &gathered);
+        lower(GAL_TP_2P5D, true, (kind)what, &stepped);
+        const gal_program *a = gathered.program, *b = stepped.program;
+        printf("gathered %llu bytes, in steps %llu\n", (unsigned long long)a->arena_bytes,
+               (unsigned long long)b->arena_bytes);
+        assert_true(b->arena[GAL_CLASS_GATHERED].item_bytes < a->arena[GAL_CLASS_GATHERED].item_bytes);
+        assert_true(b->arena_bytes < a->arena_bytes);
+        gal_program_free(gathered.program);
+        gal_program_free(stepped.program);
+    }
 }
 
 /* A tensor that lies elsewhere than the program says. */
 static void check_parameters(gal_tp_mode mode)
 {
     fixture f;
-    lower(mode, UNTIED, &f);
+    lower(mode, false, UNTIED, &f);
     for (uint32_t i = 0; i < f.program->parameter_count; i++) {
         gal_parameter *p = &f.program->parameter[i];
         gal_group *const group[] = {&p->outer_group, &p->split_group, &p->inner_group};
@@ -566,7 +629,9 @@ static void test_other_sides(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mistakes_2p5d), cmocka_unit_test(test_mistakes_3d),
-                                       cmocka_unit_test(test_wrong_parameters), cmocka_unit_test(test_other_sides)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mistakes_2p5d),    cmocka_unit_test(test_mistakes_3d),
+        cmocka_unit_test(test_mistakes_stepped), cmocka_unit_test(test_steps_take_less_memory),
+        cmocka_unit_test(test_wrong_parameters), cmocka_unit_test(test_other_sides)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

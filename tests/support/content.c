@@ -512,19 +512,29 @@ static void run_collective(const place *member, uint32_t count)
     const gal_instruction *in = member[0].task->in;
     bool in_place = in->operand_count == 1;
     bool gathers = in->op == GAL_OP_ALL_GATHER;
-    bool sums = in->op == GAL_OP_ALL_REDUCE || in->op == GAL_OP_REDUCE_SCATTER;
+    bool sums = in->op == GAL_OP_ALL_REDUCE || in->op == GAL_OP_REDUCE_SCATTER || in->op == GAL_OP_REDUCE;
     uint64_t hash = meaning_of(&member[0]);
     uint64_t sum = 0;
+    const uint32_t root = member[0].stage->program->shape[in->shape].dims[1];
+    const bool spreads = in->op == GAL_OP_BROADCAST, collects = in->op == GAL_OP_REDUCE;
     for (uint32_t i = 0; i < count; i++) {
-        spoil_outputs(&member[i]);
+        if (!collects || i == root) {
+            spoil_outputs(&member[i]);
+        }
     }
     for (uint32_t i = 0; i < count; i++) {
+        if (spreads && i != root) {
+            continue;
+        }
         uint64_t read = read_operand(&member[i], 0, in_place && gathers);
         sum += mix(read, 1);
         hash = sums ? hash : mix(hash, read);
     }
     hash = sums ? mix(hash, sum) : hash;
     for (uint32_t i = 0; i < count; i++) {
+        if (collects && i != root) {
+            continue;
+        }
         uint32_t target = in_place ? 0 : 1;
         bool chunks = in->op == GAL_OP_REDUCE_SCATTER || in->op == GAL_OP_ALL_TO_ALL || in->op == GAL_OP_ROTATE ||
                       in->op == GAL_OP_MIRROR;

@@ -461,6 +461,31 @@ ncclResult_t ncclAllGather(const void *source, void *target, size_t count, ncclD
                                        .stream = stream});
 }
 
+ncclResult_t ncclBroadcast(const void *source, void *target, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+    return put(comm, (gal_double_call){.kind = GAL_DOUBLE_BROADCAST,
+                                       .source = source,
+                                       .target = target,
+                                       .count = count,
+                                       .type = type,
+                                       .peer = (uint32_t)root,
+                                       .stream = stream});
+}
+
+ncclResult_t ncclReduce(const void *source, void *target, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t comm, cudaStream_t stream)
+{
+    return put(comm, (gal_double_call){.kind = GAL_DOUBLE_REDUCE,
+                                       .source = source,
+                                       .target = target,
+                                       .count = count,
+                                       .type = type,
+                                       .reduce = op,
+                                       .peer = (uint32_t)root,
+                                       .stream = stream});
+}
+
 ncclResult_t ncclReduceScatter(const void *source, void *target, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream)
 {

@@ -34,7 +34,9 @@ static gal_comm_request request_of(const gal_program *program, const gal_channel
     return (gal_comm_request){
         .op = (gal_op)instruction->op,
         .channel = channels->of_instruction[index],
-        .peer = instruction->group == GAL_GROUP_NEXT ? 1 : 0,
+        .peer = instruction->op == GAL_OP_BROADCAST || instruction->op == GAL_OP_REDUCE ? shape->dims[1]
+                : instruction->group == GAL_GROUP_NEXT                                  ? 1
+                                                                                        : 0,
         .dtype = shape->dtype,
         .reduce = instruction->op == GAL_OP_ALL_REDUCE ? shape->dims[1] : GAL_REDUCE_SUM,
         .elements = shape->dims[0],

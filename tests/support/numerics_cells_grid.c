@@ -35,6 +35,11 @@
     X(CUBE_SPLIT, "backward in two parts on a tp cube")                                                                \
     X(GRID_KEEP, "panels kept on a tp grid")                                                                           \
     X(CUBE_KEEP, "panels kept on a tp cube")                                                                           \
+    X(STEPPED, "a tp grid in steps")                                                                                   \
+    X(STEPPED_TABLE, "a token table on a tp grid in steps")                                                            \
+    X(STEPPED_DEPTH, "2.5d in steps")                                                                                  \
+    X(STEPPED_ZERO, "a tp grid in steps beside zero")                                                                  \
+    X(STEPPED_SPLIT, "a tp grid in steps, backward in two parts")                                                      \
     X(KEEP_SPLIT, "panels kept, backward in two parts")                                                                \
     X(KEEP_SELECTIVE, "panels kept, selective recompute")
 
@@ -90,6 +95,10 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
         hit[CUBE_RECOMPUTE] |= s->tp_mode == GAL_TP_3D && s->recompute == GAL_RECOMPUTE_FULL;
         hit[GRID_KEEP] |= s->tp_mode != GAL_TP_3D && s->keep_panels;
         hit[CUBE_KEEP] |= s->tp_mode == GAL_TP_3D && s->keep_panels;
+        hit[STEPPED] |= s->stepped;
+        hit[STEPPED_DEPTH] |= s->stepped && s->tp_mode == GAL_TP_2P5D;
+        hit[STEPPED_ZERO] |= s->stepped && s->zero_stage > 0;
+        hit[STEPPED_SPLIT] |= s->stepped && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
         hit[KEEP_SPLIT] |= s->keep_panels && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
         hit[KEEP_SELECTIVE] |= s->keep_panels && s->recompute == GAL_RECOMPUTE_SELECTIVE;
     }
@@ -102,6 +111,7 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
     hit[CUBE_GRID] = any && squares;
     hit[CUBE_DROPOUT] = any && m->residual_dropout > 0;
     hit[CUBE_SPLIT] = any && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+    hit[STEPPED_TABLE] = head->stepped && m->tied_embeddings;
     if (head->tp_mode == GAL_TP_3D) {
         hit[CUBE_BERT_HEAD] = m->family == GAL_FAMILY_BERT;
         hit[(m->tied_embeddings ? CUBE_TIED : CUBE_HEAD)] = true;

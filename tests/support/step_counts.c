@@ -361,6 +361,23 @@ static void expect_2d_kept(expected *e, uint32_t rank)
     expect_2d_times(e, 1);
 }
 
+/* In steps: of every product X and W are spread forward, W for dX, X for dW, 2 parts each, and dX and dW summed part by
+ * part; each part a quarter of the tensor. Look-ups and all else are as gathered. */
+static void expect_2d_stepped(expected *e, uint32_t rank)
+{
+    const uint64_t inputs = L * (uint64_t)T * (3 * H + F) + (uint64_t)T * H;
+    const uint64_t weights = L * (uint64_t)(3 * H * H + H * H + 2 * F * H) + WTE, norms = 2 * L + 1;
+    (void)rank;
+    add(e, GAL_OP_BROADCAST, 2, M * (4 * L + 1) * 8, M * (inputs + weights));
+    add(e, GAL_OP_REDUCE, 2, M * (4 * L + 1) * 4, M * (inputs + weights) / 2);
+    add(e, GAL_OP_ALL_GATHER, 2, M * (1 + norms), M * (WTE / 4 + norms * T));
+    add(e, GAL_OP_REDUCE_SCATTER, 2, M, M * WTE / 4);
+    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T);
+    expect_loss(e, 2, T / 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_VECTOR_UNITS * L + 1 + 1,
+        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
+}
+
 /* 2.5D on 2 x 2 twice: each grid has half of the samples, so T / 2 tokens, and all weights. Beside what a grid does,
  * gradients of matrices are sums over the depth, those of vectors over column and depth: once a step, 2 (d - 1) in out
  * per product over all devices. */
@@ -539,6 +556,11 @@ static const mode modes[] = {
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_ZIGZAG, 4}}, .recompute = GAL_RECOMPUTE_FULL}},
     {"tp4.2d", expect_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
+    {"tp4.2d.step",
+     expect_2d_stepped,
+     1,
+     false,
+     {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D, .stepped = true}},
     {"tp8.2.5d.d2",
      expect_2p5d,
      1,

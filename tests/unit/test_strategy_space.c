@@ -169,6 +169,8 @@ static void test_grids(void **state)
     assert_int_equal(count_of(&space, 24), 1 + 4 + 4);
     space.recompute = true; /* as well as keeping, not with it */
     assert_int_equal(count_of(&space, 24), 2 + 6 + 6);
+    space.stepped = true; /* squares have both forms, with recompute or not */
+    assert_int_equal(count_of(&space, 24), 2 + 6 + 6 + 4);
 }
 
 /* Half of the optimizer, all of it, weights too; activations alone, and beside the last two. Weights go with zero_stage
@@ -285,7 +287,7 @@ static void test_words(void **state)
     assert_int_equal(gal_space_parse("dp,fsdp", &space, &err), GAL_ERR_USAGE);
     assert_string_equal(err.text,
                         "--space: unknown axis 'fsdp' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, ring, "
-                        "zigzag, recompute, selective, 2d, 2.5d, 3d, keep, overlap, offload)");
+                        "zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, offload)");
     assert_false(space.axis[GAL_AXIS_DP]); /* left alone */
     gal_error empty = {0};
     assert_int_equal(gal_space_parse("", &space, &empty), GAL_ERR_USAGE);
