@@ -18,7 +18,7 @@
  * With SCALE the other schedule, prefetch depth and place of the optimizer are left out.
  *
  * From 500 plans on, every legal cell of the coverage matrix must be met by 3 plans, and 200 have kinds of overlap.
- * Plans are drawn at random; of 32 draws the one that meets most of the cells still short is taken. */
+ * Plans are drawn at random; of DRAWS the one that meets most of the cells still short is taken. */
 #include <dlfcn.h>
 #include <math.h>
 #include <mpi.h>
@@ -34,7 +34,7 @@
 #include "tests/support/numerics_trial.h"
 #include "tests/support/random_plan.h"
 
-enum { DRAWS = 40, COVERED_PLANS = 500, OVERLAPPED_PLANS = 200 };
+enum { DRAWS = 60, COVERED_PLANS = 500, OVERLAPPED_PLANS = 200 };
 
 static const double learning_rate = 1e-3;
 /* Resident growth after step 1: 1 % of the arena, or 484 KiB where that is more. Open MPI's lists of requests and
