@@ -12,8 +12,8 @@
  * microbatches, so it would be kept once: then a row is tensor parallelism of weights that are whole in it, the column
  * data parallelism that shards gradients and optimizer. That is Megatron's chunks of q beside ZeRO-2 over q, with the
  * same bytes of weights, gradients, optimizer and rows, which moves 5 T h per half of a layer and (q - 1) / q^2 forward
- * and backward (a gather and a scatter each way, one gather again), 10 a layer; a grid with both panels kept gathers and
- * scatters the inputs of four products, 14. It is in the space wherever q divides the positions.
+ * and backward (a gather and a scatter each way, one gather again), 10 a layer; a grid with both panels kept gathers
+ * and scatters the inputs of four products, 14. It is in the space wherever q divides the positions.
  *
  * The token table lies [vocabulary i][features j], for look-ups. A head that shares it has to take it so: logits are
  * computed from the features that a device has, Y_t = X E_t^T, as a panel, and the row sums it part by part. Backward
