@@ -12,9 +12,15 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* ---- from a program ----
  * Of backward what the last microbatch does: plain backward is a part of it. */
 
-/* What lies behind the begin of a ring's buffer belongs to the turn before. */
+/* What lies behind the begin of a ring's buffer belongs to the turn before. Of many turns alike, as steps of a product
+ * take, two or three are kept, odd as they were: a ring has two buffers at most. */
 static void add_turn(gal_ring_turns *turns, const gal_operand *operand)
 {
+    const uint64_t bytes = gal_align(operand->bytes), *last = &turns->bytes[turns->count];
+    if (operand->offset_bytes == 0 && turns->count >= 3 && last[-1] == bytes && last[-2] == bytes &&
+        last[-3] == bytes) {
+        turns->count -= 2;
+    }
     turns->count += operand->offset_bytes == 0;
     GAL_ASSERT(turns->count > 0 && turns->count <= GAL_BLOCK_TURNS_MAX);
     turns->bytes[turns->count - 1] = gal_align(operand->offset_bytes + operand->bytes);
@@ -59,12 +65,25 @@ static void read_buckets(const gal_program *program, uint32_t block, gal_block_m
             const uint8_t class = program->buffer[operand->buffer].class;
             if (class == GAL_CLASS_BUCKET && operand->access == GAL_READ) {
                 add_turn(&out->buckets, operand);
-            } else if (class == GAL_CLASS_SCRATCH) {
-                out->bytes.scratch = larger(out->bytes.scratch, gal_align(operand->bytes));
             }
         }
     }
     out->bytes.bucket = most(&out->buckets);
+}
+
+/* What is to be added to gradients: a scatter's, or the terms of a product in steps. */
+static void read_scratch(const gal_program *program, uint32_t block, gal_block_memory *out)
+{
+    const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_BACKWARD_SYNC];
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        for (uint32_t o = 0; in->block == block && o < in->operand_count; o++) {
+            const gal_operand *operand = &program->operand[in->first_operand + o];
+            if (program->buffer[operand->buffer].class == GAL_CLASS_SCRATCH) {
+                out->bytes.scratch = larger(out->bytes.scratch, gal_align(operand->bytes));
+            }
+        }
+    }
 }
 
 /* The end of what a fragment touches of a class of conversions in front of a block, and the buffer that lies first
@@ -195,6 +214,9 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
     }
     if (program->arena[GAL_CLASS_BUCKET].item_bytes > 0) {
         read_buckets(program, block, out);
+    }
+    if (program->arena[GAL_CLASS_SCRATCH].item_bytes > 0) {
+        read_scratch(program, block, out);
     }
 }
 
