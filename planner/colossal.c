@@ -165,6 +165,7 @@ static void set_strategy(asked *a)
     }
     a->strategy.tp_mode = flat ? GAL_TP_2D : modes[t->way];
     a->strategy.tp_depth = t->way == WAY_2P5D && !flat ? t->depth : 0;
+    a->strategy.stepped = t->way == WAY_2D || t->way == WAY_2P5D; /* as Colossal-AI's broadcasts and reductions are */
 }
 
 static gal_code ask(const trial *t, asked *a, gal_error *err)

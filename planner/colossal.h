@@ -13,6 +13,9 @@
  *     table3            images per second of ViT on system IV, as fig14
  *     fig17             samples per second of GPT-2 by ZeRO-3 and offload: colossal_offload.h
  *
+ * Its squares broadcast and sum step by step (colossalai/legacy/nn/layer/parallel_2d), so ours do here: gathered, which
+ * a search may choose, 2D is ahead of 1D on system I too, where the paper's is not. Its cubes gather, as ours.
+ *
  * Colossal's sequence parallelism stores scores (two passes round the ring); ours keeps log-sum-exps. What it says of
  * neither: precision (here fp16 beside fp32 masters), recomputation (none), microbatches of fig16b (4). Memory is what
  * the programs take, and a device's whole memory counts. */
