@@ -5,7 +5,7 @@
  *               bytes / memory rate; backward twice forward. Flash attention: causal pairs alone, at its share of that
  *   passes      bytes of rows / s, inner / t, ffn / t and scores / t, each times its passes, over the memory rate
  *   kernels     kernel_seconds each on the device, host_seconds each on the host; the longer side counts, per
- *               microbatch and stage
+ *               microbatch and stage; a collective of TP counts as two
  *   TP          one all-reduce in forward and one in backward (sequence parallel: gather and scatter, backward with one
  *               gather more), never overlapped
  *   recompute   what is made again is added to backward, its communication included; but for the last product of a

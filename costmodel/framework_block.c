@@ -2,6 +2,10 @@
 
 #include "costmodel/analytic_collective.h"
 
+/* In kernels: a collective of TP is launched, and a stream of its own made to wait for the kernels before it and those
+ * behind for it (PyTorch, ProcessGroupNCCL). Of a gather and a scatter that stand for one reduction too. */
+static const double collective_launches = 2.0;
+
 /* The block as it grows: forward's products and passes apart, as recompute may repeat a share of each. */
 typedef struct tally {
     const gal_framework_rates *rates;
@@ -204,6 +208,10 @@ static void finish(const tally *t, gal_framework_block *out)
     out->forward_kernels = t->kernels + t->core_kernels;
     out->backward_kernels = (f->backward_kernels_factor + passes_again) * t->kernels +
                             (f->backward_kernels_factor + (core_again ? 1.0 : 0.0)) * t->core_kernels;
+    if (t->tp > 1.0) {
+        out->forward_kernels += collective_launches * t->reductions;
+        out->backward_kernels += collective_launches * t->reductions * (full ? 2.0 : 1.0);
+    }
     out->tensor_seconds = tensor_seconds(t, full ? 2.0 : 1.0, full && !stops_early ? 2.0 : 1.0);
     out->parameters = t->parameters;
     const double all = t->kept_bytes + t->kept_core_bytes;
