@@ -283,6 +283,32 @@ static void last_product_by_hand(void **state)
     near(price(&t).seconds, none, 0.0);
 }
 
+/* A host that is far too slow: under TP 24 layers launch two collectives in forward, twice again in a full recompute's
+ * backward, and each counts as two of its 10 ms. */
+static void collectives_are_launched(void **state)
+{
+    trial t = {0};
+    gal_error err = {0};
+    (void)state;
+    assert_int_equal(gal_framework_read("megatron-2021", &t.framework, &err), GAL_OK);
+    assert_int_equal(gal_model_read("gpt2-medium", &t.model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read("a100-8", &t.cluster, &err), GAL_OK);
+    gal_constants_default(&t.cluster, &t.framework, &t.constants);
+    t.constants.value[GAL_CONSTANT_HOST_SECONDS] = 1e-2;
+    t.layout = (gal_uniform_layout){.dp_degree = 1,
+                                    .tp_degree = 1,
+                                    .pp_degree = 1,
+                                    .recompute = GAL_RECOMPUTE_FULL,
+                                    .schedule = GAL_SCHEDULE_1F1B,
+                                    .chunk_count = 1,
+                                    .microbatch_samples = 4,
+                                    .global_batch_samples = 4};
+    const double alone = price(&t).seconds;
+    t.layout.tp_degree = 2;
+    near(price(&t).seconds - alone, 24.0 * 2.0 * 3.0 * 2.0 * 1e-2,
+         1e-2); /* the update of half the weights is shorter */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +320,7 @@ int main(void)
         cmocka_unit_test(transfers_by_hand),
         cmocka_unit_test(intervals_by_hand),
         cmocka_unit_test(last_product_by_hand),
+        cmocka_unit_test(collectives_are_launched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
