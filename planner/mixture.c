@@ -451,11 +451,34 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
     }
 }
 
+/* What other items had beaten in the menus that levels are of may be left in these: a level charges no more than the
+ * least of such that no lower level has, and the highest takes all. */
+static void widen_level(const level *l, const gal_mix_bound *like, uint32_t at, double turns[2])
+{
+    double below = -1.0; /* top of the next lower level */
+    bool highest = true;
+    memcpy(turns, like->turns[at], sizeof like->turns[at]);
+    for (uint32_t i = 0; i < like->level_count; i++) {
+        const double top = like->turns[i][1];
+        below = top < turns[0] && top > below ? top : below;
+        highest = highest && top <= turns[1];
+    }
+    for (uint32_t type = 0; type < l->stage->types->type_count; type++) {
+        for (uint32_t i = 0; i < l->stage->menu[type].count; i++) {
+            const double own = l->stage->menu[type].item[i].turn_bytes;
+            turns[0] = own > below && own < turns[0] ? own : turns[0];
+        }
+    }
+    turns[1] = highest ? HUGE_VAL : turns[1];
+}
+
 static void fill_levels_like(gal_mix_bound *bound, level *l, const gal_mix_bound *like)
 {
     memcpy(bound->memory, like->memory, lines_room(l->stage->types) * sizeof *bound->memory);
     for (uint32_t i = 0; i < like->level_count; i++) {
-        begin_level(bound, l, i, like->turns[i][0], like->turns[i][1]);
+        double turns[2];
+        widen_level(l, like, i, turns);
+        begin_level(bound, l, i, turns[0], turns[1]);
         fill_lines(bound, l, i, like->price[i]);
     }
     bound->level_count = like->level_count;

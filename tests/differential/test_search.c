@@ -12,6 +12,7 @@
 
 #include "planner/bottleneck.h"
 #include "planner/joint_search.h"
+#include "planner/staged.h"
 #include "tests/support/random_plan.h"
 
 enum { BLOCKS_MAX = 8, STAGES_MAX = 4, SEEDS = 400, LABELS = 1000000, PATHS_MAX = 400000, LONG_PATHS_MAX = 100000 };
@@ -672,6 +673,62 @@ static void check_bounds(const trial *t, const brute *all, uint64_t limit_bytes,
     compare_dual(t, all, limit_bytes, all->path_count < 5000 && gal_random_below(state, 2) == 0);
 }
 
+/* ---- bounds of whole stages ---- */
+
+static uint32_t tied_one_stage,
+    raised_by_ties; /* of the trials: on several nodes; of them where ties raise the bound */
+
+static double staged_bound(const gal_screened *screened, gal_staged_effort effort)
+{
+    uint32_t stage[BLOCKS_MAX] = {0}, strategy[BLOCKS_MAX] = {0};
+    gal_staged staged = {.stage = stage, .strategy = strategy};
+    gal_error err = {0};
+    assert_int_equal(gal_staged_solve(screened, HUGE_VAL, 0.0, effort, &staged, &err), GAL_OK);
+    return staged.bound;
+}
+
+/* By the cell's own prices, which are the cache's: no path that fits takes less, the token table tied or not. */
+static void check_staged(const trial *t, const brute *all, uint64_t limit_bytes, uint64_t *state)
+{
+    gal_screened_prices *prices = NULL;
+    gal_screened screened = {0};
+    gal_error err = {0};
+    double best = 0.0;
+    (void)state;
+    if (t->price != NULL) {
+        return;
+    }
+    measure(all, limit_bytes, &best);
+    gal_cell_spec spec = t->cell->spec;
+    spec.arena_limit_bytes = limit_bytes;
+    assert_int_equal(gal_screened_create(&spec, &t->cell->types, &prices, &screened, &err), GAL_OK);
+    if (screened.bound < HUGE_VAL) {
+        const double quick = staged_bound(&screened, GAL_STAGED_QUICK);
+        const double tied = staged_bound(&screened, GAL_STAGED_TIED);
+        const bool counts = t->cell->types.table_shared && spec.pp_degree == 1 && t->cluster.level_count > 1;
+        tied_one_stage += counts;
+        raised_by_ties += counts && tied > quick * (1.0 + 1e-9);
+        assert_true(quick <= tied);
+        if (!(tied <= best * (1.0 + 1e-12))) {
+            fail_msg("bound %.17g, brute force %.17g of %zu paths", tied, best, all->path_count);
+        }
+    } else {
+        assert_true(best == HUGE_VAL);
+    }
+    gal_screened_free(&screened);
+    gal_screened_prices_free(prices);
+}
+
+static void test_stages_bound_truly(void **state)
+{
+    (void)state;
+    each_trial(check_staged);
+    print_message("tied tables on one stage of several nodes: %u, ties raise the bound of %u\n", tied_one_stage,
+                  raised_by_ties);
+    assert_true(tied_one_stage >= 30);
+    assert_true(raised_by_ties >= 10);
+}
+
 static void test_search_equals_brute_force(void **state)
 {
     (void)state;
@@ -700,6 +757,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_search_equals_brute_force),
+        cmocka_unit_test(test_stages_bound_truly),
         cmocka_unit_test(test_split_boxes_equal_brute_force),
         cmocka_unit_test(test_few_labels_bound_truly),
         cmocka_unit_test(test_bounds_hold_with_and_without_dominance),
