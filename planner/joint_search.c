@@ -33,7 +33,7 @@ typedef struct candidate {
 typedef struct outer {
     const gal_search_request *request;
     gal_search_result *result;
-    gal_price_cache *cache;
+    gal_price_cache *cache, *own_cache; /* the one in use; the request has none */
     gal_block_types types;
     gal_screens *screens;
     gal_screened_prices *prices;
@@ -511,7 +511,10 @@ static gal_code create(outer *o, gal_error *err)
     }
     GAL_TRY(gal_block_types_create(r->model, &o->types, err));
     GAL_TRY(gal_screens_create(r->model, r->durations, &o->types, &r->space, &o->screens, err));
-    GAL_TRY(gal_price_cache_create(r->model, r->durations, &o->cache, err));
+    if (r->cache == NULL) {
+        GAL_TRY(gal_price_cache_create(r->model, r->durations, &o->own_cache, err));
+    }
+    o->cache = r->cache == NULL ? o->own_cache : r->cache;
     GAL_TRY(list_candidates(o, err));
 cleanup:
     return code;
@@ -525,7 +528,7 @@ static void outer_free(outer *o)
     }
     free(o->candidate);
     gal_screened_prices_free(o->prices);
-    gal_price_cache_free(o->cache);
+    gal_price_cache_free(o->own_cache);
     gal_screens_free(o->screens);
     gal_block_types_free(&o->types);
     free(o->answer.strategy);

@@ -27,6 +27,7 @@ typedef struct gal_search_progress {
 typedef struct gal_search_request {
     const gal_model *model;
     const gal_durations *durations; /* its cluster says how many devices and how much memory */
+    gal_price_cache *cache;         /* of the model and the durations, kept over searches; NULL: one of its own */
     const char *profile_hash;       /* "" without a profile */
     uint64_t memory_bytes;          /* per device; 0: the cluster's */
     uint64_t host_memory_bytes;     /* likewise of its host; gal_search alone does not read it (planner/host_limit.h) */

@@ -35,8 +35,13 @@ gal_code gal_pareto_find(const gal_search_request *request, uint32_t most, uint6
     gal_pareto pareto = {0};
     gal_search_result result = {0};
     gal_search_request own = *request;
+    gal_price_cache *cache = NULL; /* a limit changes no price */
     own.memory_bytes = request->memory_bytes != 0 ? request->memory_bytes
                                                   : gal_durations_cluster(request->durations)->device.memory_bytes;
+    if (own.cache == NULL) {
+        GAL_TRY(gal_price_cache_create(own.model, own.durations, &cache, err));
+        own.cache = cache;
+    }
     while (!pareto.complete && (most == 0 || pareto.point_count <= most)) { /* one more may yet oust the last wanted */
         GAL_TRY(gal_search(&own, &result, err));
         pareto.complete = !result.feasible;
@@ -58,6 +63,7 @@ gal_code gal_pareto_find(const gal_search_request *request, uint32_t most, uint6
 cleanup:
     gal_search_result_free(&result);
     gal_pareto_free(&pareto);
+    gal_price_cache_free(cache);
     return code;
 }
 

@@ -25,6 +25,19 @@ static uint32_t input_count(void)
     return 20 * (plans == NULL ? 100 : (uint32_t)strtoul(plans, NULL, 10));
 }
 
+/* Searches of the same model and durations share their prices: whether they change with memory is not asked here. */
+static void keep_prices(gal_random_search *search)
+{
+    gal_error err = {0};
+    assert_int_equal(gal_price_cache_create(&search->model, search->durations, &search->request.cache, &err), GAL_OK);
+}
+
+static void drop_prices(gal_random_search *search)
+{
+    gal_price_cache_free(search->request.cache);
+    search->request.cache = NULL;
+}
+
 /* The objective is a sum of rounded prices (planner/cell.h). */
 static const double rounding = 1e-9;
 
@@ -50,11 +63,8 @@ static void check_programs(const gal_plan *plan)
 static double objective_of(const gal_random_search *search, const gal_plan *plan)
 {
     gal_error err = {0};
-    gal_price_cache *cache = NULL;
     double objective = 0.0;
-    assert_int_equal(gal_price_cache_create(&search->model, search->durations, &cache, &err), GAL_OK);
-    assert_int_equal(gal_plan_objective(cache, search->durations, plan, &objective, &err), GAL_OK);
-    gal_price_cache_free(cache);
+    assert_int_equal(gal_plan_objective(search->request.cache, search->durations, plan, &objective, &err), GAL_OK);
     return objective;
 }
 
@@ -154,6 +164,7 @@ static void test_more_memory_is_no_worse(void **unused)
         gal_search_result roomy = {0}, tight = {0};
         uint64_t random = ~seed;
         gal_random_search_create(seed, true, &search);
+        keep_prices(&search);
         gal_random_search_run(&search, much, &roomy);
         assert_true(roomy.feasible);
         const uint64_t peak_bytes = roomy.finalist[0].peak_bytes;
@@ -166,6 +177,7 @@ static void test_more_memory_is_no_worse(void **unused)
         note_result(&t, &tight);
         gal_search_result_free(&roomy);
         gal_search_result_free(&tight);
+        drop_prices(&search);
         gal_random_search_free(&search);
     }
     printf("  %u searches had a plan with less memory\n", t.pairs);
@@ -221,6 +233,7 @@ static void test_more_bandwidth_is_no_worse(void **unused)
         faster plan;
         uint64_t random = ~seed;
         gal_random_search_create(seed, false, &search);
+        keep_prices(&search);
         gal_random_search_run(&search, 0, &before);
         assert_true(before.feasible);
         const uint64_t limit_bytes = gal_random_below(&random, 2) == 0 ? 0 : before.finalist[0].peak_bytes - 1;
@@ -231,7 +244,9 @@ static void test_more_bandwidth_is_no_worse(void **unused)
         const double factor = 1.0 + 0.01 * (1 + gal_random_below(&random, 400));
         gal_cluster *cluster = &search.profile.cluster;
         cluster->level[gal_random_below(&random, cluster->level_count)].bytes_per_second *= factor;
+        drop_prices(&search);
         gal_random_search_renew(&search);
+        keep_prices(&search);
         gal_random_search_run(&search, limit_bytes, &after);
         if (before.feasible) {
             read_again(&search, least_objective(&before), &plan);
@@ -243,6 +258,7 @@ static void test_more_bandwidth_is_no_worse(void **unused)
         }
         gal_search_result_free(&before);
         gal_search_result_free(&after);
+        drop_prices(&search);
         gal_random_search_free(&search);
     }
     printf("  %u inputs, a link faster: %u plans are dearer, by %.2f %% at most\n", input_count(), dearer,
