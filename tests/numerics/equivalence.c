@@ -17,8 +17,9 @@
  *
  * With SCALE the other schedule, prefetch depth and place of the optimizer are left out.
  *
- * From 500 plans on, every legal cell of the coverage matrix must be met by 3 plans, and 200 have kinds of overlap.
- * Plans are drawn at random; of DRAWS the one that meets most of the cells still short is taken. */
+ * From 500 plans on, every legal cell of the coverage matrix must be met by 3 plans. Plans are drawn at random; of DRAWS
+ * the one that meets most of the cells still short is taken. Of some 3 in 10 plans there are kinds of overlap to
+ * compare: from 800 plans on they must be 200. */
 #include <dlfcn.h>
 #include <math.h>
 #include <mpi.h>
@@ -34,7 +35,7 @@
 #include "tests/support/numerics_trial.h"
 #include "tests/support/random_plan.h"
 
-enum { DRAWS = 60, COVERED_PLANS = 500, OVERLAPPED_PLANS = 200 };
+enum { DRAWS = 60, COVERED_PLANS = 500, OVERLAPPED_FROM = 800, OVERLAPPED_PLANS = 200 };
 
 static const double learning_rate = 1e-3;
 /* Resident growth after step 1: 1 % of the arena, or 484 KiB where that is more. Open MPI's lists of requests and
@@ -642,6 +643,8 @@ static bool print_report(const report *total, const gal_coverage *coverage, uint
         passed &= covered;
         (void)printf("%s coverage: every legal cell is met by %d plans\n", covered ? "ok" : "not ok",
                      GAL_COVERAGE_PLANS);
+    }
+    if (plans >= OVERLAPPED_FROM) {
         const bool overlapped = total->plans[CHECK_OVERLAP] >= OVERLAPPED_PLANS;
         passed &= overlapped;
         (void)printf("%s %d plans have kinds of overlap to compare\n", overlapped ? "ok" : "not ok", OVERLAPPED_PLANS);
