@@ -117,7 +117,8 @@ static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t
     }
     sum->forward_seconds += (*price)->forward_seconds;
     sum->backward_seconds += (*price)->backward_seconds;
-    sum->tail_seconds += (*price)->sync_seconds;
+    sum->tail_seconds +=
+        (*price)->sync_seconds - (borrows_table(plan, stage, block) ? (*price)->table_sync_seconds : 0.0);
     sum->update_seconds += (*price)->update_seconds;
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         const bool pays = shared == GAL_SHARED_TABLE && !borrows_table(plan, stage, block);

@@ -14,12 +14,32 @@ static bool ends_chain(const gal_price_cache *cache, uint32_t type)
     return cache->shape[type].out.positions == 0;
 }
 
+static bool is_bridge(const gal_price_cache *cache, uint32_t type)
+{
+    return cache->shape[type].kind == GAL_BLOCK_BRIDGE;
+}
+
+/* Whether it holds the token table, which the embedding brings to the first stage. */
+static bool shares_table(const gal_price_cache *cache, uint32_t type)
+{
+    return !begins_chain(cache, type) && (cache->shape[type].shared >> GAL_SHARED_TABLE & 1U) != 0;
+}
+
+/* Whether it is priced as what two blocks of another type gain by it. */
+static bool is_gained(const gal_price_cache *cache, uint32_t type)
+{
+    return begins_chain(cache, type) || ends_chain(cache, type) || is_bridge(cache, type);
+}
+
 /* ---- what a price is made of ---- */
 
-/* A chain's blocks alone: the one that is priced and, behind an embedding or before a head, two of another type. */
+/* A chain's blocks alone: the one that is priced and, behind an embedding, before a head or a bridge, two of another
+ * type. */
 typedef struct parts {
     gal_price_query beside; /* as the query, of the other type or of the same */
+    gal_price_query first;  /* likewise, of the embedding */
     gal_kept_lone *own, *other;
+    uint32_t axis_sets; /* of all that the price comes from */
 } parts;
 
 static gal_code find_kept(gal_price_cache *cache, const gal_price_query *query, gal_kept_lone **out, gal_error *err)
@@ -42,13 +62,21 @@ static gal_code find_kept(gal_price_cache *cache, const gal_price_query *query, 
 
 static gal_code find_parts(gal_price_cache *cache, const gal_price_query *query, parts *out, gal_error *err)
 {
-    out->beside = *query;
-    out->beside.type = begins_chain(cache, query->type) ? cache->type_behind_first
+    const bool gained = is_gained(cache, query->type), shares = shares_table(cache, query->type);
+    gal_kept_lone *first = NULL;
+    out->beside = out->first = *query;
+    out->beside.type = !gained                          ? query->type
                        : ends_chain(cache, query->type) ? cache->type_before_last
-                                                        : query->type;
-    const gal_code code = find_kept(cache, query, &out->own, err);
+                                                        : cache->type_behind_first;
+    out->first.type = cache->type_first;
+    gal_code code = find_kept(cache, query, &out->own, err);
     out->other = out->own;
-    return code == GAL_OK && out->beside.type != query->type ? find_kept(cache, &out->beside, &out->other, err) : code;
+    code = code == GAL_OK && gained ? find_kept(cache, &out->beside, &out->other, err) : code;
+    code = code == GAL_OK && shares ? find_kept(cache, &out->first, &first, err) : code;
+    if (code == GAL_OK) {
+        out->axis_sets = out->own->lone.axis_sets | out->other->lone.axis_sets | (shares ? first->lone.axis_sets : 0);
+    }
+    return code;
 }
 
 /* The number of level counts among all that were met. */
@@ -124,20 +152,54 @@ static void read_steady(const gal_chain_times *t, uint32_t count, const gal_stra
 }
 
 /* Embedding and head: what a chain of two blocks gains by them. */
-static gal_code read_end(gal_price_cache *cache, const gal_price_query *query, const gal_price_query *query_beside,
-                         const gal_chain_times *t, gal_block_price *out, gal_error *err)
+static void read_end(const gal_block_price *beside, bool head, const gal_chain_times *t, gal_block_price *out)
 {
-    const bool head = ends_chain(cache, query->type);
-    const gal_block_price *beside = NULL;
-    const gal_code code = gal_price_block(cache, query_beside, &beside, err);
-    if (code != GAL_OK) {
-        return code;
-    }
     out->forward_seconds = fmax(t->own_forward_seconds, t->forward_seconds - 2 * beside->forward_seconds -
                                                             (head ? beside->enter_seconds : 0.0));
     out->backward_seconds = fmax(t->own_backward_seconds, t->backward_seconds - 2 * beside->backward_seconds -
                                                               (head ? 0.0 : beside->leave_seconds));
     out->sync_seconds = t->sync_seconds - 2 * beside->sync_seconds - (head ? beside->tail_seconds : 0.0);
+}
+
+/* A bridge, behind two blocks, whose turns are theirs. */
+static void read_bridge(const gal_block_price *beside, const gal_chain_times *t, gal_block_price *out)
+{
+    const double backward = fmax(t->backward_seconds - 2 * beside->backward_seconds, 0.0); /* with the turn */
+    read_end(beside, true, t, out);
+    out->backward_seconds = fmax(t->own_backward_seconds, backward - beside->leave_seconds);
+    out->enter_seconds = beside->enter_seconds;
+    out->leave_seconds = backward - out->backward_seconds;
+}
+
+/* Of sync what the token table takes, which it brings to the chain but not to every stage: no more than of an
+ * embedding. There backward has nothing left to hide it: so at a bridge that is the first of its stage. */
+static void read_table(const gal_block_price *embedding, bool bridge, gal_block_price *out)
+{
+    out->sync_seconds = fmax(out->sync_seconds, 0.0);
+    out->table_sync_seconds = fmin(out->sync_seconds, fmax(embedding->sync_seconds, 0.0));
+    out->tail_seconds = bridge ? embedding->sync_seconds - out->table_sync_seconds : 0.0;
+}
+
+static gal_code read_gain(gal_price_cache *cache, const gal_price_query *query, const parts *of,
+                          const gal_chain_times *t, gal_block_price *out, gal_error *err)
+{
+    const gal_block_price *beside = NULL, *embedding = NULL;
+    const bool bridge = is_bridge(cache, query->type);
+    gal_code code = gal_price_block(cache, &of->beside, &beside, err);
+    if (code == GAL_OK && shares_table(cache, query->type)) {
+        code = gal_price_block(cache, &of->first, &embedding, err);
+    }
+    if (code != GAL_OK) {
+        return code;
+    }
+    if (bridge) {
+        read_bridge(beside, t, out);
+    } else {
+        read_end(beside, ends_chain(cache, query->type), t, out);
+    }
+    if (embedding != NULL) {
+        read_table(embedding, bridge, out);
+    }
     return GAL_OK;
 }
 
@@ -158,10 +220,10 @@ static gal_code fit_samples(gal_price_cache *cache, const gal_price_query *query
 static uint32_t line_up(const gal_price_cache *cache, const gal_price_query *query, const parts *of,
                         const gal_lone *own, const gal_lone *other, gal_lone_chain *chain)
 {
-    const bool is_end = begins_chain(cache, query->type) || ends_chain(cache, query->type);
+    const bool gained = is_gained(cache, query->type);
     const bool holds = cache->shape[query->type].shared != 0; /* the first one brings it */
-    *chain = (gal_lone_chain){.query = query, .block_count = is_end ? 3 : steady_count(query->strategy) + holds};
-    const uint32_t place = ends_chain(cache, query->type) ? chain->block_count - 1 : 0;
+    *chain = (gal_lone_chain){.query = query, .block_count = gained ? 3 : steady_count(query->strategy) + holds};
+    const uint32_t place = gained && !begins_chain(cache, query->type) ? chain->block_count - 1 : 0;
     for (uint32_t i = 0; i < chain->block_count; i++) {
         chain->type[i] = i == place ? query->type : of->beside.type;
         chain->lone[i] = i == place ? own : other;
@@ -177,10 +239,10 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     gal_lone_chain chain;
     gal_lone temporary = {0}, temporary_other = {0};
     const gal_lone *own = NULL, *other = NULL;
-    const bool is_end = of->own != of->other;
+    const bool gained = is_gained(cache, query->type);
     GAL_TRY(fit_samples(cache, query, of->own, &own, &temporary, err));
     other = own;
-    if (is_end) {
+    if (gained) {
         GAL_TRY(fit_samples(cache, &of->beside, of->other, &other, &temporary_other, err));
     }
     const uint32_t place = line_up(cache, query, of, own, other, &chain);
@@ -189,8 +251,8 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     }
     GAL_TRY(gal_structures_measure(cache->structures, of->own->structure, &chain, cache->durations, levels, place, &t,
                                    err));
-    if (is_end) {
-        GAL_TRY(read_end(cache, query, &of->beside, &t, out, err));
+    if (gained) {
+        GAL_TRY(read_gain(cache, query, of, &t, out, err));
     } else {
         read_steady(&t, chain.block_count, query->strategy, out);
     }
@@ -216,7 +278,7 @@ cleanup:
 static void key_of_like(const gal_price_cache *cache, const gal_price_query *query, const parts *of,
                         const gal_kept_axes *axes, gal_price_key *out)
 {
-    const uint32_t used = of->own->lone.axis_sets | of->other->lone.axis_sets;
+    const uint32_t used = of->axis_sets;
     uint16_t id[3][sizeof out->word[0] / sizeof(uint16_t)] = {0}; /* of the sets that are used: the rest says which */
     uint32_t count = 0;
     for (uint32_t set = 0; set < GAL_AXIS_SETS; set++) {

@@ -14,8 +14,10 @@
  * Embedding and head are priced as what a chain of two blocks of their strategy gains by them, with enter, leave and
  * tail inside, and by no less than their kernels take: where blocks wait for reductions a head's kernels hide there,
  * but a pipeline of other blocks does not wait so (300 Swin plans of ZeRO-2 and 3: worst error 25 % without, 9 % with).
- * Of a tensor that several blocks of a stage hold (gal_shared) one pays: its update, and its bytes, are told apart. A
- * block that holds one is priced where another of its kind has brought it: in a chain of one more.
+ * So is a bridge, behind two blocks, whose turns are taken for its own: two bridges would wait for each other's table.
+ * Of a tensor that several blocks of a stage hold (gal_shared) one pays: its update, its bytes, and what the token
+ * table takes of sync, are told apart. Another block that holds one is priced where one of its kind has brought it: in
+ * a chain of one more.
  * A price depends on (type of block, strategy, samples, D, prefetch depth) and on how the stage lies in the link tree.
  */
 #ifndef GAL_COSTMODEL_PRICE_H
@@ -29,6 +31,7 @@ typedef struct gal_block_price {
     double enter_seconds, leave_seconds, tail_seconds;
     double update_seconds; /* sums of squares, Adam, gathers of ZeRO-1 and 2 where Adam does not hide them */
     double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */
+    double table_sync_seconds; /* of sync: the token table's, where the embedding of the stage may have brought it */
     gal_block_memory
         memory; /* memory.bytes.relayout is 0. Of a block of two sub-batches at most, beside any neighbours:
                  * twice its work, as that of odd blocks lies behind that of even ones, and its boundary */

@@ -193,6 +193,7 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     const uint32_t last = gal_model_block_count(model) - 1;
     cache->model = model;
     cache->durations = durations;
+    cache->type_first = gal_model_block_type(model, 0);
     cache->type_behind_first = gal_model_block_type(model, 1);
     cache->type_before_last = gal_model_block_type(model, last - 1);
     cache->shape = calloc(gal_model_type_count(model), sizeof *cache->shape);

@@ -43,7 +43,7 @@ struct gal_price_cache {
     gal_structures *structures;
     gal_chain_queues *queues;
     gal_block_shape *shape;                       /* [type] */
-    uint32_t type_behind_first, type_before_last; /* of the chain's ends */
+    uint32_t type_first, type_behind_first, type_before_last; /* of the chain's ends */
     uint32_t slot_count, entry_count;
     uint32_t level_count;         /* numbers of level counts */
     gal_price_slot *slot;         /* open addressing */

@@ -149,7 +149,7 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
     gal_cell_node node = {
         .block = {.forward_seconds = rounded(cell, price->forward_seconds),
                   .backward_seconds = rounded(cell, price->backward_seconds),
-                  .tail_seconds = rounded(cell, price->sync_seconds),
+                  .tail_seconds = rounded(cell, price->sync_seconds - (borrows ? price->table_sync_seconds : 0.0)),
                   .update_seconds = rounded(cell, update_seconds(price, borrows)),
                   .once_seconds = table_seconds(cell, block, stage, strategy),
                   .bytes = state_bytes(&price->memory, borrows) + (int64_t)(cell->in_flight[stage] * bytes->saved),

@@ -257,7 +257,9 @@ static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, u
     const double rounds = added && v->stages == 1 ? m : 1.0;
     const double weight = added && k->stage == 0 ? tail_weight : 0.0;
     const bool last = k->stage + 1 == v->stages;
-    double seconds = rounds * (price->forward_seconds + price->backward_seconds) + weight * price->sync_seconds;
+    const double sync =
+        price->sync_seconds - (pays(v, type, k->stage, GAL_SHARED_TABLE) ? 0.0 : price->table_sync_seconds);
+    double seconds = rounds * (price->forward_seconds + price->backward_seconds) + weight * sync;
     double held = (double)(bytes->state + bytes->gradient) + (double)k->in_flight * (double)bytes->saved;
     double update = price->update_seconds;
     double leave = rounds * price->leave_seconds;

@@ -51,6 +51,7 @@ static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *typ
         }
         const gal_block_bytes *bytes = &price->memory.bytes;
         double update_seconds = price->update_seconds;
+        double sync_seconds = price->sync_seconds;
         item->bytes = (double)(bytes->state + bytes->gradient);
         /* another block may pay; for the token table the ends of a chain on their stages do (planner/cell.h) */
         const bool pays = type == types->type_of[0] || (last > 0 && from == last);
@@ -61,9 +62,10 @@ static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *typ
             update_seconds -= price->shared_update_seconds[shared];
             item->bytes -= (double)price->memory.shared_bytes[shared];
         }
+        sync_seconds -= pays ? 0.0 : price->table_sync_seconds;
         take_least(&item->forward_seconds, price->forward_seconds, stage == from);
         take_least(&item->backward_seconds, price->backward_seconds, stage == from);
-        take_least(&item->tail_seconds, price->sync_seconds, stage == from);
+        take_least(&item->tail_seconds, sync_seconds, stage == from);
         take_least(&item->update_seconds, update_seconds, stage == from);
         take_least(&item->enter_seconds, price->enter_seconds, false);
         take_least(&item->leave_seconds, price->leave_seconds, false);

@@ -306,6 +306,7 @@ static double brute_seconds(const brute *b, double *slowest)
         s->tail_seconds += price->sync_seconds + (first_of_stage ? price->tail_seconds : 0.0);
         s->update_seconds += price->update_seconds - price->shared_update_seconds[GAL_SHARED_ENCODER_BIAS] -
                              price->shared_update_seconds[GAL_SHARED_DECODER_BIAS];
+        s->tail_seconds -= table_is_there(b, i) ? price->table_sync_seconds : 0.0;
         s->update_seconds -= table_is_there(b, i) ? price->shared_update_seconds[GAL_SHARED_TABLE] : 0.0;
         if (i > 0) {
             add_conversion(pair_at(b, i), s);

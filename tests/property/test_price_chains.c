@@ -80,6 +80,20 @@ static gal_code inner_price(const bed *b, const gal_price_query *query, const ga
     return code;
 }
 
+static bool is_bridge(const gal_block_shape *shape)
+{
+    return shape->kind == GAL_BLOCK_BRIDGE;
+}
+
+/* The turn to backward, of a bridge, too, and so that both take no less than nothing. */
+static void take_turn(const gal_chain_times *t, const gal_block_price *beside, gal_block_price *out)
+{
+    const double both = fmax(t->backward_seconds - 2 * beside->backward_seconds, 0.0);
+    out->backward_seconds = fmax(t->own_backward_seconds, both - beside->leave_seconds);
+    out->leave_seconds = both - out->backward_seconds;
+    out->enter_seconds = beside->enter_seconds;
+}
+
 /* What two blocks gain by it, and no less than its kernels take. */
 static gal_code end_price(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
                           gal_block_price *out)
@@ -88,18 +102,32 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
     gal_block_price beside;
     gal_block_shape inner;
     const bool head = shape->out.positions == 0;
-    gal_price_query near = *query;
+    const bool behind = head || is_bridge(shape);
+    gal_price_query near = *query, first = *query;
     near.type = gal_model_block_type(&b->model, head ? gal_model_block_count(&b->model) - 2 : 1);
+    first.type = gal_model_block_type(&b->model, 0);
     gal_model_type(&b->model, near.type, &inner);
-    const uint32_t type[] = {head ? near.type : query->type, near.type, head ? query->type : near.type};
+    const uint32_t type[] = {behind ? near.type : query->type, near.type, behind ? query->type : near.type};
     gal_code code = inner_price(b, &near, &inner, &beside);
-    code = code == GAL_OK ? run(b, query, type, 3, head ? 2 : 0, &t, out) : code;
+    code = code == GAL_OK ? run(b, query, type, 3, behind ? 2 : 0, &t, out) : code;
     if (code == GAL_OK) {
         out->forward_seconds = fmax(t.own_forward_seconds, t.forward_seconds - 2 * beside.forward_seconds -
-                                                               (head ? beside.enter_seconds : 0.0));
+                                                               (behind ? beside.enter_seconds : 0.0));
         out->backward_seconds = fmax(t.own_backward_seconds, t.backward_seconds - 2 * beside.backward_seconds -
                                                                  (head ? 0.0 : beside.leave_seconds));
-        out->sync_seconds = t.sync_seconds - 2 * beside.sync_seconds - (head ? beside.tail_seconds : 0.0);
+        out->sync_seconds = t.sync_seconds - 2 * beside.sync_seconds - (behind ? beside.tail_seconds : 0.0);
+    }
+    if (code == GAL_OK && is_bridge(shape)) {
+        take_turn(&t, &beside, out);
+    }
+    if (code == GAL_OK && behind && (shape->shared >> GAL_SHARED_TABLE & 1U) != 0) {
+        gal_block_price embedding;
+        gal_block_shape first_shape;
+        gal_model_type(&b->model, first.type, &first_shape);
+        code = end_price(b, &first, &first_shape, &embedding);
+        out->sync_seconds = fmax(out->sync_seconds, 0.0);
+        out->table_sync_seconds = fmin(out->sync_seconds, fmax(embedding.sync_seconds, 0.0));
+        out->tail_seconds = head ? 0.0 : embedding.sync_seconds - out->table_sync_seconds;
     }
     return code;
 }
@@ -111,7 +139,7 @@ static void compare(bed *b, const gal_price_query *query, const gal_block_shape 
     gal_error err = {0};
     gal_block_price expected;
     const gal_block_price *price = NULL;
-    const bool end = shape->in.positions == 0 || shape->out.positions == 0;
+    const bool end = shape->in.positions == 0 || shape->out.positions == 0 || is_bridge(shape);
     const gal_code code = (end ? end_price : inner_price)(b, query, shape, &expected);
     assert_int_equal(gal_price_block(b->cache, query, &price, &err), code);
     if (code != GAL_OK) {
@@ -126,6 +154,10 @@ static void compare(bed *b, const gal_price_query *query, const gal_block_shape 
                  gal_strategy_name(query->strategy, name), query->microbatch_samples, query->stage, query->stage_count,
                  price->forward_seconds, expected.forward_seconds);
     }
+    /* a turn gains no more than its block takes */
+    assert_true(price->forward_seconds + price->enter_seconds >= 0.0);
+    assert_true(price->backward_seconds + price->leave_seconds >= 0.0);
+    assert_true(price->sync_seconds >= price->table_sync_seconds || price->table_sync_seconds == 0.0);
     b->compared++;
 }
 
