@@ -94,8 +94,9 @@ gal_strategy gal_split_strategy(const gal_split_kind *split)
     gal_strategy out = {.recompute = split->recompute,
                         .sequence_parallel = split->sequence_parallel,
                         .tp_mode = split->tp_mode,
+                        .stepped = split->stepped,
                         .offload_optimizer_percent = split->offload ? 100 : 0,
-                        .offload_parameters = split->offload,
+                        .offload_parameters = split->offload && !split->stepped, /* schemas/plan_check.c */
                         .offload_activations = split->offload};
     const gal_axis tp = {GAL_AXIS_TP, split->tp_degree}, sequence = {split->sequence_kind, split->sequence_degree};
     const bool both = tp.degree > 1 && sequence.degree > 1;
@@ -129,7 +130,8 @@ static bool is_split(const split_block *block, uint32_t type, const gal_split_ki
            block->split.sequence_kind == split->sequence_kind &&
            block->split.sequence_degree == split->sequence_degree &&
            block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute &&
-           block->split.tp_mode == split->tp_mode && block->split.offload == split->offload;
+           block->split.tp_mode == split->tp_mode && block->split.stepped == split->stepped &&
+           block->split.offload == split->offload;
 }
 
 static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_kind *split, uint32_t samples,
@@ -178,7 +180,7 @@ static gal_block_floor floor_of(const gal_floors *floors, const split_block *blo
     return (gal_block_floor){.seconds = gal_lone_compute_seconds(&block->lone, floors->durations, samples),
                              .state_bytes = state,
                              .saved_bytes = memory.bytes.saved,
-                             .work_bytes = memory.bytes.work};
+                             .work_bytes = block->split.stepped ? 0 : memory.bytes.work};
 }
 
 static gal_code keep(split_block *block, uint32_t samples, const gal_block_floor *floor, gal_error *err)

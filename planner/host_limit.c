@@ -12,10 +12,11 @@ uint64_t gal_plan_host_bytes(const gal_plan *plan)
     return most;
 }
 
-static uint64_t limit_of(const gal_search_request *request)
+uint64_t gal_host_limit_bytes(const gal_search_request *request)
 {
-    return request->host_memory_bytes > 0 ? request->host_memory_bytes
-                                          : gal_durations_cluster(request->durations)->device.host_memory_bytes;
+    const uint64_t own = gal_durations_cluster(request->durations)->device.host_memory_bytes;
+    const uint64_t limit = request->host_memory_bytes > 0 ? request->host_memory_bytes : own;
+    return limit > 0 ? limit : UINT64_MAX;
 }
 
 static bool is_within(const gal_search_result *result, uint64_t limit_bytes)
@@ -63,12 +64,12 @@ static gal_code take_bound(const gal_search_request *request, gal_search_result 
 gal_code gal_host_limited_search(const gal_search_request *request, gal_search_result *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const uint64_t limit = limit_of(request);
+    const uint64_t limit = gal_host_limit_bytes(request);
     gal_search_result whole = {0}, found = {0};
     gal_search_request less = *request;
     GAL_TRY(gal_search(request, &found, err));
-    if (!request->space.offload || limit == 0 || is_within(&found, limit)) {
-        drop_beyond(&found, limit > 0 ? limit : UINT64_MAX);
+    if (!request->space.offload || is_within(&found, limit)) {
+        drop_beyond(&found, limit);
         goto cleanup;
     }
     whole = found;

@@ -332,7 +332,8 @@ static bool is_grid(uint32_t count, gal_tp_mode mode)
     return count > 1 && gal_strategy_grid_side(&strategy) > 0;
 }
 
-/* Plain, in Megatron's chunks, of a grid, whose depth is left open like data parallelism, and of a cube. */
+/* Plain, in Megatron's chunks, of a grid, whose depth is left open like data parallelism, also step by step, and of a
+ * cube. */
 static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind, uint32_t degree)
 {
     const gal_space *space = list->space;
@@ -343,13 +344,19 @@ static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind,
     const bool chunks = plain && tp_degree > 1 && degree == 1 && space->sequence_parallel;
     const bool square = degree == 1 && has_squares(space) && is_grid(tp_degree, GAL_TP_2D);
     const bool cube = degree == 1 && space->tp_grid[GAL_TP_3D] && is_grid(tp_degree, GAL_TP_3D);
-    const bool has[] = {plain, chunks, square, cube};
-    static const gal_tp_mode mode[] = {GAL_TP_1D, GAL_TP_1D, GAL_TP_2D, GAL_TP_3D};
+    const bool has[] = {plain, chunks, square, square && space->stepped, cube};
+    static const gal_tp_mode mode[] = {GAL_TP_1D, GAL_TP_1D, GAL_TP_2D, GAL_TP_2D, GAL_TP_3D};
     for (uint32_t way = 0; way < sizeof has / sizeof has[0]; way++) {
         for (uint32_t r = 0; has[way] && r < GAL_RECOMPUTE_COUNT; r++) {
             if (allowed[r] && list->split != NULL) {
-                list->split[list->count] =
-                    (gal_split_kind){tp_degree, kind, degree, way == 1, (gal_recompute)r, mode[way], space->offload};
+                list->split[list->count] = (gal_split_kind){.tp_degree = tp_degree,
+                                                            .sequence_kind = kind,
+                                                            .sequence_degree = degree,
+                                                            .sequence_parallel = way == 1,
+                                                            .recompute = (gal_recompute)r,
+                                                            .tp_mode = mode[way],
+                                                            .stepped = way == 3,
+                                                            .offload = space->offload};
             }
             list->count += allowed[r];
         }

@@ -117,8 +117,9 @@ static void test_no_choice_beats_the_bound(void **state)
 
 /* ---- floors against prices ---- */
 
+/* offload: the floor of a space that has it. */
 static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal_model *model, uint32_t type,
-                           const gal_strategy *strategy, uint32_t devices, uint32_t samples)
+                           const gal_strategy *strategy, uint32_t devices, uint32_t samples, bool offload)
 {
     gal_error err = {0};
     gal_block_shape shape;
@@ -146,7 +147,8 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
                                   .sequence_parallel = strategy->sequence_parallel,
                                   .recompute = strategy->recompute,
                                   .tp_mode = mode,
-                                  .offload = gal_strategy_offloads(strategy)};
+                                  .stepped = strategy->stepped,
+                                  .offload = offload};
     assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
     assert_int_equal(gal_floors_of(floors, type, split, samples * tp * chunks / devices, &floor, &err), GAL_OK);
     const double seconds = price->forward_seconds + price->backward_seconds;
@@ -156,6 +158,12 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
                  seconds);
     }
     assert_true(floor.saved_bytes <= price->memory.bytes.saved);
+    if (floor.work_bytes > price->memory.bytes.work) {
+        char name[64];
+        fail_msg("type %u, %s: floor %llu bytes of work, price %llu", type, gal_strategy_name(strategy, name),
+                 (unsigned long long)floor.work_bytes, (unsigned long long)price->memory.bytes.work);
+    }
+    assert_true(floor.state_bytes / (devices / tp) <= price->memory.bytes.state + price->memory.bytes.gradient);
     assert_true(floor.seconds > 0.0);
 }
 
@@ -173,8 +181,8 @@ static void test_floors_are_below_prices(void **state)
     gal_floors *floors = NULL;
     gal_space_all(&space);
     space.axis[GAL_AXIS_ULYSSES] = space.axis[GAL_AXIS_RING] = space.axis[GAL_AXIS_ZIGZAG] = true;
+    space.offload = space.stepped = true;
     space.tp_grid[GAL_TP_2D] = space.tp_grid[GAL_TP_2P5D] = space.tp_grid[GAL_TP_3D] = true;
-    space.stepped = true;
     assert_int_equal(gal_model_read("gpt2-medium", &model, &err), GAL_OK);
     assert_int_equal(gal_cluster_read("a100-8", &cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&cluster, &durations, &err), GAL_OK);
@@ -184,7 +192,10 @@ static void test_floors_are_below_prices(void **state)
     for (uint32_t type = 1; type <= 2; type++) { /* attention, FFN */
         for (uint32_t i = 0; i < count; i++) {
             if (type == 1 || strategy[i].recompute != GAL_RECOMPUTE_SELECTIVE) {
-                check_strategy(cache, floors, &model, type, &strategy[i], DEVICES, SAMPLES);
+                check_strategy(cache, floors, &model, type, &strategy[i], DEVICES, SAMPLES, true);
+                if (!gal_strategy_offloads(&strategy[i])) {
+                    check_strategy(cache, floors, &model, type, &strategy[i], DEVICES, SAMPLES, false);
+                }
             }
         }
     }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "costmodel/analytic_kernel.h"
 #include "costmodel/duration.h"
 #include "costmodel/fit.h"
 #include "costmodel/work.h"
@@ -284,6 +285,53 @@ static void unknown_speeds_are_not_made_up(void **state)
     gal_durations_free(d[1]);
 }
 
+/* Copies of 4,000 bytes and Adam of 1,000 elements (28,016 bytes) by a GPU's host: by what the cluster says, by what a
+ * profile has measured; by a processor, whose memory it is, as any kernel. */
+static void work_of_the_host(void **unused)
+{
+    (void)unused;
+    const gal_shape out = {.op = GAL_OP_COPY_OUT, .dtype = GAL_FP32, .dims = {1000, 4}};
+    const gal_shape in = {.op = GAL_OP_COPY_IN, .dtype = GAL_FP32, .dims = {1000, 4}};
+    const gal_shape adam = {.op = GAL_OP_HOST_ADAM, .dtype = GAL_FP32, .dims = {1000, 500}};
+    gal_cluster cluster = {
+        .device_count = 1,
+        .device = {.kind = "d",
+                   .memory_bytes = 1,
+                   .fp32_flops_per_second = 1e12,
+                   .fp64_flops_per_second = 1e12,
+                   .memory_bytes_per_second = 1e11,
+                   .multiprocessor_count = 10,
+                   .host_memory_bytes_per_second = 2.8016e9,
+                   .host_copy_bytes_per_second = 4e9},
+        .level_count = 1,
+        .level = {{.name = "l", .span_devices = 1, .latency_seconds = 1e-6, .bytes_per_second = 1e9}}};
+    gal_profile profile;
+    gal_durations *d = NULL;
+    gal_error err = {0};
+    gal_profile_analytic(&cluster, &profile);
+    assert_int_equal(gal_durations_create(&profile, &d, &err), GAL_OK);
+    assert_near(gal_kernel_seconds(d, &out, NULL), 10e-6 + 1e-6);
+    assert_near(gal_kernel_seconds(d, &in, NULL), 10e-6 + 1e-6);
+    assert_near(gal_kernel_seconds(d, &adam, NULL), 10e-6);
+    assert_int_equal(gal_kernel_activity(d, GAL_OP_COPY_OUT), GAL_ACTIVITY_BESIDE);
+    assert_int_equal(gal_kernel_activity(d, GAL_OP_ADAM), GAL_ACTIVITY_COMPUTE);
+    gal_durations_free(d);
+    profile.has_gpu = true;
+    profile.gpu =
+        (gal_profile_gpu){.to_device = {3e-6, 1e9}, .from_device = {2e-6, 2e9}, .host_adam_elements_per_second = 1e6};
+    assert_int_equal(gal_durations_create(&profile, &d, &err), GAL_OK);
+    assert_near(gal_kernel_seconds(d, &out, NULL), 2e-6 + 2e-6);
+    assert_near(gal_kernel_seconds(d, &in, NULL), 3e-6 + 4e-6);
+    assert_near(gal_kernel_seconds(d, &adam, NULL), 1e-3);
+    gal_durations_free(d);
+    cluster.device.multiprocessor_count = 0;
+    gal_profile_analytic(&cluster, &profile);
+    assert_int_equal(gal_durations_create(&profile, &d, &err), GAL_OK);
+    assert_near(gal_kernel_seconds(d, &out, NULL), gal_kernel_analytic_seconds(&cluster.device, &out));
+    assert_int_equal(gal_kernel_activity(d, GAL_OP_COPY_OUT), GAL_ACTIVITY_COMPUTE);
+    gal_durations_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(work_of_shapes),
@@ -292,6 +340,7 @@ int main(void)
                                        cmocka_unit_test(measured_fitted_in_company),
                                        cmocka_unit_test(kernels_that_run_again),
                                        cmocka_unit_test(slowdown_by_ctas),
-                                       cmocka_unit_test(unknown_speeds_are_not_made_up)};
+                                       cmocka_unit_test(unknown_speeds_are_not_made_up),
+                                       cmocka_unit_test(work_of_the_host)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
