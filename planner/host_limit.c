@@ -12,7 +12,8 @@ uint64_t gal_plan_host_bytes(const gal_plan *plan)
     return most;
 }
 
-uint64_t gal_host_limit_bytes(const gal_search_request *request)
+/* The limit that a request sets; UINT64_MAX: none. */
+static uint64_t limit_of(const gal_search_request *request)
 {
     const uint64_t own = gal_durations_cluster(request->durations)->device.host_memory_bytes;
     const uint64_t limit = request->host_memory_bytes > 0 ? request->host_memory_bytes : own;
@@ -64,7 +65,7 @@ static gal_code take_bound(const gal_search_request *request, gal_search_result 
 gal_code gal_host_limited_search(const gal_search_request *request, gal_search_result *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const uint64_t limit = gal_host_limit_bytes(request);
+    const uint64_t limit = limit_of(request);
     gal_search_result whole = {0}, found = {0};
     gal_search_request less = *request;
     GAL_TRY(gal_search(request, &found, err));

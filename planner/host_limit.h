@@ -17,7 +17,5 @@ gal_code gal_host_limited_search(const gal_search_request *request, gal_search_r
 
 /* Of the stage that has most there. */
 uint64_t gal_plan_host_bytes(const gal_plan *plan);
-/* The limit that a request sets; UINT64_MAX: none. */
-uint64_t gal_host_limit_bytes(const gal_search_request *request);
 
 #endif

@@ -99,9 +99,10 @@ static void draw_space(uint64_t *state, trial *t)
     uint64_t apart = *state;
     space->tp_grid[GAL_TP_3D] = gal_random_below(&apart, 3) == 0;
     space->keep_panels = gal_random_below(&apart, 3) == 0;
-    space->offload = !space->axis[GAL_AXIS_TP] && gal_random_below(&apart, 2) == 0;
-    space->overlap = gal_random_below(&apart, 2) == 0;
-    space->stepped = gal_random_below(&apart, 3) == 0;
+    const uint32_t one = gal_random_below(&apart, 5); /* and not the others: the paths stay few */
+    space->offload = one == 1 && !space->axis[GAL_AXIS_TP];
+    space->overlap = one == 2;
+    space->stepped = one == 3;
 }
 
 /* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every
@@ -344,7 +345,7 @@ static uint64_t largest_turn(const gal_ring_turns *turns)
 }
 
 typedef struct turn_bytes { /* what the blocks of a stage use in turn */
-    uint64_t gathered, bucket, boundary, scratch, relayout, work, beside;
+    uint64_t gathered, bucket, boundary, scratch, relayout, work, beside, staged;
 } turn_bytes;
 
 /* The versions of the carried tensor, each as if a block of the stage read it. */
@@ -412,6 +413,7 @@ static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
         most.scratch = larger(most.scratch, memory->bytes.scratch);
         most.work = larger(most.work, memory->bytes.work);
         most.beside = larger(most.beside, memory->beside);
+        most.staged = larger(most.staged, memory->bytes.staged_input + memory->bytes.staged_saved);
         most.boundary = larger(most.boundary, i + 1 < end ? memory->bytes.boundary : 0);
         if (i > 0) {
             const size_t at = gal_conversion_index(c, cell->types.pair_flow[cell->types.pair_of[i]], b->strategy[i - 1],
@@ -431,7 +433,7 @@ static uint64_t brute_stage_bytes(const brute *b, uint32_t first, uint32_t end)
     bytes += last ? 0 : (2 * two + (halves(b, end - 1) ? 2 : 0)) * price_at(b, end - 1)->memory.bytes.boundary;
     bytes += brute_carried_bytes(b, first, end, k, ahead, two);
     return bytes + cell->spec.prefetch_depth * most.gathered + 2 * most.bucket + 2 * most.boundary + most.scratch +
-           most.relayout + most.work + most.beside;
+           most.relayout + most.work + most.beside + 2 * most.staged;
 }
 
 static void add_path(brute *b)
@@ -726,8 +728,8 @@ static void test_stages_bound_truly(void **state)
     each_trial(check_staged);
     print_message("tied tables on one stage of several nodes: %u, ties raise the bound of %u\n", tied_one_stage,
                   raised_by_ties);
-    assert_true(tied_one_stage >= 30);
-    assert_true(raised_by_ties >= 10);
+    assert_true(tied_one_stage >= 20);
+    assert_true(raised_by_ties >= 5);
 }
 
 static void test_search_equals_brute_force(void **state)

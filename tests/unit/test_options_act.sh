@@ -57,6 +57,10 @@ verdict 'search --gap: a rough plan will do'
 galplan search --model "$valid/model.json" --profile "$valid/profile.json" -o profiled.json >/dev/null &&
     grep -q '"profile_hash": "[0-9a-f]\{16\}"' profiled.json && grep -q '"profile_hash": ""' plan.json
 verdict 'search --profile: the plan names the profile'
+tight=(galplan search --model gpt2-small --cluster h100-8 --devices 1 --batch 4 --microbatches 1 --memory 1700MiB
+    --space dp,recompute,offload)
+"${tight[@]}" | grep -q 'MiB of its host$' && ! "${tight[@]}" --host-memory 1000MiB >/dev/null 2>&1
+verdict 'search --host-memory: what must lie there does not fit'
 six=("${search[@]}" --devices 6 --batch 12 --microbatches 1 --json)
 "${six[@]}" >all.json
 "${six[@]}" --takeaways 2 --pp 1,2,3,6 >halved.json 2>none.err # stages of 6 and 3: no degree fills them
