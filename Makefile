@@ -79,15 +79,19 @@ RUN_LIBS := $(BASE_LIBS) $(if $(HAVE_MPI),$(call libs,ompi-c)) $(if $(HAVE_BLAS)
 TEST_LIBS := $(RUN_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
 
 # nvcc compiles kernels alone, and as C sees them: no exceptions, no objects to construct, so that gcc can link them.
-# No kernel asks which architecture it is on: one PTX, that of the oldest, becomes code for each, and goes along for
-# devices that are newer still.
+# One PTX, that of the oldest architecture, becomes code for each, and goes along for devices that are newer still; but
+# what asks which one it is on (CUDA_BY_ARCH) is compiled for each.
 NVCC := $(CUDA_HOME)/bin/nvcc
 CUDA_CFLAGS := $(if $(WHY_NOT_CUDA),,-isystem $(CUDA_HOME)/include)
 # cuBLASLt is not among them: runtime/ops/cuda/late_cublaslt.c loads it when it is called.
 CUDA_LIBS := $(if $(WHY_NOT_CUDA),,-L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart -lcudnn -lnccl -ldl)
 CUDA_PTX := $(firstword $(CUDA_ARCHS))
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -ccbin g++ -gencode \
-	arch=compute_$(CUDA_PTX),code=[$(subst $(SPACE),$(COMMA),$(CUDA_ARCHS:%=sm_%) compute_$(CUDA_PTX))] -I. -Xcompiler -fno-exceptions$(COMMA)-fno-rtti \
+CUDA_BY_ARCH := runtime/ops/cuda/flash_backward.cu
+NVCC_ONE_PTX := -gencode arch=compute_$(CUDA_PTX),code=[$(subst $(SPACE),$(COMMA),$(CUDA_ARCHS:%=sm_%) compute_$(CUDA_PTX))]
+NVCC_BY_ARCH := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
+nvcc_for = $(NVCC) $(NVCC_FLAGS) $(if $(filter $(1),$(CUDA_BY_ARCH)),$(NVCC_BY_ARCH),$(NVCC_ONE_PTX))
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -ccbin g++ -I. -Xcompiler -fno-exceptions$(COMMA)-fno-rtti \
 	-Xcompiler -fno-threadsafe-statics -Xcompiler -Wall$(COMMA)-Wextra \
 	$(if $(WERROR),-Werror all-warnings -Xcompiler -Werror)
 
@@ -290,7 +294,7 @@ $(OBJ)/emulated/%.o: %.c $(BUILD)/flags
 	$(COMPILE)
 $(OBJ)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -MMD -MP -c -o $@ $<
+	$(call nvcc_for,$<) -MMD -MP -c -o $@ $<
 $(OBJ)/%.fp32.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE) -DGAL_REAL_FP64=0
@@ -306,7 +310,7 @@ $(BUILD)/catalogue.c: schemas/catalogue/embed.sh $(wildcard schemas/catalogue/*/
 
 # These two files change only when the compiler and its flags do, or the list of sources: what depends on them is then
 # made again.
-FINGERPRINT_FLAGS := $(CC) $(CFLAGS) $(TEST_CFLAGS) $(if $(WHY_NOT_CUDA),,$(NVCC) $(NVCC_FLAGS))
+FINGERPRINT_FLAGS := $(CC) $(CFLAGS) $(TEST_CFLAGS) $(if $(WHY_NOT_CUDA),,$(NVCC) $(NVCC_FLAGS) $(NVCC_ONE_PTX) $(CUDA_BY_ARCH))
 FINGERPRINT_SOURCES := $(PLAN_OBJECTS) $(RUN_OBJECTS) $(SUPPORT_OBJECTS)
 $(BUILD)/flags: FINGERPRINT = $(FINGERPRINT_FLAGS)
 $(BUILD)/sources: FINGERPRINT = $(FINGERPRINT_SOURCES)
@@ -599,7 +603,7 @@ lint: $(CATALOGUE)
 .PHONY: lint-cuda
 lint-cuda:
 	@$(if $(WHY_NOT_CUDA),echo 'lint-cuda: left out: CUDA ($(WHY_NOT_CUDA))'; exit 1,:)
-	@bash tests/support/lint_cuda.sh '$(NVCC)' '$(NVCC_FLAGS)' $(CUDA_CU_SOURCES)
+	@bash tests/support/lint_cuda.sh $(foreach f,$(CUDA_CU_SOURCES),'$(f)=$(call nvcc_for,$(f))')
 
 ## cudnn-table: which attention of the catalogue's models cuDNN has engines for on an H200, and which is our own (no GPU)
 .PHONY: cudnn-table

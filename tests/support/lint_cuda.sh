@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# lint_cuda.sh NVCC FLAGS FILE.cu...: a table of what ptxas says of every kernel on every architecture. Exit 1 if a kernel
-# spills whose name holds a line of runtime/ops/cuda/hot_kernels.txt ('#' begins a comment), or if such a line names none.
+# lint_cuda.sh FILE.cu=COMMAND...: by the command that compiles each file, a table of what ptxas says of every kernel on
+# every architecture. Exit 1 if a kernel spills whose name holds a line of runtime/ops/cuda/hot_kernels.txt ('#' begins a
+# comment), or if such a line names none.
 set -euo pipefail
-nvcc=$1 flags=$2
-shift 2
 hot=runtime/ops/cuda/hot_kernels.txt
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-for file in "$@"; do
+for job in "$@"; do
     # shellcheck disable=SC2086
-    "$nvcc" $flags -Xptxas -v -c -o /dev/null "$file" >>"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+    ${job#*=} -Xptxas -v -c -o /dev/null "${job%%=*}" >>"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 done
 { [ -f "$hot" ] && sed 's/#.*//; s/[ \t]*$//; /^$/d; s/^/hot /' "$hot"; c++filt <"$log"; } | awk '
 /^hot / { hot[substr($0, 5)] = 0; next }
