@@ -199,7 +199,12 @@ static gal_code try_layout(const gal_search_request *request, const gal_layout_r
     plan.fixed_bytes = gal_durations_fixed_bytes(request->durations);
     f->plan = plan;
     memset(&plan, 0, sizeof plan);
-    GAL_TRY(gal_finalist_predict(request, f, err));
+    code = gal_finalist_predict(request, f, &why);
+    if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+        code = GAL_OK;
+        goto cleanup;
+    }
+    GAL_TRY(code == GAL_OK ? GAL_OK : gal_fail(err, code, "%s", why.text));
     const double rate = f->global_batch_samples / f->simulated_seconds;
     if (f->peak_bytes <= limit && rate > best->samples_per_second) {
         gal_plan_free(&best->plan);
