@@ -249,16 +249,22 @@ static void intervals_by_hand(void **state)
     near(high, 1.5, 0.0);
 }
 
+static trial medium_on_a100(void)
+{
+    trial t = {0};
+    gal_error err = {0};
+    assert_int_equal(gal_framework_read("megatron-2021", &t.framework, &err), GAL_OK);
+    assert_int_equal(gal_model_read("gpt2-medium", &t.model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read("a100-8", &t.cluster, &err), GAL_OK);
+    return t;
+}
+
 /* What a recompute that stops early saves is the FFN's second product of every layer and microbatch: 24 layers, 8
  * microbatches of 4 x 1024 rows, 1024 x 4096, at the whole peak. */
 static void last_product_by_hand(void **state)
 {
-    trial t = {0};
-    gal_error err = {0};
+    trial t = medium_on_a100();
     (void)state;
-    assert_int_equal(gal_framework_read("megatron-2021", &t.framework, &err), GAL_OK);
-    assert_int_equal(gal_model_read("gpt2-medium", &t.model, &err), GAL_OK);
-    assert_int_equal(gal_cluster_read("a100-8", &t.cluster, &err), GAL_OK);
     t.constants = (gal_constants){.value = {[GAL_CONSTANT_GEMM_FRACTION] = 1.0,
                                             [GAL_CONSTANT_MEMORY_FRACTION] = 1.0,
                                             [GAL_CONSTANT_INNER_FRACTION] = 1.0,
@@ -287,12 +293,8 @@ static void last_product_by_hand(void **state)
  * backward, and each counts as two of its 10 ms. */
 static void collectives_are_launched(void **state)
 {
-    trial t = {0};
-    gal_error err = {0};
+    trial t = medium_on_a100();
     (void)state;
-    assert_int_equal(gal_framework_read("megatron-2021", &t.framework, &err), GAL_OK);
-    assert_int_equal(gal_model_read("gpt2-medium", &t.model, &err), GAL_OK);
-    assert_int_equal(gal_cluster_read("a100-8", &t.cluster, &err), GAL_OK);
     gal_constants_default(&t.cluster, &t.framework, &t.constants);
     t.constants.value[GAL_CONSTANT_HOST_SECONDS] = 1e-2;
     t.layout = (gal_uniform_layout){.dp_degree = 1,

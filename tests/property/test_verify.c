@@ -142,13 +142,14 @@ static void try_mutation(uint32_t index, uint64_t seed, tally *count)
     lowered l;
     gal_program *changed[STAGES_MAX];
     uint64_t random = seed * 64 + index;
+    const gal_mutation *mutation = gal_mutation_at(index);
     lower_random(seed, &l);
     for (uint32_t s = 0; s < l.plan.stage_count; s++) {
         changed[s] = gal_program_clone(l.program[s]);
         assert_non_null(changed[s]);
     }
-    if (gal_mutations[index].apply(changed, l.plan.stage_count, &random)) {
-        judge(&gal_mutations[index], seed, &l, changed, count);
+    if (mutation->apply(changed, l.plan.stage_count, &random)) {
+        judge(mutation, seed, &l, changed, count);
     }
     for (uint32_t s = 0; s < l.plan.stage_count; s++) {
         gal_program_free(changed[s]);
@@ -161,13 +162,13 @@ static void test_mutations(void **unused)
     (void)unused;
     uint32_t wrong = 0;
     print_message("%-36s %8s %8s %8s %8s\n", "mutation", "tried", "refused", "harmless", "wrong");
-    for (uint32_t m = 0; m < gal_mutation_count; m++) {
+    for (uint32_t m = 0; gal_mutation_at(m) != NULL; m++) {
         tally count = {0, 0, 0, 0, 0};
         for (uint64_t seed = first_seed; count.tried < try_count && seed < first_seed + 20 * (uint64_t)try_count;
              seed++) {
             try_mutation(m, seed, &count);
         }
-        print_message("%-36s %8u %8u %8u %8u\n", gal_mutations[m].name, count.tried, count.refused, count.harmless,
+        print_message("%-36s %8u %8u %8u %8u\n", gal_mutation_at(m)->name, count.tried, count.refused, count.harmless,
                       count.wrong);
         wrong += count.wrong + count.unnamed + (count.tried == 0);
     }

@@ -13,7 +13,7 @@ typedef struct gal_mutation {
     bool (*apply)(gal_program *const *programs, uint32_t stage_count, uint64_t *random);
 } gal_mutation;
 
-extern const gal_mutation gal_mutations[];
-extern const uint32_t gal_mutation_count;
+/* NULL behind the last. */
+const gal_mutation *gal_mutation_at(uint32_t index);
 
 #endif

@@ -11,6 +11,13 @@ typedef struct gal_coverage_cells {
     void (*hit)(const gal_plan *plan, bool *cell); /* sets those of cell[count] that the plan meets; they come false */
 } gal_coverage_cells;
 
+/* Of a file's CELLS(X), rows X(enumerator, name): the enumerators, CELL_COUNT behind them, and names[CELL_COUNT]. */
+#define GAL_CELLS(CELLS)                                                                                               \
+    enum { CELLS(GAL_CELL_ENUMERATOR) CELL_COUNT };                                                                    \
+    static const char *const names[CELL_COUNT] = {CELLS(GAL_CELL_NAME)}
+#define GAL_CELL_ENUMERATOR(enumerator, name) enumerator,
+#define GAL_CELL_NAME(enumerator, name) name,
+
 extern const gal_coverage_cells gal_cells_of_family;
 extern const gal_coverage_cells gal_cells_of_grid;
 extern const gal_coverage_cells gal_cells_of_offload;

@@ -47,17 +47,7 @@
     X(SWIN_SPLIT, "swin, backward in two parts")                                                                       \
     X(SWIN_INTERLEAVED, "swin, interleaved")
 
-enum {
-#define X(enumerator, name) enumerator,
-    CELLS(X)
-#undef X
-        CELL_COUNT
-};
-static const char *const names[CELL_COUNT] = {
-#define X(enumerator, name) name,
-    CELLS(X)
-#undef X
-};
+GAL_CELLS(CELLS);
 
 static void hit_llama(const gal_plan *plan, bool *hit)
 {

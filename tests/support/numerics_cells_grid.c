@@ -43,17 +43,7 @@
     X(KEEP_SPLIT, "panels kept, backward in two parts")                                                                \
     X(KEEP_SELECTIVE, "panels kept, selective recompute")
 
-enum {
-#define X(enumerator, name) enumerator,
-    CELLS(X)
-#undef X
-        CELL_COUNT
-};
-static const char *const names[CELL_COUNT] = {
-#define X(enumerator, name) name,
-    CELLS(X)
-#undef X
-};
+GAL_CELLS(CELLS);
 
 static void hit_grids(const gal_plan *plan, bool *hit)
 {

@@ -38,17 +38,7 @@
     X(ACTIVATIONS_SWIN, "activations on the host, swin")                                                               \
     X(ACTIVATIONS_PADDING, "activations on the host, padded samples")
 
-enum {
-#define X(enumerator, name) enumerator,
-    CELLS(X)
-#undef X
-        CELL_COUNT
-};
-static const char *const names[CELL_COUNT] = {
-#define X(enumerator, name) name,
-    CELLS(X)
-#undef X
-};
+GAL_CELLS(CELLS);
 
 static void hit_activations(const gal_plan *plan, bool *hit)
 {

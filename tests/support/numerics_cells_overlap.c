@@ -9,17 +9,7 @@
     X(OVERLAP_FINE, "two sub-batches, fine")                                                                           \
     X(OVERLAP_SP, "two sub-batches, tp+sp")
 
-enum {
-#define X(enumerator, name) enumerator,
-    CELLS(X)
-#undef X
-        CELL_COUNT
-};
-static const char *const names[CELL_COUNT] = {
-#define X(enumerator, name) name,
-    CELLS(X)
-#undef X
-};
+GAL_CELLS(CELLS);
 
 static void hit_overlap(const gal_plan *plan, bool *hit)
 {

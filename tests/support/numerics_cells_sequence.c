@@ -49,17 +49,7 @@
     X(ZIGZAG_TP, "zig-zag beside tp, attention")                                                                       \
     X(RING_HEAD, "ring, a head of one row per sample")
 
-enum {
-#define X(enumerator, name) enumerator,
-    CELLS(X)
-#undef X
-        CELL_COUNT
-};
-static const char *const names[CELL_COUNT] = {
-#define X(enumerator, name) name,
-    CELLS(X)
-#undef X
-};
+GAL_CELLS(CELLS);
 
 static void hit_ulysses_axes(const gal_strategy *s, bool attends, bool *hit)
 {

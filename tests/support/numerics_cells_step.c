@@ -44,17 +44,7 @@
     X(PADDED_SPLIT, "padded attention, backward in two parts")                                                         \
     X(PADDED_CROSS, "padded cross-attention, P > 1")
 
-enum {
-#define X(enumerator, name) enumerator,
-    CELLS(X)
-#undef X
-        CELL_COUNT
-};
-static const char *const names[CELL_COUNT] = {
-#define X(enumerator, name) name,
-    CELLS(X)
-#undef X
-};
+GAL_CELLS(CELLS);
 
 static void hit_selective(const gal_plan *plan, bool *hit)
 {

@@ -24,17 +24,7 @@
     X(T5_SHORT_TARGET, "t5, targets shorter than the source")                                                          \
     X(T5_LONG_TARGET, "t5, targets longer than the source")
 
-enum {
-#define X(enumerator, name) enumerator,
-    CELLS(X)
-#undef X
-        CELL_COUNT
-};
-static const char *const names[CELL_COUNT] = {
-#define X(enumerator, name) name,
-    CELLS(X)
-#undef X
-};
+GAL_CELLS(CELLS);
 
 static void hit_t5_strategies(const gal_plan *plan, bool *hit)
 {

@@ -1,0 +1,271 @@
+/* Mistakes of collectives, transfers and what lies in the host's memory. */
+#include "tests/support/mutate_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/random_plan.h"
+
+/* ---- communication ---- */
+
+static bool reduces(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_ALL_REDUCE || in->op == GAL_OP_REDUCE_SCATTER;
+}
+
+static bool all_reduces(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_ALL_REDUCE;
+}
+
+static bool gathers(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_ALL_GATHER;
+}
+
+static bool sends(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_SEND;
+}
+
+static bool receives(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_RECEIVE;
+}
+
+static bool reduction_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return gal_mutate_one(programs, stage_count, random, reduces, gal_mutate_drop);
+}
+
+static bool reduction_doubled(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return gal_mutate_one(programs, stage_count, random, all_reduces, gal_mutate_repeat);
+}
+
+static bool host_work_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return gal_mutate_one(programs, stage_count, random, gal_mutate_is_of_host, gal_mutate_drop);
+}
+
+static bool host_work_repeated(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return gal_mutate_one(programs, stage_count, random, gal_mutate_is_of_host, gal_mutate_repeat);
+}
+
+static bool views_a_shard(const gal_program *p, const gal_instruction *in)
+{
+    return gal_mutate_is_of_host(p, in) && in->stream != GAL_STREAM_HOST &&
+           (gal_mutate_operands(p, in)[0].view != GAL_GROUP_NONE ||
+            gal_mutate_operands(p, in)[1].view != GAL_GROUP_NONE);
+}
+
+static void take_the_first(gal_program *p, uint32_t fragment, uint32_t position)
+{
+    gal_operand *operand = gal_mutate_operands(p, gal_mutate_at(p, fragment, position));
+    for (uint32_t k = 0; k < 2; k++) {
+        operand[k].view = GAL_GROUP_NONE;
+        operand[k].view_stride_bytes = 0;
+    }
+}
+
+static bool host_shard_misplaced(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return gal_mutate_one(programs, stage_count, random, views_a_shard, take_the_first);
+}
+
+/* Of what forward keeps in the host's memory: on its way there, and back. */
+static bool puts_away(const gal_program *p, const gal_instruction *in)
+{
+    return in->op == GAL_OP_COPY_OUT && p->buffer[gal_mutate_operands(p, in)[1].buffer].class == GAL_CLASS_HOST_SAVED;
+}
+
+static bool brings_back(const gal_program *p, const gal_instruction *in)
+{
+    return in->op == GAL_OP_COPY_IN && p->buffer[gal_mutate_operands(p, in)[0].buffer].class == GAL_CLASS_HOST_SAVED;
+}
+
+static bool touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes)
+{
+    bool found = false;
+    for (uint32_t k = 0; k < in->operand_count; k++) {
+        const gal_operand *o = &gal_mutate_operands(p, in)[k];
+        found = found || (o->buffer == place->buffer && (o->access != GAL_READ) == writes &&
+                          o->offset_bytes < place->offset_bytes + place->bytes &&
+                          place->offset_bytes < o->offset_bytes + o->bytes);
+    }
+    return found;
+}
+
+/* Takes the instruction to another place in its fragment; waits follow from the new order. */
+static void move_to(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to)
+{
+    const gal_instruction moving = *gal_mutate_at(p, fragment, from);
+    gal_error err = {0};
+    for (uint32_t i = from; i != to; i += to > from ? 1 : UINT32_MAX) {
+        *gal_mutate_at(p, fragment, i) = *gal_mutate_at(p, fragment, i + (to > from ? 1 : UINT32_MAX));
+    }
+    *gal_mutate_at(p, fragment, to) = moving;
+    p->room.wait = p->wait_count; /* a clone has no more */
+    GAL_ASSERT(gal_program_derive_waits(p, &err) == GAL_OK);
+}
+
+/* To the host before the value is there: in front of what writes it last. */
+static bool kept_taken_early(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    gal_mutate_spot where = {NULL, 0, 0};
+    if (!gal_mutate_choose(programs, stage_count, puts_away, random, &where)) {
+        return false;
+    }
+    const gal_operand place =
+        gal_mutate_operands(where.program, gal_mutate_at(where.program, where.fragment, where.position))[0];
+    for (uint32_t i = where.position; i-- > 0;) {
+        if (touches(where.program, gal_mutate_at(where.program, where.fragment, i), &place, true)) {
+            move_to(where.program, where.fragment, where.position, i);
+            return true;
+        }
+    }
+    return false; /* it was received */
+}
+
+/* From the host when somebody has read the place already. */
+static bool kept_brought_late(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    gal_mutate_spot where = {NULL, 0, 0};
+    if (!gal_mutate_choose(programs, stage_count, brings_back, random, &where)) {
+        return false;
+    }
+    const gal_operand place =
+        gal_mutate_operands(where.program, gal_mutate_at(where.program, where.fragment, where.position))[1];
+    for (uint32_t i = where.position + 1; i < where.program->fragment[where.fragment].count; i++) {
+        if (touches(where.program, gal_mutate_at(where.program, where.fragment, i), &place, false)) {
+            move_to(where.program, where.fragment, where.position, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool gather_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return gal_mutate_one(programs, stage_count, random, gathers, gal_mutate_drop);
+}
+
+/* A send has no partner name of its own to share with other stages: only this stage's. */
+static bool drop_transfer(gal_program *const *programs, uint32_t stage_count, uint64_t *random,
+                          gal_mutate_chooser wanted)
+{
+    gal_mutate_spot where = {NULL, 0, 0};
+    if (!gal_mutate_choose(programs, stage_count, wanted, random, &where)) {
+        return false;
+    }
+    gal_mutate_drop(where.program, where.fragment, where.position);
+    return true;
+}
+
+static bool receive_missing(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return drop_transfer(programs, stage_count, random, receives);
+}
+
+static bool send_missing(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    return drop_transfer(programs, stage_count, random, sends);
+}
+
+static gal_group chosen_group; /* tests run on one thread */
+
+static void set_group(gal_program *p, uint32_t fragment, uint32_t position)
+{
+    gal_mutate_at(p, fragment, position)->group = chosen_group;
+}
+
+static bool reduces_inside(const gal_program *p, const gal_instruction *in)
+{
+    return reduces(p, in) && (in->group & GAL_GROUP_RELATION) == 0;
+}
+
+static bool wrong_group(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    gal_mutate_spot where = {NULL, 0, 0};
+    if (!gal_mutate_choose(programs, stage_count, reduces_inside, random, &where)) {
+        return false;
+    }
+    gal_group group = gal_mutate_at(where.program, where.fragment, where.position)->group;
+    uint32_t sets = (1u << where.program->atoms.count) - 1;
+    if (sets < 2) {
+        return false;
+    }
+    do {
+        chosen_group = 1 + gal_random_below(random, sets);
+    } while (chosen_group == group);
+    gal_mutate_everywhere(programs, stage_count, &where, set_group);
+    return true;
+}
+
+static bool permutes(const gal_program *p, const gal_instruction *in)
+{
+    (void)p;
+    return in->op == GAL_OP_PERMUTE;
+}
+
+/* Two strides change places, or one grows by a row. */
+static bool permute_stride(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    enum { COUNTS = 5 };
+    gal_mutate_spot where = {NULL, 0, 0};
+    if (!gal_mutate_choose(programs, stage_count, permutes, random, &where)) {
+        return false;
+    }
+    gal_program *p = where.program;
+    uint32_t *dims = p->shape[gal_mutate_at(p, where.fragment, where.position)->shape].dims;
+    uint32_t i = gal_random_below(random, COUNTS);
+    uint32_t j = gal_random_below(random, COUNTS);
+    if (dims[1 + i] < 2) {
+        return false;
+    }
+    if (dims[1 + j] > 1 && i != j) {
+        uint32_t kept = dims[1 + COUNTS + i];
+        dims[1 + COUNTS + i] = dims[1 + COUNTS + j];
+        dims[1 + COUNTS + j] = kept;
+    } else {
+        dims[1 + COUNTS + i]++;
+    }
+    return true;
+}
+
+/* ---- sums that are no sums ---- */
+
+static bool replicated_sum(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+{
+    gal_program *p = gal_mutate_choose_stage(programs, stage_count, random);
+    for (uint32_t i = 0; i < p->shape_count; i++) {
+        if (p->shape[i].op == GAL_OP_SUM_SQUARES) {
+            p->shape[i].dims[1]++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const gal_mutation rows[] = {
+    {"reduction dropped", reduction_dropped},
+    {"reduction doubled", reduction_doubled},
+    {"reduction over a wrong group", wrong_group},
+    {"gather dropped", gather_dropped},
+    {"host work dropped", host_work_dropped},
+    {"host work doubled", host_work_repeated},
+    {"host copy of another shard", host_shard_misplaced},
+    {"kept values taken early", kept_taken_early},
+    {"kept values brought late", kept_brought_late},
+    {"send missing", send_missing},
+    {"receive missing", receive_missing},
+    {"permute stride altered", permute_stride},
+    {"replicas of a norm altered", replicated_sum},
+};
+const gal_mutation_set gal_mutations_of_communication = {sizeof rows / sizeof rows[0], rows};

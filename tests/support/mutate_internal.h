@@ -1,0 +1,58 @@
+/* What the files of mutations share. A mutation of a new subject is a function and a row of its file. */
+#ifndef GAL_TESTS_SUPPORT_MUTATE_INTERNAL_H
+#define GAL_TESTS_SUPPORT_MUTATE_INTERNAL_H
+
+#include "tests/support/mutate.h"
+
+typedef struct gal_mutation_set {
+    uint32_t count;
+    const gal_mutation *mutation; /* [count] */
+} gal_mutation_set;
+
+extern const gal_mutation_set gal_mutations_of_order;
+extern const gal_mutation_set gal_mutations_of_communication;
+extern const gal_mutation_set gal_mutations_of_sequence;
+
+/* ---- mutate_edit.c ---- */
+
+static inline gal_instruction *gal_mutate_at(const gal_program *p, uint32_t fragment, uint32_t position)
+{
+    return &p->instruction[p->fragment[fragment].first + position];
+}
+
+static inline gal_operand *gal_mutate_operands(const gal_program *p, const gal_instruction *in)
+{
+    return &p->operand[in->first_operand];
+}
+
+typedef bool (*gal_mutate_chooser)(const gal_program *p, const gal_instruction *in);
+
+typedef struct gal_mutate_spot {
+    gal_program *program;
+    uint32_t fragment, position;
+} gal_mutate_spot;
+
+/* The same place of the list in every fragment and, for what spans stages, in every stage. */
+typedef void (*gal_mutate_editor)(gal_program *p, uint32_t fragment, uint32_t position);
+
+/* Index of the new wait. */
+uint32_t gal_mutate_append_wait(gal_program *p, gal_wait wait);
+/* Who waited for the instruction waits for what it waited for. */
+void gal_mutate_drop(gal_program *p, uint32_t fragment, uint32_t position);
+/* The instruction twice, one behind the other; who waited for it waits for the second. */
+void gal_mutate_repeat(gal_program *p, uint32_t fragment, uint32_t position);
+
+/* One of the instructions of all stages and fragments that `wanted` accepts; false if there is none. */
+bool gal_mutate_choose(gal_program *const *programs, uint32_t stage_count, gal_mutate_chooser wanted, uint64_t *random,
+                       gal_mutate_spot *out);
+void gal_mutate_everywhere(gal_program *const *programs, uint32_t stage_count, const gal_mutate_spot *where,
+                           gal_mutate_editor edit);
+/* Both. */
+bool gal_mutate_one(gal_program *const *programs, uint32_t stage_count, uint64_t *random, gal_mutate_chooser wanted,
+                    gal_mutate_editor edit);
+/* Whether it runs on one of the host's streams. */
+bool gal_mutate_is_of_host(const gal_program *p, const gal_instruction *in);
+/* The program of one of the stages. */
+gal_program *gal_mutate_choose_stage(gal_program *const *programs, uint32_t stage_count, uint64_t *random);
+
+#endif
