@@ -1,7 +1,6 @@
 #include "runtime/courier.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -105,8 +104,6 @@ gal_code gal_courier_create(gal_courier_look *look, void *context, gal_courier *
     if (p == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: communication thread");
     }
-    /* Both threads from one heap: what Open MPI keeps for later is kept once. */
-    (void)mallopt(M_ARENA_MAX, 1);
     p->look = look;
     p->context = context;
     atomic_init(&p->awake, false);
