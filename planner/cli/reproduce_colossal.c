@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
+#include "planner/cli/reproduce_file.h"
 #include "planner/colossal.h"
-#include "schemas/base/options.h"
 
 static const char notes[] =
     "A line per point: figure,system,gpus,mode,depth,batch,value. Systems are those of the paper's Table II, of the\n"
@@ -35,43 +35,17 @@ static gal_code put(void *context, const gal_colossal_row *row)
     return GAL_OK;
 }
 
-static gal_code put_all(const char *figure, const char *path, gal_error *err)
+static gal_code put_figure(const char *figure, FILE *out, gal_error *err)
 {
-    FILE *out = path == NULL ? stdout : fopen(path, "w");
-    if (out == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "cannot write %s", path);
-    }
     (void)fputs("figure,system,gpus,mode,depth,batch,value\n", out);
-    gal_code code = gal_colossal_reproduce(figure, put, out, err);
-    const bool bad = ferror(out) != 0;
-    if ((path != NULL && fclose(out) != 0) || bad) {
-        code = code == GAL_OK ? gal_fail(err, GAL_ERR_SYSTEM, "cannot write %s", path == NULL ? "stdout" : path) : code;
-    }
-    return code;
+    return gal_colossal_reproduce(figure, put, out, err);
 }
 
 int gal_cli_reproduce_colossal(int argc, char **argv)
 {
-    const char *output = NULL;
-    const gal_option options[] = {
-        gal_option_short('o', gal_option_string("output", "FILE", "in place of stdout", &output)),
-    };
-    const gal_command command = {.program = "galplan",
-                                 .command = "reproduce colossal",
-                                 .summary = "Predict the tables and figures of the Colossal-AI paper.",
-                                 .positional = "[FIGURE]",
-                                 .positional_min = 0,
-                                 .positional_max = 1,
-                                 .options = options,
-                                 .option_count = sizeof options / sizeof options[0],
-                                 .notes = notes};
-    gal_arguments arguments;
-    gal_error err = {0};
-    int exit_code = 0;
-    if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
-        return exit_code;
-    }
-    const char *figure = arguments.positional_count > 0 ? arguments.positional[0] : NULL;
-    const gal_code code = put_all(figure, output, &err);
-    return gal_options_end("galplan", "reproduce colossal", code, &err);
+    const gal_reproduce_command command = {.name = "reproduce colossal",
+                                           .summary = "Predict the tables and figures of the Colossal-AI paper.",
+                                           .notes = notes,
+                                           .write = put_figure};
+    return gal_cli_reproduce_file(&command, argc, argv);
 }

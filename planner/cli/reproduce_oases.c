@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "planner/cli/reproduce_file.h"
 #include "planner/oases_lines.h"
 #include "planner/oases_tables.h"
-#include "schemas/base/options.h"
 
 static const char notes[] =
     "Constants of both clusters are fitted, at every run, to what the paper measured of Megatron-LM (six figures of\n"
@@ -129,8 +129,9 @@ static gal_code put_lines(const gal_oases_fit *fit, FILE *file, gal_error *err)
     return code;
 }
 
-static gal_code put_figure(const char *figure, FILE *file, gal_error *err)
+static gal_code put_figure(const char *asked, FILE *file, gal_error *err)
 {
+    const char *figure = asked == NULL ? "tables" : asked;
     gal_code code = GAL_OK;
     gal_oases_fit fit;
     output o = {.file = file, .tables = strcmp(figure, "tables") == 0};
@@ -151,42 +152,11 @@ cleanup:
     return code;
 }
 
-static gal_code put_all(const char *figure, const char *path, gal_error *err)
-{
-    FILE *file = path == NULL ? stdout : fopen(path, "w");
-    if (file == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "cannot write %s", path);
-    }
-    gal_code code = put_figure(figure, file, err);
-    const bool bad = ferror(file) != 0;
-    if ((path != NULL && fclose(file) != 0) || bad) {
-        code = code == GAL_OK ? gal_fail(err, GAL_ERR_SYSTEM, "cannot write %s", path == NULL ? "stdout" : path) : code;
-    }
-    return code;
-}
-
 int gal_cli_reproduce_oases(int argc, char **argv)
 {
-    const char *path = NULL;
-    const gal_option options[] = {
-        gal_option_short('o', gal_option_string("output", "FILE", "in place of stdout", &path)),
-    };
-    const gal_command command = {.program = "galplan",
-                                 .command = "reproduce oases",
-                                 .summary = "Predict the tables and figures of the Oases paper.",
-                                 .positional = "[FIGURE]",
-                                 .positional_min = 0,
-                                 .positional_max = 1,
-                                 .options = options,
-                                 .option_count = sizeof options / sizeof options[0],
-                                 .notes = notes};
-    gal_arguments arguments;
-    gal_error err = {0};
-    int exit_code = 0;
-    if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
-        return exit_code;
-    }
-    const char *figure = arguments.positional_count > 0 ? arguments.positional[0] : "tables";
-    const gal_code code = put_all(figure, path, &err);
-    return gal_options_end("galplan", "reproduce oases", code, &err);
+    const gal_reproduce_command command = {.name = "reproduce oases",
+                                           .summary = "Predict the tables and figures of the Oases paper.",
+                                           .notes = notes,
+                                           .write = put_figure};
+    return gal_cli_reproduce_file(&command, argc, argv);
 }
