@@ -24,6 +24,8 @@
 #include "planner/conversions.h"
 #include "planner/strategy_space.h"
 
+enum { GAL_STAGES_MAX = 256 /* of a pipeline that is searched */ };
+
 typedef struct gal_cell_spec {
     const gal_model *model;
     const gal_durations *durations;

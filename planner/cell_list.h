@@ -2,7 +2,7 @@
 #ifndef GAL_PLANNER_CELL_LIST_H
 #define GAL_PLANNER_CELL_LIST_H
 
-#include "planner/joint_search.h"
+#include "planner/search_request.h"
 
 /* Every cell in the order of the search: batches, then microbatch counts, then pipeline degrees; not all of their
  * numbers divide. A list that the request leaves empty: joint_search.h. *out is freed by the caller. GAL_ERR_SYSTEM

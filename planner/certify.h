@@ -3,7 +3,7 @@
 #define GAL_PLANNER_CERTIFY_H
 
 #include "planner/certificate.h"
-#include "planner/joint_search.h"
+#include "planner/search_request.h"
 
 /* A cell and what is known of it. */
 typedef struct gal_certify_cell {

@@ -17,8 +17,6 @@
 
 #include "planner/path.h"
 
-enum { GAL_STAGES_MAX = 256 };
-
 typedef struct gal_weights {
     double slowest[GAL_STAGES_MAX];  /* mu; what they lack to 1 weighs slowest_least */
     double exposed[GAL_STAGES_MAX];  /* nu */

@@ -2,7 +2,7 @@
 #ifndef GAL_PLANNER_FINALIST_H
 #define GAL_PLANNER_FINALIST_H
 
-#include "planner/joint_search.h"
+#include "planner/search_request.h"
 
 /* All of a finalist but its strategies and what is predicted of them. */
 void gal_finalist_begin(const gal_search_request *request, const gal_cell_spec *spec, gal_finalist *finalist);

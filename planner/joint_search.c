@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "planner/cell_list.h"
+#include "planner/cell_search.h"
 #include "planner/certify.h"
 #include "planner/finalist.h"
 #include "planner/least.h"
@@ -553,18 +554,4 @@ cleanup:
     outer_free(&o);
     gal_search_result_free(&result);
     return code;
-}
-
-double gal_finalist_rate(const gal_finalist *finalist)
-{
-    return finalist->global_batch_samples / finalist->objective_seconds;
-}
-
-void gal_search_result_free(gal_search_result *result)
-{
-    for (uint32_t i = 0; i < result->finalist_count; i++) {
-        gal_plan_free(&result->finalist[i].plan);
-    }
-    free(result->finalist);
-    *result = (gal_search_result){0};
 }

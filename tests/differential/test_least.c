@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "planner/joint_search.h"
 #include "planner/least.h"
 #include "planner/least_cell.h"
 #include "planner/path.h"

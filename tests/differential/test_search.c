@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "planner/bottleneck.h"
+#include "planner/cell_solve.h"
 #include "planner/joint_search.h"
 #include "planner/staged.h"
 #include "tests/support/random_plan.h"
