@@ -96,7 +96,7 @@ gal_strategy gal_split_strategy(const gal_split_kind *split)
                         .tp_mode = split->tp_mode,
                         .stepped = split->stepped,
                         .offload_optimizer_percent = split->offload ? 100 : 0,
-                        .offload_parameters = split->offload && !split->stepped, /* schemas/plan_check.c */
+                        .offload_parameters = split->offload,
                         .offload_activations = split->offload};
     const gal_axis tp = {GAL_AXIS_TP, split->tp_degree}, sequence = {split->sequence_kind, split->sequence_degree};
     const bool both = tp.degree > 1 && sequence.degree > 1;

@@ -26,10 +26,12 @@ static void add_turn(gal_ring_turns *turns, const gal_operand *operand)
     turns->bytes[turns->count - 1] = gal_align(operand->offset_bytes + operand->bytes);
 }
 
-/* The gathers, and copies from the host, into ring buffers that a block issues in a fragment. */
+/* The gathers, and copies from the host, into ring buffers that a block issues in a fragment. Steps of a product whose
+ * weights lie in one buffer all take the other: that is one turn, of parts alike. */
 static void read_gathers(const gal_program *program, gal_fragment_kind kind, uint32_t block, gal_ring_turns *turns)
 {
     const gal_fragment *fragment = &program->fragment[kind];
+    uint32_t filled = GAL_NO_BUFFER;
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
         const bool fills = in->stream == GAL_STREAM_GATHER || in->stream == GAL_STREAM_HOST_IN;
@@ -39,7 +41,11 @@ static void read_gathers(const gal_program *program, gal_fragment_kind kind, uin
         for (uint32_t o = 0; o < in->operand_count; o++) {
             const gal_operand *operand = &program->operand[in->first_operand + o];
             if (program->buffer[operand->buffer].class == GAL_CLASS_GATHERED && operand->access == GAL_WRITE) {
-                add_turn(turns, operand);
+                const bool again = in->op == GAL_OP_BROADCAST && operand->buffer == filled;
+                if (!again) {
+                    add_turn(turns, operand);
+                }
+                filled = operand->buffer;
             }
         }
     }

@@ -115,8 +115,8 @@ static const struct {
 
 static bool may_fetch(const gal_strategy *strategy)
 {
-    return !strategy->stepped &&
-           (strategy->zero_stage == 0 || (strategy->zero_stage == 3 && strategy->tp_mode == GAL_TP_1D));
+    const bool gathers = strategy->tp_mode != GAL_TP_1D && !strategy->stepped;
+    return strategy->zero_stage == 0 || (strategy->zero_stage == 3 && !gathers);
 }
 
 static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
@@ -142,7 +142,7 @@ static void emit(enumeration *e, gal_strategy strategy)
         strategy.keep_panels = false;
     }
     const bool square = strategy.tp_mode == GAL_TP_2D || strategy.tp_mode == GAL_TP_2P5D;
-    if (square && e->space->stepped && strategy.zero_stage < 3) {
+    if (square && e->space->stepped) {
         strategy.stepped = true;
         emit_offloads(e, strategy, false);
     }

@@ -108,7 +108,7 @@ typedef struct gal_strategy {
     uint32_t tp_depth;   /* with 2.5d >= 2, else 0 */
     gal_overlap overlap; /* none without a TP axis of mode 1d */
     bool keep_panels;    /* of a grid: inputs of products are kept as gathered, and not gathered again in backward */
-    bool stepped;        /* of a square: products step by step, with a part of each factor at a time */
+    bool stepped;        /* of a square: products step by step, with prefetch_depth parts of each factor at a time */
     uint32_t offload_optimizer_percent; /* so much of the block's parameters, whole units in their order, has its
                                          * optimizer's data in the host's memory and is updated there */
     bool offload_parameters;  /* weights too, but for norms and row biases: they are copied in before each use. Only
@@ -197,7 +197,7 @@ typedef struct gal_plan {
     uint32_t microbatch_count;
     uint32_t pp_degree;
     gal_schedule schedule;
-    uint32_t prefetch_depth;     /* 1: gathers wait for the previous use, 2: one gather runs ahead */
+    uint32_t prefetch_depth;     /* 1: gathers wait for the previous use, 2: one gather, or step, runs ahead */
     uint32_t communication_ctas; /* thread blocks, so multiprocessors, that one collective or transfer takes of a GPU;
                                   * 0: the library's choice. Nothing to ranks on the host */
     bool gradient_reuses_parameter; /* gradients lie where their weights were (Colossal-AI, Figure 10): beside masters,

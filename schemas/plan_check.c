@@ -165,17 +165,15 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->stepped && strategy->keep_panels) {
         return "stepped has no panels to keep";
     }
-    if (strategy->stepped && (strategy->zero_stage == 3 || strategy->offload_parameters)) {
-        return "stepped needs weights that are whole on the device: zero_stage at most 2, no offload of parameters";
-    }
     if (strategy->offload_parameters && strategy->offload_optimizer_percent != 100) {
         return "offload of parameters needs that of 100 percent of the optimizer";
     }
     if (strategy->offload_parameters && strategy->zero_stage != 0 && strategy->zero_stage != 3) {
         return "offload of parameters needs zero_stage 0 or 3";
     }
-    if (strategy->offload_parameters && strategy->zero_stage == 3 && strategy->tp_mode != GAL_TP_1D) {
-        return "offload of parameters beside a tp grid needs zero_stage 0";
+    if (strategy->offload_parameters && strategy->zero_stage == 3 && strategy->tp_mode != GAL_TP_1D &&
+        !strategy->stepped) {
+        return "offload of parameters beside a tp grid needs zero_stage 0, or stepped";
     }
     if (strategy->offload_activations && strategy->overlap != GAL_OVERLAP_NONE) {
         return "offload of activations must not stand beside overlap";

@@ -27,7 +27,7 @@ const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind
                                      uint32_t device_count, uint32_t microbatch_samples);
 
 /* The same of what a plan says for all of its blocks: ZeRO-3 beside a TP grid needs prefetch_depth 2, a buffer for a
- * whole weight and one for the panel that is gathered from it. */
+ * whole weight and one for the panel that is gathered from it, or the part that is spread. */
 const char *gal_strategy_gathers_rule_broken(const gal_strategy *strategy, uint32_t prefetch_depth);
 
 /* For all blocks of a model. */

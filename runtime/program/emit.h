@@ -128,8 +128,9 @@ void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 /* The same of a tensor whose kernels work on the panel of all parts (gal_tensor.gather_group), one behind another, or
  * on the tensor itself where there is no such group. The panel is written whole; `done` is given what was written. */
 gal_operand gal_zero_weight_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor);
-/* Of such a tensor part t alone, to a buffer that the next ones take turns in. The unit's weights are whole and on the
- * device. */
+/* Of such a tensor part t alone, to a buffer of the ring; and how many such parts there may be at a time, the oldest
+ * making way for a further one. */
+uint32_t gal_zero_weight_steps(const gal_builder *b, const gal_block_emit *e, uint8_t tensor);
 gal_operand gal_zero_weight_step(gal_builder *b, gal_block_emit *e, uint8_t tensor, uint32_t t);
 gal_operand gal_zero_gradient_panel(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 void gal_zero_gradient_panel_done(gal_builder *b, gal_block_emit *e, uint8_t tensor, const gal_operand *panel);

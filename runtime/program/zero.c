@@ -48,6 +48,13 @@ static uint32_t take_turn(gal_builder *b, gal_ring *ring, uint32_t unit, uint64_
     return ring->buffer[slot];
 }
 
+/* The same, of a buffer that is not `taken`. */
+static uint32_t take_turn_beside(gal_builder *b, gal_ring *ring, uint32_t taken, uint32_t unit, uint64_t bytes)
+{
+    ring->next = (ring->next + (ring->buffer[ring->next] == taken)) % ring->count;
+    return take_turn(b, ring, unit, bytes);
+}
+
 /* The ring buffer that holds `what`, taken by this block; GAL_NO_BUFFER: none. */
 static uint32_t held(const gal_builder *b, const gal_ring *ring, uint32_t what)
 {
@@ -185,6 +192,15 @@ gal_operand gal_zero_weight_panel(gal_builder *b, gal_block_emit *e, uint8_t ten
     return (gal_operand){.buffer = buffer, .access = GAL_READ, .bytes = bytes};
 }
 
+uint32_t gal_zero_weight_steps(const gal_builder *b, const gal_block_emit *e, uint8_t tensor)
+{
+    if (b->out_of_memory) {
+        return 1;
+    }
+    const gal_unit *u = &b->program->unit[e->unit[e->graph.tensor[tensor].unit]];
+    return u->zero_stage == 3 || gal_unit_is_fetched(u) ? 1 : b->spec->prefetch_depth;
+}
+
 gal_operand gal_zero_weight_step(gal_builder *b, gal_block_emit *e, uint8_t tensor, uint32_t t)
 {
     const gal_operand own = gal_zero_weight(b, e, tensor);
@@ -193,9 +209,10 @@ gal_operand gal_zero_weight_step(gal_builder *b, gal_block_emit *e, uint8_t tens
     }
     const gal_dtype dtype = b->program->dtype;
     make_ring(b, &b->gathered, GAL_CLASS_GATHERED, b->spec->prefetch_depth);
-    gal_operand part = {
-        .buffer = take_turn(b, &b->gathered, GAL_NO_BUFFER, own.bytes), .access = GAL_WRITE, .bytes = own.bytes};
-    GAL_ASSERT(b->out_of_memory || part.buffer != own.buffer); /* gal_plan_check: nothing else takes turns */
+    gal_operand part = {.buffer = take_turn_beside(b, &b->gathered, own.buffer, GAL_NO_BUFFER, own.bytes),
+                        .access = GAL_WRITE,
+                        .bytes = own.bytes};
+    GAL_ASSERT(b->out_of_memory || part.buffer != own.buffer); /* gal_plan_check: depth 2 where both take turns */
     gal_emit_collective(b, GAL_OP_BROADCAST, GAL_STREAM_GATHER, "spread w", dtype, e->graph.tensor[tensor].gather_group,
                         own.bytes / gal_dtype_bytes(dtype), t);
     gal_builder_operand_at(b, &own);

@@ -341,11 +341,11 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     }
     s.sequence_parallel = tp > 1 && s.tp_mode == GAL_TP_1D && !splits_positions && below(seed, 2) == 0;
     s.recompute = (gal_recompute)below(seed, GAL_RECOMPUTE_COUNT);
-    s.stepped = (s.tp_mode == GAL_TP_2D || s.tp_mode == GAL_TP_2P5D) && s.zero_stage < 3 && below(seed, 2) == 0;
+    s.stepped = (s.tp_mode == GAL_TP_2D || s.tp_mode == GAL_TP_2P5D) && below(seed, 2) == 0;
     s.keep_panels = !s.stepped && s.tp_mode != GAL_TP_1D && s.recompute < GAL_RECOMPUTE_FULL && below(seed, 2) == 0;
     s.offload_optimizer_percent = below(seed, 2) * (1 + below(seed, 100));
-    s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 && !s.stepped &&
-                           (s.zero_stage == 0 || (s.zero_stage == 3 && s.tp_mode == GAL_TP_1D));
+    s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 &&
+                           (s.zero_stage == 0 || (s.zero_stage == 3 && (s.tp_mode == GAL_TP_1D || s.stepped)));
     s.offload_optimizer_percent = s.offload_parameters ? 100 : s.offload_optimizer_percent;
     s.offload_activations = below(seed, 3) == 0 && s.overlap == GAL_OVERLAP_NONE;
     return s;

@@ -39,6 +39,8 @@
     X(STEPPED_TABLE, "a token table on a tp grid in steps")                                                            \
     X(STEPPED_DEPTH, "2.5d in steps")                                                                                  \
     X(STEPPED_ZERO, "a tp grid in steps beside zero")                                                                  \
+    X(STEPPED_ZERO3, "a tp grid in steps beside zero-3")                                                               \
+    X(STEPPED_FETCHED, "a tp grid in steps, weights from the host")                                                    \
     X(STEPPED_SPLIT, "a tp grid in steps, backward in two parts")                                                      \
     X(KEEP_SPLIT, "panels kept, backward in two parts")                                                                \
     X(KEEP_SELECTIVE, "panels kept, selective recompute")
@@ -88,6 +90,8 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
         hit[STEPPED] |= s->stepped;
         hit[STEPPED_DEPTH] |= s->stepped && s->tp_mode == GAL_TP_2P5D;
         hit[STEPPED_ZERO] |= s->stepped && s->zero_stage > 0;
+        hit[STEPPED_ZERO3] |= s->stepped && s->zero_stage == 3;
+        hit[STEPPED_FETCHED] |= s->stepped && s->offload_parameters;
         hit[STEPPED_SPLIT] |= s->stepped && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
         hit[KEEP_SPLIT] |= s->keep_panels && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
         hit[KEEP_SELECTIVE] |= s->keep_panels && s->recompute == GAL_RECOMPUTE_SELECTIVE;

@@ -126,8 +126,7 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
     out->recompute = (gal_recompute)gal_random_below(random, GAL_RECOMPUTE_REPEAT);
     uint64_t apart = *random;
     out->keep_panels = out->tp_mode != GAL_TP_1D && out->recompute != GAL_RECOMPUTE_FULL && coin(&apart);
-    out->stepped = !out->keep_panels && (out->tp_mode == GAL_TP_2D || out->tp_mode == GAL_TP_2P5D) &&
-                   out->zero_stage < 3 && coin(&apart);
+    out->stepped = !out->keep_panels && (out->tp_mode == GAL_TP_2D || out->tp_mode == GAL_TP_2P5D) && coin(&apart);
 }
 
 /* Whether every block that holds the token table may have the axes of the first one's strategy. */
@@ -470,8 +469,8 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
         gal_strategy *s = &plan->run[r].strategy;
         s->offload_optimizer_percent =
             parameters ? 100 : percents[gal_random_below(&random, sizeof percents / sizeof percents[0])];
-        s->offload_parameters =
-            parameters && !s->stepped && (s->zero_stage == 0 || (s->zero_stage == 3 && s->tp_mode == GAL_TP_1D));
+        const bool gathers = s->tp_mode != GAL_TP_1D && !s->stepped;
+        s->offload_parameters = parameters && (s->zero_stage == 0 || (s->zero_stage == 3 && !gathers));
         s->offload_activations = gal_random_below(&random, 3) == 0;
         if (s->overlap != GAL_OVERLAP_NONE || plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
             s->offload_activations = false;
