@@ -7,6 +7,8 @@
 
 #include "costmodel/simulate.h"
 #include "planner/colossal_offload.h"
+#include "planner/colossal_range.h"
+#include "planner/colossal_release.h"
 #include "planner/least.h"
 #include "runtime/program/program.h"
 #include "schemas/limits.h"
@@ -134,6 +136,8 @@ enum { FIGURE_15B_SAMPLES = 64, STAGE_MICROBATCHES = 4, VOCABULARY_MULTIPLE = 38
 
 typedef struct asked {
     const trial *trial;
+    const char *figure; /* the row's */
+    bool released;      /* as the release of Colossal-AI, else as galrun */
     gal_model model;
     gal_cluster cluster;
     gal_durations *durations;
@@ -165,7 +169,7 @@ static void set_strategy(asked *a)
     }
     a->strategy.tp_mode = flat ? GAL_TP_2D : modes[t->way];
     a->strategy.tp_depth = t->way == WAY_2P5D && !flat ? t->depth : 0;
-    a->strategy.stepped = t->way == WAY_2D || t->way == WAY_2P5D; /* as Colossal-AI's broadcasts and reductions are */
+    a->strategy.stepped = a->released && (t->way == WAY_2D || t->way == WAY_2P5D);
 }
 
 static gal_code ask(const trial *t, asked *a, gal_error *err)
@@ -199,7 +203,7 @@ static void fill_plan(const asked *a, uint32_t samples, gal_plan_stage *stage, g
                       .microbatch_count = stages > 1 ? STAGE_MICROBATCHES : 1,
                       .pp_degree = stages,
                       .schedule = GAL_SCHEDULE_1F1B,
-                      .prefetch_depth = 2,
+                      .prefetch_depth = a->released ? 1 : 2,
                       .stage_count = stages,
                       .stage = stage,
                       .run_count = stages,
@@ -252,7 +256,9 @@ static gal_code measure(asked *a, uint32_t samples, bool timed, measured *out, g
         const uint64_t bytes = programs[s]->arena_bytes + gal_durations_fixed_bytes(a->durations);
         out->fits = out->fits && bytes <= a->cluster.device.memory_bytes;
     }
-    if (out->fits && timed) {
+    if (out->fits && timed && a->released) {
+        GAL_TRY(gal_colossal_release_seconds(programs[0], a->durations, &out->seconds, err));
+    } else if (out->fits && timed) {
         GAL_TRY(gal_simulate(programs, a->trial->stages, a->durations, false, &simulation, err));
         out->seconds = simulation.iteration_seconds;
     }
@@ -309,7 +315,7 @@ static gal_code say(const report *r, const asked *a, uint32_t batch, double valu
 {
     const trial *t = a->trial;
     const char *why = a->refused[0] != '\0' ? a->refused : "no batch fits";
-    const gal_colossal_row row = {.figure = t->figure,
+    const gal_colossal_row row = {.figure = a->figure,
                                   .system = t->cluster,
                                   .devices = t->devices,
                                   .mode = way_names[t->way],
@@ -434,29 +440,40 @@ static gal_code put_figure_9(const char *figure, const report *r, gal_error *err
 static gal_code put_trials(const char *figure, const report *r, gal_error *err)
 {
     static const struct {
-        const char *figure;
+        const char *figure, *trials;
+        bool released;
         gal_code (*answer)(asked *a, const report *r, gal_error *err);
-    } answers[] = {{"fig14", best_throughput},    {"fig15a", largest_batch},     {"fig15b", longest_sequence},
-                   {"fig16a", tokens_at_largest}, {"fig16b", tokens_at_largest}, {"table3", best_throughput}};
+    } answers[] = {{"fig14", "fig14", true, best_throughput},      {"fig14-galrun", "fig14", false, best_throughput},
+                   {"fig15a", "fig15a", false, largest_batch},     {"fig15b", "fig15b", false, longest_sequence},
+                   {"fig16a", "fig16a", false, tokens_at_largest}, {"fig16b", "fig16b", false, tokens_at_largest},
+                   {"table3", "table3", true, best_throughput},    {"table3-galrun", "table3", false, best_throughput}};
     size_t which = 0;
     while (strcmp(answers[which].figure, figure) != 0) {
         which++;
     }
     gal_code code = GAL_OK;
     for (size_t i = 0; code == GAL_OK && i < sizeof trials / sizeof trials[0]; i++) {
-        if (strcmp(trials[i].figure, figure) != 0) {
+        if (strcmp(trials[i].figure, answers[which].trials) != 0) {
             continue;
         }
         asked *a = calloc(1, sizeof *a);
         if (a == NULL) {
             return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: a figure");
         }
+        a->figure = figure;
+        a->released = answers[which].released;
         code = ask(&trials[i], a, err);
         code = code == GAL_OK ? answers[which].answer(a, r, err) : code;
         gal_durations_free(a->durations);
         free(a);
     }
     return code;
+}
+
+static gal_code put_figure_12(const char *figure, const report *r, gal_error *err)
+{
+    (void)figure;
+    return gal_colossal_range(r->each, r->context, err);
 }
 
 static gal_code put_figure_17(const char *figure, const report *r, gal_error *err)
@@ -471,12 +488,13 @@ gal_code gal_colossal_reproduce(const char *figure, gal_code (*each)(void *conte
     static const struct {
         const char *name;
         gal_code (*put)(const char *figure, const report *r, gal_error *err);
-    } figures[] = {{"table1", put_table_1}, {"table1-corrected", put_table_1},
-                   {"fig9", put_figure_9},  {"fig9-corrected", put_figure_9},
-                   {"fig14", put_trials},   {"fig15a", put_trials},
-                   {"fig15b", put_trials},  {"fig16a", put_trials},
-                   {"fig16b", put_trials},  {"table3", put_trials},
-                   {"fig17", put_figure_17}};
+    } figures[] = {{"table1", put_table_1},       {"table1-corrected", put_table_1},
+                   {"fig9", put_figure_9},        {"fig9-corrected", put_figure_9},
+                   {"fig12", put_figure_12},      {"fig14", put_trials},
+                   {"fig14-galrun", put_trials},  {"fig15a", put_trials},
+                   {"fig15b", put_trials},        {"fig16a", put_trials},
+                   {"fig16b", put_trials},        {"table3", put_trials},
+                   {"table3-galrun", put_trials}, {"fig17", put_figure_17}};
     const report r = {each, context};
     bool known = false;
     gal_code code = GAL_OK;
@@ -488,7 +506,7 @@ gal_code gal_colossal_reproduce(const char *figure, gal_code (*each)(void *conte
     }
     return known ? code
                  : gal_fail(err, GAL_ERR_USAGE,
-                            "unknown figure '%s' (known: table1, table1-corrected, fig9, fig9-corrected, fig14, "
-                            "fig15a, fig15b, fig16a, fig16b, table3, fig17)",
+                            "unknown figure '%s' (known: table1, table1-corrected, fig9, fig9-corrected, fig12, fig14, "
+                            "fig14-galrun, fig15a, fig15b, fig16a, fig16b, table3, table3-galrun, fig17)",
                             figure);
 }

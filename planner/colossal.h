@@ -6,15 +6,16 @@
  *                       backward, by the formulas as printed
  *     table1-corrected  by those that counting gives: see gal_colossal_elements
  *     fig9, fig9-corrected   the same from 1 to 512 devices
- *     fig14             images per second of ViT on systems I and II: of the batch sizes that fit, the best
+ *     fig12             bytes of two linear layers, by batch and by width: colossal_range.h
+ *     fig14             images per second of ViT on systems I and II: of the batch sizes that fit, the best. As the
+ *                       release of Colossal-AI carried it out (colossal_release.h), so that it may be compared with the
+ *                       paper's own
+ *     fig14-galrun      the same as galrun carries it out, squares gathered
  *     fig15a, fig15b    largest batch of 512 positions, and most positions of 64 samples, of BERT-Base that fit on
  *                       system III, 1D beside the ring
  *     fig16a, fig16b    tokens per second at the largest batch; likewise by pipeline stages of 4 devices
- *     table3            images per second of ViT on system IV, as fig14
+ *     table3, table3-galrun   images per second of ViT on system IV, as fig14 and fig14-galrun
  *     fig17             samples per second of GPT-2 by ZeRO-3 and offload: colossal_offload.h
- *
- * Its squares broadcast and sum step by step (colossalai/legacy/nn/layer/parallel_2d), so ours do here: gathered, which
- * a search may choose, 2D is ahead of 1D on system I too, where the paper's is not. Its cubes gather, as ours.
  *
  * Colossal's sequence parallelism stores scores (two passes round the ring); ours keeps log-sum-exps. What it says of
  * neither: precision (here fp16 beside fp32 masters), recomputation (none), microbatches of fig16b (4). Memory is what
