@@ -220,18 +220,17 @@ static void write_stage(const filler *f, uint32_t *strategy)
     }
 }
 
-/* embedding: NULL, or what ties the holders of the token table. False: it cannot be filled. */
-static bool fill_stage(filler *f, uint32_t stage, const gal_strategy *embedding, uint32_t class_before,
-                       uint32_t *strategy)
+/* ways: NULL, or how the holders of the token table may keep it. False: it cannot be filled. */
+static bool fill_stage(filler *f, uint32_t stage, const bool *ways, uint32_t class_before, uint32_t *strategy)
 {
     const gal_screened *s = f->t->s;
     f->stage = stage;
     f->begin = f->cut->first[stage];
     f->end = stage + 1 < s->spec.pp_degree ? f->cut->first[stage + 1] : s->types->block_count;
     f->class_before = class_before;
-    f->menus = gal_stage_tables_fill(f->t, stage, GAL_TABLE_STEP, embedding);
+    f->menus = gal_stage_tables_fill(f->t, stage, GAL_TABLE_STEP, ways);
     f->best.seconds = HUGE_VAL;
-    if (find_paths(f, embedding != NULL)) {
+    if (find_paths(f, ways != NULL)) {
         try_borders(f);
     }
     for (uint32_t class = 0; class < f->t->class_count; class ++) {
@@ -251,8 +250,8 @@ static uint32_t last_class(const filler *f)
 /* ---- the token table ---- */
 
 typedef struct tie {
-    uint32_t strategy; /* of the embedding */
-    double cost;
+    uint32_t way;
+    double cost; /* infinity: of another class, or not for all holders */
 } tie;
 
 static int cheaper_first(const void *x, const void *y)
@@ -262,43 +261,40 @@ static int cheaper_first(const void *x, const void *y)
     if (a->cost != b->cost) {
         return a->cost < b->cost ? -1 : 1;
     }
-    return a->strategy < b->strategy ? -1 : a->strategy > b->strategy;
+    return a->way < b->way ? -1 : a->way > b->way;
 }
 
-/* Embeddings of the class that shard differently. */
-static uint32_t list_ties(const gal_stage_tables *t, uint32_t class, tie *out)
+/* Ways of embeddings of the class. */
+static void list_ties(const gal_stage_tables *t, uint32_t class, tie *out)
 {
     const gal_screened *s = t->s;
     const gal_screened_item *item = &s->item[(size_t)s->types->type_of[0] * s->strategy_count];
-    uint32_t count = 0;
+    for (uint32_t way = 0; way < t->ways.count; way++) {
+        out[way] = (tie){way, HUGE_VAL};
+    }
     for (uint32_t i = 0; i < s->strategy_count; i++) {
-        bool seen = !item[i].legal || t->class[i] != class;
-        for (uint32_t j = 0; j < count && !seen; j++) {
-            seen = gal_strategy_same_shards(&s->strategy[out[j].strategy], &s->strategy[i]);
-        }
-        if (!seen) {
-            out[count++] = (tie){i, 0.0};
+        if (item[i].legal && t->class[i] == class) {
+            out[t->ways.of[i]].cost = 0.0;
         }
     }
-    return count;
 }
 
-/* What a holder of the table costs at least on the stage if it keeps it as `embedding` does. */
-static double tied_cost(const gal_stage_tables *t, uint32_t type, uint32_t stage, double rate,
-                        const gal_strategy *embedding)
+/* What a holder of the table costs at least on the stage, for each way; least[way]. */
+static void price_ways(const gal_stage_tables *t, uint32_t type, uint32_t stage, double rate, double *least)
 {
     const gal_screened *s = t->s;
-    double least = HUGE_VAL;
+    for (uint32_t way = 0; way < t->ways.count; way++) {
+        least[way] = HUGE_VAL;
+    }
     for (uint32_t i = 0; i < s->strategy_count; i++) {
         const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
-        if (item->legal && gal_strategy_same_shards(&s->strategy[i], embedding)) {
+        if (item->legal && t->ways.of[i] != GAL_NO_WAY) {
             const double bytes = item->bytes + gal_screen_in_flight(&s->spec, stage) * item->saved_bytes;
             const double seconds = gal_stage_tables_seconds(t, item, stage, GAL_TABLE_STEP) +
                                    gal_stage_tables_reduction(t, type, i, stage);
-            least = fmin(least, seconds + rate * bytes);
+            least[t->ways.of[i]] = fmin(least[t->ways.of[i]], seconds + rate * bytes);
         }
     }
-    return least;
 }
 
 static bool stage_holds_table(const filler *f, uint32_t stage)
@@ -313,31 +309,39 @@ static bool stage_holds_table(const filler *f, uint32_t stage)
 }
 
 /* Stages that hold the table filled anew; the sum of their seconds, infinity: one cannot be. */
-static double fill_holders(filler *f, const gal_strategy *embedding, uint32_t *strategy)
+static double fill_holders(filler *f, const bool *ways, uint32_t *strategy)
 {
     double sum = 0.0;
     for (uint32_t p = 0; p < f->t->s->spec.pp_degree && sum < HUGE_VAL; p++) {
         if (stage_holds_table(f, p)) {
             const uint32_t before = p == 0 ? f->t->class_count : f->t->class[strategy[f->cut->first[p] - 1]];
-            (void)fill_stage(f, p, embedding, before, strategy);
+            (void)fill_stage(f, p, ways, before, strategy);
             sum += f->best.seconds;
         }
     }
     return sum;
 }
 
-/* Ties of the class, the least of what all holders cost first; returns how many. */
-static uint32_t rank_ties(const filler *f, uint32_t class, const double *rate, tie *ties)
+/* Ties of the class, the least of what all holders cost first; returns how many there are. least[way]: room. */
+static uint32_t rank_ties(const filler *f, uint32_t class, const double *rate, tie *ties, double *least)
 {
     const gal_screened *s = f->t->s;
-    const uint32_t count = list_ties(f->t, class, ties);
+    const uint32_t ways = f->t->ways.count;
+    uint32_t count = 0;
+    list_ties(f->t, class, ties);
     for (uint32_t p = 0, block = 0; block < s->types->block_count; block++) {
         p += p + 1 < s->spec.pp_degree && block == f->cut->first[p + 1];
-        for (uint32_t i = 0; i < count && gal_holds_table(s->types, s->types->type_of[block]); i++) {
-            ties[i].cost += tied_cost(f->t, s->types->type_of[block], p, rate[p], &s->strategy[ties[i].strategy]);
+        if (gal_holds_table(s->types, s->types->type_of[block])) {
+            price_ways(f->t, s->types->type_of[block], p, rate[p], least);
+            for (uint32_t way = 0; way < ways; way++) {
+                ties[way].cost += least[way];
+            }
         }
     }
-    qsort(ties, count, sizeof *ties, cheaper_first);
+    qsort(ties, ways, sizeof *ties, cheaper_first);
+    while (count < ways && ties[count].cost < HUGE_VAL) {
+        count++;
+    }
     return count;
 }
 
@@ -345,24 +349,33 @@ static uint32_t rank_ties(const filler *f, uint32_t class, const double *rate, t
 static gal_code fill_tied(filler *f, const uint32_t *class, const double *rate, uint32_t *strategy, bool *found,
                           gal_error *err)
 {
-    const gal_screened *s = f->t->s;
-    tie *ties = malloc((s->strategy_count + 1) * sizeof *ties);
-    if (ties == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
-    }
+    gal_code code = GAL_OK;
+    const size_t ways = (size_t)f->t->ways.count + 1;
     double least = HUGE_VAL;
     uint32_t best = 0;
+    tie *ties = malloc(ways * sizeof *ties);
+    double *room = malloc(ways * sizeof *room);
+    bool *allowed = calloc(ways, sizeof *allowed);
+    if (ties == NULL || room == NULL || allowed == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
     for (uint32_t k = 0; k < (class[0] == class[1] ? 1 : 2); k++) {
-        const uint32_t count = rank_ties(f, class[k], rate, ties);
+        const uint32_t count = rank_ties(f, class[k], rate, ties, room);
         for (uint32_t i = 0; i < count && i < TIES_TRIED; i++) {
-            const double seconds = fill_holders(f, &s->strategy[ties[i].strategy], strategy);
-            best = seconds < least ? ties[i].strategy : best;
+            allowed[ties[i].way] = true;
+            const double seconds = fill_holders(f, allowed, strategy);
+            allowed[ties[i].way] = false;
+            best = seconds < least ? ties[i].way : best;
             least = fmin(least, seconds);
         }
     }
-    *found = least < HUGE_VAL && fill_holders(f, &s->strategy[best], strategy) < HUGE_VAL;
+    allowed[best] = true;
+    *found = least < HUGE_VAL && fill_holders(f, allowed, strategy) < HUGE_VAL;
+cleanup:
+    free(allowed);
+    free(room);
     free(ties);
-    return GAL_OK;
+    return code;
 }
 
 /* Of the stage at hand: the first block's class, and the one that most blocks have: where a few blocks alone are best

@@ -230,17 +230,22 @@ static gal_mix_item item_of(gal_stage_tables *t, const gal_screened_item *item, 
         .strategy = strategy};
 }
 
-static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table,
-                      const gal_strategy *embedding)
+/* Whether a holder of the token table may have the strategy. */
+static bool may_keep(const gal_stage_tables *t, const bool *allowed, uint32_t strategy)
+{
+    return t->ways.of[strategy] != GAL_NO_WAY && allowed[t->ways.of[strategy]];
+}
+
+static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table, const bool *allowed)
 {
     const gal_screened *s = t->s;
-    const bool tied = embedding != NULL && gal_holds_table(s->types, type);
+    const bool tied = allowed != NULL && gal_holds_table(s->types, type);
     gal_mix_item *own = t->item + (size_t)type * s->strategy_count;
     uint32_t count = 0;
     for (uint32_t k = 0; k < t->listed_count && gal_stage_tables_may_hold(s, stage, type); k++) {
         const uint32_t i = t->listed[k];
         const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
-        if (item->legal && (!tied || gal_strategy_same_shards(&s->strategy[i], embedding))) {
+        if (item->legal && (!tied || may_keep(t, allowed, i))) {
             own[count++] = item_of(t, item, type, i, stage, table);
         }
     }
@@ -267,8 +272,7 @@ static void fill_ports(gal_stage_tables *t, uint32_t stage)
     }
 }
 
-gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_stage_table table,
-                                    const gal_strategy *embedding)
+gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_stage_table table, const bool *allowed)
 {
     const gal_block_types *types = t->s->types;
     const uint32_t place = gal_price_place(t->s->spec.durations, t->s->spec.device_count / t->s->spec.pp_degree, stage);
@@ -282,7 +286,7 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
     t->table = table;
     for (uint32_t type = 0; type < types->type_count; type++) {
         if (!same || gal_holds_table(types, type)) { /* ties change no other menu */
-            fill_menu(t, stage, type, table, embedding);
+            fill_menu(t, stage, type, table, allowed);
         }
     }
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
@@ -342,6 +346,9 @@ gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables 
     GAL_TRY(number_classes(&t));
     list_by_class(&t);
     price_reductions(&t);
+    if (screened->types->table_shared) {
+        GAL_TRY(gal_table_ways_create(screened, &t.ways, err));
+    }
     const size_t conversions = pairs * t.class_count * t.class_count;
     t.rows_bytes = malloc((3 * (size_t)t.class_count + 1) * sizeof *t.rows_bytes);
     t.conversion = malloc((conversions + 1) * sizeof *t.conversion);
@@ -361,6 +368,7 @@ cleanup:
 
 void gal_stage_tables_free(gal_stage_tables *tables)
 {
+    gal_table_ways_free(&tables->ways);
     free(tables->conversion);
     free(tables->rows_bytes);
     free(tables->table_seconds);

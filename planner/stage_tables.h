@@ -5,6 +5,7 @@
 
 #include "planner/mixture.h"
 #include "planner/screened.h"
+#include "planner/table_ways.h"
 
 /* What an item's seconds are: of a stage's round; what it adds to the sum over stages; that and its share of the
  * slowest rounds, as if all stages were equal; as if its stage were the slowest. With one stage all but the first are
@@ -29,6 +30,7 @@ typedef struct gal_stage_tables {
     double *pair_counts; /* its share, if all stages have the same */
     double *first_bytes, *last_bytes;
     double *table_seconds;          /* [strategy] of the token table's reduction between the stages that hold it */
+    gal_table_ways ways;            /* to keep it, if several hold it */
     gal_mix_conversion *conversion; /* [pair][class][class] on stages of `place` */
     bool filled;                    /* the menus, with these three */
     uint32_t stage, place;          /* place: of the stages whose conversions are known (gal_price_place) */
@@ -44,10 +46,10 @@ void gal_stage_tables_free(gal_stage_tables *tables); /* accepts a zeroed one */
 /* Tails count with these weights from now on: [stage], 0 or more, with a sum of at most 1; at first all are 0. */
 void gal_stage_tables_weigh(gal_stage_tables *tables, const double *exposed);
 
-/* The menus of a stage. embedding: holders of the token table keep it as this strategy does; NULL: as they like. The
- * stage refers to the tables until the next call. */
+/* The menus of a stage. allowed: [way] holders of the token table keep it in one of these, each in its own; NULL: as
+ * they like. The stage refers to the tables until the next call. */
 gal_mix_stage gal_stage_tables_fill(gal_stage_tables *tables, uint32_t stage, gal_stage_table table,
-                                    const gal_strategy *embedding);
+                                    const bool *allowed);
 
 /* What one screened item is worth in a table, without what the ends of a stage add. */
 double gal_stage_tables_seconds(const gal_stage_tables *tables, const gal_screened_item *item, uint32_t stage,

@@ -21,11 +21,12 @@ typedef struct solver {
     gal_stage_classes *classes;
     gal_mix_bound *bound;           /* [table][stage] */
     gal_mix_bound *untied;          /* of them, while the table is tied: its holders as they like */
-    const gal_strategy *embedding;  /* how the holders of the table keep it; NULL: as they like */
+    const bool *ways;               /* how the holders of the table may keep it; NULL: as they like */
     double exposed[GAL_STAGES_MAX]; /* weights at hand */
     gal_cut cut;
     gal_tight_stage tight[TIGHT_MAX];
     uint32_t tight_count;
+    double target; /* a bound that is no less need not be raised */
     gal_staged *out;
     uint32_t *strategy; /* [block] of the path at hand */
     uint32_t *stage, *own;
@@ -86,7 +87,7 @@ static gal_code bound_stage(solver *v, uint32_t stage, gal_stage_table table, ui
     if (v->untied != NULL && !any) {
         return gal_mix_bound_copy(types, &v->untied[at], &v->bound[at], v->err);
     }
-    const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, v->embedding);
+    const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, v->ways);
     return v->untied == NULL ? gal_mix_bound_create(&menus, &v->bound[at], v->err)
                              : gal_mix_bound_create_like(&menus, &v->untied[at], changed, &v->bound[at], v->err);
 }
@@ -330,7 +331,7 @@ static gal_code tighten(solver *v, uint32_t stage, double target)
 {
     const uint32_t stages = v->s->spec.pp_degree;
     const gal_stage_table table = stages == 1 ? GAL_TABLE_ADDED : GAL_TABLE_ROUND;
-    const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, v->embedding);
+    const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, v->ways);
     gal_tight_stage *tight = &v->tight[v->tight_count++];
     double least = 0.0;
     *tight = (gal_tight_stage){.stage = stage, .begin = v->cut.first[stage], .end = end_of(v, stage)};
@@ -371,58 +372,85 @@ static gal_code tighten_stages(solver *v, double target, double *bound)
 
 /* ---- the token table ---- */
 
-/* With it kept as in one embedding. Rounds that are known better stay so; of one stage all seconds are of the tie. */
-static gal_code bound_tie(solver *v, const gal_strategy *embedding, double target, double *bound)
+/* With it kept in some of these ways. Rounds that are known better stay so; of one stage all seconds are of the tie. */
+static gal_code bound_ways(void *context, const bool *allowed, double *bound)
 {
+    solver *v = context;
     const uint32_t tight_count = v->tight_count;
-    v->embedding = embedding;
+    v->ways = allowed;
     v->tight_count = v->s->spec.pp_degree == 1 ? 0 : tight_count;
-    gal_code code = find_bound(v, target, bound);
-    code = code == GAL_OK ? tighten_stages(v, target, bound) : code;
+    gal_code code = find_bound(v, v->target, bound);
+    code = code == GAL_OK ? tighten_stages(v, v->target, bound) : code;
     v->tight_count = tight_count;
+    v->ways = NULL;
     return code;
 }
 
-/* Embeddings that keep the table in different ways, that of the path first; returns how many. */
-static uint32_t list_embeddings(const solver *v, uint32_t *out)
+/* What blocks of the type take at least in each way, at the best price of the first stage that may hold them, of all
+ * blocks: what ways are compared by. */
+static void price_ways(const solver *v, uint32_t type, double *least)
 {
-    const gal_screened *s = v->s;
-    const gal_screened_item *item = &s->item[(size_t)s->types->type_of[0] * s->strategy_count];
-    uint32_t count = 0;
-    out[count++] = v->out->strategy[0];
-    for (uint32_t i = 0; i < s->strategy_count; i++) {
-        bool known = !item[i].legal;
-        for (uint32_t k = 0; k < count && !known; k++) {
-            known = gal_strategy_same_shards(&s->strategy[out[k]], &s->strategy[i]);
-        }
-        if (!known) {
-            out[count++] = i;
+    const gal_stage_tables *t = &v->tables;
+    const uint32_t stages = v->s->spec.pp_degree;
+    const uint32_t stage = gal_stage_tables_may_hold(v->s, 0, type) ? 0 : stages - 1;
+    const gal_mix_bound *bound = &v->untied[stages + stage];
+    const double price = bound->level_count > 0 ? bound->price[bound->least_level] : 0.0;
+    for (uint32_t way = 0; way < t->ways.count; way++) {
+        least[way] = HUGE_VAL;
+    }
+    for (uint32_t i = 0; i < v->s->strategy_count; i++) {
+        const gal_screened_item *item = &v->s->item[(size_t)type * v->s->strategy_count + i];
+        if (item->legal && t->ways.of[i] != GAL_NO_WAY) {
+            const double bytes = item->bytes + gal_screen_in_flight(&v->s->spec, stage) * item->saved_bytes;
+            const double seconds = gal_stage_tables_seconds(t, item, stage, GAL_TABLE_ADDED) +
+                                   gal_stage_tables_reduction(t, type, i, stage);
+            least[t->ways.of[i]] = fmin(least[t->ways.of[i]], seconds + price * bytes);
         }
     }
-    return count;
 }
 
-/* Each way to keep the table that all its holders have, under the weights found last. */
-static gal_code bound_ties(solver *v, double target)
+/* Ways that all holders may have; returns how many. least[way]: room. */
+static uint32_t list_ways(const solver *v, gal_priced_way *way, double *least)
+{
+    const gal_block_types *types = v->s->types;
+    const uint32_t count = v->tables.ways.count;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        way[i] = (gal_priced_way){i, {0.0, 0.0}};
+    }
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        if (gal_holds_table(types, type)) {
+            price_ways(v, type, least);
+            for (uint32_t i = 0; i < count; i++) {
+                way[i].cost[type == types->type_of[0] ? 0 : 1] += least[i];
+            }
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        way[kept] = way[i];
+        kept += way[i].cost[0] < HUGE_VAL && way[i].cost[1] < HUGE_VAL;
+    }
+    return kept;
+}
+
+/* All holders keep it in one way, under the weights found last. */
+static gal_code bound_ties(solver *v)
 {
     gal_code code = GAL_OK;
     const uint32_t stages = v->s->spec.pp_degree;
-    double least = HUGE_VAL;
-    uint32_t *embedding = malloc(((size_t)v->s->strategy_count + 1) * sizeof *embedding);
+    double least = 0.0;
+    gal_priced_way *way = malloc(((size_t)v->tables.ways.count + 1) * sizeof *way);
+    double *room = malloc(((size_t)v->tables.ways.count + 1) * sizeof *room);
     v->untied = v->bound;
     v->bound = calloc(3 * (size_t)stages, sizeof *v->bound);
-    if (embedding == NULL || v->bound == NULL) {
+    if (way == NULL || room == NULL || v->bound == NULL) {
         GAL_TRY(gal_fail(v->err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    const uint32_t count = list_embeddings(v, embedding);
-    for (uint32_t i = 0; i < count && least > v->out->bound; i++) {
-        double own = 0.0;
-        GAL_TRY(bound_tie(v, &v->s->strategy[embedding[i]], target, &own));
-        least = fmin(least, own);
-    }
+    GAL_TRY(gal_table_ways_bound(way, list_ways(v, way, room), v->target, bound_ways, v, &least, v->err));
     v->out->bound = fmax(v->out->bound, least);
 cleanup:
-    free(embedding);
+    free(room);
+    free(way);
     free_bounds(v->untied, stages);
     free(v->untied);
     v->untied = NULL;
@@ -449,10 +477,11 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     GAL_TRY(gal_stage_classes_create(screened->types->block_count, screened->types->type_count, v.tables.class_count,
                                      &v.classes, err));
     GAL_TRY(solve(&v, enough_seconds, gap));
-    const double target = fmin(enough_seconds, out->seconds * (1.0 - gap));
-    GAL_TRY(tighten_stages(&v, target, &out->bound));
-    if (effort == GAL_STAGED_TIED && screened->types->table_shared && out->bound < target && out->seconds < HUGE_VAL) {
-        GAL_TRY(bound_ties(&v, target));
+    v.target = fmin(enough_seconds, out->seconds * (1.0 - gap));
+    GAL_TRY(tighten_stages(&v, v.target, &out->bound));
+    if (effort == GAL_STAGED_TIED && screened->types->table_shared && out->bound < v.target &&
+        out->seconds < HUGE_VAL) {
+        GAL_TRY(bound_ties(&v));
     }
 cleanup:
     free_bounds(v.bound, screened->spec.pp_degree);

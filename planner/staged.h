@@ -4,8 +4,8 @@
  * The bound is that of whole stages (planner/whole_stages.h) under weights of the stages' tails, less what stages
  * before them hide: the most exposed counts, or 0, so any weights of a sum up to 1 bound (planner/dual.h: nu). They
  * follow the paths that are found: each moves the weights towards the stage whose tail is exposed most in it, less each
- * time. Where the holders of the token table are bounded too low as they like, they are once for each way to keep it
- * that all of them have. */
+ * time. Where the holders of the token table are bounded too low as they like, they are by the ways to keep it that
+ * all of them have (planner/table_ways.h). */
 #ifndef GAL_PLANNER_STAGED_H
 #define GAL_PLANNER_STAGED_H
 
