@@ -104,17 +104,13 @@ static void read_conversion(const gal_chain_times *t, const gal_block_price *a, 
 
 /* The sequence s s s' s' less its steady prices; what cannot follow itself stands once. The carried tensor lies as the
  * second ones want it. */
-static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query, const gal_price_query *to,
-                           gal_pair_price *out, gal_error *err)
+static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query, const gal_price_query *to,
+                           const gal_block_price *a, const gal_block_price *b, gal_pair_price *out, gal_error *err)
 {
     const uint32_t from_count = follows_itself(cache, query->type) ? 2 : 1;
     const uint32_t to_count = follows_itself(cache, to->type) ? 2 : 1;
-    const gal_block_price *a = NULL;
-    const gal_block_price *b = NULL;
     gal_layout before, behind;
     lay_out(query, to, &before, &behind);
-    gal_code code = gal_price_block(cache, query, &a, err);
-    code = code == GAL_OK ? gal_price_block(cache, to, &b, err) : code;
     gal_chain_spec chain = chain_of(cache, query);
     for (uint32_t i = 0; i < from_count + to_count; i++) {
         append(&chain, i < from_count ? query->type : to->type, i < from_count ? query->strategy : to->strategy);
@@ -124,7 +120,7 @@ static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query,
         chain.carried = &behind;
     }
     gal_chain_times t;
-    code = code == GAL_OK ? gal_chain_queues_run(cache->queues, &chain, &t, err) : code;
+    const gal_code code = gal_chain_queues_run(cache->queues, &chain, &t, err);
     if (code != GAL_OK) {
         return code;
     }
@@ -134,6 +130,32 @@ static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query,
     out->relayout_bytes = bytes.inside;
     out->relayout_entry_bytes = bytes.entry;
     return GAL_OK;
+}
+
+/* The same, once for all that are alike. */
+static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query, const gal_price_query *to,
+                           gal_pair_price *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_block_price *a = NULL;
+    const gal_block_price *b = NULL;
+    const bool halves = query->strategy->overlap != GAL_OVERLAP_NONE || to->strategy->overlap != GAL_OVERLAP_NONE;
+    gal_price_key key;
+    void *found = NULL;
+    GAL_TRY(gal_price_block(cache, query, &a, err));
+    GAL_TRY(gal_price_block(cache, to, &b, err));
+    if (halves || is_cross(cache, query->type) || is_cross(cache, to->type)) {
+        return price_anew(cache, query, to, a, b, out, err);
+    }
+    GAL_TRY(gal_price_key_of_alike(cache, query, to, a, b, &key, err));
+    found = gal_price_find(cache, &key);
+    if (found == NULL) {
+        GAL_TRY(price_anew(cache, query, to, a, b, out, err));
+        GAL_TRY(gal_price_keep(cache, &key, out, sizeof *out, &found, err));
+    }
+    *out = *(const gal_pair_price *)found;
+cleanup:
+    return code;
 }
 
 /* Two cross-attentions whose rows lie right less their steady prices. */

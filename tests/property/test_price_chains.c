@@ -322,13 +322,73 @@ static void conversions(void **unused)
     }
 }
 
+/* ---- conversions that are alike ---- */
+
+/* By a cache of all pairs, and by one that has met no other. */
+static void compare_alike(const bed *b, const gal_strategy *from, const gal_strategy *to, uint32_t block,
+                          uint32_t *compared)
+{
+    gal_error err = {0};
+    gal_price_cache *own = NULL;
+    const gal_pair_price *shared = NULL;
+    const gal_pair_price *alone = NULL;
+    const uint32_t type[] = {gal_model_block_type(&b->model, block - 1), gal_model_block_type(&b->model, block)};
+    const gal_price_query query = {.type = type[0],
+                                   .strategy = from,
+                                   .device_count = b->cluster.device_count,
+                                   .stage_count = 1,
+                                   .microbatch_samples = 3 * b->cluster.device_count,
+                                   .prefetch_depth = 2};
+    if (!legal(b, type[0], from, &query) || !legal(b, type[1], to, &query)) {
+        return;
+    }
+    const gal_code code = gal_price_pair(b->cache, &query, type[1], to, &shared, &err);
+    assert_int_equal(gal_price_cache_create(&b->model, b->durations, &own, &err), GAL_OK);
+    assert_int_equal(gal_price_pair(own, &query, type[1], to, &alone, &err), code);
+    if (code == GAL_OK) {
+        assert_int_equal(memcmp(&shared->forward_seconds, &alone->forward_seconds, sizeof shared->forward_seconds), 0);
+        assert_int_equal(memcmp(&shared->backward_seconds, &alone->backward_seconds, sizeof shared->backward_seconds),
+                         0);
+        assert_int_equal(memcmp(&shared->sync_seconds, &alone->sync_seconds, sizeof shared->sync_seconds), 0);
+        assert_int_equal(shared->converts, alone->converts);
+        assert_int_equal(shared->relayout_bytes, alone->relayout_bytes);
+        assert_int_equal(shared->relayout_entry_bytes, alone->relayout_entry_bytes);
+        *compared += shared->converts;
+    }
+    gal_price_cache_free(own);
+}
+
+/* Orders of few axes: the same conversions by other names of the atoms. */
+static void alike(void **unused)
+{
+    static const char *const models[] = {"gpt2-medium", "bert-large", "llama3-8b", "t5-large-48"};
+    static const char *const spaces[] = {"dp,zero3,tp", "dp,tp,sp,ulysses,zigzag", "dp,tp,2d,3d", "zero1,tp,ring,2.5d"};
+    static gal_strategy strategy[GAL_SPACE_MAX];
+    (void)unused;
+    uint64_t state = 20261122;
+    for (uint32_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        bed b;
+        gal_error err = {0};
+        gal_space space = {0};
+        uint32_t compared = 0;
+        make_bed(models[i], i % 2 == 0 ? "h100-64" : "a100-16", &b);
+        assert_int_equal(gal_space_parse(spaces[i], &space, &err), GAL_OK);
+        const uint32_t count = gal_space_strategies(&space, b.cluster.device_count, strategy);
+        for (uint32_t n = 0; n < 6000 && compared < 120; n++) {
+            const gal_strategy *from = &strategy[gal_random_below(&state, count)];
+            const gal_strategy *to = &strategy[gal_random_below(&state, count)];
+            compare_alike(&b, from, to, 1 + gal_random_below(&state, gal_model_block_count(&b.model) - 1), &compared);
+        }
+        assert_true(compared == 120);
+        free_bed(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_family),
-        cmocka_unit_test(every_order),
-        cmocka_unit_test(every_place),
-        cmocka_unit_test(conversions),
+        cmocka_unit_test(every_family), cmocka_unit_test(every_order), cmocka_unit_test(every_place),
+        cmocka_unit_test(conversions),  cmocka_unit_test(alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
