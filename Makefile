@@ -38,6 +38,7 @@ HAVE_GLPK := $(shell echo '\#include <glpk.h>' | $(CC) -E -x c - >/dev/null 2>&1
 HAVE_MPI := $(call probe,ompi-c)
 HAVE_BLAS := $(call probe,openblas)
 HAVE_HWLOC := $(call probe,hwloc)
+HAVE_URING := $(call probe,liburing)
 HAVE_CMOCKA := $(call probe,cmocka)
 HAVE_CXX := $(if $(BARE),,$(shell command -v g++))
 
@@ -69,13 +70,13 @@ KEEP_SOURCE := tests/support/keep_libraries.c
 KEEP_LIBRARIES := $(if $(findstring address,$(SANITIZE)),$(KEEP_SOURCE:%.c=$(OBJ)/%.o))
 PLAN_CFLAGS := $(call flags,libcjson)
 RUN_CFLAGS := $(PLAN_CFLAGS) $(if $(HAVE_MPI),$(call flags,ompi-c)) $(if $(HAVE_BLAS),$(call flags,openblas)) \
-	$(if $(HAVE_HWLOC),$(call flags,hwloc))
+	$(if $(HAVE_HWLOC),$(call flags,hwloc)) $(if $(HAVE_URING),$(call flags,liburing))
 TEST_CFLAGS := $(RUN_CFLAGS) $(if $(HAVE_CMOCKA),$(call flags,cmocka))
 # GLPK is GPL: galplan alone links it (LICENSE). Tests link it too, and are not distributed.
 BASE_LIBS := $(call libs,libcjson) -lm
 PLAN_LIBS := $(BASE_LIBS) -lglpk
 RUN_LIBS := $(BASE_LIBS) $(if $(HAVE_MPI),$(call libs,ompi-c)) $(if $(HAVE_BLAS),$(call libs,openblas)) \
-	$(if $(HAVE_HWLOC),$(call libs,hwloc))
+	$(if $(HAVE_HWLOC),$(call libs,hwloc)) $(if $(HAVE_URING),$(call libs,liburing))
 TEST_LIBS := $(RUN_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
 
 # nvcc compiles kernels alone, and as C sees them: no exceptions, no objects to construct, so that gcc can link them.
@@ -104,6 +105,8 @@ HOST_TWICE := $(filter-out %_any.c,$(HOST_SOURCES))
 RUN_SOURCES := $(wildcard runtime/*.c runtime/device/*.c runtime/ops/*.c runtime/comm/*.c runtime/train/*.c profiler/*.c)
 # One of two files binds ranks to cores.
 RUN_SOURCES := $(filter-out runtime/device/binding_$(if $(HAVE_HWLOC),none,hwloc).c,$(RUN_SOURCES))
+# One of two files knows io_uring, or that there is none.
+RUN_SOURCES := $(filter-out runtime/device/storage_$(if $(HAVE_URING),without_uring,uring).c,$(RUN_SOURCES))
 # What sees CUDA: whole folders, and files by name. Without it one file stands in, which says so.
 CUDA_C_SOURCES := $(wildcard runtime/backend_cuda.c runtime/device/cuda/*.c runtime/ops/cuda/*.c runtime/comm/nccl*.c \
 	profiler/cuda/*.c)

@@ -74,6 +74,9 @@ static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
     case GAL_OP_ADAM:
     case GAL_OP_ADAM_IN_PLACE:
     case GAL_OP_HOST_ADAM:
+    case GAL_OP_HOST_ADAM_PART:
+    case GAL_OP_STORAGE_READ:
+    case GAL_OP_STORAGE_WRITE:
         return GAL_LONE_NOT_SCALED;
     case GAL_OP_COPY_OUT:
     case GAL_OP_COPY_IN:

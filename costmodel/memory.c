@@ -140,7 +140,8 @@ static void read_shared(const gal_program *program, uint32_t index, gal_block_me
             shared++;
         }
         for (uint32_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-            const bool here = buffers[i] != GAL_NO_BUFFER && program->buffer[buffers[i]].class != GAL_CLASS_HOST;
+            const bool here = buffers[i] != GAL_NO_BUFFER &&
+                              gal_class_medium((gal_class)program->buffer[buffers[i]].class) == GAL_MEDIUM_DEVICE;
             out->shared_bytes[shared] += here ? gal_align(program->buffer[buffers[i]].bytes) : 0;
         }
     }

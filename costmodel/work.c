@@ -493,6 +493,9 @@ static work (*const work_of[GAL_OP_COUNT])(const gal_shape *shape) = {
     [GAL_OP_KEEP_GRADIENT] = work_narrow,
     [GAL_OP_ADAM_IN_PLACE] = work_adam_in_place,
     [GAL_OP_HOST_ADAM] = work_adam,
+    [GAL_OP_HOST_ADAM_PART] = work_adam,
+    [GAL_OP_STORAGE_READ] = work_copy,
+    [GAL_OP_STORAGE_WRITE] = work_copy,
     [GAL_OP_COPY_OUT] = work_copy,
     [GAL_OP_COPY_IN] = work_copy,
 };

@@ -77,6 +77,7 @@ gal_code gal_finalist_predict(const gal_search_request *request, gal_finalist *f
     for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
         plan->stage[p].predicted_bytes = programs[p % plan->stage_count]->arena_bytes + plan->fixed_bytes;
         plan->stage[p].predicted_host_bytes = programs[p % plan->stage_count]->host_bytes;
+        plan->stage[p].predicted_storage_bytes = programs[p % plan->stage_count]->storage_bytes;
         if (plan->stage[p].predicted_bytes > finalist->peak_bytes) {
             finalist->peak_bytes = plan->stage[p].predicted_bytes;
         }

@@ -12,6 +12,9 @@
 static bool has_kernel(const gal_engine *engine, const gal_instruction *instruction)
 {
     const gal_ops *host = engine->options.host_ops;
+    if (gal_op_stores((gal_op)instruction->op)) {
+        return engine->options.device->queue == NULL; /* the engine's own */
+    }
     if (engine->options.device->queue != NULL) {
         switch (instruction->op) {
         case GAL_OP_COPY_OUT:
@@ -83,6 +86,16 @@ static gal_code resolve_layouts(gal_engine *engine, gal_error *err)
     return GAL_OK;
 }
 
+static gal_code open_storage(gal_engine *engine, gal_error *err)
+{
+    const char *directory = engine->options.storage_directory;
+    if (directory == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "the plan has a part of the optimizer on storage: it needs --storage DIR");
+    }
+    return gal_storage_open(directory, engine->program->storage_bytes, engine->options.storage_way, &engine->storage,
+                            err);
+}
+
 /* What the program has in the host's memory; of a device with queues pinned, so that it copies by itself. */
 static gal_code allocate_host(gal_engine *engine, gal_error *err)
 {
@@ -141,6 +154,10 @@ gal_code gal_engine_create(const gal_program *program, const gal_model *model, u
         GAL_TRY(allocate_host(engine, err));
         engine->memory.host = &engine->host;
     }
+    if (program->storage_bytes > 0) {
+        GAL_TRY(open_storage(engine, err));
+        engine->memory.storage = engine->storage;
+    }
     if (options->device->queue != NULL) {
         GAL_TRY(gal_queued_create(engine, err));
     } else {
@@ -160,6 +177,7 @@ void gal_engine_free(gal_engine *engine)
     }
     gal_queued_free(engine);
     gal_polled_free(engine);
+    gal_storage_close(engine->storage);
     engine->options.device->release(&engine->memory);
     release_host(engine);
     gal_queues_free(&engine->evaluate);
@@ -185,6 +203,9 @@ const gal_memory *gal_engine_memory(const gal_engine *engine)
 gal_engine_bytes gal_engine_bytes_of(const gal_engine *engine)
 {
     gal_engine_bytes bytes = {.arena_bytes = engine->memory.bytes, .host_bytes = engine->host.bytes};
+    if (engine->storage != NULL) {
+        bytes.storage_bytes = gal_storage_facts_of(engine->storage).bytes;
+    }
     if (engine->queued != NULL) {
         gal_queued_bytes(engine, &bytes.workspace_bytes, &bytes.pinned_bytes);
     }

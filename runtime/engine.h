@@ -18,6 +18,7 @@
 #include "runtime/channels.h"
 #include "runtime/comm/comm.h"
 #include "runtime/device/device.h"
+#include "runtime/device/storage.h"
 #include "runtime/loss_scaling.h"
 #include "runtime/ops/ops.h"
 #include "runtime/program/program.h"
@@ -76,6 +77,8 @@ typedef struct gal_engine_options {
     /* Of devices with queues: what the host does beside them (host_adam) in programs of this dtype. NULL: nothing, and
      * programs that ask for it are refused. */
     const gal_ops *host_ops;
+    const char *storage_directory; /* where a program's file goes; NULL: programs that have one are refused */
+    gal_storage_way storage_way;
     gal_comm *comm; /* made with the same channels; NULL if there are none */
     gal_token_source tokens;
     gal_trace trace;          /* done NULL: none */
@@ -100,10 +103,12 @@ typedef struct gal_step_result {
     double gradient_norm; /* global 2-norm before clipping */
 } gal_step_result;
 
-/* Allocates the arena (exactly program->arena_bytes, and program->host_bytes in the host's memory) and resolves
+/* Allocates the arena (exactly program->arena_bytes, program->host_bytes in the host's memory, and a file of
+ * program->storage_bytes) and resolves
  * everything that does not change from step to step. device: number within the stage. program, model, channels, comm
  * are borrowed. The arena's content is undefined: gal_weights_initialize or a checkpoint fills the state.
- * GAL_ERR_SYSTEM without memory; GAL_ERR_DEVICE if the ops lack a kernel. */
+ * GAL_ERR_SYSTEM without memory or room for the file; GAL_ERR_DEVICE if the ops lack a kernel, or a device with queues
+ * is asked for a file. */
 gal_code gal_engine_create(const gal_program *program, const gal_model *model, uint32_t device,
                            const gal_channels *channels, const gal_engine_options *options, gal_engine **out,
                            gal_error *err);
@@ -142,6 +147,7 @@ gal_code gal_engine_evaluate(gal_engine *engine, uint64_t batch, double *loss, d
 typedef struct gal_engine_bytes {
     uint64_t arena_bytes;
     uint64_t host_bytes;      /* in the host's memory: exactly program->host_bytes */
+    uint64_t storage_bytes;   /* in a file: exactly program->storage_bytes */
     uint64_t workspace_bytes; /* of a device: workspaces, sample maps, the record of a step */
     uint64_t pinned_bytes;    /* of the host, for a device: what a step loads */
 } gal_engine_bytes;

@@ -135,8 +135,8 @@ static bool all_finite(const gal_engine *engine, uint64_t offset, uint64_t bytes
 static bool is_looked_at(uint8_t op)
 {
     return !gal_op_is_collective[op] && !gal_op_loads((gal_op)op) && op != GAL_OP_CROSS_ENTROPY_MAX &&
-           op != GAL_OP_ADAM && op != GAL_OP_ADAM_IN_PLACE && op != GAL_OP_HOST_ADAM && op != GAL_OP_COPY_OUT &&
-           op != GAL_OP_COPY_IN;
+           op != GAL_OP_ADAM && op != GAL_OP_ADAM_IN_PLACE && op != GAL_OP_HOST_ADAM && op != GAL_OP_HOST_ADAM_PART &&
+           !gal_op_stores((gal_op)op) && op != GAL_OP_COPY_OUT && op != GAL_OP_COPY_IN;
 }
 
 gal_code gal_engine_look_for_fault(const gal_engine *engine, uint32_t index, uint32_t microbatch, gal_error *err)
@@ -165,6 +165,28 @@ gal_code gal_engine_look_for_fault(const gal_engine *engine, uint32_t index, uin
     }
     free(room);
     return GAL_OK;
+}
+
+static gal_storage_direction direction_of(const gal_instruction *instruction)
+{
+    return instruction->op == GAL_OP_STORAGE_READ ? GAL_STORAGE_READ : GAL_STORAGE_WRITE;
+}
+
+gal_code gal_engine_start_transfer(const gal_engine *engine, const gal_instruction *instruction, gal_error *err)
+{
+    const gal_storage_direction direction = direction_of(instruction);
+    const uint32_t file = direction == GAL_STORAGE_READ ? 0 : 1, memory = 1 - file;
+    const uint64_t offset = engine->operand_offset[instruction->first_operand + file];
+    const uint64_t bytes = engine->program->operand[instruction->first_operand + file].bytes;
+    return gal_storage_start(engine->storage, direction, offset - engine->memory.bytes - engine->host.bytes,
+                             gal_engine_address(engine, instruction, memory, 0), gal_align_in(GAL_CLASS_STORAGE, bytes),
+                             err);
+}
+
+gal_code gal_engine_test_transfer(const gal_engine *engine, const gal_instruction *instruction, bool *done,
+                                  gal_error *err)
+{
+    return gal_storage_test(engine->storage, direction_of(instruction), done, err);
 }
 
 gal_engine_copy gal_engine_alone(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch)

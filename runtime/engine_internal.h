@@ -13,6 +13,12 @@
 #include "runtime/engine.h"
 #include "runtime/loss_scaling.h"
 
+/* What moves between the host's memory and a file. */
+static inline bool gal_op_stores(gal_op op)
+{
+    return op == GAL_OP_STORAGE_READ || op == GAL_OP_STORAGE_WRITE;
+}
+
 typedef struct gal_queued gal_queued;
 typedef struct gal_polled gal_polled;
 
@@ -23,6 +29,7 @@ struct gal_engine {
     gal_engine_options options;
     uint32_t device;
     gal_memory memory, host;  /* host: what memory has in the host's */
+    gal_storage *storage;     /* and in a file; NULL: nothing */
     uint64_t *operand_offset; /* [operand] of item 0 */
     uint32_t *group_index;    /* [instruction] */
     uint32_t *group_count;    /* [instruction] */
@@ -72,6 +79,10 @@ typedef struct gal_engine_copy {
     void *target;
     uint64_t bytes; /* 0: nothing to do */
 } gal_engine_copy;
+/* A transfer to or from the file: started, and whether it is done. */
+gal_code gal_engine_start_transfer(const gal_engine *engine, const gal_instruction *instruction, gal_error *err);
+gal_code gal_engine_test_transfer(const gal_engine *engine, const gal_instruction *instruction, bool *done,
+                                  gal_error *err);
 gal_engine_copy gal_engine_alone(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch);
 
 /* The sum of squares of the gradients, and the sum of the losses; the kernels before are done. */

@@ -83,9 +83,12 @@ static gal_code advance(polled *run, uint32_t stream, bool *moved, gal_error *er
         return GAL_OK;
     }
     const gal_queue_entry *entry = &engine->running->entry[stream][engine->completed[stream]];
+    const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
+    const bool stores = gal_op_stores((gal_op)instruction->op), collective = gal_op_is_collective[instruction->op];
     if (engine->in_flight[stream]) {
         bool done = false;
-        GAL_TRY(engine->options.comm->ops->test(engine->options.comm, engine->handle[stream], &done, err));
+        GAL_TRY(stores ? gal_engine_test_transfer(engine, instruction, &done, err)
+                       : engine->options.comm->ops->test(engine->options.comm, engine->handle[stream], &done, err));
         if (done) {
             complete(run, stream);
             *moved = true;
@@ -95,16 +98,19 @@ static gal_code advance(polled *run, uint32_t stream, bool *moved, gal_error *er
     if (!gal_queue_ready(engine->running, entry, engine->completed)) {
         return GAL_OK;
     }
-    const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
-    if (run->looking && !gal_op_is_collective[instruction->op]) {
+    if (run->looking && !collective && !stores) {
         return GAL_OK;
     }
     if (engine->options.trace.done != NULL) {
         run->start_seconds[stream] = gal_now_seconds();
     }
     *moved = true;
-    if (!gal_op_is_collective[instruction->op]) {
-        const bool updates = instruction->op == GAL_OP_ADAM || instruction->op == GAL_OP_HOST_ADAM;
+    if (stores) {
+        GAL_TRY(gal_engine_start_transfer(engine, instruction, err));
+        engine->in_flight[stream] = true;
+    } else if (!collective) {
+        const bool updates = instruction->op == GAL_OP_ADAM || instruction->op == GAL_OP_HOST_ADAM ||
+                             instruction->op == GAL_OP_HOST_ADAM_PART;
         if (!updates || !must_not_update(engine)) {
             GAL_TRY(run_beside(run, entry->instruction, entry->microbatch, err));
         }

@@ -150,9 +150,14 @@
  *                                                                         w has the gradient and gets the weights, also
  *                                                                         where norm or loss is not finite: old ones
  * host_adam            elements, decay_elements                           adam's, of buffers in the host's memory, by
- * the host: w is a shard there copy_out             elements, element_bytes                            r source on the
- * device, w target on the host copy_in              elements, element_bytes                            r source on the
- * host, w target on the device all_reduce           elements, reduce (GAL_REDUCE_*)                    u buffer
+ *                                                                     the host: w is a shard there
+ * host_adam_part       elements, decay_elements, shard, first             host_adam's, of a part of this rank's range
+ *                                                                     of shard elements, from its first one on
+ * storage_read         elements, element_bytes                            r source in a file, w target on the host
+ * storage_write        elements, element_bytes                            r source on the host, w target in a file
+ * copy_out             elements, element_bytes                        r source on the device, w target on the host
+ * copy_in              elements, element_bytes                        r source on the host, w target on the device
+ * all_reduce           elements, reduce (GAL_REDUCE_*)                    u buffer
  * all_gather           elements (per rank), in_place (0|1)                r shard, w whole | u whole
  * reduce_scatter       elements (per rank), in_place (0|1)                r whole, w shard | u whole
  * all_to_all           elements (per pair)                                r source[n][elements], w target[n][elements]
@@ -239,6 +244,9 @@
     X(GAL_OP_KEEP_GRADIENT, "keep_gradient", 1, 0)                                                                     \
     X(GAL_OP_ADAM_IN_PLACE, "adam_in_place", 2, 0)                                                                     \
     X(GAL_OP_HOST_ADAM, "host_adam", 2, 0)                                                                             \
+    X(GAL_OP_HOST_ADAM_PART, "host_adam_part", 4, 0)                                                                   \
+    X(GAL_OP_STORAGE_READ, "storage_read", 2, 0)                                                                       \
+    X(GAL_OP_STORAGE_WRITE, "storage_write", 2, 0)                                                                     \
     X(GAL_OP_COPY_OUT, "copy_out", 2, 0)                                                                               \
     X(GAL_OP_COPY_IN, "copy_in", 2, 0)                                                                                 \
     X(GAL_OP_ALL_REDUCE, "all_reduce", 2, 1)                                                                           \

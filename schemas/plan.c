@@ -51,6 +51,9 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         if (!out->offload_activations || gal_json_has(&offload, "optimizer_percent")) {
             out->offload_optimizer_percent = gal_json_u32(&offload, "optimizer_percent", 1, 100);
         }
+        if (gal_json_has(&offload, "storage_percent")) {
+            out->offload_storage_percent = gal_json_u32(&offload, "storage_percent", 1, 100);
+        }
         out->offload_parameters = gal_json_has(&offload, "parameters") && gal_json_bool(&offload, "parameters");
         gal_json_reject_unknown(&offload);
     }
@@ -85,6 +88,9 @@ static bool read_stage(const gal_json_cursor *at, gal_plan *plan, gal_plan_stage
     out->predicted_bytes = gal_json_u64(at, "predicted_bytes", 0, GAL_BYTES_MAX);
     if (gal_json_has(at, "predicted_host_bytes")) {
         out->predicted_host_bytes = gal_json_u64(at, "predicted_host_bytes", 1, GAL_BYTES_MAX);
+    }
+    if (gal_json_has(at, "predicted_storage_bytes")) {
+        out->predicted_storage_bytes = gal_json_u64(at, "predicted_storage_bytes", 1, GAL_BYTES_MAX);
     }
     gal_json_cursor runs = gal_json_array(at, "runs", 1, BLOCKS_MAX, &run_count);
     if (run_count > 0 && !grow_runs(plan, run_count)) {
@@ -153,6 +159,10 @@ static bool read_plan(const gal_json_cursor *root, void *out)
     plan->prefetch_depth = gal_json_u32(root, "prefetch_depth", 1, 2);
     if (gal_json_has(root, "communication_ctas")) {
         plan->communication_ctas = gal_json_u32(root, "communication_ctas", 1, GAL_COMMUNICATION_CTAS_MAX);
+    }
+    if (gal_json_has(root, "storage_part_bytes")) {
+        plan->storage_part_bytes =
+            gal_json_u32(root, "storage_part_bytes", GAL_STORAGE_BLOCK_BYTES, GAL_STORAGE_PART_BYTES_MAX);
     }
     if (gal_json_has(root, "gradient_reuses_parameter")) {
         plan->gradient_reuses_parameter = gal_json_bool(root, "gradient_reuses_parameter");
@@ -224,6 +234,9 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
         if (strategy->offload_optimizer_percent > 0) {
             gal_json_put_u64(out, "optimizer_percent", strategy->offload_optimizer_percent);
         }
+        if (strategy->offload_storage_percent > 0) {
+            gal_json_put_u64(out, "storage_percent", strategy->offload_storage_percent);
+        }
         if (strategy->offload_parameters) {
             gal_json_put_bool(out, "parameters", true);
         }
@@ -241,6 +254,9 @@ static void write_stage(gal_json_writer *out, const gal_plan *plan, const gal_pl
     gal_json_put_u64(out, "predicted_bytes", stage->predicted_bytes);
     if (stage->predicted_host_bytes > 0) {
         gal_json_put_u64(out, "predicted_host_bytes", stage->predicted_host_bytes);
+    }
+    if (stage->predicted_storage_bytes > 0) {
+        gal_json_put_u64(out, "predicted_storage_bytes", stage->predicted_storage_bytes);
     }
     gal_json_begin_array(out, "runs");
     for (uint32_t i = 0; i < stage->run_count; i++) {
@@ -276,6 +292,9 @@ static void write_plan(gal_json_writer *out, const void *document)
     gal_json_put_u64(out, "prefetch_depth", plan->prefetch_depth);
     if (plan->communication_ctas > 0) {
         gal_json_put_u64(out, "communication_ctas", plan->communication_ctas);
+    }
+    if (plan->storage_part_bytes > 0) {
+        gal_json_put_u64(out, "storage_part_bytes", plan->storage_part_bytes);
     }
     if (plan->gradient_reuses_parameter) {
         gal_json_put_bool(out, "gradient_reuses_parameter", true);
@@ -396,6 +415,15 @@ const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block
     return &plan->run[run].strategy;
 }
 
+bool gal_plan_stores(const gal_plan *plan)
+{
+    bool stores = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        stores = stores || plan->run[r].strategy.offload_storage_percent > 0;
+    }
+    return stores;
+}
+
 uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind)
 {
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
@@ -465,7 +493,8 @@ bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 {
     bool are_same = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage && a->tp_mode == b->tp_mode &&
                     a->tp_depth == b->tp_depth && a->offload_parameters == b->offload_parameters &&
-                    a->offload_optimizer_percent == b->offload_optimizer_percent;
+                    a->offload_optimizer_percent == b->offload_optimizer_percent &&
+                    a->offload_storage_percent == b->offload_storage_percent;
     for (uint32_t i = 0; are_same && i < a->axis_count; i++) {
         are_same = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
     }
@@ -533,11 +562,14 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
     }
     if (gal_strategy_offloads(strategy) && used < BUFFER_BYTES) {
-        char percent[12] = "";
+        char percent[12] = "", stored[12] = "";
         if (strategy->offload_optimizer_percent > 0) {
             (void)snprintf(percent, sizeof percent, "%u", strategy->offload_optimizer_percent);
         }
-        (void)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s", percent,
+        if (strategy->offload_storage_percent > 0) {
+            (void)snprintf(stored, sizeof stored, "s%u", strategy->offload_storage_percent);
+        }
+        (void)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s", percent, stored,
                        strategy->offload_parameters ? "w" : "", strategy->offload_activations ? "a" : "");
     }
     return buffer;

@@ -23,6 +23,9 @@
 #include "schemas/model.h"
 
 enum { GAL_RING_DEGREE_MAX = 64 }; /* a block has so many steps of attention, and instructions for each */
+/* Of storage: what transfers begin and end at, as devices and file systems without a cache want it; and of a moment
+ * what is moved at a time, large enough for the rate of any device. */
+enum { GAL_STORAGE_BLOCK_BYTES = 4096, GAL_STORAGE_PART_BYTES = 1 << 24, GAL_STORAGE_PART_BYTES_MAX = 1 << 30 };
 enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COMMUNICATION_CTAS_MAX = 64 };
 
 #define GAL_AXIS_KINDS(X)                                                                                              \
@@ -111,6 +114,7 @@ typedef struct gal_strategy {
     bool stepped;        /* of a square: products step by step, with prefetch_depth parts of each factor at a time */
     uint32_t offload_optimizer_percent; /* so much of the block's parameters, whole units in their order, has its
                                          * optimizer's data in the host's memory and is updated there */
+    uint32_t offload_storage_percent;   /* so much of them, of those on the host, has its moments on storage */
     bool offload_parameters;  /* weights too, but for norms and row biases: they are copied in before each use. Only
                                * with all of the optimizer, and zero_stage 0 or 3 */
     bool offload_activations; /* what forward keeps for backward, the block's input too: copied out behind its forward,
@@ -125,10 +129,11 @@ typedef struct gal_plan_run {
 } gal_plan_run;
 
 typedef struct gal_plan_stage {
-    uint32_t first_run, run_count; /* into gal_plan.run */
-    uint64_t predicted_bytes;      /* arena bytes per device of the stage, with all its pieces, + the profile's fixed
-                                    * bytes: the same for each of these pieces; 0: not known */
-    uint64_t predicted_host_bytes; /* likewise in the host's memory; 0: none, or not known */
+    uint32_t first_run, run_count;    /* into gal_plan.run */
+    uint64_t predicted_bytes;         /* arena bytes per device of the stage, with all its pieces, + the profile's fixed
+                                       * bytes: the same for each of these pieces; 0: not known */
+    uint64_t predicted_host_bytes;    /* likewise in the host's memory; 0: none, or not known */
+    uint64_t predicted_storage_bytes; /* likewise in a file */
 } gal_plan_stage;
 
 /* The strategies that a search may give to blocks: of which axes (planner/strategy_space.h). */
@@ -200,6 +205,8 @@ typedef struct gal_plan {
     uint32_t prefetch_depth;     /* 1: gathers wait for the previous use, 2: one gather, or step, runs ahead */
     uint32_t communication_ctas; /* thread blocks, so multiprocessors, that one collective or transfer takes of a GPU;
                                   * 0: the library's choice. Nothing to ranks on the host */
+    uint32_t storage_part_bytes; /* of a moment on storage, that are read, updated and written at a time; a multiple of
+                                  * GAL_STORAGE_BLOCK_BYTES; 0: GAL_STORAGE_PART_BYTES */
     bool gradient_reuses_parameter; /* gradients lie where their weights were (Colossal-AI, Figure 10): beside masters,
                                      * so with one backward per step */
     uint32_t chunk_count;  /* v >= 2, only with GAL_SCHEDULE_INTERLEAVED; else 0 or 1, and a piece is a stage */
@@ -231,6 +238,7 @@ uint32_t gal_plan_piece_count(const gal_plan *plan); /* stage_count * v */
 uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t piece);
 uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t piece);
 const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block);
+bool gal_plan_stores(const gal_plan *plan); /* some block has a part of the optimizer on storage */
 uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind); /* 1 if the axis is absent */
 /* Of the axis that splits the positions everywhere; 1 without one. A strategy has at most one. */
 uint32_t gal_strategy_sequence_degree(const gal_strategy *strategy);

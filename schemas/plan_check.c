@@ -175,6 +175,9 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
         !strategy->stepped) {
         return "offload of parameters beside a tp grid needs zero_stage 0, or stepped";
     }
+    if (strategy->offload_storage_percent > strategy->offload_optimizer_percent) {
+        return "offload to storage is of what is on the host: storage_percent must be at most optimizer_percent";
+    }
     if (strategy->offload_activations && strategy->overlap != GAL_OVERLAP_NONE) {
         return "offload of activations must not stand beside overlap";
     }
@@ -462,6 +465,11 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
     }
     if (plan->gradient_reuses_parameter && shares_weights(&plan->model)) {
         return refuse(prefix, err, "/gradient_reuses_parameter: needs weights that no two blocks share");
+    }
+    if (plan->storage_part_bytes > GAL_STORAGE_PART_BYTES_MAX ||
+        plan->storage_part_bytes % GAL_STORAGE_BLOCK_BYTES != 0) {
+        return refuse(prefix, err, "/storage_part_bytes: must be a multiple of %u and at most %u, got %u",
+                      GAL_STORAGE_BLOCK_BYTES, GAL_STORAGE_PART_BYTES_MAX, plan->storage_part_bytes);
     }
     if (plan->communication_ctas > GAL_COMMUNICATION_CTAS_MAX) {
         return refuse(prefix, err, "/communication_ctas: must be at most %u, got %u", GAL_COMMUNICATION_CTAS_MAX,

@@ -135,13 +135,17 @@ static void put_stage(const run *r, uint32_t stage, gal_json_writer *out)
     gal_json_put_u64(out, "block_count", r->program[stage]->block_count);
     gal_json_put_u64(out, "bytes", stage_bytes(r, stage));
     gal_json_put_u64(out, "arena_bytes", r->program[stage]->arena_bytes);
-    const bool offloads = r->program[stage]->host_bytes > 0;
+    const bool offloads = r->program[stage]->host_bytes > 0, stores = r->program[stage]->storage_bytes > 0;
     if (offloads) {
         gal_json_put_u64(out, "host_bytes", r->program[stage]->host_bytes);
     }
+    if (stores) {
+        gal_json_put_u64(out, "storage_bytes", r->program[stage]->storage_bytes);
+    }
     gal_json_put_f64(out, "bubble_share", 1.0 - share(r, busy[GAL_STREAM_COMPUTE]));
     gal_json_begin_object(out, "busy_seconds");
-    for (uint32_t stream = 0; stream < (offloads ? GAL_STREAM_COUNT : GAL_STREAM_HOST_OUT); stream++) {
+    const uint32_t streams = stores ? GAL_STREAM_COUNT : offloads ? GAL_STREAM_STORAGE_IN : GAL_STREAM_HOST_OUT;
+    for (uint32_t stream = 0; stream < streams; stream++) {
         gal_json_put_f64(out, gal_stream_names[stream], busy[stream]);
     }
     gal_json_end_object(out);

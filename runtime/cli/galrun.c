@@ -34,10 +34,10 @@ static const char *const on_nan_names[ON_NAN_COUNT] = {"stop", "skip"};
 typedef struct settings {
     const char *plan_path;
     const char *data_path, *validation_path, *labels_path, *validation_labels_path, *save_directory, *resume,
-        *weights_path, *export_path, *log_path, *trace_path;
+        *weights_path, *export_path, *log_path, *trace_path, *storage_directory;
     uint64_t slow_link_bytes; /* a second */
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
-    uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan, device, comm;
+    uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan, device, comm, storage_way;
     double timeout_seconds;
     gal_tcp_place place; /* of a rank that an orchestrator has started without MPI */
     bool placed;         /* it has */
@@ -107,6 +107,11 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                           &s->trace_path),
         gal_option_flag("no-overlap", "compute or communicate, never both, for comparison; the result is the same",
                         &s->no_overlap),
+        gal_option_string("storage", "DIR",
+                          "where a plan's optimizer on storage goes: a file of each rank, without a name",
+                          &s->storage_directory),
+        gal_option_enum("storage-io", "how it is read and written: default (io_uring, else threads), io_uring, threads",
+                        &s->storage_way, gal_storage_way_names, GAL_STORAGE_WAY_COUNT),
         gal_option_bytes("slow-link", "BYTES", "CPU ranks communicate as over links of so many bytes a second",
                          &s->slow_link_bytes, 1, GAL_BYTES_MAX),
         gal_option_f64("timeout", "S", "end all ranks when one has waited S seconds for another (default 60)",
@@ -164,6 +169,14 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
     if (s->device == DEVICE_HOST && s->tf32) {
         return gal_fail(err, GAL_ERR_USAGE, "--tf32 needs --device cuda");
     }
+    if (!s->dry_run && s->storage_directory == NULL && gal_plan_stores(plan)) {
+        return gal_fail(err, GAL_ERR_USAGE, "%s has a part of the optimizer on storage: say where, --storage DIR",
+                        s->plan_path);
+    }
+    if (s->device == DEVICE_CUDA && gal_plan_stores(plan)) {
+        return gal_fail(err, GAL_ERR_USAGE, "%s has a part of the optimizer on storage, which needs --device host",
+                        s->plan_path);
+    }
     if (s->device == DEVICE_CUDA && s->slow_link_bytes > 0) {
         return gal_fail(err, GAL_ERR_USAGE, "--slow-link is for CPU ranks");
     }
@@ -211,6 +224,8 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .export_path = s->export_path,
         .log_path = s->log_path,
         .trace_path = s->trace_path,
+        .storage_directory = s->storage_directory,
+        .storage_way = (gal_storage_way)s->storage_way,
         .slow_bytes_per_second = (double)s->slow_link_bytes,
         .order = s->no_overlap ? GAL_ORDER_LIST : GAL_ORDER_STREAMS,
         .deadline_seconds = s->timeout_seconds,

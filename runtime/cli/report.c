@@ -76,7 +76,12 @@ void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, 
             stage->predicted_bytes > plan->fixed_bytes ? stage->predicted_bytes - plan->fixed_bytes : 0;
         print_rate(name, mib(arena), mib(stage->arena_bytes), "%.2f", out);
         if (stage->host_bytes > 0) {
-            print_rate("  in the host's", mib(plan->stage[s].predicted_host_bytes), mib(stage->host_bytes), "%.2f", out);
+            print_rate("  in the host's", mib(plan->stage[s].predicted_host_bytes), mib(stage->host_bytes), "%.2f",
+                       out);
+        }
+        if (stage->storage_bytes > 0) {
+            print_rate("  on storage", mib(plan->stage[s].predicted_storage_bytes), mib(stage->storage_bytes), "%.2f",
+                       out);
         }
     }
 }
@@ -134,6 +139,9 @@ static gal_code print_stage(const gal_plan *plan, uint32_t stage, FILE *out, gal
     fprintf(out, ", arena %.2f MiB per device", mib(program->arena_bytes));
     if (program->host_bytes > 0) {
         fprintf(out, " and %.2f MiB in the host's memory", mib(program->host_bytes));
+    }
+    if (program->storage_bytes > 0) {
+        fprintf(out, " and %.2f MiB on storage", mib(program->storage_bytes));
     }
     if (at->predicted_bytes > 0) {
         fprintf(out, ", planned %.2f MiB with %.2f MiB fixed", mib(at->predicted_bytes), mib(plan->fixed_bytes));

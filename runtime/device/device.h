@@ -18,6 +18,7 @@ typedef struct gal_memory {
     void *mapping;  /* of the backend: what release gives back */
     uint64_t mapping_bytes;
     const struct gal_memory *host; /* in the host's memory: what the offsets from `bytes` on mean. NULL: none */
+    struct gal_storage *storage;   /* in a file: what the offsets behind those mean. NULL: none */
 } gal_memory;
 
 /* Queues of a device: what is put into one is carried out in that order, some time after the call has returned; what is
@@ -58,8 +59,8 @@ typedef struct gal_device_ops {
      * GAL_ERR_SYSTEM without memory. */
     gal_code (*allocate)(uint64_t bytes, bool poison, gal_memory *out, gal_error *err);
     void (*release)(gal_memory *memory); /* accepts a zeroed one, and zeroes it */
-    /* Between this process and the memory; offsets and counts in bytes, inside the memory or what it has on the host;
-     * synchronous. */
+    /* Between this process and the memory; offsets and counts in bytes, inside the memory or what it has on the host or
+     * in a file, whose failures are kept there (gal_storage_status); synchronous. */
     void (*write)(const gal_memory *memory, uint64_t offset, const void *source, uint64_t byte_count);
     void (*read)(const gal_memory *memory, uint64_t offset, void *target, uint64_t byte_count);
     void (*zero)(const gal_memory *memory, uint64_t offset, uint64_t byte_count);

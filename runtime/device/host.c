@@ -2,6 +2,8 @@
  * overrun by one byte faults; the few bytes between the lower guard and the arena belong to nobody. */
 #include "runtime/device/device.h"
 
+#include "runtime/device/storage.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,6 +49,14 @@ static void host_release(gal_memory *memory)
     memset(memory, 0, sizeof *memory);
 }
 
+/* Whether an offset is in the file; *in_file: its place there. */
+static bool is_stored(const gal_memory *memory, uint64_t offset, uint64_t *in_file)
+{
+    const uint64_t before = memory->bytes + (memory->host != NULL ? memory->host->bytes : 0);
+    *in_file = offset - before;
+    return memory->storage != NULL && offset >= before;
+}
+
 static char *inside(const gal_memory *memory, uint64_t offset, uint64_t byte_count)
 {
     if (memory->host != NULL && offset >= memory->bytes) {
@@ -59,17 +69,32 @@ static char *inside(const gal_memory *memory, uint64_t offset, uint64_t byte_cou
 
 static void host_write(const gal_memory *memory, uint64_t offset, const void *source, uint64_t byte_count)
 {
-    memcpy(inside(memory, offset, byte_count), source, byte_count);
+    uint64_t in_file;
+    if (is_stored(memory, offset, &in_file)) {
+        gal_storage_put(memory->storage, in_file, source, byte_count);
+    } else {
+        memcpy(inside(memory, offset, byte_count), source, byte_count);
+    }
 }
 
 static void host_read(const gal_memory *memory, uint64_t offset, void *target, uint64_t byte_count)
 {
-    memcpy(target, inside(memory, offset, byte_count), byte_count);
+    uint64_t in_file;
+    if (is_stored(memory, offset, &in_file)) {
+        gal_storage_get(memory->storage, in_file, target, byte_count);
+    } else {
+        memcpy(target, inside(memory, offset, byte_count), byte_count);
+    }
 }
 
 static void host_zero(const gal_memory *memory, uint64_t offset, uint64_t byte_count)
 {
-    memset(inside(memory, offset, byte_count), 0, byte_count);
+    uint64_t in_file;
+    if (is_stored(memory, offset, &in_file)) {
+        gal_storage_zero(memory->storage, in_file, byte_count);
+    } else {
+        memset(inside(memory, offset, byte_count), 0, byte_count);
+    }
 }
 
 const gal_device_ops gal_device_host = {

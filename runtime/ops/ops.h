@@ -100,8 +100,8 @@ typedef struct gal_ops {
 extern const gal_ops gal_ops_host_fp32;
 extern const gal_ops gal_ops_host_fp64;
 
-/* What the host does beside a device in programs of 16 bits: host_adam alone, on fp32 masters, of which w becomes what
- * is rounded. In programs of fp32 and fp64 it is the kernel of those tables. */
+/* What the host does beside a device in programs of 16 bits: host_adam and its part alone, on fp32 masters, of which w
+ * becomes what is rounded. In programs of fp32 and fp64 it is the kernel of those tables. */
 extern const gal_ops gal_ops_beside_bf16;
 extern const gal_ops gal_ops_beside_fp16;
 

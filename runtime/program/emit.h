@@ -37,6 +37,7 @@ typedef struct gal_block_emit {
 
     uint32_t unit[GAL_BLOCK_UNITS];      /* program units */
     bool unit_on_host[GAL_BLOCK_UNITS];  /* it is updated there */
+    bool unit_stored[GAL_BLOCK_UNITS];   /* and has its moments on storage */
     bool unit_borrowed[GAL_BLOCK_UNITS]; /* it belongs to an earlier block of the stage that holds the same tensor */
     bool unit_lent[GAL_BLOCK_UNITS];     /* a later one holds it too: the gradient already has that one's part */
     uint32_t gradients_left[GAL_BLOCK_UNITS];
@@ -145,10 +146,24 @@ void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]
 void gal_host_buffers(gal_builder *b, uint32_t block, gal_unit *unit);
 /* The weights of one that has them there alone, to a buffer of the device. */
 void gal_host_fetch(gal_builder *b, const gal_unit *unit, uint32_t buffer);
-/* Its gradient, which is complete, to the host; the norm, which is summed; the update and the weights back. */
+/* Its gradient, which is complete, to the host; the norm, which is summed; the update; and the weights back. */
 void gal_host_take_gradient(gal_builder *b, const gal_unit *unit, const gal_operand *gradient);
 void gal_host_take_norm(gal_builder *b);
-void gal_host_update(gal_builder *b, const gal_unit *unit, const gal_operand *weight);
+void gal_host_update(gal_builder *b, const gal_unit *unit);
+void gal_host_bring(gal_builder *b, const gal_unit *unit, const gal_operand *weight);
+
+/* storage.c: of these units, those whose moments are on storage, likewise chosen; the buffers of one; what is read
+ * ahead of the updates; and the update of one, part by part. */
+void gal_storage_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]);
+void gal_storage_buffers(gal_builder *b, uint32_t block, gal_unit *unit);
+typedef struct gal_storage_cursor {
+    uint32_t unit;  /* what is read next: of this unit ... */
+    uint64_t first; /* ... the part from this element on ... */
+    uint32_t turn;  /* ... which is the turn'th of the stage */
+    uint32_t done;  /* parts that are updated */
+} gal_storage_cursor;
+void gal_storage_read_ahead(gal_builder *b, gal_storage_cursor *next);
+void gal_storage_update(gal_builder *b, uint32_t unit, gal_storage_cursor *next);
 
 /* The update fragment: norm, clipping, Adam, gathers of sharded weights. */
 void gal_zero_update(gal_builder *b, uint32_t loss_replicas);

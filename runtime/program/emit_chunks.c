@@ -43,6 +43,6 @@ void gal_emit_chunk_sum(gal_builder *b, gal_block_emit *e, const char *name, uin
     gal_emit_part(b, part, 0, GAL_UPDATE);
     e->summed = value;
     if (!b->out_of_memory) {
-        b->program->buffer[part->first.buffer].cut_at = part->first.bytes;
+        b->program->buffer[part->first.buffer].cut_bytes = part->first.bytes;
     }
 }

@@ -32,6 +32,7 @@ static gal_stage_spec spec_of_plan(const gal_plan *plan, gal_block_spec *blocks)
                             .microbatch_count = plan->microbatch_count,
                             .schedule = plan->schedule,
                             .prefetch_depth = plan->prefetch_depth,
+                            .storage_part_bytes = plan->storage_part_bytes,
                             .gradient_reuses_parameter = plan->gradient_reuses_parameter,
                             .block = blocks};
 }

@@ -94,16 +94,23 @@ static uint64_t place_work(gal_program *program, const gal_program *like)
     return end[EVEN] + end[ODD] > end[WHOLE] ? end[EVEN] + end[ODD] : end[WHOLE];
 }
 
-/* The arenas of one memory behind each other from `begin` on. Returns their end. */
-static uint64_t lay_out(gal_program *p, bool on_host, uint64_t begin)
+/* The arenas of one medium behind each other from `begin` on. Returns the bytes that they take: whole blocks of storage
+ * where a class has such, which then begins at one. */
+static uint64_t lay_out(gal_program *p, gal_medium medium, uint64_t begin)
 {
+    uint64_t end = 0;
+    bool in_blocks = false;
     for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
-        if (gal_class_is_on_host(gal_arena_class(a)) == on_host) {
-            p->arena[a].offset = begin;
-            begin += p->arena[a].count * p->arena[a].item_bytes;
+        const gal_class class = gal_arena_class(a);
+        if (gal_class_medium(class) == medium) {
+            end = p->arena[a].item_bytes > 0 ? gal_align_in(class, end) : end;
+            in_blocks = in_blocks || (class == GAL_CLASS_STORED && p->arena[a].item_bytes > 0);
+            p->arena[a].offset = begin + end;
+            end += p->arena[a].count * p->arena[a].item_bytes;
         }
     }
-    return begin;
+    return in_blocks ? gal_align_in(GAL_CLASS_STORED, end)
+                     : end; /* memory ends where a page does: so it begins at one */
 }
 
 void gal_place(gal_program *p, const gal_program *like)
@@ -116,10 +123,11 @@ void gal_place(gal_program *p, const gal_program *like)
             *end = reach > *end ? reach : *end;
         } else if (buffer->class != GAL_CLASS_WORK) {
             buffer->offset = *end;
-            *end += gal_align(buffer->bytes);
+            *end += gal_align_in((gal_class)buffer->class, buffer->bytes);
         }
     }
     p->arena[GAL_CLASS_WORK].item_bytes = place_work(p, like);
-    p->arena_bytes = lay_out(p, false, 0);
-    p->host_bytes = lay_out(p, true, p->arena_bytes) - p->arena_bytes;
+    p->arena_bytes = lay_out(p, GAL_MEDIUM_DEVICE, 0);
+    p->host_bytes = lay_out(p, GAL_MEDIUM_HOST, p->arena_bytes);
+    p->storage_bytes = lay_out(p, GAL_MEDIUM_STORAGE, p->arena_bytes + p->host_bytes);
 }

@@ -118,7 +118,7 @@ static void print_arenas(const gal_program *p, FILE *out)
 {
     fprintf(out, "arena %llu B:", (unsigned long long)p->arena_bytes);
     for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
-        if (p->arena[a].item_bytes > 0 && !gal_class_is_on_host(gal_arena_class(a))) {
+        if (p->arena[a].item_bytes > 0 && gal_class_medium(gal_arena_class(a)) == GAL_MEDIUM_DEVICE) {
             fprintf(out, " %s", gal_class_names[gal_arena_class(a)]);
             if (gal_arena_chunk(a) > 0) {
                 fprintf(out, " of chunk %u", gal_arena_chunk(a));
@@ -128,6 +128,9 @@ static void print_arenas(const gal_program *p, FILE *out)
     }
     if (p->host_bytes > 0) {
         fprintf(out, "; in the host's memory %llu B", (unsigned long long)p->host_bytes);
+    }
+    if (p->storage_bytes > 0) {
+        fprintf(out, "; on storage %llu B", (unsigned long long)p->storage_bytes);
     }
     fputc('\n', out);
 }

@@ -37,7 +37,7 @@ static inline uint64_t gal_align(uint64_t bytes)
 
 /* X(enumerator, name). Each stream is an in-order queue; issue order of a fragment's list is the order of every
  * stream. One stream per direction of p2p: with fewer, 1F1B can deadlock. Copies to and from the host's memory have a
- * stream for each direction, and what the host itself computes has one. */
+ * stream for each direction, and what the host itself computes has one; so have reads from storage and writes to it. */
 #define GAL_STREAMS(X)                                                                                                 \
     X(GAL_STREAM_COMPUTE, "compute")                                                                                   \
     X(GAL_STREAM_TENSOR, "tensor")                                                                                     \
@@ -49,7 +49,9 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_STREAM_RECEIVE_BACKWARD, "recv_b")                                                                           \
     X(GAL_STREAM_HOST_OUT, "host_out")                                                                                 \
     X(GAL_STREAM_HOST, "host")                                                                                         \
-    X(GAL_STREAM_HOST_IN, "host_in")
+    X(GAL_STREAM_HOST_IN, "host_in")                                                                                   \
+    X(GAL_STREAM_STORAGE_IN, "storage_in")                                                                             \
+    X(GAL_STREAM_STORAGE_OUT, "storage_out")
 
 /* Arenas and the number of their items. k = microbatches in flight: how many the chunk has between forward and
  * the last part of backward at most, w = between the two parts, found by playing the schedule (schedule.h). The classes
@@ -76,7 +78,10 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_CLASS_STAGED, "staged")     /* 1  of what is kept there: on its way, rings of two */                         \
     X(GAL_CLASS_WORK, "work")         /* 1  placed per block, forward and backward apart */                            \
     X(GAL_CLASS_HOST, "host")         /* 1  in the host's memory: what the optimizer keeps of units whose update is    \
-                                       *    there, their gradients and the norm as it reads them */
+                                       *    there, their gradients and the norm as it reads them */                    \
+    X(GAL_CLASS_STORED, "stored")     /* 1  in the host's memory: of what is on storage the parts that are on their    \
+                                       *    way, a ring of three; whole blocks of storage, and at their addresses */   \
+    X(GAL_CLASS_STORAGE, "storage")   /* 1  in a file: moments of units whose update is on the host; whole blocks */
 
 /* X(enumerator, name) */
 #define GAL_FRAGMENTS(X)                                                                                               \
@@ -111,10 +116,21 @@ enum {
     GAL_ARENAS_MAX = GAL_CLASS_COUNT + GAL_CHUNK_CLASSES * (GAL_CHUNKS_MAX - 1)
 };
 
-/* In the host's memory, whose arenas lie behind those of the device. */
-static inline bool gal_class_is_on_host(gal_class class)
+/* Where the arenas of a class lie. Their offsets count on from one to the next. */
+typedef enum gal_medium { GAL_MEDIUM_DEVICE, GAL_MEDIUM_HOST, GAL_MEDIUM_STORAGE, GAL_MEDIUM_COUNT } gal_medium;
+
+static inline gal_medium gal_class_medium(gal_class class)
 {
-    return class == GAL_CLASS_HOST || class == GAL_CLASS_HOST_SAVED;
+    const bool on_host = class == GAL_CLASS_HOST || class == GAL_CLASS_HOST_SAVED || class == GAL_CLASS_STORED;
+    return class == GAL_CLASS_STORAGE ? GAL_MEDIUM_STORAGE : on_host ? GAL_MEDIUM_HOST : GAL_MEDIUM_DEVICE;
+}
+
+/* What a buffer of so many bytes takes in its class. */
+static inline uint64_t gal_align_in(gal_class class, uint64_t bytes)
+{
+    const bool blocks = class == GAL_CLASS_STORED || class == GAL_CLASS_STORAGE;
+    return blocks ? (bytes + GAL_STORAGE_BLOCK_BYTES - 1) / GAL_STORAGE_BLOCK_BYTES * GAL_STORAGE_BLOCK_BYTES
+                  : gal_align(bytes);
 }
 
 static inline uint32_t gal_fragment_number(gal_fragment_kind kind, uint32_t chunk)
@@ -168,13 +184,13 @@ typedef struct gal_operand {
 } gal_operand;
 
 typedef struct gal_buffer {
-    uint8_t class;    /* gal_class */
-    uint16_t arena;   /* into gal_program.arena: gal_arena_number(class, its chunk) */
-    uint32_t block;   /* index of the block within the stage, or GAL_NO_BUFFER for rings and state of the stage */
-    const char *name; /* static string */
-    uint64_t bytes;   /* as accessed, unaligned */
-    uint64_t cut_at;  /* accesses in front of this byte and behind it are apart: waits.c; 0: it is one */
-    uint64_t offset;  /* in the item; a multiple of GAL_ALIGNMENT_BYTES */
+    uint8_t class;      /* gal_class */
+    uint16_t arena;     /* into gal_program.arena: gal_arena_number(class, its chunk) */
+    uint32_t block;     /* index of the block within the stage, or GAL_NO_BUFFER for rings and state of the stage */
+    const char *name;   /* static string */
+    uint64_t bytes;     /* as accessed, unaligned */
+    uint64_t cut_bytes; /* accesses to different parts of so many bytes are apart: waits.c; 0: it is one */
+    uint64_t offset;    /* in the item; a multiple of GAL_ALIGNMENT_BYTES */
 } gal_buffer;
 
 /* A run of instructions whose work buffers are placed together from offset 0: a block's forward or backward. */
@@ -272,7 +288,8 @@ typedef struct gal_unit {
                       * weight is it rounded. Else GAL_NO_BUFFER */
     bool reuses;     /* gradient is weight: from backward to update the buffer has the gradient, rounded likewise */
     uint32_t host_weight, host_gradient; /* of a unit that is updated on the host: its moments and master are of class
-                                          * host, and so are these, shards as they are: the weights, which are copied to
+                                          * host, or the moments of class storage, and on the host, shards as they
+                                          * are, the weights, which are copied to
                                           * `weight` when they are new, and the gradient. Else GAL_NO_BUFFER. Where the
                                           * weights are on the host alone, host_weight is `weight`, of class host, and
                                           * is copied in before each use */
@@ -342,8 +359,9 @@ typedef struct gal_program {
     uint32_t unit_count, parameter_count;
     gal_unit *unit;
     gal_parameter *parameter;
-    uint64_t arena_bytes; /* bytes of this rank on its device: the end of the last class there */
-    uint64_t host_bytes;  /* in the host's memory: the classes there, whose offsets begin at arena_bytes */
+    uint64_t arena_bytes;   /* bytes of this rank on its device: the end of the last class there */
+    uint64_t host_bytes;    /* in the host's memory: the classes there, whose offsets begin at arena_bytes */
+    uint64_t storage_bytes; /* in a file, whose offsets begin behind those */
     uint32_t call_count, evaluate_call_count;
     gal_program_room room;
     uint32_t segment_count, life_count;
@@ -359,6 +377,12 @@ typedef struct gal_program {
 static inline bool gal_unit_is_fetched(const gal_unit *unit)
 {
     return unit->host_weight != GAL_NO_BUFFER && unit->host_weight == unit->weight;
+}
+
+/* Whether its moments are in a file. */
+static inline bool gal_unit_is_stored(const gal_program *program, const gal_unit *unit)
+{
+    return program->buffer[unit->first_moment].class == GAL_CLASS_STORAGE;
 }
 
 static inline uint32_t gal_program_fragments(const gal_program *program)
@@ -409,6 +433,7 @@ typedef struct gal_stage_spec {
     uint32_t microbatch_samples, microbatch_count;
     gal_schedule schedule;
     uint32_t prefetch_depth;
+    uint32_t storage_part_bytes; /* as the plan's: 0: GAL_STORAGE_PART_BYTES */
     bool gradient_reuses_parameter;
     uint32_t block_count;
     const gal_block_spec *block;
@@ -464,7 +489,8 @@ uint32_t gal_program_fragment_of(const gal_program *program, uint32_t instructio
 /* "backward", or "backward of chunk 1" where there are several: fragment is a number. buffer holds 64 bytes. */
 const char *gal_fragment_name(const gal_program *program, uint32_t fragment, char *buffer);
 
-/* The address of an operand as an offset in the rank's arena; from arena_bytes on it is in the host's memory. */
+/* The address of an operand as an offset in the rank's arena; from arena_bytes on it is in the host's memory, behind
+ * host_bytes more in its file. */
 uint64_t gal_operand_offset(const gal_program *program, const gal_operand *operand, uint32_t device,
                             uint32_t microbatch);
 

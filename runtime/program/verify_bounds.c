@@ -18,13 +18,14 @@ static gal_code check_operand(const gal_program *p, uint32_t fragment, uint32_t 
     return GAL_OK;
 }
 
-/* Those of one memory: one behind the other in [begin, limit). */
-static gal_code check_memory(const gal_program *p, bool on_host, uint64_t begin, uint64_t limit, gal_error *err)
+/* Those of one medium: one behind the other in [begin, limit). */
+static gal_code check_medium(const gal_program *p, gal_medium medium, uint64_t begin, uint64_t limit, gal_error *err)
 {
+    static const char *const places[GAL_MEDIUM_COUNT] = {"", " of the host", " on storage"};
     uint64_t end = begin;
     for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
         const gal_class_arena *arena = &p->arena[a];
-        if (arena->item_bytes == 0 || gal_class_is_on_host(gal_arena_class(a)) != on_host) {
+        if (arena->item_bytes == 0 || gal_class_medium(gal_arena_class(a)) != medium) {
             continue;
         }
         if (arena->offset < end) {
@@ -33,18 +34,21 @@ static gal_code check_memory(const gal_program *p, bool on_host, uint64_t begin,
         }
         end = arena->offset + arena->count * arena->item_bytes;
     }
-    return end <= limit
-               ? GAL_OK
-               : gal_fail(err, GAL_NO, "stage %u: the classes%s end at byte %llu of an arena of %llu", p->stage,
-                          on_host ? " of the host" : "", (unsigned long long)end, (unsigned long long)limit);
+    return end <= limit ? GAL_OK
+                        : gal_fail(err, GAL_NO, "stage %u: the classes%s end at byte %llu of an arena of %llu",
+                                   p->stage, places[medium], (unsigned long long)end, (unsigned long long)limit);
 }
 
 static gal_code check_arenas(const gal_program *p, gal_error *err)
 {
-    gal_code code = check_memory(p, false, 0, p->arena_bytes, err);
-    code = code == GAL_OK ? check_memory(p, true, p->arena_bytes, p->arena_bytes + p->host_bytes, err) : code;
-    if (code != GAL_OK) {
-        return code;
+    const uint64_t bytes[GAL_MEDIUM_COUNT] = {p->arena_bytes, p->host_bytes, p->storage_bytes};
+    uint64_t begin = 0;
+    for (uint32_t m = 0; m < GAL_MEDIUM_COUNT; m++) {
+        const gal_code code = check_medium(p, (gal_medium)m, begin, begin + bytes[m], err);
+        if (code != GAL_OK) {
+            return code;
+        }
+        begin += bytes[m];
     }
     for (uint32_t b = 0; b < p->buffer_count; b++) {
         if (p->buffer[b].offset + p->buffer[b].bytes > p->arena[p->buffer[b].arena].item_bytes) {

@@ -68,7 +68,8 @@ typedef struct checker {
 
 static bool keeps_microbatch(uint32_t class)
 {
-    return class != GAL_CLASS_STATE && class != GAL_CLASS_GRADIENT && class != GAL_CLASS_HOST;
+    return class != GAL_CLASS_STATE && class != GAL_CLASS_GRADIENT && class != GAL_CLASS_HOST &&
+           class != GAL_CLASS_STORAGE;
 }
 
 static bool is_shared_ring(uint32_t class)

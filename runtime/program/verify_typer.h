@@ -31,6 +31,12 @@ typedef enum gal_tensor_use {
     GAL_USE_EVALUATION_TRANSPOSED = 32
 } gal_tensor_use;
 
+/* Of a unit whose moments are on storage: its first elements that are updated, and of each moment those written back.
+ */
+typedef struct gal_type_stored {
+    uint64_t updated, written[2];
+} gal_type_stored;
+
 typedef struct gal_type_stage {
     const gal_program *program;
     gal_store store;
@@ -39,6 +45,7 @@ typedef struct gal_type_stage {
     bool has_tied[GAL_SHARED_COUNT];
     uint32_t *first_parameter;          /* of each unit, and one past the last: parameters of a unit lie together */
     uint8_t *norm_count, *update_count; /* of each unit */
+    gal_type_stored *stored;            /* of each unit */
     uint8_t *uses;                      /* of each parameter: tensor_use bits */
     gal_group *panels;                  /* of each block of the model: over which its weights were gathered to panels */
 } gal_type_stage;
@@ -72,6 +79,7 @@ extern const gal_typing_rule gal_type_attention_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_update_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_collective_rules[GAL_OP_COUNT];
 extern const gal_typing_rule gal_type_ring_rules[GAL_OP_COUNT];
+extern const gal_typing_rule gal_type_storage_rules[GAL_OP_COUNT];
 
 bool gal_type_broken(gal_typer *t, const char *rule);
 bool gal_type_holds(gal_typer *t, bool condition, const char *rule);
@@ -136,6 +144,10 @@ bool gal_type_put_piece(gal_typer *t, uint32_t k, uint64_t m, uint64_t n, gal_gr
 gal_group gal_type_owners_of(const gal_typer *t, const gal_typed *value);
 /* The complete gradient of a unit, range by range. */
 bool gal_type_get_gradient(gal_typer *t, uint32_t k, uint64_t elements, gal_typed *out, gal_group *range);
+/* Whether the gradient, which is whole, is made of the unit's tensors. */
+bool gal_type_expect_tensors(gal_typer *t, const gal_typed *gradient, uint32_t unit);
+/* verify_types_storage.c: all of a unit's moments are back. */
+bool gal_type_is_stored(const gal_type_stage *stage, uint32_t unit);
 uint64_t gal_type_buffer_bytes(const gal_typer *t, uint32_t k);
 gal_group gal_type_devices_of_pieces(const gal_typer *t, const gal_typed *gradient);
 

@@ -20,9 +20,9 @@
 
 static const gal_typing_rule *rule_of(uint8_t op)
 {
-    static const gal_typing_rule *const tables[] = {gal_type_kernel_rules,     gal_type_grid_rules,
-                                                    gal_type_attention_rules,  gal_type_update_rules,
-                                                    gal_type_collective_rules, gal_type_ring_rules};
+    static const gal_typing_rule *const tables[] = {
+        gal_type_kernel_rules,     gal_type_grid_rules, gal_type_attention_rules, gal_type_update_rules,
+        gal_type_collective_rules, gal_type_ring_rules, gal_type_storage_rules};
     for (size_t i = 0; op < GAL_OP_COUNT && i < sizeof tables / sizeof tables[0]; i++) {
         if (tables[i][op].apply != NULL) {
             return &tables[i][op];
@@ -74,22 +74,40 @@ static uint32_t operands_needed(const gal_typer *t, const gal_typing_rule *rule)
         return t->in->operand_count == rule->least ? rule->least : rule->most;
     case GAL_OP_ADAM:
     case GAL_OP_HOST_ADAM:
+    case GAL_OP_HOST_ADAM_PART:
         return gal_dtype_is_narrow(t->shape->dtype) ? 6 : 5;
     default:
         return t->in->operand_count < rule->least ? rule->least : rule->most;
     }
 }
 
-/* The device's kernels and messages see its own memory, the host's Adam the host's; copies go from one to the other. */
-static bool reaches_its_memory(const gal_typer *t)
+/* Where an operator reads and writes: the device's kernels and messages see its own memory, the host's Adam the host's;
+ * copies go from one to the other, and between the host's and storage. */
+static gal_medium medium_of(uint8_t op, bool writes)
+{
+    switch (op) {
+    case GAL_OP_HOST_ADAM:
+    case GAL_OP_HOST_ADAM_PART:
+        return GAL_MEDIUM_HOST;
+    case GAL_OP_COPY_OUT:
+        return writes ? GAL_MEDIUM_HOST : GAL_MEDIUM_DEVICE;
+    case GAL_OP_COPY_IN:
+        return writes ? GAL_MEDIUM_DEVICE : GAL_MEDIUM_HOST;
+    case GAL_OP_STORAGE_READ:
+        return writes ? GAL_MEDIUM_HOST : GAL_MEDIUM_STORAGE;
+    case GAL_OP_STORAGE_WRITE:
+        return writes ? GAL_MEDIUM_STORAGE : GAL_MEDIUM_HOST;
+    default:
+        return GAL_MEDIUM_DEVICE;
+    }
+}
+
+static bool reaches_its_medium(const gal_typer *t)
 {
     bool reaches = true;
     for (uint32_t k = 0; k < t->in->operand_count; k++) {
-        const bool on_host = gal_class_is_on_host((gal_class)t->program->buffer[t->operand[k].buffer].class);
-        const bool writes = t->operand[k].access != GAL_READ;
-        const bool wanted = t->in->op == GAL_OP_HOST_ADAM || (t->in->op == GAL_OP_COPY_OUT && writes) ||
-                            (t->in->op == GAL_OP_COPY_IN && !writes);
-        reaches = reaches && on_host == wanted;
+        const gal_class class = (gal_class)t->program->buffer[t->operand[k].buffer].class;
+        reaches = reaches && gal_class_medium(class) == medium_of(t->in->op, t->operand[k].access != GAL_READ);
     }
     return reaches;
 }
@@ -103,7 +121,7 @@ static void apply_rule(gal_typer *t)
     }
     uint32_t needed = operands_needed(t, rule);
     if (gal_type_holds(t, t->in->operand_count == needed, "another number of operands") &&
-        gal_type_holds(t, reaches_its_memory(t), "an operand in the other memory") && gal_type_reads_dtypes(t)) {
+        gal_type_holds(t, reaches_its_medium(t), "an operand in the other memory") && gal_type_reads_dtypes(t)) {
         rule->apply(t);
         gal_type_note_dtypes(t);
     }
@@ -173,6 +191,9 @@ static gal_code check_units(const gal_type_stage *s, gal_error *err)
         }
         if (s->update_count[u] != (p->unit[u].host_weight == GAL_NO_BUFFER ? 1 : GAL_TYPE_HOST_UPDATES)) {
             return refuse_unit(p, u, "is not updated", err);
+        }
+        if (gal_unit_is_stored(p, &p->unit[u]) && !gal_type_is_stored(s, u)) {
+            return refuse_unit(p, u, "its moments are not written to storage", err);
         }
         if (weight->in_place || weight->range != held_range(p, &p->unit[u], p->unit[u].weight, p->dtype)) {
             return refuse_unit(p, u, "its weights are not gathered after the update", err);
@@ -282,7 +303,8 @@ static bool init_stage(gal_type_stage *s, const gal_program *p)
     s->norm_count = calloc((size_t)p->unit_count + 1, 1);
     s->update_count = calloc((size_t)p->unit_count + 1, 1);
     s->uses = calloc((size_t)p->parameter_count + 1, 1);
-    if (!gal_store_init(&s->store, p) || s->first_parameter == NULL || s->norm_count == NULL ||
+    s->stored = calloc((size_t)p->unit_count + 1, sizeof *s->stored);
+    if (s->stored == NULL || !gal_store_init(&s->store, p) || s->first_parameter == NULL || s->norm_count == NULL ||
         s->update_count == NULL || s->uses == NULL || s->panels == NULL) {
         return false;
     }
@@ -378,6 +400,7 @@ gal_code gal_verify_types(gal_program *const *programs, uint32_t stage_count, ga
         free(t.stage[s].norm_count);
         free(t.stage[s].update_count);
         free(t.stage[s].uses);
+        free(t.stage[s].stored);
         free(t.stage[s].panels);
     }
     free(t.stage);

@@ -58,7 +58,7 @@ bool gal_type_get_gradient(gal_typer *t, uint32_t k, uint64_t elements, gal_type
     return gal_type_holds(t, rule == NULL, rule) && range_of(t, k, out, elements, range);
 }
 
-static bool pieces_are_parameters(gal_typer *t, const gal_typed *gradient, uint32_t unit)
+bool gal_type_expect_tensors(gal_typer *t, const gal_typed *gradient, uint32_t unit)
 {
     uint32_t next = t->now->first_parameter[unit];
     uint64_t next_row = 0; /* of tensors whose gradient was one matrix; 0: that begins, or there is none */
@@ -166,7 +166,7 @@ static bool holds_for_adam(gal_typer *t, uint32_t unit, unit_buffer gradients, g
            gal_type_holds(t, gradient.partial == GAL_GROUP_NONE, "reads a gradient that is still a partial sum") &&
            gal_type_holds(t, *range == weight_range && *range == t->in->group,
                           "weights and gradients of different ranges") &&
-           get_states(t, 2, unit, *range) && pieces_are_parameters(t, &gradient, unit);
+           get_states(t, 2, unit, *range) && gal_type_expect_tensors(t, &gradient, unit);
 }
 
 /* The own range of a unit's weights on the device, to be written. */
@@ -208,7 +208,7 @@ static void type_keep_gradient(gal_typer *t)
         !gal_type_holds(t, (gradient.partial & ~GAL_PARTIAL_TIED) == GAL_GROUP_NONE,
                         "keeps a gradient that is still a partial sum") ||
         !gal_type_holds(t, range == t->program->unit[unit].zero_group, "keeps another range than its unit's") ||
-        !pieces_are_parameters(t, &gradient, unit)) {
+        !gal_type_expect_tensors(t, &gradient, unit)) {
         return;
     }
     gradient.in_place = t->operand[1].view != GAL_GROUP_NONE;
@@ -228,7 +228,7 @@ static void type_adam_in_place(gal_typer *t)
         gal_type_holds(t, gradient.kind == GAL_VALUE_GRADIENT, "updates by what is no gradient") &&
         gal_type_holds(t, gradient.partial == GAL_GROUP_NONE, "reads a gradient that is still a partial sum") &&
         gal_type_holds(t, range == t->in->group, "weights and gradients of different ranges") &&
-        get_states(t, 1, unit, range) && pieces_are_parameters(t, &gradient, unit)) {
+        get_states(t, 1, unit, range) && gal_type_expect_tensors(t, &gradient, unit)) {
         t->now->update_count[unit]++;
         const gal_typed weight = {
             .kind = GAL_VALUE_WEIGHT, .unit = unit, .range = range, .in_place = t->operand[0].view != GAL_GROUP_NONE};

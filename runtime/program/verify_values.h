@@ -14,8 +14,9 @@ typedef enum gal_value_kind {
     GAL_VALUE_PIECE,    /* gradient of one tensor, m by n: split over atoms by rows, by columns; partial */
     GAL_VALUE_GRADIENT, /* of a whole unit, made of pieces: range, in_place, partial */
     GAL_VALUE_ZERO,
-    GAL_VALUE_LOSS, /* partial */
-    GAL_VALUE_NORM, /* partial over the world, or of everything */
+    GAL_VALUE_LOSS,   /* partial */
+    GAL_VALUE_NORM,   /* partial over the world, or of everything */
+    GAL_VALUE_STORED, /* a part of a moment of `unit`: first_element, element_count, which moment, whether updated */
     GAL_VALUE_COUNT
 } gal_value_kind;
 
@@ -41,6 +42,8 @@ typedef struct gal_typed {
     gal_group mirrored;                /* the second half of the rows are those of the device's mirror among these */
     uint32_t turn;                     /* rows of the member so many before this one, counted round */
     uint32_t share_first, share_count; /* a sum of these steps alone; 0: of all */
+    uint8_t moment;                    /* 0 the first, 1 the second */
+    bool updated;
     uint64_t m, n;
     gal_group split_m, split_n;
     uint32_t half_rows; /* of a piece of one sub-batch alone: their rows, plus one; 0: of all */

@@ -1,7 +1,7 @@
 /* Waits, derived: one linear pass per fragment with a vector clock per instruction.
  *
  * An instruction must start after everything it conflicts with on other streams (read after write, write after read,
- * write after write; buffers as wholes, or as the two parts of one that is cut). What an earlier wait already implies
+ * write after write; buffers as wholes, or as the parts of one that is cut). What an earlier wait already implies
  * is not waited for again. Accesses of earlier calls are named by buffer: the first access of a stream to a buffer in a
  * fragment waits for every other stream that conflicts in any fragment, unless a write of this fragment stands between.
  * Buffers of the classes work and relayout (of rows, of the carried tensor) share bytes with others, so there a stream
@@ -27,8 +27,9 @@ typedef struct buffer_state {
 typedef struct deriver {
     gal_program *program;
     bool out_of_memory;
-    buffer_state *state;                 /* [2 * buffer + part]; owns the memory of the next four */
-    uint32_t *stamp;                     /* [2 * buffer + part]: the fragment that its state is of, from 1 */
+    buffer_state *state;                 /* [first_row of a buffer + part]; owns the memory of the next five */
+    uint32_t *stamp;                     /* likewise: the fragment that its state is of, from 1 */
+    uint32_t *first_row;                 /* [buffer] */
     uint16_t *readers, *writers;         /* [buffer]: streams that access it in any fragment, as bits */
     uint8_t *owner;                      /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
     uint32_t (*clock)[GAL_STREAM_COUNT]; /* [instruction] */
@@ -74,20 +75,28 @@ static bool shares_bytes(const deriver *d, uint32_t buffer)
     return class == GAL_CLASS_WORK || class == GAL_CLASS_RELAYOUT || class == GAL_CLASS_CARRIED_RELAYOUT;
 }
 
-/* The parts of its buffer that an operand is of: the first of `*count` rows of state and stamp. */
-static uint32_t parts_of(const gal_program *p, const gal_operand *o, uint32_t *count)
+static uint32_t parts_of_buffer(const gal_buffer *buffer)
 {
-    const uint64_t cut_at = p->buffer[o->buffer].cut_at;
-    const bool behind = cut_at > 0 && o->view == GAL_GROUP_NONE && o->offset_bytes >= cut_at;
-    const bool before = cut_at == 0 || (o->view == GAL_GROUP_NONE && o->offset_bytes + o->bytes <= cut_at);
-    *count = behind || before ? 1 : 2;
-    return 2 * o->buffer + behind;
+    return buffer->cut_bytes == 0 ? 1 : (uint32_t)((buffer->bytes + buffer->cut_bytes - 1) / buffer->cut_bytes);
+}
+
+/* The parts of its buffer that an operand is of: the first of `*count` rows of state and stamp. */
+static uint32_t parts_of(const deriver *d, const gal_operand *o, uint32_t *count)
+{
+    const gal_buffer *buffer = &d->program->buffer[o->buffer];
+    const uint32_t row = d->first_row[o->buffer];
+    if (buffer->cut_bytes == 0 || o->view != GAL_GROUP_NONE) {
+        *count = parts_of_buffer(buffer);
+        return row;
+    }
+    const uint32_t first = (uint32_t)(o->offset_bytes / buffer->cut_bytes);
+    *count = (uint32_t)((o->offset_bytes + o->bytes - 1) / buffer->cut_bytes) - first + 1;
+    return row + first;
 }
 
 /* Conflicts with accesses of this fragment. */
-static void conflicts_here(deriver *d, uint32_t stream, uint32_t row, bool writes)
+static void conflicts_here(deriver *d, uint32_t stream, uint32_t buffer, uint32_t row, bool writes)
 {
-    const uint32_t buffer = row / 2;
     buffer_state *s = &d->state[row];
     if (stream != GAL_STREAM_COMPUTE && d->compute_before > 0 && d->program->buffer[buffer].class == GAL_CLASS_WORK) {
         require(d, GAL_STREAM_COMPUTE, d->compute_before - 1);
@@ -108,9 +117,8 @@ static void conflicts_here(deriver *d, uint32_t stream, uint32_t row, bool write
 }
 
 /* Conflicts with accesses of earlier calls. */
-static void conflicts_before(deriver *d, gal_instruction *at, uint32_t row, bool writes)
+static void conflicts_before(deriver *d, gal_instruction *at, uint32_t buffer, uint32_t row, bool writes)
 {
-    const uint32_t buffer = row / 2;
     buffer_state *s = &d->state[row];
     uint32_t me = at->stream;
     if (shares_bytes(d, buffer)) {
@@ -187,42 +195,59 @@ static void wait_for_needed(deriver *d, gal_instruction *at, uint32_t first)
     }
 }
 
+/* An operand, and the rows of state that it is of. */
+typedef struct accessed {
+    uint32_t buffer, first, count;
+    bool writes;
+} accessed;
+
+/* The operands that others access too. Returns their count. */
+static uint32_t find_accessed(const deriver *d, const gal_instruction *at, accessed out[GAL_INSTRUCTION_OPERANDS_MAX])
+{
+    const gal_operand *operand = &d->program->operand[at->first_operand];
+    uint32_t count = 0;
+    for (uint32_t o = 0; o < at->operand_count; o++) {
+        if (d->owner[operand[o].buffer] != at->stream) {
+            accessed *a = &out[count++];
+            a->buffer = operand[o].buffer;
+            a->writes = operand[o].access != GAL_READ;
+            a->first = parts_of(d, &operand[o], &a->count);
+        }
+    }
+    return count;
+}
+
 static void derive_instruction(deriver *d, uint32_t first, uint32_t index)
 {
     gal_program *p = d->program;
     gal_instruction *at = &p->instruction[first + index];
-    const gal_operand *operand = &p->operand[at->first_operand];
     uint32_t me = at->stream;
-    uint32_t row[2 * GAL_INSTRUCTION_OPERANDS_MAX]; /* of state, that others access too */
-    bool writes[2 * GAL_INSTRUCTION_OPERANDS_MAX];
-    uint32_t count = 0;
+    accessed accesses[GAL_INSTRUCTION_OPERANDS_MAX];
     at->first_wait = p->wait_count;
     at->wait_count = 0;
     if (at->block != d->block || index == 0) {
         d->block = at->block;
         d->compute_before = d->compute_last;
     }
-    for (uint32_t o = 0; o < at->operand_count; o++) {
-        if (d->owner[operand[o].buffer] != me) {
-            uint32_t parts = 0;
-            const uint32_t part = parts_of(p, &operand[o], &parts);
-            for (uint32_t i = 0; i < parts; i++, count++) {
-                row[count] = part + i;
-                writes[count] = operand[o].access != GAL_READ;
-            }
+    const uint32_t count = find_accessed(d, at, accesses);
+    const accessed *end = accesses + count;
+    d->needed = 0;
+    for (const accessed *a = accesses; a < end; a++) {
+        for (uint32_t i = 0; i < a->count; i++) {
+            conflicts_here(d, me, a->buffer, a->first + i, a->writes);
         }
     }
     if (count > 0) {
-        d->needed = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            conflicts_here(d, me, row[i], writes[i]);
-        }
         wait_for_needed(d, at, first);
-        for (uint32_t i = 0; i < count; i++) {
-            conflicts_before(d, at, row[i], writes[i]);
+    }
+    for (const accessed *a = accesses; a < end; a++) {
+        for (uint32_t i = 0; i < a->count; i++) {
+            conflicts_before(d, at, a->buffer, a->first + i, a->writes);
         }
-        for (uint32_t i = 0; i < count; i++) {
-            record(d, at, index, row[i], writes[i]);
+    }
+    for (const accessed *a = accesses; a < end; a++) {
+        for (uint32_t i = 0; i < a->count; i++) {
+            record(d, at, index, a->first + i, a->writes);
         }
     }
     memcpy(d->clock[first + index], d->now[me], sizeof d->now[me]);
@@ -301,18 +326,40 @@ static void derive_fragments(deriver *d)
     }
 }
 
+/* Rows of state: one for each part of each buffer. */
+static size_t count_rows(const gal_program *program)
+{
+    size_t rows = 1;
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        rows += parts_of_buffer(&program->buffer[b]);
+    }
+    return rows;
+}
+
+static void number_rows(deriver *d)
+{
+    uint32_t row = 0;
+    for (uint32_t b = 0; b < d->program->buffer_count; b++) {
+        d->first_row[b] = row;
+        row += parts_of_buffer(&d->program->buffer[b]);
+    }
+}
+
 bool gal_derive_waits(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
-    const size_t buffers = (size_t)program->buffer_count + 1;
+    const size_t buffers = (size_t)program->buffer_count + 1, rows = count_rows(program);
     deriver d = {.program = program, .clock = clock};
-    d.state = calloc(buffers, 2 * sizeof *d.state + 2 * sizeof *d.stamp + 2 * sizeof *d.readers + sizeof *d.owner);
+    d.state = calloc(1, rows * (sizeof *d.state + sizeof *d.stamp) +
+                            buffers * (sizeof *d.first_row + 2 * sizeof *d.readers + sizeof *d.owner));
     if (d.state == NULL) {
         return false;
     }
-    d.stamp = (uint32_t *)(d.state + 2 * buffers);
-    d.readers = (uint16_t *)(d.stamp + 2 * buffers);
+    d.stamp = (uint32_t *)(d.state + rows);
+    d.first_row = d.stamp + rows;
+    d.readers = (uint16_t *)(d.first_row + buffers);
     d.writers = d.readers + buffers;
     d.owner = (uint8_t *)(d.writers + buffers);
+    number_rows(&d);
     derive_fragments(&d);
     for (uint32_t f = 0; d.left_running != 0 && f < gal_program_fragments(program) && !d.out_of_memory; f++) {
         wait_for_left_running(&d, &program->fragment[f]);

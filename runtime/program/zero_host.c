@@ -35,6 +35,7 @@ void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]
             percent > 0 && may_leave(&e->graph.unit[u]) && (taken + elements[u]) * PERCENT <= total * percent;
         taken += e->unit_on_host[u] ? elements[u] : 0;
     }
+    gal_storage_choose(e, elements);
 }
 
 void gal_host_buffers(gal_builder *b, uint32_t block, gal_unit *unit)
@@ -87,7 +88,7 @@ void gal_host_take_norm(gal_builder *b)
     }
 }
 
-void gal_host_update(gal_builder *b, const gal_unit *unit, const gal_operand *weight)
+void gal_host_update(gal_builder *b, const gal_unit *unit)
 {
     const gal_dtype dtype = b->program->dtype;
     const gal_shape shape = {
@@ -103,8 +104,12 @@ void gal_host_update(gal_builder *b, const gal_unit *unit, const gal_operand *we
     if (unit->master != GAL_NO_BUFFER) {
         gal_builder_operand(b, unit->master, GAL_UPDATE);
     }
+}
+
+void gal_host_bring(gal_builder *b, const gal_unit *unit, const gal_operand *weight)
+{
     if (!gal_unit_is_fetched(unit)) {
-        copy(b, GAL_OP_COPY_IN, "w in", dtype, unit->shard_elements);
+        copy(b, GAL_OP_COPY_IN, "w in", b->program->dtype, unit->shard_elements);
         gal_operand target = *weight;
         target.access = GAL_WRITE;
         gal_builder_operand(b, unit->host_weight, GAL_READ);

@@ -129,8 +129,12 @@ static void new_unit(gal_builder *b, gal_block_emit *e, uint8_t index)
     u.weight = gal_builder_buffer(b, fetched ? GAL_CLASS_HOST : GAL_CLASS_STATE, e->index, "w",
                                   (u.zero_stage == 3 ? u.shard_elements : u.elements) * item);
     const gal_class kept = e->unit_on_host[index] ? GAL_CLASS_HOST : GAL_CLASS_STATE;
-    u.first_moment = gal_builder_buffer(b, kept, e->index, "m", shard);
-    u.second_moment = gal_builder_buffer(b, kept, e->index, "v", shard);
+    if (e->unit_stored[index]) {
+        gal_storage_buffers(b, e->index, &u);
+    } else {
+        u.first_moment = gal_builder_buffer(b, kept, e->index, "m", shard);
+        u.second_moment = gal_builder_buffer(b, kept, e->index, "v", shard);
+    }
     u.reuses = b->spec->gradient_reuses_parameter && !about->persistent; /* its parts come one by one */
     u.master = gal_dtype_is_narrow(b->program->dtype) || u.reuses
                    ? gal_builder_buffer(b, kept, e->index, "master", shard)

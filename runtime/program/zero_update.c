@@ -22,12 +22,18 @@ static void reduce_norm(gal_builder *b)
 }
 
 /* Adam where the unit's moments are. */
-static void update_range(gal_builder *b, const gal_unit *u)
+static void update_range(gal_builder *b, uint32_t unit, gal_storage_cursor *stored)
 {
+    const gal_unit at = b->program->unit[unit], *u = &at;
     const gal_operand weight =
         gal_zero_own_range(u, u->weight, u->zero_stage < 3, gal_dtype_bytes(b->program->dtype), GAL_UPDATE);
     if (u->host_weight != GAL_NO_BUFFER) {
-        gal_host_update(b, u, &weight);
+        if (gal_unit_is_stored(b->program, u)) {
+            gal_storage_update(b, unit, stored);
+        } else {
+            gal_host_update(b, u);
+        }
+        gal_host_bring(b, u, &weight);
         return;
     }
     gal_shape shape = {.op = u->reuses ? GAL_OP_ADAM_IN_PLACE : GAL_OP_ADAM,
@@ -47,9 +53,10 @@ static void update_range(gal_builder *b, const gal_unit *u)
     }
 }
 
-static void update_unit(gal_builder *b, const gal_unit *u)
+static void update_unit(gal_builder *b, uint32_t unit, gal_storage_cursor *stored)
 {
-    update_range(b, u);
+    update_range(b, unit, stored);
+    const gal_unit at = b->program->unit[unit], *u = &at;
     if (u->zero_stage == 1 || u->zero_stage == 2) {
         gal_emit_collective(b, GAL_OP_ALL_GATHER, GAL_STREAM_GATHER, "gather w", b->program->dtype, u->zero_group,
                             u->shard_elements, 1);
@@ -78,6 +85,10 @@ static void reduce_copies(gal_builder *b, gal_group copies)
 void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
 {
     gal_program *p = b->program;
+    gal_storage_cursor stored = {0};
+    for (uint32_t i = 0; i < GAL_STORED_RING; i++) { /* these wait for nothing of this step */
+        gal_storage_read_ahead(b, &stored);
+    }
     /* Copies on several stages. In update, not in backward: there the reduction would wait for a stream that waits for
      * it. In one order everywhere, whatever the order of the units. */
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
@@ -97,8 +108,7 @@ void gal_zero_update(gal_builder *b, uint32_t loss_replicas)
     reduce_norm(b);
     gal_host_take_norm(b);
     for (uint32_t i = 0; i < p->unit_count; i++) {
-        const gal_unit u = p->unit[i];
-        update_unit(b, &u);
+        update_unit(b, i, &stored);
     }
 }
 

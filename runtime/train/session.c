@@ -16,6 +16,8 @@ static gal_code create_engine(gal_session *session, const gal_session_options *o
         .ops = session->backend->ops(dtype),
         .wide_ops = narrow ? session->backend->ops(gal_dtype_wide(dtype)) : NULL,
         .host_ops = session->backend->host_ops != NULL ? session->backend->host_ops(dtype) : NULL,
+        .storage_directory = options->storage_directory,
+        .storage_way = options->storage_way,
         .comm = session->comm,
         .tokens = options->tokens,
         .trace = options->trace,

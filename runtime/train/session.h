@@ -14,6 +14,8 @@ typedef struct gal_session_options {
     double deadline_seconds; /* of a step without progress */
     bool poison;             /* the arena starts as NaN */
     gal_queue_order order;
+    const char *storage_directory; /* gal_engine_options */
+    gal_storage_way storage_way;
     double slow_bytes_per_second;     /* gal_connection.slow_bytes_per_second */
     bool deterministic, tf32, graphs; /* of a device: gal_kernel_choice, gal_engine_options */
     void (*tell)(const char *text);   /* as gal_connection.tell */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/device/storage.h"
 #include "runtime/narrow.h"
 #include "runtime/train/weights.h"
 #include "schemas/base/fnv.h"
@@ -128,6 +129,7 @@ gal_code gal_shard_write(const char *directory, const gal_checkpoint_state *stat
             GAL_TRY(write_range(descriptor, path, state, &range, chunk, &written, err));
         }
     }
+    GAL_TRY(gal_storage_status(state->memory->storage, err));
     if (fsync(descriptor) != 0) {
         code = system_failure(err, path);
         goto cleanup;
@@ -294,6 +296,7 @@ gal_code gal_shard_read(const char *directory, const gal_checkpoint_state *state
             GAL_TRY(read_part(directory, state, u, copies[i], 0, chunk, err));
         }
     }
+    GAL_TRY(gal_storage_status(state->memory->storage, err));
 cleanup:
     free(chunk);
     return code;

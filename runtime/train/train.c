@@ -153,8 +153,10 @@ static gal_code start_anew(run *r, gal_error *err)
     const gal_checkpoint_state state = gal_session_state(session);
     gal_weights_initialize(session->program, &r->plan->model, session->device, r->position.seed,
                            session->backend->device, gal_engine_memory(session->engine));
-    return r->options->weights_path == NULL ? GAL_OK
-                                            : gal_safetensors_load(r->options->weights_path, &state, &r->world, err);
+    const gal_code code = gal_world_agree(&r->world, gal_storage_status(state.memory->storage, err), err);
+    return code != GAL_OK || r->options->weights_path == NULL
+               ? code
+               : gal_safetensors_load(r->options->weights_path, &state, &r->world, err);
 }
 
 static void choose_evaluation(run *r)
@@ -204,6 +206,8 @@ static gal_code start(run *r, gal_error *err)
                                          .trace = {r, traced ? note_instruction : NULL},
                                          .deadline_seconds = r->options->deadline_seconds,
                                          .order = r->options->order,
+                                         .storage_directory = r->options->storage_directory,
+                                         .storage_way = r->options->storage_way,
                                          .slow_bytes_per_second = r->options->slow_bytes_per_second,
                                          .deterministic = r->options->deterministic,
                                          .tf32 = r->options->tf32,
@@ -464,11 +468,11 @@ static gal_code measure_bytes(run *r, gal_error *err)
     const uint32_t stage_devices = gal_plan_stage_devices(r->plan);
     const gal_device_ops *device = r->session->backend->device;
     r->summary.held = gal_engine_bytes_of(r->session->engine);
-    const uint64_t mine[3] = {r->summary.held.arena_bytes,
+    const uint64_t mine[4] = {r->summary.held.arena_bytes,
                               device->used_bytes != NULL ? device->used_bytes() : gal_peak_resident_bytes(),
-                              r->summary.held.host_bytes};
+                              r->summary.held.host_bytes, r->summary.held.storage_bytes};
     r->summary.device_bytes = device->used_bytes != NULL ? mine[1] : 0;
-    uint64_t(*all)[3] = calloc(world_size, sizeof *all);
+    uint64_t(*all)[4] = calloc(world_size, sizeof *all);
     gal_stage_bytes *stage = calloc(r->plan->stage_count, sizeof *stage);
     code = all != NULL && stage != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: summary");
     GAL_TRY(gal_world_agree(&r->world, code, err));
@@ -480,6 +484,7 @@ static gal_code measure_bytes(run *r, gal_error *err)
             at->arena_bytes = all[i][0] > at->arena_bytes ? all[i][0] : at->arena_bytes;
             at->resident_bytes = all[i][1] > at->resident_bytes ? all[i][1] : at->resident_bytes;
             at->host_bytes = all[i][2] > at->host_bytes ? all[i][2] : at->host_bytes;
+            at->storage_bytes = all[i][3] > at->storage_bytes ? all[i][3] : at->storage_bytes;
         }
         r->summary.stage_count = r->plan->stage_count;
         r->summary.stage = stage;

@@ -18,8 +18,9 @@ static void require_no_overflow(const gal_program *program)
 {
     for (uint32_t c = 0; c < gal_program_arenas(program); c++) {
         const gal_class_arena *arena = &program->arena[c];
-        const wide end =
-            (wide)program->arena_bytes + (gal_class_is_on_host(gal_arena_class(c)) ? program->host_bytes : 0);
+        const gal_medium medium = gal_class_medium(gal_arena_class(c));
+        const wide end = (wide)program->arena_bytes + (medium >= GAL_MEDIUM_HOST ? program->host_bytes : 0) +
+                         (medium == GAL_MEDIUM_STORAGE ? program->storage_bytes : 0);
         const wide items = (wide)arena->item_bytes * arena->count;
         GAL_FUZZ_REQUIRE(arena->item_bytes == 0 || arena->offset + items <= end);
     }

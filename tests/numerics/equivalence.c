@@ -147,6 +147,9 @@ static void make_plan(const drawn *which, gal_plan *out)
     gal_random_plan(which->seed, which->world, out);
     gal_random_reuse(which->seed, out);
     gal_random_offload(which->seed, out);
+    if (on->device->queue == NULL) {
+        gal_random_storage(which->seed, out);
+    }
 }
 
 static drawn draw_one(uint64_t *seed, uint32_t world, gal_coverage *coverage)
@@ -497,7 +500,7 @@ static void run_on_device(const gal_plan *plan, const drawn *which, const outcom
         stop_all("copy", &err);
     }
     for (uint32_t r = 0; r < variant.run_count; r++) {
-        variant.run[r].strategy.offload_optimizer_percent = 0;
+        variant.run[r].strategy.offload_optimizer_percent = variant.run[r].strategy.offload_storage_percent = 0;
         variant.run[r].strategy.offload_parameters = variant.run[r].strategy.offload_activations = false;
     }
     run_variant(&variant, which, base, CHECK_OFFLOAD, error);

@@ -87,7 +87,8 @@ static size_t distinct(uint64_t *cut, size_t count)
 static bool cuts(const gal_program *p, uint32_t buffer, uint32_t other)
 {
     uint8_t class = p->buffer[buffer].class;
-    bool ring = class == GAL_CLASS_GATHERED || class == GAL_CLASS_BUCKET || class == GAL_CLASS_BOUNDARY;
+    bool ring = class == GAL_CLASS_GATHERED || class == GAL_CLASS_BUCKET || class == GAL_CLASS_BOUNDARY ||
+                class == GAL_CLASS_STORED;
     return other == buffer || (ring && p->buffer[other].class == class);
 }
 
@@ -368,7 +369,8 @@ static uint32_t cells_of(const gal_content *c, const stage_content *s, uint32_t 
     const gal_program *p = s->program;
     uint32_t class = p->buffer[buffer].class;
     if (c->apart) {
-        bool once = class == GAL_CLASS_STATE || class == GAL_CLASS_GRADIENT || class == GAL_CLASS_HOST;
+        bool once = class == GAL_CLASS_STATE || class == GAL_CLASS_GRADIENT || class == GAL_CLASS_HOST ||
+                    class == GAL_CLASS_STORAGE;
         *count = 1;
         return (once ? 0 : microbatch) * s->first_piece[p->buffer_count] + index;
     }

@@ -90,31 +90,6 @@ static bool brings_back(const gal_program *p, const gal_instruction *in)
     return in->op == GAL_OP_COPY_IN && p->buffer[gal_mutate_operands(p, in)[0].buffer].class == GAL_CLASS_HOST_SAVED;
 }
 
-static bool touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes)
-{
-    bool found = false;
-    for (uint32_t k = 0; k < in->operand_count; k++) {
-        const gal_operand *o = &gal_mutate_operands(p, in)[k];
-        found = found || (o->buffer == place->buffer && (o->access != GAL_READ) == writes &&
-                          o->offset_bytes < place->offset_bytes + place->bytes &&
-                          place->offset_bytes < o->offset_bytes + o->bytes);
-    }
-    return found;
-}
-
-/* Takes the instruction to another place in its fragment; waits follow from the new order. */
-static void move_to(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to)
-{
-    const gal_instruction moving = *gal_mutate_at(p, fragment, from);
-    gal_error err = {0};
-    for (uint32_t i = from; i != to; i += to > from ? 1 : UINT32_MAX) {
-        *gal_mutate_at(p, fragment, i) = *gal_mutate_at(p, fragment, i + (to > from ? 1 : UINT32_MAX));
-    }
-    *gal_mutate_at(p, fragment, to) = moving;
-    p->room.wait = p->wait_count; /* a clone has no more */
-    GAL_ASSERT(gal_program_derive_waits(p, &err) == GAL_OK);
-}
-
 /* To the host before the value is there: in front of what writes it last. */
 static bool kept_taken_early(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
 {
@@ -125,8 +100,8 @@ static bool kept_taken_early(gal_program *const *programs, uint32_t stage_count,
     const gal_operand place =
         gal_mutate_operands(where.program, gal_mutate_at(where.program, where.fragment, where.position))[0];
     for (uint32_t i = where.position; i-- > 0;) {
-        if (touches(where.program, gal_mutate_at(where.program, where.fragment, i), &place, true)) {
-            move_to(where.program, where.fragment, where.position, i);
+        if (gal_mutate_touches(where.program, gal_mutate_at(where.program, where.fragment, i), &place, true)) {
+            gal_mutate_move(where.program, where.fragment, where.position, i);
             return true;
         }
     }
@@ -143,8 +118,8 @@ static bool kept_brought_late(gal_program *const *programs, uint32_t stage_count
     const gal_operand place =
         gal_mutate_operands(where.program, gal_mutate_at(where.program, where.fragment, where.position))[1];
     for (uint32_t i = where.position + 1; i < where.program->fragment[where.fragment].count; i++) {
-        if (touches(where.program, gal_mutate_at(where.program, where.fragment, i), &place, false)) {
-            move_to(where.program, where.fragment, where.position, i);
+        if (gal_mutate_touches(where.program, gal_mutate_at(where.program, where.fragment, i), &place, false)) {
+            gal_mutate_move(where.program, where.fragment, where.position, i);
             return true;
         }
     }

@@ -12,6 +12,7 @@ typedef struct gal_mutation_set {
 extern const gal_mutation_set gal_mutations_of_order;
 extern const gal_mutation_set gal_mutations_of_communication;
 extern const gal_mutation_set gal_mutations_of_sequence;
+extern const gal_mutation_set gal_mutations_of_storage;
 
 /* ---- mutate_edit.c ---- */
 
@@ -50,6 +51,10 @@ void gal_mutate_everywhere(gal_program *const *programs, uint32_t stage_count, c
 /* Both. */
 bool gal_mutate_one(gal_program *const *programs, uint32_t stage_count, uint64_t *random, gal_mutate_chooser wanted,
                     gal_mutate_editor edit);
+/* Whether it writes (or reads) some of the place. */
+bool gal_mutate_touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes);
+/* Takes the instruction to another place in its fragment; waits follow from the new order. */
+void gal_mutate_move(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to);
 /* Whether it runs on one of the host's streams. */
 bool gal_mutate_is_of_host(const gal_program *p, const gal_instruction *in);
 /* The program of one of the stages. */

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/device/storage.h"
+
 enum { POISON = 0xFF };
 
 /* The end of the last buffer of targets: a target that is none is -1, and looks like poison. */
@@ -53,6 +55,20 @@ static uint64_t stray_byte(const gal_program *program, uint32_t arena, const uns
     return stray;
 }
 
+/* The file is as large as planned, and a step writes to its end. */
+static bool storage_as_planned(const gal_program *program, const gal_memory *memory, char *text, size_t capacity)
+{
+    const gal_storage_facts facts =
+        memory->storage != NULL ? gal_storage_facts_of(memory->storage) : (gal_storage_facts){0};
+    const bool fits = facts.bytes == program->storage_bytes && facts.written_bytes == program->storage_bytes;
+    if (!fits) {
+        (void)snprintf(text, capacity, "the file has %llu bytes, written up to byte %llu, planned are %llu",
+                       (unsigned long long)facts.bytes, (unsigned long long)facts.written_bytes,
+                       (unsigned long long)program->storage_bytes);
+    }
+    return fits;
+}
+
 bool gal_arena_as_planned(const gal_program *program, const gal_memory *memory, char *text, size_t capacity)
 {
     if (memory->bytes != program->arena_bytes) {
@@ -66,13 +82,16 @@ bool gal_arena_as_planned(const gal_program *program, const gal_memory *memory, 
                        (unsigned long long)host_bytes, (unsigned long long)program->host_bytes);
         return false;
     }
+    if (!storage_as_planned(program, memory, text, capacity)) {
+        return false;
+    }
     for (uint32_t c = 0; c < gal_program_arenas(program); c++) {
         const gal_class_arena *arena = &program->arena[c];
-        for (uint32_t i = 0; i < arena->count && arena->item_bytes > 0; i++) {
-            const unsigned char *base =
-                gal_class_is_on_host(gal_arena_class(c))
-                    ? (const unsigned char *)memory->host->base + (arena->offset - program->arena_bytes)
-                    : (const unsigned char *)memory->base + arena->offset;
+        const gal_medium medium = gal_class_medium(gal_arena_class(c));
+        for (uint32_t i = 0; i < arena->count && arena->item_bytes > 0 && medium != GAL_MEDIUM_STORAGE; i++) {
+            const unsigned char *base = medium == GAL_MEDIUM_HOST ? (const unsigned char *)memory->host->base +
+                                                                        (arena->offset - program->arena_bytes)
+                                                                  : (const unsigned char *)memory->base + arena->offset;
             const unsigned char *item = base + i * arena->item_bytes;
             const uint64_t written = written_bytes(item, arena->item_bytes, targets_end(program, c));
             const uint64_t stray = stray_byte(program, c, item);

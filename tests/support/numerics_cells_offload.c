@@ -20,6 +20,16 @@
     X(OFFLOAD_WEIGHTS_GRID, "weights on the host, a tp grid")                                                          \
     X(OFFLOAD_WEIGHTS_TIED, "tied table on the host, P > 1")                                                           \
     X(OFFLOAD_WEIGHTS_RECOMPUTE, "weights on the host, recompute")                                                     \
+    X(STORAGE_ALL, "all moments on storage")                                                                           \
+    X(STORAGE_PART, "a part of the host's moments on storage")                                                         \
+    X(STORAGE_BLOCKS, "moments on storage, in parts of one block")                                                     \
+    X(STORAGE_ZERO, "moments on storage, sharded by zero")                                                             \
+    X(STORAGE_GRID, "moments on storage, a tp grid")                                                                   \
+    X(STORAGE_WEIGHTS, "moments on storage, weights on the host")                                                      \
+    X(STORAGE_ACTIVATIONS, "moments on storage, activations on the host")                                              \
+    X(STORAGE_TIED, "moments of a tied table on storage, P > 1")                                                       \
+    X(STORAGE_STAGES, "moments on storage, P > 1")                                                                     \
+    X(STORAGE_CLIPPED, "moments on storage, clipped")                                                                  \
     X(ACTIVATIONS, "activations on the host")                                                                          \
     X(ACTIVATIONS_RECOMPUTE, "activations on the host, recompute")                                                     \
     X(ACTIVATIONS_SELECTIVE, "activations on the host, selective recompute")                                           \
@@ -71,9 +81,30 @@ static void hit_activations(const gal_plan *plan, bool *hit)
     hit[ACTIVATIONS_PADDING] = any && plan->model.padding;
 }
 
+static void hit_storage(const gal_plan *plan, bool *hit)
+{
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        if (s->offload_storage_percent == 0) {
+            continue;
+        }
+        hit[s->offload_storage_percent == s->offload_optimizer_percent ? STORAGE_ALL : STORAGE_PART] = true;
+        hit[STORAGE_BLOCKS] |= plan->storage_part_bytes == GAL_STORAGE_BLOCK_BYTES;
+        hit[STORAGE_ZERO] |= s->zero_stage > 0;
+        hit[STORAGE_GRID] |= s->tp_mode != GAL_TP_1D;
+        hit[STORAGE_WEIGHTS] |= s->offload_parameters;
+        hit[STORAGE_ACTIVATIONS] |= s->offload_activations;
+        hit[STORAGE_STAGES] |= plan->stage_count > 1;
+        hit[STORAGE_CLIPPED] |= plan->model.optimizer.gradient_clip_norm > 0;
+    }
+    hit[STORAGE_TIED] = plan->model.tied_embeddings && plan->stage_count > 1 &&
+                        gal_plan_block_strategy(plan, 0)->offload_storage_percent == 100;
+}
+
 static void hit_offload(const gal_plan *plan, bool *hit)
 {
     hit_activations(plan, hit);
+    hit_storage(plan, hit);
     const gal_model *m = &plan->model;
     for (uint32_t r = 0; r < plan->run_count; r++) {
         const gal_strategy *s = &plan->run[r].strategy;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/staged.h"
 #include "runtime/train/masking.h"
@@ -153,6 +154,9 @@ static gal_code create_engine(gal_trial *trial, const gal_token_source *tokens, 
         .device = trial->on->device,
         .ops = trial->on->ops,
         .host_ops = trial->on->host_ops,
+        .storage_directory =
+            access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", /* memory: other work on a disk is a delay */
+        .storage_way = trial->plan->storage_part_bytes == 0 ? GAL_STORAGE_THREADS : GAL_STORAGE_DEFAULT,
         .comm = trial->comm,
         .tokens = tokens != NULL ? *tokens : (gal_token_source){trial, fill, fill_patches, fill_lengths, count_targets},
         .deadline_seconds = 60.0,

@@ -22,5 +22,8 @@ void gal_random_reuse(uint64_t seed, gal_plan *plan);
  * or all runs have all and their weights where that is legal; every third its activations, where that is; then prefetch
  * is 2 where it must be, and the holders of a token table are alike. */
 void gal_random_offload(uint64_t seed, gal_plan *plan);
+/* Of plans that have a part of the optimizer in the host's memory two of three have moments on storage: all of that, or
+ * of some runs a part; in parts of one block, two or all that there is. */
+void gal_random_storage(uint64_t seed, gal_plan *plan);
 
 #endif

@@ -5,7 +5,7 @@
 set -eu
 
 packages='gcc libc6-dev make pkg-config libcjson-dev libglpk-dev libhwloc-dev libopenblas-pthread-dev libopenmpi-dev
-openmpi-bin'
+liburing-dev openmpi-bin'
 case ${1-} in
 check) packages="$packages g++ iproute2 libcmocka-dev procps python3 python3-jsonschema" ;;
 demo) packages="$packages bible-kjv" ;; # the King James Bible, 4.4 MB of text in the public domain

@@ -22,11 +22,11 @@ static void round_part(const void *context, uint32_t part)
 }
 
 /* u w, r g fp32, u m fp32, u v fp32, r norm, u master fp32 */
-static gal_code host_adam(gal_dtype dtype, const gal_kernel_call *call, gal_error *err)
+static gal_code host_adam(gal_op op, gal_dtype dtype, const gal_kernel_call *call, gal_error *err)
 {
     gal_kernel_call wide = *call;
     wide.operand[WEIGHTS] = call->operand[MASTER];
-    const gal_code code = gal_ops_host_fp32.kernel[GAL_OP_HOST_ADAM](&wide, err);
+    const gal_code code = gal_ops_host_fp32.kernel[op](&wide, err);
     const rounding at = {.master = call->operand[MASTER],
                          .w = call->operand[WEIGHTS],
                          .dtype = dtype,
@@ -37,17 +37,19 @@ static gal_code host_adam(gal_dtype dtype, const gal_kernel_call *call, gal_erro
     return code;
 }
 
-static gal_code host_adam_bf16(const gal_kernel_call *call, gal_error *err)
-{
-    return host_adam(GAL_BF16, call, err);
-}
+#define BESIDE(suffix, DTYPE)                                                                                          \
+    static gal_code host_adam_##suffix(const gal_kernel_call *call, gal_error *err)                                    \
+    {                                                                                                                  \
+        return host_adam(GAL_OP_HOST_ADAM, DTYPE, call, err);                                                          \
+    }                                                                                                                  \
+    static gal_code host_adam_part_##suffix(const gal_kernel_call *call, gal_error *err)                               \
+    {                                                                                                                  \
+        return host_adam(GAL_OP_HOST_ADAM_PART, DTYPE, call, err);                                                     \
+    }                                                                                                                  \
+    const gal_ops gal_ops_beside_##suffix = {                                                                          \
+        .name = "host",                                                                                                \
+        .dtype = DTYPE,                                                                                                \
+        .kernel = {[GAL_OP_HOST_ADAM] = host_adam_##suffix, [GAL_OP_HOST_ADAM_PART] = host_adam_part_##suffix}};
 
-static gal_code host_adam_fp16(const gal_kernel_call *call, gal_error *err)
-{
-    return host_adam(GAL_FP16, call, err);
-}
-
-const gal_ops gal_ops_beside_bf16 = {
-    .name = "host", .dtype = GAL_BF16, .kernel = {[GAL_OP_HOST_ADAM] = host_adam_bf16}};
-const gal_ops gal_ops_beside_fp16 = {
-    .name = "host", .dtype = GAL_FP16, .kernel = {[GAL_OP_HOST_ADAM] = host_adam_fp16}};
+BESIDE(bf16, GAL_BF16)
+BESIDE(fp16, GAL_FP16)

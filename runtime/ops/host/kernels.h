@@ -66,6 +66,7 @@
     X(GAL_OP_ADAM_IN_PLACE, adam_in_place)                                                                             \
     X(GAL_OP_ADAM, adam)                                                                                               \
     X(GAL_OP_HOST_ADAM, host_adam)                                                                                     \
+    X(GAL_OP_HOST_ADAM_PART, host_adam_part)                                                                           \
     X(GAL_OP_COPY_OUT, copy_out)                                                                                       \
     X(GAL_OP_COPY_IN, copy_in)
 

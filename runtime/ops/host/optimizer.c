@@ -93,12 +93,13 @@ typedef struct adam_arrays {
     const gal_real *g;
     gal_real *m, *v;
     const double *norm;
+    uint64_t first_element; /* of the unit */
 } adam_arrays;
 
 static void update_part(const gal_split *at, uint32_t part, const adam_arrays *of)
 {
     const gal_kernel_call *call = at->call;
-    const uint64_t first = (uint64_t)call->group_index * call->dims[0];
+    const uint64_t first = of->first_element;
     const uint64_t left = call->dims[1] > first ? call->dims[1] - first : 0;
     const size_t begin = gal_cut_begin(&at->cut, part), end = gal_cut_begin(&at->cut, part + 1);
     const size_t decaying = left < end ? (left > begin ? (size_t)left : begin) : end;
@@ -112,11 +113,18 @@ static void update_part(const gal_split *at, uint32_t part, const adam_arrays *o
     gal_adam_update(&scalars, &range);
 }
 
+/* A rank's range begins at element index * elements. */
+static uint64_t first_of_range(const gal_kernel_call *call)
+{
+    return (uint64_t)call->group_index * call->dims[0];
+}
+
 static void adam_part(const void *context, uint32_t part)
 {
     const gal_split *at = context;
     void *const *operand = at->call->operand;
-    update_part(at, part, &(adam_arrays){operand[0], operand[1], operand[2], operand[3], operand[4]});
+    update_part(at, part,
+                &(adam_arrays){operand[0], operand[1], operand[2], operand[3], operand[4], first_of_range(at->call)});
 }
 
 gal_code GAL_KERNEL(adam)(const gal_kernel_call *call, gal_error *err)
@@ -143,7 +151,7 @@ static void adam_in_place_part(const void *context, uint32_t part)
     const size_t begin = gal_cut_begin(&at->cut, part), end = gal_cut_begin(&at->cut, part + 1);
     gal_real *place = operand[0], *master = operand[4];
     if (isfinite(norm[0]) && isfinite(norm[1])) {
-        update_part(at, part, &(adam_arrays){master, place, operand[1], operand[2], norm});
+        update_part(at, part, &(adam_arrays){master, place, operand[1], operand[2], norm, first_of_range(at->call)});
     }
     memcpy(place + begin, master + begin, (end - begin) * sizeof *place);
 }
@@ -158,4 +166,22 @@ gal_code GAL_KERNEL(adam_in_place)(const gal_kernel_call *call, gal_error *err)
 gal_code GAL_KERNEL(host_adam)(const gal_kernel_call *call, gal_error *err)
 {
     return GAL_KERNEL(adam)(call, err);
+}
+
+/* Of a range of dims[2] elements those from dims[3] on. */
+static void host_adam_part_part(const void *context, uint32_t part)
+{
+    const gal_split *at = context;
+    void *const *operand = at->call->operand;
+    const uint32_t *dims = at->call->dims;
+    update_part(at, part,
+                &(adam_arrays){operand[0], operand[1], operand[2], operand[3], operand[4],
+                               (uint64_t)at->call->group_index * dims[2] + dims[3]});
+}
+
+gal_code GAL_KERNEL(host_adam_part)(const gal_kernel_call *call, gal_error *err)
+{
+    (void)err;
+    gal_split_run(call, call->dims[0], GAL_COLUMN_UNIT, 1, host_adam_part_part);
+    return GAL_OK;
 }
