@@ -125,7 +125,7 @@ gal_code gal_storage_open(const char *directory, uint64_t bytes, gal_storage_way
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: storage");
     }
     s->file = -1;
-    s->room = room;
+    s->room = memset(room, 0, ROOM_BYTES); /* resident from now on, not from the first save on */
     if (strlen(directory) >= sizeof s->directory) {
         code = gal_fail(err, GAL_ERR_SYSTEM, "storage: a directory of %zu characters", strlen(directory));
         goto cleanup;
