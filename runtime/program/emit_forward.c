@@ -22,7 +22,7 @@ uint32_t gal_emit_input(gal_builder *b, gal_block_emit *e, gal_emit_place at, ui
     return at.buffer[value];
 }
 
-static uint32_t output(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value)
+uint32_t gal_emit_output(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value)
 {
     if (at.buffer[value] == GAL_NO_BUFFER) {
         bool kept = !at.again && e->saved[gal_graph_storage(&e->graph, value)];
@@ -43,7 +43,7 @@ static void forward_load(gal_builder *b, gal_block_emit *e, gal_emit_place at, c
                 : e->shape.kind == GAL_BLOCK_BRIDGE ? GAL_OP_LOAD_DECODER_TOKENS
                                                     : GAL_OP_LOAD_TOKENS;
     gal_shape shape = {.op = op, .dtype = GAL_I32, .dims = {e->samples, gal_emit_positions(e, n->out[0])}};
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = gal_emit_layout(e, n->out[0]);
     gal_emit_access(b, e, to, n->out[0], GAL_WRITE);
 }
@@ -53,7 +53,7 @@ static void forward_load_patches(gal_builder *b, gal_block_emit *e, gal_emit_pla
     gal_shape shape = {.op = GAL_OP_LOAD_PATCHES,
                        .dtype = b->program->dtype,
                        .dims = {e->samples, gal_emit_positions(e, n->out[0]), e->graph.value[n->out[0]].features}};
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = e->chunk_layout;
     gal_emit_access(b, e, to, n->out[0], GAL_WRITE);
 }
@@ -65,7 +65,7 @@ static void forward_load_lengths(gal_builder *b, gal_block_emit *e, gal_emit_pla
     gal_shape shape = {.op = GAL_OP_LOAD_LENGTHS,
                        .dtype = GAL_I32,
                        .dims = {e->samples, carried ? e->carried_positions : e->all_positions}};
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape)->layout = gal_emit_layout(e, n->out[0]);
     gal_emit_access(b, e, to, n->out[0], GAL_WRITE);
 }
@@ -89,7 +89,7 @@ static void forward_embed(gal_builder *b, gal_block_emit *e, gal_emit_place at, 
 {
     uint32_t tokens = gal_emit_input(b, e, at, n->in[0]);
     gal_operand table = gal_zero_weight_panel(b, e, n->weight);
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     const gal_shape shape = gal_emit_embed_shape(b, e, GAL_OP_EMBED, n);
     gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
     i->group = gal_emit_table_group(e, n);
@@ -113,7 +113,7 @@ static void forward_position(gal_builder *b, gal_block_emit *e, gal_emit_place a
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
     gal_operand table = gal_zero_weight(b, e, n->weight);
     gal_operand more = has_more ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     gal_shape shape = gal_emit_position_shape(b, e, GAL_OP_POSITION, n);
     gal_emit_by_rows(b, e, n->name, &shape);
     gal_emit_read(b, e, from, n->in[0]);
@@ -138,16 +138,16 @@ static void forward_norm(gal_builder *b, gal_block_emit *e, gal_emit_place at, c
         uint32_t in = gal_emit_input(b, e, at, n->in[0]);
         gal_operand vectors[2] = {gal_zero_weight(b, e, n->weight)};
         vectors[1] = n->bias != GAL_NO_VALUE ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
-        uint32_t out = output(b, e, at, n->out[0]);
-        gal_emit_norm_parts(b, e, n, in, vectors, out, output(b, e, at, n->out[1]));
+        uint32_t out = gal_emit_output(b, e, at, n->out[0]);
+        gal_emit_norm_parts(b, e, n, in, vectors, out, gal_emit_output(b, e, at, n->out[1]));
         return;
     }
     const bool has_bias = n->bias != GAL_NO_VALUE;
     uint32_t x = gal_emit_input(b, e, at, n->in[0]);
     gal_operand gain = gal_zero_weight(b, e, n->weight);
     gal_operand bias = has_bias ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
-    uint32_t a = output(b, e, at, n->out[0]);
-    uint32_t stats = output(b, e, at, n->out[1]);
+    uint32_t a = gal_emit_output(b, e, at, n->out[0]);
+    uint32_t stats = gal_emit_output(b, e, at, n->out[1]);
     gal_shape shape = {.op = has_bias ? GAL_OP_LAYER_NORM : GAL_OP_RMS_NORM,
                        .dtype = b->program->dtype,
                        .dims = {gal_emit_rows(e, n->in[0]), e->graph.value[n->in[0]].features}};
@@ -184,11 +184,11 @@ static void forward_linear(gal_builder *b, gal_block_emit *e, gal_emit_place at,
 {
     uint32_t x = gal_emit_input(b, e, at, n->in[0]);
     if (n->steps > 0) {
-        gal_emit_stepped_forward(b, e, n, x, output(b, e, at, n->out[0]));
+        gal_emit_stepped_forward(b, e, n, x, gal_emit_output(b, e, at, n->out[0]));
         return;
     }
     gal_operand weight = gal_zero_weight_panel(b, e, n->weight);
-    uint32_t y = output(b, e, at, n->out[0]);
+    uint32_t y = gal_emit_output(b, e, at, n->out[0]);
     const gal_linear_panels panels = gal_emit_panels(b, e, n, x, y, &weight);
     const uint32_t chunks = gal_emit_forward_chunks(e, n);
     for (uint32_t c = 0; c < chunks; c++) {
@@ -213,115 +213,6 @@ static void forward_add_bias(gal_builder *b, gal_block_emit *e, gal_emit_place a
     gal_emit_access(b, e, x, n->in[0], GAL_UPDATE);
     gal_builder_operand_at(b, &bias);
     at.buffer[n->out[0]] = x;
-}
-
-/* Within windows of a grid. */
-static gal_shape window_shape(const gal_builder *b, const gal_block_emit *e, bool backward)
-{
-    const gal_block_shape *shape = &e->shape;
-    return (gal_shape){.op = backward ? GAL_OP_WINDOW_ATTENTION_BACKWARD : GAL_OP_WINDOW_ATTENTION,
-                       .dtype = b->program->dtype,
-                       .dims = {e->samples, e->all_positions, gal_emit_heads(e, shape->head_count), shape->head_dim,
-                                shape->side, shape->window, shape->shift}};
-}
-
-/* With a table of buckets of distances. */
-static gal_shape relative_shape(const gal_builder *b, const gal_block_emit *e, bool backward)
-{
-    const gal_model *model = gal_emit_model(b);
-    return (gal_shape){.op = backward ? GAL_OP_RELATIVE_ATTENTION_BACKWARD : GAL_OP_RELATIVE_ATTENTION,
-                       .dtype = b->program->dtype,
-                       .dims = {e->samples, e->all_positions, gal_emit_heads(e, e->shape.head_count), e->shape.head_dim,
-                                e->shape.decodes, model->relative_bucket_count, model->relative_max_distance}};
-}
-
-gal_shape gal_emit_attention_shape(const gal_builder *b, const gal_block_emit *e, bool backward, const gal_node *n)
-{
-    const gal_block_shape *shape = &e->shape;
-    if (n->weight != GAL_NO_VALUE) {
-        return (shape->window > 0 ? window_shape : relative_shape)(b, e, backward);
-    }
-    return (gal_shape){.op = backward ? GAL_OP_ATTENTION_BACKWARD : GAL_OP_ATTENTION,
-                       .dtype = b->program->dtype,
-                       .dims = {e->samples, e->all_positions, gal_emit_heads(e, shape->head_count), shape->head_dim,
-                                gal_emit_heads(e, shape->kv_head_count), n->attention_flags}};
-}
-
-uint32_t gal_emit_lengths(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
-{
-    return n->in[2] != GAL_NO_VALUE ? gal_emit_input(b, e, at, n->in[2]) : GAL_NO_BUFFER;
-}
-
-void gal_emit_read_lengths(gal_builder *b, const gal_block_emit *e, uint32_t lengths, const gal_node *n)
-{
-    if (lengths != GAL_NO_BUFFER) {
-        gal_emit_read(b, e, lengths, n->in[2]);
-    }
-}
-
-/* Queries and keys turned in place: forward, or back. */
-void gal_emit_turn(gal_builder *b, const gal_block_emit *e, const char *name, uint32_t buffer, uint8_t value,
-                   bool inverse)
-{
-    const uint32_t heads = (e->shape.head_count + e->shape.kv_head_count) / e->graph.tp_degree;
-    gal_shape shape = {
-        .op = GAL_OP_ROTARY,
-        .dtype = b->program->dtype,
-        .dims = {e->samples, e->sequence, heads, e->shape.head_dim, e->graph.value[value].features, inverse}};
-    gal_instruction *i = gal_builder_instruction(b, GAL_STREAM_COMPUTE, name, &shape);
-    i->group = e->mesh.tp;
-    i->layout = gal_emit_layout(e, value);
-    gal_emit_access(b, e, buffer, value, GAL_UPDATE);
-}
-
-static void forward_rotary(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
-{
-    uint32_t buffer = gal_emit_input(b, e, at, n->in[0]);
-    gal_emit_turn(b, e, n->name, buffer, n->in[0], false);
-    at.buffer[n->out[0]] = buffer;
-}
-
-static void forward_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
-{
-    const bool biased = n->weight != GAL_NO_VALUE;
-    uint32_t qkv = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t lengths = gal_emit_lengths(b, e, at, n);
-    gal_operand bias = biased ? gal_zero_weight(b, e, n->weight) : (gal_operand){0};
-    uint32_t ctx = output(b, e, at, n->out[0]);
-    uint32_t lse = output(b, e, at, n->out[1]);
-    gal_shape shape = gal_emit_attention_shape(b, e, false, n);
-    gal_emit_place_heads(e, gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape), n->in[0]);
-    gal_emit_read(b, e, qkv, n->in[0]);
-    if (biased) {
-        gal_builder_operand_at(b, &bias);
-    }
-    gal_emit_access(b, e, ctx, n->out[0], GAL_WRITE);
-    gal_emit_access(b, e, lse, n->out[1], GAL_WRITE);
-    gal_emit_read_lengths(b, e, lengths, n);
-}
-
-gal_shape gal_emit_cross_shape(const gal_builder *b, const gal_block_emit *e, gal_op op)
-{
-    return (gal_shape){.op = op,
-                       .dtype = b->program->dtype,
-                       .dims = {e->samples, e->all_positions, gal_emit_heads(e, e->shape.head_count), e->shape.head_dim,
-                                e->carried_positions}};
-}
-
-static void forward_cross_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
-{
-    uint32_t q = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t kv = gal_emit_input(b, e, at, n->in[1]);
-    uint32_t lengths = gal_emit_lengths(b, e, at, n);
-    uint32_t ctx = output(b, e, at, n->out[0]);
-    uint32_t lse = output(b, e, at, n->out[1]);
-    gal_shape shape = gal_emit_cross_shape(b, e, GAL_OP_CROSS_ATTENTION);
-    gal_emit_place_heads(e, gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape), n->in[0]);
-    gal_emit_read(b, e, q, n->in[0]);
-    gal_emit_read(b, e, kv, n->in[1]);
-    gal_emit_access(b, e, ctx, n->out[0], GAL_WRITE);
-    gal_emit_access(b, e, lse, n->out[1], GAL_WRITE);
-    gal_emit_read_lengths(b, e, lengths, n);
 }
 
 /* In place. */
@@ -353,7 +244,7 @@ gal_shape gal_emit_activation_shape(gal_builder *b, const gal_block_emit *e, gal
 static void forward_activation(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t u = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t g = output(b, e, at, n->out[0]);
+    uint32_t g = gal_emit_output(b, e, at, n->out[0]);
     gal_shape shape = gal_emit_activation_shape(b, e, GAL_OP_ACTIVATION, n->in[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
     gal_emit_read(b, e, u, n->in[0]);
@@ -371,7 +262,7 @@ gal_shape gal_emit_gated_shape(const gal_builder *b, const gal_block_emit *e, ga
 static void forward_gated_activation(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t u = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t g = output(b, e, at, n->out[0]);
+    uint32_t g = gal_emit_output(b, e, at, n->out[0]);
     gal_shape shape = gal_emit_gated_shape(b, e, GAL_OP_GATED_ACTIVATION, n);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, &shape);
     gal_emit_read(b, e, u, n->in[0]);
@@ -390,7 +281,7 @@ static void forward_residual(gal_builder *b, gal_block_emit *e, gal_emit_place a
     uint32_t o = gal_emit_input(b, e, at, n->in[1]);
     const bool has_bias = n->bias != GAL_NO_VALUE;
     gal_operand bias = has_bias ? gal_zero_weight(b, e, n->bias) : (gal_operand){0};
-    uint32_t y = output(b, e, at, n->out[0]);
+    uint32_t y = gal_emit_output(b, e, at, n->out[0]);
     gal_shape shape = residual_shape(b, e, GAL_OP_RESIDUAL, n->out[0]);
     shape.dims[3] = has_bias;
     gal_emit_by_rows(b, e, n->name, &shape);
@@ -415,7 +306,7 @@ void gal_emit_dropout(gal_builder *b, const gal_block_emit *e, const char *name,
 static void forward_dropout(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t x = gal_emit_input(b, e, at, n->in[0]);
-    gal_emit_dropout(b, e, n->name, x, output(b, e, at, n->out[0]), n->in[0]);
+    gal_emit_dropout(b, e, n->name, x, gal_emit_output(b, e, at, n->out[0]), n->in[0]);
 }
 
 /* y of x alone, by one kernel that is told which rows this device holds. */
@@ -423,7 +314,7 @@ static void forward_of_rows(gal_builder *b, gal_block_emit *e, gal_emit_place at
                             const gal_shape *shape)
 {
     uint32_t x = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t y = output(b, e, at, n->out[0]);
+    uint32_t y = gal_emit_output(b, e, at, n->out[0]);
     gal_builder_instruction(b, GAL_STREAM_COMPUTE, n->name, shape)->layout = e->chunk_layout;
     gal_emit_read(b, e, x, n->in[0]);
     gal_emit_access(b, e, y, n->out[0], GAL_WRITE);
@@ -480,8 +371,8 @@ static void forward_cross_entropy(gal_builder *b, gal_block_emit *e, gal_emit_pl
 {
     uint32_t logits = gal_emit_input(b, e, at, n->in[0]);
     uint32_t targets = gal_emit_input(b, e, at, n->in[1]);
-    uint32_t max = output(b, e, at, n->out[0]);
-    uint32_t sums = output(b, e, at, n->out[1]);
+    uint32_t max = gal_emit_output(b, e, at, n->out[0]);
+    uint32_t sums = gal_emit_output(b, e, at, n->out[1]);
     uint32_t rows = gal_emit_rows(e, n->in[0]);
     gal_dtype dtype = b->program->dtype;
     gal_shape shape = {.op = GAL_OP_CROSS_ENTROPY_MAX,
@@ -547,50 +438,42 @@ void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, const gal_node *n
 static void forward_gather(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     gal_emit_move_sequence(b, e, n, GAL_OP_ALL_GATHER, n->name, from, n->in[0], to, n->out[0]);
 }
 
 static void forward_scatter(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     gal_emit_move_sequence(b, e, n, GAL_OP_REDUCE_SCATTER, n->name, from, n->in[0], to, n->out[0]);
 }
 
 static void forward_turn(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
-    gal_emit_turn_rows(b, e, from, n->in[0], output(b, e, at, n->out[0]), n->out[0]);
+    gal_emit_turn_rows(b, e, from, n->in[0], gal_emit_output(b, e, at, n->out[0]), n->out[0]);
 }
 
 static void forward_deal(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     gal_emit_deal(b, e, n->name, n->part, from, n->in[0], to, n->out[0]);
 }
 
 static void forward_collect(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     gal_emit_collect(b, e, n->name, n->part, from, n->in[0], to, n->out[0]);
 }
 
 static void forward_mirror(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
 {
     uint32_t from = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t to = output(b, e, at, n->out[0]);
+    uint32_t to = gal_emit_output(b, e, at, n->out[0]);
     gal_emit_mirror(b, e, n->name, from, n->in[0], to, n->out[0]);
-}
-
-static void forward_ring_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n)
-{
-    uint32_t qkv = gal_emit_input(b, e, at, n->in[0]);
-    uint32_t ctx = output(b, e, at, n->out[0]);
-    uint32_t lse = output(b, e, at, n->out[1]);
-    gal_emit_ring(b, e, n, qkv, ctx, lse);
 }
 
 /* ---- the walk ---- */
@@ -605,9 +488,9 @@ static forward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_POSITION] = forward_position,
     [GAL_NODE_NORM] = forward_norm,
     [GAL_NODE_LINEAR] = forward_linear,
-    [GAL_NODE_ROTARY] = forward_rotary,
-    [GAL_NODE_ATTENTION] = forward_attention,
-    [GAL_NODE_CROSS_ATTENTION] = forward_cross_attention,
+    [GAL_NODE_ROTARY] = gal_emit_forward_rotary,
+    [GAL_NODE_ATTENTION] = gal_emit_forward_attention,
+    [GAL_NODE_CROSS_ATTENTION] = gal_emit_forward_cross_attention,
     [GAL_NODE_SCALE] = forward_scale,
     [GAL_NODE_ACTIVATION] = forward_activation,
     [GAL_NODE_GATED_ACTIVATION] = forward_gated_activation,
@@ -624,7 +507,7 @@ static forward_rule *const rules[GAL_NODE_COUNT] = {
     [GAL_NODE_DEAL_HEADS] = forward_deal,
     [GAL_NODE_COLLECT_HEADS] = forward_collect,
     [GAL_NODE_MIRROR] = forward_mirror,
-    [GAL_NODE_RING_ATTENTION] = forward_ring_attention,
+    [GAL_NODE_RING_ATTENTION] = gal_emit_forward_ring_attention,
     [GAL_NODE_TURN] = forward_turn,
     [GAL_NODE_ADD_BIAS] = forward_add_bias,
 };

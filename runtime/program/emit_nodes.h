@@ -108,6 +108,8 @@ static inline gal_emit_place gal_emit_again(gal_block_emit *e)
 void gal_emit_node(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t index);
 /* The value's buffer, running its producer again where it was not kept. */
 uint32_t gal_emit_input(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value);
+/* The buffer that a node writes its value to: kept until backward, or of work. */
+uint32_t gal_emit_output(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value);
 /* One matrix, or a panel of several: part t begins t * bytes behind the first. */
 typedef struct gal_panel {
     gal_operand first;
@@ -190,6 +192,13 @@ void gal_emit_move_sequence(gal_builder *b, gal_block_emit *e, const gal_node *n
 typedef struct gal_ring_backward {
     uint32_t dctx, qkv, ctx, lse, dqkv;
 } gal_ring_backward;
+
+/* ---- emit_attention.c ---- */
+
+void gal_emit_forward_rotary(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n);
+void gal_emit_forward_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n);
+void gal_emit_forward_cross_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n);
+void gal_emit_forward_ring_attention(gal_builder *b, gal_block_emit *e, gal_emit_place at, const gal_node *n);
 
 /* ---- emit_exchange.c ---- */
 
