@@ -30,6 +30,14 @@ bool gal_heads_push(gal_heads *heads, gal_head head)
     return true;
 }
 
+static bool before(const gal_head *a, const gal_head *b)
+{
+    if (a->kept_bytes != b->kept_bytes) {
+        return a->kept_bytes < b->kept_bytes;
+    }
+    return a->seconds_ps != b->seconds_ps ? a->seconds_ps < b->seconds_ps : a->peak_bytes < b->peak_bytes;
+}
+
 void gal_head_rows_clear(gal_head_rows *rows)
 {
     rows->heads.count = 0;
@@ -50,12 +58,11 @@ bool gal_head_rows_begin(gal_head_rows *rows)
     return true;
 }
 
-static bool before(const gal_head *a, const gal_head *b)
+bool gal_head_rows_add(gal_head_rows *rows, gal_head head)
 {
-    if (a->kept_bytes != b->kept_bytes) {
-        return a->kept_bytes < b->kept_bytes;
-    }
-    return a->seconds_ps != b->seconds_ps ? a->seconds_ps < b->seconds_ps : a->peak_bytes < b->peak_bytes;
+    const size_t begin = rows->row[rows->row_count - 1];
+    const bool breaks = rows->heads.count > begin && before(&head, &rows->heads.head[rows->heads.count - 1]);
+    return (!breaks || gal_head_rows_begin(rows)) && gal_heads_push(&rows->heads, head);
 }
 
 static void merge(const gal_head *a, const gal_head *a_end, const gal_head *b, const gal_head *b_end, gal_head *to)
@@ -140,4 +147,52 @@ void gal_head_rows_free(gal_head_rows *rows)
     free(rows->spare.head);
     free(rows->row);
     *rows = (gal_head_rows){0};
+}
+
+/* ---- one layer more ---- */
+
+bool gal_stage_floors_create(const gal_stage *stage, gal_stage_floors *f)
+{
+    const gal_menu *o = stage->choices;
+    const size_t count = stage->end - stage->first;
+    f->held_bytes = calloc(count, sizeof *f->held_bytes);
+    f->own_bytes = calloc(count, sizeof *f->own_bytes);
+    if (f->held_bytes == NULL || f->own_bytes == NULL) {
+        return false;
+    }
+    for (uint32_t l = stage->end - 1; l > stage->first; l--) {
+        const uint32_t *start = gal_stage_start(stage, l);
+        const size_t i = l - stage->first;
+        int64_t held = INT64_MAX;
+        int64_t own = INT64_MAX;
+        for (uint32_t c = start[0]; c < start[o->instance->class_count]; c++) {
+            const gal_choice *at = &o->choice[c];
+            const int64_t behind = at->backward_bytes > f->own_bytes[i] ? at->backward_bytes : f->own_bytes[i];
+            const int64_t mine = at->kept_bytes - at->held_bytes + behind;
+            held = at->held_bytes < held ? at->held_bytes : held;
+            own = mine < own ? mine : own;
+        }
+        f->held_bytes[i - 1] = f->held_bytes[i] + held;
+        f->own_bytes[i - 1] = own;
+    }
+    return true;
+}
+
+void gal_stage_floors_free(gal_stage_floors *floors)
+{
+    free(floors->held_bytes);
+    free(floors->own_bytes);
+    *floors = (gal_stage_floors){0};
+}
+
+gal_head gal_head_extend(const gal_head *head, const gal_choice *choice, const gal_stage_floors *f, size_t i)
+{
+    gal_head next = {.kept_bytes = head->kept_bytes + choice->kept_bytes, .strategy = choice->strategy};
+    const int64_t old = head->peak_bytes + choice->held_bytes;
+    const int64_t here = next.kept_bytes + choice->backward_bytes;
+    const int64_t behind = next.kept_bytes + f->own_bytes[i];
+    next.seconds_ps = head->seconds_ps + choice->seconds_ps;
+    next.peak_bytes = old > here ? old : here;
+    next.peak_bytes = next.peak_bytes > behind ? next.peak_bytes : behind;
+    return next;
 }

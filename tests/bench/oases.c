@@ -1,7 +1,7 @@
 /* make bench-solve: milliseconds of gal_solve by `exact` on tables of Oases' equations (planner/solve/oases.h), of 24
  * layers of two blocks: degrees 2, 4 and 8, and 44 strategies. As in its paper layers are alike; half of the chains
  * differ by block in every number. Three budgets between the least and the most that any choice needs. The tables are
- * there; a time is the processor's, the median of 5. Exit 1 if the median of a size is over its limit: 1 ms, 20 ms. */
+ * there; a time is the processor's, the median of 5. Exit 1 if any chain of a size is over its limit: 1 ms, 20 ms. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -135,7 +135,7 @@ static bool bench(uint32_t strategies, double limit_ms)
     const double middle = median(ms, CHAINS);
     (void)printf("oases, %u layers x %u strategies: median %.3f ms, worst %.3f ms, at most %.0f; %u of %u unproven\n",
                  (unsigned)LAYERS, strategies, middle, ms[CHAINS - 1], limit_ms, unproven, (unsigned)CHAINS);
-    return middle <= limit_ms && unproven == 0;
+    return ms[CHAINS - 1] <= limit_ms && unproven == 0;
 }
 
 int main(void)
