@@ -79,7 +79,7 @@ enum { GAL_ACTIVITY_BESIDE = GAL_ACTIVITY_COUNT };
 typedef struct gal_cost {
     double seconds;
     uint8_t activity; /* gal_activity, or GAL_ACTIVITY_BESIDE */
-    uint8_t level;    /* outermost link level crossed; messages slow each other on equal levels */
+    uint8_t level;    /* outermost link level crossed; messages slow each other on equal levels, in equal directions */
 } gal_cost;
 
 /* cost[count] of the instructions [first, first + count) of the program's list. Backward fragments take the backward

@@ -13,6 +13,25 @@ static const gal_step *head(const gal_sim_stage *st, const gal_sim_lane *l)
 
 /* ---- speed ---- */
 
+/* A transfer takes the link in one direction, a collective in both. */
+static bool sends(uint32_t stream)
+{
+    return stream != GAL_STREAM_RECEIVE_FORWARD && stream != GAL_STREAM_RECEIVE_BACKWARD;
+}
+
+static bool receives(uint32_t stream)
+{
+    return stream != GAL_STREAM_SEND_FORWARD && stream != GAL_STREAM_SEND_BACKWARD;
+}
+
+static void count_message(gal_sim_stage *st, uint32_t stream, int more)
+{
+    uint8_t *count = st->messages_on[head(st, &st->lane[stream])->level];
+    count[GAL_OUTWARD] = (uint8_t)(count[GAL_OUTWARD] + (sends(stream) ? more : 0));
+    count[GAL_INWARD] = (uint8_t)(count[GAL_INWARD] + (receives(stream) ? more : 0));
+    st->messages += (uint32_t)more;
+}
+
 static void touch(gal_simulator *sim, uint32_t s)
 {
     if (!sim->stage[s].touched) {
@@ -21,15 +40,23 @@ static void touch(gal_simulator *sim, uint32_t s)
     }
 }
 
-static double factor_of(const gal_simulator *sim, const gal_sim_stage *st, const gal_step *step)
+/* Whether another message takes the link in a direction of this one's. */
+static bool shares_link(const gal_sim_stage *st, uint32_t stream)
 {
+    const uint8_t *count = st->messages_on[head(st, &st->lane[stream])->level];
+    return (sends(stream) && count[GAL_OUTWARD] > 1) || (receives(stream) && count[GAL_INWARD] > 1);
+}
+
+static double factor_of(const gal_simulator *sim, const gal_sim_stage *st, uint32_t stream)
+{
+    const gal_step *step = head(st, &st->lane[stream]);
     if (step->activity == GAL_ACTIVITY_BESIDE) {
         return 1.0;
     }
     const double *slowdown = sim->input->slowdowns.of[step->activity];
     const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
     const bool beside_kernel = st->kernels > (kernel ? 1u : 0u);
-    const bool beside_message = kernel ? st->messages > 0 : st->messages_on[step->level] > 1;
+    const bool beside_message = kernel ? st->messages > 0 : shares_link(st, stream);
     return (beside_kernel ? slowdown[GAL_ACTIVITY_COMPUTE] : 1.0) *
            (beside_message ? slowdown[GAL_ACTIVITY_COMMUNICATION] : 1.0);
 }
@@ -74,9 +101,10 @@ static void renew_speeds(gal_simulator *sim, uint32_t s)
 {
     gal_sim_stage *st = &sim->stage[s];
     for (uint32_t left = to_renew(st); left != 0; left &= left - 1) {
-        gal_sim_lane *l = &st->lane[__builtin_ctz(left)];
+        const uint32_t stream = (uint32_t)__builtin_ctz(left);
+        gal_sim_lane *l = &st->lane[stream];
         const bool has_clock = !isinf(l->end_seconds) || l->other != NULL; /* not so: a side of the world reduction */
-        const double factor = has_clock ? factor_of(sim, st, head(st, l)) : l->factor;
+        const double factor = has_clock ? factor_of(sim, st, stream) : l->factor;
         if (factor != l->factor) {
             gal_sim_lane *clock = keeper(l);
             settle(sim, clock);
@@ -137,8 +165,7 @@ static void run(gal_simulator *sim, gal_sim_stage *st, uint32_t stream, double s
     if (step->activity == GAL_ACTIVITY_COMPUTE) {
         st->kernels++;
     } else if (step->activity == GAL_ACTIVITY_COMMUNICATION) {
-        st->messages++;
-        st->messages_on[step->level]++;
+        count_message(st, stream, 1);
     }
     touch(sim, l->stage);
 }
@@ -311,8 +338,7 @@ static void end_step(gal_simulator *sim, uint32_t s, uint32_t stream)
     if (step->activity == GAL_ACTIVITY_COMPUTE) {
         st->kernels--;
     } else if (step->activity == GAL_ACTIVITY_COMMUNICATION) {
-        st->messages--;
-        st->messages_on[step->level]--;
+        count_message(st, stream, -1);
     }
     l->end_seconds = INFINITY;
     l->other = NULL;

@@ -5,8 +5,10 @@
  * are met (program.h). Send and receive, reductions between the tied stages and over the world start when all sides
  * are at the head of their queues, waits met, and end together.
  * What runs beside something on the same stage is slowed: computation by other computation and by any communication,
- * communication by computation and by messages on other streams whose outermost link level is the same; factors
- * multiply. A transfer takes the larger factor of its two ends. Speeds are renewed whenever the company changes. */
+ * communication by computation and by messages on other streams whose outermost link level is the same, if they take
+ * it in the same direction: a link carries as much each way at once (NVLink, InfiniBand and PCIe are full duplex), a
+ * transfer takes one of its directions, a collective both. Factors multiply. A transfer takes the larger factor of its
+ * two ends. Speeds are renewed whenever the company changes. */
 #ifndef GAL_COSTMODEL_SIMULATE_H
 #define GAL_COSTMODEL_SIMULATE_H
 

@@ -22,6 +22,9 @@ typedef enum gal_lane_state {
     GAL_LANE_ENDED
 } gal_lane_state;
 
+/* In which a link is taken. */
+enum { GAL_OUTWARD, GAL_INWARD, GAL_DIRECTIONS };
+
 /* One stream of one stage. */
 typedef struct gal_sim_lane {
     uint8_t state;
@@ -47,9 +50,9 @@ typedef struct gal_sim_stage {
     uint32_t waiting[GAL_STREAM_COUNT]; /* streams that wait for this one */
     uint32_t fresh;                     /* of these, started since speeds were last renewed */
     uint32_t kernels, messages;
-    uint8_t messages_on[GAL_LINK_LEVELS_MAX];
+    uint8_t messages_on[GAL_LINK_LEVELS_MAX][GAL_DIRECTIONS];
     uint32_t kernels_then; /* the company at that time */
-    uint8_t messages_then[GAL_LINK_LEVELS_MAX];
+    uint8_t messages_then[GAL_LINK_LEVELS_MAX][GAL_DIRECTIONS];
     double next_seconds;  /* the earliest end ... */
     uint32_t next_stream; /* ... and whose it is */
     bool touched;

@@ -101,7 +101,7 @@ static void note_stray(strays *of, const gal_finalist *f)
 
 /* Of plans on one stage without ZeRO-2 and 3 the sum of prices is within 10 % of the simulation at worst. With them
  * reductions of one block wait for those of the one before over links as slow as are drawn here; and on pipelines
- * messages both ways share a link, recomputation runs ahead of its turn and stages of unequal rounds hide each other's
+ * transfers wait for collectives, recomputation runs ahead of its turn and stages of unequal rounds hide each other's
  * waits: those are printed (property/test_price has the worst of pipelines on links that machines have). */
 static void report_strays(strays *of)
 {
