@@ -7,9 +7,18 @@
 #include "costmodel/relayout.h"
 #include "runtime/program/schedule.h"
 
-double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t chunk_count,
-                             uint32_t microbatch_count, double common_update_seconds)
+gal_round_counts gal_round_counts_of(gal_schedule schedule, uint32_t stage_count, uint32_t microbatch_count)
 {
+    const uint32_t before = schedule == GAL_SCHEDULE_1F1B ? stage_count - 1 : 0;
+    const uint32_t waits = before < microbatch_count - 1 ? before : microbatch_count - 1;
+    const double again = 0.125 * (4 * waits / stage_count);
+    return (gal_round_counts){.each = 1.0 + again, .slowest = microbatch_count - 1.0 - again * stage_count};
+}
+
+double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, gal_schedule schedule,
+                             uint32_t chunk_count, uint32_t microbatch_count, double common_update_seconds)
+{
+    const gal_round_counts rounds = gal_round_counts_of(schedule, stage_count, microbatch_count);
     double pace = 0.0;
     double slowest = 0.0;
     double slowest_weight = 0.0;
@@ -34,7 +43,8 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, u
     }
     /* of the bubble, by other chunks or by weight parts */
     const double filled = (1.0 - 1.0 / chunk_count) * (sum - slowest) + 2.0 * (weight - slowest_weight);
-    return (microbatch_count - 1) * pace + sum - filled + exposed + 2.0 * transfers + update + common_update_seconds;
+    return rounds.slowest * pace + rounds.each * (sum + transfers) - filled + exposed + transfers + update +
+           common_update_seconds;
 }
 
 static uint32_t stage_of(const gal_plan *plan, uint32_t piece)
@@ -251,8 +261,8 @@ gal_code gal_plan_objective(gal_price_cache *cache, const gal_durations *duratio
     for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
         GAL_TRY(gal_plan_stage_sum(cache, durations, plan, stage, &sum[stage], err));
     }
-    *seconds = gal_objective_seconds(sum, plan->stage_count, gal_plan_chunk_count(plan), plan->microbatch_count,
-                                     common_update_seconds(durations, plan)) +
+    *seconds = gal_objective_seconds(sum, plan->stage_count, plan->schedule, gal_plan_chunk_count(plan),
+                                     plan->microbatch_count, common_update_seconds(durations, plan)) +
                gal_durations_fixed_step_seconds(durations);
 cleanup:
     free(sum);

@@ -1,10 +1,16 @@
 /* The objective of the search: the time of a pipelined step as a sum of prices.
  *
- *     T = (m - 1) max (g_i + p2p_i) + sum g_i + max_i (tail_i - sum_{j<i} b_j)+ + 2 sum p2p_i + update
+ *     T = n max r_i + k sum r_i + sum p2p_i + max_i (tail_i - sum_{j<i} b_j)+ + update       r_i = g_i + p2p_i
  * g forward + backward without sync, b backward, tail what sync adds: stage i's sync hides behind the backward of
  * stages 0 .. i-1, which drain after it. p2p of a round: with 1F1B a microbatch goes from stage i to the next and back
  * while stage i does two, so (g_i + g_{i+1} + 2 p2p_i) / 2 is the least round, of equal stages g + p2p. update: the
  * slowest stage's, plus what is common.
+ * n and k (gal_round_counts_of): in 1F1B's order stage i with w = P - 1 - i behind it has its round m - 1 - w times
+ * beside the others, and waits w times for those behind. So the longest path is about
+ *     sum (r_i + p2p_i) + max_i ((m - 1 - w) r_i + sum_{j>i} r_j)
+ * T has it as of a slowest stage in the middle and others of mean seconds behind: n = m - 1 - (P - 1) / 2, k = 1 +
+ * (P - 1) / 2P; so a stage's place decides nothing. Of equal stages both are (m - 1 + P) r. With GPipe all forwards
+ * come first, and no stage waits for those behind in the middle of its rounds: n = m - 1, k = 1.
  * Of v chunks, (m - 1) max g_i + max g_i + (sum g_i - max g_i) / v: a stage has the sums of its chunks, more
  * microbatches are in flight, and in the bubble it fills and drains one chunk instead of all (D. Narayanan et
  * al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021, section 2.2.2), and p2p
@@ -15,17 +21,13 @@
  * head outweighs its piece they fall short (gpt2-medium on 4 stages: ZB-H1 by 5 %, 2 chunks by 11 % of the simulation).
  * Of a token table that several blocks of a stage hold one has the update; that of relative biases, some
  * microseconds, is left out.
- * What the sum leaves out. With w = P - 1 - j stages behind it a stage j has its round m - 1 - w times beside the
- * others; w times it waits for those behind, or runs backward alone while the pipeline drains. The longest path of
- * 1F1B's order is about
- *     sum (g_i + 2 p2p_i) + max_j ((m - 1 - w) (g_j + p2p_j) + max (w b_j, sum_{k>j} (g_k + 2 p2p_k)))
- * + exposed + update: equal to the sum for equal stages, less where an early stage is slowest. And the transfers of one
- * border meet on their way up and down and share the link, so stages that wait for them have up to twice p2p. Of 14,400
- * random plans (4 seeds; tests/property/test_price.c and the mixed ones of its encoder-decoders and Swin under ZeRO-2
- * and 3) the sum is more than 10 % off for 40, at worst by 23 %; that path would be for 25.
+ * What the sum leaves out: where the slowest stage lies; and what overlap is lost or gained where strategies of ZeRO-2
+ * and 3 meet, a reduction that nothing hides there, a gather beside a block that computes. Of 14,400 random plans (4
+ * seeds; PLANS=1000 tests/property/test_price) it is more than 10 % off for 14, 10 of them of such stages, at worst by
+ * 16 %. With the longest path it would be for 11, with n = m - 1 and k = 1 for 35.
  * Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the pipeline's critical path:
  * here the reduce stream runs beside compute, and on programs of 16 stages that equation was 16 to 95 % above their
- * simulation where this form was within 5 %. */
+ * simulation where n = m - 1 and k = 1 were within 5 %. */
 #ifndef GAL_COSTMODEL_OBJECTIVE_H
 #define GAL_COSTMODEL_OBJECTIVE_H
 
@@ -40,8 +42,17 @@ typedef struct gal_stage_sum {
     double transfer_seconds; /* to the next piece, one way, of every chunk; 0 for the last */
 } gal_stage_sum;
 
-double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, uint32_t chunk_count,
-                             uint32_t microbatch_count, double common_update_seconds);
+/* k and n, with (P - 1) / 2P rounded down to eighths: what is counted in some power of two stays exact. With fewer
+ * microbatches than stages (m - 1) / 2P. */
+typedef struct gal_round_counts {
+    double each, slowest;
+} gal_round_counts;
+
+/* Both counts at least 1. */
+gal_round_counts gal_round_counts_of(gal_schedule schedule, uint32_t stage_count, uint32_t microbatch_count);
+
+double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, gal_schedule schedule,
+                             uint32_t chunk_count, uint32_t microbatch_count, double common_update_seconds);
 
 /* Of a legal plan (gal_plan_check). Errors of these three: as gal_price_block.
  * The sums of one stage, all its pieces: block i's price plus the pair with its predecessor (the border's pair belongs

@@ -105,7 +105,8 @@ bool gal_price_rows_alike(const gal_strategy *a, const gal_strategy *b, uint32_t
 /* Bytes of such rows of a microbatch on one device under a strategy. */
 uint64_t gal_price_rows_bytes(const gal_model *model, const gal_strategy *strategy, uint32_t microbatch_samples,
                               gal_flow rows);
-/* Seconds of the transfer of `bytes` (one device's rows) from a stage to the next. */
+/* Seconds of the transfer of `bytes` (one device's rows) from a stage to the next: half of the time kernels run beside
+ * it, on one side or the other. */
 double gal_price_transfer(const gal_durations *durations, uint32_t device_count, uint32_t stage, uint32_t stage_count,
                           uint64_t bytes);
 /* Seconds of the update that no block owns: the norm over the world, and the reduction of relative biases between

@@ -46,7 +46,8 @@ double gal_price_transfer(const gal_durations *durations, uint32_t device_count,
     gal_atoms_of(device_count, &atoms);
     const gal_place_in_cluster place = {&atoms, device_count, stage, stage_count};
     gal_group_level_counts(gal_durations_cluster(durations), &place, GAL_GROUP_NEXT, level_counts);
-    return gal_collective_seconds(durations, GAL_OP_SEND, level_counts, bytes, NULL);
+    const double beside = gal_durations_slowdown(durations, GAL_ACTIVITY_COMMUNICATION, GAL_ACTIVITY_COMPUTE);
+    return 0.5 * (1.0 + beside) * gal_collective_seconds(durations, GAL_OP_SEND, level_counts, bytes, NULL);
 }
 
 static double reduce_copies(const gal_durations *durations, uint32_t device_count, uint32_t stage_count,

@@ -190,7 +190,6 @@ gal_code gal_bottleneck_create(const gal_dual *dual, gal_bottleneck **out, gal_e
 {
     gal_code code = GAL_OK;
     const gal_cell *cell = dual->cell;
-    const double rounds = cell->spec.microbatch_count - 1;
     const size_t places = (size_t)cell->spec.pp_degree * (cell->block_count + 1);
     sweeper w = {.dual = dual, .cell = cell};
     gal_bottleneck *b = calloc(1, sizeof *b);
@@ -209,7 +208,8 @@ gal_code gal_bottleneck_create(const gal_dual *dual, gal_bottleneck **out, gal_e
     for (w.stage = 0; w.stage < cell->spec.pp_degree; w.stage++) {
         w.per_byte = 0.0;
         run_sweeps(&w, &b->plain);
-        w.per_byte = dual->weights.per_byte[w.stage] / (1.0 + rounds * dual->weights.slowest[w.stage]);
+        w.per_byte = dual->weights.per_byte[w.stage] /
+                     (cell->rounds.each + cell->rounds.slowest * dual->weights.slowest[w.stage]);
         b->per_byte[w.stage] = w.per_byte;
         run_sweeps(&w, &b->priced);
     }

@@ -248,7 +248,7 @@ bool gal_box_choose_split(const gal_dual *dual, gal_split *out)
         slowest = fmax(slowest, path.stage_round);
     }
     mean += fmax(left, 0.0) * dual->slowest_least;
-    if ((cell->spec.microbatch_count - 1) * (slowest - mean) > fmax(dearest, 1e-9 * dual->bound) &&
+    if (cell->rounds.slowest * (slowest - mean) > fmax(dearest, 1e-9 * dual->bound) &&
         split_border(dual, slowest_stage, &border)) {
         *out = border;
         found = true;

@@ -307,6 +307,7 @@ static void measure(gal_cell *cell)
     } else {
         memcpy(cell->strategy, spec->listed, spec->listed_count * sizeof *cell->strategy);
     }
+    cell->rounds = gal_round_counts_of(spec->schedule, spec->pp_degree, spec->microbatch_count);
     keep_allowed(cell);
 }
 

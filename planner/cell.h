@@ -7,7 +7,8 @@
  * rounded by at most 4 (blocks + 1) (microbatches + 1) unit_seconds. Its bytes are the closed form of
  * costmodel/memory.h where what blocks use in turn is charged at its most: each ring at its depth times the largest
  * use, a conversion at the most it can take from any order of samples (planner/conversions.h), two sub-batches at what
- * they take beside neighbours like them, and joined where a stage ends. So a path that fits here fits when it is placed.
+ * they take beside neighbours like them, and joined where a stage ends. So a path that fits here fits when it is
+ * placed.
  *
  * Off the chain:
  *   the token table       its holders are alike (gal_cell_tables_alike); on a stage of several one has the bytes and
@@ -102,6 +103,7 @@ typedef struct gal_cell {
     gal_cell_node *node;            /* as price */
     gal_cell_edge *edge;            /* as pair */
     gal_conversions conversions;
+    gal_round_counts rounds;
     uint32_t *in_flight;   /* [stage] */
     double *transfer;      /* as price: one way to the next stage */
     double *table_seconds; /* [strategy]: the reduction of the token table between the stages that hold it */

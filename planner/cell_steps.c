@@ -70,7 +70,7 @@ static double fine_unit(const gal_cell *cell)
     (void)frexp((cell->spec.microbatch_count + 1.0) * (cell->block_count + 1.0) * (price + pair + carried + once) +
                     cell->common_seconds,
                 &exponent);
-    return ldexp(1.0, exponent - 52);
+    return ldexp(1.0, exponent - 50); /* eighths of them are exact, too */
 }
 
 static double rounded(const gal_cell *cell, double seconds)

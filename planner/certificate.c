@@ -41,14 +41,12 @@ typedef struct table {
 
 typedef struct prover {
     gal_cert_prices t;
-    double rounds, limit_bytes; /* how often the slowest stage counts beside the sum */
-    double good, most;          /* a bound is not raised beyond, a slower stage is not looked at */
-    double weight;              /* of the first stage's tail */
-    double top, limit;          /* of the open menus items above are left out, so many bytes are left */
+    double rounds, each;       /* how often the slowest stage counts, and what tables say that stages add */
+    double weight, good, most; /* of the first stage's tail; a bound is not raised beyond; slower stages are no use */
+    double limit_bytes, top, limit; /* of the open menus items above are left out, so many bytes are left */
     effort effort;
     uint64_t work;                   /* blocks looked at, times the ways between their classes */
-    uint32_t classes;                /* one where conversions cost nothing */
-    uint32_t easiest;                /* class of the block behind */
+    uint32_t classes, easiest;       /* one where conversions cost nothing; that of the block behind */
     choice *best;                    /* [position][type][class] at the price at hand */
     choice *rest;                    /* [block][class] of the chain at hand: cheapest from there to its end */
     double *on;                      /* likewise: cost of what comes behind the block */
@@ -410,7 +408,7 @@ static double least_sum(prover *v, double most)
             for (chain c = {b, ends.begin}; before < HUGE_VAL && c.end <= ends.end; c.end++) {
                 const size_t to = place_of(v, p + 1, c.end);
                 if (*known_of(v, p, GAL_CERT_ROUND, &c) < most) {
-                    const double sum = before + *known_of(v, p, GAL_CERT_ADDED, &c);
+                    const double sum = before + v->each * *known_of(v, p, GAL_CERT_ADDED, &c);
                     v->from[to] = sum < v->sum[to] ? b : v->from[to];
                     v->sum[to] = fmin(sum, v->sum[to]);
                 }
@@ -499,7 +497,7 @@ static void weigh(prover *v, double weight)
 static double prove(prover *v, double weight, double enough)
 {
     weigh(v, weight);
-    const double added = least_anywhere(v, GAL_CERT_ADDED);
+    const double added = v->each * least_anywhere(v, GAL_CERT_ADDED);
     const double mean = fmax(least_anywhere(v, GAL_CERT_ROUND), 0.0) / v->t.stages;
     double least = v->rounds > 0.0 ? v->rounds * mean + added : added;
     if (least >= enough) {
@@ -567,7 +565,9 @@ static gal_code create(prover *v)
 static gal_code raise_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell, bool by_kernels,
                             double enough, double good, gal_certificate_proof *out, gal_error *err)
 {
-    prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : cell->microbatch_count - 1.0,
+    const gal_round_counts rounds = gal_round_counts_of(cell->schedule, cell->pp_degree, cell->microbatch_count);
+    prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : rounds.slowest,
+                .each = by_kernels ? rounds.each : 1.0, /* of prices they have it */
                 .limit_bytes = (double)cell->arena_limit_bytes,
                 .tables = by_kernels || cell->pp_degree == 1 ? 1 : GAL_CERT_TABLES};
     gal_code code = gal_cert_prices_create(cell, from, by_kernels, &v.t, err);

@@ -144,6 +144,12 @@ static double price_conversion(gal_cert_prices *v, const gal_cert_kind *k, uint3
     return code == GAL_OK ? fmax(price->forward_seconds + price->backward_seconds, 0.0) : HUGE_VAL;
 }
 
+/* How often a stage's round counts in a table. */
+static double rounds_in(const gal_cert_prices *v, gal_cert_table table)
+{
+    return table == GAL_CERT_ROUND ? 1.0 : v->stages == 1 ? v->cell->microbatch_count : v->rounds.each;
+}
+
 double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uint32_t to)
 {
     const gal_cert_kind *k = v->menus.kind;
@@ -152,7 +158,7 @@ double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uin
     if (isnan(*known)) {
         *known = price_conversion(v, k, pair, from, to);
     }
-    return v->menus.table == GAL_CERT_ADDED && v->stages == 1 ? v->cell->microbatch_count * *known : *known;
+    return rounds_in(v, v->menus.table) * *known;
 }
 
 /* ---- kernels ---- */
@@ -199,7 +205,7 @@ static gal_cert_item kernel_item(const gal_cert_prices *v, const gal_cert_kind *
                                  gal_cert_table table)
 {
     const gal_block_floor *floor = &v->kernels[(size_t)type * v->strategy_count + split].floor;
-    const double rounds = table == GAL_CERT_ADDED && v->stages == 1 ? v->cell->microbatch_count : 1.0;
+    const double rounds = rounds_in(v, table);
     const double bytes = (double)floor->state_bytes + (double)k->in_flight * (double)floor->saved_bytes;
     /* of two sub-batches, one of which may be done before the other begins, at least half */
     gal_cert_item own = {.turn_bytes = (double)floor->work_bytes / (v->cell->space->overlap ? 2.0 : 1.0)};
@@ -254,7 +260,7 @@ static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, u
     const gal_block_bytes *bytes = &price->memory.bytes;
     const uint32_t m = v->cell->microbatch_count;
     const bool added = table == GAL_CERT_ADDED;
-    const double rounds = added && v->stages == 1 ? m : 1.0;
+    const double rounds = rounds_in(v, table);
     const double weight = added && k->stage == 0 ? tail_weight : 0.0;
     const bool last = k->stage + 1 == v->stages;
     const double sync =
@@ -271,8 +277,9 @@ static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, u
     }
     if (added) {
         seconds += update / v->stages;
-        leave +=
-            last ? 0.0 : 2.0 * gal_price_transfer(v->from->durations, v->devices, k->stage, v->stages, bytes->boundary);
+        leave += last ? 0.0
+                      : (1.0 + rounds) *
+                            gal_price_transfer(v->from->durations, v->devices, k->stage, v->stages, bytes->boundary);
     }
     const double enter = rounds * price->enter_seconds + weight * price->tail_seconds;
     const double in = 2.0 * (double)bytes->boundary + (k->stage > 0 ? entry_bytes(v, k, type, bytes) : 0.0);
@@ -500,6 +507,7 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
                            .devices = cell->device_count / cell->pp_degree,
                            .samples = cell->global_batch_samples / cell->microbatch_count,
                            .blocks = gal_model_block_count(cell->model),
+                           .rounds = gal_round_counts_of(cell->schedule, cell->pp_degree, cell->microbatch_count),
                            .stages = cell->pp_degree};
     GAL_TRY(gal_block_types_create(cell->model, &v->types, err));
     GAL_TRY(create_tables(v));

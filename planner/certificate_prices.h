@@ -5,6 +5,7 @@
 #ifndef GAL_PLANNER_CERTIFICATE_PRICES_H
 #define GAL_PLANNER_CERTIFICATE_PRICES_H
 
+#include "costmodel/objective.h"
 #include "planner/block_types.h"
 #include "planner/certificate.h"
 #include "schemas/base/heap.h"
@@ -69,6 +70,7 @@ typedef struct gal_cert_prices {
     gal_block_types types;
     uint32_t devices, samples, blocks, stages;
     double common_seconds; /* of what no block owns */
+    gal_round_counts rounds;
     uint32_t strategy_count, class_count, place_count, kind_count;
     gal_strategy *strategy;    /* by prices */
     uint32_t *class, *stands;  /* [strategy]; [class] its first strategy */

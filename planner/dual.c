@@ -210,7 +210,8 @@ void gal_dual_free(gal_dual *dual)
 
 gal_rates gal_rates_of(const gal_weights *weights, const gal_cell_spec *spec, uint32_t stage)
 {
-    const double round = 1.0 + (spec->microbatch_count - 1) * weights->slowest[stage];
+    const gal_round_counts rounds = gal_round_counts_of(spec->schedule, spec->pp_degree, spec->microbatch_count);
+    const double round = rounds.each + rounds.slowest * weights->slowest[stage];
     double later = 0.0; /* backward of this stage hides the sync of every later one */
     for (uint32_t p = stage + 1; p < spec->pp_degree; p++) {
         later += weights->exposed[p];
@@ -319,7 +320,7 @@ static double weighted_least(const gal_dual *dual)
     for (uint32_t p = 0; p < dual->cell->spec.pp_degree; p++) {
         left -= dual->weights.slowest[p];
     }
-    return (dual->cell->spec.microbatch_count - 1) * gal_at_least_zero(left) * dual->slowest_least;
+    return dual->cell->rounds.slowest * gal_at_least_zero(left) * dual->slowest_least;
 }
 
 void gal_dual_weigh(gal_dual *dual)

@@ -83,7 +83,7 @@ static void project(double *x, uint32_t count, bool whole)
 static void turn_to_slower(const gal_dual *dual, const stage_totals *totals, double *share, double *ahead)
 {
     const uint32_t count = dual->cell->spec.pp_degree;
-    const double rounds = dual->cell->spec.microbatch_count - 1;
+    const double rounds = dual->cell->rounds.slowest;
     double mean = 0.0;
     share[count] = 1.0;
     for (uint32_t p = 0; p < count; p++) {

@@ -19,7 +19,7 @@ static void fill_stages(const gal_dual *dual, gal_view *view)
 {
     const gal_cell *cell = dual->cell;
     const gal_weights *w = &dual->weights;
-    const double rounds = cell->spec.microbatch_count - 1;
+    const gal_round_counts rounds = cell->rounds;
     double slowest = 0.0;
     double exposed = 0.0;
     double update = 0.0;
@@ -30,11 +30,11 @@ static void fill_stages(const gal_dual *dual, gal_view *view)
         slowest += w->slowest[p];
         exposed += w->exposed[p];
         update += w->update[p];
-        s->round = 1.0 + rounds * w->slowest[p];
+        s->round = rounds.each + rounds.slowest * w->slowest[p];
         s->tail = w->exposed[p];
         s->update = w->update[p];
         s->byte = w->per_byte[p];
-        s->slowest = rounds * gal_at_least_zero(1.0 - slowest);
+        s->slowest = rounds.slowest * gal_at_least_zero(1.0 - slowest);
         s->exposed = gal_at_least_zero(1.0 - exposed);
         s->closed_update = gal_at_least_zero(1.0 - update);
         s->constant = cell->common_seconds - room - w->per_byte[p] * (double)cell->spec.arena_limit_bytes;
@@ -45,11 +45,12 @@ static void fill_stages(const gal_dual *dual, gal_view *view)
 /* Other weights of max g; the price of a byte keeps its relation to a second of its stage. */
 static void set_slowest(gal_dual *dual, const gal_weights *base, const double *slowest)
 {
-    const double rounds = dual->cell->spec.microbatch_count - 1;
+    const gal_round_counts rounds = dual->cell->rounds;
     dual->weights = *base;
     for (uint32_t p = 0; p < dual->cell->spec.pp_degree; p++) {
         dual->weights.slowest[p] = slowest[p];
-        dual->weights.per_byte[p] *= (1.0 + rounds * slowest[p]) / (1.0 + rounds * base->slowest[p]);
+        dual->weights.per_byte[p] *=
+            (rounds.each + rounds.slowest * slowest[p]) / (rounds.each + rounds.slowest * base->slowest[p]);
     }
 }
 

@@ -38,7 +38,7 @@ int64_t gal_path_bytes(const gal_path *path)
 bool gal_path_close(gal_path *path, const gal_cell *cell, const gal_cell_step *step)
 {
     gal_path_add(path, step);
-    *path = (gal_path){.additive = path->additive + path->stage_round,
+    *path = (gal_path){.additive = path->additive + cell->rounds.each * path->stage_round,
                        .slowest = fmax(path->slowest, path->stage_round),
                        .exposed = fmax(path->exposed, path->stage_tail - path->drained),
                        .drained = path->drained + path->stage_backward,
@@ -49,8 +49,7 @@ bool gal_path_close(gal_path *path, const gal_cell *cell, const gal_cell_step *s
 
 double gal_path_seconds(const gal_path *path, const gal_cell *cell)
 {
-    return path->additive + (cell->spec.microbatch_count - 1) * path->slowest + path->exposed + path->update +
-           cell->common_seconds;
+    return path->additive + cell->rounds.slowest * path->slowest + path->exposed + path->update + cell->common_seconds;
 }
 
 double gal_cell_evaluate(const gal_cell *cell, const uint32_t *stage, const uint32_t *strategy, uint64_t *most_bytes)

@@ -186,8 +186,8 @@ static double apart(double a, double ra, double b, double rb, double least)
 double gal_room_slower_by(const gal_room *room, size_t node, uint32_t stage, const gal_path *a, const gal_path *b)
 {
     const gal_least_rest *least = &room->least[node];
-    const uint32_t rounds = room->cell->spec.microbatch_count - 1;
-    const double additive = (a->additive + a->stage_round) - (b->additive + b->stage_round);
+    const gal_round_counts rounds = room->cell->rounds;
+    const double additive = (a->additive - b->additive) + rounds.each * (a->stage_round - b->stage_round);
     double slowest = apart(a->slowest, a->stage_round, b->slowest, b->stage_round, least->round);
     double exposed = apart(a->exposed, a->stage_tail - a->drained, b->exposed, b->stage_tail - b->drained, least->tail);
     double update = apart(a->update, a->stage_update, b->update, b->stage_update, least->update);
@@ -196,7 +196,7 @@ double gal_room_slower_by(const gal_room *room, size_t node, uint32_t stage, con
         exposed = gal_larger(exposed, (b->drained + b->stage_backward) - (a->drained + a->stage_backward));
         update = gal_larger(update, 0.0);
     }
-    return additive + rounds * slowest + exposed + update;
+    return additive + rounds.slowest * slowest + exposed + update;
 }
 
 int64_t gal_room_larger_by(const gal_room *room, uint32_t block, uint32_t stage, const gal_path *a, const gal_path *b)

@@ -128,9 +128,11 @@ static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_
 static double rounds_of(const gal_stage_tables *t, gal_stage_table table)
 {
     const gal_cell_spec *spec = &t->s->spec;
+    const gal_round_counts rounds = gal_round_counts_of(spec->schedule, spec->pp_degree, spec->microbatch_count);
     return spec->pp_degree == 1 || table == GAL_TABLE_STEP ? spec->microbatch_count
-           : table == GAL_TABLE_BOTH                       ? 1.0 + (spec->microbatch_count - 1.0) / spec->pp_degree
-                                                           : 1.0;
+           : table == GAL_TABLE_ROUND                      ? 1.0
+           : table == GAL_TABLE_BOTH                       ? rounds.each + rounds.slowest / spec->pp_degree
+                                                           : rounds.each;
 }
 
 /* In a stage; backward hides later tails. */

@@ -60,10 +60,12 @@ static const gal_mix_bound *rounds_of(const solver *v)
 static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
 {
     const uint32_t stages = v->s->spec.pp_degree;
-    const double common = common_seconds(&v->s->spec);
+    const gal_cell_spec *spec = &v->s->spec;
+    const double common = common_seconds(spec);
+    const gal_round_counts rounds = gal_round_counts_of(spec->schedule, stages, spec->microbatch_count);
     const gal_whole_stages whole = {.types = v->s->types,
                                     .stage_count = stages,
-                                    .slowest_rounds = stages == 1 ? 0.0 : v->s->spec.microbatch_count - 1.0,
+                                    .slowest_rounds = stages == 1 ? 0.0 : rounds.slowest,
                                     .round = rounds_of(v),
                                     .added = v->bound + stages,
                                     .both = v->bound + 2 * stages,

@@ -327,7 +327,7 @@ static double brute_seconds(const brute *b, double *slowest)
     for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
         *slowest = fmax(*slowest, sum[p].forward_seconds + sum[p].backward_seconds + sum[p].transfer_seconds);
     }
-    return gal_objective_seconds(sum, cell->spec.pp_degree, 1, cell->spec.microbatch_count,
+    return gal_objective_seconds(sum, cell->spec.pp_degree, cell->spec.schedule, 1, cell->spec.microbatch_count,
                                  cell->common_seconds + brute_table_seconds(b));
 }
 
