@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "schemas/base/checked.h"
+#include "schemas/base/vector.h"
 
 enum { STEPS_DEFAULT = 1024 };
 #define CELLS_MAX (UINT64_C(1) << 28) /* of the table of one stage: 512 MiB */
@@ -13,6 +14,7 @@ typedef struct table {
     int64_t *time;    /* (step, strategy): C(l, E_fwd) by last strategy */
     int64_t *entered; /* (step, strategy): least time of the layers before, with the transition into this one */
     uint16_t *before; /* (layer, step, strategy): the strategy before */
+    int64_t *choice;  /* (strategy): of one step, before */
     uint32_t *trial;  /* strategy (layer of the model) */
 } table;
 
@@ -21,6 +23,7 @@ static void free_table(table *t)
     free(t->time);
     free(t->entered);
     free(t->before);
+    free(t->choice);
     free(t->trial);
 }
 
@@ -37,8 +40,9 @@ static gal_code create_table(const gal_instance *g, uint32_t layers, uint64_t un
     t->time = calloc((size_t)(steps + 1) * g->strategy_count, sizeof *t->time);
     t->entered = calloc((size_t)(steps + 1) * g->strategy_count, sizeof *t->entered);
     t->before = calloc((size_t)cells, sizeof *t->before);
+    t->choice = calloc(g->strategy_count, sizeof *t->choice);
     t->trial = calloc(g->layer_count, sizeof *t->trial);
-    if (t->time == NULL || t->entered == NULL || t->before == NULL || t->trial == NULL) {
+    if (t->time == NULL || t->entered == NULL || t->before == NULL || t->choice == NULL || t->trial == NULL) {
         free_table(t);
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
@@ -47,24 +51,44 @@ static gal_code create_table(const gal_instance *g, uint32_t layers, uint64_t un
 
 /* ---- Eq. 4 ---- */
 
-/* The least of the layers before by the strategy to come; nothing is before the first layer. */
+/* Of one step: the least of the layers before by the strategy to come, the first of equals. One comparison and two
+ * selections of one width: what the compiler makes vectors of. */
+GAL_VECTOR static void enter_step(size_t n, const int64_t *restrict time, const int64_t *restrict change,
+                                  int64_t *restrict entered, int64_t *restrict choice)
+{
+    for (size_t to = 0; to < n; to++) {
+        entered[to] = GAL_NEVER;
+        choice[to] = 0;
+    }
+    for (size_t from = 0; from < n; from++) {
+        const int64_t so_far = time[from];
+        for (size_t to = 0; so_far != GAL_NEVER && to < n; to++) {
+            const int64_t through = so_far + change[from * n + to];
+            choice[to] = through < entered[to] ? (int64_t)from : choice[to];
+            entered[to] = through < entered[to] ? through : entered[to];
+        }
+    }
+}
+
+/* All steps; nothing is before the first layer. More steps that buy nothing have the same answer. */
 static void enter_layer(const gal_instance *g, table *t, uint32_t layer, bool is_first, uint16_t *before)
 {
     const size_t n = g->strategy_count;
     const int64_t *change = g->change_ps + g->transition[g->kind[layer]] * n * n;
+    if (is_first) {
+        memset(t->entered, 0, ((size_t)t->steps + 1) * n * sizeof *t->entered);
+        return;
+    }
     for (size_t step = 0; step <= t->steps; step++) {
+        const int64_t *time = t->time + step * n;
         int64_t *entered = t->entered + step * n;
-        for (size_t to = 0; to < n; to++) {
-            entered[to] = is_first ? 0 : GAL_NEVER;
+        if (step > 0 && memcmp(time, time - n, n * sizeof *time) == 0) {
+            memcpy(entered, entered - n, n * sizeof *entered);
+        } else {
+            enter_step(n, time, change, entered, t->choice);
         }
-        for (size_t from = 0; !is_first && from < n; from++) {
-            const int64_t so_far = t->time[step * n + from];
-            for (size_t to = 0; so_far != GAL_NEVER && to < n; to++) {
-                if (so_far + change[from * n + to] < entered[to]) {
-                    entered[to] = so_far + change[from * n + to];
-                    before[step * n + to] = (uint16_t)from;
-                }
-            }
+        for (size_t to = 0; to < n; to++) {
+            before[step * n + to] = (uint16_t)t->choice[to];
         }
     }
 }
@@ -146,6 +170,20 @@ static bool raise_forward_budget(const gal_instance *g, table *t, uint32_t stage
     return found;
 }
 
+/* Whether a stage has the layers, the microbatches and the borders of the one before it: then also its answer. */
+static bool is_repeated(const gal_instance *g, const uint32_t *stage_first, uint32_t stage)
+{
+    if (stage < 2 || stage + 1 == g->stage_count || g->in_flight[stage] != g->in_flight[stage - 1]) {
+        return false; /* the first and the last have borders of their own */
+    }
+    const uint32_t before = stage_first[stage - 1], first = stage_first[stage], end = stage_first[stage + 1];
+    bool same = end - first == first - before;
+    for (uint32_t l = first; same && l < end; l++) {
+        same = g->kind[l] == g->kind[before + (l - first)];
+    }
+    return same;
+}
+
 static gal_code search_stage(const gal_instance *g, uint32_t stage, uint64_t unit, gal_assignment *a, bool *found,
                              uint64_t *cell_count, gal_error *err)
 {
@@ -171,17 +209,20 @@ static gal_code search_stage(const gal_instance *g, uint32_t stage, uint64_t uni
 gal_code gal_galvatron_search(const gal_instance *g, uint64_t unit_bytes, gal_assignment *a, uint64_t *cell_count,
                               gal_error *err)
 {
-    bool all = true;
-    for (uint32_t i = 0; i < g->stage_count; i++) {
-        bool found = false;
+    bool found = true;
+    a->value_ps = GAL_NEVER;
+    for (uint32_t i = 0; i < g->stage_count && found; i++) {
+        const uint32_t first = a->stage_first[i], count = a->stage_first[i + 1] - first;
+        if (is_repeated(g, a->stage_first, i)) {
+            memcpy(a->strategy + first, a->strategy + first - count, count * sizeof *a->strategy);
+            continue;
+        }
         const gal_code code = search_stage(g, i, unit_bytes, a, &found, cell_count, err);
         if (code != GAL_OK) {
             return code;
         }
-        all = all && found;
     }
-    a->value_ps = GAL_NEVER;
-    if (all) {
+    if (found) {
         gal_assignment_price(g, a);
         GAL_ASSERT(a->value_ps != GAL_NEVER);
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/base/vector.h"
 #include "schemas/limits.h"
 
 enum { INTERVALS_MAX = 1 << 26 };
@@ -34,6 +35,30 @@ cleanup:
     return code;
 }
 
+/* agree(a, b), layers from a and from b on of the same kinds, is 1 + agree(a + 1, b + 1), or 0. */
+static gal_code find_twins(gal_intervals *t, gal_error *err)
+{
+    const gal_instance *g = t->instance;
+    uint32_t *agree = calloc((size_t)g->layer_count + 1, sizeof *agree); /* (a), of one b */
+    t->twin = calloc(g->layer_count, sizeof *t->twin);
+    t->twin_count = calloc(g->layer_count, sizeof *t->twin_count);
+    if (agree == NULL || t->twin == NULL || t->twin_count == NULL) {
+        free(agree);
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    for (uint32_t b = g->layer_count; b-- > 0;) {
+        for (uint32_t a = 0; a < b; a++) {
+            agree[a] = g->kind[a] == g->kind[b] ? 1 + agree[a + 1] : 0;
+            if (agree[a] > t->twin_count[b]) {
+                t->twin[b] = a;
+                t->twin_count[b] = agree[a];
+            }
+        }
+    }
+    free(agree);
+    return GAL_OK;
+}
+
 gal_code gal_intervals_create(const gal_instance *g, gal_intervals **out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -47,6 +72,7 @@ gal_code gal_intervals_create(const gal_instance *g, gal_intervals **out, gal_er
     if (t->group == NULL || t->choices == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory"));
     }
+    GAL_TRY(find_twins(t, err));
     GAL_TRY(make_groups(t, err));
     const uint64_t rows = (uint64_t)(g->layer_count + 1) * (g->layer_count + 1) * t->group_count;
     if (rows > INTERVALS_MAX) {
@@ -78,14 +104,19 @@ void gal_intervals_free(gal_intervals *t)
     free(t->answer);
     free(t->choices);
     free(t->group);
+    free(t->twin_count);
+    free(t->twin);
     free(t->interval);
     free(t);
 }
 
 uint32_t gal_interval_home(const gal_intervals *t, uint32_t first, uint32_t end)
 {
-    const uint32_t run = t->instance->run_first[first];
-    return t->instance->run_first[end - 1] == run ? run : first;
+    const uint32_t count = end - first;
+    while (t->twin_count[first] >= count) {
+        first = t->twin[first];
+    }
+    return first;
 }
 
 gal_interval *gal_interval_at(const gal_intervals *t, uint32_t stage, uint32_t first, uint32_t end)
@@ -101,6 +132,7 @@ gal_interval *gal_interval_at(const gal_intervals *t, uint32_t stage, uint32_t f
 typedef struct lengths {
     double lambda;
     double *node;
+    const double *change; /* (transition, from, to): class_change_ps */
     double behind[GAL_PROBLEM_STRATEGIES_MAX]; /* shortest path that ends before the layer, by its class */
     double ahead[GAL_PROBLEM_STRATEGIES_MAX];
 } lengths;
@@ -125,6 +157,51 @@ static void price(const gal_menu *o, lengths *a)
     }
 }
 
+static const double *node_of(const gal_instance *g, const lengths *a, uint32_t layer, bool is_first, bool is_last)
+{
+    return a->node + ((size_t)g->kind[layer] * 4 + (is_first ? 2 : 0) + (is_last ? 1 : 0)) * g->class_count;
+}
+
+/* A path of this length is the shortest of a row: no choice within the budget takes less time than what is left. */
+static void raise_bound(gal_interval *at, double shortest, double budget)
+{
+    const double proven = shortest - budget - 1e-11 * (shortest + budget) - 1.0;
+    if (at->bound_ps != GAL_NEVER && proven > (double)at->bound_ps) {
+        at->bound_ps = (int64_t)ceil(proven);
+    }
+}
+
+static const double *change_into(const gal_instance *g, const lengths *a, uint32_t layer)
+{
+    return a->change + (size_t)g->transition[g->kind[layer]] * g->class_count * g->class_count;
+}
+
+/* From the classes of a layer (ahead) to those of the next (behind). */
+GAL_VECTOR static void pass(uint32_t classes, const double *restrict ahead, const double *restrict change,
+                            double *restrict behind)
+{
+    for (uint32_t to = 0; to < classes; to++) {
+        behind[to] = INFINITY;
+    }
+    for (uint32_t from = 0; from < classes; from++, change += classes) {
+        const double so_far = ahead[from];
+        for (uint32_t to = 0; to < classes; to++) {
+            const double length = so_far + change[to];
+            behind[to] = length < behind[to] ? length : behind[to];
+        }
+    }
+}
+
+static void pass_back(uint32_t classes, const double *ahead, const double *change, double *behind)
+{
+    for (uint32_t from = 0; from < classes; from++, change += classes) {
+        behind[from] = INFINITY;
+        for (uint32_t to = 0; to < classes; to++) {
+            behind[from] = fmin(behind[from], change[to] + ahead[to]);
+        }
+    }
+}
+
 /* All ends of the rows that begin at `first`. */
 static void sweep(gal_intervals *t, const gal_menu *o, uint32_t first, lengths *a)
 {
@@ -133,33 +210,58 @@ static void sweep(gal_intervals *t, const gal_menu *o, uint32_t first, lengths *
     const double budget = a->lambda * (double)g->budget_bytes;
     memset(a->behind, 0, classes * sizeof *a->behind);
     for (uint32_t l = first; l < g->layer_count; l++) {
-        const bool is_first = l == first;
-        const double *inner = a->node + ((size_t)g->kind[l] * 4 + (is_first ? 2 : 0)) * classes;
-        const double *last = inner + classes;
-        gal_interval *at = gal_interval_at(t, o->stage, first, l + 1);
+        const double *inner = node_of(g, a, l, l == first, false), *last = node_of(g, a, l, l == first, true);
         double shortest = INFINITY;
         for (uint32_t k = 0; k < classes; k++) {
-            shortest = fmin(shortest, a->behind[k] + last[k]);
+            const double length = a->behind[k] + last[k];
+            shortest = length < shortest ? length : shortest;
             a->ahead[k] = a->behind[k] + inner[k];
         }
-        const double proven = shortest - budget - 1e-11 * (shortest + budget) - 1.0;
-        if (at->bound_ps != GAL_NEVER && proven > (double)at->bound_ps) {
-            at->bound_ps = (int64_t)ceil(proven);
-        }
+        raise_bound(gal_interval_at(t, o->stage, first, l + 1), shortest, budget);
         if (l + 1 == g->layer_count) {
             break;
         }
-        const int64_t *change = g->class_change_ps + (size_t)g->transition[g->kind[l + 1]] * classes * classes;
-        for (uint32_t to = 0; to < classes; to++) {
-            a->behind[to] = INFINITY;
+        pass(classes, a->ahead, change_into(g, a, l + 1), a->behind);
+    }
+}
+
+/* The rows that end with the last layer, all first layers at once: from behind, `ahead` is the shortest path from a
+ * layer on by its class, `behind` that from the layer after it by this one's. */
+static void sweep_back(gal_intervals *t, const gal_menu *o, lengths *a)
+{
+    const gal_instance *g = t->instance;
+    const uint32_t classes = g->class_count;
+    const double budget = a->lambda * (double)g->budget_bytes;
+    memset(a->behind, 0, classes * sizeof *a->behind);
+    for (uint32_t l = g->layer_count; l-- > 0;) {
+        const bool is_last = l + 1 == g->layer_count;
+        const double *inner = node_of(g, a, l, false, is_last), *first = node_of(g, a, l, true, is_last);
+        double shortest = INFINITY;
+        for (uint32_t k = 0; k < classes; k++) {
+            shortest = fmin(shortest, first[k] + a->behind[k]);
+            a->ahead[k] = inner[k] + a->behind[k];
         }
-        for (uint32_t from = 0; from < classes; from++, change += classes) {
-            for (uint32_t to = 0; to < classes; to++) {
-                const double length = a->ahead[from] + (double)change[to];
-                a->behind[to] = length < a->behind[to] ? length : a->behind[to];
-            }
+        raise_bound(gal_interval_at(t, o->stage, l, g->layer_count), shortest, budget);
+        if (l > 0) {
+            pass_back(classes, a->ahead, change_into(g, a, l), a->behind);
         }
     }
+}
+
+/* Every row: those whose kinds are another's, but for the model's last layer, from behind. */
+static void sweep_all(gal_intervals *t, const gal_menu *o, lengths *a)
+{
+    const uint32_t layers = t->instance->layer_count;
+    sweep(t, o, 0, a);
+    if (o->stage == 0) {
+        return; /* which begins with the first layer */
+    }
+    for (uint32_t first = 1; first < layers; first++) {
+        if (t->twin_count[first] + 1 < layers - first) {
+            sweep(t, o, first, a);
+        }
+    }
+    sweep_back(t, o, a);
 }
 
 /* Rows whose least bytes, by the row of Eq. 2 of their last layer, are over the budget. */
@@ -218,6 +320,21 @@ static gal_code typical_lambda(const gal_menu *o, double *lambda, gal_error *err
     return GAL_OK;
 }
 
+/* class_change_ps in doubles; NULL without memory. */
+static double *changes_of(const gal_instance *g)
+{
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < g->kind_count; k++) {
+        most = g->transition[k] > most ? g->transition[k] : most;
+    }
+    const size_t count = ((size_t)most + 1) * g->class_count * g->class_count;
+    double *out = calloc(count, sizeof *out);
+    for (size_t i = 0; out != NULL && i < count; i++) {
+        out[i] = (double)g->class_change_ps[i];
+    }
+    return out;
+}
+
 gal_code gal_intervals_bound(gal_intervals *t, gal_error *err)
 {
     static const double factors[] = {0.0, 1.0 / 16, 1.0 / 4, 1.0 / 2, 1.0, 2.0, 4.0, 16.0};
@@ -226,10 +343,12 @@ gal_code gal_intervals_bound(gal_intervals *t, gal_error *err)
     lengths *a = calloc(1, sizeof *a);
     int64_t *bytes = calloc((size_t)g->kind_count * 2, sizeof *bytes);
     double *node = calloc((size_t)g->kind_count * 4 * g->class_count, sizeof *node);
-    if (a == NULL || bytes == NULL || node == NULL) {
+    double *change = changes_of(g);
+    if (a == NULL || bytes == NULL || node == NULL || change == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory"));
     }
     a->node = node;
+    a->change = change;
     for (uint32_t c = 0; c < t->group_count; c++) {
         double lambda = 0.0;
         least_bytes_of_kinds(t->choices[c], bytes, bytes + g->kind_count);
@@ -238,15 +357,11 @@ gal_code gal_intervals_bound(gal_intervals *t, gal_error *err)
         for (size_t f = 0; f < sizeof factors / sizeof factors[0]; f++) {
             a->lambda = lambda * factors[f];
             price(t->choices[c], a);
-            for (uint32_t first = t->choices[c]->stage == 0 ? 0 : 1; first < g->layer_count; first++) {
-                sweep(t, t->choices[c], first, a);
-                if (t->choices[c]->stage == 0) {
-                    break;
-                }
-            }
+            sweep_all(t, t->choices[c], a);
         }
     }
 cleanup:
+    free(change);
     free(node);
     free(bytes);
     free(a);

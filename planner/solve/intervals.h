@@ -15,10 +15,12 @@ typedef struct gal_interval_answer {
     uint32_t *strategy; /* of its layers */
 } gal_interval_answer;
 
-/* Stages that hold as many microbatches and pay for the same borders share a table; so do rows of one kind of layer
- * wherever they begin in their run. */
+/* Stages that hold as many microbatches and pay for the same borders share a table; so do rows of the same kinds of
+ * layers wherever they begin. */
 typedef struct gal_intervals {
     const gal_instance *instance;
+    uint32_t *twin;       /* (layer): the first of the layers before whose kinds from there on agree the longest */
+    uint32_t *twin_count; /* (layer): for so many layers; 0: there is none */
     uint32_t group_count;
     uint32_t *group;        /* (stage) */
     gal_menu **choices;     /* (group) */
@@ -36,7 +38,7 @@ gal_interval *gal_interval_at(const gal_intervals *t, uint32_t stage, uint32_t f
 /* Solves one, if it is not; its bound is then what was proven. */
 gal_code gal_interval_solve(gal_intervals *t, uint32_t stage, uint32_t first, uint32_t end, uint64_t label_limit,
                             gal_error *err);
-/* The first layer of the row that stands for this one. */
+/* The first layer of the row of the same kinds that stands for this one. */
 uint32_t gal_interval_home(const gal_intervals *t, uint32_t first, uint32_t end);
 
 #endif
