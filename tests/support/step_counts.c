@@ -1,9 +1,19 @@
-#include "tests/support/step_counts.h"
-
 #include <string.h>
 
-enum { L = 2, H = 32, F = 64, HEADS = 4, S = 8, V = 64, VOCABULARY = 61, M = 2, B = 4, T = B * S };
-enum { BLOCKS = GAL_STEP_BLOCKS };
+#include "tests/support/step_counts_internal.h"
+
+enum {
+    L = 2,
+    H = GAL_STEP_HIDDEN,
+    F = GAL_STEP_FFN,
+    HEADS = GAL_STEP_HEADS,
+    S = GAL_STEP_POSITIONS,
+    V = GAL_STEP_PADDED_VOCABULARY,
+    VOCABULARY = 61,
+    M = GAL_STEP_MICROBATCHES,
+    B = GAL_STEP_SAMPLES,
+    T = B * S
+};
 
 /* Elements of the units that are gathered, scattered and reduced together. Vectors (norms, row biases) are small and
  * never sharded. */
@@ -46,6 +56,11 @@ static void add_calls(expected *e, gal_op op, uint32_t group, uint64_t calls, ui
 static void add(expected *e, gal_op op, uint32_t group, uint64_t calls, uint64_t elements)
 {
     add_calls(e, op, group, calls, op == GAL_OP_ALL_REDUCE ? calls : 0, elements);
+}
+
+void gal_step_add(gal_step_counts *e, gal_op op, uint32_t group, uint64_t calls, uint64_t elements)
+{
+    add(e, op, group, calls, elements);
 }
 
 /* ---- parameters ---- */
@@ -577,11 +592,22 @@ static const mode modes[] = {
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D, .keep_panels = true}},
     {"tp8.3d", expect_3d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D}},
+    {"t5.tp4.2d", gal_step_t5_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
+    {"t5.tp8.3d", gal_step_t5_3d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D}},
+    {"swin.tp4.2d", gal_step_swin_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
     {"pp4", expect_pipeline, 4, false, {0}},
     {"pp2-dp2-tied", expect_tied_pipeline, 2, true, {.axis_count = 1, .axis = {{GAL_AXIS_DP, 2}}}},
     {"conversions", expect_conversions, 1, false, DP_4},
 };
 enum { MODE_COUNT = sizeof modes / sizeof modes[0] };
+
+/* Modes of other families than GPT. */
+static const struct {
+    void (*expect)(expected *e, uint32_t rank);
+    void (*turn)(gal_model *model);
+} others[] = {{gal_step_t5_2d, gal_step_turn_to_t5},
+              {gal_step_t5_3d, gal_step_turn_to_t5},
+              {gal_step_swin_2d, gal_step_turn_to_swin}};
 
 static void make_model(const mode *at, gal_model *model)
 {
@@ -595,6 +621,11 @@ static void make_model(const mode *at, gal_model *model)
     model->vocabulary_multiple = V;
     model->tied_embeddings = at->tied;
     model->compute_dtype = GAL_FP64;
+    for (uint32_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (at->expect == others[i].expect) {
+            others[i].turn(model);
+        }
+    }
 }
 
 void gal_step_mode_plan(uint32_t index, gal_step_plan *storage)
@@ -610,11 +641,12 @@ void gal_step_mode_plan(uint32_t index, gal_step_plan *storage)
                       .prefetch_depth = 2,
                       .stage_count = at->stages,
                       .stage = stage,
-                      .run_count = BLOCKS,
                       .run = run};
     make_model(at, &out->model);
+    const uint32_t blocks = out->run_count = gal_model_block_count(&out->model);
+    GAL_ASSERT(blocks <= GAL_STEP_BLOCKS_MAX);
     out->cluster.device_count = gal_step_mode_ranks(index);
-    for (uint32_t i = 0; i < BLOCKS; i++) {
+    for (uint32_t i = 0; i < blocks; i++) {
         run[i] = (gal_plan_run){1, at->strategy};
     }
     if (at->expect == expect_conversions) {
@@ -623,7 +655,7 @@ void gal_step_mode_plan(uint32_t index, gal_step_plan *storage)
         run[2].strategy = tp_sp;
     }
     for (uint32_t s = 0; s < at->stages; s++) {
-        const uint32_t first = BLOCKS * s / at->stages, end = BLOCKS * (s + 1) / at->stages;
+        const uint32_t first = blocks * s / at->stages, end = blocks * (s + 1) / at->stages;
         stage[s] = (gal_plan_stage){.first_run = first, .run_count = end - first};
     }
 }

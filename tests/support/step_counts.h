@@ -11,7 +11,7 @@
 #include "schemas/operator.h"
 #include "schemas/plan.h"
 
-enum { GAL_STEP_RANKS_MAX = 8, GAL_STEP_BLOCKS = 6, GAL_STEP_ROWS = 16, GAL_STEP_ITEM_BYTES = 8 /* fp64 */ };
+enum { GAL_STEP_RANKS_MAX = 8, GAL_STEP_BLOCKS_MAX = 8, GAL_STEP_ROWS = 16, GAL_STEP_ITEM_BYTES = 8 /* fp64 */ };
 
 typedef struct gal_step_tally {
     gal_op op;
@@ -27,7 +27,7 @@ typedef struct gal_step_counts {
 typedef struct gal_step_plan {
     gal_plan plan; /* its arrays are the ones below */
     gal_plan_stage stage[GAL_STEP_RANKS_MAX];
-    gal_plan_run run[GAL_STEP_BLOCKS];
+    gal_plan_run run[GAL_STEP_BLOCKS_MAX];
 } gal_step_plan;
 
 uint32_t gal_step_mode_count(void);
