@@ -175,12 +175,13 @@ gal_code gal_sequence_choose(const gal_overlap_settings *settings, gal_sequence 
 gal_code gal_sequence_repeat(void *sequence, uint32_t count, gal_error *err);
 
 enum { GAL_OVERLAP_COLLECTIVES = 5 };
-/* What takes most of the time among the collectives that run beside compute; returns their count. */
+/* Of each operation on each stream what takes most of the time among the collectives that run beside compute; returns
+ * their count. */
 uint32_t gal_overlap_collectives(const gal_overlap_settings *settings,
                                  const gal_candidate_collective *out[GAL_OVERLAP_COLLECTIVES]);
 
-/* The slowdown matrix: the kernels of two blocks' backward beside the collectives that take most of the time. One rank
- * has no collectives: the factors of communication are 1. */
+/* The slowdown matrix: the kernels of two blocks' backward beside the collectives that take most of the time, each by
+ * its share of a step's. One rank has no collectives: the factors of communication are 1. */
 gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *settings,
                              double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
 

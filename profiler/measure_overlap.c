@@ -1,22 +1,25 @@
 /* Who slows whom. On the host a collective moves on when a thread of the rank tests it, beside kernels the second one,
  * which takes part of the core's time: both sides are slowed, and this is what is measured, with a loop that does what
  * the engine does. */
+#include <math.h>
 #include <string.h>
 
 #include "profiler/measure.h"
 #include "runtime/clock.h"
 #include "runtime/courier.h"
 
-enum { LARGEST_BYTES_HOST = 2 << 20 };
+enum { LARGEST_BYTES_HOST = 2 << 20, ROUNDS = 9, ROUND_COLLECTIVES_MAX = 100 };
+static const double round_seconds = 0.02; /* of collectives, were they alone */
 
 /* Kernels of the first thread, collectives one behind the other of both (runtime/courier.h). */
 typedef struct together {
     gal_sequence kernels;
+    double alone_seconds[GAL_SEQUENCE_MAX]; /* of each kernel */
     gal_collective_run collective;
-    uint64_t kernel_count, collective_count;
-    double kernel_seconds, collective_seconds; /* of all of them */
-    uint32_t handle, left;                     /* of the one in flight; that are still to complete */
-    bool met;                                  /* the ranks have, by a collective that does not count */
+    uint64_t collective_count;
+    double kernel_seconds, kernel_alone_seconds, collective_seconds; /* of all of a round */
+    uint32_t handle, left; /* of the one in flight; that are still to complete */
+    bool met;              /* the ranks have, by a collective that does not count */
     double start_seconds;
     gal_code code;
     gal_error err;
@@ -106,13 +109,14 @@ static gal_code run_beside(void *context, uint32_t count, gal_error *err)
     GAL_TRY(gal_courier_create(look, t, &courier, err));
     GAL_TRY(start_next(t, err));
     while (t->left > 0) {
+        const double alone_seconds = t->alone_seconds[t->kernels.next % t->kernels.count];
         const double begin_seconds = gal_now_seconds();
         gal_courier_leave(courier, true);
         code = run_kernels(&t->kernels, 1, err);
         gal_courier_return(courier);
         GAL_TRY(code);
         t->kernel_seconds += gal_now_seconds() - begin_seconds;
-        t->kernel_count++;
+        t->kernel_alone_seconds += alone_seconds;
         if (t->code != GAL_OK) {
             *err = t->err;
             code = t->code;
@@ -122,6 +126,28 @@ static gal_code run_beside(void *context, uint32_t count, gal_error *err)
     }
 cleanup:
     gal_courier_free(courier);
+    return code;
+}
+
+/* Each kernel of the sequence by itself: few are run beside a collective, and they differ. */
+static gal_code time_each(gal_bench *bench, together *t, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    double seconds[GAL_SEQUENCE_MAX][ROUNDS];
+    t->kernels.next = 0;
+    GAL_TRY(gal_bench_barrier(bench, err));
+    GAL_TRY(run_kernels(&t->kernels, t->kernels.count, err));
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        for (uint32_t i = 0; i < t->kernels.count; i++) {
+            const double begin_seconds = gal_now_seconds();
+            GAL_TRY(run_kernels(&t->kernels, 1, err));
+            seconds[i][r] = gal_now_seconds() - begin_seconds;
+        }
+    }
+    for (uint32_t i = 0; i < t->kernels.count; i++) {
+        t->alone_seconds[i] = gal_quartile(seconds[i], ROUNDS, 2);
+    }
+cleanup:
     return code;
 }
 
@@ -203,6 +229,15 @@ cleanup:
     return code;
 }
 
+static bool is_known(const gal_candidate_collective *const *known, uint32_t count, const gal_candidate_collective *at)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++) {
+        found = found || (known[i]->shape.op == at->shape.op && known[i]->stream == at->stream);
+    }
+    return found;
+}
+
 /* Not the largest ones: beside a host's kernels they would take the whole budget. There those of the tensor stream as
  * well, which sub-batches hide. */
 uint32_t gal_overlap_collectives(const gal_overlap_settings *o,
@@ -217,6 +252,7 @@ uint32_t gal_overlap_collectives(const gal_overlap_settings *o,
         const gal_candidate_collective *at = &o->candidates->collectives[i];
         const bool beside = at->stream == GAL_STREAM_GATHER || at->stream == GAL_STREAM_REDUCE;
         if ((beside || (host && at->stream == GAL_STREAM_TENSOR)) && at->bytes <= largest_bytes &&
+            !is_known(out, count, at) &&
             gal_collective_bytes(at, o->pools->settings.cold_bytes) <= o->pools->settings.bytes) {
             out[count++] = at;
         }
@@ -226,25 +262,38 @@ uint32_t gal_overlap_collectives(const gal_overlap_settings *o,
 
 /* ---- the matrix ---- */
 
-static double median_at_least_one(double *factor, uint32_t count)
+/* What makes the time of all right: a message of few bytes waits for a look of the second thread many times as long as
+ * it takes alone, and takes little of a step. */
+static double mean_by_share(const double *factor, const gal_candidate_collective *const *chosen, uint32_t count)
 {
-    const double median = count > 0 ? gal_quartile(factor, count, 2) : 1.0;
-    return median > 1.0 ? median : 1.0;
+    double sum = 0.0, shares = 0.0;
+    for (uint32_t c = 0; c < count; c++) {
+        sum += chosen[c]->share * factor[c];
+        shares += chosen[c]->share;
+    }
+    return sum > shares ? sum / shares : 1.0;
 }
 
-/* Factors on the kernels and on the collective. */
-static gal_code measure_beside(gal_bench *bench, together *t, double kernel_seconds, double collective_seconds,
-                               double factors[2], gal_error *err)
+/* Factors on the kernels and on the collective, medians over the rounds. */
+static gal_code measure_beside(gal_bench *bench, together *t, double collective_seconds, double factors[2],
+                               gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_timing both;
-    t->kernel_count = t->collective_count = 0;
-    t->kernel_seconds = t->collective_seconds = 0.0;
-    GAL_TRY(gal_bench_time(bench, run_beside, t, &both, err));
-    factors[0] = t->kernel_count > 0 ? t->kernel_seconds / ((double)t->kernel_count * kernel_seconds) : 1.0;
-    factors[1] =
-        t->collective_count > 0 ? t->collective_seconds / ((double)t->collective_count * collective_seconds) : 1.0;
+    double kernel[ROUNDS], collective[ROUNDS];
+    const uint32_t count = (uint32_t)ceil(fmin(round_seconds / collective_seconds, ROUND_COLLECTIVES_MAX));
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        t->collective_count = 0;
+        t->kernel_seconds = t->kernel_alone_seconds = t->collective_seconds = 0.0;
+        GAL_TRY(gal_bench_barrier(bench, err));
+        GAL_TRY(run_beside(t, count, err));
+        kernel[r] = t->kernel_alone_seconds > 0.0 ? t->kernel_seconds / t->kernel_alone_seconds : 1.0;
+        collective[r] =
+            t->collective_count > 0 ? t->collective_seconds / ((double)t->collective_count * collective_seconds) : 1.0;
+    }
+    factors[0] = gal_quartile(kernel, ROUNDS, 2);
+    factors[1] = gal_quartile(collective, ROUNDS, 2);
     GAL_TRY(gal_world_maximum(&bench->world, factors, 2, err));
+    GAL_TRY(gal_bench_tick(bench, err));
 cleanup:
     return code;
 }
@@ -258,7 +307,7 @@ gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *o,
     double compute[GAL_OVERLAP_COLLECTIVES], communication[GAL_OVERLAP_COLLECTIVES], shared[GAL_OVERLAP_COLLECTIVES],
         kernels_shared = 1.0;
     gal_timing kernels = {0.0, 0.0}, alone, both;
-    together t = {.kernel_count = 0};
+    together t = {.collective_count = 0};
     code = gal_sequence_choose(o, &t.kernels, err);
     GAL_TRY(gal_world_agree(&bench->world, code, err));
     if (bench->backend->device->queue != NULL) {
@@ -268,7 +317,7 @@ gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *o,
         GAL_TRY(gal_bench_time(bench, gal_sequence_repeat, &t.kernels, &kernels, err));
         GAL_TRY(gal_bench_time(bench, run_rounds_twice, &t.kernels, &both, err));
         kernels_shared = both.seconds / kernels.seconds;
-        kernels.seconds /= t.kernels.count;
+        GAL_TRY(time_each(bench, &t, err));
     }
     for (uint32_t c = 0; c < count; c++) {
         gal_collective_run pair[2];
@@ -281,16 +330,16 @@ gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *o,
         shared[c] = both.seconds / alone.seconds;
         t.collective = pair[0];
         if (t.kernels.count > 0) {
-            GAL_TRY(measure_beside(bench, &t, kernels.seconds, alone.seconds, factors, err));
+            GAL_TRY(measure_beside(bench, &t, alone.seconds, factors, err));
         }
         compute[c] = factors[0];
         communication[c] = factors[1];
         count = bench->elapsed_seconds > o->until_seconds ? c + 1 : count;
     }
-    slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMPUTE] = median_at_least_one(&kernels_shared, 1);
-    slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMMUNICATION] = median_at_least_one(compute, count);
-    slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COMPUTE] = median_at_least_one(communication, count);
-    slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COMMUNICATION] = median_at_least_one(shared, count);
+    slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMPUTE] = fmax(kernels_shared, 1.0);
+    slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMMUNICATION] = mean_by_share(compute, chosen, count);
+    slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COMPUTE] = mean_by_share(communication, chosen, count);
+    slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COMMUNICATION] = mean_by_share(shared, chosen, count);
 cleanup:
     return code;
 }
