@@ -112,12 +112,49 @@ gal_code gal_oases_plan_seconds(const gal_plan *plan, const gal_durations *durat
     GAL_TRY(gal_simulate(programs, plan->stage_count, durations, false, &simulation, err));
     out->step = simulation.iteration_seconds;
     out->compute = simulation.stage[0].busy_seconds[GAL_STREAM_COMPUTE];
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const uint64_t bytes = programs[s]->arena_bytes + gal_durations_fixed_bytes(durations);
+        out->device_bytes = bytes > out->device_bytes ? bytes : out->device_bytes;
+    }
 cleanup:
     gal_simulation_free(&simulation);
     for (uint32_t s = 0; programs != NULL && s < plan->stage_count; s++) {
         gal_program_free(programs[s]);
     }
     free(programs);
+    return code;
+}
+
+gal_code gal_oases_case_search(const gal_oases_case *of, gal_oases_method method, const gal_durations *durations,
+                               uint32_t *tp_degree, double *step_seconds, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    *tp_degree = 0;
+    for (uint32_t degree = 1; degree <= of->cluster.device_count / of->pp_degree; degree *= 2) {
+        gal_oases_case tried = *of;
+        gal_oases_seconds seconds = {0};
+        gal_error illegal = {0};
+        gal_plan plan;
+        tried.tp_degree = degree;
+        code = gal_oases_case_plan(&tried, method, &plan, &illegal);
+        if (code == GAL_NO) {
+            code = GAL_OK;
+            continue;
+        }
+        if (code != GAL_OK) {
+            return gal_fail(err, code, "%s", illegal.text);
+        }
+        code = gal_oases_plan_seconds(&plan, durations, &seconds, err);
+        gal_plan_free(&plan);
+        if (code != GAL_OK) {
+            return code;
+        }
+        if (seconds.device_bytes <= of->cluster.device.memory_bytes &&
+            (*tp_degree == 0 || seconds.step < *step_seconds)) {
+            *tp_degree = degree;
+            *step_seconds = seconds.step;
+        }
+    }
     return code;
 }
 

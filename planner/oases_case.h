@@ -48,8 +48,9 @@ gal_code gal_oases_case_read(const char *model, const char *cluster, uint32_t de
 gal_code gal_oases_case_plan(const gal_oases_case *of, gal_oases_method method, gal_plan *out, gal_error *err);
 
 typedef struct gal_oases_seconds {
-    double step;    /* simulated */
-    double compute; /* of it: kernels run on the first stage */
+    double step;           /* simulated */
+    double compute;        /* of it: kernels run on the first stage */
+    uint64_t device_bytes; /* of the largest stage, with what the framework keeps */
 } gal_oases_seconds;
 
 /* The plan's programs, gradients summed in 16 bits: [pp_degree], each to be freed. */
@@ -58,6 +59,12 @@ gal_code gal_oases_plan_lower(const gal_plan *plan, gal_program **programs, gal_
 /* GAL_ERR_SYSTEM without memory. */
 gal_code gal_oases_plan_seconds(const gal_plan *plan, const gal_durations *durations, gal_oases_seconds *out,
                                 gal_error *err);
+
+/* The paper's grid search for its baselines (section 5.1): of all degrees of TP, the rest replicas, the one of least
+ * simulated step among the legal ones whose bytes fit the device. *tp_degree is 0 if there is none. GAL_ERR_SYSTEM
+ * without memory. */
+gal_code gal_oases_case_search(const gal_oases_case *of, gal_oases_method method, const gal_durations *durations,
+                               uint32_t *tp_degree, double *step_seconds, gal_error *err);
 
 /* What Planner proposes: the plan, owned by the caller, and the processor's seconds that it took. GAL_NO: none fits. */
 gal_code gal_oases_case_propose(const gal_oases_case *of, const gal_durations *durations, gal_plan *out,

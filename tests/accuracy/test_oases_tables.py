@@ -78,6 +78,25 @@ def fitted(table, notes):
     return verdict("constants are fitted to Megatron-LM's figures", not wrong and len(said) == 6, f"{wrong} of {said}")
 
 
+def ranges(table, notes):
+    """What stderr says of Planner's gains is what the rows and the searched baselines give."""
+    rate = {key: float(row["ktokens_per_s"]) for key, row in table.items()}
+    searched = {(c, h, m): float(v) for c, h, m, v in
+                re.findall(r"# (.*), hidden (\d+): (.*) is fastest with degree \d+, ([.\d]+)", notes)}
+    said = re.findall(r"# (.*): ([.\d]+) to ([.\d]+) times the best .* up to ([.\d]+) times .* fit "
+                      r"([.\d]+) to ([.\d]+), up to ([.\d]+)", notes)
+    wrong = [] if len(said) == 2 and len(searched) == 28 else [f"{len(said)} ranges, {len(searched)} searched"]
+    for cluster, *numbers in said:
+        now = []
+        for base in (rate, searched):
+            models = [key[:2] for key in base if key[0] == cluster and key[2] == "Merak"]
+            best = [rate[m + ("Planner",)] / max(base[m + (n,)] for n in METHODS[:2]) for m in models]
+            now += [min(best), max(best), max(rate[m + ("Planner",)] / base[m + ("Megatron-LM",)] for m in models)]
+        if any(abs(a - float(b)) > 0.01 for a, b in zip(now, numbers)):
+            wrong.append(f"{cluster}: {numbers}, by the rows {now}")
+    return verdict("ranges are those of the rows", not wrong, str(wrong))
+
+
 def main():
     """Runs each figure once."""
     build = pathlib.Path(sys.argv[1])
@@ -94,7 +113,7 @@ def main():
     fine = [compare("predictions are the committed ones", now, known, ("ktokens_per_s", "speedup"), ("degrees",)),
             compare("figures are the committed ones", rows(others, keys),
                     rows(FIGURES.read_text(encoding="utf-8"), keys), ("value", "speedup"), ()),
-            order(now), planner(now), fitted(now, notes)]
+            order(now), planner(now), fitted(now, notes), ranges(now, notes)]
     return 0 if all(fine) else 1
 
 
