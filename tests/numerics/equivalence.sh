@@ -8,9 +8,10 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 # Open MPI unloads its modules before leaks are looked for: what they keep has no name to suppress.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
-# Requests and early messages are kept in lists that grow by 64 (132 KiB) when more are in use at once than ever before:
-# they begin with more than a plan needs, so that what grows in a step is not Open MPI's by chance.
-export OMPI_MCA_pml_ob1_free_list_num=1024
+# What Open MPI's reductions work in (libnbc allocates it for each) is freed by whichever thread of a rank completes
+# them. malloc_trim gives back free memory but for the end of an arena that is not the main one, so that with an arena
+# per thread a step's temporary buffers stay resident by chance: one arena for all.
+export MALLOC_ARENA_MAX=1
 tests=${BUILD:-build}/tests
 program=$tests/numerics/equivalence
 plans=${PLANS:-100} seed=${SEED:-1}
