@@ -5,7 +5,8 @@
 
 #include "costmodel/alone.h"
 
-enum { KEY_MAX = 16384 }; /* of one block: some 250, and of each step of a ring attention 70 more */
+/* KEY_MAX: of one block some 250, and of each step of a ring attention 70 more. */
+enum { KEY_MAX = 16384, SHELVES = 1024 };
 
 /* An instruction of a block alone that is in a step of the chain. */
 typedef struct part {
@@ -35,9 +36,9 @@ struct gal_structures {
     const gal_model *model;
     uint32_t class_count, class_capacity;
     list_class *class;
-    gal_program *lists; /* of the block lowered last, whose memory the next one takes over; or NULL */
-    gal_program *chain; /* laid out last, whose memory the next one takes over; or NULL */
-    gal_structure *first;
+    gal_program *lists;            /* of the block lowered last, whose memory the next one takes over; or NULL */
+    gal_program *chain;            /* laid out last, whose memory the next one takes over; or NULL */
+    gal_structure *shelf[SHELVES]; /* of chains of the classes that shelf_of says */
     uint32_t cost_capacity;
     gal_cost *cost; /* of the blocks measured last */
 };
@@ -72,10 +73,12 @@ void gal_structures_free(gal_structures *structures)
     if (structures == NULL) {
         return;
     }
-    while (structures->first != NULL) {
-        gal_structure *next = structures->first->next;
-        structure_free(structures->first);
-        structures->first = next;
+    for (uint32_t i = 0; i < SHELVES; i++) {
+        while (structures->shelf[i] != NULL) {
+            gal_structure *next = structures->shelf[i]->next;
+            structure_free(structures->shelf[i]);
+            structures->shelf[i] = next;
+        }
     }
     for (uint32_t i = 0; i < structures->class_count; i++) {
         gal_program_free(structures->class[i].like);
@@ -278,10 +281,19 @@ static bool is_of_chain(const gal_structure *structure, const gal_lone_chain *ch
     return same;
 }
 
+static uint32_t shelf_of(const gal_lone_chain *chain)
+{
+    uint32_t hash = 0;
+    for (uint32_t i = 0; i < chain->block_count; i++) {
+        hash = (hash ^ chain->lone[i]->list_class) * UINT32_C(0x9E3779B1);
+    }
+    return hash >> 16 & (SHELVES - 1U);
+}
+
 gal_code gal_structures_chain(gal_structures *structures, const gal_lone_chain *chain, gal_structure **out,
                               gal_error *err)
 {
-    gal_structure **at = &structures->first;
+    gal_structure **at = &structures->shelf[shelf_of(chain)];
     while (*at != NULL && !is_of_chain(*at, chain)) {
         at = &(*at)->next;
     }
