@@ -58,6 +58,7 @@ typedef struct prover {
     double *sum;                     /* [stage][block] least of the stages before */
     uint32_t *from;                  /* likewise: where the last of them begins */
     chain *cut;                      /* [stage] of the cheapest; of the one at hand */
+    double *before, ahead; /* [block] of the chain at hand: what those before it cost at least, those behind */
 } prover;
 
 static table *table_of(const prover *v, uint32_t kind, uint32_t of)
@@ -77,11 +78,6 @@ static choice joined(const choice *a, const choice *b)
     return (choice){a->cost + b->cost, a->seconds + b->seconds, a->bytes + b->bytes};
 }
 
-static double conversion(prover *v, uint32_t block, uint32_t from, uint32_t to)
-{
-    return from == to ? 0.0 : gal_cert_conversion(&v->t, v->t.types.pair_of[block], from, to);
-}
-
 static choice less(choice a, choice b)
 {
     return b.cost < a.cost || (b.cost == a.cost && b.bytes < a.bytes) ? b : a;
@@ -94,19 +90,21 @@ static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choic
     for (uint32_t i = 0; i < v->classes; i++) { /* the easiest first: it spares the others */
         const uint32_t to = (v->easiest + i) % v->classes;
         if (to != class && rest[to].cost < least.cost) {
-            const double seconds = rate > 0.0 ? conversion(v, block, class, to) : 0.0;
+            const double seconds = rate > 0.0 ? gal_cert_conversion(&v->t, v->t.types.pair_of[block], class, to) : 0.0;
             least = less(least, joined(&(choice){rate * seconds, seconds, 0.0}, &rest[to]));
         }
     }
     return least;
 }
 
-/* The cheapest choice of the chain's blocks, backwards. */
-static choice cheapest_chain(prover *v, const chain *c, double rate, double price)
+/* The cheapest choice of the chain's blocks, backwards, without classes whose chains are `beyond` one of one class. */
+static choice cheapest_chain(prover *v, const chain *c, double rate, double price, double beyond)
 {
     const uint32_t classes = v->classes;
     choice least = none;
     gal_cert_menus_price(&v->t, rate, price, v->top, classes, v->best);
+    const double most = gal_cert_menus_limit(&v->t, classes, v->best, c->begin, c->end, v->before) + beyond;
+    v->ahead = 0.0;
     v->work += (uint64_t)(c->end - c->begin) * classes * classes;
     for (uint32_t block = c->end; block-- > c->begin;) {
         const bool last = block + 1 == c->end;
@@ -115,14 +113,15 @@ static choice cheapest_chain(prover *v, const chain *c, double rate, double pric
         choice *rest = &v->rest[(size_t)block * classes];
         uint32_t easiest = 0;
         for (uint32_t class = 0; class < classes; class ++) {
-            const bool had = own[class].cost < HUGE_VAL;
+            const double here = fmin(own[class].cost, first[class].cost);
+            const bool had = own[class].cost < HUGE_VAL && v->before[block] + here + v->ahead <= most;
             const choice next = last ? nothing : had ? cheapest_on(v, block + 1, class, rest + classes, rate) : none;
             v->on[(size_t)block * classes + class] = next.cost;
-            rest[class] = had ? joined(&own[class], &next) : none;
+            rest[class] = v->before[block] + own[class].cost + next.cost <= most ? joined(&own[class], &next) : none;
             least = had && block == c->begin ? less(least, joined(&first[class], &next)) : least;
             easiest = rest[class].cost < rest[easiest].cost ? class : easiest;
         }
-        v->easiest = easiest;
+        v->easiest = easiest, v->ahead = rest[easiest].cost;
     }
     return least;
 }
@@ -130,16 +129,16 @@ static choice cheapest_chain(prover *v, const chain *c, double rate, double pric
 /* What the best price proves, and that price; infinity: nothing fits. */
 static double relax(prover *v, const chain *c, double *price)
 {
-    choice large = cheapest_chain(v, c, 1.0, 0.0);
+    choice large = cheapest_chain(v, c, 1.0, 0.0, 0.0);
     double least = large.cost;
     *price = 0.0;
     if (large.cost == HUGE_VAL || large.bytes <= v->limit) {
         return least;
     }
-    choice small = cheapest_chain(v, c, 0.0, 1.0);
+    choice small = cheapest_chain(v, c, 0.0, 1.0, 0.0);
     for (uint32_t i = 0; i < SLOPES && large.bytes > small.bytes; i++) {
         const double slope = fmax((small.seconds - large.seconds) / (large.bytes - small.bytes), 0.0);
-        const choice between = cheapest_chain(v, c, 1.0, slope);
+        const choice between = cheapest_chain(v, c, 1.0, slope, 0.0);
         *price = between.cost - slope * v->limit > least ? slope : *price;
         least = fmax(least, between.cost - slope * v->limit);
         if (between.cost >= (large.seconds + slope * large.bytes) * (1.0 - 1e-12)) {
@@ -202,7 +201,7 @@ static void arrive(prover *v, const chain *c, uint32_t block, uint32_t class, do
     v->arrival.choice[0] = nothing;
     for (uint32_t from = 0; from < v->classes && block > c->begin && rest < HUGE_VAL; from++) {
         if (before[from].count > 0) {
-            const choice more = {0.0, conversion(v, block, from, class), 0.0};
+            const choice more = {0.0, gal_cert_conversion(&v->t, v->t.types.pair_of[block], from, class), 0.0};
             merge(v, &v->arrival, &before[from], &more, price, most - rest);
         }
     }
@@ -251,7 +250,7 @@ static double chain_least(prover *v, const chain *c, uint32_t bottom, uint32_t t
         return fmin(relaxed, cutoff);
     }
     if (bottom == top) {
-        (void)cheapest_chain(v, c, 1.0, price);
+        (void)cheapest_chain(v, c, 1.0, price, HUGE_VAL);
         return whole_least(v, c, price, cutoff);
     }
     return chain_least(v, c, middle + 1, top, chain_least(v, c, bottom, middle, cutoff));
@@ -545,6 +544,7 @@ static gal_code create(prover *v)
     v->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * classes, sizeof *v->best);
     v->rest = gal_heap_take(h, (blocks + 1) * classes, sizeof *v->rest);
     v->on = gal_heap_take(h, blocks * classes, sizeof *v->on);
+    v->before = gal_heap_take(h, blocks + 1, sizeof *v->before);
     v->table = gal_heap_take(h, v->t.kind_count, sizeof *v->table);
     v->far = gal_heap_take(h, v->t.kind_count * blocks, sizeof *v->far);
     v->earliest = gal_heap_take(h, v->t.stages + 1, sizeof *v->earliest);

@@ -152,6 +152,9 @@ static double rounds_in(const gal_cert_prices *v, gal_cert_table table)
 
 double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uint32_t to)
 {
+    if (from == to) {
+        return 0.0;
+    }
     const gal_cert_kind *k = v->menus.kind;
     const size_t place = (size_t)k->place * v->types.pair_count + pair;
     double *known = &v->conversion[(place * v->class_count + from) * v->class_count + to];
@@ -407,6 +410,28 @@ void gal_cert_menus_price(const gal_cert_prices *v, double rate, double price, d
             }
         }
     }
+}
+
+double gal_cert_menus_limit(const gal_cert_prices *v, uint32_t class_count, const gal_cert_choice *best, uint32_t begin,
+                            uint32_t end, double *before)
+{
+    double alike = HUGE_VAL;
+    for (uint32_t class = 0; class <= class_count; class ++) { /* behind all of them: each block any */
+        double sum = 0.0;
+        for (uint32_t block = begin; block < end; block++) {
+            const uint32_t at = (block == begin ? GAL_CERT_FIRST : 0U) + (block + 1 == end ? GAL_CERT_LAST : 0U);
+            const gal_cert_choice *own =
+                &best[((size_t)at * v->types.type_count + v->types.type_of[block]) * class_count];
+            double least = class < class_count ? own[class].cost : HUGE_VAL;
+            for (uint32_t any = 0; any < class_count && class == class_count; any++) {
+                least = fmin(least, own[any].cost);
+            }
+            before[block] = sum;
+            sum += least;
+        }
+        alike = class < class_count ? fmin(alike, sum) : alike;
+    }
+    return alike + 1e-9 * fabs(alike);
 }
 
 /* ---- create ---- */

@@ -109,6 +109,11 @@ gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position 
 void gal_cert_menus_price(const gal_cert_prices *prices, double rate, double price, double top, uint32_t class_count,
                           gal_cert_choice *best);
 
+/* What the cheapest chain of the blocks [begin, end) costs at most: as one of a single class does, and rounding.
+ * before[block]: what its blocks before it cost at least, wherever their rows lie. */
+double gal_cert_menus_limit(const gal_cert_prices *prices, uint32_t class_count, const gal_cert_choice *best,
+                            uint32_t begin, uint32_t end, double *before);
+
 /* Seconds of the conversion of a pair's rows between two classes on the menus' kind of stage; infinity: not allowed. A
  * price that cannot be had is left in the heap's code. */
 double gal_cert_conversion(gal_cert_prices *prices, uint32_t pair, uint32_t from, uint32_t to);
