@@ -513,6 +513,12 @@ bench-search-curves:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/search_curves.py $(BUILD)/galplan
 
+## bench-search-axes: time of searches with every axis on 8, 64 and 1,024 devices (4 minutes)
+.PHONY: bench-search-axes
+bench-search-axes:
+	@$(MAKE) $(J) all
+	@python3 tests/bench/search_axes.py $(BUILD)/galplan
+
 ## bench-catalogue: every model on every cluster that ships: plan or least that would do, time, gap; ONLY=words (1 hour)
 .PHONY: bench-catalogue
 bench-catalogue:

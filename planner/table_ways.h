@@ -5,7 +5,7 @@
 
 #include "planner/screened.h"
 
-enum { GAL_NO_WAY = UINT32_MAX }; /* no embedding keeps it so */
+#define GAL_NO_WAY UINT32_MAX /* no embedding keeps it so */
 
 typedef struct gal_table_ways {
     uint32_t count;
