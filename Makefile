@@ -374,11 +374,11 @@ check: setup
 	@$(MAKE) $(J) all tests
 	@PLANS=100 $(RUN_CHECKS) $(ONLY)
 
-## check-all: check with 1,000 random plans in the equivalence test instead of 100, and 200 problems by ILP
+## check-all: check with 1,000 random plans and 200 with overlap in the equivalence test (100, 10), 200 problems by ILP
 .PHONY: check-all
 check-all: setup
 	@$(MAKE) $(J) all tests
-	@PLANS=1000 $(RUN_CHECKS) $(ONLY)
+	@PLANS=1000 OVERLAPPED=200 $(RUN_CHECKS) $(ONLY)
 
 ## check-asan: check under AddressSanitizer, LeakSanitizer and UBSan, with 10 plans
 .PHONY: check-asan
@@ -451,7 +451,7 @@ gpu-programs: $(GPU_PROGRAMS)
 .PHONY: equivalence
 equivalence: setup
 	@$(MAKE) $(J) all tests
-	@BUILD=$(BUILD) PLANS=500 bash tests/numerics/equivalence.sh $(BUILD)
+	@BUILD=$(BUILD) PLANS=500 OVERLAPPED=100 bash tests/numerics/equivalence.sh $(BUILD)
 
 DATA ?= ../shared/published
 ## range-test: memory of two linear layers on 8 ranks under 1D, 2.5D and 3D tensor parallelism, measured (1 minute)
@@ -549,7 +549,7 @@ bench-offload-seconds:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/offload_seconds.py $(BUILD)
 
-## bench-overlap: overlapped schedules over a slowed link: predicted and measured; needs an idle machine (7 minutes)
+## bench-overlap: overlapped schedules over a slowed link: predicted and measured; needs an idle machine (6 minutes)
 .PHONY: bench-overlap
 bench-overlap:
 	@$(MAKE) $(J) all

@@ -4,6 +4,7 @@
  *     mpirun -np 8 equivalence 1 SEED WORLD       the one plan of this seed over WORLD ranks, as the log names it
  *     mpirun -np 8 equivalence PLANS SEED 0 SCALE hidden sizes SCALE times as large: arenas of many MiB
  *     mpirun -np 8 equivalence PLANS SEED 0 1 host-fp32   carried out by the host in fp32, compared with fp64
+ *     mpirun -np 8 equivalence PLANS SEED 0 1 host overlaps   plans that have kinds of overlap, under the other kinds
  *
  * Of each plan: loss, gradient norm, every element of every gradient on every rank that holds it (but of plans that
  * keep gradients where their weights were, which are there again when the step is over), the weights after 5 steps and
@@ -12,14 +13,16 @@
  * equal to the bit; without overlap, to 1e-12; the arena and the host's memory against the plan's bytes; resident
  * memory. With liballoc_count preloaded the phase "step" holds steps 2 and later.
  *
+ * Kinds of overlap are compared by themselves where plans are chosen, as 3 in 10 have them: of those that have, all
+ * are compared, and nothing else is changed.
+ *
  * On something else than the host in fp64 plans are taken as they are drawn: a choice for cells would leave out
  * families that have few of their own.
  *
  * With SCALE the other schedule, prefetch depth and place of the optimizer are left out.
  *
  * From 500 plans on, every legal cell of the coverage matrix must be met by 3 plans. Plans are drawn at random; of
- * DRAWS the one that meets most of the cells still short is taken. Of some 3 in 10 plans there are kinds of overlap to
- * compare: from 800 plans on they must be 200. */
+ * several the one that meets most of the cells still short is taken (numerics_draw.h). */
 #include <dlfcn.h>
 #include <math.h>
 #include <mpi.h>
@@ -31,11 +34,10 @@
 #include "schemas/plan_check.h"
 #include "tests/numerics/equivalence_on.h"
 #include "tests/support/numerics_bytes.h"
-#include "tests/support/numerics_coverage.h"
+#include "tests/support/numerics_draw.h"
 #include "tests/support/numerics_trial.h"
-#include "tests/support/random_plan.h"
 
-enum { DRAWS = 60, COVERED_PLANS = 500, OVERLAPPED_FROM = 800, OVERLAPPED_PLANS = 200 };
+enum { COVERED_PLANS = 500 };
 
 static const double learning_rate = 1e-3;
 /* Resident growth after step 1: 1 % of the arena, or 256 KiB where that is more. What grows with every step does so in
@@ -73,16 +75,21 @@ static const char *const check_names[CHECK_COUNT] = {
 #undef X
 };
 
-typedef struct drawn {
-    uint64_t seed;
-    uint32_t world;
-} drawn;
+/* What of a plan is changed, to be compared with it as it was. */
+typedef enum others {
+    NOTHING,
+    ALL_BUT_KINDS, /* of overlap */
+    KINDS,
+    ALL
+} others;
 
 typedef struct settings {
     uint32_t plans;
     uint64_t seed;
     uint32_t world; /* 0: drawn */
     uint32_t scale;
+    gal_draw_kind kind;
+    others others;
 } settings;
 
 typedef struct report {
@@ -125,66 +132,6 @@ static void name_phase(const char *name)
     if (phase != NULL) {
         phase(name);
     }
-}
-
-/* ---- which plans ---- */
-
-static uint32_t world_of(uint32_t slot)
-{
-    static const uint8_t worlds[] = {8, 4, 8, 2, 8, 4, 8, 3, 4, 8, 2, 8, 4, 8, 6, 4, 8, 2, 4, 1};
-    return worlds[slot % sizeof worlds];
-}
-
-static int by_world(const void *a, const void *b)
-{
-    const drawn *x = a;
-    const drawn *y = b;
-    return x->world != y->world ? (x->world > y->world ? 1 : -1) : (x->seed > y->seed) - (x->seed < y->seed);
-}
-
-static void make_plan(const drawn *which, gal_plan *out)
-{
-    gal_random_plan(which->seed, which->world, out);
-    gal_random_reuse(which->seed, out);
-    gal_random_offload(which->seed, out);
-    if (on->device->queue == NULL) {
-        gal_random_storage(which->seed, out);
-    }
-}
-
-static drawn draw_one(uint64_t *seed, uint32_t world, gal_coverage *coverage)
-{
-    drawn best = {0, world};
-    bool best_hit[GAL_COVERAGE_CELLS_MAX] = {false};
-    uint32_t best_gain = 0;
-    const uint32_t draws = on == &gal_trial_on_host ? DRAWS : 1;
-    for (uint32_t d = 0; d < draws && (d == 0 || gal_coverage_short(coverage) > 0); d++) {
-        bool hit[GAL_COVERAGE_CELLS_MAX];
-        gal_plan plan;
-        make_plan(&(drawn){++*seed, world}, &plan);
-        gal_coverage_of(&plan, hit);
-        gal_plan_free(&plan);
-        const uint32_t gain = gal_coverage_gain(coverage, hit);
-        if (d == 0 || gain > best_gain) {
-            best.seed = *seed;
-            best_gain = gain;
-            memcpy(best_hit, hit, sizeof best_hit);
-        }
-    }
-    gal_coverage_add(coverage, best_hit);
-    return best;
-}
-
-static drawn *draw_plans(uint32_t count, uint64_t seed, uint32_t launched, gal_coverage *coverage)
-{
-    drawn *out = calloc(count, sizeof *out);
-    GAL_ASSERT(out != NULL);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t world = world_of(i);
-        out[i] = draw_one(&seed, world <= launched ? world : launched, coverage);
-    }
-    qsort(out, count, sizeof *out, by_world);
-    return out;
 }
 
 /* ---- one run of a plan ---- */
@@ -393,7 +340,8 @@ static void compare_plain(const outcome *base, const outcome *plain, double *err
     }
 }
 
-static void run_variant(const gal_plan *plan, const drawn *which, const outcome *base, uint32_t check, double *error)
+static void run_variant(const gal_plan *plan, const gal_drawn *which, const outcome *base, uint32_t check,
+                        double *error)
 {
     outcome other;
     run_checked(plan, which->seed, NULL, NULL, NULL, &other, error);
@@ -431,34 +379,16 @@ static bool offloads(const gal_plan *plan)
     return found;
 }
 
-/* The plan with every overlap of its runs changed: in_pass, cross_pass and fine under full recompute to the next of
- * them, `steps` times; steps 0: any to none. False, and no plan, if there is no overlap that changes. */
-static bool change_overlap(const gal_plan *plan, uint32_t steps, gal_plan *out)
+static void copy_plan(const gal_plan *plan, gal_plan *out)
 {
     gal_error err = {GAL_OK, ""};
-    bool has = false;
     if (gal_plan_copy(plan, out, &err) != GAL_OK) {
         stop_all("copy", &err);
     }
-    for (uint32_t r = 0; r < out->run_count; r++) {
-        gal_strategy *s = &out->run[r].strategy;
-        if (steps == 0) {
-            has = has || s->overlap != GAL_OVERLAP_NONE;
-            s->overlap = GAL_OVERLAP_NONE;
-        } else if (s->overlap >= GAL_OVERLAP_IN_PASS && s->recompute == GAL_RECOMPUTE_FULL) {
-            const uint32_t kinds = GAL_OVERLAP_COUNT - GAL_OVERLAP_IN_PASS;
-            s->overlap = (gal_overlap)(GAL_OVERLAP_IN_PASS + (s->overlap - GAL_OVERLAP_IN_PASS + steps) % kinds);
-            has = true;
-        }
-    }
-    if (!has) {
-        gal_plan_free(out);
-    }
-    return has;
 }
 
 /* The two other kinds, with random delays in the streams of every rank; false: there are none. */
-static bool run_other_overlaps(const gal_plan *plan, const drawn *which, const outcome *base, double *error)
+static bool run_other_overlaps(const gal_plan *plan, const gal_drawn *which, const outcome *base, double *error)
 {
     const gal_trial_on *as_it_is = on;
     gal_trial_on delayed = *on;
@@ -467,38 +397,43 @@ static bool run_other_overlaps(const gal_plan *plan, const drawn *which, const o
     on = &delayed;
     for (uint32_t steps = 1; steps <= 2; steps++) {
         gal_plan variant;
-        if (change_overlap(plan, steps, &variant)) {
+        copy_plan(plan, &variant);
+        if (gal_drawn_turn_overlap(&variant, steps)) {
             run_variant(&variant, which, base, CHECK_OVERLAP, error);
-            gal_plan_free(&variant);
             has = true;
         }
+        gal_plan_free(&variant);
     }
     on = as_it_is;
     return has;
 }
 
-static bool run_plain(const gal_plan *plan, const drawn *which, const outcome *base, double *error)
+/* The same without overlap; false: there is none, or figures are not fp64. */
+static bool run_plain(const gal_plan *plan, const gal_drawn *which, const outcome *base, double *error)
 {
     gal_plan variant;
     outcome plain;
-    if (on->ops->dtype != GAL_FP64 || !change_overlap(plan, 0, &variant)) {
-        return false;
+    bool has = false;
+    copy_plan(plan, &variant);
+    for (uint32_t r = 0; r < variant.run_count; r++) {
+        has = has || variant.run[r].strategy.overlap != GAL_OVERLAP_NONE;
+        variant.run[r].strategy.overlap = GAL_OVERLAP_NONE;
     }
-    run_checked(&variant, which->seed, NULL, NULL, NULL, &plain, error);
-    compare_plain(base, &plain, error);
-    free(plain.state);
+    has = has && on->ops->dtype == GAL_FP64;
+    if (has) {
+        run_checked(&variant, which->seed, NULL, NULL, NULL, &plain, error);
+        compare_plain(base, &plain, error);
+        free(plain.state);
+    }
     gal_plan_free(&variant);
-    return true;
+    return has;
 }
 
 /* The same plan with all on the device. */
-static void run_on_device(const gal_plan *plan, const drawn *which, const outcome *base, double *error)
+static void run_on_device(const gal_plan *plan, const gal_drawn *which, const outcome *base, double *error)
 {
-    gal_error err = {GAL_OK, ""};
     gal_plan variant;
-    if (gal_plan_copy(plan, &variant, &err) != GAL_OK) {
-        stop_all("copy", &err);
-    }
+    copy_plan(plan, &variant);
     for (uint32_t r = 0; r < variant.run_count; r++) {
         variant.run[r].strategy.offload_optimizer_percent = variant.run[r].strategy.offload_storage_percent = 0;
         variant.run[r].strategy.offload_parameters = variant.run[r].strategy.offload_activations = false;
@@ -517,10 +452,10 @@ static bool needs_prefetch(const gal_plan *plan)
     return needs;
 }
 
-/* with_others: also under the other schedule, prefetch depth and overlap, and without offload. */
-static void try_plan(const drawn *which, const gal_plan *plan, bool with_others, const gal_reference *reference,
+static void try_plan(const gal_drawn *which, const gal_plan *plan, others compared, const gal_reference *reference,
                      report *total)
 {
+    const bool all = compared == ALL || compared == ALL_BUT_KINDS, kinds = compared == ALL || compared == KINDS;
     double error[CHECK_COUNT] = {0.0};
     outcome base;
     const uint64_t elements = reference->table.offset[reference->table.count];
@@ -532,9 +467,9 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
     }
     /* no other schedule has the same pieces on the same ranks */
     const bool interleaved = plan->schedule == GAL_SCHEDULE_INTERLEAVED;
-    const bool other_schedule = with_others && plan->microbatch_count > 1 && !interleaved;
-    const bool other_prefetch = with_others && gathers(plan) && !needs_prefetch(plan);
-    const bool other_place = with_others && offloads(plan) && on->one_adam;
+    const bool other_schedule = all && plan->microbatch_count > 1 && !interleaved;
+    const bool other_prefetch = all && gathers(plan) && !needs_prefetch(plan);
+    const bool other_place = all && offloads(plan) && on->one_adam;
     gal_plan variant = *plan;
     if (other_schedule) {
         variant.schedule = plan->schedule == GAL_SCHEDULE_1F1B ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B;
@@ -545,8 +480,8 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
         variant.prefetch_depth = 3 - plan->prefetch_depth;
         run_variant(&variant, which, &base, CHECK_PREFETCH, error);
     }
-    const bool overlapped = with_others && run_other_overlaps(plan, which, &base, error);
-    const bool plain = with_others && run_plain(plan, which, &base, error);
+    const bool overlapped = kinds && run_other_overlaps(plan, which, &base, error);
+    const bool plain = all && run_plain(plan, which, &base, error);
     if (other_place) {
         run_on_device(plan, which, &base, error);
     }
@@ -565,7 +500,7 @@ static void try_plan(const drawn *which, const gal_plan *plan, bool with_others,
     total->failed += failed;
 }
 
-static void print_plan(const drawn *which, const gal_plan *plan, bool failed)
+static void print_plan(const gal_drawn *which, const gal_plan *plan, bool failed)
 {
     (void)printf("%s seed %llu world %u: %s, P %u, m %u of %u samples, %s of %u chunks, prefetch %u, %s%s:",
                  failed ? "FAILED" : "plan", (unsigned long long)which->seed, which->world,
@@ -600,7 +535,7 @@ static void share_reference(gal_reference *reference, int owner)
 }
 
 /* As many plans as there are ranks: each rank computes the reference of one, then all try one after the other. */
-static void try_batch(const drawn *which, uint32_t count, uint32_t scale, report *total)
+static void try_batch(const gal_drawn *which, uint32_t count, const settings *at, report *total)
 {
     const uint32_t rank = gal_mpi_rank();
     gal_error err = {GAL_OK, ""};
@@ -608,9 +543,9 @@ static void try_batch(const drawn *which, uint32_t count, uint32_t scale, report
     gal_reference *reference = calloc(count, sizeof *reference);
     GAL_ASSERT(plan != NULL && reference != NULL);
     for (uint32_t i = 0; i < count; i++) {
-        make_plan(&which[i], &plan[i]);
-        plan[i].model.hidden *= scale;
-        plan[i].model.ffn_hidden *= scale;
+        gal_drawn_plan(&which[i], &plan[i]);
+        plan[i].model.hidden *= at->scale;
+        plan[i].model.ffn_hidden *= at->scale;
         gal_trial_serial_plan(&plan[i], &plan[count + i]);
         gal_reference_create(&plan[count + i], &reference[i]);
         plan[i].model.compute_dtype = on->ops->dtype;
@@ -623,7 +558,7 @@ static void try_batch(const drawn *which, uint32_t count, uint32_t scale, report
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t failed_before = total->failed;
         share_reference(&reference[i], (int)i);
-        try_plan(&which[i], &plan[i], scale == 1, &reference[i], total);
+        try_plan(&which[i], &plan[i], at->others, &reference[i], total);
         if (rank == 0) {
             print_plan(&which[i], &plan[i], total->failed > failed_before);
         }
@@ -638,33 +573,39 @@ static void try_batch(const drawn *which, uint32_t count, uint32_t scale, report
     free(reference);
 }
 
-static bool print_report(const report *total, const gal_coverage *coverage, uint32_t plans)
+/* A check that no plan was for is not printed. */
+static bool print_report(const report *total, const gal_coverage *coverage, const settings *at)
 {
     bool passed = true;
-    gal_coverage_print(coverage, stdout);
+    if (at->kind != GAL_DRAW_OVERLAPS) {
+        gal_coverage_print(coverage, stdout);
+    }
     for (uint32_t c = 0; c < CHECK_COUNT; c++) {
+        if (total->plans[c] == 0) {
+            continue;
+        }
         const bool good = total->error[c] <= 1.0;
         passed &= good;
         (void)printf("%s %s (%u plans; the largest error is %.2g of the allowed)\n", good ? "ok" : "not ok",
                      check_names[c], total->plans[c], total->error[c]);
     }
-    if (plans >= COVERED_PLANS) {
+    if (at->plans >= COVERED_PLANS && at->kind != GAL_DRAW_OVERLAPS) {
         const bool covered = gal_coverage_short(coverage) == 0;
         passed &= covered;
         (void)printf("%s coverage: every legal cell is met by %d plans\n", covered ? "ok" : "not ok",
                      GAL_COVERAGE_PLANS);
     }
-    if (plans >= OVERLAPPED_FROM) {
-        const bool overlapped = total->plans[CHECK_OVERLAP] >= OVERLAPPED_PLANS;
-        passed &= overlapped;
-        (void)printf("%s %d plans have kinds of overlap to compare\n", overlapped ? "ok" : "not ok", OVERLAPPED_PLANS);
+    if (at->kind == GAL_DRAW_OVERLAPS && total->plans[CHECK_OVERLAP] < at->plans) {
+        passed = false;
+        (void)printf("not ok kinds of overlap were compared of %u plans, not of %u\n", total->plans[CHECK_OVERLAP],
+                     at->plans);
     }
     return passed;
 }
 
 static bool read_arguments(int argc, char **argv, settings *out)
 {
-    if (argc < 3 || argc > 6) {
+    if (argc < 3 || argc > 7) {
         return false;
     }
     out->plans = (uint32_t)strtoul(argv[1], NULL, 10);
@@ -673,7 +614,11 @@ static bool read_arguments(int argc, char **argv, settings *out)
     out->scale = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
     out->plans = out->world > 0 ? 1 : out->plans;
     on = gal_equivalence_on(argc > 5 ? argv[5] : gal_trial_on_host.name);
-    return on != NULL && out->plans > 0 && out->scale > 0 && out->world <= gal_mpi_world_size();
+    const bool chosen = on == &gal_trial_on_host, overlaps = argc > 6 && strcmp(argv[6], "overlaps") == 0;
+    out->kind = overlaps ? GAL_DRAW_OVERLAPS : chosen ? GAL_DRAW_CELLS : GAL_DRAW_ANY;
+    out->others = out->scale > 1 ? NOTHING : overlaps ? KINDS : chosen && out->world == 0 ? ALL_BUT_KINDS : ALL;
+    return (argc < 7 || overlaps) && on != NULL && out->plans > 0 && out->scale > 0 &&
+           out->world <= gal_mpi_world_size();
 }
 
 static bool run(const settings *at)
@@ -681,21 +626,23 @@ static bool run(const settings *at)
     gal_coverage coverage = {{0}};
     report total = {{0.0}, {0}, 0};
     const uint32_t launched = gal_mpi_world_size();
-    const drawn one = {at->seed, at->world};
-    drawn *drawn_plans = at->world > 0 ? NULL : draw_plans(at->plans, at->seed, launched, &coverage);
-    const drawn *which = at->world > 0 ? &one : drawn_plans;
+    const bool stores = on->device->queue == NULL;
+    const gal_drawn one = {at->seed, at->world, stores};
+    gal_drawn *drawn =
+        at->world > 0 ? NULL : gal_draw_plans(at->plans, at->seed, launched, at->kind, stores, &coverage);
+    const gal_drawn *which = at->world > 0 ? &one : drawn;
     int passed = 0;
     if (gal_mpi_rank() == 0) {
         (void)printf("seed %llu, %u plans, %u ranks\n", (unsigned long long)at->seed, at->plans, launched);
     }
     for (uint32_t i = 0; i < at->plans; i += launched) {
-        try_batch(which + i, at->plans - i < launched ? at->plans - i : launched, at->scale, &total);
+        try_batch(which + i, at->plans - i < launched ? at->plans - i : launched, at, &total);
     }
     if (gal_mpi_rank() == 0) {
-        passed = print_report(&total, &coverage, at->plans);
+        passed = print_report(&total, &coverage, at);
     }
     MPI_Bcast(&passed, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    free(drawn_plans);
+    free(drawn);
     return passed != 0;
 }
 
@@ -709,7 +656,8 @@ int main(int argc, char **argv)
     }
     const bool understood = read_arguments(argc, argv, &at);
     if (!understood) {
-        (void)fprintf(stderr, "equivalence PLANS SEED [WORLD [SCALE [ON]]], WORLD at most the ranks launched\n");
+        (void)fprintf(stderr,
+                      "equivalence PLANS SEED [WORLD [SCALE [ON [overlaps]]]], WORLD at most the ranks launched\n");
     }
     const bool passed = understood && run(&at);
     gal_mpi_finalize();

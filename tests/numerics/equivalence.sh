@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PLANS random plans (100) against one rank in fp64, drawn from the printed SEED (1): see equivalence.c. Three more
-# launches: plans carried out in fp32, as they are on a GPU; plans of a larger model, whose arenas are so large that 1 % of them exceeds what an allocator keeps for
+# PLANS random plans (100) against one rank in fp64, drawn from the printed SEED (1): see equivalence.c. Four more
+# launches: OVERLAPPED plans (10) with overlap, under every kind of it; plans carried out in fp32, as they are on a GPU; plans of a larger model, whose arenas are so large that 1 % of them exceeds what an allocator keeps for
 # itself; and plans under the allocation counter, which must find no call by our code in steps 2 and later.
 # From 500 plans on (make equivalence, make check-all) the coverage matrix must be full.
 # timeout_seconds: 1800
@@ -15,7 +15,7 @@ export MALLOC_ARENA_MAX=1
 tests=${BUILD:-build}/tests
 program=$tests/numerics/equivalence
 plans=${PLANS:-100} seed=${SEED:-1}
-counted_plans=10 large_plans=3 scale=8 fp32_plans=8
+overlapped_plans=${OVERLAPPED:-10} counted_plans=10 large_plans=3 scale=8 fp32_plans=8
 scratch=$(mktemp -d) || exit 4
 trap 'rm -rf "$scratch"' EXIT
 export MPIRUN_TIMEOUT=1740
@@ -32,6 +32,12 @@ if [ $status -ne 0 ] && [ $status -ne 1 ]; then
     echo "not ok equivalence ends with $status"
 fi
 [ $status -eq 0 ] || failed=1
+bash tests/support/mpirun.sh 8 "$program" "$overlapped_plans" "$seed" 0 1 host overlaps | sed 's/^ok /ok kinds of overlap, /'
+status=${PIPESTATUS[0]}
+[ $status -eq 0 ] || failed=1
+if [ $status -ne 0 ] && [ $status -ne 1 ]; then
+    echo "not ok plans with overlap end with $status"
+fi
 
 if grep -q '__[at]san_init' "$program"; then
     echo 'skip plans of a larger model: a sanitizer takes minutes, and its allocator keeps what is freed'
