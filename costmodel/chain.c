@@ -87,12 +87,13 @@ uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared)
     return units;
 }
 
-/* Whether a weight, here or on the host, or a gradient is of one of these units. */
+/* Whether a weight, here or on the host, a gradient or a moment is of one of these units. */
 static bool is_of_units(const gal_program *program, uint32_t buffer, uint32_t units)
 {
     for (; units != 0; units &= units - 1) {
         const gal_unit *unit = &program->unit[__builtin_ctz(units)];
-        if (unit->weight == buffer || unit->gradient == buffer || unit->host_weight == buffer) {
+        if (unit->weight == buffer || unit->gradient == buffer || unit->host_weight == buffer ||
+            unit->first_moment == buffer || unit->second_moment == buffer) {
             return true;
         }
     }
@@ -105,10 +106,11 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint
     double squares = 0.0;
     double adam = 0.0;
     double gather = 0.0;
-    double beside[GAL_STREAM_COUNT] = {0.0}; /* the host's: copies each way, its own Adam */
+    double beside[GAL_STREAM_COUNT] = {0.0}; /* the host's: copies each way, its own Adam, storage */
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
-        const uint32_t buffer = program->operand[in->first_operand].buffer;
+        const uint32_t of_unit = in->op == GAL_OP_STORAGE_WRITE ? 1 : 0; /* it comes from a ring of all units */
+        const uint32_t buffer = program->operand[in->first_operand + of_unit].buffer;
         if ((in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
             !is_of_units(program, buffer, left_out)) {
             double *sum = cost[i].activity == GAL_ACTIVITY_BESIDE                   ? &beside[in->stream]
@@ -118,7 +120,8 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint
             *sum += cost[i].seconds;
         }
     }
-    const double host = fmax(beside[GAL_STREAM_HOST], beside[GAL_STREAM_HOST_IN]);
+    const double storage = fmax(beside[GAL_STREAM_STORAGE_IN], beside[GAL_STREAM_STORAGE_OUT]);
+    const double host = fmax(fmax(beside[GAL_STREAM_HOST], beside[GAL_STREAM_HOST_IN]), storage);
     return squares + fmax(fmax(adam, gather), host);
 }
 

@@ -181,6 +181,12 @@ static double at_quantile(const gal_durations *d, double seconds, origin from)
     return seconds * exp(d->deviations * deviation);
 }
 
+/* What goes on beside the device, and is not slowed by it. */
+static bool is_beside(const gal_durations *d, gal_op op)
+{
+    return gal_is_storage_work(op) || (d->host.beside && gal_is_host_work(op));
+}
+
 static double predicted_kernel_seconds(const gal_durations *d, const gal_shape *shape, origin *from)
 {
     const kernel_entry *entry = kernel_find(d, shape);
@@ -201,13 +207,22 @@ static double predicted_kernel_seconds(const gal_durations *d, const gal_shape *
         }
     }
     *from = (origin){GAL_SOURCE_ANALYTIC, 0.0};
-    return d->host.beside && gal_is_host_work(shape->op) ? gal_host_work_seconds(&d->host, shape)
-                                                         : gal_kernel_analytic_seconds(&d->cluster.device, shape);
+    return is_beside(d, shape->op) ? gal_host_work_seconds(&d->host, shape)
+                                   : gal_kernel_analytic_seconds(&d->cluster.device, shape);
 }
 
-double gal_kernel_seconds(const gal_durations *d, const gal_shape *shape, gal_source *source)
+/* A part of an update takes what an update of as many elements does. */
+static gal_shape measured_as(const gal_shape *shape)
+{
+    const bool part = shape->op == GAL_OP_HOST_ADAM_PART;
+    return part ? (gal_shape){.op = GAL_OP_HOST_ADAM, .dtype = shape->dtype, .dims = {shape->dims[0], shape->dims[1]}}
+                : *shape;
+}
+
+double gal_kernel_seconds(const gal_durations *d, const gal_shape *asked, gal_source *source)
 {
     origin from;
+    const gal_shape like = measured_as(asked), *shape = &like;
     const double seconds = predicted_kernel_seconds(d, shape, &from);
     if (source != NULL) {
         *source = from.source;
@@ -529,7 +544,7 @@ static bool runs_again(const gal_program *program, uint32_t chunk, const gal_ins
 
 uint8_t gal_kernel_activity(const gal_durations *d, gal_op op)
 {
-    return (uint8_t)(d->host.beside && gal_is_host_work(op) ? GAL_ACTIVITY_BESIDE : GAL_ACTIVITY_COMPUTE);
+    return (uint8_t)(is_beside(d, op) ? GAL_ACTIVITY_BESIDE : GAL_ACTIVITY_COMPUTE);
 }
 
 double gal_kernel_in_company(const gal_durations *d, const gal_program *program, uint32_t fragment,

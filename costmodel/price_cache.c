@@ -90,7 +90,7 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
     out->word[3] = 0;
     out->word[4] = 0;
     out->word[5] = gal_price_key_grid(query->strategy);
-    out->word[6] = 0;
+    out->word[6] = query->strategy->offload_storage_percent;
 }
 
 static uint32_t hash_of(const gal_price_key *key)

@@ -12,25 +12,45 @@ uint64_t gal_plan_host_bytes(const gal_plan *plan)
     return most;
 }
 
-/* The limit that a request sets; UINT64_MAX: none. */
-static uint64_t limit_of(const gal_search_request *request)
+uint64_t gal_plan_storage_bytes(const gal_plan *plan)
 {
-    const uint64_t own = gal_durations_cluster(request->durations)->device.host_memory_bytes;
-    const uint64_t limit = request->host_memory_bytes > 0 ? request->host_memory_bytes : own;
-    return limit > 0 ? limit : UINT64_MAX;
+    uint64_t most = 0;
+    for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
+        const uint64_t bytes = plan->stage[p].predicted_storage_bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
-static bool is_within(const gal_search_result *result, uint64_t limit_bytes)
+typedef struct limits {
+    uint64_t host_bytes, storage_bytes;
+} limits;
+
+/* What a request sets; of the host UINT64_MAX: none. */
+static limits limits_of(const gal_search_request *request)
 {
-    return !result->feasible || gal_plan_host_bytes(&result->finalist[0].plan) <= limit_bytes;
+    const gal_device *own = &gal_durations_cluster(request->durations)->device;
+    const uint64_t host = request->host_memory_bytes > 0 ? request->host_memory_bytes : own->host_memory_bytes;
+    const uint64_t storage = request->storage_bytes > 0 ? request->storage_bytes : own->storage_bytes;
+    return (limits){.host_bytes = host > 0 ? host : UINT64_MAX, .storage_bytes = storage};
+}
+
+static bool fits(const gal_plan *plan, const limits *most)
+{
+    return gal_plan_host_bytes(plan) <= most->host_bytes && gal_plan_storage_bytes(plan) <= most->storage_bytes;
+}
+
+static bool is_within(const gal_search_result *result, const limits *most)
+{
+    return !result->feasible || fits(&result->finalist[0].plan, most);
 }
 
 /* Other finalists than the first. */
-static void drop_beyond(gal_search_result *result, uint64_t limit_bytes)
+static void drop_beyond(gal_search_result *result, const limits *most)
 {
     uint32_t kept = result->feasible ? 1 : 0;
     for (uint32_t i = kept; i < result->finalist_count; i++) {
-        if (gal_plan_host_bytes(&result->finalist[i].plan) <= limit_bytes) {
+        if (fits(&result->finalist[i].plan, most)) {
             result->finalist[kept++] = result->finalist[i];
         } else {
             gal_plan_free(&result->finalist[i].plan);
@@ -62,34 +82,87 @@ static gal_code take_bound(const gal_search_request *request, gal_search_result 
     return GAL_OK;
 }
 
+static double samples_per_second(const gal_search_result *result)
+{
+    return result->finalist[0].global_batch_samples / result->finalist[0].objective_seconds;
+}
+
+/* *best becomes the faster one within the limits; the other is freed. */
+static void keep_faster(gal_search_result *best, gal_search_result *other, const limits *most)
+{
+    const bool legal = other->feasible && fits(&other->finalist[0].plan, most);
+    const bool faster = legal && (!best->feasible || samples_per_second(other) > samples_per_second(best));
+    if (faster) {
+        const gal_search_result slower = *best;
+        *best = *other;
+        *other = slower;
+    }
+    gal_search_result_free(other);
+    *other = (gal_search_result){0};
+}
+
+/* With less to be offloaded, one way after the other left out, until the first plan within the limits. */
+static gal_code leave_out(const gal_search_request *request, const limits *most, gal_search_result *found,
+                          gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_search_request less = *request;
+    do {
+        less.space.offload_left_out++;
+        less.space.offload = less.space.offload_left_out < GAL_SPACE_OFFLOADS;
+        gal_search_result_free(found);
+        *found = (gal_search_result){0};
+        GAL_TRY(gal_search(&less, found, err));
+    } while (less.space.offload && !is_within(found, most));
+cleanup:
+    return code;
+}
+
+/* With moments on storage, half of them and all. */
+static gal_code try_storage(const gal_search_request *request, const limits *most, gal_search_result *best,
+                            gal_error *err)
+{
+    static const uint32_t percents[] = {50, 100};
+    gal_code code = GAL_OK;
+    gal_search_result found = {0};
+    gal_search_request stored = *request;
+    for (size_t i = 0; most->storage_bytes > 0 && i < sizeof percents / sizeof percents[0]; i++) {
+        stored.space.storage_percent = percents[i];
+        GAL_TRY(gal_search(&stored, &found, err));
+        keep_faster(best, &found, most);
+    }
+cleanup:
+    gal_search_result_free(&found);
+    return code;
+}
+
 gal_code gal_host_limited_search(const gal_search_request *request, gal_search_result *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const uint64_t limit = limit_of(request);
-    gal_search_result whole = {0}, found = {0};
-    gal_search_request less = *request;
+    const limits most = limits_of(request);
+    gal_search_result whole = {0}, found = {0}, ladder = {0};
     GAL_TRY(gal_search(request, &found, err));
-    if (!request->space.offload || is_within(&found, limit)) {
-        drop_beyond(&found, limit);
+    if (!request->space.offload || is_within(&found, &most)) {
+        drop_beyond(&found, &most);
         goto cleanup;
     }
     whole = found;
     found = (gal_search_result){0};
-    do {
-        less.space.offload_left_out++;
-        less.space.offload = less.space.offload_left_out < GAL_SPACE_OFFLOADS;
-        gal_search_result_free(&found);
-        GAL_TRY(gal_search(&less, &found, err));
-    } while (less.space.offload && !is_within(&found, limit));
+    GAL_TRY(leave_out(request, &most, &ladder, err));
+    GAL_TRY(try_storage(request, &most, &found, err));
+    keep_faster(&ladder, &found, &most);
+    found = ladder;
+    ladder = (gal_search_result){0};
     if (found.feasible) {
         GAL_TRY(take_bound(request, &whole, &found, err));
-        drop_beyond(&found, limit);
+        drop_beyond(&found, &most);
     }
 cleanup:
     if (code == GAL_OK) {
         *out = found;
         found = (gal_search_result){0};
     }
+    gal_search_result_free(&ladder);
     gal_search_result_free(&found);
     gal_search_result_free(&whole);
     return code;

@@ -5,7 +5,12 @@
  * memory than there is, it is asked again with less to be offloaded, one way after the other left out: activations
  * beside weights, beside the optimizer, alone; weights; all of the optimizer; half of it. These spaces lie one in the
  * other, so the first plan that is within the limit is returned, with the bound of the whole space: the gap says what
- * may have been lost to the rule. */
+ * may have been lost to the rule.
+ *
+ * Where there is storage (request->storage_bytes, else the cluster's), moments of what is offloaded may be there
+ * instead: before ways are left out it is asked again with half of them on storage, and with all; of the plans within
+ * both limits, that of the ladder among them, the fastest is returned. A plan takes no less time for that, so the bound
+ * stays one. */
 #ifndef GAL_PLANNER_HOST_LIMIT_H
 #define GAL_PLANNER_HOST_LIMIT_H
 
@@ -17,5 +22,6 @@ gal_code gal_host_limited_search(const gal_search_request *request, gal_search_r
 
 /* Of the stage that has most there. */
 uint64_t gal_plan_host_bytes(const gal_plan *plan);
+uint64_t gal_plan_storage_bytes(const gal_plan *plan);
 
 #endif

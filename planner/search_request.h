@@ -22,6 +22,7 @@ typedef struct gal_search_request {
     gal_price_cache *cache;         /* of the model and the durations, kept over searches; NULL: one of its own */
     const char *profile_hash;       /* "" without a profile */
     uint64_t memory_bytes;          /* per device; 0: the cluster's */
+    uint64_t storage_bytes;         /* likewise of its storage; 0 there too: nothing goes there */
     uint64_t host_memory_bytes;     /* likewise of its host; gal_search alone does not read it (planner/host_limit.h) */
     gal_u32_list batches;           /* empty: the model's own */
     gal_u32_list microbatch_counts; /* empty: powers of two that divide the batch */

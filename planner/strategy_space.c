@@ -125,6 +125,7 @@ static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
     emit_recomputes(e, strategy, overlaps);
     for (uint32_t i = 0; e->space->offload && i + left_out < GAL_SPACE_OFFLOADS; i++) {
         strategy.offload_optimizer_percent = offloads[i].optimizer_percent;
+        strategy.offload_storage_percent = offloads[i].optimizer_percent * e->space->storage_percent / 100;
         strategy.offload_parameters = offloads[i].parameters;
         strategy.offload_activations = offloads[i].activations;
         if (!strategy.offload_parameters || may_fetch(&strategy)) {

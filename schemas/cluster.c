@@ -40,6 +40,11 @@ static void read_device(const gal_json_cursor *at, gal_device *out)
     }
     out->host_memory_bytes_per_second = read_optional(at, "host_memory_bytes_per_second", GAL_RATE_MAX);
     out->host_copy_bytes_per_second = read_optional(at, "host_copy_bytes_per_second", GAL_RATE_MAX);
+    if (gal_json_has(at, "storage_bytes")) {
+        out->storage_bytes = gal_json_u64(at, "storage_bytes", 1, GAL_BYTES_MAX);
+    }
+    out->storage_read_bytes_per_second = read_optional(at, "storage_read_bytes_per_second", GAL_RATE_MAX);
+    out->storage_write_bytes_per_second = read_optional(at, "storage_write_bytes_per_second", GAL_RATE_MAX);
     gal_json_reject_unknown(at);
 }
 
@@ -112,6 +117,11 @@ void gal_device_write_members(gal_json_writer *out, const gal_device *device)
     }
     write_optional(out, "host_memory_bytes_per_second", device->host_memory_bytes_per_second);
     write_optional(out, "host_copy_bytes_per_second", device->host_copy_bytes_per_second);
+    if (device->storage_bytes > 0) {
+        gal_json_put_u64(out, "storage_bytes", device->storage_bytes);
+    }
+    write_optional(out, "storage_read_bytes_per_second", device->storage_read_bytes_per_second);
+    write_optional(out, "storage_write_bytes_per_second", device->storage_write_bytes_per_second);
 }
 
 void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster)

@@ -31,6 +31,9 @@ typedef struct gal_device {
     uint64_t host_memory_bytes;
     double host_memory_bytes_per_second;
     double host_copy_bytes_per_second; /* between the two, each way, also while the other way is busy */
+    /* Of its storage, likewise: */
+    uint64_t storage_bytes;
+    double storage_read_bytes_per_second, storage_write_bytes_per_second;
 } gal_device;
 
 typedef struct gal_link_level {

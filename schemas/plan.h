@@ -148,6 +148,7 @@ typedef struct gal_space {
     bool stepped;                    /* of squares, besides those that gather */
     bool overlap;                    /* of plain TP, besides those without: fine with full recompute, else in_pass */
     bool offload;                    /* to the host's memory, in some ways (planner/strategy_space.c) */
+    uint32_t storage_percent;        /* of the optimizer that is offloaded, its moments on storage: of no certificate */
     uint32_t offload_left_out;       /* of these ways the last ones (planner/host_limit.h): of no certificate */
 } gal_space;
 

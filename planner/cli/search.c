@@ -24,7 +24,7 @@ static const char *const rank_names[RANK_COUNT] = {"objective", "simulation"};
 typedef struct search_options {
     const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output, *communication_ctas;
     const char *prices_text, *constants;
-    uint64_t memory_bytes, host_memory_bytes, pareto_step_bytes;
+    uint64_t memory_bytes, host_memory_bytes, storage_bytes, pareto_step_bytes;
     gal_u32_list pp_degrees, takeaways;
     uint32_t devices, prefetch_depth, top, label_limit;
     uint32_t algorithm; /* GAL_ALGORITHM_COUNT: not given, the first */
@@ -79,7 +79,8 @@ static const char notes[] =
     "of a node, then whole nodes up to 1024 or four times the cluster's.\n"
     "--space ...,offload: of every block half or all of the optimizer, weights too, and activations may be in the "
     "host's\n"
-    "memory; its limit (--host-memory) is met by offering less, and the gap says what that may have cost.\n"
+    "memory; its limit (--host-memory) is met by offering less, and the gap says what that may have cost; with\n"
+    "--storage-memory also by moments on storage (galrun --storage).\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
     "\nExamples:\n"
@@ -99,6 +100,8 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                          UINT64_C(1) << 50),
         gal_option_bytes("host-memory", "SIZE", "of the host per device, with --space ...,offload (the cluster's)",
                          &o->host_memory_bytes, 1, UINT64_C(1) << 50),
+        gal_option_bytes("storage-memory", "SIZE", "of storage per device, with --space ...,offload (the cluster's)",
+                         &o->storage_bytes, 1, UINT64_C(1) << 50),
         gal_option_string("batch", "LIST", "global batch in samples", &o->batch),
         gal_option_string("microbatches", "LIST", "microbatch counts", &o->microbatches),
         gal_option_u32_list("pp", "LIST", "pipeline degrees; without it all divisors of the devices", &o->pp_degrees, 1,
@@ -261,9 +264,10 @@ static gal_code usage_rules(search_options *o, gal_search_request *request, gal_
         (o->algorithm % GAL_ALGORITHM_COUNT != GAL_ALGORITHM_EXACT || o->prices != GAL_SEARCH_PRICES_GALRUN)) {
         return gal_fail(err, GAL_ERR_USAGE, "--space overlap goes with --algorithm exact and --prices galrun");
     }
-    if (code == GAL_OK && o->host_memory_bytes > 0 && (!request->space.offload || o->compare || o->pareto)) {
-        return gal_fail(err, GAL_ERR_USAGE,
-                        "--host-memory goes with --space ...,offload, and without --compare and --pareto");
+    const char *limit = o->host_memory_bytes > 0 ? "host-memory" : o->storage_bytes > 0 ? "storage-memory" : NULL;
+    if (code == GAL_OK && limit != NULL && (!request->space.offload || o->compare || o->pareto)) {
+        return gal_fail(err, GAL_ERR_USAGE, "--%s goes with --space ...,offload, and without --compare and --pareto",
+                        limit);
     }
     for (uint32_t i = 0; i < o->takeaways.count; i++) {
         request->space.takeaway[o->takeaways.value[i]] = true;
@@ -497,6 +501,7 @@ static gal_code run(search_options *o, gal_error *err)
                                   .profile_hash = profile.hash,
                                   .memory_bytes = o->memory_bytes,
                                   .host_memory_bytes = o->host_memory_bytes,
+                                  .storage_bytes = o->storage_bytes,
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
                                   .label_limit = o->label_limit,

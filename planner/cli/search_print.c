@@ -21,6 +21,9 @@ void gal_search_print_plan(FILE *out, const gal_plan *plan)
                 if (plan->stage[p].predicted_host_bytes > 0) {
                     fprintf(out, " + %.1f MiB of its host", (double)plan->stage[p].predicted_host_bytes / 1048576.0);
                 }
+                if (plan->stage[p].predicted_storage_bytes > 0) {
+                    fprintf(out, " + %.1f MiB of storage", (double)plan->stage[p].predicted_storage_bytes / 1048576.0);
+                }
                 fputc('\n', out);
             } else {
                 fprintf(out, "%s\n", name);

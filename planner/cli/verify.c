@@ -67,6 +67,11 @@ static gal_code check_bytes(const gal_plan *plan, gal_program *const *programs, 
                             "stage %u: the plan predicts %llu bytes in the host's memory, its program takes %llu", s,
                             (unsigned long long)on_host, (unsigned long long)programs[s]->host_bytes);
         }
+        const uint64_t stored = plan->stage[s].predicted_storage_bytes;
+        if (stored != 0 && stored != programs[s]->storage_bytes) {
+            return gal_fail(err, GAL_NO, "stage %u: the plan predicts %llu bytes on storage, its program takes %llu", s,
+                            (unsigned long long)stored, (unsigned long long)programs[s]->storage_bytes);
+        }
     }
     return GAL_OK;
 }

@@ -198,6 +198,9 @@ static gal_cluster random_cluster(uint64_t *seed)
     c.device.host_memory_bytes = below(seed, 2) == 0 ? 0 : 1 + bytes(seed);
     c.device.host_memory_bytes_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
     c.device.host_copy_bytes_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
+    c.device.storage_bytes = below(seed, 2) == 0 ? 0 : 1 + bytes(seed);
+    c.device.storage_read_bytes_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
+    c.device.storage_write_bytes_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
     c.level_count = 1 + below(seed, GAL_LINK_LEVELS_MAX);
     c.device_count = 1;
     for (uint32_t i = 0; i < c.level_count; i++) {
@@ -347,6 +350,7 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 &&
                            (s.zero_stage == 0 || (s.zero_stage == 3 && (s.tp_mode == GAL_TP_1D || s.stepped)));
     s.offload_optimizer_percent = s.offload_parameters ? 100 : s.offload_optimizer_percent;
+    s.offload_storage_percent = below(seed, s.offload_optimizer_percent + 1);
     s.offload_activations = below(seed, 3) == 0 && s.overlap == GAL_OVERLAP_NONE;
     return s;
 }
@@ -470,6 +474,7 @@ static gal_plan random_plan(uint64_t *seed)
         uint32_t here = after == 0 ? left : 1 + below(seed, left - after);
         p.stage[s] = (gal_plan_stage){.first_run = p.run_count, .predicted_bytes = bytes(seed)};
         p.stage[s].predicted_host_bytes = below(seed, 2) == 0 ? 0 : 1 + bytes(seed);
+        p.stage[s].predicted_storage_bytes = below(seed, 2) == 0 ? 0 : 1 + bytes(seed);
         left -= here;
         while (here > 0) {
             uint32_t count = 1 + below(seed, here);
@@ -677,7 +682,8 @@ static bool equal_plans(const gal_plan *a, const gal_plan *b)
     for (uint32_t i = 0; are_equal && i < gal_plan_piece_count(a); i++) {
         are_equal = a->stage[i].first_run == b->stage[i].first_run && a->stage[i].run_count == b->stage[i].run_count &&
                     a->stage[i].predicted_bytes == b->stage[i].predicted_bytes &&
-                    a->stage[i].predicted_host_bytes == b->stage[i].predicted_host_bytes;
+                    a->stage[i].predicted_host_bytes == b->stage[i].predicted_host_bytes &&
+                    a->stage[i].predicted_storage_bytes == b->stage[i].predicted_storage_bytes;
     }
     for (uint32_t i = 0; are_equal && i < a->run_count; i++) {
         are_equal = a->run[i].block_count == b->run[i].block_count &&

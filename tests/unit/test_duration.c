@@ -293,6 +293,9 @@ static void work_of_the_host(void **unused)
     const gal_shape out = {.op = GAL_OP_COPY_OUT, .dtype = GAL_FP32, .dims = {1000, 4}};
     const gal_shape in = {.op = GAL_OP_COPY_IN, .dtype = GAL_FP32, .dims = {1000, 4}};
     const gal_shape adam = {.op = GAL_OP_HOST_ADAM, .dtype = GAL_FP32, .dims = {1000, 500}};
+    const gal_shape part = {.op = GAL_OP_HOST_ADAM_PART, .dtype = GAL_FP32, .dims = {1000, 500, 9000, 3000}};
+    const gal_shape read = {.op = GAL_OP_STORAGE_READ, .dtype = GAL_FP32, .dims = {1000, 4}};
+    const gal_shape write = {.op = GAL_OP_STORAGE_WRITE, .dtype = GAL_FP32, .dims = {1000, 4}};
     gal_cluster cluster = {
         .device_count = 1,
         .device = {.kind = "d",
@@ -302,7 +305,9 @@ static void work_of_the_host(void **unused)
                    .memory_bytes_per_second = 1e11,
                    .multiprocessor_count = 10,
                    .host_memory_bytes_per_second = 2.8016e9,
-                   .host_copy_bytes_per_second = 4e9},
+                   .host_copy_bytes_per_second = 4e9,
+                   .storage_read_bytes_per_second = 2e9,
+                   .storage_write_bytes_per_second = 1e9},
         .level_count = 1,
         .level = {{.name = "l", .span_devices = 1, .latency_seconds = 1e-6, .bytes_per_second = 1e9}}};
     gal_profile profile;
@@ -313,6 +318,9 @@ static void work_of_the_host(void **unused)
     assert_near(gal_kernel_seconds(d, &out, NULL), 10e-6 + 1e-6);
     assert_near(gal_kernel_seconds(d, &in, NULL), 10e-6 + 1e-6);
     assert_near(gal_kernel_seconds(d, &adam, NULL), 10e-6);
+    assert_near(gal_kernel_seconds(d, &part, NULL), 10e-6);
+    assert_near(gal_kernel_seconds(d, &read, NULL), 100e-6 + 2e-6);
+    assert_near(gal_kernel_seconds(d, &write, NULL), 100e-6 + 4e-6);
     assert_int_equal(gal_kernel_activity(d, GAL_OP_COPY_OUT), GAL_ACTIVITY_BESIDE);
     assert_int_equal(gal_kernel_activity(d, GAL_OP_ADAM), GAL_ACTIVITY_COMPUTE);
     gal_durations_free(d);
@@ -329,6 +337,8 @@ static void work_of_the_host(void **unused)
     assert_int_equal(gal_durations_create(&profile, &d, &err), GAL_OK);
     assert_near(gal_kernel_seconds(d, &out, NULL), gal_kernel_analytic_seconds(&cluster.device, &out));
     assert_int_equal(gal_kernel_activity(d, GAL_OP_COPY_OUT), GAL_ACTIVITY_COMPUTE);
+    assert_near(gal_kernel_seconds(d, &read, NULL), 100e-6 + 2e-6);
+    assert_int_equal(gal_kernel_activity(d, GAL_OP_STORAGE_READ), GAL_ACTIVITY_BESIDE);
     gal_durations_free(d);
 }
 
