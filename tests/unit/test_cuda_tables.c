@@ -12,7 +12,8 @@
 
 static bool is_offload(uint32_t op)
 {
-    return op == GAL_OP_HOST_ADAM || op == GAL_OP_COPY_OUT || op == GAL_OP_COPY_IN;
+    return op == GAL_OP_HOST_ADAM || op == GAL_OP_HOST_ADAM_PART || op == GAL_OP_COPY_OUT || op == GAL_OP_COPY_IN ||
+           op == GAL_OP_STORAGE_READ || op == GAL_OP_STORAGE_WRITE;
 }
 
 static void every_kernel_of_the_host(void **state)
