@@ -94,6 +94,10 @@ gal_code gal_operator_repeat(void *operator_run, uint32_t count, gal_error *err)
  * the models; out: its memory_bytes are read. */
 gal_code gal_measure_peaks(gal_bench *bench, gal_dtype dtype, gal_device *out, gal_error *err);
 
+/* measure_storage.c: what a file in the directory is read and written at, all ranks at once, and this rank's share of
+ * the room there. Collective. GAL_ERR_SYSTEM: no directory, no room, or it fails. */
+gal_code gal_measure_storage(gal_bench *bench, const char *directory, gal_device *out, gal_error *err);
+
 /* ---- collectives ---- */
 
 /* Communicators of the candidates' places: channel 2 p of place p, channel 2 p + 1 the same members on another stream.

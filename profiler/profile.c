@@ -574,6 +574,10 @@ static gal_code measure(gal_profiling *p, gal_error *err)
     say(p, "slowdowns", 0, 0);
     GAL_TRY(measure_slowdowns(p, err));
     GAL_TRY(measure_host(p, err));
+    if (p->settings->storage_directory != NULL) {
+        say(p, "storage", 0, 0);
+        GAL_TRY(gal_measure_storage(&p->bench, p->settings->storage_directory, &p->profile.cluster.device, err));
+    }
     gal_profiling_settle_gpu(p);
     gal_pools_free(&p->pools);
     GAL_TRY(measure_blocks(p, err));

@@ -27,6 +27,7 @@ typedef struct gal_profile_settings {
     bool tf32;                      /* of a GPU: products of fp32 may round their factors to 10 bits */
     void (*tell)(const char *text); /* gal_connection.tell; may be NULL */
     double slow_bytes_per_second;   /* gal_connection.slow_bytes_per_second */
+    const char *storage_directory;  /* whose storage is measured; NULL: none is */
     double budget_seconds;
     uint64_t message_bytes_max;        /* larger collectives are left to fits; 0: none is too large */
     uint64_t memory_bytes;             /* of a rank; 0: the device's, divided by its ranks */

@@ -28,7 +28,7 @@ static const uint64_t staged_bytes_max = UINT64_C(64) << 20;
 static const double default_budget_seconds = 60.0, default_timeout_seconds = 120.0;
 
 typedef struct settings {
-    const char *model_path[MODELS_MAX], *output_path, *analytic;
+    const char *model_path[MODELS_MAX], *output_path, *analytic, *storage_directory;
     uint32_t model_count, rank_count, device, comm;
     gal_u32_list batch, microbatches;
     double budget_seconds, timeout_seconds;
@@ -78,6 +78,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_f64("budget-seconds", "S", "measure for about S seconds (default 60)", &s->budget_seconds, 1.0, 1e6),
         gal_option_bytes("memory", "BYTES", "of a rank (default: the device's, divided by its ranks)", &s->memory_bytes,
                          1, GAL_BYTES_MAX),
+        gal_option_string("storage", "DIR", "measure the storage of a directory too: what galrun --storage would have",
+                          &s->storage_directory),
         gal_option_bytes("slow-link", "BYTES",
                          "CPU ranks communicate as over links of so many bytes a second, as by galrun --slow-link",
                          &s->slow_link_bytes, 1, GAL_BYTES_MAX),
@@ -267,6 +269,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
         .budget_seconds = s->budget_seconds,
         .memory_bytes = s->memory_bytes,
         .slow_bytes_per_second = (double)s->slow_link_bytes,
+        .storage_directory = s->storage_directory,
         .blas = gal_blas_description(),
         .command = command,
         .stop = gal_stop_on_signals(),
