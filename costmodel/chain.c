@@ -58,6 +58,7 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
                             .block_count = spec->block_count,
                             .block = block,
                             .own_entry = spec->entry == NULL, /* a plan may order its samples otherwise */
+                            .chunks_apart = true,
                             .lowered = lowered};
     if (spec->entry != NULL) {
         out->entry_layout = *spec->entry;

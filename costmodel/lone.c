@@ -127,6 +127,7 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
     *out = (gal_lone){.like = like,
                       .list_class = list_class,
                       .lowered_samples = program->microbatch_samples,
+                      .chunk_elements = strategy->chunk_elements,
                       .grain_bytes = read_grain(program),
                       .largest_dim = read_largest_dim(program),
                       .size = size,
@@ -236,6 +237,23 @@ static const double *find_kernels(const gal_lone *lone, const gal_durations *dur
     return lone->kernels->seconds;
 }
 
+/* Of a collective. A chunk's is of several blocks, which it costs in proportion to what they have of it: a chunk is
+ * taken for full. */
+static gal_cost collective_cost(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
+                                uint32_t instruction, uint64_t bytes)
+{
+    const gal_instruction *in = &lone->like->instruction[instruction];
+    const gal_op op = (gal_op)in->op;
+    const bool of_weights = in->stream == GAL_STREAM_GATHER || in->stream == GAL_STREAM_REDUCE;
+    const uint64_t chunk = of_weights && (op == GAL_OP_ALL_GATHER || op == GAL_OP_REDUCE_SCATTER)
+                               ? lone->chunk_elements * gal_dtype_bytes((gal_dtype)lone->like->shape[in->shape].dtype)
+                               : 0;
+    const uint64_t whole = chunk > bytes ? chunk : bytes;
+    gal_cost cost = gal_collective_cost(durations, op, levels->counts[lone->size[instruction].axes], whole);
+    cost.seconds *= whole > bytes ? (double)bytes / (double)whole : 1.0;
+    return cost;
+}
+
 void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
                     uint32_t microbatch_samples, gal_cost *cost)
 {
@@ -250,8 +268,8 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const 
             }
             if (gal_op_is_collective[in->op]) {
                 const bool rows = lone->size[i].scaled_dim != GAL_LONE_NOT_SCALED;
-                cost[i] = gal_collective_cost(durations, (gal_op)in->op, levels->counts[size->axes],
-                                              rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
+                cost[i] = collective_cost(lone, durations, levels, i,
+                                          rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
             } else {
                 cost[i] = (gal_cost){.seconds = seconds[i], .activity = gal_kernel_activity(durations, (gal_op)in->op)};
             }

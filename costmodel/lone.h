@@ -30,6 +30,7 @@ typedef struct gal_lone {
     const gal_program *like; /* whose lists these are; not owned */
     uint32_t list_class;     /* equal for equal lists */
     uint32_t lowered_samples;
+    uint32_t chunk_elements;                 /* its unit is a part of a chunk of about so many; 0: a whole */
     uint32_t axis_sets;                      /* of its collectives: bit s for the set s */
     uint64_t grain_bytes;                    /* divides all buffers that grow with the samples */
     uint32_t largest_dim;                    /* of those that grow with them */

@@ -422,20 +422,22 @@ static gal_code lowered_bytes(const gal_plan *plan, uint32_t stage, uint64_t *by
     return code;
 }
 
-/* Neighbours of two sub-batches run together, so what they take is no sum or maximum of numbers of theirs. */
-static bool has_halves(const gal_plan *plan)
+/* What neighbours take that run together, as two sub-batches do or have a chunk of weights in common, is no sum or
+ * maximum of numbers of theirs. */
+static bool joins_neighbours(const gal_plan *plan)
 {
-    bool has = false;
+    bool joins = false;
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        has = has || plan->run[r].strategy.overlap >= GAL_OVERLAP_IN_PASS;
+        const gal_strategy *strategy = &plan->run[r].strategy;
+        joins = joins || strategy->overlap >= GAL_OVERLAP_IN_PASS || strategy->shard_unit == GAL_SHARD_CHUNK;
     }
-    return has;
+    return joins;
 }
 
 gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint64_t *bytes,
                               gal_error *err)
 {
-    if (gal_schedule_splits(plan->schedule) || has_halves(plan)) {
+    if (gal_schedule_splits(plan->schedule) || joins_neighbours(plan)) {
         return lowered_bytes(plan, stage, bytes, err);
     }
     gal_code code = GAL_OK;

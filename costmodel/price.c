@@ -322,6 +322,10 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, c
     const gal_price_query *query = &alike;
     alike.strategy = &strategy;
     strategy.overlap = gal_strategy_overlap_of(&strategy, cache->shape[asked->type].kind);
+    if (strategy.shard_unit == GAL_SHARD_CHUNK && !gal_block_joins_chunks(cache->shape[asked->type].kind)) {
+        strategy.shard_unit = GAL_SHARD_BUCKET;
+        strategy.chunk_elements = 0;
+    }
     gal_price_key_of(cache, GAL_PRICE_BLOCK, query, &key);
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {

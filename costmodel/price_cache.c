@@ -53,11 +53,13 @@ static uint64_t any_order(const gal_strategy *strategy)
 
 uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type)
 {
-    _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_OVERLAP_COUNT <= 8 && (int)GAL_TYPES_MAX <= 128, "bits");
+    _Static_assert((int)GAL_RECOMPUTE_COUNT <= 4 && (int)GAL_OVERLAP_COUNT <= 8 && (int)GAL_TYPES_MAX <= 128 &&
+                       (int)GAL_SHARD_UNIT_COUNT <= 4,
+                   "bits");
     return (uint64_t)strategy->zero_stage | (uint64_t)strategy->sequence_parallel << 2 |
            (uint64_t)strategy->recompute << 3 | (uint64_t)strategy->overlap << 5 |
            (uint64_t)strategy->keep_panels << 10 | (uint64_t)strategy->stepped << 11 |
-           (uint64_t)type << 17; /* prefetch_depth: from 8 on */
+           (uint64_t)strategy->shard_unit << 12 | (uint64_t)type << 17; /* prefetch_depth: from 8 on */
 }
 
 uint32_t gal_price_key_grid(const gal_strategy *strategy)
@@ -89,7 +91,7 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
     out->word[2] = (uint64_t)query->device_count | (uint64_t)(any_samples ? 0 : query->microbatch_samples) << 32;
     out->word[3] = 0;
     out->word[4] = 0;
-    out->word[5] = gal_price_key_grid(query->strategy);
+    out->word[5] = gal_price_key_grid(query->strategy) | (uint64_t)query->strategy->chunk_elements << 32;
     out->word[6] = query->strategy->offload_storage_percent;
 }
 

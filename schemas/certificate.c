@@ -33,6 +33,7 @@ static const struct {
              {"keep", offsetof(gal_space, keep_panels)},
              {"stepped", offsetof(gal_space, stepped)},
              {"overlap", offsetof(gal_space, overlap)},
+             {"bucket", offsetof(gal_space, bucket)},
              {"offload", offsetof(gal_space, offload)}};
 enum { PARTS = sizeof parts / sizeof parts[0], PARTS_ALWAYS = 12 }; /* those behind: absent where they are false */
 

@@ -15,6 +15,7 @@ const char *const gal_axis_kind_names[GAL_AXIS_KIND_COUNT] = {GAL_AXIS_KINDS(X)}
 const char *const gal_tp_mode_names[GAL_TP_MODE_COUNT] = {GAL_TP_MODES(X)};
 const char *const gal_recompute_names[GAL_RECOMPUTE_COUNT] = {GAL_RECOMPUTES(X)};
 const char *const gal_overlap_names[GAL_OVERLAP_COUNT] = {GAL_OVERLAPS(X)};
+const char *const gal_shard_unit_names[GAL_SHARD_UNIT_COUNT] = {GAL_SHARD_UNITS(X)};
 const char *const gal_schedule_names[GAL_SCHEDULE_COUNT] = {GAL_SCHEDULES(X)};
 #undef X
 
@@ -56,6 +57,12 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         }
         out->offload_parameters = gal_json_has(&offload, "parameters") && gal_json_bool(&offload, "parameters");
         gal_json_reject_unknown(&offload);
+    }
+    if (gal_json_has(at, "shard_unit")) {
+        out->shard_unit = (gal_shard_unit)gal_json_enum(at, "shard_unit", gal_shard_unit_names, GAL_SHARD_UNIT_COUNT);
+    }
+    if (out->shard_unit == GAL_SHARD_CHUNK) {
+        out->chunk_elements = gal_json_u32(at, "chunk_elements", 1, UINT32_MAX);
     }
     gal_json_reject_unknown(at);
 }
@@ -244,6 +251,12 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
             gal_json_put_bool(out, "activations", true);
         }
         gal_json_end_object(out);
+    }
+    if (strategy->shard_unit != GAL_SHARD_MATRIX) {
+        gal_json_put_string(out, "shard_unit", gal_shard_unit_names[strategy->shard_unit]);
+    }
+    if (strategy->shard_unit == GAL_SHARD_CHUNK) {
+        gal_json_put_u64(out, "chunk_elements", strategy->chunk_elements);
     }
     gal_json_end_object(out);
 }
@@ -505,7 +518,8 @@ bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
 {
     return gal_strategy_same_shards(a, b) && a->sequence_parallel == b->sequence_parallel &&
            a->recompute == b->recompute && a->overlap == b->overlap && a->keep_panels == b->keep_panels &&
-           a->stepped == b->stepped && a->offload_activations == b->offload_activations;
+           a->stepped == b->stepped && a->offload_activations == b->offload_activations &&
+           a->shard_unit == b->shard_unit && a->chunk_elements == b->chunk_elements;
 }
 
 gal_overlap gal_strategy_overlap_of(const gal_strategy *strategy, gal_block_kind kind)
@@ -569,8 +583,11 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         if (strategy->offload_storage_percent > 0) {
             (void)snprintf(stored, sizeof stored, "s%u", strategy->offload_storage_percent);
         }
-        (void)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s", percent, stored,
-                       strategy->offload_parameters ? "w" : "", strategy->offload_activations ? "a" : "");
+        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s", percent, stored,
+                                 strategy->offload_parameters ? "w" : "", strategy->offload_activations ? "a" : "");
+    }
+    if (strategy->shard_unit != GAL_SHARD_MATRIX && used < BUFFER_BYTES) {
+        (void)snprintf(buffer + used, BUFFER_BYTES - used, "-%s", gal_shard_unit_names[strategy->shard_unit]);
     }
     return buffer;
 }

@@ -75,6 +75,19 @@ enum { GAL_PLAN_VERSION = 1, GAL_AXES_MAX = 8, GAL_PLAN_CHUNKS_MAX = 32, GAL_COM
     X(GAL_OVERLAP_CROSS_PASS, "cross_pass")                                                                            \
     X(GAL_OVERLAP_FINE, "fine")
 
+/* What is sharded, gathered and reduced at once: norms and row biases apart, which every device keeps whole, and tables
+ * that several blocks hold, which are units by themselves.
+ *     matrix  a matrix with its bias
+ *     bucket  all matrices of a block
+ *     chunk   matrices of consecutive blocks of one strategy in a piece, in the order of their first use, up to
+ *             chunk_elements of a device; one that is larger stands alone. Embeddings, bridges and heads are buckets
+ *             (Colossal-AI, section III-B; J. Fang et al., "PatrickStar", section 6.1, where chunks have one size: here
+ * a chunk ends with its last matrix, so nothing is lost behind it) */
+#define GAL_SHARD_UNITS(X)                                                                                             \
+    X(GAL_SHARD_MATRIX, "matrix")                                                                                      \
+    X(GAL_SHARD_BUCKET, "bucket")                                                                                      \
+    X(GAL_SHARD_CHUNK, "chunk")
+
 #define GAL_SCHEDULES(X)                                                                                               \
     X(GAL_SCHEDULE_GPIPE, "gpipe")                                                                                     \
     X(GAL_SCHEDULE_1F1B, "1f1b")                                                                                       \
@@ -86,6 +99,7 @@ typedef enum gal_axis_kind { GAL_AXIS_KINDS(X) GAL_AXIS_KIND_COUNT } gal_axis_ki
 typedef enum gal_tp_mode { GAL_TP_MODES(X) GAL_TP_MODE_COUNT } gal_tp_mode;
 typedef enum gal_recompute { GAL_RECOMPUTES(X) GAL_RECOMPUTE_COUNT } gal_recompute;
 typedef enum gal_overlap { GAL_OVERLAPS(X) GAL_OVERLAP_COUNT } gal_overlap;
+typedef enum gal_shard_unit { GAL_SHARD_UNITS(X) GAL_SHARD_UNIT_COUNT } gal_shard_unit;
 typedef enum gal_schedule { GAL_SCHEDULES(X) GAL_SCHEDULE_COUNT } gal_schedule;
 #undef X
 
@@ -93,6 +107,7 @@ extern const char *const gal_axis_kind_names[GAL_AXIS_KIND_COUNT];
 extern const char *const gal_tp_mode_names[GAL_TP_MODE_COUNT];
 extern const char *const gal_recompute_names[GAL_RECOMPUTE_COUNT];
 extern const char *const gal_overlap_names[GAL_OVERLAP_COUNT];
+extern const char *const gal_shard_unit_names[GAL_SHARD_UNIT_COUNT];
 extern const char *const gal_schedule_names[GAL_SCHEDULE_COUNT];
 
 typedef struct gal_axis {
@@ -120,6 +135,8 @@ typedef struct gal_strategy {
     bool offload_activations; /* what forward keeps for backward, the block's input too: copied out behind its forward,
                                * in again before its backward. Of embeddings and heads nothing is. Not beside overlap
                                * and a zero_bubble schedule */
+    gal_shard_unit shard_unit;
+    uint32_t chunk_elements; /* with GAL_SHARD_CHUNK, else 0 */
 } gal_strategy;
 
 /* Consecutive blocks of one piece under one strategy. */
@@ -149,6 +166,7 @@ typedef struct gal_space {
     bool overlap;                    /* of plain TP, besides those without: fine with full recompute, else in_pass */
     bool offload;                    /* to the host's memory, in some ways (planner/strategy_space.c) */
     uint32_t storage_percent;        /* of the optimizer that is offloaded, its moments on storage: of no certificate */
+    bool bucket;                     /* of all matrices of a block, besides a matrix each, where data parallel */
     uint32_t offload_left_out;       /* of these ways the last ones (planner/host_limit.h): of no certificate */
 } gal_space;
 
@@ -273,9 +291,16 @@ gal_overlap gal_strategy_overlap_of(const gal_strategy *strategy, gal_block_kind
 /* Whether blocks of this kind work on two sub-batches under the strategy. */
 bool gal_strategy_halves(const gal_strategy *strategy, gal_block_kind kind);
 
+/* Whether a chunk may have weights of blocks of this kind. */
+static inline bool gal_block_joins_chunks(gal_block_kind kind)
+{
+    return kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_CROSS_ATTENTION || kind == GAL_BLOCK_FFN ||
+           kind == GAL_BLOCK_MERGE;
+}
+
 /* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4-dp2-ckpt-fine", "tp4.2d", "tp8.2.5d.d2",
- * "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w" (parameters too). The stage of ZeRO stands at
- * the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
+ * "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w" (parameters too), "sdp4.z3-chunk". The stage
+ * of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
 
 #endif

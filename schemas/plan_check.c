@@ -184,6 +184,18 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     return NULL;
 }
 
+static const char *shard_unit_rule_broken(const gal_strategy *strategy)
+{
+    if ((unsigned)strategy->shard_unit >= GAL_SHARD_UNIT_COUNT) {
+        return "unknown shard_unit";
+    }
+    if (strategy->shard_unit != GAL_SHARD_MATRIX && strategy->tp_mode != GAL_TP_1D) {
+        return "shard_unit must be matrix beside a tp grid, whose panels are of one";
+    }
+    const bool chunk = strategy->shard_unit == GAL_SHARD_CHUNK;
+    return chunk != (strategy->chunk_elements > 0) ? "chunk_elements must stand with shard_unit chunk alone" : NULL;
+}
+
 static const char *overlap_rule_broken(const gal_strategy *strategy)
 {
     const bool crosses = strategy->overlap == GAL_OVERLAP_CROSS_PASS || strategy->overlap == GAL_OVERLAP_FINE;
@@ -336,6 +348,9 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
     }
     if (rule == NULL) {
         rule = overlap_rule_broken(strategy);
+    }
+    if (rule == NULL) {
+        rule = shard_unit_rule_broken(strategy);
     }
     if (rule != NULL) {
         return rule;

@@ -13,7 +13,15 @@ typedef struct gal_emit_half {
     uint32_t forward[GAL_GRAPH_MAX], backward[GAL_GRAPH_MAX], gradient[GAL_GRAPH_MAX];
 } gal_emit_half;
 
-typedef struct gal_block_emit {
+typedef struct gal_block_emit gal_block_emit;
+
+/* Where a unit began: that block keeps what is known of it while it is emitted, under that one of its units. */
+typedef struct gal_unit_home {
+    gal_block_emit *block;
+    uint8_t index;
+} gal_unit_home;
+
+struct gal_block_emit {
     uint32_t index; /* in the stage */
     const gal_strategy *strategy;
     gal_mesh mesh;
@@ -35,12 +43,15 @@ typedef struct gal_block_emit {
     uint32_t gradient[GAL_GRAPH_MAX]; /* value -> buffer of its gradient */
     uint8_t pending;                  /* node whose weight gradient is still to be issued, or GAL_NO_VALUE */
 
-    uint32_t unit[GAL_BLOCK_UNITS];      /* program units */
+    uint32_t unit[GAL_BLOCK_UNITS]; /* program units: of several of the graph's there may be one */
+    gal_unit_home home[GAL_BLOCK_UNITS];
     bool unit_on_host[GAL_BLOCK_UNITS];  /* it is updated there */
     bool unit_stored[GAL_BLOCK_UNITS];   /* and has its moments on storage */
     bool unit_borrowed[GAL_BLOCK_UNITS]; /* it belongs to an earlier block of the stage that holds the same tensor */
     bool unit_lent[GAL_BLOCK_UNITS];     /* a later one holds it too: the gradient already has that one's part */
-    uint32_t gradients_left[GAL_BLOCK_UNITS];
+    uint32_t gradients[GAL_BLOCK_UNITS]; /* of the unit that begins here, with those of other blocks: as many are
+                                          * written per microbatch, of each sub-batch one ... */
+    uint32_t gradients_left[GAL_BLOCK_UNITS];  /* ... of which so many are still to be; 0: all */
     uint32_t bucket[GAL_BLOCK_UNITS];          /* ring buffer in use, or GAL_NO_BUFFER */
     uint64_t tensor_offset[GAL_BLOCK_TENSORS]; /* elements in the unit */
     uint64_t tensor_elements[GAL_BLOCK_TENSORS];
@@ -66,12 +77,14 @@ typedef struct gal_block_emit {
     uint8_t half; /* the one of now: 0 or 1 ... */
     gal_emit_half other;
     bool dy_apart, dx_apart;
-} gal_block_emit;
+};
 
 /* The latest block of the stage that holds each shared tensor, and by which of its units. */
 typedef struct gal_holders {
     gal_block_emit *block[GAL_SHARED_COUNT];
     uint8_t unit[GAL_SHARED_COUNT];
+    gal_unit_home open; /* where the unit began that takes more matrices; block NULL: there is none */
+    gal_unit open_unit; /* it, as far as it is known; used_elements are those so far */
 } gal_holders;
 
 /* emit.c: the nodes of a block. Ports are set by the caller. */
@@ -119,8 +132,10 @@ uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value);
 /* The value whose buffer a value shares: nodes that work in place give no buffer of their own. */
 uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value);
 
-/* zero.c: parameters, their sharding and their synchronisation. */
+/* zero_units.c: the units of a block; a chunk is left open for the next one, and closed behind the last of a piece. */
 void gal_zero_units(gal_builder *b, gal_block_emit *e, gal_holders *holders);
+void gal_zero_close_units(gal_builder *b, gal_holders *holders);
+/* zero.c: parameters, their sharding and their synchronisation. */
 /* The operand that reads a tensor's weights; ZeRO-3 gathers its unit first, unless the ring still holds it. */
 gal_operand gal_zero_weight(gal_builder *b, gal_block_emit *e, uint8_t tensor);
 /* The operand that takes a tensor's gradient, and what follows when it has been written. */

@@ -234,6 +234,7 @@ static void make_blocks(stage *s, chunk *c)
         }
         now = next;
     }
+    gal_zero_close_units(&s->b, &s->holders);
     c->exit_layout = now;
     const bool joins = s->block[c->end - 1].halved && !is_last(s, c) && !ends_halved(s, c->end - 1);
     keep_steps(s, &c->exit, steps, gal_halves_add_steps(joins, false, &now, &now, steps, 0));

@@ -267,11 +267,11 @@ typedef struct gal_call {
     uint32_t microbatch;
 } gal_call;
 
-/* Parameters of one block that are sharded, gathered and synchronised together, flat, padded with zeros to a
- * multiple of the ZeRO group. Norms and row biases form a unit that is never sharded by ZeRO (it would save bytes of
- * order `hidden` and cost two latencies). */
+/* Parameters that are sharded, gathered and synchronised together, flat, padded with zeros to a multiple of the ZeRO
+ * group: of one block, or a chunk of several (gal_strategy.shard_unit). Norms and row biases of a block form a unit
+ * that is never sharded by ZeRO (it would save bytes of order `hidden` and cost two latencies). */
 typedef struct gal_unit {
-    uint32_t block; /* within the stage */
+    uint32_t block, last_block; /* within the stage; the same but of a chunk */
     const char *name;
     uint64_t used_elements;  /* sum of its tensors on this rank's TP shard */
     uint64_t elements;       /* padded */
@@ -442,9 +442,10 @@ typedef struct gal_stage_spec {
     gal_layout entry_layout;     /* rows as the upstream stage sends them; stage 0: gal_layout_whole */
     gal_layout carried_layout;   /* the same of the carried tensor, where it enters the first block */
     const uint32_t
-        *first_block; /* of every piece of the chain, stage by stage and chunk by chunk, and one past the last
-                       * block; NULL: the ends hold the token table and all stages the relative biases */
-    bool own_entry;   /* instead: rows as the first block reaches them from whole ones */
+        *first_block;  /* of every piece of the chain, stage by stage and chunk by chunk, and one past the last
+                        * block; NULL: the ends hold the token table and all stages the relative biases */
+    bool own_entry;    /* instead: rows as the first block reaches them from whole ones */
+    bool chunks_apart; /* a chunk of weights ends with its block: prices are of blocks in whatever company */
     gal_lowered lowered;
     gal_program *recycled; /* one that nobody reads any more: its memory is taken over, also on failure; or NULL */
 } gal_stage_spec;

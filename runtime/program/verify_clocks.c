@@ -84,11 +84,24 @@ static bool is_forward(uint32_t fragment)
     return kind == GAL_FRAGMENT_FORWARD || kind == GAL_FRAGMENT_EVALUATE;
 }
 
+/* Whether a chunk of weights is of both blocks. */
+static bool share_chunk(const gal_program *p, uint32_t block, uint32_t other)
+{
+    for (uint32_t u = 0; u < p->unit_count; u++) {
+        const uint32_t first = p->first_block + p->unit[u].block, last = p->first_block + p->unit[u].last_block;
+        if (first <= block && block <= last && first <= other && other <= last) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Forward leaves a block's input in its place before the block begins. */
 static bool is_of_block(const checker *c, uint32_t class, const cell *at)
 {
     const uint32_t own = c->event.instruction->block;
-    return at->block == own || (class == GAL_CLASS_STAGED && is_forward(c->event.fragment) && at->block + 1 == own);
+    return at->block == own || (class == GAL_CLASS_STAGED && is_forward(c->event.fragment) && at->block + 1 == own) ||
+           (class != GAL_CLASS_STAGED && share_chunk(c->program, at->block, own));
 }
 
 static int compare_u64(const void *a, const void *b)

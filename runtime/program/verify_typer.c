@@ -425,6 +425,22 @@ static uint8_t use_of(gal_typer *t, uint32_t k)
     return (uint8_t)(t->evaluates ? evaluation : step);
 }
 
+/* Whether the kernel reads the unit that it has read before, if it has: one of equal shapes would do for the types. */
+static bool reads_again(gal_typer *t, uint32_t k, uint32_t unit)
+{
+    gal_type_reader *reader = t->now->reader[t->in->block];
+    uint32_t i = 0;
+    while (i < GAL_TYPE_READERS && reader[i].name != NULL &&
+           (strcmp(reader[i].name, t->in->name) != 0 || reader[i].operand != k)) {
+        i++;
+    }
+    GAL_ASSERT(i < GAL_TYPE_READERS);
+    if (reader[i].name == NULL) {
+        reader[i] = (gal_type_reader){t->in->name, k, unit};
+    }
+    return gal_type_holds(t, reader[i].unit == unit, "reads weights of another unit than before");
+}
+
 /* The tensors that elements [first, + m n) of a unit are, as m rows of n. */
 static bool use_tensors(gal_typer *t, uint32_t k, uint32_t unit, uint64_t first, uint64_t m, uint64_t n,
                         gal_group *by_rows, gal_group *by_columns)
@@ -439,7 +455,7 @@ static bool use_tensors(gal_typer *t, uint32_t k, uint32_t unit, uint64_t first,
     for (uint32_t j = i; j < i + count; j++) {
         t->now->uses[j] |= use_of(t, k);
     }
-    return true;
+    return reads_again(t, k, unit);
 }
 
 bool gal_type_cuts_last(gal_group all, gal_group part)

@@ -37,6 +37,14 @@ typedef struct gal_type_stored {
     uint64_t updated, written[2];
 } gal_type_stored;
 
+/* Which tensor a kernel of a block reads: forward's and what recompute runs again are of one name, and of one tensor.
+ */
+enum { GAL_TYPE_READERS = 24 };
+typedef struct gal_type_reader {
+    const char *name;
+    uint32_t operand, unit;
+} gal_type_reader;
+
 typedef struct gal_type_stage {
     const gal_program *program;
     gal_store store;
@@ -47,7 +55,8 @@ typedef struct gal_type_stage {
     uint8_t *norm_count, *update_count; /* of each unit */
     gal_type_stored *stored;            /* of each unit */
     uint8_t *uses;                      /* of each parameter: tensor_use bits */
-    gal_group *panels;                  /* of each block of the model: over which its weights were gathered to panels */
+    gal_type_reader (*reader)[GAL_TYPE_READERS]; /* of each block of the model, by name and operand */
+    gal_group *panels; /* of each block of the model: over which its weights were gathered to panels */
 } gal_type_stage;
 
 typedef struct gal_typer {

@@ -1,4 +1,7 @@
 /* Parameters: units, ZeRO sharding and gradient synchronisation (Colossal-AI section III-C; DeepSpeed's stages).
+ * Everything below is of units, whatever they are: a matrix, a block's, or a chunk of several blocks (zero_units.c). A
+ * chunk stays in its ring buffer from the first block that reads it to the last; its gradients are complete, and leave
+ * their bucket, with the last block that writes one.
  *
  *   stage 0  weights, moments, gradients whole; at the last microbatch all_reduce of the gradient
  *   stage 1  moments sharded; at the last microbatch reduce_scatter in place, update of the own range, all_gather
@@ -37,13 +40,25 @@ static void make_ring(gal_builder *b, gal_ring *ring, gal_class class, uint32_t 
     }
 }
 
+/* The ring holds panels and shards beside whole units: one tensor of a unit is gathered over a grid, so its unit names
+ * it. */
+#define PANEL_OF(unit) (UINT32_C(0x80000000) | (unit))
+#define SHARD_OF(unit) (UINT32_C(0x40000000) | (unit))
+
+/* For which block a ring buffer is taken: the one that is emitted, or all that the unit is of. */
+static uint32_t taker_of(const gal_builder *b, uint32_t unit)
+{
+    const gal_unit *u = unit < b->program->unit_count ? &b->program->unit[unit] : NULL;
+    return u != NULL && u->last_block > u->block ? u->block : b->block;
+}
+
 /* The ring buffer that holds the unit from now on. */
 static uint32_t take_turn(gal_builder *b, gal_ring *ring, uint32_t unit, uint64_t bytes)
 {
     uint32_t slot = ring->next;
     ring->next = (slot + 1) % ring->count;
     ring->unit[slot] = unit;
-    ring->block[slot] = b->block;
+    ring->block[slot] = taker_of(b, unit);
     gal_builder_grow_buffer(b, ring->buffer[slot], bytes);
     return ring->buffer[slot];
 }
@@ -55,21 +70,16 @@ static uint32_t take_turn_beside(gal_builder *b, gal_ring *ring, uint32_t taken,
     return take_turn(b, ring, unit, bytes);
 }
 
-/* The ring buffer that holds `what`, taken by this block; GAL_NO_BUFFER: none. */
+/* The ring buffer that holds `what`, taken for this block; GAL_NO_BUFFER: none. */
 static uint32_t held(const gal_builder *b, const gal_ring *ring, uint32_t what)
 {
     for (uint32_t i = 0; i < ring->count; i++) {
-        if (ring->unit[i] == what && ring->block[i] == b->block) {
+        if (ring->unit[i] == what && ring->block[i] == taker_of(b, what)) {
             return ring->buffer[i];
         }
     }
     return GAL_NO_BUFFER;
 }
-
-/* The ring holds panels and shards beside whole units: one tensor of a unit is gathered over a grid, so its unit names
- * it. */
-#define PANEL_OF(unit) (UINT32_C(0x80000000) | (unit))
-#define SHARD_OF(unit) (UINT32_C(0x40000000) | (unit))
 
 /* What this device keeps of a unit's weights, on the device. */
 static uint32_t kept_weight(gal_builder *b, const gal_unit *u, uint32_t unit)
@@ -242,10 +252,9 @@ gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
     }
     uint8_t index = e->graph.tensor[tensor].unit;
     const gal_unit u = b->program->unit[e->unit[index]];
-    if (e->gradients_left[index] == 0) {
-        for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
-            e->gradients_left[index] += e->graph.tensor[t].unit == index ? (e->halved ? 2 : 1) : 0;
-        }
+    const gal_unit_home home = e->home[index];
+    if (home.block->gradients_left[home.index] == 0) {
+        home.block->gradients_left[home.index] = home.block->gradients[home.index];
     }
     const bool adds = e->half == 1; /* to what the first sub-batch wrote */
     if (u.zero_stage < 2 && !u.reuses) {
@@ -253,10 +262,11 @@ gal_operand gal_zero_gradient(gal_builder *b, gal_block_emit *e, uint8_t tensor)
                               adds || e->unit_lent[index] ? GAL_UPDATE : GAL_ACCUMULATE);
     }
     make_ring(b, &b->bucket, GAL_CLASS_BUCKET, GAL_RING_MAX);
-    if (e->bucket[index] == GAL_NO_BUFFER) {
-        e->bucket[index] = take_turn(b, &b->bucket, e->unit[index], u.elements * gal_zero_wide_bytes(b));
+    uint32_t *bucket = &home.block->bucket[home.index];
+    if (*bucket == GAL_NO_BUFFER) {
+        *bucket = take_turn(b, &b->bucket, e->unit[index], u.elements * gal_zero_wide_bytes(b));
     }
-    return tensor_operand(e, tensor, e->bucket[index], gal_zero_wide_bytes(b), adds ? GAL_UPDATE : GAL_WRITE);
+    return tensor_operand(e, tensor, *bucket, gal_zero_wide_bytes(b), adds ? GAL_UPDATE : GAL_WRITE);
 }
 
 /* Zeros behind the tensors, where ZeRO's ranges are padded. */
@@ -402,20 +412,22 @@ void gal_zero_gradient_done(gal_builder *b, gal_block_emit *e, uint8_t tensor)
         return;
     }
     const uint32_t written = 1U + e->graph.tensor[tensor].joined;
-    GAL_ASSERT(e->gradients_left[index] >= written);
-    e->gradients_left[index] -= written;
-    if (e->gradients_left[index] > 0) {
+    const gal_unit_home home = e->home[index];
+    uint32_t *left = &home.block->gradients_left[home.index], *bucket = &home.block->bucket[home.index];
+    GAL_ASSERT(*left >= written);
+    *left -= written;
+    if (*left > 0) {
         return;
     }
     const gal_unit u = b->program->unit[e->unit[index]];
     if (u.reuses) {
-        keep_gradient(b, &u, e->bucket[index]);
-        e->bucket[index] = GAL_NO_BUFFER;
+        keep_gradient(b, &u, *bucket);
+        *bucket = GAL_NO_BUFFER;
         return;
     }
     if (u.zero_stage >= 2) {
-        scatter_bucket(b, &u, e->bucket[index], e->unit_lent[index]);
-        e->bucket[index] = GAL_NO_BUFFER;
+        scatter_bucket(b, &u, *bucket, e->unit_lent[index]);
+        *bucket = GAL_NO_BUFFER;
     }
     if (b->sync_later) {
         e->unsynchronised[index] = true;

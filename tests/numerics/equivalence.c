@@ -442,6 +442,18 @@ static void run_on_device(const gal_plan *plan, const gal_drawn *which, const ou
     gal_plan_free(&variant);
 }
 
+/* Whether units are the same on either side: a part of the optimizer on the host cuts buckets and chunks, and the norm
+ * is summed unit by unit. */
+static bool keeps_units(const gal_plan *plan)
+{
+    bool keeps = true;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        keeps = keeps && (s->shard_unit == GAL_SHARD_MATRIX || s->offload_optimizer_percent % 100 == 0);
+    }
+    return keeps;
+}
+
 /* Such a plan has one prefetch depth: two buffers for two gathers of one weight. */
 static bool needs_prefetch(const gal_plan *plan)
 {
@@ -469,7 +481,7 @@ static void try_plan(const gal_drawn *which, const gal_plan *plan, others compar
     const bool interleaved = plan->schedule == GAL_SCHEDULE_INTERLEAVED;
     const bool other_schedule = all && plan->microbatch_count > 1 && !interleaved;
     const bool other_prefetch = all && gathers(plan) && !needs_prefetch(plan);
-    const bool other_place = all && offloads(plan) && on->one_adam;
+    const bool other_place = all && offloads(plan) && keeps_units(plan) && on->one_adam;
     gal_plan variant = *plan;
     if (other_schedule) {
         variant.schedule = plan->schedule == GAL_SCHEDULE_1F1B ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B;

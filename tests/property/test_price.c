@@ -252,9 +252,18 @@ static void check_errors(const char *name, errors *e, double median_bound, doubl
     assert_true(e->worst <= worst_bound);
 }
 
+static void give_units(gal_plan *plan, gal_shard_unit unit)
+{
+    enum { CHUNK_ELEMENTS = 1 << 25 };
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        plan->run[r].strategy.shard_unit = unit;
+        plan->run[r].strategy.chunk_elements = unit == GAL_SHARD_CHUNK ? CHUNK_ELEMENTS : 0;
+    }
+}
+
 /* ZeRO-2 and 3 apart, too, where a plan has but one of them. */
-static void check_group(const char *name, gal_family family, bool mixed, bool sharded, double median_bound,
-                        double worst_bound)
+static void check_units(const char *name, gal_family family, bool mixed, bool sharded, gal_shard_unit unit,
+                        double median_bound, double worst_bound)
 {
     uint64_t state = 0;
     static errors all, apart[4];
@@ -267,6 +276,7 @@ static void check_group(const char *name, gal_family family, bool mixed, bool sh
         describe(&state, &plan);
         turn_to(family, &plan.model);
         fill(&state, &plan, mixed, sharded);
+        give_units(&plan, unit);
         if (gal_plan_check(&plan, "", &err) != GAL_OK) {
             fail_msg("%s", err.text);
         }
@@ -300,6 +310,12 @@ static double unequal_worst(void)
     return seed_count() > 1 ? 0.13 : 0.10;
 }
 
+static void check_group(const char *name, gal_family family, bool mixed, bool sharded, double median_bound,
+                        double worst_bound)
+{
+    check_units(name, family, mixed, sharded, GAL_SHARD_MATRIX, median_bound, worst_bound);
+}
+
 static void homogeneous_plans(void **unused)
 {
     (void)unused;
@@ -322,6 +338,15 @@ static void sharded_mixed_plans(void **unused)
 {
     (void)unused;
     check_group("ZeRO-2 and 3, mixed", GAL_FAMILY_DECODER, true, true, 0.03, mixed_worst);
+}
+
+/* What a block leaves to be summed behind it is larger, and of a chunk nothing leaves before its first block is done: a
+ * block's share stands for what comes at once. Chunks are in no search. */
+static void other_units(void **unused)
+{
+    (void)unused;
+    check_units("ZeRO-2 and 3, buckets", GAL_FAMILY_DECODER, false, true, GAL_SHARD_BUCKET, 0.03, 0.15);
+    check_units("ZeRO-2 and 3, chunks", GAL_FAMILY_DECODER, false, true, GAL_SHARD_CHUNK, 0.03, 0.20);
 }
 
 static void encoder_decoders(void **unused)
@@ -353,6 +378,7 @@ static void check_bytes(gal_dtype dtype)
         gal_price_cache *cache = NULL;
         gal_random_plan(seed, worlds[seed % 6], &plan);
         gal_random_offload(seed, &plan);
+        gal_random_shard_units(seed, &plan);
         plan.model.compute_dtype = dtype;
         gal_program **programs = lower(&plan);
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
@@ -530,6 +556,7 @@ int main(void)
         cmocka_unit_test(mixed_plans),
         cmocka_unit_test(sharded_plans),
         cmocka_unit_test(sharded_mixed_plans),
+        cmocka_unit_test(other_units),
         cmocka_unit_test(encoder_decoders),
         cmocka_unit_test(swins),
     };

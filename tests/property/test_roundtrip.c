@@ -352,6 +352,8 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.offload_optimizer_percent = s.offload_parameters ? 100 : s.offload_optimizer_percent;
     s.offload_storage_percent = below(seed, s.offload_optimizer_percent + 1);
     s.offload_activations = below(seed, 3) == 0 && s.overlap == GAL_OVERLAP_NONE;
+    s.shard_unit = s.tp_mode == GAL_TP_1D ? (gal_shard_unit)below(seed, GAL_SHARD_UNIT_COUNT) : GAL_SHARD_MATRIX;
+    s.chunk_elements = s.shard_unit == GAL_SHARD_CHUNK ? 1 + below(seed, UINT32_MAX) : 0;
     return s;
 }
 
@@ -392,7 +394,8 @@ static gal_certificate random_certificate(uint64_t *seed)
                           &c.space.keep_panels,
                           &c.space.stepped,
                           &c.space.overlap,
-                          &c.space.offload};
+                          &c.space.offload,
+                          &c.space.bucket};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         *part[i] = below(seed, 2) == 0;
     }

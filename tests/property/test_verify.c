@@ -34,6 +34,7 @@ static void lower_random(uint64_t seed, lowered *out)
     gal_random_reuse(seed, &out->plan);
     gal_random_offload(seed, &out->plan);
     gal_random_storage(seed, &out->plan);
+    gal_random_shard_units(seed, &out->plan);
     out->plan.model.compute_dtype = seed / 6 % 2 == 0 ? GAL_FP64 : GAL_BF16;
     if (gal_lower_plan(&out->plan, out->program, &err) != GAL_OK) {
         fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);

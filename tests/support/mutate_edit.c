@@ -117,6 +117,30 @@ void gal_mutate_repeat(gal_program *p, uint32_t fragment, uint32_t position)
     }
 }
 
+void gal_mutate_move(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to)
+{
+    const gal_instruction moving = *gal_mutate_at(p, fragment, from);
+    gal_error err = {0};
+    for (uint32_t i = from; i != to; i += to > from ? 1 : UINT32_MAX) {
+        *gal_mutate_at(p, fragment, i) = *gal_mutate_at(p, fragment, i + (to > from ? 1 : UINT32_MAX));
+    }
+    *gal_mutate_at(p, fragment, to) = moving;
+    p->room.wait = p->wait_count; /* a clone has no more */
+    GAL_ASSERT(gal_program_derive_waits(p, &err) == GAL_OK);
+}
+
+bool gal_mutate_touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes)
+{
+    bool found = false;
+    for (uint32_t k = 0; k < in->operand_count; k++) {
+        const gal_operand *o = &gal_mutate_operands(p, in)[k];
+        found = found || (o->buffer == place->buffer && (o->access != GAL_READ) == writes &&
+                          o->offset_bytes < place->offset_bytes + place->bytes &&
+                          place->offset_bytes < o->offset_bytes + o->bytes);
+    }
+    return found;
+}
+
 /* ---- choosing ---- */
 
 bool gal_mutate_choose(gal_program *const *programs, uint32_t stage_count, gal_mutate_chooser wanted, uint64_t *random,
@@ -167,30 +191,6 @@ bool gal_mutate_one(gal_program *const *programs, uint32_t stage_count, uint64_t
     }
     gal_mutate_everywhere(programs, stage_count, &where, edit);
     return true;
-}
-
-bool gal_mutate_touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes)
-{
-    bool found = false;
-    for (uint32_t k = 0; k < in->operand_count; k++) {
-        const gal_operand *o = &gal_mutate_operands(p, in)[k];
-        found = found || (o->buffer == place->buffer && (o->access != GAL_READ) == writes &&
-                          o->offset_bytes < place->offset_bytes + place->bytes &&
-                          place->offset_bytes < o->offset_bytes + o->bytes);
-    }
-    return found;
-}
-
-void gal_mutate_move(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to)
-{
-    const gal_instruction moving = *gal_mutate_at(p, fragment, from);
-    gal_error err = {0};
-    for (uint32_t i = from; i != to; i += to > from ? 1 : UINT32_MAX) {
-        *gal_mutate_at(p, fragment, i) = *gal_mutate_at(p, fragment, i + (to > from ? 1 : UINT32_MAX));
-    }
-    *gal_mutate_at(p, fragment, to) = moving;
-    p->room.wait = p->wait_count; /* a clone has no more */
-    GAL_ASSERT(gal_program_derive_waits(p, &err) == GAL_OK);
 }
 
 /* What the host copies and computes: early, or late for those who wait for it. */

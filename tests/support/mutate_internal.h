@@ -13,6 +13,7 @@ extern const gal_mutation_set gal_mutations_of_order;
 extern const gal_mutation_set gal_mutations_of_communication;
 extern const gal_mutation_set gal_mutations_of_sequence;
 extern const gal_mutation_set gal_mutations_of_storage;
+extern const gal_mutation_set gal_mutations_of_units;
 
 /* ---- mutate_edit.c ---- */
 
@@ -42,6 +43,10 @@ uint32_t gal_mutate_append_wait(gal_program *p, gal_wait wait);
 void gal_mutate_drop(gal_program *p, uint32_t fragment, uint32_t position);
 /* The instruction twice, one behind the other; who waited for it waits for the second. */
 void gal_mutate_repeat(gal_program *p, uint32_t fragment, uint32_t position);
+/* Takes the instruction to another place in its fragment; waits follow from the new order. */
+void gal_mutate_move(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to);
+/* Whether the instruction writes, or else reads, any byte of the place. */
+bool gal_mutate_touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes);
 
 /* One of the instructions of all stages and fragments that `wanted` accepts; false if there is none. */
 bool gal_mutate_choose(gal_program *const *programs, uint32_t stage_count, gal_mutate_chooser wanted, uint64_t *random,
@@ -51,10 +56,6 @@ void gal_mutate_everywhere(gal_program *const *programs, uint32_t stage_count, c
 /* Both. */
 bool gal_mutate_one(gal_program *const *programs, uint32_t stage_count, uint64_t *random, gal_mutate_chooser wanted,
                     gal_mutate_editor edit);
-/* Whether it writes (or reads) some of the place. */
-bool gal_mutate_touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes);
-/* Takes the instruction to another place in its fragment; waits follow from the new order. */
-void gal_mutate_move(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to);
 /* Whether it runs on one of the host's streams. */
 bool gal_mutate_is_of_host(const gal_program *p, const gal_instruction *in);
 /* The program of one of the stages. */

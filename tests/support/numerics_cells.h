@@ -25,6 +25,7 @@ extern const gal_coverage_cells gal_cells_of_overlap;
 extern const gal_coverage_cells gal_cells_of_sequence;
 extern const gal_coverage_cells gal_cells_of_step;
 extern const gal_coverage_cells gal_cells_of_t5;
+extern const gal_coverage_cells gal_cells_of_units;
 
 /* Axes of the strategy as a set, bits by gal_axis_kind; 0: one device. */
 uint32_t gal_cells_axes_of(const gal_strategy *s);

@@ -29,7 +29,7 @@ enum {
 
 static const gal_coverage_cells *const others[] = {
     &gal_cells_of_family,  &gal_cells_of_t5,      &gal_cells_of_sequence, &gal_cells_of_grid,
-    &gal_cells_of_offload, &gal_cells_of_overlap, &gal_cells_of_step,
+    &gal_cells_of_offload, &gal_cells_of_overlap, &gal_cells_of_step,     &gal_cells_of_units,
 };
 enum { OTHERS_COUNT = sizeof others / sizeof others[0] };
 

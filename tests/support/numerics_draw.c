@@ -30,6 +30,7 @@ void gal_drawn_plan(const gal_drawn *drawn, gal_plan *out)
     if (drawn->stores) {
         gal_random_storage(drawn->seed, out);
     }
+    gal_random_shard_units(drawn->seed, out);
 }
 
 bool gal_drawn_turn_overlap(gal_plan *plan, uint32_t steps)

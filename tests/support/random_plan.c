@@ -508,3 +508,18 @@ void gal_random_storage(uint64_t seed, gal_plan *plan)
     }
     GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
 }
+
+void gal_random_shard_units(uint64_t seed, gal_plan *plan)
+{
+    uint64_t random = seed ^ UINT64_C(0x1F83D9ABFB41BD6B);
+    const uint32_t elements = UINT32_C(1000) << gal_random_below(&random, 6);
+    for (uint32_t r = 0; seed % 3 != 0 && r < plan->run_count; r++) {
+        gal_strategy *s = &plan->run[r].strategy;
+        const uint32_t drawn = gal_random_below(&random, 6);
+        s->shard_unit = s->tp_mode != GAL_TP_1D || drawn == 0 ? GAL_SHARD_MATRIX
+                        : drawn == 1                          ? GAL_SHARD_BUCKET
+                                                              : GAL_SHARD_CHUNK;
+        s->chunk_elements = s->shard_unit == GAL_SHARD_CHUNK ? elements : 0;
+    }
+    GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
+}

@@ -26,4 +26,8 @@ void gal_random_offload(uint64_t seed, gal_plan *plan);
  * of some runs a part; in parts of one block, two or all that there is. */
 void gal_random_storage(uint64_t seed, gal_plan *plan);
 
+/* Of every third seed nothing. Of the others every run that may has buckets, chunks of less than a block to several, or
+ * matrices. */
+void gal_random_shard_units(uint64_t seed, gal_plan *plan);
+
 #endif
