@@ -95,6 +95,8 @@ gal_strategy gal_split_strategy(const gal_split_kind *split)
                         .sequence_parallel = split->sequence_parallel,
                         .tp_mode = split->tp_mode,
                         .stepped = split->stepped,
+                        .shard_unit =
+                            split->bucket && split->tp_mode == GAL_TP_1D ? GAL_SHARD_BUCKET : GAL_SHARD_MATRIX,
                         .offload_optimizer_percent = split->offload ? 100 : 0,
                         .offload_parameters = split->offload,
                         .offload_activations = split->offload};
@@ -131,7 +133,7 @@ static bool is_split(const split_block *block, uint32_t type, const gal_split_ki
            block->split.sequence_degree == split->sequence_degree &&
            block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute &&
            block->split.tp_mode == split->tp_mode && block->split.stepped == split->stepped &&
-           block->split.offload == split->offload;
+           block->split.bucket == split->bucket && block->split.offload == split->offload;
 }
 
 static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_kind *split, uint32_t samples,

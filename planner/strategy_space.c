@@ -34,6 +34,7 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
                  {"keep", &space->keep_panels},
                  {"stepped", &space->stepped},
                  {"overlap", &space->overlap},
+                 {"bucket", &space->bucket},
                  {"offload", &space->offload}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
@@ -52,10 +53,11 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
         size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
         bool *field = field_of(&space, word, length);
         if (field == NULL) {
-            return gal_fail(err, GAL_ERR_USAGE,
-                            "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                            "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, offload)",
-                            (int)length, word);
+            return gal_fail(
+                err, GAL_ERR_USAGE,
+                "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
+                "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, bucket, offload)",
+                (int)length, word);
         }
         *field = true;
         word = comma == NULL ? NULL : comma + 1;
@@ -134,7 +136,7 @@ static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
     }
 }
 
-static void emit(enumeration *e, gal_strategy strategy)
+static void emit_unit(enumeration *e, gal_strategy strategy)
 {
     emit_offloads(e, strategy, false);
     if (strategy.tp_mode != GAL_TP_1D && e->space->keep_panels) {
@@ -149,6 +151,19 @@ static void emit(enumeration *e, gal_strategy strategy)
     }
     if (e->space->overlap) {
         emit_offloads(e, strategy, true);
+    }
+}
+
+/* What is sharded and summed at once matters where there are others that have the same parameters. */
+static void emit(enumeration *e, gal_strategy strategy)
+{
+    emit_unit(e, strategy);
+    const bool alone = gal_strategy_degree(&strategy, GAL_AXIS_DP) * gal_strategy_degree(&strategy, GAL_AXIS_SDP) *
+                           gal_strategy_sequence_degree(&strategy) ==
+                       1;
+    if (e->space->bucket && !alone && strategy.tp_mode == GAL_TP_1D) {
+        strategy.shard_unit = GAL_SHARD_BUCKET;
+        emit_unit(e, strategy);
     }
 }
 
@@ -304,6 +319,7 @@ void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
                       .keep_panels = a->keep_panels && b->keep_panels,
                       .stepped = a->stepped && b->stepped,
                       .overlap = a->overlap && b->overlap,
+                      .bucket = a->bucket && b->bucket,
                       .offload = a->offload && b->offload};
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
         both.axis[kind] = a->axis[kind] && b->axis[kind];
@@ -357,6 +373,7 @@ static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind,
                                                             .recompute = (gal_recompute)r,
                                                             .tp_mode = mode[way],
                                                             .stepped = way == 3,
+                                                            .bucket = space->bucket,
                                                             .offload = space->offload};
             }
             list->count += allowed[r];

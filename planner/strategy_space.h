@@ -25,7 +25,7 @@ enum { GAL_SPACE_MAX = 131072, GAL_SPACE_OFFLOADS = 6 /* what of a block may be 
 void gal_space_all(gal_space *out);
 
 /* Parses a list such as
- * "dp,sdp,tp,2d,2.5d,3d,keep,stepped,sp,ulysses,ring,zigzag,recompute,selective,zero1,zero2,zero3,overlap,offload";
+ * "dp,sdp,tp,2d,2.5d,3d,keep,stepped,sp,ulysses,ring,zigzag,recompute,selective,zero1,zero2,zero3,overlap,bucket,offload";
  * what is named is allowed, sdp without a zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names
  * the unknown word and the known ones. */
 gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);

@@ -108,7 +108,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                             GAL_STAGES_MAX),
         gal_option_string("space", "AXES",
                           "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective (without it these) and "
-                          "ulysses,ring,zigzag,2d,2.5d,3d,keep,stepped,overlap,offload",
+                          "ulysses,ring,zigzag,2d,2.5d,3d,keep,stepped,overlap,bucket,offload",
                           &o->space),
         gal_option_u32_list("takeaways", "LIST", "of 1,2,3: those of Galvatron-BMW that cut the space further (none)",
                             &o->takeaways, 1, 3),

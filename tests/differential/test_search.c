@@ -104,6 +104,7 @@ static void draw_space(uint64_t *state, trial *t)
     space->offload = one == 1 && !space->axis[GAL_AXIS_TP];
     space->overlap = one == 2;
     space->stepped = one == 3;
+    space->bucket = one == 4;
 }
 
 /* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every

@@ -273,7 +273,8 @@ static void change_space(uint64_t *state, gal_space *s)
                           &s->tp_grid[GAL_TP_3D],
                           &s->keep_panels,
                           &s->stepped,
-                          &s->overlap};
+                          &s->overlap,
+                          &s->bucket};
     bool *const one = part[gal_random_below(state, sizeof part / sizeof part[0])];
     *one = !*one;
 }
