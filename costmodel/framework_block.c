@@ -49,10 +49,11 @@ static void add_rows(tally *t, const gal_block_shape *shape)
     const gal_framework *f = t->rates->framework;
     const double elements = t->rows * (double)shape->in.features / t->rows_tp, bytes = t->rates->element_bytes;
     const bool rms = t->rates->model->family == GAL_FAMILY_LLAMA || t->rates->model->family == GAL_FAMILY_T5;
-    const bool dropout = t->rates->model->residual_dropout > 0.0;
+    /* Windows keep as much as masks do: Swin's activations in Table I of Galvatron-BMW. */
+    const bool masks = t->rates->model->residual_dropout > 0.0 || t->rates->model->family == GAL_FAMILY_SWIN;
     t->passes_bytes += elements * bytes * f->row_passes;
     t->kept_bytes += elements * (bytes * (f->kept_row_elements + (rms ? f->kept_rms_row_elements : 0.0)) +
-                                 (dropout ? f->kept_row_masks : 0.0));
+                                 (masks ? f->kept_row_masks : 0.0));
 }
 
 /* Attention's core: `queries` rows meet `keys` rows in `heads` heads of a device. */

@@ -20,14 +20,14 @@ MODELS = {"BERT-Huge-32": "bert-huge-32", "BERT-Huge-48": "bert-huge-48", "BERT-
           "T5-Large-32": "t5-large-32", "T5-Large-48": "t5-large-48", "T5-512/4-32": "t5-512-4-32",
           "T5-512/4-48": "t5-512-4-48", "Swin-Huge-32": "swin-huge-32", "Swin-Huge-48": "swin-huge-48",
           "GPT3-15B": "gpt3-15b", "GPT3-39B": "gpt3-39b", "GPT3-65B": "gpt3-65b"}
+BATCH_STEP, BATCH_MOST = 8, 2048
 # Of PyTorch's GPipe alone ("manually tuned", section VII-A), by family, then GPUs: what its calibration cells correspond
 # to, given the other cells' constants. The last microbatch may be smaller: all take the time of the largest.
 GPIPE_MICROBATCHES = {"BERT": {8: 6, 16: 16}, "T5": {8: 6, 16: 16}, "ViT": {8: 2, 16: 16}, "Swin": {8: 2, 16: 16},
-                      "GPT3": {32: 32}}
+                      "GPT3": {32: BATCH_MOST}}  # one sample each
 # Of stages among other axes: GPipe, by family; 1F1B, by GPUs.
 HYBRID_MICROBATCHES = {"BERT": 3, "T5": 3, "ViT": 2, "Swin": 2, "GPT3": 8}
 FLUSH_MICROBATCHES = {8: 4, 16: 8}
-BATCH_STEP, BATCH_MOST = 8, 2048
 LAYERS = {"GPT3-15B": 48, "GPT3-39B": 48, "GPT3-65B": 80, "BERT-xHuge": 128, "ViT-xHuge": 128}  # others: last in the name
 # Shares of the way from the partition of least memory to that of least time. Section V: 1F1B+Mem and 1F1B+Time balance
 # one alone, Bi-obj and BMW move layers between both.

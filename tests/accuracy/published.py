@@ -381,6 +381,7 @@ def evaluate(build, kind, rows, seed):
 GALVATRON_COLUMNS = ("strategy", "samples_per_s", "oom", "memory_gb")
 GALVATRON_FOLDS = 5
 GALVATRON_SISTERS = {"a100-64": "a100-16", "a100-80g-32": "a100-16"}  # Tables IV and VI, Table III
+GALVATRON_SISTER_FIT = "gemm_fraction"  # of Table VI, to its own cells; Table IV's has none
 GALVATRON_FIT = "gemm_fraction,memory_fraction,kernel_seconds,inner_fraction,outer_fraction,overlap_slowdown"
 
 
@@ -415,9 +416,15 @@ def vet_cells(table):
     return used, excluded
 
 
+def refit(build, folder, start, rows):
+    """A cluster's constants from those of one like it, `start`: one is fitted to its own rows, if it has any."""
+    kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", GALVATRON_SISTER_FIT, 0, {})
+    return calibrate(build, folder, kind, rows, start, name="refitted.json") or start
+
+
 def report_galvatron(build, path, table, seed, verbose):
-    """Of every cluster in 5 folds of cells, constants fitted to the others. Those of Tables IV and VI have Table III's
-    A100 constants, nothing fitted. Every cell is searched for its best batch, so batch and out-of-memory are
+    """Of every cluster in 5 folds of cells, constants fitted to the others. Those of Tables IV and VI start from Table
+    III's A100 constants, and one is fitted to the other cells of the cluster. Every cell is searched for its best batch, so batch and out-of-memory are
     predictions too."""
     kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", GALVATRON_FIT, 0, {})
     found, whole = [], len(table)
@@ -431,7 +438,11 @@ def report_galvatron(build, path, table, seed, verbose):
         for name, cells in sorted(parts.items()):
             sister = measured.get(GALVATRON_SISTERS.get(name))
             if sister:
-                found += zip(cells, search_cells(build, folder, calibrate(build, folder, kind, sister), cells))
+                start = calibrate(build, folder, kind, sister, name="sister.json")
+                for cell in cells:
+                    own = galvatron.measured_row(cell) or {"group": None}
+                    others = [r for r in measured[name] if r["group"] != own["group"]]
+                    found += zip([cell], search_cells(build, folder, refit(build, folder, start, others), [cell]))
                 continue
             random.Random(seed).shuffle(cells)
             for fold in range(GALVATRON_FOLDS):
@@ -443,7 +454,7 @@ def report_galvatron(build, path, table, seed, verbose):
     print(f"{path.name} (Galvatron-BMW): {whole} cells, {len(table)} used"
           + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
     print(f"  6 constants per cluster fitted in {GALVATRON_FOLDS} folds of cells, seed {seed}: {GALVATRON_FIT}; "
-          f"{', '.join(GALVATRON_SISTERS)}: those of a100-16")
+          f"{', '.join(GALVATRON_SISTERS)}: those of a100-16, and {GALVATRON_SISTER_FIT} to the cluster's other cells")
     if not found:
         return 0, 0
     right = sum((best is None) == (cell["oom"] == "1") for cell, best in found)
@@ -467,7 +478,8 @@ def report_galvatron(build, path, table, seed, verbose):
 
 def write_tables(build, calibration, path):
     """Predicts every cell of the paper's tables into a file. Constants of titan clusters from Table II's cells, of A100
-    clusters from Table III's: all cells of a table are used, and no figure that is not in the calibration file."""
+    clusters from Table III's, one of Table VI's from its own: all cells of a table are used, and no figure that is not in
+    the calibration file."""
     kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", GALVATRON_FIT, 0, {})
     with open(calibration, newline="", encoding="utf-8") as text:
         known = list(csv.DictReader(line for line in text if not line.startswith("#")))
@@ -478,10 +490,13 @@ def write_tables(build, calibration, path):
         for name in ("II", "III"):
             rows = [r for r in map(galvatron.measured_row, [c for c in known if c["table"] == name]) if r]
             constants[name] = calibrate(build, folder, kind, rows, name=f"{name}.json")
+        own = [r for r in map(galvatron.measured_row, [c for c in known if c["table"] == "VI"]) if r]
+        constants["VI"] = refit(build, folder, constants["III"], own)
         cells = galvatron.cells()
         for table, cluster_name in sorted({(c["table"], c["cluster"]) for c in cells}):
             group = [c for c in cells if (c["table"], c["cluster"]) == (table, cluster_name)]
-            found = search_cells(build, folder, constants["II" if "TITAN" in cluster_name else "III"], group)
+            like = "II" if "TITAN" in cluster_name else table if table in constants else "III"
+            found = search_cells(build, folder, constants[like], group)
             answers += [galvatron.answered(c, f) for c, f in zip(group, found)]
     with open(path, "w", newline="", encoding="utf-8") as out:
         table = csv.DictWriter(out, galvatron.COLUMNS, lineterminator="\n")
