@@ -132,7 +132,7 @@ gal_interval *gal_interval_at(const gal_intervals *t, uint32_t stage, uint32_t f
 typedef struct lengths {
     double lambda;
     double *node;
-    const double *change; /* (transition, from, to): class_change_ps */
+    const double *change;                      /* (transition, from, to): class_change_ps */
     double behind[GAL_PROBLEM_STRATEGIES_MAX]; /* shortest path that ends before the layer, by its class */
     double ahead[GAL_PROBLEM_STRATEGIES_MAX];
 } lengths;
