@@ -272,6 +272,7 @@ typedef struct gal_call {
  * that is never sharded by ZeRO (it would save bytes of order `hidden` and cost two latencies). */
 typedef struct gal_unit {
     uint32_t block, last_block; /* within the stage; the same but of a chunk */
+    uint32_t model_block;       /* the first of them in the model; they follow each other there too */
     const char *name;
     uint64_t used_elements;  /* sum of its tensors on this rank's TP shard */
     uint64_t elements;       /* padded */

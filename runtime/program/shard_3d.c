@@ -161,7 +161,8 @@ static void cut_weight(rewriter *r, const gal_node *n, gal_group in, gal_group o
     g->tensor[n->weight].gather_group = r->weights;
 }
 
-static uint8_t add_bias(rewriter *r, uint8_t y, uint8_t bias, gal_group features)
+/* It bears its product's name: a block has several. */
+static uint8_t add_bias(rewriter *r, const char *name, uint8_t y, uint8_t bias, gal_group features)
 {
     gal_graph *g = r->out;
     for (uint32_t t = bias; t <= (uint32_t)bias + g->tensor[bias].joined; t++) {
@@ -171,7 +172,7 @@ static uint8_t add_bias(rewriter *r, uint8_t y, uint8_t bias, gal_group features
         }
     }
     const gal_node n = {.kind = GAL_NODE_ADD_BIAS,
-                        .name = "add bias",
+                        .name = name,
                         .backward_name = "",
                         .weight_gradient_name = "db",
                         .in = {y, GAL_NO_VALUE, GAL_NO_VALUE},
@@ -212,7 +213,7 @@ static void rewrite_linear(rewriter *r, const gal_node *old, gal_node n)
         y = move(r, turn, y, GAL_GROUP_NONE, sums);
     }
     if (bias != GAL_NO_VALUE) {
-        y = add_bias(r, y, bias, back ? in : out);
+        y = add_bias(r, old->name, y, bias, back ? in : out);
     }
     r->now[old->out[0]] = y;
 }

@@ -88,7 +88,8 @@ static bool is_forward(uint32_t fragment)
 static bool share_chunk(const gal_program *p, uint32_t block, uint32_t other)
 {
     for (uint32_t u = 0; u < p->unit_count; u++) {
-        const uint32_t first = p->first_block + p->unit[u].block, last = p->first_block + p->unit[u].last_block;
+        const gal_unit *unit = &p->unit[u];
+        const uint32_t first = unit->model_block, last = first + unit->last_block - unit->block;
         if (first <= block && block <= last && first <= other && other <= last) {
             return true;
         }

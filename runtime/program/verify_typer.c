@@ -431,12 +431,12 @@ static bool reads_again(gal_typer *t, uint32_t k, uint32_t unit)
     gal_type_reader *reader = t->now->reader[t->in->block];
     uint32_t i = 0;
     while (i < GAL_TYPE_READERS && reader[i].name != NULL &&
-           (strcmp(reader[i].name, t->in->name) != 0 || reader[i].operand != k)) {
+           (strcmp(reader[i].name, t->in->name) != 0 || reader[i].op != t->in->op || reader[i].operand != k)) {
         i++;
     }
     GAL_ASSERT(i < GAL_TYPE_READERS);
     if (reader[i].name == NULL) {
-        reader[i] = (gal_type_reader){t->in->name, k, unit};
+        reader[i] = (gal_type_reader){t->in->name, t->in->op, k, unit};
     }
     return gal_type_holds(t, reader[i].unit == unit, "reads weights of another unit than before");
 }

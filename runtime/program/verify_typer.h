@@ -42,6 +42,7 @@ typedef struct gal_type_stored {
 enum { GAL_TYPE_READERS = 24 };
 typedef struct gal_type_reader {
     const char *name;
+    gal_op op;
     uint32_t operand, unit;
 } gal_type_reader;
 

@@ -96,7 +96,8 @@ static bool is_of_single_rows(const gal_graph *g, uint8_t unit)
 static gal_unit begun_unit(const gal_builder *b, const gal_block_emit *e, uint8_t index)
 {
     const gal_block_unit *about = &e->graph.unit[index];
-    gal_unit u = {.block = e->index, .last_block = e->index, .name = about->name};
+    gal_unit u = {
+        .block = e->index, .last_block = e->index, .model_block = b->spec->block[e->index].block, .name = about->name};
     gal_group split = GAL_GROUP_NONE;
     for (uint32_t t = 0; t < e->graph.tensor_count; t++) {
         split = e->graph.tensor[t].unit == index ? split_over(&e->graph.tensor[t]) : split;
