@@ -69,6 +69,7 @@ GAL_CUDA_MATH_KERNELS(X)
 /* What the host does beside a device. */
 #define BESIDE(X)                                                                                                      \
     X(GAL_OP_HOST_ADAM, host_adam)                                                                                     \
+    X(GAL_OP_HOST_ADAM_PART, host_adam_part)                                                                           \
     X(GAL_OP_COPY_OUT, copy_out)                                                                                       \
     X(GAL_OP_COPY_IN, copy_in)
 
