@@ -84,7 +84,10 @@ static gal_code create_file(gal_storage *s, uint64_t bytes, gal_error *err)
         return gal_fail(err, GAL_ERR_SYSTEM, "storage %s: %s", s->directory, strerror(errno));
     }
     (void)unlink(path);
-    const int cause = posix_fallocate(s->file, 0, (off_t)bytes);
+    int cause = EINTR;
+    while (cause == EINTR) {
+        cause = posix_fallocate(s->file, 0, (off_t)bytes);
+    }
     if (cause != 0) {
         return gal_fail(err, GAL_ERR_SYSTEM, "storage %s: a file of %llu bytes for the optimizer: %s", s->directory,
                         (unsigned long long)bytes, strerror(cause));

@@ -85,20 +85,18 @@ static void take(ring *r, piece *p, int result)
     fill(r, t);
 }
 
-/* All that is done by now, of both directions. */
+/* All that is done by now, of both directions. Entries that the kernel did not take are offered again. */
 static void look(ring *r)
 {
     struct io_uring_cqe *entry = NULL;
-    bool any = false;
     while (io_uring_peek_cqe(&r->uring, &entry) == 0 && entry != NULL) {
         piece *p = io_uring_cqe_get_data(entry);
         const int result = entry->res;
         io_uring_cqe_seen(&r->uring, entry);
         take(r, p, result);
-        any = true;
         entry = NULL;
     }
-    if (any) {
+    if (io_uring_sq_ready(&r->uring) > 0) {
         (void)io_uring_submit(&r->uring);
     }
 }

@@ -79,10 +79,11 @@ done
 foreign() {
     timeout -k 5 100 mpirun -q -np 4 "$galrun" $plans/mixed.json --data "$data" --timeout "$timeout_seconds" -q --steps 1
 }
-for at in 'MPI_Init_thread 1 all ranks' 'MPI_Comm_create_group 1 rank 1 2 3'; do
-    read -r call number whom <<<"$at"
+# Waits for a group begin when MPI has started, which takes a second of four ranks on two cores.
+for at in 'MPI_Init_thread 1 4 all ranks' 'MPI_Comm_create_group 1 5 rank 1 2 3'; do
+    read -r call number seconds whom <<<"$at"
     faulty "$call" "$number" stop 2 foreign
-    [ "$(grep -c '^galrun: error' "$scratch/err")" -eq 1 ] && in_time 4 &&
+    [ "$(grep -c '^galrun: error' "$scratch/err")" -eq 1 ] && in_time "$seconds" &&
         grep -qx "galrun: error: rank 0 has waited for $timeout_seconds s in $call for $whom" "$scratch/err"
     verdict "mpirun: rank 2 stopped in $call" $?
 done

@@ -5,6 +5,7 @@
  *     mpirun -np 8 equivalence PLANS SEED 0 SCALE hidden sizes SCALE times as large: arenas of many MiB
  *     mpirun -np 8 equivalence PLANS SEED 0 1 host-fp32   carried out by the host in fp32, compared with fp64
  *     mpirun -np 8 equivalence PLANS SEED 0 1 host overlaps   plans that have kinds of overlap, under the other kinds
+ *     mpirun -np 8 equivalence PLANS SEED 0 1 host storage    moments of the host's optimizer on storage, too
  *
  * Of each plan: loss, gradient norm, every element of every gradient on every rank that holds it (but of plans that
  * keep gradients where their weights were, which are there again when the step is over), the weights after 5 steps and
@@ -90,6 +91,7 @@ typedef struct settings {
     uint32_t scale;
     gal_draw_kind kind;
     others others;
+    bool stores;
 } settings;
 
 typedef struct report {
@@ -627,9 +629,10 @@ static bool read_arguments(int argc, char **argv, settings *out)
     out->plans = out->world > 0 ? 1 : out->plans;
     on = gal_equivalence_on(argc > 5 ? argv[5] : gal_trial_on_host.name);
     const bool chosen = on == &gal_trial_on_host, overlaps = argc > 6 && strcmp(argv[6], "overlaps") == 0;
+    out->stores = argc > 6 && strcmp(argv[6], "storage") == 0;
     out->kind = overlaps ? GAL_DRAW_OVERLAPS : chosen ? GAL_DRAW_CELLS : GAL_DRAW_ANY;
     out->others = out->scale > 1 ? NOTHING : overlaps ? KINDS : chosen && out->world == 0 ? ALL_BUT_KINDS : ALL;
-    return (argc < 7 || overlaps) && on != NULL && out->plans > 0 && out->scale > 0 &&
+    return (argc < 7 || overlaps || out->stores) && on != NULL && out->plans > 0 && out->scale > 0 &&
            out->world <= gal_mpi_world_size();
 }
 
@@ -638,10 +641,9 @@ static bool run(const settings *at)
     gal_coverage coverage = {{0}};
     report total = {{0.0}, {0}, 0};
     const uint32_t launched = gal_mpi_world_size();
-    const bool stores = on->device->queue == NULL;
-    const gal_drawn one = {at->seed, at->world, stores};
+    const gal_drawn one = {at->seed, at->world, at->stores};
     gal_drawn *drawn =
-        at->world > 0 ? NULL : gal_draw_plans(at->plans, at->seed, launched, at->kind, stores, &coverage);
+        at->world > 0 ? NULL : gal_draw_plans(at->plans, at->seed, launched, at->kind, at->stores, &coverage);
     const gal_drawn *which = at->world > 0 ? &one : drawn;
     int passed = 0;
     if (gal_mpi_rank() == 0) {
@@ -668,8 +670,9 @@ int main(int argc, char **argv)
     }
     const bool understood = read_arguments(argc, argv, &at);
     if (!understood) {
-        (void)fprintf(stderr,
-                      "equivalence PLANS SEED [WORLD [SCALE [ON [overlaps]]]], WORLD at most the ranks launched\n");
+        (void)fprintf(
+            stderr,
+            "equivalence PLANS SEED [WORLD [SCALE [ON [overlaps|storage]]]], WORLD at most the ranks launched\n");
     }
     const bool passed = understood && run(&at);
     gal_mpi_finalize();

@@ -2,7 +2,9 @@
 # PLANS random plans (100) against one rank in fp64, drawn from the printed SEED (1): see equivalence.c. Four more
 # launches: OVERLAPPED plans (10) with overlap, under every kind of it; plans carried out in fp32, as they are on a GPU; plans of a larger model, whose arenas are so large that 1 % of them exceeds what an allocator keeps for
 # itself; and plans under the allocation counter, which must find no call by our code in steps 2 and later.
-# From 500 plans on (make equivalence, make check-all) the coverage matrix must be full.
+# From 500 plans on (make equivalence, make check-all) the coverage matrix must be full, and moments lie on storage, too:
+# in one of some 300 plans with them ranks waited for ever for a peer in their first collective, and why is not known.
+# Without many plans tests/unit/test_storage.c and tests/faults/test_storage.sh stand for them.
 # timeout_seconds: 1800
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
@@ -26,7 +28,9 @@ if [ ! -x "$program" ]; then
     exit 77
 fi
 
-bash tests/support/mpirun.sh 8 "$program" "$plans" "$seed"
+stored=()
+[ "$plans" -ge 500 ] && stored=(0 1 host storage)
+bash tests/support/mpirun.sh 8 "$program" "$plans" "$seed" "${stored[@]}"
 status=$?
 if [ $status -ne 0 ] && [ $status -ne 1 ]; then
     echo "not ok equivalence ends with $status"
