@@ -82,16 +82,12 @@ static gal_code take_bound(const gal_search_request *request, gal_search_result 
     return GAL_OK;
 }
 
-static double samples_per_second(const gal_search_result *result)
-{
-    return result->finalist[0].global_batch_samples / result->finalist[0].objective_seconds;
-}
-
 /* *best becomes the faster one within the limits; the other is freed. */
 static void keep_faster(gal_search_result *best, gal_search_result *other, const limits *most)
 {
     const bool legal = other->feasible && fits(&other->finalist[0].plan, most);
-    const bool faster = legal && (!best->feasible || samples_per_second(other) > samples_per_second(best));
+    const bool faster =
+        legal && (!best->feasible || gal_finalist_rate(&other->finalist[0]) > gal_finalist_rate(&best->finalist[0]));
     if (faster) {
         const gal_search_result slower = *best;
         *best = *other;
