@@ -6,11 +6,9 @@ Usage: tests/bench/search_axes.py GALPLAN [RUNS [DEVICES]]
 Processor seconds (one thread) of `galplan search --space ...` from catalogue names, the least of RUNS (1), beside the
 target: of all axes but offload, which multiplies the strategies by seven and is timed by itself. A search of more than
 LIMIT_SECONDS is stopped and reported as such. Exit 1 if a target is missed."""
-import json
-import os
-import resource
 import sys
-import tempfile
+
+from one_search import once
 
 LIMIT_SECONDS = 120
 AXES = "dp,sdp,tp,sp,recompute,selective,ulysses,ring,zigzag,2d,2.5d,3d,keep,stepped,overlap"
@@ -23,36 +21,16 @@ CASES = [
 ]
 
 
-def once(galplan, arguments):
-    """Processor seconds (None: stopped) and the printed object (None: no plan)."""
-    with tempfile.TemporaryDirectory() as folder:
-        printed = os.path.join(folder, "out.json")
-        child = os.fork()
-        if child == 0:
-            os.dup2(os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, LIMIT_SECONDS))
-            os.execv(galplan, [galplan, "search", "--json", "-q", *arguments])
-        _, status, usage = os.wait4(child, 0)
-        if os.WIFSIGNALED(status):
-            return None, None
-        code = os.waitstatus_to_exitcode(status)
-        if code not in (0, 1):
-            sys.exit(f"bench-search-axes: {' '.join(arguments)}: exit {code}")
-        with open(printed, encoding="utf-8") as text:
-            return usage.ru_utime + usage.ru_stime, json.load(text) if code == 0 else None
-
-
 def measure(galplan, runs, model, cluster, batch, axes, target):
     """Prints the row; returns whether the target is met."""
-    results = [once(galplan, ["--model", model, "--cluster", cluster, "--batch", str(batch), "--space", axes])
-               for _ in range(runs)]
+    arguments = ["--model", model, "--cluster", cluster, "--batch", str(batch), "--space", axes]
+    results = [once(galplan, arguments, LIMIT_SECONDS) for _ in range(runs)]
     label = f"{model} on {cluster}, batch {batch}" + (", offload" if "offload" in axes else "")
-    if any(seconds is None for seconds, _ in results):
+    if any(r[0] is None for r in results):
         print(f"{label:44} {'> ' + str(LIMIT_SECONDS):>7} s {target:>5} s  MISSED", flush=True)
         return False
     seconds = min(r[0] for r in results)
-    found = results[0][1]
+    found = results[0][2]
     said = (f"{found['samples_per_second']:9.4g} samples/s, gap {100 * found['optimality_gap']:.2f} %" if found
             else "no plan fits")
     print(f"{label:44} {seconds:7.2f} s {target:>5} s  {said}{'  MISSED' if seconds > target else ''}", flush=True)

@@ -10,10 +10,11 @@ devices in 2 s, slope 1.6."""
 import json
 import math
 import os
-import resource
 import statistics
 import sys
 import tempfile
+
+from one_search import once
 
 LIMIT_SECONDS = 60
 MOST_SECONDS, MOST_SLOPE = 2.0, 1.6
@@ -23,30 +24,9 @@ SPACES = ["dp,tp", "dp,zero3,tp", "dp,zero2,zero3,tp", "dp,zero3,tp,recompute", 
           "dp,sdp,tp,sp,recompute", "dp,sdp,tp,sp,recompute,selective"]
 
 
-def once(galplan, arguments, folder):
-    """Processor seconds (None: stopped), resident megabytes, the printed object (None: no plan)."""
-    printed = os.path.join(folder, "out.json")
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, LIMIT_SECONDS))
-        os.execv(galplan, [galplan, "search", "--json", "-q", *arguments])
-    _, status, usage = os.wait4(child, 0)
-    megabytes = usage.ru_maxrss / 1024
-    if os.WIFSIGNALED(status):
-        return None, megabytes, None
-    code = os.waitstatus_to_exitcode(status)
-    if code not in (0, 1):
-        sys.exit(f"bench-search-curves: {' '.join(arguments)}: exit {code}")
-    with open(printed, encoding="utf-8") as text:
-        return usage.ru_utime + usage.ru_stime, megabytes, json.load(text) if code == 0 else None
-
-
 def measure(galplan, runs, label, arguments):
     """Prints the row; returns the least seconds, None if any was stopped."""
-    with tempfile.TemporaryDirectory() as folder:
-        results = [once(galplan, arguments, folder) for _ in range(runs)]
+    results = [once(galplan, arguments, LIMIT_SECONDS) for _ in range(runs)]
     megabytes = max(r[1] for r in results)
     if any(r[0] is None for r in results):
         print(f"{label:>36} {'> ' + str(LIMIT_SECONDS):>9} s {megabytes:>5.0f} MB", flush=True)

@@ -1,0 +1,26 @@
+"""One search as a process, for the benches of this folder."""
+import json
+import os
+import resource
+import sys
+import tempfile
+
+
+def once(galplan, arguments, limit_seconds):
+    """Processor seconds (None: stopped at the limit), resident megabytes, the printed object (None: no plan)."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
+        child = os.fork()
+        if child == 0:
+            os.dup2(printed.fileno(), 1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            resource.setrlimit(resource.RLIMIT_CPU, (limit_seconds, limit_seconds))
+            os.execv(galplan, [galplan, "search", "--json", "-q", *arguments])
+        _, status, usage = os.wait4(child, 0)
+        megabytes = usage.ru_maxrss / 1024
+        if os.WIFSIGNALED(status):
+            return None, megabytes, None
+        code = os.waitstatus_to_exitcode(status)
+        if code not in (0, 1):
+            sys.exit(f"galplan search {' '.join(arguments)}: exit {code}")
+        printed.seek(0)
+        return usage.ru_utime + usage.ru_stime, megabytes, json.load(printed) if code == 0 else None
