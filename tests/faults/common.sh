@@ -12,6 +12,10 @@ export ASAN_OPTIONS=detect_leaks=0
 timeout_seconds=5
 [ -n "${SANITIZE:-}" ] && timeout_seconds=15
 
+preloaded() { # name: the path of a library that makes calls of a rank fail or stop it there
+    readlink -m "${BUILD:-build}/tests/$1"
+}
+
 verdict() { # name passed(0)
     if [ "$2" -eq 0 ]; then
         echo "ok $1"

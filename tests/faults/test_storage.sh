@@ -5,8 +5,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh
-interposer=$PWD/${BUILD:-build}/tests/libfault_count.so
-[[ ${BUILD:-build} == /* ]] && interposer=$BUILD/tests/libfault_count.so
+interposer=$(preloaded libfault_count.so)
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
 [ -f "$interposer" ] || { echo 'no MPI: the interposer is not built'; exit 77; }
 stored=$plans/storage.json plain=$scratch/plain.json disk=$scratch/disk
