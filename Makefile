@@ -98,11 +98,12 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -ccbin g++ -I. -Xcompiler -fno-exceptions
 
 # ---- sources ----
 
-PLAN_SOURCES := $(wildcard schemas/*.c schemas/base/*.c schemas/catalogue/*.c runtime/program/*.c costmodel/*.c planner/*.c planner/solve/*.c)
+PLAN_SOURCES := $(wildcard schemas/*.c schemas/base/*.c schemas/catalogue/*.c runtime/program/*.c costmodel/*.c) \
+	$(filter-out planner/cli/%,$(wildcard planner/*/*.c))
 HOST_SOURCES := $(wildcard runtime/ops/host/*.c)
 HOST_ONCE := $(filter %_any.c,$(HOST_SOURCES))
 HOST_TWICE := $(filter-out %_any.c,$(HOST_SOURCES))
-RUN_SOURCES := $(wildcard runtime/*.c runtime/device/*.c runtime/ops/*.c runtime/comm/*.c runtime/train/*.c profiler/*.c)
+RUN_SOURCES := $(wildcard runtime/*.c runtime/engine/*.c runtime/launch/*.c runtime/device/*.c runtime/ops/*.c runtime/comm/*.c runtime/train/*.c profiler/*.c)
 # One of two files binds ranks to cores.
 RUN_SOURCES := $(filter-out runtime/device/binding_$(if $(HAVE_HWLOC),none,hwloc).c,$(RUN_SOURCES))
 # One of two files knows io_uring, or that there is none.

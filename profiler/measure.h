@@ -6,7 +6,7 @@
 #include "profiler/bench.h"
 #include "profiler/candidates.h"
 #include "runtime/channels.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "schemas/profile.h"
 
 /* ---- data ---- */

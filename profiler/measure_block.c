@@ -7,7 +7,7 @@
 
 #include "profiler/measure.h"
 #include "runtime/clock.h"
-#include "runtime/resident.h"
+#include "runtime/engine/resident.h"
 #include "runtime/train/session.h"
 #include "runtime/train/weights.h"
 #include "schemas/plan_check.h"

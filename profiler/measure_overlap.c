@@ -6,12 +6,12 @@
 
 #include "profiler/measure.h"
 #include "runtime/clock.h"
-#include "runtime/courier.h"
+#include "runtime/engine/courier.h"
 
 enum { LARGEST_BYTES_HOST = 2 << 20, ROUNDS = 9, ROUND_COLLECTIVES_MAX = 100 };
 static const double round_seconds = 0.02; /* of collectives, were they alone */
 
-/* Kernels of the first thread, collectives one behind the other of both (runtime/courier.h). */
+/* Kernels of the first thread, collectives one behind the other of both (runtime/engine/courier.h). */
 typedef struct together {
     gal_sequence kernels;
     double alone_seconds[GAL_SEQUENCE_MAX]; /* of each kernel */

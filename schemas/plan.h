@@ -153,7 +153,7 @@ typedef struct gal_plan_stage {
     uint64_t predicted_storage_bytes; /* likewise in a file */
 } gal_plan_stage;
 
-/* The strategies that a search may give to blocks: of which axes (planner/strategy_space.h). */
+/* The strategies that a search may give to blocks: of which axes (planner/space/strategy_space.h). */
 typedef struct gal_space {
     bool axis[GAL_AXIS_KIND_COUNT];
     bool zero_stage[4]; /* [1..3] */
@@ -164,10 +164,10 @@ typedef struct gal_space {
     bool keep_panels;                /* of grids, besides those that gather again */
     bool stepped;                    /* of squares, besides those that gather */
     bool overlap;                    /* of plain TP, besides those without: fine with full recompute, else in_pass */
-    bool offload;                    /* to the host's memory, in some ways (planner/strategy_space.c) */
+    bool offload;                    /* to the host's memory, in some ways (planner/space/strategy_space.c) */
     uint32_t storage_percent;        /* of the optimizer that is offloaded, its moments on storage: of no certificate */
     bool bucket;                     /* of all matrices of a block, besides a matrix each, where data parallel */
-    uint32_t offload_left_out;       /* of these ways the last ones (planner/host_limit.h): of no certificate */
+    uint32_t offload_left_out;       /* of these ways the last ones (planner/search/host_limit.h): of no certificate */
 } gal_space;
 
 /* What is minimised, by name and version: a change of a formula is a new name. */

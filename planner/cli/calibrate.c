@@ -8,7 +8,7 @@
 
 #include "costmodel/calibrate.h"
 #include "planner/cli/prices_of.h"
-#include "planner/layout_rows.h"
+#include "planner/layouts/layout_rows.h"
 #include "schemas/base/options.h"
 
 typedef struct settings {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "planner/cli/machine.h"
-#include "planner/joint_search.h"
+#include "planner/search/joint_search.h"
 #include "schemas/cluster.h"
 #include "schemas/model.h"
 

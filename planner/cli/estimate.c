@@ -7,7 +7,7 @@
 
 #include "costmodel/interval.h"
 #include "planner/cli/prices_of.h"
-#include "planner/layout_plan.h"
+#include "planner/layouts/layout_plan.h"
 #include "schemas/base/options.h"
 
 typedef struct settings {

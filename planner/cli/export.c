@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "planner/cli/galvatron.h"
-#include "planner/galvatron_files.h"
+#include "planner/galvatron/galvatron_files.h"
 #include "schemas/base/options.h"
 
 typedef struct export_options {

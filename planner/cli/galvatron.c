@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "costmodel/galvatron.h"
-#include "planner/galvatron_files.h"
+#include "planner/galvatron/galvatron_files.h"
 #include "schemas/document.h"
 
 static gal_code read_open(gal_json_doc *doc, gal_galvatron_plan *out, gal_error *err)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/galvatron_files.h"
+#include "planner/galvatron/galvatron_files.h"
 #include "schemas/base/options.h"
 #include "schemas/limits.h"
 

@@ -6,7 +6,7 @@
 #include "costmodel/analytic_collective.h"
 #include "costmodel/analytic_kernel.h"
 #include "costmodel/duration.h"
-#include "planner/strategy_space.h"
+#include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
 
 /* The profile's tables while they grow: a key may be there more than once. */

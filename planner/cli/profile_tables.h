@@ -7,7 +7,7 @@
 #ifndef GAL_PLANNER_CLI_PROFILE_TABLES_H
 #define GAL_PLANNER_CLI_PROFILE_TABLES_H
 
-#include "planner/ranges.h"
+#include "planner/space/ranges.h"
 #include "schemas/profile.h"
 
 /* Adds the model's entries to the tables of the profile, whose cluster is set; no key is there twice afterwards.

@@ -8,8 +8,8 @@
 #include "planner/cli/reproduce_colossal.h"
 #include "planner/cli/reproduce_oases.h"
 #include "planner/cli/reproduce_paper.h"
-#include "planner/galvatron_search.h"
-#include "planner/ranges.h"
+#include "planner/galvatron/galvatron_search.h"
+#include "planner/space/ranges.h"
 #include "schemas/base/json.h"
 #include "schemas/limits.h"
 

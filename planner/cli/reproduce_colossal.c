@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "planner/cli/reproduce_file.h"
-#include "planner/colossal.h"
+#include "planner/published/colossal.h"
 
 static const char notes[] =
     "A line per point: figure,system,gpus,mode,depth,batch,value. Systems are those of the paper's Table II, of the\n"

@@ -5,7 +5,7 @@
 
 #include "planner/cli/reproduce_paper.h"
 #include "planner/cli/search_print.h"
-#include "planner/paper.h"
+#include "planner/published/paper.h"
 
 static const double gibibyte = 1073741824.0;
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "planner/cli/reproduce_file.h"
-#include "planner/oases_lines.h"
-#include "planner/oases_tables.h"
+#include "planner/published/oases_lines.h"
+#include "planner/published/oases_tables.h"
 
 static const char notes[] =
     "Constants of both clusters are fitted, at every run, to what the paper measured of Megatron-LM (six figures of\n"

@@ -7,7 +7,7 @@
 #include "costmodel/fit.h"
 #include "costmodel/simulate.h"
 #include "planner/cli/reproduce_paper.h"
-#include "planner/csv.h"
+#include "planner/layouts/csv.h"
 #include "schemas/limits.h"
 
 enum { WITH, WITHOUT, KINDS };

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "planner/cli/reproduce_paper.h"
-#include "planner/paper.h"
-#include "planner/ranges.h"
+#include "planner/published/paper.h"
+#include "planner/space/ranges.h"
 #include "schemas/base/json.h"
 
 typedef struct run {

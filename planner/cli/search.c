@@ -13,9 +13,9 @@
 #include "planner/cli/search_prices.h"
 #include "planner/cli/search_print.h"
 #include "planner/cli/searching.h"
-#include "planner/framework_search.h"
-#include "planner/ranges.h"
-#include "planner/risk.h"
+#include "planner/published/framework_search.h"
+#include "planner/search/risk.h"
+#include "planner/space/ranges.h"
 
 enum { SOLVER_LABELS = 4000000 };
 enum { RANK_OBJECTIVE, RANK_SIMULATION, RANK_COUNT };

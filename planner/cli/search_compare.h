@@ -2,7 +2,7 @@
 #define GAL_PLANNER_CLI_SEARCH_COMPARE_H
 
 #include "planner/cli/searching.h"
-#include "planner/named.h"
+#include "planner/search/named.h"
 
 /* `galplan search --compare`: every algorithm's plan for one request, a row each, on stdout. searching: of a zeroed
  * struct, with quiet set or not. GAL_NO: exact finds no plan. Else as gal_algorithm.search. */

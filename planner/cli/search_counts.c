@@ -1,7 +1,7 @@
 #include "planner/cli/search_counts.h"
 
-#include "planner/cell_list.h"
-#include "planner/space_counts.h"
+#include "planner/cell/cell_list.h"
+#include "planner/search/space_counts.h"
 
 static void print_table(FILE *out, const gal_cell_spec *spec, const gal_space_counts *counts)
 {

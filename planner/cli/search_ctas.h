@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "planner/named.h"
+#include "planner/search/named.h"
 #include "schemas/base/json.h"
 #include "schemas/profile.h"
 

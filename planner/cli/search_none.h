@@ -2,8 +2,8 @@
 #ifndef GAL_PLANNER_CLI_SEARCH_NONE_H
 #define GAL_PLANNER_CLI_SEARCH_NONE_H
 
-#include "planner/least.h"
-#include "planner/named.h"
+#include "planner/least/least.h"
+#include "planner/search/named.h"
 
 typedef struct gal_no_plan {
     const gal_search_request *request;

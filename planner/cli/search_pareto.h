@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "planner/pareto.h"
+#include "planner/search/pareto.h"
 #include "schemas/base/json.h"
 
 /* Of at least one point. most: as asked for. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "planner/galvatron_prices.h"
+#include "planner/galvatron/galvatron_prices.h"
 
 #define X(enumerator, name) [enumerator] = name,
 static const char *const names[GAL_SEARCH_PRICES_COUNT] = {GAL_SEARCH_PRICES(X)};

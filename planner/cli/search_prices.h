@@ -2,7 +2,7 @@
 #ifndef GAL_PLANNER_CLI_SEARCH_PRICES_H
 #define GAL_PLANNER_CLI_SEARCH_PRICES_H
 
-#include "planner/named.h"
+#include "planner/search/named.h"
 
 /* X(enumerator, name) */
 #define GAL_SEARCH_PRICES(X)                                                                                           \

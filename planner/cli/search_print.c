@@ -33,7 +33,7 @@ void gal_search_print_plan(FILE *out, const gal_plan *plan)
     }
 }
 
-/* See planner/uniform.h. */
+/* See planner/cell/uniform.h. */
 static bool among_uniform(const gal_plan *plan)
 {
     return plan->schedule == GAL_SCHEDULE_INTERLEAVED || plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;

@@ -6,7 +6,7 @@
 
 #include "planner/cli/search_ctas.h"
 #include "planner/cli/search_none.h"
-#include "planner/named.h"
+#include "planner/search/named.h"
 
 /* The table of its stages: blocks, strategies, bytes. */
 void gal_search_print_plan(FILE *out, const gal_plan *plan);

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "planner/joint_search.h"
+#include "planner/search/joint_search.h"
 
 typedef struct gal_searching {
     bool quiet; /* show nothing */

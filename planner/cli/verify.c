@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "costmodel/simulate.h"
-#include "planner/claims.h"
-#include "planner/framework_search.h"
-#include "planner/risk.h"
+#include "planner/certificate/claims.h"
+#include "planner/published/framework_search.h"
+#include "planner/search/risk.h"
 #include "runtime/program/verify.h"
 #include "schemas/base/options.h"
 

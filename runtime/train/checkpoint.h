@@ -13,7 +13,7 @@
 #define GAL_RUNTIME_TRAIN_CHECKPOINT_H
 
 #include "runtime/device/device.h"
-#include "runtime/loss_scaling.h"
+#include "runtime/engine/loss_scaling.h"
 #include "runtime/program/program.h"
 #include "runtime/train/checkpoint_folder.h"
 #include "runtime/train/world.h"

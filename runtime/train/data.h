@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/train/order.h"
 #include "schemas/base/status.h"
 #include "schemas/model.h"

@@ -12,7 +12,7 @@
 #ifndef GAL_RUNTIME_TRAIN_EXPOSURE_H
 #define GAL_RUNTIME_TRAIN_EXPOSURE_H
 
-#include "runtime/queues.h"
+#include "runtime/engine/queues.h"
 #include "runtime/train/record.h"
 
 /* Sums over steps, and over ranks where they were added up. compute + waiting + serving = seconds. Of doubles alone:

@@ -3,7 +3,7 @@
 #ifndef GAL_RUNTIME_TRAIN_IMAGES_H
 #define GAL_RUNTIME_TRAIN_IMAGES_H
 
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "schemas/base/status.h"
 #include "schemas/model.h"
 

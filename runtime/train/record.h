@@ -2,7 +2,7 @@
 #ifndef GAL_RUNTIME_TRAIN_RECORD_H
 #define GAL_RUNTIME_TRAIN_RECORD_H
 
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 
 typedef struct gal_span {
     double start_seconds, end_seconds; /* of gal_now_seconds; of a collective until it was found complete */

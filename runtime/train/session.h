@@ -3,7 +3,7 @@
 #define GAL_RUNTIME_TRAIN_SESSION_H
 
 #include "runtime/backend.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/world.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/clock.h"
-#include "runtime/resident.h"
+#include "runtime/engine/resident.h"
 #include "runtime/train/data.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/safetensors.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "runtime/backend.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/train/exposure.h"
 #include "runtime/train/world.h"
 #include "schemas/base/log.h"

@@ -9,7 +9,7 @@
 #include "costmodel/objective.h"
 #include "costmodel/price.h"
 #include "costmodel/simulate.h"
-#include "planner/strategy_space.h"
+#include "planner/space/strategy_space.h"
 #include "runtime/program/verify.h"
 #include "schemas/plan_check.h"
 

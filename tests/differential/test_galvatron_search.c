@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/galvatron_search.h"
+#include "planner/galvatron/galvatron_search.h"
 #include "tests/support/galvatron_files.h"
 
 #define GIBIBYTE (UINT64_C(1) << 30)

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "planner/joint_search.h"
-#include "planner/least.h"
-#include "planner/least_cell.h"
-#include "planner/path.h"
+#include "planner/cell/path.h"
+#include "planner/least/least.h"
+#include "planner/least/least_cell.h"
+#include "planner/search/joint_search.h"
 #include "runtime/program/schedule.h"
 #include "tests/support/random_plan.h"
 

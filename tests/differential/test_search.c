@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "planner/bottleneck.h"
-#include "planner/cell_solve.h"
-#include "planner/joint_search.h"
-#include "planner/staged.h"
+#include "planner/bound/bottleneck.h"
+#include "planner/search/joint_search.h"
+#include "planner/stages/cell_solve.h"
+#include "planner/stages/staged.h"
 #include "tests/support/random_plan.h"
 
 enum { BLOCKS_MAX = 8, STAGES_MAX = 4, SEEDS = 400, LABELS = 1000000, PATHS_MAX = 400000, LONG_PATHS_MAX = 100000 };

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "planner/galvatron_files.h"
-#include "planner/galvatron_prices.h"
-#include "planner/galvatron_search.h"
+#include "planner/galvatron/galvatron_files.h"
+#include "planner/galvatron/galvatron_prices.h"
+#include "planner/galvatron/galvatron_search.h"
 #include "tests/support/galvatron_files.h"
 
 #define GIBIBYTE (UINT64_C(1) << 30)

@@ -2,7 +2,7 @@
  * reader accepts. */
 #include <stdlib.h>
 
-#include "planner/galvatron_files.h"
+#include "planner/galvatron/galvatron_files.h"
 #include "schemas/document.h"
 #include "tests/fuzz/input.h"
 

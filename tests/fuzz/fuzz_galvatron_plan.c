@@ -1,5 +1,5 @@
 /* galvatron_plan documents. One that is accepted is written as a strategy file, which says the same when read. */
-#include "planner/galvatron_files.h"
+#include "planner/galvatron/galvatron_files.h"
 #include "schemas/document.h"
 #include "tests/fuzz/input.h"
 

@@ -2,7 +2,7 @@
  * lacks; a small one is searched. */
 #include <math.h>
 
-#include "planner/galvatron_search.h"
+#include "planner/galvatron/galvatron_search.h"
 #include "schemas/document.h"
 #include "tests/fuzz/input.h"
 

@@ -1,7 +1,7 @@
 /* Tables of layouts: what is accepted has a price under every kind of framework. */
 #include <math.h>
 
-#include "planner/layout_rows.h"
+#include "planner/layouts/layout_rows.h"
 #include "tests/fuzz/input.h"
 
 enum { ROWS_MAX = 8 };

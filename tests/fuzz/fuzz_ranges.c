@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/ranges.h"
+#include "planner/space/ranges.h"
 #include "tests/fuzz/input.h"
 
 typedef gal_code parser(const char *option, const char *text, gal_u32_list *out, gal_error *err);

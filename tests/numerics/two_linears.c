@@ -16,7 +16,7 @@
 #include "runtime/channels.h"
 #include "runtime/comm/comm.h"
 #include "runtime/device/device.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "schemas/plan_check.h"
 
 enum { RANKS = 8 };

@@ -13,7 +13,7 @@
 #include "costmodel/analytic_kernel.h"
 #include "costmodel/price.h"
 #include "costmodel/work.h"
-#include "planner/joint_search.h"
+#include "planner/search/joint_search.h"
 #include "tests/support/random_plan.h"
 
 static const uint64_t SEED = 20261121;

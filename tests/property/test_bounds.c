@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "planner/relaxed.h"
-#include "planner/screen.h"
+#include "planner/bound/relaxed.h"
+#include "planner/bound/screen.h"
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "planner/certificate.h"
-#include "planner/claims.h"
-#include "planner/joint_search.h"
-#include "planner/strategy_space.h"
+#include "planner/certificate/certificate.h"
+#include "planner/certificate/claims.h"
+#include "planner/search/joint_search.h"
+#include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "runtime/device/cuda/cuda.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/narrow.h"
 #include "runtime/train/weights.h"
 #include "tests/support/cuda_double.h"

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "costmodel/interval.h"
-#include "planner/framework_search.h"
-#include "planner/layout_plan.h"
-#include "planner/risk.h"
-#include "planner/strategy_space.h"
+#include "planner/layouts/layout_plan.h"
+#include "planner/published/framework_search.h"
+#include "planner/search/risk.h"
+#include "planner/space/strategy_space.h"
 #include "tests/support/random_plan.h"
 
 enum { CASES = 60 };

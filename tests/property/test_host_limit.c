@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "costmodel/fit.h"
-#include "planner/claims.h"
-#include "planner/host_limit.h"
+#include "planner/certificate/claims.h"
+#include "planner/search/host_limit.h"
 #include "tests/support/random_search.h"
 
 enum { SEEDS = 16 };

@@ -1,4 +1,4 @@
-/* Stages that mix strategies (planner/mixture.h, mixture_exact.h, whole_stages.h) against all choices. */
+/* Stages that mix strategies (planner/bound/mixture.h, mixture_exact.h, whole_stages.h) against all choices. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "planner/mixture_exact.h"
-#include "planner/whole_stages.h"
+#include "planner/bound/mixture_exact.h"
+#include "planner/bound/whole_stages.h"
 #include "tests/support/random_plan.h"
 
 enum { TRIALS = 2000, TYPES = 3, BLOCKS_MOST = 5, ITEMS_MOST = 4, CLASSES = 2, STAGES_MOST = 3, PAIRS = TYPES * TYPES };

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "costmodel/objective.h"
-#include "planner/named.h"
+#include "planner/search/named.h"
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 
@@ -81,7 +81,7 @@ static void create(uint64_t seed, trial *t)
                              .finalist_count = 100}; /* more than cells: all are solved */
 }
 
-/* The same for all: bytes of conversions are those of the space (planner/conversions.h). */
+/* The same for all: bytes of conversions are those of the space (planner/space/conversions.h). */
 static void use_space(const char *words, const bool *takeaway, gal_search_request *request)
 {
     gal_error err = {0};
@@ -110,7 +110,7 @@ static bool check_slower(const gal_search_result *exact, const gal_finalist *f, 
     for (uint32_t i = 0; i < exact->finalist_count; i++) {
         const gal_finalist *e = &exact->finalist[i];
         if (e->microbatch_count == f->microbatch_count && e->pp_degree == f->pp_degree) {
-            /* cells of other strategies round to other units (planner/cell.h) */
+            /* cells of other strategies round to other units (planner/cell/cell.h) */
             if (f->objective_seconds < e->bound_seconds * (1.0 - 1e-12)) {
                 fail_msg("seed %llu, %u microbatches, P %u: %s %.17g, exact proves %.17g", (unsigned long long)seed,
                          f->microbatch_count, f->pp_degree, name, f->objective_seconds, e->bound_seconds);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "planner/pareto.h"
+#include "planner/search/pareto.h"
 #include "tests/support/random_plan.h"
 
 enum { SEEDS = 10 };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "planner/path.h"
+#include "planner/cell/path.h"
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 

@@ -14,7 +14,7 @@
 #include "costmodel/fit.h"
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
-#include "planner/strategy_space.h"
+#include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 

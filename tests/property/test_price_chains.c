@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "costmodel/chain_queues.h"
-#include "planner/strategy_space.h"
+#include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
 #include "tests/support/chain_run.h"
 #include "tests/support/random_plan.h"

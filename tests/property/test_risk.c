@@ -16,7 +16,7 @@
 #include "costmodel/interval.h"
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
-#include "planner/risk.h"
+#include "planner/search/risk.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/random_search.h"
 

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "planner/cell_search.h"
-#include "planner/cell_solve.h"
-#include "planner/joint_search.h"
-#include "planner/screened.h"
+#include "planner/bound/screened.h"
+#include "planner/search/joint_search.h"
+#include "planner/stages/cell_search.h"
+#include "planner/stages/cell_solve.h"
 #include "runtime/program/verify.h"
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "costmodel/fit.h"
-#include "planner/finalist.h"
+#include "planner/cell/finalist.h"
 #include "runtime/program/verify.h"
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
@@ -38,7 +38,7 @@ static void drop_prices(gal_random_search *search)
     search->request.cache = NULL;
 }
 
-/* The objective is a sum of rounded prices (planner/cell.h). */
+/* The objective is a sum of rounded prices (planner/cell/cell.h). */
 static const double rounding = 1e-9;
 
 /* ---- every plan that comes back ---- */

@@ -9,7 +9,7 @@
 
 #include "costmodel/analytic_collective.h"
 #include "costmodel/price.h"
-#include "planner/joint_search.h"
+#include "planner/search/joint_search.h"
 
 /* ---- Colossal-AI, section V-C, figures 13 and 14: systems I and II ---- */
 

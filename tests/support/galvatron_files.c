@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/galvatron_files.h"
+#include "planner/galvatron/galvatron_files.h"
 
 #define HARDWARE GAL_PEER_FOLDER "hardware/"
 #define MODEL GAL_PEER_FOLDER "model/"

@@ -3,7 +3,7 @@
 #ifndef GAL_TESTS_SUPPORT_NUMERICS_TRIAL_H
 #define GAL_TESTS_SUPPORT_NUMERICS_TRIAL_H
 
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/train/weights.h"
 
 enum { GAL_TRIAL_STEPS = 5, GAL_TRIAL_TENSORS_MAX = 192 };

@@ -2,7 +2,7 @@
 #ifndef GAL_TESTS_SUPPORT_RANDOM_SEARCH_H
 #define GAL_TESTS_SUPPORT_RANDOM_SEARCH_H
 
-#include "planner/joint_search.h"
+#include "planner/search/joint_search.h"
 #include "schemas/profile.h"
 
 typedef struct gal_random_search {

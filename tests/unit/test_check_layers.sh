@@ -24,7 +24,7 @@ expect() { # name exit path line: the verdict on a tree whose only file holds th
 
 expect right_arrow 0 costmodel/a.c '#include "runtime/program/program.h"'
 expect schemas_up 1 schemas/a.c '#include "costmodel/a.h"'
-expect program_to_engine 1 runtime/program/a.c '#include "runtime/engine.h"'
+expect program_to_engine 1 runtime/program/a.c '#include "runtime/engine/engine.h"'
 expect planner_to_comm 1 planner/cli/a.c '#include "runtime/comm/comm.h"'
 expect ops_to_train 1 runtime/ops/a.c '#include "runtime/train/train.h"'
 expect cli_from_outside 1 planner/a.c '#include "planner/cli/a.h"'

@@ -1,4 +1,5 @@
-/* A step as Colossal-AI's release carried it out (planner/colossal_release.h), of three collectives by hand. */
+/* A step as Colossal-AI's release carried it out (planner/published/colossal_release.h), of three collectives by hand.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "planner/colossal_release.h"
+#include "planner/published/colossal_release.h"
 
 enum { MESSAGE = 1 << 20 };
 

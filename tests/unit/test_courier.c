@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "runtime/clock.h"
-#include "runtime/courier.h"
+#include "runtime/engine/courier.h"
 
 static const double limit_seconds = 20.0;
 

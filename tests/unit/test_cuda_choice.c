@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "runtime/device/cuda/cuda.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "tests/support/cuda_double.h"
 #include "tests/support/cuda_kernels.h"
 

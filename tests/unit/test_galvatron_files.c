@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "planner/galvatron_files.h"
+#include "planner/galvatron/galvatron_files.h"
 #include "schemas/base/file.h"
 #include "schemas/document.h"
 #include "tests/support/galvatron_files.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "costmodel/galvatron.h"
-#include "planner/galvatron_files.h"
+#include "planner/galvatron/galvatron_files.h"
 #include "tests/support/galvatron_files.h"
 
 /* What its own fits of curves leave open is below this. */

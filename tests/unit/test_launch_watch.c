@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "runtime/clock.h"
-#include "runtime/launch_rank.h"
-#include "runtime/launch_watch.h"
-#include "runtime/signals.h"
+#include "runtime/launch/launch_rank.h"
+#include "runtime/launch/launch_watch.h"
+#include "runtime/launch/signals.h"
 
 enum { RANKS = 3 };
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/loss_scaling.h"
+#include "runtime/engine/loss_scaling.h"
 
 static void loss_scale_falls_and_grows(void **state)
 {

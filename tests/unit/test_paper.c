@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "planner/paper.h"
+#include "planner/published/paper.h"
 
 static gal_paper read_paper(void)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/queues.h"
+#include "runtime/engine/queues.h"
 
 /* forward: c0 (compute) writes a; t1 (tensor) updates a after c0; c2 (compute) reads a after t1.
  * backward: c3 (compute) updates b, after tensor's latest access to a and after all earlier calls of gather;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "planner/ranges.h"
+#include "planner/space/ranges.h"
 
 typedef gal_code parser(const char *option, const char *text, gal_u32_list *out, gal_error *err);
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "planner/strategy_space.h"
+#include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
 
 static gal_strategy strategies[GAL_SPACE_MAX];
@@ -84,7 +84,7 @@ static void test_overlap_is_an_axis(void **state)
     }
 }
 
-/* ---- as Galvatron-BMW counts (planner/strategy_space.h says how) ---- */
+/* ---- as Galvatron-BMW counts (planner/space/strategy_space.h says how) ---- */
 
 static uint32_t count_of(const gal_space *space, uint32_t device_count)
 {

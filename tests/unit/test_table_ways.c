@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "planner/table_ways.h"
+#include "planner/stages/table_ways.h"
 #include "tests/support/random_plan.h"
 
 enum { WAYS_MAX = 120 };

@@ -1,0 +1,312 @@
+#include "planner/bound/mixture_exact.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/bound/slope.h"
+
+enum { BANDS = 4096, FEW = 512, ENTRIES_MAX = 1 << 15, SUMS_MAX = 1 << 20 };
+
+/* What some blocks take together: over is how far its seconds, bytes at their price, are above the least. */
+typedef struct entry {
+    double over, bytes;
+} entry;
+
+typedef struct list {
+    uint32_t count;
+    entry *entry; /* by rising `over` */
+} list;
+
+typedef struct group {
+    const gal_mix_item *item; /* of the type's menu; the ends of a stage have their own numbers added */
+    uint32_t item_count, block_count;
+} group;
+
+typedef struct search {
+    const gal_mix_stage *stage;
+    group group[GAL_TYPES_MAX + 2];
+    uint32_t group_count;
+    gal_mix_item *ends; /* the items of the first and of the last block */
+    double top_bytes;   /* items above it may not be taken */
+    double limit_bytes; /* less that */
+    double price;       /* seconds per byte */
+    double least;       /* the relaxation at that price */
+    double reach;       /* entries further above it are left out */
+    entry *sum;         /* [SUMS_MAX] room for sums */
+    list total, power;
+    bool too_long;
+} search;
+
+static double cost_of(const search *s, const gal_mix_item *item, double rate, double price)
+{
+    return item->turn_bytes <= s->top_bytes ? rate * item->seconds + price * item->bytes : HUGE_VAL;
+}
+
+/* ---- the relaxation ---- */
+
+/* rate: what a second costs, 1 or 0. Infinite seconds: a group has nothing to take. */
+static gal_priced_choice take_cheapest(const search *s, double rate, double price)
+{
+    gal_priced_choice sum = {0.0, 0.0};
+    for (uint32_t g = 0; g < s->group_count; g++) {
+        const gal_mix_item *best = NULL;
+        double least = HUGE_VAL;
+        for (uint32_t i = 0; i < s->group[g].item_count; i++) {
+            const gal_mix_item *item = &s->group[g].item[i];
+            const double cost = cost_of(s, item, rate, price);
+            if (cost < least || (cost == least && best != NULL && item->bytes < best->bytes)) {
+                least = cost;
+                best = item;
+            }
+        }
+        if (best == NULL) {
+            return (gal_priced_choice){HUGE_VAL, HUGE_VAL};
+        }
+        sum.seconds += s->group[g].block_count * best->seconds;
+        sum.bytes += s->group[g].block_count * best->bytes;
+    }
+    return sum;
+}
+
+static gal_priced_choice take_priced(void *context, double price)
+{
+    return take_cheapest(context, 1.0, price);
+}
+
+/* False: nothing fits. */
+static bool relax(search *s)
+{
+    if (take_cheapest(s, 0.0, 1.0).bytes > s->limit_bytes * (1.0 + 1e-9)) {
+        return false;
+    }
+    const gal_slope slope = gal_best_slope(take_priced, s, s->limit_bytes);
+    s->price = slope.price;
+    s->least = slope.best.seconds + slope.price * (slope.best.bytes - s->limit_bytes);
+    return true;
+}
+
+/* ---- lists ---- */
+
+static int nearer_first(const void *x, const void *y)
+{
+    const entry *a = x;
+    const entry *b = y;
+    if (a->over != b->over) {
+        return a->over < b->over ? -1 : 1;
+    }
+    return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+}
+
+static int fewer_bytes_first(const void *x, const void *y)
+{
+    const entry *a = x;
+    const entry *b = y;
+    if (a->bytes != b->bytes) {
+        return a->bytes < b->bytes ? -1 : 1;
+    }
+    return a->over < b->over ? -1 : a->over > b->over;
+}
+
+/* Seconds, of which `over` counts the bytes too. */
+static double seconds_of(const search *s, const entry *e)
+{
+    return e->over - s->price * e->bytes;
+}
+
+/* By bytes in bands of equal width: drops what is beaten by something in a band of fewer bytes. Returns how many are
+ * left; to sort these is most of the work. */
+static uint32_t drop_beaten(search *s, uint32_t count)
+{
+    double least[BANDS]; /* seconds of a band; then of it and all before */
+    const uint32_t bands = count < 4 * BANDS ? FEW : BANDS;
+    double low = HUGE_VAL;
+    double high = -HUGE_VAL;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        low = s->sum[i].bytes < low ? s->sum[i].bytes : low;
+        high = s->sum[i].bytes > high ? s->sum[i].bytes : high;
+    }
+    const double bands_per_byte = high > low ? (bands - 1) / (high - low) : 0.0;
+    for (uint32_t band = 0; band < bands; band++) {
+        least[band] = HUGE_VAL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        double *own = &least[(uint32_t)((s->sum[i].bytes - low) * bands_per_byte)];
+        const double seconds = seconds_of(s, &s->sum[i]);
+        *own = seconds < *own ? seconds : *own;
+    }
+    for (uint32_t band = 1; band < bands; band++) {
+        least[band] = least[band] < least[band - 1] ? least[band] : least[band - 1];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t band = (uint32_t)((s->sum[i].bytes - low) * bands_per_byte);
+        if (band == 0 || seconds_of(s, &s->sum[i]) < least[band - 1]) {
+            s->sum[kept++] = s->sum[i];
+        }
+    }
+    return kept;
+}
+
+/* Leaves what no other beats in seconds and bytes, and sorts it. */
+static void keep_best(search *s, uint32_t count, list *out)
+{
+    uint32_t kept = 0;
+    double least = HUGE_VAL;
+    count = count > FEW ? drop_beaten(s, count) : count;
+    qsort(s->sum, count, sizeof *s->sum, fewer_bytes_first);
+    for (uint32_t i = 0; i < count; i++) {
+        if (seconds_of(s, &s->sum[i]) < least) {
+            least = seconds_of(s, &s->sum[i]);
+            s->sum[kept++] = s->sum[i];
+        }
+    }
+    if (kept > ENTRIES_MAX) {
+        s->too_long = true;
+        kept = ENTRIES_MAX;
+    }
+    qsort(s->sum, kept, sizeof *s->sum, nearer_first);
+    memcpy(out->entry, s->sum, kept * sizeof *s->sum);
+    out->count = kept;
+}
+
+/* out = all sums of an entry of each; out may be one of them. */
+static void add(search *s, const list *a, const list *b, list *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < a->count && !s->too_long; i++) {
+        for (uint32_t j = 0; j < b->count && a->entry[i].over + b->entry[j].over <= s->reach; j++) {
+            if (count == SUMS_MAX) {
+                s->too_long = true;
+                break;
+            }
+            s->sum[count++] = (entry){a->entry[i].over + b->entry[j].over, a->entry[i].bytes + b->entry[j].bytes};
+        }
+    }
+    keep_best(s, count, out);
+}
+
+/* One block. */
+static void begin_power(search *s, const group *g)
+{
+    uint32_t count = 0;
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        least = fmin(least, cost_of(s, &g->item[i], 1.0, s->price));
+    }
+    for (uint32_t i = 0; i < g->item_count && count < SUMS_MAX; i++) {
+        const double over = cost_of(s, &g->item[i], 1.0, s->price) - least;
+        if (over <= s->reach) {
+            s->sum[count++] = (entry){over, g->item[i].bytes};
+        }
+    }
+    keep_best(s, count, &s->power);
+}
+
+/* All blocks of the group, by doubling. */
+static void add_group(search *s, const group *g)
+{
+    begin_power(s, g);
+    for (uint32_t left = g->block_count; left > 0 && !s->too_long; left /= 2) {
+        if (left % 2 == 1) {
+            add(s, &s->total, &s->power, &s->total);
+        }
+        if (left > 1) {
+            add(s, &s->power, &s->power, &s->power);
+        }
+    }
+}
+
+/* The least of a level whose relaxation is below `cutoff`. */
+static double solve_level(search *s, double cutoff)
+{
+    double least = cutoff;
+    s->reach = cutoff - s->least;
+    s->too_long = false;
+    s->total.entry[0] = (entry){0.0, 0.0};
+    s->total.count = 1;
+    for (uint32_t g = 0; g < s->group_count && !s->too_long; g++) {
+        add_group(s, &s->group[g]);
+    }
+    if (s->too_long) {
+        return s->least;
+    }
+    for (uint32_t i = 0; i < s->total.count; i++) {
+        const entry *e = &s->total.entry[i];
+        if (e->bytes <= s->limit_bytes * (1.0 + 1e-12)) {
+            least = fmin(least, s->least + s->price * s->limit_bytes + seconds_of(s, e));
+        }
+    }
+    return least;
+}
+
+/* ---- all of it ---- */
+
+/* A block at an end of the stage, with what that adds. */
+static void add_end(search *s, uint32_t type, bool first, gal_mix_item *own)
+{
+    const gal_mix_menu *menu = &s->stage->menu[type];
+    for (uint32_t i = 0; i < menu->count; i++) {
+        own[i] = menu->item[i];
+        own[i].seconds += first ? own[i].first_seconds : own[i].last_seconds;
+        own[i].bytes += (first ? s->stage->first_bytes : s->stage->last_bytes)[own[i].class];
+    }
+    s->group[s->group_count++] = (group){own, menu->count, 1};
+}
+
+static void list_groups(search *s, uint32_t begin, uint32_t end)
+{
+    const gal_block_types *types = s->stage->types;
+    const uint32_t first = types->type_of[begin];
+    uint32_t count[GAL_TYPES_MAX] = {0};
+    for (uint32_t block = begin + 1; block + 1 < end; block++) {
+        count[types->type_of[block]]++;
+    }
+    add_end(s, first, true, s->ends);
+    add_end(s, types->type_of[end - 1], false, s->ends + s->stage->menu[first].count);
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        if (count[type] > 0) {
+            s->group[s->group_count++] = (group){s->stage->menu[type].item, s->stage->menu[type].count, count[type]};
+        }
+    }
+}
+
+static double next_top(const search *s)
+{
+    double top = HUGE_VAL;
+    for (uint32_t g = 0; g < s->group_count; g++) {
+        for (uint32_t i = 0; i < s->group[g].item_count; i++) {
+            const double own = s->group[g].item[i].turn_bytes;
+            top = own > s->top_bytes && own < top ? own : top;
+        }
+    }
+    return top;
+}
+
+gal_code gal_mix_exact(const gal_mix_stage *stage, uint32_t begin, uint32_t end, double cutoff_seconds, double *least,
+                       gal_error *err)
+{
+    const gal_block_types *types = stage->types;
+    const size_t ends = (size_t)stage->menu[types->type_of[begin]].count + stage->menu[types->type_of[end - 1]].count;
+    search s = {.stage = stage,
+                .ends = malloc((ends + 1) * sizeof *s.ends),
+                .top_bytes = -1.0,
+                .sum = malloc((SUMS_MAX + 2 * (size_t)ENTRIES_MAX) * sizeof *s.sum)};
+    const bool have = s.ends != NULL && s.sum != NULL;
+    if (have) {
+        s.total.entry = s.sum + SUMS_MAX;
+        s.power.entry = s.total.entry + ENTRIES_MAX;
+        list_groups(&s, begin, end);
+        *least = cutoff_seconds;
+        for (s.top_bytes = next_top(&s); s.top_bytes < HUGE_VAL; s.top_bytes = next_top(&s)) {
+            s.limit_bytes = stage->limit_bytes - s.top_bytes;
+            if (relax(&s) && s.least < *least) {
+                *least = fmin(*least, solve_level(&s, *least));
+            }
+        }
+        *least *= 1.0 - 1e-12;
+    }
+    free(s.sum);
+    free(s.ends);
+    return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}

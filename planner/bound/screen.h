@@ -1,0 +1,36 @@
+/* What a cell can be worth at best, before it is priced. */
+#ifndef GAL_PLANNER_BOUND_SCREEN_H
+#define GAL_PLANNER_BOUND_SCREEN_H
+
+#include "costmodel/floor.h"
+#include "planner/cell/cell.h"
+
+/* The menus of cells that were looked at: equal for cells of equal devices per stage and samples per microbatch. */
+typedef struct gal_screens gal_screens;
+
+/* model, durations, types, of the model, and space are referred to. GAL_ERR_SYSTEM without memory. */
+gal_code gal_screens_create(const gal_model *model, const gal_durations *durations, const gal_block_types *types,
+                            const gal_space *space, gal_screens **out, gal_error *err);
+void gal_screens_free(gal_screens *screens); /* accepts NULL */
+/* Those that it takes from, for others of the same model and durations. */
+gal_floors *gal_screens_floors(const gal_screens *screens);
+
+/* No plan of the cell is faster, by compute alone (costmodel/floor.h) under its limit of bytes: no simulation is, and
+ * no objective but one that prices an end of the chain below its own kernels, for what its neighbours wait less beside
+ * it. Infinity: none fits, or none is legal. *least_bytes: no plan's largest stage is smaller; infinity if none is
+ * legal. The cell's numbers divide, its space is that of the screens. Errors: as gal_floors_of. */
+gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, double *bound_seconds, double *least_bytes,
+                          gal_error *err);
+
+/* What bounds of cells share. How often a block's round counts at least: the mean stage's m, and of the others' one in
+ * the bubble what the schedule leaves of it (costmodel/objective.h). */
+double gal_screen_rounds(const gal_cell_spec *spec);
+/* Microbatches in flight on a stage; of stages of several pieces, and of those whose backward is split, one at least.
+ */
+uint32_t gal_screen_in_flight(const gal_cell_spec *spec, uint32_t stage);
+uint32_t gal_screen_block_count(const gal_block_types *types, uint32_t type);
+/* limit_bytes[stage]: the arena without the least work memory of the first and the last block, whose stages are known
+ * and whose blocks use it in turn. */
+void gal_screen_limits(const gal_cell_spec *spec, double first_work_bytes, double last_work_bytes, double *limit_bytes);
+
+#endif

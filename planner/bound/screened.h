@@ -1,0 +1,56 @@
+/* All strategies of a cell by their prices alone, without pairs of neighbours: a bound of the cell, and which of them
+ * are worth a closer look.
+ *
+ * reduced_seconds of a type and a strategy: no plan that has such a block is faster. They come from relaxations in
+ * which every block may take any strategy in any stage: first under one price of memory (planner/bound/relaxed.h), then
+ * under the weights that a dual found among some of the strategies (planner/bound/dual.h), as columns are priced out in
+ * linear programs. The largest found counts. */
+#ifndef GAL_PLANNER_BOUND_SCREENED_H
+#define GAL_PLANNER_BOUND_SCREENED_H
+
+#include "planner/bound/dual.h"
+#include "planner/bound/screen.h"
+
+/* The least of any stage; of embedding and head, of theirs. */
+typedef struct gal_screened_item {
+    bool legal;
+    double forward_seconds, backward_seconds, tail_seconds, update_seconds;
+    double enter_seconds, leave_seconds, enter_tail_seconds; /* what the turns gain: 0 or less */
+    double bytes, saved_bytes, work_bytes;                   /* once; for each microbatch in flight; in turn */
+    double turn_bytes;                                       /* of all that blocks use in turn, work included */
+    uint64_t boundary_bytes;                                 /* that a stage hands on behind it */
+} gal_screened_item;
+
+/* Of all cells of equal stages and samples per microbatch. */
+typedef struct gal_screened_prices {
+    uint32_t pp_degree, samples, strategy_count;
+    gal_strategy *strategy;
+    gal_screened_item *item;
+    struct gal_screened_prices *next;
+} gal_screened_prices;
+
+typedef struct gal_screened {
+    gal_cell_spec spec;
+    const gal_block_types *types;
+    const gal_strategy *strategy; /* of gal_space_strategies those that are legal for a type of block */
+    uint32_t strategy_count;
+    const gal_screened_item *item; /* [type][strategy] */
+    double *reduced_seconds;       /* [type][strategy]; infinity where it is not legal */
+    double bound;                  /* no plan is faster; infinity: none fits */
+} gal_screened;
+
+/* types is referred to, and what spec refers to. prices: of cells that differ in their numbers alone, at first NULL;
+ * what is new is added, and referred to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
+gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **prices,
+                             gal_screened *out, gal_error *err);
+void gal_screened_free(gal_screened *screened);             /* accepts a zeroed one */
+void gal_screened_prices_free(gal_screened_prices *prices); /* all; accepts NULL */
+
+/* Raises bound and reduced_seconds by what the weights show. */
+void gal_screened_price_out(gal_screened *screened, const gal_weights *weights);
+
+/* Marks, for every type but the ends, the `most` strategies that suit each stage best if all stages have the same share
+ * of blocks. GAL_ERR_SYSTEM without memory. */
+gal_code gal_screened_pick(const gal_screened *screened, uint32_t most, bool *marked, gal_error *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* From a path of a cell to a plan with predictions. */
+#ifndef GAL_PLANNER_CELL_FINALIST_H
+#define GAL_PLANNER_CELL_FINALIST_H
+
+#include "planner/cell/search_request.h"
+
+/* All of a finalist but its strategies and what is predicted of them. */
+void gal_finalist_begin(const gal_search_request *request, const gal_cell_spec *spec, gal_finalist *finalist);
+/* Begins one at the end of the result; NULL without memory. Pointers to those before it are void. */
+gal_finalist *gal_finalist_add(const gal_search_request *request, const gal_cell_spec *spec, gal_search_result *result);
+/* Takes the last one away. */
+void gal_finalist_drop(gal_search_result *result);
+
+/* The path stage[block], numbered[strategy[block]] as the stages and runs of a plan. GAL_ERR_SYSTEM without memory. */
+gal_code gal_finalist_write_path(const gal_strategy *numbered, const uint32_t *stage, const uint32_t *strategy,
+                                 gal_plan *plan, gal_error *err);
+
+/* Lowers and simulates; fills the predictions of the plan and of the finalist. GAL_ERR_DOCUMENT if it cannot be
+ * lowered. */
+gal_code gal_finalist_predict(const gal_search_request *request, gal_finalist *finalist, gal_error *err);
+
+#endif

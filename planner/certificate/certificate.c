@@ -1,0 +1,600 @@
+#include "planner/certificate/certificate.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/certificate/certificate_prices.h"
+
+enum { BANDS = 8, CHARGES = 3, SLOPES = 40, LABELS = 1024, TIGHTENINGS = 60, WEIGHTS = 9 };
+
+typedef gal_cert_choice choice;
+
+static const choice nothing = {0.0, 0.0, 0.0}, none = {HUGE_VAL, HUGE_VAL, 0.0};
+
+/* Choices that no other beats, by rising bytes. */
+typedef struct list {
+    uint32_t count;
+    choice *choice;
+} list;
+
+/* Blocks of one stage. */
+typedef struct chain {
+    uint32_t begin, end;
+} chain;
+
+/* What is tried in turn: blocks without what converts their rows, with that, whole ones. */
+typedef enum effort { BLOCKS, CONVERSIONS, WHOLE } effort;
+
+/* What is known of the chains of a kind of stage. */
+typedef struct table {
+    double *least, ends_seconds; /* gal_cert_menus */
+    uint32_t band_count;         /* equal parts of the turns; 0: prices are not known yet */
+    double price[BANDS];         /* best seconds per byte of an even share of the blocks */
+    double limit[BANDS];         /* bytes */
+    double *best;                /* [position][type][charge][band] cost of a block */
+    double **row; /* [end][blocks - 1] seconds at least; [end][all blocks + blocks - 1] whether that is exact; all of
+                     the first stage in [0] */
+    uint32_t *filled, age; /* [end] the age of what is in the row; now */
+} table;
+
+typedef struct prover {
+    gal_cert_prices t;
+    double rounds, each;       /* how often the slowest stage counts, and what tables say that stages add */
+    double weight, good, most; /* of the first stage's tail; a bound is not raised beyond; slower stages are no use */
+    double limit_bytes, top, limit; /* of the open menus items above are left out, so many bytes are left */
+    effort effort;
+    uint64_t work;                   /* blocks looked at, times the ways between their classes */
+    uint32_t classes, easiest;       /* one where conversions cost nothing; that of the block behind */
+    choice *best;                    /* [position][type][class] at the price at hand */
+    choice *rest;                    /* [block][class] of the chain at hand: cheapest from there to its end */
+    double *on;                      /* likewise: cost of what comes behind the block */
+    list *list, arrival, spare;      /* [2][class], and two more */
+    table (*table)[GAL_CERT_TABLES]; /* [kind] */
+    uint32_t tables;                 /* one where they are the same, or added is all: kernels, one stage */
+    uint32_t *far;                   /* [kind][begin] no chain from there that ends behind it is of use */
+    uint32_t *earliest;              /* [stage] where it may begin; the end */
+    double *sum;                     /* [stage][block] least of the stages before */
+    uint32_t *from;                  /* likewise: where the last of them begins */
+    chain *cut;                      /* [stage] of the cheapest; of the one at hand */
+    double *before, ahead; /* [block] of the chain at hand: what those before it cost at least, those behind */
+} prover;
+
+static table *table_of(const prover *v, uint32_t kind, uint32_t of)
+{
+    return &v->table[kind][of % v->tables];
+}
+
+/* ---- a price per byte ---- */
+
+static choice *best_of(const prover *v, gal_cert_position at, uint32_t type)
+{
+    return &v->best[((size_t)at * v->t.types.type_count + type) * v->classes];
+}
+
+static choice joined(const choice *a, const choice *b)
+{
+    return (choice){a->cost + b->cost, a->seconds + b->seconds, a->bytes + b->bytes};
+}
+
+static choice less(choice a, choice b)
+{
+    return b.cost < a.cost || (b.cost == a.cost && b.bytes < a.bytes) ? b : a;
+}
+
+/* From the class into the block and on to the end. */
+static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choice *rest, double rate)
+{
+    choice least = rest[class];
+    for (uint32_t i = 0; i < v->classes; i++) { /* the easiest first: it spares the others */
+        const uint32_t to = (v->easiest + i) % v->classes;
+        if (to != class && rest[to].cost < least.cost) {
+            const double seconds = rate > 0.0 ? gal_cert_conversion(&v->t, v->t.types.pair_of[block], class, to) : 0.0;
+            least = less(least, joined(&(choice){rate * seconds, seconds, 0.0}, &rest[to]));
+        }
+    }
+    return least;
+}
+
+/* The cheapest choice of the chain's blocks, backwards, without classes whose chains are `beyond` one of one class. */
+static choice cheapest_chain(prover *v, const chain *c, double rate, double price, double beyond)
+{
+    const uint32_t classes = v->classes;
+    choice least = none;
+    gal_cert_menus_price(&v->t, rate, price, v->top, classes, v->best);
+    const double most = gal_cert_menus_limit(&v->t, classes, v->best, c->begin, c->end, v->before) + beyond;
+    v->ahead = 0.0;
+    v->work += (uint64_t)(c->end - c->begin) * classes * classes;
+    for (uint32_t block = c->end; block-- > c->begin;) {
+        const bool last = block + 1 == c->end;
+        const choice *own = best_of(v, last ? GAL_CERT_LAST : GAL_CERT_INSIDE, v->t.types.type_of[block]);
+        const choice *first = best_of(v, last ? GAL_CERT_ALONE : GAL_CERT_FIRST, v->t.types.type_of[block]);
+        choice *rest = &v->rest[(size_t)block * classes];
+        uint32_t easiest = 0;
+        for (uint32_t class = 0; class < classes; class ++) {
+            const double here = fmin(own[class].cost, first[class].cost);
+            const bool had = own[class].cost < HUGE_VAL && v->before[block] + here + v->ahead <= most;
+            const choice next = last ? nothing : had ? cheapest_on(v, block + 1, class, rest + classes, rate) : none;
+            v->on[(size_t)block * classes + class] = next.cost;
+            rest[class] = v->before[block] + own[class].cost + next.cost <= most ? joined(&own[class], &next) : none;
+            least = had && block == c->begin ? less(least, joined(&first[class], &next)) : least;
+            easiest = rest[class].cost < rest[easiest].cost ? class : easiest;
+        }
+        v->easiest = easiest, v->ahead = rest[easiest].cost;
+    }
+    return least;
+}
+
+/* What the best price proves, and that price; infinity: nothing fits. */
+static double relax(prover *v, const chain *c, double *price)
+{
+    choice large = cheapest_chain(v, c, 1.0, 0.0, 0.0);
+    double least = large.cost;
+    *price = 0.0;
+    if (large.cost == HUGE_VAL || large.bytes <= v->limit) {
+        return least;
+    }
+    choice small = cheapest_chain(v, c, 0.0, 1.0, 0.0);
+    for (uint32_t i = 0; i < SLOPES && large.bytes > small.bytes; i++) {
+        const double slope = fmax((small.seconds - large.seconds) / (large.bytes - small.bytes), 0.0);
+        const choice between = cheapest_chain(v, c, 1.0, slope, 0.0);
+        *price = between.cost - slope * v->limit > least ? slope : *price;
+        least = fmax(least, between.cost - slope * v->limit);
+        if (between.cost >= (large.seconds + slope * large.bytes) * (1.0 - 1e-12)) {
+            break;
+        }
+        *(between.bytes > v->limit ? &large : &small) = between;
+    }
+    return small.bytes > v->limit + 1e-9 * fabs(v->limit) ? HUGE_VAL : least;
+}
+
+/* ---- whole blocks ---- */
+
+/* Into a list what no other beats of its own and of another's with more seconds and bytes, up to a cost; where there
+ * are too many, the least of two neighbours stands for both. */
+static void merge(prover *v, list *into, const list *from, const choice *more, double price, double most)
+{
+    list out = {0, v->spare.choice};
+    double least = HUGE_VAL;
+    for (uint32_t i = 0, j = 0; i < into->count || j < from->count;) {
+        choice next = j < from->count ? joined(&from->choice[j], more) : none;
+        if (j == from->count || (i < into->count && into->choice[i].bytes <= next.bytes)) {
+            next = into->choice[i++];
+        } else {
+            j++;
+            next.seconds = next.seconds + price * next.bytes <= most ? next.seconds : HUGE_VAL;
+        }
+        if (next.seconds < least) {
+            least = next.seconds;
+            out.choice[out.count++] = next;
+        }
+    }
+    for (uint32_t i = 0; out.count > LABELS && 2 * i < out.count; i++) {
+        const uint32_t next = 2 * i + 1 < out.count ? 2 * i + 1 : 2 * i;
+        out.choice[i] = (choice){0.0, out.choice[next].seconds, out.choice[2 * i].bytes};
+    }
+    out.count = out.count > LABELS ? (out.count + 1) / 2 : out.count;
+    v->spare.choice = into->choice;
+    v->work += out.count;
+    *into = out;
+}
+
+/* Two for each class, and two more. */
+static void take_lists(prover *v)
+{
+    const size_t count = 2 * (size_t)v->t.class_count;
+    v->list = gal_heap_take(&v->t.heap, count + 2, sizeof *v->list);
+    for (size_t i = 0; i < count + 2 && v->t.heap.code == GAL_OK; i++) {
+        v->list[i].choice = gal_heap_take(&v->t.heap, 2 * (LABELS + 1), sizeof(choice));
+    }
+    v->arrival = v->t.heap.code == GAL_OK ? v->list[count] : v->arrival;
+    v->spare = v->t.heap.code == GAL_OK ? v->list[count + 1] : v->spare;
+}
+
+/* Every way into the block's class, with the rest that was priced last. */
+static void arrive(prover *v, const chain *c, uint32_t block, uint32_t class, double price, double most)
+{
+    const list *before = v->list + ((block + 1) % 2) * (size_t)v->classes;
+    const double rest = v->rest[(size_t)block * v->classes + class].cost;
+    v->arrival.count = block == c->begin ? 1 : 0;
+    v->arrival.choice[0] = nothing;
+    for (uint32_t from = 0; from < v->classes && block > c->begin && rest < HUGE_VAL; from++) {
+        if (before[from].count > 0) {
+            const choice more = {0.0, gal_cert_conversion(&v->t, v->t.types.pair_of[block], from, class), 0.0};
+            merge(v, &v->arrival, &before[from], &more, price, most - rest);
+        }
+    }
+}
+
+/* Of every choice of the chain's blocks that takes less than the cutoff. */
+static double whole_least(prover *v, const chain *c, double price, double cutoff)
+{
+    const double most = cutoff + price * v->limit;
+    double least = cutoff;
+    if (v->list == NULL) { /* most cells are proved without */
+        take_lists(v);
+    }
+    for (uint32_t block = c->begin; block < c->end && v->t.heap.code == GAL_OK; block++) {
+        const gal_cert_menu *menu = &v->t.menus.of[v->t.types.type_of[block]];
+        const uint32_t at = (block == c->begin ? GAL_CERT_FIRST : 0U) + (block + 1 == c->end ? GAL_CERT_LAST : 0U);
+        for (uint32_t class = 0; class < v->classes; class ++) {
+            list *now = v->list + (block % 2) * (size_t)v->classes + class;
+            const double on = v->on[(size_t)block * v->classes + class];
+            now->count = 0;
+            arrive(v, c, block, class, price, most);
+            for (uint32_t j = 0; j < menu->count && v->arrival.count > 0; j++) {
+                if (menu->item[j].class == class && menu->item[j].turn_bytes <= v->top) {
+                    const choice more = gal_cert_choice_of(&menu->item[j], at, 1.0, price);
+                    merge(v, now, &v->arrival, &more, price, most - on);
+                }
+            }
+            for (uint32_t i = 0; i < now->count && block + 1 == c->end; i++) {
+                const bool fits = now->choice[i].bytes <= v->limit + 1e-12 * fabs(v->limit);
+                least = fits ? fmin(least, now->choice[i].seconds) : least;
+            }
+        }
+    }
+    return least;
+}
+
+/* By the menus at hand, items of these turns; up to the cutoff. */
+static double chain_least(prover *v, const chain *c, uint32_t bottom, uint32_t top, double cutoff)
+{
+    const uint32_t middle = bottom + (top - bottom) / 2;
+    double price = 0.0;
+    v->top = v->t.menus.turn[top];
+    v->limit = v->limit_bytes - v->t.menus.turn[bottom];
+    const double relaxed = relax(v, c, &price);
+    if (relaxed >= fmin(cutoff, v->good) || (bottom == top && v->effort < WHOLE) || v->work > v->t.cell->work_limit) {
+        return fmin(relaxed, cutoff);
+    }
+    if (bottom == top) {
+        (void)cheapest_chain(v, c, 1.0, price, HUGE_VAL);
+        return whole_least(v, c, price, cutoff);
+    }
+    return chain_least(v, c, middle + 1, top, chain_least(v, c, bottom, middle, cutoff));
+}
+
+/* ---- all chains of a stage ---- */
+
+static double *best_cost(const prover *v, const table *t, gal_cert_position at, uint32_t type)
+{
+    return &t->best[((size_t)at * v->t.types.type_count + type) * CHARGES * BANDS];
+}
+
+/* By what is charged: seconds; bytes as well, at the best price; bytes alone. */
+static void price_bands(prover *v, uint32_t kind, gal_cert_table of)
+{
+    table *t = table_of(v, kind, of);
+    gal_cert_menus_open(&v->t, kind, of, v->weight);
+    const uint32_t stage = v->t.kind[kind].stage, turns = v->t.menus.turn_count;
+    const chain share = {v->t.blocks * stage / v->t.stages, v->t.blocks * (stage + 1) / v->t.stages};
+    v->classes = 1;
+    t->band_count = turns < BANDS ? turns : BANDS;
+    for (uint32_t i = 0; i < CHARGES * t->band_count; i++) {
+        const uint32_t band = i / CHARGES, charge = i % CHARGES;
+        v->top = v->t.menus.turn[turns * (band + 1) / t->band_count - 1];
+        t->limit[band] = v->limit = v->limit_bytes - v->t.menus.turn[turns * band / t->band_count];
+        if (charge == 0) {
+            (void)relax(v, &share, &t->price[band]);
+        }
+        gal_cert_menus_price(&v->t, charge < 2 ? 1.0 : 0.0, charge < 2 ? charge * t->price[band] : 1.0, v->top, 1,
+                             v->best);
+        for (uint32_t j = 0; j < GAL_CERT_POSITIONS * v->t.types.type_count; j++) {
+            t->best[(j * CHARGES + charge) * BANDS + band] = v->best[j].cost;
+        }
+    }
+}
+
+/* From costs[charge][band]: the least of any band, none whose fewest bytes do not fit. */
+static double least_of_bands(const table *t, const double *cost)
+{
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < t->band_count; i++) {
+        const double priced = cost[BANDS + i] - t->price[i] * t->limit[i];
+        const double own = cost[i] > priced ? cost[i] : priced;
+        const bool fits = cost[2 * BANDS + i] <= t->limit[i] + 1e-9 * fabs(t->limit[i]);
+        least = fits && own < least ? own : least;
+    }
+    return least;
+}
+
+/* The first stage's chains, or those that end there, block by block: without a price, or at the band's. */
+static void fill_row(prover *v, uint32_t kind, gal_cert_table of, uint32_t end)
+{
+    table *t = table_of(v, kind, of);
+    double rest[CHARGES * BANDS] = {0.0}, cost[CHARGES * BANDS];
+    if (t->band_count == 0) {
+        price_bands(v, kind, of);
+    }
+    double *row = t->row[end] != NULL ? t->row[end] : gal_heap_take(&v->t.heap, 2 * (size_t)v->t.blocks, sizeof *row);
+    t->filled[end] = t->age;
+    t->row[end] = row;
+    for (uint32_t n = 0; row != NULL && n < v->t.blocks; n++) {
+        const uint32_t block = kind == 0 ? n : end - 1 - n, begin = kind == 0 ? 0 : block; /* wraps beyond the first */
+        row[n] = HUGE_VAL;
+        row[v->t.blocks + n] = 0.0;
+        if (block >= v->t.blocks || (n > 0 && v->far[(size_t)kind * v->t.blocks + begin] < begin + n + 1)) {
+            continue;
+        }
+        const uint32_t type = v->t.types.type_of[block];
+        const gal_cert_position here = kind == 0 ? GAL_CERT_FIRST : GAL_CERT_LAST, there = GAL_CERT_ALONE - here;
+        const double *own = best_cost(v, t, n == 0 ? here : GAL_CERT_INSIDE, type);
+        const double *outer = best_cost(v, t, n == 0 ? GAL_CERT_ALONE : there, type);
+        for (uint32_t i = 0; i < CHARGES * BANDS; i++) {
+            cost[i] = outer[i] + rest[i];
+            rest[i] += own[i];
+        }
+        row[n] = least_of_bands(t, cost);
+        v->work += CHARGES * t->band_count;
+    }
+}
+
+/* What is known of a chain. */
+static double *known_of(prover *v, uint32_t stage, gal_cert_table of, const chain *c)
+{
+    const uint32_t kind = v->t.kind_of[stage], blocks = c->end - c->begin;
+    const uint32_t end = kind == 0 ? 0 : v->t.like[c->end].common >= blocks ? v->t.like[c->end].end : c->end;
+    table *t = table_of(v, kind, of);
+    if (t->filled[end] != t->age) {
+        fill_row(v, kind, of, end);
+    }
+    return t->row[end] == NULL ? v->sum : &t->row[end][blocks - 1]; /* without memory: any */
+}
+
+/* ---- cuts ---- */
+
+static size_t place_of(const prover *v, uint32_t stage, uint32_t block)
+{
+    return (size_t)stage * (v->t.blocks + 1) + block;
+}
+
+/* Where the stage of a cut may end that begins there. */
+static chain ends_of(const prover *v, uint32_t stage, uint32_t begin)
+{
+    const uint32_t far = v->far[(size_t)v->t.kind_of[stage] * v->t.blocks + begin];
+    const uint32_t most = v->t.blocks - (v->t.stages - 1 - stage);
+    const uint32_t least = v->earliest[stage + 1];
+    return (chain){least > begin ? least : begin + 1, far < most ? far : most};
+}
+
+/* How far stages reach that are less than `most` slow: what is known of chains is known so far. */
+static void reach(prover *v, double most)
+{
+    if (most <= v->most) {
+        return;
+    }
+    v->most = most;
+    const uint32_t blocks = v->t.blocks;
+    for (uint32_t kind = 0; kind < v->t.kind_count; kind++) {
+        table *t = v->table[kind];
+        double less = t->ends_seconds; /* of those that take less than nothing */
+        t[GAL_CERT_ROUND].age++, t[GAL_CERT_ADDED].age++;
+        for (uint32_t b = 0; b < blocks; b++) {
+            less += fmin(t->least[v->t.types.type_of[b]], 0.0);
+        }
+        for (uint32_t b = 0; b < blocks; b++) {
+            double sum = less;
+            uint32_t e = b;
+            while (e < blocks && (sum += fmax(t->least[v->t.types.type_of[e]], 0.0)) < most) {
+                e++;
+            }
+            v->far[(size_t)kind * blocks + b] = e;
+        }
+    }
+    v->earliest[v->t.stages] = blocks;
+    for (uint32_t p = v->t.stages; p-- > 0;) {
+        const uint32_t *far = &v->far[(size_t)v->t.kind_of[p] * blocks];
+        v->earliest[p] = p;
+        while (v->earliest[p] < blocks && far[v->earliest[p]] < v->earliest[p + 1]) {
+            v->earliest[p]++;
+        }
+    }
+}
+
+/* The least sum of a cut all of whose stages are less than `most` slow; infinity: there is none. */
+static double least_sum(prover *v, double most)
+{
+    for (size_t i = 0; i < place_of(v, v->t.stages + 1, 0); i++) {
+        v->sum[i] = HUGE_VAL;
+    }
+    v->sum[0] = 0.0;
+    for (uint32_t p = 0; p < v->t.stages; p++) {
+        for (uint32_t b = p; b < v->t.blocks; b++) {
+            const double before = v->sum[place_of(v, p, b)];
+            const chain ends = ends_of(v, p, b);
+            for (chain c = {b, ends.begin}; before < HUGE_VAL && c.end <= ends.end; c.end++) {
+                const size_t to = place_of(v, p + 1, c.end);
+                if (*known_of(v, p, GAL_CERT_ROUND, &c) < most) {
+                    const double sum = before + v->each * *known_of(v, p, GAL_CERT_ADDED, &c);
+                    v->from[to] = sum < v->sum[to] ? b : v->from[to];
+                    v->sum[to] = fmin(sum, v->sum[to]);
+                }
+            }
+        }
+    }
+    return v->sum[place_of(v, v->t.stages, v->t.blocks)];
+}
+
+/* Up to enough_seconds; the cut that takes it. Every cut that is found rules out all that are as slow or slower. */
+static double least_cut(prover *v, double enough_seconds)
+{
+    double least = enough_seconds, sum = least_sum(v, v->most);
+    while (sum < least && v->t.heap.code == GAL_OK) {
+        chain *cut = v->cut + v->t.stages;
+        double slowest = 0.0;
+        uint32_t end = v->t.blocks;
+        for (uint32_t p = v->t.stages; p-- > 0; end = cut[p].begin) {
+            cut[p] = (chain){v->from[place_of(v, p + 1, end)], end};
+            slowest = fmax(slowest, *known_of(v, p, GAL_CERT_ROUND, &cut[p]));
+        }
+        if (v->rounds * slowest + sum < least) {
+            least = v->rounds * slowest + sum;
+            memcpy(v->cut, cut, v->t.stages * sizeof *cut);
+        }
+        sum = v->rounds > 0.0 && slowest > 0.0 ? least_sum(v, fmin(slowest, (least - sum) / v->rounds)) : HUGE_VAL;
+    }
+    return least;
+}
+
+/* Counts the whole blocks of the cut's slowest stage, and of all like it. False: all of them are known. */
+static bool tighten(prover *v, double lacking)
+{
+    const uint32_t blocks = v->t.blocks;
+    uint32_t slowest = v->t.stages;
+    double most = -1.0;
+    for (uint32_t p = 0; p < v->t.stages; p++) {
+        const double *known = known_of(v, p, v->rounds > 0.0 ? GAL_CERT_ROUND : GAL_CERT_ADDED, &v->cut[p]);
+        slowest = known[blocks] == 0.0 && *known > most ? p : slowest;
+        most = slowest == p ? *known : most;
+    }
+    for (gal_cert_table of = GAL_CERT_ROUND; of < GAL_CERT_TABLES && slowest < v->t.stages; of++) {
+        double *known = known_of(v, slowest, of, &v->cut[slowest]);
+        const double cutoff = *known + 1.1 * lacking / (of == GAL_CERT_ROUND ? fmax(v->rounds, 1.0) : 1.0);
+        gal_cert_menus_open(&v->t, v->t.kind_of[slowest], of, v->weight);
+        v->classes = v->t.class_count;
+        *known = fmax(*known, chain_least(v, &v->cut[slowest], 0, v->t.menus.turn_count - 1, cutoff));
+        known[blocks] = *known < cutoff ? 1.0 : 0.0;
+    }
+    return slowest < v->t.stages;
+}
+
+/* ---- a cell ---- */
+
+/* What blocks take wherever they are, and ends of stages. */
+static double least_anywhere(const prover *v, gal_cert_table of)
+{
+    double sum = 0.0;
+    for (uint32_t b = 0; b < v->t.blocks; b++) {
+        double least = HUGE_VAL;
+        for (uint32_t kind = 0; kind < v->t.kind_count; kind++) {
+            least = fmin(least, table_of(v, kind, of)->least[v->t.types.type_of[b]]);
+        }
+        sum += least + (b < v->t.stages ? table_of(v, v->t.kind_of[b], of)->ends_seconds : 0.0);
+    }
+    return sum;
+}
+
+/* Prices of all stages, or of what the weight is of. */
+static void weigh(prover *v, double weight)
+{
+    v->weight = weight;
+    v->most = weight == 0.0 ? -HUGE_VAL : v->most;
+    v->table[0][GAL_CERT_ROUND].age++; /* what was counted */
+    for (uint32_t i = weight == 0.0 ? 0 : v->tables - 1; i < v->tables * (weight == 0.0 ? v->t.kind_count : 1); i++) {
+        table *t = table_of(v, i / v->tables, i % v->tables);
+        gal_cert_menus_open(&v->t, i / v->tables, v->t.stages == 1 ? GAL_CERT_ADDED : i % v->tables, weight);
+        memcpy(t->least, v->t.menus.least, v->t.types.type_count * sizeof *t->least);
+        t->age++;
+        t->ends_seconds = v->t.menus.ends_seconds;
+        t->band_count = 0;
+    }
+}
+
+/* Under one weight of the first stage's tail; up to enough. */
+static double prove(prover *v, double weight, double enough)
+{
+    weigh(v, weight);
+    const double added = v->each * least_anywhere(v, GAL_CERT_ADDED);
+    const double mean = fmax(least_anywhere(v, GAL_CERT_ROUND), 0.0) / v->t.stages;
+    double least = v->rounds > 0.0 ? v->rounds * mean + added : added;
+    if (least >= enough) {
+        return least;
+    }
+    if (v->t.stages == 1) {
+        v->classes = v->effort == BLOCKS ? 1 : v->t.class_count;
+        return fmax(least, chain_least(v, &(chain){0, v->t.blocks}, 0, v->t.menus.turn_count - 1, enough));
+    }
+    gal_cert_number_likes(&v->t);
+    reach(v, v->rounds > 0.0 ? (enough - added) / v->rounds : HUGE_VAL);
+    for (uint32_t i = 0; i < TIGHTENINGS && least < enough && v->t.heap.code == GAL_OK; i++) {
+        const double own = least_cut(v, enough);
+        least = fmax(least, own);
+        if (least >= enough || v->effort < WHOLE || v->work > v->t.cell->work_limit || !tighten(v, enough - own)) {
+            break;
+        }
+    }
+    return least;
+}
+
+/* Under the best of some weights; kernels have no tail. What a plan takes is linear in the weight, so the least of all
+ * plans is concave: beyond a neighbour that is less there is no more. */
+static double prove_best(prover *v, double enough)
+{
+    static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
+    static const double near[WEIGHTS] = {1.0, 1.0, 1.0, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125};
+    double least = -HUGE_VAL, best = 0.0;
+    for (uint32_t i = 0;
+         i < (v->t.by_kernels ? 1 : WEIGHTS) && least < v->good && (i < 2 || v->work <= v->t.cell->work_limit); i++) {
+        const double own = fabs(weight[i] - best) <= near[i] ? prove(v, weight[i], enough) : -HUGE_VAL;
+        best = own > least ? weight[i] : best;
+        least = fmax(least, own);
+    }
+    return least;
+}
+
+/* ---- all of it ---- */
+
+static gal_code create(prover *v)
+{
+    gal_heap *h = &v->t.heap;
+    const size_t types = v->t.types.type_count, blocks = v->t.blocks;
+    const size_t classes = v->t.class_count > 0 ? v->t.class_count : 1, places = place_of(v, v->t.stages + 1, 0);
+    v->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * classes, sizeof *v->best);
+    v->rest = gal_heap_take(h, (blocks + 1) * classes, sizeof *v->rest);
+    v->on = gal_heap_take(h, blocks * classes, sizeof *v->on);
+    v->before = gal_heap_take(h, blocks + 1, sizeof *v->before);
+    v->table = gal_heap_take(h, v->t.kind_count, sizeof *v->table);
+    v->far = gal_heap_take(h, v->t.kind_count * blocks, sizeof *v->far);
+    v->earliest = gal_heap_take(h, v->t.stages + 1, sizeof *v->earliest);
+    v->sum = gal_heap_take(h, places, sizeof *v->sum);
+    v->from = gal_heap_take(h, places, sizeof *v->from);
+    v->cut = gal_heap_take(h, 2 * (size_t)v->t.stages, sizeof *v->cut);
+    for (size_t i = 0; i < v->t.kind_count * (size_t)GAL_CERT_TABLES && h->code == GAL_OK; i++) {
+        table *t = &v->table[i / GAL_CERT_TABLES][i % GAL_CERT_TABLES];
+        t->least = gal_heap_take(h, types, sizeof *t->least);
+        t->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * CHARGES * BANDS, sizeof *t->best);
+        t->row = gal_heap_take(h, blocks + 1, sizeof *t->row);
+        t->filled = gal_heap_take(h, blocks + 1, sizeof *t->filled);
+    }
+    return h->code;
+}
+
+/* By compute alone, or by prices; raises the bound. What converts rows is left to whole blocks where chains are cut. */
+static gal_code raise_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell, bool by_kernels,
+                            double enough, double good, gal_certificate_proof *out, gal_error *err)
+{
+    const gal_round_counts rounds = gal_round_counts_of(cell->schedule, cell->pp_degree, cell->microbatch_count);
+    prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : rounds.slowest,
+                .each = by_kernels ? rounds.each : 1.0, /* of prices they have it */
+                .limit_bytes = (double)cell->arena_limit_bytes,
+                .tables = by_kernels || cell->pp_degree == 1 ? 1 : GAL_CERT_TABLES};
+    gal_code code = gal_cert_prices_create(cell, from, by_kernels, &v.t, err);
+    code = code == GAL_OK ? create(&v) : code;
+    v.good = good - v.t.common_seconds;
+    while (v.effort <= (by_kernels ? BLOCKS : WHOLE) && code == GAL_OK && out->seconds < good) {
+        const double target = v.effort == BLOCKS ? enough : good;
+        const double own = prove_best(&v, target - v.t.common_seconds);
+        code = v.t.heap.code;
+        out->seconds = fmax(out->seconds, own >= target - v.t.common_seconds ? target : own + v.t.common_seconds);
+        out->plain = v.effort == BLOCKS && out->seconds >= enough;
+        v.effort += cell->pp_degree == 1 ? 1 : WHOLE;
+    }
+    gal_cert_prices_free(&v.t);
+    return code;
+}
+
+gal_code gal_certificate_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell,
+                               double enough_seconds, double good_seconds, gal_certificate_proof *out, gal_error *err)
+{
+    const bool divides = cell->device_count % cell->pp_degree == 0 &&
+                         cell->global_batch_samples % cell->microbatch_count == 0 &&
+                         cell->pp_degree <= gal_model_block_count(cell->model);
+    gal_code code = GAL_OK;
+    *out = (gal_certificate_proof){divides ? 0.0 : HUGE_VAL, !divides};
+    for (uint32_t i = 0; i < 2 && code == GAL_OK && out->seconds < good_seconds; i++) {
+        code = raise_bound(from, cell, i == 0, enough_seconds, good_seconds, out, err);
+    }
+    return code;
+}

@@ -1,0 +1,564 @@
+#include "planner/certificate/certificate_prices.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/space/strategy_space.h"
+#include "schemas/plan_check.h"
+
+/* ---- prices ---- */
+
+/* The ends of the chain have their stages. */
+static bool is_here(const gal_cert_prices *v, uint32_t type, uint32_t stage)
+{
+    return (type != v->types.type_of[0] || stage == 0) &&
+           (type != v->types.type_of[v->blocks - 1] || stage + 1 == v->stages);
+}
+
+static gal_price_query query_of(const gal_cert_prices *v, uint32_t type, uint32_t stage, uint32_t strategy)
+{
+    return (gal_price_query){.type = v->types.shape[type].type,
+                             .strategy = &v->strategy[strategy],
+                             .device_count = v->devices,
+                             .stage = stage,
+                             .stage_count = v->stages,
+                             .microbatch_samples = v->samples,
+                             .prefetch_depth = v->cell->prefetch_depth};
+}
+
+/* Recompute of what has nothing to run again is the same as none; and where nothing attends, a ring or a zigzag is the
+ * same as Ulysses, a zigzag as a ring: what splits positions matters to attention alone. */
+static bool is_legal(const gal_cert_prices *v, uint32_t type, const gal_strategy *strategy, uint32_t devices,
+                     uint32_t samples)
+{
+    const gal_block_shape *shape = &v->types.shape[type];
+    const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
+    const bool *spaced = v->cell->space->axis;
+    const bool useless =
+        (strategy->recompute == GAL_RECOMPUTE_FULL && !attends && shape->kind != GAL_BLOCK_FFN) ||
+        (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) ||
+        (strategy->offload_activations && (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) ||
+        (!attends && gal_strategy_ring_degree(strategy) > 1 && spaced[GAL_AXIS_ULYSSES]) ||
+        (!attends && gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && spaced[GAL_AXIS_RING]) ||
+        (strategy->overlap != GAL_OVERLAP_NONE && shape->kind != GAL_BLOCK_ATTENTION && shape->kind != GAL_BLOCK_FFN);
+    return !useless && gal_strategy_gathers_rule_broken(strategy, v->cell->prefetch_depth) == NULL &&
+           gal_strategy_block_rule_broken(v->cell->model, shape, strategy, devices, samples) == NULL;
+}
+
+static const gal_block_price **price_at(const gal_cert_prices *v, uint32_t place, uint32_t type, uint32_t strategy)
+{
+    return &v->price[((size_t)place * v->types.type_count + type) * v->strategy_count + strategy];
+}
+
+static gal_code price_stage(gal_cert_prices *v, uint32_t stage)
+{
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        for (uint32_t s = 0; s < v->strategy_count && is_here(v, type, stage); s++) {
+            gal_error reason = {0};
+            const gal_price_query query = query_of(v, type, stage, s);
+            const gal_block_price **price = price_at(v, v->place[stage], type, s);
+            const bool asks = *price == NULL && is_legal(v, type, &v->strategy[s], v->devices, v->samples);
+            const gal_code code = asks ? gal_price_block(v->from->cache, &query, price, &reason) : GAL_OK;
+            if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+                *price = NULL;
+            } else if (code != GAL_OK) {
+                return gal_fail(v->heap.err, code, "%s", reason.text);
+            }
+        }
+    }
+    return GAL_OK;
+}
+
+/* Of stages of one place the first, and those of the ends of the chain. */
+static gal_code price_all(gal_cert_prices *v)
+{
+    gal_code code = GAL_OK;
+    uint32_t known = 0;
+    for (uint32_t p = 0; p < v->stages && code == GAL_OK; p++) {
+        if (v->place[p] == known || p + 1 == v->stages) {
+            code = price_stage(v, p);
+        }
+        known += v->place[p] == known;
+    }
+    return code;
+}
+
+static bool is_priced(const gal_cert_prices *v, uint32_t strategy)
+{
+    bool priced = false;
+    for (uint32_t i = 0; i < v->place_count * v->types.type_count && !priced; i++) {
+        priced = v->price[(size_t)i * v->strategy_count + strategy] != NULL;
+    }
+    return priced;
+}
+
+static gal_code number_classes(gal_cert_prices *v)
+{
+    gal_price_rows *rows = gal_heap_take(&v->heap, v->strategy_count, sizeof *rows); /* [class] */
+    gal_atoms atoms;
+    gal_atoms_of(v->devices, &atoms);
+    for (uint32_t s = 0; rows != NULL && s < v->strategy_count; s++) {
+        uint32_t class = 0;
+        if (is_priced(v, s)) {
+            const gal_price_rows own = gal_price_rows_of(&v->strategy[s], &atoms);
+            while (class < v->class_count && !gal_price_rows_equal(&rows[class], &own)) {
+                class ++;
+            }
+            if (class == v->class_count) {
+                rows[class] = own;
+                v->stands[v->class_count++] = s;
+            }
+        }
+        v->class[s] = class;
+    }
+    return v->heap.code;
+}
+
+static void measure_received(gal_cert_prices *v)
+{
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        v->received_bytes[type] = HUGE_VAL;
+        for (uint32_t class = 0; class < v->class_count; class ++) {
+            const uint64_t bytes = gal_price_rows_bytes(v->cell->model, &v->strategy[v->stands[class]], v->samples,
+                                                        v->types.shape[type].in);
+            v->received_bytes[type] = fmin(v->received_bytes[type], (double)bytes);
+        }
+    }
+}
+
+/* Of a round; where the carried tensor passes, the rows keep their layout but in front of a block that reads it. */
+static double price_conversion(gal_cert_prices *v, const gal_cert_kind *k, uint32_t pair, uint32_t from, uint32_t to)
+{
+    const uint32_t block = v->types.pair_first[pair];
+    const gal_block_shape *behind = &v->types.shape[v->types.type_of[block]];
+    const gal_price_query query = query_of(v, v->types.type_of[block - 1], k->stage, v->stands[from]);
+    const gal_pair_price *price = NULL;
+    gal_error reason = {0};
+    if (behind->carried_in.positions > 0 && behind->kind != GAL_BLOCK_CROSS_ATTENTION) {
+        return HUGE_VAL;
+    }
+    const gal_code code =
+        gal_price_pair(v->from->cache, &query, behind->type, &v->strategy[v->stands[to]], &price, &reason);
+    v->heap.code = code == GAL_ERR_SYSTEM ? gal_fail(v->heap.err, code, "%s", reason.text) : v->heap.code;
+    return code == GAL_OK ? fmax(price->forward_seconds + price->backward_seconds, 0.0) : HUGE_VAL;
+}
+
+/* How often a stage's round counts in a table. */
+static double rounds_in(const gal_cert_prices *v, gal_cert_table table)
+{
+    return table == GAL_CERT_ROUND ? 1.0 : v->stages == 1 ? v->cell->microbatch_count : v->rounds.each;
+}
+
+double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uint32_t to)
+{
+    if (from == to) {
+        return 0.0;
+    }
+    const gal_cert_kind *k = v->menus.kind;
+    const size_t place = (size_t)k->place * v->types.pair_count + pair;
+    double *known = &v->conversion[(place * v->class_count + from) * v->class_count + to];
+    if (isnan(*known)) {
+        *known = price_conversion(v, k, pair, from, to);
+    }
+    return rounds_in(v, v->menus.table) * *known;
+}
+
+/* ---- kernels ---- */
+
+/* Data parallel groups share the samples and, where the space has sharding, the states, which devices that split
+ * positions share too. */
+static gal_code price_split(gal_cert_prices *v, uint32_t type, const gal_split_kind *split, gal_cert_kernels *out)
+{
+    const gal_space *space = v->cell->space;
+    const bool shards = space->axis[GAL_AXIS_SDP], *zero = space->zero_stage;
+    const uint32_t together = split->tp_degree * split->sequence_degree;
+    const uint32_t groups = v->devices / together;
+    gal_split_kind plain = *split; /* whatever is offloaded of it */
+    plain.offload = false;
+    const gal_strategy strategy = gal_split_strategy(&plain);
+    gal_error reason = {0};
+    gal_code code = GAL_OK;
+    const bool depth = split->tp_mode == GAL_TP_2D && space->tp_grid[GAL_TP_2P5D];
+    out->legal = v->samples % groups == 0 && (groups == 1 || shards || depth || space->axis[GAL_AXIS_DP]) &&
+                 is_legal(v, type, &strategy, together, v->samples / groups);
+    if (out->legal) {
+        code = gal_floors_of(v->from->floors, v->types.shape[type].type, *split, v->samples / groups, &out->floor,
+                             &reason);
+        out->floor.state_bytes /= shards ? groups : 1;
+        out->floor.state_bytes /= zero[1] || zero[2] || zero[3] ? split->sequence_degree : 1;
+        out->legal = code == GAL_OK;
+    }
+    return code == GAL_OK || code == GAL_ERR_DOCUMENT ? GAL_OK : gal_fail(v->heap.err, code, "%s", reason.text);
+}
+
+static gal_code price_kernels(gal_cert_prices *v)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        for (uint32_t i = 0; i < v->strategy_count; i++) {
+            GAL_TRY(price_split(v, type, &v->split[i], &v->kernels[(size_t)type * v->strategy_count + i]));
+        }
+    }
+cleanup:
+    return code;
+}
+
+static gal_cert_item kernel_item(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t split,
+                                 gal_cert_table table)
+{
+    const gal_block_floor *floor = &v->kernels[(size_t)type * v->strategy_count + split].floor;
+    const double rounds = rounds_in(v, table);
+    const double bytes = (double)floor->state_bytes + (double)k->in_flight * (double)floor->saved_bytes;
+    /* of two sub-batches, one of which may be done before the other begins, at least half */
+    gal_cert_item own = {.turn_bytes = (double)floor->work_bytes / (v->cell->space->overlap ? 2.0 : 1.0)};
+    for (uint32_t at = 0; at < GAL_CERT_POSITIONS; at++) {
+        own.seconds[at] = rounds * floor->seconds;
+        own.bytes[at] = bytes;
+    }
+    return own;
+}
+
+/* ---- menus ---- */
+
+/* The token table on a stage of several holders is the first stage's embedding's, the last one's head's. */
+static bool pays(const gal_cert_prices *v, uint32_t type, uint32_t stage, uint32_t shared)
+{
+    const uint32_t head = v->types.type_of[v->blocks - 1];
+    const bool head_holds = (v->types.shape[head].shared >> GAL_SHARED_TABLE & 1U) != 0;
+    const bool beside = stage == 0 ? type != v->types.type_of[0] : stage + 1 == v->stages && type != head && head_holds;
+    return shared == GAL_SHARED_TABLE && !beside;
+}
+
+static double largest(const gal_ring_turns *turns)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < turns->count; i++) {
+        most = turns->bytes[i] > most ? turns->bytes[i] : most;
+    }
+    return (double)most;
+}
+
+static double turn_bytes(const gal_cert_prices *v, const gal_block_memory *m)
+{
+    const double gathers =
+        fmax(largest(&m->gathers_forward), fmax(largest(&m->gathers_backward), largest(&m->gathers_evaluate)));
+    return v->cell->prefetch_depth * gathers + 2.0 * largest(&m->buckets) + (double)m->bytes.scratch +
+           (double)m->bytes.work + (double)m->beside;
+}
+
+/* Of rows that come from the stage before: as the block has them, or smaller and then converted. */
+static double entry_bytes(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, const gal_block_bytes *own)
+{
+    const double m = v->cell->microbatch_count;
+    const double two = fmin(m, 2.0);
+    return fmin((fmin(m, k->in_flight + 1.0) + two - k->in_flight) * (double)own->input,
+                2.0 * two * v->received_bytes[type]);
+}
+
+static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t strategy,
+                             gal_cert_table table, double tail_weight)
+{
+    const gal_block_price *price = *price_at(v, k->place, type, strategy);
+    const gal_block_bytes *bytes = &price->memory.bytes;
+    const uint32_t m = v->cell->microbatch_count;
+    const bool added = table == GAL_CERT_ADDED;
+    const double rounds = rounds_in(v, table);
+    const double weight = added && k->stage == 0 ? tail_weight : 0.0;
+    const bool last = k->stage + 1 == v->stages;
+    const double sync =
+        price->sync_seconds - (pays(v, type, k->stage, GAL_SHARED_TABLE) ? 0.0 : price->table_sync_seconds);
+    double seconds = rounds * (price->forward_seconds + price->backward_seconds) + weight * sync;
+    double held = (double)(bytes->state + bytes->gradient) + (double)k->in_flight * (double)bytes->saved;
+    double update = price->update_seconds;
+    double leave = rounds * price->leave_seconds;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        if (!pays(v, type, k->stage, shared)) {
+            update -= price->shared_update_seconds[shared];
+            held -= (double)price->memory.shared_bytes[shared];
+        }
+    }
+    if (added) {
+        seconds += update / v->stages;
+        leave += last ? 0.0
+                      : (1.0 + rounds) *
+                            gal_price_transfer(v->from->durations, v->devices, k->stage, v->stages, bytes->boundary);
+    }
+    const double enter = rounds * price->enter_seconds + weight * price->tail_seconds;
+    const double in = 2.0 * (double)bytes->boundary + (k->stage > 0 ? entry_bytes(v, k, type, bytes) : 0.0);
+    const double out = last ? 0.0 : 2.0 * (m < 2 ? m : 2.0) * (double)bytes->boundary;
+    return (gal_cert_item){.seconds = {seconds, seconds + enter, seconds + leave, seconds + enter + leave},
+                           .bytes = {held, held + in, held + out, held}, /* of one block the ports are left out */
+                           .turn_bytes = turn_bytes(v, &price->memory),
+                           .class = v->class[strategy]};
+}
+
+static int by_class_and_seconds(const void *x, const void *y)
+{
+    const gal_cert_item *a = x;
+    const gal_cert_item *b = y;
+    if (a->class != b->class) {
+        return a->class < b->class ? -1 : 1;
+    }
+    return a->seconds[0] < b->seconds[0] ? -1 : a->seconds[0] > b->seconds[0];
+}
+
+static bool beats(const gal_cert_item *a, const gal_cert_item *b)
+{
+    bool no_more = a->class == b->class && a->turn_bytes <= b->turn_bytes;
+    for (uint32_t at = 0; at < GAL_CERT_POSITIONS && no_more; at++) {
+        no_more = a->seconds[at] <= b->seconds[at] && a->bytes[at] <= b->bytes[at];
+    }
+    return no_more;
+}
+
+static bool is_had(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t strategy)
+{
+    return v->by_kernels ? v->kernels[(size_t)type * v->strategy_count + strategy].legal
+                         : *price_at(v, k->place, type, strategy) != NULL;
+}
+
+/* Leaves what no other beats. */
+static void prune(gal_cert_menu *menu)
+{
+    const uint32_t count = menu->count;
+    menu->count = 0;
+    qsort(menu->item, count, sizeof *menu->item, by_class_and_seconds);
+    for (uint32_t i = 0; i < count; i++) {
+        bool beaten = false;
+        for (uint32_t j = menu->count; j-- > 0 && !beaten && menu->item[j].class == menu->item[i].class;) {
+            beaten = beats(&menu->item[j], &menu->item[i]);
+        }
+        if (!beaten) {
+            menu->item[menu->count++] = menu->item[i];
+        }
+    }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* What all menus have in common. */
+static void sum_up(const gal_cert_prices *v, gal_cert_menus *out)
+{
+    uint32_t count = 0;
+    double first = 0.0;
+    double last = 0.0;
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        out->least[type] = HUGE_VAL;
+        for (uint32_t i = 0; i < out->of[type].count; i++) {
+            const gal_cert_item *own = &out->of[type].item[i];
+            out->turn[count++] = own->turn_bytes;
+            out->least[type] = fmin(out->least[type], own->seconds[GAL_CERT_INSIDE]);
+            first = fmin(first, own->seconds[GAL_CERT_FIRST] - own->seconds[GAL_CERT_INSIDE]);
+            last = fmin(last, own->seconds[GAL_CERT_LAST] - own->seconds[GAL_CERT_INSIDE]);
+        }
+    }
+    out->ends_seconds = first + last;
+    out->turn_count = 0;
+    qsort(out->turn, count, sizeof *out->turn, ascending);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == 0 || out->turn[i] != out->turn[out->turn_count - 1]) {
+            out->turn[out->turn_count++] = out->turn[i];
+        }
+    }
+}
+
+void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table, double tail_weight)
+{
+    const gal_cert_kind *k = v->menus.kind = &v->kind[kind];
+    v->menus.table = table;
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        gal_cert_menu *own = &v->menus.of[type];
+        own->count = 0;
+        for (uint32_t s = 0; s < v->strategy_count && is_here(v, type, k->stage); s++) {
+            if (is_had(v, k, type, s)) {
+                own->item[own->count++] =
+                    v->by_kernels ? kernel_item(v, k, type, s, table) : item_of(v, k, type, s, table, tail_weight);
+            }
+        }
+        prune(own);
+    }
+    sum_up(v, &v->menus);
+}
+
+gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price)
+{
+    return (gal_cert_choice){rate * item->seconds[at] + price * item->bytes[at], item->seconds[at], item->bytes[at]};
+}
+
+void gal_cert_menus_price(const gal_cert_prices *v, double rate, double price, double top, uint32_t class_count,
+                          gal_cert_choice *best)
+{
+    const size_t stride = (size_t)v->types.type_count * class_count;
+    for (size_t i = 0; i < GAL_CERT_POSITIONS * stride; i++) {
+        best[i] = (gal_cert_choice){HUGE_VAL, HUGE_VAL, 0.0};
+    }
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        for (uint32_t j = 0; j < v->menus.of[type].count; j++) {
+            const gal_cert_item *i = &v->menus.of[type].item[j];
+            gal_cert_choice *to = &best[(size_t)type * class_count + i->class % class_count];
+            for (uint32_t at = 0; at < GAL_CERT_POSITIONS && i->turn_bytes <= top; at++, to += stride) {
+                const gal_cert_choice own = gal_cert_choice_of(i, at, rate, price);
+                if (own.cost < to->cost || (own.cost == to->cost && own.bytes < to->bytes)) {
+                    *to = own;
+                }
+            }
+        }
+    }
+}
+
+double gal_cert_menus_limit(const gal_cert_prices *v, uint32_t class_count, const gal_cert_choice *best, uint32_t begin,
+                            uint32_t end, double *before)
+{
+    double alike = HUGE_VAL;
+    for (uint32_t class = 0; class <= class_count; class ++) { /* behind all of them: each block any */
+        double sum = 0.0;
+        for (uint32_t block = begin; block < end; block++) {
+            const uint32_t at = (block == begin ? GAL_CERT_FIRST : 0U) + (block + 1 == end ? GAL_CERT_LAST : 0U);
+            const gal_cert_choice *own =
+                &best[((size_t)at * v->types.type_count + v->types.type_of[block]) * class_count];
+            double least = class < class_count ? own[class].cost : HUGE_VAL;
+            for (uint32_t any = 0; any < class_count && class == class_count; any++) {
+                least = fmin(least, own[any].cost);
+            }
+            before[block] = sum;
+            sum += least;
+        }
+        alike = class < class_count ? fmin(alike, sum) : alike;
+    }
+    return alike + 1e-9 * fabs(alike);
+}
+
+/* ---- create ---- */
+
+static void number_stages(gal_cert_prices *v)
+{
+    const gal_durations *durations = v->from->durations;
+    for (uint32_t p = 0; p < v->stages; p++) {
+        const uint32_t place = gal_price_place(durations, v->devices, p);
+        uint32_t like = 0;
+        while (gal_price_place(durations, v->devices, like) != place) {
+            like++;
+        }
+        v->place[p] = like < p ? v->place[like] : v->place_count++;
+    }
+    for (uint32_t p = 0; p < v->stages; p++) {
+        const bool last = p + 1 == v->stages;
+        const gal_cert_kind own = {
+            .stage = p,
+            .place = v->place[p],
+            .in_flight = gal_in_flight(v->cell->schedule, p, v->stages, v->cell->microbatch_count),
+            .probe_seconds = last ? 0.0 : gal_price_transfer(durations, v->devices, p, v->stages, 1 << 20)};
+        const gal_cert_kind *before = p > 1 && !last ? &v->kind[v->kind_count - 1] : NULL;
+        if (before == NULL || before->place != own.place || before->in_flight != own.in_flight ||
+            before->probe_seconds != own.probe_seconds) {
+            v->kind[v->kind_count++] = own;
+        }
+        v->kind_of[p] = v->kind_count - 1;
+    }
+}
+
+void gal_cert_number_likes(gal_cert_prices *v)
+{
+    if (v->like != NULL) {
+        return;
+    }
+    uint32_t *common = gal_heap_take(&v->heap, v->blocks + 1, sizeof *common); /* [end] with the end at hand */
+    v->like = gal_heap_take(&v->heap, v->blocks + 1, sizeof *v->like);
+    for (uint32_t end = 1; v->heap.code == GAL_OK && end <= v->blocks; end++) {
+        v->like[end].end = end;
+        for (uint32_t other = v->blocks; other > end; other--) {
+            const bool alike = v->types.type_of[other - 1] == v->types.type_of[end - 1];
+            common[other] = alike ? common[other - 1] + 1 : 0;
+            if (common[other] > v->like[end].common) {
+                v->like[end].common = common[other];
+                v->like[end].end = other;
+            }
+        }
+    }
+}
+
+/* [type][strategy]: at most so many. */
+static void create_menus(gal_cert_prices *v)
+{
+    const size_t types = v->types.type_count;
+    gal_cert_item *item = gal_heap_take(&v->heap, types * v->strategy_count, sizeof *item);
+    v->menus.of = gal_heap_take(&v->heap, types, sizeof *v->menus.of);
+    v->menus.turn = gal_heap_take(&v->heap, types * v->strategy_count, sizeof *v->menus.turn);
+    v->menus.least = gal_heap_take(&v->heap, types, sizeof *v->menus.least);
+    for (size_t type = 0; v->heap.code == GAL_OK && type < types; type++) {
+        v->menus.of[type].item = item + type * v->strategy_count;
+    }
+}
+
+static gal_code create_tables(gal_cert_prices *v)
+{
+    const size_t types = v->types.type_count;
+    v->place = gal_heap_take(&v->heap, v->stages, sizeof *v->place);
+    v->kind_of = gal_heap_take(&v->heap, v->stages, sizeof *v->kind_of);
+    v->kind = gal_heap_take(&v->heap, v->stages, sizeof *v->kind);
+    v->strategy =
+        gal_heap_take(&v->heap, v->by_kernels ? 0 : gal_space_room(v->cell->space, v->devices), sizeof *v->strategy);
+    if (v->heap.code != GAL_OK) {
+        return v->heap.code;
+    }
+    number_stages(v);
+    v->strategy_count = v->by_kernels ? gal_space_splits(v->cell->space, v->devices, NULL)
+                                      : gal_space_strategies(v->cell->space, v->devices, v->strategy);
+    v->class = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->class);
+    v->stands = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->stands);
+    v->received_bytes = gal_heap_take(&v->heap, types, sizeof *v->received_bytes);
+    v->price = gal_heap_take(&v->heap, v->place_count * types * v->strategy_count, sizeof *v->price);
+    v->split = gal_heap_take(&v->heap, v->by_kernels ? v->strategy_count : 0, sizeof *v->split);
+    v->kernels = gal_heap_take(&v->heap, v->by_kernels ? types * v->strategy_count : 0, sizeof *v->kernels);
+    create_menus(v);
+    return v->heap.code;
+}
+
+gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_certificate_sources *from, bool by_kernels,
+                                gal_cert_prices *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_cert_prices *v = out;
+    *v = (gal_cert_prices){.cell = cell,
+                           .from = from,
+                           .heap = {.err = err},
+                           .by_kernels = by_kernels,
+                           .devices = cell->device_count / cell->pp_degree,
+                           .samples = cell->global_batch_samples / cell->microbatch_count,
+                           .blocks = gal_model_block_count(cell->model),
+                           .rounds = gal_round_counts_of(cell->schedule, cell->pp_degree, cell->microbatch_count),
+                           .stages = cell->pp_degree};
+    GAL_TRY(gal_block_types_create(cell->model, &v->types, err));
+    GAL_TRY(create_tables(v));
+    if (by_kernels) {
+        v->class_count = 1;
+        (void)gal_space_splits(cell->space, v->devices, v->split);
+        GAL_TRY(price_kernels(v));
+        goto cleanup;
+    }
+    v->common_seconds = gal_price_common_update(cell->model, from->durations, v->devices, v->stages) +
+                        gal_durations_fixed_step_seconds(from->durations);
+    GAL_TRY(price_all(v));
+    GAL_TRY(number_classes(v));
+    measure_received(v);
+    const size_t conversions = (size_t)v->place_count * v->types.pair_count * v->class_count * v->class_count;
+    v->conversion = gal_heap_take(&v->heap, conversions, sizeof *v->conversion);
+    GAL_TRY(v->heap.code);
+    for (size_t i = 0; i < conversions; i++) {
+        v->conversion[i] = NAN;
+    }
+cleanup:
+    return code;
+}
+
+void gal_cert_prices_free(gal_cert_prices *v)
+{
+    gal_heap_free(&v->heap);
+    gal_block_types_free(&v->types);
+}

@@ -1,0 +1,121 @@
+/* The price tables that a certificate is proved from: for planner/certificate/certificate.c alone.
+ *
+ * Of every kind of stage and every type of block the strategies that may be had, with seconds and bytes as the
+ * objective and the byte formula count them (costmodel/objective.h, costmodel/memory.h). */
+#ifndef GAL_PLANNER_CERTIFICATE_CERTIFICATE_PRICES_H
+#define GAL_PLANNER_CERTIFICATE_CERTIFICATE_PRICES_H
+
+#include "costmodel/objective.h"
+#include "planner/certificate/certificate.h"
+#include "planner/space/block_types.h"
+#include "schemas/base/heap.h"
+
+/* What of a stage: its round; what it adds to the sum over stages, of one stage alone all its seconds. */
+typedef enum gal_cert_table { GAL_CERT_ROUND, GAL_CERT_ADDED, GAL_CERT_TABLES } gal_cert_table;
+
+/* Where in its stage a block is: what begins and ends a stage adds to it. */
+typedef enum gal_cert_position {
+    GAL_CERT_INSIDE,
+    GAL_CERT_FIRST,
+    GAL_CERT_LAST,
+    GAL_CERT_ALONE,
+    GAL_CERT_POSITIONS
+} gal_cert_position;
+
+/* A strategy of a block on a stage. */
+typedef struct gal_cert_item {
+    double seconds[GAL_CERT_POSITIONS];
+    double bytes[GAL_CERT_POSITIONS]; /* with those of every microbatch in flight */
+    double turn_bytes;                /* of all that blocks use in turn: a stage has the largest of each */
+    uint32_t class;                   /* of those whose rows lie alike */
+} gal_cert_item;
+
+typedef struct gal_cert_menu {
+    uint32_t count; /* 0: the stage has no such blocks */
+    gal_cert_item *item;
+} gal_cert_menu;
+
+/* What blocks take under strategies of theirs. */
+typedef struct gal_cert_choice {
+    double cost, seconds, bytes;
+} gal_cert_choice;
+
+/* Stages whose tables are the same. */
+typedef struct gal_cert_kind {
+    uint32_t stage, place, in_flight; /* the first of them; gal_price_place, numbered; microbatches */
+    double probe_seconds;             /* of a transfer to the next stage: links that are alike take equally long */
+} gal_cert_kind;
+
+/* Of one table. */
+typedef struct gal_cert_menus {
+    const gal_cert_kind *kind;
+    gal_cert_table table;
+    gal_cert_menu *of; /* [type]: but for what another item of its class beats */
+    uint32_t turn_count;
+    double *turn;        /* their turn_bytes, ascending */
+    double *least;       /* [type] seconds anywhere, bytes ignored */
+    double ends_seconds; /* what beginning and ending a stage add at least: 0 or less */
+} gal_cert_menus;
+
+/* A split of a block by itself, with its share of the states where they may be sharded. */
+typedef struct gal_cert_kernels {
+    bool legal;
+    gal_block_floor floor;
+} gal_cert_kernels;
+
+typedef struct gal_cert_prices {
+    const gal_certificate_cell *cell;
+    const gal_certificate_sources *from;
+    gal_heap heap; /* all arrays; its code is what failed first */
+    gal_block_types types;
+    uint32_t devices, samples, blocks, stages;
+    double common_seconds; /* of what no block owns */
+    gal_round_counts rounds;
+    uint32_t strategy_count, class_count, place_count, kind_count;
+    gal_strategy *strategy;    /* by prices */
+    uint32_t *class, *stands;  /* [strategy]; [class] its first strategy */
+    double *received_bytes;    /* [type] at the entry of a stage: the least that rows of any class take */
+    uint32_t *place, *kind_of; /* [stage] */
+    gal_cert_kind *kind;
+    struct {
+        uint32_t end, common;
+    } * like;                      /* [end] of chains: the last that has most blocks before it in common, how many */
+    gal_cert_menus menus;          /* opened last */
+    const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
+    bool by_kernels;
+    gal_split_kind *split;     /* [split], by_kernels */
+    gal_cert_kernels *kernels; /* [type][split], by_kernels */
+    double *conversion;        /* [place][pair][class][class]; NaN: not asked for yet */
+} gal_cert_prices;
+
+/* cell and from are referred to. by_kernels: of splits by compute alone (costmodel/floor.h), which no plan is faster
+ * than, whatever its prices; nothing converts. GAL_ERR_SYSTEM without memory; else as gal_price_block. Freed also if it
+ * fails. */
+gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_certificate_sources *from, bool by_kernels,
+                                gal_cert_prices *out, gal_error *err);
+void gal_cert_prices_free(gal_cert_prices *prices);
+
+/* Fills like, once. */
+void gal_cert_number_likes(gal_cert_prices *prices);
+
+/* Fills menus of the kind's table; the first stage's tail is weighed: at most 1. */
+void gal_cert_menus_open(gal_cert_prices *prices, uint32_t kind, gal_cert_table table, double tail_weight);
+
+/* Of an item at a cost of `rate` per second, 1 or 0, and `price` per byte. */
+gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price);
+
+/* The cheapest items of the menus that take up to `top` bytes in turn, of several the smallest; infinity: none.
+ * best[position][type][class], classes beyond the count taken together */
+void gal_cert_menus_price(const gal_cert_prices *prices, double rate, double price, double top, uint32_t class_count,
+                          gal_cert_choice *best);
+
+/* What the cheapest chain of the blocks [begin, end) costs at most: as one of a single class does, and rounding.
+ * before[block]: what its blocks before it cost at least, wherever their rows lie. */
+double gal_cert_menus_limit(const gal_cert_prices *prices, uint32_t class_count, const gal_cert_choice *best,
+                            uint32_t begin, uint32_t end, double *before);
+
+/* Seconds of the conversion of a pair's rows between two classes on the menus' kind of stage; infinity: not allowed. A
+ * price that cannot be had is left in the heap's code. */
+double gal_cert_conversion(gal_cert_prices *prices, uint32_t pair, uint32_t from, uint32_t to);
+
+#endif

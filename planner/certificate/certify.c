@@ -1,0 +1,123 @@
+#include "planner/certificate/certify.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "planner/cell/cell_list.h"
+#include "runtime/program/schedule.h"
+
+/* On a cell, beyond its cheap bounds: about 20 ms. */
+static const uint64_t work_limit = 10000000;
+enum { PASSES = 10 };
+static const double rounding = 1e-9;
+
+typedef struct batch {
+    const gal_search_request *request;
+    const gal_certificate_sources *from;
+    gal_certify_cell *cell;
+    uint32_t count;
+} batch;
+
+static void list_once(gal_u32_list *list, uint32_t value)
+{
+    bool known = false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        known = known || list->value[i] == value;
+    }
+    if (!known && list->count < GAL_U32_LIST_MAX) {
+        list->value[list->count++] = value;
+    }
+}
+
+static void list_cells(const batch *b, gal_certificate *out)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        list_once(&out->microbatch_counts, b->cell[i].numbers.microbatch_count);
+        list_once(&out->pp_degrees, b->cell[i].numbers.pp_degree);
+    }
+}
+
+/* What can be proved again of a cell, up to the bound; what is good is not raised by means that take longer than the
+ * search. */
+static gal_code prove_cell(const batch *b, gal_certify_cell *c, double good, double *bound, gal_error *err)
+{
+    const gal_cell_spec spec = gal_search_cell_spec(b->request, &c->numbers, b->from->cache);
+    const gal_certificate_cell cell = {.model = spec.model,
+                                       .space = spec.space,
+                                       .schedule = spec.schedule,
+                                       .prefetch_depth = spec.prefetch_depth,
+                                       .device_count = spec.device_count,
+                                       .global_batch_samples = spec.global_batch_samples,
+                                       .microbatch_count = spec.microbatch_count,
+                                       .pp_degree = spec.pp_degree,
+                                       .work_limit = work_limit,
+                                       .arena_limit_bytes = spec.arena_limit_bytes};
+    gal_certificate_proof own = {0};
+    const gal_code code = gal_certificate_bound(b->from, &cell, *bound, fmin(good, *bound), &own, err);
+    c->plain_seconds = own.plain ? *bound : 0.0;
+    *bound = fmin(*bound, own.seconds);
+    return code;
+}
+
+/* Those that may lower the bound first, so that no more is asked of the others. */
+static int least_first(const void *x, const void *y)
+{
+    const gal_certify_cell *a = x;
+    const gal_certify_cell *b = y;
+    if (a->bound_seconds != b->bound_seconds) {
+        return a->bound_seconds < b->bound_seconds ? -1 : 1;
+    }
+    if (a->numbers.microbatch_count != b->numbers.microbatch_count) {
+        return a->numbers.microbatch_count < b->numbers.microbatch_count ? -1 : 1;
+    }
+    return a->numbers.pp_degree < b->numbers.pp_degree ? -1 : a->numbers.pp_degree > b->numbers.pp_degree;
+}
+
+static gal_code prove_batch(const batch *b, double good, double *bound, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t i = 0; code == GAL_OK && *bound > 0.0 && i < b->count; i++) {
+        gal_certify_cell *c = &b->cell[i];
+        if (*bound != c->plain_seconds && *bound >= c->plain_seconds * (1.0 - rounding)) {
+            code = prove_cell(b, c, good, bound, err);
+        }
+    }
+    return code;
+}
+
+/* Uniform plans are not bounded by what anybody can repeat. */
+static bool is_bounded(const gal_search_request *r)
+{
+    return r->schedule != GAL_SCHEDULE_INTERLEAVED && !gal_schedule_splits(r->schedule);
+}
+
+/* A cell that was proved up to a bound that fell later may be proved a little less up to that one: so the bound itself
+ * is asked for, as galplan verify will, until it stands. One that still falls is not claimed. */
+gal_code gal_certify(const gal_search_request *request, const gal_certificate_sources *from, gal_certify_cell *cell,
+                     uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    batch b = {.request = request, .from = from, .cell = cell, .count = count};
+    const double good = *searched_seconds * (1.0 - request->gap / 10.0);
+    double bound = is_bounded(request) ? *searched_seconds : 0.0;
+    double claim = HUGE_VAL;
+    gal_certificate *out = &plan->certificate;
+    *out = (gal_certificate){.present = true,
+                             .memory_bytes =
+                                 request->memory_bytes == 0 ? plan->cluster.device.memory_bytes : request->memory_bytes,
+                             .space = request->space};
+    list_cells(&b, out);
+    qsort(cell, count, sizeof *cell, least_first);
+    GAL_TRY(prove_batch(&b, good, &bound, err));
+    for (uint32_t pass = 0; pass < PASSES && bound < claim; pass++) {
+        claim = bound;
+        GAL_TRY(prove_batch(&b, claim, &bound, err));
+    }
+    plan->lower_bound_seconds = bound < claim ? 0.0 : bound;
+    if (plan->lower_bound_seconds > 0.0 && plan->lower_bound_seconds >= good) { /* which anybody can prove again */
+        *searched_seconds = plan->lower_bound_seconds;
+    }
+    out->searched_bound_seconds = *searched_seconds > plan->lower_bound_seconds ? *searched_seconds : 0.0;
+cleanup:
+    return code;
+}

@@ -1,0 +1,42 @@
+/* Tables of comma-separated values: a line of column names, then a row per line. Lines that begin with # and empty
+ * lines are skipped; a field may stand in double quotes, "" in it is one quote; spaces around a field are not part of
+ * it. */
+#ifndef GAL_PLANNER_LAYOUTS_CSV_H
+#define GAL_PLANNER_LAYOUTS_CSV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/base/status.h"
+
+enum { GAL_CSV_COLUMNS_MAX = 128 };
+#define GAL_CSV_NONE UINT32_MAX /* no such column */
+
+typedef struct gal_csv gal_csv;
+
+/* path "-" is stdin. GAL_ERR_SYSTEM (file, memory), GAL_ERR_DOCUMENT: "FILE:LINE: rule". */
+gal_code gal_csv_read(const char *path, gal_csv **out, gal_error *err);
+void gal_csv_free(gal_csv *csv); /* accepts NULL */
+
+const char *gal_csv_path(const gal_csv *csv);
+uint32_t gal_csv_row_count(const gal_csv *csv);
+uint32_t gal_csv_column_count(const gal_csv *csv);
+const char *gal_csv_column_name(const gal_csv *csv, uint32_t column);
+uint32_t gal_csv_column(const gal_csv *csv, const char *name); /* GAL_CSV_NONE: there is none */
+uint32_t gal_csv_line(const gal_csv *csv, uint32_t row);       /* of the file, from 1 */
+/* The field, owned by csv; "" where column is GAL_CSV_NONE. */
+const char *gal_csv_field(const gal_csv *csv, uint32_t row, uint32_t column);
+
+/* GAL_ERR_DOCUMENT: "FILE:LINE: column NAME: RULE, got VALUE". */
+gal_code gal_csv_fail(const gal_csv *csv, uint32_t row, uint32_t column, gal_error *err, const char *rule_format, ...)
+    __attribute__((format(printf, 5, 6)));
+/* A whole number, a number; an empty field or no such column leaves *out alone. */
+gal_code gal_csv_u32(const gal_csv *csv, uint32_t row, uint32_t column, uint32_t least, uint32_t most, uint32_t *out,
+                     gal_error *err);
+gal_code gal_csv_f64(const gal_csv *csv, uint32_t row, uint32_t column, double least, double most, double *out,
+                     gal_error *err);
+/* Index into names. */
+gal_code gal_csv_enum(const gal_csv *csv, uint32_t row, uint32_t column, const char *const *names, uint32_t name_count,
+                      uint32_t *out, gal_error *err);
+
+#endif

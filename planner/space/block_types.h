@@ -1,0 +1,28 @@
+/* The types of a model's blocks and of its neighbours, numbered: what tables of prices are indexed by. Blocks of one
+ * type differ in nothing but their weights, so do pairs of neighbours of equal types: the types of schemas/model.h, cut
+ * by whether the carried tensor enters and leaves. */
+#ifndef GAL_PLANNER_SPACE_BLOCK_TYPES_H
+#define GAL_PLANNER_SPACE_BLOCK_TYPES_H
+
+#include "schemas/model.h"
+
+typedef struct gal_block_types {
+    uint32_t block_count, type_count, pair_count, flow_count;
+    uint32_t *type_of;      /* [block] */
+    uint32_t *pair_of;      /* [block]: its number with the block before; of block 0 none */
+    uint32_t *type_first;   /* [type]: its first block */
+    uint32_t *pair_first;   /* [pair]: the later block of the first such pair */
+    uint32_t *pair_repeats; /* [pair]: how many there are */
+    uint32_t *pair_flow;    /* [pair]: number of the rows between them */
+    gal_flow *flow;         /* [flow]: rows of different sizes */
+    uint32_t carried_flow;  /* that of the carried tensor, which has the size of the encoder's rows */
+    gal_block_shape *shape; /* [type]: of its first block; its own type is that of the model */
+    bool table_shared;      /* several blocks hold the token table */
+    bool alternates;        /* between the ends every block is of the type of the one before the last */
+} gal_block_types;
+
+/* GAL_ERR_SYSTEM without memory. */
+gal_code gal_block_types_create(const gal_model *model, gal_block_types *out, gal_error *err);
+void gal_block_types_free(gal_block_types *types);
+
+#endif

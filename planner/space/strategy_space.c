@@ -1,0 +1,402 @@
+#include "planner/space/strategy_space.h"
+
+#include <string.h>
+
+void gal_space_all(gal_space *out)
+{
+    *out = (gal_space){.axis = {true, true, true},
+                       .zero_stage = {false, true, true, true},
+                       .sequence_parallel = true,
+                       .recompute = true,
+                       .selective = true};
+}
+
+static bool *field_of(gal_space *space, const char *word, size_t length)
+{
+    const struct {
+        const char *name;
+        bool *field;
+    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},
+                 {"sdp", &space->axis[GAL_AXIS_SDP]},
+                 {"tp", &space->axis[GAL_AXIS_TP]},
+                 {"sp", &space->sequence_parallel},
+                 {"recompute", &space->recompute},
+                 {"selective", &space->selective},
+                 {"zero1", &space->zero_stage[1]},
+                 {"zero2", &space->zero_stage[2]},
+                 {"zero3", &space->zero_stage[3]},
+                 {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
+                 {"ring", &space->axis[GAL_AXIS_RING]},
+                 {"2d", &space->tp_grid[GAL_TP_2D]},
+                 {"2.5d", &space->tp_grid[GAL_TP_2P5D]},
+                 {"3d", &space->tp_grid[GAL_TP_3D]},
+                 {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]},
+                 {"keep", &space->keep_panels},
+                 {"stepped", &space->stepped},
+                 {"overlap", &space->overlap},
+                 {"bucket", &space->bucket},
+                 {"offload", &space->offload}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
+            return words[i].field;
+        }
+    }
+    return NULL;
+}
+
+gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
+{
+    gal_space space = {0};
+    memcpy(space.takeaway, out->takeaway, sizeof space.takeaway);
+    for (const char *word = text; word != NULL;) {
+        const char *comma = strchr(word, ',');
+        size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
+        bool *field = field_of(&space, word, length);
+        if (field == NULL) {
+            return gal_fail(
+                err, GAL_ERR_USAGE,
+                "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
+                "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, bucket, offload)",
+                (int)length, word);
+        }
+        *field = true;
+        word = comma == NULL ? NULL : comma + 1;
+    }
+    bool *zero = space.zero_stage;
+    space.axis[GAL_AXIS_SDP] = space.axis[GAL_AXIS_SDP] || zero[1] || zero[2] || zero[3];
+    if (space.axis[GAL_AXIS_SDP] && !zero[1] && !zero[2] && !zero[3]) {
+        zero[1] = zero[2] = zero[3] = true;
+    }
+    *out = space;
+    return GAL_OK;
+}
+
+typedef struct enumeration {
+    const gal_space *space;
+    gal_strategy *out;
+    uint32_t count;
+} enumeration;
+
+gal_overlap gal_space_overlap_of(const gal_strategy *strategy)
+{
+    const bool can = strategy->tp_mode == GAL_TP_1D && gal_strategy_degree(strategy, GAL_AXIS_TP) > 1 &&
+                     gal_strategy_sequence_degree(strategy) == 1;
+    return !can ? GAL_OVERLAP_NONE : strategy->recompute == GAL_RECOMPUTE_FULL ? GAL_OVERLAP_FINE : GAL_OVERLAP_IN_PASS;
+}
+
+static void put(enumeration *e, const gal_strategy *strategy)
+{
+    if (e->out != NULL && e->count < GAL_SPACE_MAX) {
+        e->out[e->count] = *strategy;
+    }
+    e->count++;
+}
+
+static void emit_recomputes(enumeration *e, gal_strategy strategy, bool overlaps)
+{
+    const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
+                                               [GAL_RECOMPUTE_SELECTIVE] = e->space->selective,
+                                               [GAL_RECOMPUTE_FULL] = e->space->recompute};
+    for (uint32_t r = 0; r < GAL_RECOMPUTE_COUNT; r++) {
+        strategy.recompute = (gal_recompute)r;
+        strategy.overlap = overlaps ? gal_space_overlap_of(&strategy) : GAL_OVERLAP_NONE;
+        const bool keeps_none = strategy.keep_panels && r == GAL_RECOMPUTE_FULL;
+        const bool apart = !overlaps || !strategy.offload_activations;
+        if (allowed[r] && !keeps_none && apart && (!overlaps || strategy.overlap != GAL_OVERLAP_NONE)) {
+            put(e, &strategy);
+        }
+    }
+}
+
+/* What of a block may be in the host's memory. */
+static const struct {
+    uint32_t optimizer_percent;
+    bool parameters, activations;
+} offloads[GAL_SPACE_OFFLOADS] = {{50, false, false}, {100, false, false}, {100, true, false},
+                                  {0, false, true},   {100, false, true},  {100, true, true}};
+
+static bool may_fetch(const gal_strategy *strategy)
+{
+    const bool gathers = strategy->tp_mode != GAL_TP_1D && !strategy->stepped;
+    return strategy->zero_stage == 0 || (strategy->zero_stage == 3 && !gathers);
+}
+
+static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
+{
+    const uint32_t left_out = e->space->offload_left_out;
+    emit_recomputes(e, strategy, overlaps);
+    for (uint32_t i = 0; e->space->offload && i + left_out < GAL_SPACE_OFFLOADS; i++) {
+        strategy.offload_optimizer_percent = offloads[i].optimizer_percent;
+        strategy.offload_storage_percent = offloads[i].optimizer_percent * e->space->storage_percent / 100;
+        strategy.offload_parameters = offloads[i].parameters;
+        strategy.offload_activations = offloads[i].activations;
+        if (!strategy.offload_parameters || may_fetch(&strategy)) {
+            emit_recomputes(e, strategy, overlaps);
+        }
+    }
+}
+
+static void emit_unit(enumeration *e, gal_strategy strategy)
+{
+    emit_offloads(e, strategy, false);
+    if (strategy.tp_mode != GAL_TP_1D && e->space->keep_panels) {
+        strategy.keep_panels = true;
+        emit_offloads(e, strategy, false);
+        strategy.keep_panels = false;
+    }
+    const bool square = strategy.tp_mode == GAL_TP_2D || strategy.tp_mode == GAL_TP_2P5D;
+    if (square && e->space->stepped) {
+        strategy.stepped = true;
+        emit_offloads(e, strategy, false);
+    }
+    if (e->space->overlap) {
+        emit_offloads(e, strategy, true);
+    }
+}
+
+/* What is sharded and summed at once matters where there are others that have the same parameters. */
+static void emit(enumeration *e, gal_strategy strategy)
+{
+    emit_unit(e, strategy);
+    const bool alone = gal_strategy_degree(&strategy, GAL_AXIS_DP) * gal_strategy_degree(&strategy, GAL_AXIS_SDP) *
+                           gal_strategy_sequence_degree(&strategy) ==
+                       1;
+    if (e->space->bucket && !alone && strategy.tp_mode == GAL_TP_1D) {
+        strategy.shard_unit = GAL_SHARD_BUCKET;
+        emit_unit(e, strategy);
+    }
+}
+
+/* A DP axis right outside a 2d grid is the depth of a 2.5d one; where that is in the space too, it is left out. */
+static bool is_known_as_2d(const enumeration *e, const gal_strategy *axes)
+{
+    return e->space->tp_grid[GAL_TP_2D] && e->space->axis[GAL_AXIS_DP] && gal_strategy_degree(axes, GAL_AXIS_DP) == 1 &&
+           axes->axis_count < GAL_AXIS_KIND_COUNT;
+}
+
+/* The grids that the TP axis can be. */
+static void emit_grids(enumeration *e, const gal_strategy *axes, uint32_t zero_stage)
+{
+    const uint32_t degree = gal_strategy_degree(axes, GAL_AXIS_TP);
+    gal_strategy strategy = *axes;
+    strategy.zero_stage = zero_stage;
+    for (uint32_t mode = GAL_TP_2D; mode <= GAL_TP_3D; mode++) {
+        strategy.tp_mode = (gal_tp_mode)mode;
+        if (mode != GAL_TP_2P5D && e->space->tp_grid[mode] && degree > 1 && gal_strategy_grid_side(&strategy) > 0) {
+            emit(e, strategy);
+        }
+    }
+    strategy.tp_mode = GAL_TP_2P5D;
+    for (uint32_t depth = 2; e->space->tp_grid[GAL_TP_2P5D] && !is_known_as_2d(e, axes) && depth < degree; depth++) {
+        strategy.tp_depth = depth;
+        if (gal_strategy_grid_side(&strategy) > 0) {
+            emit(e, strategy);
+        }
+    }
+}
+
+static void emit_variants(enumeration *e, const gal_strategy *axes)
+{
+    const bool sharded = gal_strategy_degree(axes, GAL_AXIS_SDP) > 1;
+    const bool positions = gal_strategy_sequence_degree(axes) > 1;
+    const bool split = gal_strategy_degree(axes, GAL_AXIS_TP) > 1;
+    for (uint32_t zero = sharded ? 1 : 0; zero <= (sharded || positions ? 3u : 0u); zero++) {
+        if (zero > 0 && !e->space->zero_stage[zero]) {
+            continue;
+        }
+        for (uint32_t sp = 0; sp <= (split && !positions && e->space->sequence_parallel ? 1u : 0u); sp++) {
+            gal_strategy strategy = *axes;
+            strategy.zero_stage = zero;
+            strategy.sequence_parallel = sp == 1;
+            if (!split || e->space->axis[GAL_AXIS_TP]) {
+                emit(e, strategy);
+            }
+        }
+        if (!positions) {
+            emit_grids(e, axes, zero);
+        }
+    }
+}
+
+static bool is_power_of_two(uint32_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+/* Takeaway 3. */
+static bool mixes_data(const gal_strategy *axes, uint32_t kind)
+{
+    return (kind == GAL_AXIS_DP && gal_strategy_degree(axes, GAL_AXIS_SDP) > 1) ||
+           (kind == GAL_AXIS_SDP && gal_strategy_degree(axes, GAL_AXIS_DP) > 1);
+}
+
+static bool splits_positions_twice(const gal_strategy *axes, uint32_t kind)
+{
+    return gal_axis_splits_positions((gal_axis_kind)kind) && gal_strategy_sequence_degree(axes) > 1;
+}
+
+static bool has_squares(const gal_space *space)
+{
+    return space->tp_grid[GAL_TP_2D] || space->tp_grid[GAL_TP_2P5D];
+}
+
+static bool has_grids(const gal_space *space)
+{
+    return has_squares(space) || space->tp_grid[GAL_TP_3D];
+}
+
+static bool has_axis(const gal_space *space, uint32_t kind)
+{
+    return space->axis[kind] || (kind == GAL_AXIS_TP && has_grids(space));
+}
+
+/* The next axis outwards: any kind not used yet, any degree that divides what is left, less what the takeaways leave
+ * out. */
+static void grow(enumeration *e, gal_strategy *axes, uint32_t devices_left)
+{
+    if (devices_left == 1) {
+        emit_variants(e, axes);
+        return;
+    }
+    for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
+        if (!has_axis(e->space, kind) || gal_strategy_degree(axes, (gal_axis_kind)kind) > 1 ||
+            (e->space->takeaway[3] && mixes_data(axes, kind)) || splits_positions_twice(axes, kind)) {
+            continue;
+        }
+        for (uint32_t degree = 2; degree <= devices_left; degree++) {
+            if (devices_left % degree == 0 && (!e->space->takeaway[2] || is_power_of_two(degree))) {
+                axes->axis[axes->axis_count++] = (gal_axis){(gal_axis_kind)kind, degree};
+                grow(e, axes, devices_left / degree);
+                axes->axis_count--;
+                axes->axis[axes->axis_count] = (gal_axis){0};
+            }
+        }
+    }
+}
+
+uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal_strategy *out)
+{
+    enumeration e = {space, out, 0};
+    gal_strategy axes;
+    memset(&axes, 0, sizeof axes);
+    grow(&e, &axes, device_count);
+    return out != NULL && e.count > GAL_SPACE_MAX ? GAL_SPACE_MAX : e.count;
+}
+
+uint32_t gal_space_room(const gal_space *space, uint32_t device_count)
+{
+    return gal_space_strategies(space, device_count, NULL) + 1;
+}
+
+static bool takes_pp(const gal_space *space, const gal_cluster *cluster, uint32_t pp_degree)
+{
+    const uint32_t devices = cluster->device_count / pp_degree;
+    const uint32_t island = cluster->level[0].span_devices;
+    const bool along = devices % island == 0 || island % devices == 0;
+    return cluster->device_count % pp_degree == 0 && (!space->takeaway[1] || along) &&
+           (!space->takeaway[2] || is_power_of_two(pp_degree));
+}
+
+gal_u32_list gal_space_pp_degrees(const gal_space *space, const gal_cluster *cluster, const gal_u32_list *asked,
+                                  uint32_t most)
+{
+    gal_u32_list list = {0};
+    const uint32_t candidates = asked->count > 0 ? asked->count : most;
+    for (uint32_t i = 0; i < candidates && list.count < GAL_U32_LIST_MAX; i++) {
+        const uint32_t degree = asked->count > 0 ? asked->value[i] : i + 1;
+        if (degree <= most && takes_pp(space, cluster, degree)) {
+            list.value[list.count++] = degree;
+        }
+    }
+    return list;
+}
+
+void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
+{
+    gal_space both = {.sequence_parallel = a->sequence_parallel && b->sequence_parallel,
+                      .recompute = a->recompute && b->recompute,
+                      .selective = a->selective && b->selective,
+                      .keep_panels = a->keep_panels && b->keep_panels,
+                      .stepped = a->stepped && b->stepped,
+                      .overlap = a->overlap && b->overlap,
+                      .bucket = a->bucket && b->bucket,
+                      .offload = a->offload && b->offload};
+    for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
+        both.axis[kind] = a->axis[kind] && b->axis[kind];
+    }
+    for (uint32_t i = 1; i < 4; i++) {
+        both.zero_stage[i] = a->zero_stage[i] && b->zero_stage[i];
+        both.takeaway[i] = a->takeaway[i] || b->takeaway[i];
+    }
+    for (uint32_t mode = 0; mode < GAL_TP_MODE_COUNT; mode++) {
+        both.tp_grid[mode] = a->tp_grid[mode] && b->tp_grid[mode];
+    }
+    *out = both;
+}
+
+/* ---- splits ---- */
+
+typedef struct split_list {
+    const gal_space *space;
+    uint32_t count;
+    gal_split_kind *split; /* NULL: counted alone */
+} split_list;
+
+/* Of a grid with sides of at least 2. */
+static bool is_grid(uint32_t count, gal_tp_mode mode)
+{
+    const gal_strategy strategy = {.axis_count = 1, .axis = {{GAL_AXIS_TP, count}}, .tp_mode = mode};
+    return count > 1 && gal_strategy_grid_side(&strategy) > 0;
+}
+
+/* Plain, in Megatron's chunks, of a grid, whose depth is left open like data parallelism, also step by step, and of a
+ * cube. */
+static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind, uint32_t degree)
+{
+    const gal_space *space = list->space;
+    const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
+                                               [GAL_RECOMPUTE_SELECTIVE] = space->selective,
+                                               [GAL_RECOMPUTE_FULL] = space->recompute};
+    const bool plain = tp_degree == 1 || space->axis[GAL_AXIS_TP];
+    const bool chunks = plain && tp_degree > 1 && degree == 1 && space->sequence_parallel;
+    const bool square = degree == 1 && has_squares(space) && is_grid(tp_degree, GAL_TP_2D);
+    const bool cube = degree == 1 && space->tp_grid[GAL_TP_3D] && is_grid(tp_degree, GAL_TP_3D);
+    const bool has[] = {plain, chunks, square, square && space->stepped, cube};
+    static const gal_tp_mode mode[] = {GAL_TP_1D, GAL_TP_1D, GAL_TP_2D, GAL_TP_2D, GAL_TP_3D};
+    for (uint32_t way = 0; way < sizeof has / sizeof has[0]; way++) {
+        for (uint32_t r = 0; has[way] && r < GAL_RECOMPUTE_COUNT; r++) {
+            if (allowed[r] && list->split != NULL) {
+                list->split[list->count] = (gal_split_kind){.tp_degree = tp_degree,
+                                                            .sequence_kind = kind,
+                                                            .sequence_degree = degree,
+                                                            .sequence_parallel = way == 1,
+                                                            .recompute = (gal_recompute)r,
+                                                            .tp_mode = mode[way],
+                                                            .stepped = way == 3,
+                                                            .bucket = space->bucket,
+                                                            .offload = space->offload};
+            }
+            list->count += allowed[r];
+        }
+    }
+}
+
+uint32_t gal_space_splits(const gal_space *space, uint32_t stage_devices, gal_split_kind *out)
+{
+    static const gal_axis_kind kinds[] = {GAL_AXIS_ULYSSES, GAL_AXIS_RING, GAL_AXIS_ZIGZAG};
+    split_list list = {.space = space, .split = out};
+    for (uint32_t tp = 1; tp <= (space->axis[GAL_AXIS_TP] || has_grids(space) ? stage_devices : 1); tp++) {
+        if (stage_devices % tp != 0) {
+            continue;
+        }
+        add_splits(&list, tp, GAL_AXIS_ULYSSES, 1);
+        for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            for (uint32_t degree = 2; space->axis[kinds[k]] && degree <= stage_devices / tp; degree++) {
+                if (stage_devices / tp % degree == 0) {
+                    add_splits(&list, tp, kinds[k], degree);
+                }
+            }
+        }
+    }
+    return list.count;
+}

@@ -1,0 +1,382 @@
+#include "planner/stages/stage_tables.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/program/atoms.h"
+
+static gal_code no_memory(gal_error *err)
+{
+    return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
+bool gal_holds_table(const gal_block_types *types, uint32_t type)
+{
+    return types->table_shared && (types->shape[type].shared >> GAL_SHARED_TABLE & 1U) != 0;
+}
+
+bool gal_stage_tables_may_hold(const gal_screened *s, uint32_t stage, uint32_t type)
+{
+    const gal_block_types *t = s->types;
+    return (type != t->type_of[0] || stage == 0) &&
+           (type != t->type_of[t->block_count - 1] || stage + 1 == s->spec.pp_degree);
+}
+
+/* ---- classes ---- */
+
+/* Others may not even divide the devices. */
+static bool is_legal(const gal_screened *s, uint32_t strategy)
+{
+    bool legal = false;
+    for (uint32_t type = 0; type < s->types->type_count && !legal; type++) {
+        legal = s->item[(size_t)type * s->strategy_count + strategy].legal;
+    }
+    return legal;
+}
+
+static gal_code number_classes(gal_stage_tables *t)
+{
+    const gal_screened *s = t->s;
+    gal_atoms atoms;
+    gal_price_rows *rows = malloc(((size_t)s->strategy_count + 1) * sizeof *rows); /* [class] */
+    if (rows == NULL) {
+        return no_memory(t->err);
+    }
+    gal_atoms_of(s->spec.device_count / s->spec.pp_degree, &atoms);
+    for (uint32_t i = 0; i < s->strategy_count; i++) {
+        if (!is_legal(s, i)) {
+            continue;
+        }
+        const gal_price_rows own = gal_price_rows_of(&s->strategy[i], &atoms);
+        uint32_t class = 0;
+        while (class < t->class_count && !gal_price_rows_equal(&rows[class], &own)) {
+            class ++;
+        }
+        if (class == t->class_count) {
+            rows[class] = own;
+            t->stands[class] = i;
+            t->class_count++;
+        }
+        t->class[i] = class;
+    }
+    free(rows);
+    return GAL_OK;
+}
+
+/* Legal strategies, those of a class one after the other. */
+static void list_by_class(gal_stage_tables *t)
+{
+    for (uint32_t class = 0; class < t->class_count; class ++) {
+        for (uint32_t i = t->stands[class]; i < t->s->strategy_count; i++) {
+            if (t->class[i] == class && is_legal(t->s, i)) {
+                t->listed[t->listed_count++] = i;
+            }
+        }
+    }
+}
+
+/* Of the rows between the blocks, at their smallest. */
+static void measure_rows(gal_stage_tables *t)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const gal_block_types *types = t->s->types;
+    for (uint32_t class = 0; class < t->class_count; class ++) {
+        t->rows_bytes[class] = HUGE_VAL;
+        for (uint32_t flow = 0; flow < types->flow_count; flow++) {
+            const uint64_t bytes =
+                gal_price_rows_bytes(spec->model, &t->s->strategy[t->stands[class]],
+                                     spec->global_batch_samples / spec->microbatch_count, types->flow[flow]);
+            t->rows_bytes[class] = fmin(t->rows_bytes[class], (double)bytes);
+        }
+    }
+}
+
+/* ---- conversions ---- */
+
+/* Where the carried tensor passes, the rows keep their layout (planner/cell/cell.h). */
+static bool may_convert(const gal_block_shape *to)
+{
+    return to->carried_in.positions == 0 || to->kind == GAL_BLOCK_CROSS_ATTENTION;
+}
+
+/* On the stage at hand. */
+static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
+{
+    static const gal_mix_conversion not_allowed = {HUGE_VAL, 0.0, 0.0};
+    gal_stage_tables *t = context;
+    const gal_screened *s = t->s;
+    const uint32_t block = s->types->pair_first[pair];
+    const gal_block_shape *to = &s->types->shape[s->types->type_of[block]];
+    const gal_pair_price *price = NULL;
+    const gal_price_query query = {.type = s->types->shape[s->types->type_of[block - 1]].type,
+                                   .strategy = &s->strategy[t->stands[from_class]],
+                                   .device_count = s->spec.device_count / s->spec.pp_degree,
+                                   .stage = t->stage,
+                                   .stage_count = s->spec.pp_degree,
+                                   .microbatch_samples = s->spec.global_batch_samples / s->spec.microbatch_count,
+                                   .prefetch_depth = s->spec.prefetch_depth};
+    if (!may_convert(to)) {
+        return not_allowed;
+    }
+    const gal_code code =
+        gal_price_pair(s->spec.cache, &query, to->type, &s->strategy[t->stands[to_class]], &price, t->err);
+    t->code = code == GAL_ERR_SYSTEM ? code : t->code;
+    return code == GAL_OK ? (gal_mix_conversion){price->forward_seconds, price->backward_seconds, price->sync_seconds}
+                          : not_allowed;
+}
+
+static double rounds_of(const gal_stage_tables *t, gal_stage_table table)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const gal_round_counts rounds = gal_round_counts_of(spec->schedule, spec->pp_degree, spec->microbatch_count);
+    return spec->pp_degree == 1 || table == GAL_TABLE_STEP ? spec->microbatch_count
+           : table == GAL_TABLE_ROUND                      ? 1.0
+           : table == GAL_TABLE_BOTH                       ? rounds.each + rounds.slowest / spec->pp_degree
+                                                           : rounds.each;
+}
+
+/* In a stage; backward hides later tails. */
+static gal_mix_rates rates_of(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
+{
+    const double rounds = rounds_of(t, table);
+    const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
+    return once ? (gal_mix_rates){rounds, rounds - t->drained[stage], t->exposed[stage]}
+                : (gal_mix_rates){rounds, rounds, 0.0};
+}
+
+void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed)
+{
+    double behind = 0.0;
+    for (uint32_t p = t->s->spec.pp_degree; p-- > 0;) {
+        t->exposed[p] = exposed[p];
+        t->drained[p] = behind;
+        behind += exposed[p];
+    }
+    t->filled = false;
+}
+
+static void forget_conversions(gal_stage_tables *t)
+{
+    const size_t count = (size_t)t->s->types->pair_count * t->class_count * t->class_count;
+    for (size_t i = 0; i < count; i++) {
+        t->conversion[i].forward_seconds = NAN;
+    }
+}
+
+/* ---- menus ---- */
+
+double gal_stage_tables_seconds(const gal_stage_tables *t, const gal_screened_item *item, uint32_t stage,
+                                gal_stage_table table)
+{
+    const gal_mix_rates rates = rates_of(t, stage, table);
+    const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
+    return rates.forward * item->forward_seconds + rates.backward * item->backward_seconds +
+           rates.tail * item->tail_seconds + (once ? item->update_seconds / t->s->spec.pp_degree : 0.0);
+}
+
+/* The embedding where the head holds the table too, else the other holder on a stage of its own. */
+double gal_stage_tables_reduction(const gal_stage_tables *t, uint32_t type, uint32_t strategy, uint32_t stage)
+{
+    const gal_block_types *types = t->s->types;
+    const bool embedding = type == types->type_of[0];
+    const bool with_head = gal_holds_table(types, types->type_of[types->block_count - 1]);
+    const bool pays = gal_holds_table(types, type) && embedding == with_head && (embedding || stage > 0);
+    return pays ? t->table_seconds[strategy] : 0.0;
+}
+
+/* One way to the next stage; neighbours in a menu mostly send alike. */
+static double sent_seconds(gal_stage_tables *t, uint32_t stage, uint64_t bytes)
+{
+    if (t->sent_bytes != bytes || t->sent_stage != stage) {
+        t->sent_bytes = bytes;
+        t->sent_stage = stage;
+        t->sent_seconds = bytes == 0
+                              ? 0.0
+                              : gal_price_transfer(t->s->spec.durations, t->s->spec.device_count / t->s->spec.pp_degree,
+                                                   stage, t->s->spec.pp_degree, bytes);
+    }
+    return t->sent_seconds;
+}
+
+/* To the next stage: the rows, and the carried tensor beside them. */
+static double transfer_seconds(gal_stage_tables *t, const gal_screened_item *item, uint32_t type, uint32_t strategy,
+                               uint32_t stage)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const gal_flow carried = t->s->types->shape[type].carried_out;
+    const double rows = sent_seconds(t, stage, item->boundary_bytes);
+    return carried.positions == 0
+               ? rows
+               : rows +
+                     sent_seconds(t, stage,
+                                  gal_price_rows_bytes(spec->model, &t->s->strategy[strategy],
+                                                       spec->global_batch_samples / spec->microbatch_count, carried));
+}
+
+/* A stage's transfer is part of every round, and on the way back of the step. */
+static gal_mix_item item_of(gal_stage_tables *t, const gal_screened_item *item, uint32_t type, uint32_t strategy,
+                            uint32_t stage, gal_stage_table table)
+{
+    const bool last = stage + 1 == t->s->spec.pp_degree;
+    const gal_mix_rates rates = rates_of(t, stage, table);
+    const double sent = rates.forward + (table == GAL_TABLE_ROUND ? 0.0 : 1.0);
+    const double once = table == GAL_TABLE_ROUND ? 0.0 : gal_stage_tables_reduction(t, type, strategy, stage);
+    return (gal_mix_item){
+        .seconds = gal_stage_tables_seconds(t, item, stage, table) + once,
+        .bytes = item->bytes + gal_screen_in_flight(&t->s->spec, stage) * item->saved_bytes,
+        .turn_bytes = item->turn_bytes,
+        .first_seconds = stage > 0 ? rates.forward * item->enter_seconds + rates.tail * item->enter_tail_seconds : 0.0,
+        .last_seconds =
+            last ? 0.0 : rates.backward * item->leave_seconds + sent * transfer_seconds(t, item, type, strategy, stage),
+        .class = t->class[strategy],
+        .strategy = strategy};
+}
+
+/* Whether a holder of the token table may have the strategy. */
+static bool may_keep(const gal_stage_tables *t, const bool *allowed, uint32_t strategy)
+{
+    return t->ways.of[strategy] != GAL_NO_WAY && allowed[t->ways.of[strategy]];
+}
+
+static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table, const bool *allowed)
+{
+    const gal_screened *s = t->s;
+    const bool tied = allowed != NULL && gal_holds_table(s->types, type);
+    gal_mix_item *own = t->item + (size_t)type * s->strategy_count;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < t->listed_count && gal_stage_tables_may_hold(s, stage, type); k++) {
+        const uint32_t i = t->listed[k];
+        const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
+        if (item->legal && (!tied || may_keep(t, allowed, i))) {
+            own[count++] = item_of(t, item, type, i, stage, table);
+        }
+    }
+    t->menu[type] = (gal_mix_menu){gal_mix_prune(own, count), own};
+}
+
+/* What the ends of a stage of several blocks take for rows that come and go, and for the gradient that its blocks hand
+ * on, at least; rows that are converted behind a border lie as any class has them. */
+static void fill_ports(gal_stage_tables *t, uint32_t stage)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const uint32_t m = spec->microbatch_count;
+    const double two = m < 2 ? m : 2.0;
+    const double in_flight = gal_screen_in_flight(spec, stage);
+    const double alike = (in_flight < m ? in_flight + 1.0 : m) + two - in_flight;
+    double least_rows = HUGE_VAL;
+    for (uint32_t class = 0; class < t->class_count; class ++) {
+        least_rows = fmin(least_rows, t->rows_bytes[class]);
+    }
+    for (uint32_t class = 0; class < t->class_count; class ++) {
+        const double rows = t->rows_bytes[class];
+        t->first_bytes[class] = 2.0 * rows + (stage > 0 ? fmin(alike * rows, 2.0 * two * least_rows) : 0.0);
+        t->last_bytes[class] = stage + 1 < spec->pp_degree ? 2.0 * two * rows : 0.0;
+    }
+}
+
+gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_stage_table table, const bool *allowed)
+{
+    const gal_block_types *types = t->s->types;
+    const uint32_t place = gal_price_place(t->s->spec.durations, t->s->spec.device_count / t->s->spec.pp_degree, stage);
+    if (place != t->place) {
+        forget_conversions(t);
+    }
+    const bool same = t->filled && t->stage == stage && t->table == table;
+    t->filled = true;
+    t->place = place;
+    t->stage = stage;
+    t->table = table;
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        if (!same || gal_holds_table(types, type)) { /* ties change no other menu */
+            fill_menu(t, stage, type, table, allowed);
+        }
+    }
+    for (uint32_t pair = 0; pair < types->pair_count; pair++) {
+        const uint32_t block = types->pair_first[pair];
+        const bool end = block == 1 || block + 1 == types->block_count;
+        const double share = types->pair_repeats[pair] / (end ? 1.0 : t->s->spec.pp_degree);
+        const bool held = gal_stage_tables_may_hold(t->s, stage, types->type_of[block - 1]) &&
+                          gal_stage_tables_may_hold(t->s, stage, types->type_of[block]);
+        t->pair_counts[pair] = held ? share : 0.0;
+    }
+    fill_ports(t, stage);
+    return (gal_mix_stage){.types = types,
+                           .class_count = t->class_count,
+                           .menu = t->menu,
+                           .first_bytes = t->first_bytes,
+                           .last_bytes = t->last_bytes,
+                           .pair_counts = t->pair_counts,
+                           .limit_bytes = (double)t->s->spec.arena_limit_bytes,
+                           .begins_chain = stage == 0,
+                           .ends_chain = stage + 1 == t->s->spec.pp_degree,
+                           .conversion = t->conversion,
+                           .rates = rates_of(t, stage, table),
+                           .price = price_conversion,
+                           .context = t};
+}
+
+/* ---- create ---- */
+
+static void price_reductions(gal_stage_tables *t)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const bool reduced = t->s->types->table_shared && spec->pp_degree > 1;
+    for (uint32_t i = 0; i < t->listed_count && reduced; i++) {
+        const uint32_t strategy = t->listed[i];
+        t->table_seconds[strategy] = gal_price_table_update(spec->model, spec->durations, &t->s->strategy[strategy],
+                                                            spec->device_count / spec->pp_degree, spec->pp_degree);
+    }
+}
+
+gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const size_t types = screened->types->type_count;
+    const size_t pairs = screened->types->pair_count;
+    gal_stage_tables t = {.s = screened,
+                          .err = err,
+                          .class = calloc(3 * (size_t)screened->strategy_count + 1, sizeof *t.class),
+                          .item = malloc((types * screened->strategy_count + 1) * sizeof *t.item),
+                          .menu = calloc(types, sizeof *t.menu),
+                          .pair_counts = calloc(pairs + 1, sizeof *t.pair_counts),
+                          .table_seconds = calloc((size_t)screened->strategy_count + 1, sizeof *t.table_seconds)};
+    if (t.class == NULL || t.item == NULL || t.menu == NULL || t.pair_counts == NULL || t.table_seconds == NULL) {
+        GAL_TRY(no_memory(err));
+    }
+    t.stands = t.class + screened->strategy_count;
+    t.listed = t.stands + screened->strategy_count;
+    GAL_TRY(number_classes(&t));
+    list_by_class(&t);
+    price_reductions(&t);
+    if (screened->types->table_shared) {
+        GAL_TRY(gal_table_ways_create(screened, &t.ways, err));
+    }
+    const size_t conversions = pairs * t.class_count * t.class_count;
+    t.rows_bytes = malloc((3 * (size_t)t.class_count + 1) * sizeof *t.rows_bytes);
+    t.conversion = malloc((conversions + 1) * sizeof *t.conversion);
+    if (t.rows_bytes == NULL || t.conversion == NULL) {
+        GAL_TRY(no_memory(err));
+    }
+    t.first_bytes = t.rows_bytes + t.class_count;
+    t.last_bytes = t.first_bytes + t.class_count;
+    measure_rows(&t);
+    forget_conversions(&t);
+    *out = t;
+    t = (gal_stage_tables){0};
+cleanup:
+    gal_stage_tables_free(&t);
+    return code;
+}
+
+void gal_stage_tables_free(gal_stage_tables *tables)
+{
+    gal_table_ways_free(&tables->ways);
+    free(tables->conversion);
+    free(tables->rows_bytes);
+    free(tables->table_seconds);
+    free(tables->pair_counts);
+    free(tables->menu);
+    free(tables->item);
+    free(tables->class);
+    *tables = (gal_stage_tables){0};
+}

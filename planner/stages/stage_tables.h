@@ -1,0 +1,68 @@
+/* What is on the menus of a cell's stages (planner/bound/mixture.h): all strategies of a screened cell, by the classes
+ * of their rows, with the price of conversions between them. */
+#ifndef GAL_PLANNER_STAGES_STAGE_TABLES_H
+#define GAL_PLANNER_STAGES_STAGE_TABLES_H
+
+#include "planner/bound/mixture.h"
+#include "planner/bound/screened.h"
+#include "planner/stages/table_ways.h"
+
+/* What an item's seconds are: of a stage's round; what it adds to the sum over stages; that and its share of the
+ * slowest rounds, as if all stages were equal; as if its stage were the slowest. With one stage all but the first are
+ * all its seconds. */
+typedef enum gal_stage_table { GAL_TABLE_ROUND, GAL_TABLE_ADDED, GAL_TABLE_BOTH, GAL_TABLE_STEP } gal_stage_table;
+
+typedef struct gal_stage_tables {
+    const gal_screened *s;
+    double exposed[GAL_STAGES_MAX]; /* weights of the stages' tails (planner/bound/dual.h: nu) */
+    double drained[GAL_STAGES_MAX]; /* of those behind: what a stage's backward hides */
+    uint32_t class_count;
+    uint32_t *class;  /* [strategy] */
+    uint32_t *stands; /* [class]: its first strategy */
+    uint32_t *listed; /* [listed_count] legal strategies, class by class */
+    uint32_t listed_count;
+    double *rows_bytes;  /* [class] at the borders of stages */
+    uint64_t sent_bytes; /* of the transfer looked up last, behind sent_stage */
+    uint32_t sent_stage;
+    double sent_seconds;
+    gal_mix_item *item;  /* [type][strategy] */
+    gal_mix_menu *menu;  /* [type] of the stage at hand */
+    double *pair_counts; /* its share, if all stages have the same */
+    double *first_bytes, *last_bytes;
+    double *table_seconds;          /* [strategy] of the token table's reduction between the stages that hold it */
+    gal_table_ways ways;            /* to keep it, if several hold it */
+    gal_mix_conversion *conversion; /* [pair][class][class] on stages of `place` */
+    bool filled;                    /* the menus, with these three */
+    uint32_t stage, place;          /* place: of the stages whose conversions are known (gal_price_place) */
+    gal_stage_table table;
+    gal_code code; /* of a conversion */
+    gal_error *err;
+} gal_stage_tables;
+
+/* screened is referred to; err is where a conversion that fails leaves its reason. GAL_ERR_SYSTEM without memory. */
+gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables *out, gal_error *err);
+void gal_stage_tables_free(gal_stage_tables *tables); /* accepts a zeroed one */
+
+/* Tails count with these weights from now on: [stage], 0 or more, with a sum of at most 1; at first all are 0. */
+void gal_stage_tables_weigh(gal_stage_tables *tables, const double *exposed);
+
+/* The menus of a stage. allowed: [way] holders of the token table keep it in one of these, each in its own; NULL: as
+ * they like. The stage refers to the tables until the next call. */
+gal_mix_stage gal_stage_tables_fill(gal_stage_tables *tables, uint32_t stage, gal_stage_table table,
+                                    const bool *allowed);
+
+/* What one screened item is worth in a table, without what the ends of a stage add. */
+double gal_stage_tables_seconds(const gal_stage_tables *tables, const gal_screened_item *item, uint32_t stage,
+                                gal_stage_table table);
+
+/* What a block pays in a stage for the token table's reduction under a strategy (planner/cell/cell.h: one of the
+ * holders).
+ */
+double gal_stage_tables_reduction(const gal_stage_tables *tables, uint32_t type, uint32_t strategy, uint32_t stage);
+
+/* Whether a block of the type may be on the stage: the ends of the chain have theirs. */
+bool gal_stage_tables_may_hold(const gal_screened *screened, uint32_t stage, uint32_t type);
+
+bool gal_holds_table(const gal_block_types *types, uint32_t type);
+
+#endif

@@ -1,0 +1,28 @@
+/* A screened cell in its stages: a bound of it, and a path near it. All strategies take part; nothing is enumerated but
+ * cuts of the chain.
+ *
+ * The bound is that of whole stages (planner/bound/whole_stages.h) under weights of the stages' tails, less what stages
+ * before them hide: the most exposed counts, or 0, so any weights of a sum up to 1 bound (planner/bound/dual.h: nu).
+ * They follow the paths that are found: each moves the weights towards the stage whose tail is exposed most in it, less
+ * each time. Where the holders of the token table are bounded too low as they like, they are by the ways to keep it
+ * that all of them have (planner/stages/table_ways.h). */
+#ifndef GAL_PLANNER_STAGES_STAGED_H
+#define GAL_PLANNER_STAGES_STAGED_H
+
+#include "planner/bound/screened.h"
+
+typedef struct gal_staged {
+    double bound;               /* no path is faster; infinity: none fits */
+    double seconds;             /* of the path; infinity: none was found */
+    uint32_t *stage, *strategy; /* [block] of the path, strategies as the screened cell numbers them; the caller's */
+} gal_staged;
+
+/* How far it goes: ties of the token table take longer than all else. */
+typedef enum gal_staged_effort { GAL_STAGED_QUICK, GAL_STAGED_TIED } gal_staged_effort;
+
+/* Once the bound is above enough_seconds, or no more than the share `gap` below the path, neither need be the best.
+ * out->stage and strategy are given. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
+gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, double gap, gal_staged_effort effort,
+                          gal_staged *out, gal_error *err);
+
+#endif

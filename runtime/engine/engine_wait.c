@@ -1,0 +1,131 @@
+#include <string.h>
+
+#include "runtime/clock.h"
+#include "runtime/engine/engine_internal.h"
+
+static const char *head_state(const gal_engine *engine, uint32_t stream, uint32_t instruction)
+{
+    if (!engine->in_flight[stream]) {
+        return "not started";
+    }
+    return gal_op_is_collective[engine->program->instruction[instruction].op] ? "waits for its peers" : "not done";
+}
+
+/* "; forward of microbatch 1, waits for its peers: tensor all_reduce ..." behind text; columns become one blank. */
+static void put_head(const gal_engine *engine, uint32_t stream, char *text, size_t capacity)
+{
+    const gal_queue_entry *entry = &engine->running->entry[stream][engine->completed[stream]];
+    char line[256], name[64];
+    gal_instruction_print(engine->program, entry->instruction, line, sizeof line);
+    size_t used = strlen(text);
+    const int written =
+        snprintf(text + used, capacity - used, "; %s of microbatch %u, %s: ",
+                 gal_fragment_name(engine->program, gal_program_fragment_of(engine->program, entry->instruction), name),
+                 entry->microbatch, head_state(engine, stream, entry->instruction));
+    used += written > 0 ? (size_t)written : 0;
+    for (const char *at = line; *at != '\0' && used + 1 < capacity; at++) {
+        if (*at != ' ' || (at > line && at[-1] != ' ')) {
+            text[used++] = *at;
+        }
+    }
+    text[used < capacity ? used : capacity - 1] = '\0';
+}
+
+enum { WAITS_MAX = 4, WAIT_BYTES = 256 };
+
+/* What this rank waits for others in, for the roll call, which ends all ranks if it is enabled. */
+static void call_roll(const gal_engine *engine)
+{
+    char text[WAITS_MAX][WAIT_BYTES];
+    gal_comm_wait wait[WAITS_MAX];
+    uint32_t count = 0;
+    gal_comm *comm = engine->options.comm;
+    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT && count < WAITS_MAX; stream++) {
+        if (!engine->in_flight[stream]) {
+            continue;
+        }
+        const gal_queue_entry *entry = &engine->running->entry[stream][engine->completed[stream]];
+        const uint32_t channel = engine->channels->of_instruction[entry->instruction];
+        if (channel == GAL_NO_CHANNEL) {
+            continue;
+        }
+        const gal_channel_spec *spec = &engine->channels->spec[channel];
+        snprintf(text[count], WAIT_BYTES, "%s %llu", engine->evaluating ? "evaluated batch" : "step",
+                 (unsigned long long)engine->step.step + 1);
+        put_head(engine, stream, text[count], WAIT_BYTES);
+        wait[count] = (gal_comm_wait){.text = text[count], .ranks = spec->ranks, .rank_count = spec->rank_count};
+        count++;
+    }
+    if (count == 0) {
+        wait[count++] = (gal_comm_wait){.text = "a step, with nothing in flight"};
+    }
+    comm->ops->roll_call(comm, wait, count, engine->options.deadline_seconds);
+}
+
+/* Names the heads of the streams: first those that wait for other ranks, which are the cause. */
+static gal_code stuck(const gal_engine *engine, gal_error *err)
+{
+    char heads[GAL_ERROR_TEXT_BYTES] = "";
+    for (int in_flight = 1; in_flight >= 0; in_flight--) {
+        for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+            if (engine->completed[stream] < engine->running->count[stream] &&
+                engine->in_flight[stream] == (in_flight != 0)) {
+                put_head(engine, stream, heads, sizeof heads);
+            }
+        }
+    }
+    return gal_fail(err, GAL_ERR_DEVICE, "no progress for %.0f s in %s %llu (stage %u, device %u)%s",
+                    engine->options.deadline_seconds, engine->evaluating ? "evaluated batch" : "step",
+                    (unsigned long long)engine->step.step, engine->program->stage, engine->device, heads);
+}
+
+/* Nothing has moved since idle_since_seconds: an error, or the end of all ranks, if that is too long ago or another
+ * rank says so. */
+static gal_code wait_on(const gal_engine *engine, double idle_since_seconds, double now_seconds, double *listen_seconds,
+                        gal_error *err)
+{
+    const double idle_seconds = now_seconds - idle_since_seconds;
+    const double deadline_seconds = engine->options.deadline_seconds;
+    const gal_comm *comm = engine->options.comm;
+    if (comm != NULL && comm->ops->roll_call != NULL) {
+        bool called = idle_seconds > deadline_seconds - gal_roll_call_seconds(deadline_seconds);
+        if (!called && now_seconds > *listen_seconds) {
+            called = comm->ops->called(engine->options.comm);
+            *listen_seconds = now_seconds + GAL_ROLL_LISTEN_SECONDS;
+        }
+        if (called) {
+            call_roll(engine);
+        }
+    }
+    return idle_seconds > deadline_seconds ? stuck(engine, err) : GAL_OK;
+}
+
+gal_code gal_engine_pause(const gal_engine *engine, bool moved, gal_engine_idle *idle, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    if (moved) {
+        idle->since_seconds = 0.0;
+        return GAL_OK;
+    }
+    const double now_seconds = gal_now_seconds();
+    if (idle->since_seconds <= 0.0) {
+        idle->since_seconds = now_seconds;
+        idle->listen_seconds = now_seconds + GAL_ROLL_LISTEN_SECONDS;
+    }
+    GAL_TRY(wait_on(engine, idle->since_seconds, now_seconds, &idle->listen_seconds, err));
+    gal_comm_give_way(engine->options.comm);
+cleanup:
+    return code;
+}
+
+bool gal_engine_finished(const gal_engine *engine)
+{
+    return memcmp(engine->completed, engine->running->count, sizeof engine->completed) == 0;
+}
+
+void gal_engine_begin(gal_engine *engine, const gal_queues *queues)
+{
+    engine->running = queues;
+    memset(engine->completed, 0, sizeof engine->completed);
+    memset(engine->in_flight, 0, sizeof engine->in_flight);
+}
