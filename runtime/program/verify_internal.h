@@ -41,6 +41,10 @@ typedef struct gal_call_list {
     uint32_t count;
 } gal_call_list;
 
+/* verify_beginning.c: of a step as much as writes every item again: later accesses are ordered behind these writes, and
+ * those are the same in every step. */
+gal_call_list gal_beginning_of_step(const gal_program *program);
+
 /* lists: all calls that will be issued. GAL_ERR_SYSTEM without memory. gal_order_free accepts a zeroed one. */
 gal_code gal_order_init(gal_order *order, const gal_program *program, const gal_call_list *lists, uint32_t list_count,
                         gal_error *err);
