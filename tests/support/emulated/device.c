@@ -1,5 +1,6 @@
 #include "tests/support/emulated/device.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
@@ -8,8 +9,10 @@ enum { THREADS_MAX = 1024, WARP = 32, STACK_BYTES = 256 * 1024 };
 
 typedef enum thread_state { READY, AT_BARRIER, AT_EXCHANGE, DONE } thread_state;
 
+/* Contexts (getcontext) give threads their stacks; from then on they change by _setjmp, which asks nothing of the
+ * system: swapcontext keeps the mask of signals, by two calls each time. */
 typedef struct thread {
-    ucontext_t context;
+    jmp_buf where; /* it waits, if it has a stack */
     thread_state state;
     uint64_t given[2]; /* of the last two exchanges: a lane is at most one ahead of another */
     uint32_t exchanges;
@@ -21,7 +24,7 @@ bool gal_emulated_reverse;
 uint64_t gal_emulated_launches;
 
 static thread threads[THREADS_MAX];
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static uint32_t running, thread_count;
 static void (*kernel)(void *);
 static void *kernel_context;
@@ -32,16 +35,44 @@ static void give_up(const char *why)
     exit(1);
 }
 
-static void enter(void)
-{
-    kernel(kernel_context);
-    threads[running].state = DONE;
-}
-
 static void wait_as(thread_state state)
 {
     threads[running].state = state;
-    swapcontext(&threads[running].context, &scheduler);
+    if (_setjmp(threads[running].where) == 0) {
+        _longjmp(scheduler, 1);
+    }
+}
+
+/* One kernel after another. */
+static void live(void)
+{
+    for (;;) {
+        kernel(kernel_context);
+        wait_as(DONE);
+    }
+}
+
+static void begin_life(thread *at)
+{
+    ucontext_t context;
+    at->stack = malloc(STACK_BYTES);
+    if (at->stack == NULL || getcontext(&context) != 0) {
+        give_up("no memory for threads");
+    }
+    context.uc_stack.ss_sp = at->stack;
+    context.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&context, live, 0);
+    setcontext(&context);
+}
+
+static void resume(uint32_t t)
+{
+    if (_setjmp(scheduler) == 0) {
+        if (threads[t].stack == NULL) {
+            begin_life(&threads[t]);
+        }
+        _longjmp(threads[t].where, 1);
+    }
 }
 
 void gal_emulated_barrier(void)
@@ -55,23 +86,6 @@ uint64_t gal_emulated_exchange(uint64_t value, uint32_t source)
     threads[running].given[slot] = value;
     wait_as(AT_EXCHANGE);
     return threads[warp + source % WARP].given[slot];
-}
-
-static void prepare(uint32_t t)
-{
-    thread *at = &threads[t];
-    if (at->stack == NULL) {
-        at->stack = malloc(STACK_BYTES);
-    }
-    if (at->stack == NULL || getcontext(&at->context) != 0) {
-        give_up("no memory for threads");
-    }
-    at->context.uc_stack.ss_sp = at->stack;
-    at->context.uc_stack.ss_size = STACK_BYTES;
-    at->context.uc_link = &scheduler;
-    makecontext(&at->context, enter, 0);
-    at->state = READY;
-    at->exchanges = 0;
 }
 
 static void place(uint32_t t)
@@ -106,7 +120,7 @@ static bool advance_lanes(uint32_t first, uint32_t count)
         const uint32_t t = first + (gal_emulated_reverse ? count - 1 - i : i);
         if (threads[t].state == READY) {
             place(t);
-            swapcontext(&scheduler, &threads[t].context);
+            resume(t);
             some = true;
         }
     }
@@ -133,7 +147,8 @@ static void run_block(void)
 {
     bool left = true;
     for (uint32_t t = 0; t < thread_count; t++) {
-        prepare(t);
+        threads[t].state = READY;
+        threads[t].exchanges = 0;
     }
     while (left) {
         const bool moved = advance();
