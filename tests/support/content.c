@@ -1,6 +1,7 @@
 #include "tests/support/content_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/support/random_plan.h"
 
@@ -89,6 +90,19 @@ static uint32_t ready_stream(const gal_content *c, uint32_t rank, const gal_cont
     return GAL_STREAM_COUNT;
 }
 
+/* What a rank is ready for depends on what it has done itself. */
+static bool hold(gal_content *c, uint32_t rank, uint32_t stream, uint32_t by)
+{
+    c->held[rank][stream] = (gal_content_held){by, c->moves[by]};
+    return false;
+}
+
+static bool is_held(const gal_content *c, uint32_t rank, uint32_t stream)
+{
+    const gal_content_held *held = &c->held[rank][stream];
+    return held->moves == c->moves[held->rank];
+}
+
 /* Runs the head of the stream if it and all its partners are ready. */
 static bool advance(gal_content *c, uint32_t rank, uint32_t stream)
 {
@@ -97,7 +111,7 @@ static bool advance(gal_content *c, uint32_t rank, uint32_t stream)
     uint32_t streams[GAL_CONTENT_RANKS_MAX];
     gal_content_place places[GAL_CONTENT_RANKS_MAX];
     if (t == NULL || !is_ready(c, rank, t)) {
-        return false;
+        return hold(c, rank, stream, rank);
     }
     bool alone = !gal_op_is_collective[t->in->op];
     uint32_t count = 1;
@@ -107,7 +121,7 @@ static bool advance(gal_content *c, uint32_t rank, uint32_t stream)
         bool same_stage = member[i] / c->devices == rank / c->devices;
         streams[i] = member[i] == rank ? stream : ready_stream(c, member[i], t, same_stage);
         if (streams[i] == GAL_STREAM_COUNT) {
-            return false;
+            return hold(c, rank, stream, member[i]);
         }
         places[i] = gal_content_place_of(c, member[i], head_of(c, member[i], streams[i]));
     }
@@ -120,6 +134,8 @@ static bool advance(gal_content *c, uint32_t rank, uint32_t stream)
     }
     for (uint32_t i = 0; i < count; i++) {
         c->done[member[i]][streams[i]]++;
+        c->moves[member[i]]++;
+        c->held[member[i]][streams[i]].moves = 0;
     }
     return true;
 }
@@ -157,6 +173,10 @@ bool gal_content_interleave(gal_content *c, uint64_t seed, uint64_t *state)
     for (uint32_t i = 0; i < count; i++) {
         order[i] = i;
     }
+    for (uint32_t r = 0; r < c->rank_count; r++) {
+        c->moves[r] = 1;
+        memset(c->held[r], 0, sizeof c->held[r]);
+    }
     c->apart = false;
     gal_content_initialise(c);
     uint32_t left = 0;
@@ -167,7 +187,8 @@ bool gal_content_interleave(gal_content *c, uint64_t seed, uint64_t *state)
         }
         moved = false;
         for (uint32_t i = 0; i < count && !moved; i++) {
-            moved = advance(c, order[i] / GAL_STREAM_COUNT, order[i] % GAL_STREAM_COUNT);
+            const uint32_t rank = order[i] / GAL_STREAM_COUNT, stream = order[i] % GAL_STREAM_COUNT;
+            moved = !is_held(c, rank, stream) && advance(c, rank, stream);
         }
     }
     *state = gal_content_state(c);

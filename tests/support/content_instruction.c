@@ -11,21 +11,6 @@ static bool operand_writes(const gal_content_place *at, uint32_t k)
     return at->stage->program->operand[at->task->in->first_operand + k].access != GAL_READ;
 }
 
-/* What an instruction does beside what it reads: operator, shape, block, microbatch. Strides of one row mean nothing.
- */
-static uint64_t meaning_of(const gal_content_place *at)
-{
-    const gal_instruction *in = at->task->in;
-    const gal_shape *shape = &at->stage->program->shape[in->shape];
-    uint64_t hash = gal_content_mix(gal_content_mix(in->op, in->block), at->task->microbatch);
-    for (uint32_t i = 0; i < GAL_SHAPE_DIMS; i++) {
-        bool idle = in->op == GAL_OP_PERMUTE && i > 5 && shape->dims[i - 5] == 1;
-        hash = gal_content_mix(hash, idle ? 0 : shape->dims[i]);
-    }
-    bool loads = gal_op_loads((gal_op)in->op);
-    return loads ? gal_content_mix(hash, at->task->run) : hash;
-}
-
 /* An instruction may write before it has read everything: an output on top of an input destroys it. */
 static void spoil_outputs(const gal_content_place *at)
 {
@@ -38,7 +23,7 @@ static void spoil_outputs(const gal_content_place *at)
 
 void gal_content_run_kernel(const gal_content_place *at)
 {
-    uint64_t hash = gal_content_mix(meaning_of(at), at->rank);
+    uint64_t hash = gal_content_mix(at->task->meaning, at->rank);
     spoil_outputs(at);
     for (uint32_t k = 0; k < at->task->in->operand_count; k++) {
         if (operand_reads(at, k)) {
@@ -58,7 +43,7 @@ void gal_content_run_collective(const gal_content_place *member, uint32_t count)
     bool in_place = in->operand_count == 1;
     bool gathers = in->op == GAL_OP_ALL_GATHER;
     bool sums = in->op == GAL_OP_ALL_REDUCE || in->op == GAL_OP_REDUCE_SCATTER || in->op == GAL_OP_REDUCE;
-    uint64_t hash = meaning_of(&member[0]);
+    uint64_t hash = member[0].task->meaning;
     uint64_t sum = 0;
     const uint32_t root = member[0].stage->program->shape[in->shape].dims[1];
     const bool spreads = in->op == GAL_OP_BROADCAST, collects = in->op == GAL_OP_REDUCE;

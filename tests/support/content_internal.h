@@ -15,8 +15,9 @@ typedef struct gal_content_awaited {
 /* An instruction of a call, as the hosts of a stage issue it. */
 typedef struct gal_content_task {
     const gal_instruction *in;
-    uint32_t microbatch, run;
+    uint32_t microbatch;
     uint32_t first_awaited, awaited_count;
+    uint64_t meaning; /* what it does beside what it reads: operator, shape, block, microbatch */
 } gal_content_task;
 
 /* A physical cell: what was written, and to which stretch of cells. */
@@ -47,12 +48,19 @@ typedef struct gal_content_stage {
     uint32_t queue_count[GAL_STREAM_COUNT];
 } gal_content_stage;
 
+/* Why the head of a stream did not run: a rank was not ready for it, and is not before it has moved. */
+typedef struct gal_content_held {
+    uint32_t rank, moves; /* 0 moves: no reason is known */
+} gal_content_held;
+
 struct gal_content {
     uint32_t stage_count, devices, rank_count;
     bool apart; /* the reference: no buffer shares bytes with another */
     gal_content_stage *stage;
-    gal_content_cell **memory;          /* of each rank */
-    uint32_t (*done)[GAL_STREAM_COUNT]; /* of each rank */
+    gal_content_cell **memory;             /* of each rank */
+    uint32_t (*done)[GAL_STREAM_COUNT];    /* of each rank */
+    uint32_t moves[GAL_CONTENT_RANKS_MAX]; /* of each rank, from 1 */
+    gal_content_held held[GAL_CONTENT_RANKS_MAX][GAL_STREAM_COUNT];
 };
 
 /* An instruction at work on a rank. */

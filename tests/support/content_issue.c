@@ -52,6 +52,18 @@ static bool issue_waits(issuer *host, const gal_instruction *in, uint32_t positi
     return fine;
 }
 
+/* Strides of one row mean nothing. */
+static uint64_t meaning_of(const gal_program *p, const gal_instruction *in, uint32_t microbatch, uint32_t run)
+{
+    const gal_shape *shape = &p->shape[in->shape];
+    uint64_t hash = gal_content_mix(gal_content_mix(in->op, in->block), microbatch);
+    for (uint32_t i = 0; i < GAL_SHAPE_DIMS; i++) {
+        bool idle = in->op == GAL_OP_PERMUTE && i > 5 && shape->dims[i - 5] == 1;
+        hash = gal_content_mix(hash, idle ? 0 : shape->dims[i]);
+    }
+    return gal_op_loads((gal_op)in->op) ? gal_content_mix(hash, run) : hash;
+}
+
 static bool issue_call(issuer *host, const gal_call *call, uint32_t run)
 {
     gal_content_stage *s = host->stage;
@@ -65,7 +77,11 @@ static bool issue_call(issuer *host, const gal_call *call, uint32_t run)
         if (!issue_waits(host, in, i, call->microbatch, before)) {
             return false;
         }
-        s->task[s->task_count] = (gal_content_task){in, call->microbatch, run, first, s->awaited_count - first};
+        s->task[s->task_count] = (gal_content_task){.in = in,
+                                                    .microbatch = call->microbatch,
+                                                    .first_awaited = first,
+                                                    .awaited_count = s->awaited_count - first,
+                                                    .meaning = meaning_of(p, in, call->microbatch, run)};
         s->queue[in->stream][s->queue_count[in->stream]++] = s->task_count++;
         host->number[i] = s->queue_count[in->stream];
     }
