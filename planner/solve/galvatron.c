@@ -11,15 +11,19 @@ enum { STEPS_DEFAULT = 1024 };
 
 typedef struct table {
     uint32_t steps, layers;
-    int64_t *time;    /* (step, strategy): C(l, E_fwd) by last strategy */
-    int64_t *entered; /* (step, strategy): least time of the layers before, with the transition into this one */
-    uint16_t *before; /* (layer, step, strategy): the strategy before */
-    int64_t *choice;  /* (strategy): of one step, before */
-    uint32_t *trial;  /* strategy (layer of the model) */
+    uint64_t unit_bytes;  /* of a step */
+    int64_t *least_bytes; /* (layer): of its strategies; steps count what a layer takes above it */
+    int64_t floor_bytes;  /* their sum */
+    int64_t *time;        /* (step, strategy): C(l, E_fwd) by last strategy */
+    int64_t *entered;     /* (step, strategy): least time of the layers before, with the transition into this one */
+    uint16_t *before;     /* (layer, step, strategy): the strategy before */
+    int64_t *choice;      /* (strategy): of one step, before */
+    uint32_t *trial;      /* strategy (layer of the model) */
 } table;
 
 static void free_table(table *t)
 {
+    free(t->least_bytes);
     free(t->time);
     free(t->entered);
     free(t->before);
@@ -27,11 +31,43 @@ static void free_table(table *t)
     free(t->trial);
 }
 
-static gal_code create_table(const gal_instance *g, uint32_t layers, uint64_t unit_bytes, table *t, gal_error *err)
+/* Of E_f alone. */
+static int64_t kept_bytes(const gal_instance *g, uint32_t stage, uint32_t layer, uint32_t strategy)
 {
-    const uint64_t steps = (uint64_t)g->budget_bytes / unit_bytes;
+    const size_t cell = (size_t)g->kind[layer] * g->strategy_count + strategy;
+    return g->state_bytes[cell] + (int64_t)g->in_flight[stage] * g->forward_bytes[cell];
+}
+
+/* False: even the least of every layer is more than the budget. */
+static bool set_floor(const gal_instance *g, uint32_t stage, uint32_t first, table *t)
+{
+    for (uint32_t l = 0; l < t->layers; l++) {
+        int64_t least = kept_bytes(g, stage, first + l, 0);
+        for (uint32_t s = 1; s < g->strategy_count; s++) {
+            const int64_t bytes = kept_bytes(g, stage, first + l, s);
+            least = bytes < least ? bytes : least;
+        }
+        t->least_bytes[l] = least;
+        t->floor_bytes += least;
+    }
+    return t->floor_bytes <= g->budget_bytes;
+}
+
+static uint64_t unit_of(const gal_solver_limits *limits, uint64_t bytes)
+{
+    const uint64_t even = bytes / STEPS_DEFAULT + (bytes % STEPS_DEFAULT != 0);
+    return limits->memory_unit_bytes != 0 ? limits->memory_unit_bytes : even > 0 ? even : 1;
+}
+
+/* After set_floor. */
+static gal_code reserve_steps(const gal_instance *g, const gal_solver_limits *limits, table *t, gal_error *err)
+{
+    const uint64_t above = (uint64_t)(g->budget_bytes - t->floor_bytes);
+    const uint32_t layers = t->layers;
     uint64_t cells = CELLS_MAX + 1;
-    *t = (table){.steps = (uint32_t)steps, .layers = layers};
+    t->unit_bytes = unit_of(limits, above);
+    const uint64_t steps = above / t->unit_bytes;
+    t->steps = (uint32_t)steps;
     if (steps >= UINT32_MAX || !gal_checked_mul((steps + 1) * g->strategy_count, layers, &cells) || cells > CELLS_MAX) {
         return gal_fail(err, GAL_ERR_USAGE,
                         "--memory-unit: a table of %u layers, %llu steps and %u strategies is too large", layers,
@@ -42,11 +78,9 @@ static gal_code create_table(const gal_instance *g, uint32_t layers, uint64_t un
     t->before = calloc((size_t)cells, sizeof *t->before);
     t->choice = calloc(g->strategy_count, sizeof *t->choice);
     t->trial = calloc(g->layer_count, sizeof *t->trial);
-    if (t->time == NULL || t->entered == NULL || t->before == NULL || t->choice == NULL || t->trial == NULL) {
-        free_table(t);
-        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
-    }
-    return GAL_OK;
+    return t->time != NULL && t->entered != NULL && t->before != NULL && t->choice != NULL && t->trial != NULL
+               ? GAL_OK
+               : gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
 }
 
 /* ---- Eq. 4 ---- */
@@ -93,19 +127,19 @@ static void enter_layer(const gal_instance *g, table *t, uint32_t layer, bool is
     }
 }
 
-static uint64_t steps_of(const gal_instance *g, uint32_t stage, uint32_t layer, uint32_t strategy, uint64_t unit)
+static uint64_t steps_of(const gal_instance *g, const table *t, uint32_t stage, uint32_t first, uint32_t layer,
+                         uint32_t strategy)
 {
-    const size_t cell = (size_t)g->kind[layer] * g->strategy_count + strategy;
-    const uint64_t bytes = (uint64_t)(g->state_bytes[cell] + (int64_t)g->in_flight[stage] * g->forward_bytes[cell]);
-    return bytes / unit + (bytes % unit != 0);
+    const uint64_t bytes = (uint64_t)(kept_bytes(g, stage, layer, strategy) - t->least_bytes[layer - first]);
+    return bytes / t->unit_bytes + (bytes % t->unit_bytes != 0);
 }
 
-static void add_layer(const gal_instance *g, table *t, uint32_t stage, uint32_t layer, bool is_first, bool is_last,
-                      uint64_t unit)
+static void add_layer(const gal_instance *g, table *t, uint32_t stage, uint32_t first, uint32_t layer)
 {
     const size_t n = g->strategy_count;
+    const bool is_first = layer == first, is_last = layer + 1 == first + t->layers;
     for (uint32_t s = 0; s < n; s++) {
-        const uint64_t needed = steps_of(g, stage, layer, s, unit);
+        const uint64_t needed = steps_of(g, t, stage, first, layer, s);
         const int64_t own = g->seconds_ps[g->kind[layer] * n + s] +
                             gal_instance_edge_ps(g, stage, g->kind[layer], s, is_first, is_last);
         for (uint64_t step = 0; step <= t->steps; step++) {
@@ -118,7 +152,7 @@ static void add_layer(const gal_instance *g, table *t, uint32_t stage, uint32_t 
 /* ---- Algorithm 3 ---- */
 
 /* The path of least time with so many steps; false if there is none. */
-static bool path_at(const gal_instance *g, const table *t, uint32_t stage, uint32_t first, uint64_t step, uint64_t unit,
+static bool path_at(const gal_instance *g, const table *t, uint32_t stage, uint32_t first, uint64_t step,
                     uint32_t *strategy)
 {
     const size_t n = g->strategy_count;
@@ -132,15 +166,14 @@ static bool path_at(const gal_instance *g, const table *t, uint32_t stage, uint3
     }
     for (uint32_t l = first + t->layers; l-- > first;) {
         strategy[l] = s;
-        step -= steps_of(g, stage, l, s, unit);
+        step -= steps_of(g, t, stage, first, l, s);
         s = t->before[((size_t)(l - first) * ((size_t)t->steps + 1) + step) * n + s];
     }
     return true;
 }
 
 /* Lines 9 to 25. A budget without any path is no failed check: there is nothing to check. */
-static bool raise_forward_budget(const gal_instance *g, table *t, uint32_t stage, uint32_t first, uint64_t unit,
-                                 uint32_t *strategy)
+static bool raise_forward_budget(const gal_instance *g, table *t, uint32_t stage, uint32_t first, uint32_t *strategy)
 {
     const uint32_t end = first + t->layers;
     int64_t most = 0;
@@ -152,13 +185,13 @@ static bool raise_forward_budget(const gal_instance *g, table *t, uint32_t stage
         }
     }
     uint64_t step = 0;
-    if (most <= g->budget_bytes) {
-        step = (uint64_t)(g->budget_bytes - most) / unit;
-        found = path_at(g, t, stage, first, step, unit, strategy);
+    if (most + t->floor_bytes <= g->budget_bytes) {
+        step = (uint64_t)(g->budget_bytes - most - t->floor_bytes) / t->unit_bytes;
+        found = path_at(g, t, stage, first, step, strategy);
         step++;
     }
     for (; step <= t->steps; step++) {
-        if (!path_at(g, t, stage, first, step, unit, t->trial)) {
+        if (!path_at(g, t, stage, first, step, t->trial)) {
             continue;
         }
         if (gal_instance_stage_cost(g, stage, first, end, t->trial).peak_bytes > g->budget_bytes) {
@@ -184,30 +217,35 @@ static bool is_repeated(const gal_instance *g, const uint32_t *stage_first, uint
     return same;
 }
 
-static gal_code search_stage(const gal_instance *g, uint32_t stage, uint64_t unit, gal_assignment *a, bool *found,
-                             uint64_t *cell_count, gal_error *err)
+static gal_code search_stage(const gal_instance *g, uint32_t stage, const gal_solver_limits *limits, gal_assignment *a,
+                             bool *found, uint64_t *cell_count, gal_error *err)
 {
-    const uint32_t first = a->stage_first[stage];
-    const uint32_t end = a->stage_first[stage + 1];
-    table t;
-    const gal_code code = create_table(g, end - first, unit, &t, err);
-    if (code != GAL_OK) {
-        return code;
+    gal_code code = GAL_OK;
+    const uint32_t first = a->stage_first[stage], end = a->stage_first[stage + 1];
+    table t = {.layers = end - first, .least_bytes = calloc(end - first, sizeof *t.least_bytes)};
+    *found = false;
+    if (t.least_bytes == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory"));
     }
+    if (!set_floor(g, stage, first, &t)) {
+        goto cleanup;
+    }
+    GAL_TRY(reserve_steps(g, limits, &t, err));
     const size_t layer_cells = ((size_t)t.steps + 1) * g->strategy_count;
     for (uint32_t l = first; l < end; l++) {
         const size_t row = (l - first) * layer_cells;
         enter_layer(g, &t, l, l == first, t.before + row);
-        add_layer(g, &t, stage, l, l == first, l + 1 == end, unit);
+        add_layer(g, &t, stage, first, l);
     }
     *cell_count += layer_cells * t.layers;
-    *found = raise_forward_budget(g, &t, stage, first, unit, a->strategy);
+    *found = raise_forward_budget(g, &t, stage, first, a->strategy);
+cleanup:
     free_table(&t);
-    return GAL_OK;
+    return code;
 }
 
-gal_code gal_galvatron_search(const gal_instance *g, uint64_t unit_bytes, gal_assignment *a, uint64_t *cell_count,
-                              gal_error *err)
+gal_code gal_galvatron_search(const gal_instance *g, const gal_solver_limits *limits, gal_assignment *a,
+                              uint64_t *cell_count, gal_error *err)
 {
     bool found = true;
     a->value_ps = GAL_NEVER;
@@ -217,7 +255,7 @@ gal_code gal_galvatron_search(const gal_instance *g, uint64_t unit_bytes, gal_as
             memcpy(a->strategy + first, a->strategy + first - count, count * sizeof *a->strategy);
             continue;
         }
-        const gal_code code = search_stage(g, i, unit_bytes, a, &found, cell_count, err);
+        const gal_code code = search_stage(g, i, limits, a, &found, cell_count, err);
         if (code != GAL_OK) {
             return code;
         }
@@ -227,12 +265,6 @@ gal_code gal_galvatron_search(const gal_instance *g, uint64_t unit_bytes, gal_as
         GAL_ASSERT(a->value_ps != GAL_NEVER);
     }
     return GAL_OK;
-}
-
-uint64_t gal_galvatron_unit(const gal_instance *g, const gal_solver_limits *limits)
-{
-    const uint64_t budget = (uint64_t)g->budget_bytes;
-    return limits->memory_unit_bytes != 0 ? limits->memory_unit_bytes : (budget + STEPS_DEFAULT - 1) / STEPS_DEFAULT;
 }
 
 /* ---- Algorithm 1 ---- */
@@ -246,5 +278,5 @@ gal_code gal_solve_galvatron_base(const gal_instance *g, const gal_solver_limits
     for (uint32_t i = 0; i < g->stage_count; i++) {
         out->best.stage_first[i] = (uint32_t)((uint64_t)g->layer_count * i / g->stage_count);
     }
-    return gal_galvatron_search(g, gal_galvatron_unit(g, limits), &out->best, &out->effort_count, err);
+    return gal_galvatron_search(g, limits, &out->best, &out->effort_count, err);
 }

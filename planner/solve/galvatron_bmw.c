@@ -133,7 +133,7 @@ gal_code gal_solve_galvatron_bmw(const gal_instance *g, const gal_solver_limits 
     balanced_first[g->stage_count] = g->layer_count;
     GAL_TRY(balance(g, trial.strategy, false, trial.stage_first, err));
     while (is_new(g, trial.stage_first, &met, &met_count)) {
-        GAL_TRY(gal_galvatron_search(g, gal_galvatron_unit(g, limits), &trial, &out->effort_count, err));
+        GAL_TRY(gal_galvatron_search(g, limits, &trial, &out->effort_count, err));
         if (trial.value_ps == GAL_NEVER) {
             break;
         }
@@ -164,7 +164,7 @@ static gal_code solve_balanced(const gal_instance *g, const gal_solver_limits *l
     GAL_TRY(gal_assignment_create(g, &trial, err));
     GAL_TRY(balance(g, trial.strategy, by_seconds, trial.stage_first, err));
     while (is_new(g, trial.stage_first, &met, &met_count)) {
-        GAL_TRY(gal_galvatron_search(g, gal_galvatron_unit(g, limits), &trial, &out->effort_count, err));
+        GAL_TRY(gal_galvatron_search(g, limits, &trial, &out->effort_count, err));
         if (trial.value_ps == GAL_NEVER) {
             break;
         }

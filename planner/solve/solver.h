@@ -6,7 +6,7 @@
 
 typedef struct gal_solver_limits {
     uint64_t label_limit;       /* exact: labels kept in one round of one stage */
-    uint64_t memory_unit_bytes; /* galvatron-*: step of the memory table; 0: the budget in at most 1,024 steps */
+    uint64_t memory_unit_bytes; /* galvatron-*: step of the memory table; 0: at most 1,024 of them */
     double time_limit_seconds;  /* ilp */
 } gal_solver_limits;
 
