@@ -281,16 +281,16 @@ static void report(const fit *f, const double *z, gal_constants *out)
 /* measured / predicted of every row, from the folds that it is not in. */
 static void cross_validate(fit *f, bool *used, uint32_t group_count, const double *z, double *ratio)
 {
-    const uint32_t folds = group_count < GAL_CALIBRATE_FOLDS ? group_count : GAL_CALIBRATE_FOLDS;
+    const uint32_t folds = group_count < GAL_CALIBRATE_FOLDS ? group_count : GAL_CALIBRATE_FOLDS; /* at least 2 */
     for (uint32_t fold = 0; fold < folds; fold++) {
         double at[N];
         memcpy(at, z, sizeof at);
         for (uint32_t i = 0; i < f->row_count; i++) {
-            used[i] = f->row[i].group % folds != fold || folds == 1;
+            used[i] = f->row[i].group % folds != fold;
         }
         descend(f, at);
         for (uint32_t i = 0; i < f->row_count; i++) {
-            used[i] = !used[i] || folds == 1;
+            used[i] = !used[i];
         }
         residuals(f, at, f->residual);
         for (uint32_t i = 0; i < f->row_count; i++) {
@@ -336,12 +336,26 @@ gal_code gal_calibrate(const gal_framework *framework, const gal_calibrate_row *
     search_minimum(&f, z);
     residuals(&f, z, f.residual);
     report(&f, z, out);
-    cross_validate(&f, used, group_count, z, ratio);
+    for (uint32_t i = 0; i < row_count; i++) {
+        ratio[i] = exp(-f.residual[i]);
+    }
+    if (group_count > 1) {
+        cross_validate(&f, used, group_count, z, ratio);
+    }
     for (uint32_t i = 0; i < row_count; i++) {
         f.changed[i] = fabs(1.0 / ratio[i] - 1.0);
     }
     out->median_error = gal_median(f.changed, row_count);
-    gal_interval_factors(ratio, row_count, &out->seconds_low_factor, &out->seconds_high_factor);
+    if (group_count > 1) {
+        gal_interval_factors(ratio, row_count, &out->seconds_low_factor, &out->seconds_high_factor);
+    }
+    if (!(out->median_error <= GAL_CONSTANTS_FACTOR_MAX && out->seconds_high_factor <= GAL_CONSTANTS_FACTOR_MAX)) {
+        GAL_TRY(
+            gal_fail(err, GAL_NO,
+                     "measured seconds are %.3g times what is predicted of them (median), and constants within their "
+                     "bounds do not explain that: another cluster, framework or unit?",
+                     gal_median(ratio, row_count)));
+    }
 cleanup:
     free(f.slope);
     free(f.changed);

@@ -23,12 +23,15 @@ typedef struct gal_calibrate_row {
 
 /* Fits the constants free_constant[] to the rows and says by cross-validation over groups (GAL_CALIBRATE_FOLDS folds,
  * or one group at a time where there are fewer) how far rows that were not seen are off: median_error and the interval.
+ * Of one group alone there is nothing to hold back: median_error is that of the rows themselves, and the interval stays
+ * the one of the framework, or of start.
  * A constant that no row's prediction depends on is not among those fitted.
  * start         constants of a cluster like this one: those fitted there stand in place of what cluster and framework
  *               say, each with its own deviation and one of 25 % for the difference between two clusters; NULL: none
  * group_count   groups are 0 .. group_count - 1
  * out           name is left empty; cluster is the first row's
- * GAL_NO if there are fewer than two rows; GAL_ERR_SYSTEM without memory. */
+ * GAL_NO if there are fewer than two rows, or the fit is off by more than constants can say; GAL_ERR_SYSTEM without
+ * memory. */
 gal_code gal_calibrate(const gal_framework *framework, const gal_calibrate_row *row, uint32_t row_count,
                        uint32_t group_count, const gal_constants *start, const bool free_constant[GAL_CONSTANT_COUNT],
                        gal_constants *out, gal_error *err);

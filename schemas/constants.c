@@ -4,7 +4,6 @@
 #include "schemas/limits.h"
 
 enum { ROWS_MAX = 1000000 };
-static const double factor_max = 1e3;
 
 #define X(enumerator, name, least, most) [enumerator] = name,
 const char *const gal_constant_names[GAL_CONSTANT_COUNT] = {GAL_CONSTANTS(X)};
@@ -40,9 +39,9 @@ void gal_constants_read_at(const gal_json_cursor *at, gal_constants *out)
     gal_json_string(at, "cluster", out->cluster, sizeof out->cluster);
     gal_json_string(at, "framework", out->framework, sizeof out->framework);
     out->row_count = gal_json_u32(at, "row_count", 1, ROWS_MAX);
-    out->median_error = gal_json_f64(at, "median_error", 0.0, factor_max);
+    out->median_error = gal_json_f64(at, "median_error", 0.0, GAL_CONSTANTS_FACTOR_MAX);
     out->seconds_low_factor = gal_json_f64(at, "seconds_low_factor", GAL_POSITIVE_MIN, 1.0);
-    out->seconds_high_factor = gal_json_f64(at, "seconds_high_factor", 1.0, factor_max);
+    out->seconds_high_factor = gal_json_f64(at, "seconds_high_factor", 1.0, GAL_CONSTANTS_FACTOR_MAX);
     read_fitted(at, out);
     gal_json_reject_unknown(at);
 }

@@ -49,6 +49,8 @@ typedef enum gal_constant {
 extern const char *const gal_constant_names[GAL_CONSTANT_COUNT];
 extern const double gal_constant_least[GAL_CONSTANT_COUNT], gal_constant_most[GAL_CONSTANT_COUNT];
 
+#define GAL_CONSTANTS_FACTOR_MAX 1e3 /* of median_error and of the interval's factors */
+
 typedef struct gal_constants {
     char name[GAL_NAME_BYTES];
     char cluster[GAL_NAME_BYTES], framework[GAL_NAME_BYTES]; /* that it was fitted for */
@@ -56,7 +58,7 @@ typedef struct gal_constants {
     double value[GAL_CONSTANT_COUNT];
     double log_deviation[GAL_CONSTANT_COUNT]; /* one standard deviation of log value */
     uint32_t row_count;                       /* measurements fitted to */
-    double median_error;                      /* cross-validated, relative */
+    double median_error;                      /* relative, cross-validated; of one group alone that of its rows */
     /* A prediction times these is a 90 % interval: quantiles of measured / predicted, cross-validated. */
     double seconds_low_factor, seconds_high_factor;
 } gal_constants;

@@ -53,6 +53,15 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
     return gal_options_run(&command, argc, argv, &arguments, exit_code);
 }
 
+void gal_cli_note_cut(const gal_csv *csv)
+{
+    const uint32_t rows = gal_csv_row_count(csv);
+    if (!gal_csv_is_whole(csv) && rows > 0) {
+        (void)fprintf(stderr, "galplan: note: %s:%u: the last line has no end: the file may be cut short\n",
+                      gal_csv_path(csv), gal_csv_line(csv, rows - 1));
+    }
+}
+
 static gal_code parse_names(const char *text, bool chosen[GAL_CONSTANT_COUNT], gal_error *err)
 {
     for (const char *at = text; *at != '\0';) {
@@ -86,18 +95,27 @@ static uint32_t number_groups(const gal_layout_rows *rows, gal_calibrate_row *ou
     return groups;
 }
 
+static const double hardly_told = 0.9; /* of log deviation; 1 is what is assumed where no row tells */
+
 static void print(const gal_constants *c, uint32_t groups)
 {
     printf("rows %u in %u groups, cluster %s, framework %s\n\n", c->row_count, groups, c->cluster, c->framework);
     printf("%-18s %12s   %s\n", "constant", "value", "uncertainty (1 deviation)");
     for (uint32_t i = 0; i < GAL_CONSTANT_COUNT; i++) {
         if (c->fitted[i]) {
-            printf("%-18s %12.5g   x/ %.3f\n", gal_constant_names[i], c->value[i], exp(c->log_deviation[i]));
+            printf("%-18s %12.5g   x/ %.3f%s\n", gal_constant_names[i], c->value[i], exp(c->log_deviation[i]),
+                   c->log_deviation[i] > hardly_told ? "   the rows hardly tell" : "");
         }
     }
-    printf(
-        "\nerror on rows not fitted: median %.1f %%; 90 %% of measured / predicted in %.3f .. %.3f (cross-validated)\n",
-        100.0 * c->median_error, c->seconds_low_factor, c->seconds_high_factor);
+    if (groups > 1) {
+        printf("\nerror on rows not fitted: median %.1f %%; 90 %% of measured / predicted in %.3f .. %.3f "
+               "(cross-validated)\n",
+               100.0 * c->median_error, c->seconds_low_factor, c->seconds_high_factor);
+    } else {
+        printf("\nerror on the rows fitted: median %.1f %%; one group alone, so nothing is cross-validated: the 90 %% "
+               "interval stays %.3f .. %.3f\n",
+               100.0 * c->median_error, c->seconds_low_factor, c->seconds_high_factor);
+    }
 }
 
 static gal_code calibrate(const settings *s, gal_error *err)
@@ -120,6 +138,7 @@ static gal_code calibrate(const settings *s, gal_error *err)
         GAL_TRY(gal_constants_read(s->start, &start, err));
     }
     GAL_TRY(gal_layout_rows_read(s->table, s->cluster, &rows, err));
+    gal_cli_note_cut(gal_layout_rows_table(rows));
     measured = calloc((size_t)gal_layout_rows_count(rows) + 1, sizeof *measured);
     from = calloc((size_t)gal_layout_rows_count(rows) + 1, sizeof *from);
     if (measured == NULL || from == NULL) {
@@ -132,9 +151,15 @@ static gal_code calibrate(const settings *s, gal_error *err)
             measured[count++] = (gal_calibrate_row){&row->model, row->cluster, &row->layout, row->seconds, 0};
         }
     }
+    if (count < 2) {
+        GAL_TRY(gal_fail(err, GAL_ERR_DOCUMENT, "%s: column seconds: must be given in at least 2 rows, got %u",
+                         s->table, count));
+    }
     const uint32_t groups = number_groups(rows, measured, from, count);
-    GAL_TRY(
-        gal_calibrate(&framework, measured, count, groups, s->start == NULL ? NULL : &start, chosen, &constants, err));
+    gal_error why = {0};
+    code =
+        gal_calibrate(&framework, measured, count, groups, s->start == NULL ? NULL : &start, chosen, &constants, &why);
+    GAL_TRY(code == GAL_OK ? GAL_OK : gal_fail(err, code, "%s: %s", s->table, why.text));
     (void)snprintf(constants.name, sizeof constants.name, "%.31s %.31s", constants.cluster, constants.framework);
     print(&constants, groups);
     if (s->output != NULL) {

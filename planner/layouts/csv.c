@@ -13,6 +13,7 @@ enum { FILE_BYTES_MAX = 64 << 20, LIST_BYTES = 512 };
 
 struct gal_csv {
     char *path, *text; /* owned; text is cut into fields */
+    bool whole;        /* the last line has an end */
     uint32_t column_count, row_count, row_capacity;
     char **field;   /* [1 + row_count][column_count]: names first */
     uint32_t *line; /* [1 + row_count] */
@@ -134,12 +135,15 @@ static gal_code add_line(gal_csv *csv, char *line, uint32_t number, uint32_t *li
 
 static gal_code cut_lines(gal_csv *csv, size_t byte_count, gal_error *err)
 {
+    static const char mark[] = "\xEF\xBB\xBF"; /* of the byte order, that spreadsheets begin UTF-8 with */
     uint32_t lines = 0, number = 1;
     gal_code code = GAL_OK;
     if (strlen(csv->text) != byte_count) {
         return gal_fail(err, GAL_ERR_DOCUMENT, "%s: must be text, got a NUL byte", csv->path);
     }
-    for (char *line = csv->text; line != NULL && code == GAL_OK; number++) {
+    csv->whole = byte_count > 0 && csv->text[byte_count - 1] == '\n';
+    char *start = csv->text + (strncmp(csv->text, mark, strlen(mark)) == 0 ? strlen(mark) : 0);
+    for (char *line = start; line != NULL && code == GAL_OK; number++) {
         char *end = strchr(line, '\n'), *next = end == NULL ? NULL : end + 1;
         end = end == NULL ? line + strlen(line) : end;
         *end = '\0';
@@ -192,6 +196,11 @@ const char *gal_csv_path(const gal_csv *csv)
     return csv->path;
 }
 
+bool gal_csv_is_whole(const gal_csv *csv)
+{
+    return csv->whole;
+}
+
 uint32_t gal_csv_row_count(const gal_csv *csv)
 {
     return csv->row_count;
@@ -220,6 +229,11 @@ uint32_t gal_csv_column(const gal_csv *csv, const char *name)
 uint32_t gal_csv_line(const gal_csv *csv, uint32_t row)
 {
     return csv->line[1 + row];
+}
+
+uint32_t gal_csv_names_line(const gal_csv *csv)
+{
+    return csv->line[0];
 }
 
 const char *gal_csv_field(const gal_csv *csv, uint32_t row, uint32_t column)
@@ -264,7 +278,8 @@ gal_code gal_csv_f64(const gal_csv *csv, uint32_t row, uint32_t column, double l
     char *end = NULL;
     errno = 0;
     const double value = strtod(text, &end);
-    if (*end != '\0' || end == text || !isfinite(value) || value < least || value > most || errno == ERANGE) {
+    if (text[strspn(text, "+-.0123456789eE")] != '\0' || *end != '\0' || end == text || !isfinite(value) ||
+        value < least || value > most || errno == ERANGE) {
         return gal_csv_fail(csv, row, column, err, "must be a number from %g to %g", least, most);
     }
     *out = value;

@@ -1,6 +1,6 @@
 /* Tables of comma-separated values: a line of column names, then a row per line. Lines that begin with # and empty
  * lines are skipped; a field may stand in double quotes, "" in it is one quote; spaces around a field are not part of
- * it. */
+ * it. A mark of the byte order at the beginning is skipped. */
 #ifndef GAL_PLANNER_LAYOUTS_CSV_H
 #define GAL_PLANNER_LAYOUTS_CSV_H
 
@@ -19,11 +19,14 @@ gal_code gal_csv_read(const char *path, gal_csv **out, gal_error *err);
 void gal_csv_free(gal_csv *csv); /* accepts NULL */
 
 const char *gal_csv_path(const gal_csv *csv);
+/* False: the last line has no end, so the file may have been cut short in it. */
+bool gal_csv_is_whole(const gal_csv *csv);
 uint32_t gal_csv_row_count(const gal_csv *csv);
 uint32_t gal_csv_column_count(const gal_csv *csv);
 const char *gal_csv_column_name(const gal_csv *csv, uint32_t column);
 uint32_t gal_csv_column(const gal_csv *csv, const char *name); /* GAL_CSV_NONE: there is none */
 uint32_t gal_csv_line(const gal_csv *csv, uint32_t row);       /* of the file, from 1 */
+uint32_t gal_csv_names_line(const gal_csv *csv);               /* likewise of the column names */
 /* The field, owned by csv; "" where column is GAL_CSV_NONE. */
 const char *gal_csv_field(const gal_csv *csv, uint32_t row, uint32_t column);
 

@@ -390,9 +390,9 @@ static gal_code find_columns(gal_layout_rows *rows, gal_error *err)
         }
         if (known == GAL_LAYOUT_COLUMN_COUNT) {
             const char *nearest = gal_nearest_name(name, gal_layout_column_names, GAL_LAYOUT_COLUMN_COUNT);
-            return gal_fail(err, GAL_ERR_DOCUMENT, "%s: unknown column \"%s\"%s%s%s", gal_csv_path(rows->csv), name,
-                            nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-                            nearest == NULL ? "" : "\"?");
+            return gal_fail(err, GAL_ERR_DOCUMENT, "%s:%u: unknown column \"%s\"%s%s%s", gal_csv_path(rows->csv),
+                            gal_csv_names_line(rows->csv), name, nearest == NULL ? "" : "; did you mean \"",
+                            nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
         }
     }
     return GAL_OK;

@@ -79,7 +79,7 @@ galplan profile --calibrate exact.csv $prices --fit gemm >out 2>err
 [ $? -eq 2 ] && grep -qF 'unknown constant "gemm"' err
 verdict 'refused: a constant'
 galplan profile --calibrate layouts.csv $prices >out 2>err
-[ $? -eq 1 ] && grep -qF 'calibration needs at least 2 measured rows, got 0' err
+[ $? -eq 3 ] && grep -qF 'layouts.csv: column seconds: must be given in at least 2 rows, got 0' err
 verdict 'refused: nothing measured'
 galplan profile --calibrate exact.csv --cluster a100-8 --prices galrun >out 2>err
 [ $? -eq 2 ] && grep -qF 'of --prices framework:NAME' err
