@@ -32,6 +32,7 @@ struct gal_durations {
     double instruction_seconds;
     gal_host_work host;
     double deviations; /* that all durations are off by, upwards */
+    bool borrows;      /* its tables are another's */
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
     double communication_alone;                           /* factor on what a message takes beyond one byte */
     double forward_factor, backward_factor, again_factor; /* again: of kernels that backward runs again */
@@ -485,9 +486,30 @@ void gal_durations_set_quantile(gal_durations *d, double quantile)
     d->instruction_seconds = at_quantile(d, d->instruction_seconds, measured);
 }
 
+gal_code gal_durations_create_quantile(const gal_durations *of, double quantile, gal_durations **out, gal_error *err)
+{
+    gal_durations *d = malloc(sizeof *d);
+    if (d == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
+    }
+    *d = *of;
+    d->borrows = true;
+    gal_durations_set_quantile(d, quantile);
+    *out = d;
+    return GAL_OK;
+}
+
+bool gal_durations_have_measurements(const gal_durations *d)
+{
+    return d->kernel_count > 0 || d->collective_count > 0 || d->fixed_step_seconds > 0.0 ||
+           d->instruction_seconds > 0.0;
+}
+
 void gal_durations_free(gal_durations *d)
 {
-    if (d != NULL) {
+    if (d != NULL && d->borrows) {
+        free(d);
+    } else if (d != NULL) {
         free(d->kernel);
         free(d->slot);
         free(d->collective);

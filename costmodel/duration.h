@@ -47,6 +47,10 @@ void gal_durations_free(gal_durations *durations);
  * step, is what it is at their quantiles; where errors cancel in part, a step is spread less than this says. Factors of
  * company and slowdowns stay. */
 void gal_durations_set_quantile(gal_durations *durations, double quantile);
+/* Those of `of`, as predicted, at the quantile; `of` must outlive them. GAL_ERR_SYSTEM without memory. */
+gal_code gal_durations_create_quantile(const gal_durations *of, double quantile, gal_durations **out, gal_error *err);
+/* Whether any of them rests on a measurement; if not, all stray by the same factor. */
+bool gal_durations_have_measurements(const gal_durations *durations);
 
 const gal_cluster *gal_durations_cluster(const gal_durations *durations);
 double gal_durations_fixed_step_seconds(const gal_durations *durations);

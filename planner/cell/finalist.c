@@ -92,3 +92,13 @@ cleanup:
     free(programs);
     return code;
 }
+
+gal_code gal_finalists_interval(const gal_durations *durations, gal_search_result *result, uint32_t count,
+                                gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t i = 0; i < count && i < result->finalist_count && code == GAL_OK; i++) {
+        code = gal_plan_interval(&result->finalist[i].plan, durations, &result->finalist[i].interval, err);
+    }
+    return code;
+}

@@ -2,6 +2,7 @@
 #ifndef GAL_PLANNER_CELL_SEARCH_REQUEST_H
 #define GAL_PLANNER_CELL_SEARCH_REQUEST_H
 
+#include "costmodel/prediction.h"
 #include "planner/cell/cell.h"
 #include "schemas/base/options.h"
 
@@ -46,8 +47,9 @@ typedef struct gal_finalist {
     uint32_t global_batch_samples, microbatch_count, pp_degree;
     gal_plan plan; /* owned; with predicted bytes and seconds */
     double objective_seconds, simulated_seconds;
-    double bound_seconds; /* no chain of the cell is faster; where plans are uniform: no such plan */
-    uint64_t peak_bytes;  /* of its largest stage, fixed bytes included */
+    double bound_seconds;    /* no chain of the cell is faster; where plans are uniform: no such plan */
+    uint64_t peak_bytes;     /* of its largest stage, fixed bytes included */
+    gal_prediction interval; /* of what the plan predicts; zeroed until gal_finalists_interval */
 } gal_finalist;
 
 typedef struct gal_search_result {

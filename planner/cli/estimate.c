@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "costmodel/interval.h"
+#include "planner/cli/calibrate.h"
 #include "planner/cli/prices_of.h"
 #include "planner/layouts/layout_plan.h"
 #include "schemas/base/options.h"
@@ -23,16 +23,15 @@ typedef struct run {
     bool has_constants;
     gal_profile profile;
     gal_durations *durations; /* of the cluster of the rows before */
-    gal_durations *ends[2];   /* of the profile, at the quantiles that the interval ends at */
     const gal_cluster *durations_of;
 } run;
 
 #define X(enumerator, name, says) "  " name ": " says "\n"
 static const char notes[] =
     "One layout per row: a line of column names, then values; # starts a comment. The rows come back with\n"
-    "estimated_seconds and estimated_bytes (of a step; of the fullest device), each with the low and high end of a 90 "
-    "%\n"
-    "interval, and refused: why there is none. All blocks have one strategy.\n"
+    "microbatch_count, estimated_seconds and estimated_bytes (of a step; of the fullest device), the last two with "
+    "the\n"
+    "low and high end of a 90 % interval, and refused: why there is none. All blocks have one strategy.\n"
     "--prices galrun lowers and simulates each layout as galrun would run it; framework:NAME takes the formulas of\n"
     "costmodel/framework.h for a framework that a document describes (NAME: a file, or one that ships: pytorch-2022,\n"
     "megatron-2021, megatron-sp-2022, torchtitan-2024, llm-foundry-2023 and others; a wrong name lists them).\n"
@@ -45,8 +44,6 @@ static const char notes[] =
 static void release(run *r)
 {
     gal_durations_free(r->durations);
-    gal_durations_free(r->ends[0]);
-    gal_durations_free(r->ends[1]);
     gal_profile_free(&r->profile);
     gal_layout_rows_free(r->rows);
 }
@@ -69,19 +66,16 @@ static gal_code load(run *r, const char *path, gal_error *err)
     if (s->profile != NULL) {
         GAL_TRY(gal_profile_read(s->profile, &r->profile, err));
         GAL_TRY(gal_durations_create(&r->profile, &r->durations, err));
-        for (uint32_t i = 0; i < 2; i++) {
-            GAL_TRY(gal_durations_create(&r->profile, &r->ends[i], err));
-            gal_durations_set_quantile(r->ends[i], i == 0 ? 0.05 : 0.95);
-        }
     }
     GAL_TRY(gal_layout_rows_read(path, s->cluster, &r->rows, err));
+    gal_cli_note_cut(gal_layout_rows_table(r->rows));
 cleanup:
     return code;
 }
 
 typedef struct answer {
     gal_framework_estimate estimate;
-    double seconds_low, seconds_high, bytes_low, bytes_high; /* factors */
+    gal_prediction interval;
     char refused[GAL_ERROR_TEXT_BYTES];
 } answer;
 
@@ -93,25 +87,11 @@ static void estimate_described(const run *r, const gal_layout_row *row, answer *
         gal_constants_apply(&r->fitted, &constants);
     }
     gal_framework_price(&r->framework, row->cluster, &constants, &row->model, &row->layout, &out->estimate);
-    out->seconds_low = constants.seconds_low_factor;
-    out->seconds_high = constants.seconds_high_factor;
-    out->bytes_low = exp(-r->framework.bytes_spread);
-    out->bytes_high = exp(r->framework.bytes_spread);
-}
-
-/* Of measured durations by the spread of each; data sheets are off all alike. */
-static gal_code interval_galrun(const run *r, const gal_layout_row *row, answer *out, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    gal_framework_estimate end[2];
-    out->seconds_low = exp(-GAL_INTERVAL_ANALYTIC);
-    out->seconds_high = exp(GAL_INTERVAL_ANALYTIC);
-    for (uint32_t i = 0; i < 2 && r->ends[i] != NULL; i++) {
-        GAL_TRY(gal_layout_simulate(row, r->ends[i], &end[i], err));
-        *(i == 0 ? &out->seconds_low : &out->seconds_high) = end[i].seconds / out->estimate.seconds;
-    }
-cleanup:
-    return code;
+    const gal_framework_estimate *at = &out->estimate;
+    out->interval = (gal_prediction){.low_seconds = at->seconds * constants.seconds_low_factor,
+                                     .high_seconds = at->seconds * constants.seconds_high_factor,
+                                     .low_bytes = at->bytes * exp(-r->framework.bytes_spread),
+                                     .high_bytes = at->bytes * exp(r->framework.bytes_spread)};
 }
 
 static gal_code estimate_galrun(run *r, const gal_layout_row *row, answer *out, gal_error *err)
@@ -125,16 +105,13 @@ static gal_code estimate_galrun(run *r, const gal_layout_row *row, answer *out, 
         GAL_TRY(gal_durations_create_analytic(row->cluster, &r->durations, err));
         r->durations_of = row->cluster;
     }
-    code = gal_layout_simulate(row, r->durations, &out->estimate, &refused);
-    if (code == GAL_NO) {
+    code = gal_layout_simulate(row, r->durations, &out->estimate, &out->interval, &refused);
+    if (code == GAL_NO || code == GAL_ERR_DOCUMENT) { /* it breaks a rule; a tensor is too large for a program */
         memcpy(out->refused, refused.text, sizeof out->refused);
         code = GAL_OK;
     } else if (code != GAL_OK) {
         code = gal_fail(err, code, "%s", refused.text);
-    } else {
-        GAL_TRY(interval_galrun(r, row, out, err));
     }
-    out->bytes_low = out->bytes_high = 1.0; /* of the arena: exact */
 cleanup:
     return code;
 }
@@ -161,24 +138,26 @@ static void put_head(FILE *out, const gal_csv *csv)
         put_field(out, gal_csv_column_name(csv, c));
         fputc(',', out);
     }
-    fputs("estimated_seconds,low_seconds,high_seconds,estimated_bytes,low_bytes,high_bytes,refused\n", out);
+    fputs("microbatch_count,estimated_seconds,low_seconds,high_seconds,estimated_bytes,low_bytes,high_bytes,refused\n",
+          out);
 }
 
-static void put_row(FILE *out, const gal_csv *csv, uint32_t row, const answer *a)
+static void put_row(FILE *out, const gal_csv *csv, uint32_t row, const gal_uniform_layout *layout, const answer *a)
 {
     for (uint32_t c = 0; c < gal_csv_column_count(csv); c++) {
         put_field(out, gal_csv_field(csv, row, c));
         fputc(',', out);
     }
+    fprintf(out, "%u,", layout->global_batch_samples / (layout->dp_degree * layout->microbatch_samples));
     if (a->refused[0] != '\0') {
         fputs(",,,,,,", out);
         put_field(out, a->refused);
         fputc('\n', out);
         return;
     }
-    const double seconds = a->estimate.seconds, bytes = a->estimate.bytes;
-    fprintf(out, "%.6g,%.6g,%.6g,%.0f,%.0f,%.0f,\n", seconds, seconds * a->seconds_low, seconds * a->seconds_high,
-            bytes, bytes * a->bytes_low, bytes * a->bytes_high);
+    const gal_prediction *within = &a->interval;
+    fprintf(out, "%.6g,%.6g,%.6g,%.0f,%.0f,%.0f,\n", a->estimate.seconds, within->low_seconds, within->high_seconds,
+            a->estimate.bytes, within->low_bytes, within->high_bytes);
 }
 
 static gal_code estimate_all(run *r, FILE *out, gal_error *err)
@@ -194,7 +173,7 @@ static gal_code estimate_all(run *r, FILE *out, gal_error *err)
         } else {
             GAL_TRY(estimate_galrun(r, row, &a, err));
         }
-        put_row(out, csv, i, &a);
+        put_row(out, csv, i, &row->layout, &a);
     }
 cleanup:
     return code;

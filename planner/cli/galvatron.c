@@ -1,8 +1,10 @@
 #include "planner/cli/galvatron.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "costmodel/galvatron.h"
+#include "costmodel/interval.h"
 #include "planner/galvatron/galvatron_files.h"
 #include "schemas/document.h"
 
@@ -40,6 +42,9 @@ static void print_price(const gal_galvatron_plan *plan, const gal_galvatron_pric
 {
     (void)printf("prices               galvatron, by its published formulas\n");
     (void)printf("iteration            %.9g s\n", price->iteration_seconds);
+    (void)printf("with 90 %%            %.6g to %.6g s, if its profile strays as measurements here do\n",
+                 price->iteration_seconds * exp(-GAL_INTERVAL_MEASURED),
+                 price->iteration_seconds * exp(GAL_INTERVAL_MEASURED));
     (void)printf("throughput           %.9g samples/s\n", price->samples_per_second);
     (void)printf("\nstage  layers         bytes\n");
     for (uint32_t s = 0; s < price->stage_count; s++) {
@@ -53,6 +58,8 @@ static gal_code print_price_json(const gal_galvatron_plan *plan, const gal_galva
     gal_json_begin_object(out, NULL);
     gal_json_put_string(out, "prices", "galvatron");
     gal_json_put_f64(out, "iteration_seconds", price->iteration_seconds);
+    gal_json_put_f64(out, "low_seconds", price->iteration_seconds * exp(-GAL_INTERVAL_MEASURED));
+    gal_json_put_f64(out, "high_seconds", price->iteration_seconds * exp(GAL_INTERVAL_MEASURED));
     gal_json_put_f64(out, "samples_per_second", price->samples_per_second);
     gal_json_begin_array(out, "stages");
     for (uint32_t s = 0; s < price->stage_count; s++) {

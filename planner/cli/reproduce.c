@@ -1,10 +1,12 @@
 /* galplan reproduce galvatron: what Hetu-Galvatron's space, prices and rules give, solved exactly. */
 #include "planner/cli/reproduce.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "costmodel/interval.h"
 #include "planner/cli/reproduce_colossal.h"
 #include "planner/cli/reproduce_oases.h"
 #include "planner/cli/reproduce_paper.h"
@@ -145,6 +147,9 @@ static void print_text(FILE *out, const reproduce_options *o, const gal_galvatro
     (void)fprintf(out, "  %.9g s a step; no plan gives more than %.9g samples/s (gap %.4f %%)\n",
                   found->iteration_seconds, found->samples_per_second_bound,
                   100.0 * (found->samples_per_second_bound / found->samples_per_second - 1.0));
+    (void)fprintf(out, "  90 %%: %.6g to %.6g s, if its profile strays as measurements here do\n",
+                  found->iteration_seconds * exp(-GAL_INTERVAL_MEASURED),
+                  found->iteration_seconds * exp(GAL_INTERVAL_MEASURED));
     (void)fprintf(out, "  limit %.0f MiB, of which %.0f MiB count\n", mebibytes(o->memory_bytes),
                   mebibytes(found->used_limit_bytes));
     (void)fprintf(out, "  embedding and head: ");
@@ -164,6 +169,8 @@ static gal_code print_json(const gal_galvatron_found *found, bool timing, double
     if (found->feasible) {
         gal_json_put_f64(out, "samples_per_second", found->samples_per_second);
         gal_json_put_f64(out, "iteration_seconds", found->iteration_seconds);
+        gal_json_put_f64(out, "low_seconds", found->iteration_seconds * exp(-GAL_INTERVAL_MEASURED));
+        gal_json_put_f64(out, "high_seconds", found->iteration_seconds * exp(GAL_INTERVAL_MEASURED));
         gal_json_put_f64(out, "samples_per_second_bound", found->samples_per_second_bound);
         gal_json_put_u64(out, "global_batch_samples", found->plan.global_batch_samples);
         gal_json_put_u64(out, "microbatch_count", found->plan.microbatch_count);

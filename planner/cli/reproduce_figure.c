@@ -52,7 +52,8 @@ typedef struct balance {
     double of_seconds, of_bytes;
 } balance;
 
-static balance print_partition(const char *name, const gal_paper_answer *a)
+/* interval: of a feasible answer's plan. */
+static balance print_partition(const char *name, const gal_paper_answer *a, const gal_prediction *interval)
 {
     uint64_t most = 0;
     if (!a->feasible) {
@@ -64,8 +65,10 @@ static balance print_partition(const char *name, const gal_paper_answer *a)
         printf("%s%u", s == 0 ? "" : ";", gal_plan_stage_block_count(&a->plan, s));
         most = a->plan.stage[s].predicted_bytes > most ? a->plan.stage[s].predicted_bytes : most;
     }
-    printf("  alpha_t %.4f  alpha_m %.4f  %.2f GiB  %.2f samples/s\n", a->opinion.seconds_balance_degree,
-           a->opinion.bytes_balance_degree, (double)most / gibibyte, a->samples_per_second);
+    printf("  alpha_t %.4f  alpha_m %.4f  %.2f GiB  %.2f samples/s (90 %%: %.2f to %.2f)\n",
+           a->opinion.seconds_balance_degree, a->opinion.bytes_balance_degree, (double)most / gibibyte,
+           a->samples_per_second, a->plan.global_batch_samples / interval->high_seconds,
+           a->plan.global_batch_samples / interval->low_seconds);
     return (balance){true, a->opinion.seconds_balance_degree, a->opinion.bytes_balance_degree};
 }
 
@@ -111,8 +114,13 @@ static gal_code figure_4_of(const char *model, uint32_t batch, double memory_gib
         gal_search_request request = s.request;
         request.memory_bytes = rows[i].limited ? request.memory_bytes : UINT64_C(1) << 50;
         GAL_TRY(gal_paper_answer_of(&request, &strategy, &answer, err));
-        found[i] = print_partition(rows[i].name, &answer);
+        gal_prediction interval = {0};
+        if (answer.feasible) {
+            code = gal_plan_interval(&answer.plan, s.durations, &interval, err);
+        }
+        found[i] = print_partition(rows[i].name, &answer, &interval);
         gal_plan_free(&answer.plan);
+        GAL_TRY(code);
     }
     print_equation_7(&found[0], &found[1], &found[2]);
 cleanup:

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cell/finalist.h"
 #include "planner/cli/search_compare.h"
 #include "planner/cli/search_counts.h"
 #include "planner/cli/search_ctas.h"
@@ -455,6 +456,10 @@ static gal_code run_front(const search_options *o, const gal_search_request *req
     code = gal_pareto_find(request, o->top, o->pareto_step_bytes, &pareto, err);
     seconds = gal_searching_end(searching);
     GAL_TRY(code);
+    for (uint32_t i = 0; i < pareto.point_count; i++) {
+        gal_finalist *f = &pareto.point[i].finalist;
+        GAL_TRY(gal_plan_interval(&f->plan, request->durations, &f->interval, err));
+    }
     if (pareto.point_count > 0) {
         pareto.point[0].finalist.plan.communication_ctas = o->ctas.ctas;
         GAL_TRY(report_front(o, &pareto, seconds, err));
@@ -541,6 +546,7 @@ static gal_code run(search_options *o, gal_error *err)
     seconds = gal_searching_end(&searching);
     GAL_TRY(code);
     gal_ctas_mark(&o->ctas, &answer.search);
+    GAL_TRY(gal_finalists_interval(durations, &answer.search, o->top > 1 ? o->top : 1, err));
     GAL_TRY(answer.search.feasible ? report(o, algorithm, &answer, profile.gpu.by_ctas_count > 0, seconds, err)
                                    : report_none(o, &request, &whole, algorithm, &answer, seconds, err));
     if (o->counts) {

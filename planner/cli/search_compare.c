@@ -5,6 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "planner/cell/finalist.h"
+#include "planner/cli/search_print.h"
+
 typedef struct row {
     const gal_algorithm *algorithm;
     gal_algorithm_answer answer;
@@ -35,17 +38,19 @@ static void print_row(const row *r, double bound)
     printf("%-15s", r->algorithm->name);
     if (a->search.feasible) {
         const gal_finalist *f = &a->search.finalist[0];
-        printf("  %5u  %12u  %2u  %11.6f  %8.3f  %11.6f  %9.2f  %9.1f  yes ", f->global_batch_samples,
+        printf("  %5u  %12u  %2u  %11.6f  %8.3f  %11.6f  %11.6f  %11.6f  %9.2f  %9.1f  yes ", f->global_batch_samples,
                f->microbatch_count, f->pp_degree, f->objective_seconds,
                100.0 * gap_of(f->objective_seconds, f->global_batch_samples, bound), f->simulated_seconds,
-               gal_finalist_rate(f), (double)f->peak_bytes / 1048576.0);
+               f->interval.low_seconds, f->interval.high_seconds, gal_finalist_rate(f),
+               (double)f->peak_bytes / 1048576.0);
     } else if (a->misfit_cell_count > 0) {
         const gal_misfit *m = &a->misfit;
-        printf("  %5u  %12u  %2u  %11.6f  %8s  %11s  %9s  %9.1f  no  ", m->numbers.global_batch_samples,
-               m->numbers.microbatch_count, m->numbers.pp_degree, m->objective_seconds, "-", "-", "-",
+        printf("  %5u  %12u  %2u  %11.6f  %8s  %11s  %11s  %11s  %9s  %9.1f  no  ", m->numbers.global_batch_samples,
+               m->numbers.microbatch_count, m->numbers.pp_degree, m->objective_seconds, "-", "-", "-", "-", "-",
                (double)m->bytes / 1048576.0);
     } else {
-        printf("  %5s  %12s  %2s  %11s  %8s  %11s  %9s  %9s  -   ", "-", "-", "-", "-", "-", "-", "-", "-");
+        printf("  %5s  %12s  %2s  %11s  %8s  %11s  %11s  %11s  %9s  %9s  -   ", "-", "-", "-", "-", "-", "-", "-", "-",
+               "-", "-");
     }
     printf("  %10.1f\n", r->seconds * 1e3);
 }
@@ -69,7 +74,8 @@ static void print_notes(const row *rows)
 
 static void print_text(const row *rows, double bound)
 {
-    printf("algorithm        batch  microbatches  pp  objective s     gap %%  simulated s  samples/s   peak MiB  fits  "
+    printf("algorithm        batch  microbatches  pp  objective s     gap %%  simulated s    90 %% from           to  "
+           "samples/s   peak MiB  fits  "
            "searched ms\n");
     for (uint32_t i = 0; i < GAL_ALGORITHM_COUNT; i++) {
         print_row(&rows[i], bound);
@@ -99,6 +105,7 @@ static void put_row(gal_json_writer *out, const row *r, double bound, bool timin
         gal_json_put_f64(out, "objective_seconds", f->objective_seconds);
         gal_json_put_f64(out, "own_seconds", a->opinion.seconds);
         gal_json_put_f64(out, "simulated_seconds", f->simulated_seconds);
+        gal_search_put_interval(out, &f->interval);
         gal_json_put_f64(out, "optimality_gap", gap_of(f->objective_seconds, f->global_batch_samples, bound));
         gal_json_put_u64(out, "peak_bytes", f->peak_bytes);
     }
@@ -149,6 +156,10 @@ static gal_code fill_rows(const gal_search_request *request, const gal_solver_li
         *searching = (gal_searching){.quiet = searching->quiet};
         if (code != GAL_OK) {
             return code;
+        }
+        const gal_code known = gal_finalists_interval(request->durations, &rows[i].answer.search, 1, err);
+        if (known != GAL_OK) {
+            return known;
         }
         if (i == GAL_ALGORITHM_EXACT && !rows[i].answer.search.feasible) {
             return GAL_NO;

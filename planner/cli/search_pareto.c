@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "planner/cli/search_print.h"
+
 static double gap_of(const gal_pareto_point *p)
 {
     return p->finalist.objective_seconds / p->lower_bound_seconds - 1.0;
@@ -10,13 +12,15 @@ static double gap_of(const gal_pareto_point *p)
 void gal_pareto_print(FILE *out, const gal_pareto *pareto, uint32_t most)
 {
     uint32_t unproven = 0;
-    fprintf(out, "      peak MiB  samples/s  simulated s  objective s   gap %%  batch  microbatches  pp\n");
+    fprintf(out, "      peak MiB  samples/s  simulated s      90 %% from           to  objective s   gap %%  batch  "
+                 "microbatches  pp\n");
     for (uint32_t i = 0; i < pareto->point_count; i++) {
         const gal_pareto_point *p = &pareto->point[i];
         const gal_finalist *f = &p->finalist;
-        fprintf(out, "  %12.3f  %9.2f  %11.6f  %11.6f  %6.3f  %5u  %12u  %2u%s\n", (double)f->peak_bytes / 1048576.0,
-                gal_finalist_rate(f), f->simulated_seconds, f->objective_seconds, 100.0 * gap_of(p),
-                f->global_batch_samples, f->microbatch_count, f->pp_degree, p->proven ? "" : "  not proven");
+        fprintf(out, "  %12.3f  %9.2f  %11.6f  %11.6f  %11.6f  %11.6f  %6.3f  %5u  %12u  %2u%s\n",
+                (double)f->peak_bytes / 1048576.0, gal_finalist_rate(f), f->simulated_seconds, f->interval.low_seconds,
+                f->interval.high_seconds, f->objective_seconds, 100.0 * gap_of(p), f->global_batch_samples,
+                f->microbatch_count, f->pp_degree, p->proven ? "" : "  not proven");
         unproven += !p->proven;
     }
     if (unproven > 0) {
@@ -39,6 +43,7 @@ static void put_point(gal_json_writer *out, const gal_pareto_point *p,
     gal_json_put_u64(out, "limit_bytes", p->limit_bytes);
     gal_json_put_f64(out, "samples_per_second", gal_finalist_rate(f));
     gal_json_put_f64(out, "simulated_seconds", f->simulated_seconds);
+    gal_search_put_interval(out, &f->interval);
     gal_json_put_f64(out, "objective_seconds", f->objective_seconds);
     gal_json_put_f64(out, "lower_bound_seconds", p->lower_bound_seconds);
     gal_json_put_f64(out, "optimality_gap", gap_of(p));

@@ -56,6 +56,20 @@ static void print_proof(FILE *out, const gal_search_result *result)
     fprintf(out, "\n");
 }
 
+static double mebibytes(double bytes)
+{
+    return bytes / 1048576.0;
+}
+
+/* Of what galrun takes. */
+static void print_interval(FILE *out, const gal_finalist *f)
+{
+    const gal_prediction *in = &f->interval;
+    fprintf(out, "  90 %%: %.6f to %.6f s, %.2f to %.2f samples/s, %.1f to %.1f MiB on the fullest device\n",
+            in->low_seconds, in->high_seconds, f->global_batch_samples / in->high_seconds,
+            f->global_batch_samples / in->low_seconds, mebibytes(in->low_bytes), mebibytes(in->high_bytes));
+}
+
 /* A named algorithm proves nothing. */
 static void print_opinion(FILE *out, const gal_algorithm *algorithm, const gal_algorithm_answer *answer)
 {
@@ -84,9 +98,13 @@ static void print_opinion(FILE *out, const gal_algorithm *algorithm, const gal_a
 static void print_pricing(FILE *out, const gal_finalist *f)
 {
     const gal_pricing *pricing = &f->plan.pricing;
+    gal_prediction in;
+    gal_pricing_interval(&f->plan, &in);
     fprintf(out, "  by %s%s: %.6f s, %.1f MiB on the fullest device; none of the space that galrun has is faster\n",
             pricing->framework.name, pricing->constants.row_count > 0 ? " with fitted constants" : "",
             f->objective_seconds, (double)pricing->bytes / 1048576.0);
+    fprintf(out, "  90 %%: %.6f to %.6f s, %.1f to %.1f MiB\n", in.low_seconds, in.high_seconds,
+            mebibytes(in.low_bytes), mebibytes(in.high_bytes));
     fprintf(out, "  carried out by galrun: simulated %.6f s, bytes as below%s\n", f->simulated_seconds,
             f->peak_bytes > f->plan.certificate.memory_bytes ? ", which are more than the limit" : "");
 }
@@ -118,19 +136,29 @@ void gal_search_print(FILE *out, const gal_algorithm *algorithm, const gal_algor
     } else {
         print_opinion(out, algorithm, answer);
     }
+    print_interval(out, f);
     if (f->plan.risk.present) {
         print_risk(out, &f->plan);
     }
     gal_search_print_plan(out, &f->plan);
     if (top > 1) {
-        fprintf(out, "\n  batch  microbatches  pp  samples/s  simulated s  objective s  peak MiB\n");
+        fprintf(out, "\n  batch  microbatches  pp  samples/s  simulated s      90 %% from           to  objective s  "
+                     "peak MiB\n");
     }
     for (uint32_t i = 0; top > 1 && i < top && i < result->finalist_count; i++) {
         f = &result->finalist[i];
-        fprintf(out, "  %5u  %12u  %2u  %9.2f  %11.6f  %11.6f  %8.1f\n", f->global_batch_samples, f->microbatch_count,
-                f->pp_degree, gal_finalist_rate(f), f->simulated_seconds, f->objective_seconds,
-                (double)f->peak_bytes / 1048576.0);
+        fprintf(out, "  %5u  %12u  %2u  %9.2f  %11.6f  %11.6f  %11.6f  %11.6f  %8.1f\n", f->global_batch_samples,
+                f->microbatch_count, f->pp_degree, gal_finalist_rate(f), f->simulated_seconds, f->interval.low_seconds,
+                f->interval.high_seconds, f->objective_seconds, (double)f->peak_bytes / 1048576.0);
     }
+}
+
+void gal_search_put_interval(gal_json_writer *out, const gal_prediction *in)
+{
+    gal_json_put_f64(out, "low_seconds", in->low_seconds);
+    gal_json_put_f64(out, "high_seconds", in->high_seconds);
+    gal_json_put_u64(out, "low_bytes", (uint64_t)in->low_bytes);
+    gal_json_put_u64(out, "high_bytes", (uint64_t)in->high_bytes);
 }
 
 static void put_prices(gal_json_writer *out, const gal_plan *plan)
@@ -138,6 +166,11 @@ static void put_prices(gal_json_writer *out, const gal_plan *plan)
     if (plan->pricing.present) {
         gal_json_put_string(out, "framework", plan->pricing.framework.name);
         gal_json_put_u64(out, "framework_bytes", plan->pricing.bytes);
+        gal_prediction in;
+        gal_pricing_interval(plan, &in);
+        gal_json_begin_object(out, "framework_interval");
+        gal_search_put_interval(out, &in);
+        gal_json_end_object(out);
     }
     if (plan->risk.present) {
         gal_json_put_f64(out, "quantile", plan->risk.quantile);
@@ -202,6 +235,7 @@ gal_code gal_search_print_json(const gal_algorithm *algorithm, const gal_algorit
         gal_json_put_u64(out, "microbatch_count", f->microbatch_count);
         gal_json_put_u64(out, "pp_degree", f->pp_degree);
         gal_json_put_u64(out, "peak_bytes", f->peak_bytes);
+        gal_search_put_interval(out, &f->interval);
         put_prices(out, &f->plan);
         gal_search_put_strategies(out, &f->plan);
         gal_ctas_put(out, said->ctas);

@@ -25,6 +25,9 @@ typedef struct gal_search_said {
 gal_code gal_search_print_json(const gal_algorithm *algorithm, const gal_algorithm_answer *answer,
                                const gal_search_said *said, gal_error *err);
 
+/* The members low_seconds, high_seconds, low_bytes, high_bytes of an object. */
+void gal_search_put_interval(gal_json_writer *out, const gal_prediction *interval);
+
 /* The members "strategies" and "stage_block_counts" of a plan's object. */
 void gal_search_put_strategies(gal_json_writer *out, const gal_plan *plan);
 

@@ -7,6 +7,7 @@
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
 #include "planner/cli/galvatron.h"
+#include "planner/cli/search_print.h"
 #include "schemas/base/options.h"
 
 typedef struct run {
@@ -15,6 +16,7 @@ typedef struct run {
     gal_durations *durations;
     gal_program **program; /* [stage_count] */
     gal_simulation simulation;
+    gal_prediction interval;
     double objective_seconds; /* of a model that has prices */
     bool profiled;
 } run;
@@ -60,6 +62,9 @@ static gal_code play(run *r, bool timeline, gal_error *err)
     }
     GAL_TRY(gal_lower_plan(&r->plan, r->program, err));
     GAL_TRY(gal_simulate(r->program, r->plan.stage_count, r->durations, timeline, &r->simulation, err));
+    const uint64_t fixed = r->profiled ? gal_durations_fixed_bytes(r->durations) : r->plan.fixed_bytes;
+    GAL_TRY(gal_programs_interval(r->program, r->plan.stage_count, r->durations, r->simulation.iteration_seconds, fixed,
+                                  &r->interval, err));
     GAL_TRY(gal_price_cache_create(&r->plan.model, r->durations, &cache, err));
     GAL_TRY(gal_plan_objective(cache, r->durations, &r->plan, &r->objective_seconds, err));
 cleanup:
@@ -112,6 +117,8 @@ static void print_table(const run *r)
     }
     printf("\n");
     printf("iteration            %.6g s\n", iteration);
+    printf("with 90 %%            %.6g to %.6g s, at most %.3f MiB on the fullest device\n", r->interval.low_seconds,
+           r->interval.high_seconds, r->interval.high_bytes / 1048576.0);
     printf("throughput           %.6g samples/s, %.6g tokens/s\n", r->plan.global_batch_samples / iteration,
            tokens_per_second(r));
     printf("objective            %.6g s (sum of prices), %+.2f %% of the simulation\n", r->objective_seconds,
@@ -158,6 +165,7 @@ static gal_code print_json(const run *r, gal_error *err)
     gal_json_begin_object(out, NULL);
     gal_json_put_string(out, "durations", r->profiled ? "profile" : "analytic");
     gal_json_put_f64(out, "simulated_seconds", r->simulation.iteration_seconds);
+    gal_search_put_interval(out, &r->interval);
     gal_json_put_f64(out, "objective_seconds", r->objective_seconds);
     gal_json_put_f64(out, "samples_per_second", r->plan.global_batch_samples / r->simulation.iteration_seconds);
     gal_json_put_f64(out, "tokens_per_second", tokens_per_second(r));

@@ -167,12 +167,22 @@ cleanup:
     return code;
 }
 
+static void say_interval(const gal_prediction *in, outcome *out)
+{
+    const size_t used = strlen(out->proved);
+    (void)snprintf(out->proved + used, sizeof out->proved - used, "; 90 %%: %.6f to %.6f s, at most %.1f MiB",
+                   in->low_seconds, in->high_seconds, in->high_bytes / 1048576.0);
+}
+
 /* By the plan's own framework; what galrun would take by the durations. */
 static void check_pricing(const gal_plan *plan, gal_program *const *programs, const gal_durations *durations, report *r)
 {
     outcome *prices = add(r, "prices", "");
+    gal_prediction in;
     (void)snprintf(prices->proved, sizeof prices->proved, "seconds and bytes are those of %s; it fits",
                    plan->pricing.framework.name);
+    gal_pricing_interval(plan, &in);
+    say_interval(&in, prices);
     prices->code = gal_framework_check_plan(plan, &prices->err);
     prices->code = prices->code == GAL_OK
                        ? check_simulation(plan, programs, durations, plan->simulated_seconds, &prices->err)
@@ -197,7 +207,13 @@ static void check_claims(const gal_plan *plan, gal_program *const *programs, gal
     gal_price_cache *cache = NULL;
     outcome *prices = add(r, "prices", "objective, simulated seconds and bytes are those of the plan; it fits");
     double simulated = plan->simulated_seconds;
-    if (plan->risk.present) {
+    gal_prediction in;
+    prices->code =
+        gal_programs_interval(programs, plan->stage_count, durations, simulated, plan->fixed_bytes, &in, &prices->err);
+    if (prices->code == GAL_OK) {
+        say_interval(&in, prices);
+    }
+    if (prices->code == GAL_OK && plan->risk.present) {
         prices->code = check_risk(plan, programs, durations, &prices->err);
         simulated = plan->risk.quantile_seconds;
     }

@@ -77,7 +77,7 @@ cleanup:
 }
 
 gal_code gal_layout_simulate(const gal_layout_row *row, const gal_durations *durations, gal_framework_estimate *out,
-                             gal_error *err)
+                             gal_prediction *interval, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_plan plan = {0};
@@ -95,6 +95,8 @@ gal_code gal_layout_simulate(const gal_layout_row *row, const gal_durations *dur
     for (uint32_t s = 0; s < plan.stage_count; s++) {
         out->bytes = fmax(out->bytes, (double)(programs[s]->arena_bytes + gal_durations_fixed_bytes(durations)));
     }
+    GAL_TRY(gal_programs_interval(programs, plan.stage_count, durations, out->seconds,
+                                  gal_durations_fixed_bytes(durations), interval, err));
 cleanup:
     gal_simulation_free(&simulation);
     for (uint32_t s = 0; programs != NULL && s < plan.stage_count; s++) {

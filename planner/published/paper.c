@@ -51,7 +51,11 @@ static void read_strategy(const gal_json_cursor *at, gal_paper_strategy *out)
     gal_json_string(at, "name", out->name, sizeof out->name);
     out->algorithm = (gal_paper_algorithm)gal_json_enum(at, "algorithm", algorithm_names, GAL_PAPER_ALGORITHM_COUNT);
     out->schedule = (gal_schedule)gal_json_enum(at, "schedule", gal_schedule_names, GAL_SCHEDULE_1F1B + 1);
+    gal_json_string(at, "microbatches", out->microbatches, sizeof out->microbatches);
     read_list(at, "microbatches", &out->microbatch_counts);
+    if (gal_json_has(at, "contains")) {
+        gal_json_string(at, "contains", out->contains, sizeof out->contains);
+    }
     if (out->algorithm == GAL_PAPER_LAYOUT) {
         out->tp_degree = gal_json_u32(at, "tp", 0, GAL_DEVICES_MAX);
         out->pp_degree = gal_json_u32(at, "pp", 0, GAL_DEVICES_MAX);
@@ -77,6 +81,19 @@ static void read_table(const gal_json_cursor *at, gal_paper_table *out)
     gal_json_reject_unknown(at);
 }
 
+/* Every name is one of the strategies before. */
+static void check_contained(const gal_json_cursor *at, const gal_paper *paper, uint32_t strategy)
+{
+    const char *list = paper->strategy[strategy].contains;
+    char name[GAL_NAME_BYTES];
+    while (gal_paper_next_name(&list, name)) {
+        const gal_paper_strategy *found = gal_paper_find(paper, name);
+        if (found == NULL || found >= &paper->strategy[strategy]) {
+            gal_json_member_error(at, "contains", "must be names of strategies before this one, got %s", name);
+        }
+    }
+}
+
 static gal_code open_entry(const char *name, gal_json_doc **out, gal_error *err)
 {
     const char *text = gal_catalogue_find("reproduction", name);
@@ -97,6 +114,7 @@ static gal_code read_strategies(gal_paper *out, gal_error *err)
         for (uint32_t i = 0; i < out->strategy_count; i++) {
             const gal_json_cursor each = gal_json_element(&list, i);
             read_strategy(&each, &out->strategy[i]);
+            check_contained(&each, out, i);
         }
         gal_json_reject_unknown(&root);
         code = gal_json_status(doc, err);
@@ -154,17 +172,33 @@ bool gal_paper_next_name(const char **at, char name[GAL_NAME_BYTES])
     return true;
 }
 
+bool gal_paper_lists(const char *list, const char *name)
+{
+    char each[GAL_NAME_BYTES];
+    bool found = list == NULL;
+    while (!found && gal_paper_next_name(&list, each)) {
+        found = strcmp(each, name) == 0;
+    }
+    return found;
+}
+
 /* ---- answers ---- */
+
+static void note_refusal(gal_paper_answer *answer, const gal_error *why)
+{
+    if (answer->refusal[0] == '\0') {
+        (void)snprintf(answer->refusal, sizeof answer->refusal, "%s", why->text);
+    }
+}
 
 /* The layout's row at a batch and so many microbatches; false if the numbers do not divide. */
 static bool set_row(const gal_search_request *request, const gal_paper_strategy *strategy, uint32_t batch, uint32_t m,
-                    gal_layout_row *row)
+                    gal_layout_row *row, gal_error *why)
 {
     const uint32_t devices = row->cluster->device_count;
     const uint32_t tp = strategy->tp_degree == 0 ? devices : strategy->tp_degree;
     const uint32_t pp = strategy->pp_degree == 0 ? devices : strategy->pp_degree;
     const uint32_t dp = devices / (tp * pp);
-    gal_error why = {0};
     row->layout = (gal_uniform_layout){.dp_degree = dp,
                                        .tp_degree = tp,
                                        .pp_degree = pp,
@@ -173,8 +207,11 @@ static bool set_row(const gal_search_request *request, const gal_paper_strategy 
                                        .chunk_count = 1,
                                        .microbatch_samples = dp > 0 ? batch / m / dp : 0,
                                        .global_batch_samples = batch};
-    return dp > 0 && devices % (tp * pp) == 0 && batch % (m * dp) == 0 &&
-           gal_uniform_layout_check(&row->layout, request->model, &why) == GAL_OK;
+    if (dp == 0 || devices % (tp * pp) != 0 || batch % (m * dp) != 0) {
+        (void)gal_fail(why, GAL_NO, "batch %u must be a multiple of %u microbatches x %u replicas", batch, m, dp);
+        return false;
+    }
+    return gal_uniform_layout_check(&row->layout, request->model, why) == GAL_OK;
 }
 
 /* Takes the row's plan where it fits and is faster than what is known. */
@@ -186,8 +223,9 @@ static gal_code try_layout(const gal_search_request *request, const gal_layout_r
     gal_search_result result = {0};
     gal_plan plan = {0};
     const uint64_t limit = request->memory_bytes;
-    if (gal_layout_plan(row, &plan, &why) != GAL_OK) {
-        return GAL_OK; /* galrun has no such plan */
+    if (gal_layout_plan(row, &plan, &why) != GAL_OK) { /* galrun has no such plan */
+        note_refusal(best, &why);
+        return GAL_OK;
     }
     const gal_cell_spec spec = {.global_batch_samples = plan.global_batch_samples,
                                 .microbatch_count = plan.microbatch_count,
@@ -200,15 +238,19 @@ static gal_code try_layout(const gal_search_request *request, const gal_layout_r
     f->plan = plan;
     memset(&plan, 0, sizeof plan);
     code = gal_finalist_predict(request, f, &why);
-    if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+    if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program */
+        note_refusal(best, &why);
         code = GAL_OK;
         goto cleanup;
     }
     GAL_TRY(code == GAL_OK ? GAL_OK : gal_fail(err, code, "%s", why.text));
     const double rate = f->global_batch_samples / f->simulated_seconds;
+    best->legal = true;
     if (f->peak_bytes <= limit && rate > best->samples_per_second) {
         gal_plan_free(&best->plan);
-        *best = (gal_paper_answer){.feasible = true, .samples_per_second = rate, .plan = f->plan};
+        best->feasible = true;
+        best->samples_per_second = rate;
+        best->plan = f->plan;
         memset(&f->plan, 0, sizeof f->plan);
     }
 cleanup:
@@ -224,8 +266,12 @@ static gal_code answer_layout(const gal_search_request *request, const gal_paper
     gal_layout_row row = {.model = *request->model, .cluster = gal_durations_cluster(request->durations)};
     for (uint32_t b = 0; b < request->batches.count; b++) {
         for (uint32_t m = 0; m < strategy->microbatch_counts.count && code == GAL_OK; m++) {
-            if (set_row(request, strategy, request->batches.value[b], strategy->microbatch_counts.value[m], &row)) {
+            gal_error why = {0};
+            if (set_row(request, strategy, request->batches.value[b], strategy->microbatch_counts.value[m], &row,
+                        &why)) {
                 code = try_layout(request, &row, out, err);
+            } else {
+                note_refusal(out, &why);
             }
         }
     }
@@ -251,10 +297,14 @@ gal_code gal_paper_answer_of(const gal_search_request *request, const gal_paper_
     if (answer.search.feasible) {
         gal_finalist *f = &answer.search.finalist[0];
         *out = (gal_paper_answer){.feasible = true,
+                                  .legal = true,
                                   .samples_per_second = f->global_batch_samples / f->simulated_seconds,
                                   .opinion = answer.opinion,
                                   .plan = f->plan};
         memset(&f->plan, 0, sizeof f->plan);
+    } else {
+        out->legal = answer.search.cell_count > 0;
+        (void)snprintf(out->refusal, sizeof out->refusal, "%s", answer.search.refusal);
     }
 cleanup:
     gal_algorithm_answer_free(&answer);

@@ -31,10 +31,12 @@ typedef struct gal_paper_strategy {
     char name[GAL_NAME_BYTES]; /* "DP+TP" */
     gal_paper_algorithm algorithm;
     gal_schedule schedule;
-    gal_u32_list microbatch_counts;            /* those that divide a batch are tried */
+    char microbatches[GAL_NAME_BYTES];         /* the policy, as --microbatches says it: "max:16" */
+    gal_u32_list microbatch_counts;            /* of the policy; those that divide a batch are tried */
     uint32_t tp_degree, pp_degree, zero_stage; /* of a layout; 0 of the first two: all devices */
     gal_space space;                           /* else */
     gal_u32_list pp_degrees;                   /* empty: all */
+    char contains[GAL_PAPER_LIST_BYTES];       /* strategies before it whose plans it may take (paper_row.h) */
 } gal_paper_strategy;
 
 typedef struct gal_paper_table {
@@ -59,13 +61,17 @@ gal_code gal_paper_read(gal_paper *out, gal_error *err);
 const gal_paper_strategy *gal_paper_find(const gal_paper *paper, const char *name);
 /* The next name of a list from *at on, into name; false at its end. */
 bool gal_paper_next_name(const char **at, char name[GAL_NAME_BYTES]);
+/* Whether a name is on a list; NULL lists all. */
+bool gal_paper_lists(const char *list, const char *name);
 
 /* The best of a strategy: most samples per second as simulated. */
 typedef struct gal_paper_answer {
     bool feasible;
     double samples_per_second;
-    gal_opinion opinion; /* of an algorithm */
-    gal_plan plan;       /* owned */
+    gal_opinion opinion;                /* of an algorithm */
+    gal_plan plan;                      /* owned */
+    bool legal;                         /* there are plans, whether or not they fit */
+    char refusal[GAL_ERROR_TEXT_BYTES]; /* a rule that others broke: why there are none, if there are none */
 } gal_paper_answer;
 
 /* request: model, durations, memory and batches. As gal_algorithm.search; freed by gal_plan_free of the plan. */

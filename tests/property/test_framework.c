@@ -1,5 +1,5 @@
 /* Predictions under a described framework: what must hold for any layout, for every framework that ships; one step by
- * hand; intervals. Seeded: the same cases every time. */
+ * hand; intervals; nothing that a description says is without effect. Seeded: the same cases every time. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 
 #include "costmodel/framework.h"
 #include "costmodel/interval.h"
+#include "costmodel/prediction.h"
 #include "schemas/catalogue/catalogue.h"
 #include "tests/support/random_plan.h"
 
@@ -311,6 +312,76 @@ static void collectives_are_launched(void **state)
          1e-2); /* the update of half the weights is shorter */
 }
 
+/* ---- every member acts ---- */
+
+typedef struct member {
+    const char *name;
+    double least, most; /* of numbers; flags: 0, 0 */
+    size_t offset;
+} member;
+
+#define X(name, least, most) {#name, least, most, offsetof(gal_framework, name)},
+static const member numbers[] = {GAL_FRAMEWORK_NUMBERS(X)};
+#undef X
+#define X(name) {#name, 0.0, 0.0, offsetof(gal_framework, name)},
+static const member flags[] = {GAL_FRAMEWORK_FLAGS(X)};
+#undef X
+
+static void change(gal_framework *framework, const member *which)
+{
+    char *at = (char *)framework + which->offset;
+    double value;
+    if (which->most == 0.0) {
+        bool flag;
+        memcpy(&flag, at, sizeof flag);
+        flag = !flag;
+        memcpy(at, &flag, sizeof flag);
+        return;
+    }
+    memcpy(&value, at, sizeof value);
+    value = value < which->most ? fmin(which->most, 1.5 * value + fmin(2.0, 0.25 * which->most)) : 0.5 * which->most;
+    memcpy(at, &value, sizeof value);
+}
+
+/* Whether some prediction, or its interval, is another one under the changed description. */
+static bool acts(const member *which)
+{
+    uint64_t random = SEED;
+    for (uint32_t i = 0; i < CASES; i++) {
+        trial plain = any_trial(&random);
+        trial changed = plain;
+        gal_prediction in, in_changed;
+        gal_plan plan = {.objective_seconds = 1.0,
+                         .cluster = plain.cluster,
+                         .pricing = {.present = true, .framework = plain.framework, .bytes = UINT64_C(1) << 30}};
+        change(&changed.framework, which);
+        gal_constants_default(&changed.cluster, &changed.framework, &changed.constants);
+        const gal_framework_estimate a = price(&plain), b = price(&changed);
+        gal_pricing_interval(&plan, &in);
+        plan.pricing.framework = changed.framework;
+        gal_pricing_interval(&plan, &in_changed);
+        if (a.seconds != b.seconds || a.bytes != b.bytes || memcmp(&in, &in_changed, sizeof in) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void every_member_acts(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (!acts(&numbers[i])) {
+            fail_msg("no prediction depends on %s", numbers[i].name);
+        }
+    }
+    for (uint32_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (!acts(&flags[i])) {
+            fail_msg("no prediction depends on %s", flags[i].name);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +393,7 @@ int main(void)
         cmocka_unit_test(transfers_by_hand),
         cmocka_unit_test(intervals_by_hand),
         cmocka_unit_test(last_product_by_hand),
+        cmocka_unit_test(every_member_acts),
         cmocka_unit_test(collectives_are_launched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

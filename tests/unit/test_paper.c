@@ -4,11 +4,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "planner/published/paper.h"
+#include "planner/published/paper_row.h"
 
 static gal_paper read_paper(void)
 {
@@ -112,12 +113,79 @@ static void answers(void **unused)
     gal_durations_free(durations);
 }
 
+/* Under rising budgets, the first so small that nothing fits: no strategy is worse than one that it contains, and where
+ * it takes another's plan, that is said. What has no plan says why. */
+static void rows(void **unused)
+{
+    (void)unused;
+    const gal_paper paper = read_paper();
+    static const uint64_t budget_mebibytes[] = {1, 900, 1300, 3000, 9000};
+    gal_paper_table table = {.table = "-"};
+    gal_error err = {0};
+    gal_model model;
+    gal_cluster cluster;
+    gal_durations *durations = NULL;
+    uint32_t answered = 0, taken = 0;
+    assert_int_equal(gal_model_read("gpt2-small", &model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read("a100-8", &cluster, &err), GAL_OK);
+    assert_int_equal(gal_durations_create_analytic(&cluster, &durations, &err), GAL_OK);
+    for (uint32_t i = 0; i < paper.strategy_count; i++) {
+        const size_t used = strlen(table.strategies);
+        (void)snprintf(table.strategies + used, sizeof table.strategies - used, "%s%s", i == 0 ? "" : ",",
+                       paper.strategy[i].name);
+    }
+    for (uint32_t b = 0; b < sizeof budget_mebibytes / sizeof budget_mebibytes[0]; b++) {
+        gal_paper_row row = {.paper = &paper,
+                             .table = &table,
+                             .request = {.model = &model,
+                                         .durations = durations,
+                                         .profile_hash = "",
+                                         .memory_bytes = budget_mebibytes[b] << 20,
+                                         .batches = {.count = 2, .value = {8, 16}},
+                                         .prefetch_depth = 2}};
+        for (uint32_t i = 0; i < paper.strategy_count; i++) {
+            const gal_paper_answer *answer = NULL, *inner = NULL;
+            const char *at = paper.strategy[i].contains;
+            char name[GAL_NAME_BYTES];
+            uint32_t of = 0, of_inner = 0;
+            assert_int_equal(gal_paper_row_answer(&row, i, &answer, &of, &err), GAL_OK);
+            assert_true(answer == &row.own[of] && (of == i || row.own[of].feasible));
+            assert_true(!answer->feasible || answer->plan.stage_count > 0);
+            while (gal_paper_next_name(&at, name)) {
+                const uint32_t number = (uint32_t)(gal_paper_find(&paper, name) - paper.strategy);
+                assert_int_equal(gal_paper_row_answer(&row, number, &inner, &of_inner, &err), GAL_OK);
+                assert_true(!inner->feasible || answer->feasible);
+                assert_true(answer->samples_per_second >= inner->samples_per_second);
+            }
+            answered += answer->feasible;
+            taken += of != i;
+        }
+        assert_true(b > 0 || answered == 0);
+        gal_paper_row_free(&row);
+    }
+    print_message("%u answers, %u of them plans of a strategy that is contained\n", answered, taken);
+    assert_true(answered > 0 && taken > 0);
+    model.head_count = 6; /* TP over 8 */
+    model.hidden = 768;
+    gal_search_request request = {.model = &model,
+                                  .durations = durations,
+                                  .profile_hash = "",
+                                  .memory_bytes = UINT64_C(40) << 30,
+                                  .batches = {.count = 1, .value = {16}},
+                                  .prefetch_depth = 2};
+    gal_paper_answer answer;
+    assert_int_equal(gal_paper_answer_of(&request, gal_paper_find(&paper, "TP"), &answer, &err), GAL_OK);
+    assert_true(!answer.feasible && !answer.legal && strstr(answer.refusal, "head") != NULL);
+    gal_durations_free(durations);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_cells),
         cmocka_unit_test(all_names),
         cmocka_unit_test(answers),
+        cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
