@@ -35,7 +35,10 @@ BETWEEN = (0.0, 0.25, 0.5, 0.75, 1.0)
 PARTITIONS = {"1F1B+Mem": (0.0,), "1F1B+Time": (1.0,), "1F1B+Bi-obj": BETWEEN, "Galvatron-BMW": BETWEEN}
 BALANCE_SAMPLES = 16  # per GPU
 
-Option = collections.namedtuple("Option", "dp tp pp zero recompute schedule batch seconds bytes share partition")
+Option = collections.namedtuple("Option",
+                                "dp tp pp zero recompute schedule batch seconds bytes share partition microbatches")
+# What a search finds: of microbatches how many there are (of two layouts both numbers, if they differ) and the policy.
+Found = collections.namedtuple("Found", "samples_per_s batch partition microbatch_count microbatches")
 
 
 def cluster_of(name):
@@ -49,6 +52,11 @@ def cluster_of(name):
 
 def framework_of(cell):
     return "pytorch-2022-fp16" if cell["table"] == "VI" else "pytorch-2022"
+
+
+def estimated_with(cell):
+    """Cells for which this is equal are answered from the same estimates."""
+    return cell["model"], int(cell["gpus"]), framework_of(cell)
 
 
 def powers(most):
@@ -82,10 +90,14 @@ def microbatches(family, gpus, pp, schedule):
     return HYBRID_MICROBATCHES[family]
 
 
+def family_of(cell):
+    return cell["model"].split("-")[0]
+
+
 def row_of(cell, dp, tp, pp, zero, recompute, schedule, batch, share=1.0, partition=()):
     """A row for galplan estimate; note is the batch, global_batch that with the last microbatch filled up; group is the
     partition's share of the way from least memory to least time. partition: () deals evenly."""
-    wanted = microbatches(cell["model"].split("-")[0], int(cell["gpus"]), pp, schedule)
+    wanted = microbatches(family_of(cell), int(cell["gpus"]), pp, schedule)
     microbatch = math.ceil(batch / dp / wanted)
     count = math.ceil(batch / dp / microbatch)
     return dict(model=MODELS[cell["model"]], dtype="fp16" if cell["table"] == "VI" else "fp32",
@@ -104,6 +116,10 @@ def check(cell):
         raise ValueError("oom is neither 0 nor 1")
     if not all(str(cell.get(k)).isdecimal() and int(cell[k]) > 0 for k in ("gpus", "memory_gb")):
         raise ValueError("gpus or memory_gb is no number above 0")
+    if int(cell["gpus"]) & (int(cell["gpus"]) - 1):
+        raise ValueError("gpus is no power of two")
+    if cell["oom"] == "0" and not str(cell.get("batch")).isdecimal():
+        raise ValueError("batch is no whole number")
 
 
 def layouts(cell, pure_only):
@@ -185,40 +201,44 @@ def options(estimated):
     """The rows that were not refused."""
     return [Option(int(r["dp"]), int(r["tp"]), int(r["pp"]), int(r["zero"]), r["recompute"], r["schedule"],
                    int(r["note"]), float(r["estimated_seconds"]), float(r["estimated_bytes"]), float(r["group"]),
-                   r["stage_layers"])
+                   r["stage_layers"], int(r["microbatch_count"]))
             for r in estimated if not r["refused"]]
 
 
-def mixed_seconds(members, limit):
-    """The least seconds of one layout for all layers or two for shares of them, within limit bytes; inf: none."""
+def fastest(members, limit, mixes):
+    """(seconds, layouts): the least seconds of one layout for all layers, or if it mixes of two for shares of them,
+    within limit bytes; (inf, ()): none."""
     fits = [o for o in members if o.bytes <= limit]
     if not fits:
-        return math.inf
-    best = min(o.seconds for o in fits)
-    for fast in members:
-        if fast.bytes > limit and fast.seconds < best:
+        return math.inf, ()
+    single = min(fits, key=lambda o: o.seconds)
+    known = single.seconds, (single,)
+    for fast in members if mixes else ():
+        if fast.bytes > limit and fast.seconds < known[0]:
             for small in fits:
                 share = (limit - small.bytes) / (fast.bytes - small.bytes)
-                best = min(best, share * fast.seconds + (1.0 - share) * small.seconds)
-    return best
+                seconds = share * fast.seconds + (1.0 - share) * small.seconds
+                if seconds < known[0]:
+                    known = seconds, (fast, small)
+    return known
 
 
 def best(cell, known):
-    """(samples per second, batch, partition) of the cell among the options of its model and cluster; None: out of
-    memory."""
+    """Found of the cell among the options of its model and cluster; None: out of memory."""
     limit, gpus = float(cell["memory_gb"]) * 2**30, int(cell["gpus"])
     mixes = cell["strategy"] not in PURE + ("DeepSpeed-3D",)
     groups = collections.defaultdict(list)
     for option in known:
         shares = PARTITIONS.get(cell["strategy"], (1.0,))
         if allows(cell["strategy"], gpus, option) and (option.schedule == "gpipe" or option.share in shares):
-            groups[(option.partition, option.schedule, option.batch)].append(option)
+            groups[(option.pp, option.partition, option.schedule, option.batch)].append(option)
     found = None
-    for (partition, _, batch), members in groups.items():
-        seconds = mixed_seconds(members, limit) if mixes else min((o.seconds for o in members if o.bytes <= limit),
-                                                                  default=math.inf)
-        if seconds < math.inf and (found is None or batch / seconds > found[0]):
-            found = (batch / seconds, batch, partition)
+    for (pp, partition, schedule, batch), members in groups.items():
+        seconds, layouts_used = fastest(members, limit, mixes)
+        if seconds < math.inf and (found is None or batch / seconds > found.samples_per_s):
+            counts = sorted({o.microbatches for o in layouts_used})
+            found = Found(batch / seconds, batch, partition, ";".join(map(str, counts)),
+                          f"max:{microbatches(family_of(cell), gpus, pp, schedule)}")
     return found
 
 
@@ -253,7 +273,8 @@ TABLES = [  # table, cluster, GPUs, budgets, models, strategies
     ("V", HIGH_16, 16, (8, 16), ("BERT-Huge-32", "BERT-Huge-48", "T5-512/4-32", "T5-512/4-48"), BALANCED),
     ("VI", "32x A100-80GB 400Gb InfiniBand", 32, (80,), ("GPT3-15B", "GPT3-39B", "GPT3-65B"), STRATEGIES),
 ]
-COLUMNS = ("table", "cluster", "gpus", "memory_gb", "strategy", "model", "samples_per_s", "batch", "oom", "partition")
+COLUMNS = ("table", "cluster", "gpus", "memory_gb", "strategy", "model", "samples_per_s", "batch", "oom", "partition",
+           "microbatch_count", "microbatches")  # how many, and the policy: at most so many
 
 
 def cells():
@@ -265,8 +286,8 @@ def cells():
 
 def answered(cell, found):
     """The cell with what was predicted; of Table V the layers of each stage too."""
-    known = dict(cell, samples_per_s="", batch="", oom="1", partition="")
+    known = dict(cell, samples_per_s="", batch="", oom="1", partition="", microbatch_count="", microbatches="")
     if found is not None:
-        known.update(samples_per_s=f"{found[0]:.2f}", batch=found[1], oom="0",
-                     partition=found[2] if cell["table"] == "V" else "")
+        known.update(found._asdict(), samples_per_s=f"{found.samples_per_s:.2f}", oom="0",
+                     partition=found.partition if cell["table"] == "V" else "")
     return known

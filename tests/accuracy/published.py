@@ -8,7 +8,7 @@ a row that is reported, and every target stands beside its figure. What framewor
 frameworks) was described from their sources and papers with these files at hand: rows held back test constants and
 formulas, not those descriptions, which only files that nobody had seen could. Targets that are missed are marked; they fail nothing.
 published.py BUILD CELLS --tables FILE predicts all of Galvatron-BMW's tables into a file, from its calibration cells.
-Exit 0: a table was printed; 77: there is no such folder (the last line says so), 1 where $CI is set."""
+Exit 0: a table was printed; 77: there is no such folder, or no CSV file in it (the last line says so), 1 where $CI is set."""
 import collections
 import csv
 import math
@@ -224,7 +224,7 @@ def write_rows(path, rows):
     with open(path, "w", newline="", encoding="utf-8") as out:
         table = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
         table.writeheader()
-        table.writerows(rows)
+        table.writerows({k: " ".join(str(v).split()) for k, v in row.items()} for row in rows)
 
 
 def run(build, *arguments):
@@ -243,8 +243,12 @@ def calibrate(build, folder, kind, fitted_on, start=(), name="constants.json"):
     if len(rows) < 2:
         return ()
     write_rows(folder / "fit.csv", rows)
-    run(build, "profile", "--calibrate", folder / "fit.csv", "--prices", f"framework:{framework}", "--fit", kind.constants(rows),
-        *start, "-o", folder / name)
+    try:
+        run(build, "profile", "--calibrate", folder / "fit.csv", "--prices", f"framework:{framework}", "--fit",
+            kind.constants(rows), *start, "-o", folder / name)
+    except RuntimeError as refused:
+        print(f"  nothing is fitted to {len(rows)} of the rows: {str(refused).rsplit('fit.csv: ', 1)[-1]}")
+        return start
     return ("--constants", folder / name)
 
 
@@ -296,7 +300,7 @@ def label(answer):
 
 
 def read_kind(path):
-    with open(path, newline="", encoding="utf-8", errors="replace") as text:
+    with open(path, newline="", encoding="utf-8-sig", errors="replace") as text:
         table = csv.DictReader(line for line in text if not line.startswith("#"))
         columns = table.fieldnames or []
         kind = next((k for k in KINDS if all(c in columns for c in k.columns)), None)
@@ -386,10 +390,10 @@ GALVATRON_FIT = "gemm_fraction,memory_fraction,kernel_seconds,inner_fraction,out
 
 
 def search_cells(build, folder, constants, cells):
-    """(samples per second, batch) of each cell, None: out of memory. The cells of a model share what is estimated."""
+    """galvatron.Found of each cell, None: out of memory. The cells of a model share what is estimated."""
     known = {}
-    for model in sorted({c["model"] for c in cells}):
-        of_model = [c for c in cells if c["model"] == model]
+    for shared in sorted({galvatron.estimated_with(c) for c in cells}):
+        of_model = [c for c in cells if galvatron.estimated_with(c) == shared]
         pure_only = all(c["strategy"] in galvatron.PURE for c in of_model)
         framework = galvatron.framework_of(of_model[0])
 
@@ -397,8 +401,8 @@ def search_cells(build, folder, constants, cells):
             return predict(build, folder, constants, [dict(r, framework=framework) for r in rows])
 
         dealt = {} if pure_only else galvatron.partitions(of_model[0], estimate)
-        known[model] = galvatron.options(estimate(galvatron.candidates(of_model[0], dealt, pure_only)))
-    return [galvatron.best(cell, known[cell["model"]]) for cell in cells]
+        known[shared] = galvatron.options(estimate(galvatron.candidates(of_model[0], dealt, pure_only)))
+    return [galvatron.best(cell, known[galvatron.estimated_with(cell)]) for cell in cells]
 
 
 def vet_cells(table):
@@ -458,10 +462,10 @@ def report_galvatron(build, path, table, seed, verbose):
     if not found:
         return 0, 0
     right = sum((best is None) == (cell["oom"] == "1") for cell, best in found)
-    both = [(c, b, b[0] / float(c["samples_per_s"]) - 1.0) for c, b in found if b is not None and c["oom"] != "1"]
+    both = [(c, b, b.samples_per_s / float(c["samples_per_s"]) - 1.0) for c, b in found if b is not None and c["oom"] != "1"]
     pure = [abs(e) for c, _, e in both if c["strategy"] in galvatron.PURE] or [math.nan]
     every = [abs(e) for _, _, e in both] or [math.nan]
-    batch = [abs(math.log(b[1] / int(c["batch"]))) for c, b, _ in both]
+    batch = [abs(math.log(b.batch / int(c["batch"]))) for c, b, _ in both]
     print(f"  out of memory {right} of {len(found)} right (wanted: all){'' if right == len(found) else ' MISSED'}; throughput "
           f"median {100 * median(every):.1f} % (at most 8 %){' MISSED' if median(every) > 0.08 else ''}, mean "
           f"{100 * sum(every) / len(every):.1f} %; of pure strategies median {100 * median(pure):.1f} %; batch within "
@@ -472,7 +476,7 @@ def report_galvatron(build, path, table, seed, verbose):
     both.sort(key=lambda entry: -abs(entry[2]))
     for cell, best, error in both if verbose else both[:4]:
         print(f"    {100 * error:+.1f} %: {cell['table']} {cell['memory_gb']} GB {cell['strategy']} {cell['model']}, batch "
-              f"{best[1]} (published {cell['batch']})")
+              f"{best.batch} (published {cell['batch']})")
     return (right == len(found)) + (median(every) <= 0.08), (right != len(found)) + (median(every) > 0.08)
 
 
@@ -506,7 +510,11 @@ def write_tables(build, calibration, path):
 
 
 def report(build, path, seed, verbose):
-    kind, table = read_kind(path)
+    try:
+        kind, table = read_kind(path)
+    except (OSError, csv.Error) as broken:
+        print(f"{path.name}: left out: {broken}")
+        return 0, 0
     if kind is None and table and all(c in table[0] for c in GALVATRON_COLUMNS):
         return report_galvatron(build, path, table, seed, verbose)
     if kind is None:
@@ -552,11 +560,12 @@ def main():
         write_tables(build, data, arguments[3])
         return 0
     seed = int(arguments[2]) if len(arguments) > 2 else 1
-    if not data.is_dir():
-        print(f"{data}: no such folder of published measurements")
+    files = sorted(data.glob("*.csv"))
+    if not files:
+        print(f"{data}: {'no CSV file in this folder' if data.is_dir() else 'no such folder'} of published measurements")
         return 1 if os.environ.get("CI") else 77
     met = missed = 0
-    for path in sorted(data.glob("*.csv")) if data.is_dir() else [data]:
+    for path in files:
         one = report(build, path, seed, "-v" in sys.argv)
         met, missed = met + one[0], missed + one[1]
     print(f"{met} targets met, {missed} missed")
