@@ -1,6 +1,6 @@
 /* The interval of a plan is what its programs take with all durations at 5 % and at 95 %, also where it is had without
- * simulating; steps at quantiles between lie in it, others do not; of its bytes only the fixed ones stray; a framework's
- * is the one of its constants, at whatever quantile the plan was searched. Seeded. */
+ * simulating; steps at quantiles between lie in it, others do not; of its bytes only the fixed ones stray; a
+ * framework's is the one of its constants, at whatever quantile the plan was searched. Seeded. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
