@@ -17,6 +17,9 @@ typedef struct gal_relayout_bytes {
  * per sample. All 0 without steps. */
 gal_relayout_bytes gal_relayout_bytes_of(const gal_atoms *atoms, const gal_layout_step *steps, uint32_t step_count,
                                          gal_flow rows, gal_dtype dtype);
+/* No less, whatever the order of samples in the steps' layouts: what they split, over which devices, alone counts. */
+gal_relayout_bytes gal_relayout_bytes_any_order(const gal_atoms *atoms, const gal_layout_step *steps,
+                                                uint32_t step_count, gal_flow rows, gal_dtype dtype);
 /* Of the rows that lie as `from`, to a strategy on device_count devices. */
 gal_relayout_bytes gal_relayout_bytes_to(uint32_t device_count, const gal_layout *from, const gal_strategy *to,
                                          gal_flow rows, gal_dtype dtype);

@@ -323,7 +323,7 @@ static gal_code fill(gal_cell *cell, gal_error *err)
     }
     GAL_TRY(fill_prices(cell, err));
     GAL_TRY(gal_conversions_create(spec->model, &cell->types, cell->stage_devices, cell->samples, cell->strategy,
-                                   cell->strategy_count, &cell->conversions, err));
+                                   cell->strategy_count, GAL_CONVERSIONS_LAYOUTS, &cell->conversions, err));
     GAL_TRY(fill_pairs(cell, err));
     fill_transfers(cell);
     fill_common(cell);

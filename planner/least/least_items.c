@@ -234,8 +234,8 @@ static gal_code price_conversion(gal_least_items *items, uint32_t block, const g
     gal_conversions most = {0};
     gal_code code = GAL_OK;
     GAL_TRY(gal_price_pair(items->spec->cache, &query, behind->type, &items->strategy[to->strategy], &rows, err));
-    GAL_TRY(
-        gal_conversions_create(items->spec->model, types, items->stage_devices, items->samples, both, 2, &most, err));
+    GAL_TRY(gal_conversions_create(items->spec->model, types, items->stage_devices, items->samples, both, 2,
+                                   GAL_CONVERSIONS_LAYOUTS, &most, err));
     const size_t at = gal_conversion_index(&most, types->pair_flow[types->pair_of[block]], 0, 1);
     c->inside = larger(rows->relayout_bytes, most.inside_bytes[at]);
     c->entry = larger(rows->relayout_entry_bytes, most.entry_bytes[at]);

@@ -30,6 +30,8 @@ typedef struct closure {
     uint32_t layout_count, layout_capacity;
     uint32_t *slot; /* open addressing: number of a layout and 1; 0: free */
     uint32_t slot_count;
+    uint32_t layout_limit;
+    bool any_order; /* of samples: layouts are what is split over whom, in one order that stands for all */
     gal_conversions *out;
 } closure;
 
@@ -159,27 +161,40 @@ typedef struct steps {
     gal_layout_step step[GAL_LAYOUT_STEPS_MAX + 2];
 } steps;
 
-static void list_steps(const closure *c, const gal_layout *from, uint32_t from_class, uint32_t to_class, steps *out,
-                       gal_layout *to)
+/* What sub-batches add to the steps from one layout to another. */
+static void add_halves(const closure *c, const gal_layout *from, uint32_t from_class, uint32_t to_class, steps *out,
+                       const gal_layout *to)
 {
     const bool halved = c->class[from_class].overlap != GAL_OVERLAP_NONE;
     const bool halves = c->class[to_class].overlap != GAL_OVERLAP_NONE;
-    const uint32_t count = gal_layout_enter(from, &c->atoms, c->class[to_class].stands, out->step, to);
-    out->count = gal_halves_add_steps(halved, halves, from, to, out->step, count);
+    out->count = gal_halves_add_steps(halved, halves, from, to, out->step, out->count);
     out->joins = halved && out->count > 0 ? 1 : 0;
     out->cuts_at_entry = halved && halves && out->count == 0;
+}
+
+static void list_steps(const closure *c, const gal_layout *from, uint32_t from_class, uint32_t to_class, steps *out,
+                       gal_layout *to)
+{
+    out->count = gal_layout_enter(from, &c->atoms, c->class[to_class].stands, out->step, to);
+    add_halves(c, from, from_class, to_class, out, to);
+}
+
+static gal_relayout_bytes bytes_of_steps(const closure *c, const gal_layout_step *step, uint32_t count, gal_flow rows)
+{
+    const gal_dtype dtype = c->model->compute_dtype;
+    return c->any_order ? gal_relayout_bytes_any_order(&c->atoms, step, count, rows, dtype)
+                        : gal_relayout_bytes_of(&c->atoms, step, count, rows, dtype);
 }
 
 /* Of two sub-batches on both sides nothing is done inside a stage, and in front of one they are cut. */
 static gal_relayout_bytes bytes_of(const closure *c, const gal_layout *rows_lie, gal_flow rows, const steps *by)
 {
-    const gal_dtype dtype = c->model->compute_dtype;
-    gal_relayout_bytes own = gal_relayout_bytes_of(&c->atoms, by->step, by->count, rows, dtype);
+    gal_relayout_bytes own = bytes_of_steps(c, by->step, by->count, rows);
     if (by->cuts_at_entry) {
         const gal_layout_step cut = {GAL_STEP_HALVE, GAL_GROUP_NONE, *rows_lie, *rows_lie};
-        own.entry = gal_relayout_bytes_of(&c->atoms, &cut, 1, rows, dtype).entry;
+        own.entry = bytes_of_steps(c, &cut, 1, rows).entry;
     } else if (by->joins > 0) {
-        own.entry = gal_relayout_bytes_of(&c->atoms, by->step + by->joins, by->count - by->joins, rows, dtype).entry;
+        own.entry = bytes_of_steps(c, by->step + by->joins, by->count - by->joins, rows).entry;
     }
     return own;
 }
@@ -200,13 +215,18 @@ static void take_most(closure *c, uint32_t flow, uint32_t from, uint32_t to_clas
     *entry = bytes.entry > *entry ? bytes.entry : *entry;
 }
 
+static bool needs_steps(const closure *c, uint32_t from, uint32_t to)
+{
+    return from != to || c->class[from].overlap != GAL_OVERLAP_NONE;
+}
+
 /* From a reached layout to a class: the bytes, and where the rows lie then. */
 static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
 {
     gal_layout to;
     steps by;
     const uint32_t from = c->layout_class[at];
-    if ((from == class && c->class[from].overlap == GAL_OVERLAP_NONE) || !c->class[from].leads_on) {
+    if (!needs_steps(c, from, class) || !c->class[from].leads_on) {
         return GAL_OK;
     }
     list_steps(c, &c->layout[at], from, class, &by, &to);
@@ -215,6 +235,131 @@ static gal_code convert(closure *c, uint32_t at, uint32_t class, gal_error *err)
     }
     return c->class[class].leads_on ? reach(c, &to, class, err) : GAL_OK;
 }
+
+/* ---- samples in any order ---- */
+
+/* Rows that are split so. */
+static gal_layout split_over(const closure *c, gal_group sample, gal_group sequence, gal_group feature)
+{
+    const uint32_t local = c->samples / gal_group_size(&c->atoms, sample);
+    return (gal_layout){.sample_count = c->samples,
+                        .digit_count = 1,
+                        .digit = {{local, 1, GAL_DIGIT_LOCAL}},
+                        .sample_group = sample,
+                        .sequence_group = sequence,
+                        .feature_group = feature};
+}
+
+/* One step on. */
+static void step_to(const closure *c, steps *out, gal_layout *now, gal_step_kind kind, gal_group group,
+                    gal_group sample, gal_group sequence, gal_group feature)
+{
+    const gal_layout to = split_over(c, sample, sequence, feature);
+    out->step[out->count++] = (gal_layout_step){kind, group, *now, to};
+    *now = to;
+}
+
+/* Atom by atom, as where the order of samples allows no more at once: that takes most. */
+static void slice_samples(const closure *c, steps *out, gal_layout *now, gal_group group)
+{
+    for (uint32_t a = c->atoms.count; a-- > 0;) {
+        const gal_group atom = group & UINT32_C(1) << a;
+        if (atom != 0) {
+            step_to(c, out, now, GAL_STEP_SLICE, atom, now->sample_group | atom, now->sequence_group,
+                    now->feature_group);
+        }
+    }
+}
+
+static void gather_samples(const closure *c, steps *out, gal_layout *now, gal_group group)
+{
+    for (uint32_t a = c->atoms.count; a-- > 0;) {
+        const gal_group atom = group & UINT32_C(1) << a;
+        if (atom != 0) {
+            step_to(c, out, now, GAL_STEP_GATHER, atom, now->sample_group & ~atom, now->sequence_group,
+                    now->feature_group);
+        }
+    }
+}
+
+/* The step by which positions and samples change places, where they may (runtime/program/layout.c). */
+static void exchange(const closure *c, steps *out, gal_layout *now, const groups *to)
+{
+    const gal_group own = now->sequence_group;
+    const uint32_t local = gal_layout_local_samples(now);
+    if (own != 0 && to->sequence == 0 && (own & ~to->sample) == 0 && local % gal_group_size(&c->atoms, own) == 0) {
+        step_to(c, out, now, GAL_STEP_ALL_TO_ALL, own, now->sample_group | own, 0, now->feature_group);
+    } else if (own == 0 && to->sequence != 0 && (to->sequence & ~now->sample_group) == 0) {
+        step_to(c, out, now, GAL_STEP_ALL_TO_ALL, to->sequence, now->sample_group & ~to->sequence, to->sequence,
+                now->feature_group);
+    }
+}
+
+/* As gal_layout_convert. */
+static void move_rows(const closure *c, steps *out, gal_layout *now, const groups *to, bool exchanges)
+{
+    if (now->sample_group == to->sample && now->sequence_group == to->sequence) {
+        return;
+    }
+    if (exchanges) {
+        exchange(c, out, now, to);
+    }
+    if (now->sequence_group != to->sequence && now->sequence_group != 0) {
+        step_to(c, out, now, GAL_STEP_GATHER, now->sequence_group, now->sample_group, 0, now->feature_group);
+    }
+    const gal_group wanted = to->sample & ~now->sample_group;
+    const gal_group unwanted = now->sample_group & ~to->sample;
+    if (gal_layout_local_samples(now) % gal_group_size(&c->atoms, wanted) == 0) {
+        slice_samples(c, out, now, wanted);
+        gather_samples(c, out, now, unwanted);
+    } else {
+        gather_samples(c, out, now, unwanted);
+        slice_samples(c, out, now, wanted);
+    }
+    if (now->sequence_group != to->sequence) {
+        step_to(c, out, now, GAL_STEP_SLICE, to->sequence, now->sample_group, to->sequence, now->feature_group);
+    }
+}
+
+/* As gal_layout_enter. */
+static void list_any_steps(const closure *c, uint32_t from_class, uint32_t to_class, bool exchanges, steps *out,
+                           gal_layout *now)
+{
+    const groups *from = &c->class[from_class];
+    const groups *to = &c->class[to_class];
+    const bool moves = from->feature != to->feature;
+    const gal_layout begin = split_over(c, from->sample, from->sequence, from->feature);
+    *now = begin;
+    out->count = 0;
+    if (moves && from->feature != GAL_GROUP_NONE) {
+        step_to(c, out, now, GAL_STEP_GATHER, from->feature, from->sample, from->sequence, GAL_GROUP_NONE);
+    }
+    move_rows(c, out, now, to, exchanges);
+    if (moves && to->feature != GAL_GROUP_NONE) {
+        step_to(c, out, now, GAL_STEP_SLICE, to->feature, to->sample, to->sequence, to->feature);
+    }
+    add_halves(c, &begin, from_class, to_class, out, now);
+}
+
+/* No conversion takes more, from whatever order of samples. */
+static void take_any_order(closure *c)
+{
+    c->any_order = true;
+    for (uint32_t from = 0; from < c->class_count; from++) {
+        for (uint32_t to = 0; to < c->class_count && c->class[from].leads_on; to++) {
+            for (uint32_t exchanges = 0; exchanges < 2 && needs_steps(c, from, to); exchanges++) {
+                gal_layout now;
+                steps by;
+                list_any_steps(c, from, to, exchanges == 1, &by, &now);
+                for (uint32_t flow = 0; flow < c->types->flow_count; flow++) {
+                    take_most(c, flow, from, to, &now, &by);
+                }
+            }
+        }
+    }
+}
+
+/* ---- all of it ---- */
 
 static gal_code close_over(closure *c, gal_error *err)
 {
@@ -226,17 +371,20 @@ static gal_code close_over(closure *c, gal_error *err)
             code = reach(c, &own, class, err);
         }
     }
-    for (uint32_t at = 0; code == GAL_OK && at < c->layout_count; at++) {
+    for (uint32_t at = 0; code == GAL_OK && at < c->layout_count && c->layout_count <= c->layout_limit; at++) {
         for (uint32_t class = 0; code == GAL_OK && class < c->class_count; class ++) {
             code = convert(c, at, class, err);
         }
+    }
+    if (code == GAL_OK && c->layout_count > c->layout_limit) {
+        take_any_order(c);
     }
     return code;
 }
 
 gal_code gal_conversions_create(const gal_model *model, const gal_block_types *types, uint32_t device_count,
                                 uint32_t microbatch_samples, const gal_strategy *strategy, uint32_t strategy_count,
-                                gal_conversions *out, gal_error *err)
+                                uint32_t layout_limit, gal_conversions *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_conversions conversions = {0};
@@ -245,6 +393,7 @@ gal_code gal_conversions_create(const gal_model *model, const gal_block_types *t
                  .strategy = strategy,
                  .device_count = device_count,
                  .samples = microbatch_samples,
+                 .layout_limit = layout_limit,
                  .out = &conversions};
     gal_atoms_of(device_count, &c.atoms);
     c.class_capacity = strategy_count + 1;

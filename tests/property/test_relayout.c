@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "costmodel/relayout.h"
+#include "planner/space/conversions.h"
 #include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
 #include "tests/support/chain_run.h"
@@ -24,16 +25,15 @@ typedef struct bed {
     uint32_t strategy_count;
 } bed;
 
-static void make_bed(const char *model, const char *cluster, uint32_t kind, bed *b)
+static void make_bed(const char *model, const char *cluster, uint32_t kind, const char *axes, bed *b)
 {
     gal_error err = {0};
-    gal_space space;
+    gal_space space = {0};
     assert_int_equal(gal_model_read(model, &b->model, &err), GAL_OK);
     assert_int_equal(gal_cluster_read(cluster, &b->cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&b->cluster, &b->durations, &err), GAL_OK);
     gal_atoms_of(b->cluster.device_count, &b->atoms);
-    gal_space_all(&space);
-    space.tp_grid[GAL_TP_2D] = space.tp_grid[GAL_TP_2P5D] = space.tp_grid[GAL_TP_3D] = true;
+    assert_int_equal(gal_space_parse(axes, &space, &err), GAL_OK);
     const uint32_t count = gal_space_strategies(&space, b->cluster.device_count, b->strategy);
     b->strategy_count = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -123,7 +123,7 @@ static void check(const char *model, const char *cluster, gal_block_kind kind)
     static bed b;
     uint64_t state = 20261121;
     uint32_t converted = 0;
-    make_bed(model, cluster, kind, &b);
+    make_bed(model, cluster, kind, "dp,sdp,tp,sp,recompute,selective,2d,2.5d,3d", &b);
     for (uint32_t i = 0; i < WALKS; i++) {
         walk(&b, type_of(&b.model, kind), &state, &converted);
     }
@@ -145,11 +145,72 @@ static void carried(void **unused)
     check("t5-large-48", "a100-64", GAL_BLOCK_CROSS_ATTENTION);
 }
 
+/* Strategies of every axis, drawn anew each time. */
+enum { DRAWN = 8, DRAWS = 60 };
+
+static void draw_strategies(const bed *b, uint64_t *state, gal_strategy *out)
+{
+    for (uint32_t i = 0; i < DRAWN; i++) {
+        out[i] = b->strategy[gal_random_below(state, b->strategy_count)];
+    }
+}
+
+/* Whether none of `most` is below its `exact`; counts those that are not 0. */
+static void compare_most(const uint64_t *exact, const uint64_t *most, size_t count, uint32_t *converted)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert_true(exact[i] <= most[i]);
+        assert_int_equal(exact[i] == 0 && most[i] > 0, 0);
+        *converted += exact[i] > 0;
+    }
+}
+
+/* All orders that chains of some strategies reach against what is charged where they are too many to be listed. */
+static void check_any_order(const char *model, const char *cluster)
+{
+    static bed b;
+    uint64_t state = 20261122;
+    uint32_t converted = 0;
+    gal_error err = {0};
+    gal_block_types types;
+    make_bed(model, cluster, GAL_BLOCK_ATTENTION, "dp,sdp,tp,sp,recompute,ulysses,ring,zigzag,2d,2.5d,3d,overlap", &b);
+    assert_int_equal(gal_block_types_create(&b.model, &types, &err), GAL_OK);
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        gal_strategy drawn[DRAWN];
+        gal_conversions exact, most;
+        draw_strategies(&b, &state, drawn);
+        assert_int_equal(gal_conversions_create(&b.model, &types, b.cluster.device_count, SAMPLES, drawn, DRAWN,
+                                                UINT32_MAX, &exact, &err),
+                         GAL_OK);
+        assert_int_equal(
+            gal_conversions_create(&b.model, &types, b.cluster.device_count, SAMPLES, drawn, DRAWN, 0, &most, &err),
+            GAL_OK);
+        const size_t count = (size_t)types.flow_count * exact.class_count * exact.class_count;
+        assert_int_equal(exact.class_count, most.class_count);
+        compare_most(exact.inside_bytes, most.inside_bytes, count, &converted);
+        compare_most(exact.entry_bytes, most.entry_bytes, count, &converted);
+        gal_conversions_free(&most);
+        gal_conversions_free(&exact);
+    }
+    assert_true(converted > DRAWS * DRAWN);
+    gal_block_types_free(&types);
+    gal_durations_free(b.durations);
+}
+
+static void any_order(void **unused)
+{
+    (void)unused;
+    check_any_order("gpt2-medium", "h100-8");
+    check_any_order("gpt2-medium", "h100-64");
+    check_any_order("t5-large-48", "a100-8");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows),
         cmocka_unit_test(carried),
+        cmocka_unit_test(any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
