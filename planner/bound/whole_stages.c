@@ -69,11 +69,24 @@ static const gal_tight_stage *tight_of(const cutter *c, uint32_t stage, uint32_t
     return NULL;
 }
 
+/* What the bounds of all stages say of a chain on one. */
+static double say(const cutter *c, uint32_t which, uint32_t stage, uint32_t begin, uint32_t end)
+{
+    const gal_mix_bound *const bounds[] = {c->w->round, c->w->added, c->w->both};
+    const gal_mix_chain chain = chain_of(c, begin, end);
+    if (c->w->known == NULL) {
+        return gal_mix_least(&bounds[which][stage], &chain);
+    }
+    const size_t row = ((size_t)which * c->w->stage_count + stage) * gal_whole_stages_chains(c->w->types);
+    double *known = &c->w->known[row + begin * ((size_t)c->w->types->block_count + 1) + end];
+    *known = *known == 0.0 ? gal_mix_least(&bounds[which][stage], &chain) : *known;
+    return *known;
+}
+
 static double round_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
 {
-    const gal_mix_chain chain = chain_of(c, begin, end);
     const gal_tight_stage *tight = tight_of(c, stage, begin, end);
-    const double own = gal_mix_least(&c->w->round[stage], &chain);
+    const double own = say(c, 0, stage, begin, end);
     return tight != NULL && tight->round_seconds > own ? tight->round_seconds : own;
 }
 
@@ -86,16 +99,14 @@ static double floor_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t
 
 static double added_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
 {
-    const gal_mix_chain chain = chain_of(c, begin, end);
     const gal_tight_stage *tight = tight_of(c, stage, begin, end);
-    const double own = gal_mix_least(&c->w->added[stage], &chain);
+    const double own = say(c, 1, stage, begin, end);
     return tight != NULL && tight->added_seconds > own ? tight->added_seconds : own;
 }
 
 static double both_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
 {
-    const gal_mix_chain chain = chain_of(c, begin, end);
-    return gal_mix_least(&c->w->both[stage], &chain);
+    return say(c, 2, stage, begin, end);
 }
 
 /* ---- where stages may begin ---- */

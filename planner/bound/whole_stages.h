@@ -27,7 +27,15 @@ typedef struct gal_whole_stages {
     const gal_mix_bound *both;  /* [stage]; not read where slowest_rounds is 0 */
     const gal_tight_stage *tight;
     uint32_t tight_count;
+    double *known; /* [round, added, both][stage][begin][end]: what these bounds said of such a chain, for later calls;
+                    * 0: not asked yet. Blocks are counted from 0 to block_count. NULL: nothing is kept */
 } gal_whole_stages;
+
+/* Doubles of known for one of the three and a stage. */
+static inline size_t gal_whole_stages_chains(const gal_block_types *types)
+{
+    return ((size_t)types->block_count + 1) * (types->block_count + 1);
+}
 
 #define GAL_NO_CUT UINT32_MAX
 

@@ -5,12 +5,12 @@
 #include "planner/bound/screened.h"
 #include "schemas/plan_check.h"
 
-static void count_type(const gal_cell_spec *spec, const gal_screened *screened, uint32_t type, double plan_seconds,
-                       gal_space_count *out)
+static void count_type(const gal_cell_spec *spec, const gal_screened *screened, uint32_t type, uint32_t listed_count,
+                       double plan_seconds, gal_space_count *out)
 {
     const gal_block_shape *shape = &screened->types->shape[type];
     const uint32_t samples = spec->global_batch_samples / spec->microbatch_count;
-    *out = (gal_space_count){.kind = shape->kind, .listed = screened->strategy_count};
+    *out = (gal_space_count){.kind = shape->kind, .listed = listed_count};
     for (uint32_t b = 0; b < screened->types->block_count; b++) {
         out->block_count += screened->types->type_of[b] == type;
     }
@@ -31,6 +31,7 @@ gal_code gal_space_counts_create(const gal_cell_spec *spec, double plan_seconds,
     gal_screened_prices *prices = NULL;
     gal_screened screened = {0};
     gal_space_counts counts = {0};
+    const uint32_t listed_count = gal_space_strategies(spec->space, spec->device_count / spec->pp_degree, NULL);
     GAL_TRY(gal_block_types_create(spec->model, &types, err));
     GAL_TRY(gal_screened_create(spec, &types, &prices, &screened, err));
     counts.of = calloc(types.type_count, sizeof *counts.of);
@@ -38,7 +39,7 @@ gal_code gal_space_counts_create(const gal_cell_spec *spec, double plan_seconds,
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to count strategies"));
     }
     for (uint32_t type = 0; type < types.type_count; type++) {
-        count_type(spec, &screened, type, plan_seconds, &counts.of[counts.type_count++]);
+        count_type(spec, &screened, type, listed_count, plan_seconds, &counts.of[counts.type_count++]);
     }
     *out = counts;
     counts.of = NULL;

@@ -10,7 +10,7 @@
 #include "planner/stages/stage_classes.h"
 #include "planner/stages/stage_filling.h"
 
-enum { TIGHTENINGS = 8, TAIL_ROUNDS = 6, TIGHT_MAX = 24 };
+enum { TIGHTENINGS = 8, TAIL_ROUNDS = 6, TIGHT_MAX = 24, KNOWN_MAX = 1 << 22 };
 
 /* Share of a target: a bound that is closer is not raised by paths through classes. */
 static const double matters = 5e-3;
@@ -21,6 +21,7 @@ typedef struct solver {
     gal_stage_classes *classes;
     gal_mix_bound *bound;           /* [table][stage] */
     gal_mix_bound *untied;          /* of them, while the table is tied: its holders as they like */
+    double *known;                  /* [table][stage]: what bound says of chains (planner/bound/whole_stages.h) */
     const bool *ways;               /* how the holders of the table may keep it; NULL: as they like */
     double exposed[GAL_STAGES_MAX]; /* weights at hand */
     gal_cut cut;
@@ -40,6 +41,16 @@ static void free_bounds(gal_mix_bound *bound, uint32_t stages)
 {
     for (uint32_t i = 0; bound != NULL && i < 3 * stages; i++) {
         gal_mix_bound_free(&bound[i]);
+    }
+}
+
+/* Of one table and stage. */
+static void forget_bound(const solver *v, uint32_t at)
+{
+    const size_t chains = gal_whole_stages_chains(v->s->types);
+    gal_mix_bound_free(&v->bound[at]);
+    if (v->known != NULL) {
+        memset(v->known + at * chains, 0, chains * sizeof *v->known);
     }
 }
 
@@ -70,7 +81,8 @@ static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
                                     .added = v->bound + stages,
                                     .both = v->bound + 2 * stages,
                                     .tight = v->tight,
-                                    .tight_count = v->tight_count};
+                                    .tight_count = v->tight_count,
+                                    .known = v->known};
     const gal_code code = gal_whole_stages_bound(&whole, enough_seconds - common, bound, v->cut.first, v->err);
     *bound += common;
     return code;
@@ -82,6 +94,7 @@ static gal_code bound_stage(solver *v, uint32_t stage, gal_stage_table table, ui
     const gal_block_types *types = v->s->types;
     bool changed[GAL_TYPES_MAX];
     bool any = false;
+    forget_bound(v, at);
     for (uint32_t type = 0; type < types->type_count && v->untied != NULL; type++) {
         changed[type] = gal_holds_table(types, type) && gal_stage_tables_may_hold(v->s, stage, type);
         any = any || changed[type];
@@ -98,9 +111,9 @@ static gal_code find_bound(solver *v, double enough_seconds, double *bound)
 {
     const uint32_t stages = v->s->spec.pp_degree;
     gal_code code = GAL_OK;
-    free_bounds(v->bound, stages);
     for (uint32_t p = 0; p < stages; p++) {
-        if (stages > 1) { /* a stage that is all adds all of its seconds */
+        const bool known = v->untied == NULL && v->bound[p].memory != NULL; /* rounds have no tail: weights are alike */
+        if (stages > 1 && !known) {                                         /* else it adds all of its seconds */
             GAL_TRY(bound_stage(v, p, GAL_TABLE_ROUND, p));
         }
         if (stages > 1 && v->s->spec.microbatch_count > 1) {
@@ -473,6 +486,8 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     if (v.bound == NULL || v.strategy == NULL || v.allowed == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
+    const size_t known = 3 * (size_t)screened->spec.pp_degree * gal_whole_stages_chains(screened->types);
+    v.known = screened->spec.pp_degree > 1 && known <= KNOWN_MAX ? calloc(known, sizeof *v.known) : NULL;
     v.stage = v.strategy + blocks;
     v.own = v.stage + blocks;
     GAL_TRY(gal_stage_tables_create(screened, &v.tables, err));
@@ -489,6 +504,7 @@ cleanup:
     free_bounds(v.bound, screened->spec.pp_degree);
     gal_stage_classes_free(v.classes);
     gal_stage_tables_free(&v.tables);
+    free(v.known);
     free(v.allowed);
     free(v.strategy);
     free(v.bound);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -333,6 +334,22 @@ static void try_cuts(brute_cut *b, uint32_t stage, uint32_t begin, uint32_t bloc
     }
 }
 
+/* What was said of chains before is said again. */
+static void check_kept(const gal_whole_stages *whole, double least)
+{
+    gal_error err = {0};
+    uint32_t first[STAGES_MOST];
+    double again = 0.0;
+    gal_whole_stages keeps = *whole;
+    keeps.known = calloc(3 * (size_t)whole->stage_count * gal_whole_stages_chains(whole->types), sizeof *keeps.known);
+    assert_non_null(keeps.known);
+    for (uint32_t time = 0; time < 2; time++) {
+        assert_int_equal(gal_whole_stages_bound(&keeps, HUGE_VAL, &again, first, &err), GAL_OK);
+        assert_memory_equal(&again, &least, sizeof least);
+    }
+    free(keeps.known);
+}
+
 static void test_no_cut_beats_the_bound(void **unused)
 {
     (void)unused;
@@ -362,6 +379,7 @@ static void test_no_cut_beats_the_bound(void **unused)
                                         .both = bound[2]};
         brute_cut all = {.round = &t[0], .added = &t[1], .stages = stages, .rounds = rounds, .best = HUGE_VAL};
         assert_int_equal(gal_whole_stages_bound(&whole, HUGE_VAL, &least, first, &err), GAL_OK);
+        check_kept(&whole, least);
         try_cuts(&all, 0, 0, 0, 0.0, 0.0);
         at_most(seed, "cut", least, all.best);
         tight += least >= all.best * 0.99;
