@@ -85,7 +85,19 @@ static void take(ring *r, piece *p, int result)
     fill(r, t);
 }
 
-/* All that is done by now, of both directions. Entries that the kernel did not take are offered again. */
+static bool may_pass(int failure)
+{
+    return failure == EAGAIN || failure == EBUSY || failure == EINTR;
+}
+
+/* 0, or an errno. What the kernel does not take now stays in the queue and is offered again with the next look. */
+static int offer(ring *r)
+{
+    const int taken = io_uring_sq_ready(&r->uring) > 0 ? io_uring_submit(&r->uring) : 0;
+    return taken >= 0 || may_pass(-taken) ? 0 : -taken;
+}
+
+/* All that is done by now, of both directions. */
 static void look(ring *r)
 {
     struct io_uring_cqe *entry = NULL;
@@ -96,9 +108,7 @@ static void look(ring *r)
         take(r, p, result);
         entry = NULL;
     }
-    if (io_uring_sq_ready(&r->uring) > 0) {
-        (void)io_uring_submit(&r->uring);
-    }
+    (void)offer(r);
 }
 
 static int uring_start(void *way, gal_transfer *transfer)
@@ -106,8 +116,7 @@ static int uring_start(void *way, gal_transfer *transfer)
     ring *r = way;
     r->taken[transfer->direction] = 0;
     fill(r, transfer);
-    const int submitted = io_uring_submit(&r->uring);
-    return submitted < 0 ? -submitted : 0;
+    return offer(r);
 }
 
 static bool uring_test(void *way, gal_transfer *transfer)
@@ -124,8 +133,8 @@ static void uring_close(void *way)
         return;
     }
     while (r->under_way[GAL_STORAGE_READ] + r->under_way[GAL_STORAGE_WRITE] > 0) {
-        struct io_uring_cqe *entry = NULL;
-        if (io_uring_wait_cqe(&r->uring, &entry) < 0) {
+        const int taken = io_uring_submit_and_wait(&r->uring, 1);
+        if (taken < 0 && !may_pass(-taken)) {
             break;
         }
         look(r);
