@@ -171,7 +171,7 @@ gal_code gal_collective_repeat(void *collective_run, uint32_t count, gal_error *
         while (!done) {
             GAL_TRY(gal_collective_test(run, handle, &done, err));
             if (!done) {
-                gal_comm_give_way(run->comm);
+                gal_comm_give_way(run->comm, run->patience.begin_seconds);
             }
         }
     }

@@ -168,7 +168,7 @@ static gal_code run_both(void *context, uint32_t count, gal_error *err)
                     GAL_TRY(gal_collective_test(&pair[c], handle[c], &done[c], err));
                 }
             }
-            gal_comm_give_way(pair[0].comm);
+            gal_comm_give_way(pair[0].comm, pair[0].patience.begin_seconds);
         }
     }
 cleanup:

@@ -145,8 +145,10 @@ gal_comm_patience gal_comm_patience_begin(double deadline_seconds);
 gal_code gal_comm_idle(gal_comm *comm, gal_comm_patience *patience, const gal_comm_wait *wait, gal_error *err);
 
 /* Between two looks whether a request is complete: the peer that this rank waits for may need the core. Sleeps where it
- * is known that nothing will be. comm NULL: just gives way. */
-void gal_comm_give_way(gal_comm *comm);
+ * is known that nothing will be, and a little where others have the core too (patience.c).
+ * begin_seconds  of gal_now_seconds: since when nothing has been complete
+ * comm           NULL: nothing is known */
+void gal_comm_give_way(gal_comm *comm, double begin_seconds);
 
 /* Small blocking helpers for control (never inside a step) of a comm whose table has them. Each returns GAL_ERR_DEVICE
  * on errors of what carries them and after deadline_seconds without an answer, unless the roll call is enabled: then

@@ -1,7 +1,6 @@
 /* The blocking helpers, over MPI's non-blocking calls and a deadline. None of them is an all-reduce or a transfer for
  * MPI, so a count of a step's all-reduces, gathers and transfers does not contain them. */
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +29,7 @@ gal_code gal_mpi_wait(MPI_Request *request, double deadline_seconds, const char 
         code = gal_comm_idle(&any, &patience, &(gal_comm_wait){.text = what}, err);
         has_abandoned = has_abandoned || code != GAL_OK;
         GAL_TRY(code);
-        sched_yield();
+        gal_comm_give_way(NULL, patience.begin_seconds);
     }
 cleanup:
     return code;

@@ -5,7 +5,6 @@
  * stopped, dead or busy. The messages are buffered by MPI (eager), so sending to a rank that does not receive does
  * not block. They go over MPI_COMM_WORLD, on which nothing else of ours is a plain message: so ranks find each other
  * whatever communicator they wait on, and the state is the process's, as MPI_COMM_WORLD is. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,13 +116,13 @@ static void send_notices(const gal_comm_wait *waits, uint32_t wait_count)
  * who has heard all knows which of them is to speak. */
 static void receive_notices(double seconds)
 {
-    const double end_seconds = gal_now_seconds() + seconds;
+    const double begin_seconds = gal_now_seconds(), end_seconds = begin_seconds + seconds;
     uint32_t missing = roll.world_size - 1;
     while (missing > 0 && gal_now_seconds() < end_seconds) {
         int waiting = 0;
         MPI_Status status;
         if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTICE, MPI_COMM_WORLD, &waiting, &status) != MPI_SUCCESS || !waiting) {
-            sched_yield();
+            gal_comm_give_way(NULL, begin_seconds);
             continue;
         }
         notice *from = &roll.of[status.MPI_SOURCE];

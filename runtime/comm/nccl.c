@@ -1,5 +1,4 @@
 /* Requests on NCCL's calls. In place means the same here: a rank's part at its index of the whole. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,7 +30,7 @@ gal_code gal_nccl_settle(gal_nccl_state *state, const gal_nccl_group *group, ncc
         GAL_NCCL_TRY(called, group->comm, text);
         if (result == ncclInProgress) {
             GAL_TRY(gal_comm_idle(state->control, &patience, &(gal_comm_wait){.text = text}, err));
-            sched_yield();
+            gal_comm_give_way(NULL, patience.begin_seconds);
         }
     }
     GAL_NCCL_TRY(result, group->comm, text);

@@ -1,7 +1,6 @@
 /* Making and freeing the communicators. */
 #include <cuda_runtime_api.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +127,7 @@ static gal_code wait_for_queue(gal_nccl_state *state, cudaStream_t queue, gal_er
         result = cudaStreamQuery(queue);
         if (result == cudaErrorNotReady) {
             GAL_TRY(gal_comm_idle(state->control, &patience, &wait, err));
-            sched_yield();
+            gal_comm_give_way(NULL, patience.begin_seconds);
         } else {
             GAL_CUDA_TRY(result, wait.text);
         }

@@ -113,7 +113,7 @@ gal_code gal_engine_pause(const gal_engine *engine, bool moved, gal_engine_idle 
         idle->listen_seconds = now_seconds + GAL_ROLL_LISTEN_SECONDS;
     }
     GAL_TRY(wait_on(engine, idle->since_seconds, now_seconds, &idle->listen_seconds, err));
-    gal_comm_give_way(engine->options.comm);
+    gal_comm_give_way(engine->options.comm, idle->since_seconds);
 cleanup:
     return code;
 }

@@ -1,0 +1,73 @@
+/* Who waits on a core that others have too rests: it does not look again and again. */
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/clock.h"
+#include "runtime/comm/comm.h"
+
+static const double wait_seconds = 0.3;
+
+/* The first core that this process may run on, for it and for those that it makes. */
+static void stay_on_one_core(void)
+{
+    cpu_set_t set;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    size_t core = 0;
+    while (!CPU_ISSET(core, &set)) {
+        core++;
+    }
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    assert_int_equal(sched_setaffinity(0, sizeof set, &set), 0);
+}
+
+static pid_t give_away_for_ever(void)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            sched_yield();
+        }
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+static uint32_t looks_in_a_wait(void)
+{
+    uint32_t looks = 0;
+    for (const double begin = gal_now_seconds(); gal_now_seconds() < begin + wait_seconds; looks++) {
+        gal_comm_give_way(NULL, begin);
+    }
+    return looks;
+}
+
+/* Rests of an eighth: from 40 us on (16 looks of 2.8 us) ln(200 us / 25 us) / ln(9/8) = 18 of them until each is of
+ * 200 us, then 0.3 s / 200 us = 1,500. By giving away alone it would be some 80,000. */
+static void test_shared_core(void **unused)
+{
+    (void)unused;
+    stay_on_one_core();
+    const pid_t child = give_away_for_ever();
+    const uint32_t looks = looks_in_a_wait();
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    print_message("%u looks\n", looks);
+    assert_in_range(looks, 1, 3000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shared_core)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
