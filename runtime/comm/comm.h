@@ -47,11 +47,12 @@ typedef struct gal_comm_request {
     void *queue;        /* of the device (device.h) whose memory these are; NULL: the host's */
 } gal_comm_request;
 
-/* One thing that a rank waits for: what, in words, and the world ranks that it needs for it. */
+/* One thing that a rank waits for: what, in words, and the world ranks that it needs for it (none: all). */
 typedef struct gal_comm_wait {
     const char *text;
     const uint32_t *ranks;
     uint32_t rank_count;
+    bool own; /* no other rank is needed */
 } gal_comm_wait;
 
 /* The blocking helpers at the end of this header, as a table has them. */

@@ -25,6 +25,7 @@ enum {
 };
 
 typedef struct notice_wait {
+    uint32_t own;        /* no rank is needed */
     uint32_t rank_count; /* RANKS_MAX at most: of a larger group the first */
     uint32_t rank[RANKS_MAX];
     char text[TEXT_BYTES];
@@ -96,6 +97,7 @@ static void send_notices(const gal_comm_wait *waits, uint32_t wait_count)
     roll.mine.wait_count = wait_count < WAITS_MAX ? wait_count : WAITS_MAX;
     for (uint32_t w = 0; w < roll.mine.wait_count; w++) {
         notice_wait *to = &roll.mine.wait[w];
+        to->own = waits[w].own;
         to->rank_count = waits[w].rank_count < RANKS_MAX ? waits[w].rank_count : RANKS_MAX;
         if (to->rank_count > 0) {
             memcpy(to->rank, waits[w].ranks, to->rank_count * sizeof *to->rank);
@@ -155,7 +157,8 @@ static uint32_t lowest_failed(void)
     return r;
 }
 
-/* What is waited for, and who waits: the lowest rank that waits for `missing` itself, or just the lowest. */
+/* What is waited for, and who waits: the lowest rank that waits for `missing` itself. If nobody does, or none is
+ * missing, the lowest that waits for no rank at all, as the others wait for that one; or just the lowest. */
 static const notice_wait *wait_on(uint32_t missing, uint32_t *waiter)
 {
     for (uint32_t r = 0; r < roll.world_size; r++) {
@@ -166,6 +169,14 @@ static const notice_wait *wait_on(uint32_t missing, uint32_t *waiter)
                     *waiter = r;
                     return wait;
                 }
+            }
+        }
+    }
+    for (uint32_t r = 0; r < roll.world_size; r++) {
+        for (uint32_t w = 0; roll.present[r] && w < roll.of[r].wait_count; w++) {
+            if (roll.of[r].wait[w].own != 0) {
+                *waiter = r;
+                return &roll.of[r].wait[w];
             }
         }
     }

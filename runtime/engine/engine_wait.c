@@ -3,25 +3,42 @@
 #include "runtime/clock.h"
 #include "runtime/engine/engine_internal.h"
 
-static const char *head_state(const gal_engine *engine, uint32_t stream, uint32_t instruction)
+enum { WAITS_MAX = 4, WAIT_BYTES = 256, STATE_BYTES = 96 };
+
+/* "waits for ranks 1, 2, 5": all of the channel but this one. A list that is too long is cut. */
+static void put_peers(const gal_engine *engine, uint32_t channel, char *text, size_t capacity)
 {
-    if (!engine->in_flight[stream]) {
-        return "not started";
+    const gal_channel_spec *spec = &engine->channels->spec[channel];
+    size_t used = (size_t)snprintf(text, capacity, "waits for rank%s", spec->rank_count > 2 ? "s" : "");
+    for (uint32_t i = 0, put = 0; i < spec->rank_count && used + 16 < capacity; i++) {
+        if (spec->ranks[i] != engine->options.comm->rank) {
+            used += (size_t)snprintf(text + used, capacity - used, "%s %u", put++ > 0 ? "," : "", spec->ranks[i]);
+        }
     }
-    return gal_op_is_collective[engine->program->instruction[instruction].op] ? "waits for its peers" : "not done";
 }
 
-/* "; forward of microbatch 1, waits for its peers: tensor all_reduce ..." behind text; columns become one blank. */
+static void put_state(const gal_engine *engine, uint32_t stream, uint32_t instruction, char *text, size_t capacity)
+{
+    const uint32_t channel = engine->channels->of_instruction[instruction];
+    if (engine->in_flight[stream] && channel != GAL_NO_CHANNEL) {
+        put_peers(engine, channel, text, capacity);
+    } else {
+        (void)snprintf(text, capacity, "%s", engine->in_flight[stream] ? "not done" : "not started");
+    }
+}
+
+/* "; forward of microbatch 1, waits for ranks 0, 2: tensor all_reduce ..." behind text; columns become one blank. */
 static void put_head(const gal_engine *engine, uint32_t stream, char *text, size_t capacity)
 {
     const gal_queue_entry *entry = &engine->running->entry[stream][engine->completed[stream]];
-    char line[256], name[64];
+    char line[256], name[64], state[STATE_BYTES];
     gal_instruction_print(engine->program, entry->instruction, line, sizeof line);
+    put_state(engine, stream, entry->instruction, state, sizeof state);
     size_t used = strlen(text);
     const int written =
         snprintf(text + used, capacity - used, "; %s of microbatch %u, %s: ",
                  gal_fragment_name(engine->program, gal_program_fragment_of(engine->program, entry->instruction), name),
-                 entry->microbatch, head_state(engine, stream, entry->instruction));
+                 entry->microbatch, state);
     used += written > 0 ? (size_t)written : 0;
     for (const char *at = line; *at != '\0' && used + 1 < capacity; at++) {
         if (*at != ' ' || (at > line && at[-1] != ' ')) {
@@ -31,9 +48,8 @@ static void put_head(const gal_engine *engine, uint32_t stream, char *text, size
     text[used < capacity ? used : capacity - 1] = '\0';
 }
 
-enum { WAITS_MAX = 4, WAIT_BYTES = 256 };
-
-/* What this rank waits for others in, for the roll call, which ends all ranks if it is enabled. */
+/* What is in flight on this rank, for the roll call, which ends all ranks if it is enabled: what waits for others, and
+ * what is its own (a disk, a device). */
 static void call_roll(const gal_engine *engine)
 {
     char text[WAITS_MAX][WAIT_BYTES];
@@ -46,14 +62,14 @@ static void call_roll(const gal_engine *engine)
         }
         const gal_queue_entry *entry = &engine->running->entry[stream][engine->completed[stream]];
         const uint32_t channel = engine->channels->of_instruction[entry->instruction];
-        if (channel == GAL_NO_CHANNEL) {
-            continue;
-        }
-        const gal_channel_spec *spec = &engine->channels->spec[channel];
         snprintf(text[count], WAIT_BYTES, "%s %llu", engine->evaluating ? "evaluated batch" : "step",
                  (unsigned long long)engine->step.step + 1);
         put_head(engine, stream, text[count], WAIT_BYTES);
-        wait[count] = (gal_comm_wait){.text = text[count], .ranks = spec->ranks, .rank_count = spec->rank_count};
+        wait[count] = (gal_comm_wait){.text = text[count], .own = channel == GAL_NO_CHANNEL};
+        if (channel != GAL_NO_CHANNEL) {
+            wait[count].ranks = engine->channels->spec[channel].ranks;
+            wait[count].rank_count = engine->channels->spec[channel].rank_count;
+        }
         count++;
     }
     if (count == 0) {

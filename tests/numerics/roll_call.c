@@ -8,6 +8,7 @@
  *     failed     RANK has failed alone with GAL_ERR_DOCUMENT, the others are in a barrier for 60 s
  *     several    as failed, of RANK and all above it
  *     stuck      all wait for what nobody does
+ *     own        RANK waits for something of its own, the others for it
  *     silent     as missing, without a roll call: every other rank gets an error of its own, and prints it */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,10 @@ static gal_code run(gal_comm *comm, const char *mode, uint32_t odd)
     gal_error err = {0};
     if (strcmp(mode, "stuck") == 0) {
         comm->ops->roll_call(comm, &(gal_comm_wait){.text = "nothing"}, 1, short_seconds);
+    } else if (strcmp(mode, "own") == 0) {
+        const gal_comm_wait disk = {.text = "its disk", .own = true};
+        const gal_comm_wait peer = {.text = "a peer", .ranks = &odd, .rank_count = 1};
+        comm->ops->roll_call(comm, is_odd ? &disk : &peer, 1, short_seconds);
     } else if (failed && is_odd) {
         (void)gal_fail(&err, GAL_ERR_DOCUMENT, "the odd one's own error");
         gal_mpi_roll_call_blame(&err);

@@ -36,5 +36,6 @@ check 2 failed 0 3 "^told: rank 0: the odd one's own error$"
 check 4 several 2 3 "^told: rank 2: the odd one's own error$"
 check 4 several 0 3 "^told: rank 0: the odd one's own error$"
 check 2 stuck 0 5 '^told: no progress for 1 s, though all ranks answer: rank 0 waits in nothing$'
+check 3 own 1 5 '^told: no progress for 1 s, though all ranks answer: rank 1 waits in its disk$'
 check 3 silent 2 5 '^rank [01]: no answer from the other ranks within 1 s \(barrier\)$' 2
 exit $failed

@@ -175,8 +175,8 @@ static void test_deadline(void **state)
     const gal_step_settings settings = {.seed = 3, .learning_rate = 0.01};
     assert_int_equal(gal_engine_step(engine, &settings, &result, &err), GAL_ERR_DEVICE);
     assert_non_null(
-        strstr(err.text, "in step 0 (stage 0, device 0); forward of microbatch 0, waits for its peers: send_f"));
-    assert_non_null(strstr(err.text, "backward of microbatch 0, waits for its peers: recv_b"));
+        strstr(err.text, "in step 0 (stage 0, device 0); forward of microbatch 0, waits for rank 1: send_f"));
+    assert_non_null(strstr(err.text, "backward of microbatch 0, waits for rank 1: recv_b"));
     gal_engine_free(engine);
     gal_channels_free(&channels);
     gal_program_free(program);
