@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A rank that is stopped or killed where MPI cannot tell the others: before it has started, in MPI's start and end, while
 # groups are made. The launch ends within --timeout with one line that names it, exit 5; under mpirun itself the rank that
-# waits says so, a few seconds later. timeout_seconds: 300
+# waits says so, a few seconds later. timeout_seconds: 300 cores: 0
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

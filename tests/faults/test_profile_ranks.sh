@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A rank of galplan profile that is killed or stopped at several moments of measuring: all ranks end within --timeout, one
-# line names the rank, exit 5, and no profile is written. timeout_seconds: 180
+# line names the rank, exit 5, and no profile is written. timeout_seconds: 180 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A rank that is killed or stopped in mid-step: all ranks end within the timeout, one line names the rank and what was
-# waited for, exit 5. timeout_seconds: 240
+# waited for, exit 5. timeout_seconds: 240 cores: 0
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A save that is killed at each call by which it changes files, or finds the disk full there (of four ranks: a sample): `latest` names a whole
-# checkpoint, the previous or the new one, bit by bit that of an undisturbed run, and it loads. timeout_seconds: 420
+# checkpoint, the previous or the new one, bit by bit that of an undisturbed run, and it loads. timeout_seconds: 420 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

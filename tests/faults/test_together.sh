@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Several ranks fail at the same moment, each alone, while the others wait for them: one line of one of them, its exit
-# code, within the timeout, also when one of them is late. timeout_seconds: 120
+# code, within the timeout, also when one of them is late. timeout_seconds: 120 cores: 0
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

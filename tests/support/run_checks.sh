@@ -5,13 +5,16 @@
 #   tests/*/test_*.sh    and the scripts named below; a script counts once, by its exit status (77: skipped, the reason
 #   tests/*/test_*.py    is its last line), unless it prints lines "ok NAME", "not ok NAME" or "skip NAME: reason"
 #
-# Programs run JOBS at a time, which is the cores; scripts run alone: many of them launch a rank for each core.
+# A test may say in its first 30 lines "cores: N", how many it keeps busy: else it has 1, but a script of the folders
+# faults, hosts and numerics, which launch ranks and time them, all. Those of 1 run as many at a time as there are JOBS,
+# which is the cores; those of 0, which mostly wait (for a deadline of ranks, say), one after the other beside them; the
+# others alone, behind. Likewise "timeout_seconds: 600"; else it has 120.
 #
-# A test may say "timeout_seconds: 600" in its first 30 lines; else it has 120. Output goes to BUILD/logs/. Scripts get
-# the build folder (absolute) as their argument; all get BUILD, PLANS (random plans to try) and SANITIZE. One line per file, the end of the log of what fails,
-# every skip with its reason, and last "N passed, N failed, N skipped". Exit 1 if any failed or none ran.
+# Output goes to BUILD/logs/. Scripts get the build folder (absolute) as their argument; all get BUILD, PLANS (random
+# plans to try) and SANITIZE. One line per file, the end of the log of what fails, every skip with its reason, and last
+# "N passed, N failed, N skipped". Exit 1 if any failed or none ran.
 set -u
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 . tests/support/mpi_env.sh
 mkdir -p "${BUILD:=build}/logs"
 BUILD=$(cd "$BUILD" && pwd)
@@ -34,10 +37,17 @@ wanted() { # path: does it hold one of the words?
     return 1
 }
 
-seconds_allowed() { # source
-    local said
-    said=$(head -n 30 "$1" | sed -n 's/.*timeout_seconds: *\([0-9]\{1,\}\).*/\1/p' | head -n 1)
-    echo "${said:-120}"
+says() { # source key: the number behind the key, or nothing
+    local lines
+    mapfile -t -n 30 lines <"$1"
+    [[ "${lines[*]}" =~ [[:space:]]$2:\ *([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
+}
+
+cores_of() { # source
+    case $1 in
+    tests/faults/*.sh | tests/hosts/*.sh | tests/numerics/*.sh | tests/numerics/*.py) says "$1" cores || echo all ;;
+    *) says "$1" cores || echo 1 ;;
+    esac
 }
 
 script_results() { # log status: as cmocka_results.awk
@@ -86,17 +96,23 @@ log_of() { # source
     echo "$BUILD/logs/$(tr / - <<<"${name%.*}").log"
 }
 
-run() { # source command...: writes the log, and beside it "status allowed_seconds seconds"
-    local source=$1 log allowed begin end status
-    shift
+run() { # source: writes the log, and beside it "status allowed_seconds seconds"
+    local source=$1 log allowed begin end status words
     log=$(log_of "$source")
-    allowed=$(seconds_allowed "$source")
+    case $source in
+    *.sh) words=(bash "$source" "$BUILD") ;;
+    *.py) words=(python3 "$source" "$BUILD") ;;
+    *) words=("$BUILD/${source%.*}") ;;
+    esac
+    allowed=$(says "$source" timeout_seconds)
+    allowed=${allowed:-120}
     [ -n "$SANITIZE" ] && allowed=$((allowed * 4))
     begin=${EPOCHREALTIME/[.,]/}
-    timeout -k 5 "$allowed" "$@" >"$log" 2>&1 </dev/null
+    timeout -k 5 "$allowed" "${words[@]}" >"$log" 2>&1 </dev/null
     status=$?
     end=${EPOCHREALTIME/[.,]/}
-    echo "$status $allowed $(awk "BEGIN { printf \"%.1f\", ($end - $begin) / 1e6 }")" >"$log.ended"
+    echo "$status $allowed $(awk "BEGIN { printf \"%.1f\", ($end - $begin) / 1e6 }")" >"$log.ending"
+    mv "$log.ending" "$log.ended"
 }
 
 report() { # source
@@ -118,46 +134,54 @@ report_ended() { # the first of those begun, as far as they have ended
     done
 }
 
-beside() { # source command...: run, beside at most JOBS - 1 others
-    rm -f "$(log_of "$1").ended"
-    while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do
+beside() { # source: run, beside at most JOBS - 1 others and those that wait
+    while [ "$(jobs -rp | grep -cvx "${waiter:-none}")" -ge "$JOBS" ]; do
         wait -n
         report_ended
     done
-    run "$@" &
+    run "$1" &
     begun+=("$1")
 }
 
-alone() { # source command...
-    run "$@"
-    report "$1"
-}
+# ---- which ----
 
 words=("$@")
+waiting=() single=() others=()
 shopt -s nullglob
-for source in tests/*/test_*.c tests/*/test_*.cu; do
+for source in $named_scripts tests/*/test_*.sh tests/*/test_*.py tests/*/test_*.c tests/*/test_*.cu; do
     wanted "$source" || continue
-    program=$BUILD/${source%.*}
-    if [ -x "$program" ]; then
-        beside "$source" "$program"
-    else
-        skipped=$((skipped + 1)) skips+=("${source#tests/}: not built, see what make left out")
+    if [ ! -f "$source" ]; then
+        echo "fail ${source#tests/}"
+        failed=$((failed + 1)) failures+=("${source#tests/}: there is no such file")
+        continue
     fi
+    if [[ $source == *.c || $source == *.cu ]] && [ ! -x "$BUILD/${source%.*}" ]; then
+        skipped=$((skipped + 1)) skips+=("${source#tests/}: not built, see what make left out")
+        continue
+    fi
+    rm -f "$(log_of "$source").ended"
+    case $(cores_of "$source") in
+    0) waiting+=("$source") ;;
+    1) single+=("$source") ;;
+    *) others+=("$source") ;;
+    esac
+done
+
+# ---- all of them ----
+
+{ for source in "${waiting[@]}"; do run "$source"; done; } &
+waiter=$!
+for source in "${single[@]}"; do
+    beside "$source"
 done
 wait
 report_ended
-wanted tests/check_layers.sh && alone tests/check_layers.sh bash tests/check_layers.sh
-for source in $named_scripts tests/*/test_*.sh; do
-    wanted "$source" || continue
-    if [ -f "$source" ]; then
-        alone "$source" bash "$source" "$BUILD"
-    else
-        echo "fail ${source#tests/}"
-        failed=$((failed + 1)) failures+=("${source#tests/}: there is no such file")
-    fi
+for source in "${waiting[@]}"; do
+    report "$source"
 done
-for source in tests/*/test_*.py; do
-    wanted "$source" && alone "$source" python3 "$source" "$BUILD"
+for source in "${others[@]}"; do
+    run "$source"
+    report "$source"
 done
 
 [ ${#skips[@]} -eq 0 ] || printf 'skipped %s\n' "${skips[@]}"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tests/check_layers.sh against a small tree: it accepts the right arrows and names each wrong one.
+# tests/check_layers.sh against a small tree: it accepts the right arrows and names each wrong one; and against all that
+# is here.
 set -eu
 check=$(dirname "${BASH_SOURCE[0]}")/../check_layers.sh
 tree=$(mktemp -d)
@@ -33,4 +34,11 @@ expect not_from_root 1 planner/a.c '#include "a.h"'
 expect mpi_in_planner 1 planner/a.c '#include <mpi.h>'
 expect glpk_in_runtime 1 runtime/a.c '#include <glpk.h>'
 expect cblas_in_ops 0 runtime/ops/host/a.c '#include <cblas.h>'
+if output=$(bash "$check"); then
+    echo 'ok every include of this repository'
+else
+    echo 'not ok every include of this repository'
+    echo "$output"
+    status=1
+fi
 exit $status
