@@ -49,7 +49,7 @@ static bool parse(int argc, char **argv, solve_options *o, int *exit_code)
         gal_option_u64("label-limit", "N", "exact: labels kept in one round of a stage (4000000)",
                        &o->limits.label_limit, 1, UINT64_C(100000000)),
         gal_option_bytes("memory-unit", "SIZE",
-                         "galvatron-*: step of the memory table (what there is to choose / 1024)",
+                         "galvatron-*: step of the memory table (the budget / 1024)",
                          &o->limits.memory_unit_bytes, 1, UINT64_C(1) << 50),
         gal_option_f64("time-limit", "SECONDS", "ilp: after which it says what it has and has proven (60)",
                        &o->limits.time_limit_seconds, 0.001, 1e6),

@@ -12,7 +12,7 @@ enum { STEPS_DEFAULT = 1024 };
 typedef struct table {
     uint32_t steps, layers;
     uint64_t unit_bytes;  /* of a step */
-    int64_t *least_bytes; /* (layer): of its strategies; steps count what a layer takes above it */
+    int64_t *least_bytes; /* (layer): steps count what a layer takes above it */
     int64_t floor_bytes;  /* their sum */
     int64_t *time;        /* (step, strategy): C(l, E_fwd) by last strategy */
     int64_t *entered;     /* (step, strategy): least time of the layers before, with the transition into this one */
@@ -217,30 +217,48 @@ static bool is_repeated(const gal_instance *g, const uint32_t *stage_first, uint
     return same;
 }
 
+/* In a table as it stands: strategies and whether there are any. */
+static gal_code fill_table(const gal_instance *g, uint32_t stage, const gal_solver_limits *limits, table *t,
+                           gal_assignment *a, bool *found, uint64_t *cell_count, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const uint32_t first = a->stage_first[stage];
+    GAL_TRY(reserve_steps(g, limits, t, err));
+    const size_t layer_cells = ((size_t)t->steps + 1) * g->strategy_count;
+    for (uint32_t l = first; l < first + t->layers; l++) {
+        const size_t row = (l - first) * layer_cells;
+        enter_layer(g, t, l, l == first, t->before + row);
+        add_layer(g, t, stage, first, l);
+    }
+    *cell_count += layer_cells * t->layers;
+    *found = raise_forward_budget(g, t, stage, first, a->strategy);
+cleanup:
+    return code;
+}
+
+/* Layers rounded up to steps, as published; where that leaves none though the least bytes of all layers fit, what they
+ * take above these. */
 static gal_code search_stage(const gal_instance *g, uint32_t stage, const gal_solver_limits *limits, gal_assignment *a,
                              bool *found, uint64_t *cell_count, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const uint32_t first = a->stage_first[stage], end = a->stage_first[stage + 1];
-    table t = {.layers = end - first, .least_bytes = calloc(end - first, sizeof *t.least_bytes)};
+    const uint32_t first = a->stage_first[stage], layers = a->stage_first[stage + 1] - first;
+    table plain = {.layers = layers, .least_bytes = calloc(layers, sizeof *plain.least_bytes)};
+    table above = {.layers = layers, .least_bytes = calloc(layers, sizeof *above.least_bytes)};
     *found = false;
-    if (t.least_bytes == NULL) {
+    if (plain.least_bytes == NULL || above.least_bytes == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory"));
     }
-    if (!set_floor(g, stage, first, &t)) {
+    if (!set_floor(g, stage, first, &above)) {
         goto cleanup;
     }
-    GAL_TRY(reserve_steps(g, limits, &t, err));
-    const size_t layer_cells = ((size_t)t.steps + 1) * g->strategy_count;
-    for (uint32_t l = first; l < end; l++) {
-        const size_t row = (l - first) * layer_cells;
-        enter_layer(g, &t, l, l == first, t.before + row);
-        add_layer(g, &t, stage, first, l);
+    GAL_TRY(fill_table(g, stage, limits, &plain, a, found, cell_count, err));
+    if (!*found) {
+        GAL_TRY(fill_table(g, stage, limits, &above, a, found, cell_count, err));
     }
-    *cell_count += layer_cells * t.layers;
-    *found = raise_forward_budget(g, &t, stage, first, a->strategy);
 cleanup:
-    free_table(&t);
+    free_table(&above);
+    free_table(&plain);
     return code;
 }
 
