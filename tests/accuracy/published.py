@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""published.py BUILD DATA [SEED] [-v]: predictions of `galplan estimate` beside measurements that others published.
+"""published.py BUILD DATA [SEED] [-v] [--fresh]: predictions of `galplan estimate` beside measurements that others published.
 
 DATA is a folder of CSV files; the columns of a file say which kind it is, so rows of other models and sizes than those
 seen are read the same way. Each kind has a protocol, stated in its table row: which rows are used, which constants are
@@ -7,7 +7,9 @@ fitted to which of them (`galplan profile --calibrate`), and that the others are
 a row that is reported, and every target stands beside its figure. What frameworks fuse and keep (schemas/catalogue/
 frameworks) was described from their sources and papers with these files at hand: rows held back test constants and
 formulas, not those descriptions, which only files that nobody had seen could. Targets that are missed are marked; they fail nothing.
-published.py BUILD CELLS --tables FILE predicts all of Galvatron-BMW's tables into a file, from its calibration cells.
+Constants that were fitted to published rows are at hand (at_hand.py): a file that has none of these rows, which is so of
+one that was kept apart, starts from them (not with --fresh), and cells of Galvatron-BMW are predicted by them with nothing fitted.
+published.py BUILD DATA --constants renews them from a folder; published.py BUILD CELLS --tables FILE predicts all of Galvatron-BMW's tables into a file, from its calibration cells.
 Exit 0: a table was printed; 77: there is no such folder, or no CSV file in it (the last line says so), 1 where $CI is set."""
 import collections
 import csv
@@ -16,12 +18,13 @@ import os
 import pathlib
 import random
 import re
-import subprocess
 import sys
 import tempfile
 
-import galvatron
-from scores import figures, median, spearman, within_groups, worst_regrets  # noqa: F401
+import at_hand
+import galvatron_cells
+from galplan import calibrate, predict
+from scores import figures, worst_regrets
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLUSTERS = HERE / "clusters"
@@ -189,6 +192,9 @@ class Kind:
         self.title, self.columns, self.convert = title, columns, convert
         self.framework, self.fit, self.share, self.targets = framework, fit, share, targets
 
+    def slug(self):
+        return self.title.lower().replace(" ", "-")
+
     def constants(self, rows):
         """Those to fit: where all rows leave their node, the way out in place of latencies within."""
         devices = [int(r["dp"]) * int(r["tp"]) * int(r["pp"]) for r in rows if "tp" in r and "pp" in r]
@@ -214,55 +220,10 @@ KINDS = [
     Kind("Oases", ("ktokens_per_s", "hidden", "cluster"), oases, "megatron-ddp-2021",
          "gemm_fraction,inner_fraction,outer_fraction", 0, {"median": 0.10}, sisters=True),
 ]
-SECONDS_TARGETS = ("median", "mean", "worst")
+FIGURES = ("layers", "hidden", "heads", "seq", "dp", "tp", "pp", "microbatch", "global_batch")  # of a row, where it has them
 
 
-# ---- galplan ----
-
-def write_rows(path, rows):
-    columns = sorted({k for row in rows for k in row} - {"framework", "part"})
-    with open(path, "w", newline="", encoding="utf-8") as out:
-        table = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
-        table.writeheader()
-        table.writerows({k: " ".join(str(v).split()) for k, v in row.items()} for row in rows)
-
-
-def run(build, *arguments):
-    done = subprocess.run([str(build / "galplan"), *map(str, arguments)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"galplan {' '.join(map(str, arguments))}: {done.stderr.strip()}")
-
-
-def calibrate(build, folder, kind, fitted_on, start=(), name="constants.json"):
-    """Constants of the rows' cluster under the framework that most of them have; () where there is nothing to fit.
-    start: what this returned for a cluster like it."""
-    if not fitted_on:
-        return ()
-    framework = collections.Counter(r["framework"] for r in fitted_on).most_common(1)[0][0]
-    rows = [r for r in fitted_on if r["framework"] == framework]
-    if len(rows) < 2:
-        return ()
-    write_rows(folder / "fit.csv", rows)
-    try:
-        run(build, "profile", "--calibrate", folder / "fit.csv", "--prices", f"framework:{framework}", "--fit",
-            kind.constants(rows), *start, "-o", folder / name)
-    except RuntimeError as refused:
-        print(f"  nothing is fitted to {len(rows)} of the rows: {str(refused).rsplit('fit.csv: ', 1)[-1]}")
-        return start
-    return ("--constants", folder / name)
-
-
-def predict(build, folder, constants, rows):
-    """The rows as estimate has them, each under its framework."""
-    answers = []
-    for framework in sorted({r["framework"] for r in rows}):
-        write_rows(folder / "rows.csv", [r for r in rows if r["framework"] == framework])
-        run(build, "estimate", folder / "rows.csv", "--prices", f"framework:{framework}", *constants, "-o",
-            folder / "out.csv")
-        with open(folder / "out.csv", newline="", encoding="utf-8") as answer:
-            answers += list(csv.DictReader(answer))
-    return answers
-
+# ---- protocols ----
 
 def protocol(kind, rows, seed):
     """(rows to fit on, rows to report) by turns."""
@@ -327,6 +288,8 @@ def convert(kind, table):
             out["seconds"] = positive(out["seconds"], "what was measured")
             if out.get("bytes"):
                 out["bytes"] = positive(out["bytes"], "what was measured")
+            if any(str(out.get(k, 1)).strip() in ("", "None") for k in FIGURES):
+                raise Excluded("a figure is missing or no number")
             out.setdefault("framework", kind.framework)
             out.setdefault("part", "")
             used.append(out)
@@ -365,158 +328,55 @@ def vet(build, rows, excluded):
     return kept
 
 
-def evaluate(build, kind, rows, seed):
-    """Every part (a cluster) apart: its constants are fitted to its own rows alone."""
+def evaluate(build, kind, rows, seed, fresh=False):
+    """Every part (a cluster) apart: its constants are fitted to its own rows alone, beginning at those at hand unless fresh."""
     answers, fitted = [], 0
+    unknown = not fresh and not at_hand.knows(kind.slug(), rows)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         for part in sorted({r["part"] for r in rows}):
-            start = ()
-            if kind.sisters:
-                start = calibrate(build, folder, kind, [r for r in rows if r["part"] != part], name="sister.json")
+            start = at_hand.start(kind.slug(), next(r for r in rows if r["part"] == part)["cluster"]) if unknown else ()
+            if start:
+                print(f"  none of the rows is one that {start[1].name} was fitted to: {part or 'they'} begin there")
+            elif kind.sisters:
+                start = calibrate(build, folder, kind.constants, [r for r in rows if r["part"] != part], name="sister.json")
             for fit, rest in protocol(kind, [r for r in rows if r["part"] == part], seed):
                 fitted += len(fit) if kind.share else 0
-                answers += predict(build, folder, calibrate(build, folder, kind, fit, start), rest)
+                answers += predict(build, folder, calibrate(build, folder, kind.constants, fit, start), rest)
     return answers, fitted
 
 
-# ---- Galvatron-BMW's cells ----
+# ---- the folder ----
 
-GALVATRON_COLUMNS = ("strategy", "samples_per_s", "oom", "memory_gb")
-GALVATRON_FOLDS = 5
-GALVATRON_SISTERS = {"a100-64": "a100-16", "a100-80g-32": "a100-16"}  # Tables IV and VI, Table III
-GALVATRON_SISTER_FIT = "gemm_fraction"  # of Table VI, to its own cells; Table IV's has none
-GALVATRON_FIT = "gemm_fraction,memory_fraction,kernel_seconds,inner_fraction,outer_fraction,overlap_slowdown"
-
-
-def search_cells(build, folder, constants, cells):
-    """galvatron.Found of each cell, None: out of memory. The cells of a model share what is estimated."""
-    known = {}
-    for shared in sorted({galvatron.estimated_with(c) for c in cells}):
-        of_model = [c for c in cells if galvatron.estimated_with(c) == shared]
-        pure_only = all(c["strategy"] in galvatron.PURE for c in of_model)
-        framework = galvatron.framework_of(of_model[0])
-
-        def estimate(rows, framework=framework):
-            return predict(build, folder, constants, [dict(r, framework=framework) for r in rows])
-
-        dealt = {} if pure_only else galvatron.partitions(of_model[0], estimate)
-        known[shared] = galvatron.options(estimate(galvatron.candidates(of_model[0], dealt, pure_only)))
-    return [galvatron.best(cell, known[galvatron.estimated_with(cell)]) for cell in cells]
-
-
-def vet_cells(table):
-    """(cells that can be searched, Counter of reasons why others cannot)"""
-    used, excluded = [], collections.Counter()
-    for cell in table:
-        try:
-            galvatron.check(cell)
-            if cell["oom"] != "1":
-                positive(cell["samples_per_s"], "samples_per_s")
-                positive(cell["batch"], "batch")
-            used.append(cell)
-        except (Excluded, ValueError) as reason:
-            excluded[str(reason)] += 1
-    return used, excluded
-
-
-def refit(build, folder, start, rows):
-    """A cluster's constants from those of one like it, `start`: one is fitted to its own rows, if it has any."""
-    kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", GALVATRON_SISTER_FIT, 0, {})
-    return calibrate(build, folder, kind, rows, start, name="refitted.json") or start
-
-
-def report_galvatron(build, path, table, seed, verbose):
-    """Of every cluster in 5 folds of cells, constants fitted to the others. Those of Tables IV and VI start from Table
-    III's A100 constants, and one is fitted to the other cells of the cluster. Every cell is searched for its best batch, so batch and out-of-memory are
-    predictions too."""
-    kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", GALVATRON_FIT, 0, {})
-    found, whole = [], len(table)
-    table, excluded = vet_cells(table)
+def write_constants(build, files):
+    """What at_hand.py has: of every kind and cluster of the files' rows, fitted to all of them."""
+    fitted = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        parts = collections.defaultdict(list)
-        for cell in table:
-            parts[galvatron.cluster_of(cell["cluster"])].append(cell)
-        measured = {name: [r for r in map(galvatron.measured_row, cells) if r] for name, cells in parts.items()}
-        for name, cells in sorted(parts.items()):
-            sister = measured.get(GALVATRON_SISTERS.get(name))
-            if sister:
-                start = calibrate(build, folder, kind, sister, name="sister.json")
-                for cell in cells:
-                    own = galvatron.measured_row(cell) or {"group": None}
-                    others = [r for r in measured[name] if r["group"] != own["group"]]
-                    found += zip([cell], search_cells(build, folder, refit(build, folder, start, others), [cell]))
-                continue
-            random.Random(seed).shuffle(cells)
-            for fold in range(GALVATRON_FOLDS):
-                held = cells[fold::GALVATRON_FOLDS]
-                apart = {r["group"] for r in map(galvatron.measured_row, held) if r}
-                others = [r for r in measured[name] if r["group"] not in apart]
-                if held:
-                    found += zip(held, search_cells(build, folder, calibrate(build, folder, kind, others), held))
-    print(f"{path.name} (Galvatron-BMW): {whole} cells, {len(table)} used"
-          + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
-    print(f"  6 constants per cluster fitted in {GALVATRON_FOLDS} folds of cells, seed {seed}: {GALVATRON_FIT}; "
-          f"{', '.join(GALVATRON_SISTERS)}: those of a100-16, and {GALVATRON_SISTER_FIT} to the cluster's other cells")
-    if not found:
-        return 0, 0
-    right = sum((best is None) == (cell["oom"] == "1") for cell, best in found)
-    both = [(c, b, b.samples_per_s / float(c["samples_per_s"]) - 1.0) for c, b in found if b is not None and c["oom"] != "1"]
-    pure = [abs(e) for c, _, e in both if c["strategy"] in galvatron.PURE] or [math.nan]
-    every = [abs(e) for _, _, e in both] or [math.nan]
-    batch = [abs(math.log(b.batch / int(c["batch"]))) for c, b, _ in both]
-    print(f"  out of memory {right} of {len(found)} right (wanted: all){'' if right == len(found) else ' MISSED'}; throughput "
-          f"median {100 * median(every):.1f} % (at most 8 %){' MISSED' if median(every) > 0.08 else ''}, mean "
-          f"{100 * sum(every) / len(every):.1f} %; of pure strategies median {100 * median(pure):.1f} %; batch within "
-          f"10 % in {sum(b < 0.1 for b in batch)} of {len(batch)}")
-    for cell, best in found:
-        if (best is None) != (cell["oom"] == "1"):
-            print(f"    wrong on memory: {cell['table']} {cell['memory_gb']} GB {cell['strategy']} {cell['model']}")
-    both.sort(key=lambda entry: -abs(entry[2]))
-    for cell, best, error in both if verbose else both[:4]:
-        print(f"    {100 * error:+.1f} %: {cell['table']} {cell['memory_gb']} GB {cell['strategy']} {cell['model']}, batch "
-              f"{best.batch} (published {cell['batch']})")
-    return (right == len(found)) + (median(every) <= 0.08), (right != len(found)) + (median(every) > 0.08)
+        for path in files:
+            kind, table = read_kind(path)
+            if kind is None and table and all(c in table[0] for c in galvatron_cells.COLUMNS):
+                cells = galvatron_cells.vet(table)[0]
+                for name, constants in galvatron_cells.fit_clusters(build, folder, cells).items():
+                    at_hand.keep(galvatron_cells.SLUG, name, constants)
+                fitted[galvatron_cells.SLUG] = cells
+            elif kind is not None:
+                rows, excluded = convert(kind, table)
+                rows = fitted[kind.slug()] = vet(build, rows, excluded)
+                for where in sorted({r["cluster"] for r in rows}):
+                    here = [r for r in rows if r["cluster"] == where]
+                    at_hand.keep(kind.slug(), where, calibrate(build, folder, kind.constants, here))
+    at_hand.remember(fitted)
 
 
-def write_tables(build, calibration, path):
-    """Predicts every cell of the paper's tables into a file. Constants of titan clusters from Table II's cells, of A100
-    clusters from Table III's, one of Table VI's from its own: all cells of a table are used, and no figure that is not in
-    the calibration file."""
-    kind = Kind("Galvatron-BMW", GALVATRON_COLUMNS, None, "pytorch-2022", GALVATRON_FIT, 0, {})
-    with open(calibration, newline="", encoding="utf-8") as text:
-        known = list(csv.DictReader(line for line in text if not line.startswith("#")))
-    answers = []
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        constants = {}
-        for name in ("II", "III"):
-            rows = [r for r in map(galvatron.measured_row, [c for c in known if c["table"] == name]) if r]
-            constants[name] = calibrate(build, folder, kind, rows, name=f"{name}.json")
-        own = [r for r in map(galvatron.measured_row, [c for c in known if c["table"] == "VI"]) if r]
-        constants["VI"] = refit(build, folder, constants["III"], own)
-        cells = galvatron.cells()
-        for table, cluster_name in sorted({(c["table"], c["cluster"]) for c in cells}):
-            group = [c for c in cells if (c["table"], c["cluster"]) == (table, cluster_name)]
-            like = "II" if "TITAN" in cluster_name else table if table in constants else "III"
-            found = search_cells(build, folder, constants[like], group)
-            answers += [galvatron.answered(c, f) for c, f in zip(group, found)]
-    with open(path, "w", newline="", encoding="utf-8") as out:
-        table = csv.DictWriter(out, galvatron.COLUMNS, lineterminator="\n")
-        table.writeheader()
-        table.writerows(answers)
-    print(f"{path}: {len(answers)} cells, {sum(a['oom'] == '1' for a in answers)} of them out of memory")
-
-
-def report(build, path, seed, verbose):
+def report(build, path, seed, verbose, fresh):
     try:
         kind, table = read_kind(path)
     except (OSError, csv.Error) as broken:
         print(f"{path.name}: left out: {broken}")
         return 0, 0
-    if kind is None and table and all(c in table[0] for c in GALVATRON_COLUMNS):
-        return report_galvatron(build, path, table, seed, verbose)
+    if kind is None and table and all(c in table[0] for c in galvatron_cells.COLUMNS):
+        return galvatron_cells.report(build, path, table, seed, verbose, fresh)
     if kind is None:
         print(f"{path.name}: {len(table)} rows, of no kind that is known here: left out")
         return 0, 0
@@ -526,7 +386,7 @@ def report(build, path, seed, verbose):
           + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
     if not rows:
         return 0, 0
-    answers, fitted = evaluate(build, kind, rows, seed)
+    answers, fitted = evaluate(build, kind, rows, seed, fresh)
     how = "leaving one group out"
     if kind.share:
         how = f"to {fitted} rows of {kind.share:.0%} of the groups, seed {seed}"
@@ -554,19 +414,22 @@ def report(build, path, seed, verbose):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "-v"]
+    arguments = [a for a in sys.argv[1:] if a not in ("-v", "--fresh")]
     build, data = pathlib.Path(arguments[0]), pathlib.Path(arguments[1])
     if len(arguments) > 3 and arguments[2] == "--tables":
-        write_tables(build, data, arguments[3])
+        galvatron_cells.write_tables(build, data, arguments[3])
         return 0
-    seed = int(arguments[2]) if len(arguments) > 2 else 1
     files = sorted(data.glob("*.csv"))
     if not files:
         print(f"{data}: {'no CSV file in this folder' if data.is_dir() else 'no such folder'} of published measurements")
         return 1 if os.environ.get("CI") else 77
+    if len(arguments) > 2 and arguments[2] == "--constants":
+        write_constants(build, files)
+        return 0
+    seed = int(arguments[2]) if len(arguments) > 2 else 1
     met = missed = 0
     for path in files:
-        one = report(build, path, seed, "-v" in sys.argv)
+        one = report(build, path, seed, "-v" in sys.argv, "--fresh" in sys.argv)
         met, missed = met + one[0], missed + one[1]
     print(f"{met} targets met, {missed} missed")
     return 0

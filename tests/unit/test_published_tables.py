@@ -2,6 +2,7 @@
 """test_published_tables.py BUILD: the statistics of make accuracy by hand, how rows of others are read, and a file of a
 known kind made of our own predictions, on which nothing may be left over. Prints ok or not ok per check."""
 import csv
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,8 +11,12 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "accuracy"))
 sys.dont_write_bytecode = True
+import at_hand  # noqa: E402
+import galplan  # noqa: E402
 import galvatron  # noqa: E402
+import galvatron_cells  # noqa: E402
 import published  # noqa: E402
+import scores  # noqa: E402
 
 failed = []
 
@@ -23,18 +28,18 @@ def verdict(what, good):
 
 
 def statistics():
-    verdict("median of an even count is between", published.median([4.0, 1.0, 3.0, 2.0]) == 2.5)
+    verdict("median of an even count is between", scores.median([4.0, 1.0, 3.0, 2.0]) == 2.5)
     verdict("rank correlation: equal, opposite order",
-            published.spearman([1, 2, 3], [2, 4, 9]) == 1.0 and published.spearman([1, 2, 3], [3, 2, 1]) == -1.0)
+            scores.spearman([1, 2, 3], [2, 4, 9]) == 1.0 and scores.spearman([1, 2, 3], [3, 2, 1]) == -1.0)
     # ranks 0.5, 1.5, 2.5 against 1, 1, 2.5 (a tie shares): 1.5 / sqrt(2 x 1.5)
-    verdict("rank correlation: a tie", abs(published.spearman([1, 2, 3], [5, 5, 7]) - 1.5 / 3.0**0.5) < 1e-12)
+    verdict("rank correlation: a tie", abs(scores.spearman([1, 2, 3], [5, 5, 7]) - 1.5 / 3.0**0.5) < 1e-12)
     group = [dict(group="g", estimated_seconds=e, seconds=m) for e, m in zip((1, 2, 3, 4, 5, 6), (1.2, 1.0, 3, 4, 5, 6))]
-    correlations, regrets = published.within_groups(group)
+    correlations, regrets = scores.within_groups(group)
     verdict("regret: the layout predicted the fastest takes 20 % longer than the fastest",
             len(correlations) == 1 and abs(regrets[0] - 0.2) < 1e-12)
     verdict("the worst regret names the one chosen and the fastest",
-            [(round(r, 9), c["seconds"], f["seconds"]) for r, c, f in published.worst_regrets(group, 3)] == [(0.2, 1.2, 1.0)])
-    verdict("groups of 5 do not count", published.within_groups(group[:5]) == ([], []))
+            [(round(r, 9), c["seconds"], f["seconds"]) for r, c, f in scores.worst_regrets(group, 3)] == [(0.2, 1.2, 1.0)])
+    verdict("groups of 5 do not count", scores.within_groups(group[:5]) == ([], []))
 
 
 def rows_of_others():
@@ -53,11 +58,22 @@ def rows_of_others():
 
 def searches():
     def option(seconds, size):
-        return galvatron.Option(8, 1, 1, 0, "none", "gpipe", 8, seconds, size, 1.0, "")
+        return galvatron.Option(8, 1, 1, 0, "none", "gpipe", 8, seconds, size, 1.0, "", 1)
+    fast, small = option(1.0, 12.0), option(2.0, 8.0)
     verdict("two layouts share the layers: half of each between 1 s, 12 bytes and 2 s, 8 bytes, of 10 bytes",
-            galvatron.mixed_seconds([option(1.0, 12.0), option(2.0, 8.0)], 10.0) == 1.5)
-    verdict("what fits alone is not mixed", galvatron.mixed_seconds([option(1.0, 9.0), option(2.0, 8.0)], 10.0) == 1.0)
-    verdict("nothing fits", galvatron.mixed_seconds([option(1.0, 12.0)], 10.0) == float("inf"))
+            galvatron.fastest([fast, small], 10.0, True) == (1.5, (fast, small)))
+    verdict("where one layout is for all, the one that fits", galvatron.fastest([fast, small], 10.0, False) == (2.0, (small,)))
+    fits = option(1.0, 9.0)
+    verdict("what fits alone is not mixed", galvatron.fastest([fits, small], 10.0, True) == (1.0, (fits,)))
+    verdict("nothing fits", galvatron.fastest([fast], 10.0, True) == (float("inf"), ()))
+    # 10 GiB, half of the layers each: of one number of stages they mix, of two they do not
+    cell = dict(strategy="Galvatron", memory_gb="10", gpus="8", model="BERT-Huge-32")
+    two = [galvatron.Option(4, 1, 2, 0, "none", "gpipe", 8, 1.0, 12.0 * 2**30, 1.0, "", 3)]
+    slow = galvatron.Option(2, 2, 2, 0, "none", "gpipe", 8, 2.0, 8.0 * 2**30, 1.0, "", 2)
+    mixed, apart = galvatron.best(cell, two + [slow]), galvatron.best(cell, two + [slow._replace(pp=4, dp=1)])
+    verdict("layouts of one number of stages share layers, and both numbers of microbatches are said",
+            (mixed.samples_per_s, mixed.microbatch_count, mixed.microbatches) == (8 / 1.5, "2;3", "max:3"))
+    verdict("layouts of two numbers of stages do not", (apart.samples_per_s, apart.microbatch_count) == (4.0, "2"))
     verdict("717 cells, none twice", len({tuple(c.values()) for c in galvatron.cells()}) == len(galvatron.cells()) == 717)
     with open(ROOT / "tests/accuracy/galvatron_tables.csv", newline="", encoding="utf-8") as table:
         predicted = list(csv.DictReader(table))
@@ -100,8 +116,40 @@ def hostile(build):
     cells = [dict(table="II", gpus="8", memory_gb="8", strategy="DP", model="ViT-Huge-32", samples_per_s="", batch="", oom="1")]
     cells += [dict(cells[0], model="other"), dict(cells[0], strategy="other"), dict(cells[0], oom="0"),
               dict(cells[0], memory_gb="x"), dict(cells[0], oom="")]
-    used, excluded = published.vet_cells(cells)
+    used, excluded = galvatron_cells.vet(cells)
     verdict("of 6 cells 5 are excluded", len(used) == 1 and sum(excluded.values()) == 5)
+
+
+def hands():
+    """A row is known whatever its columns' order, and not if another figure stands in it; all of a file's kinds and
+    clusters that rows are known of have constants."""
+    row = dict(cluster="/a/selene.json", seconds=1.5, tp="2", group="x", part="")
+    known = at_hand.digest("sc21", row)
+    verdict("rows are known by what was measured", known == at_hand.digest("sc21", dict(reversed(list(row.items())), group="y")) and
+            len({known, at_hand.digest("vtrain", row), at_hand.digest("sc21", dict(row, tp="4"))}) == 3)
+    constants = {p.stem for p in at_hand.FOLDER.glob("*.json")}
+    kinds = {k.slug() for k in published.KINDS} | {galvatron_cells.SLUG}
+    verdict("constants are of kinds that there are", constants and all(any(c.startswith(f"{k}-") for k in kinds) for c in constants))
+    verdict("a row that nothing was fitted to is not known", not at_hand.knows("sc21", [row]))
+
+
+def files(build):
+    """Files that cannot be read, or that say nothing, end nothing."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        command = [sys.executable, str(ROOT / "tests/accuracy/published.py"), str(build), str(folder)]
+        plain = {k: v for k, v in os.environ.items() if k != "CI"}
+        empty = subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
+        in_ci = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(plain, CI="true"))
+        verdict("a folder without a table is skipped with a reason, in CI it fails",
+                (empty.returncode, in_ci.returncode) == (77, 1) and "no CSV file" in empty.stdout)
+        (folder / "nul.csv").write_bytes(b"iter_ms,tp,dp,pp,microbatch\n1,2,\x00,3,4\n")
+        (folder / "folder.csv").mkdir()
+        (folder / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+        (folder / "empty.csv").write_text("", encoding="utf-8")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        verdict("of files that cannot be used each has its line",
+                done.returncode == 0 and all(f"{n}.csv" in done.stdout for n in ("nul", "folder", "other", "empty")))
 
 
 def whole(build):
@@ -113,8 +161,8 @@ def whole(build):
                 for h in (1024, 2048) for g in (2, 4, 8) for t in (1, 2) for b in (1, 2, 4)]
         rows = [{key: str(value) for key, value in row.items()} for row in rows]
         used = [published.vtrain(r) for r in rows]
-        published.write_rows(folder / "rows.csv", used)
-        published.run(build, "estimate", folder / "rows.csv", "--prices", "framework:megatron-deepspeed-2023", "-o",
+        galplan.write_rows(folder / "rows.csv", used)
+        galplan.run(build, "estimate", folder / "rows.csv", "--prices", "framework:megatron-deepspeed-2023", "-o",
                       folder / "out.csv")
         with open(folder / "out.csv", newline="", encoding="utf-8") as answer:
             for row, estimated in zip(rows, csv.DictReader(answer)):
@@ -124,7 +172,7 @@ def whole(build):
             table = csv.DictWriter(out, list(rows[0]))
             table.writeheader()
             table.writerows(rows)
-        done = subprocess.run([sys.executable, str(ROOT / "tests/accuracy/published.py"), str(build), str(folder)],
+        done = subprocess.run([sys.executable, str(ROOT / "tests/accuracy/published.py"), str(build), str(folder), "--fresh"],
                               capture_output=True, text=True, check=False)
         verdict("our own predictions as a file of vTrain's: no error", done.returncode == 0 and
                 "36 rows, 36 used" in done.stdout and "median 0.0 %" in done.stdout and "worst 0.0 %" in done.stdout)
@@ -135,6 +183,8 @@ rows_of_others()
 searches()
 balances()
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
+hands()
 hostile(BUILD)
+files(BUILD)
 whole(BUILD)
 sys.exit(1 if failed else 0)
