@@ -84,4 +84,41 @@ verdict 'refused: nothing measured'
 galplan profile --calibrate exact.csv --cluster a100-8 --prices galrun >out 2>err
 [ $? -eq 2 ] && grep -qF 'of --prices framework:NAME' err
 verdict 'refused: prices that are not described'
+
+# refused NAME RULE: exact.csv as it was changed in NAME.csv ends with 3, and says so in one line
+refused() {
+    galplan profile --calibrate "$1.csv" $prices >out 2>err
+    [ $? -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$1.csv:$2" err
+}
+for seconds in nan -0.3 0 0x10 1e300 fast; do
+    awk -F, -v OFS=, -v s=$seconds 'NR == 5 { $NF = s } { print }' exact.csv >value.csv
+    refused value '5: column seconds: must be a number from 1e-09 to 1e+09, got "'$seconds'"'
+    verdict "refused: $seconds seconds, by file, line, rule and value"
+done
+awk -F, -v OFS=, 'NR == 4 { $2 = "4294967296" } { print }' exact.csv >size.csv
+refused size '4: column hidden: must be a whole number from 1 to 262144, got "4294967296"'
+verdict 'refused: a width that no model has'
+sed '1s/vocab/vocabulary/' exact.csv >name.csv && refused name '1: unknown column "vocabulary"'
+verdict 'refused: a column that is not known'
+sed '1s/hidden/layers/' exact.csv >twice.csv && refused twice '1: column layers must not be named twice'
+verdict 'refused: a column that is there twice'
+head -c 1000 exact.csv >cut.csv && printf '\n' >>cut.csv && refused cut "$(wc -l <cut.csv): must have the 13 fields of the first line"
+verdict 'refused: a row that is cut short'
+head -c "$(($(wc -c <exact.csv) - 3))" exact.csv >end.csv
+galplan profile --calibrate end.csv $prices >out 2>err && grep -qF 'end.csv:109: the last line has no end' err
+verdict 'a last line without an end: a note'
+{ printf '\357\273\277' && cat exact.csv; } >mark.csv && galplan profile --calibrate mark.csv $prices >out 2>err
+verdict 'a mark of the byte order is skipped'
+head -2 exact.csv >one.csv
+galplan profile --calibrate one.csv $prices >out 2>err
+[ $? -eq 3 ] && grep -qF 'one.csv: column seconds: must be given in at least 2 rows, got 1' err
+verdict 'refused: one row'
+{ head -1 exact.csv && for i in 1 2 3 4 5 6; do sed -n 2p exact.csv; done; } >equal.csv
+galplan profile --calibrate equal.csv $prices -o equal.json >report.txt && grep -qF 'nothing is cross-validated' report.txt &&
+    ! grep -qF 'error on rows not fitted' report.txt && [ "$(grep -c 'the rows hardly tell' report.txt)" -ge 3 ]
+verdict 'rows all equal: no error is claimed of rows not fitted, and what they hardly tell is marked'
+measured 1e-6 >fast.csv
+galplan profile --calibrate fast.csv $prices -o fast.json >out 2>err
+[ $? -eq 1 ] && grep -qF 'fast.csv: measured seconds are' err && [ ! -e fast.json ]
+verdict 'refused: seconds that no constants explain'
 exit $status
