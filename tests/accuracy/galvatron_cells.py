@@ -95,8 +95,9 @@ def report(build, path, table, seed, verbose, fresh):
     if known:
         print(f"  6 constants per cluster fitted in {FOLDS} folds of cells, seed {seed}: {FIT}; "
               f"{', '.join(SISTERS)}: those of a100-16, and {SISTER_FIT} to the cluster's other cells")
+    line = {"file": "Galvatron-BMW", "rows": whole, "used": len(table), "predicted": len(found)}
     if not found:
-        return 0, 0
+        return 0, 0, line
     right = sum((best is None) == (cell["oom"] == "1") for cell, best in found)
     both = [(c, b, b.samples_per_s / float(c["samples_per_s"]) - 1.0) for c, b in found if b is not None and c["oom"] != "1"]
     pure = [abs(e) for c, _, e in both if c["strategy"] in galvatron.PURE] or [math.nan]
@@ -113,7 +114,9 @@ def report(build, path, table, seed, verbose, fresh):
     for cell, best, error in both if verbose else both[:4]:
         print(f"    {100 * error:+.1f} %: {cell['table']} {cell['memory_gb']} GB {cell['strategy']} {cell['model']}, batch "
               f"{best.batch} (published {cell['batch']})")
-    return (right == len(found)) + (median(every) <= 0.08), (right != len(found)) + (median(every) > 0.08)
+    line.update(fitted=f"{FOLDS} folds of cells" if known else "constants at hand", oom=f"{right}/{len(found)}",
+                median=median(every), mean=sum(every) / len(every), worst=max(every))
+    return (right == len(found)) + (median(every) <= 0.08), (right != len(found)) + (median(every) > 0.08), line
 
 
 def fit_clusters(build, folder, cells):

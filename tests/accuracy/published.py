@@ -369,23 +369,30 @@ def write_constants(build, files):
     at_hand.remember(fitted)
 
 
+def how_short(kind, fitted):
+    if kind.share:
+        return f"{fitted} rows, {kind.share:.0%} of groups"
+    return f"{kind.folds} folds of groups" if kind.folds else "all but one group, by turns"
+
+
 def report(build, path, seed, verbose, fresh):
     try:
         kind, table = read_kind(path)
     except (OSError, csv.Error) as broken:
         print(f"{path.name}: left out: {broken}")
-        return 0, 0
+        return 0, 0, None
     if kind is None and table and all(c in table[0] for c in galvatron_cells.COLUMNS):
         return galvatron_cells.report(build, path, table, seed, verbose, fresh)
     if kind is None:
         print(f"{path.name}: {len(table)} rows, of no kind that is known here: left out")
-        return 0, 0
+        return 0, 0, None
     rows, excluded = convert(kind, table)
     rows = vet(build, rows, excluded)
     print(f"{path.name} ({kind.title}): {len(table)} rows, {len(rows)} used"
           + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
+    line = {"file": kind.title, "rows": len(table), "used": len(rows)}
     if not rows:
-        return 0, 0
+        return 0, 0, line
     answers, fitted = evaluate(build, kind, rows, seed, fresh)
     how = "leaving one group out"
     if kind.share:
@@ -395,8 +402,9 @@ def report(build, path, seed, verbose, fresh):
     print(f"  {len(kind.fit.split(','))} constants fitted {how}: {kind.constants(rows)}")
     print(f"  frameworks: {', '.join(sorted({r['framework'] for r in rows}))}; {len(answers)} rows predicted")
     met = missed = 0
-    shown = []
-    for name, value in figures(answers).items():
+    shown, known = [], figures(answers)
+    line.update(known, fitted=how_short(kind, fitted), predicted=len(answers))
+    for name, value in known.items():
         text, good = show(name, value, kind.targets)
         shown.append(text)
         if name in kind.targets or name in ("coverage", "width"):
@@ -410,7 +418,24 @@ def report(build, path, seed, verbose, fresh):
     for regret, chosen, fastest in worst_regrets(answers, len(answers) if verbose else 3):
         if "regret" in kind.targets and regret > 0.0:
             print(f"    {100 * regret:.1f} % slower than the fastest is the one chosen: {label(chosen)}; the fastest: {label(fastest)}")
-    return met, missed
+    return met, missed, line
+
+
+TABLE = ("median", "mean", "worst", "spearman", "regret", "regret95", "bytes mean", "oom", "coverage", "width")
+
+
+def print_table(lines):
+    """One line per file, of what stands above; -: there is no such figure."""
+    def figure(line, name):
+        value = line.get(name)
+        if value is None or isinstance(value, str):
+            return value or "-"
+        return f"{value:.3f}" if name == "spearman" else f"{100 * value:.1f} %"
+
+    print(f"\n{'':26}{'rows':>6}{'used':>6}  {'calibrated on':32}{'predicted':>9}" + "".join(f"{name:>11}" for name in TABLE))
+    for line in lines:
+        print(f"{line['file']:26}{line['rows']:>6}{line['used']:>6}  {line.get('fitted', '-'):32}{line.get('predicted', 0):>9}"
+              + "".join(f"{figure(line, name):>11}" for name in TABLE))
 
 
 def main():
@@ -428,9 +453,12 @@ def main():
         return 0
     seed = int(arguments[2]) if len(arguments) > 2 else 1
     met = missed = 0
+    lines = []
     for path in files:
         one = report(build, path, seed, "-v" in sys.argv, "--fresh" in sys.argv)
         met, missed = met + one[0], missed + one[1]
+        lines += [one[2]] if one[2] else []
+    print_table(lines)
     print(f"{met} targets met, {missed} missed")
     return 0
 
