@@ -91,7 +91,7 @@ refuses 'devices' bad.csv 'bad.csv:2: must be at most the 8 devices of cluster a
 printf '%s\n24,2048,16,1024,51200,8\n' $head >bad.csv
 refuses 'a short row' bad.csv 'bad.csv:2: must have the 9 fields of the first line, got 6'
 printf 'layer,hidden\n1,2\n' >bad.csv
-refuses 'a column' bad.csv 'bad.csv: unknown column "layer"; did you mean "layers"?'
+refuses 'a column' bad.csv 'bad.csv:1: unknown column "layer"; did you mean "layers"?'
 printf 'model,gpus\ngpt2-small,"8"8\n' >bad.csv
 refuses 'quotes' bad.csv 'bad.csv:2: must be at most 128 fields, each without quotes or whole in double quotes'
 printf 'hidden,heads\n64,4\n' >bad.csv
