@@ -58,10 +58,13 @@ def refit(build, folder, start, rows):
 
 def report(build, path, table, seed, verbose, fresh):
     """Of every cluster in 5 folds of cells, constants fitted to the others. Those of Tables IV and VI start from Table
-    III's A100 constants, and one is fitted to the other cells of the cluster. Every cell is searched for its best batch, so batch and out-of-memory are
-    predictions too."""
+    III's A100 constants, and one is fitted to the other cells of the cluster; of a file of other cells than those at hand
+    were fitted to nothing is fitted. Every cell is searched for its best batch, so batch and out-of-memory are predictions
+    too."""
     found, whole = [], len(table)
     table, excluded = vet(table)
+    print(f"{path.name} (Galvatron-BMW): {whole} cells, {len(table)} used"
+          + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         parts = collections.defaultdict(list)
@@ -90,8 +93,6 @@ def report(build, path, table, seed, verbose, fresh):
                 others = [r for r in measured[name] if r["group"] not in apart]
                 if held:
                     found += zip(held, search_cells(build, folder, calibrate(build, folder, lambda _: FIT, others), held))
-    print(f"{path.name} (Galvatron-BMW): {whole} cells, {len(table)} used"
-          + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
     if known:
         print(f"  6 constants per cluster fitted in {FOLDS} folds of cells, seed {seed}: {FIT}; "
               f"{', '.join(SISTERS)}: those of a100-16, and {SISTER_FIT} to the cluster's other cells")
