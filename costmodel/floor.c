@@ -95,10 +95,13 @@ gal_strategy gal_split_strategy(const gal_split_kind *split)
                         .sequence_parallel = split->sequence_parallel,
                         .tp_mode = split->tp_mode,
                         .stepped = split->stepped,
+                        .keep_panels = split->keep_panels,
+                        .keep_weights = split->keep_weights,
+                        .zero_stage = split->keep_weights ? 2 : 0, /* the fewest bytes */
                         .shard_unit =
                             split->bucket && split->tp_mode == GAL_TP_1D ? GAL_SHARD_BUCKET : GAL_SHARD_MATRIX,
                         .offload_optimizer_percent = split->offload ? 100 : 0,
-                        .offload_parameters = split->offload,
+                        .offload_parameters = split->offload && !split->keep_weights,
                         .offload_activations = split->offload};
     const gal_axis tp = {GAL_AXIS_TP, split->tp_degree}, sequence = {split->sequence_kind, split->sequence_degree};
     const bool both = tp.degree > 1 && sequence.degree > 1;
@@ -133,6 +136,7 @@ static bool is_split(const split_block *block, uint32_t type, const gal_split_ki
            block->split.sequence_degree == split->sequence_degree &&
            block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute &&
            block->split.tp_mode == split->tp_mode && block->split.stepped == split->stepped &&
+           block->split.keep_panels == split->keep_panels && block->split.keep_weights == split->keep_weights &&
            block->split.bucket == split->bucket && block->split.offload == split->offload;
 }
 

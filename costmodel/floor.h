@@ -20,6 +20,8 @@ typedef struct gal_split_kind {
     gal_recompute recompute;
     gal_tp_mode tp_mode; /* 2d stands for 2.5d too */
     bool stepped;        /* of a square; no work is counted, as ZeRO-2 may place it in less */
+    bool keep_panels;    /* of a grid */
+    bool keep_weights;   /* of a cube */
     bool bucket;         /* all matrices of a block are a unit, which takes no more than one each: not of a grid */
     bool offload;        /* as much as can be is in the host's memory */
 } gal_split_kind;

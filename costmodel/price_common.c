@@ -79,8 +79,9 @@ double gal_price_table_update(const gal_model *model, const gal_durations *durat
 {
     const uint64_t elements = (uint64_t)gal_model_padded_vocabulary(model) * model->hidden;
     const uint32_t side = gal_strategy_grid_side(strategy); /* of a grid: rows and columns, of a cube a third time */
-    const uint32_t shards = gal_strategy_feature_parts(strategy) * side * (strategy->tp_mode == GAL_TP_3D ? side : 1) *
-                            gal_strategy_shards(strategy);
+    const bool cube = strategy->tp_mode == GAL_TP_3D && !strategy->keep_weights; /* else the shares are of zero_stage */
+    const uint32_t shards =
+        gal_strategy_feature_parts(strategy) * side * (cube ? side : 1) * gal_strategy_shards(strategy);
     return reduce_copies(durations, device_count, stage_count, GAL_GROUP_TIED,
                          elements / shards * gal_dtype_bytes(gal_dtype_wide(model->compute_dtype)));
 }

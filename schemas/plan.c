@@ -45,6 +45,7 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         out->overlap = (gal_overlap)gal_json_enum(at, "overlap", gal_overlap_names, GAL_OVERLAP_COUNT);
     }
     out->keep_panels = gal_json_has(at, "keep_panels") && gal_json_bool(at, "keep_panels");
+    out->keep_weights = gal_json_has(at, "keep_weights") && gal_json_bool(at, "keep_weights");
     out->stepped = gal_json_has(at, "stepped") && gal_json_bool(at, "stepped");
     if (gal_json_has(at, "offload")) {
         const gal_json_cursor offload = gal_json_object(at, "offload");
@@ -232,6 +233,9 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
     }
     if (strategy->keep_panels) {
         gal_json_put_bool(out, "keep_panels", true);
+    }
+    if (strategy->keep_weights) {
+        gal_json_put_bool(out, "keep_weights", true);
     }
     if (strategy->stepped) {
         gal_json_put_bool(out, "stepped", true);
@@ -471,7 +475,8 @@ uint32_t gal_strategy_shards(const gal_strategy *strategy)
 {
     return strategy->zero_stage == 0
                ? 1
-               : gal_strategy_degree(strategy, GAL_AXIS_SDP) * gal_strategy_sequence_degree(strategy);
+               : gal_strategy_degree(strategy, GAL_AXIS_SDP) * gal_strategy_sequence_degree(strategy) *
+                     (strategy->keep_weights ? gal_strategy_grid_side(strategy) : 1);
 }
 
 uint32_t gal_strategy_grid_side(const gal_strategy *strategy)
@@ -505,7 +510,8 @@ uint32_t gal_strategy_sample_parts(const gal_strategy *strategy)
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 {
     bool are_same = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage && a->tp_mode == b->tp_mode &&
-                    a->tp_depth == b->tp_depth && a->offload_parameters == b->offload_parameters &&
+                    a->tp_depth == b->tp_depth && a->keep_weights == b->keep_weights &&
+                    a->offload_parameters == b->offload_parameters &&
                     a->offload_optimizer_percent == b->offload_optimizer_percent &&
                     a->offload_storage_percent == b->offload_storage_percent;
     for (uint32_t i = 0; are_same && i < a->axis_count; i++) {
@@ -535,7 +541,8 @@ bool gal_strategy_halves(const gal_strategy *strategy, gal_block_kind kind)
 static bool names_zero_stage(const gal_strategy *strategy, gal_axis_kind kind)
 {
     const bool sharded = gal_strategy_degree(strategy, GAL_AXIS_SDP) > 1;
-    return kind == GAL_AXIS_SDP || (gal_axis_splits_positions(kind) && !sharded && strategy->zero_stage > 0);
+    const bool along = gal_axis_splits_positions(kind) || (kind == GAL_AXIS_TP && strategy->keep_weights);
+    return kind == GAL_AXIS_SDP || (along && !sharded && strategy->zero_stage > 0);
 }
 
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
@@ -554,6 +561,9 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         }
         if (axis->kind == GAL_AXIS_TP && strategy->keep_panels && used < BUFFER_BYTES) {
             used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".keep");
+        }
+        if (axis->kind == GAL_AXIS_TP && strategy->keep_weights && used < BUFFER_BYTES) {
+            used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".keepw");
         }
         if (axis->kind == GAL_AXIS_TP && strategy->stepped && used < BUFFER_BYTES) {
             used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, ".step");

@@ -119,14 +119,16 @@ typedef struct gal_strategy {
     uint32_t axis_count;         /* 0 on one device */
     gal_axis axis[GAL_AXES_MAX]; /* innermost first; no kind twice */
     uint32_t zero_stage;         /* 1, 2 or 3 with an SDP axis; 0 to 3 with an axis that splits positions, which shards
-                                  * along; else 0 */
+                                  * along; 1 or 2 with keep_weights; else 0 */
     bool sequence_parallel;      /* Megatron sequence parallelism; needs a TP axis */
     gal_recompute recompute;
     gal_tp_mode tp_mode; /* of the TP axis; 1d without one */
     uint32_t tp_depth;   /* with 2.5d >= 2, else 0 */
     gal_overlap overlap; /* none without a TP axis of mode 1d */
     bool keep_panels;    /* of a grid: inputs of products are kept as gathered, and not gathered again in backward */
-    bool stepped;        /* of a square: products step by step, with prefetch_depth parts of each factor at a time */
+    bool keep_weights; /* of a cube: weights stay as gathered along its first side, over which zero_stage, 1 or 2, then
+                        * shards gradients and optimizer as over SDP */
+    bool stepped;      /* of a square: products step by step, with prefetch_depth parts of each factor at a time */
     uint32_t offload_optimizer_percent; /* so much of the block's parameters, whole units in their order, has its
                                          * optimizer's data in the host's memory and is updated there */
     uint32_t offload_storage_percent;   /* so much of them, of those on the host, has its moments on storage */
@@ -161,7 +163,7 @@ typedef struct gal_space {
     bool recompute, selective;       /* full; of attention alone */
     bool takeaway[4];                /* [1..3], applied */
     bool tp_grid[GAL_TP_MODE_COUNT]; /* [GAL_TP_2D ...]; mode 1d is axis[GAL_AXIS_TP] */
-    bool keep_panels;                /* of grids, besides those that gather again */
+    bool keep_panels;                /* of grids, besides those that gather again; of cubes those of weights too */
     bool stepped;                    /* of squares, besides those that gather */
     bool overlap;                    /* of plain TP, besides those without: fine with full recompute, else in_pass */
     bool offload;                    /* to the host's memory, in some ways (planner/space/strategy_space.c) */
@@ -299,8 +301,9 @@ static inline bool gal_block_joins_chunks(gal_block_kind kind)
 }
 
 /* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4-dp2-ckpt-fine", "tp4.2d", "tp8.2.5d.d2",
- * "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w" (parameters too), "sdp4.z3-chunk". The stage
- * of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
+ * "tp8.3d.keepw.z2", "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w" (parameters too),
+ * "sdp4.z3-chunk". The stage of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds at
+ * least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
 
 #endif

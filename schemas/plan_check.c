@@ -135,7 +135,13 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
         return "zero_stage must be 1, 2 or 3 with an sdp axis";
     }
     const bool splits_positions = gal_strategy_sequence_degree(strategy) > 1;
-    if (!has_sdp && !splits_positions && strategy->zero_stage != 0) {
+    if (strategy->keep_weights && strategy->tp_mode != GAL_TP_3D) {
+        return "keep_weights needs tp of mode 3d";
+    }
+    if (strategy->keep_weights && (strategy->zero_stage < 1 || strategy->zero_stage > 2)) {
+        return "keep_weights needs zero_stage 1 or 2";
+    }
+    if (!has_sdp && !splits_positions && !strategy->keep_weights && strategy->zero_stage != 0) {
         return "zero_stage must be 0 without an sdp axis";
     }
     if (strategy->zero_stage > 3) {
@@ -265,7 +271,8 @@ static const char *grid_rule_broken(const gal_model *model, const gal_block_shap
     if (model->hidden % side != 0) {
         return "the side of a tp grid must divide hidden";
     }
-    return strategy->tp_mode == GAL_TP_3D ? cube_rule_broken(model, block, side) : NULL;
+    const bool cuts_rows_twice = strategy->tp_mode == GAL_TP_3D && !strategy->keep_weights;
+    return cuts_rows_twice ? cube_rule_broken(model, block, side) : NULL;
 }
 
 static const char *tp_rule_broken(const gal_model *model, const gal_block_shape *block, const gal_strategy *strategy)

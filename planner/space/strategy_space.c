@@ -136,13 +136,35 @@ static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
     }
 }
 
-static void emit_unit(enumeration *e, gal_strategy strategy)
+/* With panels of inputs gathered again and, of grids, kept. */
+static void emit_panels(enumeration *e, gal_strategy strategy)
 {
     emit_offloads(e, strategy, false);
     if (strategy.tp_mode != GAL_TP_1D && e->space->keep_panels) {
         strategy.keep_panels = true;
         emit_offloads(e, strategy, false);
-        strategy.keep_panels = false;
+    }
+}
+
+/* A cube whose weights stay: gradients are summed in every microbatch, as the other cube does, or where the space has
+ * ZeRO-1, once. Beside an SDP axis by its stage. */
+static void emit_kept_weights(enumeration *e, gal_strategy strategy)
+{
+    const uint32_t beside = strategy.zero_stage;
+    strategy.keep_weights = true;
+    for (uint32_t stage = 1; stage <= 2; stage++) {
+        strategy.zero_stage = stage;
+        if (beside == 0 ? stage == 2 || e->space->zero_stage[1] : stage == beside) {
+            emit_panels(e, strategy);
+        }
+    }
+}
+
+static void emit_unit(enumeration *e, gal_strategy strategy)
+{
+    emit_panels(e, strategy);
+    if (strategy.tp_mode == GAL_TP_3D && e->space->keep_panels) {
+        emit_kept_weights(e, strategy);
     }
     const bool square = strategy.tp_mode == GAL_TP_2D || strategy.tp_mode == GAL_TP_2P5D;
     if (square && e->space->stepped) {
@@ -349,34 +371,64 @@ static bool is_grid(uint32_t count, gal_tp_mode mode)
     return count > 1 && gal_strategy_grid_side(&strategy) > 0;
 }
 
+/* In what a way of splitting differs from a plain one. */
+typedef struct split_way {
+    bool sequence_parallel;
+    gal_tp_mode tp_mode;
+    bool stepped, keep_panels, keep_weights;
+} split_way;
+
 /* Plain, in Megatron's chunks, of a grid, whose depth is left open like data parallelism, also step by step, and of a
- * cube. */
+ * cube; of grids with panels that are kept too. */
+static const split_way split_ways[] = {{.tp_mode = GAL_TP_1D},
+                                       {.tp_mode = GAL_TP_1D, .sequence_parallel = true},
+                                       {.tp_mode = GAL_TP_2D},
+                                       {.tp_mode = GAL_TP_2D, .keep_panels = true},
+                                       {.tp_mode = GAL_TP_2D, .stepped = true},
+                                       {.tp_mode = GAL_TP_3D},
+                                       {.tp_mode = GAL_TP_3D, .keep_panels = true},
+                                       {.tp_mode = GAL_TP_3D, .keep_weights = true},
+                                       {.tp_mode = GAL_TP_3D, .keep_panels = true, .keep_weights = true}};
+
+static bool has_way(const gal_space *space, const split_way *way, uint32_t tp_degree, uint32_t sequence_degree)
+{
+    const bool keeps = way->keep_panels || way->keep_weights;
+    const bool alone = sequence_degree == 1 && (!keeps || space->keep_panels) && (!way->stepped || space->stepped);
+    switch (way->tp_mode) {
+    case GAL_TP_2D:
+        return alone && has_squares(space) && is_grid(tp_degree, GAL_TP_2D);
+    case GAL_TP_3D:
+        return alone && space->tp_grid[GAL_TP_3D] && is_grid(tp_degree, GAL_TP_3D);
+    default:
+        return (tp_degree == 1 || space->axis[GAL_AXIS_TP]) &&
+               (!way->sequence_parallel || (tp_degree > 1 && alone && space->sequence_parallel));
+    }
+}
+
 static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind, uint32_t degree)
 {
     const gal_space *space = list->space;
     const bool allowed[GAL_RECOMPUTE_COUNT] = {[GAL_RECOMPUTE_NONE] = true,
                                                [GAL_RECOMPUTE_SELECTIVE] = space->selective,
                                                [GAL_RECOMPUTE_FULL] = space->recompute};
-    const bool plain = tp_degree == 1 || space->axis[GAL_AXIS_TP];
-    const bool chunks = plain && tp_degree > 1 && degree == 1 && space->sequence_parallel;
-    const bool square = degree == 1 && has_squares(space) && is_grid(tp_degree, GAL_TP_2D);
-    const bool cube = degree == 1 && space->tp_grid[GAL_TP_3D] && is_grid(tp_degree, GAL_TP_3D);
-    const bool has[] = {plain, chunks, square, square && space->stepped, cube};
-    static const gal_tp_mode mode[] = {GAL_TP_1D, GAL_TP_1D, GAL_TP_2D, GAL_TP_2D, GAL_TP_3D};
-    for (uint32_t way = 0; way < sizeof has / sizeof has[0]; way++) {
-        for (uint32_t r = 0; has[way] && r < GAL_RECOMPUTE_COUNT; r++) {
-            if (allowed[r] && list->split != NULL) {
+    for (uint32_t i = 0; i < sizeof split_ways / sizeof split_ways[0]; i++) {
+        const split_way *way = &split_ways[i];
+        for (uint32_t r = 0; has_way(space, way, tp_degree, degree) && r < GAL_RECOMPUTE_COUNT; r++) {
+            const bool has = allowed[r] && !(way->keep_panels && r == GAL_RECOMPUTE_FULL);
+            if (has && list->split != NULL) {
                 list->split[list->count] = (gal_split_kind){.tp_degree = tp_degree,
                                                             .sequence_kind = kind,
                                                             .sequence_degree = degree,
-                                                            .sequence_parallel = way == 1,
+                                                            .sequence_parallel = way->sequence_parallel,
                                                             .recompute = (gal_recompute)r,
-                                                            .tp_mode = mode[way],
-                                                            .stepped = way == 3,
+                                                            .tp_mode = way->tp_mode,
+                                                            .stepped = way->stepped,
+                                                            .keep_panels = way->keep_panels,
+                                                            .keep_weights = way->keep_weights,
                                                             .bucket = space->bucket,
                                                             .offload = space->offload};
             }
-            list->count += allowed[r];
+            list->count += has;
         }
     }
 }

@@ -90,7 +90,7 @@ gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
             mesh.dp |= take_atoms(atoms, axis->degree, &next);
             break;
         case GAL_AXIS_SDP:
-            mesh.sdp = take_atoms(atoms, axis->degree, &next);
+            mesh.sdp |= take_atoms(atoms, axis->degree, &next);
             break;
         case GAL_AXIS_ULYSSES:
         case GAL_AXIS_RING:
@@ -99,7 +99,7 @@ gal_mesh gal_mesh_of(const gal_atoms *atoms, const gal_strategy *strategy)
             break;
         case GAL_AXIS_TP:
         default:
-            mesh.column = take_atoms(atoms, cube ? side : 1, &next);
+            *(strategy->keep_weights ? &mesh.sdp : &mesh.column) |= take_atoms(atoms, cube ? side : 1, &next);
             mesh.tp = take_atoms(atoms, gal_strategy_feature_parts(strategy), &next);
             *(cube ? &mesh.output : &mesh.column) |= take_atoms(atoms, side, &next);
             mesh.dp |= take_atoms(atoms, strategy->tp_mode == GAL_TP_2P5D ? strategy->tp_depth : 1, &next);

@@ -60,7 +60,8 @@ uint32_t gal_group_members(const gal_atoms *atoms, gal_group group, uint32_t dev
  * in row i and column j, that is the row (j varies): consecutive devices. The column (i varies) divides samples, and so
  * does the depth of a 2.5d grid, outermost; and since nothing else tells that from data parallelism, it is of dp.
  * Of a 3d grid, device i + l (j + l k), the column is i, along which weights are gathered as in 2d, tp is j (inputs)
- * and output is k: between blocks i and j divide samples, k features. */
+ * and output is k: between blocks i and j divide samples, k features. Where weights are kept as gathered nothing tells
+ * i from sharded data parallelism: it is of sdp. */
 typedef struct gal_mesh {
     gal_group dp, sdp, tp, column, output;
     gal_group sequence; /* of the axis that splits the positions everywhere */

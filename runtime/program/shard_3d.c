@@ -9,13 +9,13 @@
  * + 2 T out) elements, counted as received by all devices: 2 (l - 1) of each where panels are kept, as the paper has
  * it. Where a block has one product more (the head of BERT), that one is turned back (emit_turn.c): 2 (l - 1) T out.
  *
- * Panels of X can be kept for backward, panels of W not. Of W a panel is in out / l^2 elements, alike for all
- * microbatches, so it would be kept once a step: then i is data parallelism that shards gradients and optimizer, and j
- * and k a square whose weights stay. With both panels kept a product moves 2 (l - 1) (T in + T out), a layer of four
+ * Panels of X can be kept for backward, panels of W too. Of W a panel is in out / l^2 elements, alike for all
+ * microbatches, so it is kept from one update to the next: then i is data parallelism that shards gradients and
+ * optimizer by ZeRO's stage 1 or 2 (gal_mesh_of), and j and k are a square whose weights stay; `weights` is no group
+ * here. With both panels kept a product moves 2 (l - 1) (T in + T out) elements per microbatch, a layer of four
  * 32 (l - 1) T h. Megatron's chunks over l^2 beside ZeRO-2 over l have the same bytes of weights, gradients, optimizer
  * and rows and move 10 (l^2 - 1) T h (a gather and a scatter each way and one gather again, of two halves, by l times
- * T / l rows): 30 for 32 T h on 8 devices, where it is in the space whenever l^2 divides heads and positions, but 80
- * for 64 on 27 and 150 for 96 on 64. So beyond 8 devices such a square is not in the space under any other name.
+ * T / l rows): 30 for 32 T h on 8 devices, but 80 for 64 on 27 and 150 for 96 on 64.
  *
  * Rows that are gathered lie one device's behind another's, in the order in which the other group takes them off again:
  * nothing is copied. A weight of [out][in] in memory is cut in rows (j, i) and columns k, which gathers to the same

@@ -148,6 +148,8 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
                                   .recompute = strategy->recompute,
                                   .tp_mode = mode,
                                   .stepped = strategy->stepped,
+                                  .keep_panels = strategy->keep_panels,
+                                  .keep_weights = strategy->keep_weights,
                                   .bucket = offload || strategy->shard_unit == GAL_SHARD_BUCKET,
                                   .offload = offload};
     assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
@@ -182,7 +184,7 @@ static void test_floors_are_below_prices(void **state)
     gal_floors *floors = NULL;
     gal_space_all(&space);
     space.axis[GAL_AXIS_ULYSSES] = space.axis[GAL_AXIS_RING] = space.axis[GAL_AXIS_ZIGZAG] = true;
-    space.offload = space.stepped = space.bucket = true;
+    space.offload = space.stepped = space.bucket = space.keep_panels = true;
     space.tp_grid[GAL_TP_2D] = space.tp_grid[GAL_TP_2P5D] = space.tp_grid[GAL_TP_3D] = true;
     assert_int_equal(gal_model_read("gpt2-medium", &model, &err), GAL_OK);
     assert_int_equal(gal_cluster_read("a100-8", &cluster, &err), GAL_OK);

@@ -346,6 +346,8 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.recompute = (gal_recompute)below(seed, GAL_RECOMPUTE_COUNT);
     s.stepped = (s.tp_mode == GAL_TP_2D || s.tp_mode == GAL_TP_2P5D) && below(seed, 2) == 0;
     s.keep_panels = !s.stepped && s.tp_mode != GAL_TP_1D && s.recompute < GAL_RECOMPUTE_FULL && below(seed, 2) == 0;
+    s.keep_weights = s.tp_mode == GAL_TP_3D && s.zero_stage < 3 && below(seed, 2) == 0;
+    s.zero_stage += s.keep_weights && s.zero_stage == 0 ? 1 + below(seed, 2) : 0;
     s.offload_optimizer_percent = below(seed, 2) * (1 + below(seed, 100));
     s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 &&
                            (s.zero_stage == 0 || (s.zero_stage == 3 && (s.tp_mode == GAL_TP_1D || s.stepped)));
@@ -491,7 +493,9 @@ static gal_plan random_plan(uint64_t *seed)
             }
             own.offload_activations = own.offload_activations && p.schedule != GAL_SCHEDULE_ZERO_BUBBLE;
             if (biased || own.zero_stage == 3) {
-                own.keep_panels = own.stepped = false;
+                const bool shards = gal_strategy_degree(&own, GAL_AXIS_SDP) * gal_strategy_sequence_degree(&own) > 1;
+                own.zero_stage = shards ? own.zero_stage : 0;
+                own.keep_panels = own.keep_weights = own.stepped = false;
                 own.tp_mode = GAL_TP_1D; /* none of their rules for grids; or a rule of the prefetch depth */
                 own.tp_depth = 0;
             }

@@ -92,8 +92,11 @@ static void turn_to_swin(gal_model *model)
 /* turned: BERT, of a head with a product whose rows are turned back; on cubes. */
 typedef enum kind { UNTIED, TIED, CONVERTED, ENCODED, MERGED, TURNED, KINDS } kind;
 
+/* kept: weights, of cubes. */
+typedef enum form { GATHERED, STEPPED, KEPT } form;
+
 /* converted: data parallel behind the second block. */
-static void lower(gal_tp_mode mode, bool stepped, kind what, fixture *out)
+static void lower(gal_tp_mode mode, form how, kind what, fixture *out)
 {
     gal_error err = {GAL_OK, ""};
     memset(out, 0, sizeof *out);
@@ -114,7 +117,9 @@ static void lower(gal_tp_mode mode, bool stepped, kind what, fixture *out)
                                .axis = {{GAL_AXIS_TP, DEVICES}},
                                .tp_mode = mode,
                                .tp_depth = mode == GAL_TP_2P5D ? 2 : 0,
-                               .stepped = stepped};
+                               .zero_stage = how == KEPT ? 2 : 0,
+                               .keep_weights = how == KEPT,
+                               .stepped = how == STEPPED};
     const gal_strategy data = {.axis_count = 1, .axis = {{GAL_AXIS_DP, DEVICES}}};
     out->run[0] = (gal_plan_run){converts ? 3 : blocks, grid};
     out->run[1] = (gal_plan_run){blocks - 3, data};
@@ -458,9 +463,28 @@ static const mistake mistakes_3d[] = {
     {"parts of rows joined in another order", "permute", GAL_OP_PERMUTE, joins_in_other_order},
 };
 
+/* What the stage of ZeRO says, where the weights' side is data parallelism; and what the square does of its own. */
+static const mistake mistakes_3d_kept[] = {
+    {"dW scattered along the inputs", "scatter dw", GAL_OP_REDUCE_SCATTER, turns_group},
+    {"dW scattered along the outputs", "scatter dw", GAL_OP_REDUCE_SCATTER, turns_group_back},
+    {"dW scattered over all", "scatter dw", GAL_OP_REDUCE_SCATTER, adds_to_group},
+    {"updated weights gathered along the inputs", "gather w", GAL_OP_ALL_GATHER, turns_group},
+    {"updated weights gathered along the outputs", "gather w", GAL_OP_ALL_GATHER, turns_group_back},
+    {"updated weights gathered over all", "gather w", GAL_OP_ALL_GATHER, adds_to_group},
+    {"rows of X gathered along the weights", "gather a", GAL_OP_ALL_GATHER, turns_group_back},
+    {"sums scattered along the weights", "scatter y", GAL_OP_REDUCE_SCATTER, turns_group},
+    {"dY gathered along the weights", "gather dy", GAL_OP_ALL_GATHER, turns_group},
+    {"dX scattered along the weights", "scatter da", GAL_OP_REDUCE_SCATTER, turns_group_back},
+    {"weights left out of a sum of vectors", "reduce dw", GAL_OP_ALL_REDUCE, loses_row},
+    {"inputs left out of a sum of vectors", "reduce dw", GAL_OP_ALL_REDUCE, loses_column},
+    {"outputs left out of a sum of vectors", "reduce dw", GAL_OP_ALL_REDUCE, loses_depth},
+    {"a gradient summed over all", "reduce dw", GAL_OP_ALL_REDUCE, adds_to_group},
+};
+
 #define COUNT_OF(array) (sizeof array / sizeof array[0])
 enum {
-    MISTAKES_MAX = COUNT_OF(mistakes_2p5d) + COUNT_OF(mistakes_stepped) + COUNT_OF(mistakes_3d),
+    MISTAKES_MAX =
+        COUNT_OF(mistakes_2p5d) + COUNT_OF(mistakes_stepped) + COUNT_OF(mistakes_3d) + COUNT_OF(mistakes_3d_kept),
     OPERANDS = GAL_INSTRUCTION_OPERANDS_MAX
 };
 
@@ -499,12 +523,12 @@ static void make_all(const fixture *f, const mistake *mistakes, uint32_t count, 
     }
 }
 
-static void check_mistakes(gal_tp_mode mode, bool stepped, const mistake *mistakes, uint32_t count)
+static void check_mistakes(gal_tp_mode mode, form how, const mistake *mistakes, uint32_t count)
 {
     uint32_t made[MISTAKES_MAX] = {0};
     for (uint32_t what = 0; what < (mode == GAL_TP_3D ? KINDS : TURNED); what++) {
         fixture f;
-        lower(mode, stepped, (kind)what, &f);
+        lower(mode, how, (kind)what, &f);
         make_all(&f, mistakes, count, made);
         gal_error err = {GAL_OK, ""};
         assert_int_equal(gal_verify_types(&f.program, 1, &err), GAL_OK); /* all taken back */
@@ -519,19 +543,25 @@ static void check_mistakes(gal_tp_mode mode, bool stepped, const mistake *mistak
 static void test_mistakes_2p5d(void **state)
 {
     (void)state;
-    check_mistakes(GAL_TP_2P5D, false, mistakes_2p5d, COUNT_OF(mistakes_2p5d));
+    check_mistakes(GAL_TP_2P5D, GATHERED, mistakes_2p5d, COUNT_OF(mistakes_2p5d));
 }
 
 static void test_mistakes_stepped(void **state)
 {
     (void)state;
-    check_mistakes(GAL_TP_2P5D, true, mistakes_stepped, COUNT_OF(mistakes_stepped));
+    check_mistakes(GAL_TP_2P5D, STEPPED, mistakes_stepped, COUNT_OF(mistakes_stepped));
 }
 
 static void test_mistakes_3d(void **state)
 {
     (void)state;
-    check_mistakes(GAL_TP_3D, false, mistakes_3d, COUNT_OF(mistakes_3d));
+    check_mistakes(GAL_TP_3D, GATHERED, mistakes_3d, COUNT_OF(mistakes_3d));
+}
+
+static void test_mistakes_3d_kept(void **state)
+{
+    (void)state;
+    check_mistakes(GAL_TP_3D, KEPT, mistakes_3d_kept, COUNT_OF(mistakes_3d_kept));
 }
 
 /* A part of each factor at a time, where the gathered form has as many as the side. */
@@ -540,8 +570,8 @@ static void test_steps_take_less_memory(void **state)
     (void)state;
     for (uint32_t what = 0; what < TURNED; what++) {
         fixture gathered, stepped;
-        lower(GAL_TP_2P5D, false, (kind)what, &gathered);
-        lower(GAL_TP_2P5D, true, (kind)what, &stepped);
+        lower(GAL_TP_2P5D, GATHERED, (kind)what, &gathered);
+        lower(GAL_TP_2P5D, STEPPED, (kind)what, &stepped);
         const gal_program *a = gathered.program, *b = stepped.program;
         printf("gathered %llu bytes, in steps %llu\n", (unsigned long long)a->arena_bytes,
                (unsigned long long)b->arena_bytes);
@@ -553,10 +583,10 @@ static void test_steps_take_less_memory(void **state)
 }
 
 /* A tensor that lies elsewhere than the program says. */
-static void check_parameters(gal_tp_mode mode)
+static void check_parameters(gal_tp_mode mode, form how)
 {
     fixture f;
-    lower(mode, false, UNTIED, &f);
+    lower(mode, how, UNTIED, &f);
     for (uint32_t i = 0; i < f.program->parameter_count; i++) {
         gal_parameter *p = &f.program->parameter[i];
         gal_group *const group[] = {&p->outer_group, &p->split_group, &p->inner_group};
@@ -576,8 +606,9 @@ static void check_parameters(gal_tp_mode mode)
 static void test_wrong_parameters(void **state)
 {
     (void)state;
-    check_parameters(GAL_TP_2P5D);
-    check_parameters(GAL_TP_3D);
+    check_parameters(GAL_TP_2P5D, GATHERED);
+    check_parameters(GAL_TP_3D, GATHERED);
+    check_parameters(GAL_TP_3D, KEPT);
 }
 
 /* Sides of 2, 3 and 4, alone and beside data parallelism of both kinds in either order, in both parts of a backward:
@@ -591,7 +622,14 @@ static void test_other_sides(void **state)
         {.axis_count = 2, .axis = {{GAL_AXIS_SDP, 2}, {GAL_AXIS_TP, 8}}, .zero_stage = 1},
         {.axis_count = 2, .axis = {{GAL_AXIS_TP, 8}, {GAL_AXIS_SDP, 2}}, .zero_stage = 2},
         {.axis_count = 3, .axis = {{GAL_AXIS_DP, 2}, {GAL_AXIS_TP, 8}, {GAL_AXIS_SDP, 2}}, .zero_stage = 3},
-        {.axis_count = 2, .axis = {{GAL_AXIS_SDP, 2}, {GAL_AXIS_TP, 27}}, .zero_stage = 3}};
+        {.axis_count = 2, .axis = {{GAL_AXIS_SDP, 2}, {GAL_AXIS_TP, 27}}, .zero_stage = 3},
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 27}}, .zero_stage = 1, .keep_weights = true},
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 64}}, .zero_stage = 2, .keep_weights = true, .keep_panels = true},
+        {.axis_count = 2, .axis = {{GAL_AXIS_TP, 8}, {GAL_AXIS_SDP, 2}}, .zero_stage = 1, .keep_weights = true},
+        {.axis_count = 3,
+         .axis = {{GAL_AXIS_DP, 2}, {GAL_AXIS_TP, 8}, {GAL_AXIS_SDP, 2}},
+         .zero_stage = 2,
+         .keep_weights = true}};
     for (uint32_t i = 0; i < 2 * COUNT_OF(cubes); i++) {
         fixture f = {0};
         gal_error err = {GAL_OK, ""};
@@ -629,9 +667,12 @@ static void test_other_sides(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mistakes_2p5d),    cmocka_unit_test(test_mistakes_3d),
-        cmocka_unit_test(test_mistakes_stepped), cmocka_unit_test(test_steps_take_less_memory),
-        cmocka_unit_test(test_wrong_parameters), cmocka_unit_test(test_other_sides)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mistakes_2p5d),
+                                       cmocka_unit_test(test_mistakes_3d),
+                                       cmocka_unit_test(test_mistakes_3d_kept),
+                                       cmocka_unit_test(test_mistakes_stepped),
+                                       cmocka_unit_test(test_steps_take_less_memory),
+                                       cmocka_unit_test(test_wrong_parameters),
+                                       cmocka_unit_test(test_other_sides)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

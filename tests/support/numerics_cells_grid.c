@@ -35,6 +35,10 @@
     X(CUBE_SPLIT, "backward in two parts on a tp cube")                                                                \
     X(GRID_KEEP, "panels kept on a tp grid")                                                                           \
     X(CUBE_KEEP, "panels kept on a tp cube")                                                                           \
+    X(CUBE_WEIGHTS, "weights kept on a tp cube, gradients scattered in every microbatch")                              \
+    X(CUBE_WEIGHTS_LATE, "weights kept on a tp cube, gradients scattered once")                                        \
+    X(CUBE_WEIGHTS_TABLE, "a token table on a tp cube whose weights are kept")                                         \
+    X(CUBE_BOTH, "inputs and weights kept on a tp cube")                                                               \
     X(STEPPED, "a tp grid in steps")                                                                                   \
     X(STEPPED_TABLE, "a token table on a tp grid in steps")                                                            \
     X(STEPPED_DEPTH, "2.5d in steps")                                                                                  \
@@ -57,7 +61,7 @@ static void hit_grids(const gal_plan *plan, bool *hit)
         const bool grid = s->tp_mode != GAL_TP_1D;
         any |= grid;
         hit[GRID_DEPTH] |= s->tp_mode == GAL_TP_2P5D;
-        hit[GRID_ZERO_2] |= grid && s->zero_stage == 2;
+        hit[GRID_ZERO_2] |= grid && s->zero_stage == 2 && !s->keep_weights;
         hit[GRID_ZERO_3] |= grid && s->zero_stage == 3;
         hit[GRID_RECOMPUTE] |= grid && s->recompute == GAL_RECOMPUTE_FULL;
     }
@@ -87,6 +91,9 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
         hit[CUBE_RECOMPUTE] |= s->tp_mode == GAL_TP_3D && s->recompute == GAL_RECOMPUTE_FULL;
         hit[GRID_KEEP] |= s->tp_mode != GAL_TP_3D && s->keep_panels;
         hit[CUBE_KEEP] |= s->tp_mode == GAL_TP_3D && s->keep_panels;
+        hit[CUBE_WEIGHTS] |= s->keep_weights && s->zero_stage == 2 && plan->microbatch_count > 1;
+        hit[CUBE_WEIGHTS_LATE] |= s->keep_weights && s->zero_stage == 1 && plan->microbatch_count > 1;
+        hit[CUBE_BOTH] |= s->keep_weights && s->keep_panels;
         hit[STEPPED] |= s->stepped;
         hit[STEPPED_DEPTH] |= s->stepped && s->tp_mode == GAL_TP_2P5D;
         hit[STEPPED_ZERO] |= s->stepped && s->zero_stage > 0;
@@ -105,6 +112,7 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
     hit[CUBE_GRID] = any && squares;
     hit[CUBE_DROPOUT] = any && m->residual_dropout > 0;
     hit[CUBE_SPLIT] = any && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
+    hit[CUBE_WEIGHTS_TABLE] = head->keep_weights && m->tied_embeddings;
     hit[STEPPED_TABLE] = head->stepped && m->tied_embeddings;
     if (head->tp_mode == GAL_TP_3D) {
         hit[CUBE_BERT_HEAD] = m->family == GAL_FAMILY_BERT;

@@ -126,6 +126,10 @@ static void random_strategy(uint64_t *random, const gal_model *model, uint32_t b
     out->recompute = (gal_recompute)gal_random_below(random, GAL_RECOMPUTE_REPEAT);
     uint64_t apart = *random;
     out->keep_panels = out->tp_mode != GAL_TP_1D && out->recompute != GAL_RECOMPUTE_FULL && coin(&apart);
+    if (out->tp_mode == GAL_TP_3D && out->zero_stage < 3 && coin(&apart)) {
+        out->keep_weights = true;
+        out->zero_stage = out->zero_stage > 0 ? out->zero_stage : 1 + gal_random_below(&apart, 2);
+    }
     out->stepped = !out->keep_panels && (out->tp_mode == GAL_TP_2D || out->tp_mode == GAL_TP_2P5D) && coin(&apart);
 }
 

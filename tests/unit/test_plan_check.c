@@ -199,6 +199,17 @@ static void test_cubes(void **state)
     s.tp_mode = GAL_TP_3D;
     expect_rule(&s, GAL_BLOCK_FFN, 27, 9,
                 "in mode 3d the square of the side must divide hidden, ffn_hidden and the features of all heads");
+    s.keep_weights = true;
+    expect_rule(&s, GAL_BLOCK_FFN, 27, 9, "keep_weights needs zero_stage 1 or 2");
+    s.zero_stage = 2; /* rows of weights are cut once */
+    expect_rule(&s, GAL_BLOCK_FFN, 27, 9, NULL);
+    s.zero_stage = 3;
+    expect_rule(&s, GAL_BLOCK_FFN, 27, 9, "keep_weights needs zero_stage 1 or 2");
+    s = one_axis(GAL_AXIS_TP, 4);
+    s.tp_mode = GAL_TP_2D;
+    s.keep_weights = true;
+    s.zero_stage = 2;
+    expect_rule(&s, GAL_BLOCK_FFN, 4, 2, "keep_weights needs tp of mode 3d");
 }
 
 static void test_divisibility(void **state)

@@ -165,12 +165,21 @@ static void test_grids(void **state)
     assert_int_equal(count_of(&space, 64), 2); /* 8 x 8 and 4 x 4 x 4 */
     space.axis[GAL_AXIS_DP] = true;
     assert_int_equal(count_of(&space, 24), 1 + 2 + 2); /* dp24; tp8.3d or tp4.2d, with DP on either side */
-    space.keep_panels = true;
-    assert_int_equal(count_of(&space, 24), 1 + 4 + 4);
-    space.recompute = true; /* as well as keeping, not with it */
-    assert_int_equal(count_of(&space, 24), 2 + 6 + 6);
+    space.keep_panels = true;                          /* of cubes inputs, weights, both */
+    assert_int_equal(count_of(&space, 24), 1 + 8 + 4);
+    space.zero_stage[1] = true; /* gradients of weights that stay, summed once a step too */
+    assert_int_equal(count_of(&space, 24), 1 + 12 + 4);
+    space.zero_stage[1] = false;
+    space.recompute = true; /* as well as keeping inputs, not with it */
+    assert_int_equal(count_of(&space, 24), 2 + 12 + 6);
     space.stepped = true; /* squares have both forms, with recompute or not */
-    assert_int_equal(count_of(&space, 24), 2 + 6 + 6 + 4);
+    assert_int_equal(count_of(&space, 24), 2 + 12 + 6 + 4);
+    space = (gal_space){.axis = {[GAL_AXIS_SDP] = true},
+                        .tp_grid = {[GAL_TP_3D] = true},
+                        .zero_stage = {false, true, true, true},
+                        .keep_panels = true};
+    assert_int_equal(count_of(&space, 16),
+                     3 + 2 * (3 * 2 + 2 * 2)); /* sdp16; tp8.3d and SDP, weights kept in 1 and 2 */
 }
 
 /* Half of the optimizer, all of it, weights too; activations alone, and beside the last two. Weights go with zero_stage
