@@ -376,21 +376,46 @@ static void expect_2d_kept(expected *e, uint32_t rank)
     expect_2d_times(e, 1);
 }
 
+/* Beside ZeRO-3, as ZERO says: of the units of the layers and the head's, an eighth of each, two gathers (the head's
+ * forward is next to its backward: one) and a scatter, and of the tables of the embedding one of each. */
+static void shard_stepped_2d(expected *e)
+{
+    const uint64_t weights = L * (uint64_t)(3 * H * H + H * H + 2 * F * H), tables = WTE / 4 + WPE / 2;
+    add(e, GAL_OP_ALL_GATHER, 2, M * (2 * 4 * L + 1 + 2), M * ((2 * weights + WTE) / 4 + tables) / 2);
+    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (4 * L + 1 + 2), M * ((weights + WTE) / 4 + tables) / 2);
+}
+
 /* In steps: of every product X and W are spread forward, W for dX, X for dW, 2 parts each, and dX and dW summed part by
  * part; each part a quarter of the tensor. Look-ups and all else are as gathered. */
-static void expect_2d_stepped(expected *e, uint32_t rank)
+static void stepped_square(expected *e, uint64_t tokens)
 {
-    const uint64_t inputs = L * (uint64_t)T * (3 * H + F) + (uint64_t)T * H;
+    const uint64_t inputs = L * tokens * (3 * H + F) + tokens * H;
     const uint64_t weights = L * (uint64_t)(3 * H * H + H * H + 2 * F * H) + WTE, norms = 2 * L + 1;
-    (void)rank;
     add(e, GAL_OP_BROADCAST, 2, M * (4 * L + 1) * 8, M * (inputs + weights));
     add(e, GAL_OP_REDUCE, 2, M * (4 * L + 1) * 4, M * (inputs + weights) / 2);
-    add(e, GAL_OP_ALL_GATHER, 2, M * (1 + norms), M * (WTE / 4 + norms * T));
+    add(e, GAL_OP_ALL_GATHER, 2, M * (1 + norms), M * (WTE / 4 + norms * tokens));
     add(e, GAL_OP_REDUCE_SCATTER, 2, M, M * WTE / 4);
-    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T);
-    expect_loss(e, 2, T / 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * tokens);
+    expect_loss(e, 2, (uint32_t)tokens / 2);
+}
+
+static void expect_2d_stepped(expected *e, uint32_t rank)
+{
+    (void)rank;
+    stepped_square(e, T);
     add(e, GAL_OP_ALL_REDUCE, 2, LAYER_VECTOR_UNITS * L + 1 + 1,
         ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
+}
+
+/* Two squares of half of the samples each share the states: vectors are sums over column and replicas, positions,
+ * whose gradients are scattered first, over the column alone. */
+static void expect_2d_stepped_zero_3(expected *e, uint32_t rank)
+{
+    (void)rank;
+    stepped_square(e, T / 2);
+    shard_stepped_2d(e);
+    add(e, GAL_OP_ALL_REDUCE, 4, LAYER_VECTOR_UNITS * L + 1, ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS) / 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, 1, WPE / 4);
 }
 
 /* 2.5D on 2 x 2 twice: each grid has half of the samples, so T / 2 tokens, and all weights. Beside what a grid does,
@@ -406,6 +431,17 @@ static void expect_2p5d(expected *e, uint32_t rank)
     add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T / 2);
     add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T / 2);
     expect_loss(e, 2, T / 4);
+    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_MATRIX_UNITS * L + 2, (weights * L + WTE + WTE) / 4);
+    add(e, GAL_OP_ALL_REDUCE, 4, LAYER_VECTOR_UNITS * L + 1 + 1,
+        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
+}
+
+/* The same in steps: what is summed over the depth once a step is the same. */
+static void expect_2p5d_stepped(expected *e, uint32_t rank)
+{
+    const uint64_t weights = 3 * H * H + H * H + 2 * F * H;
+    (void)rank;
+    stepped_square(e, T / 2);
     add(e, GAL_OP_ALL_REDUCE, 2, LAYER_MATRIX_UNITS * L + 2, (weights * L + WTE + WTE) / 4);
     add(e, GAL_OP_ALL_REDUCE, 4, LAYER_VECTOR_UNITS * L + 1 + 1,
         ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
@@ -444,6 +480,42 @@ static void expect_3d_kept(expected *e, uint32_t rank)
 {
     (void)rank;
     expect_3d_times(e, 1);
+}
+
+/* Where the weights stay on 2 x 2 x 2, X is gathered so many times, dY is gathered, and Y and dX are scattered, per
+ * microbatch; the table is gathered over the two that have parts of its rows. Gradients of matrices are scattered over
+ * the two that have the same weights, an 8th to a device (a 4th of the positions), and these, updated, gathered once a
+ * step in place. Positions are sums over the two others besides. */
+static void expect_3d_weights(expected *e, uint64_t times, uint32_t zero_stage)
+{
+    const uint64_t inputs = (uint64_t)T * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
+    const uint64_t outputs = (uint64_t)T * (5 * H + F), head = (uint64_t)T * H + (uint64_t)T * V;
+    const uint64_t norms = 2 * L + 1, units = LAYER_MATRIX_UNITS * L + 3;
+    const uint64_t shards = (L * weights + WTE + WTE) / 8 + WPE / 4;
+    const bool late = zero_stage == 1;
+    add(e, GAL_OP_ALL_GATHER, 2, M * ((times + 1) * 4 * L + 2), M * (L * (times * inputs + outputs) + head) / 8);
+    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (2 * 4 * L + 2), M * (L * (inputs + outputs) + head) / 8);
+    add(e, GAL_OP_ALL_GATHER, 2, M, M * WTE / 4);
+    add(e, GAL_OP_REDUCE_SCATTER, 2, M, M * WTE / 4);
+    add_calls(e, GAL_OP_REDUCE_SCATTER, 2, (late ? 1 : M) * units, late ? units : 0, (late ? 1 : M) * shards);
+    add_calls(e, GAL_OP_ALL_GATHER, 2, units, units, shards);
+    add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T / 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T / 2);
+    expect_loss(e, 2, T / 4);
+    add(e, GAL_OP_ALL_REDUCE, 4, 2 * LAYER_VECTOR_UNITS * L + 1, ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS) / 2);
+    add(e, GAL_OP_ALL_REDUCE, 2, 1, WPE / 4);
+}
+
+static void expect_3d_weights_2(expected *e, uint32_t rank)
+{
+    (void)rank;
+    expect_3d_weights(e, 2, 2);
+}
+
+static void expect_3d_both_1(expected *e, uint32_t rank)
+{
+    (void)rank;
+    expect_3d_weights(e, 1, 1);
 }
 
 /* ---- pipeline ---- */
@@ -576,6 +648,20 @@ static const mode modes[] = {
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D, .stepped = true}},
+    {"tp4.2d.step-zero3-2",
+     expect_2d_stepped_zero_3,
+     1,
+     false,
+     {.axis_count = 2,
+      .axis = {{GAL_AXIS_TP, 4}, {GAL_AXIS_SDP, 2}},
+      .tp_mode = GAL_TP_2D,
+      .zero_stage = 3,
+      .stepped = true}},
+    {"tp8.2.5d.d2.step",
+     expect_2p5d_stepped,
+     1,
+     false,
+     {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_2P5D, .tp_depth = 2, .stepped = true}},
     {"tp8.2.5d.d2",
      expect_2p5d,
      1,
@@ -592,9 +678,25 @@ static const mode modes[] = {
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D, .keep_panels = true}},
     {"tp8.3d", expect_3d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D}},
+    {"tp8.3d.keepw.z2",
+     expect_3d_weights_2,
+     1,
+     false,
+     {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D, .zero_stage = 2, .keep_weights = true}},
+    {"tp8.3d.keep.keepw.z1",
+     expect_3d_both_1,
+     1,
+     false,
+     {.axis_count = 1,
+      .axis = {{GAL_AXIS_TP, 8}},
+      .tp_mode = GAL_TP_3D,
+      .zero_stage = 1,
+      .keep_panels = true,
+      .keep_weights = true}},
     {"t5.tp4.2d", gal_step_t5_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
     {"t5.tp8.3d", gal_step_t5_3d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D}},
     {"swin.tp4.2d", gal_step_swin_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
+    {"swin.tp8.3d", gal_step_swin_3d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D}},
     {"pp4", expect_pipeline, 4, false, {0}},
     {"pp2-dp2-tied", expect_tied_pipeline, 2, true, {.axis_count = 1, .axis = {{GAL_AXIS_DP, 2}}}},
     {"conversions", expect_conversions, 1, false, DP_4},
@@ -607,7 +709,8 @@ static const struct {
     void (*turn)(gal_model *model);
 } others[] = {{gal_step_t5_2d, gal_step_turn_to_t5},
               {gal_step_t5_3d, gal_step_turn_to_t5},
-              {gal_step_swin_2d, gal_step_turn_to_swin}};
+              {gal_step_swin_2d, gal_step_turn_to_swin},
+              {gal_step_swin_3d, gal_step_turn_to_swin}};
 
 static void make_model(const mode *at, gal_model *model)
 {

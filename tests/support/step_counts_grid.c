@@ -144,41 +144,81 @@ void gal_step_turn_to_swin(gal_model *model)
     }
 }
 
-/* One unit each: the projection of patches with its bias, which has features of its own on every device of a row; gain
- * and shift behind it; of a layer's halves gain, shift and biases of both products, and a table of distances by heads;
- * gain and shift of four neighbours; gain, shift and the bias of the head. */
-static void add_swin_vectors(gal_step_counts *e)
+static const product swin_products[] = {{SWIN_FIRST, H, 3 * H, 3, false},
+                                        {SWIN_FIRST, H, H, 1, false},
+                                        {SWIN_FIRST, H, F, 1, false},
+                                        {SWIN_FIRST, F, H, 1, false},
+                                        {SWIN_SECOND, 4 * H, H2, 1, false}, /* neighbours merged */
+                                        {SWIN_SECOND, H2, 3 * H2, 3, false},
+                                        {SWIN_SECOND, H2, H2, 1, false},
+                                        {SWIN_SECOND, H2, F2, 1, false},
+                                        {SWIN_SECOND, F2, H2, 1, false},
+                                        {B, H2, V, 1, true}};
+enum { SWIN_PRODUCTS = sizeof swin_products / sizeof swin_products[0] };
+
+static void add_swin_rows(gal_step_counts *e, uint64_t parts)
 {
-    const uint64_t units[] = {H * PATCH_FEATURES + H,  2 * H,      (2 + 1 + 3) * H,
-                              (2 + 1) * H + F,         2 * 4 * H,  (2 + 1 + 3) * H2,
-                              (2 + 1) * H2 + F2,       2 * H2 + V, OFFSETS * GAL_STEP_HEADS,
-                              OFFSETS * GAL_STEP_HEADS};
-    for (uint32_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        gal_step_add(e, GAL_OP_ALL_REDUCE, 2, 1, units[i] / 2);
+    static const uint64_t norms[] = {SWIN_FIRST,  SWIN_FIRST,  SWIN_FIRST, /* of patches, attention, FFN */
+                                     SWIN_SECOND, SWIN_SECOND, SWIN_SECOND, SWIN_SECOND};
+    for (uint32_t i = 0; i < sizeof norms / sizeof norms[0]; i++) {
+        add_norm(e, norms[i], parts);
+    }
+    add_loss(e, B, parts);
+}
+
+/* Of a device half of the features, or heads, each unit a sum over so many devices. */
+static void add_swin_units(gal_step_counts *e, uint32_t group, const uint64_t *units, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        gal_step_add(e, GAL_OP_ALL_REDUCE, group, 1, units[i] / 2);
     }
 }
 
 void gal_step_swin_2d(gal_step_counts *e, uint32_t rank)
 {
-    static const product products[] = {{SWIN_FIRST, H, 3 * H, 3, false},
-                                       {SWIN_FIRST, H, H, 1, false},
-                                       {SWIN_FIRST, H, F, 1, false},
-                                       {SWIN_FIRST, F, H, 1, false},
-                                       {SWIN_SECOND, 4 * H, H2, 1, false}, /* neighbours merged */
-                                       {SWIN_SECOND, H2, 3 * H2, 3, false},
-                                       {SWIN_SECOND, H2, H2, 1, false},
-                                       {SWIN_SECOND, H2, F2, 1, false},
-                                       {SWIN_SECOND, F2, H2, 1, false},
-                                       {B, H2, V, 1, true}};
-    static const uint64_t norms[] = {SWIN_FIRST,  SWIN_FIRST,  SWIN_FIRST, /* of patches, attention, FFN */
-                                     SWIN_SECOND, SWIN_SECOND, SWIN_SECOND, SWIN_SECOND};
+    /* One unit each: the projection of patches with its bias, which has features of its own on every device of a row;
+     * gain and shift behind it; of a layer's halves gain, shift and biases of both products, and a table of distances
+     * by heads; gain and shift of four neighbours; gain, shift and the bias of the head. */
+    static const uint64_t units[] = {H * PATCH_FEATURES + H,  2 * H,      (2 + 1 + 3) * H,
+                                     (2 + 1) * H + F,         2 * 4 * H,  (2 + 1 + 3) * H2,
+                                     (2 + 1) * H2 + F2,       2 * H2 + V, OFFSETS * GAL_STEP_HEADS,
+                                     OFFSETS * GAL_STEP_HEADS};
     (void)rank;
-    for (uint32_t i = 0; i < sizeof products / sizeof products[0]; i++) {
-        add_2d(e, &products[i]);
+    for (uint32_t i = 0; i < SWIN_PRODUCTS; i++) {
+        add_2d(e, &swin_products[i]);
     }
-    for (uint32_t i = 0; i < sizeof norms / sizeof norms[0]; i++) {
-        add_norm(e, norms[i], 2);
+    add_swin_rows(e, 2);
+    add_swin_units(e, 2, units, sizeof units / sizeof units[0]);
+}
+
+void gal_step_swin_3d(gal_step_counts *e, uint32_t rank)
+{
+    /* As above, but biases of turned rows, of queries, keys and values, of the FFN and of the head, are units of their
+     * own. */
+    static const uint64_t units[] = {H * PATCH_FEATURES + H,
+                                     2 * H,
+                                     (2 + 1) * H,
+                                     3 * H,
+                                     (2 + 1) * H,
+                                     F,
+                                     2 * 4 * H,
+                                     (2 + 1) * H2,
+                                     3 * H2,
+                                     (2 + 1) * H2,
+                                     F2,
+                                     2 * H2,
+                                     V,
+                                     OFFSETS * GAL_STEP_HEADS,
+                                     OFFSETS * GAL_STEP_HEADS};
+    /* Merged rows, turned by one product, are turned back, an 8th of them gathered and exchanged, and their gradients
+     * forth. */
+    const uint64_t turned = SWIN_SECOND * H2 / 8;
+    (void)rank;
+    gal_step_add(e, GAL_OP_ALL_GATHER, 2, 2 * M, 2 * M * turned);
+    gal_step_add(e, GAL_OP_ALL_TO_ALL, 2, 2 * M, 2 * M * turned);
+    for (uint32_t i = 0; i < SWIN_PRODUCTS; i++) {
+        add_3d(e, &swin_products[i]);
     }
-    add_loss(e, B, 2);
-    add_swin_vectors(e);
+    add_swin_rows(e, 4);
+    add_swin_units(e, 4, units, sizeof units / sizeof units[0]);
 }

@@ -24,5 +24,6 @@ void gal_step_turn_to_swin(gal_model *model);
 void gal_step_t5_2d(gal_step_counts *e, uint32_t rank);
 void gal_step_t5_3d(gal_step_counts *e, uint32_t rank);
 void gal_step_swin_2d(gal_step_counts *e, uint32_t rank);
+void gal_step_swin_3d(gal_step_counts *e, uint32_t rank);
 
 #endif
