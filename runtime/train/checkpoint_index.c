@@ -8,6 +8,8 @@
 #include "runtime/train/checkpoint_folder.h"
 #include "schemas/base/fnv.h"
 
+/* What decides where elements lie, and more; what is as it was before there was a choice is not told, so that what was
+ * written then is known again. */
 static void put_strategy(gal_json_writer *out, const gal_strategy *strategy)
 {
     gal_json_begin_array(out, "axes");
@@ -19,6 +21,15 @@ static void put_strategy(gal_json_writer *out, const gal_strategy *strategy)
     gal_json_put_u64(out, "zero_stage", strategy->zero_stage);
     gal_json_put_bool(out, "sequence_parallel", strategy->sequence_parallel);
     gal_json_put_string(out, "recompute", gal_recompute_names[strategy->recompute]);
+    if (strategy->tp_mode != GAL_TP_1D) {
+        gal_json_put_string(out, "mode", gal_tp_mode_names[strategy->tp_mode]);
+        gal_json_put_u64(out, "depth", strategy->tp_depth);
+        gal_json_put_bool(out, "keep_weights", strategy->keep_weights);
+    }
+    if (strategy->shard_unit != GAL_SHARD_MATRIX) {
+        gal_json_put_string(out, "shard_unit", gal_shard_unit_names[strategy->shard_unit]);
+        gal_json_put_u64(out, "chunk_elements", strategy->chunk_elements);
+    }
 }
 
 gal_code gal_checkpoint_plan_hash(const gal_plan *plan, char hash[GAL_HASH_BYTES], gal_error *err)

@@ -288,6 +288,35 @@ static void test_refusals(void **state)
     close_stage(&s);
 }
 
+/* Plans under which ranks hold other elements have other hashes: 1d, 2.5d, 3d, and 3d whose weights stay. */
+static void test_hashes_tell_layouts_apart(void **state)
+{
+    (void)state;
+    static const gal_strategy strategies[] = {
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}},
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_2P5D, .tp_depth = 2},
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D},
+        {.axis_count = 1, .axis = {{GAL_AXIS_SDP, 8}}, .zero_stage = 2},
+        {.axis_count = 1, .axis = {{GAL_AXIS_SDP, 8}}, .zero_stage = 2, .shard_unit = GAL_SHARD_BUCKET},
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D, .zero_stage = 2},
+        {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D, .zero_stage = 2, .keep_weights = true}};
+    enum { COUNT = sizeof strategies / sizeof strategies[0] };
+    char hash[COUNT][GAL_HASH_BYTES];
+    gal_plan plan;
+    gal_error err = {0};
+    assert_int_equal(gal_plan_read("tests/fixtures/valid/plan_cube.json", &plan, &err), GAL_OK);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        for (uint32_t r = 0; r < plan.run_count; r++) {
+            plan.run[r].strategy = strategies[i];
+        }
+        assert_int_equal(gal_checkpoint_plan_hash(&plan, hash[i], &err), GAL_OK);
+        for (uint32_t j = 0; j < i; j++) {
+            assert_string_not_equal(hash[i], hash[j]);
+        }
+    }
+    gal_plan_free(&plan);
+}
+
 static gal_code load_scaling(const stage *s, gal_loss_scaling *out, gal_error *err)
 {
     gal_checkpoint_position position = {0};
@@ -372,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_shards_of_every_strategy),
         cmocka_unit_test(test_save_keep_load),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_hashes_tell_layouts_apart),
         cmocka_unit_test(test_loss_scaling),
         cmocka_unit_test(test_checksum_digits),
     };
