@@ -272,17 +272,8 @@ cleanup:
 /* ---- bytes ---- */
 
 /* Where the rows lie, and the carried tensor from where it is made. */
-typedef struct layouts {
-    gal_layout rows, carried;
-} layouts;
-
-static bool takes_carried_along(const gal_block_shape *shape)
-{
-    return shape->kind == GAL_BLOCK_BRIDGE || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
-}
-
 /* Follows the rows into block `block`: from the layout before it to its own. */
-static void enter_block(const gal_plan *plan, uint32_t block, layouts *now)
+static void enter_block(const gal_plan *plan, uint32_t block, gal_flow_layouts *now)
 {
     const gal_block_spec only = gal_block_spec_of(&plan->model, block, gal_plan_block_strategy(plan, block));
     const gal_stage_spec spec = {.model = &plan->model,
@@ -290,9 +281,9 @@ static void enter_block(const gal_plan *plan, uint32_t block, layouts *now)
                                  .microbatch_samples = gal_plan_microbatch_samples(plan),
                                  .block_count = 1,
                                  .block = &only,
-                                 .entry_layout = now->rows};
-    gal_layout_after(&spec, &now->rows);
-    now->carried = takes_carried_along(&only.shape) ? now->rows : now->carried;
+                                 .entry_layout = now->rows,
+                                 .carried_layout = now->carried};
+    gal_layouts_after(&spec, now);
 }
 
 static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint32_t block,
@@ -376,7 +367,7 @@ static void add_carried(const gal_plan *plan, uint32_t piece, uint32_t block, co
 }
 
 /* The numbers of a piece's blocks. now: as the piece before sends them; as this one does. */
-static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, layouts *now,
+static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, gal_flow_layouts *now,
                           gal_chunk_memory *chunk, collection *c, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -388,7 +379,7 @@ static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t
         const gal_price_query query = query_of(plan, stage_of(plan, piece), block);
         const gal_block_price *price = NULL;
         gal_stage_block *at = &c->block[c->block_count++];
-        const layouts before = *now;
+        const gal_flow_layouts before = *now;
         bool converts = false;
         GAL_TRY(gal_price_block(cache, &query, &price, err));
         at->memory = &price->memory;
@@ -446,7 +437,7 @@ gal_code gal_plan_stage_bytes(gal_price_cache *cache, const gal_plan *plan, uint
                                       plan->microbatch_count};
     uint32_t in_flight[GAL_CHUNKS_MAX];
     uint32_t block = 0;
-    layouts now;
+    gal_flow_layouts now;
     collection c = {.stage = {.microbatch_count = plan->microbatch_count,
                               .prefetch_depth = plan->prefetch_depth,
                               .chunk_count = place.chunk_count},

@@ -65,7 +65,9 @@ static gal_code add_chain(gal_candidate_collector *c, const position *at, const 
         gal_stage_spec above = spec;
         above.block_count = 1;
         above.block = &before;
-        gal_layout_after(&above, &spec.entry_layout);
+        gal_flow_layouts behind;
+        gal_layouts_after(&above, &behind);
+        spec.entry_layout = behind.rows;
     }
     spec.block_count = block_count;
     spec.block = block;

@@ -40,18 +40,17 @@ static gal_stage_spec spec_of_plan(const gal_plan *plan, gal_block_spec *blocks)
 /* The layouts in which the pieces are entered, along the chain. */
 static void enter_pieces(const gal_plan *plan, gal_block_spec *blocks, gal_chunk_spec *pieces, uint32_t *first_block)
 {
-    gal_layout now, carried;
-    gal_layout_whole(gal_plan_microbatch_samples(plan), &now);
-    carried = now;
+    gal_flow_layouts now;
+    gal_layout_whole(gal_plan_microbatch_samples(plan), &now.rows);
+    now.carried = now.rows;
     for (uint32_t i = 0; i < gal_plan_piece_count(plan); i++) {
         gal_stage_spec spec = spec_of_plan(plan, blocks);
         add_piece(plan, i, blocks, &spec.block_count);
-        pieces[i] = (gal_chunk_spec){spec.block_count, now, carried};
+        pieces[i] = (gal_chunk_spec){spec.block_count, now.rows, now.carried};
         first_block[i + 1] = first_block[i] + spec.block_count;
-        spec.entry_layout = now;
-        spec.carried_layout = carried;
-        gal_carried_after(&spec, &carried);
-        gal_layout_after(&spec, &now);
+        spec.entry_layout = now.rows;
+        spec.carried_layout = now.carried;
+        gal_layouts_after(&spec, &now);
     }
 }
 

@@ -28,38 +28,21 @@ static uint32_t enter_block(const gal_atoms *atoms, const gal_block_spec *block,
     return block->shape.in.positions == 0 ? 0 : count;
 }
 
-void gal_layout_after(const gal_stage_spec *spec, gal_layout *out)
+void gal_layouts_after(const gal_stage_spec *spec, gal_flow_layouts *out)
 {
     gal_atoms atoms;
     gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
-    gal_layout now = spec->entry_layout;
+    gal_flow_layouts now = {spec->entry_layout, spec->carried_layout};
     gal_atoms_of(spec->device_count, &atoms);
     for (uint32_t i = 0; i < spec->block_count; i++) {
-        gal_layout next;
-        enter_block(&atoms, &spec->block[i], &now, steps, &next);
-        now = next;
+        const gal_block_spec *block = &spec->block[i];
+        const gal_layout before = now.rows;
+        enter_block(&atoms, block, &before, steps, &now.rows);
+        if (block->shape.kind == GAL_BLOCK_BRIDGE || block->shape.kind == GAL_BLOCK_CROSS_ATTENTION) {
+            now.carried = now.rows; /* made or converted there */
+        }
     }
     *out = now;
-}
-
-void gal_carried_after(const gal_stage_spec *spec, gal_layout *out)
-{
-    gal_atoms atoms;
-    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
-    gal_layout now = spec->entry_layout;
-    gal_atoms_of(spec->device_count, &atoms);
-    for (uint32_t i = 0; i < spec->block_count; i++) {
-        gal_layout next;
-        const gal_block_shape *shape = &spec->block[i].shape;
-        enter_block(&atoms, &spec->block[i], &now, steps, &next);
-        if (i == 0 && shape->carried_in.positions > 0) {
-            *out = spec->carried_layout;
-        }
-        if (shape->kind == GAL_BLOCK_BRIDGE || shape->kind == GAL_BLOCK_CROSS_ATTENTION) { /* made or converted there */
-            *out = next;
-        }
-        now = next;
-    }
 }
 
 /* ---- set-up: blocks, parameters, ports ---- */

@@ -451,10 +451,13 @@ typedef struct gal_stage_spec {
     gal_program *recycled; /* one that nobody reads any more: its memory is taken over, also on failure; or NULL */
 } gal_stage_spec;
 
-/* The layout in which a chain of blocks hands on its output, from the layout that enters it (chunks are not read). */
-void gal_layout_after(const gal_stage_spec *spec, gal_layout *out);
-/* The same of the carried tensor: of what leaves the last block; *out is left alone if nothing does. */
-void gal_carried_after(const gal_stage_spec *spec, gal_layout *out);
+typedef struct gal_flow_layouts {
+    gal_layout rows, carried;
+} gal_flow_layouts;
+
+/* In which a chain of blocks hands on its rows and the carried tensor, from entry_layout and carried_layout (chunks are
+ * not read). */
+void gal_layouts_after(const gal_stage_spec *spec, gal_flow_layouts *out);
 gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error *err);
 
 /* Waits and lives of a program of lists. GAL_ERR_SYSTEM without memory. */
