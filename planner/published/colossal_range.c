@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "runtime/program/program.h"
 #include "schemas/plan_check.h"
 
 enum { POSITIONS = 512, WIDTH = 1024, BATCH = 32, BATCH_MOST = 512, WIDTH_MOST = 16384, HEADS = 8 };
@@ -26,13 +25,12 @@ static gal_strategy strategy_of(const contender *c)
                           .tp_depth = c->tp_mode == GAL_TP_2P5D ? c->depth : 0};
 }
 
-/* Without what only an optimizer step touches. */
-static uint64_t bytes_of(const gal_program *p)
+uint64_t gal_colossal_range_bytes(const gal_program *program)
 {
-    uint64_t bytes = p->arena_bytes;
-    for (uint32_t u = 0; u < p->unit_count; u++) {
-        bytes -= gal_align(p->buffer[p->unit[u].first_moment].bytes);
-        bytes -= gal_align(p->buffer[p->unit[u].second_moment].bytes);
+    uint64_t bytes = program->arena_bytes;
+    for (uint32_t u = 0; u < program->unit_count; u++) {
+        bytes -= gal_align(program->buffer[program->unit[u].first_moment].bytes);
+        bytes -= gal_align(program->buffer[program->unit[u].second_moment].bytes);
     }
     return bytes;
 }
@@ -65,7 +63,7 @@ static gal_code measure(const contender *c, uint32_t batch, uint32_t width, uint
                                  .block = &block,
                                  .own_entry = true};
     const gal_code code = gal_lower_spec(&spec, &program, err);
-    *bytes = code == GAL_OK ? bytes_of(program) : 0;
+    *bytes = code == GAL_OK ? gal_colossal_range_bytes(program) : 0;
     gal_program_free(program);
     return code;
 }

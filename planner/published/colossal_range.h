@@ -13,6 +13,10 @@
 #define GAL_PLANNER_PUBLISHED_COLOSSAL_RANGE_H
 
 #include "planner/published/colossal.h"
+#include "runtime/program/program.h"
+
+/* Of the arena of a program that is placed, without what only an optimizer step touches. */
+uint64_t gal_colossal_range_bytes(const gal_program *program);
 
 /* Gives every row; each may stop by another code than GAL_OK. GAL_ERR_SYSTEM without memory. */
 gal_code gal_colossal_range(gal_code (*each)(void *context, const gal_colossal_row *row), void *context,

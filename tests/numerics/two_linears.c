@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "planner/published/colossal_range.h"
 #include "runtime/channels.h"
 #include "runtime/comm/comm.h"
 #include "runtime/device/device.h"
@@ -101,17 +102,6 @@ static gal_program *lower(const gal_model *model, const gal_strategy *strategy, 
     return p;
 }
 
-/* Without what only an optimizer step touches. */
-static uint64_t planned_bytes(const gal_program *p)
-{
-    uint64_t bytes = p->arena_bytes;
-    for (uint32_t u = 0; u < p->unit_count; u++) {
-        bytes -= gal_align(p->buffer[p->unit[u].first_moment].bytes);
-        bytes -= gal_align(p->buffer[p->unit[u].second_moment].bytes);
-    }
-    return bytes;
-}
-
 /* Weights that are read and never written would be the kernel's page of zeros. */
 static void touch_weights(const gal_program *p, char *base)
 {
@@ -169,7 +159,7 @@ static void measure(const gal_strategy *strategy, uint32_t batch, uint32_t hidde
     must(gal_engine_step(l.engine, &settings, &result, &err), &err);
     if (device == 0) {
         (void)printf("%s %u %u %" PRIu64 " %" PRIu64 "\n", gal_strategy_name(strategy, name), batch, hidden,
-                     planned_bytes(l.program), resident_bytes(memory));
+                     gal_colossal_range_bytes(l.program), resident_bytes(memory));
         (void)fflush(stdout);
     }
     gal_engine_free(l.engine);
