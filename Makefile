@@ -448,11 +448,11 @@ gpu-task:
 
 gpu-programs: $(GPU_PROGRAMS)
 
-## equivalence: 500 random plans against one rank in fp64, with the coverage matrix
+## equivalence: 1,000 random plans against one rank in fp64, with the coverage matrix
 .PHONY: equivalence
 equivalence: setup
 	@$(MAKE) $(J) all tests
-	@BUILD=$(BUILD) PLANS=500 OVERLAPPED=100 bash tests/numerics/equivalence.sh $(BUILD)
+	@BUILD=$(BUILD) PLANS=1000 OVERLAPPED=200 bash tests/numerics/equivalence.sh $(BUILD)
 
 DATA ?= ../shared/published
 ## range-test: memory of two linear layers on 8 ranks under 1D, 2.5D and 3D tensor parallelism, measured (1 minute)

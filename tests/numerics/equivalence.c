@@ -6,6 +6,7 @@
  *     mpirun -np 8 equivalence PLANS SEED 0 1 host-fp32   carried out by the host in fp32, compared with fp64
  *     mpirun -np 8 equivalence PLANS SEED 0 1 host overlaps   plans that have kinds of overlap, under the other kinds
  *     mpirun -np 8 equivalence PLANS SEED 0 1 host storage    moments of the host's optimizer on storage, too
+ *     mpirun -np 16 equivalence PLANS SEED 0 1 host grids     plans over 9, 12 and 16 ranks that have a grid of so many
  *
  * Of each plan: loss, gradient norm, every element of every gradient on every rank that holds it (but of plans that
  * keep gradients where their weights were, which are there again when the step is over), the weights after 5 steps and
@@ -30,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/program/verify.h"
 #include "schemas/plan_check.h"
@@ -38,9 +40,11 @@
 #include "tests/support/numerics_draw.h"
 #include "tests/support/numerics_trial.h"
 
-enum { COVERED_PLANS = 500 };
+enum { COVERED_PLANS = 500, WORDS_SECONDS = 5 };
 
 static const double learning_rate = 1e-3;
+/* Of the plans: 300 of the 1,000 of make check-all. */
+static const double offloaded_share = 0.3;
 /* Resident growth after step 1: 1 % of the arena, or 256 KiB where that is more. What grows with every step does so in
  * both halves of the steps behind, and twice the lesser is what is compared. What does not: Open MPI's lists of
  * requests, fragments and messages that came early grow when more are in use at once than ever before in the process,
@@ -98,6 +102,7 @@ typedef struct report {
     double error[CHECK_COUNT];
     uint32_t plans[CHECK_COUNT];
     uint32_t failed;
+    uint32_t offloaded, stored; /* plans that offload something; of these, moments to storage */
 } report;
 
 /* Where the plans are carried out; the reference always on the host in fp64. */
@@ -106,6 +111,7 @@ static const gal_trial_on *on;
 static void stop_all(const char *what, const gal_error *err)
 {
     (void)fprintf(stderr, "rank %u: %s: %s\n", gal_mpi_rank(), what, err->text);
+    sleep(WORDS_SECONDS); /* the one that the others wait for may be a little later to say what for */
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -372,6 +378,15 @@ static void check_replicas(const gal_tensor_table *table, const uint32_t *held, 
     free(sum);
 }
 
+static bool stores(const gal_plan *plan)
+{
+    bool found = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        found |= plan->run[r].strategy.offload_storage_percent > 0;
+    }
+    return found;
+}
+
 static bool offloads(const gal_plan *plan)
 {
     bool found = false;
@@ -512,6 +527,8 @@ static void try_plan(const gal_drawn *which, const gal_plan *plan, others compar
         failed |= error[c] > 1.0;
     }
     total->failed += failed;
+    total->offloaded += offloads(plan);
+    total->stored += stores(plan);
 }
 
 static void print_plan(const gal_drawn *which, const gal_plan *plan, bool failed)
@@ -591,7 +608,7 @@ static void try_batch(const gal_drawn *which, uint32_t count, const settings *at
 static bool print_report(const report *total, const gal_coverage *coverage, const settings *at)
 {
     bool passed = true;
-    if (at->kind != GAL_DRAW_OVERLAPS) {
+    if (at->kind != GAL_DRAW_OVERLAPS && at->kind != GAL_DRAW_GRIDS) {
         gal_coverage_print(coverage, stdout);
     }
     for (uint32_t c = 0; c < CHECK_COUNT; c++) {
@@ -603,7 +620,13 @@ static bool print_report(const report *total, const gal_coverage *coverage, cons
         (void)printf("%s %s (%u plans; the largest error is %.2g of the allowed)\n", good ? "ok" : "not ok",
                      check_names[c], total->plans[c], total->error[c]);
     }
-    if (at->plans >= COVERED_PLANS && at->kind != GAL_DRAW_OVERLAPS) {
+    if (at->kind == GAL_DRAW_CELLS) {
+        const bool enough = total->offloaded >= offloaded_share * at->plans;
+        passed &= enough;
+        (void)printf("%s offload: %u plans of %u, %u of them with moments on storage\n", enough ? "ok" : "not ok",
+                     total->offloaded, at->plans, total->stored);
+    }
+    if (at->plans >= COVERED_PLANS && at->kind == GAL_DRAW_CELLS) {
         const bool covered = gal_coverage_short(coverage) == 0;
         passed &= covered;
         (void)printf("%s coverage: every legal cell is met by %d plans\n", covered ? "ok" : "not ok",
@@ -628,18 +651,20 @@ static bool read_arguments(int argc, char **argv, settings *out)
     out->scale = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
     out->plans = out->world > 0 ? 1 : out->plans;
     on = gal_equivalence_on(argc > 5 ? argv[5] : gal_trial_on_host.name);
-    const bool chosen = on == &gal_trial_on_host, overlaps = argc > 6 && strcmp(argv[6], "overlaps") == 0;
-    out->stores = argc > 6 && strcmp(argv[6], "storage") == 0;
-    out->kind = overlaps ? GAL_DRAW_OVERLAPS : chosen ? GAL_DRAW_CELLS : GAL_DRAW_ANY;
+    const char *what = argc > 6 ? argv[6] : "";
+    const bool chosen = on == &gal_trial_on_host, overlaps = strcmp(what, "overlaps") == 0;
+    const bool grids = strcmp(what, "grids") == 0;
+    out->stores = grids || strcmp(what, "storage") == 0;
+    out->kind = overlaps ? GAL_DRAW_OVERLAPS : grids ? GAL_DRAW_GRIDS : chosen ? GAL_DRAW_CELLS : GAL_DRAW_ANY;
     out->others = out->scale > 1 ? NOTHING : overlaps ? KINDS : chosen && out->world == 0 ? ALL_BUT_KINDS : ALL;
     return (argc < 7 || overlaps || out->stores) && on != NULL && out->plans > 0 && out->scale > 0 &&
-           out->world <= gal_mpi_world_size();
+           out->world <= gal_mpi_world_size() && (!grids || gal_mpi_world_size() >= 16);
 }
 
 static bool run(const settings *at)
 {
     gal_coverage coverage = {{0}};
-    report total = {{0.0}, {0}, 0};
+    report total = {{0.0}, {0}, 0, 0, 0};
     const uint32_t launched = gal_mpi_world_size();
     const gal_drawn one = {at->seed, at->world, at->stores};
     gal_drawn *drawn =
@@ -672,7 +697,7 @@ int main(int argc, char **argv)
     if (!understood) {
         (void)fprintf(
             stderr,
-            "equivalence PLANS SEED [WORLD [SCALE [ON [overlaps|storage]]]], WORLD at most the ranks launched\n");
+            "equivalence PLANS SEED [WORLD [SCALE [ON [overlaps|storage|grids]]]], WORLD at most the ranks launched\n");
     }
     const bool passed = understood && run(&at);
     gal_mpi_finalize();

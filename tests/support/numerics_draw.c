@@ -10,6 +10,10 @@ enum { DRAWS = 60 };
 static uint32_t world_of(uint32_t slot, uint32_t launched, gal_draw_kind kind)
 {
     static const uint8_t worlds[] = {8, 4, 8, 2, 8, 4, 8, 3, 4, 8, 2, 8, 4, 8, 6, 4, 8, 2, 4, 1};
+    static const uint8_t large[] = {9, 16, 12};
+    if (kind == GAL_DRAW_GRIDS) {
+        return large[slot % sizeof large];
+    }
     const uint32_t world = worlds[slot % sizeof worlds];
     const uint32_t least = kind == GAL_DRAW_OVERLAPS ? 2 : 1;
     return world < least ? least : world > launched ? launched : world;
@@ -66,12 +70,23 @@ static gal_drawn draw_for_cells(uint64_t *seed, uint32_t world, bool stores, con
     return best;
 }
 
-static gal_drawn draw_overlaps(uint64_t *seed, uint32_t world, bool stores)
+static bool has_large_grid(const gal_plan *plan)
 {
-    for (;;) { /* some 3 in 10 have them */
+    bool has = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        has = has || (s->tp_mode != GAL_TP_1D && gal_strategy_degree(s, GAL_AXIS_TP) > 8);
+    }
+    return has;
+}
+
+/* Until it has what its kind asks for: some 3 in 10 have overlap, some 1 in 10 over so many ranks a large grid. */
+static gal_drawn draw_with(gal_draw_kind kind, uint64_t *seed, uint32_t world, bool stores)
+{
+    for (;;) {
         gal_plan plan;
         gal_drawn_plan(&(gal_drawn){++*seed, world, stores}, &plan);
-        const bool has = gal_drawn_turn_overlap(&plan, 1);
+        const bool has = kind == GAL_DRAW_GRIDS ? has_large_grid(&plan) : gal_drawn_turn_overlap(&plan, 1);
         gal_plan_free(&plan);
         if (has) {
             return (gal_drawn){*seed, world, stores};
@@ -83,9 +98,9 @@ static gal_drawn draw_one(uint64_t *seed, uint32_t world, gal_draw_kind kind, bo
 {
     bool hit[GAL_COVERAGE_CELLS_MAX];
     gal_plan plan;
-    const gal_drawn drawn = kind == GAL_DRAW_CELLS      ? draw_for_cells(seed, world, stores, coverage)
-                            : kind == GAL_DRAW_OVERLAPS ? draw_overlaps(seed, world, stores)
-                                                        : (gal_drawn){++*seed, world, stores};
+    const gal_drawn drawn = kind == GAL_DRAW_CELLS ? draw_for_cells(seed, world, stores, coverage)
+                            : kind == GAL_DRAW_ANY ? (gal_drawn){++*seed, world, stores}
+                                                   : draw_with(kind, seed, world, stores);
     gal_drawn_plan(&drawn, &plan);
     gal_coverage_of(&plan, hit);
     gal_plan_free(&plan);
@@ -97,7 +112,8 @@ gal_drawn *gal_draw_plans(uint32_t count, uint64_t seed, uint32_t launched, gal_
                           gal_coverage *coverage)
 {
     gal_drawn *out = calloc(count, sizeof *out);
-    GAL_ASSERT(out != NULL && (kind != GAL_DRAW_OVERLAPS || launched > 1));
+    GAL_ASSERT(out != NULL && (kind != GAL_DRAW_OVERLAPS || launched > 1) &&
+               (kind != GAL_DRAW_GRIDS || launched >= 16));
     for (uint32_t i = 0; i < count; i++) {
         out[i] = draw_one(&seed, world_of(i, launched, kind), kind, stores, coverage);
     }

@@ -340,14 +340,15 @@ static uint32_t random_stage_count(uint64_t *random, uint32_t world, uint32_t bl
     return choice[gal_random_below(random, count)];
 }
 
-/* Samples of a microbatch: half of the time as many as there are devices in a stage, so that any strategy is legal. */
-static void random_batch(uint64_t *random, uint32_t devices, gal_plan *plan)
+/* Samples of a microbatch: half of the time as many as there are devices in a stage, so that any strategy is legal. Of
+ * more than 8 ranks always: of the others there may be none. */
+static void random_batch(uint64_t *random, uint32_t devices, bool large, gal_plan *plan)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 6, 8, 12, 16};
-    uint32_t most = devices == 6 ? 24 : devices % 3 == 0 ? 18 : 16;
+    uint32_t most = large ? 2 * devices : devices == 6 ? 24 : devices % 3 == 0 ? 18 : 16;
     plan->microbatch_count = 1 + gal_random_below(random, 4);
     uint32_t samples = devices;
-    while (coin(random)) {
+    while (!large && coin(random)) {
         samples = sizes[gal_random_below(random, sizeof sizes / sizeof sizes[0])];
         if (samples * plan->microbatch_count <= most) {
             break;
@@ -404,7 +405,7 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out)
     uint32_t blocks = gal_model_block_count(&out->model);
     out->pp_degree = out->stage_count = random_stage_count(&random, world, blocks);
     uint32_t devices = world / out->pp_degree;
-    random_batch(&random, devices, out);
+    random_batch(&random, devices, world > 8, out);
     random_schedule(&random, blocks, out);
     out->prefetch_depth = 1 + gal_random_below(&random, 2);
     out->model.global_batch_samples = out->global_batch_samples;
