@@ -620,15 +620,12 @@ static bool print_report(const report *total, const gal_coverage *coverage, cons
         (void)printf("%s %s (%u plans; the largest error is %.2g of the allowed)\n", good ? "ok" : "not ok",
                      check_names[c], total->plans[c], total->error[c]);
     }
-    if (at->kind == GAL_DRAW_CELLS) {
-        const bool enough = total->offloaded >= offloaded_share * at->plans;
-        passed &= enough;
-        (void)printf("%s offload: %u plans of %u, %u of them with moments on storage\n", enough ? "ok" : "not ok",
-                     total->offloaded, at->plans, total->stored);
-    }
     if (at->plans >= COVERED_PLANS && at->kind == GAL_DRAW_CELLS) {
         const bool covered = gal_coverage_short(coverage) == 0;
-        passed &= covered;
+        const bool enough = total->offloaded >= offloaded_share * at->plans;
+        passed &= covered && enough;
+        (void)printf("%s offload: %u plans of %u, %u of them with moments on storage\n", enough ? "ok" : "not ok",
+                     total->offloaded, at->plans, total->stored);
         (void)printf("%s coverage: every legal cell is met by %d plans\n", covered ? "ok" : "not ok",
                      GAL_COVERAGE_PLANS);
     }
