@@ -137,6 +137,14 @@ static int64_t version_bytes(const gal_cell *cell, gal_flow carried, uint32_t st
     return (cell->in_flight[stage] + INT64_C(1)) * carried_bytes(cell, carried, strategy);
 }
 
+/* What a version that no block reads as it is takes more than its k items: it waits as what is sent does. One that is
+ * converted may be such. */
+static int64_t unread_bytes(const gal_cell *cell, gal_flow carried, uint32_t stage, uint32_t strategy)
+{
+    const int64_t more = at_most_two(cell) - (int64_t)cell->in_flight[stage];
+    return more > 0 ? more * carried_bytes(cell, carried, strategy) : 0;
+}
+
 static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage, uint32_t strategy)
 {
     const uint32_t block = cell->types.type_first[type];
@@ -215,6 +223,7 @@ static gal_cell_edge edge_of(const gal_cell *cell, uint32_t block, uint32_t stag
     const bool halves = cell->strategy[to].overlap != GAL_OVERLAP_NONE; /* what comes is of whole microbatches */
     edge.entry_bytes = edge.carried_bytes + entry_port_bytes(cell, stage, before, behind, pair->converts || halves,
                                                              carried_bytes(cell, shape->carried_in, from));
+    edge.carried_bytes += carried != NULL ? unread_bytes(cell, shape->carried_in, stage, from) : 0;
     return edge;
 }
 

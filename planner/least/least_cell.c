@@ -111,7 +111,7 @@ static void step(const least *l, uint32_t block, const label *before, bool cross
         own.stage++;
     }
     own.bytes += gal_least_node_bytes(&l->stages, block, own.stage, to) +
-                 gal_least_version_bytes(&l->stages, block, own.stage, to, c);
+                 gal_least_version_bytes(&l->stages, block, own.stage, crosses ? NULL : from, to, c);
     gal_shared_join(&own.shared, &to->shared);
     const gal_shared_bytes between = {.of = {[GAL_SHARED_BOUNDARY] = crosses ? 0 : 2 * from->boundary,
                                              [GAL_SHARED_RELAYOUT] = c == NULL ? 0 : (crosses ? c->entry : c->inside)}};

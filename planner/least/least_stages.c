@@ -43,11 +43,13 @@ int64_t gal_least_close_bytes(const gal_least_stages *l, uint32_t stage, const g
     return last ? own : own + 2 * at_most_two(l) * item->boundary + (at_most_two(l) - 1) * item->carried_out;
 }
 
-int64_t gal_least_version_bytes(const gal_least_stages *l, uint32_t block, uint32_t stage, const gal_least_item *to,
-                                const gal_least_conversion *c)
+int64_t gal_least_version_bytes(const gal_least_stages *l, uint32_t block, uint32_t stage, const gal_least_item *from,
+                                const gal_least_item *to, const gal_least_conversion *c)
 {
     const bool reads = l->types->shape[l->types->type_of[block]].kind == GAL_BLOCK_CROSS_ATTENTION;
-    return c != NULL && reads ? (l->in_flight[stage] + 1) * to->carried_in + c->carried : 0;
+    const int64_t more = at_most_two(l) - (int64_t)l->in_flight[stage]; /* items of one that no block reads as it is */
+    const int64_t unread = from != NULL && more > 0 ? more * from->carried_out : 0;
+    return c != NULL && reads ? (l->in_flight[stage] + 1) * to->carried_in + c->carried + unread : 0;
 }
 
 int64_t gal_least_entry_bytes(const gal_least_stages *l, uint32_t stage, const gal_least_item *from,

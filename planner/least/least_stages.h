@@ -32,13 +32,13 @@ gal_code gal_least_stages_create(const gal_least_items *items, gal_least_stages 
 void gal_least_stages_free(gal_least_stages *stages); /* accepts a zeroed one */
 
 /* As planner/cell/cell_steps.c has them. A block's own, in a stage; what its last block adds; a version of the carried
- * tensor in front of a block that reads it or not; what the first block receives. c: NULL where nothing is converted.
- */
+ * tensor in front of a block that reads it or not; what the first block receives. c: NULL where nothing is converted;
+ * from: the block before in the stage, NULL: it is in another. */
 int64_t gal_least_node_bytes(const gal_least_stages *stages, uint32_t block, uint32_t stage,
                              const gal_least_item *item);
 int64_t gal_least_close_bytes(const gal_least_stages *stages, uint32_t stage, const gal_least_item *item);
 int64_t gal_least_version_bytes(const gal_least_stages *stages, uint32_t block, uint32_t stage,
-                                const gal_least_item *to, const gal_least_conversion *c);
+                                const gal_least_item *from, const gal_least_item *to, const gal_least_conversion *c);
 int64_t gal_least_entry_bytes(const gal_least_stages *stages, uint32_t stage, const gal_least_item *from,
                               const gal_least_item *to, const gal_least_conversion *c);
 

@@ -368,6 +368,9 @@ static uint64_t brute_carried_bytes(const brute *b, uint32_t first, uint32_t end
                        cell->conversions
                            .entry_bytes[gal_conversion_index(&cell->conversions, cell->types.carried_flow, from, to)]);
         }
+        if (reads && carried_price(b, i)->converts && i > first && two > k) { /* one that no block reads waits */
+            bytes += (two - k) * carried_bytes(b, carrier_before(b, i));
+        }
         if (shape_at(b, i)->kind == GAL_BLOCK_BRIDGE || (reads && carried_price(b, i)->converts)) {
             bytes += (k + 1) * carried_bytes(b, i);
         }

@@ -111,13 +111,15 @@ static bool fits_in(const gal_cell *cell, uint32_t block, const uint32_t *stage,
             gal_strategy_same_shards(&cell->strategy[strategy[0]], &cell->strategy[strategy[block]]));
 }
 
-/* Half of the blocks as the one before, where they may be. False: none found for some block. */
+/* Half of the blocks as the one before, where they may be; those that read the carried tensor anew, for what a version
+ * takes that is converted first. False: none found for some block. */
 static bool draw_strategies(uint64_t *state, const gal_cell *cell, const uint32_t *stage, uint32_t *strategy)
 {
     for (uint32_t i = 0; i < cell->block_count; i++) {
         uint32_t tries = 0;
+        const bool reads = cell->types.shape[cell->types.type_of[i]].kind == GAL_BLOCK_CROSS_ATTENTION;
         do {
-            const bool again = i > 0 && gal_random_below(state, 2) == 0;
+            const bool again = i > 0 && !reads && gal_random_below(state, 2) == 0;
             strategy[i] = again ? strategy[i - 1] : gal_random_below(state, cell->strategy_count);
             tries++;
         } while (!fits_in(cell, i, stage, strategy) && tries < TRIES);
