@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/limits.h"
+
 enum { FIRST_SLOTS = 256, PAGE_BYTES = 1 << 16 };
 
 typedef struct gal_price_entry {
@@ -89,11 +91,14 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
     if (!any_stage) {
         out->word[1] |= (uint64_t)gal_price_place(cache->durations, query->device_count, query->stage) << 32;
     }
-    out->word[2] = (uint64_t)query->device_count | (uint64_t)(any_samples ? 0 : query->microbatch_samples) << 32;
+    enum { PERCENT_FROM = 24 };
+    _Static_assert(GAL_DEVICES_MAX < 1 << PERCENT_FROM, "bits");
+    out->word[2] = (uint64_t)query->device_count | (uint64_t)query->strategy->offload_storage_percent << PERCENT_FROM |
+                   (uint64_t)(any_samples ? 0 : query->microbatch_samples) << 32;
     out->word[3] = 0;
     out->word[4] = 0;
     out->word[5] = gal_price_key_grid(query->strategy) | (uint64_t)query->strategy->chunk_elements << 32;
-    out->word[6] = query->strategy->offload_storage_percent;
+    out->word[6] = 0;
 }
 
 static uint32_t hash_of(const gal_price_key *key)
