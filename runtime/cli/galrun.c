@@ -35,7 +35,8 @@ typedef struct settings {
     const char *plan_path;
     const char *data_path, *validation_path, *labels_path, *validation_labels_path, *save_directory, *resume,
         *weights_path, *export_path, *log_path, *trace_path, *storage_directory;
-    uint64_t slow_link_bytes; /* a second */
+    uint64_t slow_link_bytes;                 /* a second */
+    uint64_t memory_bytes, host_memory_bytes; /* 0: no limit */
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
     uint32_t rank_count, keep, thread_count, verbose_count, bind, on_nan, device, comm, storage_way;
     double timeout_seconds;
@@ -107,6 +108,10 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
                           &s->trace_path),
         gal_option_flag("no-overlap", "compute or communicate, never both, for comparison; the result is the same",
                         &s->no_overlap),
+        gal_option_bytes("memory", "SIZE", "of a device: a plan that takes more is refused before it starts",
+                         &s->memory_bytes, 1, GAL_BYTES_MAX),
+        gal_option_bytes("host-memory", "SIZE", "likewise of what a rank has in the host's memory beside a device's",
+                         &s->host_memory_bytes, 1, GAL_BYTES_MAX),
         gal_option_string("storage", "DIR",
                           "where a plan's optimizer on storage goes: a file of each rank, without a name",
                           &s->storage_directory),
@@ -224,6 +229,7 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .export_path = s->export_path,
         .log_path = s->log_path,
         .trace_path = s->trace_path,
+        .limits = {s->memory_bytes, s->host_memory_bytes},
         .storage_directory = s->storage_directory,
         .storage_way = (gal_storage_way)s->storage_way,
         .slow_bytes_per_second = (double)s->slow_link_bytes,

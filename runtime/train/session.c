@@ -37,6 +37,21 @@ static gal_code create_engine(gal_session *session, const gal_session_options *o
                              &session->engine, err);
 }
 
+static gal_code check_limits(const gal_session *session, const gal_session_limits *limits, gal_error *err)
+{
+    const uint64_t device = session->program->arena_bytes + session->plan->fixed_bytes;
+    const uint64_t host = session->program->host_bytes;
+    if (limits->device_bytes > 0 && device > limits->device_bytes) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "the plan takes %llu bytes of a device's memory, the limit is %llu",
+                        (unsigned long long)device, (unsigned long long)limits->device_bytes);
+    }
+    if (limits->host_bytes > 0 && host > limits->host_bytes) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "the plan takes %llu bytes of the host's memory, the limit is %llu",
+                        (unsigned long long)host, (unsigned long long)limits->host_bytes);
+    }
+    return GAL_OK;
+}
+
 static gal_code share_arena(gal_session *session, gal_error *err)
 {
     if (session->comm == NULL || session->backend->share == NULL) {
@@ -63,6 +78,7 @@ gal_code gal_session_create(const gal_plan *plan, const gal_world *world, const 
     if (code == GAL_OK) {
         code = gal_channels_of(session->program, session->device, &session->channels, err);
     }
+    code = code == GAL_OK ? check_limits(session, &options->limits, err) : code;
     GAL_TRY(gal_world_agree(world, code, err));
     if (world->comm != NULL) {
         const gal_connection connection = {.control = world->comm,

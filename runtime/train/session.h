@@ -7,6 +7,12 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/world.h"
 
+/* What a rank's program may take; 0: no limit. */
+typedef struct gal_session_limits {
+    uint64_t device_bytes; /* the arena and what the plan calls fixed */
+    uint64_t host_bytes;   /* what it has in the host's memory beside the device's */
+} gal_session_limits;
+
 typedef struct gal_session_options {
     const gal_backend *backend; /* NULL: the host */
     gal_token_source tokens;
@@ -14,6 +20,7 @@ typedef struct gal_session_options {
     double deadline_seconds; /* of a step without progress */
     bool poison;             /* the arena starts as NaN */
     gal_queue_order order;
+    gal_session_limits limits;
     const char *storage_directory; /* gal_engine_options */
     gal_storage_way storage_way;
     double slow_bytes_per_second;     /* gal_connection.slow_bytes_per_second */

@@ -206,6 +206,7 @@ static gal_code start(run *r, gal_error *err)
                                          .trace = {r, traced ? note_instruction : NULL},
                                          .deadline_seconds = r->options->deadline_seconds,
                                          .order = r->options->order,
+                                         .limits = r->options->limits,
                                          .storage_directory = r->options->storage_directory,
                                          .storage_way = r->options->storage_way,
                                          .slow_bytes_per_second = r->options->slow_bytes_per_second,

@@ -49,6 +49,19 @@ train "$stored" --steps 4 --storage "$scratch/nowhere"
 [ $? -eq 4 ] && refused "storage $scratch/nowhere: No such file or directory"
 verdict 'a directory that is not there is named' $?
 
+read -r device host < <("${BUILD:-build}/galplan" simulate --json "$stored" | python3 -c '
+import json, sys
+stage = json.load(sys.stdin)["stages"][0]
+print(stage["bytes"], stage["host_bytes"])')
+train "$stored" --steps 1 --storage "$disk" --memory "$device" --host-memory "$host"
+verdict 'limits of both memories that the plan just meets' $?
+train "$stored" --steps 1 --storage "$disk" --memory $((device - 1))
+[ $? -eq 4 ] && refused "the plan takes $device bytes of a device's memory, the limit is $((device - 1))"
+verdict 'a byte less of a device: refused' $?
+train "$stored" --steps 1 --storage "$disk" --host-memory $((host - 1))
+[ $? -eq 4 ] && refused "the plan takes $host bytes of the host's memory, the limit is $((host - 1))"
+verdict 'a byte less of the host: refused' $?
+
 whole() { # the checkpoint of step 2 of an undisturbed run is there, and loads
     [ "$(cat "$scratch/full/latest")" = step-00000002 ] &&
         cmp -s "$scratch"/{full,twice}/step-00000002/rank-00000.bin &&
