@@ -544,7 +544,13 @@ bench-offload:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/offload.py $(BUILD)
 
-## bench-offload-seconds: predicted against measured seconds of 42 plans with offload (10 minutes, an idle machine)
+## bench-largest: the largest model of two ranks under limits of both memories: chunks, offload, storage (2 minutes)
+.PHONY: bench-largest
+bench-largest:
+	@$(MAKE) $(J) all
+	@python3 tests/bench/largest.py $(BUILD)
+
+## bench-offload-seconds: predicted against measured seconds of 60 plans with offload (12 minutes, an idle machine)
 .PHONY: bench-offload-seconds
 bench-offload-seconds:
 	@$(MAKE) $(J) all
