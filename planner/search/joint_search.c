@@ -29,6 +29,7 @@ typedef struct candidate {
     gal_screened screened;
     uint32_t finalist;          /* its number in the result, or no_finalist */
     uint32_t *stage, *strategy; /* [block] of its path, as screened numbers strategies; owned, NULL: none */
+    double *exposed;            /* [stage] as gal_staged has it with that path; owned */
 } candidate;
 
 typedef struct outer {
@@ -62,7 +63,9 @@ static void close_cell(outer *o, candidate *c)
     c->level = CLOSED;
     gal_screened_free(&c->screened);
     free(c->stage);
+    free(c->exposed);
     c->stage = c->strategy = NULL;
+    c->exposed = NULL;
     o->now.closed_cell_count++;
     tell_work(o, 0, 0);
 }
@@ -233,27 +236,47 @@ static gal_code solve_uniform(outer *o, candidate *c, gal_error *err)
     return GAL_OK;
 }
 
+/* The candidate's own path, from the answer's arrays. */
+static gal_code keep_path(outer *o, candidate *c, const gal_staged *staged, gal_error *err)
+{
+    const size_t blocks = o->types.block_count;
+    c->stage = malloc(2 * blocks * sizeof *c->stage);
+    c->exposed = malloc(c->numbers.pp_degree * sizeof *c->exposed);
+    if (c->stage == NULL || c->exposed == NULL) {
+        return no_memory(err);
+    }
+    c->strategy = c->stage + blocks;
+    memcpy(c->stage, staged->stage, blocks * sizeof *c->stage);
+    memcpy(c->strategy, staged->strategy, blocks * sizeof *c->strategy);
+    memcpy(c->exposed, staged->exposed, c->numbers.pp_degree * sizeof *c->exposed);
+    return note_path(o, c, c->stage, c->strategy, staged->seconds, err);
+}
+
 static gal_code solve_staged(outer *o, candidate *c, gal_staged_effort effort, gal_error *err)
 {
     gal_code code = GAL_OK;
+    double exposed[GAL_STAGES_MAX];
     const double hopeless = c->numbers.global_batch_samples * hopeless_per_sample(o);
-    gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy};
+    gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy, .exposed = exposed};
+    if (effort == GAL_STAGED_AGAIN) {
+        const double seconds = o->result->finalist[c->finalist].objective_seconds;
+        staged = (gal_staged){c->bound, seconds, c->stage, c->strategy, c->exposed};
+    }
     o->result->solved_cell_count += effort == GAL_STAGED_QUICK;
     GAL_TRY(gal_staged_solve(&c->screened, hopeless, o->request->gap, effort, &staged, err));
     c->bound = fmin(fmax(c->bound, staged.bound), staged.seconds); /* above the path it is by rounding alone */
     if (staged.seconds < HUGE_VAL && c->bound < hopeless && c->stage == NULL) {
-        const size_t blocks = o->types.block_count;
-        c->stage = malloc(2 * blocks * sizeof *c->stage);
-        if (c->stage == NULL) {
-            GAL_TRY(no_memory(err));
-        }
-        c->strategy = c->stage + blocks;
-        memcpy(c->stage, staged.stage, blocks * sizeof *c->stage);
-        memcpy(c->strategy, staged.strategy, blocks * sizeof *c->strategy);
-        GAL_TRY(note_path(o, c, c->stage, c->strategy, staged.seconds, err));
+        GAL_TRY(keep_path(o, c, &staged, err));
     }
 cleanup:
     return code;
+}
+
+/* What ties of the token table show. */
+static gal_code solve_ties(outer *o, candidate *c, gal_error *err)
+{
+    return !o->types.table_shared ? GAL_OK
+                                  : solve_staged(o, c, c->stage != NULL ? GAL_STAGED_AGAIN : GAL_STAGED_TIED, err);
 }
 
 static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
@@ -316,7 +339,7 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
         }
         break;
     default:
-        code = o->types.table_shared ? solve_staged(o, c, GAL_STAGED_TIED, err) : GAL_OK;
+        code = solve_ties(o, c, err);
         code = code == GAL_OK && per_sample(c) < hopeless_per_sample(o) ? solve_chains(o, c, err) : code;
         close_cell(o, c);
     }
@@ -526,6 +549,7 @@ static void outer_free(outer *o)
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         gal_screened_free(&o->candidate[i].screened);
         free(o->candidate[i].stage);
+        free(o->candidate[i].exposed);
     }
     free(o->candidate);
     gal_screened_prices_free(o->prices);

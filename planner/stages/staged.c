@@ -289,6 +289,18 @@ static gal_code solve(solver *v, double enough_seconds, double gap)
         }
         code = solve_at(v, enough_seconds, &found);
     }
+    memcpy(v->out->exposed, v->exposed, v->s->spec.pp_degree * sizeof *v->exposed);
+    return code;
+}
+
+/* Under the weights found last. */
+static gal_code solve_again(solver *v, double enough_seconds)
+{
+    double bound = 0.0;
+    memcpy(v->exposed, v->out->exposed, v->s->spec.pp_degree * sizeof *v->exposed);
+    gal_stage_tables_weigh(&v->tables, v->exposed);
+    const gal_code code = find_bound(v, enough_seconds, &bound);
+    v->out->bound = fmax(v->out->bound, bound);
     return code;
 }
 
@@ -478,8 +490,10 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     gal_code code = GAL_OK;
     const size_t blocks = screened->types->block_count;
     solver v = {.s = screened, .out = out, .err = err};
-    out->bound = screened->bound;
-    out->seconds = HUGE_VAL;
+    if (effort != GAL_STAGED_AGAIN) {
+        out->bound = screened->bound;
+        out->seconds = HUGE_VAL;
+    }
     v.bound = calloc(3 * (size_t)screened->spec.pp_degree, sizeof *v.bound);
     v.strategy = calloc(3 * blocks + 2 * (size_t)screened->types->pair_count, sizeof *v.strategy);
     v.allowed = calloc((size_t)screened->types->type_count * screened->strategy_count + 1, sizeof *v.allowed);
@@ -493,10 +507,10 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     GAL_TRY(gal_stage_tables_create(screened, &v.tables, err));
     GAL_TRY(gal_stage_classes_create(screened->types->block_count, screened->types->type_count, v.tables.class_count,
                                      &v.classes, err));
-    GAL_TRY(solve(&v, enough_seconds, gap));
+    GAL_TRY(effort == GAL_STAGED_AGAIN ? solve_again(&v, enough_seconds) : solve(&v, enough_seconds, gap));
     v.target = fmin(enough_seconds, out->seconds * (1.0 - gap));
     GAL_TRY(tighten_stages(&v, v.target, &out->bound));
-    if (effort == GAL_STAGED_TIED && screened->types->table_shared && out->bound < v.target &&
+    if (effort != GAL_STAGED_QUICK && screened->types->table_shared && out->bound < v.target &&
         out->seconds < HUGE_VAL) {
         GAL_TRY(bound_ties(&v));
     }

@@ -15,13 +15,15 @@ typedef struct gal_staged {
     double bound;               /* no path is faster; infinity: none fits */
     double seconds;             /* of the path; infinity: none was found */
     uint32_t *stage, *strategy; /* [block] of the path, strategies as the screened cell numbers them; the caller's */
+    double *exposed;            /* [stage] weights of the tails that were found last; the caller's */
 } gal_staged;
 
-/* How far it goes: ties of the token table take longer than all else. */
-typedef enum gal_staged_effort { GAL_STAGED_QUICK, GAL_STAGED_TIED } gal_staged_effort;
+/* How far it goes: ties of the token table take longer than all else, and need a path. With GAL_STAGED_AGAIN out is as
+ * an earlier look left it, with a path: nothing but the ties is looked at anew, under the weights found last. */
+typedef enum gal_staged_effort { GAL_STAGED_QUICK, GAL_STAGED_TIED, GAL_STAGED_AGAIN } gal_staged_effort;
 
 /* Once the bound is above enough_seconds, or no more than the share `gap` below the path, neither need be the best.
- * out->stage and strategy are given. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
+ * out->stage, strategy and exposed are given. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
 gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, double gap, gal_staged_effort effort,
                           gal_staged *out, gal_error *err);
 
