@@ -472,14 +472,14 @@ static void widen_level(const level *l, const gal_mix_bound *like, uint32_t at, 
     turns[1] = highest ? HUGE_VAL : turns[1];
 }
 
-static void fill_levels_like(gal_mix_bound *bound, level *l, const gal_mix_bound *like)
+static void fill_levels_like(gal_mix_bound *bound, level *l, const gal_mix_bound *like, double scale)
 {
     memcpy(bound->memory, like->memory, lines_room(l->stage->types) * sizeof *bound->memory);
     for (uint32_t i = 0; i < like->level_count; i++) {
         double turns[2];
         widen_level(l, like, i, turns);
         begin_level(bound, l, i, turns[0], turns[1]);
-        fill_lines(bound, l, i, like->price[i]);
+        fill_lines(bound, l, i, scale * like->price[i]);
     }
     bound->level_count = like->level_count;
     bound->least_seconds = like->least_seconds;
@@ -503,8 +503,8 @@ static void note_least(const gal_mix_stage *stage, gal_mix_bound *bound)
 }
 
 /* like: NULL, or where levels and prices are from; changed: the types whose menus differ from its own. */
-static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, const bool *changed, gal_mix_bound *out,
-                       gal_error *err)
+static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, const bool *changed, double scale,
+                       gal_mix_bound *out, gal_error *err)
 {
     const gal_block_types *types = stage->types;
     const size_t lines = lines_room(types);
@@ -531,7 +531,7 @@ static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, co
             const uint32_t turns = list_turns(stage, turn);
             fill_levels(out, &l, turn, turns);
         } else {
-            fill_levels_like(out, &l, like);
+            fill_levels_like(out, &l, like, scale);
         }
     }
     free(l.cost[HALF]);
@@ -541,13 +541,13 @@ static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, co
 
 gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err)
 {
-    return create(stage, NULL, NULL, out, err);
+    return create(stage, NULL, NULL, 1.0, out, err);
 }
 
 gal_code gal_mix_bound_create_like(const gal_mix_stage *stage, const gal_mix_bound *like, const bool *changed,
-                                   gal_mix_bound *out, gal_error *err)
+                                   double scale, gal_mix_bound *out, gal_error *err)
 {
-    return create(stage, like, changed, out, err);
+    return create(stage, like, changed, scale, out, err);
 }
 
 gal_code gal_mix_bound_copy(const gal_block_types *types, const gal_mix_bound *from, gal_mix_bound *out, gal_error *err)

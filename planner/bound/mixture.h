@@ -107,10 +107,10 @@ typedef struct gal_mix_bound {
 
 /* GAL_ERR_SYSTEM without memory. */
 gal_code gal_mix_bound_create(const gal_mix_stage *stage, gal_mix_bound *out, gal_error *err);
-/* The same at the levels and prices of a bound of a stage that has all this one has on its menus, which differ for the
- * types that are `changed` alone: sooner found. */
+/* The same at the levels of another bound and at its prices times `scale`: sooner found. changed: the types whose menus
+ * differ from those of its stage, which has all that this one has there; NULL: all may. */
 gal_code gal_mix_bound_create_like(const gal_mix_stage *stage, const gal_mix_bound *like, const bool *changed,
-                                   gal_mix_bound *out, gal_error *err);
+                                   double scale, gal_mix_bound *out, gal_error *err);
 gal_code gal_mix_bound_copy(const gal_block_types *types, const gal_mix_bound *from, gal_mix_bound *out,
                             gal_error *err);
 void gal_mix_bound_free(gal_mix_bound *bound); /* accepts a zeroed one */

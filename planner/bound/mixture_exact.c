@@ -6,7 +6,7 @@
 
 #include "planner/bound/slope.h"
 
-enum { BANDS = 4096, FEW = 512, ENTRIES_MAX = 1 << 15, SUMS_MAX = 1 << 20 };
+enum { BANDS = 4096, FEW = 512, ENTRIES_MAX = 1 << 15, SUMS_AT_FIRST = 1 << 12, SUMS_MAX = 1 << 20 };
 
 /* What some blocks take together: over is how far its seconds, bytes at their price, are above the least. */
 typedef struct entry {
@@ -33,9 +33,10 @@ typedef struct search {
     double price;       /* seconds per byte */
     double least;       /* the relaxation at that price */
     double reach;       /* entries further above it are left out */
-    entry *sum;         /* [SUMS_MAX] room for sums */
+    entry *sum;         /* [sum_capacity] room for sums; owned */
+    uint32_t sum_capacity;
     list total, power;
-    bool too_long;
+    bool too_long, no_memory;
 } search;
 
 static double cost_of(const search *s, const gal_mix_item *item, double rate, double price)
@@ -170,17 +171,30 @@ static void keep_best(search *s, uint32_t count, list *out)
     out->count = kept;
 }
 
+/* One more of `count` sums; false: there is no room for it. */
+static bool add_sum(search *s, uint32_t count, entry own)
+{
+    if (count == s->sum_capacity && count < SUMS_MAX) {
+        entry *grown = realloc(s->sum, 4 * (size_t)count * sizeof *grown);
+        s->no_memory = grown == NULL;
+        s->sum = grown == NULL ? s->sum : grown;
+        s->sum_capacity *= grown == NULL ? 1 : 4;
+    }
+    s->too_long = s->too_long || count == s->sum_capacity;
+    if (!s->too_long) {
+        s->sum[count] = own;
+    }
+    return !s->too_long;
+}
+
 /* out = all sums of an entry of each; out may be one of them. */
 static void add(search *s, const list *a, const list *b, list *out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < a->count && !s->too_long; i++) {
-        for (uint32_t j = 0; j < b->count && a->entry[i].over + b->entry[j].over <= s->reach; j++) {
-            if (count == SUMS_MAX) {
-                s->too_long = true;
-                break;
-            }
-            s->sum[count++] = (entry){a->entry[i].over + b->entry[j].over, a->entry[i].bytes + b->entry[j].bytes};
+        for (uint32_t j = 0; j < b->count && !s->too_long && a->entry[i].over + b->entry[j].over <= s->reach; j++) {
+            const entry own = {a->entry[i].over + b->entry[j].over, a->entry[i].bytes + b->entry[j].bytes};
+            count += add_sum(s, count, own);
         }
     }
     keep_best(s, count, out);
@@ -194,11 +208,9 @@ static void begin_power(search *s, const group *g)
     for (uint32_t i = 0; i < g->item_count; i++) {
         least = fmin(least, cost_of(s, &g->item[i], 1.0, s->price));
     }
-    for (uint32_t i = 0; i < g->item_count && count < SUMS_MAX; i++) {
+    for (uint32_t i = 0; i < g->item_count; i++) {
         const double over = cost_of(s, &g->item[i], 1.0, s->price) - least;
-        if (over <= s->reach) {
-            s->sum[count++] = (entry){over, g->item[i].bytes};
-        }
+        count += over <= s->reach && add_sum(s, count, (entry){over, g->item[i].bytes});
     }
     keep_best(s, count, &s->power);
 }
@@ -291,10 +303,11 @@ gal_code gal_mix_exact(const gal_mix_stage *stage, uint32_t begin, uint32_t end,
     search s = {.stage = stage,
                 .ends = malloc((ends + 1) * sizeof *s.ends),
                 .top_bytes = -1.0,
-                .sum = malloc((SUMS_MAX + 2 * (size_t)ENTRIES_MAX) * sizeof *s.sum)};
-    const bool have = s.ends != NULL && s.sum != NULL;
-    if (have) {
-        s.total.entry = s.sum + SUMS_MAX;
+                .sum = malloc(SUMS_AT_FIRST * sizeof *s.sum),
+                .sum_capacity = SUMS_AT_FIRST};
+    s.total.entry = malloc(2 * (size_t)ENTRIES_MAX * sizeof *s.total.entry);
+    s.no_memory = s.ends == NULL || s.sum == NULL || s.total.entry == NULL;
+    if (!s.no_memory) {
         s.power.entry = s.total.entry + ENTRIES_MAX;
         list_groups(&s, begin, end);
         *least = cutoff_seconds;
@@ -306,7 +319,8 @@ gal_code gal_mix_exact(const gal_mix_stage *stage, uint32_t begin, uint32_t end,
         }
         *least *= 1.0 - 1e-12;
     }
+    free(s.total.entry);
     free(s.sum);
     free(s.ends);
-    return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    return !s.no_memory ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }

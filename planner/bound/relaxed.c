@@ -12,6 +12,11 @@ typedef struct menus {
     uint32_t count;
 } menus;
 
+static double lesser(double a, double b) /* fmin, inlined: no NaN comes here */
+{
+    return b < a ? b : a;
+}
+
 static const gal_relaxed_item *cheapest_item(const gal_relaxed_type *menu, double price)
 {
     const gal_relaxed_item *best = &menu->item[0];
@@ -46,7 +51,7 @@ static double least_weight(const gal_relaxed_type *menu, uint32_t menu_count)
     for (uint32_t i = 0; i < menu_count; i++) {
         double least = HUGE_VAL;
         for (uint32_t j = 0; j < menu[i].item_count; j++) {
-            least = fmin(least, menu[i].item[j].weight);
+            least = lesser(least, menu[i].item[j].weight);
         }
         sum += menu[i].block_count * least;
     }
@@ -75,7 +80,8 @@ static double weigh(gal_relaxed_type *menu, uint32_t menu_count, const gal_relax
         for (uint32_t i = 0; i < menu_count; i++) {
             for (uint32_t j = 0; j < menu[i].item_count; j++) {
                 gal_relaxed_item *item = &menu[i].item[j];
-                item->weight = fmin(item->weight, weight * (item->bytes + pipeline->in_flight[p] * item->saved_bytes));
+                item->weight =
+                    lesser(item->weight, weight * (item->bytes + pipeline->in_flight[p] * item->saved_bytes));
             }
         }
     }

@@ -246,6 +246,11 @@ static void limit_stages(const gal_screened *s, double *limit_bytes)
                       least_work(s, s->types->type_of[s->types->block_count - 1]), limit_bytes);
 }
 
+static double lesser(double a, double b) /* fmin, inlined: no NaN comes here */
+{
+    return b < a ? b : a;
+}
+
 /* What the turns of all stages gain at most at these rates. */
 static double gain_of_turns(const gal_screened *s, const gal_rates *rates, uint32_t stage)
 {
@@ -255,8 +260,8 @@ static double gain_of_turns(const gal_screened *s, const gal_rates *rates, uint3
         for (uint32_t i = 0; i < s->strategy_count; i++) {
             const gal_screened_item *item = item_at(s, type, i);
             if (item->legal) {
-                enter = fmin(enter, rates->forward * item->enter_seconds + rates->tail * item->enter_tail_seconds);
-                leave = fmin(leave, rates->backward * item->leave_seconds);
+                enter = lesser(enter, rates->forward * item->enter_seconds + rates->tail * item->enter_tail_seconds);
+                leave = lesser(leave, rates->backward * item->leave_seconds);
             }
         }
     }

@@ -67,9 +67,12 @@ bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, 
          (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) || /* nothing to run again */
         (!attends && is_split_before(spec->space, strategy)) ||
         (strategy->overlap != GAL_OVERLAP_NONE && !gal_strategy_halves(strategy, shape->kind));
-    return !useless && gal_strategy_gathers_rule_broken(strategy, spec->prefetch_depth) == NULL &&
+    const uint32_t samples = spec->global_batch_samples / spec->microbatch_count;
+    const bool plain = strategy->tp_mode == GAL_TP_1D; /* its rules are the first to say no, and soonest looked up */
+    return !useless && (!plain || samples % gal_strategy_sample_parts(strategy) == 0) &&
+           gal_strategy_gathers_rule_broken(strategy, spec->prefetch_depth) == NULL &&
            gal_strategy_block_rule_broken(spec->model, shape, strategy, spec->device_count / spec->pp_degree,
-                                          spec->global_batch_samples / spec->microbatch_count) == NULL;
+                                          samples) == NULL;
 }
 
 /* Where the carried tensor passes, the rows keep their layout (planner/cell/cell.h). */

@@ -113,7 +113,7 @@ static choice cheapest_chain(prover *v, const chain *c, double rate, double pric
         choice *rest = &v->rest[(size_t)block * classes];
         uint32_t easiest = 0;
         for (uint32_t class = 0; class < classes; class ++) {
-            const double here = fmin(own[class].cost, first[class].cost);
+            const double here = gal_cert_lesser(own[class].cost, first[class].cost);
             const bool had = own[class].cost < HUGE_VAL && v->before[block] + here + v->ahead <= most;
             const choice next = last ? nothing : had ? cheapest_on(v, block + 1, class, rest + classes, rate) : none;
             v->on[(size_t)block * classes + class] = next.cost;
@@ -409,7 +409,7 @@ static double least_sum(prover *v, double most)
                 if (*known_of(v, p, GAL_CERT_ROUND, &c) < most) {
                     const double sum = before + v->each * *known_of(v, p, GAL_CERT_ADDED, &c);
                     v->from[to] = sum < v->sum[to] ? b : v->from[to];
-                    v->sum[to] = fmin(sum, v->sum[to]);
+                    v->sum[to] = gal_cert_lesser(sum, v->sum[to]);
                 }
             }
         }
@@ -469,7 +469,7 @@ static double least_anywhere(const prover *v, gal_cert_table of)
     for (uint32_t b = 0; b < v->t.blocks; b++) {
         double least = HUGE_VAL;
         for (uint32_t kind = 0; kind < v->t.kind_count; kind++) {
-            least = fmin(least, table_of(v, kind, of)->least[v->t.types.type_of[b]]);
+            least = gal_cert_lesser(least, table_of(v, kind, of)->least[v->t.types.type_of[b]]);
         }
         sum += least + (b < v->t.stages ? table_of(v, v->t.kind_of[b], of)->ends_seconds : 0.0);
     }

@@ -122,7 +122,7 @@ static void measure_received(gal_cert_prices *v)
         for (uint32_t class = 0; class < v->class_count; class ++) {
             const uint64_t bytes = gal_price_rows_bytes(v->cell->model, &v->strategy[v->stands[class]], v->samples,
                                                         v->types.shape[type].in);
-            v->received_bytes[type] = fmin(v->received_bytes[type], (double)bytes);
+            v->received_bytes[type] = gal_cert_lesser(v->received_bytes[type], (double)bytes);
         }
     }
 }
@@ -353,9 +353,9 @@ static void sum_up(const gal_cert_prices *v, gal_cert_menus *out)
         for (uint32_t i = 0; i < out->of[type].count; i++) {
             const gal_cert_item *own = &out->of[type].item[i];
             out->turn[count++] = own->turn_bytes;
-            out->least[type] = fmin(out->least[type], own->seconds[GAL_CERT_INSIDE]);
-            first = fmin(first, own->seconds[GAL_CERT_FIRST] - own->seconds[GAL_CERT_INSIDE]);
-            last = fmin(last, own->seconds[GAL_CERT_LAST] - own->seconds[GAL_CERT_INSIDE]);
+            out->least[type] = gal_cert_lesser(out->least[type], own->seconds[GAL_CERT_INSIDE]);
+            first = gal_cert_lesser(first, own->seconds[GAL_CERT_FIRST] - own->seconds[GAL_CERT_INSIDE]);
+            last = gal_cert_lesser(last, own->seconds[GAL_CERT_LAST] - own->seconds[GAL_CERT_INSIDE]);
         }
     }
     out->ends_seconds = first + last;
@@ -424,12 +424,12 @@ double gal_cert_menus_limit(const gal_cert_prices *v, uint32_t class_count, cons
                 &best[((size_t)at * v->types.type_count + v->types.type_of[block]) * class_count];
             double least = class < class_count ? own[class].cost : HUGE_VAL;
             for (uint32_t any = 0; any < class_count && class == class_count; any++) {
-                least = fmin(least, own[any].cost);
+                least = gal_cert_lesser(least, own[any].cost);
             }
             before[block] = sum;
             sum += least;
         }
-        alike = class < class_count ? fmin(alike, sum) : alike;
+        alike = class < class_count ? gal_cert_lesser(alike, sum) : alike;
     }
     return alike + 1e-9 * fabs(alike);
 }

@@ -95,6 +95,12 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
                                 gal_cert_prices *out, gal_error *err);
 void gal_cert_prices_free(gal_cert_prices *prices);
 
+/* fmin, inlined; a where b is no number. */
+static inline double gal_cert_lesser(double a, double b)
+{
+    return b < a ? b : a;
+}
+
 /* Fills like, once. */
 void gal_cert_number_likes(gal_cert_prices *prices);
 

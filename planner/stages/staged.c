@@ -20,6 +20,7 @@ typedef struct solver {
     gal_stage_tables tables;
     gal_stage_classes *classes;
     gal_mix_bound *bound;           /* [table][stage] */
+    bool have_rounds;               /* of the rounds, which no weights are in */
     gal_mix_bound *untied;          /* of them, while the table is tied: its holders as they like */
     double *known;                  /* [table][stage]: what bound says of chains (planner/bound/whole_stages.h) */
     const bool *ways;               /* how the holders of the table may keep it; NULL: as they like */
@@ -88,7 +89,16 @@ static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
     return code;
 }
 
-/* Of one table and stage; while the table is tied from the untied one, which differs in what its holders may take. */
+/* How often a round counts where an item's seconds are of all of them: a byte's best price is nearly so many of one. */
+static double rounds_counted(const solver *v, gal_stage_table table)
+{
+    const gal_cell_spec *spec = &v->s->spec;
+    const gal_round_counts rounds = gal_round_counts_of(spec->schedule, spec->pp_degree, spec->microbatch_count);
+    return rounds.each + (table == GAL_TABLE_BOTH ? rounds.slowest / spec->pp_degree : 0.0);
+}
+
+/* Of one table and stage. While the table is tied from the untied one, which differs in what its holders may take; else
+ * where a round's is known with the levels and prices of that. */
 static gal_code bound_stage(solver *v, uint32_t stage, gal_stage_table table, uint32_t at)
 {
     const gal_block_types *types = v->s->types;
@@ -103,17 +113,22 @@ static gal_code bound_stage(solver *v, uint32_t stage, gal_stage_table table, ui
         return gal_mix_bound_copy(types, &v->untied[at], &v->bound[at], v->err);
     }
     const gal_mix_stage menus = gal_stage_tables_fill(&v->tables, stage, table, v->ways);
-    return v->untied == NULL ? gal_mix_bound_create(&menus, &v->bound[at], v->err)
-                             : gal_mix_bound_create_like(&menus, &v->untied[at], changed, &v->bound[at], v->err);
+    if (v->untied != NULL) {
+        return gal_mix_bound_create_like(&menus, &v->untied[at], changed, 1.0, &v->bound[at], v->err);
+    }
+    return table == GAL_TABLE_ROUND || v->s->spec.pp_degree == 1
+               ? gal_mix_bound_create(&menus, &v->bound[at], v->err)
+               : gal_mix_bound_create_like(&menus, &v->bound[stage], NULL, rounds_counted(v, table), &v->bound[at],
+                                           v->err);
 }
 
 static gal_code find_bound(solver *v, double enough_seconds, double *bound)
 {
     const uint32_t stages = v->s->spec.pp_degree;
     gal_code code = GAL_OK;
+    const bool known = v->have_rounds && v->untied == NULL;
     for (uint32_t p = 0; p < stages; p++) {
-        const bool known = v->untied == NULL && v->bound[p].memory != NULL; /* rounds have no tail: weights are alike */
-        if (stages > 1 && !known) {                                         /* else it adds all of its seconds */
+        if (stages > 1 && !known) { /* a stage that is all adds all of its seconds */
             GAL_TRY(bound_stage(v, p, GAL_TABLE_ROUND, p));
         }
         if (stages > 1 && v->s->spec.microbatch_count > 1) {
@@ -122,6 +137,7 @@ static gal_code find_bound(solver *v, double enough_seconds, double *bound)
         GAL_TRY(bound_stage(v, p, GAL_TABLE_ADDED, stages + p));
         memcpy(v->cut.turns[p], rounds_of(v)[p].turns[rounds_of(v)[p].least_level], sizeof v->cut.turns[p]);
     }
+    v->have_rounds = v->untied == NULL;
     GAL_TRY(v->tables.code);
     GAL_TRY(cut_stages(v, enough_seconds, bound));
 cleanup:
@@ -478,7 +494,7 @@ static gal_code bound_ties(solver *v)
 cleanup:
     free(room);
     free(way);
-    free_bounds(v->untied, stages);
+    free_bounds(v->untied, 0, stages);
     free(v->untied);
     v->untied = NULL;
     return code;
