@@ -117,6 +117,29 @@ static bool borrows_table(const gal_plan *plan, uint32_t stage, uint32_t block)
            (stage == 0 ? block > 0 : stage + 1 == plan->stage_count && block != head && holds_table(plan, head));
 }
 
+/* Seconds of updates, less what of the block's is of a tensor that another block of the stage brings. */
+static double less_borrowed(const gal_plan *plan, uint32_t stage, uint32_t block, const gal_block_price *price,
+                            double seconds)
+{
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        const bool pays = shared == GAL_SHARED_TABLE && !borrows_table(plan, stage, block);
+        seconds -= pays ? 0.0 : price->shared_update_seconds[shared];
+    }
+    return seconds;
+}
+
+gal_code gal_plan_block_update(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
+                               double *seconds, gal_error *err)
+{
+    const gal_price_query query = query_of(plan, stage, block);
+    const gal_block_price *price = NULL;
+    const gal_code code = gal_price_block(cache, &query, &price, err);
+    if (code == GAL_OK) {
+        *seconds = less_borrowed(plan, stage, block, price, price->update_seconds);
+    }
+    return code;
+}
+
 static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
                           gal_stage_sum *sum, const gal_block_price **price, gal_error *err)
 {
@@ -129,11 +152,7 @@ static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t
     sum->backward_seconds += (*price)->backward_seconds;
     sum->tail_seconds +=
         (*price)->sync_seconds - (borrows_table(plan, stage, block) ? (*price)->table_sync_seconds : 0.0);
-    sum->update_seconds += (*price)->update_seconds;
-    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
-        const bool pays = shared == GAL_SHARED_TABLE && !borrows_table(plan, stage, block);
-        sum->update_seconds -= pays ? 0.0 : (*price)->shared_update_seconds[shared];
-    }
+    sum->update_seconds = less_borrowed(plan, stage, block, *price, sum->update_seconds + (*price)->update_seconds);
     return block > 0 ? add_conversions(cache, plan, stage, block, sum, err) : GAL_OK;
 }
 

@@ -54,11 +54,14 @@ gal_round_counts gal_round_counts_of(gal_schedule schedule, uint32_t stage_count
 double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, gal_schedule schedule,
                              uint32_t chunk_count, uint32_t microbatch_count, double common_update_seconds);
 
-/* Of a legal plan (gal_plan_check). Errors of these three: as gal_price_block.
+/* Of a legal plan (gal_plan_check). Errors of these: as gal_price_block.
  * The sums of one stage, all its pieces: block i's price plus the pair with its predecessor (the border's pair belongs
  * to the stage that converts, the later one), the turns at both ends of every piece. */
 gal_code gal_plan_stage_sum(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
                             uint32_t stage, gal_stage_sum *out, gal_error *err);
+/* What one block adds to update_seconds there. */
+gal_code gal_plan_block_update(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
+                               double *seconds, gal_error *err);
 /* The objective of a plan: the sum of prices of all its stages, fixed_step_seconds included. */
 gal_code gal_plan_objective(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
                             double *seconds, gal_error *err);

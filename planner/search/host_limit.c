@@ -1,6 +1,10 @@
 #include "planner/search/host_limit.h"
 
-#include <string.h>
+#include <stdlib.h>
+
+#include "costmodel/objective.h"
+#include "planner/cell/finalist.h"
+#include "planner/search/storage_fit.h"
 
 uint64_t gal_plan_host_bytes(const gal_plan *plan)
 {
@@ -22,31 +26,27 @@ uint64_t gal_plan_storage_bytes(const gal_plan *plan)
     return most;
 }
 
-typedef struct limits {
-    uint64_t host_bytes, storage_bytes;
-} limits;
-
 /* What a request sets; of the host UINT64_MAX: none. */
-static limits limits_of(const gal_search_request *request)
+static gal_host_limits limits_of(const gal_search_request *request)
 {
     const gal_device *own = &gal_durations_cluster(request->durations)->device;
     const uint64_t host = request->host_memory_bytes > 0 ? request->host_memory_bytes : own->host_memory_bytes;
     const uint64_t storage = request->storage_bytes > 0 ? request->storage_bytes : own->storage_bytes;
-    return (limits){.host_bytes = host > 0 ? host : UINT64_MAX, .storage_bytes = storage};
+    return (gal_host_limits){.host_bytes = host > 0 ? host : UINT64_MAX, .storage_bytes = storage};
 }
 
-static bool fits(const gal_plan *plan, const limits *most)
+static bool fits(const gal_plan *plan, const gal_host_limits *most)
 {
     return gal_plan_host_bytes(plan) <= most->host_bytes && gal_plan_storage_bytes(plan) <= most->storage_bytes;
 }
 
-static bool is_within(const gal_search_result *result, const limits *most)
+static bool is_within(const gal_search_result *result, const gal_host_limits *most)
 {
     return !result->feasible || fits(&result->finalist[0].plan, most);
 }
 
 /* Other finalists than the first. */
-static void drop_beyond(gal_search_result *result, const limits *most)
+static void drop_beyond(gal_search_result *result, const gal_host_limits *most)
 {
     uint32_t kept = result->feasible ? 1 : 0;
     for (uint32_t i = kept; i < result->finalist_count; i++) {
@@ -78,17 +78,17 @@ static gal_code take_bound(const gal_search_request *request, gal_search_result 
     winner->plan.lower_bound_seconds = whole->finalist[0].plan.lower_bound_seconds;
     winner->bound_seconds = whole->finalist[0].bound_seconds;
     found->lower_bound_seconds = whole->lower_bound_seconds;
+    found->lower_bound_seconds = whole->lower_bound_seconds;
     found->unproven_cell_count += winner->objective_seconds > whole->lower_bound_seconds * (1.0 + request->gap);
     return GAL_OK;
 }
 
-/* *best becomes the faster one within the limits; the other is freed. */
-static void keep_faster(gal_search_result *best, gal_search_result *other, const limits *most)
+/* *best becomes the faster one within the limits, or what is said where nothing fits; the other is freed. */
+static void keep_faster(gal_search_result *best, gal_search_result *other, const gal_host_limits *most)
 {
     const bool legal = other->feasible && fits(&other->finalist[0].plan, most);
-    const bool faster =
-        legal && (!best->feasible || gal_finalist_rate(&other->finalist[0]) > gal_finalist_rate(&best->finalist[0]));
-    if (faster) {
+    const bool first = !best->feasible && (legal || !other->feasible);
+    if (first || (legal && gal_finalist_rate(&other->finalist[0]) > gal_finalist_rate(&best->finalist[0]))) {
         const gal_search_result slower = *best;
         *best = *other;
         *other = slower;
@@ -97,69 +97,144 @@ static void keep_faster(gal_search_result *best, gal_search_result *other, const
     *other = (gal_search_result){0};
 }
 
-/* With less to be offloaded, one way after the other left out, until the first plan within the limits. */
-static gal_code leave_out(const gal_search_request *request, const limits *most, gal_search_result *found,
-                          gal_error *err)
+/* The winner alone, of its moments as many on storage as the limits ask for. Not feasible: that cannot be. */
+static gal_code store(const gal_search_request *request, const gal_host_limits *most, const gal_search_result *from,
+                      gal_search_result *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_search_request less = *request;
-    do {
-        less.space.offload_left_out++;
-        less.space.offload = less.space.offload_left_out < GAL_SPACE_OFFLOADS;
-        gal_search_result_free(found);
-        *found = (gal_search_result){0};
-        GAL_TRY(gal_search(&less, found, err));
-    } while (less.space.offload && !is_within(found, most));
+    bool found = false;
+    gal_search_result result = *from;
+    gal_finalist *winner = malloc(sizeof *winner);
+    *out = (gal_search_result){0};
+    result.finalist = NULL;
+    if (winner == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    *winner = from->finalist[0];
+    GAL_TRY(gal_plan_copy(&from->finalist[0].plan, &winner->plan, err));
+    result.finalist = winner;
+    result.finalist_count = 1;
+    GAL_TRY(gal_storage_fit(request->cache, most, &winner->plan, &found, err));
+    if (found) {
+        GAL_TRY(gal_plan_objective(request->cache, request->durations, &winner->plan, &winner->objective_seconds, err));
+        winner->plan.objective_seconds = winner->objective_seconds;
+        GAL_TRY(gal_finalist_predict(request, winner, err));
+        *out = result;
+        winner = NULL;
+    }
+cleanup:
+    if (winner != NULL && result.finalist != NULL) {
+        gal_plan_free(&winner->plan);
+    }
+    free(winner);
+    return code;
+}
+
+/* *best becomes what of `from` is within the limits, if it is faster: as it is, or else with as much on storage as it
+ * needs there, be it nothing. `from` is freed unless it is taken. */
+static gal_code consider(const gal_search_request *request, const gal_host_limits *most, gal_search_result *from,
+                         gal_search_result *best, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_search_result stored = {0};
+    const bool is_plan = from->feasible && is_within(from, most) && !gal_plan_stores(&from->finalist[0].plan);
+    if (from->feasible && !is_plan) {
+        GAL_TRY(store(request, most, from, &stored, err));
+        keep_faster(best, &stored, most);
+    }
+    keep_faster(best, from, most);
 cleanup:
     return code;
 }
 
-/* With moments on storage, half of them and all. */
-static gal_code try_storage(const gal_search_request *request, const limits *most, gal_search_result *best,
+/* With moments on storage, half of them and all: what that costs is in the prices of these searches. Where there is no
+ * storage it is a price of what is offloaded, as a multiplier of the host's limit would be: plans that offload less. */
+static gal_code try_storage(const gal_search_request *request, const gal_host_limits *most, gal_search_result *best,
                             gal_error *err)
 {
     static const uint32_t percents[] = {50, 100};
     gal_code code = GAL_OK;
     gal_search_result found = {0};
     gal_search_request stored = *request;
-    for (size_t i = 0; most->storage_bytes > 0 && i < sizeof percents / sizeof percents[0]; i++) {
+    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
         stored.space.storage_percent = percents[i];
         GAL_TRY(gal_search(&stored, &found, err));
-        keep_faster(best, &found, most);
+        GAL_TRY(consider(request, most, &found, best, err));
     }
 cleanup:
     gal_search_result_free(&found);
     return code;
 }
 
+/* With less to be offloaded, one way after the other left out, until the first plan within the limits. */
+static gal_code leave_out(const gal_search_request *request, const gal_host_limits *most, gal_search_result *best,
+                          gal_error *err)
+{
+    gal_code code = GAL_OK;
+    bool within = false;
+    gal_search_result found = {0};
+    gal_search_request less = *request;
+    while (less.space.offload && !within) {
+        less.space.offload_left_out++;
+        less.space.offload = less.space.offload_left_out < GAL_SPACE_OFFLOADS;
+        GAL_TRY(gal_search(&less, &found, err));
+        within = is_within(&found, most);
+        GAL_TRY(consider(request, most, &found, best, err));
+    }
+cleanup:
+    gal_search_result_free(&found);
+    return code;
+}
+
+/* Whether no plan of the whole space is faster by more than the gap. */
+static bool is_good_enough(const gal_search_request *request, const gal_search_result *whole,
+                           const gal_search_result *best)
+{
+    return best->feasible && best->finalist[0].global_batch_samples == whole->finalist[0].global_batch_samples &&
+           best->finalist[0].objective_seconds <= whole->lower_bound_seconds * (1.0 + request->gap);
+}
+
+static gal_code search_within(const gal_search_request *request, const gal_host_limits *most, gal_search_result *out,
+                              gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_search_result whole = {0}, best = {0};
+    GAL_TRY(gal_search(request, &whole, err));
+    if (!request->space.offload || is_within(&whole, most)) {
+        drop_beyond(&whole, most);
+        *out = whole;
+        whole = (gal_search_result){0};
+        goto cleanup;
+    }
+    GAL_TRY(store(request, most, &whole, &best, err));
+    if (!is_good_enough(request, &whole, &best)) {
+        GAL_TRY(try_storage(request, most, &best, err));
+        GAL_TRY(leave_out(request, most, &best, err));
+    }
+    if (best.feasible) {
+        GAL_TRY(take_bound(request, &whole, &best, err));
+        drop_beyond(&best, most);
+    }
+    *out = best;
+    best = (gal_search_result){0};
+cleanup:
+    gal_search_result_free(&best);
+    gal_search_result_free(&whole);
+    return code;
+}
+
 gal_code gal_host_limited_search(const gal_search_request *request, gal_search_result *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const limits most = limits_of(request);
-    gal_search_result whole = {0}, found = {0}, ladder = {0};
-    GAL_TRY(gal_search(request, &found, err));
-    if (!request->space.offload || is_within(&found, &most)) {
-        drop_beyond(&found, &most);
-        goto cleanup;
+    const gal_host_limits most = limits_of(request);
+    gal_price_cache *own = NULL;
+    gal_search_request with_cache = *request;
+    if (request->cache == NULL) {
+        GAL_TRY(gal_price_cache_create(request->model, request->durations, &own, err));
+        with_cache.cache = own;
     }
-    whole = found;
-    found = (gal_search_result){0};
-    GAL_TRY(leave_out(request, &most, &ladder, err));
-    GAL_TRY(try_storage(request, &most, &found, err));
-    keep_faster(&ladder, &found, &most);
-    found = ladder;
-    ladder = (gal_search_result){0};
-    if (found.feasible) {
-        GAL_TRY(take_bound(request, &whole, &found, err));
-        drop_beyond(&found, &most);
-    }
+    GAL_TRY(search_within(&with_cache, &most, out, err));
 cleanup:
-    if (code == GAL_OK) {
-        *out = found;
-        found = (gal_search_result){0};
-    }
-    gal_search_result_free(&ladder);
-    gal_search_result_free(&found);
-    gal_search_result_free(&whole);
+    gal_price_cache_free(own);
     return code;
 }

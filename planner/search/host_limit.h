@@ -8,9 +8,11 @@
  * may have been lost to the rule.
  *
  * Where there is storage (request->storage_bytes, else the cluster's), moments of what is offloaded may be there
- * instead: before ways are left out it is asked again with half of them on storage, and with all; of the plans within
- * both limits, that of the ladder among them, the fastest is returned. A plan takes no less time for that, so the bound
- * stays one. */
+ * instead. Of a plan that takes too much of the host's memory each block's share is then chosen (storage_fit.h): of
+ * that of the search without limits, of those of searches with half of them on storage and with all, whose prices have
+ * what that costs (and which offload less for it: they are asked without storage, too), and of each of the ladder. The
+ * fastest within all limits is returned; a plan may be missed. A plan takes no less time for storage, so the bound
+ * stays one, and the first within the allowed gap of it ends the search. */
 #ifndef GAL_PLANNER_SEARCH_HOST_LIMIT_H
 #define GAL_PLANNER_SEARCH_HOST_LIMIT_H
 

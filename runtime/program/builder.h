@@ -8,8 +8,6 @@
 #include "runtime/program/program.h"
 
 enum { GAL_RING_MAX = 2 };
-/* One part is read while the one before it is updated and the one before that is written. */
-enum { GAL_STORED_RING = 3, GAL_STORED_MOMENTS = 2 };
 
 /* Two buffers that take turns; which unit each holds is known while a fragment is emitted. */
 typedef struct gal_ring {

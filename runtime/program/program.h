@@ -94,6 +94,10 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_FRAGMENT_WEIGHT, "weight")             /* split: the weight part of backward */                              \
     X(GAL_FRAGMENT_WEIGHT_SYNC, "weight+sync")   /* of the last microbatch */
 
+/* Of what is on storage one part is read while the one before it is updated and the one before that is written: of both
+ * moments. */
+enum { GAL_STORED_RING = 3, GAL_STORED_MOMENTS = 2 };
+
 /* Chunks of a stage at most. */
 enum { GAL_CHUNKS_MAX = GAL_PLAN_CHUNKS_MAX };
 

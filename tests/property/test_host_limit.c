@@ -1,5 +1,6 @@
-/* Searches with offload, with and without a limit of the host's memory: what comes back is legal, within both limits,
- * by its programs too, and never faster than what is proved of the space without the limit. */
+/* Searches with offload, with and without a limit of the host's memory, there with and without storage: what comes back
+ * is legal, within all limits, by its programs too, never faster than what is proved of the space without the limit,
+ * and with storage no slower than without. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,14 +21,15 @@ enum { SEEDS = 16 };
 static const double rounding = 1e-9;
 
 /* What the programs take is what the plan says. */
-static void check_bytes(const gal_plan *plan, uint64_t host_limit)
+static void check_bytes(const gal_plan *plan, uint64_t host_limit, uint64_t storage_limit)
 {
     gal_error err = {0};
     gal_program *programs[GAL_STAGES_MAX];
     assert_int_equal(gal_lower_plan(plan, programs, &err), GAL_OK);
     for (uint32_t p = 0; p < plan->stage_count; p++) {
         assert_int_equal(plan->stage[p].predicted_host_bytes, programs[p]->host_bytes);
-        assert_true(programs[p]->host_bytes <= host_limit);
+        assert_int_equal(plan->stage[p].predicted_storage_bytes, programs[p]->storage_bytes);
+        assert_true(programs[p]->host_bytes <= host_limit && programs[p]->storage_bytes <= storage_limit);
         gal_program_free(programs[p]);
     }
 }
@@ -61,12 +63,14 @@ static void create(uint64_t seed, gal_random_search *search)
     device->multiprocessor_count = 10;
     device->host_memory_bytes_per_second = device->memory_bytes_per_second / 8;
     device->host_copy_bytes_per_second = device->memory_bytes_per_second / 16;
+    device->storage_read_bytes_per_second = device->memory_bytes_per_second / 32;
+    device->storage_write_bytes_per_second = device->memory_bytes_per_second / 64;
     search->request.space.offload = true;
     gal_random_search_renew(search);
 }
 
 typedef struct counts {
-    uint32_t offloaded, limited;
+    uint32_t offloaded, limited, stored, mixed, saved;
     double stray[SEEDS]; /* of the plans that offload: |objective / simulation - 1| */
 } counts;
 
@@ -88,6 +92,39 @@ static void check_jointly(const gal_random_search *search, uint64_t memory, cons
     }
 }
 
+static bool stores_unlike(const gal_plan *plan)
+{
+    bool unlike = false;
+    for (uint32_t r = 1; r < plan->run_count; r++) {
+        unlike =
+            unlike || plan->run[r].strategy.offload_storage_percent != plan->run[0].strategy.offload_storage_percent;
+    }
+    return unlike;
+}
+
+/* The same limits, and moments may be on storage: as many bytes as the limited plan lacks would be enough for some. */
+static void check_storage(const gal_random_search *search, uint64_t memory, uint64_t host_memory,
+                          const gal_search_result *limited, counts *found)
+{
+    gal_search_result stored = {0};
+    gal_random_search with = *search;
+    with.request.storage_bytes = UINT64_C(1) << 40;
+    run(&with, memory, host_memory, &stored);
+    assert_true(stored.feasible || !limited->feasible);
+    if (stored.feasible) {
+        const gal_finalist *winner = &stored.finalist[0];
+        check_bytes(&winner->plan, host_memory, with.request.storage_bytes);
+        check_claims(&with, &winner->plan);
+        assert_true(stored.lower_bound_seconds <= winner->objective_seconds * (1.0 + rounding));
+        assert_true(gal_random_search_objective(&stored) <=
+                    gal_random_search_objective(limited) * (1.0 + search->request.gap + rounding));
+        found->stored += gal_plan_stores(&winner->plan);
+        found->mixed += stores_unlike(&winner->plan);
+        found->saved += !limited->feasible;
+    }
+    gal_search_result_free(&stored);
+}
+
 /* Under less memory than the fastest plan takes; then with half of what that plan takes of the host's. */
 static void check_seed(uint64_t seed, counts *found)
 {
@@ -105,14 +142,17 @@ static void check_seed(uint64_t seed, counts *found)
     if (taken > 1) {
         found->stray[found->offloaded++] =
             fabs(tight.finalist[0].objective_seconds / tight.finalist[0].simulated_seconds - 1.0);
-        check_bytes(&tight.finalist[0].plan, UINT64_MAX);
+        check_bytes(&tight.finalist[0].plan, UINT64_MAX, 0);
         check_claims(&search, &tight.finalist[0].plan);
         run(&search, free.finalist[0].peak_bytes * 2 / 3, taken / 2, &limited);
+    }
+    if (taken > 1 && seed % 3 == 1) {
+        check_storage(&search, free.finalist[0].peak_bytes * 2 / 3, taken / 2, &limited, found);
     }
     if (limited.feasible) {
         const gal_finalist *winner = &limited.finalist[0];
         found->limited++;
-        check_bytes(&winner->plan, taken / 2);
+        check_bytes(&winner->plan, taken / 2, 0);
         check_claims(&search, &winner->plan);
         assert_true(limited.lower_bound_seconds <= winner->objective_seconds * (1.0 + rounding));
         assert_true(gal_random_search_objective(&limited) >=
@@ -133,6 +173,8 @@ static void test_limits_hold(void **state)
     }
     printf("%u of %d searches offload under two thirds of the memory; %u have a plan with half as much of the host's\n",
            found.offloaded, SEEDS, found.limited);
+    printf("with storage %u of %u plans store, %u of them not all blocks alike, %u where there was no plan without\n",
+           found.stored, (SEEDS + 2) / 3, found.mixed, found.saved);
     double worst = 0.0;
     for (uint32_t i = 0; i < found.offloaded; i++) {
         worst = fmax(worst, found.stray[i]);
@@ -140,6 +182,7 @@ static void test_limits_hold(void **state)
     printf("objective against simulation: median %.1f %%, worst %.1f %%\n",
            100.0 * gal_median(found.stray, found.offloaded), 100.0 * worst);
     assert_true(found.offloaded >= SEEDS / 4 && found.limited >= 3);
+    assert_true(found.stored >= 1 && found.mixed >= 1);
 }
 
 int main(void)

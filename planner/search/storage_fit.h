@@ -1,0 +1,25 @@
+/* Which moments of a plan go to storage, so that it is within a limit of the host's memory.
+ *
+ * What is given are the strategies; what is chosen is each block's storage_percent. Bytes of moments are freed on the
+ * host, and three parts of both moments on their way are held there instead, counted as large as the largest of them.
+ * Of the choices within the limits of the host and of storage the one of least seconds is taken (a block whose Adam
+ * takes longer than its transfers pays nothing, so shares of many blocks are better than all of a few), of those the
+ * one of the fewest bytes on storage: a knapsack per stage (planner/search/least_cover.h). Holders of the token table
+ * have one share, which is tried through. */
+#ifndef GAL_PLANNER_SEARCH_STORAGE_FIT_H
+#define GAL_PLANNER_SEARCH_STORAGE_FIT_H
+
+#include "costmodel/price.h"
+#include "schemas/plan.h"
+
+typedef struct gal_host_limits {
+    uint64_t host_bytes, storage_bytes; /* of a device; UINT64_MAX: none */
+} gal_host_limits;
+
+/* plan: legal; its storage_percents are replaced, its predictions are void. *fits false: no choice does, or it is
+ * interleaved or has weights in chunks (neither is looked into); then plan is as it was. GAL_ERR_SYSTEM without memory,
+ * else as gal_lower and gal_price_block. */
+gal_code gal_storage_fit(gal_price_cache *cache, const gal_host_limits *most, gal_plan *plan, bool *fits,
+                         gal_error *err);
+
+#endif
