@@ -27,11 +27,6 @@ typedef struct trial {
     gal_search_request request;
 } trial;
 
-static double between(uint64_t *state, double from, double to)
-{
-    return from * pow(to / from, (double)(gal_random_next(state) >> 11) / 9007199254740992.0);
-}
-
 static bool coin(uint64_t *state)
 {
     return gal_random_below(state, 2) == 0;
@@ -72,19 +67,19 @@ static void create_cluster(uint64_t *state, uint32_t devices, gal_cluster *clust
     cluster->device_count = devices;
     cluster->device = (gal_device){.kind = "device",
                                    .memory_bytes = UINT64_C(1) << 34,
-                                   .fp32_flops_per_second = between(state, 1e9, 1e12),
+                                   .fp32_flops_per_second = gal_random_between(state, 1e9, 1e12),
                                    .fp64_flops_per_second = 1e9,
-                                   .memory_bytes_per_second = between(state, 1e8, 1e11)};
+                                   .memory_bytes_per_second = gal_random_between(state, 1e8, 1e11)};
     cluster->level_count = devices > 2 ? 2 : 1;
     cluster->level[0] = (gal_link_level){.name = "inner",
                                          .span_devices = devices > 2 ? 2 : devices,
                                          .latency_seconds = 1e-6,
-                                         .bytes_per_second = between(state, 1e8, 1e11)};
+                                         .bytes_per_second = gal_random_between(state, 1e8, 1e11)};
     if (devices > 2) {
         cluster->level[1] = (gal_link_level){.name = "outer",
                                              .span_devices = devices,
                                              .latency_seconds = 1e-5,
-                                             .bytes_per_second = between(state, 1e7, 1e10)};
+                                             .bytes_per_second = gal_random_between(state, 1e7, 1e10)};
     }
 }
 
@@ -221,7 +216,7 @@ static void change_claim(uint64_t *state, gal_plan *p)
 {
     double *const claim[] = {&p->lower_bound_seconds, &p->objective_seconds, &p->certificate.searched_bound_seconds};
     double *const one = claim[gal_random_below(state, 3)];
-    *one = *one == 0.0 ? between(state, 0.01, 100.0) * p->objective_seconds : nudge(state, *one);
+    *one = *one == 0.0 ? gal_random_between(state, 0.01, 100.0) * p->objective_seconds : nudge(state, *one);
 }
 
 static void change_bytes(uint64_t *state, gal_plan *p)

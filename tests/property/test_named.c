@@ -29,15 +29,11 @@ typedef struct trial {
     gal_search_request request;
 } trial;
 
-static double between(uint64_t *state, double from, double to)
-{
-    return from * pow(to / from, (double)(gal_random_next(state) >> 11) / 9007199254740992.0);
-}
-
 static gal_link_level draw_level(uint64_t *state, const char *name, uint32_t span_devices)
 {
-    gal_link_level level = {
-        .span_devices = span_devices, .latency_seconds = 1e-6, .bytes_per_second = between(state, 1e7, 1e11)};
+    gal_link_level level = {.span_devices = span_devices,
+                            .latency_seconds = 1e-6,
+                            .bytes_per_second = gal_random_between(state, 1e7, 1e11)};
     (void)snprintf(level.name, sizeof level.name, "%s", name);
     return level;
 }
@@ -63,9 +59,9 @@ static void create(uint64_t seed, trial *t)
     t->cluster.device_count = devices;
     t->cluster.device = (gal_device){.kind = "device",
                                      .memory_bytes = UINT64_C(1) << 34,
-                                     .fp32_flops_per_second = between(&state, 1e9, 1e12),
+                                     .fp32_flops_per_second = gal_random_between(&state, 1e9, 1e12),
                                      .fp64_flops_per_second = 1e9,
-                                     .memory_bytes_per_second = between(&state, 1e8, 1e11)};
+                                     .memory_bytes_per_second = gal_random_between(&state, 1e8, 1e11)};
     t->cluster.level_count = devices > 2 ? 2 : 1;
     t->cluster.level[0] = draw_level(&state, "inner", 2);
     t->cluster.level[1] = draw_level(&state, "outer", devices);

@@ -15,9 +15,8 @@
 #include "planner/search/joint_search.h"
 #include "planner/stages/cell_search.h"
 #include "planner/stages/cell_solve.h"
-#include "runtime/program/verify.h"
-#include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/random_search.h"
 
 enum { SEEDS = 8, LIMITS = 3 };
 
@@ -27,11 +26,6 @@ typedef struct trial {
     gal_durations *durations;
     gal_search_request request;
 } trial;
-
-static double between(uint64_t *state, double from, double to)
-{
-    return from * pow(to / from, (double)(gal_random_next(state) >> 11) / 9007199254740992.0);
-}
 
 /* Every fourth model. */
 static void turn_to_t5(gal_model *model)
@@ -70,18 +64,18 @@ static void create(uint64_t seed, trial *t)
     t->cluster.device_count = devices;
     t->cluster.device = (gal_device){.kind = "device",
                                      .memory_bytes = UINT64_C(1) << 34,
-                                     .fp32_flops_per_second = between(&state, 1e9, 1e12),
+                                     .fp32_flops_per_second = gal_random_between(&state, 1e9, 1e12),
                                      .fp64_flops_per_second = 1e9,
-                                     .memory_bytes_per_second = between(&state, 1e8, 1e11)};
+                                     .memory_bytes_per_second = gal_random_between(&state, 1e8, 1e11)};
     t->cluster.level_count = devices > 2 ? 2 : 1;
     t->cluster.level[0] = (gal_link_level){.name = "inner",
                                            .span_devices = devices > 2 ? 2 : devices,
                                            .latency_seconds = 1e-6,
-                                           .bytes_per_second = between(&state, 1e8, 1e11)};
+                                           .bytes_per_second = gal_random_between(&state, 1e8, 1e11)};
     t->cluster.level[1] = (gal_link_level){.name = "outer",
                                            .span_devices = devices,
                                            .latency_seconds = 1e-5,
-                                           .bytes_per_second = between(&state, 1e7, 1e10)};
+                                           .bytes_per_second = gal_random_between(&state, 1e7, 1e10)};
     assert_int_equal(gal_durations_create_analytic(&t->cluster, &t->durations, &err), GAL_OK);
     t->request =
         (gal_search_request){.model = &t->model,
@@ -107,29 +101,12 @@ static void search(const trial *t, uint64_t memory_bytes, gal_search_result *out
     }
 }
 
-static void verify(const gal_plan *plan)
-{
-    gal_error err = {0};
-    gal_program **programs = calloc(plan->stage_count, sizeof *programs);
-    assert_non_null(programs);
-    assert_int_equal(gal_plan_check(plan, NULL, &err), GAL_OK);
-    assert_int_equal(gal_lower_plan(plan, programs, &err), GAL_OK);
-    if (gal_verify(programs, plan->stage_count, &err) != GAL_OK) {
-        fail_msg("%s", err.text);
-    }
-    for (uint32_t p = 0; p < plan->stage_count; p++) {
-        assert_int_equal(plan->stage[p].predicted_bytes, programs[p]->arena_bytes);
-        gal_program_free(programs[p]);
-    }
-    free(programs);
-}
-
 static void check_finalist(const trial *t, const gal_finalist *f, uint64_t memory_bytes)
 {
     gal_error err = {0};
     gal_price_cache *cache = NULL;
     double objective = 0.0;
-    verify(&f->plan);
+    gal_random_search_check_plan(&f->plan);
     assert_true(f->peak_bytes <= memory_bytes);
     assert_true(f->bound_seconds <= f->objective_seconds);
     assert_int_equal(gal_price_cache_create(&t->model, t->durations, &cache, &err), GAL_OK);

@@ -14,8 +14,6 @@
 
 #include "costmodel/fit.h"
 #include "planner/cell/finalist.h"
-#include "runtime/program/verify.h"
-#include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/random_search.h"
 
@@ -43,23 +41,6 @@ static const double rounding = 1e-9;
 
 /* ---- every plan that comes back ---- */
 
-static void check_programs(const gal_plan *plan)
-{
-    gal_error err = {0};
-    gal_program **programs = calloc(plan->stage_count, sizeof *programs);
-    assert_non_null(programs);
-    assert_int_equal(gal_plan_check(plan, NULL, &err), GAL_OK);
-    assert_int_equal(gal_lower_plan(plan, programs, &err), GAL_OK);
-    if (gal_verify(programs, plan->stage_count, &err) != GAL_OK) {
-        fail_msg("%s", err.text);
-    }
-    for (uint32_t p = 0; p < plan->stage_count; p++) {
-        assert_int_equal(plan->stage[p].predicted_bytes, programs[p]->arena_bytes);
-        gal_program_free(programs[p]);
-    }
-    free(programs);
-}
-
 static double objective_of(const gal_random_search *search, const gal_plan *plan)
 {
     gal_error err = {0};
@@ -74,7 +55,7 @@ static void check_plans(const gal_random_search *search, const gal_search_result
         const gal_finalist *f = &result->finalist[i];
         assert_true(f->peak_bytes <= memory_bytes);
         assert_true(f->bound_seconds <= f->objective_seconds);
-        check_programs(&f->plan);
+        gal_random_search_check_plan(&f->plan);
         assert_true(fabs(objective_of(search, &f->plan) / f->objective_seconds - 1.0) <= rounding);
     }
 }

@@ -1,5 +1,6 @@
 #include "tests/support/random_plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,11 @@ uint64_t gal_random_next(uint64_t *state)
 uint32_t gal_random_below(uint64_t *state, uint32_t count)
 {
     return (uint32_t)((gal_random_next(state) >> 32) * count >> 32);
+}
+
+double gal_random_between(uint64_t *state, double from, double to)
+{
+    return from * pow(to / from, (double)(gal_random_next(state) >> 11) / 9007199254740992.0);
 }
 
 static bool coin(uint64_t *random)

@@ -8,6 +8,8 @@
 uint64_t gal_random_next(uint64_t *state);
 /* Below count, which is at least 1. */
 uint32_t gal_random_below(uint64_t *state, uint32_t count);
+/* As likely in every decade from `from` to `to`, both above 0. */
+double gal_random_between(uint64_t *state, double from, double to);
 
 /* A plan over `world` ranks (1, 2, 3, 4, 6 or 8) that passes gal_plan_check: any family, 2 or 3 layers (t5 and swin: 1
  * or 2 of each stack or level), hidden 32 (48 where 3 divides the world), any legal strategy per block (with

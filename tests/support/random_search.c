@@ -4,12 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/program/verify.h"
+#include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
-
-static double between(uint64_t *random, double from, double to)
-{
-    return from * pow(to / from, (double)(gal_random_next(random) >> 11) / 9007199254740992.0);
-}
 
 static void must(gal_code code, const gal_error *err)
 {
@@ -29,19 +26,19 @@ static void draw_links(uint64_t *random, gal_cluster *cluster)
     cluster->level[0] = (gal_link_level){.name = "inner",
                                          .span_devices = nodes ? node : devices,
                                          .latency_seconds = 1e-6,
-                                         .bytes_per_second = between(random, 1e8, 1e11)};
+                                         .bytes_per_second = gal_random_between(random, 1e8, 1e11)};
     cluster->level[1] = (gal_link_level){.name = "outer",
                                          .span_devices = devices,
                                          .latency_seconds = 1e-5,
-                                         .bytes_per_second = between(random, 1e7, 1e10)};
+                                         .bytes_per_second = gal_random_between(random, 1e7, 1e10)};
 }
 
 static void draw_cluster(uint64_t *random, gal_cluster *cluster)
 {
     cluster->device.memory_bytes = UINT64_C(1) << 40;
-    cluster->device.fp32_flops_per_second = between(random, 1e9, 1e12);
+    cluster->device.fp32_flops_per_second = gal_random_between(random, 1e9, 1e12);
     cluster->device.fp64_flops_per_second = cluster->device.fp32_flops_per_second / 2.0;
-    cluster->device.memory_bytes_per_second = between(random, 1e8, 1e11);
+    cluster->device.memory_bytes_per_second = gal_random_between(random, 1e8, 1e11);
     draw_links(random, cluster);
 }
 
@@ -108,6 +105,19 @@ void gal_random_search_run(const gal_random_search *search, uint64_t memory_byte
     gal_search_request request = search->request;
     request.memory_bytes = memory_bytes;
     must(gal_search(&request, out, &err), &err);
+}
+
+void gal_random_search_check_plan(const gal_plan *plan)
+{
+    gal_error err = {0};
+    gal_program *programs[GAL_STAGES_MAX];
+    must(gal_plan_check(plan, NULL, &err), &err);
+    must(gal_lower_plan(plan, programs, &err), &err);
+    must(gal_verify(programs, plan->stage_count, &err), &err);
+    for (uint32_t p = 0; p < plan->stage_count; p++) {
+        GAL_ASSERT(plan->stage[p].predicted_bytes == programs[p]->arena_bytes);
+        gal_program_free(programs[p]);
+    }
 }
 
 double gal_random_search_objective(const gal_search_result *result)

@@ -23,6 +23,9 @@ void gal_random_search_free(gal_random_search *search);
 /* Under a limit of memory per device (0: the cluster's), whether anything fits or not. */
 void gal_random_search_run(const gal_random_search *search, uint64_t memory_bytes, gal_search_result *out);
 
+/* Of a plan that was found: it is legal, its programs verify, and they take the bytes that it says. */
+void gal_random_search_check_plan(const gal_plan *plan);
+
 /* The least objective seconds per sample of any plan that was found; infinity: none was. */
 double gal_random_search_objective(const gal_search_result *result);
 /* Samples per second of the plan that is returned; 0: none was. */

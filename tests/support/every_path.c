@@ -1,0 +1,326 @@
+#include "tests/support/every_path.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { STAGES_MAX = 4 };
+
+static const gal_block_price *price_at(const gal_every_path *b, uint32_t i)
+{
+    return gal_cell_price(b->cell, i, b->stage[i], b->strategy[i]);
+}
+
+static const gal_pair_price *pair_at(const gal_every_path *b, uint32_t i)
+{
+    return b->cell->pair[gal_cell_pair_index(b->cell, i, b->stage[i], b->strategy[i - 1], b->strategy[i])];
+}
+
+static const gal_block_shape *shape_at(const gal_every_path *b, uint32_t i)
+{
+    return &b->cell->types.shape[b->cell->types.type_of[i]];
+}
+
+/* The block that made or converted the carried tensor last before block i. */
+static uint32_t carrier_before(const gal_every_path *b, uint32_t i)
+{
+    do {
+        i--;
+    } while (shape_at(b, i)->kind != GAL_BLOCK_BRIDGE && shape_at(b, i)->kind != GAL_BLOCK_CROSS_ATTENTION);
+    return i;
+}
+
+static uint64_t carried_bytes(const gal_every_path *b, uint32_t carrier)
+{
+    const gal_cell *cell = b->cell;
+    return gal_price_rows_bytes(cell->spec.model, &cell->strategy[b->strategy[carrier]], cell->samples,
+                                (gal_flow){cell->spec.model->sequence_length, cell->spec.model->hidden});
+}
+
+static const gal_pair_price *carried_price(const gal_every_path *b, uint32_t i)
+{
+    const gal_cell *cell = b->cell;
+    const gal_price_query query = {.type = shape_at(b, i)->type,
+                                   .strategy = &cell->strategy[b->strategy[i]],
+                                   .device_count = cell->stage_devices,
+                                   .stage = b->stage[i],
+                                   .stage_count = cell->spec.pp_degree,
+                                   .microbatch_samples = cell->samples,
+                                   .prefetch_depth = cell->spec.prefetch_depth};
+    const gal_pair_price *price = NULL;
+    gal_error err = {0};
+    assert_int_equal(
+        gal_price_carried(cell->spec.cache, &query, &cell->strategy[b->strategy[carrier_before(b, i)]], &price, &err),
+        GAL_OK);
+    return price;
+}
+
+static double transfer_seconds(const gal_every_path *b, uint32_t i, uint64_t bytes)
+{
+    return gal_price_transfer(b->cell->spec.durations, b->cell->stage_devices, b->stage[i], b->cell->spec.pp_degree,
+                              bytes);
+}
+
+static bool holds_table(const gal_every_path *b, uint32_t i)
+{
+    return (shape_at(b, i)->shared >> GAL_SHARED_TABLE & 1U) != 0;
+}
+
+/* Whether it holds the token table with others of its stage, one of which brings it: the embedding, else the last. */
+static bool table_is_there(const gal_every_path *b, uint32_t i)
+{
+    uint32_t bringer = i;
+    for (uint32_t j = i; j < b->cell->block_count; j++) {
+        bringer = b->stage[j] == b->stage[i] && holds_table(b, j) ? j : bringer;
+    }
+    return holds_table(b, i) && i != (b->stage[i] == 0 ? 0 : bringer);
+}
+
+static double brute_table_seconds(const gal_every_path *b)
+{
+    const gal_cell *cell = b->cell;
+    for (uint32_t i = 0; i < cell->block_count; i++) {
+        if (b->stage[i] > 0 && holds_table(b, i)) {
+            return gal_price_table_update(cell->spec.model, cell->spec.durations, &cell->strategy[b->strategy[0]],
+                                          cell->stage_devices, cell->spec.pp_degree);
+        }
+    }
+    return 0.0;
+}
+
+static void add_conversion(const gal_pair_price *pair, gal_stage_sum *s)
+{
+    s->forward_seconds += pair->forward_seconds;
+    s->backward_seconds += pair->backward_seconds;
+    s->tail_seconds += pair->sync_seconds;
+}
+
+static double brute_seconds(const gal_every_path *b, double *slowest)
+{
+    const gal_cell *cell = b->cell;
+    const uint32_t last = cell->block_count - 1;
+    gal_stage_sum sum[STAGES_MAX];
+    memset(sum, 0, sizeof sum);
+    for (uint32_t i = 0; i <= last; i++) {
+        gal_stage_sum *s = &sum[b->stage[i]];
+        const gal_block_price *price = price_at(b, i);
+        const bool first_of_stage = i == 0 || b->stage[i] != b->stage[i - 1];
+        const bool last_of_stage = i == last || b->stage[i] != b->stage[i + 1];
+        s->forward_seconds += price->forward_seconds + (first_of_stage ? price->enter_seconds : 0.0);
+        s->backward_seconds += price->backward_seconds + (last_of_stage ? price->leave_seconds : 0.0);
+        s->tail_seconds += price->sync_seconds + (first_of_stage ? price->tail_seconds : 0.0);
+        s->update_seconds += price->update_seconds - price->shared_update_seconds[GAL_SHARED_ENCODER_BIAS] -
+                             price->shared_update_seconds[GAL_SHARED_DECODER_BIAS];
+        s->tail_seconds -= table_is_there(b, i) ? price->table_sync_seconds : 0.0;
+        s->update_seconds -= table_is_there(b, i) ? price->shared_update_seconds[GAL_SHARED_TABLE] : 0.0;
+        if (i > 0) {
+            add_conversion(pair_at(b, i), s);
+        }
+        if (shape_at(b, i)->kind == GAL_BLOCK_CROSS_ATTENTION) {
+            add_conversion(carried_price(b, i), s);
+        }
+        if (last_of_stage && i < last) {
+            s->transfer_seconds = transfer_seconds(b, i, price->memory.bytes.boundary);
+            if (shape_at(b, i)->carried_out.positions > 0) {
+                s->transfer_seconds += transfer_seconds(b, i, carried_bytes(b, carrier_before(b, i + 1)));
+            }
+        }
+    }
+    *slowest = -HUGE_VAL;
+    for (uint32_t p = 0; p < cell->spec.pp_degree; p++) {
+        *slowest = fmax(*slowest, sum[p].forward_seconds + sum[p].backward_seconds + sum[p].transfer_seconds);
+    }
+    return gal_objective_seconds(sum, cell->spec.pp_degree, cell->spec.schedule, 1, cell->spec.microbatch_count,
+                                 cell->common_seconds + brute_table_seconds(b));
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t largest_turn(const gal_ring_turns *turns)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < turns->count; i++) {
+        most = larger(most, turns->bytes[i]);
+    }
+    return most;
+}
+
+typedef struct turn_bytes { /* what the blocks of a stage use in turn */
+    uint64_t gathered, bucket, boundary, scratch, relayout, work, beside, staged;
+} turn_bytes;
+
+/* The versions of the carried tensor, each as if a block of the stage read it. */
+static uint64_t brute_carried_bytes(const gal_every_path *b, uint32_t first, uint32_t end, uint64_t k, uint64_t ahead,
+                                    uint64_t two)
+{
+    const gal_cell *cell = b->cell;
+    uint64_t bytes = 0;
+    if (shape_at(b, first)->carried_in.positions > 0) {
+        bytes += (ahead + two) * carried_bytes(b, carrier_before(b, first));
+    }
+    for (uint32_t i = first; i < end; i++) {
+        const bool reads = shape_at(b, i)->kind == GAL_BLOCK_CROSS_ATTENTION;
+        if (reads && carried_price(b, i)->converts) {
+            const uint32_t from = b->strategy[carrier_before(b, i)], to = b->strategy[i];
+            bytes +=
+                larger(carried_price(b, i)->relayout_bytes,
+                       cell->conversions
+                           .entry_bytes[gal_conversion_index(&cell->conversions, cell->types.carried_flow, from, to)]);
+        }
+        if (reads && carried_price(b, i)->converts && i > first && two > k) { /* one that no block reads waits */
+            bytes += (two - k) * carried_bytes(b, carrier_before(b, i));
+        }
+        if (shape_at(b, i)->kind == GAL_BLOCK_BRIDGE || (reads && carried_price(b, i)->converts)) {
+            bytes += (k + 1) * carried_bytes(b, i);
+        }
+    }
+    if (end < cell->block_count && shape_at(b, end - 1)->carried_out.positions > 0) {
+        bytes += (two - 1) * carried_bytes(b, carrier_before(b, end));
+    }
+    return bytes;
+}
+
+/* Weight, moments, gradient of both; they are whole on every device. */
+static uint64_t brute_bias_bytes(const gal_every_path *b)
+{
+    const gal_model *model = b->cell->spec.model;
+    return UINT64_C(8) * gal_align((uint64_t)model->relative_bucket_count * model->head_count *
+                                   gal_dtype_bytes(model->compute_dtype));
+}
+
+/* Whether it works on two sub-batches, which are cut and joined at the ends of a stage. */
+static bool halves(const gal_every_path *b, uint32_t i)
+{
+    return gal_strategy_halves(&b->cell->strategy[b->strategy[i]], shape_at(b, i)->kind);
+}
+
+/* The formula of costmodel/memory.h with each ring at its depth times its largest use. */
+static uint64_t brute_stage_bytes(const gal_every_path *b, uint32_t first, uint32_t end)
+{
+    const gal_cell *cell = b->cell;
+    const uint64_t m = cell->spec.microbatch_count;
+    const uint64_t k = gal_in_flight(cell->spec.schedule, b->stage[first], cell->spec.pp_degree, (uint32_t)m);
+    const uint64_t two = m < 2 ? m : 2;
+    const bool last = end == cell->block_count;
+    const gal_conversions *c = &cell->conversions;
+    turn_bytes most = {0};
+    uint64_t bytes = (last ? 512 : 256) + brute_bias_bytes(b);
+    for (uint32_t i = first; i < end; i++) {
+        const gal_block_memory *memory = &price_at(b, i)->memory;
+        bytes += memory->bytes.state + memory->bytes.gradient + k * memory->bytes.saved;
+        bytes -= memory->shared_bytes[GAL_SHARED_ENCODER_BIAS] + memory->shared_bytes[GAL_SHARED_DECODER_BIAS];
+        bytes -= table_is_there(b, i) ? memory->shared_bytes[GAL_SHARED_TABLE] : 0;
+        most.gathered = larger(most.gathered, largest_turn(&memory->gathers_forward));
+        most.gathered = larger(most.gathered, largest_turn(&memory->gathers_backward));
+        most.gathered = larger(most.gathered, largest_turn(&memory->gathers_evaluate));
+        most.bucket = larger(most.bucket, largest_turn(&memory->buckets));
+        most.scratch = larger(most.scratch, memory->bytes.scratch);
+        most.work = larger(most.work, memory->bytes.work);
+        most.beside = larger(most.beside, memory->beside);
+        most.staged = larger(most.staged, memory->bytes.staged_input + memory->bytes.staged_saved);
+        most.boundary = larger(most.boundary, i + 1 < end ? memory->bytes.boundary : 0);
+        if (i > 0) {
+            const size_t at = gal_conversion_index(c, cell->types.pair_flow[cell->types.pair_of[i]], b->strategy[i - 1],
+                                                   b->strategy[i]);
+            most.relayout = larger(most.relayout, i > first ? c->inside_bytes[at] : c->entry_bytes[at]);
+            most.relayout =
+                larger(most.relayout, i > first ? pair_at(b, i)->relayout_bytes : pair_at(b, i)->relayout_entry_bytes);
+        }
+    }
+    const uint64_t ahead = k + 1 < m ? k + 1 : m;
+    if (first > 0) {
+        const uint64_t received = price_at(b, first - 1)->memory.bytes.boundary;
+        const bool converts = pair_at(b, first)->converts || halves(b, first);
+        bytes += ((converts ? two : ahead) + two) * received;
+        bytes -= converts ? 0 : k * price_at(b, first)->memory.bytes.input;
+    }
+    bytes += last ? 0 : (2 * two + (halves(b, end - 1) ? 2 : 0)) * price_at(b, end - 1)->memory.bytes.boundary;
+    bytes += brute_carried_bytes(b, first, end, k, ahead, two);
+    return bytes + cell->spec.prefetch_depth * most.gathered + 2 * most.bucket + 2 * most.boundary + most.scratch +
+           most.relayout + most.work + most.beside + 2 * most.staged;
+}
+
+static void add_path(gal_every_path *b)
+{
+    uint64_t most = 0;
+    for (uint32_t first = 0, end = 1; first < b->cell->block_count; end++) {
+        if (end == b->cell->block_count || b->stage[end] != b->stage[first]) {
+            most = larger(most, brute_stage_bytes(b, first, end));
+            first = end;
+        }
+    }
+    if (b->path_count == b->capacity) {
+        b->capacity = b->capacity == 0 ? 1024 : 2 * b->capacity;
+        b->seconds = realloc(b->seconds, b->capacity * sizeof *b->seconds);
+        b->most_bytes = realloc(b->most_bytes, b->capacity * sizeof *b->most_bytes);
+        b->slowest = realloc(b->slowest, b->capacity * sizeof *b->slowest);
+        assert_non_null(b->seconds);
+        assert_non_null(b->slowest);
+        assert_non_null(b->most_bytes);
+    }
+    b->seconds[b->path_count] = brute_seconds(b, &b->slowest[b->path_count]);
+    b->most_bytes[b->path_count++] = most;
+}
+
+/* Rows change their layout beside the carried tensor only in front of a block that reads it. */
+static bool keeps_with_carried(const gal_every_path *b, uint32_t block)
+{
+    const gal_block_shape *shape = shape_at(b, block);
+    return block == 0 || shape->carried_in.positions == 0 || shape->kind == GAL_BLOCK_CROSS_ATTENTION ||
+           gal_price_rows_alike(&b->cell->strategy[b->strategy[block - 1]], &b->cell->strategy[b->strategy[block]],
+                                b->cell->stage_devices);
+}
+
+static void try_from(gal_every_path *b, uint32_t block)
+{
+    const gal_cell *cell = b->cell;
+    if (block > 0 && (block == GAL_EVERY_PATH_BLOCKS_MAX || block == cell->block_count)) {
+        const uint32_t last = block - 1;
+        if (b->stage[last] + 1 == cell->spec.pp_degree && gal_cell_tables_alike(cell, b->strategy)) {
+            add_path(b);
+        }
+        return;
+    }
+    const uint32_t stage = block == 0 ? 0 : b->stage[block - 1];
+    for (uint32_t p = stage; p <= stage + (block == 0 ? 0 : 1) && p < cell->spec.pp_degree; p++) {
+        for (uint32_t s = 0; s < cell->strategy_count; s++) {
+            b->stage[block] = p;
+            b->strategy[block] = s;
+            if (gal_cell_price(cell, block, p, s) != NULL && keeps_with_carried(b, block)) {
+                try_from(b, block + 1);
+            }
+        }
+    }
+}
+
+void gal_every_path_list(const gal_cell *cell, gal_every_path *out)
+{
+    memset(out, 0, sizeof *out);
+    out->cell = cell;
+    try_from(out, 0);
+}
+
+void gal_every_path_free(gal_every_path *all)
+{
+    free(all->seconds);
+    free(all->slowest);
+    free(all->most_bytes);
+}
+
+double gal_every_path_best(const gal_every_path *all, uint64_t limit_bytes)
+{
+    double best = HUGE_VAL;
+    for (size_t i = 0; i < all->path_count; i++) {
+        if (all->most_bytes[i] <= limit_bytes) {
+            best = fmin(best, all->seconds[i]);
+        }
+    }
+    return best;
+}
