@@ -494,7 +494,7 @@ static gal_code bound_ties(solver *v)
 cleanup:
     free(room);
     free(way);
-    free_bounds(v->untied, 0, stages);
+    free_bounds(v->untied, stages);
     free(v->untied);
     v->untied = NULL;
     return code;
