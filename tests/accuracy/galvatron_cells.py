@@ -96,7 +96,7 @@ def report(build, path, table, seed, verbose, fresh):
     if known:
         print(f"  6 constants per cluster fitted in {FOLDS} folds of cells, seed {seed}: {FIT}; "
               f"{', '.join(SISTERS)}: those of a100-16, and {SISTER_FIT} to the cluster's other cells")
-    line = {"file": "Galvatron-BMW", "rows": whole, "used": len(table), "predicted": len(found)}
+    line = {"file": path.name, "rows": whole, "used": len(table), "predicted": len(found)}
     if not found:
         return 0, 0, line
     right = sum((best is None) == (cell["oom"] == "1") for cell, best in found)

@@ -390,7 +390,7 @@ def report(build, path, seed, verbose, fresh):
     rows = vet(build, rows, excluded)
     print(f"{path.name} ({kind.title}): {len(table)} rows, {len(rows)} used"
           + "".join(f"; {n} excluded: {why}" for why, n in sorted(excluded.items())))
-    line = {"file": kind.title, "rows": len(table), "used": len(rows)}
+    line = {"file": path.name, "rows": len(table), "used": len(rows)}
     if not rows:
         return 0, 0, line
     answers, fitted = evaluate(build, kind, rows, seed, fresh)
@@ -428,13 +428,13 @@ def print_table(lines):
     """One line per file, of what stands above; -: there is no such figure."""
     def figure(line, name):
         value = line.get(name)
-        if value is None or isinstance(value, str):
-            return value or "-"
+        if value is None or isinstance(value, str) or math.isnan(value):
+            return value if isinstance(value, str) else "-"
         return f"{value:.3f}" if name == "spearman" else f"{100 * value:.1f} %"
 
-    print(f"\n{'':26}{'rows':>6}{'used':>6}  {'calibrated on':32}{'predicted':>9}" + "".join(f"{name:>11}" for name in TABLE))
+    print(f"\n{'':32}{'rows':>6}{'used':>6}  {'calibrated on':32}{'predicted':>9}" + "".join(f"{name:>11}" for name in TABLE))
     for line in lines:
-        print(f"{line['file']:26}{line['rows']:>6}{line['used']:>6}  {line.get('fitted', '-'):32}{line.get('predicted', 0):>9}"
+        print(f"{line['file']:32}{line['rows']:>6}{line['used']:>6}  {line.get('fitted', '-'):32}{line.get('predicted', 0):>9}"
               + "".join(f"{figure(line, name):>11}" for name in TABLE))
 
 
