@@ -67,7 +67,8 @@ def rates(now, figure, system, gpus):
 
 def modes_turn(now):
     """As the paper's release carried them out (Figure 14, section V-B3): 1D before all others on system I, behind the
-    squares on system II. The paper has 3D behind 1D on system II too: here it is some percent ahead."""
+    squares on system II. The paper has 3D behind 1D on system II too: here it is 9 % ahead, for what the release spends
+    beside its collectives (planner/published/colossal_release.h)."""
     fine = True
     for gpus, square in (("4", "2d"), ("8", "2.5d")):
         one, two = rates(now, "fig14", "colossal-1", gpus), rates(now, "fig14", "colossal-2", gpus)
