@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/train/opened.h"
+
 enum { MAGIC_BYTES = 8, HEADER_BYTES_MAX = 1 << 16 };
 
 static const uint64_t elements_max = UINT64_C(1) << 53;
@@ -15,18 +17,7 @@ static const uint64_t elements_max = UINT64_C(1) << 53;
 
 static gal_code read_at(const gal_npy_file *file, uint64_t offset, void *out, uint64_t byte_count, gal_error *err)
 {
-    for (uint64_t done = 0; done < byte_count;) {
-        const ssize_t got = pread(file->descriptor, (char *)out + done, byte_count - done, (off_t)(offset + done));
-        if (got == 0) {
-            return gal_fail(err, GAL_ERR_SYSTEM, "%s: the file had %llu bytes when it was opened, byte %llu is gone",
-                            file->path, (unsigned long long)file->byte_count, (unsigned long long)(offset + done));
-        }
-        if (got < 0 && errno != EINTR) {
-            return gal_fail(err, GAL_ERR_SYSTEM, "%s: %s", file->path, strerror(errno));
-        }
-        done += got > 0 ? (uint64_t)got : 0;
-    }
-    return GAL_OK;
+    return gal_opened_read(&(gal_opened){file->path, file->descriptor, file->byte_count}, offset, out, byte_count, err);
 }
 
 gal_code gal_npy_read(const gal_npy_file *file, uint64_t offset, void *out, uint64_t byte_count, gal_error *err)

@@ -8,27 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/train/opened.h"
+
 enum { CHUNK_TOKENS = 1 << 16 };
 enum { LLM_C_MAGIC = 20240520, LLM_C_VERSION = 1, LLM_C_HEADER_BYTES = 1024 };
 
 /* ---- bytes ---- */
 
-/* byte_count bytes from offset on. A file is read and not mapped: one that shrinks under a mapping ends the process by
- * SIGBUS, one that is read comes up short. */
 static gal_code read_bytes(const gal_token_file *file, uint64_t offset, void *out, size_t byte_count, gal_error *err)
 {
-    for (size_t done = 0; done < byte_count;) {
-        const ssize_t got = pread(file->descriptor, (char *)out + done, byte_count - done, (off_t)(offset + done));
-        if (got == 0) {
-            return gal_fail(err, GAL_ERR_SYSTEM, "%s: the file had %llu bytes when it was opened, byte %llu is gone",
-                            file->path, (unsigned long long)file->byte_count, (unsigned long long)(offset + done));
-        }
-        if (got < 0 && errno != EINTR) {
-            return gal_fail(err, GAL_ERR_SYSTEM, "%s: %s", file->path, strerror(errno));
-        }
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return GAL_OK;
+    return gal_opened_read(&(gal_opened){file->path, file->descriptor, file->byte_count}, offset, out, byte_count, err);
 }
 
 static gal_code open_bytes(const char *path, gal_token_file *out, gal_error *err)
