@@ -14,30 +14,14 @@
 #include "runtime/narrow.h"
 #include "runtime/train/shard_file.h"
 #include "runtime/train/weights.h"
+#include "tests/support/scratch_folder.h"
 
 enum { PATH_BYTES = 64, DEVICES_MAX = 8 };
-
-static char directory[PATH_BYTES];
-
-static int make_directory(void **state)
-{
-    (void)state;
-    snprintf(directory, sizeof directory, "/tmp/test_checkpoint.XXXXXX");
-    return mkdtemp(directory) == NULL;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    char command[PATH_BYTES + 16];
-    snprintf(command, sizeof command, "rm -r '%s'", directory);
-    return system(command);
-}
 
 static const char *below(const char *name)
 {
     static char path[3 * PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
+    snprintf(path, sizeof path, "%s/%s", gal_scratch_folder, name);
     return path;
 }
 
@@ -150,8 +134,8 @@ static void check_shards(const char *plan_path, uint32_t number, gal_dtype dtype
     uint64_t total = 0;
     for (uint32_t d = 0; d < s.program->device_count; d++) {
         const gal_checkpoint_state state = state_of(&s, d);
-        assert_int_equal(gal_shard_write(directory, &state, &records[d], &err), GAL_OK);
-        assert_int_equal(gal_shard_check(directory, &state, &records[d], &err), GAL_OK);
+        assert_int_equal(gal_shard_write(gal_scratch_folder, &state, &records[d], &err), GAL_OK);
+        assert_int_equal(gal_shard_check(gal_scratch_folder, &state, &records[d], &err), GAL_OK);
         total += records[d].file_bytes;
     }
     for (uint32_t d = 0; d < s.program->device_count; d++) {
@@ -159,7 +143,7 @@ static void check_shards(const char *plan_path, uint32_t number, gal_dtype dtype
     }
     for (uint32_t d = 0; d < s.program->device_count; d++) {
         const gal_checkpoint_state state = state_of(&s, d);
-        if (gal_shard_read(directory, &state, &err) != GAL_OK) {
+        if (gal_shard_read(gal_scratch_folder, &state, &err) != GAL_OK) {
             fail_msg("%s", err.text);
         }
     }
@@ -405,5 +389,5 @@ int main(void)
         cmocka_unit_test(test_loss_scaling),
         cmocka_unit_test(test_checksum_digits),
     };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, gal_scratch_folder_make, gal_scratch_folder_remove);
 }

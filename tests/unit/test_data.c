@@ -12,30 +12,14 @@
 #include <cmocka.h>
 
 #include "runtime/train/data.h"
+#include "tests/support/scratch_folder.h"
 
 enum { PATH_BYTES = 64, LENGTH = 4, BATCH = 3 };
-
-static char directory[PATH_BYTES];
-
-static int make_directory(void **state)
-{
-    (void)state;
-    snprintf(directory, sizeof directory, "/tmp/test_data.XXXXXX");
-    return mkdtemp(directory) == NULL;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    char command[PATH_BYTES + 16];
-    snprintf(command, sizeof command, "rm -r '%s'", directory);
-    return system(command);
-}
 
 static const char *write_file(const char *name, const void *bytes, size_t byte_count)
 {
     static char path[2 * PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
+    snprintf(path, sizeof path, "%s/%s", gal_scratch_folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, byte_count, file), byte_count);
@@ -232,7 +216,7 @@ static void test_megatron_pair(void **state)
         words[i] = (uint16_t)(1000 + i);
         numbers[i] = 100000 + i;
     }
-    snprintf(tokens_path, sizeof tokens_path, "%s/pair.bin", directory);
+    snprintf(tokens_path, sizeof tokens_path, "%s/pair.bin", gal_scratch_folder);
     gal_data_options options = options_of(write_pair(8, 1, 40, words, sizeof words));
     options.vocabulary = 1060;
     assert_validation_begins(&options, 1054);
@@ -292,7 +276,7 @@ static void test_refusals(void **state)
     const uint16_t tokens[20] = {0};
     gal_data_options options = options_of("/nonexistent/data");
     assert_refused(&options, GAL_ERR_SYSTEM, "/nonexistent/data: No such file");
-    options.path = directory;
+    options.path = gal_scratch_folder;
     assert_refused(&options, GAL_ERR_DOCUMENT, "not a regular file");
     options.path = write_file("empty", "", 0);
     assert_refused(&options, GAL_ERR_DOCUMENT, "the file is empty");
@@ -485,5 +469,5 @@ int main(void)
         cmocka_unit_test(test_lines_split),
         cmocka_unit_test(test_sequences),
     };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, gal_scratch_folder_make, gal_scratch_folder_remove);
 }

@@ -13,30 +13,14 @@
 #include "runtime/train/images.h"
 #include "runtime/train/masking.h"
 #include "runtime/train/npy_file.h"
+#include "tests/support/scratch_folder.h"
 
 enum { PATH_BYTES = 64, SIDE = 4, PATCH = 2, CHANNELS = 2, FEATURES = CHANNELS * PATCH * PATCH, IMAGES = 20 };
-
-static char directory[PATH_BYTES];
-
-static int make_directory(void **state)
-{
-    (void)state;
-    snprintf(directory, sizeof directory, "/tmp/test_images.XXXXXX");
-    return mkdtemp(directory) == NULL;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    char command[PATH_BYTES + 16];
-    snprintf(command, sizeof command, "rm -r '%s'", directory);
-    return system(command);
-}
 
 /* A file of format 1.0, its path in path[2 * PATH_BYTES]. */
 static const char *write_npy(const char *name, const char *header, const void *numbers, size_t byte_count, char *path)
 {
-    snprintf(path, 2 * PATH_BYTES, "%s/%s", directory, name);
+    snprintf(path, 2 * PATH_BYTES, "%s/%s", gal_scratch_folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     const size_t length = strlen(header);
@@ -298,5 +282,5 @@ int main(void)
         cmocka_unit_test(test_order_of_images),
         cmocka_unit_test(test_masking),
     };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, gal_scratch_folder_make, gal_scratch_folder_remove);
 }
