@@ -24,7 +24,7 @@ of_completion() { sed -n "s/^    '$1 '\*) echo '\(.*\)' ;;/\1/p" | tr ' ' '\n' |
 accepts() { # word command...
     local word=$1
     shift
-    ! "$@" "$word" </dev/null 2>&1 >/dev/null | grep -q 'unknown option'
+    [[ $("$@" "$word" </dev/null 2>&1 >/dev/null) != *'unknown option'* ]]
 }
 
 commands=$("$build/galplan" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
@@ -44,7 +44,7 @@ check() { # title command-in-completion completion-file command...
     [ "$listed" = "$(of_completion "$key" <"$file")" ]
     verdict "$title: help and completion" $([ $? -eq 0 ] && echo yes)
     for word in $all; do
-        if grep -qxe "$word" <<<"$listed"; then
+        if [[ $'\n'$listed$'\n' == *$'\n'$word$'\n'* ]]; then
             accepts "$word" "$@" || bad="$bad $word"
         else
             accepts "$word" "$@" && bad="$bad $word"
