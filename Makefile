@@ -285,6 +285,8 @@ $(CUDA_TESTS:%.c=$(OBJ)/%.o) $(GPU_OBJECTS): FOLDER_CFLAGS = $(TEST_CFLAGS) $(CU
 FOLDER_CFLAGS = $(RUN_CFLAGS)
 
 COMPILE = $(CC) $(CFLAGS) $(FOLDER_CFLAGS) -MMD -MP -c -o $@ $<
+# What computes for long is in the libraries; benchmarks have loops of their own.
+$(filter-out $(OBJ)/tests/bench/%,$(TEST_OBJECTS)): COMPILE += -O1
 $(OBJ)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE)
