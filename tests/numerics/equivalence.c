@@ -118,7 +118,7 @@ static void stop_all(const char *what, const gal_error *err)
 /* Ranks that a plan does not need leave the cores to the others. */
 static void wait_for_all(void)
 {
-    const struct timespec nap = {0, 500000};
+    const struct timespec nap = {0, 2000000};
     MPI_Request request;
     int done = 0;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
