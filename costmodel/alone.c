@@ -106,8 +106,7 @@ typedef struct player {
     uint32_t running; /* bits of streams */
     lane lane[LANES];
     double now_seconds;
-    /* [beside a kernel][beside a message] */
-    double kernel_factor[2][2], message_factor[2][2];
+    double factor[GAL_ACTIVITY_COUNT][2][2][2]; /* of an activity, beside a kernel, a message, a copy */
 } player;
 
 static uint32_t lowest(uint32_t bits)
@@ -179,7 +178,7 @@ static inline void set_factor(const player *p, lane *l, double factor)
 
 /* What runs at the same time. */
 typedef struct company {
-    uint32_t kernels, messages;
+    uint32_t kernels, messages, copies;
     uint8_t messages_on[GAL_LINK_LEVELS_MAX];
 } company;
 
@@ -191,6 +190,7 @@ static company company_of(const player *p)
         const bool message = step->activity == GAL_ACTIVITY_COMMUNICATION;
         c.kernels += step->activity == GAL_ACTIVITY_COMPUTE;
         c.messages += message;
+        c.copies += step->activity == GAL_ACTIVITY_COPY;
         c.messages_on[step->level] = (uint8_t)(c.messages_on[step->level] + message);
     }
     return c;
@@ -200,9 +200,11 @@ static double factor_of(const player *p, const company *c, const gal_step *step)
 {
     switch (step->activity) {
     case GAL_ACTIVITY_COMPUTE:
-        return p->kernel_factor[c->kernels > 1][c->messages > 0];
+        return p->factor[GAL_ACTIVITY_COMPUTE][c->kernels > 1][c->messages > 0][c->copies > 0];
     case GAL_ACTIVITY_COMMUNICATION:
-        return p->message_factor[c->kernels > 0][c->messages_on[step->level] > 1];
+        return p->factor[GAL_ACTIVITY_COMMUNICATION][c->kernels > 0][c->messages_on[step->level] > 1][c->copies > 0];
+    case GAL_ACTIVITY_COPY:
+        return p->factor[GAL_ACTIVITY_COPY][c->kernels > 0][c->messages > 0][c->copies > 1];
     default:
         return 1.0;
     }
@@ -234,19 +236,25 @@ static inline uint32_t next_to_end(player *p)
     return only;
 }
 
+/* of[activity]: of one that runs beside. */
+static void set_factors(const double of[GAL_ACTIVITY_COUNT], double factor[2][2][2])
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        const bool kernel = (i & 4) != 0;
+        const bool message = (i & 2) != 0;
+        const bool copy = (i & 1) != 0;
+        factor[kernel][message][copy] = (kernel ? of[GAL_ACTIVITY_COMPUTE] : 1.0) *
+                                        (message ? of[GAL_ACTIVITY_COMMUNICATION] : 1.0) *
+                                        (copy ? of[GAL_ACTIVITY_COPY] : 1.0);
+    }
+}
+
 void gal_play_alone(const gal_script *script, const gal_expansion *expansion, const gal_slowdowns *slowdowns,
                     gal_alone_ends *ends)
 {
-    const double *of_kernels = slowdowns->of[GAL_ACTIVITY_COMPUTE];
-    const double *of_messages = slowdowns->of[GAL_ACTIVITY_COMMUNICATION];
     player p = {.step = expansion->step, .ends = ends, .last_call = expansion->call_count - 1};
-    for (uint32_t i = 0; i < 4; i++) {
-        const bool kernel = (i & 2) != 0;
-        const bool message = (i & 1) != 0;
-        p.kernel_factor[kernel][message] = (kernel ? of_kernels[GAL_ACTIVITY_COMPUTE] : 1.0) *
-                                           (message ? of_kernels[GAL_ACTIVITY_COMMUNICATION] : 1.0);
-        p.message_factor[kernel][message] = (kernel ? of_messages[GAL_ACTIVITY_COMPUTE] : 1.0) *
-                                            (message ? of_messages[GAL_ACTIVITY_COMMUNICATION] : 1.0);
+    for (uint32_t activity = 0; activity < GAL_ACTIVITY_COUNT; activity++) {
+        set_factors(slowdowns->of[activity], p.factor[activity]);
     }
     memset(ends, 0, sizeof *ends);
     for (uint32_t stream = 0; stream < LANES; stream++) {

@@ -114,7 +114,7 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint
         const uint32_t buffer = program->operand[in->first_operand + of_unit].buffer;
         if ((in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
             !is_of_units(program, buffer, left_out)) {
-            double *sum = cost[i].activity == GAL_ACTIVITY_BESIDE                   ? &beside[in->stream]
+            double *sum = gal_activity_is_beside(cost[i].activity)                  ? &beside[in->stream]
                           : in->stream == GAL_STREAM_GATHER                         ? &gather
                           : in->op == GAL_OP_ADAM || in->op == GAL_OP_ADAM_IN_PLACE ? &adam
                                                                                     : &squares;

@@ -207,9 +207,10 @@ static double predicted_kernel_seconds(const gal_durations *d, const gal_shape *
             return fitted;
         }
     }
-    *from = (origin){GAL_SOURCE_ANALYTIC, 0.0};
-    return is_beside(d, shape->op) ? gal_host_work_seconds(&d->host, shape)
-                                   : gal_kernel_analytic_seconds(&d->cluster.device, shape);
+    const bool known = gal_host_work_knows(&d->host, shape->op);
+    *from = (origin){known ? GAL_SOURCE_FITTED : GAL_SOURCE_ANALYTIC, 0.0};
+    return known || is_beside(d, shape->op) ? gal_host_work_seconds(&d->host, shape)
+                                            : gal_kernel_analytic_seconds(&d->cluster.device, shape);
 }
 
 /* A part of an update takes what an update of as many elements does. */
@@ -465,8 +466,9 @@ void gal_profile_analytic(const gal_cluster *cluster, gal_profile *out)
     *out = (gal_profile){
         .cluster = *cluster,
         .rank_count = cluster->device_count,
-        .slowdown = {[GAL_ACTIVITY_COMPUTE] = {[GAL_ACTIVITY_COMPUTE] = 2.0, [GAL_ACTIVITY_COMMUNICATION] = 1.1},
-                     [GAL_ACTIVITY_COMMUNICATION] = {[GAL_ACTIVITY_COMPUTE] = 1.3, [GAL_ACTIVITY_COMMUNICATION] = 2.0}},
+        .slowdown = {[GAL_ACTIVITY_COMPUTE] = {2.0, 1.1, 1.0},
+                     [GAL_ACTIVITY_COMMUNICATION] = {1.3, 2.0, 1.0},
+                     [GAL_ACTIVITY_COPY] = {1.0, 1.0, 1.0}},
     };
 }
 
@@ -566,14 +568,17 @@ static bool runs_again(const gal_program *program, uint32_t chunk, const gal_ins
 
 uint8_t gal_kernel_activity(const gal_durations *d, gal_op op)
 {
-    return (uint8_t)(is_beside(d, op) ? GAL_ACTIVITY_BESIDE : GAL_ACTIVITY_COMPUTE);
+    if (!is_beside(d, op)) {
+        return GAL_ACTIVITY_COMPUTE;
+    }
+    return op == GAL_OP_COPY_OUT || op == GAL_OP_COPY_IN ? GAL_ACTIVITY_COPY : GAL_ACTIVITY_BESIDE;
 }
 
 double gal_kernel_in_company(const gal_durations *d, const gal_program *program, uint32_t fragment,
                              const gal_instruction *in, double seconds)
 {
     double factor = d->forward_factor;
-    if (gal_kernel_activity(d, (gal_op)in->op) == GAL_ACTIVITY_BESIDE) {
+    if (is_beside(d, (gal_op)in->op)) {
         return seconds + d->instruction_seconds;
     }
     switch (gal_fragment_kind_of(fragment)) {

@@ -24,7 +24,7 @@ typedef struct gal_durations gal_durations;
  *     others the profile's slowdown_by_ctas says how kernels and communication slow each other, and how long
  *     communication takes alone, beyond the time of one byte: between its counts by straight lines, outside as at the
  *     nearest one. What the profile does not say of them is as for 0.
- * What the host of a GPU does: host_work.h. */
+ * What the host does: host_work.h. */
 gal_code gal_durations_create_at(const gal_profile *profile, uint32_t communication_ctas, gal_durations **out,
                                  gal_error *err);
 /* At 0. */
@@ -76,8 +76,15 @@ typedef struct gal_place_in_cluster {
 void gal_group_level_counts(const gal_cluster *cluster, const gal_place_in_cluster *place, gal_group group,
                             uint32_t level_counts[GAL_LINK_LEVELS_MAX]);
 
-/* What is done beside the device and its messages, by the host of a GPU: it slows nobody and nobody slows it. */
+/* What is done beside the device and its messages, by the host of a GPU (Adam) and by storage: it slows nobody and
+ * nobody slows it. */
 enum { GAL_ACTIVITY_BESIDE = GAL_ACTIVITY_COUNT };
+
+/* Neither the device's kernels nor messages between ranks. */
+static inline bool gal_activity_is_beside(uint8_t activity)
+{
+    return activity == GAL_ACTIVITY_BESIDE || activity == GAL_ACTIVITY_COPY;
+}
 
 /* What one instruction costs in its program when nothing runs beside it. */
 typedef struct gal_cost {

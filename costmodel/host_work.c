@@ -1,5 +1,7 @@
 #include "costmodel/host_work.h"
 
+#include <math.h>
+
 #include "costmodel/work.h"
 
 /* 31.5 GB/s each way, of which large copies reach some 80 %; 25.6 GB/s of a channel; queueing a copy. */
@@ -15,35 +17,66 @@ static double said_or(double said, double otherwise)
     return said > 0.0 ? said : otherwise;
 }
 
-static gal_profile_copies copies_of(const gal_device *device, const gal_profile_copies *measured)
+static void take_slower(gal_profile_copies *of, const gal_profile_copies *other)
 {
-    if (measured->bytes_per_second > 0.0) {
-        return *measured;
+    of->latency_seconds = fmax(of->latency_seconds, other->latency_seconds);
+    of->bytes_per_second = fmin(of->bytes_per_second, other->bytes_per_second);
+}
+
+/* Ranks wait for each other, so for those on the slowest node. */
+static void take_measured(const gal_profile_host *host, gal_host_work *out)
+{
+    out->measured = true;
+    out->in = host->node[0].to_device;
+    out->out = host->node[0].from_device;
+    for (uint32_t i = 1; i < host->node_count; i++) {
+        take_slower(&out->in, &host->node[i].to_device);
+        take_slower(&out->out, &host->node[i].from_device);
     }
-    return (gal_profile_copies){default_latency_seconds,
-                                said_or(device->host_copy_bytes_per_second, default_copy_bytes_per_second)};
+    out->adam_elements_per_second = gal_host_adam_rate(host, host->threads_per_rank);
+}
+
+double gal_host_adam_rate(const gal_profile_host *host, uint32_t threads)
+{
+    uint32_t more = 0; /* the first entry of at least so many */
+    while (more < host->adam_count && host->adam[more].threads < threads) {
+        more++;
+    }
+    if (more == 0 || more == host->adam_count) {
+        return host->adam[more == 0 ? 0 : more - 1].elements_per_second;
+    }
+    const gal_profile_adam *a = &host->adam[more - 1], *b = &host->adam[more];
+    const double share = (double)(threads - a->threads) / (double)(b->threads - a->threads);
+    return a->elements_per_second + share * (b->elements_per_second - a->elements_per_second);
 }
 
 void gal_host_work_of(const gal_profile *profile, gal_host_work *out)
 {
     const gal_device *device = &profile->cluster.device;
-    const gal_profile_gpu none = {0};
-    const gal_profile_gpu *gpu = profile->has_gpu ? &profile->gpu : &none;
+    const gal_profile_copies assumed = {default_latency_seconds,
+                                        said_or(device->host_copy_bytes_per_second, default_copy_bytes_per_second)};
     *out = (gal_host_work){.beside = profile->has_gpu || device->multiprocessor_count > 0,
-                           .out = copies_of(device, &gpu->from_device),
-                           .in = copies_of(device, &gpu->to_device),
+                           .out = assumed,
+                           .in = assumed,
                            .read = {storage_latency_seconds,
                                     said_or(device->storage_read_bytes_per_second, default_read_bytes_per_second)},
                            .write = {storage_latency_seconds,
                                      said_or(device->storage_write_bytes_per_second, default_write_bytes_per_second)},
-                           .adam_elements_per_second = gpu->host_adam_elements_per_second,
                            .memory_bytes_per_second =
                                said_or(device->host_memory_bytes_per_second, default_memory_bytes_per_second)};
+    if (profile->has_host) {
+        take_measured(&profile->host, out);
+    }
 }
 
 bool gal_is_host_work(gal_op op)
 {
     return op == GAL_OP_COPY_OUT || op == GAL_OP_COPY_IN || op == GAL_OP_HOST_ADAM || op == GAL_OP_HOST_ADAM_PART;
+}
+
+bool gal_host_work_knows(const gal_host_work *work, gal_op op)
+{
+    return work->measured && gal_is_host_work(op);
 }
 
 bool gal_is_storage_work(gal_op op)

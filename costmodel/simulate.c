@@ -32,6 +32,24 @@ static void count_message(gal_sim_stage *st, uint32_t stream, int more)
     st->messages += (uint32_t)more;
 }
 
+/* What a step that starts (more: 1) or ends (-1) is to the others of its stage. */
+static void count_step(gal_sim_stage *st, uint32_t stream, int more)
+{
+    switch (head(st, &st->lane[stream])->activity) {
+    case GAL_ACTIVITY_COMPUTE:
+        st->kernels += (uint32_t)more;
+        break;
+    case GAL_ACTIVITY_COMMUNICATION:
+        count_message(st, stream, more);
+        break;
+    case GAL_ACTIVITY_COPY:
+        st->copies += (uint32_t)more;
+        break;
+    default: /* beside everything */
+        break;
+    }
+}
+
 static void touch(gal_simulator *sim, uint32_t s)
 {
     if (!sim->stage[s].touched) {
@@ -54,11 +72,13 @@ static double factor_of(const gal_simulator *sim, const gal_sim_stage *st, uint3
         return 1.0;
     }
     const double *slowdown = sim->input->slowdowns.of[step->activity];
-    const bool kernel = step->activity == GAL_ACTIVITY_COMPUTE;
-    const bool beside_kernel = st->kernels > (kernel ? 1u : 0u);
-    const bool beside_message = kernel ? st->messages > 0 : shares_link(st, stream);
+    const bool beside_kernel = st->kernels > (step->activity == GAL_ACTIVITY_COMPUTE ? 1u : 0u);
+    const bool beside_message =
+        step->activity == GAL_ACTIVITY_COMMUNICATION ? shares_link(st, stream) : st->messages > 0;
+    const bool beside_copy = st->copies > (step->activity == GAL_ACTIVITY_COPY ? 1u : 0u);
     return (beside_kernel ? slowdown[GAL_ACTIVITY_COMPUTE] : 1.0) *
-           (beside_message ? slowdown[GAL_ACTIVITY_COMMUNICATION] : 1.0);
+           (beside_message ? slowdown[GAL_ACTIVITY_COMMUNICATION] : 1.0) *
+           (beside_copy ? slowdown[GAL_ACTIVITY_COPY] : 1.0);
 }
 
 /* The side of a transfer that keeps its clock. */
@@ -88,10 +108,11 @@ static void renew_end(gal_sim_lane *clock)
 /* In unchanged company only what has just started needs a speed. */
 static uint32_t to_renew(gal_sim_stage *st)
 {
-    const bool changed =
-        st->kernels != st->kernels_then || memcmp(st->messages_on, st->messages_then, sizeof st->messages_on) != 0;
+    const bool changed = st->kernels != st->kernels_then || st->copies != st->copies_then ||
+                         memcmp(st->messages_on, st->messages_then, sizeof st->messages_on) != 0;
     const uint32_t streams = changed ? st->running : st->running & st->fresh;
     st->kernels_then = st->kernels;
+    st->copies_then = st->copies;
     memcpy(st->messages_then, st->messages_on, sizeof st->messages_on);
     st->fresh = 0;
     return streams;
@@ -152,7 +173,6 @@ static void renew_touched(gal_simulator *sim)
 static void run(gal_simulator *sim, gal_sim_stage *st, uint32_t stream, double seconds)
 {
     gal_sim_lane *l = &st->lane[stream];
-    const gal_step *step = head(st, l);
     l->state = GAL_LANE_RUNS;
     l->start_seconds = sim->now_seconds;
     l->since_seconds = sim->now_seconds;
@@ -162,11 +182,7 @@ static void run(gal_simulator *sim, gal_sim_stage *st, uint32_t stream, double s
     l->other = NULL;
     st->running |= 1u << stream;
     st->fresh |= 1u << stream;
-    if (step->activity == GAL_ACTIVITY_COMPUTE) {
-        st->kernels++;
-    } else if (step->activity == GAL_ACTIVITY_COMMUNICATION) {
-        count_message(st, stream, 1);
-    }
+    count_step(st, stream, 1);
     touch(sim, l->stage);
 }
 
@@ -332,14 +348,9 @@ static void end_step(gal_simulator *sim, uint32_t s, uint32_t stream)
 {
     gal_sim_stage *st = &sim->stage[s];
     gal_sim_lane *l = &st->lane[stream];
-    const gal_step *step = head(st, l);
     record(sim, s, stream);
     st->running &= ~(1u << stream);
-    if (step->activity == GAL_ACTIVITY_COMPUTE) {
-        st->kernels--;
-    } else if (step->activity == GAL_ACTIVITY_COMMUNICATION) {
-        count_message(st, stream, -1);
-    }
+    count_step(st, stream, -1);
     l->end_seconds = INFINITY;
     l->other = NULL;
     l->completed++;

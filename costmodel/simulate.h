@@ -8,7 +8,8 @@
  * communication by computation and by messages on other streams whose outermost link level is the same, if they take
  * it in the same direction: a link carries as much each way at once (NVLink, InfiniBand and PCIe are full duplex), a
  * transfer takes one of its directions, a collective both. Factors multiply. A transfer takes the larger factor of its
- * two ends. Speeds are renewed whenever the company changes. */
+ * two ends. Copies between a GPU and its host's memory are slowed by computation, by communication and by each other,
+ * and slow both. Speeds are renewed whenever the company changes. */
 #ifndef GAL_COSTMODEL_SIMULATE_H
 #define GAL_COSTMODEL_SIMULATE_H
 

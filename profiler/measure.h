@@ -189,6 +189,13 @@ uint32_t gal_overlap_collectives(const gal_overlap_settings *settings,
 gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *settings,
                              double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
 
+/* Who slows copies, and whom they slow: [copy] and [][copy] of the matrix. On a device with queues, each way: beside
+ * the kernels, beside what communicates in the matrix (collectives that are queued, one rank's stand-in), and the two
+ * ways beside each other; by the slower way each. Where the host communicates, a message is such copies. On ranks that
+ * are processors a copy is a kernel: its factors are theirs. */
+gal_code gal_measure_copy_slowdowns(gal_bench *bench, const gal_overlap_settings *settings,
+                                    double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
+
 /* On a device with queues, in place of the host's way: what runs beside kernels is the communicator's collectives where
  * it is queued, copies to the host where the host communicates, and one rank's stand-in for them (gpu.h). by_ctas: the
  * same by the multiprocessors that communication takes, and what a collective takes with so many; of one rank's
@@ -197,13 +204,15 @@ gal_code gal_measure_beside(gal_bench *bench, const gal_overlap_settings *settin
                             double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
 gal_code gal_measure_ctas(gal_bench *bench, const gal_overlap_settings *settings, gal_profile_gpu *out, gal_error *err);
 
-/* ---- the host beside a GPU ---- */
+/* ---- the host ---- */
 
-/* Copies of several sizes between pinned memory and the device, all ranks at once. */
-gal_code gal_measure_copies(gal_bench *bench, const gal_pools *pools, gal_profile_gpu *out, gal_error *err);
-/* Adam on the host's core. */
-gal_code gal_measure_host_adam(const gal_bench *bench, const gal_model *model, double *elements_per_second,
-                               gal_error *err);
+/* Copies of several sizes between the device and the host's memory, pinned of a GPU: of each of the nodes that are
+ * listed, by all ranks on it at once. own_node: this rank's. */
+gal_code gal_measure_copies(gal_bench *bench, const gal_pools *pools, uint32_t own_node, gal_profile_host *out,
+                            gal_error *err);
+/* measure_adam.c: Adam on the host by 1, 2, 4, ... threads of each rank up to threads_most, and by the
+ * threads_per_rank that *out has. */
+gal_code gal_measure_host_adam(const gal_bench *bench, uint32_t threads_most, gal_profile_host *out, gal_error *err);
 
 /* A copy of `bytes` between the pools' memory and pinned memory; gal_copy_repeat is its gal_timed. */
 typedef struct gal_copy_run {
@@ -213,6 +222,7 @@ typedef struct gal_copy_run {
     uint64_t bytes;
     gal_lane lane;
 } gal_copy_run;
+/* On a device with queues. */
 gal_code gal_copy_repeat(void *copy_run, uint32_t count, gal_error *err);
 
 /* ---- whole steps ---- */

@@ -60,10 +60,9 @@ static void be_collective(const gal_candidate_collective *candidate, const gal_l
     out->beside = (gal_beside){.run = gal_collective_repeat, .context = &out->collective};
 }
 
-static void be_copy(const gal_pools *pools, void *pinned, company *out)
+static void be_copy(const gal_pools *pools, void *target, const void *source, company *out)
 {
-    out->copy = (gal_copy_run){
-        .bench = pools->bench, .target = pinned, .source = pools->normal.base, .bytes = part_bytes(pools)};
+    out->copy = (gal_copy_run){.bench = pools->bench, .target = target, .source = source, .bytes = part_bytes(pools)};
     out->lane = &out->copy.lane;
     out->beside = (gal_beside){.run = gal_copy_repeat, .context = &out->copy};
 }
@@ -185,7 +184,7 @@ static gal_code measure_others(gal_bench *bench, const gal_overlap_settings *o, 
     }
     for (int i = 0; i < 2 && o->links->comm != NULL && code == GAL_OK; i++) {
         code = queue->host_allocate(part_bytes(o->pools), &pinned[i], err);
-        be_copy(o->pools, pinned[i], &pair[i]);
+        be_copy(o->pools, pinned[i], o->pools->normal.base, &pair[i]);
     }
     GAL_TRY(gal_world_agree(&bench->world, code, err));
     GAL_TRY(measure_pair(bench, kernels, pair, out, err));
@@ -226,6 +225,119 @@ gal_code gal_measure_beside(gal_bench *bench, const gal_overlap_settings *o, gal
     slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COMMUNICATION] = median(f.shared, f.count);
 cleanup:
     gal_links_watch(o->links, 0.0);
+    return code;
+}
+
+/* ---- copies ---- */
+
+/* The larger factor of the two ways on each side. */
+static gal_code beside_copies(gal_bench *bench, const gal_beside *measured, company copies[2], double *factor,
+                              double *of_copies, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (int way = 0; way < 2; way++) {
+        double on_measured = 1.0, on_copy = 1.0;
+        GAL_TRY(both_ways(bench, measured, &copies[way], &on_measured, &on_copy, err));
+        *factor = fmax(*factor, on_measured);
+        *of_copies = fmax(*of_copies, on_copy);
+    }
+cleanup:
+    return code;
+}
+
+static gal_code ways_beside_each_other(gal_bench *bench, company copies[2], double *factor, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (int way = 0; way < 2; way++) {
+        double one = 1.0, other = 1.0;
+        GAL_TRY(time_alone(bench, &copies[way], err));
+        GAL_TRY(both_ways(bench, &copies[way].beside, &copies[1 - way], &one, &other, err));
+        *factor = fmax(*factor, fmax(one, other));
+    }
+cleanup:
+    return code;
+}
+
+/* What communicates without the host; false: nothing does. */
+static bool be_message(const gal_overlap_settings *o, company *out)
+{
+    const gal_candidate_collective *chosen[GAL_OVERLAP_COLLECTIVES];
+    if (o->links->comm == NULL) {
+        be_standin(o->pools, STANDIN_CTAS, out);
+    } else if (o->links->comm->ops->queued && gal_overlap_collectives(o, chosen) > 0) {
+        be_collective(chosen[0], o->links, o->pools, false, out);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static gal_code measure_copies(gal_bench *bench, const gal_overlap_settings *o, void *const pinned[2],
+                               double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_sequence kernels = {.count = 0};
+    gal_beside alone;
+    company copies[2], message;
+    double *const of_copies = slowdown[GAL_ACTIVITY_COPY];
+    be_copy(o->pools, pinned[0], o->pools->normal.base, &copies[0]);
+    be_copy(o->pools, o->pools->written.base, pinned[1], &copies[1]);
+    code = gal_sequence_choose(o, &kernels, err);
+    GAL_TRY(gal_world_agree(&bench->world, code, err));
+    if (kernels.count > 0) {
+        GAL_TRY(time_kernels(bench, &kernels, &alone, err));
+        GAL_TRY(beside_copies(bench, &alone, copies, &slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COPY],
+                              &of_copies[GAL_ACTIVITY_COMPUTE], err));
+    }
+    GAL_TRY(ways_beside_each_other(bench, copies, &of_copies[GAL_ACTIVITY_COPY], err));
+    if (be_message(o, &message)) {
+        GAL_TRY(time_alone(bench, &message, err));
+        GAL_TRY(beside_copies(bench, &message.beside, copies, &slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COPY],
+                              &of_copies[GAL_ACTIVITY_COMMUNICATION], err));
+    } else if (o->links->comm != NULL) {
+        slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COPY] = of_copies[GAL_ACTIVITY_COMMUNICATION] =
+            of_copies[GAL_ACTIVITY_COPY];
+    }
+cleanup:
+    return code;
+}
+
+/* As kernels of the rank's thread. */
+static void copies_are_kernels(double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT])
+{
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COPY; i++) {
+        slowdown[i][GAL_ACTIVITY_COPY] = slowdown[i][GAL_ACTIVITY_COMPUTE];
+        slowdown[GAL_ACTIVITY_COPY][i] = slowdown[GAL_ACTIVITY_COMPUTE][i];
+    }
+    slowdown[GAL_ACTIVITY_COPY][GAL_ACTIVITY_COPY] = slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMPUTE];
+}
+
+gal_code gal_measure_copy_slowdowns(gal_bench *bench, const gal_overlap_settings *o,
+                                    double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_device_queue_ops *queue = bench->backend->device->queue;
+    void *pinned[2] = {NULL, NULL};
+    if (queue == NULL) {
+        copies_are_kernels(slowdown);
+        return GAL_OK;
+    }
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
+        slowdown[i][GAL_ACTIVITY_COPY] = slowdown[GAL_ACTIVITY_COPY][i] = 1.0;
+    }
+    for (int i = 0; i < 2 && code == GAL_OK; i++) {
+        code = queue->host_allocate(part_bytes(o->pools), &pinned[i], err);
+    }
+    GAL_TRY(gal_world_agree(&bench->world, code, err));
+    gal_links_watch(o->links, o->links->deadline_seconds);
+    GAL_TRY(measure_copies(bench, o, pinned, slowdown, err));
+cleanup:
+    gal_links_watch(o->links, 0.0);
+    for (int i = 0; i < 2; i++) {
+        if (pinned[i] != NULL) {
+            queue->host_release(pinned[i]);
+        }
+    }
     return code;
 }
 

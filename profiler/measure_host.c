@@ -1,10 +1,11 @@
-/* The host beside a GPU: copies between the two, and Adam by a core. */
+/* Copies between the device and the host's memory, by NUMA node of the ranks. Of GPUs between them and pinned memory,
+ * of ranks that are processors by galrun's own kernels, beyond the caches. */
 #include <string.h>
 
 #include "profiler/fit.h"
 #include "profiler/measure.h"
 
-enum { SIZES = 6, ADAM_ELEMENTS = 1 << 22 };
+enum { SIZES = 6 };
 static const uint64_t copy_first_bytes = 65536; /* then times 4, to 64 MiB */
 
 gal_code gal_copy_repeat(void *copy_run, uint32_t count, gal_error *err)
@@ -20,7 +21,65 @@ cleanup:
     return code;
 }
 
-static gal_code measure_direction(gal_bench *bench, void *target, const void *source, uint64_t bytes_max,
+/* On the host by the kernel, one place after the other of both areas. */
+typedef struct host_copy {
+    gal_kernel kernel;
+    char *target, *source;
+    uint64_t bytes, area_bytes, next_byte;
+} host_copy;
+
+static gal_code repeat_on_host(void *context, uint32_t count, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    host_copy *run = context;
+    const uint32_t dims[] = {(uint32_t)run->bytes, 1};
+    for (uint32_t i = 0; i < count; i++) {
+        run->next_byte = run->next_byte + 2 * run->bytes <= run->area_bytes ? run->next_byte + run->bytes : 0;
+        const gal_kernel_call call = {.dims = dims,
+                                      .operand = {run->source + run->next_byte, run->target + run->next_byte},
+                                      .operand_count = 2,
+                                      .group_count = 1};
+        GAL_TRY(run->kernel(&call, err));
+    }
+cleanup:
+    return code;
+}
+
+/* A rank that is on another node. */
+static gal_code stand_by(void *context, uint32_t count, gal_error *err)
+{
+    (void)context;
+    (void)count;
+    (void)err;
+    return GAL_OK;
+}
+
+/* What is copied; bytes of each. */
+typedef struct direction {
+    gal_op op;
+    void *target;
+    void *source;
+    uint64_t bytes;
+    bool stands_by;
+} direction;
+
+static gal_code time_copy(gal_bench *bench, const gal_pools *pools, const direction *at, uint64_t bytes,
+                          gal_timing *timing, gal_error *err)
+{
+    gal_copy_run queued = {.bench = bench, .target = at->target, .source = at->source, .bytes = bytes};
+    host_copy direct = {.kernel = pools->ops->kernel[at->op],
+                        .target = at->target,
+                        .source = at->source,
+                        .bytes = bytes,
+                        .area_bytes = at->bytes};
+    if (at->stands_by) {
+        return gal_bench_time(bench, stand_by, NULL, timing, err);
+    }
+    return bench->backend->device->queue != NULL ? gal_bench_time(bench, gal_copy_repeat, &queued, timing, err)
+                                                 : gal_bench_time(bench, repeat_on_host, &direct, timing, err);
+}
+
+static gal_code measure_direction(gal_bench *bench, const gal_pools *pools, const direction *at,
                                   gal_profile_copies *out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -28,69 +87,44 @@ static gal_code measure_direction(gal_bench *bench, void *target, const void *so
     uint32_t count = 0;
     for (uint32_t i = 0; i < SIZES; i++) {
         gal_timing timing;
-        gal_copy_run run = {.bench = bench, .target = target, .source = source, .bytes = copy_first_bytes << (2 * i)};
-        if (run.bytes > bytes_max) {
+        const uint64_t bytes = copy_first_bytes << (2 * i);
+        if (bytes > at->bytes) {
             break;
         }
-        GAL_TRY(gal_bench_time(bench, gal_copy_repeat, &run, &timing, err));
-        transfer[count++] = (gal_transfer){(double)run.bytes, timing.seconds};
+        GAL_TRY(time_copy(bench, pools, at, bytes, &timing, err));
+        transfer[count++] = (gal_transfer){(double)bytes, timing.seconds};
     }
-    if (count > 0) {
-        gal_fit_link(transfer, count, &out->latency_seconds, &out->bytes_per_second);
-    }
+    gal_fit_link(transfer, count, &out->latency_seconds, &out->bytes_per_second);
 cleanup:
     return code;
 }
 
-gal_code gal_measure_copies(gal_bench *bench, const gal_pools *pools, gal_profile_gpu *out, gal_error *err)
+gal_code gal_measure_copies(gal_bench *bench, const gal_pools *pools, uint32_t own_node, gal_profile_host *out,
+                            gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_device_queue_ops *queue = bench->backend->device->queue;
     const uint64_t largest = copy_first_bytes << (2 * (SIZES - 1));
     const uint64_t bytes = pools->settings.bytes < largest ? pools->settings.bytes : largest;
     void *pinned = NULL;
-    code = queue->host_allocate(bytes, &pinned, err);
+    code = queue != NULL ? queue->host_allocate(bytes, &pinned, err) : GAL_OK;
     GAL_TRY(gal_world_agree(&bench->world, code, err));
-    memset(pinned, 0, bytes); /* its pages are there, whoever made them */
-    GAL_TRY(measure_direction(bench, pools->written.base, pinned, bytes, &out->to_device, err));
-    GAL_TRY(measure_direction(bench, pinned, pools->normal.base, bytes, &out->from_device, err));
+    if (pinned != NULL) {
+        memset(pinned, 0, bytes); /* its pages are there, whoever made them */
+    }
+    for (uint32_t i = 0; i < out->node_count; i++) {
+        gal_profile_node *node = &out->node[i];
+        const bool stands_by = node->node != own_node;
+        const direction in = {GAL_OP_COPY_IN, pools->written.base, pinned != NULL ? pinned : pools->normal.base, bytes,
+                              stands_by},
+                        out_of = {GAL_OP_COPY_OUT, pinned != NULL ? pinned : pools->written.base, pools->normal.base,
+                                  bytes, stands_by};
+        GAL_TRY(measure_direction(bench, pools, &in, &node->to_device, err));
+        GAL_TRY(measure_direction(bench, pools, &out_of, &node->from_device, err));
+    }
 cleanup:
     if (pinned != NULL) {
         queue->host_release(pinned);
     }
-    return code;
-}
-
-/* Each rank by its own core, all at once. */
-gal_code gal_measure_host_adam(const gal_bench *bench, const gal_model *model, double *elements_per_second,
-                               gal_error *err)
-{
-    gal_code code = GAL_OK;
-    gal_bench host = {.world = bench->world,
-                      .backend = &gal_backend_host,
-                      .stop = bench->stop,
-                      .begin_seconds = bench->begin_seconds};
-    gal_pools pools = {0};
-    gal_operator_run run;
-    gal_timing timing;
-    const uint64_t bytes = (uint64_t)ADAM_ELEMENTS * sizeof(float);
-    const gal_candidate_operator adam = {
-        .shape = {.op = GAL_OP_ADAM, .dtype = GAL_FP32, .dims = {ADAM_ELEMENTS, ADAM_ELEMENTS}},
-        .model = model,
-        .group_count = 1,
-        .operand_count = 5,
-        .operand_bytes = {bytes, bytes, bytes, bytes, 2 * sizeof(double)},
-        .access = {GAL_UPDATE, GAL_READ, GAL_UPDATE, GAL_UPDATE, GAL_READ}};
-    const gal_pool_settings settings = {
-        .dtype = GAL_FP32, .bytes = gal_operator_bytes(&adam, 0), .token_bytes = GAL_ALIGNMENT_BYTES, .vocabulary = 1};
-    code = gal_pools_create(&host, &settings, &pools, err);
-    if (code == GAL_OK) {
-        code = gal_operator_prepare(&adam, &pools, &run, err);
-    }
-    GAL_TRY(gal_world_agree(&bench->world, code, err));
-    GAL_TRY(gal_bench_time(&host, gal_operator_repeat, &run, &timing, err));
-    *elements_per_second = ADAM_ELEMENTS / timing.seconds;
-cleanup:
-    gal_pools_free(&pools);
     return code;
 }

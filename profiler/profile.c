@@ -407,6 +407,7 @@ static gal_code measure_slowdowns(gal_profiling *p, gal_error *err)
                                            .links = &p->links,
                                            .pools = &p->pools};
     GAL_TRY(gal_measure_overlap(&p->bench, &settings, p->profile.slowdown, err));
+    GAL_TRY(gal_measure_copy_slowdowns(&p->bench, &settings, p->profile.slowdown, err));
     if (p->profile.has_gpu) {
         say(p, "slowdowns by multiprocessors", 0, 0);
         GAL_TRY(gal_measure_ctas(&p->bench, &settings, &p->profile.gpu, err));
@@ -415,17 +416,15 @@ cleanup:
     return code;
 }
 
-/* What a GPU's host does. */
 static gal_code measure_host(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_profile_gpu *gpu = &p->profile.gpu;
-    if (!p->profile.has_gpu) {
-        return GAL_OK;
-    }
+    gal_profile_host *host = &p->profile.host;
     say(p, "copies to the host, Adam there", 0, 0);
-    GAL_TRY(gal_measure_copies(&p->bench, &p->pools, gpu, err));
-    GAL_TRY(gal_measure_host_adam(&p->bench, &p->settings->model[0], &gpu->host_adam_elements_per_second, err));
+    p->profile.has_host = true;
+    host->threads_per_rank = p->settings->thread_count;
+    GAL_TRY(gal_measure_copies(&p->bench, &p->pools, p->topology.numa_node, host, err));
+    GAL_TRY(gal_measure_host_adam(&p->bench, p->threads_most, host, err));
 cleanup:
     return code;
 }

@@ -24,6 +24,7 @@ typedef struct gal_profile_settings {
     const gal_fabric *fabric;             /* what joins it to others; NULL: a host */
     double (*clock_hertz)(void *context); /* of the GPU, now; 0: not known; may be NULL */
     void *clock_context;
+    uint32_t thread_count;          /* of each rank on the host; at least 1 */
     bool tf32;                      /* of a GPU: products of fp32 may round their factors to 10 bits */
     void (*tell)(const char *text); /* gal_connection.tell; may be NULL */
     double slow_bytes_per_second;   /* gal_connection.slow_bytes_per_second */

@@ -16,6 +16,7 @@ typedef struct gal_profiling {
     gal_candidates candidates;
     gal_links links;
     gal_pools pools;
+    uint32_t threads_most; /* cores that there are for a rank */
     uint64_t cold_bytes;
     uint64_t session_bytes; /* of memory that a session may take */
     uint32_t session_communicators;

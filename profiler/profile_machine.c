@@ -64,7 +64,26 @@ static void settle_memory(gal_profiling *p, uint32_t ranks_here)
     }
 }
 
-/* The places of all ranks to all of them: levels, and whether ranks share cores. */
+/* The NUMA nodes of the ranks, each once and in order; of more than a profile has room for the first ones. */
+static void list_nodes(const gal_rank_place *place, uint32_t rank_count, gal_profile_host *out)
+{
+    bool more = true;
+    uint32_t last = 0;
+    while (more && out->node_count < GAL_PROFILE_NODES_MAX) {
+        uint32_t next = UINT32_MAX;
+        for (uint32_t i = 0; i < rank_count; i++) {
+            const uint32_t own = place[i].numa_node;
+            next = own < next && (out->node_count == 0 || own > last) ? own : next;
+        }
+        more = next != UINT32_MAX;
+        last = next;
+        if (more) {
+            out->node[out->node_count++].node = next;
+        }
+    }
+}
+
+/* The places of all ranks to all of them: levels, NUMA nodes, and whether ranks share cores. */
 static gal_code find_levels(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -74,7 +93,8 @@ static gal_code find_levels(gal_profiling *p, gal_error *err)
     const gal_rank_place mine = {.machine_key = p->topology.machine_key,
                                  .package_key = fabric != NULL ? gal_fabric_key(fabric, p->topology.machine_key)
                                                                : p->topology.package_key,
-                                 .device_key = device_key(p)};
+                                 .device_key = device_key(p),
+                                 .numa_node = p->topology.numa_node};
     gal_rank_place *place = calloc(rank_count, sizeof *place);
     uint32_t here = 0;
     code = place != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: ranks");
@@ -90,6 +110,8 @@ static gal_code find_levels(gal_profiling *p, gal_error *err)
     }
     p->bench.sharing_count = p->bench.sharing_count > 0 ? p->bench.sharing_count : 1;
     settle_memory(p, here);
+    p->threads_most = p->topology.core_count > here ? p->topology.core_count / here : 1;
+    list_nodes(place, rank_count, &p->profile.host);
     /* One clock for all: makespans can be told only on one machine. */
     p->bench.shared_cores = p->settings->gpu == NULL && here == rank_count && here > p->topology.core_count;
 cleanup:

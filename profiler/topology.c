@@ -64,6 +64,20 @@ static hwloc_obj_t bound_package(hwloc_topology_t topology)
     return found;
 }
 
+static uint32_t first_node(hwloc_topology_t topology)
+{
+    uint32_t found = 0;
+    hwloc_bitmap_t bound = hwloc_bitmap_alloc(), nodes = hwloc_bitmap_alloc();
+    if (bound != NULL && nodes != NULL && hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) == 0 &&
+        hwloc_cpuset_to_nodeset(topology, bound, nodes) == 0 && !hwloc_bitmap_iszero(nodes)) {
+        const hwloc_obj_t node = hwloc_get_numanode_obj_by_os_index(topology, (unsigned)hwloc_bitmap_first(nodes));
+        found = node != NULL ? node->logical_index : 0;
+    }
+    hwloc_bitmap_free(nodes);
+    hwloc_bitmap_free(bound);
+    return found;
+}
+
 gal_code gal_topology_read(gal_topology *out, gal_error *err)
 {
     char host[256] = "";
@@ -88,6 +102,7 @@ gal_code gal_topology_read(gal_topology *out, gal_error *err)
     out->package_key = package != NULL
                            ? gal_fnv(out->machine_key, &package->logical_index, sizeof package->logical_index)
                            : out->machine_key;
+    out->numa_node = first_node(topology);
     hwloc_topology_destroy(topology);
     return GAL_OK;
 }

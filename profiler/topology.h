@@ -14,6 +14,7 @@ typedef struct gal_topology {
     uint32_t core_count;            /* processing units that this process may run on */
     uint64_t machine_key;           /* equal in ranks of one machine */
     uint64_t package_key;           /* equal in ranks bound to one package of one machine; machine_key unless bound */
+    uint32_t numa_node;             /* the first one that this process may run on: hwloc's logical index */
 } gal_topology;
 
 /* GAL_ERR_SYSTEM if hwloc fails. */
@@ -24,6 +25,7 @@ typedef struct gal_rank_place {
     uint64_t machine_key;
     uint64_t package_key; /* of GPUs: of the island of NVLink */
     uint64_t device_key;  /* equal in ranks on one GPU */
+    uint32_t numa_node;
 } gal_rank_place;
 
 /* What levels are called: within a package, within a machine, and a machine that is one package; between machines. */

@@ -153,13 +153,17 @@ static void read_block(const gal_json_cursor *at, gal_profile_block *out)
     gal_json_reject_unknown(at);
 }
 
+/* Profiles from before copies were measured beside others have no row and no column of them: they slow nobody there. */
 static void read_slowdown(const gal_json_cursor *root, gal_profile *out)
 {
     uint32_t row_count;
     uint32_t column_count;
-    gal_json_cursor rows = gal_json_array(root, "slowdown", GAL_ACTIVITY_COUNT, GAL_ACTIVITY_COUNT, &row_count);
+    gal_json_cursor rows = gal_json_array(root, "slowdown", GAL_ACTIVITY_COPY, GAL_ACTIVITY_COUNT, &row_count);
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
+        out->slowdown[i][GAL_ACTIVITY_COPY] = out->slowdown[GAL_ACTIVITY_COPY][i] = 1.0;
+    }
     for (uint32_t i = 0; i < row_count; i++) {
-        gal_json_cursor row = gal_json_element_array(&rows, i, GAL_ACTIVITY_COUNT, GAL_ACTIVITY_COUNT, &column_count);
+        gal_json_cursor row = gal_json_element_array(&rows, i, row_count, row_count, &column_count);
         for (uint32_t j = 0; j < column_count; j++) {
             out->slowdown[i][j] = gal_json_element_f64(&row, j, 1.0, SLOWDOWN_MAX);
         }
@@ -193,6 +197,67 @@ static void read_ctas(const gal_json_cursor *at, gal_profile_gpu *out)
     }
 }
 
+static void read_adams(const gal_json_cursor *at, gal_profile_host *out)
+{
+    gal_json_cursor entries = gal_json_array(at, "adam_by_threads", 1, GAL_PROFILE_ADAMS_MAX, &out->adam_count);
+    for (uint32_t i = 0; i < out->adam_count; i++) {
+        gal_json_cursor entry = gal_json_element(&entries, i);
+        out->adam[i].threads = gal_json_u32(&entry, "threads", 1, GAL_PROFILE_THREADS_MAX);
+        out->adam[i].elements_per_second = gal_json_f64(&entry, "elements_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+        if (i > 0 && out->adam[i].threads <= out->adam[i - 1].threads) {
+            gal_json_member_error(&entry, "threads", "must be more than in the entry before");
+        }
+        gal_json_reject_unknown(&entry);
+    }
+}
+
+static void read_nodes(const gal_json_cursor *at, gal_profile_host *out)
+{
+    gal_json_cursor entries = gal_json_array(at, "copies_by_node", 1, GAL_PROFILE_NODES_MAX, &out->node_count);
+    for (uint32_t i = 0; i < out->node_count; i++) {
+        gal_json_cursor entry = gal_json_element(&entries, i);
+        out->node[i].node = gal_json_u32(&entry, "node", 0, GAL_NUMA_NODE_MAX);
+        read_copies(&entry, "to_device", &out->node[i].to_device);
+        read_copies(&entry, "from_device", &out->node[i].from_device);
+        if (i > 0 && out->node[i].node <= out->node[i - 1].node) {
+            gal_json_member_error(&entry, "node", "must be more than in the entry before");
+        }
+        gal_json_reject_unknown(&entry);
+    }
+}
+
+static void read_host(const gal_json_cursor *root, gal_profile *out)
+{
+    out->has_host = gal_json_has(root, "host");
+    if (out->has_host) {
+        gal_json_cursor at = gal_json_object(root, "host");
+        out->host.threads_per_rank = gal_json_u32(&at, "threads_per_rank", 1, GAL_PROFILE_THREADS_MAX);
+        read_adams(&at, &out->host);
+        read_nodes(&at, &out->host);
+        gal_json_reject_unknown(&at);
+    }
+}
+
+/* Profiles from before "host" was there have its rates in "gpu": of one thread, of a node that they do not name. */
+static void read_host_in_gpu(const gal_json_cursor *at, gal_profile *out)
+{
+    gal_profile_host *host = &out->host;
+    if (!gal_json_has(at, "to_device") && !gal_json_has(at, "from_device") &&
+        !gal_json_has(at, "host_adam_elements_per_second")) {
+        return;
+    }
+    if (out->has_host) {
+        gal_json_error(at, "to_device, from_device and host_adam_elements_per_second must not stand beside /host");
+        return;
+    }
+    out->has_host = true;
+    host->threads_per_rank = host->adam[0].threads = host->adam_count = host->node_count = 1;
+    read_copies(at, "to_device", &host->node[0].to_device);
+    read_copies(at, "from_device", &host->node[0].from_device);
+    host->adam[0].elements_per_second =
+        gal_json_f64(at, "host_adam_elements_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+}
+
 static void read_gpu(const gal_json_cursor *root, gal_profile *out)
 {
     gal_profile_gpu *gpu = &out->gpu;
@@ -206,10 +271,7 @@ static void read_gpu(const gal_json_cursor *root, gal_profile *out)
     gpu->communicator_bytes = gal_json_u64(&at, "communicator_bytes", 0, GAL_BYTES_MAX);
     gpu->clock_hertz = gal_json_f64(&at, "clock_hertz", 0.0, GAL_RATE_MAX);
     gpu->clock_hertz_max = gal_json_f64(&at, "clock_hertz_max", 0.0, GAL_RATE_MAX);
-    read_copies(&at, "to_device", &gpu->to_device);
-    read_copies(&at, "from_device", &gpu->from_device);
-    gpu->host_adam_elements_per_second =
-        gal_json_f64(&at, "host_adam_elements_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    read_host_in_gpu(&at, out);
     gpu->tf32 = gal_json_has(&at, "tf32") && gal_json_bool(&at, "tf32");
     read_ctas(&at, gpu);
     gal_json_reject_unknown(&at);
@@ -258,6 +320,7 @@ static bool read_profile(const gal_json_cursor *root, void *document)
     out->fixed_step_seconds = gal_json_f64(root, "fixed_step_seconds", 0.0, GAL_SECONDS_MAX);
     out->instruction_seconds = gal_json_f64(root, "instruction_seconds", 0.0, GAL_SECONDS_MAX);
     read_slowdown(root, out);
+    read_host(root, out);
     read_gpu(root, out);
     bool has_memory = read_tables(root, out);
     gal_json_reject_unknown(root);
@@ -401,6 +464,30 @@ static void write_copies(gal_json_writer *out, const char *key, const gal_profil
     gal_json_end_object(out);
 }
 
+static void write_host(gal_json_writer *out, const gal_profile_host *host)
+{
+    gal_json_begin_object(out, "host");
+    gal_json_put_u64(out, "threads_per_rank", host->threads_per_rank);
+    gal_json_begin_array(out, "adam_by_threads");
+    for (uint32_t i = 0; i < host->adam_count; i++) {
+        gal_json_begin_object(out, NULL);
+        gal_json_put_u64(out, "threads", host->adam[i].threads);
+        gal_json_put_f64(out, "elements_per_second", host->adam[i].elements_per_second);
+        gal_json_end_object(out);
+    }
+    gal_json_end_array(out);
+    gal_json_begin_array(out, "copies_by_node");
+    for (uint32_t i = 0; i < host->node_count; i++) {
+        gal_json_begin_object(out, NULL);
+        gal_json_put_u64(out, "node", host->node[i].node);
+        write_copies(out, "to_device", &host->node[i].to_device);
+        write_copies(out, "from_device", &host->node[i].from_device);
+        gal_json_end_object(out);
+    }
+    gal_json_end_array(out);
+    gal_json_end_object(out);
+}
+
 static void write_gpu(gal_json_writer *out, const gal_profile_gpu *gpu)
 {
     gal_json_begin_object(out, "gpu");
@@ -409,9 +496,6 @@ static void write_gpu(gal_json_writer *out, const gal_profile_gpu *gpu)
     gal_json_put_u64(out, "communicator_bytes", gpu->communicator_bytes);
     gal_json_put_f64(out, "clock_hertz", gpu->clock_hertz);
     gal_json_put_f64(out, "clock_hertz_max", gpu->clock_hertz_max);
-    write_copies(out, "to_device", &gpu->to_device);
-    write_copies(out, "from_device", &gpu->from_device);
-    gal_json_put_f64(out, "host_adam_elements_per_second", gpu->host_adam_elements_per_second);
     if (gpu->tf32) {
         gal_json_put_bool(out, "tf32", true);
     }
@@ -456,6 +540,9 @@ static void write_profile(gal_json_writer *out, const void *document)
         gal_json_end_array(out);
     }
     gal_json_end_array(out);
+    if (profile->has_host) {
+        write_host(out, &profile->host);
+    }
     if (profile->has_gpu) {
         write_gpu(out, &profile->gpu);
     }

@@ -10,17 +10,26 @@
 #include "schemas/cluster.h"
 #include "schemas/operator.h"
 
-enum { GAL_PROFILE_VERSION = 1, GAL_TEXT_BYTES = 256, GAL_PROFILE_ENTRIES_MAX = 100000, GAL_PROFILE_CTAS_MAX = 8 };
+enum {
+    GAL_PROFILE_VERSION = 1,
+    GAL_TEXT_BYTES = 256,
+    GAL_PROFILE_ENTRIES_MAX = 100000,
+    GAL_PROFILE_CTAS_MAX = 8,
+    GAL_PROFILE_THREADS_MAX = 1024, /* of a rank, as galrun --threads */
+    GAL_PROFILE_ADAMS_MAX = 32,
+    GAL_PROFILE_NODES_MAX = 64
+};
 
 #define GAL_SOURCES(X)                                                                                                 \
     X(GAL_SOURCE_MEASURED, "measured")                                                                                 \
     X(GAL_SOURCE_FITTED, "fitted")                                                                                     \
     X(GAL_SOURCE_ANALYTIC, "analytic")
 
-/* Who is slowed by whom: computation, communication. */
+/* Who is slowed by whom: computation, communication, copies between the device and the host's memory. */
 #define GAL_ACTIVITIES(X)                                                                                              \
     X(GAL_ACTIVITY_COMPUTE, "compute")                                                                                 \
-    X(GAL_ACTIVITY_COMMUNICATION, "communication")
+    X(GAL_ACTIVITY_COMMUNICATION, "communication")                                                                     \
+    X(GAL_ACTIVITY_COPY, "copy")
 
 #define X(enumerator, name) enumerator,
 typedef enum gal_source { GAL_SOURCES(X) GAL_SOURCE_COUNT } gal_source;
@@ -77,13 +86,33 @@ typedef struct gal_profile_copies {
     double latency_seconds, bytes_per_second;
 } gal_profile_copies;
 
+/* Adam on the host by so many threads of each rank, in fp32, all ranks at once. */
+typedef struct gal_profile_adam {
+    uint32_t threads;
+    double elements_per_second; /* of a rank */
+} gal_profile_adam;
+
+/* Copies between the device and memory of the host (of GPUs: pinned), by the ranks on one NUMA node, all of them at
+ * once, each way alone. A rank that is bound to no node counts to the first one that it may run on. */
+typedef struct gal_profile_node {
+    uint32_t node; /* hwloc's logical index; of several machines the slowest one's rates */
+    gal_profile_copies to_device, from_device;
+} gal_profile_node;
+
+/* What the host does for a device, and where the device is the host. */
+typedef struct gal_profile_host {
+    uint32_t threads_per_rank; /* of the kernels on the host while it was measured, as galrun --threads */
+    uint32_t adam_count;       /* at least 1 */
+    gal_profile_adam adam[GAL_PROFILE_ADAMS_MAX]; /* by rising threads */
+    uint32_t node_count;                          /* at least 1: nodes that ranks were on */
+    gal_profile_node node[GAL_PROFILE_NODES_MAX]; /* by rising node */
+} gal_profile_host;
+
 /* What is known of GPUs alone. */
 typedef struct gal_profile_gpu {
     uint64_t context_bytes, library_bytes, communicator_bytes; /* what fixed_bytes consists of */
-    double clock_hertz, clock_hertz_max;       /* of the multiprocessors, while it was measured; 0: not known */
-    gal_profile_copies to_device, from_device; /* between it and pinned memory of the host */
-    double host_adam_elements_per_second;      /* Adam by one core of the host, in fp32 */
-    bool tf32;                                 /* products of fp32 rounded their factors to 10 bits, as galrun --tf32 */
+    double clock_hertz, clock_hertz_max; /* of the multiprocessors, while it was measured; 0: not known */
+    bool tf32;                           /* products of fp32 rounded their factors to 10 bits, as galrun --tf32 */
     uint32_t by_ctas_count;
     gal_profile_ctas by_ctas[GAL_PROFILE_CTAS_MAX]; /* by rising ctas */
 } gal_profile_gpu;
@@ -100,6 +129,8 @@ typedef struct gal_profile {
     double instruction_seconds; /* host cost of issuing one instruction */
     /* slowdown[i][j]: factor on activity i while j runs beside it on another stream; >= 1 */
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
+    bool has_host;
+    gal_profile_host host; /* may be left out */
     bool has_gpu;
     gal_profile_gpu gpu; /* may be left out */
     uint32_t operator_count;

@@ -14,6 +14,7 @@
 #include "planner/cli/search_prices.h"
 #include "planner/cli/search_print.h"
 #include "planner/cli/searching.h"
+#include "planner/cli/threads_of.h"
 #include "planner/published/framework_search.h"
 #include "planner/search/risk.h"
 #include "planner/space/ranges.h"
@@ -27,7 +28,7 @@ typedef struct search_options {
     const char *prices_text, *constants;
     uint64_t memory_bytes, host_memory_bytes, storage_bytes, pareto_step_bytes;
     gal_u32_list pp_degrees, takeaways;
-    uint32_t devices, prefetch_depth, top, label_limit;
+    uint32_t devices, thread_count, prefetch_depth, top, label_limit;
     uint32_t algorithm; /* GAL_ALGORITHM_COUNT: not given, the first */
     gal_search_prices prices;
     gal_pricing pricing; /* with a framework's prices */
@@ -95,6 +96,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
         gal_option_required(
             gal_option_string("model", "M", "model document, Hugging Face config.json or catalogue name", &o->model)),
         gal_option_string("profile", "P", "profile of the cluster (brings the cluster)", &o->profile),
+        gal_option_u32("threads", "N", GAL_CLI_THREADS_HELP, &o->thread_count, 1, GAL_PROFILE_THREADS_MAX),
         gal_option_string("cluster", "C", "cluster document or catalogue name: analytic durations", &o->cluster),
         gal_option_u32("devices", "N", "use the first N devices of the cluster (all)", &o->devices, 1, 1u << 20),
         gal_option_bytes("memory", "SIZE", "memory per device, in place of the cluster's (16GiB)", &o->memory_bytes, 1,
@@ -311,12 +313,15 @@ static gal_code read_durations(const search_options *o, gal_profile *profile, ga
     gal_cluster cluster;
     if (o->prices != GAL_SEARCH_PRICES_GALVATRON && o->profile != NULL) {
         GAL_TRY(gal_profile_read(o->profile, profile, err));
+        GAL_TRY(gal_cli_threads_of(profile, o->thread_count, err));
         if (profile->gpu.tf32) {
             (void)fprintf(stderr, "galplan: note: %s was measured with --tf32: train its plans by galrun --tf32\n",
                           o->profile);
         }
         *whole = profile->cluster;
         GAL_TRY(gal_durations_create_at(profile, o->ctas.ctas, durations, err));
+    } else if (o->thread_count > 0) {
+        GAL_TRY(gal_fail(err, GAL_ERR_USAGE, "--threads needs the --profile whose rates it is about"));
     } else {
         GAL_TRY(gal_cluster_read(o->cluster, &cluster, err));
         *whole = cluster;

@@ -8,6 +8,7 @@
 #include "costmodel/simulate.h"
 #include "planner/cli/galvatron.h"
 #include "planner/cli/search_print.h"
+#include "planner/cli/threads_of.h"
 #include "schemas/base/options.h"
 
 typedef struct run {
@@ -33,13 +34,17 @@ static void release(run *r)
     gal_plan_free(&r->plan);
 }
 
-static gal_code load(run *r, const char *plan_path, const char *profile_path, gal_error *err)
+static gal_code load(run *r, const char *plan_path, const char *profile_path, uint32_t threads, gal_error *err)
 {
     gal_code code = gal_plan_read(plan_path, &r->plan, err);
+    if (code == GAL_OK && threads > 0 && profile_path == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "--threads needs the --profile whose rates it is about");
+    }
     if (code != GAL_OK || profile_path == NULL) {
         return code == GAL_OK ? gal_durations_create_analytic(&r->plan.cluster, &r->durations, err) : code;
     }
     code = gal_profile_read(profile_path, &r->profile, err);
+    code = code == GAL_OK ? gal_cli_threads_of(&r->profile, threads, err) : code;
     if (code != GAL_OK) {
         return code;
     }
@@ -202,11 +207,12 @@ int gal_cli_simulate(int argc, char **argv)
 {
     const char *profile_path = NULL;
     const char *trace_path = NULL;
-    uint32_t prices = PRICES_GALRUN;
+    uint32_t prices = PRICES_GALRUN, threads = 0;
     bool json = false;
     const gal_option options[] = {
         gal_option_string("profile", "FILE", "measured durations; without it the plan's cluster gives analytic ones",
                           &profile_path),
+        gal_option_u32("threads", "N", GAL_CLI_THREADS_HELP, &threads, 1, GAL_PROFILE_THREADS_MAX),
         gal_option_enum("prices", "whose prices (galrun)", &prices, price_names, PRICES_COUNT),
         gal_option_string("trace", "FILE", "write the time line for chrome://tracing or Perfetto", &trace_path),
         gal_option_flag("json", "print one JSON object", &json),
@@ -232,7 +238,7 @@ int gal_cli_simulate(int argc, char **argv)
         code = price_galvatron(arguments.positional[0], profile_path, trace_path, json, &err);
         goto cleanup;
     }
-    GAL_TRY(load(&r, arguments.positional[0], profile_path, &err));
+    GAL_TRY(load(&r, arguments.positional[0], profile_path, threads, &err));
     GAL_TRY(play(&r, trace_path != NULL, &err));
     if (trace_path != NULL) {
         GAL_TRY(save_trace(&r, trace_path, &err));

@@ -9,6 +9,7 @@
 
 #include "costmodel/simulate.h"
 #include "planner/certificate/claims.h"
+#include "planner/cli/threads_of.h"
 #include "planner/published/framework_search.h"
 #include "planner/search/risk.h"
 #include "runtime/program/verify.h"
@@ -31,6 +32,7 @@ typedef struct report {
 
 typedef struct inputs {
     const char *plan, *profile;
+    uint32_t threads;
     bool no_bound;
 } inputs;
 
@@ -127,10 +129,14 @@ static gal_code create_durations(const inputs *in, const gal_plan *plan, gal_dur
     gal_code code = GAL_OK;
     gal_profile profile = {0};
     bool same = false;
+    if (in->profile == NULL && in->threads > 0) {
+        return gal_fail(err, GAL_ERR_USAGE, "--threads needs the --profile whose rates it is about");
+    }
     if (in->profile == NULL) {
         return gal_durations_create_analytic(&plan->cluster, out, err);
     }
     GAL_TRY(gal_profile_read(in->profile, &profile, err));
+    GAL_TRY(gal_cli_threads_of(&profile, in->threads, err));
     GAL_TRY(same_cluster(&plan->cluster, &profile.cluster, &same, err));
     if (strcmp(profile.hash, plan->profile_hash) != 0 || !same) {
         GAL_TRY(gal_fail(err, GAL_NO, "profile: the plan was made by %s%s, %s is %s%s",
@@ -345,6 +351,7 @@ int gal_cli_verify(int argc, char **argv)
     const gal_option options[] = {
         gal_option_string("profile", "P", "the profile that the plan was made by, for its prices and its bound",
                           &in.profile),
+        gal_option_u32("threads", "N", GAL_CLI_THREADS_HELP, &in.threads, 1, GAL_PROFILE_THREADS_MAX),
         gal_option_flag("no-bound", "leave out prices and bound", &in.no_bound),
         gal_option_flag("json", "print one JSON object", &as_json)};
     const gal_command command = {

@@ -29,7 +29,7 @@ static const double default_budget_seconds = 60.0, default_timeout_seconds = 120
 
 typedef struct settings {
     const char *model_path[MODELS_MAX], *output_path, *analytic, *storage_directory;
-    uint32_t model_count, rank_count, device, comm;
+    uint32_t model_count, rank_count, thread_count, device, comm;
     gal_u32_list batch, microbatches;
     double budget_seconds, timeout_seconds;
     uint64_t memory_bytes, slow_link_bytes; /* the link's a second */
@@ -65,6 +65,8 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
             gal_option_string("model", "MODEL", "the model document whose programs are measured", &s->model_path[0])),
         gal_option_string("analytic", "CLUSTER", "measure nothing: another command line, see below", &s->analytic),
         gal_option_u32("np", "N", "start N ranks on this machine (default 1)", &s->rank_count, 1, 4096),
+        gal_option_u32("threads", "N", "threads per rank, as by galrun --threads (default 1)", &s->thread_count, 1,
+                       GAL_PROFILE_THREADS_MAX),
         gal_option_enum("device", "what is measured: the host's cores (default), or one GPU per rank", &s->device,
                         device_names, DEVICE_COUNT),
         gal_option_enum("comm", "how ranks on GPUs communicate (default: NCCL; by MPI several can share a GPU)",
@@ -149,6 +151,31 @@ static void show(void *context, const char *what, uint32_t done, uint32_t count,
 
 /* ---- runs ---- */
 
+/* Rates, and who slows whom. */
+static void print_host(FILE *out, const gal_profile *profile)
+{
+    const gal_profile_host *host = &profile->host;
+    const double *of_copies = profile->slowdown[GAL_ACTIVITY_COPY];
+    (void)fprintf(out, "Adam on the host, G elements/s of a rank by threads:");
+    for (uint32_t i = 0; i < host->adam_count; i++) {
+        (void)fprintf(out, "%s %u: %.3f", i == 0 ? "" : ",", host->adam[i].threads,
+                      host->adam[i].elements_per_second * 1e-9);
+    }
+    (void)fprintf(out, "\n");
+    for (uint32_t i = 0; i < host->node_count; i++) {
+        const gal_profile_node *node = &host->node[i];
+        (void)fprintf(out, "NUMA node %u: %.1f us, %.2f GB/s to the device, %.1f us, %.2f GB/s from it\n", node->node,
+                      node->to_device.latency_seconds * 1e6, node->to_device.bytes_per_second * 1e-9,
+                      node->from_device.latency_seconds * 1e6, node->from_device.bytes_per_second * 1e-9);
+    }
+    (void)fprintf(out,
+                  "copies are slowed %.2f times by kernels, %.2f by messages, %.2f by those the other way; they slow "
+                  "kernels %.2f and messages %.2f times\n",
+                  of_copies[GAL_ACTIVITY_COMPUTE], of_copies[GAL_ACTIVITY_COMMUNICATION], of_copies[GAL_ACTIVITY_COPY],
+                  profile->slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COPY],
+                  profile->slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COPY]);
+}
+
 static void print_summary(const settings *s, const gal_profile *profile, const gal_profile_report *report)
 {
     FILE *out = strcmp(s->output_path, "-") == 0 ? stderr : stdout;
@@ -171,14 +198,11 @@ static void print_summary(const settings *s, const gal_profile *profile, const g
                   link->latency_seconds * 1e6, link->bytes_per_second * 1e-9);
     if (profile->has_gpu) {
         const gal_profile_gpu *gpu = &profile->gpu;
-        (void)fprintf(out,
-                      "%s; clock %.0f of %.0f MHz; %.1f GB/s from the host and %.1f to it; Adam there %.2f G "
-                      "elements/s; fixed %.2f GB, of it the context %.2f\n",
-                      profile->processor, gpu->clock_hertz * 1e-6, gpu->clock_hertz_max * 1e-6,
-                      gpu->to_device.bytes_per_second * 1e-9, gpu->from_device.bytes_per_second * 1e-9,
-                      gpu->host_adam_elements_per_second * 1e-9, (double)profile->fixed_bytes * 1e-9,
+        (void)fprintf(out, "%s; clock %.0f of %.0f MHz; fixed %.2f GB, of it the context %.2f\n", profile->processor,
+                      gpu->clock_hertz * 1e-6, gpu->clock_hertz_max * 1e-6, (double)profile->fixed_bytes * 1e-9,
                       (double)gpu->context_bytes * 1e-9);
     }
+    print_host(out, profile);
 }
 
 static void tell(const char *text)
@@ -243,7 +267,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
     gal_model *model = calloc(s->model_count, sizeof *model);
     gal_progress shown = {.terminal = !s->quiet && gal_launched_terminal()};
     static const uint32_t default_microbatches[] = {1, 2, 4, 8};
-    openblas_set_num_threads(1);
+    openblas_set_num_threads((int)s->thread_count);
     code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
     if (code == GAL_OK) {
         code = open_target(s, &model[0], &on, err);
@@ -256,6 +280,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
         .clock_hertz = on.is_gpu ? clock_of : NULL,
         .clock_context = &on,
         .tell = tell,
+        .thread_count = s->thread_count,
         .tf32 = s->tf32,
         .message_bytes_max = on.is_gpu && s->comm == COMM_MPI ? staged_bytes_max : 0,
         .model = model,
@@ -349,8 +374,10 @@ static gal_code run(const settings *s, const char *command, int argc, char **arg
         GAL_TRY(gal_backend_cuda_probe(err)); /* once, and not by every rank */
     }
     if (s->rank_count > 1) {
-        const gal_launch_options options = {
-            .rank_count = s->rank_count, .thread_count = 1, .deadline_seconds = s->timeout_seconds, .arguments = given};
+        const gal_launch_options options = {.rank_count = s->rank_count,
+                                            .thread_count = s->thread_count,
+                                            .deadline_seconds = s->timeout_seconds,
+                                            .arguments = given};
         GAL_TRY(gal_launch(&options, exit_code, err));
     } else {
         GAL_TRY(measure(s, command, &alone, err));
@@ -365,8 +392,10 @@ int main(int argc, char **argv)
     int exit_code = GAL_OK;
     gal_error err = {0};
     char command[GAL_TEXT_BYTES];
-    settings s = {
-        .budget_seconds = default_budget_seconds, .timeout_seconds = default_timeout_seconds, .rank_count = 1};
+    settings s = {.budget_seconds = default_budget_seconds,
+                  .timeout_seconds = default_timeout_seconds,
+                  .rank_count = 1,
+                  .thread_count = 1};
     gal_blas_choose_kernels(argv);
     (void)gal_stop_on_signals();
     gal_launch_register();

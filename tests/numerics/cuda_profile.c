@@ -81,6 +81,7 @@ int main(int argc, char **argv)
                                            .backend = &backend,
                                            .gpu = &gpu,
                                            .fabric = &fabric,
+                                           .thread_count = 1,
                                            .budget_seconds = 20.0,
                                            .blas = "BLAS",
                                            .command = "galplan profile --device cuda --comm mpi"};

@@ -32,6 +32,9 @@ assert d["rank_count"] == 2 and d["cluster"]["device"]["memory_bytes"] == 2**27
 assert {"all_reduce", "all_gather", "reduce_scatter", "send"} <= {e["op"] for e in d["collectives"]}
 # The host communicates: no multiprocessors are taken.
 assert d["gpu"]["slowdown_by_ctas"] == []
+# Messages are copies to the host there.
+s = d["slowdown"]
+assert s[1][2] == s[2][1] == s[2][2] >= 1 and len(d["host"]["copies_by_node"]) == 1
 END
 verdict $? 'with all collectives, and a share of the memory'
 exit $failed

@@ -22,7 +22,7 @@ profile() { # file, more options
     "$build/galplan-profile" --model $model --np 2 --batch 4 --microbatches 2 --memory 1GiB -o "$file" "$@"
 }
 
-profile "$folder/a.json" --budget-seconds 30 >"$folder/said" 2>&1
+profile "$folder/a.json" --budget-seconds 30 --threads 1 >"$folder/said" 2>&1
 verdict $? "a profile over two ranks"
 cat "$folder/said"
 if [ -x "$build/galplan" ]; then
@@ -48,6 +48,9 @@ assert all(e["source"] == "measured" and 0 < e["seconds"] < 10 and e["spread_sec
 assert all(x >= 1 for row in d["slowdown"] for x in row)
 assert d["rank_count"] == 2 == d["cluster"]["device_count"] and d["cluster"]["device"]["memory_bytes"] == 2**30
 assert 2**20 < d["fixed_bytes"] < 2**29 and 0 < d["instruction_seconds"] < 1e-3 and d["blocks"]
+host = d["host"]
+assert host["threads_per_rank"] == 1 and host["adam_by_threads"][0]["threads"] == 1 and host["copies_by_node"]
+assert len(d["slowdown"]) == 3 and d["slowdown"][2][2] == d["slowdown"][0][0]
 assert "OpenBLAS" in d["libraries"] and "Open MPI" in d["libraries"] and "hwloc" in d["libraries"]
 END
 verdict $? "every kind of kernel and collective is measured, every field is filled"

@@ -281,9 +281,6 @@ static gal_profile_gpu random_gpu(uint64_t *seed)
                            .communicator_bytes = bytes(seed),
                            .clock_hertz = real_or_zero(seed, 3e9),
                            .clock_hertz_max = real_or_zero(seed, 3e9),
-                           .to_device = random_copies(seed),
-                           .from_device = random_copies(seed),
-                           .host_adam_elements_per_second = real(seed, 1.0, 1e10),
                            .tf32 = below(seed, 2) == 0,
                            .by_ctas_count = below(seed, GAL_PROFILE_CTAS_MAX + 1)};
     for (uint32_t i = 0; i < gpu.by_ctas_count; i++) {
@@ -291,6 +288,20 @@ static gal_profile_gpu random_gpu(uint64_t *seed)
                                             real_or_zero(seed, 900.0)};
     }
     return gpu;
+}
+
+static gal_profile_host random_host(uint64_t *seed)
+{
+    gal_profile_host host = {.threads_per_rank = 1 + below(seed, GAL_PROFILE_THREADS_MAX),
+                             .adam_count = 1 + below(seed, GAL_PROFILE_ADAMS_MAX),
+                             .node_count = 1 + below(seed, GAL_PROFILE_NODES_MAX)};
+    for (uint32_t i = 0; i < host.adam_count; i++) {
+        host.adam[i] = (gal_profile_adam){4 * i + 1 + below(seed, 4), real(seed, 1.0, 1e10)};
+    }
+    for (uint32_t i = 0; i < host.node_count; i++) {
+        host.node[i] = (gal_profile_node){4 * i + below(seed, 4), random_copies(seed), random_copies(seed)};
+    }
+    return host;
 }
 
 static gal_profile random_profile(uint64_t *seed)
@@ -307,6 +318,10 @@ static gal_profile random_profile(uint64_t *seed)
     p.instruction_seconds = real_or_zero(seed, 1.0);
     for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT * GAL_ACTIVITY_COUNT; i++) {
         p.slowdown[i / GAL_ACTIVITY_COUNT][i % GAL_ACTIVITY_COUNT] = real(seed, 1.0, 3.0);
+    }
+    p.has_host = below(seed, 2) == 0;
+    if (p.has_host) {
+        p.host = random_host(seed);
     }
     p.has_gpu = below(seed, 2) == 0;
     if (p.has_gpu) {

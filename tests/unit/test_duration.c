@@ -11,6 +11,7 @@
 #include "costmodel/analytic_kernel.h"
 #include "costmodel/duration.h"
 #include "costmodel/fit.h"
+#include "costmodel/host_work.h"
 #include "costmodel/work.h"
 
 static void assert_near(double a, double b)
@@ -321,16 +322,30 @@ static void work_of_the_host(void **unused)
     assert_near(gal_kernel_seconds(d, &part, NULL), 10e-6);
     assert_near(gal_kernel_seconds(d, &read, NULL), 100e-6 + 2e-6);
     assert_near(gal_kernel_seconds(d, &write, NULL), 100e-6 + 4e-6);
-    assert_int_equal(gal_kernel_activity(d, GAL_OP_COPY_OUT), GAL_ACTIVITY_BESIDE);
+    assert_int_equal(gal_kernel_activity(d, GAL_OP_COPY_OUT), GAL_ACTIVITY_COPY);
+    assert_int_equal(gal_kernel_activity(d, GAL_OP_HOST_ADAM), GAL_ACTIVITY_BESIDE);
     assert_int_equal(gal_kernel_activity(d, GAL_OP_ADAM), GAL_ACTIVITY_COMPUTE);
     gal_durations_free(d);
     profile.has_gpu = true;
-    profile.gpu =
-        (gal_profile_gpu){.to_device = {3e-6, 1e9}, .from_device = {2e-6, 2e9}, .host_adam_elements_per_second = 1e6};
+    profile.has_host = true; /* two nodes: the slower of each number; between 1 and 4 threads two thirds of the way */
+    profile.host = (gal_profile_host){.threads_per_rank = 3,
+                                      .adam_count = 2,
+                                      .adam = {{1, 0.4e6}, {4, 1.3e6}},
+                                      .node_count = 2,
+                                      .node = {{0, {3e-6, 3e9}, {1e-6, 2e9}}, {1, {2e-6, 1e9}, {2e-6, 4e9}}}};
     assert_int_equal(gal_durations_create(&profile, &d, &err), GAL_OK);
     assert_near(gal_kernel_seconds(d, &out, NULL), 2e-6 + 2e-6);
     assert_near(gal_kernel_seconds(d, &in, NULL), 3e-6 + 4e-6);
     assert_near(gal_kernel_seconds(d, &adam, NULL), 1e-3);
+    gal_durations_free(d);
+    assert_near(gal_host_adam_rate(&profile.host, 1), 0.4e6);
+    assert_near(gal_host_adam_rate(&profile.host, 16), 1.3e6);
+    profile.has_gpu = false; /* processors: kernels of theirs, by the same rates */
+    profile.cluster.device.multiprocessor_count = 0;
+    assert_int_equal(gal_durations_create(&profile, &d, &err), GAL_OK);
+    assert_near(gal_kernel_seconds(d, &in, NULL), 3e-6 + 4e-6);
+    assert_near(gal_kernel_seconds(d, &part, NULL), 1e-3);
+    assert_int_equal(gal_kernel_activity(d, GAL_OP_COPY_IN), GAL_ACTIVITY_COMPUTE);
     gal_durations_free(d);
     cluster.device.multiprocessor_count = 0;
     gal_profile_analytic(&cluster, &profile);

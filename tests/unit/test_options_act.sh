@@ -57,6 +57,17 @@ verdict 'search --gap: a rough plan will do'
 galplan search --model "$valid/model.json" --profile "$valid/profile.json" -o profiled.json >/dev/null &&
     grep -q '"profile_hash": "[0-9a-f]\{16\}"' profiled.json && grep -q '"profile_hash": ""' plan.json
 verdict 'search --profile: the plan names the profile'
+measured=$valid/profile_host.json
+on_host=(galplan search --model "$valid/model.json" --profile "$measured")
+"${on_host[@]}" --threads 2 -o threads.json >/dev/null && refuses 'ran on 2 threads per rank' "${on_host[@]}" --threads 3 &&
+    refuses 'has no rates by threads' galplan search --model "$valid/model.json" --profile "$valid/profile.json" --threads 2
+verdict 'search --threads: those that the profile knows'
+galplan simulate threads.json --profile "$measured" --threads 2 >/dev/null &&
+    refuses 'needs the --profile' galplan simulate threads.json --threads 2
+verdict 'simulate --threads'
+galplan verify threads.json --profile "$measured" --threads 2 >/dev/null &&
+    refuses 'needs the --profile' galplan verify threads.json --threads 2
+verdict 'verify --threads'
 tight=(galplan search --model gpt2-small --cluster h100-8 --devices 1 --batch 4 --microbatches 1 --memory 1700MiB
     --space dp,recompute,offload)
 "${tight[@]}" | grep -q 'MiB of its host$' && ! "${tight[@]}" --host-memory 1000MiB >/dev/null 2>&1

@@ -214,6 +214,38 @@ static void slowed_by_company(void **unused)
     gal_simulation_free(&s);
 }
 
+/* A copy of 1 s each way, a kernel of 3 s and a message of 1 s start together. A copy is slowed 2 times by kernels, 1.5
+ * by messages, 1.25 by the other copy: 3.75 times; the message 4 times by kernels and 1.25 by copies: 5 times; the
+ * kernel 2 times by messages and 1.5 by copies: 3 times. The copies end at 3.75 s, when the kernel has done 1.25 s and
+ * the message 0.75 s. That then takes 4 x 0.25 s, until 4.75 s; meanwhile the kernel does 0.5 s. It ends 1.25 s later.
+ */
+static void slowed_by_copies(void **unused)
+{
+    (void)unused;
+    static gal_call call[] = {{GAL_FRAGMENT_FORWARD, 0}};
+    sketch a;
+    gal_error err = {0};
+    gal_simulation s = {0};
+    begin(&a, 0, 1, call, 1);
+    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_GEMM, GAL_STREAM_COMPUTE, GAL_GROUP_NONE, 3.0, false);
+    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, 1, 1.0, false);
+    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_COPY_OUT, GAL_STREAM_HOST_OUT, GAL_GROUP_NONE, 1.0, false);
+    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_COPY_IN, GAL_STREAM_HOST_IN, GAL_GROUP_NONE, 1.0, false);
+    a.cost[2].activity = a.cost[3].activity = GAL_ACTIVITY_COPY;
+    gal_program *const programs[] = {&a.program};
+    const gal_cost *const cost[] = {a.cost};
+    const gal_simulation_input input = {.program = programs,
+                                        .stage_count = 1,
+                                        .cost = cost,
+                                        .slowdowns.of = {{1.0, 2.0, 1.5}, {4.0, 1.0, 1.25}, {2.0, 1.5, 1.25}},
+                                        .timeline = true};
+    assert_int_equal(gal_simulate_costs(&input, &s, &err), GAL_OK);
+    assert_true(s.iteration_seconds == 6.0);
+    assert_true(s.timeline[0].end_seconds == 3.75 && s.timeline[1].end_seconds == 3.75);
+    assert_true(s.timeline[2].end_seconds == 4.75 && s.timeline[2].instruction == 1);
+    gal_simulation_free(&s);
+}
+
 /* Two messages of 1 s on one link level, each half as fast beside the other: both end at 2 s; on two levels at 1 s. */
 static void messages_share_a_link(void **unused)
 {
@@ -314,6 +346,7 @@ int main(void)
         cmocka_unit_test(waits_for_the_slot),
         cmocka_unit_test(deadlock_is_named),
         cmocka_unit_test(slowed_by_company),
+        cmocka_unit_test(slowed_by_copies),
         cmocka_unit_test(messages_share_a_link),
         cmocka_unit_test(faster_links_are_never_slower),
         cmocka_unit_test(joined_kernels_change_nothing),
