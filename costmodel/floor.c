@@ -91,6 +91,7 @@ static uint32_t smallest_prime(uint32_t value)
 /* Prime factors ascend from the innermost axis. */
 gal_strategy gal_split_strategy(const gal_split_kind *split)
 {
+    const gal_shard_unit unit = split->tp_mode == GAL_TP_1D ? split->unit : GAL_SHARD_MATRIX;
     gal_strategy out = {.recompute = split->recompute,
                         .sequence_parallel = split->sequence_parallel,
                         .tp_mode = split->tp_mode,
@@ -98,8 +99,8 @@ gal_strategy gal_split_strategy(const gal_split_kind *split)
                         .keep_panels = split->keep_panels,
                         .keep_weights = split->keep_weights,
                         .zero_stage = split->keep_weights ? 2 : 0, /* the fewest bytes */
-                        .shard_unit =
-                            split->bucket && split->tp_mode == GAL_TP_1D ? GAL_SHARD_BUCKET : GAL_SHARD_MATRIX,
+                        .shard_unit = unit,
+                        .chunk_elements = unit == GAL_SHARD_CHUNK ? GAL_CHUNK_ELEMENTS_MOST : 0,
                         .offload_optimizer_percent = split->offload ? 100 : 0,
                         .offload_parameters = split->offload && !split->keep_weights,
                         .offload_activations = split->offload};
@@ -137,7 +138,7 @@ static bool is_split(const split_block *block, uint32_t type, const gal_split_ki
            block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute &&
            block->split.tp_mode == split->tp_mode && block->split.stepped == split->stepped &&
            block->split.keep_panels == split->keep_panels && block->split.keep_weights == split->keep_weights &&
-           block->split.bucket == split->bucket && block->split.offload == split->offload;
+           block->split.unit == split->unit && block->split.offload == split->offload;
 }
 
 static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_kind *split, uint32_t samples,

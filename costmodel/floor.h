@@ -22,7 +22,7 @@ typedef struct gal_split_kind {
     bool stepped;        /* of a square; no work is counted, as ZeRO-2 may place it in less */
     bool keep_panels;    /* of a grid */
     bool keep_weights;   /* of a cube */
-    bool bucket;         /* all matrices of a block are a unit, which takes no more than one each: not of a grid */
+    gal_shard_unit unit; /* of a chunk and of a bucket it takes no more than of a matrix each: not of a grid */
     bool offload;        /* as much as can be is in the host's memory */
 } gal_split_kind;
 

@@ -41,6 +41,35 @@ static uint64_t read_grain(const gal_program *program)
     return grain;
 }
 
+/* Bytes of a unit's buffer beyond its share of what the unit uses, to the alignment below: what rounds it up to shards
+ * and to alignment. Padding is of less than an element a shard: the product is far below 2^64. */
+static uint64_t rounding_bytes(const gal_unit *unit, const gal_buffer *buffer)
+{
+    const uint64_t padding = unit->elements - unit->used_elements;
+    const uint64_t used = buffer->bytes - (buffer->bytes * padding + unit->elements - 1) / unit->elements;
+    return gal_align(buffer->bytes) - used / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
+}
+
+/* The state and gradient of a block that is a part of a chunk: without what rounds the block's own units up, which a
+ * chunk of several blocks has once. Its rings are as for a chunk of this block alone. So chunks that are no smaller
+ * than their blocks never make a stage take less than these numbers. */
+static void leave_out_rounding(const gal_program *program, gal_block_bytes *bytes)
+{
+    for (uint32_t u = 0; u < program->unit_count; u++) {
+        const gal_unit *unit = &program->unit[u];
+        uint32_t buffer[GAL_UNIT_KEPT_MAX + 1];
+        uint32_t count = unit->copies == GAL_GROUP_NONE ? gal_unit_kept(unit, buffer) : 0;
+        if (count > 0 && unit->gradient != unit->weight) {
+            buffer[count++] = unit->gradient;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            const gal_buffer *at = &program->buffer[buffer[i]];
+            bytes->state -= at->class == GAL_CLASS_STATE ? rounding_bytes(unit, at) : 0;
+            bytes->gradient -= at->class == GAL_CLASS_GRADIENT ? rounding_bytes(unit, at) : 0;
+        }
+    }
+}
+
 static bool is_of_weights(const gal_program *program, const gal_instruction *in, uint32_t operand)
 {
     const uint8_t class = program->buffer[program->operand[in->first_operand + operand].buffer].class;
@@ -140,6 +169,9 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
     }
     gal_place(program, like);
     gal_block_memory_of(program, 0, &out->memory);
+    if (strategy->shard_unit == GAL_SHARD_CHUNK) {
+        leave_out_rounding(program, &out->memory.bytes);
+    }
     read_sizes(program, strategy, out);
     return GAL_OK;
 }

@@ -19,9 +19,9 @@
  * table takes of sync, are told apart. Another block that holds one is priced where one of its kind has brought it: in
  * a chain of one more.
  * A chunk of weights is of several blocks: each is priced with a unit of its own, whose collectives take the block's
- * share of a full chunk's seconds (what a chunk saves are latencies), and with the bytes of that unit: those of a stage
- * with chunks are read from its program.
- * A price depends on (type of block, strategy, samples, D, prefetch depth) and on how the stage lies in the link tree.
+ * share of a full chunk's seconds (what a chunk saves are latencies), and with what it takes of a stage's bytes at
+ * least (lone.c): those of a stage with chunks are read from its program. A price depends on (type of block, strategy,
+ * samples, D, prefetch depth) and on how the stage lies in the link tree.
  */
 #ifndef GAL_COSTMODEL_PRICE_H
 #define GAL_COSTMODEL_PRICE_H

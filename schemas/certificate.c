@@ -34,6 +34,7 @@ static const struct {
              {"stepped", offsetof(gal_space, stepped)},
              {"overlap", offsetof(gal_space, overlap)},
              {"bucket", offsetof(gal_space, bucket)},
+             {"chunk", offsetof(gal_space, chunk)},
              {"offload", offsetof(gal_space, offload)}};
 enum { PARTS = sizeof parts / sizeof parts[0], PARTS_ALWAYS = 12 }; /* those behind: absent where they are false */
 

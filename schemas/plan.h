@@ -155,6 +155,9 @@ typedef struct gal_plan_stage {
     uint64_t predicted_storage_bytes; /* likewise in a file */
 } gal_plan_stage;
 
+/* Of a searched plan a chunk has no more elements of a device: by then latencies are some thousandths of a message. */
+#define GAL_CHUNK_ELEMENTS_MOST (UINT32_C(1) << 28)
+
 /* The strategies that a search may give to blocks: of which axes (planner/space/strategy_space.h). */
 typedef struct gal_space {
     bool axis[GAL_AXIS_KIND_COUNT];
@@ -169,7 +172,8 @@ typedef struct gal_space {
     bool offload;                    /* to the host's memory, in some ways (planner/space/strategy_space.c) */
     uint32_t storage_percent;        /* of the optimizer that is offloaded, its moments on storage: of no certificate */
     bool bucket;                     /* of all matrices of a block, besides a matrix each, where data parallel */
-    uint32_t offload_left_out;       /* of these ways the last ones (planner/search/host_limit.h): of no certificate */
+    bool chunk;                /* of those of consecutive blocks, likewise; of any size (GAL_CHUNK_ELEMENTS_MOST) */
+    uint32_t offload_left_out; /* of these ways the last ones (planner/search/host_limit.h): of no certificate */
 } gal_space;
 
 /* What is minimised, by name and version: a change of a formula is a new name. */

@@ -65,8 +65,19 @@ static bool lists(const gal_u32_list *list, uint32_t value)
     return found;
 }
 
-/* A bound of others says nothing of this one; but moments on storage take of a device what they take on the host, and
- * no less time (planner/search/host_limit.h). */
+/* The strategy of the space whose bound is one of this too: moments on storage take of a device what they take on the
+ * host, and no less time (planner/search/host_limit.h), smaller chunks no less than the largest (chunk_search.h). */
+static gal_strategy bounding(const gal_strategy *strategy)
+{
+    gal_strategy out = *strategy;
+    out.offload_storage_percent = 0;
+    if (out.shard_unit == GAL_SHARD_CHUNK && out.chunk_elements < GAL_CHUNK_ELEMENTS_MOST) {
+        out.chunk_elements = GAL_CHUNK_ELEMENTS_MOST;
+    }
+    return out;
+}
+
+/* A bound of others says nothing of this one. */
 static gal_code check_membership(const gal_plan *plan, gal_error *err)
 {
     gal_strategy *strategy =
@@ -84,10 +95,9 @@ static gal_code check_membership(const gal_plan *plan, gal_error *err)
     for (uint32_t r = 0; r < plan->run_count && code == GAL_OK; r++) {
         char name[64];
         bool found = false;
-        gal_strategy on_host = plan->run[r].strategy;
-        on_host.offload_storage_percent = 0;
+        const gal_strategy like = bounding(&plan->run[r].strategy);
         for (uint32_t s = 0; s < count && !found; s++) {
-            found = gal_strategy_equal(&on_host, &strategy[s]);
+            found = gal_strategy_equal(&like, &strategy[s]);
         }
         if (!found) {
             code = gal_fail(err, GAL_NO, "certificate: the plan's strategy %s is not in its space",

@@ -111,7 +111,7 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                             GAL_STAGES_MAX),
         gal_option_string("space", "AXES",
                           "of dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective (without it these) and "
-                          "ulysses,ring,zigzag,2d,2.5d,3d,keep,stepped,overlap,bucket,offload",
+                          "ulysses,ring,zigzag,2d,2.5d,3d,keep,stepped,overlap,bucket,chunk,offload",
                           &o->space),
         gal_option_u32_list("takeaways", "LIST", "of 1,2,3: those of Galvatron-BMW that cut the space further (none)",
                             &o->takeaways, 1, 3),
@@ -266,6 +266,12 @@ static gal_code usage_rules(search_options *o, gal_search_request *request, gal_
     if (code == GAL_OK && request->space.overlap &&
         (o->algorithm % GAL_ALGORITHM_COUNT != GAL_ALGORITHM_EXACT || o->prices != GAL_SEARCH_PRICES_GALRUN)) {
         return gal_fail(err, GAL_ERR_USAGE, "--space overlap goes with --algorithm exact and --prices galrun");
+    }
+    if (code == GAL_OK && request->space.chunk &&
+        (o->algorithm % GAL_ALGORITHM_COUNT != GAL_ALGORITHM_EXACT || o->prices != GAL_SEARCH_PRICES_GALRUN ||
+         o->pareto)) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--space chunk goes with --algorithm exact and --prices galrun, without --pareto");
     }
     const char *limit = o->host_memory_bytes > 0 ? "host-memory" : o->storage_bytes > 0 ? "storage-memory" : NULL;
     if (code == GAL_OK && limit != NULL && (!request->space.offload || o->compare || o->pareto)) {

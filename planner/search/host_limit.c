@@ -40,6 +40,12 @@ static bool fits(const gal_plan *plan, const gal_host_limits *most)
     return gal_plan_host_bytes(plan) <= most->host_bytes && gal_plan_storage_bytes(plan) <= most->storage_bytes;
 }
 
+bool gal_host_limit_allows(const gal_search_request *request, const gal_plan *plan)
+{
+    const gal_host_limits most = limits_of(request);
+    return fits(plan, &most);
+}
+
 static bool is_within(const gal_search_result *result, const gal_host_limits *most)
 {
     return !result->feasible || fits(&result->finalist[0].plan, most);
@@ -59,9 +65,8 @@ static void drop_beyond(gal_search_result *result, const gal_host_limits *most)
     result->finalist_count = kept;
 }
 
-/* The bound of the whole space, of the batch of the plan that was found. whole: what a search in it gave. */
-static gal_code take_bound(const gal_search_request *request, gal_search_result *whole, gal_search_result *found,
-                           gal_error *err)
+gal_code gal_search_take_bound(const gal_search_request *request, gal_search_result *whole, gal_search_result *found,
+                               gal_error *err)
 {
     gal_finalist *winner = &found->finalist[0];
     if (winner->global_batch_samples != whole->finalist[0].global_batch_samples) {
@@ -212,7 +217,7 @@ static gal_code search_within(const gal_search_request *request, const gal_host_
         GAL_TRY(leave_out(request, most, &best, err));
     }
     if (best.feasible) {
-        GAL_TRY(take_bound(request, &whole, &best, err));
+        GAL_TRY(gal_search_take_bound(request, &whole, &best, err));
         drop_beyond(&best, most);
     }
     *out = best;

@@ -22,6 +22,14 @@
  * a limit (request->host_memory_bytes, else the cluster's), it is gal_search. */
 gal_code gal_host_limited_search(const gal_search_request *request, gal_search_result *out, gal_error *err);
 
+/* Of one plan, whose bytes are predicted: whether it is within the limits of host and storage. */
+bool gal_host_limit_allows(const gal_search_request *request, const gal_plan *plan);
+
+/* The bound and certificate of the space of `request`, of the batch of the plan that was found in a part of it, for
+ * that plan. whole: what gal_search gave for the request; searched anew where its first plan is of another batch. */
+gal_code gal_search_take_bound(const gal_search_request *request, gal_search_result *whole, gal_search_result *found,
+                               gal_error *err);
+
 /* Of the stage that has most there. */
 uint64_t gal_plan_host_bytes(const gal_plan *plan);
 uint64_t gal_plan_storage_bytes(const gal_plan *plan);

@@ -1,6 +1,6 @@
 #include "planner/search/named.h"
 
-#include "planner/search/host_limit.h"
+#include "planner/search/chunk_search.h"
 
 #define X(enumerator, name, function) [enumerator] = name,
 const char *const gal_algorithm_names[GAL_ALGORITHM_COUNT] = {GAL_ALGORITHMS(X)};
@@ -14,7 +14,7 @@ gal_code gal_algorithm_exact(const gal_search_request *request, const gal_solver
 {
     (void)limits; /* its own are in the request */
     *out = (gal_algorithm_answer){0};
-    const gal_code code = gal_host_limited_search(request, &out->search, err);
+    const gal_code code = gal_chunk_search(request, &out->search, err);
     if (code == GAL_OK && out->search.feasible) {
         out->opinion.seconds = out->search.finalist[0].objective_seconds;
     }

@@ -35,6 +35,7 @@ static bool *field_of(gal_space *space, const char *word, size_t length)
                  {"stepped", &space->stepped},
                  {"overlap", &space->overlap},
                  {"bucket", &space->bucket},
+                 {"chunk", &space->chunk},
                  {"offload", &space->offload}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
@@ -56,7 +57,7 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
             return gal_fail(
                 err, GAL_ERR_USAGE,
                 "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, bucket, offload)",
+                "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, bucket, chunk, offload)",
                 (int)length, word);
         }
         *field = true;
@@ -185,6 +186,11 @@ static void emit(enumeration *e, gal_strategy strategy)
                        1;
     if (e->space->bucket && !alone && strategy.tp_mode == GAL_TP_1D) {
         strategy.shard_unit = GAL_SHARD_BUCKET;
+        emit_unit(e, strategy);
+    }
+    if (e->space->chunk && !alone && strategy.tp_mode == GAL_TP_1D) {
+        strategy.shard_unit = GAL_SHARD_CHUNK;
+        strategy.chunk_elements = GAL_CHUNK_ELEMENTS_MOST;
         emit_unit(e, strategy);
     }
 }
@@ -342,6 +348,7 @@ void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
                       .stepped = a->stepped && b->stepped,
                       .overlap = a->overlap && b->overlap,
                       .bucket = a->bucket && b->bucket,
+                      .chunk = a->chunk && b->chunk,
                       .offload = a->offload && b->offload};
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
         both.axis[kind] = a->axis[kind] && b->axis[kind];
@@ -425,7 +432,9 @@ static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind,
                                                             .stepped = way->stepped,
                                                             .keep_panels = way->keep_panels,
                                                             .keep_weights = way->keep_weights,
-                                                            .bucket = space->bucket,
+                                                            .unit = space->chunk    ? GAL_SHARD_CHUNK
+                                                                    : space->bucket ? GAL_SHARD_BUCKET
+                                                                                    : GAL_SHARD_MATRIX,
                                                             .offload = space->offload};
             }
             list->count += has;

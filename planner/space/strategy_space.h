@@ -25,7 +25,7 @@ enum { GAL_SPACE_MAX = 131072, GAL_SPACE_OFFLOADS = 6 /* what of a block may be 
 void gal_space_all(gal_space *out);
 
 /* Parses a list such as
- * "dp,sdp,tp,2d,2.5d,3d,keep,stepped,sp,ulysses,ring,zigzag,recompute,selective,zero1,zero2,zero3,overlap,bucket,offload";
+ * "dp,sdp,tp,2d,2.5d,3d,keep,stepped,sp,ulysses,ring,zigzag,recompute,selective,zero1,zero2,zero3,overlap,bucket,chunk,offload";
  * what is named is allowed, sdp without a zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names
  * the unknown word and the known ones. */
 gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
@@ -33,7 +33,8 @@ gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
 /* The strategies for D devices in a fixed order, legal or not for a kind of block (gal_strategy_rule_broken says).
  * Strategies that differ in recompute alone follow each other, the one without first. Writes at most GAL_SPACE_MAX,
  * returns how many; out NULL: how many there are (more than GAL_SPACE_MAX: gal_search does not take such a space). With
- * space->overlap on those that can overlap stand once more behind those without, in the same order. */
+ * space->overlap on those that can overlap stand once more behind those without, in the same order. A chunk is of the
+ * largest size here, which stands for all: planner/search/chunk_search.h. */
 uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal_strategy *out);
 /* Entries for them, at least one. */
 uint32_t gal_space_room(const gal_space *space, uint32_t device_count);

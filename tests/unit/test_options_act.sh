@@ -68,6 +68,9 @@ verdict 'simulate --threads'
 galplan verify threads.json --profile "$measured" --threads 2 >/dev/null &&
     refuses 'needs the --profile' galplan verify threads.json --threads 2
 verdict 'verify --threads'
+refuses 'plans have one strategy' "${search[@]}" --devices 2 --space zero3,chunk --schedule zero-bubble &&
+    refuses 'without --pareto' "${search[@]}" --devices 2 --space zero3,chunk --pareto
+verdict 'search --space chunk: where sizes can be chosen'
 tight=(galplan search --model gpt2-small --cluster h100-8 --devices 1 --batch 4 --microbatches 1 --memory 1700MiB
     --space dp,recompute,offload)
 "${tight[@]}" | grep -q 'MiB of its host$' && ! "${tight[@]}" --host-memory 1000MiB >/dev/null 2>&1

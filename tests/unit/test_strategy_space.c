@@ -296,7 +296,7 @@ static void test_words(void **state)
     assert_int_equal(gal_space_parse("dp,fsdp", &space, &err), GAL_ERR_USAGE);
     assert_string_equal(err.text,
                         "--space: unknown axis 'fsdp' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, ring, "
-                        "zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, bucket, offload)");
+                        "zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, bucket, chunk, offload)");
     assert_false(space.axis[GAL_AXIS_DP]); /* left alone */
     gal_error empty = {0};
     assert_int_equal(gal_space_parse("", &space, &empty), GAL_ERR_USAGE);
