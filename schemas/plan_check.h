@@ -9,10 +9,11 @@
  * "tp degree must divide head_count". device_count is D; microbatch_samples the samples of one microbatch.
  *   axes multiply to D, each degree >= 2, no kind twice; every axis covers whole prime factors of D taken in
  *     ascending order from the innermost (the atoms of runtime/program/atoms.h)
- *   zero_stage in 1..3 with an SDP axis, 0 without one and without an axis of the positions (Ulysses or ring, never
- *     both); sequence_parallel only with TP and not beside such an axis
+ *   zero_stage in 1..3 with an SDP axis, 1 or 2 with keep_weights, 0 without these and without an axis of the positions
+ *     (Ulysses or ring, never both); sequence_parallel only with TP and not beside such an axis
  *   a TP axis of mode 2d has q^2 devices, of 2.5d depth q^2, of 3d l^3, its sides cover whole atoms too
- *     (gal_mesh_of); sequence_parallel and an axis of the positions only with mode 1d
+ *     (gal_mesh_of); sequence_parallel and an axis of the positions only with mode 1d; keep_weights only with 3d, where
+ *     otherwise l^2 divides hidden, ffn_hidden, the features of all heads and the padded vocabulary
  *   DP x SDP (and what a grid adds: gal_strategy_sample_parts) divides microbatch_samples; in these modes the side
  *     stands for TP in what follows, and divides hidden; TP divides head_count, kv_head_count, ffn_hidden and the
  *     padded vocabulary; with sequence_parallel TP divides the positions of what enters and leaves the block, and twice
