@@ -22,9 +22,12 @@
  * Of a token table that several blocks of a stage hold one has the update; that of relative biases, some
  * microseconds, is left out.
  * What the sum leaves out: where the slowest stage lies; and what overlap is lost or gained where strategies of ZeRO-2
- * and 3 meet, a reduction that nothing hides there, a gather beside a block that computes. Of 14,400 random plans (4
- * seeds; PLANS=1000 tests/property/test_price) it is more than 10 % off for 14, 10 of them of such stages, at worst by
- * 16 %. With the longest path it would be for 11, with n = m - 1 and k = 1 for 35.
+ * and 3 meet, a reduction that nothing hides there, a gather beside a block that computes. A token table's reduction,
+ * of every microbatch under ZeRO-2, is hidden by what the other blocks of its stage compute beyond what they reduce,
+ * all of them together, which no price of a block knows: decoders that are 10 to 15 % too cheap are within 4 % with a
+ * table of 1,024 tokens. Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) it is more than 10 %
+ * off for 14, 10 of them of such stages, at worst by 16 %; of 1,200 with buckets for 3, all for their tables. With the
+ * longest path it would be for 11, with n = m - 1 and k = 1 for 35.
  * Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the pipeline's critical path:
  * here the reduce stream runs beside compute, and on programs of 16 stages that equation was 16 to 95 % above their
  * simulation where n = m - 1 and k = 1 were within 5 %. */
