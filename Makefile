@@ -522,6 +522,12 @@ bench-search-axes:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/search_axes.py $(BUILD)/galplan
 
+## bench-search-gains: what an axis of the search buys, on four clusters: the README's table (1 minute)
+.PHONY: bench-search-gains
+bench-search-gains:
+	@$(MAKE) $(J) all
+	@python3 tests/bench/search_gains.py $(BUILD)/galplan
+
 ## bench-catalogue: every model on every cluster that ships: plan or least that would do, time, gap; ONLY=words (1 hour)
 .PHONY: bench-catalogue
 bench-catalogue:
