@@ -129,9 +129,6 @@ static gal_code create_durations(const inputs *in, const gal_plan *plan, gal_dur
     gal_code code = GAL_OK;
     gal_profile profile = {0};
     bool same = false;
-    if (in->profile == NULL && in->threads > 0) {
-        return gal_fail(err, GAL_ERR_USAGE, "--threads needs the --profile whose rates it is about");
-    }
     if (in->profile == NULL) {
         return gal_durations_create_analytic(&plan->cluster, out, err);
     }
@@ -377,7 +374,9 @@ int gal_cli_verify(int argc, char **argv)
     gal_error err = {0};
     report r = {0};
     in.plan = arguments.positional[0];
-    gal_code code = verify_plan(&in, &plan, &r, &err);
+    gal_code code = in.threads > 0 && in.profile == NULL
+                        ? gal_fail(&err, GAL_ERR_USAGE, "--threads needs the --profile whose rates it is about")
+                        : verify_plan(&in, &plan, &r, &err);
     if (code == GAL_OK && as_json) {
         code = print_json(&r, &err);
     } else if (code == GAL_OK) {
