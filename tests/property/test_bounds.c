@@ -150,7 +150,7 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
                                   .stepped = strategy->stepped,
                                   .keep_panels = strategy->keep_panels,
                                   .keep_weights = strategy->keep_weights,
-                                  .bucket = offload || strategy->shard_unit == GAL_SHARD_BUCKET,
+                                  .unit = offload ? GAL_SHARD_BUCKET : strategy->shard_unit,
                                   .offload = offload};
     assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
     assert_int_equal(gal_floors_of(floors, type, split, samples * tp * chunks / devices, &floor, &err), GAL_OK);
