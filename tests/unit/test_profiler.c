@@ -63,12 +63,12 @@ static void test_levels(void **state)
 {
     (void)state;
     gal_cluster cluster;
-    const gal_rank_place one_machine[] = {{1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}};
-    const gal_rank_place two_machines[] = {{1, 1, 0}, {1, 1, 0}, {2, 2, 0}, {2, 2, 0}};
-    const gal_rank_place packages[] = {{1, 10, 0}, {1, 10, 0}, {1, 11, 0}, {1, 11, 0},
-                                       {2, 20, 0}, {2, 20, 0}, {2, 21, 0}, {2, 21, 0}};
-    const gal_rank_place uneven[] = {{1, 1, 0}, {1, 1, 0}, {1, 1, 0}, {2, 2, 0}};
-    const gal_rank_place scattered[] = {{1, 1, 0}, {2, 2, 0}, {3, 3, 0}, {4, 4, 0}};
+    const gal_rank_place one_machine[] = {{1, 1, 0, 0}, {1, 1, 0, 0}, {1, 1, 0, 0}, {1, 1, 0, 0}};
+    const gal_rank_place two_machines[] = {{1, 1, 0, 0}, {1, 1, 0, 0}, {2, 2, 0, 0}, {2, 2, 0, 0}};
+    const gal_rank_place packages[] = {{1, 10, 0, 0}, {1, 10, 0, 0}, {1, 11, 0, 0}, {1, 11, 0, 0},
+                                       {2, 20, 0, 0}, {2, 20, 0, 0}, {2, 21, 0, 0}, {2, 21, 0, 0}};
+    const gal_rank_place uneven[] = {{1, 1, 0, 0}, {1, 1, 0, 0}, {1, 1, 0, 0}, {2, 2, 0, 0}};
+    const gal_rank_place scattered[] = {{1, 1, 0, 0}, {2, 2, 0, 0}, {3, 3, 0, 0}, {4, 4, 0, 0}};
     gal_topology_levels(one_machine, 4, &gal_host_levels, &cluster);
     assert_levels(&cluster, 1, (const uint32_t[]){4});
     gal_topology_levels(one_machine, 1, &gal_host_levels, &cluster);
