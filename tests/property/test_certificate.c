@@ -1,5 +1,6 @@
 /* Certificates of searches over random small models: every plan that a search writes is verified, no bound that is
- * proved is above a plan that exists, and of 10,000 changed plans each is refused, or what it claims is still true. */
+ * proved is above a plan that exists, and of 10,000 changed plans each is refused, or what it claims is still true.
+ * timeout_seconds: 300 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
