@@ -98,8 +98,8 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -ccbin g++ -I. -Xcompiler -fno-exceptions
 
 # ---- sources ----
 
-PLAN_SOURCES := $(wildcard schemas/*.c schemas/base/*.c schemas/catalogue/*.c runtime/program/*.c costmodel/*.c) \
-	$(filter-out planner/cli/%,$(wildcard planner/*/*.c))
+PLAN_SOURCES := $(wildcard schemas/*.c schemas/base/*.c schemas/catalogue/*.c runtime/program/*.c runtime/program/*/*.c \
+	costmodel/*.c) $(filter-out planner/cli/%,$(wildcard planner/*/*.c))
 HOST_SOURCES := $(wildcard runtime/ops/host/*.c)
 HOST_ONCE := $(filter %_any.c,$(HOST_SOURCES))
 HOST_TWICE := $(filter-out %_any.c,$(HOST_SOURCES))

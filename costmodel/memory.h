@@ -10,9 +10,9 @@
  * largest use whose turn it was, so the blocks' uses are replayed in order. gathered <= prefetch_depth max, the others
  * <= 2 max: what a search may charge without knowing the order. Of a tensor that several blocks of the stage hold
  * (gal_shared) state and gradient count once. carried is of the tensor that flows beside the stream: its versions
- * (runtime/program/carried.h) and what their conversions take. Departs from Galvatron-BMW, Eq. 2, which lets a block's
- * work memory reuse what earlier blocks have freed: with k > 1 microbatches in flight their slots are fixed, so the
- * work memory is a maximum over the stage, wherever the block is.
+ * (runtime/program/lower/carried.h) and what their conversions take. Departs from Galvatron-BMW, Eq. 2, which lets a
+ * block's work memory reuse what earlier blocks have freed: with k > 1 microbatches in flight their slots are fixed, so
+ * the work memory is a maximum over the stage, wherever the block is.
  */
 #ifndef GAL_COSTMODEL_MEMORY_H
 #define GAL_COSTMODEL_MEMORY_H

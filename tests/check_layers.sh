@@ -12,7 +12,10 @@ BEGIN {
     # The longest prefix of a path decides. "a/b/" also allows what lies below; "a/*" only files of a itself.
     allow("schemas/base/",      "schemas/base/")
     allow("schemas/",           "schemas/")
-    allow("runtime/program/",   "schemas/ runtime/program/")
+    allow("runtime/program/graph/",  "schemas/ runtime/program/graph/ runtime/program/*")
+    allow("runtime/program/lower/",  "schemas/ runtime/program/graph/ runtime/program/lower/ runtime/program/*")
+    allow("runtime/program/verify/", "schemas/ runtime/program/verify/ runtime/program/*")
+    allow("runtime/program/",   "schemas/ runtime/program/*")
     allow("costmodel/",         "schemas/ runtime/program/ costmodel/")
     allow("planner/space/",     "schemas/ runtime/program/ costmodel/ planner/space/")
     allow("planner/solve/",     "schemas/ runtime/program/ costmodel/ planner/solve/")

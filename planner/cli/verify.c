@@ -12,7 +12,7 @@
 #include "planner/cli/threads_of.h"
 #include "planner/published/framework_search.h"
 #include "planner/search/risk.h"
-#include "runtime/program/verify.h"
+#include "runtime/program/verify/verify.h"
 #include "schemas/base/options.h"
 
 enum { CHECKS_MAX = 8 };

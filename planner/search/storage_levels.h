@@ -1,7 +1,8 @@
 /* What moments on storage would free and take, block by block: read from programs, to the byte.
  *
- * A block's share of its moments on storage is whole units (runtime/program/storage.c), so of a hundred percentages few
- * differ. They are found by lowering a stage with all its blocks at one percentage, halving between two that differ. */
+ * A block's share of its moments on storage is whole units (runtime/program/lower/storage.c), so of a hundred
+ * percentages few differ. They are found by lowering a stage with all its blocks at one percentage, halving between two
+ * that differ. */
 #ifndef GAL_PLANNER_SEARCH_STORAGE_LEVELS_H
 #define GAL_PLANNER_SEARCH_STORAGE_LEVELS_H
 

@@ -10,7 +10,7 @@
 #include "costmodel/price.h"
 #include "costmodel/simulate.h"
 #include "planner/space/strategy_space.h"
-#include "runtime/program/verify.h"
+#include "runtime/program/verify/verify.h"
 #include "schemas/plan_check.h"
 
 enum { LAYERS = 96, STAGES = 16, DEVICES = 1024, MICROBATCHES = 64, MICROBATCH_SAMPLES = 64, STRATEGIES = 12 };

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/program/verify.h"
+#include "runtime/program/verify/verify.h"
 #include "schemas/document.h"
 #include "schemas/limits.h"
 #include "schemas/plan_check.h"

@@ -33,7 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/program/verify.h"
+#include "runtime/program/verify/verify.h"
 #include "schemas/plan_check.h"
 #include "tests/numerics/equivalence_on.h"
 #include "tests/support/numerics_bytes.h"

@@ -13,7 +13,7 @@
 
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
-#include "runtime/program/verify.h"
+#include "runtime/program/verify/verify.h"
 #include "schemas/plan_check.h"
 #include "tests/support/content.h"
 #include "tests/support/random_plan.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/program/verify.h"
+#include "runtime/program/verify/verify.h"
 #include "schemas/plan_check.h"
 
 enum { DEVICES = 8 };

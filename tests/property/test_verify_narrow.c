@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/program/verify.h"
+#include "runtime/program/verify/verify.h"
 #include "tests/support/mutate.h"
 #include "tests/support/random_plan.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/program/verify.h"
+#include "runtime/program/verify/verify.h"
 #include "schemas/plan_check.h"
 #include "tests/support/random_plan.h"
 

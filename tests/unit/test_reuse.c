@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/program/verify.h"
+#include "runtime/program/verify/verify.h"
 #include "schemas/plan_check.h"
 #include "tests/support/ops_case.h"
 

@@ -19,7 +19,8 @@ static inline float __half2float(__half x)
         return fraction != 0 ? NAN : sign * INFINITY;
     }
     /* of fp32 the exponent is 112 more, and the fraction has 13 bits more */
-    return sign * (exponent == 0 ? 0x1p-24F * (float)fraction : __uint_as_float((exponent + 112U) << 23 | fraction << 13));
+    return sign *
+           (exponent == 0 ? 0x1p-24F * (float)fraction : __uint_as_float((exponent + 112U) << 23 | fraction << 13));
 }
 /* The unit of the last place is 2^-24 below 2^-14, and 2^-10 of the power of two under x above; rintf rounds to it. */
 static inline __half __float2half_rn(float x)

@@ -1,0 +1,118 @@
+/* Units whose optimizer is in the host's memory (Colossal-AI section III-B; J. Ren et al., "ZeRO-Offload",
+ * section 4.2).
+ *
+ * On the device they have weights and gradients alone. The complete gradient is copied out as soon as it is, beside
+ * what is left of backward; Adam works on the host's copy of the weights, which is copied in when it is new, before it
+ * is gathered. So per step and parameter of a shard 4 bytes go out and 4 (of programs of 16 bits 2) come in, on a
+ * stream each; and one unit is copied while the next one is updated, and while the device updates its own.
+ * Where the weights are on the host alone, they are copied to the ring of gathered weights before each use instead (of
+ * ZeRO-3 the shard, which is then gathered): the copies run ahead until the ring is full, and nothing is copied in
+ * after the update.
+ * The host's Adam is that of the host's operators: where the device is the host, the weights have the bits that they
+ * would have without all this. */
+#include "runtime/program/lower/emit.h"
+
+enum { PERCENT = 100 };
+
+/* Biases of relative positions are a few kilobytes that all stages hold. */
+static bool may_leave(const gal_block_unit *unit)
+{
+    return unit->shared == GAL_SHARED_COUNT || unit->shared == GAL_SHARED_TABLE;
+}
+
+/* A unit that the block borrows counts as its own would: which others fit does not depend on where its neighbours are.
+ */
+void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS])
+{
+    const uint64_t percent = e->strategy->offload_optimizer_percent;
+    uint64_t total = 0, taken = 0;
+    GAL_ASSERT(percent <= PERCENT);
+    for (uint8_t u = 0; u < e->graph.unit_count; u++) {
+        total += elements[u];
+    }
+    for (uint8_t u = 0; u < e->graph.unit_count; u++) {
+        e->unit_on_host[u] =
+            percent > 0 && may_leave(&e->graph.unit[u]) && (taken + elements[u]) * PERCENT <= total * percent;
+        taken += e->unit_on_host[u] ? elements[u] : 0;
+    }
+    gal_storage_choose(e, elements);
+}
+
+void gal_host_buffers(gal_builder *b, uint32_t block, gal_unit *unit)
+{
+    gal_program *p = b->program;
+    const gal_dtype wide = gal_dtype_wide(p->dtype);
+    unit->host_weight = unit->weight;
+    if (p->buffer[unit->weight].class != GAL_CLASS_HOST && !b->out_of_memory) {
+        const uint64_t bytes = unit->shard_elements * gal_dtype_bytes(p->dtype);
+        unit->host_weight = gal_builder_buffer(b, GAL_CLASS_HOST, block, "host w", bytes);
+    }
+    unit->host_gradient =
+        gal_builder_buffer(b, GAL_CLASS_HOST, block, "host dw", unit->shard_elements * gal_dtype_bytes(wide));
+    if (p->host_norm_buffer == GAL_NO_BUFFER) {
+        p->host_norm_buffer = gal_builder_buffer(b, GAL_CLASS_HOST, GAL_NO_BUFFER, "host norm", 16);
+    }
+}
+
+static void copy(gal_builder *b, gal_op op, const char *name, gal_dtype dtype, uint64_t elements)
+{
+    const gal_shape shape = {
+        .op = op, .dtype = dtype, .dims = {gal_builder_dim(b, elements), (uint32_t)gal_dtype_bytes(dtype)}};
+    gal_builder_instruction(b, op == GAL_OP_COPY_OUT ? GAL_STREAM_HOST_OUT : GAL_STREAM_HOST_IN, name, &shape);
+}
+
+void gal_host_fetch(gal_builder *b, const gal_unit *unit, uint32_t buffer)
+{
+    const gal_dtype dtype = b->program->dtype;
+    const uint64_t bytes = b->program->buffer[unit->weight].bytes;
+    copy(b, GAL_OP_COPY_IN, "fetch w", dtype, bytes / gal_dtype_bytes(dtype));
+    const gal_operand target = {.buffer = buffer, .access = GAL_WRITE, .bytes = bytes};
+    gal_builder_operand(b, unit->weight, GAL_READ);
+    gal_builder_operand_at(b, &target);
+}
+
+void gal_host_take_gradient(gal_builder *b, const gal_unit *unit, const gal_operand *gradient)
+{
+    copy(b, GAL_OP_COPY_OUT, "dw out", gal_dtype_wide(b->program->dtype), unit->shard_elements);
+    gal_builder_operand_at(b, gradient);
+    gal_builder_operand(b, unit->host_gradient, GAL_WRITE);
+}
+
+void gal_host_take_norm(gal_builder *b)
+{
+    const gal_program *p = b->program;
+    if (p->host_norm_buffer != GAL_NO_BUFFER) {
+        copy(b, GAL_OP_COPY_OUT, "norm out", GAL_FP64, 2);
+        gal_builder_operand(b, p->norm_buffer, GAL_READ);
+        gal_builder_operand(b, p->host_norm_buffer, GAL_WRITE);
+    }
+}
+
+void gal_host_update(gal_builder *b, const gal_unit *unit)
+{
+    const gal_dtype dtype = b->program->dtype;
+    const gal_shape shape = {
+        .op = GAL_OP_HOST_ADAM,
+        .dtype = dtype,
+        .dims = {gal_builder_dim(b, unit->shard_elements), gal_builder_dim(b, unit->decay_elements)}};
+    gal_builder_instruction(b, GAL_STREAM_HOST, "host adam", &shape)->group = unit->zero_group;
+    gal_builder_operand(b, unit->host_weight, GAL_UPDATE);
+    gal_builder_operand(b, unit->host_gradient, GAL_READ);
+    gal_builder_operand(b, unit->first_moment, GAL_UPDATE);
+    gal_builder_operand(b, unit->second_moment, GAL_UPDATE);
+    gal_builder_operand(b, b->program->host_norm_buffer, GAL_READ);
+    if (unit->master != GAL_NO_BUFFER) {
+        gal_builder_operand(b, unit->master, GAL_UPDATE);
+    }
+}
+
+void gal_host_bring(gal_builder *b, const gal_unit *unit, const gal_operand *weight)
+{
+    if (!gal_unit_is_fetched(unit)) {
+        copy(b, GAL_OP_COPY_IN, "w in", b->program->dtype, unit->shard_elements);
+        gal_operand target = *weight;
+        target.access = GAL_WRITE;
+        gal_builder_operand(b, unit->host_weight, GAL_READ);
+        gal_builder_operand_at(b, &target);
+    }
+}
