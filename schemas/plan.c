@@ -148,6 +148,20 @@ static void read_profile_hash(const gal_json_cursor *root, gal_plan *plan)
     }
 }
 
+static void read_interval(const gal_json_cursor *root, gal_plan *plan)
+{
+    const gal_json_cursor at = gal_json_object(root, "simulated_interval");
+    plan->simulated_low_seconds = gal_json_f64(&at, "low_seconds", 0.0, GAL_SECONDS_MAX);
+    plan->simulated_high_seconds = gal_json_f64(&at, "high_seconds", 0.0, GAL_SECONDS_MAX);
+    if (plan->simulated_low_seconds > plan->simulated_seconds) {
+        gal_json_member_error(&at, "low_seconds", "must be at most simulated_seconds");
+    }
+    if (plan->simulated_high_seconds < plan->simulated_seconds) {
+        gal_json_member_error(&at, "high_seconds", "must be at least simulated_seconds");
+    }
+    gal_json_reject_unknown(&at);
+}
+
 static bool read_plan(const gal_json_cursor *root, void *out)
 {
     gal_plan *plan = out;
@@ -178,6 +192,9 @@ static bool read_plan(const gal_json_cursor *root, void *out)
     plan->fixed_bytes = gal_json_u64(root, "fixed_bytes", 0, GAL_BYTES_MAX);
     plan->objective_seconds = gal_json_f64(root, "objective_seconds", 0.0, GAL_SECONDS_MAX);
     plan->simulated_seconds = gal_json_f64(root, "simulated_seconds", 0.0, GAL_SECONDS_MAX);
+    if (gal_json_has(root, "simulated_interval")) {
+        read_interval(root, plan);
+    }
     plan->lower_bound_seconds = gal_json_f64(root, "lower_bound_seconds", 0.0, GAL_SECONDS_MAX);
     if (gal_json_has(root, "certificate")) {
         const gal_json_cursor certificate = gal_json_object(root, "certificate");
@@ -319,6 +336,12 @@ static void write_plan(gal_json_writer *out, const void *document)
     gal_json_put_u64(out, "fixed_bytes", plan->fixed_bytes);
     gal_json_put_f64(out, "objective_seconds", plan->objective_seconds);
     gal_json_put_f64(out, "simulated_seconds", plan->simulated_seconds);
+    if (plan->simulated_high_seconds > 0.0) {
+        gal_json_begin_object(out, "simulated_interval");
+        gal_json_put_f64(out, "low_seconds", plan->simulated_low_seconds);
+        gal_json_put_f64(out, "high_seconds", plan->simulated_high_seconds);
+        gal_json_end_object(out);
+    }
     gal_json_put_f64(out, "lower_bound_seconds", plan->lower_bound_seconds);
     if (plan->certificate.present) {
         gal_json_begin_object(out, "certificate");

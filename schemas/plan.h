@@ -242,6 +242,7 @@ typedef struct gal_plan {
     uint64_t fixed_bytes;     /* per device, from the profile: context, communicators */
     double objective_seconds; /* what the search minimised; 0: not known */
     double simulated_seconds;
+    double simulated_low_seconds, simulated_high_seconds; /* its 90 % interval (costmodel/prediction.h); 0: not known */
     double lower_bound_seconds; /* of the objective, over what the certificate names; 0: not known */
     gal_certificate certificate;
     gal_risk risk;

@@ -93,12 +93,20 @@ cleanup:
     return code;
 }
 
+gal_code gal_finalist_interval(const gal_durations *durations, gal_finalist *finalist, gal_error *err)
+{
+    const gal_code code = gal_plan_interval(&finalist->plan, durations, &finalist->interval, err);
+    finalist->plan.simulated_low_seconds = finalist->interval.low_seconds;
+    finalist->plan.simulated_high_seconds = finalist->interval.high_seconds;
+    return code;
+}
+
 gal_code gal_finalists_interval(const gal_durations *durations, gal_search_result *result, uint32_t count,
                                 gal_error *err)
 {
     gal_code code = GAL_OK;
     for (uint32_t i = 0; i < count && i < result->finalist_count && code == GAL_OK; i++) {
-        code = gal_plan_interval(&result->finalist[i].plan, durations, &result->finalist[i].interval, err);
+        code = gal_finalist_interval(durations, &result->finalist[i], err);
     }
     return code;
 }

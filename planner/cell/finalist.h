@@ -19,8 +19,9 @@ gal_code gal_finalist_write_path(const gal_strategy *numbered, const uint32_t *s
  * lowered. */
 gal_code gal_finalist_predict(const gal_search_request *request, gal_finalist *finalist, gal_error *err);
 
-/* The 90 % intervals of the first `count`, or of as many as there are; durations: as predicted. As gal_plan_interval.
- */
+/* Its 90 % interval, in its plan too; durations: as predicted. As gal_plan_interval. */
+gal_code gal_finalist_interval(const gal_durations *durations, gal_finalist *finalist, gal_error *err);
+/* Of the first `count`, or of as many as there are. */
 gal_code gal_finalists_interval(const gal_durations *durations, gal_search_result *result, uint32_t count,
                                 gal_error *err);
 

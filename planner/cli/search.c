@@ -468,8 +468,7 @@ static gal_code run_front(const search_options *o, const gal_search_request *req
     seconds = gal_searching_end(searching);
     GAL_TRY(code);
     for (uint32_t i = 0; i < pareto.point_count; i++) {
-        gal_finalist *f = &pareto.point[i].finalist;
-        GAL_TRY(gal_plan_interval(&f->plan, request->durations, &f->interval, err));
+        GAL_TRY(gal_finalist_interval(request->durations, &pareto.point[i].finalist, err));
     }
     if (pareto.point_count > 0) {
         pareto.point[0].finalist.plan.communication_ctas = o->ctas.ctas;

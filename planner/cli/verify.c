@@ -159,6 +159,18 @@ static gal_code check_simulation(const gal_plan *plan, gal_program *const *progr
     return code;
 }
 
+/* in: of the same programs and durations. */
+static gal_code check_interval(const gal_plan *plan, const gal_prediction *in, gal_error *err)
+{
+    const double low = plan->simulated_low_seconds, high = plan->simulated_high_seconds;
+    const bool claimed = high > 0.0;
+    return !claimed || (fabs(low - in->low_seconds) <= 1e-9 * in->low_seconds &&
+                        fabs(high - in->high_seconds) <= 1e-9 * in->high_seconds)
+               ? GAL_OK
+               : gal_fail(err, GAL_NO, "interval: the plan claims %.9g to %.9g s, its programs take %.9g to %.9g s",
+                          low, high, in->low_seconds, in->high_seconds);
+}
+
 /* Durations are at the quantile from here on. */
 static gal_code check_risk(const gal_plan *plan, gal_program *const *programs, gal_durations *durations, gal_error *err)
 {
@@ -181,15 +193,18 @@ static void say_interval(const gal_prediction *in, outcome *out)
 static void check_pricing(const gal_plan *plan, gal_program *const *programs, const gal_durations *durations, report *r)
 {
     outcome *prices = add(r, "prices", "");
-    gal_prediction in;
+    gal_prediction in, own; /* the framework's; galrun's */
     (void)snprintf(prices->proved, sizeof prices->proved, "seconds and bytes are those of %s; it fits",
                    plan->pricing.framework.name);
     gal_pricing_interval(plan, &in);
     say_interval(&in, prices);
-    prices->code = gal_framework_check_plan(plan, &prices->err);
+    prices->code = gal_programs_interval(programs, plan->stage_count, durations, plan->simulated_seconds,
+                                         plan->fixed_bytes, &own, &prices->err);
+    prices->code = prices->code == GAL_OK ? gal_framework_check_plan(plan, &prices->err) : prices->code;
     prices->code = prices->code == GAL_OK
                        ? check_simulation(plan, programs, durations, plan->simulated_seconds, &prices->err)
                        : prices->code;
+    prices->code = prices->code == GAL_OK ? check_interval(plan, &own, &prices->err) : prices->code;
     prices->code = prices->code == GAL_OK && plan->risk.present ? gal_risk_check(plan, &prices->err) : prices->code;
     if (prices->code == GAL_OK && plan->risk.present &&
         !(fabs(plan->risk.quantile_seconds - plan->objective_seconds) <= 1e-9 * plan->objective_seconds)) {
@@ -225,6 +240,7 @@ static void check_claims(const gal_plan *plan, gal_program *const *programs, gal
     prices->code = prices->code == GAL_OK ? gal_claims_check_plan(cache, durations, plan, &prices->err) : prices->code;
     prices->code =
         prices->code == GAL_OK ? check_simulation(plan, programs, durations, simulated, &prices->err) : prices->code;
+    prices->code = prices->code == GAL_OK ? check_interval(plan, &in, &prices->err) : prices->code;
     if (prices->code == GAL_OK) {
         outcome *bound = add(r, "bound", "");
         const double searched = plan->certificate.searched_bound_seconds;

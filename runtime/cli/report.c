@@ -14,6 +14,19 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1024.0 * 1024.0);
 }
 
+/* Of the prediction, and whether what was measured lies in it. */
+static void print_interval(const gal_plan *plan, double measured, FILE *out)
+{
+    const double low = plan->simulated_low_seconds, high = plan->simulated_high_seconds;
+    if (high > 0.0) {
+        fprintf(out, "%-20s %.6f to %.6f", "  90 % interval", low, high);
+        if (measured > 0.0) {
+            fprintf(out, "   measured %s", measured < low ? "below it" : measured > high ? "above it" : "within it");
+        }
+        fputc('\n', out);
+    }
+}
+
 static void print_rate(const char *name, double predicted, double measured, const char *format, FILE *out)
 {
     char text[2][32] = {"-", "-"};
@@ -64,6 +77,7 @@ void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, 
     }
     fprintf(out, "\n%-20s %12s %12s   error of the prediction\n", "", "predicted", "measured");
     print_rate("seconds per step", plan->simulated_seconds, summary->step_seconds, "%.6f", out);
+    print_interval(plan, summary->step_seconds, out);
     print_rate("tokens per second", plan->simulated_seconds > 0.0 ? tokens / plan->simulated_seconds : 0.0,
                summary->tokens_per_second, "%.1f", out);
     for (uint32_t s = 0; s < summary->stage_count; s++) {
@@ -215,6 +229,7 @@ gal_code gal_report_dry_run(const gal_plan *plan, const gal_train_options *optio
     }
     if (plan->simulated_seconds > 0.0) {
         fprintf(out, "predicted: %.6f seconds per step\n", plan->simulated_seconds);
+        print_interval(plan, 0.0, out);
     }
     GAL_TRY(print_data(plan, options, out, err));
 cleanup:

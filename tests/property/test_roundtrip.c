@@ -473,6 +473,8 @@ static gal_plan random_plan(uint64_t *seed)
     p.fixed_bytes = bytes(seed);
     p.objective_seconds = real_or_zero(seed, 1e9);
     p.simulated_seconds = real_or_zero(seed, 1e9);
+    p.simulated_low_seconds = p.simulated_seconds * 0.75;
+    p.simulated_high_seconds = p.simulated_seconds;
     p.lower_bound_seconds = real_or_zero(seed, 1e9);
     if (below(seed, 2) == 0) {
         (void)snprintf(p.profile_hash, sizeof p.profile_hash, "%016llx", (unsigned long long)next(seed));
