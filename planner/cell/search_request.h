@@ -65,6 +65,8 @@ typedef struct gal_search_result {
      * algorithm the smallest that it met; 0: no plan is legal at all. No less than the bound will do. */
     uint64_t least_bytes, least_bound_bytes;
     gal_cell_numbers least_numbers;
+    uint64_t beyond_host_bytes; /* of the fastest plan that fits the devices, where none was found that the limits of
+                                 * host and storage allow (planner/search/host_limit.h); else 0 */
     char refusal[GAL_ERROR_TEXT_BYTES]; /* why a cell was left out, if none could be solved */
 } gal_search_result;
 

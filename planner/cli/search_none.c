@@ -11,6 +11,9 @@ gal_code gal_no_plan_find(gal_no_plan *none, gal_error *err)
     const uint32_t times = none->whole->device_count > GAL_DEVICES_MAX / DEVICES_TIMES
                                ? GAL_DEVICES_MAX
                                : DEVICES_TIMES * none->whole->device_count;
+    if (none->result->beyond_host_bytes > 0) {
+        return GAL_OK;
+    }
     none->most_devices = times > DEVICES_AT_LEAST ? times : DEVICES_AT_LEAST;
     const gal_device_counts counts = {none->whole, none->most_devices};
     return gal_least_devices_find(none->request, &none->pp_degrees, &counts, &none->devices, err);
@@ -24,7 +27,10 @@ static uint64_t memory_of(const gal_no_plan *none)
 
 static const char *binding_limit(const gal_search_result *result)
 {
-    return result->cell_count == 0 ? "divisibility" : (result->least_bytes == 0 ? "space" : "memory");
+    return result->beyond_host_bytes > 0 ? "host_memory"
+           : result->cell_count == 0     ? "divisibility"
+           : result->least_bytes == 0    ? "space"
+                                         : "memory";
 }
 
 static void print_devices(const gal_no_plan *none)
@@ -43,9 +49,29 @@ static void print_devices(const gal_no_plan *none)
     fprintf(stderr, " (tried: divisors of a node of %u, then whole nodes)\n", node);
 }
 
+static uint64_t host_memory_of(const gal_no_plan *none)
+{
+    const uint64_t own = gal_durations_cluster(none->request->durations)->device.host_memory_bytes;
+    return none->request->host_memory_bytes != 0 ? none->request->host_memory_bytes : own;
+}
+
+/* Devices would do: their least memory and number are of no help. */
+static void print_host(const gal_no_plan *none)
+{
+    fprintf(stderr,
+            "galplan: no plan was found within %.1f MiB of host memory per device: the fastest that fits in %.1f MiB "
+            "of the device has %.1f MiB there; raise --host-memory or --memory, or give --storage-memory\n",
+            (double)host_memory_of(none) / 1048576.0, (double)memory_of(none) / 1048576.0,
+            (double)none->result->beyond_host_bytes / 1048576.0);
+}
+
 void gal_no_plan_print(const gal_no_plan *none)
 {
     const gal_search_result *r = none->result;
+    if (r->beyond_host_bytes > 0) {
+        print_host(none);
+        return;
+    }
     if (r->cell_count == 0) {
         fprintf(stderr, "galplan: no plan: %s\n", r->refusal);
     } else if (r->least_bytes == 0) {
@@ -81,6 +107,11 @@ void gal_no_plan_put(const gal_no_plan *none, gal_json_writer *out)
     const gal_search_result *r = none->result;
     gal_json_put_string(out, "binding_limit", binding_limit(r));
     gal_json_put_u64(out, "memory_bytes", memory_of(none));
+    if (r->beyond_host_bytes > 0) {
+        gal_json_put_u64(out, "host_memory_bytes", host_memory_of(none));
+        gal_json_put_u64(out, "fastest_plan_host_bytes", r->beyond_host_bytes);
+        return;
+    }
     gal_json_put_u64(out, "least_bytes", r->least_bytes);
     if (r->least_bytes > 0) {
         gal_json_put_bool(out, "least_bytes_is_exact", r->least_bound_bytes == r->least_bytes);

@@ -14,7 +14,8 @@ typedef struct gal_no_plan {
     uint32_t most_devices;
 } gal_no_plan;
 
-/* The least count of devices, up to 1024 or four times the cluster's. Errors as gal_least_devices_find. */
+/* The least count of devices, up to 1024 or four times the cluster's; not where the host's memory binds. Errors as
+ * gal_least_devices_find. */
 gal_code gal_no_plan_find(gal_no_plan *none, gal_error *err);
 /* To stderr: what binds, and the least memory and devices that would do. */
 void gal_no_plan_print(const gal_no_plan *none);

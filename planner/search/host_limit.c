@@ -219,6 +219,8 @@ static gal_code search_within(const gal_search_request *request, const gal_host_
     if (best.feasible) {
         GAL_TRY(gal_search_take_bound(request, &whole, &best, err));
         drop_beyond(&best, most);
+    } else {
+        best.beyond_host_bytes = gal_plan_host_bytes(&whole.finalist[0].plan);
     }
     *out = best;
     best = (gal_search_result){0};
