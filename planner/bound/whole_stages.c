@@ -47,66 +47,70 @@ static gal_mix_chain chain_of(const cutter *c, uint32_t begin, uint32_t end)
                            .last_pair = end - begin > 1 ? types->pair_of[end - 1] : 0};
 }
 
-/* Block by block: the order counts where rows are converted. */
-static bool is_like(const cutter *c, const gal_tight_stage *tight, uint32_t begin, uint32_t end)
+/* A stage of some blocks. */
+typedef struct span {
+    uint32_t stage, begin, end;
+    size_t kind; /* gal_chain_kind: the order counts where rows are converted */
+} span;
+
+static span span_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
 {
-    const gal_block_types *types = c->w->types;
-    bool like = tight->end - tight->begin == end - begin && types->type_of[tight->begin] == types->type_of[begin];
-    for (uint32_t i = 1; i < end - begin && like; i++) {
-        like = types->pair_of[tight->begin + i] == types->pair_of[begin + i];
-    }
-    return like;
+    return (span){stage, begin, end, gal_chain_kind(c->w->chains, begin, end)};
 }
 
 /* NULL: nothing is known better. */
-static const gal_tight_stage *tight_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
+static const gal_tight_stage *tight_of(const cutter *c, const span *own)
 {
     for (uint32_t i = 0; i < c->w->tight_count; i++) {
-        if (c->w->tight[i].stage == stage && is_like(c, &c->w->tight[i], begin, end)) {
-            return &c->w->tight[i];
+        const gal_tight_stage *tight = &c->w->tight[i];
+        if (tight->stage == own->stage && gal_chain_kind(c->w->chains, tight->begin, tight->end) == own->kind) {
+            return tight;
         }
     }
     return NULL;
 }
 
-/* What the bounds of all stages say of a chain on one. */
-static double say(const cutter *c, uint32_t which, uint32_t stage, uint32_t begin, uint32_t end)
+/* What is known of a chain on a stage. */
+static double ask(const cutter *c, gal_whole_stages_row which, const span *own)
 {
-    const gal_mix_bound *const bounds[] = {c->w->round, c->w->added, c->w->both};
-    const gal_mix_chain chain = chain_of(c, begin, end);
-    if (c->w->known == NULL) {
-        return gal_mix_least(&bounds[which][stage], &chain);
+    const gal_mix_bound *const bounds[] = {c->w->round, c->w->added, c->w->both, c->w->round};
+    const gal_mix_bound *bound = &bounds[which][own->stage];
+    const gal_mix_chain chain = chain_of(c, own->begin, own->end);
+    const gal_tight_stage *tight = which == GAL_WHOLE_ROUND || which == GAL_WHOLE_ADDED ? tight_of(c, own) : NULL;
+    const double loose = which == GAL_WHOLE_FLOOR ? gal_mix_floor(bound, &chain) : gal_mix_least(bound, &chain);
+    return tight == NULL ? loose : fmax(loose, which == GAL_WHOLE_ROUND ? tight->round_seconds : tight->added_seconds);
+}
+
+static double *known_of(const cutter *c, gal_whole_stages_row which, const span *own)
+{
+    return &c->w->known[((size_t)which * c->w->stage_count + own->stage) * c->w->chains->count + own->kind];
+}
+
+static double say(const cutter *c, gal_whole_stages_row which, const span *own)
+{
+    double *known = c->w->known == NULL ? NULL : known_of(c, which, own);
+    if (known == NULL) {
+        return ask(c, which, own);
     }
-    const size_t row = ((size_t)which * c->w->stage_count + stage) * gal_whole_stages_chains(c->w->types);
-    double *known = &c->w->known[row + begin * ((size_t)c->w->types->block_count + 1) + end];
-    *known = *known == 0.0 ? gal_mix_least(&bounds[which][stage], &chain) : *known;
+    *known = *known == 0.0 ? ask(c, which, own) : *known;
     return *known;
 }
 
-static double round_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
+/* What was said of chains before they were known better. */
+static void forget_loose(const cutter *c)
 {
-    const gal_tight_stage *tight = tight_of(c, stage, begin, end);
-    const double own = say(c, 0, stage, begin, end);
-    return tight != NULL && tight->round_seconds > own ? tight->round_seconds : own;
+    for (uint32_t i = 0; i < c->w->tight_count && c->w->known != NULL; i++) {
+        const gal_tight_stage *tight = &c->w->tight[i];
+        const span own = span_of(c, tight->stage, tight->begin, tight->end);
+        *known_of(c, GAL_WHOLE_ROUND, &own) = *known_of(c, GAL_WHOLE_ADDED, &own) = 0.0;
+    }
 }
 
 /* No less for more blocks. */
 static double floor_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
 {
-    const gal_mix_chain chain = chain_of(c, begin, end);
-    return gal_mix_floor(&c->w->round[stage], &chain);
-}
-
-static double added_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
-{
-    const gal_tight_stage *tight = tight_of(c, stage, begin, end);
-    const double own = say(c, 1, stage, begin, end);
-    return tight != NULL && tight->added_seconds > own ? tight->added_seconds : own;
-}
-
-static double both_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
-{
-    return say(c, 2, stage, begin, end);
+    const span own = span_of(c, stage, begin, end);
+    return say(c, GAL_WHOLE_FLOOR, &own);
 }
 
 /* ---- where stages may begin ---- */
@@ -181,10 +185,10 @@ static void keep_least(cutter *c, int sum, double seconds, uint32_t stage, uint3
 
 /* What stages add none of whose rounds is above `most`. Either bound may know that the stage does not fit: then both
  * sums are infinite, and have the same cuts. */
-static void sums_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end, double most, double *sum)
+static void sums_of(const cutter *c, const span *own, double most, double *sum)
 {
-    const double added = added_of(c, stage, begin, end);
-    const double both = c->share > 0.0 ? both_of(c, stage, begin, end) : added;
+    const double added = say(c, GAL_WHOLE_ADDED, own);
+    const double both = c->share > 0.0 ? say(c, GAL_WHOLE_BOTH, own) : added;
     sum[ADDED] = sum[BOTH] = HUGE_VAL;
     if (added < HUGE_VAL && both < HUGE_VAL) {
         sum[ADDED] = most < HUGE_VAL ? fmax(both - c->share * most, added) : added;
@@ -192,12 +196,13 @@ static void sums_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t en
     }
 }
 
-static void add_stage(cutter *c, uint32_t stage, uint32_t begin, uint32_t end, double most)
+static void add_stage(cutter *c, const span *own, double most)
 {
-    double own[SUM_COUNT];
-    sums_of(c, stage, begin, end, most, own);
+    double adds[SUM_COUNT];
+    sums_of(c, own, most, adds);
     for (int sum = ADDED; sum < SUM_COUNT; sum++) {
-        keep_least(c, sum, c->least[sum][place(c, stage, begin)] + own[sum], stage, begin, end);
+        const double before = c->least[sum][place(c, own->stage, own->begin)];
+        keep_least(c, sum, before + adds[sum], own->stage, own->begin, own->end);
     }
 }
 
@@ -221,8 +226,9 @@ static bool find_sums(cutter *c, double most)
         for (uint32_t begin = c->earliest[p]; begin <= c->latest[p]; begin++) {
             const bool reached = c->least[ADDED][place(c, p, begin)] < HUGE_VAL;
             for (uint32_t end = begin + 1 > first ? begin + 1 : first; end <= last && reached; end++) {
-                if (round_of(c, p, begin, end) <= most) {
-                    add_stage(c, p, begin, end, most);
+                const span own = span_of(c, p, begin, end);
+                if (say(c, GAL_WHOLE_ROUND, &own) <= most) {
+                    add_stage(c, &own, most);
                 } else if (floor_of(c, p, begin, end) > most) {
                     break;
                 }
@@ -360,14 +366,15 @@ static double bound_cut(const slowest_search *s)
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t p = 0; p < w->stage_count; p++) {
             const uint32_t end = p + 1 < w->stage_count ? s->cut[p + 1] : w->types->block_count;
-            double own[SUM_COUNT];
+            const span own = span_of(s->c, p, s->cut[p], end);
+            double adds[SUM_COUNT];
             if (pass == 0) {
-                slowest = fmax(slowest, round_of(s->c, p, s->cut[p], end));
+                slowest = fmax(slowest, say(s->c, GAL_WHOLE_ROUND, &own));
                 continue;
             }
-            sums_of(s->c, p, s->cut[p], end, slowest, own);
-            sum[ADDED] += own[ADDED];
-            sum[BOTH] += own[BOTH];
+            sums_of(s->c, &own, slowest, adds);
+            sum[ADDED] += adds[ADDED];
+            sum[BOTH] += adds[BOTH];
         }
     }
     return fmax(w->slowest_rounds * slowest + sum[ADDED], sum[BOTH]);
@@ -459,6 +466,7 @@ gal_code gal_whole_stages_bound(const gal_whole_stages *stages, double enough_se
         c.from[BOTH] = c.from[ADDED] + places;
         c.latest = c.earliest + stages->stage_count;
         count_pairs(&c);
+        forget_loose(&c);
         *bound = find_bound(&c, enough_seconds, first);
     }
     free(c.earliest);

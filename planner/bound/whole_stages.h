@@ -11,6 +11,7 @@
 #define GAL_PLANNER_BOUND_WHOLE_STAGES_H
 
 #include "planner/bound/mixture.h"
+#include "planner/space/chain_kinds.h"
 
 /* What is known better of one stage and the blocks [begin, end), and of chains like it. */
 typedef struct gal_tight_stage {
@@ -18,8 +19,18 @@ typedef struct gal_tight_stage {
     double round_seconds, added_seconds; /* at least */
 } gal_tight_stage;
 
+/* What is asked of a stage's bounds; the floor: gal_mix_floor of its round. */
+typedef enum gal_whole_stages_row {
+    GAL_WHOLE_ROUND,
+    GAL_WHOLE_ADDED,
+    GAL_WHOLE_BOTH,
+    GAL_WHOLE_FLOOR,
+    GAL_WHOLE_ROWS
+} gal_whole_stages_row;
+
 typedef struct gal_whole_stages {
     const gal_block_types *types;
+    const gal_chain_kinds *chains; /* of types */
     uint32_t stage_count;
     double slowest_rounds;      /* how often the slowest round counts beside the sum */
     const gal_mix_bound *round; /* [stage] */
@@ -27,15 +38,9 @@ typedef struct gal_whole_stages {
     const gal_mix_bound *both;  /* [stage]; not read where slowest_rounds is 0 */
     const gal_tight_stage *tight;
     uint32_t tight_count;
-    double *known; /* [round, added, both][stage][begin][end]: what these bounds said of such a chain, for later calls;
-                    * 0: not asked yet. Blocks are counted from 0 to block_count. NULL: nothing is kept */
+    double *known; /* [gal_whole_stages_row][stage][kind of chain]: what was said, for later calls with these bounds and
+                    * all that is tight now; 0: not asked yet. NULL: nothing is kept */
 } gal_whole_stages;
-
-/* Doubles of known for one of the three and a stage. */
-static inline size_t gal_whole_stages_chains(const gal_block_types *types)
-{
-    return ((size_t)types->block_count + 1) * (types->block_count + 1);
-}
 
 #define GAL_NO_CUT UINT32_MAX
 

@@ -22,7 +22,8 @@ typedef struct solver {
     gal_mix_bound *bound;           /* [table][stage] */
     bool have_rounds;               /* of the rounds, which no weights are in */
     gal_mix_bound *untied;          /* of them, while the table is tied: its holders as they like */
-    double *known;                  /* [table][stage]: what bound says of chains (planner/bound/whole_stages.h) */
+    gal_chain_kinds chains;         /* of the model's blocks */
+    double *known;                  /* what bound says of them (planner/bound/whole_stages.h) */
     const bool *ways;               /* how the holders of the table may keep it; NULL: as they like */
     double exposed[GAL_STAGES_MAX]; /* weights at hand */
     gal_cut cut;
@@ -45,13 +46,27 @@ static void free_bounds(gal_mix_bound *bound, uint32_t stages)
     }
 }
 
-/* Of one table and stage. */
+/* Bounds of the stages' rounds; of one stage, of all its seconds. */
+static const gal_mix_bound *rounds_of(const solver *v)
+{
+    return v->s->spec.pp_degree > 1 ? v->bound : v->bound + 1;
+}
+
+static void forget_known(const solver *v, uint32_t row)
+{
+    if (v->known != NULL) {
+        memset(v->known + row * v->chains.count, 0, v->chains.count * sizeof *v->known);
+    }
+}
+
+/* Of one table and stage; of its round the floor too. */
 static void forget_bound(const solver *v, uint32_t at)
 {
-    const size_t chains = gal_whole_stages_chains(v->s->types);
+    const uint32_t stages = v->s->spec.pp_degree;
     gal_mix_bound_free(&v->bound[at]);
-    if (v->known != NULL) {
-        memset(v->known + at * chains, 0, chains * sizeof *v->known);
+    forget_known(v, at);
+    if (rounds_of(v) + at % stages == &v->bound[at]) {
+        forget_known(v, GAL_WHOLE_FLOOR * stages + at % stages);
     }
 }
 
@@ -63,12 +78,6 @@ static double common_seconds(const gal_cell_spec *spec)
            gal_durations_fixed_step_seconds(spec->durations);
 }
 
-/* Bounds of the stages' rounds; of one stage, of all its seconds. */
-static const gal_mix_bound *rounds_of(const solver *v)
-{
-    return v->s->spec.pp_degree > 1 ? v->bound : v->bound + 1;
-}
-
 static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
 {
     const uint32_t stages = v->s->spec.pp_degree;
@@ -76,6 +85,7 @@ static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
     const double common = common_seconds(spec);
     const gal_round_counts rounds = gal_round_counts_of(spec->schedule, stages, spec->microbatch_count);
     const gal_whole_stages whole = {.types = v->s->types,
+                                    .chains = &v->chains,
                                     .stage_count = stages,
                                     .slowest_rounds = stages == 1 ? 0.0 : rounds.slowest,
                                     .round = rounds_of(v),
@@ -516,7 +526,8 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     if (v.bound == NULL || v.strategy == NULL || v.allowed == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    const size_t known = 3 * (size_t)screened->spec.pp_degree * gal_whole_stages_chains(screened->types);
+    GAL_TRY(gal_chain_kinds_create(screened->types, &v.chains, err));
+    const size_t known = (size_t)GAL_WHOLE_ROWS * screened->spec.pp_degree * v.chains.count;
     v.known = screened->spec.pp_degree > 1 && known <= KNOWN_MAX ? calloc(known, sizeof *v.known) : NULL;
     v.stage = v.strategy + blocks;
     v.own = v.stage + blocks;
@@ -535,6 +546,7 @@ cleanup:
     gal_stage_classes_free(v.classes);
     gal_stage_tables_free(&v.tables);
     free(v.known);
+    gal_chain_kinds_free(&v.chains);
     free(v.allowed);
     free(v.strategy);
     free(v.bound);

@@ -341,7 +341,7 @@ static void check_kept(const gal_whole_stages *whole, double least)
     uint32_t first[STAGES_MOST];
     double again = 0.0;
     gal_whole_stages keeps = *whole;
-    keeps.known = calloc(3 * (size_t)whole->stage_count * gal_whole_stages_chains(whole->types), sizeof *keeps.known);
+    keeps.known = calloc((size_t)GAL_WHOLE_ROWS * whole->stage_count * whole->chains->count, sizeof *keeps.known);
     assert_non_null(keeps.known);
     for (uint32_t time = 0; time < 2; time++) {
         assert_int_equal(gal_whole_stages_bound(&keeps, HUGE_VAL, &again, first, &err), GAL_OK);
@@ -358,6 +358,7 @@ static void test_no_cut_beats_the_bound(void **unused)
     for (uint64_t seed = 1; seed <= TRIALS; seed++) {
         gal_error err = {0};
         gal_mix_bound bound[3][STAGES_MOST];
+        gal_chain_kinds chains;
         uint32_t first[STAGES_MOST];
         uint64_t state = seed;
         double least = 0.0;
@@ -371,7 +372,9 @@ static void test_no_cut_beats_the_bound(void **unused)
         for (uint32_t i = 0; i < 3 * stages; i++) {
             assert_int_equal(gal_mix_bound_create(&t[i / stages].stage, &bound[i / stages][i % stages], &err), GAL_OK);
         }
+        assert_int_equal(gal_chain_kinds_create(&t[0].types, &chains, &err), GAL_OK);
         const gal_whole_stages whole = {.types = &t[0].types,
+                                        .chains = &chains,
                                         .stage_count = stages,
                                         .slowest_rounds = rounds,
                                         .round = bound[0],
@@ -392,6 +395,7 @@ static void test_no_cut_beats_the_bound(void **unused)
         for (uint32_t i = 0; i < 3 * stages; i++) {
             gal_mix_bound_free(&bound[i / stages][i % stages]);
         }
+        gal_chain_kinds_free(&chains);
     }
     assert_true(cuts > TRIALS / 2);
     assert_true(tight > TRIALS / 4);
