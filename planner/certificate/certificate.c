@@ -7,7 +7,7 @@
 
 #include "planner/certificate/certificate_prices.h"
 
-enum { BANDS = 8, CHARGES = 3, SLOPES = 40, LABELS = 1024, TIGHTENINGS = 60, WEIGHTS = 9 };
+enum { BANDS = 8, CHARGES = 3, SLOPES = 40, TIGHTENINGS = 60, WEIGHTS = 9 };
 
 typedef gal_cert_choice choice;
 
@@ -54,7 +54,7 @@ typedef struct prover {
     table (*table)[GAL_CERT_TABLES]; /* [kind] */
     uint32_t tables;                 /* one where they are the same, or added is all: kernels, one stage */
     uint32_t *far;                   /* [kind][begin] no chain from there that ends behind it is of use */
-    uint32_t *earliest;              /* [stage] where it may begin; the end */
+    uint32_t *earliest, *longest;    /* [stage] where it may begin; the end; most blocks of it */
     double *sum;                     /* [stage][block] least of the stages before */
     uint32_t *from;                  /* likewise: where the last of them begins */
     chain *cut;                      /* [stage] of the cheapest; of the one at hand */
@@ -73,11 +73,6 @@ static choice *best_of(const prover *v, gal_cert_position at, uint32_t type)
     return &v->best[((size_t)at * v->t.types.type_count + type) * v->classes];
 }
 
-static choice joined(const choice *a, const choice *b)
-{
-    return (choice){a->cost + b->cost, a->seconds + b->seconds, a->bytes + b->bytes};
-}
-
 static choice less(choice a, choice b)
 {
     return b.cost < a.cost || (b.cost == a.cost && b.bytes < a.bytes) ? b : a;
@@ -91,7 +86,7 @@ static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choic
         const uint32_t to = (v->easiest + i) % v->classes;
         if (to != class && rest[to].cost < least.cost) {
             const double seconds = rate > 0.0 ? gal_cert_conversion(&v->t, v->t.types.pair_of[block], class, to) : 0.0;
-            least = less(least, joined(&(choice){rate * seconds, seconds, 0.0}, &rest[to]));
+            least = less(least, gal_cert_joined(&(choice){rate * seconds, seconds, 0.0}, &rest[to]));
         }
     }
     return least;
@@ -117,8 +112,9 @@ static choice cheapest_chain(prover *v, const chain *c, double rate, double pric
             const bool had = own[class].cost < HUGE_VAL && v->before[block] + here + v->ahead <= most;
             const choice next = last ? nothing : had ? cheapest_on(v, block + 1, class, rest + classes, rate) : none;
             v->on[(size_t)block * classes + class] = next.cost;
-            rest[class] = v->before[block] + own[class].cost + next.cost <= most ? joined(&own[class], &next) : none;
-            least = had && block == c->begin ? less(least, joined(&first[class], &next)) : least;
+            rest[class] =
+                v->before[block] + own[class].cost + next.cost <= most ? gal_cert_joined(&own[class], &next) : none;
+            least = had && block == c->begin ? less(least, gal_cert_joined(&first[class], &next)) : least;
             easiest = rest[class].cost < rest[easiest].cost ? class : easiest;
         }
         v->easiest = easiest, v->ahead = rest[easiest].cost;
@@ -151,30 +147,12 @@ static double relax(prover *v, const chain *c, double *price)
 
 /* ---- whole blocks ---- */
 
-/* Into a list what no other beats of its own and of another's with more seconds and bytes, up to a cost; where there
- * are too many, the least of two neighbours stands for both. */
+/* Into a list what no other beats of its own and of another's with more seconds and bytes, up to a cost. */
 static void merge(prover *v, list *into, const list *from, const choice *more, double price, double most)
 {
-    list out = {0, v->spare.choice};
-    double least = HUGE_VAL;
-    for (uint32_t i = 0, j = 0; i < into->count || j < from->count;) {
-        choice next = j < from->count ? joined(&from->choice[j], more) : none;
-        if (j == from->count || (i < into->count && into->choice[i].bytes <= next.bytes)) {
-            next = into->choice[i++];
-        } else {
-            j++;
-            next.seconds = next.seconds + price * next.bytes <= most ? next.seconds : HUGE_VAL;
-        }
-        if (next.seconds < least) {
-            least = next.seconds;
-            out.choice[out.count++] = next;
-        }
-    }
-    for (uint32_t i = 0; out.count > LABELS && 2 * i < out.count; i++) {
-        const uint32_t next = 2 * i + 1 < out.count ? 2 * i + 1 : 2 * i;
-        out.choice[i] = (choice){0.0, out.choice[next].seconds, out.choice[2 * i].bytes};
-    }
-    out.count = out.count > LABELS ? (out.count + 1) / 2 : out.count;
+    const list out = {
+        gal_cert_merge(into->choice, into->count, from->choice, from->count, more, price, most, v->spare.choice),
+        v->spare.choice};
     v->spare.choice = into->choice;
     v->work += out.count;
     *into = out;
@@ -186,7 +164,7 @@ static void take_lists(prover *v)
     const size_t count = 2 * (size_t)v->t.class_count;
     v->list = gal_heap_take(&v->t.heap, count + 2, sizeof *v->list);
     for (size_t i = 0; i < count + 2 && v->t.heap.code == GAL_OK; i++) {
-        v->list[i].choice = gal_heap_take(&v->t.heap, 2 * (LABELS + 1), sizeof(choice));
+        v->list[i].choice = gal_heap_take(&v->t.heap, 2 * (GAL_CERT_LABELS + 1), sizeof(choice));
     }
     v->arrival = v->t.heap.code == GAL_OK ? v->list[count] : v->arrival;
     v->spare = v->t.heap.code == GAL_OK ? v->list[count + 1] : v->spare;
@@ -350,15 +328,6 @@ static size_t place_of(const prover *v, uint32_t stage, uint32_t block)
     return (size_t)stage * (v->t.blocks + 1) + block;
 }
 
-/* Where the stage of a cut may end that begins there. */
-static chain ends_of(const prover *v, uint32_t stage, uint32_t begin)
-{
-    const uint32_t far = v->far[(size_t)v->t.kind_of[stage] * v->t.blocks + begin];
-    const uint32_t most = v->t.blocks - (v->t.stages - 1 - stage);
-    const uint32_t least = v->earliest[stage + 1];
-    return (chain){least > begin ? least : begin + 1, far < most ? far : most};
-}
-
 /* How far stages reach that are less than `most` slow: what is known of chains is known so far. */
 static void reach(prover *v, double most)
 {
@@ -369,52 +338,79 @@ static void reach(prover *v, double most)
     const uint32_t blocks = v->t.blocks;
     for (uint32_t kind = 0; kind < v->t.kind_count; kind++) {
         table *t = v->table[kind];
-        double less = t->ends_seconds; /* of those that take less than nothing */
         t[GAL_CERT_ROUND].age++, t[GAL_CERT_ADDED].age++;
-        for (uint32_t b = 0; b < blocks; b++) {
-            less += fmin(t->least[v->t.types.type_of[b]], 0.0);
-        }
-        for (uint32_t b = 0; b < blocks; b++) {
-            double sum = less;
-            uint32_t e = b;
-            while (e < blocks && (sum += fmax(t->least[v->t.types.type_of[e]], 0.0)) < most) {
-                e++;
-            }
-            v->far[(size_t)kind * blocks + b] = e;
-        }
-    }
-    v->earliest[v->t.stages] = blocks;
-    for (uint32_t p = v->t.stages; p-- > 0;) {
-        const uint32_t *far = &v->far[(size_t)v->t.kind_of[p] * blocks];
-        v->earliest[p] = p;
-        while (v->earliest[p] < blocks && far[v->earliest[p]] < v->earliest[p + 1]) {
-            v->earliest[p]++;
-        }
+        gal_cert_reach(&v->t, t->least, t->ends_seconds, most, v->sum, &v->far[(size_t)kind * blocks]);
     }
 }
 
-/* The least sum of a cut all of whose stages are less than `most` slow; infinity: there is none. */
-static double least_sum(prover *v, double most)
+/* Most blocks of a chain on the kind of stage that is less than `most` slow. */
+static uint32_t longest_of(prover *v, uint32_t stage, double most)
 {
-    for (size_t i = 0; i < place_of(v, v->t.stages + 1, 0); i++) {
-        v->sum[i] = HUGE_VAL;
-    }
-    v->sum[0] = 0.0;
-    for (uint32_t p = 0; p < v->t.stages; p++) {
-        for (uint32_t b = p; b < v->t.blocks; b++) {
-            const double before = v->sum[place_of(v, p, b)];
-            const chain ends = ends_of(v, p, b);
-            for (chain c = {b, ends.begin}; before < HUGE_VAL && c.end <= ends.end; c.end++) {
-                const size_t to = place_of(v, p + 1, c.end);
-                if (*known_of(v, p, GAL_CERT_ROUND, &c) < most) {
-                    const double sum = before + v->each * *known_of(v, p, GAL_CERT_ADDED, &c);
-                    v->from[to] = sum < v->sum[to] ? b : v->from[to];
-                    v->sum[to] = gal_cert_lesser(sum, v->sum[to]);
-                }
-            }
+    const uint32_t kind = v->t.kind_of[stage], first = v->t.kind[kind].stage;
+    const uint32_t *far = &v->far[(size_t)kind * v->t.blocks];
+    uint32_t longest = 0, begin = v->t.blocks;
+    for (uint32_t end = v->t.blocks; end > first; end--) {
+        begin = begin < end ? begin : end;
+        while (begin > first && far[begin - 1] >= end) {
+            begin--;
+        }
+        chain c = {begin, end};
+        for (; end - c.begin > longest && v->t.like[end].common < end - begin; c.begin++) { /* else it is another's */
+            longest = *known_of(v, stage, GAL_CERT_ROUND, &c) < most ? end - c.begin : longest;
         }
     }
-    return v->sum[place_of(v, v->t.stages, v->t.blocks)];
+    return longest;
+}
+
+/* How long stages may be that are less than `most` slow, and so where they begin. */
+static void limit_stages(prover *v, double most)
+{
+    v->longest[0] = v->earliest[v->t.stages] = v->t.blocks;
+    for (uint32_t p = v->t.stages; p-- > 1;) {
+        const bool known = p + 1 < v->t.stages && v->t.kind_of[p] == v->t.kind_of[p + 1];
+        v->longest[p] = known ? v->longest[p + 1] : longest_of(v, p, most);
+        v->earliest[p] = v->earliest[p + 1] > v->longest[p] ? v->earliest[p + 1] - v->longest[p] : 0;
+    }
+}
+
+/* The least sum up to a stage's end, all of whose stages are less than `most` slow, the last one from the `begins`. */
+static double sum_to(prover *v, uint32_t stage, uint32_t end, const chain *begins, double most)
+{
+    const uint32_t kind = v->t.kind_of[stage], common = kind == 0 ? 0 : v->t.like[end].common;
+    const uint32_t least = end > v->longest[stage] ? end - v->longest[stage] : 0;
+    const double *before = &v->sum[place_of(v, stage, 0)], *round = NULL, *added = NULL;
+    const size_t to = place_of(v, stage + 1, end);
+    chain c = {begins->end < end ? begins->end : end, end};
+    v->sum[to] = HUGE_VAL;
+    while (c.begin > begins->begin && c.begin-- > least) {
+        if (round == NULL || end - c.begin == common + 1) { /* else the chain is one block more of the same row */
+            round = known_of(v, stage, GAL_CERT_ROUND, &c), added = known_of(v, stage, GAL_CERT_ADDED, &c);
+        }
+        const double sum = *round < most ? before[c.begin] + v->each * *added : HUGE_VAL;
+        v->from[to] = sum <= v->sum[to] ? c.begin : v->from[to];
+        v->sum[to] = gal_cert_lesser(v->sum[to], sum);
+        round++, added++;
+    }
+    return v->sum[to];
+}
+
+/* Of a whole cut; infinity: there is none. */
+static double least_sum(prover *v, double most)
+{
+    chain begins = {0, 1}; /* of the stage */
+    limit_stages(v, most);
+    v->sum[0] = 0.0;
+    for (uint32_t p = 0; p < v->t.stages && begins.end > 0; p++) {
+        uint32_t end = v->earliest[p + 1] > begins.begin ? v->earliest[p + 1] : begins.begin + 1;
+        chain ends = {end, 0};
+        for (; end <= v->t.blocks - (v->t.stages - 1 - p); end++) {
+            if (sum_to(v, p, end, &begins, most) < HUGE_VAL) {
+                ends = (chain){ends.end > 0 ? ends.begin : end, end + 1};
+            }
+        }
+        begins = ends;
+    }
+    return begins.end > 0 ? v->sum[place_of(v, v->t.stages, v->t.blocks)] : HUGE_VAL;
 }
 
 /* Up to enough_seconds; the cut that takes it. Every cut that is found rules out all that are as slow or slower. */
@@ -548,6 +544,7 @@ static gal_code create(prover *v)
     v->table = gal_heap_take(h, v->t.kind_count, sizeof *v->table);
     v->far = gal_heap_take(h, v->t.kind_count * blocks, sizeof *v->far);
     v->earliest = gal_heap_take(h, v->t.stages + 1, sizeof *v->earliest);
+    v->longest = gal_heap_take(h, v->t.stages, sizeof *v->longest);
     v->sum = gal_heap_take(h, places, sizeof *v->sum);
     v->from = gal_heap_take(h, places, sizeof *v->from);
     v->cut = gal_heap_take(h, 2 * (size_t)v->t.stages, sizeof *v->cut);

@@ -463,26 +463,6 @@ static void number_stages(gal_cert_prices *v)
     }
 }
 
-void gal_cert_number_likes(gal_cert_prices *v)
-{
-    if (v->like != NULL) {
-        return;
-    }
-    uint32_t *common = gal_heap_take(&v->heap, v->blocks + 1, sizeof *common); /* [end] with the end at hand */
-    v->like = gal_heap_take(&v->heap, v->blocks + 1, sizeof *v->like);
-    for (uint32_t end = 1; v->heap.code == GAL_OK && end <= v->blocks; end++) {
-        v->like[end].end = end;
-        for (uint32_t other = v->blocks; other > end; other--) {
-            const bool alike = v->types.type_of[other - 1] == v->types.type_of[end - 1];
-            common[other] = alike ? common[other - 1] + 1 : 0;
-            if (common[other] > v->like[end].common) {
-                v->like[end].common = common[other];
-                v->like[end].end = other;
-            }
-        }
-    }
-}
-
 /* [type][strategy]: at most so many. */
 static void create_menus(gal_cert_prices *v)
 {

@@ -63,6 +63,13 @@ typedef struct gal_cert_kernels {
     gal_block_floor floor;
 } gal_cert_kernels;
 
+enum { GAL_CERT_LABELS = 1024 };
+
+/* Of ends of chains the last that has most blocks before it in common, and how many. */
+typedef struct gal_cert_like {
+    uint32_t end, common;
+} gal_cert_like;
+
 typedef struct gal_cert_prices {
     const gal_certificate_cell *cell;
     const gal_certificate_sources *from;
@@ -77,9 +84,7 @@ typedef struct gal_cert_prices {
     double *received_bytes;    /* [type] at the entry of a stage: the least that rows of any class take */
     uint32_t *place, *kind_of; /* [stage] */
     gal_cert_kind *kind;
-    struct {
-        uint32_t end, common;
-    } * like;                      /* [end] of chains: the last that has most blocks before it in common, how many */
+    gal_cert_like *like;           /* [end] of chains */
     gal_cert_menus menus;          /* opened last */
     const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
     bool by_kernels;
@@ -104,8 +109,25 @@ static inline double gal_cert_lesser(double a, double b)
 /* Fills like, once. */
 void gal_cert_number_likes(gal_cert_prices *prices);
 
+/* far[begin]: no chain from there that ends behind it takes less than `most`, where a block takes at least least[type],
+ * infinity: the stage cannot have it, and ends, no more than 0, take ends_seconds.
+ * sum  room for a block more than there are */
+void gal_cert_reach(const gal_cert_prices *prices, const double *least, double ends_seconds, double most, double *sum,
+                    uint32_t *far);
+
 /* Fills menus of the kind's table; the first stage's tail is weighed: at most 1. */
 void gal_cert_menus_open(gal_cert_prices *prices, uint32_t kind, gal_cert_table table, double tail_weight);
+
+static inline gal_cert_choice gal_cert_joined(const gal_cert_choice *a, const gal_cert_choice *b)
+{
+    return (gal_cert_choice){a->cost + b->cost, a->seconds + b->seconds, a->bytes + b->bytes};
+}
+
+/* What no other beats of two lists, by rising bytes, those of b with more seconds and bytes, as long as they then cost
+ * no more than `most`: seconds, and bytes at the price. Where there are more than GAL_CERT_LABELS, the least of two
+ * neighbours stands for both. Returns how many are in out, which has room for both lists. */
+uint32_t gal_cert_merge(const gal_cert_choice *a, uint32_t a_count, const gal_cert_choice *b, uint32_t b_count,
+                        const gal_cert_choice *more, double price, double most, gal_cert_choice *out);
 
 /* Of an item at a cost of `rate` per second, 1 or 0, and `price` per byte. */
 gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price);
