@@ -382,15 +382,17 @@ cleanup:
  * in another class, a table that is held as theirs costs the rest more than it gains. */
 static void note_classes(const filler *f, uint32_t *class)
 {
+    uint32_t *alike = f->blocks; /* [class]: room, which is left as it is found */
     uint32_t most = 0;
     class[0] = f->best.class[0];
     for (uint32_t i = 0; i < f->end - f->begin; i++) {
-        uint32_t alike = 0;
-        for (uint32_t j = i; j < f->end - f->begin; j++) {
-            alike += f->best.class[j] == f->best.class[i];
-        }
-        class[1] = alike > most ? f->best.class[i] : class[1];
-        most = alike > most ? alike : most;
+        alike[f->best.class[i]]++;
+    }
+    for (uint32_t i = 0; i < f->end - f->begin; i++) {
+        uint32_t *own = &alike[f->best.class[i]];
+        class[1] = *own > most ? f->best.class[i] : class[1];
+        most = *own > most ? *own : most;
+        *own = 0;
     }
 }
 
