@@ -12,18 +12,24 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* ---- from a program ----
  * Of backward what the last microbatch does: plain backward is a part of it. */
 
-/* What lies behind the begin of a ring's buffer belongs to the turn before. Of many turns alike, as steps of a product
- * take, two or three are kept, odd as they were: a ring has two buffers at most. */
+/* The third use had the first one's buffer: they become one. */
+static void fold_turns(gal_ring_turns *turns)
+{
+    turns->bytes[0] = larger(turns->bytes[0], turns->bytes[2]);
+    turns->bytes[2] = 0;
+    turns->count -= 2;
+}
+
+/* What lies behind the begin of a ring's buffer belongs to the turn before. */
 static void add_turn(gal_ring_turns *turns, const gal_operand *operand)
 {
-    const uint64_t bytes = gal_align(operand->bytes), *last = &turns->bytes[turns->count];
-    if (operand->offset_bytes == 0 && turns->count >= 3 && last[-1] == bytes && last[-2] == bytes &&
-        last[-3] == bytes) {
-        turns->count -= 2;
+    if (operand->offset_bytes == 0 && turns->count == GAL_RING_TURNS) {
+        fold_turns(turns);
     }
     turns->count += operand->offset_bytes == 0;
-    GAL_ASSERT(turns->count > 0 && turns->count <= GAL_BLOCK_TURNS_MAX);
-    turns->bytes[turns->count - 1] = gal_align(operand->offset_bytes + operand->bytes);
+    GAL_ASSERT(turns->count > 0);
+    uint64_t *last = &turns->bytes[turns->count - 1];
+    *last = larger(*last, gal_align(operand->offset_bytes + operand->bytes));
 }
 
 /* The gathers, and copies from the host, into ring buffers that a block issues in a fragment. Steps of a product whose

@@ -19,12 +19,13 @@
 
 #include "runtime/program/program.h"
 
-enum { GAL_BLOCK_TURNS_MAX = 24 };
+enum { GAL_RING_TURNS = 3 };
 
-/* The uses of a ring by one block in one fragment, in order. */
+/* The uses of a ring by one block in one fragment, in order. A ring has two buffers at most, so of more than three uses
+ * two or three stand for all, odd as they were: each is as large as the largest whose buffer it has. */
 typedef struct gal_ring_turns {
     uint32_t count;
-    uint64_t bytes[GAL_BLOCK_TURNS_MAX];
+    uint64_t bytes[GAL_RING_TURNS]; /* behind count: 0 */
 } gal_ring_turns;
 
 /* bytes.saved includes the block's own input; bytes.boundary are the rows that leave it, in its layout; bytes.relayout
