@@ -378,11 +378,12 @@ double gal_stage_classes_bound(gal_stage_classes *room, const gal_mix_stage *sta
     gal_class_query query = {stage, begin, end, room->class_count, HUGE_VAL, true};
     at_level at = {room, &query};
     double least = HUGE_VAL;
-    for (uint32_t i = 0; i < levels->level_count; i++) {
+    for (uint32_t rank = 0; rank < levels->level_count; rank++) { /* from the one that is likely to be the least on */
+        const uint32_t i = (levels->least_level + rank) % levels->level_count;
         const double limit = stage->limit_bytes - levels->turns[i][0];
         query.top_bytes = levels->turns[i][1];
         const double price = limit > 0.0 ? -levels->seconds[i][1].constant / limit : 0.0;
-        const double own = bound_level(&at, limit, price, loose_seconds, enough_seconds);
+        const double own = bound_level(&at, limit, price, loose_seconds, fmin(enough_seconds, least));
         least = own < least ? own : least;
     }
     return least * (1.0 - 1e-12);
