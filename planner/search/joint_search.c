@@ -21,6 +21,14 @@ static const double largest_stray = 0.25;
  * With a quarter gpt2-xl on h100-8 took five times as long, for 0.20 instead of 0.30 %. */
 static const double staged_share = 0.5;
 
+/* Cells of stages of so few devices in so few stages have few strategies: a first plan of theirs, soon found, spares
+ * the others, which have thousands, much of their time. */
+enum { NARROW_DEVICES = 8, NARROW_STAGES = 16 };
+
+/* Once a plan is known all chains together may take what one cell may before, each cell half of what is left; less than
+ * such a part of it is not worth a beginning. */
+enum { CHAINS_SHARE = 2, CHAINS_LEAST = 16 };
+
 typedef enum candidate_level { FLOORED, SCREENED, STAGED, CLOSED } candidate_level;
 static const uint32_t no_finalist = UINT32_MAX;
 
@@ -46,7 +54,8 @@ typedef struct outer {
     gal_cell_answer answer; /* its arrays */
     candidate *candidate;
     uint32_t candidate_count;
-    double stray; /* the most of any finalist */
+    double stray;        /* the most of any finalist */
+    uint64_t chain_work; /* of chains of the search, since it knows a plan */
     gal_search_progress now;
 } outer;
 
@@ -128,13 +137,20 @@ static double per_sample(const candidate *c)
     return c->bound / c->numbers.global_batch_samples;
 }
 
+static bool is_narrow(const outer *o, const candidate *c)
+{
+    const uint32_t devices = gal_durations_cluster(o->request->durations)->device_count;
+    return c->numbers.pp_degree <= NARROW_STAGES && devices / c->numbers.pp_degree <= NARROW_DEVICES;
+}
+
 /* The open one of the least bound per sample, below the level if there is such a one; NULL: all are closed. */
-static candidate *most_promising(outer *o, candidate_level below)
+static candidate *most_promising(outer *o, candidate_level below, bool narrow)
 {
     candidate *best = NULL;
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         candidate *c = &o->candidate[i];
-        best = c->level < below && (best == NULL || per_sample(c) < per_sample(best)) ? c : best;
+        const bool listed = c->level < below && (!narrow || is_narrow(o, c));
+        best = listed && (best == NULL || per_sample(c) < per_sample(best)) ? c : best;
     }
     return best;
 }
@@ -282,26 +298,54 @@ cleanup:
     return code;
 }
 
-/* What ties of the token table show. */
+/* Whether a closed cell of its batch says already that no bound as high as this one's is the search's. */
+static bool is_settled(const outer *o, const candidate *c)
+{
+    bool settled = false;
+    for (uint32_t i = 0; i < o->candidate_count; i++) {
+        const candidate *d = &o->candidate[i];
+        settled =
+            settled || (d->level == CLOSED && d->numbers.global_batch_samples == c->numbers.global_batch_samples &&
+                        d->bound <= c->bound && per_sample(d) < hopeless_per_sample(o, CLOSED));
+    }
+    return settled;
+}
+
+/* What ties of the token table show: a bound, and no path where one is known. */
 static gal_code solve_ties(outer *o, candidate *c, gal_error *err)
 {
-    return !o->types.table_shared ? GAL_OK
-                                  : solve_staged(o, c, c->stage != NULL ? GAL_STAGED_AGAIN : GAL_STAGED_TIED, err);
+    const bool settled = c->stage != NULL && is_settled(o, c);
+    return !o->types.table_shared || settled
+               ? GAL_OK
+               : solve_staged(o, c, c->stage != NULL ? GAL_STAGED_AGAIN : GAL_STAGED_TIED, err);
+}
+
+/* What chains of the next cell may take; 0: no more cells are looked at. */
+static uint64_t work_limit(const outer *o)
+{
+    const uint64_t all = (uint64_t)o->request->label_limit * GAL_WORK_PER_LABEL;
+    const uint64_t left = all > o->chain_work ? all - o->chain_work : 0;
+    return o->result->finalist_count == 0 ? all : left < all / CHAINS_LEAST ? 0 : left / CHAINS_SHARE;
 }
 
 static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
 {
     gal_code code = GAL_OK;
+    const bool known_plan = o->result->finalist_count > 0;
     gal_cell_answer *answer = &o->answer;
     const double known = c->finalist == no_finalist ? HUGE_VAL : o->result->finalist[c->finalist].objective_seconds;
     const gal_solve_settings settings = {.label_limit = o->request->label_limit,
                                          .few_labels = GAL_FEW_LABELS,
+                                         .work_limit = work_limit(o),
                                          .starts = c->stage != NULL,
                                          .give_up_seconds =
                                              c->numbers.global_batch_samples * hopeless_per_sample(o, CLOSED),
                                          .tell = tell_work,
                                          .tell_context = o};
     const gal_cell_spec spec = spec_of(o, c);
+    if (settings.work_limit == 0) {
+        return GAL_OK;
+    }
     if (o->result->finalist_count == 0 && o->result->solved_cell_count > 1) { /* memory is short */
         gal_least_answer least = {0};
         GAL_TRY(gal_least_cell(&spec, &o->types, GAL_LEAST_ANY, &least, err));
@@ -317,6 +361,7 @@ static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
     }
     GAL_TRY(gal_cell_search(&c->screened, &settings, answer, err));
     o->result->label_count += answer->label_count;
+    o->chain_work += known_plan ? answer->work : 0;
     c->bound = fmax(c->bound, answer->bound);
     if (answer->seconds < known) {
         GAL_TRY(note_path(o, c, answer->stage, answer->strategy, answer->seconds, err));
@@ -357,18 +402,25 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
     return code;
 }
 
+/* narrow: those alone, until a plan is known. */
+static gal_code advance_all(outer *o, candidate_level below, bool narrow, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    candidate *c = most_promising(o, below, narrow);
+    while (code == GAL_OK && c != NULL && per_sample(c) < hopeless_per_sample(o, below) &&
+           !(narrow && o->result->finalist_count > 0)) {
+        code = advance(o, c, err);
+        c = most_promising(o, below, narrow);
+    }
+    return code;
+}
+
 /* All cells in their stages first: a good plan spares the rest. */
 static gal_code search_candidates(outer *o, gal_error *err)
 {
-    gal_code code = GAL_OK;
-    for (candidate_level below = STAGED; below <= CLOSED; below++) {
-        candidate *c = most_promising(o, below);
-        while (code == GAL_OK && c != NULL && per_sample(c) < hopeless_per_sample(o, below)) {
-            code = advance(o, c, err);
-            c = most_promising(o, below);
-        }
-    }
-    return code;
+    gal_code code = advance_all(o, STAGED, true, err);
+    code = code == GAL_OK ? advance_all(o, STAGED, false, err) : code;
+    return code == GAL_OK ? advance_all(o, CLOSED, false, err) : code;
 }
 
 /* ---- nothing was found: the least that would do ---- */

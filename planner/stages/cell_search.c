@@ -128,6 +128,7 @@ static gal_code solve(const chosen *c, const gal_solve_settings *settings, gal_c
     gal_cell *cell = NULL;
     const uint64_t least_bytes = answer->least_bytes;
     const uint64_t label_count = answer->label_count;
+    const uint64_t work = answer->work;
     spec.listed = c->screened->strategy;
     spec.listed_count = c->screened->strategy_count;
     spec.allowed = c->allowed;
@@ -137,10 +138,12 @@ static gal_code solve(const chosen *c, const gal_solve_settings *settings, gal_c
     }
     gal_solve_settings own = *settings;
     own.starts = answer->seconds < HUGE_VAL;
+    own.work_limit = settings->work_limit == 0 ? 0 : settings->work_limit - work;
     number_as_cell(cell, answer);
     code = gal_cell_solve(cell, &own, answer, err);
     number_as_listed(cell, answer);
     answer->label_count += label_count;
+    answer->work += work;
     if (least_bytes > 0 && (answer->least_bytes == 0 || least_bytes < answer->least_bytes)) {
         answer->least_bytes = least_bytes;
     }
@@ -169,7 +172,8 @@ gal_code gal_cell_search(gal_screened *screened, const gal_solve_settings *setti
         bound_rest(&c);
         unfinished += answer->bound < cutoff_seconds;
         if ((unfinished > 0 && answer->bound <= c.bound) || join_all(&c, most, cutoff_seconds) == 0 ||
-            edges_of(&c) > (uint64_t)settings->label_limit * EDGES_PER_LABEL) {
+            edges_of(&c) > (uint64_t)settings->label_limit * EDGES_PER_LABEL ||
+            (settings->work_limit > 0 && answer->work >= settings->work_limit)) {
             break;
         }
     }

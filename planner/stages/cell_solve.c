@@ -8,8 +8,7 @@
 #include "planner/bound/boxes.h"
 #include "planner/bound/first_path.h"
 
-/* WORK_PER_LABEL: what a cell may take, in dual->work per label of the limit. */
-enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BEAM_EVERY = 8, WORK_PER_LABEL = 5000 };
+enum { FIRST_ROUNDS = 120, ROUNDS = 30, BYTE_ROUNDS = 10, BEAM_EVERY = 8 };
 
 typedef struct solver {
     const gal_cell *cell;
@@ -296,7 +295,8 @@ gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings
                 .settings = settings,
                 .answer = answer,
                 .best = {settings->give_up_seconds, answer->stage, answer->strategy},
-                .work_limit = (uint64_t)settings->label_limit * WORK_PER_LABEL,
+                .work_limit = settings->work_limit > 0 ? settings->work_limit
+                                                       : (uint64_t)settings->label_limit * GAL_WORK_PER_LABEL,
                 .open_bound = HUGE_VAL};
     double found = settings->give_up_seconds; /* what is shorter was found */
     answer->least_bytes = 0;
@@ -320,6 +320,7 @@ gal_code gal_cell_solve(const gal_cell *cell, const gal_solve_settings *settings
     }
     answer->seconds = s.best.seconds < found ? s.best.seconds : HUGE_VAL;
     answer->bound = fmin(s.open_bound, s.best.seconds);
+    answer->work = s.dual->work;
 cleanup:
     gal_boxes_free(&s.boxes);
     gal_choices_free(&s.wide);

@@ -12,16 +12,19 @@ typedef struct gal_cell_answer {
     uint32_t *stage, *strategy; /* [block] the caller's arrays */
     uint64_t least_bytes;       /* of its largest stage, the smallest path met, fitting or not; 0: no path at all */
     uint64_t label_count;
+    uint64_t work;       /* taken, as work_limit counts it */
     gal_weights weights; /* of the dual over all paths */
 } gal_cell_answer;
 
-enum { GAL_FEW_LABELS = 100 };
+/* GAL_WORK_PER_LABEL: what a cell may take, in gal_dual.work per label of the limit. */
+enum { GAL_FEW_LABELS = 100, GAL_WORK_PER_LABEL = 5000 };
 
 typedef struct gal_solve_settings {
-    uint32_t label_limit;   /* at one block; the work on a cell is limited in proportion */
-    uint32_t few_labels;    /* likewise, before a box is split */
-    bool starts;            /* the answer comes with a path to start from */
-    double give_up_seconds; /* only paths faster than this are looked for */
+    uint32_t label_limit; /* at one block */
+    uint64_t work_limit; /* in gal_dual.work, of the cell: no box is begun behind it; 0: in proportion to label_limit */
+    uint32_t few_labels; /* likewise, before a box is split */
+    bool starts;         /* the answer comes with a path to start from */
+    double give_up_seconds;                                          /* only paths faster than this are looked for */
     void (*tell)(void *context, uint64_t work, uint64_t work_limit); /* how far it is, every few ms; or NULL */
     void *tell_context;
 } gal_solve_settings;
