@@ -127,7 +127,7 @@ static double seconds_of(const search *s, const entry *e)
 static uint32_t drop_beaten(search *s, uint32_t count)
 {
     double least[BANDS]; /* seconds of a band; then of it and all before */
-    const uint32_t bands = count < 4 * BANDS ? FEW : BANDS;
+    const uint32_t bands = count < 4 * FEW ? FEW : BANDS;
     double low = HUGE_VAL;
     double high = -HUGE_VAL;
     uint32_t kept = 0;
@@ -194,12 +194,13 @@ static bool add_sum(search *s, uint32_t count, entry own)
     return !s->too_long;
 }
 
-/* out = all sums of an entry of each; out may be one of them. */
+/* out = all sums of an entry of each; out may be one of them. Of a list and itself each two are met once. */
 static void add(search *s, const list *a, const list *b, list *out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < a->count && !s->too_long; i++) {
-        for (uint32_t j = 0; j < b->count && !s->too_long && a->entry[i].over + b->entry[j].over <= s->reach; j++) {
+        for (uint32_t j = a == b ? i : 0;
+             j < b->count && !s->too_long && a->entry[i].over + b->entry[j].over <= s->reach; j++) {
             const entry own = {a->entry[i].over + b->entry[j].over, a->entry[i].bytes + b->entry[j].bytes};
             count += add_sum(s, count, own);
         }
