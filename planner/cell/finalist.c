@@ -110,3 +110,36 @@ gal_code gal_finalists_interval(const gal_durations *durations, gal_search_resul
     }
     return code;
 }
+
+double gal_finalist_per_sample(const gal_finalist *finalist)
+{
+    return finalist->objective_seconds / finalist->global_batch_samples;
+}
+
+/* Of equals: cells in the order of their numbers. */
+static int lesser_numbers_first(const gal_finalist *a, const gal_finalist *b)
+{
+    if (a->pp_degree != b->pp_degree) {
+        return a->pp_degree < b->pp_degree ? -1 : 1;
+    }
+    if (a->microbatch_count != b->microbatch_count) {
+        return a->microbatch_count < b->microbatch_count ? -1 : 1;
+    }
+    return a->global_batch_samples < b->global_batch_samples ? -1 : a->global_batch_samples > b->global_batch_samples;
+}
+
+int gal_finalist_faster_first(const void *x, const void *y)
+{
+    const gal_finalist *a = x;
+    const gal_finalist *b = y;
+    const double rate_a = a->global_batch_samples / a->simulated_seconds;
+    const double rate_b = b->global_batch_samples / b->simulated_seconds;
+    return rate_a != rate_b ? (rate_a > rate_b ? -1 : 1) : lesser_numbers_first(a, b);
+}
+
+int gal_finalist_less_objective_first(const void *x, const void *y)
+{
+    const double a = gal_finalist_per_sample(x);
+    const double b = gal_finalist_per_sample(y);
+    return a != b ? (a < b ? -1 : 1) : lesser_numbers_first(x, y);
+}

@@ -25,4 +25,11 @@ gal_code gal_finalist_interval(const gal_durations *durations, gal_finalist *fin
 gal_code gal_finalists_interval(const gal_durations *durations, gal_search_result *result, uint32_t count,
                                 gal_error *err);
 
+/* Objective, of one sample. */
+double gal_finalist_per_sample(const gal_finalist *finalist);
+
+/* For qsort, of finalists: by simulation and by objective; of equals in the order of their cells' numbers. */
+int gal_finalist_faster_first(const void *x, const void *y);
+int gal_finalist_less_objective_first(const void *x, const void *y);
+
 #endif

@@ -25,9 +25,10 @@ static const double staged_share = 0.5;
  * the others, which have thousands, much of their time. */
 enum { NARROW_DEVICES = 8, NARROW_STAGES = 16 };
 
-/* Once a plan is known all chains together may take what one cell may before, each cell half of what is left; less than
- * such a part of it is not worth a beginning. */
-enum { CHAINS_SHARE = 2, CHAINS_LEAST = 16 };
+/* Once a plan is known the chains of all cells together may take what so many solves of one may, each cell half of what
+ * is left; less than such a part of a solve is not worth a beginning. A cell that is the only one takes what it may,
+ * and so do all where a proof is asked for. */
+enum { CHAIN_SOLVES = 2, CHAINS_LEAST = 16 };
 
 typedef enum candidate_level { FLOORED, SCREENED, STAGED, CLOSED } candidate_level;
 static const uint32_t no_finalist = UINT32_MAX;
@@ -157,11 +158,6 @@ static candidate *most_promising(outer *o, candidate_level below, bool narrow)
 
 /* ---- finalists ---- */
 
-static double objective_per_sample(const gal_finalist *f)
-{
-    return f->objective_seconds / f->global_batch_samples;
-}
-
 /* Of the last finalist that is wanted; infinity: fewer are known. */
 static double wanted_per_sample(const outer *o)
 {
@@ -171,7 +167,7 @@ static double wanted_per_sample(const outer *o)
         double next = HUGE_VAL;
         uint32_t at_or_below = 0;
         for (uint32_t i = 0; i < o->result->finalist_count; i++) {
-            const double own = objective_per_sample(&o->result->finalist[i]);
+            const double own = gal_finalist_per_sample(&o->result->finalist[i]);
             at_or_below += own <= worst;
             next = own > worst ? fmin(next, own) : next;
         }
@@ -277,7 +273,8 @@ static gal_code keep_path(outer *o, candidate *c, const gal_staged *staged, gal_
     return note_path(o, c, c->stage, c->strategy, staged->seconds, err);
 }
 
-static gal_code solve_staged(outer *o, candidate *c, gal_staged_effort effort, gal_error *err)
+/* enough_seconds: a bound that is no less need not be raised, nor one of a cell that is not worth another look. */
+static gal_code solve_staged(outer *o, candidate *c, gal_staged_effort effort, double enough_seconds, gal_error *err)
 {
     gal_code code = GAL_OK;
     double exposed[GAL_STAGES_MAX];
@@ -289,7 +286,7 @@ static gal_code solve_staged(outer *o, candidate *c, gal_staged_effort effort, g
         staged = (gal_staged){c->bound, seconds, c->stage, c->strategy, c->exposed};
     }
     o->result->solved_cell_count += effort == GAL_STAGED_QUICK;
-    GAL_TRY(gal_staged_solve(&c->screened, hopeless, gap_of(o, below), effort, &staged, err));
+    GAL_TRY(gal_staged_solve(&c->screened, fmin(hopeless, enough_seconds), gap_of(o, below), effort, &staged, err));
     c->bound = fmin(fmax(c->bound, staged.bound), staged.seconds); /* above the path it is by rounding alone */
     if (staged.seconds < HUGE_VAL && c->bound < hopeless && c->stage == NULL) {
         GAL_TRY(keep_path(o, c, &staged, err));
@@ -298,52 +295,56 @@ cleanup:
     return code;
 }
 
-/* Whether a closed cell of its batch says already that no bound as high as this one's is the search's. */
-static bool is_settled(const outer *o, const candidate *c)
+/* What the search's bound is at most by a closed cell of the batch, which may hold a faster plan; infinity: by none. */
+static double settled_seconds(const outer *o, const candidate *c)
 {
-    bool settled = false;
+    double least = HUGE_VAL;
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         const candidate *d = &o->candidate[i];
-        settled =
-            settled || (d->level == CLOSED && d->numbers.global_batch_samples == c->numbers.global_batch_samples &&
-                        d->bound <= c->bound && per_sample(d) < hopeless_per_sample(o, CLOSED));
+        const bool settles = d->level == CLOSED && d->numbers.global_batch_samples == c->numbers.global_batch_samples &&
+                             per_sample(d) < hopeless_per_sample(o, CLOSED);
+        least = settles ? fmin(least, d->bound) : least;
     }
-    return settled;
+    return least;
 }
 
 /* What ties of the token table show: a bound, and no path where one is known. */
 static gal_code solve_ties(outer *o, candidate *c, gal_error *err)
 {
-    const bool settled = c->stage != NULL && is_settled(o, c);
-    return !o->types.table_shared || settled
-               ? GAL_OK
-               : solve_staged(o, c, c->stage != NULL ? GAL_STAGED_AGAIN : GAL_STAGED_TIED, err);
+    if (!o->types.table_shared) {
+        return GAL_OK;
+    }
+    if (c->stage == NULL) {
+        return solve_staged(o, c, GAL_STAGED_TIED, HUGE_VAL, err);
+    }
+    const double settled = settled_seconds(o, c);
+    return c->bound < settled ? solve_staged(o, c, GAL_STAGED_AGAIN, settled, err) : GAL_OK;
 }
 
-/* What chains of the next cell may take; 0: no more cells are looked at. */
-static uint64_t work_limit(const outer *o)
+/* That chains of all cells may still take. */
+static uint64_t work_left(const outer *o)
 {
-    const uint64_t all = (uint64_t)o->request->label_limit * GAL_WORK_PER_LABEL;
-    const uint64_t left = all > o->chain_work ? all - o->chain_work : 0;
-    return o->result->finalist_count == 0 ? all : left < all / CHAINS_LEAST ? 0 : left / CHAINS_SHARE;
+    const uint64_t all = CHAIN_SOLVES * (uint64_t)o->request->label_limit * GAL_WORK_PER_LABEL;
+    return all > o->chain_work ? all - o->chain_work : 0;
 }
 
 static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const bool known_plan = o->result->finalist_count > 0;
+    const bool shares = o->result->finalist_count > 0 && o->candidate_count > 1 && o->request->gap > 0.0;
+    const uint64_t left = work_left(o);
     gal_cell_answer *answer = &o->answer;
     const double known = c->finalist == no_finalist ? HUGE_VAL : o->result->finalist[c->finalist].objective_seconds;
     const gal_solve_settings settings = {.label_limit = o->request->label_limit,
                                          .few_labels = GAL_FEW_LABELS,
-                                         .work_limit = work_limit(o),
+                                         .work_limit = shares ? left / 2 : 0,
                                          .starts = c->stage != NULL,
                                          .give_up_seconds =
                                              c->numbers.global_batch_samples * hopeless_per_sample(o, CLOSED),
                                          .tell = tell_work,
                                          .tell_context = o};
     const gal_cell_spec spec = spec_of(o, c);
-    if (settings.work_limit == 0) {
+    if (shares && left < (uint64_t)o->request->label_limit * GAL_WORK_PER_LABEL / CHAINS_LEAST) {
         return GAL_OK;
     }
     if (o->result->finalist_count == 0 && o->result->solved_cell_count > 1) { /* memory is short */
@@ -361,7 +362,7 @@ static gal_code solve_chains(outer *o, candidate *c, gal_error *err)
     }
     GAL_TRY(gal_cell_search(&c->screened, &settings, answer, err));
     o->result->label_count += answer->label_count;
-    o->chain_work += known_plan ? answer->work : 0;
+    o->chain_work += shares ? answer->work : 0;
     c->bound = fmax(c->bound, answer->bound);
     if (answer->seconds < known) {
         GAL_TRY(note_path(o, c, answer->stage, answer->strategy, answer->seconds, err));
@@ -388,7 +389,7 @@ static gal_code advance(outer *o, candidate *c, gal_error *err)
         c->level = SCREENED;
         break;
     case SCREENED:
-        code = solve_staged(o, c, GAL_STAGED_QUICK, err);
+        code = solve_staged(o, c, GAL_STAGED_QUICK, HUGE_VAL, err);
         c->level = STAGED;
         if (per_sample(c) >= hopeless_per_sample(o, STAGED)) {
             close_cell(o, c);
@@ -473,34 +474,6 @@ cleanup:
 
 /* ---- all of it ---- */
 
-/* Of equals: cells in the order of their numbers. */
-static int lesser_numbers_first(const gal_finalist *a, const gal_finalist *b)
-{
-    if (a->pp_degree != b->pp_degree) {
-        return a->pp_degree < b->pp_degree ? -1 : 1;
-    }
-    if (a->microbatch_count != b->microbatch_count) {
-        return a->microbatch_count < b->microbatch_count ? -1 : 1;
-    }
-    return a->global_batch_samples < b->global_batch_samples ? -1 : a->global_batch_samples > b->global_batch_samples;
-}
-
-static int faster_first(const void *x, const void *y)
-{
-    const gal_finalist *a = x;
-    const gal_finalist *b = y;
-    const double rate_a = a->global_batch_samples / a->simulated_seconds;
-    const double rate_b = b->global_batch_samples / b->simulated_seconds;
-    return rate_a != rate_b ? (rate_a > rate_b ? -1 : 1) : lesser_numbers_first(a, b);
-}
-
-static int less_objective_first(const void *x, const void *y)
-{
-    const double a = objective_per_sample(x);
-    const double b = objective_per_sample(y);
-    return a != b ? (a < b ? -1 : 1) : lesser_numbers_first(x, y);
-}
-
 /* Share by which a finalist that is not wanted may be above those that are. */
 static double reach_of(const outer *o)
 {
@@ -525,9 +498,9 @@ static gal_code simulate_finalists(outer *o, gal_error *err)
             f->bound_seconds = fmin(c->bound, f->objective_seconds);
         }
     }
-    qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], less_objective_first);
+    qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], gal_finalist_less_objective_first);
     while (code == GAL_OK && kept < result->finalist_count &&
-           (kept == 0 || objective_per_sample(&result->finalist[kept]) <= wanted * (1.0 + reach_of(o)))) {
+           (kept == 0 || gal_finalist_per_sample(&result->finalist[kept]) <= wanted * (1.0 + reach_of(o)))) {
         code = simulate(o, &result->finalist[kept++], err);
     }
     while (result->finalist_count > kept) {
@@ -579,9 +552,9 @@ static gal_code conclude(outer *o, gal_error *err)
     if (!result->feasible) {
         return GAL_OK;
     }
-    count_unproven(o, objective_per_sample(&result->finalist[0]));
+    count_unproven(o, gal_finalist_per_sample(&result->finalist[0]));
     if (o->request->ranks_by_simulation) {
-        qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], faster_first);
+        qsort(result->finalist, result->finalist_count, sizeof result->finalist[0], gal_finalist_faster_first);
     }
     return certify(o, &result->finalist[0], err);
 }
