@@ -377,21 +377,24 @@ static void limit_stages(prover *v, double most)
 static double sum_to(prover *v, uint32_t stage, uint32_t end, const chain *begins, double most)
 {
     const uint32_t kind = v->t.kind_of[stage], common = kind == 0 ? 0 : v->t.like[end].common;
-    const uint32_t least = end > v->longest[stage] ? end - v->longest[stage] : 0;
+    const uint32_t lowest = end > v->longest[stage] ? end - v->longest[stage] : 0;
     const double *before = &v->sum[place_of(v, stage, 0)], *round = NULL, *added = NULL;
-    const size_t to = place_of(v, stage + 1, end);
+    const double each = v->each;
     chain c = {begins->end < end ? begins->end : end, end};
-    v->sum[to] = HUGE_VAL;
-    while (c.begin > begins->begin && c.begin-- > least) {
+    double least = HUGE_VAL;
+    uint32_t from = end;
+    while (c.begin > begins->begin && c.begin-- > lowest) {
         if (round == NULL || end - c.begin == common + 1) { /* else the chain is one block more of the same row */
             round = known_of(v, stage, GAL_CERT_ROUND, &c), added = known_of(v, stage, GAL_CERT_ADDED, &c);
         }
-        const double sum = *round < most ? before[c.begin] + v->each * *added : HUGE_VAL;
-        v->from[to] = sum <= v->sum[to] ? c.begin : v->from[to];
-        v->sum[to] = gal_cert_lesser(v->sum[to], sum);
-        round++, added++;
+        const double sum = *round++ < most ? before[c.begin] + each * *added : HUGE_VAL;
+        from = sum <= least ? c.begin : from;
+        least = gal_cert_lesser(least, sum);
+        added++;
     }
-    return v->sum[to];
+    v->from[place_of(v, stage + 1, end)] = from;
+    v->sum[place_of(v, stage + 1, end)] = least;
+    return least;
 }
 
 /* Of a whole cut; infinity: there is none. */
