@@ -503,8 +503,14 @@ gal_code gal_durations_create_quantile(const gal_durations *of, double quantile,
 
 bool gal_durations_have_measurements(const gal_durations *d)
 {
-    return d->kernel_count > 0 || d->collective_count > 0 || d->fixed_step_seconds > 0.0 ||
-           d->instruction_seconds > 0.0;
+    bool any = d->fixed_step_seconds > 0.0 || d->instruction_seconds > 0.0;
+    for (uint32_t i = 0; i < d->kernel_count && !any; i++) {
+        any = d->kernel[i].source != GAL_SOURCE_ANALYTIC;
+    }
+    for (uint32_t i = 0; i < d->collective_count && !any; i++) {
+        any = d->collective[i].source != GAL_SOURCE_ANALYTIC;
+    }
+    return any;
 }
 
 void gal_durations_free(gal_durations *d)
