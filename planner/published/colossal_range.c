@@ -35,7 +35,22 @@ uint64_t gal_colossal_range_bytes(const gal_program *program)
     return bytes;
 }
 
-/* A block between others, of a batch as one microbatch. */
+void gal_colossal_range_stage(const gal_model *model, uint32_t device_count, uint32_t batch,
+                              const gal_block_spec *block, gal_stage_spec *spec)
+{
+    *spec = (gal_stage_spec){.model = model,
+                             .device_count = device_count,
+                             .stage = 1,
+                             .stage_count = 3,
+                             .microbatch_samples = batch,
+                             .microbatch_count = 1,
+                             .schedule = GAL_SCHEDULE_GPIPE,
+                             .prefetch_depth = 2,
+                             .block_count = 1,
+                             .block = block,
+                             .own_entry = true};
+}
+
 static gal_code measure(const contender *c, uint32_t batch, uint32_t width, uint64_t *bytes, gal_error *err)
 {
     const gal_strategy strategy = strategy_of(c);
@@ -51,17 +66,8 @@ static gal_code measure(const contender *c, uint32_t batch, uint32_t width, uint
     model.compute_dtype = GAL_FP32;
     gal_model_block(&model, block.block, &block.shape);
     GAL_ASSERT(gal_strategy_block_rule_broken(&model, &block.shape, &strategy, c->devices, batch) == NULL);
-    const gal_stage_spec spec = {.model = &model,
-                                 .device_count = c->devices,
-                                 .stage = 1,
-                                 .stage_count = 3,
-                                 .microbatch_samples = batch,
-                                 .microbatch_count = 1,
-                                 .schedule = GAL_SCHEDULE_GPIPE,
-                                 .prefetch_depth = 2,
-                                 .block_count = 1,
-                                 .block = &block,
-                                 .own_entry = true};
+    gal_stage_spec spec;
+    gal_colossal_range_stage(&model, c->devices, batch, &block, &spec);
     const gal_code code = gal_lower_spec(&spec, &program, err);
     *bytes = code == GAL_OK ? gal_colossal_range_bytes(program) : 0;
     gal_program_free(program);

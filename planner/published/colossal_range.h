@@ -18,6 +18,11 @@
 /* Of the arena of a program that is placed, without what only an optimizer step touches. */
 uint64_t gal_colossal_range_bytes(const gal_program *program);
 
+/* The layers as a stage: a block between others, of a batch as one microbatch. block, which *spec points to: its
+ * number, shape and strategy. */
+void gal_colossal_range_stage(const gal_model *model, uint32_t device_count, uint32_t batch,
+                              const gal_block_spec *block, gal_stage_spec *spec);
+
 /* Gives every row; each may stop by another code than GAL_OK. GAL_ERR_SYSTEM without memory. */
 gal_code gal_colossal_range(gal_code (*each)(void *context, const gal_colossal_row *row), void *context,
                             gal_error *err);

@@ -78,18 +78,9 @@ static gal_program *lower(const gal_model *model, const gal_strategy *strategy, 
     if (rule != NULL) {
         must(gal_fail(&err, GAL_ERR_USAGE, "%s", rule), &err);
     }
-    const gal_stage_spec spec = {.model = model,
-                                 .device_count = devices,
-                                 .stage = 1,
-                                 .stage_count = 3,
-                                 .microbatch_samples = batch,
-                                 .microbatch_count = 1,
-                                 .schedule = GAL_SCHEDULE_GPIPE,
-                                 .prefetch_depth = 2,
-                                 .block_count = 1,
-                                 .block = &block,
-                                 .own_entry = true,
-                                 .lowered = GAL_LOWERED_LISTS};
+    gal_stage_spec spec;
+    gal_colossal_range_stage(model, devices, batch, &block, &spec);
+    spec.lowered = GAL_LOWERED_LISTS;
     must(gal_lower_spec(&spec, &p, &err), &err);
     cut_off(p);
     must(gal_program_derive(p, &err), &err);

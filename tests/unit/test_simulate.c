@@ -189,26 +189,34 @@ static void deadlock_is_named(void **unused)
     assert_non_null(strstr(err.text, "deadlock: stage 0"));
 }
 
+/* One call of a kernel of 3 s and a message of 1 s. */
+static void begin_pair(sketch *a)
+{
+    static gal_call call[] = {{GAL_FRAGMENT_FORWARD, 0}};
+    begin(a, 0, 1, call, 1);
+    add(a, GAL_FRAGMENT_FORWARD, GAL_OP_GEMM, GAL_STREAM_COMPUTE, GAL_GROUP_NONE, 3.0, false);
+    add(a, GAL_FRAGMENT_FORWARD, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, 1, 1.0, false);
+}
+
+static void slow(sketch *a, gal_slowdowns slowdowns, gal_simulation *out)
+{
+    gal_error err = {0};
+    gal_program *const programs[] = {&a->program};
+    const gal_cost *const cost[] = {a->cost};
+    const gal_simulation_input input = {
+        .program = programs, .stage_count = 1, .cost = cost, .slowdowns = slowdowns, .timeline = true};
+    assert_int_equal(gal_simulate_costs(&input, out, &err), GAL_OK);
+}
+
 /* A kernel of 3 s and a message of 1 s start together; beside each other the kernel takes twice and the message four
  * times as long. The message ends at 4 s; the kernel has then done 2 s and ends at 5 s. */
 static void slowed_by_company(void **unused)
 {
     (void)unused;
-    static gal_call call[] = {{GAL_FRAGMENT_FORWARD, 0}};
     sketch a;
-    gal_error err = {0};
     gal_simulation s = {0};
-    begin(&a, 0, 1, call, 1);
-    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_GEMM, GAL_STREAM_COMPUTE, GAL_GROUP_NONE, 3.0, false);
-    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, 1, 1.0, false);
-    gal_program *const programs[] = {&a.program};
-    const gal_cost *const cost[] = {a.cost};
-    const gal_simulation_input input = {.program = programs,
-                                        .stage_count = 1,
-                                        .cost = cost,
-                                        .slowdowns.of = {{1.0, 2.0}, {4.0, 1.0}},
-                                        .timeline = true};
-    assert_int_equal(gal_simulate_costs(&input, &s, &err), GAL_OK);
+    begin_pair(&a);
+    slow(&a, (gal_slowdowns){{{1.0, 2.0}, {4.0, 1.0}}}, &s);
     assert_true(s.iteration_seconds == 5.0);
     assert_true(s.timeline[0].end_seconds == 4.0 && s.timeline[0].instruction == 1);
     gal_simulation_free(&s);
@@ -222,24 +230,13 @@ static void slowed_by_company(void **unused)
 static void slowed_by_copies(void **unused)
 {
     (void)unused;
-    static gal_call call[] = {{GAL_FRAGMENT_FORWARD, 0}};
     sketch a;
-    gal_error err = {0};
     gal_simulation s = {0};
-    begin(&a, 0, 1, call, 1);
-    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_GEMM, GAL_STREAM_COMPUTE, GAL_GROUP_NONE, 3.0, false);
-    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_ALL_REDUCE, GAL_STREAM_TENSOR, 1, 1.0, false);
+    begin_pair(&a);
     add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_COPY_OUT, GAL_STREAM_HOST_OUT, GAL_GROUP_NONE, 1.0, false);
     add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_COPY_IN, GAL_STREAM_HOST_IN, GAL_GROUP_NONE, 1.0, false);
     a.cost[2].activity = a.cost[3].activity = GAL_ACTIVITY_COPY;
-    gal_program *const programs[] = {&a.program};
-    const gal_cost *const cost[] = {a.cost};
-    const gal_simulation_input input = {.program = programs,
-                                        .stage_count = 1,
-                                        .cost = cost,
-                                        .slowdowns.of = {{1.0, 2.0, 1.5}, {4.0, 1.0, 1.25}, {2.0, 1.5, 1.25}},
-                                        .timeline = true};
-    assert_int_equal(gal_simulate_costs(&input, &s, &err), GAL_OK);
+    slow(&a, (gal_slowdowns){{{1.0, 2.0, 1.5}, {4.0, 1.0, 1.25}, {2.0, 1.5, 1.25}}}, &s);
     assert_true(s.iteration_seconds == 6.0);
     assert_true(s.timeline[0].end_seconds == 3.75 && s.timeline[1].end_seconds == 3.75);
     assert_true(s.timeline[2].end_seconds == 4.75 && s.timeline[2].instruction == 1);
