@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from unclaimed import without_claims
+
 HIDDEN, HEADS, LENGTH, LAYERS_MAX, NO_MEMORY = 128, 4, 128, 512, 4
 REPLICATED = {"axes": [{"kind": "dp", "degree": 2}], "zero_stage": 0}
 OPTIMIZER = {"axes": [{"kind": "sdp", "degree": 2}], "zero_stage": 1}
@@ -57,10 +59,9 @@ class Bench:
         self.base = json.loads((self.folder / "base.json").read_text())
 
     def write(self, layers, strategy, reuses, offload):
-        plan = json.loads(json.dumps(self.base))
-        plan.pop("certificate", None)
+        plan = without_claims(self.base)
         plan["model"]["layer_count"] = layers
-        plan.update(prefetch_depth=2, fixed_bytes=0, objective_seconds=0, simulated_seconds=0, lower_bound_seconds=0)
+        plan.update(prefetch_depth=2, fixed_bytes=0)
         if reuses:
             plan["gradient_reuses_parameter"] = True
         strategy = dict(strategy, sequence_parallel=False, recompute="full")

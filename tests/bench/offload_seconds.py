@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from unclaimed import without_claims
+
 OFFLOADS = [
     None,
     {"optimizer_percent": 50},
@@ -40,12 +42,9 @@ def run(*words):
 
 
 def plan_of(base, layers, recompute, offload):
-    plan = json.loads(json.dumps(base))
-    plan.pop("certificate", None)
+    plan = without_claims(base)
     plan["model"]["layer_count"] = layers
     plan["prefetch_depth"] = 2
-    for key in "objective_seconds", "simulated_seconds", "lower_bound_seconds":
-        plan[key] = 0
     strategy = {"axes": [], "zero_stage": 0, "sequence_parallel": False, "recompute": recompute}
     if offload is not None:
         strategy["offload"] = offload

@@ -26,6 +26,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from unclaimed import without_claims
+
 RANKS, LAYERS = 2, 4
 STEP_ERROR, GAIN_ERROR, GAIN_SHARE, RANK_CORRELATION = 0.10, 0.30, 1 / 3, 0.95
 # Name, recompute, overlap, what it gains on (itself: nothing), whether the gain is judged.
@@ -93,9 +95,9 @@ class Bench:
 
     def add(self, name, runs):
         """A plan of runs [(blocks, strategy)]."""
-        plan = {key: value for key, value in self.base.items() if key != "certificate"}
-        plan.update(objective_seconds=0, simulated_seconds=0, lower_bound_seconds=0, stages=[
-            {"predicted_bytes": 0, "runs": [{"block_count": count, "strategy": how} for count, how in runs]}])
+        plan = without_claims(self.base)
+        plan["stages"] = [
+            {"predicted_bytes": 0, "runs": [{"block_count": count, "strategy": how} for count, how in runs]}]
         self.add_plan(name, plan)
 
     def add_plan(self, name, plan):
