@@ -106,17 +106,12 @@ static bool fits(const gal_plan *plan, uint64_t memory_bytes)
 
 /* ---- blocks ---- */
 
-static int compare_shapes(const void *a, const void *b)
-{
-    return gal_shape_compare(&((const gal_profile_operator *)a)->shape, &((const gal_profile_operator *)b)->shape);
-}
-
 static const gal_profile_operator *entry_of(const gal_profile *profile, const gal_shape *shape)
 {
     const gal_profile_operator key = {.shape = *shape};
-    return profile->operator_count == 0
-               ? NULL
-               : bsearch(&key, profile->operators, profile->operator_count, sizeof *profile->operators, compare_shapes);
+    return profile->operator_count == 0 ? NULL
+                                        : bsearch(&key, profile->operators, profile->operator_count,
+                                                  sizeof *profile->operators, gal_operator_compare);
 }
 
 /* Per block kind, forward (0) and backward (1): what its kernels took in the program, and what their entries and the

@@ -33,33 +33,39 @@ int gal_shape_compare(const gal_shape *a, const gal_shape *b)
     return 0;
 }
 
-static int compare_operators(const void *a, const void *b)
+int gal_operator_compare(const void *left, const void *right)
 {
-    return gal_shape_compare(&((const gal_profile_operator *)a)->shape, &((const gal_profile_operator *)b)->shape);
+    const gal_profile_operator *a = left, *b = right;
+    return gal_shape_compare(&a->shape, &b->shape);
 }
 
-static int compare_collectives(const void *a, const void *b)
+int gal_collective_key_compare(const gal_profile_collective *a, const gal_profile_collective *b)
 {
-    const gal_profile_collective *left = a;
-    const gal_profile_collective *right = b;
-    if (left->op != right->op) {
-        return left->op < right->op ? -1 : 1;
+    if (a->op != b->op) {
+        return a->op < b->op ? -1 : 1;
     }
     for (uint32_t i = 0; i < GAL_LINK_LEVELS_MAX; i++) {
-        if (left->level_counts[i] != right->level_counts[i]) {
-            return left->level_counts[i] < right->level_counts[i] ? -1 : 1;
+        if (a->level_counts[i] != b->level_counts[i]) {
+            return a->level_counts[i] < b->level_counts[i] ? -1 : 1;
         }
     }
-    return left->bytes == right->bytes ? 0 : left->bytes < right->bytes ? -1 : 1;
+    return 0;
+}
+
+int gal_collective_compare(const void *left, const void *right)
+{
+    const gal_profile_collective *a = left, *b = right;
+    const int key = gal_collective_key_compare(a, b);
+    return key != 0 ? key : (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
 static void sort_tables(gal_profile *profile)
 {
     if (profile->operator_count > 0) {
-        qsort(profile->operators, profile->operator_count, sizeof *profile->operators, compare_operators);
+        qsort(profile->operators, profile->operator_count, sizeof *profile->operators, gal_operator_compare);
     }
     if (profile->collective_count > 0) {
-        qsort(profile->collectives, profile->collective_count, sizeof *profile->collectives, compare_collectives);
+        qsort(profile->collectives, profile->collective_count, sizeof *profile->collectives, gal_collective_compare);
     }
 }
 
@@ -178,53 +184,64 @@ static void read_copies(const gal_json_cursor *at, const char *key, gal_profile_
     gal_json_reject_unknown(&copies);
 }
 
-static void read_ctas(const gal_json_cursor *at, gal_profile_gpu *out)
+/* A list whose entries have a whole number that rises from each to the next. */
+typedef struct rising_list {
+    const char *name, *key;
+    uint32_t count_min, count_max;
+    /* Reads entry [index] of entries and gives its number. */
+    uint32_t (*read)(const gal_json_cursor *at, const char *key, void *entries, uint32_t index);
+} rising_list;
+
+/* entries  room for list->count_max of what list->read takes
+ * Returns how many there are. */
+static uint32_t read_rising(const gal_json_cursor *at, const rising_list *list, void *entries)
 {
-    gal_json_cursor entries = gal_json_array(at, "slowdown_by_ctas", 0, GAL_PROFILE_CTAS_MAX, &out->by_ctas_count);
-    for (uint32_t i = 0; i < out->by_ctas_count; i++) {
-        gal_json_cursor entry = gal_json_element(&entries, i);
-        out->by_ctas[i].ctas = gal_json_u32(&entry, "ctas", 1, GAL_COMMUNICATION_CTAS_MAX);
-        out->by_ctas[i].compute = gal_json_f64(&entry, "compute", 1.0, SLOWDOWN_MAX);
-        out->by_ctas[i].communication = gal_json_f64(&entry, "communication", 1.0, SLOWDOWN_MAX);
-        if (gal_json_has(&entry, "communication_alone")) {
-            out->by_ctas[i].communication_alone =
-                gal_json_f64(&entry, "communication_alone", GAL_POSITIVE_MIN, SLOWDOWN_MAX);
+    uint32_t count, before = 0;
+    gal_json_cursor array = gal_json_array(at, list->name, list->count_min, list->count_max, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        gal_json_cursor entry = gal_json_element(&array, i);
+        const uint32_t number = list->read(&entry, list->key, entries, i);
+        if (i > 0 && number <= before) {
+            gal_json_member_error(&entry, list->key, "must be more than in the entry before");
         }
-        if (i > 0 && out->by_ctas[i].ctas <= out->by_ctas[i - 1].ctas) {
-            gal_json_member_error(&entry, "ctas", "must be more than in the entry before");
-        }
+        before = number;
         gal_json_reject_unknown(&entry);
     }
+    return count;
 }
 
-static void read_adams(const gal_json_cursor *at, gal_profile_host *out)
+static uint32_t read_ctas(const gal_json_cursor *at, const char *key, void *entries, uint32_t index)
 {
-    gal_json_cursor entries = gal_json_array(at, "adam_by_threads", 1, GAL_PROFILE_ADAMS_MAX, &out->adam_count);
-    for (uint32_t i = 0; i < out->adam_count; i++) {
-        gal_json_cursor entry = gal_json_element(&entries, i);
-        out->adam[i].threads = gal_json_u32(&entry, "threads", 1, GAL_PROFILE_THREADS_MAX);
-        out->adam[i].elements_per_second = gal_json_f64(&entry, "elements_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
-        if (i > 0 && out->adam[i].threads <= out->adam[i - 1].threads) {
-            gal_json_member_error(&entry, "threads", "must be more than in the entry before");
-        }
-        gal_json_reject_unknown(&entry);
+    gal_profile_ctas *out = (gal_profile_ctas *)entries + index;
+    out->ctas = gal_json_u32(at, key, 1, GAL_COMMUNICATION_CTAS_MAX);
+    out->compute = gal_json_f64(at, "compute", 1.0, SLOWDOWN_MAX);
+    out->communication = gal_json_f64(at, "communication", 1.0, SLOWDOWN_MAX);
+    if (gal_json_has(at, "communication_alone")) {
+        out->communication_alone = gal_json_f64(at, "communication_alone", GAL_POSITIVE_MIN, SLOWDOWN_MAX);
     }
+    return out->ctas;
 }
 
-static void read_nodes(const gal_json_cursor *at, gal_profile_host *out)
+static uint32_t read_adam(const gal_json_cursor *at, const char *key, void *entries, uint32_t index)
 {
-    gal_json_cursor entries = gal_json_array(at, "copies_by_node", 1, GAL_PROFILE_NODES_MAX, &out->node_count);
-    for (uint32_t i = 0; i < out->node_count; i++) {
-        gal_json_cursor entry = gal_json_element(&entries, i);
-        out->node[i].node = gal_json_u32(&entry, "node", 0, GAL_NUMA_NODE_MAX);
-        read_copies(&entry, "to_device", &out->node[i].to_device);
-        read_copies(&entry, "from_device", &out->node[i].from_device);
-        if (i > 0 && out->node[i].node <= out->node[i - 1].node) {
-            gal_json_member_error(&entry, "node", "must be more than in the entry before");
-        }
-        gal_json_reject_unknown(&entry);
-    }
+    gal_profile_adam *out = (gal_profile_adam *)entries + index;
+    out->threads = gal_json_u32(at, key, 1, GAL_PROFILE_THREADS_MAX);
+    out->elements_per_second = gal_json_f64(at, "elements_per_second", GAL_POSITIVE_MIN, GAL_RATE_MAX);
+    return out->threads;
 }
+
+static uint32_t read_node(const gal_json_cursor *at, const char *key, void *entries, uint32_t index)
+{
+    gal_profile_node *out = (gal_profile_node *)entries + index;
+    out->node = gal_json_u32(at, key, 0, GAL_NUMA_NODE_MAX);
+    read_copies(at, "to_device", &out->to_device);
+    read_copies(at, "from_device", &out->from_device);
+    return out->node;
+}
+
+static const rising_list ctas_list = {"slowdown_by_ctas", "ctas", 0, GAL_PROFILE_CTAS_MAX, read_ctas};
+static const rising_list adam_list = {"adam_by_threads", "threads", 1, GAL_PROFILE_ADAMS_MAX, read_adam};
+static const rising_list node_list = {"copies_by_node", "node", 1, GAL_PROFILE_NODES_MAX, read_node};
 
 static void read_host(const gal_json_cursor *root, gal_profile *out)
 {
@@ -232,8 +249,8 @@ static void read_host(const gal_json_cursor *root, gal_profile *out)
     if (out->has_host) {
         gal_json_cursor at = gal_json_object(root, "host");
         out->host.threads_per_rank = gal_json_u32(&at, "threads_per_rank", 1, GAL_PROFILE_THREADS_MAX);
-        read_adams(&at, &out->host);
-        read_nodes(&at, &out->host);
+        out->host.adam_count = read_rising(&at, &adam_list, out->host.adam);
+        out->host.node_count = read_rising(&at, &node_list, out->host.node);
         gal_json_reject_unknown(&at);
     }
 }
@@ -273,7 +290,7 @@ static void read_gpu(const gal_json_cursor *root, gal_profile *out)
     gpu->clock_hertz_max = gal_json_f64(&at, "clock_hertz_max", 0.0, GAL_RATE_MAX);
     read_host_in_gpu(&at, out);
     gpu->tf32 = gal_json_has(&at, "tf32") && gal_json_bool(&at, "tf32");
-    read_ctas(&at, gpu);
+    gpu->by_ctas_count = read_rising(&at, &ctas_list, gpu->by_ctas);
     gal_json_reject_unknown(&at);
 }
 
@@ -341,7 +358,7 @@ static void refuse_doubles(gal_json_doc *doc, const gal_profile *profile)
 {
     char text[320];
     for (uint32_t i = 1; i < profile->operator_count; i++) {
-        if (compare_operators(&profile->operators[i - 1], &profile->operators[i]) == 0) {
+        if (gal_operator_compare(&profile->operators[i - 1], &profile->operators[i]) == 0) {
             char shape[256];
             shape_text(&profile->operators[i].shape, shape, sizeof shape);
             (void)snprintf(text, sizeof text, "must have one entry per shape, got two of %s", shape);
@@ -351,7 +368,7 @@ static void refuse_doubles(gal_json_doc *doc, const gal_profile *profile)
     }
     for (uint32_t i = 1; i < profile->collective_count; i++) {
         const gal_profile_collective *entry = &profile->collectives[i];
-        if (compare_collectives(entry - 1, entry) == 0) {
+        if (gal_collective_compare(entry - 1, entry) == 0) {
             (void)snprintf(text, sizeof text,
                            "must have one entry per op, level_counts and bytes, got two of %s of %llu bytes",
                            gal_op_names[entry->op], (unsigned long long)entry->bytes);

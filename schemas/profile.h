@@ -134,7 +134,7 @@ typedef struct gal_profile {
     bool has_gpu;
     gal_profile_gpu gpu; /* may be left out */
     uint32_t operator_count;
-    gal_profile_operator *operators; /* owned; sorted by shape (gal_shape_compare) */
+    gal_profile_operator *operators; /* owned; sorted by shape */
     uint32_t collective_count;
     gal_profile_collective *collectives; /* owned; sorted by op, level_counts, bytes */
     uint32_t block_count;
@@ -148,5 +148,10 @@ gal_code gal_profile_write(const char *path, gal_profile *profile, gal_error *er
 void gal_profile_free(gal_profile *profile); /* the arrays and the fields; accepts NULL and a zeroed one */
 
 int gal_shape_compare(const gal_shape *a, const gal_shape *b); /* total order: op, dtype, dims */
+
+/* Of entries, for qsort: operators by shape; collectives by op, level_counts and bytes, or as far as level_counts. */
+int gal_operator_compare(const void *left, const void *right);
+int gal_collective_compare(const void *left, const void *right);
+int gal_collective_key_compare(const gal_profile_collective *a, const gal_profile_collective *b);
 
 #endif

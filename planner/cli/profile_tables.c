@@ -17,22 +17,6 @@ typedef struct tables {
 
 /* ---- sets ---- */
 
-static int compare_operators(const void *left, const void *right)
-{
-    const gal_profile_operator *a = left, *b = right;
-    return gal_shape_compare(&a->shape, &b->shape);
-}
-
-static int compare_collectives(const void *left, const void *right)
-{
-    const gal_profile_collective *a = left, *b = right;
-    if (a->op != b->op) {
-        return a->op < b->op ? -1 : 1;
-    }
-    const int levels = memcmp(a->level_counts, b->level_counts, sizeof a->level_counts);
-    return levels != 0 ? levels : (a->bytes > b->bytes) - (a->bytes < b->bytes);
-}
-
 /* Sorts and keeps one of each; returns how many. */
 static uint32_t unite(void *array, uint32_t count, size_t item_bytes, int (*compare)(const void *, const void *))
 {
@@ -71,7 +55,7 @@ static bool add_operator(tables *t, const gal_shape *shape)
 {
     gal_profile *p = t->profile;
     gal_profile_operator *array =
-        room_for_one(p->operators, &p->operator_count, &t->operator_capacity, sizeof *array, compare_operators);
+        room_for_one(p->operators, &p->operator_count, &t->operator_capacity, sizeof *array, gal_operator_compare);
     if (array == NULL) {
         return false;
     }
@@ -86,8 +70,8 @@ static bool add_operator(tables *t, const gal_shape *shape)
 static bool add_collective(tables *t, const gal_profile_collective *entry)
 {
     gal_profile *p = t->profile;
-    gal_profile_collective *array =
-        room_for_one(p->collectives, &p->collective_count, &t->collective_capacity, sizeof *array, compare_collectives);
+    gal_profile_collective *array = room_for_one(p->collectives, &p->collective_count, &t->collective_capacity,
+                                                 sizeof *array, gal_collective_compare);
     if (array == NULL) {
         return false;
     }
@@ -263,9 +247,9 @@ gal_code gal_profile_tables_add(gal_profile *profile, const gal_model *model, co
                 .collective_capacity = profile->collective_count};
     GAL_TRY(add_batches(&t, model, batches, microbatch_counts, err));
     profile->operator_count =
-        unite(profile->operators, profile->operator_count, sizeof *profile->operators, compare_operators);
+        unite(profile->operators, profile->operator_count, sizeof *profile->operators, gal_operator_compare);
     profile->collective_count =
-        unite(profile->collectives, profile->collective_count, sizeof *profile->collectives, compare_collectives);
+        unite(profile->collectives, profile->collective_count, sizeof *profile->collectives, gal_collective_compare);
     if (profile->operator_count > GAL_PROFILE_ENTRIES_MAX || profile->collective_count > GAL_PROFILE_ENTRIES_MAX) {
         code = gal_fail(err, GAL_ERR_USAGE,
                         "a profile has room for %d kernels and as many collectives, got %u and %u: "
