@@ -4,26 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "costmodel/analytic_collective.h"
 #include "costmodel/analytic_kernel.h"
+#include "costmodel/collective_table.h"
 #include "costmodel/ctas.h"
 #include "costmodel/fit.h"
 #include "costmodel/host_work.h"
 #include "costmodel/interval.h"
-#include "costmodel/work.h"
-
-typedef struct kernel_entry {
-    gal_shape shape;
-    double seconds, spread_seconds;
-    gal_source source;
-} kernel_entry;
-
-typedef struct kernel_fit {
-    bool known;
-    bool scaled;           /* analytic times coefficient[0] */
-    double coefficient[3]; /* seconds, per flop, per byte */
-    double log_residual;   /* root of the mean square of log (fitted / measured), unless scaled */
-} kernel_fit;
+#include "costmodel/kernel_table.h"
 
 struct gal_durations {
     gal_cluster cluster;
@@ -36,145 +23,11 @@ struct gal_durations {
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
     double communication_alone;                           /* factor on what a message takes beyond one byte */
     double forward_factor, backward_factor, again_factor; /* again: of kernels that backward runs again */
-    uint32_t kernel_count;
-    kernel_entry *kernel;
-    uint32_t slot_mask;
-    uint32_t *slot; /* open addressing: index + 1 into kernel */
-    kernel_fit fit[GAL_OP_COUNT][GAL_DTYPE_COUNT];
-    uint32_t collective_count;
-    gal_profile_collective *collective; /* by op, level_counts, bytes */
+    gal_kernel_table kernels;
+    gal_collective_table collectives;
 };
 
-/* ---- kernels ---- */
-
-static uint32_t shape_hash(const gal_shape *shape)
-{
-    uint64_t hash = ((uint64_t)shape->op << 8 | (uint64_t)shape->dtype) * UINT64_C(0x9E3779B97F4A7C15);
-    for (uint32_t i = 0; i < gal_op_dim_count[shape->op]; i++) {
-        hash = (hash ^ shape->dims[i]) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 29;
-    }
-    return (uint32_t)(hash >> 32);
-}
-
-static bool shapes_equal(const gal_shape *a, const gal_shape *b)
-{
-    return a->op == b->op && a->dtype == b->dtype &&
-           memcmp(a->dims, b->dims, gal_op_dim_count[a->op] * sizeof a->dims[0]) == 0;
-}
-
-static const kernel_entry *kernel_find(const gal_durations *d, const gal_shape *shape)
-{
-    if (d->kernel_count == 0) {
-        return NULL;
-    }
-    for (uint32_t at = shape_hash(shape) & d->slot_mask; d->slot[at] != 0; at = (at + 1) & d->slot_mask) {
-        const kernel_entry *entry = &d->kernel[d->slot[at] - 1];
-        if (shapes_equal(&entry->shape, shape)) {
-            return entry;
-        }
-    }
-    return NULL;
-}
-
-static gal_code copy_kernels(gal_durations *d, const gal_profile *profile, gal_error *err)
-{
-    uint32_t slots = 16;
-    while (slots < 2 * profile->operator_count) {
-        slots *= 2;
-    }
-    d->kernel = calloc((size_t)profile->operator_count + 1, sizeof *d->kernel);
-    d->slot = calloc(slots, sizeof *d->slot);
-    if (d->kernel == NULL || d->slot == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
-    }
-    d->slot_mask = slots - 1;
-    for (uint32_t i = 0; i < profile->operator_count; i++) {
-        const gal_profile_operator *from = &profile->operators[i];
-        if (kernel_find(d, &from->shape) != NULL) {
-            continue;
-        }
-        d->kernel[d->kernel_count] = (kernel_entry){from->shape, from->seconds, from->spread_seconds, from->source};
-        uint32_t at = shape_hash(&from->shape) & d->slot_mask;
-        while (d->slot[at] != 0) {
-            at = (at + 1) & d->slot_mask;
-        }
-        d->slot[at] = ++d->kernel_count;
-    }
-    return GAL_OK;
-}
-
-static double fitted_seconds(const kernel_fit *fit, const double x[3])
-{
-    return fit->coefficient[0] * x[0] + fit->coefficient[1] * x[1] + fit->coefficient[2] * x[2];
-}
-
-static double log_residual(const kernel_fit *fit, const gal_fit_row *row, uint32_t count)
-{
-    double sum = 0.0;
-    for (uint32_t i = 0; i < count; i++) {
-        const double off = log(fitted_seconds(fit, row[i].x) / row[i].y);
-        sum += isfinite(off) ? off * off : 0.0;
-    }
-    return sqrt(sum / count);
-}
-
-/* The measured entries of one (op, dtype), as rows of a fit. */
-static void fit_kernels(gal_durations *d, gal_op op, gal_dtype dtype, gal_fit_row *row, double *ratio)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < d->kernel_count; i++) {
-        const kernel_entry *entry = &d->kernel[i];
-        if (entry->shape.op != op || entry->shape.dtype != dtype || entry->source != GAL_SOURCE_MEASURED ||
-            !(entry->seconds > 0.0)) {
-            continue;
-        }
-        row[count] = (gal_fit_row){.x = {1.0, gal_shape_flops(&entry->shape), gal_shape_bytes(&entry->shape)},
-                                   .y = entry->seconds};
-        ratio[count] = entry->seconds / gal_kernel_analytic_seconds(&d->cluster.device, &entry->shape);
-        count++;
-    }
-    kernel_fit *fit = &d->fit[op][dtype];
-    fit->known = count > 0;
-    fit->scaled = count < 4;
-    if (fit->known && fit->scaled) {
-        fit->coefficient[0] = gal_median(ratio, count);
-    } else if (fit->known) {
-        gal_fit_non_negative(row, count, fit->coefficient);
-        fit->log_residual = log_residual(fit, row, count);
-    }
-}
-
-static gal_code fit_all(gal_durations *d, gal_error *err)
-{
-    gal_fit_row *row = malloc(((size_t)d->kernel_count + 1) * sizeof *row);
-    double *ratio = malloc(((size_t)d->kernel_count + 1) * sizeof *ratio);
-    const bool complete = row != NULL && ratio != NULL;
-    if (complete) {
-        for (uint32_t op = 0; op < GAL_OP_COUNT; op++) {
-            for (uint32_t dtype = 0; dtype < GAL_DTYPE_COUNT; dtype++) {
-                fit_kernels(d, (gal_op)op, (gal_dtype)dtype, row, ratio);
-            }
-        }
-    }
-    free(ratio);
-    free(row);
-    return complete ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
-}
-
-/* What is known of a duration: how it was had, and what else than that makes its logarithm stray. */
-typedef struct origin {
-    gal_source source;
-    double log_deviation;
-} origin;
-
-/* Of repeats of which half lie within spread_seconds around the median. */
-static origin of_repeats(gal_source source, double seconds, double spread_seconds)
-{
-    return (origin){source, seconds > 0.0 ? spread_seconds / seconds / GAL_NORMAL_AT_75 : 0.0};
-}
-
-static double at_quantile(const gal_durations *d, double seconds, origin from)
+static double at_quantile(const gal_durations *d, double seconds, gal_origin from)
 {
     const bool analytic = from.source == GAL_SOURCE_ANALYTIC;
     const double spread = analytic ? GAL_INTERVAL_ANALYTIC : GAL_INTERVAL_MEASURED;
@@ -188,27 +41,14 @@ static bool is_beside(const gal_durations *d, gal_op op)
     return gal_is_storage_work(op) || (d->host.beside && gal_is_host_work(op));
 }
 
-static double predicted_kernel_seconds(const gal_durations *d, const gal_shape *shape, origin *from)
+static double predicted_kernel_seconds(const gal_durations *d, const gal_shape *shape, gal_origin *from)
 {
-    const kernel_entry *entry = kernel_find(d, shape);
-    if (entry != NULL) {
-        *from = of_repeats(entry->source, entry->seconds, entry->spread_seconds);
-        return entry->seconds;
-    }
-    const kernel_fit *fit = &d->fit[shape->op][shape->dtype];
-    *from = (origin){GAL_SOURCE_FITTED,
-                     fit->scaled ? gal_interval_log_deviation(GAL_INTERVAL_ANALYTIC) : fit->log_residual};
-    if (fit->known && fit->scaled) {
-        return fit->coefficient[0] * gal_kernel_analytic_seconds(&d->cluster.device, shape);
-    }
-    if (fit->known) {
-        const double fitted = fitted_seconds(fit, (double[]){1.0, gal_shape_flops(shape), gal_shape_bytes(shape)});
-        if (fitted > 0.0) {
-            return fitted;
-        }
+    double seconds;
+    if (gal_kernel_table_seconds(&d->kernels, &d->cluster.device, shape, &seconds, from)) {
+        return seconds;
     }
     const bool known = gal_host_work_knows(&d->host, shape->op);
-    *from = (origin){known ? GAL_SOURCE_FITTED : GAL_SOURCE_ANALYTIC, 0.0};
+    *from = (gal_origin){known ? GAL_SOURCE_FITTED : GAL_SOURCE_ANALYTIC, 0.0};
     return known || is_beside(d, shape->op) ? gal_host_work_seconds(&d->host, shape)
                                             : gal_kernel_analytic_seconds(&d->cluster.device, shape);
 }
@@ -223,7 +63,7 @@ static gal_shape measured_as(const gal_shape *shape)
 
 double gal_kernel_seconds(const gal_durations *d, const gal_shape *asked, gal_source *source)
 {
-    origin from;
+    gal_origin from;
     const gal_shape like = measured_as(asked), *shape = &like;
     const double seconds = predicted_kernel_seconds(d, shape, &from);
     if (source != NULL) {
@@ -232,142 +72,17 @@ double gal_kernel_seconds(const gal_durations *d, const gal_shape *asked, gal_so
     return d->deviations == 0.0 ? seconds : at_quantile(d, seconds, from);
 }
 
-/* ---- collectives ---- */
-
-static int compare_key(gal_op op, const uint32_t *level_counts, const gal_profile_collective *b)
-{
-    if (op != b->op) {
-        return op < b->op ? -1 : 1;
-    }
-    for (uint32_t i = 0; i < GAL_LINK_LEVELS_MAX; i++) {
-        if (level_counts[i] != b->level_counts[i]) {
-            return level_counts[i] < b->level_counts[i] ? -1 : 1;
-        }
-    }
-    return 0;
-}
-
-static int compare_collectives(const void *left, const void *right)
-{
-    const gal_profile_collective *a = left;
-    const gal_profile_collective *b = right;
-    const int key = compare_key(a->op, a->level_counts, b);
-    return key != 0 ? key : (a->bytes > b->bytes) - (a->bytes < b->bytes);
-}
-
-static gal_code copy_collectives(gal_durations *d, const gal_profile *profile, gal_error *err)
-{
-    d->collective = calloc((size_t)profile->collective_count + 1, sizeof *d->collective);
-    if (d->collective == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: durations");
-    }
-    for (uint32_t i = 0; i < profile->collective_count; i++) {
-        gal_profile_collective *to = &d->collective[d->collective_count];
-        *to = profile->collectives[i];
-        for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
-            to->level_counts[level] += to->level_counts[level] == 0;
-        }
-        d->collective_count += to->seconds > 0.0 && to->bytes > 0;
-    }
-    qsort(d->collective, d->collective_count, sizeof *d->collective, compare_collectives);
-    return GAL_OK;
-}
-
-static uint32_t member_count(const uint32_t *level_counts)
-{
-    uint32_t count = 1;
-    for (uint32_t i = 0; i < GAL_LINK_LEVELS_MAX; i++) {
-        count *= level_counts[i];
-    }
-    return count;
-}
-
-/* The entries of a key are [*first, *end). */
-static bool collective_range(const gal_durations *d, gal_op op, const uint32_t *level_counts, uint32_t *first,
-                             uint32_t *end)
-{
-    uint32_t low = 0;
-    for (uint32_t high = d->collective_count; low < high;) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (compare_key(op, level_counts, &d->collective[middle]) > 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    *first = low;
-    while (low < d->collective_count && compare_key(op, level_counts, &d->collective[low]) == 0) {
-        low++;
-    }
-    *end = low;
-    return *end > *first;
-}
-
-static double between(const gal_profile_collective *a, const gal_profile_collective *b, double bytes)
-{
-    const double share = (log(bytes) - log((double)a->bytes)) / (log((double)b->bytes) - log((double)a->bytes));
-    return exp(log(a->seconds) + share * (log(b->seconds) - log(a->seconds)));
-}
-
-static double beyond(const gal_durations *d, const gal_profile_collective *nearest, uint64_t bytes)
-{
-    const double there =
-        gal_collective_analytic_seconds(&d->cluster, nearest->op, nearest->level_counts, nearest->bytes);
-    const double here = gal_collective_analytic_seconds(&d->cluster, nearest->op, nearest->level_counts, bytes);
-    return there > 0.0 && isfinite(there) ? nearest->seconds * here / there : nearest->seconds;
-}
-
-static origin of_entry(const gal_profile_collective *entry, gal_source source)
-{
-    return of_repeats(source, entry->seconds, entry->spread_seconds);
-}
-
-/* With as many blocks of a GPU as the library takes. */
-static double library_seconds(const gal_durations *d, gal_op op, const uint32_t *level_counts, uint64_t bytes,
-                              origin *from)
-{
-    const gal_op key = op == GAL_OP_RECEIVE ? GAL_OP_SEND : op;
-    *from = (origin){GAL_SOURCE_ANALYTIC, 0.0};
-    uint32_t first = 0;
-    uint32_t end = 0;
-    if (member_count(level_counts) <= 1 || bytes == 0 || !collective_range(d, key, level_counts, &first, &end)) {
-        return gal_collective_analytic_seconds(&d->cluster, key, level_counts, bytes);
-    }
-    const gal_profile_collective *less = NULL, *more = NULL;
-    for (uint32_t i = first; i < end && more == NULL; i++) {
-        const gal_profile_collective *entry = &d->collective[i];
-        if (entry->bytes == bytes) {
-            *from = of_entry(entry, entry->source);
-            return entry->seconds;
-        }
-        if (entry->source != GAL_SOURCE_ANALYTIC && entry->bytes < bytes) {
-            less = entry;
-        } else if (entry->source != GAL_SOURCE_ANALYTIC) {
-            more = entry;
-        }
-    }
-    if (less == NULL && more == NULL) {
-        return gal_collective_analytic_seconds(&d->cluster, key, level_counts, bytes);
-    }
-    if (less == NULL || more == NULL) {
-        *from = (origin){GAL_SOURCE_FITTED, gal_interval_log_deviation(GAL_INTERVAL_ANALYTIC)};
-        return beyond(d, less != NULL ? less : more, bytes);
-    }
-    const origin low = of_entry(less, GAL_SOURCE_FITTED), high = of_entry(more, GAL_SOURCE_FITTED);
-    *from = low.log_deviation > high.log_deviation ? low : high;
-    return between(less, more, (double)bytes);
-}
-
 double gal_collective_seconds(const gal_durations *d, gal_op op, const uint32_t level_counts[GAL_LINK_LEVELS_MAX],
                               uint64_t bytes, gal_source *source)
 {
-    origin from, ignored;
-    double seconds = library_seconds(d, op, level_counts, bytes, &from);
+    gal_origin from, ignored;
+    double seconds = gal_collective_table_seconds(&d->collectives, &d->cluster, op, level_counts, bytes, &from);
     if (source != NULL) {
         *source = from.source;
     }
     if (d->communication_alone != 1.0) {
-        const double one_byte = library_seconds(d, op, level_counts, 1, &ignored);
+        const double one_byte =
+            gal_collective_table_seconds(&d->collectives, &d->cluster, op, level_counts, 1, &ignored);
         seconds = seconds > one_byte ? one_byte + (seconds - one_byte) * d->communication_alone : seconds;
     }
     return d->deviations == 0.0 ? seconds : at_quantile(d, seconds, from);
@@ -445,9 +160,8 @@ gal_code gal_durations_create_at(const gal_profile *profile, uint32_t communicat
     d->instruction_seconds = profile->instruction_seconds;
     gal_host_work_of(profile, &d->host);
     set_slowdown(d, profile, communication_ctas);
-    GAL_TRY(copy_kernels(d, profile, err));
-    GAL_TRY(fit_all(d, err));
-    GAL_TRY(copy_collectives(d, profile, err));
+    GAL_TRY(gal_kernel_table_create(profile, &d->kernels, err));
+    GAL_TRY(gal_collective_table_create(profile, &d->collectives, err));
     GAL_TRY(company_factors(d, profile, err));
     *out = d;
     d = NULL;
@@ -483,7 +197,7 @@ void gal_durations_set_quantile(gal_durations *d, double quantile)
 {
     GAL_ASSERT(d->deviations == 0.0);
     d->deviations = gal_normal_quantile(quantile);
-    const origin measured = {GAL_SOURCE_MEASURED, 0.0};
+    const gal_origin measured = {GAL_SOURCE_MEASURED, 0.0};
     d->fixed_step_seconds = at_quantile(d, d->fixed_step_seconds, measured);
     d->instruction_seconds = at_quantile(d, d->instruction_seconds, measured);
 }
@@ -503,14 +217,8 @@ gal_code gal_durations_create_quantile(const gal_durations *of, double quantile,
 
 bool gal_durations_have_measurements(const gal_durations *d)
 {
-    bool any = d->fixed_step_seconds > 0.0 || d->instruction_seconds > 0.0;
-    for (uint32_t i = 0; i < d->kernel_count && !any; i++) {
-        any = d->kernel[i].source != GAL_SOURCE_ANALYTIC;
-    }
-    for (uint32_t i = 0; i < d->collective_count && !any; i++) {
-        any = d->collective[i].source != GAL_SOURCE_ANALYTIC;
-    }
-    return any;
+    return d->fixed_step_seconds > 0.0 || d->instruction_seconds > 0.0 ||
+           gal_kernel_table_has_measurements(&d->kernels) || gal_collective_table_has_measurements(&d->collectives);
 }
 
 void gal_durations_free(gal_durations *d)
@@ -518,9 +226,8 @@ void gal_durations_free(gal_durations *d)
     if (d != NULL && d->borrows) {
         free(d);
     } else if (d != NULL) {
-        free(d->kernel);
-        free(d->slot);
-        free(d->collective);
+        gal_kernel_table_free(&d->kernels);
+        gal_collective_table_free(&d->collectives);
         free(d);
     }
 }
