@@ -1,0 +1,292 @@
+#include "planner/search/joint_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/cell/finalist.h"
+#include "planner/cell/uniform.h"
+#include "planner/least/least_cell.h"
+#include "planner/stages/staged.h"
+#include "runtime/program/schedule.h"
+
+/* Share of the gap that is asked of whole stages, whose bounds are soon raised; of chains, which take long, all of it.
+ * With a quarter gpt2-xl on h100-8 took five times as long, for 0.20 instead of 0.30 %. */
+static const double staged_share = 0.5;
+
+/* Once a plan is known the chains of all cells together may take what so many solves of one may, each cell half of what
+ * is left; less than such a part of a solve is not worth a beginning. A cell that is the only one takes what it may,
+ * and so do all where a proof is asked for. */
+enum { CHAIN_SOLVES = 2, CHAINS_LEAST = 16 };
+
+static gal_code no_memory(gal_error *err)
+{
+    return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
+static void tell_work(void *context, uint64_t work, uint64_t work_limit)
+{
+    gal_joint *o = context;
+    o->now.work = work;
+    o->now.work_limit = work_limit;
+    if (o->request->tell != NULL) {
+        o->request->tell(o->request->tell_context, &o->now);
+    }
+}
+
+void gal_joint_close(gal_joint *o, gal_joint_cell *c)
+{
+    c->level = GAL_JOINT_CLOSED;
+    gal_screened_free(&c->screened);
+    free(c->stage);
+    free(c->exposed);
+    c->stage = c->strategy = NULL;
+    c->exposed = NULL;
+    o->now.closed_cell_count++;
+    tell_work(o, 0, 0);
+}
+
+gal_cell_spec gal_joint_spec(const gal_joint *o, const gal_joint_cell *c)
+{
+    return gal_search_cell_spec(o->request, &c->numbers, o->cache);
+}
+
+bool gal_joint_is_uniform(const gal_search_request *r)
+{
+    return r->schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(r->schedule);
+}
+
+/* Of the last finalist that is wanted; infinity: fewer are known. */
+double gal_joint_wanted_per_sample(const gal_joint *o)
+{
+    const uint32_t wanted = o->request->finalist_count < 1 ? 1 : o->request->finalist_count;
+    double worst = -HUGE_VAL; /* of those wanted: the least value with `wanted` at or below */
+    for (uint32_t rank = 0; rank < wanted; rank++) {
+        double next = HUGE_VAL;
+        uint32_t at_or_below = 0;
+        for (uint32_t i = 0; i < o->result->finalist_count; i++) {
+            const double own = gal_finalist_per_sample(&o->result->finalist[i]);
+            at_or_below += own <= worst;
+            next = own > worst ? fmin(next, own) : next;
+        }
+        if (at_or_below >= wanted) {
+            break;
+        }
+        if (next == HUGE_VAL) { /* fewer are known: any cell may be wanted */
+            return HUGE_VAL;
+        }
+        worst = next;
+    }
+    return worst;
+}
+
+static double gap_of(const gal_joint *o, gal_joint_level below)
+{
+    return o->request->gap * (below <= GAL_JOINT_STAGED ? staged_share : 1.0);
+}
+
+/* Seconds per sample above which a cell is not worth another look, below the level. */
+double gal_joint_hopeless_per_sample(const gal_joint *o, gal_joint_level below)
+{
+    return gal_joint_wanted_per_sample(o) * (1.0 - gap_of(o, below));
+}
+
+/* A path of the cell, in place of one that was known; not simulated yet. */
+static gal_code note_path(gal_joint *o, gal_joint_cell *c, const uint32_t *stage, const uint32_t *strategy,
+                          double seconds, gal_error *err)
+{
+    const gal_cell_spec spec = gal_joint_spec(o, c);
+    if (c->finalist == GAL_JOINT_NO_FINALIST) {
+        if (gal_finalist_add(o->request, &spec, o->result) == NULL) {
+            return no_memory(err);
+        }
+        c->finalist = o->result->finalist_count - 1;
+    } else {
+        gal_plan_free(&o->result->finalist[c->finalist].plan);
+        gal_finalist_begin(o->request, &spec, &o->result->finalist[c->finalist]);
+    }
+    gal_finalist *f = &o->result->finalist[c->finalist];
+    f->plan.objective_seconds = f->objective_seconds = seconds;
+    o->now.samples_per_second = fmax(o->now.samples_per_second, f->global_batch_samples / seconds);
+    return gal_finalist_write_path(c->screened.strategy, stage, strategy, &f->plan, err);
+}
+
+static gal_code solve_uniform(gal_joint *o, gal_joint_cell *c, gal_error *err)
+{
+    const gal_cell_spec spec = gal_joint_spec(o, c);
+    gal_uniform_answer answer;
+    gal_finalist *finalist = gal_finalist_add(o->request, &spec, o->result);
+    if (finalist == NULL) {
+        return no_memory(err);
+    }
+    gal_error why = {0};
+    const gal_code code = gal_uniform_solve(&spec, &finalist->plan, &answer, &why);
+    if (code == GAL_NO) { /* too few blocks for so many pieces */
+        memcpy(o->result->refusal, why.text, sizeof o->result->refusal);
+        gal_finalist_drop(o->result);
+        return GAL_OK;
+    }
+    if (code != GAL_OK) {
+        return gal_fail(err, code, "%s", why.text);
+    }
+    c->bound = fmax(c->bound, answer.seconds);
+    if (answer.seconds == HUGE_VAL) {
+        gal_finalist_drop(o->result);
+        return GAL_OK;
+    }
+    c->finalist = o->result->finalist_count - 1;
+    finalist->plan.objective_seconds = finalist->objective_seconds = answer.seconds;
+    o->now.samples_per_second = fmax(o->now.samples_per_second, finalist->global_batch_samples / answer.seconds);
+    return GAL_OK;
+}
+
+/* The candidate's own path, from the answer's arrays. */
+static gal_code keep_path(gal_joint *o, gal_joint_cell *c, const gal_staged *staged, gal_error *err)
+{
+    const size_t blocks = o->types.block_count;
+    c->stage = malloc(2 * blocks * sizeof *c->stage);
+    c->exposed = malloc(c->numbers.pp_degree * sizeof *c->exposed);
+    if (c->stage == NULL || c->exposed == NULL) {
+        return no_memory(err);
+    }
+    c->strategy = c->stage + blocks;
+    memcpy(c->stage, staged->stage, blocks * sizeof *c->stage);
+    memcpy(c->strategy, staged->strategy, blocks * sizeof *c->strategy);
+    memcpy(c->exposed, staged->exposed, c->numbers.pp_degree * sizeof *c->exposed);
+    return note_path(o, c, c->stage, c->strategy, staged->seconds, err);
+}
+
+/* enough_seconds: a bound that is no less need not be raised, nor one of a cell that is not worth another look. */
+static gal_code solve_staged(gal_joint *o, gal_joint_cell *c, gal_staged_effort effort, double enough_seconds,
+                             gal_error *err)
+{
+    gal_code code = GAL_OK;
+    double exposed[GAL_STAGES_MAX];
+    const gal_joint_level below = effort == GAL_STAGED_QUICK ? GAL_JOINT_STAGED : GAL_JOINT_CLOSED;
+    const double hopeless = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(o, below);
+    gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy, .exposed = exposed};
+    if (effort == GAL_STAGED_AGAIN) {
+        const double seconds = o->result->finalist[c->finalist].objective_seconds;
+        staged = (gal_staged){c->bound, seconds, c->stage, c->strategy, c->exposed};
+    }
+    o->result->solved_cell_count += effort == GAL_STAGED_QUICK;
+    GAL_TRY(gal_staged_solve(&c->screened, fmin(hopeless, enough_seconds), gap_of(o, below), effort, &staged, err));
+    c->bound = fmin(fmax(c->bound, staged.bound), staged.seconds); /* above the path it is by rounding alone */
+    if (staged.seconds < HUGE_VAL && c->bound < hopeless && c->stage == NULL) {
+        GAL_TRY(keep_path(o, c, &staged, err));
+    }
+cleanup:
+    return code;
+}
+
+/* What the search's bound is at most by a closed cell of the batch, which may hold a faster plan; infinity: by none. */
+static double settled_seconds(const gal_joint *o, const gal_joint_cell *c)
+{
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < o->candidate_count; i++) {
+        const gal_joint_cell *d = &o->candidate[i];
+        const bool settles = d->level == GAL_JOINT_CLOSED &&
+                             d->numbers.global_batch_samples == c->numbers.global_batch_samples &&
+                             gal_joint_per_sample(d) < gal_joint_hopeless_per_sample(o, GAL_JOINT_CLOSED);
+        least = settles ? fmin(least, d->bound) : least;
+    }
+    return least;
+}
+
+/* What ties of the token table show: a bound, and no path where one is known. */
+static gal_code solve_ties(gal_joint *o, gal_joint_cell *c, gal_error *err)
+{
+    if (!o->types.table_shared) {
+        return GAL_OK;
+    }
+    if (c->stage == NULL) {
+        return solve_staged(o, c, GAL_STAGED_TIED, HUGE_VAL, err);
+    }
+    const double settled = settled_seconds(o, c);
+    return c->bound < settled ? solve_staged(o, c, GAL_STAGED_AGAIN, settled, err) : GAL_OK;
+}
+
+/* That chains of all cells may still take. */
+static uint64_t work_left(const gal_joint *o)
+{
+    const uint64_t all = CHAIN_SOLVES * (uint64_t)o->request->label_limit * GAL_WORK_PER_LABEL;
+    return all > o->chain_work ? all - o->chain_work : 0;
+}
+
+static gal_code solve_chains(gal_joint *o, gal_joint_cell *c, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const bool shares = o->result->finalist_count > 0 && o->candidate_count > 1 && o->request->gap > 0.0;
+    const uint64_t left = work_left(o);
+    gal_cell_answer *answer = &o->answer;
+    const double known =
+        c->finalist == GAL_JOINT_NO_FINALIST ? HUGE_VAL : o->result->finalist[c->finalist].objective_seconds;
+    const gal_solve_settings settings = {.label_limit = o->request->label_limit,
+                                         .few_labels = GAL_FEW_LABELS,
+                                         .work_limit = shares ? left / 2 : 0,
+                                         .starts = c->stage != NULL,
+                                         .give_up_seconds = c->numbers.global_batch_samples *
+                                                            gal_joint_hopeless_per_sample(o, GAL_JOINT_CLOSED),
+                                         .tell = tell_work,
+                                         .tell_context = o};
+    const gal_cell_spec spec = gal_joint_spec(o, c);
+    if (shares && left < (uint64_t)o->request->label_limit * GAL_WORK_PER_LABEL / CHAINS_LEAST) {
+        return GAL_OK;
+    }
+    if (o->result->finalist_count == 0 && o->result->solved_cell_count > 1) { /* memory is short */
+        gal_least_answer least = {0};
+        GAL_TRY(gal_least_cell(&spec, &o->types, GAL_LEAST_ANY, &least, err));
+        if (!least.found && least.bound_bytes == UINT64_MAX) { /* said sooner by bytes alone */
+            c->bound = HUGE_VAL;
+            goto cleanup;
+        }
+    }
+    answer->seconds = known;
+    if (c->stage != NULL) {
+        memcpy(answer->stage, c->stage, o->types.block_count * sizeof *answer->stage);
+        memcpy(answer->strategy, c->strategy, o->types.block_count * sizeof *answer->strategy);
+    }
+    GAL_TRY(gal_cell_search(&c->screened, &settings, answer, err));
+    o->result->label_count += answer->label_count;
+    o->chain_work += shares ? answer->work : 0;
+    c->bound = fmax(c->bound, answer->bound);
+    if (answer->seconds < known) {
+        GAL_TRY(note_path(o, c, answer->stage, answer->strategy, answer->seconds, err));
+    }
+cleanup:
+    return code;
+}
+
+/* One step on: a truer bound, or the cell solved. */
+gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_cell_spec spec = gal_joint_spec(o, c);
+    if (gal_joint_is_uniform(o->request)) {
+        o->result->solved_cell_count++;
+        code = solve_uniform(o, c, err);
+        gal_joint_close(o, c);
+        return code;
+    }
+    switch (c->level) {
+    case GAL_JOINT_FLOORED:
+        code = gal_screened_create(&spec, &o->types, &o->prices, &c->screened, err);
+        c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
+        c->level = GAL_JOINT_SCREENED;
+        break;
+    case GAL_JOINT_SCREENED:
+        code = solve_staged(o, c, GAL_STAGED_QUICK, HUGE_VAL, err);
+        c->level = GAL_JOINT_STAGED;
+        if (gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED)) {
+            gal_joint_close(o, c);
+        }
+        break;
+    default:
+        code = solve_ties(o, c, err);
+        code = code == GAL_OK && gal_joint_per_sample(c) < gal_joint_hopeless_per_sample(o, GAL_JOINT_CLOSED)
+                   ? solve_chains(o, c, err)
+                   : code;
+        gal_joint_close(o, c);
+    }
+    return code;
+}

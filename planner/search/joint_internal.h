@@ -1,0 +1,65 @@
+/* What a search in the making consists of: its cells, each on its way from a floor to a solution. For joint_search.c,
+ * which says which cell is next, and joint_cell.c, which takes it a step on, alone. */
+#ifndef GAL_PLANNER_SEARCH_JOINT_INTERNAL_H
+#define GAL_PLANNER_SEARCH_JOINT_INTERNAL_H
+
+#include "planner/cell/cell_list.h"
+#include "planner/search/joint_search.h"
+#include "planner/stages/cell_search.h"
+
+typedef enum gal_joint_level {
+    GAL_JOINT_FLOORED,
+    GAL_JOINT_SCREENED,
+    GAL_JOINT_STAGED,
+    GAL_JOINT_CLOSED
+} gal_joint_level;
+#define GAL_JOINT_NO_FINALIST UINT32_MAX
+
+/* A cell that may still win. */
+typedef struct gal_joint_cell {
+    gal_cell_numbers numbers;
+    gal_joint_level level;
+    double bound; /* seconds */
+    double least_bytes;
+    gal_screened screened;
+    uint32_t finalist;          /* its number in the result, or GAL_JOINT_NO_FINALIST */
+    uint32_t *stage, *strategy; /* [block] of its path, as screened numbers strategies; owned, NULL: none */
+    double *exposed;            /* [stage] as gal_staged has it with that path; owned */
+} gal_joint_cell;
+
+typedef struct gal_joint {
+    const gal_search_request *request;
+    gal_search_result *result;
+    gal_price_cache *cache, *own_cache; /* the one in use; the request has none */
+    gal_block_types types;
+    gal_screens *screens;
+    gal_screened_prices *prices;
+    gal_cell_answer answer; /* its arrays */
+    gal_joint_cell *candidate;
+    uint32_t candidate_count;
+    double stray;        /* the most of any finalist */
+    uint64_t chain_work; /* of chains of the search, since it knows a plan */
+    gal_search_progress now;
+} gal_joint;
+
+/* Its bound: what cells of several batch sizes are compared by. */
+static inline double gal_joint_per_sample(const gal_joint_cell *c)
+{
+    return c->bound / c->numbers.global_batch_samples;
+}
+
+gal_cell_spec gal_joint_spec(const gal_joint *o, const gal_joint_cell *c);
+/* Whether the request's schedule has all blocks under one strategy: cells are solved at once, and not bounded. */
+bool gal_joint_is_uniform(const gal_search_request *request);
+
+/* Of the last finalist that is wanted; infinity: fewer are known. */
+double gal_joint_wanted_per_sample(const gal_joint *o);
+/* Seconds per sample above which a cell is not worth another look, below the level. */
+double gal_joint_hopeless_per_sample(const gal_joint *o, gal_joint_level below);
+
+/* One step on: a truer bound, or the cell solved. */
+gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err);
+/* Says so, and releases what was made to solve it. */
+void gal_joint_close(gal_joint *o, gal_joint_cell *c);
+
+#endif
