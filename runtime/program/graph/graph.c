@@ -8,6 +8,16 @@ const uint8_t gal_node_backward_needs[GAL_NODE_COUNT] = {
 #undef X
 };
 
+uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value)
+{
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (graph->node[i].out[0] == value || graph->node[i].out[1] == value) {
+            return (uint8_t)i;
+        }
+    }
+    return GAL_NO_VALUE;
+}
+
 uint8_t gal_graph_value(gal_graph *g, const char *name, uint32_t features)
 {
     GAL_ASSERT(g->value_count < GAL_GRAPH_MAX);

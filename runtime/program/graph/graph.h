@@ -145,6 +145,8 @@ typedef struct gal_graph {
 
 /* The forward nodes of a block on one device. */
 void gal_graph_of(const gal_model *model, const gal_block_shape *shape, gal_graph *out);
+/* The node that gives a value, or GAL_NO_VALUE for the block's input. */
+uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value);
 
 /* A family: what writes the blocks; g->shape says which block, and a builder may set g->layer_prefix. */
 typedef struct gal_graph_family {

@@ -23,78 +23,32 @@
  *
  * Norms tell each other the moments of the rows along the row (emit_norm.c); bias gradients and those of norms are
  * summed over the column with those of other samples, so such a bias leaves the unit of its weight for one that is. */
-#include "runtime/program/graph/graph.h"
+#include "runtime/program/graph/rewrite.h"
+#include "runtime/program/graph/shard_grid.h"
 
-#include <string.h>
-
-typedef struct rewriter {
-    gal_graph *out;
-    const gal_graph *whole;
-    uint8_t now[GAL_GRAPH_MAX]; /* old value -> the value that stands for it now */
+typedef struct square {
+    gal_rewriter base;
     uint32_t side;
     gal_group row, column;
     bool stepped;
-} rewriter;
-
-static uint8_t add_value(rewriter *r, gal_value v)
-{
-    GAL_ASSERT(r->out->value_count < GAL_GRAPH_MAX);
-    r->out->value[r->out->value_count] = v;
-    return (uint8_t)r->out->value_count++;
-}
-
-static void add_node(rewriter *r, const gal_node *n)
-{
-    GAL_ASSERT(r->out->node_count < GAL_GRAPH_MAX);
-    r->out->node[r->out->node_count++] = *n;
-}
+} square;
 
 /* A node between two values that say the same. */
-static uint8_t insert(rewriter *r, gal_node_kind kind, const char *name, const char *backward_name, uint8_t in,
+static uint8_t insert(gal_graph *g, gal_node_kind kind, const char *name, const char *backward_name, uint8_t in,
                       uint64_t features)
 {
-    gal_value v = r->out->value[in];
+    gal_value v = g->value[in];
     v.features = (uint32_t)features;
-    const gal_node n = {.kind = kind,
-                        .name = name,
-                        .backward_name = backward_name,
-                        .in = {in, GAL_NO_VALUE},
-                        .out = {add_value(r, v), GAL_NO_VALUE},
-                        .weight = GAL_NO_VALUE,
-                        .bias = GAL_NO_VALUE};
-    add_node(r, &n);
-    return n.out[0];
+    const gal_node n = gal_graph_plain_node(kind, name, backward_name, in, gal_graph_add_value(g, v));
+    return gal_graph_add_node(g, &n)->out[0];
 }
 
-/* Tokens and data are whole on the devices of a row, and so is what a row of an activation has one or two of. */
-static bool is_whole(const gal_node *producer, uint32_t output)
+static gal_value value_on_device(const gal_rewriter *r, const gal_node *producer, uint32_t output, uint8_t v)
 {
-    return producer != NULL && (producer->kind == GAL_NODE_LOAD || producer->kind == GAL_NODE_LOAD_PATCHES ||
-                                producer->kind == GAL_NODE_LOAD_LENGTHS || producer->kind == GAL_NODE_CROSS_ENTROPY ||
-                                (producer->kind == GAL_NODE_NORM && output == 1));
-}
-
-static uint8_t map_value(rewriter *r, const gal_node *producer, uint32_t output, uint8_t v)
-{
-    if (v == GAL_NO_VALUE) {
-        return GAL_NO_VALUE;
-    }
-    gal_value mapped = r->whole->value[v];
-    mapped.features /= is_whole(producer, output) ? 1 : r->side;
-    r->now[v] = add_value(r, mapped);
-    return r->now[v];
-}
-
-/* The dimensions of a tensor that its matrix has as rows and as columns, in memory. */
-static void cut_matrix(gal_tensor *t, gal_group rows, gal_group columns)
-{
-    t->split_group = t->outer == 1 ? rows : columns;
-    *(t->outer == 1 ? &t->inner_group : &t->outer_group) = t->outer == 1 ? columns : rows;
-}
-
-static bool holds_table(const rewriter *r, uint8_t tensor)
-{
-    return r->out->unit[r->out->tensor[tensor].unit].shared == GAL_SHARED_TABLE;
+    const square *s = (const square *)r;
+    gal_value value = r->whole->value[v];
+    value.features /= gal_grid_is_whole(producer, output) ? 1 : s->side;
+    return value;
 }
 
 /* A unit for vectors that are not gathered. */
@@ -109,136 +63,80 @@ static uint8_t vectors_unit(gal_graph *g)
 }
 
 /* The bias of a linear; gathered: its weight is, so that they have no gradient of one kind. */
-static void cut_bias(rewriter *r, const gal_node *n, bool gathered)
+static void cut_bias(const square *s, const gal_node *n, bool gathered)
 {
-    gal_graph *g = r->out;
+    gal_graph *g = s->base.out;
     const uint8_t weight_unit = g->tensor[n->weight].unit;
     for (uint32_t t = n->bias; n->bias != GAL_NO_VALUE && t <= (uint32_t)n->bias + g->tensor[n->bias].joined; t++) {
-        g->tensor[t].split_group = r->row;
+        g->tensor[t].split_group = s->row;
         if (gathered && g->tensor[t].unit == weight_unit) {
             g->tensor[t].unit = vectors_unit(g);
         }
     }
 }
 
-static bool reads_data(const rewriter *r, const gal_node *old)
+static void rewrite_linear(square *s, const gal_node *old, gal_node n)
 {
-    for (uint32_t i = 0; i < r->whole->node_count; i++) {
-        if (r->whole->node[i].out[0] == old->in[0]) {
-            return r->whole->node[i].kind == GAL_NODE_LOAD_PATCHES;
-        }
-    }
-    return false;
-}
-
-/* Groups of the weight of a linear: of rows in memory and of columns. */
-static void cut_weight(rewriter *r, const gal_node *n, gal_group in, gal_group out)
-{
+    gal_rewriter *r = &s->base;
     gal_graph *g = r->out;
-    for (uint32_t t = n->weight; t <= (uint32_t)n->weight + g->tensor[n->weight].joined; t++) {
-        cut_matrix(&g->tensor[t], n->weight_transposed ? out : in, n->weight_transposed ? in : out);
-    }
-    g->tensor[n->weight].gather_group = in == r->column || out == r->column ? r->column : GAL_GROUP_NONE;
-}
-
-static void rewrite_linear(rewriter *r, const gal_node *old, gal_node n)
-{
-    const bool data = reads_data(r, old), table = holds_table(r, n.weight);
-    n.out_features /= r->side;
-    n.in_features /= data ? 1 : r->side;
-    cut_weight(r, &n, data ? GAL_GROUP_NONE : table ? r->row : r->column, table ? r->column : r->row);
-    cut_bias(r, &n, !data);
-    if (r->stepped && !data) {
-        n.steps = r->side;
+    const bool data = gal_grid_reads_data(r->whole, old);
+    const bool table = g->unit[g->tensor[n.weight].unit].shared == GAL_SHARED_TABLE;
+    n.out_features /= s->side;
+    n.in_features /= data ? 1 : s->side;
+    const gal_group in = table ? s->row : s->column, out = table ? s->column : s->row;
+    gal_grid_cut_weight(g, &n, data ? GAL_GROUP_NONE : in, out, GAL_GROUP_NONE);
+    g->tensor[n.weight].gather_group = data ? GAL_GROUP_NONE : s->column;
+    cut_bias(s, &n, !data);
+    if (s->stepped && !data) {
+        n.steps = s->side;
         n.steps_outputs = table;
     } else if (!data && !table) {
-        n.in_panel = r->side;
-        n.in[0] = insert(r, GAL_NODE_GATHER_SEQUENCE, "gather a", "scatter da", n.in[0], old->in_features);
+        n.in_panel = s->side;
+        n.in[0] = insert(g, GAL_NODE_GATHER_SEQUENCE, "gather a", "scatter da", n.in[0], old->in_features);
     }
-    n.out[0] = map_value(r, old, 0, old->out[0]);
+    n.out[0] = gal_rewrite_value(r, old, 0, old->out[0]);
     if (!table) {
-        add_node(r, &n);
+        gal_graph_add_node(g, &n);
         return;
     }
     const uint8_t bias = n.bias;
     uint8_t y = n.out[0];
     n.bias = GAL_NO_VALUE;
-    if (r->stepped) {
-        add_node(r, &n);
+    if (s->stepped) {
+        gal_graph_add_node(g, &n);
     } else {
-        n.out_panel = r->side;
-        r->out->value[y].features = old->out_features;
-        add_node(r, &n);
-        y = insert(r, GAL_NODE_SCATTER_SEQUENCE, "scatter y", "gather dy", y, n.out_features);
+        n.out_panel = s->side;
+        g->value[y].features = old->out_features;
+        gal_graph_add_node(g, &n);
+        y = insert(g, GAL_NODE_SCATTER_SEQUENCE, "scatter y", "gather dy", y, n.out_features);
     }
     if (bias != GAL_NO_VALUE) {
-        y = insert(r, GAL_NODE_ADD_BIAS, "add bias", "", y, n.out_features);
-        r->out->node[r->out->node_count - 1].bias = bias;
-        r->out->node[r->out->node_count - 1].weight_gradient_name = "db";
+        y = insert(g, GAL_NODE_ADD_BIAS, "add bias", "", y, n.out_features);
+        g->node[g->node_count - 1].bias = bias;
+        g->node[g->node_count - 1].weight_gradient_name = "db";
     }
     r->now[old->out[0]] = y;
 }
 
-/* What other nodes read: vectors of the features, tables of rows of them, and tables by heads, which stay whole. */
-static void cut_other(rewriter *r, const gal_node *n)
+static void rewrite_node(gal_rewriter *r, const gal_node *old, gal_node n)
 {
-    const uint8_t read[2] = {n->weight, n->bias};
-    for (uint32_t i = 0; i < 2; i++) {
-        gal_tensor *t = read[i] == GAL_NO_VALUE ? NULL : &r->out->tensor[read[i]];
-        if (t == NULL || r->out->unit[t->unit].by_heads) {
-            continue;
-        }
-        if (n->kind == GAL_NODE_EMBED) {
-            cut_matrix(t, r->column, r->row);
-            t->gather_group = r->column;
-        } else if (t->inner > 1) {
-            t->inner_group = r->row;
-        } else {
-            t->split_group = r->row;
-        }
-    }
-}
-
-static void rewrite_node(rewriter *r, const gal_node *old)
-{
-    gal_node n = *old;
-    for (uint32_t i = 0; i < GAL_NODE_INPUTS; i++) {
-        n.in[i] = old->in[i] == GAL_NO_VALUE ? GAL_NO_VALUE : r->now[old->in[i]];
-    }
+    square *s = (square *)r;
     if (old->kind == GAL_NODE_LINEAR) {
-        rewrite_linear(r, old, n);
+        rewrite_linear(s, old, n);
         return;
     }
-    cut_other(r, old);
-    for (uint32_t i = 0; i < 2; i++) {
-        n.out[i] = map_value(r, old, i, old->out[i]);
-    }
-    add_node(r, &n);
+    gal_grid_cut_other(r->out, old, s->column, s->row, s->row);
+    gal_rewrite_plain(r, old, n);
 }
 
 void gal_shard_2d(gal_graph *graph, const gal_atoms *atoms, gal_group row, gal_group column, bool stepped)
 {
-    const gal_graph whole = *graph;
-    rewriter r = {.out = graph,
-                  .whole = &whole,
-                  .side = gal_group_size(atoms, row),
-                  .row = row,
-                  .column = column,
-                  .stepped = stepped};
-    GAL_ASSERT(r.side == gal_group_size(atoms, column));
-    memset(r.now, GAL_NO_VALUE, sizeof r.now);
-    graph->value_count = 0;
-    graph->node_count = 0;
-    graph->tp_degree = graph->head_degree = graph->feature_parts = r.side;
-    if (whole.x != GAL_NO_VALUE) {
-        graph->x = map_value(&r, NULL, 0, whole.x);
-    }
-    if (whole.carried_in != GAL_NO_VALUE) {
-        graph->carried_in = map_value(&r, NULL, 0, whole.carried_in);
-    }
-    for (uint32_t i = 0; i < whole.node_count; i++) {
-        rewrite_node(&r, &whole.node[i]);
-    }
-    graph->y = whole.y == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[whole.y];
-    graph->carried_out = whole.carried_out == GAL_NO_VALUE ? GAL_NO_VALUE : r.now[whole.carried_out];
+    square s = {.base = {.value = value_on_device, .node = rewrite_node},
+                .side = gal_group_size(atoms, row),
+                .row = row,
+                .column = column,
+                .stepped = stepped};
+    GAL_ASSERT(s.side == gal_group_size(atoms, column));
+    graph->tp_degree = graph->head_degree = graph->feature_parts = s.side;
+    gal_rewrite(&s.base, graph);
 }

@@ -12,7 +12,7 @@
  * its queries, keys and values for its mirror's, and behind it the context. */
 #include <string.h>
 
-#include "runtime/program/graph/graph.h"
+#include "runtime/program/graph/rewrite.h"
 
 typedef struct rewriter {
     gal_graph *out;
@@ -20,37 +20,12 @@ typedef struct rewriter {
     uint32_t degree;
 } rewriter;
 
-static uint8_t add_value(gal_graph *g, gal_value v)
-{
-    GAL_ASSERT(g->value_count < GAL_GRAPH_MAX);
-    g->value[g->value_count] = v;
-    return (uint8_t)g->value_count++;
-}
-
-static gal_node *add_node(gal_graph *g, const gal_node *node)
-{
-    GAL_ASSERT(g->node_count < GAL_GRAPH_MAX);
-    g->node[g->node_count] = *node;
-    return &g->node[g->node_count++];
-}
-
-static gal_node plain_node(gal_node_kind kind, const char *name, const char *backward_name, uint8_t in, uint8_t out)
-{
-    return (gal_node){.kind = kind,
-                      .name = name,
-                      .backward_name = backward_name,
-                      .in = {in, GAL_NO_VALUE},
-                      .out = {out, GAL_NO_VALUE},
-                      .weight = GAL_NO_VALUE,
-                      .bias = GAL_NO_VALUE};
-}
-
 static uint8_t of_own_heads(rewriter *r, uint8_t value)
 {
     gal_value v = r->out->value[value];
     v.features /= r->degree;
     v.dealt = true;
-    return add_value(r->out, v);
+    return gal_graph_add_value(r->out, v);
 }
 
 /* Queries, keys and values of a row of so many features, on a device of tp. */
@@ -72,9 +47,9 @@ static void set_parts(const gal_graph *g, gal_node_kind kind, uint32_t input, ui
 static void deal_input(rewriter *r, gal_node *attention, uint32_t input)
 {
     const uint8_t dealt = of_own_heads(r, attention->in[input]);
-    gal_node deal = plain_node(GAL_NODE_DEAL_HEADS, "heads", "d heads", attention->in[input], dealt);
+    gal_node deal = gal_graph_plain_node(GAL_NODE_DEAL_HEADS, "heads", "d heads", attention->in[input], dealt);
     set_parts(r->out, attention->kind, input, deal.part);
-    add_node(r->out, &deal);
+    gal_graph_add_node(r->out, &deal);
     attention->in[input] = dealt;
 }
 
@@ -82,14 +57,14 @@ static void deal_input(rewriter *r, gal_node *attention, uint32_t input)
 static void rewrite_zigzag(rewriter *r, gal_node attention)
 {
     const uint8_t qkv = attention.in[0], ctx = attention.out[0];
-    attention.in[0] = add_value(r->out, r->out->value[qkv]);
-    attention.out[0] = add_value(r->out, r->out->value[ctx]);
+    attention.in[0] = gal_graph_add_value(r->out, r->out->value[qkv]);
+    attention.out[0] = gal_graph_add_value(r->out, r->out->value[ctx]);
     attention.attention_flags |= GAL_ATTENTION_ZIGZAG;
-    const gal_node trade = plain_node(GAL_NODE_MIRROR, "trade qkv", "trade dqkv", qkv, attention.in[0]);
-    const gal_node back = plain_node(GAL_NODE_MIRROR, "trade ctx", "trade dctx", attention.out[0], ctx);
-    add_node(r->out, &trade);
-    add_node(r->out, &attention);
-    add_node(r->out, &back);
+    const gal_node trade = gal_graph_plain_node(GAL_NODE_MIRROR, "trade qkv", "trade dqkv", qkv, attention.in[0]);
+    const gal_node back = gal_graph_plain_node(GAL_NODE_MIRROR, "trade ctx", "trade dctx", attention.out[0], ctx);
+    gal_graph_add_node(r->out, &trade);
+    gal_graph_add_node(r->out, &attention);
+    gal_graph_add_node(r->out, &back);
 }
 
 static void rewrite_ring(rewriter *r, gal_node attention)
@@ -99,7 +74,7 @@ static void rewrite_ring(rewriter *r, gal_node attention)
     if (r->kind == GAL_AXIS_ZIGZAG) {
         rewrite_zigzag(r, attention);
     } else {
-        add_node(r->out, &attention);
+        gal_graph_add_node(r->out, &attention);
     }
 }
 
@@ -116,21 +91,21 @@ static void rewrite_attention(rewriter *r, gal_node attention)
     attention.out[0] = of_own_heads(r, ctx);
     r->out->value[lse].features /= r->degree;
     r->out->value[lse].dealt = true;
-    add_node(r->out, &attention);
-    gal_node collect = plain_node(GAL_NODE_COLLECT_HEADS, "positions", "d positions", attention.out[0], ctx);
+    gal_graph_add_node(r->out, &attention);
+    gal_node collect = gal_graph_plain_node(GAL_NODE_COLLECT_HEADS, "positions", "d positions", attention.out[0], ctx);
     collect.part[0] = r->out->value[ctx].features;
-    add_node(r->out, &collect);
+    gal_graph_add_node(r->out, &collect);
 }
 
 /* One row per sample, a part of a sum: of the first position zeros on all devices but one. */
 static void rewrite_single(rewriter *r, gal_node node)
 {
     const uint8_t whole = node.out[0];
-    node.out[0] = add_value(r->out, r->out->value[whole]);
-    add_node(r->out, &node);
-    gal_node reduce = plain_node(GAL_NODE_REDUCE, "reduce row", "", node.out[0], whole);
+    node.out[0] = gal_graph_add_value(r->out, r->out->value[whole]);
+    gal_graph_add_node(r->out, &node);
+    gal_node reduce = gal_graph_plain_node(GAL_NODE_REDUCE, "reduce row", "", node.out[0], whole);
     reduce.over_sequence = true;
-    add_node(r->out, &reduce);
+    gal_graph_add_node(r->out, &reduce);
 }
 
 void gal_shard_sequence(gal_graph *graph, gal_axis_kind kind, uint32_t degree)
@@ -155,7 +130,7 @@ void gal_shard_sequence(gal_graph *graph, gal_axis_kind kind, uint32_t degree)
             rewrite_single(&r, *node);
             break;
         default:
-            add_node(graph, node);
+            gal_graph_add_node(graph, node);
         }
     }
 }

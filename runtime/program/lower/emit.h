@@ -127,8 +127,6 @@ void gal_activations_fetch(gal_builder *b, gal_block_emit *e);
 
 /* recompute.c: which nodes run again, which values are kept. */
 void gal_recompute_policy(gal_block_emit *e);
-/* The node that gives a value, or GAL_NO_VALUE for the block's input. */
-uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value);
 /* The value whose buffer a value shares: nodes that work in place give no buffer of their own. */
 uint8_t gal_graph_storage(const gal_graph *graph, uint8_t value);
 

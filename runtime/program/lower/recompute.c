@@ -7,16 +7,6 @@
  * section 5). */
 #include "runtime/program/lower/emit.h"
 
-uint8_t gal_graph_producer(const gal_graph *graph, uint8_t value)
-{
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        if (graph->node[i].out[0] == value || graph->node[i].out[1] == value) {
-            return (uint8_t)i;
-        }
-    }
-    return GAL_NO_VALUE;
-}
-
 static bool works_in_place(gal_node_kind kind)
 {
     return kind == GAL_NODE_SPLIT || kind == GAL_NODE_REDUCE || kind == GAL_NODE_ROTARY || kind == GAL_NODE_SCALE ||
