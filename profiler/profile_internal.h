@@ -7,6 +7,9 @@
 #include "profiler/profile.h"
 #include "profiler/topology.h"
 
+/* Sizes of transfers over a link level; sessions whose blocks are kept. */
+enum { GAL_PROFILING_SWEEP = 7, GAL_PROFILING_BLOCKS_MAX = 64 };
+
 typedef struct gal_profiling {
     const gal_profile_settings *settings;
     gal_bench bench;
@@ -27,5 +30,20 @@ typedef struct gal_profiling {
 gal_code gal_profiling_look(gal_profiling *p, gal_error *err);
 /* What is known of a GPU once all has been measured; a host: nothing. */
 void gal_profiling_settle_gpu(gal_profiling *p);
+
+/* Tells the caller, from rank 0; count 0: nobody knows. */
+void gal_profiling_say(const gal_profiling *p, const char *what, uint32_t done, uint32_t count);
+
+/* profile_entries.c; collective. All communicators, and latency and bandwidth of every link level. */
+gal_code gal_profiling_links(gal_profiling *p, gal_error *err);
+/* Kernels and collectives, until their part of the budget is spent. */
+gal_code gal_profiling_entries(gal_profiling *p, gal_error *err);
+
+/* profile_steps.c; collective. What a step costs beside its program. */
+gal_code gal_profiling_fixed(gal_profiling *p, gal_error *err);
+gal_code gal_profiling_slowdowns(gal_profiling *p, gal_error *err);
+/* Copies to the host, Adam there. */
+gal_code gal_profiling_host(gal_profiling *p, gal_error *err);
+gal_code gal_profiling_blocks(gal_profiling *p, gal_error *err);
 
 #endif
