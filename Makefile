@@ -61,7 +61,8 @@ WHY_NOT_TESTS := $(strip $(WHY_NOT_PROFILE) $(if $(HAVE_CMOCKA),,no cmocka: apt-
 # -ffp-contract=off: no fused multiply-add behind the source's back, so plans and losses agree across machines.
 CFLAGS := -std=c11 -D_GNU_SOURCE $(OPTIMIZE) -g -ffp-contract=off -fno-math-errno \
 	-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef $(WERROR) -I.
-LDFLAGS := -Wl,--as-needed
+# The second: libraries that wait call this program's sched_yield (runtime/comm/patience.c).
+LDFLAGS := -Wl,--as-needed -Wl,--export-dynamic-symbol=sched_yield
 ifneq ($(SANITIZE),)
 CFLAGS += -O1 -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
 LDFLAGS += -fsanitize=$(SANITIZE) -Wl,--export-dynamic-symbol=dlclose

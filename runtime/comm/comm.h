@@ -151,6 +151,10 @@ gal_code gal_comm_idle(gal_comm *comm, gal_comm_patience *patience, const gal_co
  * comm           NULL: nothing is known */
 void gal_comm_give_way(gal_comm *comm, double begin_seconds);
 
+/* Around calls of a library that look whether something is complete: within them this thread's sched_yield does
+ * nothing, as whoever looks in vain gives way by the function above. */
+void gal_comm_look(bool begins);
+
 /* Small blocking helpers for control (never inside a step) of a comm whose table has them. Each returns GAL_ERR_DEVICE
  * on errors of what carries them and after deadline_seconds without an answer, unless the roll call is enabled: then
  * that ends all ranks. They run over the comm's world. */

@@ -379,7 +379,9 @@ static gal_code mpi_test(gal_comm *comm, uint32_t handle, bool *done, gal_error 
     gal_mpi_slot *slot = &state->slot[handle];
     int complete = 1;
     if (slot->part_count > 0) {
+        gal_comm_look(true);
         const int result = MPI_Testall(slot->part_count, slot->part, &complete, MPI_STATUSES_IGNORE);
+        gal_comm_look(false);
         const gal_code code = gal_mpi_check(result, "test of a request", err);
         if (code != GAL_OK) {
             return code;

@@ -22,7 +22,10 @@ gal_code gal_mpi_wait(MPI_Request *request, double deadline_seconds, const char 
     gal_comm_patience patience = gal_comm_patience_begin(deadline_seconds);
     for (;;) {
         int complete = 0;
-        GAL_TRY(gal_mpi_check(MPI_Test(request, &complete, MPI_STATUS_IGNORE), what, err));
+        gal_comm_look(true);
+        const int result = MPI_Test(request, &complete, MPI_STATUS_IGNORE);
+        gal_comm_look(false);
+        GAL_TRY(gal_mpi_check(result, what, err));
         if (complete) {
             break;
         }

@@ -9,11 +9,18 @@
  * same session 3 ms. With a rest of 20 us at each of the 10 it was 0.15 s. Threads of the kernel wait as well (60 s
  * were seen), and with them the end of every write past the page cache.
  * (Sessions are groups to the scheduler, sched(7): autogroup. Mended there of what sched_yield does are 79104becf42b,
- * "sched/fair: Forfeit vruntime on yield", and 1319ea57529e, of tasks that overtake each other by it.) */
+ * "sched/fair: Forfeit vruntime on yield", and 1319ea57529e, of tasks that overtake each other by it.)
+ *
+ * Open MPI gives the core away by itself (mpi_yield_when_idle), in every test of a request that is not complete and
+ * again and again in calls that block, as of a new group. sched_yield of this program is therefore the one below (the
+ * Makefile exports it to libraries): within a look it does nothing, for who looks gives way when all looks are in vain,
+ * and elsewhere it rests as well. */
 #include <math.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/clock.h"
 #include "runtime/comm/comm.h"
@@ -52,7 +59,7 @@ static void rest(double seconds)
 static bool yield(double now_seconds)
 {
     static _Thread_local int shared_calls;
-    (void)sched_yield();
+    (void)syscall(SYS_sched_yield);
     const bool changed_hands = gal_now_seconds() - now_seconds > CHANGED_HANDS_SECONDS;
     if (changed_hands && shared_calls < SHARED_CALLS_MAX) {
         shared_calls++;
@@ -60,6 +67,22 @@ static bool yield(double now_seconds)
         shared_calls--;
     }
     return shared_calls >= SHARED_CALLS;
+}
+
+static _Thread_local bool is_looking;
+
+void gal_comm_look(bool begins)
+{
+    is_looking = begins;
+}
+
+/* In place of the C library's, for libraries that wait. */
+int sched_yield(void)
+{
+    if (!is_looking && yield(gal_now_seconds())) {
+        rest(REST_SECONDS_MIN);
+    }
+    return 0;
 }
 
 void gal_comm_give_way(gal_comm *comm, double begin_seconds)
