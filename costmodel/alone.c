@@ -149,8 +149,15 @@ static inline void end(player *p, uint32_t stream)
     lane *l = &p->lane[stream];
     const gal_script_event *event = l->event;
     p->running &= ~(1u << stream);
+    if (event->closes && stream == GAL_STREAM_COMPUTE) {
+        p->ends->compute_seconds[event->call] = p->now_seconds;
+    } else if (event->closes && stream == GAL_STREAM_REDUCE) {
+        p->ends->reduce_seconds[event->call] = p->now_seconds;
+    }
     if (event->closes && (stream == GAL_STREAM_COMPUTE || event->call == p->last_call)) {
-        p->ends->block_seconds[event->call][l->step->block] = p->now_seconds;
+        if (l->step->block < GAL_ALONE_BLOCKS_MAX) {
+            p->ends->block_seconds[event->call][l->step->block] = p->now_seconds;
+        }
         p->ends->call_seconds[event->call] = p->now_seconds;
     }
     l->completed++;

@@ -7,7 +7,7 @@
 #include "costmodel/simulate.h"
 
 /* The streams of a stage alone: those of transfers are empty. */
-enum { GAL_ALONE_STREAMS = GAL_STREAM_COUNT, GAL_ALONE_CALLS_MAX = 4, GAL_ALONE_BLOCKS_MAX = 4 };
+enum { GAL_ALONE_STREAMS = GAL_STREAM_COUNT, GAL_ALONE_CALLS_MAX = 4, GAL_ALONE_BLOCKS_MAX = 5 };
 
 typedef struct gal_script_wait {
     uint32_t stream, completed; /* to have completed so many events */
@@ -28,14 +28,15 @@ typedef struct gal_script {
     uint32_t first_wait[GAL_ALONE_STREAMS]; /* of each stream, into wait */
 } gal_script;
 
-/* Of an expansion with `alone`, of at most so many calls and blocks. GAL_ERR_SYSTEM without memory. */
+/* Of an expansion with `alone`, of at most so many calls. GAL_ERR_SYSTEM without memory. */
 gal_code gal_script_create(const gal_expansion *expansion, gal_script *out, gal_error *err);
 void gal_script_free(gal_script *script); /* the arrays; accepts a zeroed one */
 
-/* Ends on the compute stream; in the last call on all streams. */
+/* Ends on the compute stream; in the last call on all streams. Of blocks the first ones. */
 typedef struct gal_alone_ends {
     double call_seconds[GAL_ALONE_CALLS_MAX];
     double block_seconds[GAL_ALONE_CALLS_MAX][GAL_ALONE_BLOCKS_MAX];
+    double compute_seconds[GAL_ALONE_CALLS_MAX], reduce_seconds[GAL_ALONE_CALLS_MAX]; /* on one stream; 0: none */
 } gal_alone_ends;
 
 /* The expansion is the script's, its seconds and levels filled in. Programs that verify cannot wait for ever here.

@@ -72,6 +72,9 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
     out->forward_seconds = call[FORWARD_1] - call[BACKWARD_0];
     out->backward_seconds = call[BACKWARD_0] - call[FORWARD_0];
     out->sync_seconds = call[SYNC] - call[FORWARD_1] - out->backward_seconds;
+    out->left_seconds = fmax(ends->reduce_seconds[BACKWARD_0] - call[BACKWARD_0], 0.0);
+    out->late_seconds = fmin(fmax(ends->compute_seconds[SYNC] - call[FORWARD_1] - out->backward_seconds, 0.0),
+                             fmax(out->left_seconds - out->forward_seconds, 0.0));
     for (uint32_t i = 0; i < block_count; i++) {
         out->forward_end[i] = ends->block_seconds[FORWARD_1][i] - call[BACKWARD_0];
         out->backward_end[i] = ends->block_seconds[BACKWARD_0][i] - call[FORWARD_0];

@@ -9,7 +9,7 @@
 #include "costmodel/alone.h"
 #include "costmodel/price.h"
 
-enum { GAL_CHAIN_MAX = 4, GAL_CHAIN_CALLS = 4 };
+enum { GAL_CHAIN_MAX = 5, GAL_CHAIN_CALLS = 4 };
 
 extern const gal_call gal_chain_calls[GAL_CHAIN_CALLS];
 
@@ -28,6 +28,8 @@ typedef struct gal_chain_spec {
 typedef struct gal_chain_times {
     double forward_seconds, backward_seconds; /* compute's */
     double sync_seconds;                      /* backward with sync on all streams, less backward_seconds */
+    double left_seconds;                      /* what reductions still take where that backward's compute ends */
+    double late_seconds;                      /* by what, for that, compute of backward with sync ends later */
     /* [block]: ends since the beginning of the call; sync's on all streams */
     double forward_end[GAL_CHAIN_MAX], backward_end[GAL_CHAIN_MAX], sync_end[GAL_CHAIN_MAX];
     double own_forward_seconds, own_backward_seconds; /* of one of the blocks: of its kernels alone */

@@ -324,3 +324,17 @@ double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durat
     }
     return seconds;
 }
+
+double gal_lone_own_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples,
+                            gal_fragment_kind kind)
+{
+    const double *kernel = find_kernels(lone, durations, microbatch_samples);
+    const gal_fragment *fragment = &lone->like->fragment[kind];
+    double seconds = 0.0;
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &lone->like->instruction[i];
+        const bool counts = in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] && !in->only_last;
+        seconds += counts ? kernel[i] : 0.0;
+    }
+    return seconds;
+}

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "costmodel/price_cache.h"
+#include "schemas/plan_check.h"
 
 static bool begins_chain(const gal_price_cache *cache, uint32_t type)
 {
@@ -133,14 +134,28 @@ static gal_code find_axes(gal_price_cache *cache, const gal_price_query *query, 
 static uint32_t steady_count(const gal_strategy *strategy)
 {
     const bool late = strategy->zero_stage == 2 || strategy->overlap >= GAL_OVERLAP_IN_PASS;
-    return late || strategy->offload_activations ? 3 : 2;
+    const bool whole = strategy->zero_stage == 2 && strategy->shard_unit != GAL_SHARD_MATRIX; /* both buckets full */
+    return whole ? 4 : late || strategy->offload_activations ? 3 : 2;
+}
+
+static uint32_t stages_of(const gal_price_cache *cache, const gal_price_query *query)
+{
+    return gal_durations_cluster(cache->durations)->device_count / query->device_count;
+}
+
+/* Forward of an even stage of such blocks. */
+static double forward_of_stage(const gal_price_cache *cache, const gal_price_query *query, double block_seconds)
+{
+    return block_seconds * gal_model_block_count(cache->model) / stages_of(cache, query);
 }
 
 /* One more of them, where the first one holds what they share: by the ends of block `steady` and the one behind it in
  * backward, of the last two in forward. Where two sub-batches take turns a block ends when the first one is in the next
  * block already: so of the blocks before those. */
-static void read_steady(const gal_chain_times *t, uint32_t count, const gal_strategy *strategy, gal_block_price *out)
+static void read_steady(const gal_chain_times *t, uint32_t count, const gal_price_cache *cache,
+                        const gal_price_query *query, gal_block_price *out)
 {
+    const gal_strategy *strategy = query->strategy;
     const uint32_t next = strategy->overlap >= GAL_OVERLAP_IN_PASS ? 1 : 0;
     const uint32_t last = count - 1 - next, steady = count - steady_count(strategy) + next;
     out->forward_seconds = t->forward_end[last] - t->forward_end[last - 1];
@@ -148,7 +163,10 @@ static void read_steady(const gal_chain_times *t, uint32_t count, const gal_stra
     out->sync_seconds = t->sync_end[steady] - t->sync_end[steady + 1] - out->backward_seconds;
     out->enter_seconds = t->forward_seconds - count * out->forward_seconds;
     out->leave_seconds = t->backward_seconds - count * out->backward_seconds;
-    out->tail_seconds = t->sync_seconds - count * out->sync_seconds;
+    out->tail_seconds = t->sync_seconds - count * out->sync_seconds - t->late_seconds;
+    out->wait_seconds = fmin(fmax(-out->leave_seconds, 0.0),
+                             fmax(t->left_seconds - forward_of_stage(cache, query, out->forward_seconds), 0.0));
+    out->leave_seconds += out->wait_seconds;
 }
 
 /* Embedding and head: what a chain of two blocks gains by them. */
@@ -156,9 +174,11 @@ static void read_end(const gal_block_price *beside, bool head, const gal_chain_t
 {
     out->forward_seconds = fmax(t->own_forward_seconds, t->forward_seconds - 2 * beside->forward_seconds -
                                                             (head ? beside->enter_seconds : 0.0));
-    out->backward_seconds = fmax(t->own_backward_seconds, t->backward_seconds - 2 * beside->backward_seconds -
-                                                              (head ? 0.0 : beside->leave_seconds));
-    out->sync_seconds = t->sync_seconds - 2 * beside->sync_seconds - (head ? beside->tail_seconds : 0.0);
+    out->backward_seconds =
+        fmax(t->own_backward_seconds, t->backward_seconds - 2 * beside->backward_seconds -
+                                          (head ? 0.0 : beside->leave_seconds - beside->wait_seconds));
+    out->sync_seconds =
+        t->sync_seconds - t->late_seconds - 2 * beside->sync_seconds - (head ? beside->tail_seconds : 0.0);
 }
 
 /* A bridge, behind two blocks, whose turns are theirs. */
@@ -166,9 +186,9 @@ static void read_bridge(const gal_block_price *beside, const gal_chain_times *t,
 {
     const double backward = fmax(t->backward_seconds - 2 * beside->backward_seconds, 0.0); /* with the turn */
     read_end(beside, true, t, out);
-    out->backward_seconds = fmax(t->own_backward_seconds, backward - beside->leave_seconds);
+    out->backward_seconds = fmax(t->own_backward_seconds, backward - (beside->leave_seconds - beside->wait_seconds));
     out->enter_seconds = beside->enter_seconds;
-    out->leave_seconds = backward - out->backward_seconds;
+    out->leave_seconds = backward - out->backward_seconds + beside->wait_seconds;
 }
 
 /* Of sync what the token table takes, which it brings to the chain but not to every stage: no more than of an
@@ -178,6 +198,55 @@ static void read_table(const gal_block_price *embedding, bool bridge, gal_block_
     out->sync_seconds = fmax(out->sync_seconds, 0.0);
     out->table_sync_seconds = fmin(out->sync_seconds, fmax(embedding->sync_seconds, 0.0));
     out->tail_seconds = bridge ? embedding->sync_seconds - out->table_sync_seconds : 0.0;
+}
+
+/* A block for the query's samples: the kept one, or else one lowered for this call into *temporary, to be freed by the
+ * caller. */
+static gal_code fit_samples(gal_price_cache *cache, const gal_price_query *query, const gal_kept_lone *kept,
+                            const gal_lone **lone, gal_lone *temporary, gal_error *err)
+{
+    *lone = &kept->lone;
+    if (gal_lone_scales(&kept->lone, query->microbatch_samples)) {
+        return GAL_OK;
+    }
+    *lone = temporary;
+    return gal_structures_lone(cache->structures, query, temporary, err);
+}
+
+/* Kernels of the head, which begins the backward of the only stage; none where the strategy is not the head's. */
+static gal_code head_seconds(gal_price_cache *cache, const gal_price_query *query, double *seconds, gal_error *err)
+{
+    const gal_model *model = cache->model;
+    gal_price_query head = *query;
+    gal_kept_lone *kept = NULL;
+    const gal_lone *lone = NULL;
+    gal_lone temporary = {0};
+    head.type = gal_model_block_type(model, gal_model_block_count(model) - 1);
+    *seconds = 0.0;
+    if (stages_of(cache, query) > 1 ||
+        gal_strategy_block_rule_broken(model, &cache->shape[head.type], head.strategy, head.device_count,
+                                       head.microbatch_samples) != NULL) {
+        return GAL_OK;
+    }
+    gal_code code = find_kept(cache, &head, &kept, err);
+    code = code == GAL_OK ? fit_samples(cache, &head, kept, &lone, &temporary, err) : code;
+    if (code == GAL_OK) {
+        *seconds = gal_lone_own_seconds(lone, cache->durations, head.microbatch_samples, GAL_FRAGMENT_BACKWARD_SYNC);
+    }
+    gal_lone_free(&temporary);
+    return code;
+}
+
+/* An embedding's, the last of backward: what its table leaves, beyond what blocks wait for. */
+static gal_code add_wait(gal_price_cache *cache, const gal_price_query *query, const gal_block_price *beside,
+                         const gal_chain_times *t, gal_block_price *out, gal_error *err)
+{
+    double head = 0.0;
+    const double left =
+        t->left_seconds - out->forward_seconds - forward_of_stage(cache, query, beside->forward_seconds);
+    const gal_code code = left > beside->wait_seconds ? head_seconds(cache, query, &head, err) : GAL_OK;
+    out->backward_seconds += fmax(left - head - beside->wait_seconds, 0.0);
+    return code;
 }
 
 static gal_code read_gain(gal_price_cache *cache, const gal_price_query *query, const parts *of,
@@ -197,23 +266,13 @@ static gal_code read_gain(gal_price_cache *cache, const gal_price_query *query, 
     } else {
         read_end(beside, ends_chain(cache, query->type), t, out);
     }
+    if (begins_chain(cache, query->type)) {
+        code = add_wait(cache, query, beside, t, out, err);
+    }
     if (embedding != NULL) {
         read_table(embedding, bridge, out);
     }
-    return GAL_OK;
-}
-
-/* A block for the query's samples: the kept one, or else one lowered for this call into *temporary, to be freed by the
- * caller. */
-static gal_code fit_samples(gal_price_cache *cache, const gal_price_query *query, const gal_kept_lone *kept,
-                            const gal_lone **lone, gal_lone *temporary, gal_error *err)
-{
-    *lone = &kept->lone;
-    if (gal_lone_scales(&kept->lone, query->microbatch_samples)) {
-        return GAL_OK;
-    }
-    *lone = temporary;
-    return gal_structures_lone(cache->structures, query, temporary, err);
+    return code;
 }
 
 /* The chain that a block is priced by. Returns the block in it. */
@@ -254,7 +313,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     if (gained) {
         GAL_TRY(read_gain(cache, query, of, &t, out, err));
     } else {
-        read_steady(&t, chain.block_count, query->strategy, out);
+        read_steady(&t, chain.block_count, cache, query, out);
     }
     out->update_seconds = t.update_seconds;
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);

@@ -1,27 +1,31 @@
 /* Prices in company: what one more block costs in a running stage, from lowered and simulated chains of blocks.
  *
- * Two equal blocks, three under ZeRO-2, run forward, backward, forward, backward with sync, transfers at no cost and
- * everything else as in gal_simulate.
+ * Two equal blocks, three under ZeRO-2, four where that has a bucket of a whole block, run forward, backward, forward,
+ * backward with sync, transfers at no cost and everything else as in gal_simulate.
  *     forward_seconds    compute's end of the last block minus that of the one before, in the second forward
  *     backward_seconds   the same in backward (the blocks in reverse)
  *     enter_seconds      what that forward took beyond one of these per block: the turn from backward to forward, paid
  *                        once per stage by its first block (a gather that nothing hides; negative where a reduction
  *                        left over from backward runs under forward)
  *     leave_seconds      the same of backward, for the turn from forward to backward, paid by the last block
+ *     wait_seconds       of it: for reductions that the backward before has left (ZeRO-2 and 3), which forward of an
+ *                        even stage of such blocks does not hide. The chain's first backward finds none: what it gains
+ *                        by that, leave_seconds has only where they are hidden
  *     sync_seconds       end of the last block on all streams minus that of the one before, in backward with sync, less
  *                        backward_seconds
- *     tail_seconds       what it took beyond backward and one of these per block, paid by the first block
+ *     tail_seconds       what it took beyond backward, such a wait and one of these per block, paid by the first block
  * Embedding and head are priced as what a chain of two blocks of their strategy gains by them, with enter, leave and
  * tail inside, and by no less than their kernels take: where blocks wait for reductions a head's kernels hide there,
  * but a pipeline of other blocks does not wait so (300 Swin plans of ZeRO-2 and 3: worst error 25 % without, 9 % with).
- * So is a bridge, behind two blocks, whose turns are taken for its own: two bridges would wait for each other's table.
- * Of a tensor that several blocks of a stage hold (gal_shared) one pays: its update, its bytes, and what the token
- * table takes of sync, are told apart. Another block that holds one is priced where one of its kind has brought it: in
- * a chain of one more.
- * A chunk of weights is of several blocks: each is priced with a unit of its own, whose collectives take the block's
- * share of a full chunk's seconds (what a chunk saves are latencies), and with what it takes of a stage's bytes at
- * least (lone.c): those of a stage with chunks are read from its program. A price depends on (type of block, strategy,
- * samples, D, prefetch depth) and on how the stage lies in the link tree.
+ * An embedding waits for what its table's reduction leaves besides, less its own forward and, on the only stage, the
+ * head's backward, which comes first. So is a bridge priced, behind two blocks, whose turns are taken for its own: two
+ * bridges would wait for each other's table. Of a tensor that several blocks of a stage hold (gal_shared) one pays: its
+ * update, its bytes, and what the token table takes of sync, are told apart. Another block that holds one is priced
+ * where one of its kind has brought it: in a chain of one more. A chunk of weights is of several blocks: each is priced
+ * with a unit of its own, whose collectives take the block's share of a full chunk's seconds (what a chunk saves are
+ * latencies), and with what it takes of a stage's bytes at least (lone.c): those of a stage with chunks are read from
+ * its program. A price depends on (type of block, strategy, samples, D, prefetch depth) and on how the stage lies in
+ * the link tree.
  */
 #ifndef GAL_COSTMODEL_PRICE_H
 #define GAL_COSTMODEL_PRICE_H
@@ -32,6 +36,7 @@
 typedef struct gal_block_price {
     double forward_seconds, backward_seconds, sync_seconds;
     double enter_seconds, leave_seconds, tail_seconds;
+    double wait_seconds;   /* of leave: for reductions that the backward before has left */
     double update_seconds; /* sums of squares, Adam, gathers of ZeRO-1 and 2 where Adam does not hide them */
     double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */
     double table_sync_seconds; /* of sync: the token table's, where the embedding of the stage may have brought it */

@@ -352,19 +352,6 @@ static void read_update(const gal_lone *lone, const gal_cost *cost, gal_chain_ti
     }
 }
 
-/* The kernels of a block in one fragment, one after the other. */
-static double own_seconds(const gal_lone *lone, const gal_cost *cost, gal_fragment_kind kind)
-{
-    const gal_fragment *fragment = &lone->like->fragment[kind];
-    double seconds = 0.0;
-    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-        const gal_instruction *in = &lone->like->instruction[i];
-        const bool kernel = in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] && !in->only_last;
-        seconds += kernel ? cost[i].seconds : 0.0;
-    }
-    return seconds;
-}
-
 gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone_chain *chain,
                                 const gal_durations *durations, const gal_axis_levels *levels, uint32_t update_block,
                                 gal_chain_times *out, gal_error *err)
@@ -386,8 +373,10 @@ gal_code gal_structures_measure(gal_structures *structures, gal_structure *struc
     }
     gal_play_alone(&structure->script, &structure->expansion, &slowdowns, &ends);
     gal_chain_read(&ends, structure->block_count, out);
-    out->own_forward_seconds = own_seconds(chain->lone[update_block], cost[update_block], GAL_FRAGMENT_FORWARD);
-    out->own_backward_seconds = own_seconds(chain->lone[update_block], cost[update_block], GAL_FRAGMENT_BACKWARD_SYNC);
-    read_update(chain->lone[update_block], cost[update_block], out);
+    const gal_lone *lone = chain->lone[update_block];
+    const uint32_t samples = chain->query->microbatch_samples;
+    out->own_forward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
+    out->own_backward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
+    read_update(lone, cost[update_block], out);
     return GAL_OK;
 }

@@ -60,6 +60,12 @@ static gal_code run(const bed *b, const gal_price_query *query, const uint32_t *
     return code;
 }
 
+/* Blocks of an even stage. */
+static double stage_blocks(const bed *b, const gal_price_query *query)
+{
+    return 1.0 * gal_model_block_count(&b->model) * query->device_count / b->cluster.device_count;
+}
+
 /* Two of them, three under ZeRO-2; one more where the first holds a tensor for all. */
 static gal_code inner_price(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
                             gal_block_price *out)
@@ -75,7 +81,10 @@ static gal_code inner_price(const bed *b, const gal_price_query *query, const ga
         out->sync_seconds = t.sync_end[steady] - t.sync_end[steady + 1] - out->backward_seconds;
         out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
         out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
-        out->tail_seconds = t.sync_seconds - count * out->sync_seconds;
+        out->tail_seconds = t.sync_seconds - count * out->sync_seconds - t.late_seconds;
+        out->wait_seconds = fmax(t.left_seconds - out->forward_seconds * stage_blocks(b, query), 0.0);
+        out->wait_seconds = fmin(out->wait_seconds, fmax(-out->leave_seconds, 0.0));
+        out->leave_seconds += out->wait_seconds;
     }
     return code;
 }
@@ -89,9 +98,33 @@ static bool is_bridge(const gal_block_shape *shape)
 static void take_turn(const gal_chain_times *t, const gal_block_price *beside, gal_block_price *out)
 {
     const double both = fmax(t->backward_seconds - 2 * beside->backward_seconds, 0.0);
-    out->backward_seconds = fmax(t->own_backward_seconds, both - beside->leave_seconds);
-    out->leave_seconds = both - out->backward_seconds;
+    out->backward_seconds = fmax(t->own_backward_seconds, both - (beside->leave_seconds - beside->wait_seconds));
+    out->leave_seconds = both - out->backward_seconds + beside->wait_seconds;
     out->enter_seconds = beside->enter_seconds;
+}
+
+/* What the table of an embedding leaves beyond what its neighbours wait for; a head begins the only stage's backward.
+ */
+static gal_code table_wait(const bed *b, const gal_price_query *query, const gal_chain_times *t,
+                           const gal_block_price *beside, const gal_block_price *embedding, double *seconds)
+{
+    gal_code code = GAL_OK;
+    gal_chain_times with_head = {0};
+    gal_block_price unused;
+    const uint32_t last = gal_model_block_count(&b->model) - 1;
+    const uint32_t type[] = {gal_model_block_type(&b->model, last - 1), gal_model_block_type(&b->model, last - 1),
+                             gal_model_block_type(&b->model, last)};
+    const double left = t->left_seconds - embedding->forward_seconds - beside->forward_seconds * stage_blocks(b, query);
+    gal_block_shape shape;
+    gal_model_type(&b->model, type[2], &shape);
+    const bool only = query->device_count == b->cluster.device_count &&
+                      gal_strategy_block_rule_broken(&b->model, &shape, query->strategy, query->device_count,
+                                                     query->microbatch_samples) == NULL;
+    if (only && left > beside->wait_seconds) {
+        code = run(b, query, type, 3, 2, &with_head, &unused);
+    }
+    *seconds = fmax(left - with_head.own_backward_seconds - beside->wait_seconds, 0.0);
+    return code;
 }
 
 /* What two blocks gain by it, and no less than its kernels take. */
@@ -113,9 +146,16 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
     if (code == GAL_OK) {
         out->forward_seconds = fmax(t.own_forward_seconds, t.forward_seconds - 2 * beside.forward_seconds -
                                                                (behind ? beside.enter_seconds : 0.0));
-        out->backward_seconds = fmax(t.own_backward_seconds, t.backward_seconds - 2 * beside.backward_seconds -
-                                                                 (head ? 0.0 : beside.leave_seconds));
-        out->sync_seconds = t.sync_seconds - 2 * beside.sync_seconds - (behind ? beside.tail_seconds : 0.0);
+        out->backward_seconds =
+            fmax(t.own_backward_seconds, t.backward_seconds - 2 * beside.backward_seconds -
+                                             (head ? 0.0 : beside.leave_seconds - beside.wait_seconds));
+        out->sync_seconds =
+            t.sync_seconds - t.late_seconds - 2 * beside.sync_seconds - (behind ? beside.tail_seconds : 0.0);
+    }
+    if (code == GAL_OK && !behind) {
+        double wait = 0.0;
+        code = table_wait(b, query, &t, &beside, out, &wait);
+        out->backward_seconds += wait;
     }
     if (code == GAL_OK && is_bridge(shape)) {
         take_turn(&t, &beside, out);
