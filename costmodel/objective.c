@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "costmodel/chunk_round.h"
 #include "costmodel/relayout.h"
 #include "runtime/program/schedule.h"
 
@@ -243,6 +244,11 @@ gal_code gal_plan_stage_sum(gal_price_cache *cache, const gal_durations *duratio
     gal_code code = GAL_OK;
     for (uint32_t piece = stage; code == GAL_OK && piece < gal_plan_piece_count(plan); piece += plan->stage_count) {
         code = add_piece_sum(cache, durations, plan, piece, &sum, err);
+    }
+    if (code == GAL_OK && gal_chunk_round_counts(plan, stage)) {
+        double round = 0.0;
+        code = gal_chunk_round(durations, plan, stage, &round, err);
+        sum.backward_seconds += fmax(round - sum.forward_seconds - sum.backward_seconds, 0.0);
     }
     if (code == GAL_OK && gal_schedule_splits(plan->schedule)) {
         code = weight_seconds(durations, plan, stage, &sum.weight_seconds, err);

@@ -300,15 +300,20 @@ static void check_units(const char *name, gal_family family, bool mixed, bool sh
     }
 }
 
-/* What overlap is gained or lost where strategies of ZeRO-2 and 3 meet is in no price (costmodel/price.h): of 3,600
- * such plans 10 are more than 10 % off. */
-static const double mixed_worst = 0.16;
+/* A gather of ZeRO-3 that a neighbour without one hides is in no price of a block (costmodel/objective.h): of 1,200
+ * mixed decoders 3, of as many encoder-decoders, whose table is gathered twice, 4 are more than 10 % too dear. */
+static double mixed_worst(void)
+{
+    return seed_count() > 1 ? 0.16 : 0.10;
+}
+static const double mixed_encoder_decoder_worst = 0.13;
 
-/* Of 2,400 plans of unequal stages 4 are. */
+/* Of 2,400 plans of unequal stages 4 are off by as much. */
 static double unequal_worst(void)
 {
     return seed_count() > 1 ? 0.13 : 0.10;
 }
+static const double mixed_unequal_worst = 0.12; /* of 1,200 2 */
 
 static void check_group(const char *name, gal_family family, bool mixed, bool sharded, double median_bound,
                         double worst_bound)
@@ -337,18 +342,14 @@ static void sharded_plans(void **unused)
 static void sharded_mixed_plans(void **unused)
 {
     (void)unused;
-    check_group("ZeRO-2 and 3, mixed", GAL_FAMILY_DECODER, true, true, 0.03, mixed_worst);
+    check_group("ZeRO-2 and 3, mixed", GAL_FAMILY_DECODER, true, true, 0.03, mixed_worst());
 }
 
-/* What a block leaves to be summed behind it is larger, the token table most of all (costmodel/objective.h): of 1,200
- * plans 3 are more than 10 % off by it. Of a chunk nothing leaves before its first block is done: a block's share
- * stands for what comes at once. Chunks are in no search. */
 static void other_units(void **unused)
 {
     (void)unused;
-    const double bucket_worst = seed_count() > 1 ? 0.16 : 0.15;
-    check_units("ZeRO-2 and 3, buckets", GAL_FAMILY_DECODER, false, true, GAL_SHARD_BUCKET, 0.03, bucket_worst);
-    check_units("ZeRO-2 and 3, chunks", GAL_FAMILY_DECODER, false, true, GAL_SHARD_CHUNK, 0.03, 0.20);
+    check_units("ZeRO-2 and 3, buckets", GAL_FAMILY_DECODER, false, true, GAL_SHARD_BUCKET, 0.03, 0.10);
+    check_units("ZeRO-2 and 3, chunks", GAL_FAMILY_DECODER, false, true, GAL_SHARD_CHUNK, 0.03, 0.10);
 }
 
 static void encoder_decoders(void **unused)
@@ -357,7 +358,7 @@ static void encoder_decoders(void **unused)
     check_group("encoder-decoders, homogeneous", GAL_FAMILY_T5, false, false, 0.03, 0.10);
     check_group("encoder-decoders, mixed", GAL_FAMILY_T5, true, false, 0.03, 0.10);
     check_group("encoder-decoders, ZeRO-2 and 3", GAL_FAMILY_T5, false, true, 0.03, 0.10);
-    check_group("encoder-decoders, ZeRO-2 and 3, mixed", GAL_FAMILY_T5, true, true, 0.03, mixed_worst);
+    check_group("encoder-decoders, ZeRO-2 and 3, mixed", GAL_FAMILY_T5, true, true, 0.03, mixed_encoder_decoder_worst);
 }
 
 /* Pieces are unequal, each half as wide as the one before: stages too. */
@@ -367,7 +368,7 @@ static void swins(void **unused)
     check_group("Swin, homogeneous", GAL_FAMILY_SWIN, false, false, 0.03, 0.10);
     check_group("Swin, mixed", GAL_FAMILY_SWIN, true, false, 0.03, unequal_worst());
     check_group("Swin, ZeRO-2 and 3", GAL_FAMILY_SWIN, false, true, 0.03, unequal_worst());
-    check_group("Swin, ZeRO-2 and 3, mixed", GAL_FAMILY_SWIN, true, true, 0.03, mixed_worst);
+    check_group("Swin, ZeRO-2 and 3, mixed", GAL_FAMILY_SWIN, true, true, 0.03, mixed_unequal_worst);
 }
 
 static void check_bytes(gal_dtype dtype)
