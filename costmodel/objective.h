@@ -21,17 +21,19 @@
  * head outweighs its piece they fall short (gpt2-medium on 4 stages: ZB-H1 by 5 %, 2 chunks by 11 % of the simulation).
  * Of a token table that several blocks of a stage hold one has the update; that of relative biases, some
  * microseconds, is left out.
- * What the sum leaves out: where the slowest stage lies, and what overlap is gained where strategies of ZeRO-3 and
- * others meet. A gather runs beside a neighbour that gathers nothing, two units ahead, but a block's price is of a
- * block among its like: a token table's, before forward, is hidden by the backward of blocks that are under ZeRO-2, and
- * no price of the table knows them. As a gain of pairs it would be below 0 and no longer of rows alone, by which bounds
- * and the certificate tell neighbours apart. Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) the
- * objective is more than 10 % off for 13: 7 are such, at worst 16 % too dear, 6 are of Swin, whose stages are unequal;
- * of 2,400 with buckets or chunks for none. When it was for 14, it was for 11 with the longest path, for 35 with
- * n = m - 1 and k = 1. A stage with chunks of weights is no sum: it takes no less than its program alone
- * (chunk_round.h). Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the
- * pipeline's critical path: here the reduce stream runs beside compute, and on programs of 16 stages that equation was
- * 16 to 95 % above their simulation where n = m - 1 and k = 1 were within 5 %. */
+ * What the sum leaves out: where the slowest stage lies; that transfers share a link with a stage's gathers and
+ * reductions (of two Swin plans on 10 GB/s the last stage takes 7 and 19 % more for it); and what overlap is gained
+ * where strategies of ZeRO-3 and others meet. A gather runs beside a neighbour that gathers nothing, two units ahead,
+ * but a block's price is of a block among its like: a token table's, before forward, is hidden by the backward of
+ * blocks that are under ZeRO-2, and no price of the table knows them. As a gain of pairs it would be below 0 and no
+ * longer of rows alone, by which bounds and the certificate tell neighbours apart.
+ * Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 % off for 13: 7
+ * are such gathers, at worst 16 % too dear, 6 are of Swin, whose stages are unequal; of 2,400 with buckets or chunks
+ * for none. When it was for 14, it was for 11 with the longest path, for 35 with n = m - 1 and k = 1.
+ * A stage with chunks of weights is no sum: it takes no less than its program alone (chunk_round.h).
+ * Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the pipeline's critical path:
+ * here the reduce stream runs beside compute, and on programs of 16 stages that equation was 16 to 95 % above their
+ * simulation where n = m - 1 and k = 1 were within 5 %. */
 #ifndef GAL_COSTMODEL_OBJECTIVE_H
 #define GAL_COSTMODEL_OBJECTIVE_H
 
