@@ -41,59 +41,8 @@ static void report(const char *name, bool right)
 
 /* ---- plans ---- */
 
-static gal_code fill(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
-{
-    (void)err;
-    const gal_model *model = context;
-    for (uint32_t s = 0; s < request->sample_count; s++) {
-        for (uint32_t i = 0; i < request->sequence_length; i++) {
-            const uint32_t position = i + (request->targets ? 1u : 0u);
-            out[s * request->sequence_length + i] =
-                gal_trial_token(model->vocabulary, request->batch, request->samples[s], position, request->evaluation);
-        }
-    }
-    return GAL_OK;
-}
-
-static gal_code fill_lengths(void *context, const gal_token_request *request, int32_t *out, gal_error *err)
-{
-    (void)err;
-    (void)context;
-    for (uint32_t s = 0; s < request->sample_count; s++) {
-        out[s] = (int32_t)(1 + (request->samples[s] * 5u + request->batch) % request->sequence_length);
-    }
-    return GAL_OK;
-}
-
-/* Not what fill gives: any number does, if it is the same on all ranks. */
-static gal_code count_targets(void *context, uint64_t batch, bool evaluation, uint64_t *out, gal_error *err)
-{
-    (void)err;
-    (void)context;
-    (void)evaluation;
-    *out = 50 + batch;
-    return GAL_OK;
-}
-
-static gal_code fill_patches(void *context, const gal_patch_request *request, void *out, gal_error *err)
-{
-    (void)err;
-    (void)context;
-    double *value = out;
-    for (uint32_t p = 0; p < request->position_count; p++) {
-        for (uint32_t s = 0; s < request->sample_count; s++) {
-            for (uint32_t f = 0; f < request->features; f++) {
-                const uint32_t at = (request->position_begin + p) * request->features + f;
-                *value++ = gal_trial_token(256, request->batch, request->samples[s], at, false) / 128.0 - 1.0;
-            }
-        }
-    }
-    return GAL_OK;
-}
-
 /* The device's side of a trial. */
-static void open_device(const gal_trial *host, const gal_token_source *tokens, gal_comm *mpi, gal_comm **comm,
-                        gal_engine **out)
+static void open_device(const gal_trial *host, gal_comm *mpi, gal_comm **comm, gal_engine **out)
 {
     gal_error err = {0};
     const gal_staged_options staged = {.queue = gal_device_cuda.queue,
@@ -106,7 +55,7 @@ static void open_device(const gal_trial *host, const gal_token_source *tokens, g
     const gal_engine_options options = {.device = &gal_device_cuda,
                                         .ops = &gal_ops_queued_fp64,
                                         .comm = *comm,
-                                        .tokens = *tokens,
+                                        .tokens = gal_trial_tokens(host->plan),
                                         .deadline_seconds = 60.0,
                                         .poison = true};
     must(gal_engine_create(host->program, &host->plan->model, host->device, &host->channels, &options, out, &err),
@@ -145,14 +94,13 @@ static bool same_plan(uint64_t seed, uint32_t world)
     gal_comm *mpi = NULL, *comm = NULL;
     gal_engine *device = NULL;
     gal_random_plan(seed, world, &plan);
-    const gal_token_source tokens = {&plan.model, fill, fill_patches, fill_lengths, count_targets};
     gal_cuda_double_reset(seed + 100 * gal_mpi_rank(), seed % 2 == 0);
-    must(gal_trial_create(&plan, 7, &tokens, &host, &err), &err);
+    must(gal_trial_create(&plan, 7, NULL, &host, &err), &err);
     if (world > 1) {
         must(gal_comm_mpi_create(world, host.channels.spec, host.channels.count, &mpi, &err), &err);
     }
     if (host.engine != NULL) {
-        open_device(&host, &tokens, mpi, &comm, &device);
+        open_device(&host, mpi, &comm, &device);
         same = same_steps(&host, device);
         gal_engine_free(device);
         gal_comm_free(comm);

@@ -40,6 +40,9 @@ typedef struct gal_trial {
 enum { GAL_TRIAL_TARGETS = 1 << 16 };
 int32_t gal_trial_token(uint32_t vocabulary, uint64_t batch, uint32_t sample, uint32_t position, bool evaluation);
 
+/* The synthetic data for any rank of a plan, which is borrowed: numerics_tokens.c. */
+gal_token_source gal_trial_tokens(const gal_plan *plan);
+
 /* Ranks of the plan. */
 uint32_t gal_trial_world(const gal_plan *plan);
 

@@ -1,40 +1,11 @@
 #include <string.h>
 
-#include "tests/support/step_counts_internal.h"
-
-enum {
-    L = 2,
-    H = GAL_STEP_HIDDEN,
-    F = GAL_STEP_FFN,
-    HEADS = GAL_STEP_HEADS,
-    S = GAL_STEP_POSITIONS,
-    V = GAL_STEP_PADDED_VOCABULARY,
-    VOCABULARY = 61,
-    M = GAL_STEP_MICROBATCHES,
-    B = GAL_STEP_SAMPLES,
-    T = B * S
-};
-
-/* Elements of the units that are gathered, scattered and reduced together. Vectors (norms, row biases) are small and
- * never sharded. */
-enum {
-    WTE = V * H,
-    WPE = S * H,
-    LAYER_VECTORS = 2 * 3 * H, /* of attention and FFN: gain, bias, row bias each */
-    HEAD_VECTORS = 2 * H,
-    QKV = 3 * H * H + 3 * H,
-    PROJ = H * H,
-    FC = H * F + F,
-    FFN_PROJ = F * H,
-    LAYER_MATRICES = QKV + PROJ + FC + FFN_PROJ,
-    LAYER_MATRIX_UNITS = 4,
-    LAYER_VECTOR_UNITS = 2
-};
+#include "tests/support/step_counts_gpt.h"
 
 typedef gal_step_counts expected;
 
 /* `calls` calls that carry `elements` elements in all, `in_place` of them in place. */
-static void add_calls(expected *e, gal_op op, uint32_t group, uint64_t calls, uint64_t in_place, uint64_t elements)
+void gal_step_add_calls(expected *e, gal_op op, uint32_t group, uint64_t calls, uint64_t in_place, uint64_t elements)
 {
     uint32_t i = 0;
     while (i < e->count && (e->row[i].group != group || e->row[i].op != op)) {
@@ -55,7 +26,7 @@ static void add_calls(expected *e, gal_op op, uint32_t group, uint64_t calls, ui
 /* In place as far as the operation is always. */
 static void add(expected *e, gal_op op, uint32_t group, uint64_t calls, uint64_t elements)
 {
-    add_calls(e, op, group, calls, op == GAL_OP_ALL_REDUCE ? calls : 0, elements);
+    gal_step_add_calls(e, op, group, calls, op == GAL_OP_ALL_REDUCE ? calls : 0, elements);
 }
 
 void gal_step_add(gal_step_counts *e, gal_op op, uint32_t group, uint64_t calls, uint64_t elements)
@@ -90,7 +61,7 @@ static void matrices(expected *e, gal_op op, uint32_t times, uint32_t shares, ui
 static void matrices_in_place(expected *e, gal_op op, uint32_t shares, uint32_t group)
 {
     const uint64_t calls = LAYER_MATRIX_UNITS * L + 3;
-    add_calls(e, op, group, calls, calls, ((uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE) / shares);
+    gal_step_add_calls(e, op, group, calls, calls, ((uint64_t)LAYER_MATRICES * L + WTE + WPE + WTE) / shares);
 }
 
 /* ZeRO-1: a reduce-scatter once a step and an all-gather of the updated weights. */
@@ -137,7 +108,7 @@ static void expect_zero_3_dp(expected *e, uint32_t rank)
 /* ---- tensor parallelism ---- */
 
 /* The loss over a split vocabulary: the largest logit of each row, then the sum of exponentials and the target's. */
-static void expect_loss(expected *e, uint32_t group, uint64_t tokens)
+void gal_step_loss(expected *e, uint32_t group, uint64_t tokens)
 {
     add(e, GAL_OP_ALL_REDUCE, group, 2 * M, M * 3 * tokens);
 }
@@ -149,7 +120,7 @@ static void expect_tp(expected *e, uint32_t rank)
 {
     (void)rank;
     add(e, GAL_OP_ALL_REDUCE, 4, M * (4 * L + 2), M * (4 * L + 2) * (uint64_t)T * H);
-    expect_loss(e, 4, T);
+    gal_step_loss(e, 4, T);
 }
 
 /* Recompute adds nothing: a block's input is kept, and the only collective of its forward makes its output, which its
@@ -169,7 +140,7 @@ static void expect_tp_sp(expected *e, uint32_t rank)
     (void)rank;
     add(e, GAL_OP_ALL_GATHER, 4, M * (6 * L + 2), M * (6 * L + 2) * (uint64_t)T * H / 4);
     add(e, GAL_OP_REDUCE_SCATTER, 4, M * (4 * L + 2), M * (4 * L + 2) * (uint64_t)T * H / 4);
-    expect_loss(e, 4, T);
+    gal_step_loss(e, 4, T);
     reduce_vectors(e, 4);
     add(e, GAL_OP_ALL_REDUCE, 4, 1, WPE);
 }
@@ -181,7 +152,7 @@ static void expect_tp_intra_op(expected *e, uint32_t rank)
     (void)rank;
     const uint32_t calls = 2 * L * 2 * 2;
     add(e, GAL_OP_ALL_REDUCE, 4, M * (calls + 2), M * ((uint64_t)calls * (T / 2) + 2 * T) * H);
-    expect_loss(e, 4, T);
+    gal_step_loss(e, 4, T);
 }
 
 /* All of forward again, as Megatron-LM has it: an all-reduce of each block more. */
@@ -189,7 +160,7 @@ static void expect_tp_repeat(expected *e, uint32_t rank)
 {
     (void)rank;
     add(e, GAL_OP_ALL_REDUCE, 4, M * (6 * L + 2), M * (6 * L + 2) * (uint64_t)T * H);
-    expect_loss(e, 4, T);
+    gal_step_loss(e, 4, T);
 }
 
 /* With sequence parallelism a scatter more; the gather is there in any case. */
@@ -198,7 +169,7 @@ static void expect_tp_sp_repeat(expected *e, uint32_t rank)
     (void)rank;
     add(e, GAL_OP_ALL_GATHER, 4, M * (6 * L + 2), M * (6 * L + 2) * (uint64_t)T * H / 4);
     add(e, GAL_OP_REDUCE_SCATTER, 4, M * (6 * L + 2), M * (6 * L + 2) * (uint64_t)T * H / 4);
-    expect_loss(e, 4, T);
+    gal_step_loss(e, 4, T);
     reduce_vectors(e, 4);
     add(e, GAL_OP_ALL_REDUCE, 4, 1, WPE);
 }
@@ -209,7 +180,7 @@ static void halved_tp(expected *e, uint32_t in_recompute)
 {
     const uint32_t calls = 2 * L * 2 * (1 + in_recompute + 1);
     add(e, GAL_OP_ALL_REDUCE, 4, M * (calls + 2), M * ((uint64_t)calls * (T / 2) + 2 * T) * H);
-    expect_loss(e, 4, T);
+    gal_step_loss(e, 4, T);
 }
 
 static void expect_tp_fine(expected *e, uint32_t rank)
@@ -232,7 +203,7 @@ static void halved_tp_sp(expected *e, uint32_t scatters_in_recompute)
     const uint32_t gathers = 2 * L * 2 * 3, scatters = 2 * L * 2 * (2 + scatters_in_recompute);
     add(e, GAL_OP_ALL_GATHER, 4, M * (gathers + 2), M * ((uint64_t)gathers * (T / 2) + 2 * T) * H / 4);
     add(e, GAL_OP_REDUCE_SCATTER, 4, M * (scatters + 2), M * ((uint64_t)scatters * (T / 2) + 2 * T) * H / 4);
-    expect_loss(e, 4, T);
+    gal_step_loss(e, 4, T);
     reduce_vectors(e, 4);
     add(e, GAL_OP_ALL_REDUCE, 4, 1, WPE);
 }
@@ -255,7 +226,7 @@ static void expect_tp_dp(expected *e, uint32_t rank)
 {
     (void)rank;
     add(e, GAL_OP_ALL_REDUCE, 2, M * (4 * L + 2), M * (4 * L + 2) * (uint64_t)(T / 2) * H);
-    expect_loss(e, 2, T / 2);
+    gal_step_loss(e, 2, T / 2);
     reduce_vectors(e, 2);
     add(e, GAL_OP_ALL_REDUCE, 2, LAYER_MATRIX_UNITS * L + 3,
         (uint64_t)LAYER_MATRICES * L / 2 + WTE / 2 + WPE + WTE / 2);
@@ -297,7 +268,7 @@ static void expect_ulysses_tp(expected *e, uint32_t rank)
 {
     (void)rank;
     add(e, GAL_OP_ALL_REDUCE, 2, M * (4 * L + 2), M * (4 * L + 2) * (uint64_t)(T / 2) * H);
-    expect_loss(e, 2, T / 2);
+    gal_step_loss(e, 2, T / 2);
     reduce_vectors(e, 2);
     add(e, GAL_OP_ALL_REDUCE, 2, LAYER_MATRIX_UNITS * L + 3,
         (uint64_t)LAYER_MATRICES * L / 2 + WTE / 2 + WPE + WTE / 2);
@@ -341,181 +312,6 @@ static void expect_zigzag_recompute(expected *e, uint32_t rank)
 {
     expect_ring_recompute(e, rank);
     trade_halves(e, 3);
-}
-
-/* 2D on 2 x 2: of every product X W, per microbatch, X and W are gathered forward, gathered backward, and the parts of
- * dX and dW scattered, T in / 4 and in out / 4 elements to a device each time: over the 4 devices 3 (q - 1) (T in + in
- * out) received. The head's forward is next to its backward: one gather each. The table of the embedding is gathered
- * for the look-up, its gradient scattered. Every norm gathers two moments and sums two numbers per row, of T / 2 rows.
- * The gradients of vectors and positions, half of the features each, are sums over the columns, once a step; with the
- * vectors are the biases of the matrices. times: that X is gathered. */
-static void expect_2d_times(expected *e, uint64_t times)
-{
-    const uint64_t inputs = (uint64_t)T * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
-    const uint64_t head = (uint64_t)T * H + WTE, norms = 2 * L + 1;
-    add(e, GAL_OP_ALL_GATHER, 2, M * ((times + 2) * 4 * L + 2 + 1),
-        M * (L * (times * inputs + 2 * weights) + head + WTE) / 4);
-    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (2 * 4 * L + 2 + 1), M * (L * (inputs + weights) + head + WTE) / 4);
-    add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T);
-    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T);
-    expect_loss(e, 2, T / 2);
-    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_VECTOR_UNITS * L + 1 + 1,
-        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
-}
-
-static void expect_2d(expected *e, uint32_t rank)
-{
-    (void)rank;
-    expect_2d_times(e, 2);
-}
-
-/* Where panels of X are kept, X is gathered forward alone. */
-static void expect_2d_kept(expected *e, uint32_t rank)
-{
-    (void)rank;
-    expect_2d_times(e, 1);
-}
-
-/* Beside ZeRO-3, as ZERO says: of the units of the layers and the head's, an eighth of each, two gathers (the head's
- * forward is next to its backward: one) and a scatter, and of the tables of the embedding one of each. */
-static void shard_stepped_2d(expected *e)
-{
-    const uint64_t weights = L * (uint64_t)(3 * H * H + H * H + 2 * F * H), tables = WTE / 4 + WPE / 2;
-    add(e, GAL_OP_ALL_GATHER, 2, M * (2 * 4 * L + 1 + 2), M * ((2 * weights + WTE) / 4 + tables) / 2);
-    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (4 * L + 1 + 2), M * ((weights + WTE) / 4 + tables) / 2);
-}
-
-/* In steps: of every product X and W are spread forward, W for dX, X for dW, 2 parts each, and dX and dW summed part by
- * part; each part a quarter of the tensor. Look-ups and all else are as gathered. */
-static void stepped_square(expected *e, uint64_t tokens)
-{
-    const uint64_t inputs = L * tokens * (3 * H + F) + tokens * H;
-    const uint64_t weights = L * (uint64_t)(3 * H * H + H * H + 2 * F * H) + WTE, norms = 2 * L + 1;
-    add(e, GAL_OP_BROADCAST, 2, M * (4 * L + 1) * 8, M * (inputs + weights));
-    add(e, GAL_OP_REDUCE, 2, M * (4 * L + 1) * 4, M * (inputs + weights) / 2);
-    add(e, GAL_OP_ALL_GATHER, 2, M * (1 + norms), M * (WTE / 4 + norms * tokens));
-    add(e, GAL_OP_REDUCE_SCATTER, 2, M, M * WTE / 4);
-    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * tokens);
-    expect_loss(e, 2, (uint32_t)tokens / 2);
-}
-
-static void expect_2d_stepped(expected *e, uint32_t rank)
-{
-    (void)rank;
-    stepped_square(e, T);
-    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_VECTOR_UNITS * L + 1 + 1,
-        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
-}
-
-/* Two squares of half of the samples each share the states: vectors are sums over column and replicas, positions,
- * whose gradients are scattered first, over the column alone. */
-static void expect_2d_stepped_zero_3(expected *e, uint32_t rank)
-{
-    (void)rank;
-    stepped_square(e, T / 2);
-    shard_stepped_2d(e);
-    add(e, GAL_OP_ALL_REDUCE, 4, LAYER_VECTOR_UNITS * L + 1, ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS) / 2);
-    add(e, GAL_OP_ALL_REDUCE, 2, 1, WPE / 4);
-}
-
-/* 2.5D on 2 x 2 twice: each grid has half of the samples, so T / 2 tokens, and all weights. Beside what a grid does,
- * gradients of matrices are sums over the depth, those of vectors over column and depth: once a step, 2 (d - 1) in out
- * per product over all devices. */
-static void expect_2p5d(expected *e, uint32_t rank)
-{
-    const uint64_t inputs = (uint64_t)T / 2 * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
-    const uint64_t head = (uint64_t)T / 2 * H + WTE, norms = 2 * L + 1;
-    (void)rank;
-    add(e, GAL_OP_ALL_GATHER, 2, M * (4 * 4 * L + 2 + 1), M * (2 * L * (inputs + weights) + head + WTE) / 4);
-    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (2 * 4 * L + 2 + 1), M * (L * (inputs + weights) + head + WTE) / 4);
-    add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T / 2);
-    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T / 2);
-    expect_loss(e, 2, T / 4);
-    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_MATRIX_UNITS * L + 2, (weights * L + WTE + WTE) / 4);
-    add(e, GAL_OP_ALL_REDUCE, 4, LAYER_VECTOR_UNITS * L + 1 + 1,
-        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
-}
-
-/* The same in steps: what is summed over the depth once a step is the same. */
-static void expect_2p5d_stepped(expected *e, uint32_t rank)
-{
-    const uint64_t weights = 3 * H * H + H * H + 2 * F * H;
-    (void)rank;
-    stepped_square(e, T / 2);
-    add(e, GAL_OP_ALL_REDUCE, 2, LAYER_MATRIX_UNITS * L + 2, (weights * L + WTE + WTE) / 4);
-    add(e, GAL_OP_ALL_REDUCE, 4, LAYER_VECTOR_UNITS * L + 1 + 1,
-        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
-}
-
-/* 3D on 2 x 2 x 2: of every product Y = X W, per microbatch, X and W are gathered forward and again backward, dY is
- * gathered there, and the sums Y, dX and dW scattered, an 8th to a device each time: over the 8 devices (l - 1) (3 T in
- * + 3 in out + 2 T out) received. The head gathers X and W once. The table of the embedding is gathered over the 4
- * devices that have parts of its rows. Every norm tells two numbers per row, of T / 4 rows. Half of the features of
- * vectors and positions are a device's, and sums over the 4 that have the same half; biases of the first product of a
- * block have halves of their own. */
-static void expect_3d_times(expected *e, uint64_t times)
-{
-    const uint64_t inputs = (uint64_t)T * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
-    const uint64_t outputs = (uint64_t)T * (5 * H + F), head = (uint64_t)T * H + WTE + (uint64_t)T * V;
-    const uint64_t norms = 2 * L + 1;
-    add(e, GAL_OP_ALL_GATHER, 2, M * ((times + 3) * 4 * L + 3),
-        M * (L * (times * inputs + 2 * weights + outputs) + head) / 8);
-    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (3 * 4 * L + 3), M * (L * (inputs + weights + outputs) + head) / 8);
-    add(e, GAL_OP_ALL_GATHER, 4, M, M * WTE / 8);
-    add(e, GAL_OP_REDUCE_SCATTER, 4, M, M * WTE / 8);
-    add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T / 2);
-    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T / 2);
-    expect_loss(e, 2, T / 4);
-    add(e, GAL_OP_ALL_REDUCE, 4, 2 * LAYER_VECTOR_UNITS * L + 1 + 1,
-        ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS + WPE) / 2);
-}
-
-static void expect_3d(expected *e, uint32_t rank)
-{
-    (void)rank;
-    expect_3d_times(e, 2);
-}
-
-static void expect_3d_kept(expected *e, uint32_t rank)
-{
-    (void)rank;
-    expect_3d_times(e, 1);
-}
-
-/* Where the weights stay on 2 x 2 x 2, X is gathered so many times, dY is gathered, and Y and dX are scattered, per
- * microbatch; the table is gathered over the two that have parts of its rows. Gradients of matrices are scattered over
- * the two that have the same weights, an 8th to a device (a 4th of the positions), and these, updated, gathered once a
- * step in place. Positions are sums over the two others besides. */
-static void expect_3d_weights(expected *e, uint64_t times, uint32_t zero_stage)
-{
-    const uint64_t inputs = (uint64_t)T * (3 * H + F), weights = 3 * H * H + H * H + 2 * F * H;
-    const uint64_t outputs = (uint64_t)T * (5 * H + F), head = (uint64_t)T * H + (uint64_t)T * V;
-    const uint64_t norms = 2 * L + 1, units = LAYER_MATRIX_UNITS * L + 3;
-    const uint64_t shards = (L * weights + WTE + WTE) / 8 + WPE / 4;
-    const bool late = zero_stage == 1;
-    add(e, GAL_OP_ALL_GATHER, 2, M * ((times + 1) * 4 * L + 2), M * (L * (times * inputs + outputs) + head) / 8);
-    add(e, GAL_OP_REDUCE_SCATTER, 2, M * (2 * 4 * L + 2), M * (L * (inputs + outputs) + head) / 8);
-    add(e, GAL_OP_ALL_GATHER, 2, M, M * WTE / 4);
-    add(e, GAL_OP_REDUCE_SCATTER, 2, M, M * WTE / 4);
-    add_calls(e, GAL_OP_REDUCE_SCATTER, 2, (late ? 1 : M) * units, late ? units : 0, (late ? 1 : M) * shards);
-    add_calls(e, GAL_OP_ALL_GATHER, 2, units, units, shards);
-    add(e, GAL_OP_ALL_GATHER, 2, M * norms, M * norms * T / 2);
-    add(e, GAL_OP_ALL_REDUCE, 2, M * norms, M * norms * T / 2);
-    expect_loss(e, 2, T / 4);
-    add(e, GAL_OP_ALL_REDUCE, 4, 2 * LAYER_VECTOR_UNITS * L + 1, ((LAYER_VECTORS + 3 * H + F) * L + HEAD_VECTORS) / 2);
-    add(e, GAL_OP_ALL_REDUCE, 2, 1, WPE / 4);
-}
-
-static void expect_3d_weights_2(expected *e, uint32_t rank)
-{
-    (void)rank;
-    expect_3d_weights(e, 2, 2);
-}
-
-static void expect_3d_both_1(expected *e, uint32_t rank)
-{
-    (void)rank;
-    expect_3d_weights(e, 1, 1);
 }
 
 /* ---- pipeline ---- */
@@ -642,14 +438,14 @@ static const mode modes[] = {
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_ZIGZAG, 4}}, .recompute = GAL_RECOMPUTE_FULL}},
-    {"tp4.2d", expect_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
+    {"tp4.2d", gal_step_2d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D}},
     {"tp4.2d.step",
-     expect_2d_stepped,
+     gal_step_2d_stepped,
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D, .stepped = true}},
     {"tp4.2d.step-zero3-2",
-     expect_2d_stepped_zero_3,
+     gal_step_2d_stepped_zero_3,
      1,
      false,
      {.axis_count = 2,
@@ -658,33 +454,33 @@ static const mode modes[] = {
       .zero_stage = 3,
       .stepped = true}},
     {"tp8.2.5d.d2.step",
-     expect_2p5d_stepped,
+     gal_step_2p5d_stepped,
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_2P5D, .tp_depth = 2, .stepped = true}},
     {"tp8.2.5d.d2",
-     expect_2p5d,
+     gal_step_2p5d,
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_2P5D, .tp_depth = 2}},
     {"tp8.3d.keep",
-     expect_3d_kept,
+     gal_step_3d_kept,
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D, .keep_panels = true}},
     {"tp4.2d.keep",
-     expect_2d_kept,
+     gal_step_2d_kept,
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 4}}, .tp_mode = GAL_TP_2D, .keep_panels = true}},
-    {"tp8.3d", expect_3d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D}},
+    {"tp8.3d", gal_step_3d, 1, false, {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D}},
     {"tp8.3d.keepw.z2",
-     expect_3d_weights_2,
+     gal_step_3d_weights_2,
      1,
      false,
      {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D, .zero_stage = 2, .keep_weights = true}},
     {"tp8.3d.keep.keepw.z1",
-     expect_3d_both_1,
+     gal_step_3d_both_1,
      1,
      false,
      {.axis_count = 1,
