@@ -52,7 +52,6 @@ typedef struct gal_candidates {
     gal_candidate_collective *collectives; /* owned; by falling share */
     uint32_t place_count;
     gal_candidate_place *place; /* owned */
-    uint32_t program_count;
     uint32_t samples_max; /* of a microbatch */
 } gal_candidates;
 

@@ -345,7 +345,6 @@ gal_code gal_candidate_add_program(gal_candidate_collector *c, const gal_candida
     }
     (void)add_seconds(c, from, seconds > 0.0 ? from->weight / seconds : 0.0);
     c->weight += from->weight;
-    c->out->program_count++;
     return GAL_OK;
 }
 

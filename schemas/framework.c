@@ -47,8 +47,3 @@ gal_code gal_framework_read(const char *path, gal_framework *out, gal_error *err
 {
     return gal_document_read(GAL_DOCUMENT_FRAMEWORK, path, out, err);
 }
-
-gal_code gal_framework_write(const char *path, const gal_framework *framework, gal_error *err)
-{
-    return gal_document_write(GAL_DOCUMENT_FRAMEWORK, path, framework, err);
-}

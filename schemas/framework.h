@@ -106,8 +106,7 @@ typedef struct gal_framework {
 /* The members, of an object that is open. */
 void gal_framework_read_at(const gal_json_cursor *at, gal_framework *out);
 void gal_framework_write_at(gal_json_writer *out, const gal_framework *framework);
-/* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. */
+/* As gal_document_read (schemas/document.h); nothing is owned. */
 gal_code gal_framework_read(const char *path, gal_framework *out, gal_error *err);
-gal_code gal_framework_write(const char *path, const gal_framework *framework, gal_error *err);
 
 #endif

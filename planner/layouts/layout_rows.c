@@ -35,7 +35,7 @@ struct gal_layout_rows {
 };
 
 #define X(enumerator, name, text) [enumerator] = name,
-const char *const gal_layout_column_names[GAL_LAYOUT_COLUMN_COUNT] = {GAL_LAYOUT_COLUMNS(X)};
+static const char *const column_names[GAL_LAYOUT_COLUMN_COUNT] = {GAL_LAYOUT_COLUMNS(X)};
 #undef X
 
 void gal_layout_rows_free(gal_layout_rows *rows)
@@ -214,7 +214,7 @@ static void start_model(reader *r, gal_model *out)
     for (uint32_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
         if (!has(r, facts[i])) {
             char rule[GAL_NAME_BYTES + 32];
-            (void)snprintf(rule, sizeof rule, "must have a model, or its %s", gal_layout_column_names[facts[i]]);
+            (void)snprintf(rule, sizeof rule, "must have a model, or its %s", column_names[facts[i]]);
             refuse_row(r, rule);
         }
     }
@@ -380,16 +380,16 @@ static gal_code reserve_stage_layers(gal_layout_rows *rows, gal_error *err)
 static gal_code find_columns(gal_layout_rows *rows, gal_error *err)
 {
     for (uint32_t i = 0; i < GAL_LAYOUT_COLUMN_COUNT; i++) {
-        rows->column[i] = gal_csv_column(rows->csv, gal_layout_column_names[i]);
+        rows->column[i] = gal_csv_column(rows->csv, column_names[i]);
     }
     for (uint32_t c = 0; c < gal_csv_column_count(rows->csv); c++) {
         const char *name = gal_csv_column_name(rows->csv, c);
         uint32_t known = 0;
-        while (known < GAL_LAYOUT_COLUMN_COUNT && strcmp(name, gal_layout_column_names[known]) != 0) {
+        while (known < GAL_LAYOUT_COLUMN_COUNT && strcmp(name, column_names[known]) != 0) {
             known++;
         }
         if (known == GAL_LAYOUT_COLUMN_COUNT) {
-            const char *nearest = gal_nearest_name(name, gal_layout_column_names, GAL_LAYOUT_COLUMN_COUNT);
+            const char *nearest = gal_nearest_name(name, column_names, GAL_LAYOUT_COLUMN_COUNT);
             return gal_fail(err, GAL_ERR_DOCUMENT, "%s:%u: unknown column \"%s\"%s%s%s", gal_csv_path(rows->csv),
                             gal_csv_names_line(rows->csv), name, nearest == NULL ? "" : "; did you mean \"",
                             nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");

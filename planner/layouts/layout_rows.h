@@ -45,8 +45,6 @@ typedef enum gal_layout_column {
         GAL_LAYOUT_COLUMN_COUNT
 } gal_layout_column;
 
-extern const char *const gal_layout_column_names[GAL_LAYOUT_COLUMN_COUNT];
-
 typedef struct gal_layout_row {
     gal_model model;
     const gal_cluster *cluster; /* of as many devices as the layout has */

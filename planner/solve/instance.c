@@ -191,20 +191,6 @@ gal_stage_cost gal_instance_stage_cost(const gal_instance *g, uint32_t stage, ui
     return cost;
 }
 
-int64_t gal_pipeline_ps(const gal_instance *g, const int64_t *stage_ps)
-{
-    int64_t sum = 0;
-    int64_t slowest = 0;
-    for (uint32_t i = 0; i < g->stage_count; i++) {
-        if (stage_ps[i] == GAL_NEVER) {
-            return GAL_NEVER;
-        }
-        sum += stage_ps[i];
-        slowest = stage_ps[i] > slowest ? stage_ps[i] : slowest;
-    }
-    return (int64_t)(g->microbatch_count - 1) * slowest + sum;
-}
-
 /* ---- assignments ---- */
 
 gal_code gal_assignment_create(const gal_instance *g, gal_assignment *out, gal_error *err)

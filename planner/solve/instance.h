@@ -46,9 +46,6 @@ typedef struct gal_stage_cost {
 gal_stage_cost gal_instance_stage_cost(const gal_instance *instance, uint32_t stage, uint32_t first, uint32_t end,
                                        const uint32_t *strategy);
 
-/* Eq. 5 of stages that take these times. */
-int64_t gal_pipeline_ps(const gal_instance *instance, const int64_t *stage_ps);
-
 /* An answer: strategy (layer), first layer of each stage and, last, layer_count. */
 typedef struct gal_assignment {
     uint32_t *strategy;

@@ -66,8 +66,6 @@ bool gal_tcp_would_wait(void);
 
 /* Joins the world: descriptors of the peers, connected and non-blocking. */
 gal_code gal_tcp_join(const gal_tcp_place *place, double deadline_seconds, gal_tcp_state *state, gal_error *err);
-/* Non-blocking, no delay of small messages, a dead host is noticed. */
-void gal_tcp_set_up(int descriptor);
 
 /* One frame to or from a peer, by the deadline; in the meantime roll calls. peer: index in state->peer. */
 gal_code gal_tcp_send(gal_comm *comm, uint32_t peer, gal_tcp_kind kind, const void *data, uint64_t byte_count,

@@ -43,7 +43,8 @@ typedef struct hall {
     char refused[GAL_TCP_ANSWER_TEXT_BYTES]; /* the last one of this run that was sent away */
 } hall;
 
-void gal_tcp_set_up(int descriptor)
+/* Non-blocking, no delay of small messages, a dead host is noticed. */
+static void set_up(int descriptor)
 {
     const int on = 1, idle_seconds = KEEPALIVE_SECONDS;
     (void)fcntl(descriptor, F_SETFL, O_NONBLOCK);
@@ -147,7 +148,7 @@ static void admit(hall *h)
     if (descriptor < 0) {
         return;
     }
-    gal_tcp_set_up(descriptor);
+    set_up(descriptor);
     if (h->caller_count == CALLERS_MAX) {
         uint32_t oldest = 0;
         for (uint32_t i = 1; i < CALLERS_MAX; i++) {
@@ -306,7 +307,7 @@ static int connect_once(const gal_tcp_place *place, double end_seconds, const ch
         if (descriptor < 0) {
             continue;
         }
-        gal_tcp_set_up(descriptor);
+        set_up(descriptor);
         int error = connect(descriptor, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
         while (error == EINPROGRESS && gal_now_seconds() < end_seconds) {
             socklen_t error_bytes = sizeof error;

@@ -4,7 +4,8 @@
  * its queue and its waits are met, and between two kernels every other queue is advanced as far as it goes: a
  * collective starts when it is at the head and its waits are met, and is tested until it is complete. Messages move
  * while a thread is in MPI: within kernels that is a second one, which the engine keeps for that (courier.h).
- * Nothing is issued late, so a step ends whenever the queues of program/verify.h do. A step allocates nothing.
+ * Nothing is issued late, so a step ends whenever the queues of runtime/program/verify/verify.h do. A step allocates
+ * nothing.
  *
  * On a device with queues every stream is one of them. The thread issues the step in the order of the calls' lists,
  * with events where an entry waits for another stream, and then looks how far the device is (engine_tape.h); where

@@ -14,7 +14,8 @@ void *gal_engine_address(const gal_engine *engine, const gal_instruction *instru
                                          : (char *)engine->host.base + (offset - engine->memory.bytes);
 }
 
-const uint32_t *gal_engine_samples(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch)
+/* [samples] of the instruction's layout in the global batch, on the host; NULL without a layout. */
+static const uint32_t *samples_of(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch)
 {
     const uint32_t layout = instruction->layout;
     if (layout == 0) {
@@ -31,7 +32,7 @@ static gal_code load_patches(const gal_engine *engine, const gal_instruction *in
     const gal_token_source *source = &engine->options.tokens;
     const gal_patch_request request = {
         .batch = engine->step.step,
-        .samples = gal_engine_samples(engine, instruction, microbatch),
+        .samples = samples_of(engine, instruction, microbatch),
         .sample_count = shape->dims[0],
         .position_begin = engine->position_part[instruction->layout] * shape->dims[1],
         .position_count = shape->dims[1],
@@ -48,7 +49,7 @@ gal_code gal_engine_load(const gal_engine *engine, const gal_instruction *instru
     const gal_shape *shape = &engine->program->shape[instruction->shape];
     const gal_token_request request = {
         .batch = engine->step.step,
-        .samples = gal_engine_samples(engine, instruction, microbatch),
+        .samples = samples_of(engine, instruction, microbatch),
         .sample_count = shape->dims[0],
         .position_begin = engine->position_part[instruction->layout] * shape->dims[1],
         .sequence_length = shape->dims[1],
@@ -75,7 +76,7 @@ gal_kernel_call gal_engine_kernel_call(const gal_engine *engine, uint32_t index,
         .group_count = engine->group_count[index],
         .within_index = gal_group_index(&program->atoms, instruction->within, engine->device),
         .within_count = gal_group_size(&program->atoms, instruction->within),
-        .sample_map = gal_engine_samples(engine, instruction, microbatch),
+        .sample_map = samples_of(engine, instruction, microbatch),
         .position_begin = engine->position_part[instruction->layout] * program->shape[instruction->shape].dims[1],
         .block = instruction->block,
         .step = &engine->step,

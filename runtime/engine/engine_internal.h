@@ -64,8 +64,6 @@ static inline const gal_ops *gal_engine_ops(const gal_engine *engine, const gal_
 
 void *gal_engine_address(const gal_engine *engine, const gal_instruction *instruction, uint32_t operand,
                          uint32_t microbatch);
-/* [samples] of the instruction's layout in the global batch, on the host; NULL without a layout. */
-const uint32_t *gal_engine_samples(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch);
 /* What a load instruction brings, to out: memory of the host, operand[0].bytes. */
 gal_code gal_engine_load(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch, void *out,
                          gal_error *err);

@@ -70,9 +70,8 @@ void gal_program_empty(gal_program *program);
 /* Grows *array of element_bytes each to hold count + 1. False without memory. */
 bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_bytes);
 
-/* Passes over the finished lists (waits.c, lives.c); false without memory. clock: [instruction][GAL_STREAM_COUNT], what
- * is known complete when an instruction starts: numbers within the fragment and stream, plus one. */
+/* A pass over the finished lists (waits.c); false without memory. clock: [instruction][GAL_STREAM_COUNT], what is known
+ * complete when an instruction starts: numbers within the fragment and stream, plus one. */
 bool gal_derive_waits(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT]);
-bool gal_derive_lives(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT]);
 
 #endif

@@ -88,7 +88,7 @@ static void measure(measurer *m, const gal_segment *segment, uint32_t *numbers)
     }
 }
 
-bool gal_derive_lives(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
+static bool derive_lives(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
     measurer m = {.program = program, .clock = clock};
     uint32_t numbers[GAL_STREAM_COUNT] = {0};
@@ -119,7 +119,7 @@ static gal_code derive(gal_program *program, bool with_lives, gal_error *err)
 {
     uint32_t(*clock)[GAL_STREAM_COUNT] = malloc(((size_t)program->instruction_count + 1) * sizeof *clock);
     const bool done =
-        clock != NULL && gal_derive_waits(program, clock) && (!with_lives || gal_derive_lives(program, clock));
+        clock != NULL && gal_derive_waits(program, clock) && (!with_lives || derive_lives(program, clock));
     free(clock);
     return done ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to lower stage %u", program->stage);
 }

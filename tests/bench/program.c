@@ -1,6 +1,6 @@
-/* Speed of everything that reads programs, on the configuration of notes/program.md: 96 layers, hidden 12288, P = 16,
- * 1,024 devices, m = 64, another of 12 strategies on every run of blocks, tied embeddings. Prints milliseconds, the
- * target and their ratio; exits 1 if a target is missed. */
+/* Speed of everything that reads programs, on one configuration: 96 layers, hidden 12288, P = 16, 1,024 devices, m =
+ * 64, another of 12 strategies on every run of blocks, tied embeddings. Prints milliseconds, the target and their
+ * ratio; exits 1 if a target is missed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,8 @@ bool gal_grid_reads_data(const gal_graph *whole, const gal_node *linear)
     return producer != NULL && producer->kind == GAL_NODE_LOAD_PATCHES;
 }
 
-void gal_grid_cut_matrix(gal_tensor *t, gal_group rows, gal_group columns)
+/* The dimensions of a tensor that its matrix has as rows and as columns, in memory. */
+static void cut_matrix(gal_tensor *t, gal_group rows, gal_group columns)
 {
     t->split_group = t->outer == 1 ? rows : columns;
     *(t->outer == 1 ? &t->inner_group : &t->outer_group) = t->outer == 1 ? columns : rows;
@@ -29,7 +30,7 @@ void gal_grid_cut_weight(gal_graph *g, const gal_node *linear, gal_group in, gal
 {
     const bool transposed = linear->weight_transposed;
     for (uint32_t t = linear->weight; t <= (uint32_t)linear->weight + g->tensor[linear->weight].joined; t++) {
-        gal_grid_cut_matrix(&g->tensor[t], rows | (transposed ? out : in), transposed ? in : out);
+        cut_matrix(&g->tensor[t], rows | (transposed ? out : in), transposed ? in : out);
     }
 }
 
@@ -42,7 +43,7 @@ void gal_grid_cut_other(gal_graph *g, const gal_node *n, gal_group table, gal_gr
             continue;
         }
         if (n->kind == GAL_NODE_EMBED) {
-            gal_grid_cut_matrix(t, table, columns);
+            cut_matrix(t, table, columns);
             t->gather_group = table;
         } else {
             gal_grid_cut_vector(t, features);

@@ -12,8 +12,6 @@ bool gal_grid_is_whole(const gal_node *producer, uint32_t output);
 /* Whether a linear of the whole graph reads patches, whose features no device has a part of. */
 bool gal_grid_reads_data(const gal_graph *whole, const gal_node *linear);
 
-/* The dimensions of a tensor that its matrix has as rows and as columns, in memory. */
-void gal_grid_cut_matrix(gal_tensor *t, gal_group rows, gal_group columns);
 /* A vector of the features, or a table of rows of them. */
 void gal_grid_cut_vector(gal_tensor *t, gal_group features);
 

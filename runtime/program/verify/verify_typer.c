@@ -197,7 +197,8 @@ bool gal_type_get_kind(gal_typer *t, uint32_t k, gal_value_kind kind, gal_typed 
     return gal_type_get(t, k, out) && gal_type_holds(t, out->kind == kind, "an operand of the wrong kind");
 }
 
-bool gal_type_get_rows(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out)
+/* Partial ones allowed. */
+static bool get_rows(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out)
 {
     return gal_type_get_kind(t, k, GAL_VALUE_ROWS, out) &&
            gal_type_holds(t, out->features == features, "an operand with another number of features") &&
@@ -208,7 +209,7 @@ bool gal_type_get_rows(gal_typer *t, uint32_t k, uint64_t features, gal_typed *o
 
 bool gal_type_get_complete(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out)
 {
-    return gal_type_get_rows(t, k, features, out) &&
+    return get_rows(t, k, features, out) &&
            gal_type_holds(t, (out->partial | out->max_partial) == GAL_GROUP_NONE, "reads a sum that is still partial");
 }
 

@@ -104,8 +104,7 @@ bool gal_type_get(gal_typer *t, uint32_t k, gal_typed *out);
 /* The same, or a part of a panel, or all of it: chunks and chunk say which. */
 bool gal_type_get_part(gal_typer *t, uint32_t k, gal_typed *out);
 bool gal_type_get_kind(gal_typer *t, uint32_t k, gal_value_kind kind, gal_typed *out);
-/* Activations of `features` per row on a device; partial ones allowed. */
-bool gal_type_get_rows(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out);
+/* Activations of `features` per row on a device, no partial ones. */
 bool gal_type_get_complete(gal_typer *t, uint32_t k, uint64_t features, gal_typed *out);
 /* Whether a value's features are in no other order than ordinary rows have, or in that of the instruction's parts. */
 bool gal_type_expect_order(gal_typer *t, const gal_typed *value);
