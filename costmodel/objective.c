@@ -12,7 +12,8 @@ gal_round_counts gal_round_counts_of(gal_schedule schedule, uint32_t stage_count
 {
     const uint32_t before = schedule == GAL_SCHEDULE_1F1B ? stage_count - 1 : 0;
     const uint32_t waits = before < microbatch_count - 1 ? before : microbatch_count - 1;
-    const double again = 0.125 * (4 * waits / stage_count);
+    const uint32_t eighths = 4 * waits / stage_count;
+    const double again = 0.125 * eighths;
     return (gal_round_counts){.each = 1.0 + again, .slowest = microbatch_count - 1.0 - again * stage_count};
 }
 

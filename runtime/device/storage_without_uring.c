@@ -11,4 +11,9 @@ static gal_code open_nothing(int file, void **out, gal_error *err)
     return GAL_OK;
 }
 
-const gal_storage_movers gal_storage_io_uring = {.open = open_nothing};
+static void close_nothing(void *way)
+{
+    (void)way;
+}
+
+const gal_storage_movers gal_storage_io_uring = {.open = open_nothing, .close = close_nothing};

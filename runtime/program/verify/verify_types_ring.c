@@ -53,7 +53,7 @@ static void type_rotate(gal_typer *t)
 /* The second half of the positions goes to the mirror: twice is home. */
 static void type_mirror(gal_typer *t)
 {
-    gal_typed value;
+    gal_typed value = {0};
     const bool laid = t->in->layout != 0 && t->in->layout < t->program->layout_count;
     const gal_layout *layout = &t->program->layout[laid ? t->in->layout : 0];
     const uint64_t samples = laid ? gal_layout_local_samples(layout) : 1;
