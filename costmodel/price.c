@@ -26,10 +26,15 @@ static bool shares_table(const gal_price_cache *cache, uint32_t type)
     return !begins_chain(cache, type) && (cache->shape[type].shared >> GAL_SHARED_TABLE & 1U) != 0;
 }
 
+static bool is_merge(const gal_price_cache *cache, uint32_t type)
+{
+    return cache->shape[type].kind == GAL_BLOCK_MERGE;
+}
+
 /* Whether it is priced as what two blocks of another type gain by it. */
 static bool is_gained(const gal_price_cache *cache, uint32_t type)
 {
-    return begins_chain(cache, type) || ends_chain(cache, type) || is_bridge(cache, type);
+    return begins_chain(cache, type) || ends_chain(cache, type) || is_bridge(cache, type) || is_merge(cache, type);
 }
 
 /* ---- what a price is made of ---- */
@@ -68,6 +73,7 @@ static gal_code find_parts(gal_price_cache *cache, const gal_price_query *query,
     out->beside = out->first = *query;
     out->beside.type = !gained                          ? query->type
                        : ends_chain(cache, query->type) ? cache->type_before_last
+                       : is_merge(cache, query->type)   ? cache->type_before_merge[query->type]
                                                         : cache->type_behind_first;
     out->first.type = cache->type_first;
     gal_code code = find_kept(cache, query, &out->own, err);
@@ -181,8 +187,8 @@ static void read_end(const gal_block_price *beside, bool head, const gal_chain_t
         t->sync_seconds - t->late_seconds - 2 * beside->sync_seconds - (head ? beside->tail_seconds : 0.0);
 }
 
-/* A bridge, behind two blocks, whose turns are theirs. */
-static void read_bridge(const gal_block_price *beside, const gal_chain_times *t, gal_block_price *out)
+/* A bridge or a merge, behind two blocks, whose turns are theirs. */
+static void read_single(const gal_block_price *beside, const gal_chain_times *t, gal_block_price *out)
 {
     const double backward = fmax(t->backward_seconds - 2 * beside->backward_seconds, 0.0); /* with the turn */
     read_end(beside, true, t, out);
@@ -261,8 +267,8 @@ static gal_code read_gain(gal_price_cache *cache, const gal_price_query *query, 
     if (code != GAL_OK) {
         return code;
     }
-    if (bridge) {
-        read_bridge(beside, t, out);
+    if (bridge || is_merge(cache, query->type)) {
+        read_single(beside, t, out);
     } else {
         read_end(beside, ends_chain(cache, query->type), t, out);
     }

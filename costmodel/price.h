@@ -18,14 +18,18 @@
  * tail inside, and by no less than their kernels take: where blocks wait for reductions a head's kernels hide there,
  * but a pipeline of other blocks does not wait so (300 Swin plans of ZeRO-2 and 3: worst error 25 % without, 9 % with).
  * An embedding waits for what its table's reduction leaves besides, less its own forward and, on the only stage, the
- * head's backward, which comes first. So is a bridge priced, behind two blocks, whose turns are taken for its own: two
- * bridges would wait for each other's table. Of a tensor that several blocks of a stage hold (gal_shared) one pays: its
- * update, its bytes, and what the token table takes of sync, are told apart. Another block that holds one is priced
- * where one of its kind has brought it: in a chain of one more. A chunk of weights is of several blocks: each is priced
- * with a unit of its own, whose collectives take the block's share of a full chunk's seconds (what a chunk saves are
- * latencies), and with what it takes of a stage's bytes at least (lone.c): those of a stage with chunks are read from
- * its program. A price depends on (type of block, strategy, samples, D, prefetch depth) and on how the stage lies in
- * the link tree.
+ * head's backward, which comes first.
+ * So are a bridge and a merge priced, behind two blocks, whose turns are taken for their own: they have none of their
+ * kind beside them. Two bridges would wait for each other's table; of three merges two would not wait for the
+ * reductions of the others, which a single one was paid for at the end of its stage (swin-huge-32 on 16 devices,
+ * tp4-sdp2.z2: a round of -18 ms). The two are those that the first merge of its type follows.
+ * Of a tensor that several blocks of a stage hold (gal_shared) one pays: its update, its bytes, and what the token
+ * table takes of sync, are told apart. Another block that holds one is priced where one of its kind has brought it: in
+ * a chain of one more.
+ * A chunk of weights is of several blocks: each is priced with a unit of its own, whose collectives take the block's
+ * share of a full chunk's seconds (what a chunk saves are latencies), and with what it takes of a stage's bytes at
+ * least (lone.c): those of a stage with chunks are read from its program. A price depends on (type of block, strategy,
+ * samples, D, prefetch depth) and on how the stage lies in the link tree.
  */
 #ifndef GAL_COSTMODEL_PRICE_H
 #define GAL_COSTMODEL_PRICE_H

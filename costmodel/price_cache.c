@@ -205,10 +205,11 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     cache->type_behind_first = gal_model_block_type(model, 1);
     cache->type_before_last = gal_model_block_type(model, last - 1);
     cache->shape = calloc(gal_model_type_count(model), sizeof *cache->shape);
+    cache->type_before_merge = calloc(gal_model_type_count(model), sizeof *cache->type_before_merge);
     cache->slot_count = FIRST_SLOTS;
     cache->slot = calloc(cache->slot_count, sizeof *cache->slot);
-    gal_code code = cache->slot == NULL || cache->shape == NULL ? out_of_memory(err)
-                                                                : gal_structures_create(model, &cache->structures, err);
+    const bool have = cache->slot != NULL && cache->shape != NULL && cache->type_before_merge != NULL;
+    gal_code code = have ? gal_structures_create(model, &cache->structures, err) : out_of_memory(err);
     code = code == GAL_OK ? gal_chain_queues_create(&cache->queues, err) : code;
     if (code != GAL_OK) {
         gal_price_cache_free(cache);
@@ -216,6 +217,12 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     }
     for (uint32_t type = 0; type < gal_model_type_count(model); type++) {
         gal_model_type(model, type, &cache->shape[type]);
+    }
+    for (uint32_t block = last; block > 0; block--) {
+        const uint32_t type = gal_model_block_type(model, block);
+        if (cache->shape[type].kind == GAL_BLOCK_MERGE) {
+            cache->type_before_merge[type] = gal_model_block_type(model, block - 1);
+        }
     }
     *out = cache;
     return GAL_OK;
@@ -240,6 +247,7 @@ void gal_price_cache_free(gal_price_cache *cache)
     }
     gal_chain_queues_free(cache->queues);
     gal_structures_free(cache->structures);
+    free(cache->type_before_merge);
     free(cache->shape);
     free(cache->slot);
     free(cache);

@@ -46,6 +46,7 @@ struct gal_price_cache {
     gal_chain_queues *queues;
     gal_block_shape *shape;                                   /* [type] */
     uint32_t type_first, type_behind_first, type_before_last; /* of the chain's ends */
+    uint32_t *type_before_merge;                              /* [type] of the block before the first of a merge's */
     uint32_t slot_count, entry_count;
     uint32_t level_count;         /* numbers of level counts */
     uint32_t list_count;          /* of lists of words, from 1 on */

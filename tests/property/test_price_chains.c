@@ -89,12 +89,23 @@ static gal_code inner_price(const bed *b, const gal_price_query *query, const ga
     return code;
 }
 
-static bool is_bridge(const gal_block_shape *shape)
+/* Never two in a row. */
+static bool is_single(const gal_block_shape *shape)
 {
-    return shape->kind == GAL_BLOCK_BRIDGE;
+    return shape->kind == GAL_BLOCK_BRIDGE || shape->kind == GAL_BLOCK_MERGE;
 }
 
-/* The turn to backward, of a bridge, too, and so that both take no less than nothing. */
+/* The type of the block in front of the first one of this type. */
+static uint32_t type_before(const gal_model *model, uint32_t type)
+{
+    uint32_t block = 1;
+    while (gal_model_block_type(model, block) != type) {
+        block++;
+    }
+    return gal_model_block_type(model, block - 1);
+}
+
+/* The turn to backward, of a single one, too, and so that both take no less than nothing. */
 static void take_turn(const gal_chain_times *t, const gal_block_price *beside, gal_block_price *out)
 {
     const double both = fmax(t->backward_seconds - 2 * beside->backward_seconds, 0.0);
@@ -135,9 +146,11 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
     gal_block_price beside;
     gal_block_shape inner;
     const bool head = shape->out.positions == 0;
-    const bool behind = head || is_bridge(shape);
+    const bool behind = head || is_single(shape);
     gal_price_query near = *query, first = *query;
-    near.type = gal_model_block_type(&b->model, head ? gal_model_block_count(&b->model) - 2 : 1);
+    near.type = shape->kind == GAL_BLOCK_MERGE
+                    ? type_before(&b->model, query->type)
+                    : gal_model_block_type(&b->model, head ? gal_model_block_count(&b->model) - 2 : 1);
     first.type = gal_model_block_type(&b->model, 0);
     gal_model_type(&b->model, near.type, &inner);
     const uint32_t type[] = {behind ? near.type : query->type, near.type, behind ? query->type : near.type};
@@ -157,7 +170,7 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
         code = table_wait(b, query, &t, &beside, out, &wait);
         out->backward_seconds += wait;
     }
-    if (code == GAL_OK && is_bridge(shape)) {
+    if (code == GAL_OK && is_single(shape)) {
         take_turn(&t, &beside, out);
     }
     if (code == GAL_OK && behind && (shape->shared >> GAL_SHARED_TABLE & 1U) != 0) {
@@ -179,7 +192,7 @@ static void compare(bed *b, const gal_price_query *query, const gal_block_shape 
     gal_error err = {0};
     gal_block_price expected;
     const gal_block_price *price = NULL;
-    const bool end = shape->in.positions == 0 || shape->out.positions == 0 || is_bridge(shape);
+    const bool end = shape->in.positions == 0 || shape->out.positions == 0 || is_single(shape);
     const gal_code code = (end ? end_price : inner_price)(b, query, shape, &expected);
     assert_int_equal(gal_price_block(b->cache, query, &price, &err), code);
     if (code != GAL_OK) {
