@@ -67,9 +67,9 @@ static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *typ
         take_least(&item->backward_seconds, price->backward_seconds, stage == from);
         take_least(&item->tail_seconds, sync_seconds, stage == from);
         take_least(&item->update_seconds, update_seconds, stage == from);
-        take_least(&item->enter_seconds, price->enter_seconds, false);
-        take_least(&item->leave_seconds, price->leave_seconds, false);
-        take_least(&item->enter_tail_seconds, price->tail_seconds, false);
+        take_least(&item->enter_seconds, price->enter_seconds, stage == from);
+        take_least(&item->leave_seconds, price->leave_seconds, stage == from);
+        take_least(&item->enter_tail_seconds, price->tail_seconds, stage == from);
         item->saved_bytes = (double)bytes->saved;
         item->work_bytes = (double)bytes->work;
         const gal_shared_bytes turn = gal_cell_shared_of(&price->memory, spec->prefetch_depth);

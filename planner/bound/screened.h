@@ -15,7 +15,7 @@
 typedef struct gal_screened_item {
     bool legal;
     double forward_seconds, backward_seconds, tail_seconds, update_seconds;
-    double enter_seconds, leave_seconds, enter_tail_seconds; /* what the turns gain: 0 or less */
+    double enter_seconds, leave_seconds, enter_tail_seconds; /* of the turns: below 0 what they gain */
     double bytes, saved_bytes, work_bytes;                   /* once; for each microbatch in flight; in turn */
     double turn_bytes;                                       /* of all that blocks use in turn, work included */
     uint64_t boundary_bytes;                                 /* that a stage hands on behind it */
