@@ -91,13 +91,13 @@ uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared)
     return units;
 }
 
-/* Whether a weight, here or on the host, a gradient or a moment is of one of these units. */
+/* Whether a weight, here or on the host, a gradient, a moment or a master is of one of these units. */
 static bool is_of_units(const gal_program *program, uint32_t buffer, uint32_t units)
 {
     for (; units != 0; units &= units - 1) {
         const gal_unit *unit = &program->unit[__builtin_ctz(units)];
         if (unit->weight == buffer || unit->gradient == buffer || unit->host_weight == buffer ||
-            unit->first_moment == buffer || unit->second_moment == buffer) {
+            unit->first_moment == buffer || unit->second_moment == buffer || unit->master == buffer) {
             return true;
         }
     }

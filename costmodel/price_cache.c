@@ -69,7 +69,7 @@ uint32_t gal_price_key_grid(const gal_strategy *strategy)
     GAL_ASSERT(strategy->tp_depth < UINT32_C(1) << 19);
     return (uint32_t)strategy->tp_mode | strategy->tp_depth << 2 | strategy->offload_optimizer_percent << 21 |
            (uint32_t)strategy->offload_parameters << 28 | (uint32_t)strategy->offload_activations << 29 |
-           (uint32_t)strategy->keep_weights << 30;
+           (uint32_t)strategy->keep_weights << 30 | (uint32_t)strategy->offload_storage_masters << 31;
 }
 
 static gal_price_kind kind_of(const gal_price_key *key)

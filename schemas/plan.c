@@ -51,6 +51,8 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         if (gal_json_has(&offload, "storage_percent")) {
             out->offload_storage_percent = gal_json_u32(&offload, "storage_percent", 1, 100);
         }
+        out->offload_storage_masters =
+            gal_json_has(&offload, "storage_masters") && gal_json_bool(&offload, "storage_masters");
         out->offload_parameters = gal_json_has(&offload, "parameters") && gal_json_bool(&offload, "parameters");
         gal_json_reject_unknown(&offload);
     }
@@ -259,6 +261,9 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
         }
         if (strategy->offload_storage_percent > 0) {
             gal_json_put_u64(out, "storage_percent", strategy->offload_storage_percent);
+        }
+        if (strategy->offload_storage_masters) {
+            gal_json_put_bool(out, "storage_masters", true);
         }
         if (strategy->offload_parameters) {
             gal_json_put_bool(out, "parameters", true);

@@ -132,6 +132,7 @@ typedef struct gal_strategy {
     uint32_t offload_optimizer_percent; /* so much of the block's parameters, whole units in their order, has its
                                          * optimizer's data in the host's memory and is updated there */
     uint32_t offload_storage_percent;   /* so much of them, of those on the host, has its moments on storage */
+    bool offload_storage_masters;       /* and the masters of these too: only of 16 bits, which have such */
     bool offload_parameters;  /* weights too, but for norms and row biases: they are copied in before each use. Only
                                * with all of the optimizer, and zero_stage 0 or 3 */
     bool offload_activations; /* what forward keeps for backward, the block's input too: copied out behind its forward,
@@ -307,8 +308,8 @@ static inline bool gal_block_joins_chunks(gal_block_kind kind)
 
 /* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4-dp2-ckpt-fine", "tp4.2d", "tp8.2.5d.d2",
  * "tp8.3d.keepw.z2", "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w" (parameters too),
- * "sdp4.z3-chunk". The stage of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds at
- * least 64 bytes. */
+ * "dp2-off100s50m" (half of its moments on storage, and their masters), "sdp4.z3-chunk". The stage of ZeRO stands at
+ * the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
 
 #endif

@@ -82,7 +82,8 @@ bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
                     a->tp_depth == b->tp_depth && a->keep_weights == b->keep_weights &&
                     a->offload_parameters == b->offload_parameters &&
                     a->offload_optimizer_percent == b->offload_optimizer_percent &&
-                    a->offload_storage_percent == b->offload_storage_percent;
+                    a->offload_storage_percent == b->offload_storage_percent &&
+                    a->offload_storage_masters == b->offload_storage_masters;
     for (uint32_t i = 0; are_same && i < a->axis_count; i++) {
         are_same = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
     }
@@ -155,12 +156,13 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
     }
     if (gal_strategy_offloads(strategy) && used < BUFFER_BYTES) {
-        char percent[12] = "", stored[12] = "";
+        char percent[12] = "", stored[16] = "";
         if (strategy->offload_optimizer_percent > 0) {
             (void)snprintf(percent, sizeof percent, "%u", strategy->offload_optimizer_percent);
         }
         if (strategy->offload_storage_percent > 0) {
-            (void)snprintf(stored, sizeof stored, "s%u", strategy->offload_storage_percent);
+            (void)snprintf(stored, sizeof stored, "s%u%s", strategy->offload_storage_percent,
+                           strategy->offload_storage_masters ? "m" : "");
         }
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s", percent, stored,
                                  strategy->offload_parameters ? "w" : "", strategy->offload_activations ? "a" : "");

@@ -179,6 +179,9 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->offload_storage_percent > strategy->offload_optimizer_percent) {
         return "offload to storage is of what is on the host: storage_percent must be at most optimizer_percent";
     }
+    if (strategy->offload_storage_masters && strategy->offload_storage_percent == 0) {
+        return "storage_masters needs a storage_percent, whose masters they are";
+    }
     if (strategy->offload_activations && strategy->overlap != GAL_OVERLAP_NONE) {
         return "offload of activations must not stand beside overlap";
     }
@@ -353,6 +356,9 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
     }
     if (rule == NULL) {
         rule = shard_unit_rule_broken(strategy);
+    }
+    if (rule == NULL && strategy->offload_storage_masters && !gal_dtype_is_narrow(model->compute_dtype)) {
+        rule = "storage_masters needs a model of 16 bits: others have no masters";
     }
     if (rule != NULL) {
         return rule;

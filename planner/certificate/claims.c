@@ -65,12 +65,14 @@ static bool lists(const gal_u32_list *list, uint32_t value)
     return found;
 }
 
-/* The strategy of the space whose bound is one of this too: moments on storage take of a device what they take on the
- * host, and no less time (planner/search/host_limit.h), smaller chunks no less than the largest (chunk_search.h). */
+/* The strategy of the space whose bound is one of this too: moments and masters on storage take of a device what they
+ * take on the host, and no less time (planner/search/host_limit.h), smaller chunks no less than the largest
+ * (chunk_search.h). */
 static gal_strategy bounding(const gal_strategy *strategy)
 {
     gal_strategy out = *strategy;
     out.offload_storage_percent = 0;
+    out.offload_storage_masters = false;
     if (out.shard_unit == GAL_SHARD_CHUNK && out.chunk_elements < GAL_CHUNK_ELEMENTS_MOST) {
         out.chunk_elements = GAL_CHUNK_ELEMENTS_MOST;
     }

@@ -24,18 +24,19 @@ typedef struct gal_builder {
     uint32_t *shape_slot; /* open addressing: index + 1 into shape */
     gal_ring gathered, bucket;
     uint32_t boundary[2], scratch;
-    uint32_t boundary_second[2];                          /* of the second sub-batch, where it has one for itself */
-    uint32_t staged[2], staged_x[2];                      /* what is on its way to or from the host: rings */
-    uint32_t stored[GAL_STORED_RING][GAL_STORED_MOMENTS]; /* parts of what is on storage take turns in these ... */
-    uint32_t stored_parts;                                /* ... of so many; fewer than the ring: it has fewer */
-    uint32_t rows[2], rows_next;                          /* gathered rows of the weight part: a ring */
-    uint32_t block;                                       /* being emitted: index in the stage */
-    uint32_t chunk;                                       /* whose buffers are being made */
-    bool split;                                           /* backward in two parts ... */
-    bool sync_later;                                      /* ... in the first, where units are not synchronised yet */
-    bool only_last;                                       /* mark what is emitted now */
-    uint8_t sub_batch;                                    /* likewise */
-    bool repeats;                                         /* likewise */
+    uint32_t boundary_second[2];                        /* of the second sub-batch, where it has one for itself */
+    uint32_t staged[2], staged_x[2];                    /* what is on its way to or from the host: rings */
+    uint32_t stored[GAL_STORED_RING][GAL_STORED_KINDS]; /* parts of what is on storage take turns in these, of which
+                                                         * those of masters are made when the first one comes ... */
+    uint32_t stored_parts;                              /* ... of so many; fewer than the ring: it has fewer */
+    uint32_t rows[2], rows_next;                        /* gathered rows of the weight part: a ring */
+    uint32_t block;                                     /* being emitted: index in the stage */
+    uint32_t chunk;                                     /* whose buffers are being made */
+    bool split;                                         /* backward in two parts ... */
+    bool sync_later;                                    /* ... in the first, where units are not synchronised yet */
+    bool only_last;                                     /* mark what is emitted now */
+    uint8_t sub_batch;                                  /* likewise */
+    bool repeats;                                       /* likewise */
     bool out_of_memory;
     bool too_large; /* a count of elements that no shape can hold */
 } gal_builder;

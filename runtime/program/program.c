@@ -179,6 +179,18 @@ uint32_t gal_unit_kept(const gal_unit *unit, uint32_t buffers[GAL_UNIT_KEPT_MAX]
     return count;
 }
 
+uint32_t gal_unit_in_file(const gal_program *program, const gal_unit *unit, uint32_t buffers[GAL_STORED_KINDS])
+{
+    if (!gal_unit_is_stored(program, unit)) {
+        return 0;
+    }
+    buffers[0] = unit->first_moment;
+    buffers[1] = unit->second_moment;
+    buffers[GAL_STORED_MASTER] = unit->master;
+    const bool has_master = unit->master != GAL_NO_BUFFER && program->buffer[unit->master].class == GAL_CLASS_STORAGE;
+    return has_master ? GAL_STORED_KINDS : GAL_STORED_MOMENTS;
+}
+
 uint32_t gal_parameter_public_shape(const gal_parameter *parameter, uint64_t dims[GAL_PUBLIC_DIMS_MAX])
 {
     const uint64_t elements = parameter->outer * parameter->split_used * parameter->inner;

@@ -81,7 +81,8 @@ static inline uint64_t gal_align(uint64_t bytes)
                                        *    there, their gradients and the norm as it reads them */                    \
     X(GAL_CLASS_STORED, "stored")     /* 1  in the host's memory: of what is on storage the parts that are on their    \
                                        *    way, a ring of three; whole blocks of storage, and at their addresses */   \
-    X(GAL_CLASS_STORAGE, "storage")   /* 1  in a file: moments of units whose update is on the host; whole blocks */
+    X(GAL_CLASS_STORAGE, "storage")   /* 1  in a file: moments, and where the plan says so masters, of units whose     \
+                                       *    update is on the host; whole blocks */
 
 /* X(enumerator, name) */
 #define GAL_FRAGMENTS(X)                                                                                               \
@@ -95,8 +96,8 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_FRAGMENT_WEIGHT_SYNC, "weight+sync")   /* of the last microbatch */
 
 /* Of what is on storage one part is read while the one before it is updated and the one before that is written: of both
- * moments. */
-enum { GAL_STORED_RING = 3, GAL_STORED_MOMENTS = 2 };
+ * moments, and of the master where that is there too. */
+enum { GAL_STORED_RING = 3, GAL_STORED_MOMENTS = 2, GAL_STORED_MASTER = GAL_STORED_MOMENTS, GAL_STORED_KINDS };
 
 /* Chunks of a stage at most. */
 enum { GAL_CHUNKS_MAX = GAL_PLAN_CHUNKS_MAX };
@@ -293,9 +294,9 @@ typedef struct gal_unit {
                       * weight is it rounded. Else GAL_NO_BUFFER */
     bool reuses;     /* gradient is weight: from backward to update the buffer has the gradient, rounded likewise */
     uint32_t host_weight, host_gradient; /* of a unit that is updated on the host: its moments and master are of class
-                                          * host, or the moments of class storage, and on the host, shards as they
-                                          * are, the weights, which are copied to
-                                          * `weight` when they are new, and the gradient. Else GAL_NO_BUFFER. Where the
+                                          * host, or the moments, or all three, of class storage; and on the host,
+                                          * shards as they are, the weights, which are copied to `weight` when they
+                                          * are new, and the gradient. Else GAL_NO_BUFFER. Where the
                                           * weights are on the host alone, host_weight is `weight`, of class host, and
                                           * is copied in before each use */
 } gal_unit;
@@ -389,6 +390,9 @@ static inline bool gal_unit_is_stored(const gal_program *program, const gal_unit
 {
     return program->buffer[unit->first_moment].class == GAL_CLASS_STORAGE;
 }
+
+/* What of it is in a file: nothing, both moments, or these and the master, in this order. Returns their count. */
+uint32_t gal_unit_in_file(const gal_program *program, const gal_unit *unit, uint32_t buffers[GAL_STORED_KINDS]);
 
 static inline uint32_t gal_program_fragments(const gal_program *program)
 {

@@ -368,6 +368,7 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
                            (s.zero_stage == 0 || (s.zero_stage == 3 && (s.tp_mode == GAL_TP_1D || s.stepped)));
     s.offload_optimizer_percent = s.offload_parameters ? 100 : s.offload_optimizer_percent;
     s.offload_storage_percent = below(seed, s.offload_optimizer_percent + 1);
+    s.offload_storage_masters = s.offload_storage_percent > 0 && below(seed, 2) == 0;
     s.offload_activations = below(seed, 3) == 0 && s.overlap == GAL_OVERLAP_NONE;
     s.shard_unit = s.tp_mode == GAL_TP_1D ? (gal_shard_unit)below(seed, GAL_SHARD_UNIT_COUNT) : GAL_SHARD_MATRIX;
     s.chunk_elements = s.shard_unit == GAL_SHARD_CHUNK ? 1 + below(seed, UINT32_MAX) : 0;
@@ -524,6 +525,7 @@ static gal_plan random_plan(uint64_t *seed)
     }
     for (uint32_t r = 0; r < p.run_count; r++) {
         p.prefetch_depth = p.run[r].strategy.offload_parameters ? 2 : p.prefetch_depth;
+        p.model.compute_dtype = p.run[r].strategy.offload_storage_masters ? GAL_BF16 : p.model.compute_dtype;
     }
     p.model.tied_embeddings = false;
     if (below(seed, 2) == 0) {

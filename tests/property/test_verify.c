@@ -36,6 +36,7 @@ static void lower_random(uint64_t seed, lowered *out)
     gal_random_storage(seed, &out->plan);
     gal_random_shard_units(seed, &out->plan);
     out->plan.model.compute_dtype = seed / 6 % 2 == 0 ? GAL_FP64 : GAL_BF16;
+    gal_random_masters(seed, &out->plan);
     if (gal_lower_plan(&out->plan, out->program, &err) != GAL_OK) {
         fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
     }

@@ -101,32 +101,53 @@ void gal_mutate_drop(gal_program *p, uint32_t fragment, uint32_t position)
     f->count--;
 }
 
-void gal_mutate_repeat(gal_program *p, uint32_t fragment, uint32_t position)
+/* Room for one more instruction of the fragment; what is there moves one on, it too. */
+static void make_room(gal_program *p, uint32_t fragment, uint32_t position)
 {
-    uint32_t here = p->fragment[fragment].first + position;
+    const uint32_t here = p->fragment[fragment].first + position;
     gal_instruction *grown = realloc(p->instruction, ((size_t)p->instruction_count + 1) * sizeof *grown);
     GAL_ASSERT(grown != NULL);
     p->instruction = grown;
-    shift_targets(p, fragment, position, 1);
     memmove(&grown[here + 1], &grown[here], (p->instruction_count - here) * sizeof *grown);
     p->instruction_count++;
-    grown[here + 1].wait_count = 0; /* the same stream: the first has waited */
     p->fragment[fragment].count++;
     for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
-        p->fragment[f].first += f != fragment && p->fragment[f].first > here;
+        p->fragment[f].first += f != fragment && p->fragment[f].first >= here;
     }
+}
+
+void gal_mutate_repeat(gal_program *p, uint32_t fragment, uint32_t position)
+{
+    shift_targets(p, fragment, position, 1);
+    make_room(p, fragment, position + 1);
+    *gal_mutate_at(p, fragment, position + 1) = *gal_mutate_at(p, fragment, position);
+    gal_mutate_at(p, fragment, position + 1)->wait_count = 0; /* the same stream: the first has waited */
+}
+
+static void wait_anew(gal_program *p)
+{
+    gal_error err = {0};
+    p->room.wait = p->wait_count; /* a clone has no more */
+    GAL_ASSERT(gal_program_derive_waits(p, &err) == GAL_OK);
+}
+
+void gal_mutate_move_to(gal_program *p, uint32_t fragment, uint32_t position, uint32_t other)
+{
+    const gal_instruction moving = *gal_mutate_at(p, fragment, position);
+    gal_mutate_drop(p, fragment, position);
+    make_room(p, other, 0);
+    *gal_mutate_at(p, other, 0) = moving;
+    wait_anew(p);
 }
 
 void gal_mutate_move(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to)
 {
     const gal_instruction moving = *gal_mutate_at(p, fragment, from);
-    gal_error err = {0};
     for (uint32_t i = from; i != to; i += to > from ? 1 : UINT32_MAX) {
         *gal_mutate_at(p, fragment, i) = *gal_mutate_at(p, fragment, i + (to > from ? 1 : UINT32_MAX));
     }
     *gal_mutate_at(p, fragment, to) = moving;
-    p->room.wait = p->wait_count; /* a clone has no more */
-    GAL_ASSERT(gal_program_derive_waits(p, &err) == GAL_OK);
+    wait_anew(p);
 }
 
 bool gal_mutate_touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes)

@@ -14,6 +14,7 @@ extern const gal_mutation_set gal_mutations_of_communication;
 extern const gal_mutation_set gal_mutations_of_sequence;
 extern const gal_mutation_set gal_mutations_of_storage;
 extern const gal_mutation_set gal_mutations_of_units;
+extern const gal_mutation_set gal_mutations_of_masters;
 
 /* ---- mutate_edit.c ---- */
 
@@ -45,6 +46,8 @@ void gal_mutate_drop(gal_program *p, uint32_t fragment, uint32_t position);
 void gal_mutate_repeat(gal_program *p, uint32_t fragment, uint32_t position);
 /* Takes the instruction to another place in its fragment; waits follow from the new order. */
 void gal_mutate_move(gal_program *p, uint32_t fragment, uint32_t from, uint32_t to);
+/* Takes the instruction to the beginning of another fragment, likewise. */
+void gal_mutate_move_to(gal_program *p, uint32_t fragment, uint32_t position, uint32_t other);
 /* Whether the instruction writes, or else reads, any byte of the place. */
 bool gal_mutate_touches(const gal_program *p, const gal_instruction *in, const gal_operand *place, bool writes);
 

@@ -53,6 +53,8 @@ static gal_code create_engine(gal_trial *trial, const gal_token_source *tokens, 
         .device = trial->on->device,
         .ops = trial->on->ops,
         .host_ops = trial->on->host_ops,
+        .wide_ops = trial->on->wide_ops,
+        .graphs = trial->on->graphs,
         .storage_directory =
             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", /* memory: other work on a disk is a delay */
         .storage_way = trial->plan->storage_part_bytes == 0 ? GAL_STORAGE_THREADS : GAL_STORAGE_DEFAULT,

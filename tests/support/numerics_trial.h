@@ -19,6 +19,8 @@ typedef struct gal_trial_on {
     bool delays;   /* requests between ranks are late (delayed_comm.h), of ranks that compute by the host alone */
     bool one_adam; /* the device's is the kernel that updates in the host's memory: the same bits */
     const gal_ops *host_ops; /* of devices with queues: what the host does beside them; else NULL */
+    const gal_ops *wide_ops; /* of 16 bits: see gal_engine_options; else NULL */
+    bool graphs;
 } gal_trial_on;
 
 extern const gal_trial_on gal_trial_on_host; /* fp64 */

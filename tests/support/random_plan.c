@@ -520,6 +520,23 @@ void gal_random_storage(uint64_t seed, gal_plan *plan)
     GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
 }
 
+void gal_random_masters(uint64_t seed, gal_plan *plan)
+{
+    uint64_t random = seed ^ UINT64_C(0xA4093822299F31D0);
+    const bool all = coin(&random);
+    const bool narrow = gal_dtype_is_narrow(plan->model.compute_dtype);
+    for (uint32_t r = 0; narrow && r < plan->run_count; r++) {
+        gal_strategy *s = &plan->run[r].strategy;
+        s->offload_storage_masters = s->offload_storage_percent > 0 && (all || coin(&random));
+    }
+    if (gal_plan_check(plan, NULL, NULL) != GAL_OK) { /* the holders of a token table are alike */
+        for (uint32_t r = 0; r < plan->run_count; r++) {
+            plan->run[r].strategy.offload_storage_masters = plan->run[r].strategy.offload_storage_percent > 0;
+        }
+    }
+    GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
+}
+
 void gal_random_shard_units(uint64_t seed, gal_plan *plan)
 {
     uint64_t random = seed ^ UINT64_C(0x1F83D9ABFB41BD6B);

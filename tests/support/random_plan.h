@@ -27,6 +27,8 @@ void gal_random_offload(uint64_t seed, gal_plan *plan);
 /* Of plans that have a part of the optimizer in the host's memory two of three have moments on storage: all of that, or
  * of some runs a part; in parts of one block, two or all that there is. */
 void gal_random_storage(uint64_t seed, gal_plan *plan);
+/* Of plans of 16 bits each run, or all where tables are shared, has the masters there too, or not. */
+void gal_random_masters(uint64_t seed, gal_plan *plan);
 
 /* Of every third seed nothing. Of the others every run that may has buckets, chunks of less than a block to several, or
  * matrices. */

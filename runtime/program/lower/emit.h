@@ -46,7 +46,7 @@ struct gal_block_emit {
     uint32_t unit[GAL_BLOCK_UNITS]; /* program units: of several of the graph's there may be one */
     gal_unit_home home[GAL_BLOCK_UNITS];
     bool unit_on_host[GAL_BLOCK_UNITS];  /* it is updated there */
-    bool unit_stored[GAL_BLOCK_UNITS];   /* and has its moments on storage */
+    bool unit_stored[GAL_BLOCK_UNITS];   /* and has its moments on storage, or its master too (gal_strategy) */
     bool unit_borrowed[GAL_BLOCK_UNITS]; /* it belongs to an earlier block of the stage that holds the same tensor */
     bool unit_lent[GAL_BLOCK_UNITS];     /* a later one holds it too: the gradient already has that one's part */
     uint32_t gradients[GAL_BLOCK_UNITS]; /* of the unit that begins here, with those of other blocks: as many are
@@ -165,10 +165,10 @@ void gal_host_take_norm(gal_builder *b);
 void gal_host_update(gal_builder *b, const gal_unit *unit);
 void gal_host_bring(gal_builder *b, const gal_unit *unit, const gal_operand *weight);
 
-/* storage.c: of these units, those whose moments are on storage, likewise chosen; the buffers of one; what is read
- * ahead of the updates; and the update of one, part by part. */
+/* storage.c: of these units, those whose moments are on storage, likewise chosen; the buffers of one, of its master too
+ * or of its moments alone; what is read ahead of the updates; and the update of one, part by part. */
 void gal_storage_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]);
-void gal_storage_buffers(gal_builder *b, uint32_t block, gal_unit *unit);
+void gal_storage_buffers(gal_builder *b, uint32_t block, bool master, gal_unit *unit);
 typedef struct gal_storage_cursor {
     uint32_t unit;  /* what is read next: of this unit ... */
     uint64_t first; /* ... the part from this element on ... */

@@ -132,23 +132,31 @@ static void size_unit(const gal_builder *b, gal_unit *u)
     u->replicas = b->program->device_count / (shards * gal_group_size(atoms, u->split_group)) * copies;
 }
 
-static void make_buffers(gal_builder *b, bool on_host, bool stored, bool fetched, gal_unit *u)
+/* Where a unit's buffers are. */
+typedef struct unit_places {
+    bool on_host;                /* it is updated there */
+    bool stored, stored_masters; /* its moments are in a file; and its master, if it has one */
+    bool fetched;                /* its weights are on the host alone */
+} unit_places;
+
+static void make_buffers(gal_builder *b, unit_places at, gal_unit *u)
 {
     const uint64_t item = gal_dtype_bytes(b->program->dtype), wide = gal_zero_wide_bytes(b);
     const uint64_t shard = u->shard_elements * wide;
-    const gal_class kept = on_host ? GAL_CLASS_HOST : GAL_CLASS_STATE;
-    u->weight = gal_builder_buffer(b, fetched ? GAL_CLASS_HOST : GAL_CLASS_STATE, u->block, "w",
+    const gal_class kept = at.on_host ? GAL_CLASS_HOST : GAL_CLASS_STATE;
+    const bool has_master = gal_dtype_is_narrow(b->program->dtype) || u->reuses;
+    u->weight = gal_builder_buffer(b, at.fetched ? GAL_CLASS_HOST : GAL_CLASS_STATE, u->block, "w",
                                    (u->zero_stage == 3 ? u->shard_elements : u->elements) * item);
-    if (stored) {
-        gal_storage_buffers(b, u->block, u);
+    if (at.stored) {
+        gal_storage_buffers(b, u->block, has_master && at.stored_masters, u);
     } else {
         u->first_moment = gal_builder_buffer(b, kept, u->block, "m", shard);
         u->second_moment = gal_builder_buffer(b, kept, u->block, "v", shard);
     }
-    if (gal_dtype_is_narrow(b->program->dtype) || u->reuses) {
+    if (has_master && u->master == GAL_NO_BUFFER) {
         u->master = gal_builder_buffer(b, kept, u->block, "master", shard);
     }
-    if (on_host) {
+    if (at.on_host) {
         gal_host_buffers(b, u->block, u);
     }
     u->gradient = u->reuses ? u->weight
@@ -195,10 +203,14 @@ static void close_unit(gal_builder *b, gal_unit_home home, const gal_unit *begun
     gal_unit u = *begun;
     const gal_block_emit *e = home.block;
     const bool on_host = e->unit_on_host[home.index];
-    const bool fetched = on_host && e->strategy->offload_parameters && !e->graph.unit[home.index].persistent;
+    const unit_places places = {.on_host = on_host,
+                                .stored = e->unit_stored[home.index],
+                                .stored_masters = e->strategy->offload_storage_masters,
+                                .fetched = on_host && e->strategy->offload_parameters &&
+                                           !e->graph.unit[home.index].persistent};
     lay_out(b, home, b->program->unit_count, &u);
     size_unit(b, &u);
-    make_buffers(b, on_host, e->unit_stored[home.index], fetched, &u);
+    make_buffers(b, places, &u);
     (void)gal_builder_unit(b, &u);
 }
 

@@ -31,10 +31,10 @@ typedef enum gal_tensor_use {
     GAL_USE_EVALUATION_TRANSPOSED = 32
 } gal_tensor_use;
 
-/* Of a unit whose moments are on storage: its first elements that are updated, and of each moment those written back.
- */
+/* Of a unit whose moments are on storage: its first elements that are updated, and of each moment, and of its master,
+ * those written back. */
 typedef struct gal_type_stored {
-    uint64_t updated, written[2];
+    uint64_t updated, written[GAL_STORED_KINDS];
 } gal_type_stored;
 
 /* Which tensor a kernel of a block reads: forward's and what recompute runs again are of one name, and of one tensor.
@@ -155,7 +155,7 @@ gal_group gal_type_owners_of(const gal_typer *t, const gal_typed *value);
 bool gal_type_get_gradient(gal_typer *t, uint32_t k, uint64_t elements, gal_typed *out, gal_group *range);
 /* Whether the gradient, which is whole, is made of the unit's tensors. */
 bool gal_type_expect_tensors(gal_typer *t, const gal_typed *gradient, uint32_t unit);
-/* verify_types_storage.c: all of a unit's moments are back. */
+/* verify_types_storage.c: all that the file has of a unit is back. */
 bool gal_type_is_stored(const gal_type_stage *stage, uint32_t unit);
 uint64_t gal_type_buffer_bytes(const gal_typer *t, uint32_t k);
 gal_group gal_type_devices_of_pieces(const gal_typer *t, const gal_typed *gradient);

@@ -1,22 +1,26 @@
-/* Typing rules of moments on storage: every part is read, updated once and in order, and written back where it was. */
+/* Typing rules of moments and masters on storage: every part is read, updated once and in order, and written back where
+ * it was. */
 #include "runtime/program/verify/verify_typer.h"
 
 enum { WEIGHTS, GRADIENT, FIRST_MOMENT, SECOND_MOMENT, NORM, MASTER };
 
-static bool find_moment(const gal_typer *t, uint32_t buffer, uint32_t *unit, uint8_t *moment)
+static bool find_in_file(const gal_typer *t, uint32_t buffer, uint32_t *unit, uint8_t *kind)
 {
     for (uint32_t u = 0; u < t->program->unit_count; u++) {
-        const gal_unit *at = &t->program->unit[u];
-        if (at->first_moment == buffer || at->second_moment == buffer) {
-            *unit = u;
-            *moment = at->second_moment == buffer;
-            return true;
+        uint32_t buffers[GAL_STORED_KINDS];
+        const uint32_t count = gal_unit_in_file(t->program, &t->program->unit[u], buffers);
+        for (uint32_t k = 0; k < count; k++) {
+            if (buffers[k] == buffer) {
+                *unit = u;
+                *kind = (uint8_t)k;
+                return true;
+            }
         }
     }
     return false;
 }
 
-/* The part of a moment that an operand in a file means. */
+/* The part of a moment or master that an operand in a file means. */
 static bool part_in_file(gal_typer *t, uint32_t k, gal_typed *out)
 {
     const gal_operand *o = &t->operand[k];
@@ -24,7 +28,7 @@ static bool part_in_file(gal_typer *t, uint32_t k, gal_typed *out)
     const gal_stretch *whole = gal_store_around(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
     uint32_t unit = 0;
     uint8_t moment = 0;
-    if (!gal_type_holds(t, find_moment(t, o->buffer, &unit, &moment), "an operand that belongs to no unit") ||
+    if (!gal_type_holds(t, find_in_file(t, o->buffer, &unit, &moment), "an operand that belongs to no unit") ||
         !gal_type_holds(t, whole != NULL && whole->value.kind == GAL_VALUE_MOMENT, "a file without a moment") ||
         !gal_type_holds(t, o->offset_bytes % GAL_STORAGE_BLOCK_BYTES == 0, "a part that begins within a block") ||
         !gal_type_expect_elements(t, k)) {
@@ -52,8 +56,7 @@ static void type_storage_write(gal_typer *t)
     gal_typed part, value;
     if (!part_in_file(t, 1, &part) || !gal_type_expect_elements(t, 0) ||
         !gal_type_get_kind(t, 0, GAL_VALUE_STORED, &value) ||
-        !gal_type_holds(t, value.unit == part.unit && value.moment == part.moment,
-                        "writes the moment of another unit") ||
+        !gal_type_holds(t, value.unit == part.unit && value.moment == part.moment, "writes what is of another unit") ||
         !gal_type_holds(t,
                         value.first_element == part.first_element && value.element_count == part.element_count &&
                             value.range == part.range,
@@ -101,17 +104,30 @@ static bool get_kept(gal_typer *t, uint32_t k, uint32_t buffer, gal_value_kind k
     return true;
 }
 
-static bool get_moment(gal_typer *t, uint32_t k, uint32_t unit, gal_group range)
+/* What was read from the file: of this part, and not yet updated. */
+static bool get_stored(gal_typer *t, uint32_t k, uint8_t kind, uint32_t unit, gal_group range)
 {
     gal_typed value;
     return gal_type_get_kind(t, k, GAL_VALUE_STORED, &value) && gal_type_expect_elements(t, k) &&
-           gal_type_holds(t, value.unit == unit && value.moment == k - FIRST_MOMENT, "a moment of another unit") &&
+           gal_type_holds(t, value.unit == unit && value.moment == kind, "a moment or master of another unit") &&
            gal_type_holds(t,
                           value.first_element == t->shape->dims[3] && value.element_count == t->shape->dims[0] &&
                               value.range == range,
-                          "a moment of another part") &&
+                          "a moment or master of another part") &&
            gal_type_holds(t, !value.updated, "updates a part twice") &&
-           gal_type_holds(t, t->operand[k].access == GAL_UPDATE, "a moment that is not kept");
+           gal_type_holds(t, t->operand[k].access == GAL_UPDATE, "a moment or master that is not kept");
+}
+
+/* In the file, in the host's memory, or there is none. */
+static bool get_master(gal_typer *t, const gal_unit *unit, uint32_t index, gal_group range)
+{
+    gal_typed master;
+    uint32_t in_file[GAL_STORED_KINDS];
+    if (gal_unit_in_file(t->program, unit, in_file) > GAL_STORED_MASTER) {
+        return gal_type_holds(t, t->in->operand_count > MASTER, "updates without the master") &&
+               get_stored(t, MASTER, GAL_STORED_MASTER, index, range);
+    }
+    return t->in->operand_count <= MASTER || get_kept(t, MASTER, unit->master, GAL_VALUE_MOMENT, &master);
 }
 
 static bool get_gradient(gal_typer *t, const gal_unit *unit, uint32_t index, gal_group range)
@@ -132,13 +148,13 @@ static bool get_gradient(gal_typer *t, const gal_unit *unit, uint32_t index, gal
 
 static bool holds_for_part(gal_typer *t, const gal_unit *unit, uint32_t index)
 {
-    gal_typed weight, norm, master;
+    gal_typed weight, norm;
     const gal_value_kind kind = gal_unit_is_fetched(unit) ? GAL_VALUE_WEIGHT : GAL_VALUE_MOMENT;
     return get_kept(t, WEIGHTS, unit->host_weight, kind, &weight) && get_gradient(t, unit, index, weight.range) &&
-           get_moment(t, FIRST_MOMENT, index, weight.range) && get_moment(t, SECOND_MOMENT, index, weight.range) &&
-           gal_type_get_kind(t, NORM, GAL_VALUE_NORM, &norm) &&
+           get_stored(t, FIRST_MOMENT, 0, index, weight.range) &&
+           get_stored(t, SECOND_MOMENT, 1, index, weight.range) && gal_type_get_kind(t, NORM, GAL_VALUE_NORM, &norm) &&
            gal_type_holds(t, norm.partial == GAL_GROUP_NONE, "reads a norm that is not yet summed") &&
-           (t->in->operand_count <= MASTER || get_kept(t, MASTER, unit->master, GAL_VALUE_MOMENT, &master)) &&
+           get_master(t, unit, index, weight.range) &&
            gal_type_holds(t, t->shape->dims[1] == unit->decay_elements, "decays other elements") &&
            gal_type_holds(t, t->shape->dims[2] == unit->shard_elements, "a part of another shard") &&
            gal_type_holds(t, t->now->stored[index].updated == t->shape->dims[3],
@@ -155,9 +171,12 @@ static void type_host_adam_part(gal_typer *t)
     if (!holds_for_part(t, unit, index)) {
         return;
     }
-    for (uint32_t k = FIRST_MOMENT; k <= SECOND_MOMENT; k++) {
+    for (uint32_t k = FIRST_MOMENT; k < t->in->operand_count; k++) {
         const gal_operand *o = &t->operand[k];
-        gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes)->value.updated = true;
+        gal_stretch *at = gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
+        if (at != NULL && at->value.kind == GAL_VALUE_STORED) {
+            at->value.updated = true;
+        }
     }
     t->now->stored[index].updated += t->shape->dims[0];
     if (t->now->stored[index].updated == unit->shard_elements) {
@@ -167,8 +186,14 @@ static void type_host_adam_part(gal_typer *t)
 
 bool gal_type_is_stored(const gal_type_stage *stage, uint32_t unit)
 {
-    const uint64_t elements = stage->program->unit[unit].shard_elements;
-    return stage->stored[unit].written[0] == elements && stage->stored[unit].written[1] == elements;
+    const gal_unit *at = &stage->program->unit[unit];
+    uint32_t in_file[GAL_STORED_KINDS];
+    const uint32_t kinds = gal_unit_in_file(stage->program, at, in_file);
+    bool written = true;
+    for (uint32_t k = 0; k < kinds; k++) {
+        written = written && stage->stored[unit].written[k] == at->shard_elements;
+    }
+    return written;
 }
 
 const gal_typing_rule gal_type_storage_rules[GAL_OP_COUNT] = {
