@@ -178,10 +178,6 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
         return gal_fail(err, GAL_ERR_USAGE, "%s has a part of the optimizer on storage: say where, --storage DIR",
                         s->plan_path);
     }
-    if (s->device == DEVICE_CUDA && gal_plan_stores(plan)) {
-        return gal_fail(err, GAL_ERR_USAGE, "%s has a part of the optimizer on storage, which needs --device host",
-                        s->plan_path);
-    }
     if (s->device == DEVICE_CUDA && s->slow_link_bytes > 0) {
         return gal_fail(err, GAL_ERR_USAGE, "--slow-link is for CPU ranks");
     }

@@ -6,6 +6,7 @@
 #define GAL_RUNTIME_DEVICE_DEVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "schemas/base/status.h"
@@ -20,6 +21,14 @@ typedef struct gal_memory {
     const struct gal_memory *host; /* in the host's memory: what the offsets from `bytes` on mean. NULL: none */
     struct gal_storage *storage;   /* in a file: what the offsets behind those mean. NULL: none */
 } gal_memory;
+
+/* For backends: whether an offset is in the memory's file; *in_file: its place there. */
+static inline bool gal_memory_stores(const gal_memory *memory, uint64_t offset, uint64_t *in_file)
+{
+    const uint64_t before = memory->bytes + (memory->host != NULL ? memory->host->bytes : 0);
+    *in_file = offset - before;
+    return memory->storage != NULL && offset >= before;
+}
 
 /* Queues of a device: what is put into one is carried out in that order, some time after the call has returned; what is
  * in different ones at the same time, but for waits. Queues and events are the backend's pointers (cudaStream_t,

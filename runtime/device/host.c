@@ -49,14 +49,6 @@ static void host_release(gal_memory *memory)
     memset(memory, 0, sizeof *memory);
 }
 
-/* Whether an offset is in the file; *in_file: its place there. */
-static bool is_stored(const gal_memory *memory, uint64_t offset, uint64_t *in_file)
-{
-    const uint64_t before = memory->bytes + (memory->host != NULL ? memory->host->bytes : 0);
-    *in_file = offset - before;
-    return memory->storage != NULL && offset >= before;
-}
-
 static char *inside(const gal_memory *memory, uint64_t offset, uint64_t byte_count)
 {
     if (memory->host != NULL && offset >= memory->bytes) {
@@ -70,7 +62,7 @@ static char *inside(const gal_memory *memory, uint64_t offset, uint64_t byte_cou
 static void host_write(const gal_memory *memory, uint64_t offset, const void *source, uint64_t byte_count)
 {
     uint64_t in_file;
-    if (is_stored(memory, offset, &in_file)) {
+    if (gal_memory_stores(memory, offset, &in_file)) {
         gal_storage_put(memory->storage, in_file, source, byte_count);
     } else {
         memcpy(inside(memory, offset, byte_count), source, byte_count);
@@ -80,7 +72,7 @@ static void host_write(const gal_memory *memory, uint64_t offset, const void *so
 static void host_read(const gal_memory *memory, uint64_t offset, void *target, uint64_t byte_count)
 {
     uint64_t in_file;
-    if (is_stored(memory, offset, &in_file)) {
+    if (gal_memory_stores(memory, offset, &in_file)) {
         gal_storage_get(memory->storage, in_file, target, byte_count);
     } else {
         memcpy(target, inside(memory, offset, byte_count), byte_count);
@@ -90,7 +82,7 @@ static void host_read(const gal_memory *memory, uint64_t offset, void *target, u
 static void host_zero(const gal_memory *memory, uint64_t offset, uint64_t byte_count)
 {
     uint64_t in_file;
-    if (is_stored(memory, offset, &in_file)) {
+    if (gal_memory_stores(memory, offset, &in_file)) {
         gal_storage_zero(memory->storage, in_file, byte_count);
     } else {
         memset(inside(memory, offset, byte_count), 0, byte_count);

@@ -13,7 +13,7 @@ static bool has_kernel(const gal_engine *engine, const gal_instruction *instruct
 {
     const gal_ops *host = engine->options.host_ops;
     if (gal_op_stores((gal_op)instruction->op)) {
-        return engine->options.device->queue == NULL; /* the engine's own */
+        return true; /* the engine's own */
     }
     if (engine->options.device->queue != NULL) {
         switch (instruction->op) {
@@ -21,6 +21,7 @@ static bool has_kernel(const gal_engine *engine, const gal_instruction *instruct
         case GAL_OP_COPY_IN:
             return true; /* the queues' own */
         case GAL_OP_HOST_ADAM:
+        case GAL_OP_HOST_ADAM_PART:
             return host != NULL && host->kernel[instruction->op] != NULL;
         default:
             break;
@@ -96,19 +97,23 @@ static gal_code open_storage(gal_engine *engine, gal_error *err)
                             err);
 }
 
-/* What the program has in the host's memory; of a device with queues pinned, so that it copies by itself. */
+/* What the program has in the host's memory; of a device with queues pinned, so that it copies by itself. What goes to
+ * the file begins at a block's address: a backend need not say at which its memory begins. */
 static gal_code allocate_host(gal_engine *engine, gal_error *err)
 {
     const uint64_t bytes = engine->program->host_bytes;
+    const uint64_t aligned_bytes = bytes + (engine->program->storage_bytes > 0 ? GAL_STORAGE_BLOCK_BYTES : 0);
     const gal_device_queue_ops *queue = engine->options.device->queue;
     void *pinned = NULL;
     if (queue == NULL) {
         return gal_device_host.allocate(bytes, engine->options.poison, &engine->host, err);
     }
-    const gal_code code = queue->host_allocate(bytes, &pinned, err);
+    const gal_code code = queue->host_allocate(aligned_bytes, &pinned, err);
     if (code == GAL_OK) {
-        memset(pinned, engine->options.poison ? 0xFF : 0, bytes);
-        engine->host = (gal_memory){.base = pinned, .bytes = bytes, .mapping = pinned, .mapping_bytes = bytes};
+        const uint64_t beyond = (uintptr_t)pinned % GAL_STORAGE_BLOCK_BYTES;
+        char *base = (char *)pinned + (aligned_bytes > bytes && beyond > 0 ? GAL_STORAGE_BLOCK_BYTES - beyond : 0);
+        memset(base, engine->options.poison ? 0xFF : 0, bytes);
+        engine->host = (gal_memory){.base = base, .bytes = bytes, .mapping = pinned, .mapping_bytes = aligned_bytes};
     }
     return code;
 }

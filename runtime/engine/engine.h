@@ -9,7 +9,8 @@
  *
  * On a device with queues every stream is one of them. The thread issues the step in the order of the calls' lists,
  * with events where an entry waits for another stream, and then looks how far the device is (engine_tape.h); where
- * communication is the host's (a comm that is not queued), each stream is issued as far as what it waits for is. */
+ * communication is the host's (a comm that is not queued), each stream is issued as far as what it waits for is.
+ * Transfers between the host's memory and a file are the host's in either case (engine_transfer.c). */
 #ifndef GAL_RUNTIME_ENGINE_ENGINE_H
 #define GAL_RUNTIME_ENGINE_ENGINE_H
 
@@ -75,8 +76,8 @@ typedef struct gal_engine_options {
     const gal_device_ops *device;
     const gal_ops *ops;      /* of the program's dtype */
     const gal_ops *wide_ops; /* of programs of 16 bits: those of fp32, for gradients of weights; else NULL */
-    /* Of devices with queues: what the host does beside them (host_adam) in programs of this dtype. NULL: nothing, and
-     * programs that ask for it are refused. */
+    /* Of devices with queues: what the host does beside them (host_adam and its part) in programs of this dtype. NULL:
+     * nothing, and programs that ask for it are refused. */
     const gal_ops *host_ops;
     const char *storage_directory; /* where a program's file goes; NULL: programs that have one are refused */
     gal_storage_way storage_way;
@@ -105,11 +106,10 @@ typedef struct gal_step_result {
 } gal_step_result;
 
 /* Allocates the arena (exactly program->arena_bytes, program->host_bytes in the host's memory, and a file of
- * program->storage_bytes) and resolves
- * everything that does not change from step to step. device: number within the stage. program, model, channels, comm
- * are borrowed. The arena's content is undefined: gal_weights_initialize or a checkpoint fills the state.
- * GAL_ERR_SYSTEM without memory or room for the file; GAL_ERR_DEVICE if the ops lack a kernel, or a device with queues
- * is asked for a file. */
+ * program->storage_bytes) and resolves everything that does not change from step to step. device: number within the
+ * stage. program, model, channels, comm are borrowed. The arena's content is undefined: gal_weights_initialize or a
+ * checkpoint fills the state. GAL_ERR_SYSTEM without memory or room for the file; GAL_ERR_DEVICE if the ops lack a
+ * kernel. */
 gal_code gal_engine_create(const gal_program *program, const gal_model *model, uint32_t device,
                            const gal_channels *channels, const gal_engine_options *options, gal_engine **out,
                            gal_error *err);

@@ -6,7 +6,7 @@
 
 #include "runtime/engine/engine_queued.h"
 
-enum { NORM_OPERAND = 4 }; /* of host_adam */
+enum { NORM_OPERAND = 4 }; /* of host_adam and its part */
 
 /* IDLE: not queued, or done. ABANDONED: whoever comes to it does nothing. */
 enum { IDLE, QUEUED, RUNNING, ABANDONED };
@@ -19,12 +19,17 @@ struct gal_host_call {
     gal_error err;
 };
 
+static bool is_update(gal_op op)
+{
+    return op == GAL_OP_HOST_ADAM || op == GAL_OP_HOST_ADAM_PART;
+}
+
 gal_code gal_host_calls_create(const gal_engine *engine, gal_queued *queued, gal_error *err)
 {
     const gal_tape *tape = &queued->train;
     bool any = false;
     for (uint32_t i = 0; i < engine->program->instruction_count; i++) {
-        any = any || engine->program->instruction[i].op == GAL_OP_HOST_ADAM;
+        any = any || is_update((gal_op)engine->program->instruction[i].op);
     }
     queued->host_call = any ? calloc((size_t)tape->issue_count + 1, sizeof *queued->host_call) : NULL;
     return any && queued->host_call == NULL ? gal_fail(err, GAL_ERR_SYSTEM, "out of memory: calls to the host")
@@ -51,7 +56,7 @@ gal_code gal_queue_beside(gal_engine *engine, const gal_issue *issue, const gal_
     const gal_queued *queued = engine->queued;
     const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
     void *queue = queued->queue[issue->stream];
-    if (instruction->op != GAL_OP_HOST_ADAM) {
+    if (!is_update((gal_op)instruction->op)) {
         const uint32_t *dims = engine->program->shape[instruction->shape].dims;
         const void *source = gal_engine_address(engine, instruction, 0, entry->microbatch);
         void *target = gal_engine_address(engine, instruction, 1, entry->microbatch);

@@ -5,8 +5,9 @@
  *   engine_wait.c    a step in which nothing moves
  *   engine_polled.c  carries out a step where kernels are done when they return
  *   engine_queued.c  carries out a step on the queues of a device, with engine_queued_create.c, engine_graphs.c and
- *                    engine_fuse.c; engine_beside.c: what the host does beside the device; engine_tape.c: what it
- *                    issues, in which order; engine_runs.c: what of that can be captured */
+ *                    engine_fuse.c; engine_beside.c: what the host does beside the device; engine_transfer.c: what
+ *                    the host moves to and from a file meanwhile; engine_tape.c: what it issues, in which order;
+ *                    engine_runs.c: what of that can be captured */
 #ifndef GAL_RUNTIME_ENGINE_ENGINE_INTERNAL_H
 #define GAL_RUNTIME_ENGINE_ENGINE_INTERNAL_H
 

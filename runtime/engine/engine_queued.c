@@ -147,6 +147,9 @@ gal_code gal_queue_work(gal_engine *engine, const gal_issue *issue, gal_error *e
     if (gal_is_beside(instruction)) {
         return gal_queue_beside(engine, issue, entry, err);
     }
+    if (gal_op_stores((gal_op)instruction->op)) {
+        return gal_transfer_begin(engine, issue->stream, err);
+    }
     if (!gal_is_kernel(instruction)) {
         return queue_collective(engine, issue, entry, &queued->requested[issue->stream], err);
     }
@@ -211,8 +214,18 @@ cleanup:
     return code;
 }
 
+/* Whether what is with the communicator, or between the host's memory and the file, has ended. */
+static gal_code test_request(gal_engine *engine, uint32_t stream, const gal_queue_entry *entry, bool *done,
+                             gal_error *err)
+{
+    const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
+    gal_comm *comm = engine->options.comm;
+    return gal_stream_stores(stream) ? gal_transfer_test(engine, stream, instruction, done, err)
+                                     : comm->ops->test(comm, engine->handle[stream], done, err);
+}
+
 /* Where communication is not queued, its end is seen here and not by the device: every stream goes on as far as what
- * it waits for has been queued. */
+ * it waits for has been queued. So do transfers of the file, however the others go on. */
 static gal_code advance(gal_engine *engine, uint32_t stream, bool *moved, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -223,7 +236,7 @@ static gal_code advance(gal_engine *engine, uint32_t stream, bool *moved, gal_er
         const gal_queue_entry *entry = &tape->queues->entry[stream][issue->entry];
         if (queued->requested[stream]) {
             bool done = false;
-            GAL_TRY(engine->options.comm->ops->test(engine->options.comm, engine->handle[stream], &done, err));
+            GAL_TRY(test_request(engine, stream, entry, &done, err));
             if (!done) {
                 break;
             }
@@ -262,6 +275,46 @@ cleanup:
     return code;
 }
 
+/* One look at all streams. */
+static gal_code pass(gal_engine *engine, gal_engine_idle *idle, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    bool moved = false;
+    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+        if (!engine->queued->in_list_order || gal_stream_stores(stream)) {
+            GAL_TRY(advance(engine, stream, &moved, err));
+        }
+        GAL_TRY(look_at_marks(engine, stream, &moved, err));
+    }
+    if (moved) {
+        watch(engine, engine->options.deadline_seconds);
+    }
+    GAL_TRY(gal_engine_pause(engine, moved, idle, err));
+cleanup:
+    return code;
+}
+
+/* Transfers of the file are not issued in the list: they go on by themselves, from here on as far as they can. What
+ * waits for one waits here, before all that is behind it in the list, which has one order on all ranks. */
+static gal_code await_transfers(gal_engine *engine, const gal_issue *issue, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_engine_idle idle = {0};
+    bool moved = false;
+    const gal_queued *queued = engine->queued;
+    const gal_queue_entry *entry = &queued->tape->queues->entry[issue->stream][issue->entry];
+    if (engine->storage == NULL) {
+        return GAL_OK;
+    }
+    GAL_TRY(advance(engine, GAL_STREAM_STORAGE_IN, &moved, err));
+    GAL_TRY(advance(engine, GAL_STREAM_STORAGE_OUT, &moved, err));
+    while (!gal_queue_ready(queued->tape->queues, entry, queued->issued)) {
+        GAL_TRY(pass(engine, &idle, err));
+    }
+cleanup:
+    return code;
+}
+
 /* The whole step, in the order of the list; of a training step that is not looked at, in runs from the second one on.
  */
 static gal_code issue_list(gal_engine *engine, gal_error *err)
@@ -272,11 +325,18 @@ static gal_code issue_list(gal_engine *engine, gal_error *err)
     const bool in_runs = queued->graph != NULL && queued->tape == &queued->train && engine->fault == NULL;
     uint32_t next = 0;
     for (uint32_t i = 0; i < queued->tape->issue_count;) {
+        const gal_issue *issue = &queued->tape->issue[i];
+        if (gal_stream_stores(issue->stream)) {
+            i++;
+            continue;
+        }
+        GAL_TRY(await_transfers(engine, issue, err));
         if (in_runs && next < runs->count && runs->run[next].first == i) {
             GAL_TRY(gal_launch_run(queued, &runs->run[next], queued->graph[next], err));
             i = runs->run[next++].end;
         } else {
-            GAL_TRY(begin_entry(engine, &queued->tape->issue[i++], err));
+            GAL_TRY(begin_entry(engine, issue, err));
+            i++;
         }
     }
 cleanup:
@@ -308,17 +368,7 @@ gal_code gal_engine_run_queued(gal_engine *engine, const gal_queues *queues, gal
         GAL_TRY(issue_list(engine, err));
     }
     while (!gal_engine_finished(engine)) {
-        bool moved = false;
-        for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
-            if (!queued->in_list_order) {
-                GAL_TRY(advance(engine, stream, &moved, err));
-            }
-            GAL_TRY(look_at_marks(engine, stream, &moved, err));
-        }
-        if (moved) {
-            watch(engine, engine->options.deadline_seconds);
-        }
-        GAL_TRY(gal_engine_pause(engine, moved, &idle, err));
+        GAL_TRY(pass(engine, &idle, err));
     }
     GAL_TRY(gal_host_calls_result(queued, err));
     tell_times(engine);

@@ -8,10 +8,11 @@ static gal_code create_tapes(const gal_engine *engine, gal_queued *queued, gal_e
     gal_code code = GAL_OK;
     const gal_program *program = engine->program;
     queued->in_list_order = engine->options.comm == NULL || engine->options.comm->ops->queued;
-    GAL_TRY(gal_tape_of(program, program->call, program->call_count, &engine->train, queued->in_list_order,
-                        &queued->train, err));
-    GAL_TRY(gal_tape_of(program, program->evaluate_call, program->evaluate_call_count, &engine->evaluate,
-                        queued->in_list_order, &queued->evaluate, err));
+    /* Transfers of a file are where they are in the list as little as its end is. */
+    const bool events_anew = queued->in_list_order && program->storage_bytes == 0;
+    GAL_TRY(gal_tape_of(program, program->call, program->call_count, &engine->train, events_anew, &queued->train, err));
+    GAL_TRY(gal_tape_of(program, program->evaluate_call, program->evaluate_call_count, &engine->evaluate, events_anew,
+                        &queued->evaluate, err));
 cleanup:
     return code;
 }
@@ -191,6 +192,7 @@ gal_code gal_queued_create(gal_engine *engine, gal_error *err)
     GAL_TRY(create_constants(engine, queued, err));
     GAL_TRY(create_queues(queued, err));
     GAL_TRY(gal_host_calls_create(engine, queued, err));
+    GAL_TRY(gal_transfers_create(engine, queued, err));
     GAL_TRY(create_trace(engine, queued, err));
     GAL_TRY(create_runs(engine, queued, err));
     GAL_TRY(prepare_kernels(engine, err));
@@ -242,6 +244,7 @@ void gal_queued_free(gal_engine *engine)
     if (queued->settled != NULL) {
         queued->ops->event_destroy(queued->settled);
     }
+    gal_transfers_free(queued);
     destroy_runs(queued);
     if (queued->staging != NULL) {
         queued->ops->host_release(queued->staging);

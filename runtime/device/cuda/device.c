@@ -5,6 +5,7 @@
 
 #include "runtime/device/cuda/api.h"
 #include "runtime/device/cuda/cuda.h"
+#include "runtime/device/storage.h"
 
 gal_code gal_cuda_failed(const char *expression, const char *file, int line, cudaError_t failure, gal_error *err)
 {
@@ -138,6 +139,11 @@ static char *on_host(const gal_memory *memory, uint64_t offset, uint64_t byte_co
 
 void gal_cuda_write(const gal_memory *memory, uint64_t offset, const void *source, uint64_t byte_count)
 {
+    uint64_t in_file;
+    if (gal_memory_stores(memory, offset, &in_file)) {
+        gal_storage_put(memory->storage, in_file, source, byte_count);
+        return;
+    }
     char *host = on_host(memory, offset, byte_count);
     if (host != NULL) {
         memcpy(host, source, byte_count);
@@ -148,6 +154,11 @@ void gal_cuda_write(const gal_memory *memory, uint64_t offset, const void *sourc
 
 void gal_cuda_read(const gal_memory *memory, uint64_t offset, void *target, uint64_t byte_count)
 {
+    uint64_t in_file;
+    if (gal_memory_stores(memory, offset, &in_file)) {
+        gal_storage_get(memory->storage, in_file, target, byte_count);
+        return;
+    }
     const char *host = on_host(memory, offset, byte_count);
     if (host != NULL) {
         memcpy(target, host, byte_count);
@@ -158,6 +169,11 @@ void gal_cuda_read(const gal_memory *memory, uint64_t offset, void *target, uint
 
 void gal_cuda_zero(const gal_memory *memory, uint64_t offset, uint64_t byte_count)
 {
+    uint64_t in_file;
+    if (gal_memory_stores(memory, offset, &in_file)) {
+        gal_storage_zero(memory->storage, in_file, byte_count);
+        return;
+    }
     char *host = on_host(memory, offset, byte_count);
     if (host != NULL) {
         memset(host, 0, byte_count);
