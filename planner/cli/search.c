@@ -36,7 +36,7 @@ typedef struct search_options {
     double risk; /* quantile; 0: not given */
     double time_limit_seconds;
     double gap_percent; /* below 0: not given */
-    bool compare, pareto, json, counts, timing, quiet;
+    bool compare, pareto, json, counts, timing, quiet, storage_masters;
     gal_ctas ctas; /* of communication_ctas */
 } search_options;
 
@@ -82,7 +82,8 @@ static const char notes[] =
     "--space ...,offload: of every block half or all of the optimizer, weights too, and activations may be in the "
     "host's\n"
     "memory; its limit (--host-memory) is met by offering less, and the gap says what that may have cost; with\n"
-    "--storage-memory also by moments on storage (galrun --storage).\n"
+    "--storage-memory also by moments on storage (galrun --storage), with --storage-masters by masters of 16 bits "
+    "too.\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
     "\nExamples:\n"
@@ -105,6 +106,8 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                          &o->host_memory_bytes, 1, UINT64_C(1) << 50),
         gal_option_bytes("storage-memory", "SIZE", "of storage per device, with --space ...,offload (the cluster's)",
                          &o->storage_bytes, 1, UINT64_C(1) << 50),
+        gal_option_flag("storage-masters", "masters of 16 bits may be on storage too, where their moments are",
+                        &o->storage_masters),
         gal_option_string("batch", "LIST", "global batch in samples", &o->batch),
         gal_option_string("microbatches", "LIST", "microbatch counts", &o->microbatches),
         gal_option_u32_list("pp", "LIST", "pipeline degrees; without it all divisors of the devices", &o->pp_degrees, 1,
@@ -273,7 +276,10 @@ static gal_code usage_rules(search_options *o, gal_search_request *request, gal_
         return gal_fail(err, GAL_ERR_USAGE,
                         "--space chunk goes with --algorithm exact and --prices galrun, without --pareto");
     }
-    const char *limit = o->host_memory_bytes > 0 ? "host-memory" : o->storage_bytes > 0 ? "storage-memory" : NULL;
+    const char *limit = o->host_memory_bytes > 0 ? "host-memory"
+                        : o->storage_bytes > 0   ? "storage-memory"
+                        : o->storage_masters     ? "storage-masters"
+                                                 : NULL;
     if (code == GAL_OK && limit != NULL && (!request->space.offload || o->compare || o->pareto)) {
         return gal_fail(err, GAL_ERR_USAGE, "--%s goes with --space ...,offload, and without --compare and --pareto",
                         limit);
@@ -517,6 +523,7 @@ static gal_code run(search_options *o, gal_error *err)
                                   .memory_bytes = o->memory_bytes,
                                   .host_memory_bytes = o->host_memory_bytes,
                                   .storage_bytes = o->storage_bytes,
+                                  .storage_masters = o->storage_masters,
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
                                   .label_limit = o->label_limit,

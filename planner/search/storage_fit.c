@@ -21,7 +21,9 @@ typedef struct fit_work {
     const gal_host_limits *most;
     gal_storage_levels *levels; /* [stage] */
     bool *table;                /* [block]: holds a token table of several */
+    bool masters;               /* of the choice at hand: they lie where the moments do */
     uint32_t *percent, *best;   /* [block]: of the choice at hand, and of the best one */
+    bool best_masters;
 } fit_work;
 
 /* Of a choice for all stages: the slowest stage's update, and bytes of all of them. */
@@ -104,7 +106,8 @@ static void list_ways(const fit_work *w, uint32_t stage, uint64_t part_bytes, ui
 static uint64_t need_of(const fit_work *w, uint32_t stage, uint64_t part_bytes)
 {
     const uint64_t all = w->levels[stage].snapshot[0].host_bytes, most = w->most->host_bytes;
-    const uint64_t ring = (uint64_t)GAL_STORED_RING * GAL_STORED_MOMENTS * part_bytes;
+    const uint64_t kinds = w->masters ? GAL_STORED_KINDS : GAL_STORED_MOMENTS;
+    const uint64_t ring = GAL_STORED_RING * kinds * part_bytes;
     const uint64_t ends = 2 * BLOCK; /* what is lost before the ring and behind it */
     return part_bytes == 0 ? (all > most ? all - most : 0) : all + ring + ends > most ? all + ring + ends - most : 0;
 }
@@ -203,6 +206,7 @@ static gal_code try_table(fit_work *w, uint32_t table_percent, fit_cost *least, 
     if (!*fits || is_less(all, *least)) {
         *fits = true;
         *least = all;
+        w->best_masters = w->masters;
         memcpy(w->best, w->percent, gal_model_block_count(&w->plan->model) * sizeof *w->best);
     }
     return GAL_OK;
@@ -236,6 +240,7 @@ static gal_code write_percents(const fit_work *w, gal_plan *plan, gal_error *err
             gal_strategy strategy = *gal_plan_block_strategy(plan, block);
             const uint32_t most = strategy.offload_optimizer_percent;
             strategy.offload_storage_percent = w->best[block] < most ? w->best[block] : most;
+            strategy.offload_storage_masters = w->best_masters && strategy.offload_storage_percent > 0;
             if (count == first || !gal_strategy_equal(&run[count - 1].strategy, &strategy)) {
                 run[count++] = (gal_plan_run){0, strategy};
             }
@@ -268,19 +273,40 @@ static bool changes_table(const fit_work *w, uint32_t stage, uint32_t snapshot)
     return changes;
 }
 
-static gal_code choose_all(fit_work *w, bool *fits, gal_error *err)
+static gal_code choose_all(fit_work *w, fit_cost *least, bool *fits, gal_error *err)
 {
     gal_code code = GAL_OK;
-    fit_cost least = {0};
-    GAL_TRY(try_table(w, 0, &least, fits, err));
+    GAL_TRY(try_table(w, 0, least, fits, err));
     for (uint32_t stage = 0; stage < w->plan->stage_count; stage++) {
         for (uint32_t s = 1; s < w->levels[stage].snapshot_count; s++) {
             if (changes_table(w, stage, s)) {
-                GAL_TRY(try_table(w, w->levels[stage].snapshot[s].percent, &least, fits, err));
+                GAL_TRY(try_table(w, w->levels[stage].snapshot[s].percent, least, fits, err));
             }
         }
     }
 cleanup:
+    return code;
+}
+
+static void free_levels(fit_work *w)
+{
+    for (uint32_t stage = 0; w->levels != NULL && stage < w->plan->stage_count; stage++) {
+        gal_storage_levels_free(&w->levels[stage]);
+    }
+}
+
+/* With masters where the moments are, or in memory. */
+static gal_code choose_with(fit_work *w, gal_price_cache *cache, bool masters, fit_cost *least, bool *fits,
+                            gal_error *err)
+{
+    gal_code code = GAL_OK;
+    w->masters = masters;
+    for (uint32_t stage = 0; stage < w->plan->stage_count; stage++) {
+        GAL_TRY(gal_storage_levels_create(cache, w->plan, stage, masters, &w->levels[stage], err));
+    }
+    GAL_TRY(choose_all(w, least, fits, err));
+cleanup:
+    free_levels(w);
     return code;
 }
 
@@ -304,6 +330,7 @@ gal_code gal_storage_fit(gal_price_cache *cache, const gal_host_limits *most, ga
                   .levels = calloc(plan->stage_count, sizeof *w.levels),
                   .table = calloc(blocks, sizeof *w.table),
                   .percent = calloc(2 * (size_t)blocks, sizeof *w.percent)};
+    fit_cost least = {0};
     *fits = false;
     if (w.levels == NULL || w.table == NULL || w.percent == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
@@ -313,17 +340,14 @@ gal_code gal_storage_fit(gal_price_cache *cache, const gal_host_limits *most, ga
         goto cleanup;
     }
     find_table(&w, blocks);
-    for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
-        GAL_TRY(gal_storage_levels_create(cache, plan, stage, &w.levels[stage], err));
+    GAL_TRY(choose_with(&w, cache, false, &least, fits, err));
+    if (most->masters && gal_dtype_is_narrow(plan->model.compute_dtype)) {
+        GAL_TRY(choose_with(&w, cache, true, &least, fits, err));
     }
-    GAL_TRY(choose_all(&w, fits, err));
     if (*fits) {
         GAL_TRY(write_percents(&w, plan, err));
     }
 cleanup:
-    for (uint32_t stage = 0; w.levels != NULL && stage < plan->stage_count; stage++) {
-        gal_storage_levels_free(&w.levels[stage]);
-    }
     free(w.percent);
     free(w.table);
     free(w.levels);

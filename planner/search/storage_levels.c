@@ -14,6 +14,7 @@ typedef struct levels_work {
     gal_price_cache *cache;
     gal_plan plan; /* a copy, whose percentages change */
     uint32_t stage, block_count;
+    bool masters; /* lie where the moments do */
     gal_storage_snapshot at[SNAPSHOTS_MAX];
 } levels_work;
 
@@ -23,6 +24,7 @@ static void set_percent(levels_work *w, uint32_t percent)
         gal_strategy *strategy = &w->plan.run[r].strategy;
         const uint32_t most = strategy->offload_optimizer_percent;
         strategy->offload_storage_percent = percent < most ? percent : most;
+        strategy->offload_storage_masters = w->masters && strategy->offload_storage_percent > 0;
     }
 }
 
@@ -33,9 +35,10 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 static void read_unit(const gal_program *program, const gal_unit *unit, gal_storage_level *out)
 {
-    const uint32_t moments[GAL_STORED_MOMENTS] = {unit->first_moment, unit->second_moment};
-    for (uint32_t m = 0; m < GAL_STORED_MOMENTS; m++) {
-        const gal_buffer *buffer = &program->buffer[moments[m]];
+    uint32_t in_file[GAL_STORED_KINDS];
+    const uint32_t kinds = gal_unit_in_file(program, unit, in_file);
+    for (uint32_t k = 0; k < kinds; k++) {
+        const gal_buffer *buffer = &program->buffer[in_file[k]];
         const uint64_t part = buffer->bytes < buffer->cut_bytes ? buffer->bytes : buffer->cut_bytes;
         out->host_bytes += gal_align_in(GAL_CLASS_HOST, buffer->bytes);
         out->bytes += gal_align_in(GAL_CLASS_STORAGE, buffer->bytes);
@@ -57,9 +60,7 @@ static gal_code take_snapshot(levels_work *w, uint32_t percent, gal_error *err)
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     for (uint32_t u = 0; u < program->unit_count; u++) {
-        if (gal_unit_is_stored(program, &program->unit[u])) {
-            read_unit(program, &program->unit[u], &s->block[program->unit[u].block]);
-        }
+        read_unit(program, &program->unit[u], &s->block[program->unit[u].block]);
     }
 cleanup:
     gal_program_free(program);
@@ -118,11 +119,12 @@ cleanup:
     return code;
 }
 
-gal_code gal_storage_levels_create(gal_price_cache *cache, const gal_plan *plan, uint32_t stage,
+gal_code gal_storage_levels_create(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, bool masters,
                                    gal_storage_levels *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    levels_work w = {.cache = cache, .stage = stage, .block_count = gal_plan_stage_block_count(plan, stage)};
+    levels_work w = {
+        .cache = cache, .stage = stage, .block_count = gal_plan_stage_block_count(plan, stage), .masters = masters};
     uint32_t count = 0;
     gal_storage_snapshot *snapshots = NULL;
     GAL_TRY(gal_plan_copy(plan, &w.plan, err));

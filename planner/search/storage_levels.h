@@ -1,4 +1,4 @@
-/* What moments on storage would free and take, block by block: read from programs, to the byte.
+/* What moments, and with them masters, on storage would free and take, block by block: read from programs, to the byte.
  *
  * A block's share of its moments on storage is whole units (runtime/program/lower/storage.c), so of a hundred
  * percentages few differ. They are found by lowering a stage with all its blocks at one percentage, halving between two
@@ -11,7 +11,7 @@
 
 /* Of one block. */
 typedef struct gal_storage_level {
-    uint64_t host_bytes;  /* that its moments no longer take there */
+    uint64_t host_bytes;  /* that its moments, and masters, no longer take there */
     uint64_t bytes;       /* that they take on storage */
     uint64_t part_bytes;  /* the largest part of a moment that is on its way at a time */
     uint64_t picoseconds; /* of its update, by the prices of the search */
@@ -29,9 +29,10 @@ typedef struct gal_storage_levels {
     gal_storage_snapshot *snapshot; /* by percentage, from 0 on; each differs from the one before */
 } gal_storage_levels;
 
-/* plan: legal; not interleaved, without chunks. GAL_ERR_SYSTEM without memory, else as gal_lower and gal_price_block.
+/* plan: legal; not interleaved, without chunks; masters: they lie where the moments do. GAL_ERR_SYSTEM without memory,
+ * else as gal_lower and gal_price_block.
  */
-gal_code gal_storage_levels_create(gal_price_cache *cache, const gal_plan *plan, uint32_t stage,
+gal_code gal_storage_levels_create(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, bool masters,
                                    gal_storage_levels *out, gal_error *err);
 void gal_storage_levels_free(gal_storage_levels *levels); /* accepts a zeroed one */
 

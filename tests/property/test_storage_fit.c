@@ -144,7 +144,8 @@ typedef struct trial {
     gal_plan plan; /* one stage, a run per block */
     uint32_t level[ITEMS_MAX][LEVELS_MAX], level_count[ITEMS_MAX];
     uint64_t plain_host; /* nothing stored */
-    choice *choice;      /* all of them */
+    bool masters;        /* are to be where the moments are */
+    choice *choice;      /* all of them, with masters there and not */
     uint32_t choice_count;
 } trial;
 
@@ -163,7 +164,11 @@ static choice look_at(const trial *t, const gal_plan *plan)
             c.counted -= (buffer->bytes + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
         }
     }
-    c.counted += part > 0 ? 2 * 3 * ((part + 4095) / 4096 * 4096) + 2 * 4096 : 0;
+    uint64_t kinds = 2;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        kinds = plan->run[r].strategy.offload_storage_masters ? 3 : kinds;
+    }
+    c.counted += part > 0 ? kinds * 3 * ((part + 4095) / 4096 * 4096) + 2 * 4096 : 0;
     c.stored = program->storage_bytes;
     c.host = program->host_bytes;
     gal_program_free(program);
@@ -176,12 +181,18 @@ static choice look_at(const trial *t, const gal_plan *plan)
     return c;
 }
 
+static void set_block(trial *t, uint32_t block, uint32_t percent)
+{
+    t->plan.run[block].strategy.offload_storage_percent = percent;
+    t->plan.run[block].strategy.offload_storage_masters = t->masters && percent > 0;
+}
+
 /* Of a tied model the head has what the embedding has. */
 static void set_percent(trial *t, uint32_t block, uint32_t percent)
 {
-    t->plan.run[block].strategy.offload_storage_percent = percent;
+    set_block(t, block, percent);
     if (t->plan.model.tied_embeddings && block == 0) {
-        t->plan.run[HEAD].strategy.offload_storage_percent = percent;
+        set_block(t, HEAD, percent);
     }
 }
 
@@ -208,10 +219,12 @@ static void try_choices(trial *t)
     const uint32_t blocks = gal_model_block_count(&t->plan.model);
     uint32_t total = 1;
     for (uint32_t i = 0; i < blocks; i++) {
+        t->level_count[i] = 0;
         find_levels(t, i);
         total *= t->level_count[i];
     }
-    t->choice = calloc(total, sizeof *t->choice);
+    t->choice = realloc(t->choice, (t->choice_count + total) * sizeof *t->choice);
+    assert_non_null(t->choice);
     for (uint32_t number = 0; number < total; number++) {
         uint32_t left = number;
         for (uint32_t i = blocks; i-- > 0; left /= t->level_count[i]) {
@@ -225,7 +238,7 @@ static void try_choices(trial *t)
 }
 
 /* A layer of a plan for one device: a GPU, whose host and storage are so fast that either may be the slower one. */
-static void open_trial(bool tied, double storage_bytes_per_second, trial *t)
+static void open_trial(bool tied, bool narrow, double storage_bytes_per_second, trial *t)
 {
     static const uint32_t optimizer_percent[] = {100, 100, 60, 100};
     gal_error err = {0};
@@ -235,6 +248,7 @@ static void open_trial(bool tied, double storage_bytes_per_second, trial *t)
     gal_plan *plan = &t->plan;
     plan->model.layer_count = 1;
     plan->model.tied_embeddings = tied;
+    plan->model.compute_dtype = narrow ? GAL_BF16 : plan->model.compute_dtype;
     plan->storage_part_bytes = 8192;
     const gal_strategy strategy = plan->run[0].strategy;
     free(plan->run);
@@ -255,6 +269,10 @@ static void open_trial(bool tied, double storage_bytes_per_second, trial *t)
     assert_int_equal(gal_price_cache_create(&plan->model, t->durations, &t->cache, &err), GAL_OK);
     t->plain_host = look_at(t, plan).host;
     try_choices(t);
+    if (narrow) {
+        t->masters = true;
+        try_choices(t);
+    }
 }
 
 static void close_trial(trial *t)
@@ -315,12 +333,15 @@ static void test_plans(void **state)
     (void)state;
     static const double rates[] = {1e8, 2e9, 1e11};
     uint32_t limits = 0, met = 0, choices = 0;
-    for (uint32_t n = 0; n < 2 * sizeof rates / sizeof rates[0]; n++) {
+    for (uint32_t n = 0; n < 3 * sizeof rates / sizeof rates[0]; n++) {
         trial t;
-        open_trial(n % 2 == 1, rates[n / 2], &t);
+        const bool tied = n % 3 == 1, narrow = n % 3 == 2;
+        open_trial(tied, narrow, rates[n / 3], &t);
         choices += t.choice_count;
         for (uint32_t i = 0; i <= LIMITS; i++, limits++) {
-            const gal_host_limits most = {t.plain_host * (LIMITS + 2 - i) / (LIMITS + 2), UINT64_MAX};
+            const gal_host_limits most = {.host_bytes = t.plain_host * (LIMITS + 2 - i) / (LIMITS + 2),
+                                          .storage_bytes = UINT64_MAX,
+                                          .masters = narrow};
             met += check_limit(&t, &most);
         }
         close_trial(&t);
@@ -334,7 +355,7 @@ static void test_short_storage(void **state)
 {
     (void)state;
     trial t;
-    open_trial(false, 2e9, &t);
+    open_trial(false, false, 2e9, &t);
     const uint64_t host = t.plain_host * 3 / 4;
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < t.choice_count; i++) {
@@ -345,7 +366,7 @@ static void test_short_storage(void **state)
         gal_error err = {0};
         gal_plan plan = {0};
         bool found = false;
-        const gal_host_limits most = {host, least - 1 + fits};
+        const gal_host_limits most = {.host_bytes = host, .storage_bytes = least - 1 + fits};
         assert_int_equal(gal_plan_copy(&t.plan, &plan, &err), GAL_OK);
         assert_int_equal(gal_storage_fit(t.cache, &most, &plan, &found, &err), GAL_OK);
         assert_int_equal(found, fits == 1);
