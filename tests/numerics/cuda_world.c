@@ -1,8 +1,9 @@
 /* Several ranks on one device, communication through the host: mpirun -np RANKS cuda_world PLANS.
  *
  * Random plans, each carried out by the host's engine and by the engine on queues (a double of the CUDA runtime: late,
- * in random orders) with staged communication: losses, gradient norms, evaluation and all of the arena's state have the
- * same bits. Then requests of bf16, summed in fp32. Prints "ok NAME" or "not ok NAME"; exit 1 if one fails. */
+ * in random orders) with staged communication: losses, gradient norms, evaluation, all of the arena's state and what of
+ * it lies in the host's memory or in a file have the same bits. Then requests of bf16, summed in fp32. Prints "ok NAME"
+ * or "not ok NAME"; exit 1 if one fails. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,8 @@ static void open_device(const gal_trial *host, gal_comm *mpi, gal_comm **comm, g
     }
     const gal_engine_options options = {.device = &gal_device_cuda,
                                         .ops = &gal_ops_queued_fp64,
+                                        .host_ops = &gal_ops_host_fp64,
+                                        .storage_directory = gal_trial_storage(),
                                         .comm = *comm,
                                         .tokens = gal_trial_tokens(host->plan),
                                         .deadline_seconds = 60.0,
@@ -62,6 +65,39 @@ static void open_device(const gal_trial *host, gal_comm *mpi, gal_comm **comm, g
          &err);
     gal_weights_initialize(host->program, &host->plan->model, host->device, 7, &gal_device_cuda,
                            gal_engine_memory(*out));
+}
+
+/* Weights and moments of all units, wherever they lie. */
+static bool same_states(const gal_trial *host, const gal_engine *device)
+{
+    bool same = true;
+    const gal_program *p = host->program;
+    for (uint32_t u = 0; u < p->unit_count; u++) {
+        uint32_t kept[GAL_UNIT_KEPT_MAX];
+        const uint32_t count = gal_unit_kept(&p->unit[u], kept);
+        for (uint32_t k = 0; k < count; k++) {
+            const gal_buffer *buffer = &p->buffer[kept[k]];
+            const uint64_t offset = p->arena[buffer->arena].offset + buffer->offset;
+            char *content = malloc(2 * buffer->bytes);
+            if (content == NULL) {
+                return false;
+            }
+            gal_device_host.read(gal_engine_memory(host->engine), offset, content, buffer->bytes);
+            gal_device_cuda.read(gal_engine_memory(device), offset, content + buffer->bytes, buffer->bytes);
+            same = same && memcmp(content, content + buffer->bytes, buffer->bytes) == 0;
+            free(content);
+        }
+    }
+    return same;
+}
+
+static bool bytes_as_planned(const gal_program *p, const gal_engine *device)
+{
+    const gal_engine_bytes held = gal_engine_bytes_of(device);
+    const gal_storage *storage = gal_engine_memory(device)->storage;
+    return held.arena_bytes == p->arena_bytes && held.host_bytes == p->host_bytes &&
+           held.storage_bytes == p->storage_bytes &&
+           (storage == NULL || gal_storage_facts_of(storage).written_bytes == p->storage_bytes);
 }
 
 static bool same_steps(const gal_trial *host, gal_engine *device)
@@ -82,10 +118,10 @@ static bool same_steps(const gal_trial *host, gal_engine *device)
     return same && memcmp(&loss[0], &loss[1], sizeof loss[0]) == 0 &&
            memcmp((const char *)gal_engine_memory(host->engine)->base + state->offset,
                   (const char *)gal_engine_memory(device)->base + state->offset, state->item_bytes) == 0 &&
-           gal_cuda_double_is_drained();
+           same_states(host, device) && bytes_as_planned(host->program, device) && gal_cuda_double_is_drained();
 }
 
-static bool same_plan(uint64_t seed, uint32_t world)
+static bool same_plan(uint64_t seed, uint32_t world, uint32_t *stored)
 {
     bool same = true;
     gal_plan plan;
@@ -94,6 +130,11 @@ static bool same_plan(uint64_t seed, uint32_t world)
     gal_comm *mpi = NULL, *comm = NULL;
     gal_engine *device = NULL;
     gal_random_plan(seed, world, &plan);
+    if (seed % 2 == 1) {
+        gal_random_offload(seed, &plan);
+        gal_random_storage(seed, &plan);
+    }
+    *stored += gal_plan_stores(&plan);
     gal_cuda_double_reset(seed + 100 * gal_mpi_rank(), seed % 2 == 0);
     must(gal_trial_create(&plan, 7, NULL, &host, &err), &err);
     if (world > 1) {
@@ -173,9 +214,10 @@ int main(int argc, char **argv)
     must(gal_mpi_init(&argc, &argv, &err), &err);
     const uint64_t plans = argc > 1 ? strtoull(argv[1], NULL, 10) : 20;
     bool same = true;
+    uint32_t stored = 0; /* plans with moments on storage */
     for (uint64_t seed = 0; seed < plans; seed++) {
         const uint32_t world = 2 + (uint32_t)seed % (gal_mpi_world_size() - 1);
-        const bool this = world != 5 && world != 7 ? same_plan(seed, world) : true;
+        const bool this = world != 5 && world != 7 ? same_plan(seed, world, &stored) : true;
         if (!this) {
             (void)fprintf(stderr, "# rank %u: plan %llu of %u ranks differs\n", gal_mpi_rank(),
                           (unsigned long long)seed, world);
@@ -183,6 +225,7 @@ int main(int argc, char **argv)
         same = same && this;
     }
     report("staged communication and queues give the host's bits", same);
+    report("so they do with moments on storage, of planned bytes", same && stored > plans / 8);
     report("bf16 is summed in fp32 and rounded once", narrow_sums());
     gal_cuda_double_reset(0, false);
     gal_mpi_finalize();

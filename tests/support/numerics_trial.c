@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/narrow.h"
 #include "runtime/staged.h"
 #include "tests/support/delayed_comm.h"
 
@@ -47,6 +48,11 @@ cleanup:
     return code;
 }
 
+const char *gal_trial_storage(void)
+{
+    return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+}
+
 static gal_code create_engine(gal_trial *trial, const gal_token_source *tokens, gal_error *err)
 {
     const gal_engine_options options = {
@@ -55,8 +61,7 @@ static gal_code create_engine(gal_trial *trial, const gal_token_source *tokens, 
         .host_ops = trial->on->host_ops,
         .wide_ops = trial->on->wide_ops,
         .graphs = trial->on->graphs,
-        .storage_directory =
-            access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", /* memory: other work on a disk is a delay */
+        .storage_directory = gal_trial_storage(),
         .storage_way = trial->plan->storage_part_bytes == 0 ? GAL_STORAGE_THREADS : GAL_STORAGE_DEFAULT,
         .comm = trial->comm,
         .tokens = tokens != NULL ? *tokens : gal_trial_tokens(trial->plan),

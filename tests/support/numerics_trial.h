@@ -44,6 +44,8 @@ int32_t gal_trial_token(uint32_t vocabulary, uint64_t batch, uint32_t sample, ui
 
 /* The synthetic data for any rank of a plan, which is borrowed: numerics_tokens.c. */
 gal_token_source gal_trial_tokens(const gal_plan *plan);
+/* Where files of storage go: to memory if possible, as other work on a disk is a delay. */
+const char *gal_trial_storage(void);
 
 /* Ranks of the plan. */
 uint32_t gal_trial_world(const gal_plan *plan);
