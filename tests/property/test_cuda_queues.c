@@ -20,13 +20,21 @@ enum { CLOCK_PLANS = 240, SAME_PLANS = 24, STEPS = 3 };
 
 /* ---- clocks ---- */
 
-/* Whether an entry puts a kernel or a copy on its queue: an in-place collective of one rank does not. */
+/* Whether an instruction puts a kernel or a copy on its queue: a transfer of a file and an in-place collective of one
+ * rank do not. */
+static bool works_on_queue(const gal_cuda_rank *r, uint32_t number)
+{
+    const gal_instruction *instruction = &r->program->instruction[number];
+    if (instruction->op == GAL_OP_STORAGE_READ || instruction->op == GAL_OP_STORAGE_WRITE) {
+        return false;
+    }
+    const bool alone = gal_op_is_collective[instruction->op] && r->channels.of_instruction[number] == GAL_NO_CHANNEL;
+    return !alone || (instruction->operand_count == 2 && r->program->shape[instruction->shape].dims[0] > 0);
+}
+
 static bool works(const gal_cuda_rank *r, const gal_queue_entry *entry)
 {
-    const gal_instruction *instruction = &r->program->instruction[entry->instruction];
-    const bool alone =
-        gal_op_is_collective[instruction->op] && r->channels.of_instruction[entry->instruction] == GAL_NO_CHANNEL;
-    return !alone || (instruction->operand_count == 2 && r->program->shape[instruction->shape].dims[0] > 0);
+    return works_on_queue(r, entry->instruction);
 }
 
 /* The number of the queue of a stream, in the order in which the engine makes them. */
@@ -97,6 +105,26 @@ static uint64_t check_clocks(const gal_cuda_rank *r, const gal_queues *queues)
     return needs;
 }
 
+/* Where communication is queued all ranks of a stage put the list on their devices in its order, however long the
+ * transfers of their files take. */
+static void check_list_order(const gal_cuda_rank *r)
+{
+    size_t count = 0, next = 1; /* behind the record of the step */
+    uint32_t number[GAL_STREAM_COUNT];
+    const gal_double_work *log = gal_cuda_double_log(&count);
+    number_queues(r, number);
+    for (uint32_t c = 0; c < r->program->call_count; c++) {
+        const gal_fragment *fragment = &r->program->fragment[r->program->call[c].fragment];
+        for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+            if (works_on_queue(r, i)) {
+                assert_true(next < count);
+                assert_int_equal(log[next++].stream, number[r->program->instruction[i].stream]);
+            }
+        }
+    }
+    assert_int_equal(next, count);
+}
+
 static bool same_counts(gal_double_counts a, gal_double_counts b)
 {
     return a.streams == b.streams && a.events == b.events && a.graphs == b.graphs && a.allocations == b.allocations &&
@@ -139,6 +167,9 @@ static uint64_t check_plan(uint64_t seed, const gal_ops *kernels, const gal_comm
         }
         assert_true(same_counts(before, gal_cuda_double_counts()));
         needs += check_clocks(&r, gal_engine_queues(r.engine));
+        if (ops->queued && graph_count == NULL) {
+            check_list_order(&r);
+        }
     }
     double loss;
     gal_error err = {0};

@@ -300,8 +300,9 @@ static void check_objective(const trial *t, const gal_plan *plan, double seconds
     gal_price_cache_free(fresh);
 }
 
-/* Of all choices within the limits none is faster, and none as fast stores less. Returns whether there are any. */
-static bool check_limit(const trial *t, const gal_host_limits *most)
+/* Of all choices within the limits none is faster, and none as fast stores less. Returns whether there are any.
+ * *masters counts those taken that have masters on storage. */
+static bool check_limit(const trial *t, const gal_host_limits *most, uint32_t *masters)
 {
     static const double rounded = 0.5e-12; /* of a block's update to whole picoseconds */
     gal_error err = {0};
@@ -324,6 +325,12 @@ static bool check_limit(const trial *t, const gal_host_limits *most)
         assert_true(is_within(&found, most) && found.host <= found.counted);
         check_objective(t, &plan, found.seconds);
     }
+    bool stores_masters = false;
+    for (uint32_t r = 0; r < plan.run_count; r++) {
+        stores_masters = stores_masters || plan.run[r].strategy.offload_storage_masters;
+    }
+    assert_true(!stores_masters || most->masters);
+    *masters += stores_masters;
     gal_plan_free(&plan);
     return any;
 }
@@ -332,7 +339,7 @@ static void test_plans(void **state)
 {
     (void)state;
     static const double rates[] = {1e8, 2e9, 1e11};
-    uint32_t limits = 0, met = 0, choices = 0;
+    uint32_t limits = 0, met = 0, choices = 0, masters = 0;
     for (uint32_t n = 0; n < 3 * sizeof rates / sizeof rates[0]; n++) {
         trial t;
         const bool tied = n % 3 == 1, narrow = n % 3 == 2;
@@ -342,12 +349,12 @@ static void test_plans(void **state)
             const gal_host_limits most = {.host_bytes = t.plain_host * (LIMITS + 2 - i) / (LIMITS + 2),
                                           .storage_bytes = UINT64_MAX,
                                           .masters = narrow};
-            met += check_limit(&t, &most);
+            met += check_limit(&t, &most, &masters);
         }
         close_trial(&t);
     }
-    printf("%u of %u limits can be met; %u choices tried\n", met, limits, choices);
-    assert_true(met > limits / 3 && met < limits && choices > 500);
+    printf("%u of %u limits can be met, %u by masters on storage; %u choices tried\n", met, limits, masters, choices);
+    assert_true(met > limits / 3 && met < limits && masters > 3 && choices > 500);
 }
 
 /* Where storage is short it is the fewest bytes, and no more than there are. */
@@ -376,13 +383,46 @@ static void test_short_storage(void **state)
     close_trial(&t);
 }
 
+/* Where the file is what takes longest, a block's update takes longer by just what its masters take on their way. */
+static void test_seconds_of_masters(void **state)
+{
+    (void)state;
+    static const double bytes_per_second = 1e7; /* written at half of it */
+    static const double latency_seconds = 100e-6;
+    trial t;
+    gal_error err = {0};
+    uint32_t compared = 0;
+    open_trial(false, true, bytes_per_second, &t);
+    for (uint32_t block = 0; block < BLOCKS; block++) {
+        double seconds[2], expected = 0.0;
+        gal_program *program = NULL;
+        for (uint32_t i = 0; i < 2; i++) {
+            t.masters = i == 1;
+            set_percent(&t, block, t.plan.run[block].strategy.offload_optimizer_percent);
+            assert_int_equal(gal_plan_block_update(t.cache, &t.plan, 0, block, &seconds[i], &err), GAL_OK);
+        }
+        assert_int_equal(gal_lower(&t.plan, 0, &program, &err), GAL_OK);
+        for (uint32_t i = 0; i < program->instruction_count; i++) {
+            const gal_instruction *in = &program->instruction[i];
+            if (in->op == GAL_OP_STORAGE_WRITE && strcmp(in->name, "store master") == 0) {
+                const double bytes = 4.0 * program->shape[in->shape].dims[0];
+                expected += latency_seconds + bytes / (bytes_per_second / 2);
+                compared++;
+            }
+        }
+        assert_true(fabs(seconds[1] - seconds[0] - expected) <= 1e-12 * seconds[1]);
+        gal_program_free(program);
+        set_percent(&t, block, 0);
+    }
+    assert_true(compared > BLOCKS);
+    close_trial(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cover),
-        cmocka_unit_test(test_many_sums),
-        cmocka_unit_test(test_plans),
-        cmocka_unit_test(test_short_storage),
+        cmocka_unit_test(test_cover),         cmocka_unit_test(test_many_sums),          cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_short_storage), cmocka_unit_test(test_seconds_of_masters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
