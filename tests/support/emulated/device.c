@@ -10,9 +10,40 @@ enum { THREADS_MAX = 1024, WARP = 32, STACK_BYTES = 256 * 1024 };
 typedef enum thread_state { READY, AT_BARRIER, AT_EXCHANGE, DONE } thread_state;
 
 /* Contexts (getcontext) give threads their stacks; from then on they change by _setjmp, which asks nothing of the
- * system: swapcontext keeps the mask of signals, by two calls each time. */
+ * system: swapcontext keeps the mask of signals, by two calls each time. But AddressSanitizer takes a jump for the end
+ * of frames of one stack; swapcontext it follows. */
+#ifdef __SANITIZE_ADDRESS__
+typedef ucontext_t spot;
+
+static void change(spot *from, spot *to)
+{
+    (void)swapcontext(from, to);
+}
+
+static void begin(spot *from, const ucontext_t *to)
+{
+    (void)swapcontext(from, to);
+}
+#else
+typedef jmp_buf spot;
+
+static void change(spot *from, spot *to)
+{
+    if (_setjmp(*from) == 0) {
+        _longjmp(*to, 1);
+    }
+}
+
+static void begin(spot *from, const ucontext_t *to)
+{
+    if (_setjmp(*from) == 0) {
+        setcontext(to);
+    }
+}
+#endif
+
 typedef struct thread {
-    jmp_buf where; /* it waits, if it has a stack */
+    spot where; /* it waits, if it has a stack */
     thread_state state;
     uint64_t given[2]; /* of the last two exchanges: a lane is at most one ahead of another */
     uint32_t exchanges;
@@ -24,7 +55,7 @@ bool gal_emulated_reverse;
 uint64_t gal_emulated_launches;
 
 static thread threads[THREADS_MAX];
-static jmp_buf scheduler;
+static spot scheduler;
 static uint32_t running, thread_count;
 static void (*kernel)(void *);
 static void *kernel_context;
@@ -38,9 +69,7 @@ static void give_up(const char *why)
 static void wait_as(thread_state state)
 {
     threads[running].state = state;
-    if (_setjmp(threads[running].where) == 0) {
-        _longjmp(scheduler, 1);
-    }
+    change(&threads[running].where, &scheduler);
 }
 
 /* One kernel after another. */
@@ -62,16 +91,15 @@ static void begin_life(thread *at)
     context.uc_stack.ss_sp = at->stack;
     context.uc_stack.ss_size = STACK_BYTES;
     makecontext(&context, live, 0);
-    setcontext(&context);
+    begin(&scheduler, &context);
 }
 
 static void resume(uint32_t t)
 {
-    if (_setjmp(scheduler) == 0) {
-        if (threads[t].stack == NULL) {
-            begin_life(&threads[t]);
-        }
-        _longjmp(threads[t].where, 1);
+    if (threads[t].stack == NULL) {
+        begin_life(&threads[t]);
+    } else {
+        change(&scheduler, &threads[t].where);
     }
 }
 
