@@ -98,7 +98,7 @@ static void read_seconds(const gal_json_cursor *at, const char *key, uint32_t st
     uint32_t count;
     gal_json_cursor column = gal_json_array(at, key, strategy_count, strategy_count, &count);
     for (uint32_t s = 0; s < count; s++) {
-        *(double *)((char *)&row[s] + offset) = gal_json_element_f64(&column, s, 0.0, GAL_SECONDS_MAX);
+        *(double *)(void *)((char *)&row[s] + offset) = gal_json_element_f64(&column, s, 0.0, GAL_SECONDS_MAX);
     }
 }
 
@@ -251,7 +251,7 @@ static void write_column(gal_json_writer *out, const char *key, uint32_t count, 
 {
     gal_json_begin_array(out, key);
     for (uint32_t s = 0; s < count; s++) {
-        const char *at = (const char *)&row[s] + offset;
+        const void *at = (const char *)&row[s] + offset;
         if (is_bytes) {
             gal_json_put_u64(out, NULL, *(const uint64_t *)at);
         } else {

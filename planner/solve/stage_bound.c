@@ -43,12 +43,12 @@ static void smallest_path(const gal_stage *stage, uint32_t *strategy)
     const gal_menu *o = stage->choices;
     for (uint32_t l = stage->first; l < stage->end; l++) {
         const uint32_t *start = gal_stage_start(stage, l);
-        const gal_choice *best = NULL;
+        const gal_choice *best = &o->choice[start[0]];
         int64_t best_bytes = 0;
         for (uint32_t c = start[0]; c < start[o->instance->class_count]; c++) {
             const gal_choice *at = &o->choice[c];
             const int64_t bytes = at->kept_bytes + (l + 1 == stage->end ? at->backward_bytes : 0);
-            if (best == NULL || bytes < best_bytes || (bytes == best_bytes && at->seconds_ps < best->seconds_ps)) {
+            if (c == start[0] || bytes < best_bytes || (bytes == best_bytes && at->seconds_ps < best->seconds_ps)) {
                 best = at;
                 best_bytes = bytes;
             }
