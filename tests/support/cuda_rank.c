@@ -28,6 +28,7 @@ void gal_cuda_rank_open(uint64_t seed, uint32_t world, gal_dtype dtype, gal_cuda
     memset(r, 0, sizeof *r);
     gal_random_plan(seed, world, &r->plan);
     gal_random_offload(seed, &r->plan);
+    gal_random_storage(seed, &r->plan);
     gal_cuda_rank_lower((uint32_t)(seed % world), dtype, r);
 }
 
@@ -43,7 +44,8 @@ static gal_code update_nothing(const gal_kernel_call *call, gal_error *err)
     return GAL_OK;
 }
 
-static const gal_ops idle_host = {.name = "idle", .kernel = {[GAL_OP_HOST_ADAM] = update_nothing}};
+static const gal_ops idle_host = {
+    .name = "idle", .kernel = {[GAL_OP_HOST_ADAM] = update_nothing, [GAL_OP_HOST_ADAM_PART] = update_nothing}};
 
 gal_engine_options gal_cuda_rank_options(const gal_cuda_rank *r, const gal_device_ops *device, const gal_ops *ops,
                                          gal_comm *comm)
@@ -52,6 +54,7 @@ gal_engine_options gal_cuda_rank_options(const gal_cuda_rank *r, const gal_devic
                                 .ops = ops,
                                 .wide_ops = gal_dtype_is_narrow(ops->dtype) ? &gal_ops_queued_idle_fp32 : NULL,
                                 .host_ops = ops == &gal_ops_queued_fp64 ? &gal_ops_host_fp64 : &idle_host,
+                                .storage_directory = gal_trial_storage(),
                                 .comm = comm,
                                 .tokens = gal_trial_tokens(&r->plan),
                                 .deadline_seconds = 20.0};
