@@ -131,6 +131,33 @@ static void read_relayout(const gal_program *program, uint32_t index, gal_block_
     out->relayout_entry = larger(forward - source, backward);
 }
 
+static void read_host(const gal_buffer *buffer, gal_block_host *out)
+{
+    const uint64_t bytes = gal_align_in((gal_class)buffer->class, buffer->bytes);
+    if (buffer->class == GAL_CLASS_HOST) {
+        out->state += bytes;
+    } else if (buffer->class == GAL_CLASS_STORAGE) {
+        const uint64_t part = buffer->bytes < buffer->cut_bytes ? buffer->bytes : buffer->cut_bytes;
+        out->stored += bytes;
+        out->part = larger(out->part, gal_align_in(GAL_CLASS_STORED, part));
+    }
+}
+
+static void read_table(const gal_program *program, const gal_unit *unit, gal_block_host *out)
+{
+    const uint32_t buffers[] = {unit->weight, unit->first_moment,  unit->second_moment,
+                                unit->master, unit->host_gradient, unit->host_weight};
+    gal_block_host table = {0};
+    for (uint32_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+        const bool again = i > 0 && buffers[i] == unit->weight;
+        if (buffers[i] != GAL_NO_BUFFER && !again) {
+            read_host(&program->buffer[buffers[i]], &table);
+        }
+    }
+    out->table_state += table.state;
+    out->table_stored += table.stored;
+}
+
 /* What is shared with other blocks, by the stages that hold copies. */
 static void read_shared(const gal_program *program, uint32_t index, gal_block_memory *out)
 {
@@ -149,6 +176,9 @@ static void read_shared(const gal_program *program, uint32_t index, gal_block_me
             const bool here = buffers[i] != GAL_NO_BUFFER &&
                               gal_class_medium((gal_class)program->buffer[buffers[i]].class) == GAL_MEDIUM_DEVICE;
             out->shared_bytes[shared] += here ? gal_align(program->buffer[buffers[i]].bytes) : 0;
+        }
+        if (shared == GAL_SHARED_TABLE) {
+            read_table(program, unit, &out->host);
         }
     }
 }
@@ -207,6 +237,7 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
     for (uint32_t i = 0; i < program->buffer_count; i++) {
         if (program->buffer[i].block == index) {
             read_buffer(&program->buffer[i], &out->bytes);
+            read_host(&program->buffer[i], &out->host);
         }
     }
     if (index == 0 && program->first_block > 0 && out->bytes.input == 0 && out->bytes.staged_input == 0) {
@@ -234,6 +265,14 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
 }
 
 /* ---- of a stage ---- */
+
+uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t staged_bytes, uint32_t in_flight, uint64_t part_bytes)
+{
+    const uint64_t norm = state_bytes > 0 ? GAL_ALIGNMENT_BYTES : 0; /* of what is updated there */
+    const uint64_t ring = (uint64_t)GAL_STORED_RING * GAL_STORED_MOMENTS * part_bytes;
+    const uint64_t ends = part_bytes > 0 ? 2 * GAL_STORAGE_BLOCK_BYTES : 0; /* what is lost before it and behind it */
+    return in_flight * staged_bytes + state_bytes + norm + ring + ends;
+}
 
 enum { RING_MAX = 2 };
 

@@ -28,6 +28,14 @@ typedef struct gal_ring_turns {
     uint64_t bytes[GAL_RING_TURNS]; /* behind count: 0 */
 } gal_ring_turns;
 
+/* What a block has beside the device, saved activations apart (bytes.staged_input and staged_saved, of every microbatch
+ * in flight). */
+typedef struct gal_block_host {
+    uint64_t state, stored;             /* in the host's memory, what is of the table included; on storage */
+    uint64_t table_state, table_stored; /* of them: what is of the token table, if it is one of several holders */
+    uint64_t part;                      /* the largest part of a moment that is on its way from storage at a time */
+} gal_block_host;
+
 /* bytes.saved includes the block's own input; bytes.boundary are the rows that leave it, in its layout; bytes.relayout
  * is of the conversion in front of it in the program read, 0 without one; at the entry of a stage the rows to convert
  * lie in x_in and it takes relayout_entry instead. carried_relayout is of the conversion of the carried tensor. */
@@ -37,6 +45,7 @@ typedef struct gal_block_memory {
     uint64_t beside; /* of a price: the boundary rows of a second sub-batch, which have a ring of their own; else 0 */
     uint64_t shared_bytes[GAL_SHARED_COUNT]; /* of state and gradient: what is of each shared tensor */
     gal_ring_turns gathers_forward, gathers_backward, gathers_evaluate, buckets;
+    gal_block_host host;
 } gal_block_memory;
 
 /* Reads the numbers of block `index` of a placed program, as they are inside a chain: an input that is received counts
@@ -76,6 +85,10 @@ typedef struct gal_stage_memory {
 } gal_stage_memory;
 
 uint64_t gal_stage_bytes(const gal_stage_memory *stage);
+/* Bytes of a stage of one chunk in the host's memory, from sums over its blocks: of host.state, of staged bytes, and
+ * the largest host.part. What is on its way from storage is charged at its most: a ring of the largest part, whatever
+ * the turns; so a program takes no more (gal_program.host_bytes), and exactly so much where nothing is on storage. */
+uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t staged_bytes, uint32_t in_flight, uint64_t part_bytes);
 /* Microbatches in flight on a stage that is one chunk: min(m, P - stage) for 1F1B, m for GPipe. */
 uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_count, uint32_t microbatch_count);
 

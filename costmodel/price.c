@@ -378,6 +378,15 @@ cleanup:
     return code;
 }
 
+static gal_code find_charged(gal_price_cache *cache, const gal_price_query *query, void **out, gal_error *err)
+{
+    gal_price_key key;
+    gal_block_price price = {0};
+    gal_price_key_of(cache, GAL_PRICE_CHARGED, query, &key);
+    const gal_code code = gal_price_block_charged(cache, query, &price, err);
+    return code == GAL_OK ? gal_price_keep(cache, &key, &price, sizeof price, out, err) : code;
+}
+
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
                          gal_error *err)
 {
@@ -395,7 +404,8 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, c
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {
         void *like = NULL;
-        gal_code code = find_like(cache, query, &like, err);
+        gal_code code =
+            cache->of != NULL ? find_charged(cache, query, &like, err) : find_like(cache, query, &like, err);
         code = code == GAL_OK ? gal_price_keep(cache, &key, &like, sizeof like, &found, err) : code;
         if (code != GAL_OK) {
             return code;

@@ -91,6 +91,26 @@ typedef struct gal_price_query {
  * GAL_ERR_SYSTEM without memory; also of those that follow. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
+/* The shares of its moments that a block may have on storage: of every percentage up to the strategy's
+ * offload_optimizer_percent the least of those that store the same, ascending, the first 0. out: GAL_PRICE_SHARES_MAX.
+ */
+enum { GAL_PRICE_SHARES_MAX = 101 };
+typedef struct gal_price_share {
+    uint32_t percent;
+    const gal_block_price *price;
+} gal_price_share;
+gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, gal_price_share *out, uint32_t *count,
+                          gal_error *err);
+
+/* Prices with what a byte in the host's memory is charged, for a limit of that (costmodel/price_charged.h). */
+typedef struct gal_price_charge {
+    double host_seconds_per_byte; /* >= 0 */
+    bool storage;                 /* moments may be on storage, in any share: that of least charged seconds */
+} gal_price_charge;
+/* of: not charged itself; stays the caller's and is to be freed later than *out. GAL_ERR_SYSTEM without memory. */
+gal_code gal_price_cache_create_charged(gal_price_cache *of, const gal_price_charge *charge, gal_price_cache **out,
+                                        gal_error *err);
+
 /* The neighbour `to` follows query's block; across a stage border too (there without the transfer). */
 gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,
                         const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err);

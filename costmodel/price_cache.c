@@ -191,8 +191,8 @@ gal_code gal_price_keep(gal_price_cache *cache, const gal_price_key *key, const 
     return GAL_OK;
 }
 
-gal_code gal_price_cache_create(const gal_model *model, const gal_durations *durations, gal_price_cache **out,
-                                gal_error *err)
+/* Slots and shapes, which every cache has. */
+static gal_code create(const gal_model *model, const gal_durations *durations, gal_price_cache **out, gal_error *err)
 {
     gal_price_cache *cache = calloc(1, sizeof *cache);
     if (cache == NULL) {
@@ -208,12 +208,9 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     cache->type_before_merge = calloc(gal_model_type_count(model), sizeof *cache->type_before_merge);
     cache->slot_count = FIRST_SLOTS;
     cache->slot = calloc(cache->slot_count, sizeof *cache->slot);
-    const bool have = cache->slot != NULL && cache->shape != NULL && cache->type_before_merge != NULL;
-    gal_code code = have ? gal_structures_create(model, &cache->structures, err) : out_of_memory(err);
-    code = code == GAL_OK ? gal_chain_queues_create(&cache->queues, err) : code;
-    if (code != GAL_OK) {
+    if (cache->slot == NULL || cache->shape == NULL || cache->type_before_merge == NULL) {
         gal_price_cache_free(cache);
-        return code;
+        return out_of_memory(err);
     }
     for (uint32_t type = 0; type < gal_model_type_count(model); type++) {
         gal_model_type(model, type, &cache->shape[type]);
@@ -226,6 +223,33 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     }
     *out = cache;
     return GAL_OK;
+}
+
+gal_code gal_price_cache_create(const gal_model *model, const gal_durations *durations, gal_price_cache **out,
+                                gal_error *err)
+{
+    gal_price_cache *cache = NULL;
+    gal_code code = create(model, durations, &cache, err);
+    code = code == GAL_OK ? gal_structures_create(model, &cache->structures, err) : code;
+    code = code == GAL_OK ? gal_chain_queues_create(&cache->queues, err) : code;
+    if (code != GAL_OK) {
+        gal_price_cache_free(cache);
+        return code;
+    }
+    *out = cache;
+    return GAL_OK;
+}
+
+gal_code gal_price_cache_create_charged(gal_price_cache *of, const gal_price_charge *charge, gal_price_cache **out,
+                                        gal_error *err)
+{
+    GAL_ASSERT(of->of == NULL);
+    const gal_code code = create(of->model, of->durations, out, err);
+    if (code == GAL_OK) {
+        (*out)->of = of;
+        (*out)->charge = *charge;
+    }
+    return code;
 }
 
 void gal_price_cache_free(gal_price_cache *cache)

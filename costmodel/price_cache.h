@@ -15,6 +15,7 @@ typedef struct gal_price_key {
 typedef enum gal_price_kind {
     GAL_PRICE_BLOCK,   /* const gal_block_price *: of the very query */
     GAL_PRICE_LIKE,    /* gal_block_price: of all orders of the axes and stages whose groups lie alike */
+    GAL_PRICE_CHARGED, /* gal_block_price: of the very query, in a charged cache */
     GAL_PRICE_PAIR,    /* gal_pair_price */
     GAL_PRICE_ALIKE,   /* gal_pair_price: of all pairs that are one but for what atoms are called */
     GAL_PRICE_CARRIED, /* gal_pair_price */
@@ -52,6 +53,8 @@ struct gal_price_cache {
     uint32_t list_count;          /* of lists of words, from 1 on */
     gal_price_slot *slot;         /* open addressing */
     struct gal_price_page *pages; /* that entries lie in */
+    struct gal_price_cache *of;   /* charged: the prices without, of which only blocks' are kept here; else NULL */
+    gal_price_charge charge;
 };
 
 /* A query's key, of what results of the kind depend on; words 3, 4 and 6 are zero, and the
@@ -69,6 +72,10 @@ uint32_t gal_price_key_grid(const gal_strategy *strategy); /* of its TP axis: 0 
  * groups that lie alike. Not of sub-batches, nor of cross-attentions. GAL_ERR_SYSTEM without memory. */
 gal_code gal_price_key_of_alike(gal_price_cache *cache, const gal_price_query *from, const gal_price_query *to,
                                 const gal_block_price *a, const gal_block_price *b, gal_price_key *out, gal_error *err);
+
+/* price_charged.c: what gal_price_block keeps in a charged cache; of its `of`, without it. */
+gal_code gal_price_block_charged(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
+                                 gal_error *err);
 
 /* What is kept under a key, or NULL. */
 void *gal_price_find(const gal_price_cache *cache, const gal_price_key *key);

@@ -251,7 +251,8 @@ static gal_code price_change(gal_price_cache *cache, const gal_price_query *from
 gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,
                         const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err)
 {
-    return find_conversion(cache, GAL_PRICE_PAIR, query, to_type, to_strategy, out, err);
+    return find_conversion(cache->of != NULL ? cache->of : cache, GAL_PRICE_PAIR, query, to_type, to_strategy, out,
+                           err);
 }
 
 gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query, const gal_strategy *from_strategy,
@@ -259,5 +260,6 @@ gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query,
 {
     gal_price_query from = *query;
     from.strategy = from_strategy;
-    return find_conversion(cache, GAL_PRICE_CARRIED, &from, query->type, query->strategy, out, err);
+    return find_conversion(cache->of != NULL ? cache->of : cache, GAL_PRICE_CARRIED, &from, query->type,
+                           query->strategy, out, err);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/narrow.h"
 #include "runtime/staged.h"
 #include "tests/support/delayed_comm.h"
 

@@ -1,0 +1,120 @@
+/* Prices with a charge for the host's memory (costmodel/price.h).
+ *
+ * Under a limit H of the host's bytes of every stage, by weak duality with one price L >= 0 of a byte:
+ *     objective of a plan within H  >=  its objective with update_s + L host_s in place of each stage's update - L H
+ * for the largest of the stages' updates counts, and none of their host_s is above H. host_s is no less than the sum
+ * over the stage's blocks of what each has there, of one microbatch in flight where activations are kept there; so the
+ * charge is a part of each block's price, and whatever bounds sums of prices bounds plans within the limit. A block's
+ * moments may be on storage in any share, which changes its update and its bytes beside the device alone: each
+ * strategy is charged with the share of least update + L host.
+ * Source: M. L. Fisher, "The Lagrangian Relaxation Method for Solving Integer Programming Problems", 1981. */
+#include <math.h>
+
+#include "costmodel/price_cache.h"
+
+enum { PERCENT = 100 };
+
+/* ---- shares ---- */
+
+static gal_code price_at(gal_price_cache *cache, const gal_price_query *query, uint32_t percent,
+                         const gal_block_price **out, gal_error *err)
+{
+    gal_strategy strategy = *query->strategy;
+    gal_price_query at = *query;
+    strategy.offload_storage_percent = percent;
+    at.strategy = &strategy;
+    return gal_price_block(cache, &at, out, err);
+}
+
+static bool stores_the_same(const gal_block_price *a, const gal_block_price *b)
+{
+    return a->memory.host.stored == b->memory.host.stored && a->memory.host.state == b->memory.host.state;
+}
+
+/* What a block stores never falls with the percentage: of two that store the same all between them do. The least
+ * percentage that stores more than `low` does, and its price. */
+static gal_code next_share(gal_price_cache *cache, const gal_price_query *query, const gal_price_share *low,
+                           gal_price_share *high, gal_error *err)
+{
+    uint32_t below = low->percent;
+    while (high->percent - below > 1) {
+        const uint32_t middle = below + (high->percent - below) / 2;
+        const gal_block_price *price = NULL;
+        const gal_code code = price_at(cache, query, middle, &price, err);
+        if (code != GAL_OK) {
+            return code;
+        }
+        if (stores_the_same(price, low->price)) {
+            below = middle;
+        } else {
+            *high = (gal_price_share){middle, price};
+        }
+    }
+    return GAL_OK;
+}
+
+gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, gal_price_share *out, uint32_t *count,
+                          gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_price_share last = {query->strategy->offload_optimizer_percent, NULL};
+    *count = 0;
+    out[0] = (gal_price_share){0, NULL};
+    GAL_TRY(price_at(cache, query, 0, &out[0].price, err));
+    *count = 1;
+    if (last.percent == 0) {
+        return GAL_OK;
+    }
+    GAL_TRY(price_at(cache, query, last.percent, &last.price, err));
+    while (!stores_the_same(out[*count - 1].price, last.price)) {
+        gal_price_share next = last;
+        GAL_TRY(next_share(cache, query, &out[*count - 1], &next, err));
+        GAL_ASSERT(*count < GAL_PRICE_SHARES_MAX);
+        out[(*count)++] = next;
+    }
+cleanup:
+    return code;
+}
+
+/* ---- charges ---- */
+
+/* Of a share, relative biases left out, which stay on the device: with the token table, and without. */
+typedef struct charged {
+    double all, without_table;
+} charged;
+
+static charged charged_of(const gal_block_price *price, double seconds_per_byte)
+{
+    const gal_block_memory *memory = &price->memory;
+    const uint64_t kept = memory->bytes.staged_input + memory->bytes.staged_saved + memory->host.state;
+    double update = price->update_seconds;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        update -= shared != GAL_SHARED_TABLE ? price->shared_update_seconds[shared] : 0.0;
+    }
+    return (charged){update + seconds_per_byte * (double)kept,
+                     update - price->shared_update_seconds[GAL_SHARED_TABLE] +
+                         seconds_per_byte * (double)(kept - memory->host.table_state)};
+}
+
+gal_code gal_price_block_charged(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
+                                 gal_error *err)
+{
+    gal_price_share share[GAL_PRICE_SHARES_MAX] = {{query->strategy->offload_storage_percent, NULL}};
+    uint32_t count = 1;
+    const gal_code code = cache->charge.storage ? gal_price_shares(cache->of, query, share, &count, err)
+                                                : gal_price_block(cache->of, query, &share[0].price, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    charged least = charged_of(share[0].price, cache->charge.host_seconds_per_byte);
+    for (uint32_t i = 1; i < count; i++) {
+        const charged own = charged_of(share[i].price, cache->charge.host_seconds_per_byte);
+        least = (charged){fmin(least.all, own.all), fmin(least.without_table, own.without_table)};
+    }
+    *out = *share[0].price;
+    out->update_seconds = least.all;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        out->shared_update_seconds[shared] = shared == GAL_SHARED_TABLE ? least.all - least.without_table : 0.0;
+    }
+    return GAL_OK;
+}
