@@ -46,6 +46,14 @@ static void read_list(const gal_json_cursor *at, const char *key, uint32_t most,
     }
 }
 
+static void read_host(const gal_json_cursor *at, gal_host_charge *out)
+{
+    out->host_memory_bytes = gal_json_u64(at, "host_memory_bytes", 1, GAL_BYTES_MAX);
+    out->seconds_per_byte = gal_json_f64(at, "seconds_per_byte", GAL_SECONDS_PER_BYTE_MIN, GAL_SECONDS_MAX);
+    out->storage = gal_json_bool(at, "storage");
+    gal_json_reject_unknown(at);
+}
+
 void gal_certificate_read_at(const gal_json_cursor *at, gal_certificate *out)
 {
     *out = (gal_certificate){.present = true};
@@ -61,6 +69,10 @@ void gal_certificate_read_at(const gal_json_cursor *at, gal_certificate *out)
     read_list(at, "microbatch_counts", GAL_BATCH_SAMPLES_MAX, &out->microbatch_counts);
     read_list(at, "pp_degrees", GAL_DEVICES_MAX, &out->pp_degrees);
     out->searched_bound_seconds = gal_json_f64(at, "searched_bound_seconds", 0.0, GAL_SECONDS_MAX);
+    if (gal_json_has(at, "host")) {
+        const gal_json_cursor host = gal_json_object(at, "host");
+        read_host(&host, &out->host);
+    }
     gal_json_reject_unknown(at);
 }
 
@@ -88,4 +100,11 @@ void gal_certificate_write_at(gal_json_writer *out, const gal_certificate *certi
     write_list(out, "microbatch_counts", &certificate->microbatch_counts);
     write_list(out, "pp_degrees", &certificate->pp_degrees);
     gal_json_put_f64(out, "searched_bound_seconds", certificate->searched_bound_seconds);
+    if (certificate->host.host_memory_bytes > 0) {
+        gal_json_begin_object(out, "host");
+        gal_json_put_u64(out, "host_memory_bytes", certificate->host.host_memory_bytes);
+        gal_json_put_f64(out, "seconds_per_byte", certificate->host.seconds_per_byte);
+        gal_json_put_bool(out, "storage", certificate->host.storage);
+        gal_json_end_object(out);
+    }
 }

@@ -186,6 +186,14 @@ typedef struct gal_space {
 typedef enum gal_objective { GAL_OBJECTIVES(X) GAL_OBJECTIVE_COUNT } gal_objective;
 #undef X
 
+/* A limit of the host's memory that lower_bound_seconds is about, and the price of a byte there by which it is proved
+ * (costmodel/price_charged.c). */
+typedef struct gal_host_charge {
+    uint64_t host_memory_bytes; /* of a device; 0: the bound is of plans that take any */
+    double seconds_per_byte;    /* > 0 with a limit */
+    bool storage;               /* it is of plans with moments on storage, too, in any shares */
+} gal_host_charge;
+
 /* What a search has looked through, for its lower bound to be proved again: every plan of the plan's batch and schedule
  * whose numbers are on these lists. */
 typedef struct gal_certificate {
@@ -196,6 +204,7 @@ typedef struct gal_certificate {
     gal_u32_list microbatch_counts, pp_degrees;
     double searched_bound_seconds; /* what the search closed beyond lower_bound_seconds, by means that nobody repeats;
                                     * 0: nothing */
+    gal_host_charge host;
 } gal_certificate;
 
 /* A plan that was searched for at a quantile of what its seconds may be (`galplan search --risk`): objective_seconds

@@ -5,6 +5,7 @@
 
 #include "planner/certificate/certificate.h"
 #include "planner/space/strategy_space.h"
+#include "runtime/program/program.h"
 #include "runtime/program/schedule.h"
 
 static const double rounding = 1e-9; /* of what is compared: sums in another order */
@@ -66,8 +67,8 @@ static bool lists(const gal_u32_list *list, uint32_t value)
 }
 
 /* The strategy of the space whose bound is one of this too: moments and masters on storage take of a device what they
- * take on the host, and no less time (planner/search/host_limit.h), smaller chunks no less than the largest
- * (chunk_search.h). */
+ * take on the host, and no less time, and a charge for the host's memory is of the share that takes least (check_host);
+ * smaller chunks no less than the largest (chunk_search.h). */
 static gal_strategy bounding(const gal_strategy *strategy)
 {
     gal_strategy out = *strategy;
@@ -77,6 +78,32 @@ static gal_strategy bounding(const gal_strategy *strategy)
         out.chunk_elements = GAL_CHUNK_ELEMENTS_MOST;
     }
     return out;
+}
+
+/* A charged bound is of plans within its limit, and of plans that store where it is charged so. */
+static gal_code check_host(const gal_plan *plan, gal_error *err)
+{
+    const gal_host_charge *host = &plan->certificate.host;
+    if (host->host_memory_bytes == 0) {
+        return GAL_OK;
+    }
+    if (gal_plan_stores(plan) && !host->storage) {
+        return gal_fail(err, GAL_NO, "certificate: the plan has moments on storage, its bound is of plans without");
+    }
+    for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
+        gal_program *program = NULL;
+        const gal_code code = gal_lower(plan, stage, &program, err);
+        const uint64_t bytes = code == GAL_OK ? program->host_bytes : 0;
+        gal_program_free(program);
+        if (code != GAL_OK) {
+            return code;
+        }
+        if (bytes > host->host_memory_bytes) {
+            return gal_fail(err, GAL_NO, "host memory: the certificate has %llu bytes, stage %u takes %llu",
+                            (unsigned long long)host->host_memory_bytes, stage, (unsigned long long)bytes);
+        }
+    }
+    return GAL_OK;
 }
 
 /* A bound of others says nothing of this one. */
@@ -115,6 +142,7 @@ gal_code gal_claims_check_plan(gal_price_cache *cache, const gal_durations *dura
 {
     gal_code code = GAL_OK;
     GAL_TRY(check_membership(plan, err));
+    GAL_TRY(check_host(plan, err));
     GAL_TRY(check_seconds(cache, durations, plan, err));
     GAL_TRY(check_bytes(cache, durations, plan, err));
 cleanup:
@@ -158,12 +186,13 @@ static gal_code check_cell(const gal_certificate_sources *from, const gal_plan *
         .pp_degree = pp_degree,
         .work_limit = UINT64_MAX,
         .arena_limit_bytes = c->memory_bytes > plan->fixed_bytes ? c->memory_bytes - plan->fixed_bytes : 0};
-    const double claimed = plan->lower_bound_seconds * (1.0 - rounding);
+    const double charge = c->host.seconds_per_byte * (double)c->host.host_memory_bytes;
+    const double claimed = (plan->lower_bound_seconds + charge) * (1.0 - rounding);
     gal_certificate_proof proof = {0};
     const gal_code code = gal_certificate_bound(from, &cell, claimed, claimed, &proof, err);
     if (code == GAL_OK && proof.seconds < claimed) {
         return gal_fail(err, GAL_NO, "bound: the plan claims %.9g s; with %u microbatches, pp_degree %u proved %.9g s",
-                        plan->lower_bound_seconds, microbatch_count, pp_degree, proof.seconds);
+                        plan->lower_bound_seconds, microbatch_count, pp_degree, proof.seconds - charge);
     }
     return code;
 }
@@ -173,8 +202,14 @@ gal_code gal_claims_check_bound(gal_price_cache *cache, const gal_durations *dur
 {
     gal_code code = GAL_OK;
     const gal_certificate *c = &plan->certificate;
+    const gal_price_charge charge = {c->host.seconds_per_byte, c->host.storage};
     gal_certificate_sources from = {.durations = durations, .cache = cache};
+    gal_price_cache *charged = NULL;
     GAL_TRY(check_order(plan, err));
+    if (c->host.host_memory_bytes > 0) {
+        GAL_TRY(gal_price_cache_create_charged(cache, &charge, &charged, err));
+        from.cache = charged;
+    }
     GAL_TRY(gal_floors_create(&plan->model, durations, &from.floors, err));
     for (uint32_t p = 0; p < c->pp_degrees.count && plan->lower_bound_seconds > 0.0; p++) {
         for (uint32_t m = 0; m < c->microbatch_counts.count; m++) {
@@ -183,5 +218,6 @@ gal_code gal_claims_check_bound(gal_price_cache *cache, const gal_durations *dur
     }
 cleanup:
     gal_floors_free(from.floors);
+    gal_price_cache_free(charged);
     return code;
 }
