@@ -144,6 +144,8 @@ void gal_cell_reach(const gal_cell *cell, uint32_t block, const uint32_t *stage,
  * no block. */
 void gal_cell_close(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy, gal_cell_step *out);
 
+/* Whether another block of its stage has the token table's bytes and update. */
+bool gal_cell_borrows_table(const gal_cell *cell, uint32_t block, uint32_t stage);
 /* Whether the block takes part in the token table of several. */
 bool gal_cell_holds_table(const gal_cell *cell, uint32_t block);
 /* Whether all its holders on the path strategy[block] keep and shard it alike. */

@@ -92,7 +92,7 @@ static bool head_holds_table(const gal_cell *cell)
 
 /* Whether another block of the stage brings the token table: on the first stage the embedding, on the last one the head
  * if it holds it. */
-static bool borrows_table(const gal_cell *cell, uint32_t block, uint32_t stage)
+bool gal_cell_borrows_table(const gal_cell *cell, uint32_t block, uint32_t stage)
 {
     const bool head = block + 1 == cell->block_count;
     const bool beside_head = stage + 1 == cell->spec.pp_degree && head_holds_table(cell);
@@ -153,7 +153,7 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
     const gal_block_shape *shape = &cell->types.shape[type];
     const gal_block_bytes *bytes = &price->memory.bytes;
     const bool last = stage + 1 == cell->spec.pp_degree;
-    const bool borrows = borrows_table(cell, block, stage);
+    const bool borrows = gal_cell_borrows_table(cell, block, stage);
     gal_cell_node node = {
         .block = {.forward_seconds = rounded(cell, price->forward_seconds),
                   .backward_seconds = rounded(cell, price->backward_seconds),

@@ -4,7 +4,9 @@
 
 #include "costmodel/objective.h"
 #include "planner/cell/finalist.h"
+#include "planner/search/host_joint.h"
 #include "planner/search/storage_fit.h"
+#include "runtime/program/schedule.h"
 
 uint64_t gal_plan_host_bytes(const gal_plan *plan)
 {
@@ -200,6 +202,55 @@ static bool is_good_enough(const gal_search_request *request, const gal_search_r
            best->finalist[0].objective_seconds <= whole->lower_bound_seconds * (1.0 + request->gap);
 }
 
+/* By searches of parts of the space, with the bound of all of it. */
+static gal_code search_parts(const gal_search_request *request, const gal_host_limits *most, gal_search_result *whole,
+                             gal_search_result *best, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    GAL_TRY(store(request, most, whole, best, err));
+    if (!is_good_enough(request, whole, best)) {
+        GAL_TRY(try_storage(request, most, best, err));
+        GAL_TRY(leave_out(request, most, best, err));
+    }
+    if (best->feasible) {
+        GAL_TRY(gal_search_take_bound(request, whole, best, err));
+        drop_beyond(best, most);
+    }
+cleanup:
+    return code;
+}
+
+/* The fastest of all batches, each searched by itself: a charge of the host's memory is of one step. */
+static gal_code search_jointly(const gal_search_request *request, const gal_host_limits *most, gal_search_result *best,
+                               gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_search_result whole = {0}, found = {0};
+    const gal_u32_list own = {1, {request->model->global_batch_samples}};
+    const gal_u32_list *batches = request->batches.count > 0 ? &request->batches : &own;
+    for (uint32_t i = 0; i < batches->count; i++) {
+        gal_search_request of_batch = *request;
+        of_batch.batches = (gal_u32_list){1, {batches->value[i]}};
+        GAL_TRY(gal_search(&of_batch, &whole, err));
+        if (!is_within(&whole, most)) {
+            GAL_TRY(gal_host_joint(&of_batch, most, &whole, &found, err));
+            keep_faster(best, &found, most);
+        } else if (whole.feasible) {
+            keep_faster(best, &whole, most);
+        }
+        gal_search_result_free(&whole);
+    }
+cleanup:
+    gal_search_result_free(&found);
+    gal_search_result_free(&whole);
+    return code;
+}
+
+static bool is_uniform(const gal_search_request *request)
+{
+    return request->schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(request->schedule);
+}
+
 static gal_code search_within(const gal_search_request *request, const gal_host_limits *most, gal_search_result *out,
                               gal_error *err)
 {
@@ -212,15 +263,13 @@ static gal_code search_within(const gal_search_request *request, const gal_host_
         whole = (gal_search_result){0};
         goto cleanup;
     }
-    GAL_TRY(store(request, most, &whole, &best, err));
-    if (!is_good_enough(request, &whole, &best)) {
-        GAL_TRY(try_storage(request, most, &best, err));
-        GAL_TRY(leave_out(request, most, &best, err));
+    if (!is_uniform(request)) {
+        GAL_TRY(search_jointly(request, most, &best, err));
     }
-    if (best.feasible) {
-        GAL_TRY(gal_search_take_bound(request, &whole, &best, err));
-        drop_beyond(&best, most);
-    } else {
+    if (!best.feasible) { /* of uniform plans, or where labels did not suffice to find any */
+        GAL_TRY(search_parts(request, most, &whole, &best, err));
+    }
+    if (!best.feasible) {
         best.beyond_host_bytes = gal_plan_host_bytes(&whole.finalist[0].plan);
     }
     *out = best;

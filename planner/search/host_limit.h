@@ -2,17 +2,14 @@
  *
  * The exact search carries one budget, that of a device's memory. So it is asked first as if hosts had no limit; what
  * it proves then is a bound of all plans, those within the limit among them. Where its plan takes more of the host's
- * memory than there is, it is asked again with less to be offloaded, one way after the other left out: activations
- * beside weights, beside the optimizer, alone; weights; all of the optimizer; half of it. These spaces lie one in the
- * other, so the first plan that is within the limit is returned, with the bound of the whole space: the gap says what
- * may have been lost to the rule.
+ * memory than there is, strategies are chosen again under a charge for that, and with them, where there is storage
+ * (request->storage_bytes, else the cluster's), each block's share of moments there (host_joint.h): what is returned is
+ * the fastest plan within all limits, or as near to it as its bound says.
  *
- * Where there is storage (request->storage_bytes, else the cluster's), moments of what is offloaded may be there
- * instead. Of a plan that takes too much of the host's memory each block's share is then chosen (storage_fit.h): of
- * that of the search without limits, of those of searches with half of them on storage and with all, whose prices have
- * what that costs (and which offload less for it: they are asked without storage, too), and of each of the ladder. The
- * fastest within all limits is returned; a plan may be missed. A plan takes no less time for storage, so the bound
- * stays one, and the first within the allowed gap of it ends the search. */
+ * Of uniform plans (planner/cell/uniform.h), which have no such bound, parts of the space are searched instead: with
+ * half and all of the moments on storage, and with less to be offloaded, one way after the other left out, until the
+ * first plan within the limits. The fastest found is returned, with the bound of the whole space: the gap says what may
+ * have been lost. */
 #ifndef GAL_PLANNER_SEARCH_HOST_LIMIT_H
 #define GAL_PLANNER_SEARCH_HOST_LIMIT_H
 

@@ -247,12 +247,38 @@ static uint64_t brute_stage_bytes(const gal_every_path *b, uint32_t first, uint3
            most.relayout + most.work + most.beside + 2 * most.staged;
 }
 
+/* What a stage has beside the device: 16 bytes of a norm, three parts of two moments on their way, in whole blocks. */
+static void brute_host_bytes(const gal_every_path *b, uint32_t first, uint32_t end, uint64_t *host, uint64_t *stored)
+{
+    const gal_cell *cell = b->cell;
+    const uint64_t k =
+        gal_in_flight(cell->spec.schedule, b->stage[first], cell->spec.pp_degree, cell->spec.microbatch_count);
+    uint64_t bytes = 0, part = 0;
+    bool updates = false;
+    *stored = 0;
+    for (uint32_t i = first; i < end; i++) {
+        const gal_block_memory *memory = &price_at(b, i)->memory;
+        const gal_block_host *own = &memory->host;
+        const bool there = table_is_there(b, i);
+        bytes += k * (memory->bytes.staged_input + memory->bytes.staged_saved);
+        bytes += own->state - (there ? own->table_state : 0);
+        *stored += own->stored - (there ? own->table_stored : 0);
+        part = larger(part, own->part);
+        updates = updates || own->state > 0;
+    }
+    *host = bytes + (updates ? 256 : 0) + (part > 0 ? 6 * part + 8192 : 0);
+}
+
 static void add_path(gal_every_path *b)
 {
-    uint64_t most = 0;
+    uint64_t most = 0, most_host = 0, most_stored = 0;
     for (uint32_t first = 0, end = 1; first < b->cell->block_count; end++) {
         if (end == b->cell->block_count || b->stage[end] != b->stage[first]) {
+            uint64_t host = 0, stored = 0;
             most = larger(most, brute_stage_bytes(b, first, end));
+            brute_host_bytes(b, first, end, &host, &stored);
+            most_host = larger(most_host, host);
+            most_stored = larger(most_stored, stored);
             first = end;
         }
     }
@@ -261,11 +287,17 @@ static void add_path(gal_every_path *b)
         b->seconds = realloc(b->seconds, b->capacity * sizeof *b->seconds);
         b->most_bytes = realloc(b->most_bytes, b->capacity * sizeof *b->most_bytes);
         b->slowest = realloc(b->slowest, b->capacity * sizeof *b->slowest);
+        b->host_bytes = realloc(b->host_bytes, b->capacity * sizeof *b->host_bytes);
+        b->stored_bytes = realloc(b->stored_bytes, b->capacity * sizeof *b->stored_bytes);
+        assert_non_null(b->host_bytes);
+        assert_non_null(b->stored_bytes);
         assert_non_null(b->seconds);
         assert_non_null(b->slowest);
         assert_non_null(b->most_bytes);
     }
     b->seconds[b->path_count] = brute_seconds(b, &b->slowest[b->path_count]);
+    b->host_bytes[b->path_count] = most_host;
+    b->stored_bytes[b->path_count] = most_stored;
     b->most_bytes[b->path_count++] = most;
 }
 
@@ -312,15 +344,24 @@ void gal_every_path_free(gal_every_path *all)
     free(all->seconds);
     free(all->slowest);
     free(all->most_bytes);
+    free(all->host_bytes);
+    free(all->stored_bytes);
 }
 
-double gal_every_path_best(const gal_every_path *all, uint64_t limit_bytes)
+double gal_every_path_best_within(const gal_every_path *all, uint64_t limit_bytes, uint64_t host_bytes,
+                                  uint64_t stored_bytes)
 {
     double best = HUGE_VAL;
     for (size_t i = 0; i < all->path_count; i++) {
-        if (all->most_bytes[i] <= limit_bytes) {
+        if (all->most_bytes[i] <= limit_bytes && all->host_bytes[i] <= host_bytes &&
+            all->stored_bytes[i] <= stored_bytes) {
             best = fmin(best, all->seconds[i]);
         }
     }
     return best;
+}
+
+double gal_every_path_best(const gal_every_path *all, uint64_t limit_bytes)
+{
+    return gal_every_path_best_within(all, limit_bytes, UINT64_MAX, UINT64_MAX);
 }
