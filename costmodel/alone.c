@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = GAL_ALONE_STREAMS };
+enum { LANES = GAL_ALONE_STREAMS, COMPANIES = 1 << GAL_ACTIVITY_COUNT };
 
 /* ---- scripts ---- */
 
@@ -106,7 +106,7 @@ typedef struct player {
     uint32_t running; /* bits of streams */
     lane lane[LANES];
     double now_seconds;
-    double factor[GAL_ACTIVITY_COUNT][2][2][2]; /* of an activity, beside a kernel, a message, a copy */
+    double factor[GAL_ACTIVITY_COUNT][COMPANIES]; /* of an activity, beside those whose bits are set */
 } player;
 
 static uint32_t lowest(uint32_t bits)
@@ -183,9 +183,9 @@ static inline void set_factor(const player *p, lane *l, double factor)
     }
 }
 
-/* What runs at the same time. */
+/* What runs at the same time: bits of activities that one, and that several do. */
 typedef struct company {
-    uint32_t kernels, messages, copies;
+    uint32_t present, several;
     uint8_t messages_on[GAL_LINK_LEVELS_MAX];
 } company;
 
@@ -194,27 +194,24 @@ static company company_of(const player *p)
     company c = {0};
     for (uint32_t left = p->running; left != 0; left &= left - 1) {
         const gal_step *step = p->lane[lowest(left)].step;
-        const bool message = step->activity == GAL_ACTIVITY_COMMUNICATION;
-        c.kernels += step->activity == GAL_ACTIVITY_COMPUTE;
-        c.messages += message;
-        c.copies += step->activity == GAL_ACTIVITY_COPY;
-        c.messages_on[step->level] = (uint8_t)(c.messages_on[step->level] + message);
+        const uint32_t own = 1u << step->activity;
+        c.several |= c.present & own;
+        c.present |= own;
+        c.messages_on[step->level] =
+            (uint8_t)(c.messages_on[step->level] + (step->activity == GAL_ACTIVITY_COMMUNICATION));
     }
     return c;
 }
 
 static double factor_of(const player *p, const company *c, const gal_step *step)
 {
-    switch (step->activity) {
-    case GAL_ACTIVITY_COMPUTE:
-        return p->factor[GAL_ACTIVITY_COMPUTE][c->kernels > 1][c->messages > 0][c->copies > 0];
-    case GAL_ACTIVITY_COMMUNICATION:
-        return p->factor[GAL_ACTIVITY_COMMUNICATION][c->kernels > 0][c->messages_on[step->level] > 1][c->copies > 0];
-    case GAL_ACTIVITY_COPY:
-        return p->factor[GAL_ACTIVITY_COPY][c->kernels > 0][c->messages > 0][c->copies > 1];
-    default:
+    if (step->activity == GAL_ACTIVITY_BESIDE) {
         return 1.0;
     }
+    const uint32_t own = 1u << step->activity;
+    const bool more =
+        step->activity == GAL_ACTIVITY_COMMUNICATION ? c->messages_on[step->level] > 1 : (c->several & own) != 0;
+    return p->factor[step->activity][(c->present & ~own & (COMPANIES - 1)) | (more ? own : 0)];
 }
 
 static uint32_t next_of_several(player *p)
@@ -244,15 +241,13 @@ static inline uint32_t next_to_end(player *p)
 }
 
 /* of[activity]: of one that runs beside. */
-static void set_factors(const double of[GAL_ACTIVITY_COUNT], double factor[2][2][2])
+static void set_factors(const double of[GAL_ACTIVITY_COUNT], double factor[COMPANIES])
 {
-    for (uint32_t i = 0; i < 8; i++) {
-        const bool kernel = (i & 4) != 0;
-        const bool message = (i & 2) != 0;
-        const bool copy = (i & 1) != 0;
-        factor[kernel][message][copy] = (kernel ? of[GAL_ACTIVITY_COMPUTE] : 1.0) *
-                                        (message ? of[GAL_ACTIVITY_COMMUNICATION] : 1.0) *
-                                        (copy ? of[GAL_ACTIVITY_COPY] : 1.0);
+    for (uint32_t present = 0; present < COMPANIES; present++) {
+        factor[present] = 1.0;
+        for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
+            factor[present] *= (present >> i & 1u) != 0 ? of[i] : 1.0;
+        }
     }
 }
 

@@ -117,7 +117,7 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint
         const uint32_t buffer = program->operand[in->first_operand + of_unit].buffer;
         if ((in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
             !is_of_units(program, buffer, left_out)) {
-            double *sum = gal_activity_is_beside(cost[i].activity)                  ? &beside[in->stream]
+            double *sum = cost[i].beside                                            ? &beside[in->stream]
                           : in->stream == GAL_STREAM_GATHER                         ? &gather
                           : in->op == GAL_OP_ADAM || in->op == GAL_OP_ADAM_IN_PLACE ? &adam
                                                                                     : &squares;
@@ -145,8 +145,8 @@ static void fill_costs(const gal_durations *durations, const gal_program *progra
                 cost[i] = gal_one_cost(durations, place, in, &program->shape[in->shape]);
             } else {
                 *seconds = *seconds < 0.0 ? gal_kernel_seconds(durations, &program->shape[in->shape], NULL) : *seconds;
-                cost[i] = (gal_cost){.activity = gal_kernel_activity(durations, (gal_op)in->op),
-                                     .seconds = gal_kernel_in_company(durations, program, f, in, *seconds)};
+                cost[i] = gal_kernel_cost(durations, (gal_op)in->op,
+                                          gal_kernel_in_company(durations, program, f, in, *seconds));
             }
         }
     }

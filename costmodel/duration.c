@@ -180,10 +180,14 @@ void gal_profile_analytic(const gal_cluster *cluster, gal_profile *out)
     *out = (gal_profile){
         .cluster = *cluster,
         .rank_count = cluster->device_count,
-        .slowdown = {[GAL_ACTIVITY_COMPUTE] = {2.0, 1.1, 1.0},
-                     [GAL_ACTIVITY_COMMUNICATION] = {1.3, 2.0, 1.0},
-                     [GAL_ACTIVITY_COPY] = {1.0, 1.0, 1.0}},
+        .slowdown = {[GAL_ACTIVITY_COMPUTE] = {2.0, 1.1, 1.0, 1.0},
+                     [GAL_ACTIVITY_COMMUNICATION] = {1.3, 2.0, 1.0, 1.0},
+                     [GAL_ACTIVITY_COPY] = {1.0, 1.0, 1.0, 1.0},
+                     [GAL_ACTIVITY_STORAGE] = {1.0, 1.0, 1.0, 1.0}},
     };
+    if (cluster->device.multiprocessor_count == 0) {
+        gal_profile_copies_are_kernels(out);
+    }
 }
 
 gal_code gal_durations_create_analytic(const gal_cluster *cluster, gal_durations **out, gal_error *err)
@@ -279,12 +283,21 @@ static bool runs_again(const gal_program *program, uint32_t chunk, const gal_ins
     return false;
 }
 
-uint8_t gal_kernel_activity(const gal_durations *d, gal_op op)
+/* On ranks that are processors a copy is a kernel of the rank's thread, with factors of its own. */
+static uint8_t activity_of(const gal_durations *d, gal_op op)
 {
-    if (!is_beside(d, op)) {
-        return GAL_ACTIVITY_COMPUTE;
+    if (gal_is_storage_work(op)) {
+        return GAL_ACTIVITY_STORAGE;
     }
-    return op == GAL_OP_COPY_OUT || op == GAL_OP_COPY_IN ? GAL_ACTIVITY_COPY : GAL_ACTIVITY_BESIDE;
+    if (op == GAL_OP_COPY_OUT || op == GAL_OP_COPY_IN) {
+        return GAL_ACTIVITY_COPY;
+    }
+    return is_beside(d, op) ? GAL_ACTIVITY_BESIDE : GAL_ACTIVITY_COMPUTE;
+}
+
+gal_cost gal_kernel_cost(const gal_durations *d, gal_op op, double seconds)
+{
+    return (gal_cost){.seconds = seconds, .activity = activity_of(d, op), .beside = is_beside(d, op)};
 }
 
 double gal_kernel_in_company(const gal_durations *d, const gal_program *program, uint32_t fragment,
@@ -320,8 +333,7 @@ gal_cost gal_one_cost(const gal_durations *d, const gal_place_in_cluster *place,
         gal_group_level_counts(&d->cluster, place, in->group, level_counts);
         return gal_collective_cost(d, (gal_op)in->op, level_counts, in->bytes);
     }
-    return (gal_cost){.seconds = gal_kernel_seconds(d, shape, NULL),
-                      .activity = gal_kernel_activity(d, (gal_op)in->op)};
+    return gal_kernel_cost(d, (gal_op)in->op, gal_kernel_seconds(d, shape, NULL));
 }
 
 void gal_instruction_costs(const gal_durations *d, const gal_program *program, uint32_t first, uint32_t count,

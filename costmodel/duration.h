@@ -76,21 +76,15 @@ typedef struct gal_place_in_cluster {
 void gal_group_level_counts(const gal_cluster *cluster, const gal_place_in_cluster *place, gal_group group,
                             uint32_t level_counts[GAL_LINK_LEVELS_MAX]);
 
-/* What is done beside the device and its messages, by the host of a GPU (Adam) and by storage: it slows nobody and
- * nobody slows it. */
+/* What is done beside the device and its messages, by the host of a GPU (Adam): it slows nobody and nobody slows it. */
 enum { GAL_ACTIVITY_BESIDE = GAL_ACTIVITY_COUNT };
-
-/* Neither the device's kernels nor messages between ranks. */
-static inline bool gal_activity_is_beside(uint8_t activity)
-{
-    return activity == GAL_ACTIVITY_BESIDE || activity == GAL_ACTIVITY_COPY;
-}
 
 /* What one instruction costs in its program when nothing runs beside it. */
 typedef struct gal_cost {
     double seconds;
     uint8_t activity; /* gal_activity, or GAL_ACTIVITY_BESIDE */
     uint8_t level;    /* outermost link level crossed; messages slow each other on equal levels, in equal directions */
+    bool beside;      /* takes none of the time of what runs the device's kernels, nor of messages between ranks */
 } gal_cost;
 
 /* cost[count] of the instructions [first, first + count) of the program's list. Backward fragments take the backward
@@ -104,8 +98,8 @@ gal_cost gal_one_cost(const gal_durations *durations, const gal_place_in_cluster
 /* A collective whose group has these level counts. */
 gal_cost gal_collective_cost(const gal_durations *durations, gal_op op,
                              const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes);
-/* Of an operator that is no collective. */
-uint8_t gal_kernel_activity(const gal_durations *durations, gal_op op);
+/* Of an operator that is no collective, of so many seconds: activity, beside. */
+gal_cost gal_kernel_cost(const gal_durations *durations, gal_op op, double seconds);
 /* The seconds of a program's kernel in a fragment (its number), from those alone. */
 double gal_kernel_in_company(const gal_durations *durations, const gal_program *program, uint32_t fragment,
                              const gal_instruction *in, double seconds);

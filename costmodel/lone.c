@@ -303,7 +303,7 @@ void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const 
                 cost[i] = collective_cost(lone, durations, levels, i,
                                           rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
             } else {
-                cost[i] = (gal_cost){.seconds = seconds[i], .activity = gal_kernel_activity(durations, (gal_op)in->op)};
+                cost[i] = gal_kernel_cost(durations, (gal_op)in->op, seconds[i]);
             }
         }
     }

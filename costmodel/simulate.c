@@ -29,24 +29,17 @@ static void count_message(gal_sim_stage *st, uint32_t stream, int more)
     uint8_t *count = st->messages_on[head(st, &st->lane[stream])->level];
     count[GAL_OUTWARD] = (uint8_t)(count[GAL_OUTWARD] + (sends(stream) ? more : 0));
     count[GAL_INWARD] = (uint8_t)(count[GAL_INWARD] + (receives(stream) ? more : 0));
-    st->messages += (uint32_t)more;
 }
 
 /* What a step that starts (more: 1) or ends (-1) is to the others of its stage. */
 static void count_step(gal_sim_stage *st, uint32_t stream, int more)
 {
-    switch (head(st, &st->lane[stream])->activity) {
-    case GAL_ACTIVITY_COMPUTE:
-        st->kernels += (uint32_t)more;
-        break;
-    case GAL_ACTIVITY_COMMUNICATION:
+    const uint8_t activity = head(st, &st->lane[stream])->activity;
+    if (activity == GAL_ACTIVITY_COMMUNICATION) {
         count_message(st, stream, more);
-        break;
-    case GAL_ACTIVITY_COPY:
-        st->copies += (uint32_t)more;
-        break;
-    default: /* beside everything */
-        break;
+    }
+    if (activity != GAL_ACTIVITY_BESIDE) {
+        st->active[activity] += (uint32_t)more;
     }
 }
 
@@ -72,13 +65,14 @@ static double factor_of(const gal_simulator *sim, const gal_sim_stage *st, uint3
         return 1.0;
     }
     const double *slowdown = sim->input->slowdowns.of[step->activity];
-    const bool beside_kernel = st->kernels > (step->activity == GAL_ACTIVITY_COMPUTE ? 1u : 0u);
-    const bool beside_message =
-        step->activity == GAL_ACTIVITY_COMMUNICATION ? shares_link(st, stream) : st->messages > 0;
-    const bool beside_copy = st->copies > (step->activity == GAL_ACTIVITY_COPY ? 1u : 0u);
-    return (beside_kernel ? slowdown[GAL_ACTIVITY_COMPUTE] : 1.0) *
-           (beside_message ? slowdown[GAL_ACTIVITY_COMMUNICATION] : 1.0) *
-           (beside_copy ? slowdown[GAL_ACTIVITY_COPY] : 1.0);
+    double factor = 1.0;
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
+        const bool beside = i != step->activity               ? st->active[i] > 0
+                            : i == GAL_ACTIVITY_COMMUNICATION ? shares_link(st, stream)
+                                                              : st->active[i] > 1;
+        factor *= beside ? slowdown[i] : 1.0;
+    }
+    return factor;
 }
 
 /* The side of a transfer that keeps its clock. */
@@ -108,11 +102,10 @@ static void renew_end(gal_sim_lane *clock)
 /* In unchanged company only what has just started needs a speed. */
 static uint32_t to_renew(gal_sim_stage *st)
 {
-    const bool changed = st->kernels != st->kernels_then || st->copies != st->copies_then ||
+    const bool changed = memcmp(st->active, st->active_then, sizeof st->active) != 0 ||
                          memcmp(st->messages_on, st->messages_then, sizeof st->messages_on) != 0;
     const uint32_t streams = changed ? st->running : st->running & st->fresh;
-    st->kernels_then = st->kernels;
-    st->copies_then = st->copies;
+    memcpy(st->active_then, st->active, sizeof st->active);
     memcpy(st->messages_then, st->messages_on, sizeof st->messages_on);
     st->fresh = 0;
     return streams;

@@ -46,12 +46,12 @@ typedef struct gal_sim_lane {
 typedef struct gal_sim_stage {
     gal_expansion expansion;
     gal_sim_lane lane[GAL_STREAM_COUNT];
-    uint32_t running;                   /* bits of streams */
-    uint32_t waiting[GAL_STREAM_COUNT]; /* streams that wait for this one */
-    uint32_t fresh;                     /* of these, started since speeds were last renewed */
-    uint32_t kernels, messages, copies;
+    uint32_t running;                    /* bits of streams */
+    uint32_t waiting[GAL_STREAM_COUNT];  /* streams that wait for this one */
+    uint32_t fresh;                      /* of these, started since speeds were last renewed */
+    uint32_t active[GAL_ACTIVITY_COUNT]; /* of each so many run */
     uint8_t messages_on[GAL_LINK_LEVELS_MAX][GAL_DIRECTIONS];
-    uint32_t kernels_then, copies_then; /* the company at that time */
+    uint32_t active_then[GAL_ACTIVITY_COUNT]; /* the company at that time */
     uint8_t messages_then[GAL_LINK_LEVELS_MAX][GAL_DIRECTIONS];
     double next_seconds;  /* the earliest end ... */
     uint32_t next_stream; /* ... and whose it is */

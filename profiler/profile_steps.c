@@ -51,6 +51,9 @@ gal_code gal_profiling_slowdowns(gal_profiling *p, gal_error *err)
                                            .candidates = &p->candidates,
                                            .links = &p->links,
                                            .pools = &p->pools};
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) { /* of storage, which is not measured beside others */
+        p->profile.slowdown[i][GAL_ACTIVITY_STORAGE] = p->profile.slowdown[GAL_ACTIVITY_STORAGE][i] = 1.0;
+    }
     GAL_TRY(gal_measure_overlap(&p->bench, &settings, p->profile.slowdown, err));
     GAL_TRY(gal_measure_copy_slowdowns(&p->bench, &settings, p->profile.slowdown, err));
     if (p->profile.has_gpu) {

@@ -159,20 +159,36 @@ static void read_block(const gal_json_cursor *at, gal_profile_block *out)
     gal_json_reject_unknown(at);
 }
 
-/* Profiles from before copies were measured beside others have no row and no column of them: they slow nobody there. */
+void gal_profile_copies_are_kernels(gal_profile *profile)
+{
+    double(*const of)[GAL_ACTIVITY_COUNT] = profile->slowdown;
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COPY; i++) {
+        of[i][GAL_ACTIVITY_COPY] = of[i][GAL_ACTIVITY_COMPUTE];
+        of[GAL_ACTIVITY_COPY][i] = of[GAL_ACTIVITY_COMPUTE][i];
+    }
+    of[GAL_ACTIVITY_COPY][GAL_ACTIVITY_COPY] = of[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMPUTE];
+}
+
+/* Of activities that a profile from before they were measured has no row and column of: they slow nobody and are not
+ * slowed. */
 static void read_slowdown(const gal_json_cursor *root, gal_profile *out)
 {
     uint32_t row_count;
     uint32_t column_count;
     gal_json_cursor rows = gal_json_array(root, "slowdown", GAL_ACTIVITY_COPY, GAL_ACTIVITY_COUNT, &row_count);
-    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
-        out->slowdown[i][GAL_ACTIVITY_COPY] = out->slowdown[GAL_ACTIVITY_COPY][i] = 1.0;
-    }
     for (uint32_t i = 0; i < row_count; i++) {
         gal_json_cursor row = gal_json_element_array(&rows, i, row_count, row_count, &column_count);
         for (uint32_t j = 0; j < column_count; j++) {
             out->slowdown[i][j] = gal_json_element_f64(&row, j, 1.0, SLOWDOWN_MAX);
         }
+    }
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
+        for (uint32_t j = row_count; j < GAL_ACTIVITY_COUNT; j++) {
+            out->slowdown[i][j] = out->slowdown[j][i] = 1.0;
+        }
+    }
+    if (row_count == GAL_ACTIVITY_COPY && !gal_json_has(root, "gpu") && out->cluster.device.multiprocessor_count == 0) {
+        gal_profile_copies_are_kernels(out);
     }
 }
 

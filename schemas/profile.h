@@ -25,11 +25,13 @@ enum {
     X(GAL_SOURCE_FITTED, "fitted")                                                                                     \
     X(GAL_SOURCE_ANALYTIC, "analytic")
 
-/* Who is slowed by whom: computation, communication, copies between the device and the host's memory. */
+/* Who is slowed by whom: computation, communication, copies between the device and the host's memory, transfers of
+ * storage. */
 #define GAL_ACTIVITIES(X)                                                                                              \
     X(GAL_ACTIVITY_COMPUTE, "compute")                                                                                 \
     X(GAL_ACTIVITY_COMMUNICATION, "communication")                                                                     \
-    X(GAL_ACTIVITY_COPY, "copy")
+    X(GAL_ACTIVITY_COPY, "copy")                                                                                       \
+    X(GAL_ACTIVITY_STORAGE, "storage")
 
 #define X(enumerator, name) enumerator,
 typedef enum gal_source { GAL_SOURCES(X) GAL_SOURCE_COUNT } gal_source;
@@ -141,6 +143,9 @@ typedef struct gal_profile {
     gal_profile_block *blocks; /* owned */
     char hash[GAL_HASH_BYTES]; /* of the document read; not written */
 } gal_profile;
+
+/* On ranks that are processors where it was not measured: a copy slows and is slowed as a kernel. */
+void gal_profile_copies_are_kernels(gal_profile *profile);
 
 /* As gal_document_read and gal_document_write (schemas/document.h). gal_profile_free releases what read gave. */
 gal_code gal_profile_read(const char *path, gal_profile *out, gal_error *err);

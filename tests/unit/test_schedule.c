@@ -203,8 +203,8 @@ static void add(sketch *s, uint32_t fragment, gal_op op, gal_stream stream, gal_
         s->wait[p->wait_count++] = (gal_wait){GAL_WAIT_INSTRUCTION, before, f->count - 1};
         in.wait_count = 1;
     }
-    s->cost[p->instruction_count] =
-        (gal_cost){seconds, op == GAL_OP_GEMM ? GAL_ACTIVITY_COMPUTE : GAL_ACTIVITY_COMMUNICATION, 0};
+    s->cost[p->instruction_count] = (gal_cost){
+        .seconds = seconds, .activity = op == GAL_OP_GEMM ? GAL_ACTIVITY_COMPUTE : GAL_ACTIVITY_COMMUNICATION};
     p->instruction[p->instruction_count++] = in;
     f->count++;
 }

@@ -57,8 +57,8 @@ static void add(sketch *s, gal_fragment_kind fragment, gal_op op, gal_stream str
         f->first = p->instruction_count;
     }
     f->count++;
-    s->cost[p->instruction_count] =
-        (gal_cost){seconds, op == GAL_OP_GEMM ? GAL_ACTIVITY_COMPUTE : GAL_ACTIVITY_COMMUNICATION, 0};
+    s->cost[p->instruction_count] = (gal_cost){
+        .seconds = seconds, .activity = op == GAL_OP_GEMM ? GAL_ACTIVITY_COMPUTE : GAL_ACTIVITY_COMMUNICATION};
     p->instruction[p->instruction_count++] = (gal_instruction){.op = (uint8_t)op,
                                                                .stream = (uint8_t)stream,
                                                                .group = group,
@@ -243,6 +243,27 @@ static void slowed_by_copies(void **unused)
     gal_simulation_free(&s);
 }
 
+/* A transfer of storage of 1 s, one each way, a kernel of 3 s and a message of 1 s start together. A transfer is slowed
+ * 1.5 times by kernels, 1.25 by messages and 2 by the other transfer: 3.75 times; kernel and message as beside copies
+ * above, but that copies slow nobody here. */
+static void slowed_by_storage(void **unused)
+{
+    (void)unused;
+    sketch a;
+    gal_simulation s = {0};
+    begin_pair(&a);
+    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_STORAGE_READ, GAL_STREAM_STORAGE_IN, GAL_GROUP_NONE, 1.0, false);
+    add(&a, GAL_FRAGMENT_FORWARD, GAL_OP_STORAGE_WRITE, GAL_STREAM_STORAGE_OUT, GAL_GROUP_NONE, 1.0, false);
+    a.cost[2].activity = a.cost[3].activity = GAL_ACTIVITY_STORAGE;
+    slow(&a,
+         (gal_slowdowns){{{1.0, 2.0, 1.0, 1.5}, {4.0, 1.0, 1.0, 1.25}, {1.0, 1.0, 1.0, 1.0}, {1.5, 1.25, 1.0, 2.0}}},
+         &s);
+    assert_true(s.iteration_seconds == 6.0);
+    assert_true(s.timeline[0].end_seconds == 3.75 && s.timeline[1].end_seconds == 3.75);
+    assert_true(s.timeline[2].end_seconds == 4.75 && s.timeline[2].instruction == 1);
+    gal_simulation_free(&s);
+}
+
 /* Two messages of 1 s on one link level, each half as fast beside the other: both end at 2 s; on two levels at 1 s. */
 static void messages_share_a_link(void **unused)
 {
@@ -344,6 +365,7 @@ int main(void)
         cmocka_unit_test(deadlock_is_named),
         cmocka_unit_test(slowed_by_company),
         cmocka_unit_test(slowed_by_copies),
+        cmocka_unit_test(slowed_by_storage),
         cmocka_unit_test(messages_share_a_link),
         cmocka_unit_test(faster_links_are_never_slower),
         cmocka_unit_test(joined_kernels_change_nothing),
