@@ -8,10 +8,10 @@
  * of DDR4-3200 and of an NVMe device on PCI Express 3.0 x4 (assumed). Adam moves its operands through the host's memory
  * once: 28 bytes an element of fp32.
  *
- * Beside a GPU Adam and storage slow nobody; copies, which its own engines do, slow and are slowed by what the profile
- * says (nothing where it says nothing: the link has both directions at once). On ranks that are processors the "host"
- * is the device's own cores: there these are kernels like any other; transfers of storage go on beside them there
- * too. */
+ * Beside a GPU Adam slows nobody; copies, which its own engines do, and transfers of storage slow and are slowed by
+ * what the profile says (nothing where it says nothing: the link has both directions at once). On ranks that are
+ * processors the "host" is the device's own cores: there Adam and copies are kernels, copies by the profile's factors
+ * for them; transfers of storage go on beside them there too. */
 #ifndef GAL_COSTMODEL_HOST_WORK_H
 #define GAL_COSTMODEL_HOST_WORK_H
 
