@@ -7,17 +7,11 @@
 
 #include "planner/certificate/certificate_prices.h"
 
-enum { BANDS = 8, CHARGES = 3, SLOPES = 40, TIGHTENINGS = 60, WEIGHTS = 9 };
+enum { BANDS = 8, CHARGES = 3, SLOPES = 40, TIGHTENINGS = 60, WEIGHTS = 9, CONVERSION_WORK = 10000 };
 
 typedef gal_cert_choice choice;
 
 static const choice nothing = {0.0, 0.0, 0.0}, none = {HUGE_VAL, HUGE_VAL, 0.0};
-
-/* Choices that no other beats, by rising bytes. */
-typedef struct list {
-    uint32_t count;
-    choice *choice;
-} list;
 
 /* Blocks of one stage. */
 typedef struct chain {
@@ -45,25 +39,31 @@ typedef struct prover {
     double weight, good, most; /* of the first stage's tail; a bound is not raised beyond; slower stages are no use */
     double limit_bytes, top, limit; /* of the open menus items above are left out, so many bytes are left */
     effort effort;
-    uint64_t work;                   /* blocks looked at, times the ways between their classes */
-    uint32_t classes, easiest;       /* one where conversions cost nothing; that of the block behind */
-    choice *best;                    /* [position][type][class] at the price at hand */
-    choice *rest;                    /* [block][class] of the chain at hand: cheapest from there to its end */
-    double *on;                      /* likewise: cost of what comes behind the block */
-    list *list, arrival, spare;      /* [2][class], and two more */
-    table (*table)[GAL_CERT_TABLES]; /* [kind] */
-    uint32_t tables;                 /* one where they are the same, or added is all: kernels, one stage */
-    uint32_t *far;                   /* [kind][begin] no chain from there that ends behind it is of use */
-    uint32_t *earliest, *longest;    /* [stage] where it may begin; the end; most blocks of it */
-    double *sum;                     /* [stage][block] least of the stages before */
-    uint32_t *from;                  /* likewise: where the last of them begins */
-    chain *cut;                      /* [stage] of the cheapest; of the one at hand */
+    uint64_t work;                       /* blocks looked at, times the ways between their classes */
+    uint32_t classes, easiest;           /* one where conversions cost nothing; that of the block behind */
+    choice *best;                        /* [position][type][class] at the price at hand */
+    choice *rest;                        /* [block][class] of the chain at hand: cheapest from there to its end */
+    double *on;                          /* likewise: cost of what comes behind the block */
+    gal_cert_list *list, arrival, spare; /* [2][class], and two more */
+    table (*table)[GAL_CERT_TABLES];     /* [kind] */
+    uint32_t tables;                     /* one where they are the same, or added is all: kernels, one stage */
+    uint32_t *far;                       /* [kind][begin] no chain from there that ends behind it is of use */
+    uint32_t *earliest, *longest;        /* [stage] where it may begin; the end; most blocks of it */
+    double *sum;                         /* [stage][block] least of the stages before */
+    uint32_t *from;                      /* likewise: where the last of them begins */
+    chain *cut;                          /* [stage] of the cheapest; of the one at hand */
     double *before, ahead; /* [block] of the chain at hand: what those before it cost at least, those behind */
 } prover;
 
 static table *table_of(const prover *v, uint32_t kind, uint32_t of)
 {
     return &v->table[kind][of % v->tables];
+}
+
+/* To price a conversion takes at least as long as to look at so many blocks. */
+static bool is_spent(const prover *v)
+{
+    return v->work + CONVERSION_WORK * v->t.asked_count > v->t.cell->work_limit;
 }
 
 /* ---- a price per byte ---- */
@@ -132,7 +132,7 @@ static double relax(prover *v, const chain *c, double *price)
         return least;
     }
     choice small = cheapest_chain(v, c, 0.0, 1.0, 0.0);
-    for (uint32_t i = 0; i < SLOPES && large.bytes > small.bytes; i++) {
+    for (uint32_t i = 0; i < SLOPES && large.bytes > small.bytes && !is_spent(v); i++) {
         const double slope = fmax((small.seconds - large.seconds) / (large.bytes - small.bytes), 0.0);
         const choice between = cheapest_chain(v, c, 1.0, slope, 0.0);
         *price = between.cost - slope * v->limit > least ? slope : *price;
@@ -148,9 +148,10 @@ static double relax(prover *v, const chain *c, double *price)
 /* ---- whole blocks ---- */
 
 /* Into a list what no other beats of its own and of another's with more seconds and bytes, up to a cost. */
-static void merge(prover *v, list *into, const list *from, const choice *more, double price, double most)
+static void merge(prover *v, gal_cert_list *into, const gal_cert_list *from, const choice *more, double price,
+                  double most)
 {
-    const list out = {
+    const gal_cert_list out = {
         gal_cert_merge(into->choice, into->count, from->choice, from->count, more, price, most, v->spare.choice),
         v->spare.choice};
     v->spare.choice = into->choice;
@@ -158,27 +159,15 @@ static void merge(prover *v, list *into, const list *from, const choice *more, d
     *into = out;
 }
 
-/* Two for each class, and two more. */
-static void take_lists(prover *v)
-{
-    const size_t count = 2 * (size_t)v->t.class_count;
-    v->list = gal_heap_take(&v->t.heap, count + 2, sizeof *v->list);
-    for (size_t i = 0; i < count + 2 && v->t.heap.code == GAL_OK; i++) {
-        v->list[i].choice = gal_heap_take(&v->t.heap, 2 * (GAL_CERT_LABELS + 1), sizeof(choice));
-    }
-    v->arrival = v->t.heap.code == GAL_OK ? v->list[count] : v->arrival;
-    v->spare = v->t.heap.code == GAL_OK ? v->list[count + 1] : v->spare;
-}
-
 /* Every way into the block's class, with the rest that was priced last. */
 static void arrive(prover *v, const chain *c, uint32_t block, uint32_t class, double price, double most)
 {
-    const list *before = v->list + ((block + 1) % 2) * (size_t)v->classes;
+    const gal_cert_list *before = v->list + ((block + 1) % 2) * (size_t)v->classes;
     const double rest = v->rest[(size_t)block * v->classes + class].cost;
     v->arrival.count = block == c->begin ? 1 : 0;
     v->arrival.choice[0] = nothing;
     for (uint32_t from = 0; from < v->classes && block > c->begin && rest < HUGE_VAL; from++) {
-        if (before[from].count > 0) {
+        if (gal_cert_list_least(&before[from], price) <= most - rest) { /* else not even for nothing */
             const choice more = {0.0, gal_cert_conversion(&v->t, v->t.types.pair_of[block], from, class), 0.0};
             merge(v, &v->arrival, &before[from], &more, price, most - rest);
         }
@@ -190,14 +179,16 @@ static double whole_least(prover *v, const chain *c, double price, double cutoff
 {
     const double most = cutoff + price * v->limit;
     double least = cutoff;
-    if (v->list == NULL) { /* most cells are proved without */
-        take_lists(v);
+    if (v->list == NULL) { /* two for each class, and two more; most cells are proved without */
+        v->list = gal_cert_lists_take(&v->t.heap, 2 * (size_t)v->t.class_count + 2);
+        v->arrival = v->list != NULL ? v->list[2 * v->t.class_count] : v->arrival;
+        v->spare = v->list != NULL ? v->list[2 * v->t.class_count + 1] : v->spare;
     }
     for (uint32_t block = c->begin; block < c->end && v->t.heap.code == GAL_OK; block++) {
         const gal_cert_menu *menu = &v->t.menus.of[v->t.types.type_of[block]];
         const uint32_t at = (block == c->begin ? GAL_CERT_FIRST : 0U) + (block + 1 == c->end ? GAL_CERT_LAST : 0U);
         for (uint32_t class = 0; class < v->classes; class ++) {
-            list *now = v->list + (block % 2) * (size_t)v->classes + class;
+            gal_cert_list *now = v->list + (block % 2) * (size_t)v->classes + class;
             const double on = v->on[(size_t)block * v->classes + class];
             now->count = 0;
             arrive(v, c, block, class, price, most);
@@ -224,7 +215,7 @@ static double chain_least(prover *v, const chain *c, uint32_t bottom, uint32_t t
     v->top = v->t.menus.turn[top];
     v->limit = v->limit_bytes - v->t.menus.turn[bottom];
     const double relaxed = relax(v, c, &price);
-    if (relaxed >= fmin(cutoff, v->good) || (bottom == top && v->effort < WHOLE) || v->work > v->t.cell->work_limit) {
+    if (relaxed >= fmin(cutoff, v->good) || (bottom == top && v->effort < WHOLE) || is_spent(v)) {
         return fmin(relaxed, cutoff);
     }
     if (bottom == top) {
@@ -245,7 +236,7 @@ static double *best_cost(const prover *v, const table *t, gal_cert_position at, 
 static void price_bands(prover *v, uint32_t kind, gal_cert_table of)
 {
     table *t = table_of(v, kind, of);
-    gal_cert_menus_open(&v->t, kind, of, v->weight);
+    gal_cert_menus_open(&v->t, kind, of, v->weight, true);
     const uint32_t stage = v->t.kind[kind].stage, turns = v->t.menus.turn_count;
     const chain share = {v->t.blocks * stage / v->t.stages, v->t.blocks * (stage + 1) / v->t.stages};
     v->classes = 1;
@@ -451,7 +442,7 @@ static bool tighten(prover *v, double lacking)
     for (gal_cert_table of = GAL_CERT_ROUND; of < GAL_CERT_TABLES && slowest < v->t.stages; of++) {
         double *known = known_of(v, slowest, of, &v->cut[slowest]);
         const double cutoff = *known + 1.1 * lacking / (of == GAL_CERT_ROUND ? fmax(v->rounds, 1.0) : 1.0);
-        gal_cert_menus_open(&v->t, v->t.kind_of[slowest], of, v->weight);
+        gal_cert_menus_open(&v->t, v->t.kind_of[slowest], of, v->weight, false);
         v->classes = v->t.class_count;
         *known = fmax(*known, chain_least(v, &v->cut[slowest], 0, v->t.menus.turn_count - 1, cutoff));
         known[blocks] = *known < cutoff ? 1.0 : 0.0;
@@ -478,12 +469,14 @@ static double least_anywhere(const prover *v, gal_cert_table of)
 /* Prices of all stages, or of what the weight is of. */
 static void weigh(prover *v, double weight)
 {
+    const bool one = v->t.stages == 1; /* whose chain is looked at by these menus */
     v->weight = weight;
     v->most = weight == 0.0 ? -HUGE_VAL : v->most;
     v->table[0][GAL_CERT_ROUND].age++; /* what was counted */
     for (uint32_t i = weight == 0.0 ? 0 : v->tables - 1; i < v->tables * (weight == 0.0 ? v->t.kind_count : 1); i++) {
         table *t = table_of(v, i / v->tables, i % v->tables);
-        gal_cert_menus_open(&v->t, i / v->tables, v->t.stages == 1 ? GAL_CERT_ADDED : i % v->tables, weight);
+        gal_cert_menus_open(&v->t, i / v->tables, one ? GAL_CERT_ADDED : i % v->tables, weight,
+                            !one || v->effort == BLOCKS);
         memcpy(t->least, v->t.menus.least, v->t.types.type_count * sizeof *t->least);
         t->age++;
         t->ends_seconds = v->t.menus.ends_seconds;
@@ -510,7 +503,7 @@ static double prove(prover *v, double weight, double enough)
     for (uint32_t i = 0; i < TIGHTENINGS && least < enough && v->t.heap.code == GAL_OK; i++) {
         const double own = least_cut(v, enough);
         least = fmax(least, own);
-        if (least >= enough || v->effort < WHOLE || v->work > v->t.cell->work_limit || !tighten(v, enough - own)) {
+        if (least >= enough || v->effort < WHOLE || is_spent(v) || !tighten(v, enough - own)) {
             break;
         }
     }
@@ -523,9 +516,9 @@ static double prove_best(prover *v, double enough)
 {
     static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
     static const double near[WEIGHTS] = {1.0, 1.0, 1.0, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125};
+    static const uint32_t first[GAL_CERT_SOURCES] = {0, 1, 0}, end[GAL_CERT_SOURCES] = {1, 2, WEIGHTS};
     double least = -HUGE_VAL, best = 0.0;
-    for (uint32_t i = 0;
-         i < (v->t.by_kernels ? 1 : WEIGHTS) && least < v->good && (i < 2 || v->work <= v->t.cell->work_limit); i++) {
+    for (uint32_t i = first[v->t.source]; i < end[v->t.source] && least < v->good && (i < 2 || !is_spent(v)); i++) {
         const double own = fabs(weight[i] - best) <= near[i] ? prove(v, weight[i], enough) : -HUGE_VAL;
         best = own > least ? weight[i] : best;
         least = fmax(least, own);
@@ -561,26 +554,29 @@ static gal_code create(prover *v)
     return h->code;
 }
 
-/* By compute alone, or by prices; raises the bound. What converts rows is left to whole blocks where chains are cut. */
-static gal_code raise_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell, bool by_kernels,
-                            double enough, double good, gal_certificate_proof *out, gal_error *err)
+/* Raises the bound by so much. What converts rows is left to whole blocks where chains are cut. */
+static gal_code raise_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell,
+                            gal_cert_source source, double enough, double good, gal_certificate_proof *out,
+                            gal_error *err)
 {
     const gal_round_counts rounds = gal_round_counts_of(cell->schedule, cell->pp_degree, cell->microbatch_count);
     prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : rounds.slowest,
-                .each = by_kernels ? rounds.each : 1.0, /* of prices they have it */
+                .each = source == GAL_CERT_KERNELS ? rounds.each : 1.0, /* of prices they have it */
                 .limit_bytes = (double)cell->arena_limit_bytes,
-                .tables = by_kernels || cell->pp_degree == 1 ? 1 : GAL_CERT_TABLES};
-    gal_code code = gal_cert_prices_create(cell, from, by_kernels, &v.t, err);
+                .tables = source == GAL_CERT_KERNELS || cell->pp_degree == 1 ? 1 : GAL_CERT_TABLES};
+    gal_code code = gal_cert_prices_create(cell, from, source, &v.t, err);
     code = code == GAL_OK ? create(&v) : code;
     v.good = good - v.t.common_seconds;
-    while (v.effort <= (by_kernels ? BLOCKS : WHOLE) && code == GAL_OK && out->seconds < good) {
+    while (v.effort <= (source == GAL_CERT_PRICED ? WHOLE : BLOCKS) && code == GAL_OK && out->seconds < good &&
+           (source != GAL_CERT_SOME || gal_cert_prices_more(&v.t))) {
         const double target = v.effort == BLOCKS ? enough : good;
         const double own = prove_best(&v, target - v.t.common_seconds);
         code = v.t.heap.code;
         out->seconds = fmax(out->seconds, own >= target - v.t.common_seconds ? target : own + v.t.common_seconds);
         out->plain = v.effort == BLOCKS && out->seconds >= enough;
-        v.effort += cell->pp_degree == 1 ? 1 : WHOLE;
+        v.effort += source == GAL_CERT_SOME ? 0 : cell->pp_degree == 1 ? 1 : WHOLE;
     }
+    code = code == GAL_OK ? v.t.heap.code : code;
     gal_cert_prices_free(&v.t);
     return code;
 }
@@ -593,8 +589,9 @@ gal_code gal_certificate_bound(const gal_certificate_sources *from, const gal_ce
                          cell->pp_degree <= gal_model_block_count(cell->model);
     gal_code code = GAL_OK;
     *out = (gal_certificate_proof){divides ? 0.0 : HUGE_VAL, !divides};
-    for (uint32_t i = 0; i < 2 && code == GAL_OK && out->seconds < good_seconds; i++) {
-        code = raise_bound(from, cell, i == 0, enough_seconds, good_seconds, out, err);
+    for (gal_cert_source i = 0; i < GAL_CERT_SOURCES && code == GAL_OK && out->seconds < good_seconds; i++) {
+        const bool skipped = i == GAL_CERT_SOME && cell->pp_degree > 1;
+        code = skipped ? GAL_OK : raise_bound(from, cell, i, enough_seconds, good_seconds, out, err);
     }
     return code;
 }

@@ -90,3 +90,21 @@ uint32_t gal_cert_merge(const gal_cert_choice *a, uint32_t a_count, const gal_ce
     }
     return count > GAL_CERT_LABELS ? (count + 1) / 2 : count;
 }
+
+gal_cert_list *gal_cert_lists_take(gal_heap *heap, size_t count)
+{
+    gal_cert_list *list = gal_heap_take(heap, count, sizeof *list);
+    for (size_t i = 0; i < count && heap->code == GAL_OK; i++) {
+        list[i].choice = gal_heap_take(heap, 2 * (GAL_CERT_LABELS + 1), sizeof *list[i].choice);
+    }
+    return heap->code == GAL_OK ? list : NULL;
+}
+
+double gal_cert_list_least(const gal_cert_list *list, double price)
+{
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < list->count; i++) {
+        least = gal_cert_lesser(least, list->choice[i].seconds + price * list->choice[i].bytes);
+    }
+    return least;
+}

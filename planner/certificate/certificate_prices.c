@@ -51,23 +51,62 @@ static const gal_block_price **price_at(const gal_cert_prices *v, uint32_t place
     return &v->price[((size_t)place * v->types.type_count + type) * v->strategy_count + strategy];
 }
 
-static gal_code price_stage(gal_cert_prices *v, uint32_t stage)
+static gal_code price_type(gal_cert_prices *v, uint32_t stage, uint32_t type)
 {
-    for (uint32_t type = 0; type < v->types.type_count; type++) {
-        for (uint32_t s = 0; s < v->strategy_count && is_here(v, type, stage); s++) {
-            gal_error reason = {0};
-            const gal_price_query query = query_of(v, type, stage, s);
-            const gal_block_price **price = price_at(v, v->place[stage], type, s);
-            const bool asks = *price == NULL && is_legal(v, type, &v->strategy[s], v->devices, v->samples);
-            const gal_code code = asks ? gal_price_block(v->from->cache, &query, price, &reason) : GAL_OK;
-            if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
-                *price = NULL;
-            } else if (code != GAL_OK) {
-                return gal_fail(v->heap.err, code, "%s", reason.text);
-            }
+    v->priced[type] = true;
+    for (uint32_t s = 0; s < v->strategy_count && is_here(v, type, stage); s++) {
+        gal_error reason = {0};
+        const gal_price_query query = query_of(v, type, stage, s);
+        const gal_block_price **price = price_at(v, v->place[stage], type, s);
+        const bool asks = *price == NULL && is_legal(v, type, &v->strategy[s], v->devices, v->samples);
+        const gal_code code = asks ? gal_price_block(v->from->cache, &query, price, &reason) : GAL_OK;
+        if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+            *price = NULL;
+        } else if (code != GAL_OK) {
+            return gal_fail(v->heap.err, code, "%s", reason.text);
         }
     }
     return GAL_OK;
+}
+
+static gal_code price_stage(gal_cert_prices *v, uint32_t stage)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t type = 0; type < v->types.type_count && code == GAL_OK; type++) {
+        code = price_type(v, stage, type);
+    }
+    return code;
+}
+
+/* Of those without a price the one of most blocks; type_count: all have theirs. */
+static uint32_t largest_type(const gal_cert_prices *v)
+{
+    uint32_t blocks[GAL_TYPES_MAX] = {0};
+    uint32_t largest = v->types.type_count, most = 0;
+    for (uint32_t block = 0; block < v->blocks; block++) {
+        blocks[v->types.type_of[block]]++;
+    }
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        const bool more = !v->priced[type] && blocks[type] > most;
+        largest = more ? type : largest;
+        most = more ? blocks[type] : most;
+    }
+    return largest;
+}
+
+bool gal_cert_prices_more(gal_cert_prices *v)
+{
+    enum { TYPES_MOST = 4 };
+    uint32_t count = 0;
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        count += v->priced[type];
+    }
+    const bool more = count < TYPES_MOST && largest_type(v) < v->types.type_count;
+    for (uint32_t i = 0; more && i < (count > 0 ? count : 1) && v->heap.code == GAL_OK; i++) {
+        const uint32_t next = largest_type(v);
+        v->heap.code = next < v->types.type_count ? price_type(v, 0, next) : v->heap.code;
+    }
+    return more && v->heap.code == GAL_OK;
 }
 
 /* Of stages of one place the first, and those of the ends of the chain. */
@@ -160,6 +199,7 @@ double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uin
     double *known = &v->conversion[(place * v->class_count + from) * v->class_count + to];
     if (isnan(*known)) {
         *known = price_conversion(v, k, pair, from, to);
+        v->asked_count++;
     }
     return rounds_in(v, v->menus.table) * *known;
 }
@@ -196,8 +236,8 @@ static gal_code price_kernels(gal_cert_prices *v)
 {
     gal_code code = GAL_OK;
     for (uint32_t type = 0; type < v->types.type_count; type++) {
-        for (uint32_t i = 0; i < v->strategy_count; i++) {
-            GAL_TRY(price_split(v, type, &v->split[i], &v->kernels[(size_t)type * v->strategy_count + i]));
+        for (uint32_t i = 0; i < v->split_count; i++) {
+            GAL_TRY(price_split(v, type, &v->split[i], &v->kernels[(size_t)type * v->split_count + i]));
         }
     }
 cleanup:
@@ -207,7 +247,7 @@ cleanup:
 static gal_cert_item kernel_item(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t split,
                                  gal_cert_table table)
 {
-    const gal_block_floor *floor = &v->kernels[(size_t)type * v->strategy_count + split].floor;
+    const gal_block_floor *floor = &v->kernels[(size_t)type * v->split_count + split].floor;
     const double rounds = rounds_in(v, table);
     const double bytes = (double)floor->state_bytes + (double)k->in_flight * (double)floor->saved_bytes;
     /* of two sub-batches, one of which may be done before the other begins, at least half */
@@ -314,8 +354,8 @@ static bool beats(const gal_cert_item *a, const gal_cert_item *b)
 
 static bool is_had(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t strategy)
 {
-    return v->by_kernels ? v->kernels[(size_t)type * v->strategy_count + strategy].legal
-                         : *price_at(v, k->place, type, strategy) != NULL;
+    return v->priced[type] ? *price_at(v, k->place, type, strategy) != NULL
+                           : v->kernels[(size_t)type * v->split_count + strategy].legal;
 }
 
 /* Leaves what no other beats. */
@@ -368,17 +408,20 @@ static void sum_up(const gal_cert_prices *v, gal_cert_menus *out)
     }
 }
 
-void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table, double tail_weight)
+void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table, double tail_weight, bool any_class)
 {
     const gal_cert_kind *k = v->menus.kind = &v->kind[kind];
     v->menus.table = table;
     for (uint32_t type = 0; type < v->types.type_count; type++) {
         gal_cert_menu *own = &v->menus.of[type];
+        const uint32_t count = v->priced[type] ? v->strategy_count : v->split_count;
         own->count = 0;
-        for (uint32_t s = 0; s < v->strategy_count && is_here(v, type, k->stage); s++) {
+        for (uint32_t s = 0; s < count && is_here(v, type, k->stage); s++) {
             if (is_had(v, k, type, s)) {
-                own->item[own->count++] =
-                    v->by_kernels ? kernel_item(v, k, type, s, table) : item_of(v, k, type, s, table, tail_weight);
+                gal_cert_item *item = &own->item[own->count++];
+                *item =
+                    v->priced[type] ? item_of(v, k, type, s, table, tail_weight) : kernel_item(v, k, type, s, table);
+                item->class = any_class ? 0 : item->class;
             }
         }
         prune(own);
@@ -463,16 +506,17 @@ static void number_stages(gal_cert_prices *v)
     }
 }
 
-/* [type][strategy]: at most so many. */
+/* [type][strategy or split]: at most so many. */
 static void create_menus(gal_cert_prices *v)
 {
     const size_t types = v->types.type_count;
-    gal_cert_item *item = gal_heap_take(&v->heap, types * v->strategy_count, sizeof *item);
+    const size_t most = v->strategy_count > v->split_count ? v->strategy_count : v->split_count;
+    gal_cert_item *item = gal_heap_take(&v->heap, types * most, sizeof *item);
     v->menus.of = gal_heap_take(&v->heap, types, sizeof *v->menus.of);
-    v->menus.turn = gal_heap_take(&v->heap, types * v->strategy_count, sizeof *v->menus.turn);
+    v->menus.turn = gal_heap_take(&v->heap, types * most, sizeof *v->menus.turn);
     v->menus.least = gal_heap_take(&v->heap, types, sizeof *v->menus.least);
     for (size_t type = 0; v->heap.code == GAL_OK && type < types; type++) {
-        v->menus.of[type].item = item + type * v->strategy_count;
+        v->menus.of[type].item = item + type * most;
     }
 }
 
@@ -482,33 +526,34 @@ static gal_code create_tables(gal_cert_prices *v)
     v->place = gal_heap_take(&v->heap, v->stages, sizeof *v->place);
     v->kind_of = gal_heap_take(&v->heap, v->stages, sizeof *v->kind_of);
     v->kind = gal_heap_take(&v->heap, v->stages, sizeof *v->kind);
-    v->strategy =
-        gal_heap_take(&v->heap, v->by_kernels ? 0 : gal_space_room(v->cell->space, v->devices), sizeof *v->strategy);
+    const bool prices = v->source != GAL_CERT_KERNELS, kernels = v->source != GAL_CERT_PRICED;
+    v->strategy = gal_heap_take(&v->heap, prices ? gal_space_room(v->cell->space, v->devices) : 0, sizeof *v->strategy);
+    v->priced = gal_heap_take(&v->heap, types, sizeof *v->priced);
     if (v->heap.code != GAL_OK) {
         return v->heap.code;
     }
     number_stages(v);
-    v->strategy_count = v->by_kernels ? gal_space_splits(v->cell->space, v->devices, NULL)
-                                      : gal_space_strategies(v->cell->space, v->devices, v->strategy);
+    v->strategy_count = prices ? gal_space_strategies(v->cell->space, v->devices, v->strategy) : 0;
+    v->split_count = kernels ? gal_space_splits(v->cell->space, v->devices, NULL) : 0;
     v->class = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->class);
     v->stands = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->stands);
     v->received_bytes = gal_heap_take(&v->heap, types, sizeof *v->received_bytes);
     v->price = gal_heap_take(&v->heap, v->place_count * types * v->strategy_count, sizeof *v->price);
-    v->split = gal_heap_take(&v->heap, v->by_kernels ? v->strategy_count : 0, sizeof *v->split);
-    v->kernels = gal_heap_take(&v->heap, v->by_kernels ? types * v->strategy_count : 0, sizeof *v->kernels);
+    v->split = gal_heap_take(&v->heap, v->split_count, sizeof *v->split);
+    v->kernels = gal_heap_take(&v->heap, types * v->split_count, sizeof *v->kernels);
     create_menus(v);
     return v->heap.code;
 }
 
-gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_certificate_sources *from, bool by_kernels,
-                                gal_cert_prices *out, gal_error *err)
+gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_certificate_sources *from,
+                                gal_cert_source source, gal_cert_prices *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_cert_prices *v = out;
     *v = (gal_cert_prices){.cell = cell,
                            .from = from,
                            .heap = {.err = err},
-                           .by_kernels = by_kernels,
+                           .source = source,
                            .devices = cell->device_count / cell->pp_degree,
                            .samples = cell->global_batch_samples / cell->microbatch_count,
                            .blocks = gal_model_block_count(cell->model),
@@ -516,14 +561,16 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
                            .stages = cell->pp_degree};
     GAL_TRY(gal_block_types_create(cell->model, &v->types, err));
     GAL_TRY(create_tables(v));
-    if (by_kernels) {
+    v->common_seconds = source == GAL_CERT_KERNELS
+                            ? 0.0
+                            : gal_price_common_update(cell->model, from->durations, v->devices, v->stages) +
+                                  gal_durations_fixed_step_seconds(from->durations);
+    if (source != GAL_CERT_PRICED) {
         v->class_count = 1;
         (void)gal_space_splits(cell->space, v->devices, v->split);
         GAL_TRY(price_kernels(v));
         goto cleanup;
     }
-    v->common_seconds = gal_price_common_update(cell->model, from->durations, v->devices, v->stages) +
-                        gal_durations_fixed_step_seconds(from->durations);
     GAL_TRY(price_all(v));
     GAL_TRY(number_classes(v));
     measure_received(v);

@@ -40,6 +40,12 @@ typedef struct gal_cert_choice {
     double cost, seconds, bytes;
 } gal_cert_choice;
 
+/* Choices that no other beats, by rising bytes. */
+typedef struct gal_cert_list {
+    uint32_t count;
+    gal_cert_choice *choice;
+} gal_cert_list;
+
 /* Stages whose tables are the same. */
 typedef struct gal_cert_kind {
     uint32_t stage, place, in_flight; /* the first of them; gal_price_place, numbered; microbatches */
@@ -62,6 +68,11 @@ typedef struct gal_cert_kernels {
     bool legal;
     gal_block_floor floor;
 } gal_cert_kernels;
+
+/* What seconds and bytes are from: kernels of splits alone (costmodel/floor.h), which no plan is faster than, whatever
+ * its prices; prices of some types of blocks and kernels of the others, in one stage, where no turn of a block that is
+ * not priced can gain; prices. */
+typedef enum gal_cert_source { GAL_CERT_KERNELS, GAL_CERT_SOME, GAL_CERT_PRICED, GAL_CERT_SOURCES } gal_cert_source;
 
 enum { GAL_CERT_LABELS = 1024 };
 
@@ -87,17 +98,22 @@ typedef struct gal_cert_prices {
     gal_cert_like *like;           /* [end] of chains */
     gal_cert_menus menus;          /* opened last */
     const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
-    bool by_kernels;
-    gal_split_kind *split;     /* [split], by_kernels */
-    gal_cert_kernels *kernels; /* [type][split], by_kernels */
+    gal_cert_source source;
+    bool *priced; /* [type]; by its kernels else */
+    uint32_t split_count;
+    gal_split_kind *split;     /* [split_count]; not by prices alone */
+    gal_cert_kernels *kernels; /* [type][split], likewise */
     double *conversion;        /* [place][pair][class][class]; NaN: not asked for yet */
+    uint64_t asked_count;      /* of them that were asked for */
 } gal_cert_prices;
 
-/* cell and from are referred to. by_kernels: of splits by compute alone (costmodel/floor.h), which no plan is faster
- * than, whatever its prices; nothing converts. GAL_ERR_SYSTEM without memory; else as gal_price_block. Freed also if it
- * fails. */
-gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_certificate_sources *from, bool by_kernels,
-                                gal_cert_prices *out, gal_error *err);
+/* cell and from are referred to. Of kernels nothing converts, as long as some types have no price either.
+ * GAL_ERR_SYSTEM without memory; else as gal_price_block. Freed also if it fails. */
+gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_certificate_sources *from,
+                                gal_cert_source source, gal_cert_prices *out, gal_error *err);
+/* As many types again as have prices get theirs, those of most blocks first. False: all have them, or four, then all
+ * may as well; or it failed (heap.code). */
+bool gal_cert_prices_more(gal_cert_prices *prices);
 void gal_cert_prices_free(gal_cert_prices *prices);
 
 /* fmin, inlined; a where b is no number. */
@@ -115,8 +131,10 @@ void gal_cert_number_likes(gal_cert_prices *prices);
 void gal_cert_reach(const gal_cert_prices *prices, const double *least, double ends_seconds, double most, double *sum,
                     uint32_t *far);
 
-/* Fills menus of the kind's table; the first stage's tail is weighed: at most 1. */
-void gal_cert_menus_open(gal_cert_prices *prices, uint32_t kind, gal_cert_table table, double tail_weight);
+/* Fills menus of the kind's table; the first stage's tail is weighed: at most 1. any_class: what converts rows is not
+ * asked, so all items are of class 0, and few are not beaten by another. */
+void gal_cert_menus_open(gal_cert_prices *prices, uint32_t kind, gal_cert_table table, double tail_weight,
+                         bool any_class);
 
 static inline gal_cert_choice gal_cert_joined(const gal_cert_choice *a, const gal_cert_choice *b)
 {
@@ -128,6 +146,11 @@ static inline gal_cert_choice gal_cert_joined(const gal_cert_choice *a, const ga
  * neighbours stands for both. Returns how many are in out, which has room for both lists. */
 uint32_t gal_cert_merge(const gal_cert_choice *a, uint32_t a_count, const gal_cert_choice *b, uint32_t b_count,
                         const gal_cert_choice *more, double price, double most, gal_cert_choice *out);
+
+/* Empty lists, each with room for two that are merged. NULL: heap.code says why. */
+gal_cert_list *gal_cert_lists_take(gal_heap *heap, size_t count);
+/* What the cheapest of a list costs at the price; infinity: it is empty. */
+double gal_cert_list_least(const gal_cert_list *list, double price);
 
 /* Of an item at a cost of `rate` per second, 1 or 0, and `price` per byte. */
 gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price);
