@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/program/atoms.h"
 
@@ -91,6 +92,70 @@ static void measure_rows(gal_stage_tables *t)
     }
 }
 
+static void join_classes(gal_stage_tables *t)
+{
+    for (uint32_t class = 1; class < t->class_count; class ++) {
+        t->rows_bytes[0] = fmin(t->rows_bytes[0], t->rows_bytes[class]);
+    }
+    memset(t->class, 0, t->s->strategy_count * sizeof *t->class);
+    t->class_count = t->class_count > 0 ? 1 : 0;
+}
+
+/* ---- what no other beats ---- */
+
+/* On every stage and under all weights: none of these numbers counts less than nothing in an item (item_of). */
+static bool beats(const gal_screened_item *a, const gal_screened_item *b)
+{
+    return a->forward_seconds <= b->forward_seconds && a->backward_seconds <= b->backward_seconds &&
+           a->tail_seconds <= b->tail_seconds && a->update_seconds <= b->update_seconds && a->bytes <= b->bytes &&
+           a->saved_bytes <= b->saved_bytes && a->turn_bytes <= b->turn_bytes &&
+           a->boundary_bytes == b->boundary_bytes && a->enter_seconds <= b->enter_seconds &&
+           a->leave_seconds <= b->leave_seconds && a->enter_tail_seconds <= b->enter_tail_seconds;
+}
+
+/* Whether one may stand for the other: rows lie alike, and of a holder the token table does. */
+static bool may_stand_for(const gal_stage_tables *t, bool holds, uint32_t a, uint32_t b)
+{
+    return t->class[a] == t->class[b] && (!holds || t->ways.of[a] == t->ways.of[b]);
+}
+
+/* Adds a strategy to those kept of its type, less what it beats; of equals the first stays. Those of its class are the
+ * last ones. */
+static void keep(const gal_stage_tables *t, uint32_t type, uint32_t strategy)
+{
+    const gal_screened_item *item = &t->s->item[(size_t)type * t->s->strategy_count];
+    const bool holds = gal_holds_table(t->s->types, type);
+    uint32_t *kept = t->kept + (size_t)type * t->listed_count;
+    uint32_t begin = t->kept_count[type];
+    for (; begin > 0 && t->class[kept[begin - 1]] == t->class[strategy]; begin--) {
+        const uint32_t other = kept[begin - 1];
+        if (may_stand_for(t, holds, other, strategy) && beats(&item[other], &item[strategy])) {
+            return;
+        }
+    }
+    uint32_t count = begin;
+    for (uint32_t k = begin; k < t->kept_count[type]; k++) {
+        const bool beaten = may_stand_for(t, holds, strategy, kept[k]) && beats(&item[strategy], &item[kept[k]]);
+        kept[count] = kept[k];
+        count += !beaten;
+    }
+    kept[count] = strategy;
+    t->kept_count[type] = count + 1;
+}
+
+/* carries: of the types that hand on the carried tensor beside their rows; else of the others. */
+static void keep_best(gal_stage_tables *t, bool carries)
+{
+    for (uint32_t type = 0; type < t->s->types->type_count; type++) {
+        for (uint32_t k = 0; k < t->listed_count && (t->s->types->shape[type].carried_out.positions > 0) == carries;
+             k++) {
+            if (t->s->item[(size_t)type * t->s->strategy_count + t->listed[k]].legal) {
+                keep(t, type, t->listed[k]);
+            }
+        }
+    }
+}
+
 /* ---- conversions ---- */
 
 /* Where the carried tensor passes, the rows keep their layout (planner/cell/cell.h). */
@@ -144,6 +209,16 @@ static gal_mix_rates rates_of(const gal_stage_tables *t, uint32_t stage, gal_sta
                 : (gal_mix_rates){rounds, rounds, 0.0};
 }
 
+/* Menus of these tables. */
+static void forget_menus(gal_stage_tables *t, uint32_t first, uint32_t end)
+{
+    const size_t of_table = (size_t)t->s->spec.pp_degree * t->s->types->type_count;
+    for (size_t i = first * of_table; i < end * of_table; i++) {
+        free((void *)t->known[i].item);
+        t->known[i] = (gal_mix_menu){0};
+    }
+}
+
 void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed)
 {
     double behind = 0.0;
@@ -152,7 +227,7 @@ void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed)
         t->drained[p] = behind;
         behind += exposed[p];
     }
-    t->filled = false;
+    forget_menus(t, t->s->spec.pp_degree > 1 ? GAL_TABLE_ROUND + 1 : 0, GAL_TABLE_COUNT); /* no weights are in those */
 }
 
 static void forget_conversions(gal_stage_tables *t)
@@ -238,20 +313,41 @@ static bool may_keep(const gal_stage_tables *t, const bool *allowed, uint32_t st
     return t->ways.of[strategy] != GAL_NO_WAY && allowed[t->ways.of[strategy]];
 }
 
-static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table, const bool *allowed)
+static gal_mix_menu list_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table,
+                              const bool *allowed)
 {
     const gal_screened *s = t->s;
-    const bool tied = allowed != NULL && gal_holds_table(s->types, type);
     gal_mix_item *own = t->item + (size_t)type * s->strategy_count;
     uint32_t count = 0;
-    for (uint32_t k = 0; k < t->listed_count && gal_stage_tables_may_hold(s, stage, type); k++) {
-        const uint32_t i = t->listed[k];
-        const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
-        if (item->legal && (!tied || may_keep(t, allowed, i))) {
-            own[count++] = item_of(t, item, type, i, stage, table);
+    for (uint32_t k = 0; k < t->kept_count[type] && gal_stage_tables_may_hold(s, stage, type); k++) {
+        const uint32_t i = t->kept[(size_t)type * t->listed_count + k];
+        if (allowed == NULL || may_keep(t, allowed, i)) {
+            own[count++] = item_of(t, &s->item[(size_t)type * s->strategy_count + i], type, i, stage, table);
         }
     }
-    t->menu[type] = (gal_mix_menu){gal_mix_prune(own, count), own};
+    return (gal_mix_menu){gal_mix_prune(own, count), own};
+}
+
+/* What was listed before stays known: ties, and looks at other stages, change nothing of it. */
+static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table, const bool *allowed)
+{
+    const size_t stages = t->s->spec.pp_degree;
+    gal_mix_menu *known = &t->known[(table * stages + stage) * t->s->types->type_count + type];
+    if (allowed != NULL && gal_holds_table(t->s->types, type)) {
+        t->menu[type] = list_menu(t, stage, type, table, allowed);
+        return;
+    }
+    if (known->item == NULL) {
+        const gal_mix_menu own = list_menu(t, stage, type, table, NULL);
+        gal_mix_item *kept = malloc((own.count + 1) * sizeof *kept);
+        if (kept == NULL) { /* to be listed anew */
+            t->menu[type] = own;
+            return;
+        }
+        memcpy(kept, own.item, own.count * sizeof *kept);
+        *known = (gal_mix_menu){own.count, kept};
+    }
+    t->menu[type] = *known;
 }
 
 /* What the ends of a stage of several blocks take for rows that come and go, and for the gradient that its blocks hand
@@ -281,15 +377,10 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
     if (place != t->place) {
         forget_conversions(t);
     }
-    const bool same = t->filled && t->stage == stage && t->table == table;
-    t->filled = true;
     t->place = place;
     t->stage = stage;
-    t->table = table;
     for (uint32_t type = 0; type < types->type_count; type++) {
-        if (!same || gal_holds_table(types, type)) { /* ties change no other menu */
-            fill_menu(t, stage, type, table, allowed);
-        }
+        fill_menu(t, stage, type, table, allowed);
     }
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
         const uint32_t block = types->pair_first[pair];
@@ -315,6 +406,51 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
                            .context = t};
 }
 
+/* ---- ways to keep the token table ---- */
+
+/* What blocks of the type take at least in each way, on the first stage that may hold them, of all blocks. */
+static void price_ways(const gal_stage_tables *t, uint32_t type, double first_price, double last_price, double *least)
+{
+    const uint32_t stage = gal_stage_tables_may_hold(t->s, 0, type) ? 0 : t->s->spec.pp_degree - 1;
+    const double price = stage == 0 ? first_price : last_price;
+    for (uint32_t way = 0; way < t->ways.count; way++) {
+        least[way] = HUGE_VAL;
+    }
+    for (uint32_t i = 0; i < t->s->strategy_count; i++) {
+        const gal_screened_item *item = &t->s->item[(size_t)type * t->s->strategy_count + i];
+        if (item->legal && t->ways.of[i] != GAL_NO_WAY) {
+            const double bytes = item->bytes + gal_screen_in_flight(&t->s->spec, stage) * item->saved_bytes;
+            const double seconds = gal_stage_tables_seconds(t, item, stage, GAL_TABLE_ADDED) +
+                                   gal_stage_tables_reduction(t, type, i, stage);
+            least[t->ways.of[i]] = fmin(least[t->ways.of[i]], seconds + price * bytes);
+        }
+    }
+}
+
+uint32_t gal_stage_tables_list_ways(const gal_stage_tables *t, double first_price, double last_price,
+                                    gal_priced_way *way, double *least)
+{
+    const gal_block_types *types = t->s->types;
+    const uint32_t count = t->ways.count;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        way[i] = (gal_priced_way){i, {0.0, 0.0}};
+    }
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        if (gal_holds_table(types, type)) {
+            price_ways(t, type, first_price, last_price, least);
+            for (uint32_t i = 0; i < count; i++) {
+                way[i].cost[type == types->type_of[0] ? 0 : 1] += least[i];
+            }
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        way[kept] = way[i];
+        kept += way[i].cost[0] < HUGE_VAL && way[i].cost[1] < HUGE_VAL;
+    }
+    return kept;
+}
+
 /* ---- create ---- */
 
 static void price_reductions(gal_stage_tables *t)
@@ -328,7 +464,7 @@ static void price_reductions(gal_stage_tables *t)
     }
 }
 
-gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables *out, gal_error *err)
+gal_code gal_stage_tables_create(const gal_screened *screened, bool one_class, gal_stage_tables *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     const size_t types = screened->types->type_count;
@@ -338,9 +474,12 @@ gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables 
                           .class = calloc(3 * (size_t)screened->strategy_count + 1, sizeof *t.class),
                           .item = malloc((types * screened->strategy_count + 1) * sizeof *t.item),
                           .menu = calloc(types, sizeof *t.menu),
+                          .known = calloc(GAL_TABLE_COUNT * (size_t)screened->spec.pp_degree * types, sizeof *t.known),
+                          .kept_count = calloc(types, sizeof *t.kept_count),
                           .pair_counts = calloc(pairs + 1, sizeof *t.pair_counts),
                           .table_seconds = calloc((size_t)screened->strategy_count + 1, sizeof *t.table_seconds)};
-    if (t.class == NULL || t.item == NULL || t.menu == NULL || t.pair_counts == NULL || t.table_seconds == NULL) {
+    if (t.class == NULL || t.item == NULL || t.menu == NULL || t.known == NULL || t.kept_count == NULL ||
+        t.pair_counts == NULL || t.table_seconds == NULL) {
         GAL_TRY(no_memory(err));
     }
     t.stands = t.class + screened->strategy_count;
@@ -351,15 +490,23 @@ gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables 
     if (screened->types->table_shared) {
         GAL_TRY(gal_table_ways_create(screened, &t.ways, err));
     }
-    const size_t conversions = pairs * t.class_count * t.class_count;
     t.rows_bytes = malloc((3 * (size_t)t.class_count + 1) * sizeof *t.rows_bytes);
-    t.conversion = malloc((conversions + 1) * sizeof *t.conversion);
-    if (t.rows_bytes == NULL || t.conversion == NULL) {
+    t.kept = malloc((types * t.listed_count + 1) * sizeof *t.kept);
+    if (t.rows_bytes == NULL || t.kept == NULL) {
         GAL_TRY(no_memory(err));
     }
     t.first_bytes = t.rows_bytes + t.class_count;
     t.last_bytes = t.first_bytes + t.class_count;
     measure_rows(&t);
+    keep_best(&t, true); /* which lies as its class has it */
+    if (one_class) {
+        join_classes(&t);
+    }
+    keep_best(&t, false);
+    t.conversion = malloc((pairs * t.class_count * t.class_count + 1) * sizeof *t.conversion);
+    if (t.conversion == NULL) {
+        GAL_TRY(no_memory(err));
+    }
     forget_conversions(&t);
     *out = t;
     t = (gal_stage_tables){0};
@@ -370,8 +517,14 @@ cleanup:
 
 void gal_stage_tables_free(gal_stage_tables *tables)
 {
+    if (tables->known != NULL) {
+        forget_menus(tables, 0, GAL_TABLE_COUNT);
+    }
     gal_table_ways_free(&tables->ways);
     free(tables->conversion);
+    free(tables->kept);
+    free(tables->kept_count);
+    free(tables->known);
     free(tables->rows_bytes);
     free(tables->table_seconds);
     free(tables->pair_counts);

@@ -10,7 +10,13 @@
 /* What an item's seconds are: of a stage's round; what it adds to the sum over stages; that and its share of the
  * slowest rounds, as if all stages were equal; as if its stage were the slowest. With one stage all but the first are
  * all its seconds. */
-typedef enum gal_stage_table { GAL_TABLE_ROUND, GAL_TABLE_ADDED, GAL_TABLE_BOTH, GAL_TABLE_STEP } gal_stage_table;
+typedef enum gal_stage_table {
+    GAL_TABLE_ROUND,
+    GAL_TABLE_ADDED,
+    GAL_TABLE_BOTH,
+    GAL_TABLE_STEP,
+    GAL_TABLE_COUNT
+} gal_stage_table;
 
 typedef struct gal_stage_tables {
     const gal_screened *s;
@@ -21,26 +27,29 @@ typedef struct gal_stage_tables {
     uint32_t *stands; /* [class]: its first strategy */
     uint32_t *listed; /* [listed_count] legal strategies, class by class */
     uint32_t listed_count;
-    double *rows_bytes;  /* [class] at the borders of stages */
-    uint64_t sent_bytes; /* of the transfer looked up last, behind sent_stage */
+    uint32_t *kept, *kept_count; /* [type][kept_count[type]] of them, what no other beats on any stage */
+    double *rows_bytes;          /* [class] at the borders of stages */
+    uint64_t sent_bytes;         /* of the transfer looked up last, behind sent_stage */
     uint32_t sent_stage;
     double sent_seconds;
     gal_mix_item *item;  /* [type][strategy] */
     gal_mix_menu *menu;  /* [type] of the stage at hand */
+    gal_mix_menu *known; /* [table][stage][type] under these weights, as holders of the token table like; their items
+                          * owned. Items NULL: not asked for yet */
     double *pair_counts; /* its share, if all stages have the same */
     double *first_bytes, *last_bytes;
     double *table_seconds;          /* [strategy] of the token table's reduction between the stages that hold it */
     gal_table_ways ways;            /* to keep it, if several hold it */
     gal_mix_conversion *conversion; /* [pair][class][class] on stages of `place` */
-    bool filled;                    /* the menus, with these three */
-    uint32_t stage, place;          /* place: of the stages whose conversions are known (gal_price_place) */
-    gal_stage_table table;
-    gal_code code; /* of a conversion */
+    uint32_t stage, place;          /* at hand; of the stages whose conversions are known (gal_price_place) */
+    gal_code code;                  /* of a conversion */
     gal_error *err;
 } gal_stage_tables;
 
-/* screened is referred to; err is where a conversion that fails leaves its reason. GAL_ERR_SYSTEM without memory. */
-gal_code gal_stage_tables_create(const gal_screened *screened, gal_stage_tables *out, gal_error *err);
+/* screened is referred to; err is where a conversion that fails leaves its reason. one_class: rows are taken to lie
+ * alike under all strategies, at their smallest; what is bounded so is bounded for any classes, as conversions take no
+ * less than nothing, and sooner, as few items are not beaten by another. GAL_ERR_SYSTEM without memory. */
+gal_code gal_stage_tables_create(const gal_screened *screened, bool one_class, gal_stage_tables *out, gal_error *err);
 void gal_stage_tables_free(gal_stage_tables *tables); /* accepts a zeroed one */
 
 /* Tails count with these weights from now on: [stage], 0 or more, with a sum of at most 1; at first all are 0. */
@@ -62,6 +71,12 @@ double gal_stage_tables_reduction(const gal_stage_tables *tables, uint32_t type,
 
 /* Whether a block of the type may be on the stage: the ends of the chain have theirs. */
 bool gal_stage_tables_may_hold(const gal_screened *screened, uint32_t stage, uint32_t type);
+
+/* The ways to keep the token table that all its holders may have, with what each of them costs at least at these prices
+ * per byte of the first and the last stage: what ways are compared by. Returns how many; way, least [way]: the caller's
+ * room, as many as there are. */
+uint32_t gal_stage_tables_list_ways(const gal_stage_tables *tables, double first_price, double last_price,
+                                    gal_priced_way *way, double *least);
 
 bool gal_holds_table(const gal_block_types *types, uint32_t type);
 

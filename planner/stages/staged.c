@@ -37,7 +37,23 @@ typedef struct solver {
     gal_error *err;
 } solver;
 
-/* ---- bound ---- */
+/* ---- create ---- */
+
+/* What bounds are found by; for a path room is needed too. */
+static gal_code create_bounds(const gal_screened *screened, bool one_class, solver *v)
+{
+    gal_code code = GAL_OK;
+    v->bound = calloc(3 * (size_t)screened->spec.pp_degree, sizeof *v->bound);
+    if (v->bound == NULL) {
+        GAL_TRY(gal_fail(v->err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    GAL_TRY(gal_chain_kinds_create(screened->types, &v->chains, v->err));
+    const size_t known = (size_t)GAL_WHOLE_ROWS * screened->spec.pp_degree * v->chains.count;
+    v->known = screened->spec.pp_degree > 1 && known <= KNOWN_MAX ? calloc(known, sizeof *v->known) : NULL;
+    GAL_TRY(gal_stage_tables_create(screened, one_class, &v->tables, v->err));
+cleanup:
+    return code;
+}
 
 static void free_bounds(gal_mix_bound *bound, uint32_t stages)
 {
@@ -45,6 +61,20 @@ static void free_bounds(gal_mix_bound *bound, uint32_t stages)
         gal_mix_bound_free(&bound[i]);
     }
 }
+
+static void free_solver(solver *v)
+{
+    free_bounds(v->bound, v->s->spec.pp_degree);
+    gal_stage_classes_free(v->classes);
+    gal_stage_tables_free(&v->tables);
+    free(v->known);
+    gal_chain_kinds_free(&v->chains);
+    free(v->allowed);
+    free(v->strategy);
+    free(v->bound);
+}
+
+/* ---- bound ---- */
 
 /* Bounds of the stages' rounds; of one stage, of all its seconds. */
 static const gal_mix_bound *rounds_of(const solver *v)
@@ -439,51 +469,11 @@ static gal_code bound_ways(void *context, const bool *allowed, double *bound)
     return code;
 }
 
-/* What blocks of the type take at least in each way, at the best price of the first stage that may hold them, of all
- * blocks: what ways are compared by. */
-static void price_ways(const solver *v, uint32_t type, double *least)
+/* Seconds per byte that bound the stage most, the table kept as they like. */
+static double price_of(const solver *v, uint32_t stage)
 {
-    const gal_stage_tables *t = &v->tables;
-    const uint32_t stages = v->s->spec.pp_degree;
-    const uint32_t stage = gal_stage_tables_may_hold(v->s, 0, type) ? 0 : stages - 1;
-    const gal_mix_bound *bound = &v->untied[stages + stage];
-    const double price = bound->level_count > 0 ? bound->price[bound->least_level] : 0.0;
-    for (uint32_t way = 0; way < t->ways.count; way++) {
-        least[way] = HUGE_VAL;
-    }
-    for (uint32_t i = 0; i < v->s->strategy_count; i++) {
-        const gal_screened_item *item = &v->s->item[(size_t)type * v->s->strategy_count + i];
-        if (item->legal && t->ways.of[i] != GAL_NO_WAY) {
-            const double bytes = item->bytes + gal_screen_in_flight(&v->s->spec, stage) * item->saved_bytes;
-            const double seconds = gal_stage_tables_seconds(t, item, stage, GAL_TABLE_ADDED) +
-                                   gal_stage_tables_reduction(t, type, i, stage);
-            least[t->ways.of[i]] = fmin(least[t->ways.of[i]], seconds + price * bytes);
-        }
-    }
-}
-
-/* Ways that all holders may have; returns how many. least[way]: room. */
-static uint32_t list_ways(const solver *v, gal_priced_way *way, double *least)
-{
-    const gal_block_types *types = v->s->types;
-    const uint32_t count = v->tables.ways.count;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        way[i] = (gal_priced_way){i, {0.0, 0.0}};
-    }
-    for (uint32_t type = 0; type < types->type_count; type++) {
-        if (gal_holds_table(types, type)) {
-            price_ways(v, type, least);
-            for (uint32_t i = 0; i < count; i++) {
-                way[i].cost[type == types->type_of[0] ? 0 : 1] += least[i];
-            }
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        way[kept] = way[i];
-        kept += way[i].cost[0] < HUGE_VAL && way[i].cost[1] < HUGE_VAL;
-    }
-    return kept;
+    const gal_mix_bound *bound = &v->untied[v->s->spec.pp_degree + stage];
+    return bound->level_count > 0 ? bound->price[bound->least_level] : 0.0;
 }
 
 /* All holders keep it in one way, under the weights found last. */
@@ -499,7 +489,8 @@ static gal_code bound_ties(solver *v)
     if (way == NULL || room == NULL || v->bound == NULL) {
         GAL_TRY(gal_fail(v->err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    GAL_TRY(gal_table_ways_bound(way, list_ways(v, way, room), v->target, bound_ways, v, &least, v->err));
+    const uint32_t count = gal_stage_tables_list_ways(&v->tables, price_of(v, 0), price_of(v, stages - 1), way, room);
+    GAL_TRY(gal_table_ways_bound(way, count, v->target, bound_ways, v, &least, v->err));
     v->out->bound = fmax(v->out->bound, least);
 cleanup:
     free(room);
@@ -507,6 +498,25 @@ cleanup:
     free_bounds(v->untied, stages);
     free(v->untied);
     v->untied = NULL;
+    return code;
+}
+
+/* ---- all of it ---- */
+
+/* As if rows lay alike under all strategies, without and with the first stage's tail, which nothing hides: that alone
+ * rules most cells out, and no conversion is priced. */
+static gal_code bound_in_one_class(const gal_screened *screened, double enough_seconds, double *bound, gal_error *err)
+{
+    solver v = {.s = screened, .err = err};
+    gal_code code = create_bounds(screened, true, &v);
+    for (uint32_t tail = 0; code == GAL_OK && tail < 2 && *bound < enough_seconds; tail++) {
+        double own = 0.0;
+        v.exposed[0] = tail;
+        gal_stage_tables_weigh(&v.tables, v.exposed);
+        code = find_bound(&v, enough_seconds, &own);
+        *bound = fmax(*bound, own);
+    }
+    free_solver(&v);
     return code;
 }
 
@@ -520,18 +530,23 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
         out->bound = screened->bound;
         out->seconds = HUGE_VAL;
     }
-    v.bound = calloc(3 * (size_t)screened->spec.pp_degree, sizeof *v.bound);
+    if (effort == GAL_STAGED_QUICK && enough_seconds < HUGE_VAL) {
+        const double beyond = enough_seconds / (1.0 - gap); /* else classes show more of a cell, which a gap may need */
+        double bound = out->bound;
+        GAL_TRY(bound_in_one_class(screened, beyond, &bound, err));
+        if (bound >= beyond) {
+            out->bound = bound;
+            goto cleanup;
+        }
+    }
     v.strategy = calloc(3 * blocks + 2 * (size_t)screened->types->pair_count, sizeof *v.strategy);
     v.allowed = calloc((size_t)screened->types->type_count * screened->strategy_count + 1, sizeof *v.allowed);
-    if (v.bound == NULL || v.strategy == NULL || v.allowed == NULL) {
+    if (v.strategy == NULL || v.allowed == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    GAL_TRY(gal_chain_kinds_create(screened->types, &v.chains, err));
-    const size_t known = (size_t)GAL_WHOLE_ROWS * screened->spec.pp_degree * v.chains.count;
-    v.known = screened->spec.pp_degree > 1 && known <= KNOWN_MAX ? calloc(known, sizeof *v.known) : NULL;
     v.stage = v.strategy + blocks;
     v.own = v.stage + blocks;
-    GAL_TRY(gal_stage_tables_create(screened, &v.tables, err));
+    GAL_TRY(create_bounds(screened, false, &v));
     GAL_TRY(gal_stage_classes_create(screened->types->block_count, screened->types->type_count, v.tables.class_count,
                                      &v.classes, err));
     GAL_TRY(effort == GAL_STAGED_AGAIN ? solve_again(&v, enough_seconds) : solve(&v, enough_seconds, gap));
@@ -542,13 +557,6 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
         GAL_TRY(bound_ties(&v));
     }
 cleanup:
-    free_bounds(v.bound, screened->spec.pp_degree);
-    gal_stage_classes_free(v.classes);
-    gal_stage_tables_free(&v.tables);
-    free(v.known);
-    gal_chain_kinds_free(&v.chains);
-    free(v.allowed);
-    free(v.strategy);
-    free(v.bound);
+    free_solver(&v);
     return code;
 }
