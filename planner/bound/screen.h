@@ -3,6 +3,7 @@
 #define GAL_PLANNER_BOUND_SCREEN_H
 
 #include "costmodel/floor.h"
+#include "planner/bound/relaxed.h"
 #include "planner/cell/cell.h"
 
 /* The menus of cells that were looked at: equal for cells of equal devices per stage and samples per microbatch. */
@@ -20,6 +21,11 @@ gal_floors *gal_screens_floors(const gal_screens *screens);
  * it. Infinity: none fits, or none is legal. *least_bytes: no plan's largest stage is smaller; infinity if none is
  * legal. The cell's numbers divide, its space is that of the screens. Errors: as gal_floors_of. */
 gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, double *bound_seconds, double *least_bytes,
+                          gal_error *err);
+
+/* What that is from: the splits of each type of block by their kernels, [type]; the items' numbers inside are
+ * anybody's, until the next call. Errors: as gal_floors_of. */
+gal_code gal_screen_menus(gal_screens *screens, const gal_cell_spec *spec, const gal_relaxed_type **out,
                           gal_error *err);
 
 /* What bounds of cells share. How often a block's round counts at least: the mean stage's m, and of the others' one in

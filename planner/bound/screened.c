@@ -79,13 +79,13 @@ static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *typ
     return GAL_OK;
 }
 
-/* legal[strategy][type] */
-static gal_code fill_items(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type, const bool *legal,
+/* Of a type, once. */
+static gal_code price_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
                            gal_screened_prices *prices, gal_error *err)
 {
-    for (uint32_t i = 0; i < prices->strategy_count; i++) {
+    for (uint32_t i = 0; i < prices->strategy_count && !prices->priced[type]; i++) {
         gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count + i];
-        if (!legal[(size_t)i * types->type_count + type]) {
+        if (!item->legal) {
             continue;
         }
         gal_error reason = {0};
@@ -96,6 +96,7 @@ static gal_code fill_items(const gal_cell_spec *spec, const gal_block_types *typ
         }
         item->legal = code == GAL_OK;
     }
+    prices->priced[type] = true;
     return GAL_OK;
 }
 
@@ -117,6 +118,7 @@ static uint32_t keep_legal(const gal_cell_spec *spec, const gal_block_types *typ
     return kept;
 }
 
+/* Nothing is priced yet. */
 static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **out,
                               gal_error *err)
 {
@@ -134,12 +136,13 @@ static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *
         spec, types, all, gal_space_strategies(spec->space, spec->device_count / spec->pp_degree, all), legal);
     prices->strategy = malloc((prices->strategy_count + 1) * sizeof *all);
     prices->item = calloc((size_t)types->type_count * prices->strategy_count + 1, sizeof *prices->item);
-    if (prices->strategy == NULL || prices->item == NULL) {
+    prices->priced = calloc(types->type_count, sizeof *prices->priced);
+    if (prices->strategy == NULL || prices->item == NULL || prices->priced == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     memcpy(prices->strategy, all, prices->strategy_count * sizeof *all);
-    for (uint32_t type = 0; type < types->type_count; type++) {
-        GAL_TRY(fill_items(spec, types, type, legal, prices, err));
+    for (size_t i = 0; i < (size_t)types->type_count * prices->strategy_count; i++) {
+        prices->item[i].legal = legal[i % prices->strategy_count * types->type_count + i / prices->strategy_count];
     }
     *out = prices;
     prices = NULL;
@@ -154,6 +157,7 @@ void gal_screened_prices_free(gal_screened_prices *prices)
 {
     while (prices != NULL) {
         gal_screened_prices *next = prices->next;
+        free(prices->priced);
         free(prices->item);
         free(prices->strategy);
         free(prices);
@@ -163,10 +167,10 @@ void gal_screened_prices_free(gal_screened_prices *prices)
 
 /* Of the cell; those met last are first. */
 static gal_code find_prices(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **list,
-                            const gal_screened_prices **out, gal_error *err)
+                            gal_screened_prices **out, gal_error *err)
 {
     const uint32_t samples = spec->global_batch_samples / spec->microbatch_count;
-    for (const gal_screened_prices *at = *list; at != NULL; at = at->next) {
+    for (gal_screened_prices *at = *list; at != NULL; at = at->next) {
         if (at->pp_degree == spec->pp_degree && at->samples == samples) {
             *out = at;
             return GAL_OK;
@@ -198,14 +202,15 @@ static void menus_free(menus *m)
     free(m->type);
 }
 
-static gal_relaxed_item relaxed_item(const gal_screened *s, const gal_screened_item *item)
+static gal_relaxed_item relaxed_item(const gal_cell_spec *spec, const gal_screened_item *item)
 {
-    const bool one_stage = s->spec.pp_degree == 1; /* nothing hides its tail */
+    const bool one_stage = spec->pp_degree == 1; /* nothing hides its tail */
     return (gal_relaxed_item){.round_seconds = item->forward_seconds + item->backward_seconds,
                               .once_seconds =
-                                  item->update_seconds / s->spec.pp_degree + (one_stage ? item->tail_seconds : 0.0),
+                                  item->update_seconds / spec->pp_degree + (one_stage ? item->tail_seconds : 0.0),
                               .bytes = item->bytes,
-                              .saved_bytes = item->saved_bytes};
+                              .saved_bytes = item->saved_bytes,
+                              .work_bytes = item->work_bytes};
 }
 
 static gal_code menus_create(const gal_screened *s, menus *m, gal_error *err)
@@ -224,7 +229,7 @@ static gal_code menus_create(const gal_screened *s, menus *m, gal_error *err)
             const gal_screened_item *item = item_at(s, type, i);
             if (item->legal) {
                 m->of_item[(size_t)type * s->strategy_count + menu->item_count] = i;
-                menu->item[menu->item_count++] = relaxed_item(s, item);
+                menu->item[menu->item_count++] = relaxed_item(&s->spec, item);
             }
         }
     }
@@ -304,8 +309,11 @@ gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *t
 {
     gal_code code = GAL_OK;
     gal_screened s = {.spec = *spec, .types = types};
-    const gal_screened_prices *own = NULL;
+    gal_screened_prices *own = NULL;
     GAL_TRY(find_prices(spec, types, prices, &own, err));
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        GAL_TRY(price_type(spec, types, type, own, err));
+    }
     s.strategy = own->strategy;
     s.strategy_count = own->strategy_count;
     s.item = own->item;
@@ -318,6 +326,84 @@ gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *t
     s = (gal_screened){0};
 cleanup:
     gal_screened_free(&s);
+    return code;
+}
+
+/* ---- by some types ---- */
+
+/* Of those that are not priced yet the one of most blocks; of equals the first. */
+static uint32_t largest_type(const gal_screened_prices *prices, const gal_block_types *types)
+{
+    uint32_t best = types->type_count;
+    uint32_t most = 0;
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        const uint32_t own = prices->priced[type] ? 0 : gal_screen_block_count(types, type);
+        best = own > most ? type : best;
+        most = own > most ? own : most;
+    }
+    return best;
+}
+
+static void list_priced(const gal_cell_spec *spec, const gal_screened_prices *prices, uint32_t type,
+                        gal_relaxed_type *menu)
+{
+    for (uint32_t i = 0; i < prices->strategy_count; i++) {
+        const gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count + i];
+        if (item->legal) {
+            menu->item[menu->item_count++] = relaxed_item(spec, item);
+        }
+    }
+}
+
+static double least_work_of(const gal_relaxed_type *menu)
+{
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < menu->item_count; i++) {
+        least = lesser(least, menu->item[i].work_bytes);
+    }
+    return least < HUGE_VAL ? least : 0.0;
+}
+
+gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
+                                 double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_screened_prices *own = NULL;
+    const gal_relaxed_type *floors = NULL;
+    gal_relaxed_type *menu = NULL;
+    gal_relaxed_item *item = NULL;
+    if (spec->pp_degree > 1) {
+        return GAL_OK;
+    }
+    GAL_TRY(find_prices(spec, types, prices, &own, err));
+    GAL_TRY(gal_screen_menus(screens, spec, &floors, err));
+    menu = malloc(types->type_count * sizeof *menu);
+    item = malloc(((size_t)types->type_count * own->strategy_count + 1) * sizeof *item);
+    if (menu == NULL || item == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        menu[type] = floors[type];
+        if (own->priced[type]) {
+            menu[type] = (gal_relaxed_type){floors[type].block_count, 0, item + (size_t)type * own->strategy_count};
+            list_priced(spec, own, type, &menu[type]);
+        }
+    }
+    for (uint32_t type = largest_type(own, types); type < types->type_count && *bound < enough_seconds;
+         type = largest_type(own, types)) {
+        const uint32_t in_flight = gal_screen_in_flight(spec, 0);
+        double limit_bytes = 0.0;
+        GAL_TRY(price_type(spec, types, type, own, err));
+        menu[type] = (gal_relaxed_type){floors[type].block_count, 0, item + (size_t)type * own->strategy_count};
+        list_priced(spec, own, type, &menu[type]);
+        gal_screen_limits(spec, least_work_of(&menu[types->type_of[0]]),
+                          least_work_of(&menu[types->type_of[types->block_count - 1]]), &limit_bytes);
+        const gal_relaxed_pipeline pipeline = {1, gal_screen_rounds(spec), &in_flight, &limit_bytes};
+        *bound = fmax(*bound, gal_relaxed_bound(menu, types->type_count, &pipeline, NULL));
+    }
+cleanup:
+    free(item);
+    free(menu);
     return code;
 }
 

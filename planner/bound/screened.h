@@ -26,6 +26,7 @@ typedef struct gal_screened_prices {
     uint32_t pp_degree, samples, strategy_count;
     gal_strategy *strategy;
     gal_screened_item *item;
+    bool *priced; /* [type]; of others legal alone is said, by the rules */
     struct gal_screened_prices *next;
 } gal_screened_prices;
 
@@ -38,6 +39,13 @@ typedef struct gal_screened {
     double *reduced_seconds;       /* [type][strategy]; infinity where it is not legal */
     double bound;                  /* no plan is faster; infinity: none fits */
 } gal_screened;
+
+/* A bound of a cell of one stage from the prices of some types of blocks, of others by their kernels (screens): those
+ * of most blocks are priced first, until the bound is enough_seconds or all are. Prices of blocks are by far most of
+ * what such a cell takes, and mostly those of a few types rule it out. Of several stages nothing is done: there the
+ * turns of types that are not priced might gain. As gal_screened_create; *bound is raised. */
+gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
+                                 double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err);
 
 /* types is referred to, and what spec refers to. prices: of cells that differ in their numbers alone, at first NULL;
  * what is new is added, and referred to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */

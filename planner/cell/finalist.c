@@ -1,5 +1,6 @@
 #include "planner/cell/finalist.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +115,29 @@ gal_code gal_finalists_interval(const gal_durations *durations, gal_search_resul
 double gal_finalist_per_sample(const gal_finalist *finalist)
 {
     return finalist->objective_seconds / finalist->global_batch_samples;
+}
+
+double gal_finalists_wanted(const gal_search_result *result, uint32_t wanted)
+{
+    const uint32_t least_wanted = wanted < 1 ? 1 : wanted;
+    double worst = -HUGE_VAL; /* of those wanted: the least value with `wanted` at or below */
+    for (uint32_t rank = 0; rank < least_wanted; rank++) {
+        double next = HUGE_VAL;
+        uint32_t at_or_below = 0;
+        for (uint32_t i = 0; i < result->finalist_count; i++) {
+            const double own = gal_finalist_per_sample(&result->finalist[i]);
+            at_or_below += own <= worst;
+            next = own > worst ? fmin(next, own) : next;
+        }
+        if (at_or_below >= least_wanted) {
+            break;
+        }
+        if (next == HUGE_VAL) { /* fewer are known: any cell may be wanted */
+            return HUGE_VAL;
+        }
+        worst = next;
+    }
+    return worst;
 }
 
 /* Of equals: cells in the order of their numbers. */

@@ -28,6 +28,9 @@ gal_code gal_finalists_interval(const gal_durations *durations, gal_search_resul
 /* Objective, of one sample. */
 double gal_finalist_per_sample(const gal_finalist *finalist);
 
+/* The same of the last of the `wanted` best, 0: as 1; infinity: fewer are known. */
+double gal_finalists_wanted(const gal_search_result *result, uint32_t wanted);
+
 /* For qsort, of finalists: by simulation and by objective; of equals in the order of their cells' numbers. */
 int gal_finalist_faster_first(const void *x, const void *y);
 int gal_finalist_less_objective_first(const void *x, const void *y);

@@ -56,28 +56,9 @@ bool gal_joint_is_uniform(const gal_search_request *r)
     return r->schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(r->schedule);
 }
 
-/* Of the last finalist that is wanted; infinity: fewer are known. */
 double gal_joint_wanted_per_sample(const gal_joint *o)
 {
-    const uint32_t wanted = o->request->finalist_count < 1 ? 1 : o->request->finalist_count;
-    double worst = -HUGE_VAL; /* of those wanted: the least value with `wanted` at or below */
-    for (uint32_t rank = 0; rank < wanted; rank++) {
-        double next = HUGE_VAL;
-        uint32_t at_or_below = 0;
-        for (uint32_t i = 0; i < o->result->finalist_count; i++) {
-            const double own = gal_finalist_per_sample(&o->result->finalist[i]);
-            at_or_below += own <= worst;
-            next = own > worst ? fmin(next, own) : next;
-        }
-        if (at_or_below >= wanted) {
-            break;
-        }
-        if (next == HUGE_VAL) { /* fewer are known: any cell may be wanted */
-            return HUGE_VAL;
-        }
-        worst = next;
-    }
-    return worst;
+    return gal_finalists_wanted(o->result, o->request->finalist_count);
 }
 
 static double gap_of(const gal_joint *o, gal_joint_level below)
@@ -257,6 +238,25 @@ cleanup:
     return code;
 }
 
+/* By prices; where those of some blocks rule the cell out no more are asked for. */
+static gal_code screen(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spec, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const double wanted = c->numbers.global_batch_samples * gal_joint_wanted_per_sample(o);
+    if (wanted < HUGE_VAL) {
+        GAL_TRY(gal_screened_bound_some(spec, &o->types, o->screens, wanted, &o->prices, &c->bound, err));
+    }
+    if (gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_SCREENED)) {
+        gal_joint_close(o, c);
+        return GAL_OK;
+    }
+    GAL_TRY(gal_screened_create(spec, &o->types, &o->prices, &c->screened, err));
+    c->bound = fmax(c->bound, c->screened.bound);
+    c->level = GAL_JOINT_SCREENED;
+cleanup:
+    return code;
+}
+
 /* One step on: a truer bound, or the cell solved. */
 gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err)
 {
@@ -270,9 +270,7 @@ gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err)
     }
     switch (c->level) {
     case GAL_JOINT_FLOORED:
-        code = gal_screened_create(&spec, &o->types, &o->prices, &c->screened, err);
-        c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
-        c->level = GAL_JOINT_SCREENED;
+        code = screen(o, c, &spec, err);
         break;
     case GAL_JOINT_SCREENED:
         code = solve_staged(o, c, GAL_STAGED_QUICK, HUGE_VAL, err);

@@ -155,10 +155,15 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
     assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
     assert_int_equal(gal_floors_of(floors, type, split, samples * tp * chunks / devices, &floor, &err), GAL_OK);
     const double seconds = price->forward_seconds + price->backward_seconds;
-    if (!(floor.seconds <= seconds * (1.0 + 1e-12))) {
+    const double tail = price->sync_seconds - price->table_sync_seconds; /* of one microbatch and more */
+    double update = price->update_seconds;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        update -= price->shared_update_seconds[shared];
+    }
+    if (!(floor.seconds <= (seconds + fmin(tail, 0.0)) * (1.0 + 1e-12)) || !(update >= -1e-12 * seconds)) {
         char name[64];
-        fail_msg("type %u, %s: floor %.17g, price %.17g", type, gal_strategy_name(strategy, name), floor.seconds,
-                 seconds);
+        fail_msg("type %u, %s: floor %.17g, price %.17g, tail %.17g, update %.17g", type,
+                 gal_strategy_name(strategy, name), floor.seconds, seconds, tail, update);
     }
     assert_true(floor.saved_bytes <= price->memory.bytes.saved);
     if (floor.work_bytes > price->memory.bytes.work) {
