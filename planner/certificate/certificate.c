@@ -572,7 +572,8 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
         const double target = v.effort == BLOCKS ? enough : good;
         const double own = prove_best(&v, target - v.t.common_seconds);
         code = v.t.heap.code;
-        out->seconds = fmax(out->seconds, own >= target - v.t.common_seconds ? target : own + v.t.common_seconds);
+        const bool all = own >= target - v.t.common_seconds; /* what some prices show but in part all show better */
+        out->seconds = fmax(out->seconds, all ? target : source == GAL_CERT_SOME ? 0.0 : own + v.t.common_seconds);
         out->plain = v.effort == BLOCKS && out->seconds >= enough;
         v.effort += source == GAL_CERT_SOME ? 0 : cell->pp_degree == 1 ? 1 : WHOLE;
     }
