@@ -17,7 +17,7 @@ typedef struct gal_content_task {
     const gal_instruction *in;
     uint32_t microbatch;
     uint32_t first_awaited, awaited_count;
-    uint64_t meaning; /* what it does beside what it reads: operator, shape, block, microbatch */
+    uint64_t meaning; /* what it does beside what it reads: operator, shape; of kernels: block, microbatch */
 } gal_content_task;
 
 /* A physical cell: what was written, and to which stretch of cells. */

@@ -52,11 +52,14 @@ static bool issue_waits(issuer *host, const gal_instruction *in, uint32_t positi
     return fine;
 }
 
-/* Strides of one row mean nothing. */
+/* Strides of one row mean nothing. Kernels draw dropout by block and microbatch; a collective moves or adds what it
+ * reads and asks for neither, so the weights that forward gathered for one block are those that backward gathers for
+ * the next, where both are of one unit. */
 static uint64_t meaning_of(const gal_program *p, const gal_instruction *in, uint32_t microbatch, uint32_t run)
 {
     const gal_shape *shape = &p->shape[in->shape];
-    uint64_t hash = gal_content_mix(gal_content_mix(in->op, in->block), microbatch);
+    const bool moves = gal_op_is_collective[in->op];
+    uint64_t hash = gal_content_mix(gal_content_mix(in->op, moves ? 0 : in->block), moves ? 0 : microbatch);
     for (uint32_t i = 0; i < GAL_SHAPE_DIMS; i++) {
         bool idle = in->op == GAL_OP_PERMUTE && i > 5 && shape->dims[i - 5] == 1;
         hash = gal_content_mix(hash, idle ? 0 : shape->dims[i]);
