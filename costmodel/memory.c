@@ -143,6 +143,20 @@ static void read_host(const gal_buffer *buffer, gal_block_host *out)
     }
 }
 
+/* Parts of masters are as large as those of their moments. */
+static void read_master_parts(const gal_program *program, uint32_t index, gal_block_host *out)
+{
+    for (uint32_t u = 0; u < program->unit_count; u++) {
+        const gal_unit *unit = &program->unit[u];
+        uint32_t in_file[GAL_STORED_KINDS];
+        if (unit->block == index && gal_unit_in_file(program, unit, in_file) > GAL_STORED_MASTER) {
+            gal_block_host master = {0};
+            read_host(&program->buffer[in_file[GAL_STORED_MASTER]], &master);
+            out->master_part = larger(out->master_part, master.part);
+        }
+    }
+}
+
 static void read_table(const gal_program *program, const gal_unit *unit, gal_block_host *out)
 {
     const uint32_t buffers[] = {unit->weight, unit->first_moment,  unit->second_moment,
@@ -243,6 +257,7 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
     if (index == 0 && program->first_block > 0 && out->bytes.input == 0 && out->bytes.staged_input == 0) {
         read_received(program, &out->bytes);
     }
+    read_master_parts(program, index, &out->host);
     read_shared(program, index, out);
     if (program->arena[GAL_CLASS_RELAYOUT].item_bytes > 0) {
         read_relayout(program, index, out);
@@ -266,10 +281,11 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
 
 /* ---- of a stage ---- */
 
-uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t staged_bytes, uint32_t in_flight, uint64_t part_bytes)
+uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t staged_bytes, uint32_t in_flight, uint64_t part_bytes,
+                              uint64_t master_part_bytes)
 {
     const uint64_t norm = state_bytes > 0 ? GAL_ALIGNMENT_BYTES : 0; /* of what is updated there */
-    const uint64_t ring = (uint64_t)GAL_STORED_RING * GAL_STORED_MOMENTS * part_bytes;
+    const uint64_t ring = GAL_STORED_RING * (GAL_STORED_MOMENTS * part_bytes + master_part_bytes);
     const uint64_t ends = part_bytes > 0 ? 2 * GAL_STORAGE_BLOCK_BYTES : 0; /* what is lost before it and behind it */
     return in_flight * staged_bytes + state_bytes + norm + ring + ends;
 }

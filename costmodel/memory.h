@@ -33,7 +33,8 @@ typedef struct gal_ring_turns {
 typedef struct gal_block_host {
     uint64_t state, stored;             /* in the host's memory, what is of the table included; on storage */
     uint64_t table_state, table_stored; /* of them: what is of the token table, if it is one of several holders */
-    uint64_t part;                      /* the largest part of a moment that is on its way from storage at a time */
+    uint64_t part, master_part; /* the largest part of a moment that is on its way from storage at a time; of a master
+                                 * that is there too */
 } gal_block_host;
 
 /* bytes.saved includes the block's own input; bytes.boundary are the rows that leave it, in its layout; bytes.relayout
@@ -86,9 +87,11 @@ typedef struct gal_stage_memory {
 
 uint64_t gal_stage_bytes(const gal_stage_memory *stage);
 /* Bytes of a stage of one chunk in the host's memory, from sums over its blocks: of host.state, of staged bytes, and
- * the largest host.part. What is on its way from storage is charged at its most: a ring of the largest part, whatever
- * the turns; so a program takes no more (gal_program.host_bytes), and exactly so much where nothing is on storage. */
-uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t staged_bytes, uint32_t in_flight, uint64_t part_bytes);
+ * the largest host.part and host.master_part. What is on its way from storage is charged at its most: a ring of the
+ * largest parts, whatever the turns; so a program takes no more (gal_program.host_bytes), and exactly so much where
+ * nothing is on storage. */
+uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t staged_bytes, uint32_t in_flight, uint64_t part_bytes,
+                              uint64_t master_part_bytes);
 /* Microbatches in flight on a stage that is one chunk: min(m, P - stage) for 1F1B, m for GPipe. */
 uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_count, uint32_t microbatch_count);
 

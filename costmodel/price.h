@@ -92,20 +92,24 @@ typedef struct gal_price_query {
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
 /* The shares of its moments that a block may have on storage: of every percentage up to the strategy's
- * offload_optimizer_percent the least of those that store the same, ascending, the first 0. out: GAL_PRICE_SHARES_MAX.
- */
-enum { GAL_PRICE_SHARES_MAX = 101 };
+ * offload_optimizer_percent the least of those that store the same, ascending, the first 0; with `masters` and in a
+ * model of 16 bits behind them those with which masters are there too, likewise. out: GAL_PRICE_SHARES_MAX. */
+enum { GAL_PRICE_SHARES_MAX = 201 };
 typedef struct gal_price_share {
     uint32_t percent;
+    bool masters; /* are there too */
     const gal_block_price *price;
 } gal_price_share;
-gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, gal_price_share *out, uint32_t *count,
-                          gal_error *err);
+gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, bool masters, gal_price_share *out,
+                          uint32_t *count, gal_error *err);
+/* The strategy with a share. */
+gal_strategy gal_price_share_strategy(const gal_strategy *strategy, const gal_price_share *share);
 
 /* Prices with what a byte in the host's memory is charged, for a limit of that (costmodel/price_charged.h). */
 typedef struct gal_price_charge {
     double host_seconds_per_byte; /* >= 0 */
     bool storage;                 /* moments may be on storage, in any share: that of least charged seconds */
+    bool masters;                 /* with storage: masters of 16 bits too, of any block */
 } gal_price_charge;
 /* of: not charged itself; stays the caller's and is to be freed later than *out. GAL_ERR_SYSTEM without memory. */
 gal_code gal_price_cache_create_charged(gal_price_cache *of, const gal_price_charge *charge, gal_price_cache **out,

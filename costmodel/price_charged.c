@@ -5,8 +5,9 @@
  * for the largest of the stages' updates counts, and none of their host_s is above H. host_s is no less than the sum
  * over the stage's blocks of what each has there, of one microbatch in flight where activations are kept there; so the
  * charge is a part of each block's price, and whatever bounds sums of prices bounds plans within the limit. A block's
- * moments may be on storage in any share, which changes its update and its bytes beside the device alone: each
- * strategy is charged with the share of least update + L host.
+ * moments may be on storage in any share, its masters of 16 bits with them or not, which changes its update and its
+ * bytes beside the device alone: each strategy is charged with the share of least update + L host, which is no more
+ * than that of any choice for all blocks.
  * Source: M. L. Fisher, "The Lagrangian Relaxation Method for Solving Integer Programming Problems", 1981. */
 #include <math.h>
 
@@ -16,14 +17,21 @@ enum { PERCENT = 100 };
 
 /* ---- shares ---- */
 
-static gal_code price_at(gal_price_cache *cache, const gal_price_query *query, uint32_t percent,
-                         const gal_block_price **out, gal_error *err)
+gal_strategy gal_price_share_strategy(const gal_strategy *strategy, const gal_price_share *share)
 {
-    gal_strategy strategy = *query->strategy;
+    gal_strategy out = *strategy;
+    out.offload_storage_percent = share->percent;
+    out.offload_storage_masters = share->masters;
+    return out;
+}
+
+static gal_code price_share(gal_price_cache *cache, const gal_price_query *query, gal_price_share *share,
+                            gal_error *err)
+{
+    const gal_strategy strategy = gal_price_share_strategy(query->strategy, share);
     gal_price_query at = *query;
-    strategy.offload_storage_percent = percent;
     at.strategy = &strategy;
-    return gal_price_block(cache, &at, out, err);
+    return gal_price_block(cache, &at, &share->price, err);
 }
 
 static bool stores_the_same(const gal_block_price *a, const gal_block_price *b)
@@ -32,45 +40,56 @@ static bool stores_the_same(const gal_block_price *a, const gal_block_price *b)
 }
 
 /* What a block stores never falls with the percentage: of two that store the same all between them do. The least
- * percentage that stores more than `low` does, and its price. */
+ * percentage that stores more than `low` does, with masters or without as `high`, and its price. */
 static gal_code next_share(gal_price_cache *cache, const gal_price_query *query, const gal_price_share *low,
                            gal_price_share *high, gal_error *err)
 {
     uint32_t below = low->percent;
     while (high->percent - below > 1) {
-        const uint32_t middle = below + (high->percent - below) / 2;
-        const gal_block_price *price = NULL;
-        const gal_code code = price_at(cache, query, middle, &price, err);
+        gal_price_share middle = {below + (high->percent - below) / 2, high->masters, NULL};
+        const gal_code code = price_share(cache, query, &middle, err);
         if (code != GAL_OK) {
             return code;
         }
-        if (stores_the_same(price, low->price)) {
-            below = middle;
+        if (stores_the_same(middle.price, low->price)) {
+            below = middle.percent;
         } else {
-            *high = (gal_price_share){middle, price};
+            *high = middle;
         }
     }
     return GAL_OK;
 }
 
-gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, gal_price_share *out, uint32_t *count,
-                          gal_error *err)
+/* Behind out[*count - 1] those that store more than out[0], nothing. */
+static gal_code add_shares(gal_price_cache *cache, const gal_price_query *query, bool masters, gal_price_share *out,
+                           uint32_t *count, gal_error *err)
+{
+    gal_price_share last = {query->strategy->offload_optimizer_percent, masters, NULL};
+    const gal_price_share *low = &out[0];
+    gal_code code = price_share(cache, query, &last, err);
+    while (code == GAL_OK && !stores_the_same(low->price, last.price)) {
+        gal_price_share next = last;
+        code = next_share(cache, query, low, &next, err);
+        GAL_ASSERT(*count < GAL_PRICE_SHARES_MAX);
+        low = &out[*count];
+        out[(*count)++] = next;
+    }
+    return code;
+}
+
+gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, bool masters, gal_price_share *out,
+                          uint32_t *count, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_price_share last = {query->strategy->offload_optimizer_percent, NULL};
     *count = 0;
-    out[0] = (gal_price_share){0, NULL};
-    GAL_TRY(price_at(cache, query, 0, &out[0].price, err));
+    out[0] = (gal_price_share){0};
+    GAL_TRY(price_share(cache, query, &out[0], err));
     *count = 1;
-    if (last.percent == 0) {
-        return GAL_OK;
-    }
-    GAL_TRY(price_at(cache, query, last.percent, &last.price, err));
-    while (!stores_the_same(out[*count - 1].price, last.price)) {
-        gal_price_share next = last;
-        GAL_TRY(next_share(cache, query, &out[*count - 1], &next, err));
-        GAL_ASSERT(*count < GAL_PRICE_SHARES_MAX);
-        out[(*count)++] = next;
+    if (query->strategy->offload_optimizer_percent > 0) {
+        GAL_TRY(add_shares(cache, query, false, out, count, err));
+        if (masters && gal_dtype_is_narrow(cache->model->compute_dtype)) {
+            GAL_TRY(add_shares(cache, query, true, out, count, err));
+        }
     }
 cleanup:
     return code;
@@ -99,10 +118,11 @@ static charged charged_of(const gal_block_price *price, double seconds_per_byte)
 gal_code gal_price_block_charged(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
                                  gal_error *err)
 {
-    gal_price_share share[GAL_PRICE_SHARES_MAX] = {{query->strategy->offload_storage_percent, NULL}};
+    gal_price_share share[GAL_PRICE_SHARES_MAX];
     uint32_t count = 1;
-    const gal_code code = cache->charge.storage ? gal_price_shares(cache->of, query, share, &count, err)
-                                                : gal_price_block(cache->of, query, &share[0].price, err);
+    const gal_code code = cache->charge.storage
+                              ? gal_price_shares(cache->of, query, cache->charge.masters, share, &count, err)
+                              : gal_price_block(cache->of, query, &share[0].price, err);
     if (code != GAL_OK) {
         return code;
     }

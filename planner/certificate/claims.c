@@ -80,7 +80,17 @@ static gal_strategy bounding(const gal_strategy *strategy)
     return out;
 }
 
-/* A charged bound is of plans within its limit, and of plans that store where it is charged so. */
+static bool stores_masters(const gal_plan *plan)
+{
+    bool stores = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        stores = stores || plan->run[r].strategy.offload_storage_masters;
+    }
+    return stores;
+}
+
+/* A charged bound is of plans within its limit, and of plans that store, moments alone or masters too, where it is
+ * charged so. */
 static gal_code check_host(const gal_plan *plan, gal_error *err)
 {
     const gal_host_charge *host = &plan->certificate.host;
@@ -89,6 +99,9 @@ static gal_code check_host(const gal_plan *plan, gal_error *err)
     }
     if (gal_plan_stores(plan) && !host->storage) {
         return gal_fail(err, GAL_NO, "certificate: the plan has moments on storage, its bound is of plans without");
+    }
+    if (stores_masters(plan) && !host->masters) {
+        return gal_fail(err, GAL_NO, "certificate: the plan has masters on storage, its bound is of plans without");
     }
     for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
         gal_program *program = NULL;
@@ -202,7 +215,7 @@ gal_code gal_claims_check_bound(gal_price_cache *cache, const gal_durations *dur
 {
     gal_code code = GAL_OK;
     const gal_certificate *c = &plan->certificate;
-    const gal_price_charge charge = {c->host.seconds_per_byte, c->host.storage};
+    const gal_price_charge charge = {c->host.seconds_per_byte, c->host.storage, c->host.masters};
     gal_certificate_sources from = {.durations = durations, .cache = cache};
     gal_price_cache *charged = NULL;
     GAL_TRY(check_order(plan, err));

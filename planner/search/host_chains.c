@@ -14,9 +14,9 @@ static const double rounding = 1e-12;
 
 /* A share on storage of a block under a strategy in a stage. */
 typedef struct share {
-    uint32_t percent;
-    double update_seconds, excess_seconds; /* true; charged, above the share of least charge */
-    uint64_t state, staged, stored, part;  /* bytes */
+    gal_price_share of;
+    double update_seconds, excess_seconds;             /* true; charged, above the share of least charge */
+    uint64_t state, staged, stored, part, master_part; /* bytes */
 } share;
 
 /* Of a place in the cell's tables; count 0: not read yet. */
@@ -26,11 +26,11 @@ typedef struct share_list {
 } share_list;
 
 typedef struct label {
-    gal_path path;                        /* by true prices */
-    uint64_t state, staged, stored, part; /* of the open stage; the last its largest */
-    double weighted;                      /* charged */
+    gal_path path;                                     /* by true prices */
+    uint64_t state, staged, stored, part, master_part; /* of the open stage; the last two its largest */
+    double weighted;                                   /* charged */
     uint32_t parent, stage, strategy, share;
-    uint32_t first, table_percent; /* where the token table is of several: the embedding's, and its share */
+    uint32_t first, table_share; /* where the token table is of several: the embedding's, and its rank_of */
 } label;
 
 /* The labels at one block, those of a node behind each other. */
@@ -47,6 +47,7 @@ typedef struct search {
     share_list *shares; /* gal_cell_price_index */
     layer *layer;       /* [block] */
     double cutoff;      /* charged seconds that are of no use */
+    bool storage_binds; /* some choice takes more of it than there is */
     uint64_t work;
     bool stopped;
     gal_error *err;
@@ -65,6 +66,12 @@ static gal_price_query query_of(const gal_cell *cell, uint32_t block, uint32_t s
                              .prefetch_depth = cell->spec.prefetch_depth};
 }
 
+/* In the order of gal_price_shares. */
+static uint32_t rank_of(const gal_price_share *at)
+{
+    return (at->masters ? GAL_PRICE_SHARES_MAX : 0) + at->percent;
+}
+
 static share share_of(const search *s, const gal_price_share *at, bool borrows)
 {
     const gal_block_price *price = at->price;
@@ -73,25 +80,26 @@ static share share_of(const search *s, const gal_price_share *at, bool borrows)
     for (uint32_t i = 0; i < GAL_SHARED_COUNT; i++) {
         update -= i != GAL_SHARED_TABLE || borrows ? price->shared_update_seconds[i] : 0.0;
     }
-    share out = {.percent = at->percent,
+    share out = {.of = *at,
                  .update_seconds = rint(update / s->plain->unit_seconds) * s->plain->unit_seconds,
                  .state = host->state - (borrows ? host->table_state : 0),
                  .staged = price->memory.bytes.staged_input + price->memory.bytes.staged_saved,
                  .stored = host->stored - (borrows ? host->table_stored : 0),
-                 .part = host->part};
+                 .part = host->part,
+                 .master_part = host->master_part};
     out.excess_seconds = update + s->task->charge.host_seconds_per_byte * (double)(out.state + out.staged);
     return out;
 }
 
-/* Into a list of ascending percentages what it lacks of another one. */
+/* Into a list in the order of ranks what it lacks of another one. */
 static void join(gal_price_share *list, uint32_t *count, const gal_price_share *other, uint32_t other_count)
 {
     for (uint32_t i = 0; i < other_count; i++) {
         uint32_t at = 0;
-        while (at < *count && list[at].percent < other[i].percent) {
+        while (at < *count && rank_of(&list[at]) < rank_of(&other[i])) {
             at++;
         }
-        if (at == *count || list[at].percent != other[i].percent) {
+        if (at == *count || rank_of(&list[at]) != rank_of(&other[i])) {
             memmove(&list[at + 1], &list[at], (*count - at) * sizeof *list);
             list[at] = other[i];
             (*count)++;
@@ -99,30 +107,28 @@ static void join(gal_price_share *list, uint32_t *count, const gal_price_share *
     }
 }
 
-/* Of a block by itself; a holder of a token table of several, which have one percentage, changes where any of them
- * does.
- */
+/* Of a block by itself; a holder of a token table of several, which have one share, changes where any of them does. */
 static gal_code list_shares(search *s, uint32_t block, const gal_price_query *query, gal_price_share *out,
                             uint32_t *count)
 {
     gal_code code = GAL_OK;
     const gal_block_types *types = &s->plain->types;
     gal_price_cache *cache = s->task->spec->cache;
-    GAL_TRY(gal_price_shares(cache, query, out, count, s->err));
+    const bool masters = s->task->charge.masters;
+    GAL_TRY(gal_price_shares(cache, query, masters, out, count, s->err));
     for (uint32_t type = 0; gal_cell_holds_table(s->plain, block) && type < types->type_count; type++) {
         gal_price_share other[GAL_PRICE_SHARES_MAX];
         uint32_t other_count = 0;
         gal_price_query of_type = *query;
         of_type.type = types->shape[type].type;
         if (gal_cell_holds_table(s->plain, types->type_first[type]) && types->type_of[block] != type) {
-            GAL_TRY(gal_price_shares(cache, &of_type, other, &other_count, s->err));
+            GAL_TRY(gal_price_shares(cache, &of_type, masters, other, &other_count, s->err));
             join(out, count, other, other_count);
         }
     }
     for (uint32_t i = 0; i < *count; i++) {
-        gal_strategy strategy = *query->strategy;
+        const gal_strategy strategy = gal_price_share_strategy(query->strategy, &out[i]);
         gal_price_query at = *query;
-        strategy.offload_storage_percent = out[i].percent;
         at.strategy = &strategy;
         GAL_TRY(gal_price_block(cache, &at, &out[i].price, s->err));
     }
@@ -137,7 +143,7 @@ static gal_code read_shares(search *s, uint32_t block, uint32_t stage, uint32_t 
     double least = HUGE_VAL;
     const gal_price_query query = query_of(s->plain, block, stage, strategy);
     const bool borrows = gal_cell_borrows_table(s->plain, block, stage);
-    at[0].percent = 0;
+    at[0] = (gal_price_share){0};
     gal_code code = s->task->charge.storage ? list_shares(s, block, &query, at, &count)
                                             : gal_price_block(s->task->spec->cache, &query, &at[0].price, s->err);
     out->share = code == GAL_OK ? gal_heap_take(&s->heap, count, sizeof *out->share) : NULL;
@@ -160,21 +166,58 @@ static gal_code shares_at(search *s, uint32_t block, uint32_t stage, uint32_t st
     return at->count > 0 ? GAL_OK : read_shares(s, block, stage, strategy, at);
 }
 
+/* Of all blocks the most that each may have there, as if all were of one stage. */
+static gal_code read_storage(search *s)
+{
+    gal_code code = GAL_OK;
+    const gal_cell *cell = s->plain;
+    uint64_t all = 0;
+    for (uint32_t block = 0; block < cell->block_count; block++) {
+        uint64_t most = 0;
+        for (uint32_t node = 0; node < cell->spec.pp_degree * cell->strategy_count; node++) {
+            const uint32_t stage = node / cell->strategy_count, strategy = node % cell->strategy_count;
+            const share_list *list = NULL;
+            if (gal_cell_price(cell, block, stage, strategy) != NULL) {
+                GAL_TRY(shares_at(s, block, stage, strategy, &list));
+            }
+            for (uint32_t i = 0; list != NULL && i < list->count; i++) {
+                most = list->share[i].stored > most ? list->share[i].stored : most;
+            }
+        }
+        all += most;
+    }
+    s->storage_binds = all > s->task->limits.storage_bytes;
+cleanup:
+    return code;
+}
+
 /* ---- labels ---- */
 
 static bool fits(const search *s, const label *l)
 {
-    const uint64_t host = gal_stage_host_bytes(l->state, l->staged, s->plain->in_flight[l->stage], l->part);
+    const uint64_t host =
+        gal_stage_host_bytes(l->state, l->staged, s->plain->in_flight[l->stage], l->part, l->master_part);
     return host <= s->task->limits.host_bytes && l->stored <= s->task->limits.storage_bytes &&
            gal_path_bytes(&l->path) <= (int64_t)s->task->spec->arena_limit_bytes;
+}
+
+/* Of the host's memory, whatever follows: where b has less on its way, as if that stayed the largest. */
+static bool takes_no_more(const search *s, const label *a, const label *b)
+{
+    const uint32_t in_flight = s->plain->in_flight[a->stage];
+    const uint64_t part = a->part > b->part ? a->part - b->part : 0;
+    const uint64_t master_part = a->master_part > b->master_part ? a->master_part - b->master_part : 0;
+    const uint64_t on_the_way = gal_stage_host_bytes(0, 0, in_flight, part, master_part);
+    return (a->state == 0 || b->state > 0) && /* a norm too */
+           a->state + in_flight * a->staged + on_the_way <= b->state + in_flight * b->staged;
 }
 
 static bool is_no_more(const search *s, const label *a, const label *b)
 {
     const gal_path *x = &a->path, *y = &b->path;
     const bool goes_on = a->stage + 1 < s->plain->spec.pp_degree; /* what drains hides tails of later stages */
-    bool less = a->first == b->first && a->table_percent == b->table_percent && a->state <= b->state &&
-                a->staged <= b->staged && a->stored <= b->stored && a->part <= b->part && x->additive <= y->additive &&
+    bool less = a->first == b->first && a->table_share == b->table_share && takes_no_more(s, a, b) &&
+                (!s->storage_binds || a->stored <= b->stored) && x->additive <= y->additive &&
                 x->slowest <= y->slowest && x->exposed <= y->exposed && x->update <= y->update &&
                 x->stage_round <= y->stage_round && x->stage_update <= y->stage_update &&
                 x->stage_tail - x->drained <= y->stage_tail - y->drained && x->bytes <= y->bytes &&
@@ -183,6 +226,21 @@ static bool is_no_more(const search *s, const label *a, const label *b)
         less = x->shared.of[kind] <= y->shared.of[kind];
     }
     return less;
+}
+
+static double charge_of_limit(const gal_host_chains *task)
+{
+    return task->charge.host_seconds_per_byte > 0.0
+               ? task->charge.host_seconds_per_byte * (double)task->limits.host_bytes
+               : 0.0;
+}
+
+/* What prices of blocks do not charge of the open stage: its parts on their way. */
+static double charge_on_the_way(const search *s, const label *l)
+{
+    const double weight = gal_rates_of(&s->dual->weights, &s->charged->spec, l->stage).update;
+    const uint64_t bytes = gal_stage_host_bytes(0, 0, 0, l->part, l->master_part);
+    return weight * s->task->charge.host_seconds_per_byte * (double)bytes;
 }
 
 /* Unless one of its node, from `first` on, is no more. */
@@ -212,11 +270,11 @@ static gal_code keep(search *s, layer *to, uint32_t first, const label *l)
 }
 
 /* The holders of the token table have one share, and keep it alike. */
-static bool ties_hold(const search *s, uint32_t block, const label *next, uint32_t percent)
+static bool ties_hold(const search *s, uint32_t block, const label *next, const share *by)
 {
     const gal_cell *cell = s->plain;
     return block == 0 || !gal_cell_holds_table(cell, block) ||
-           (percent == next->table_percent &&
+           (rank_of(&by->of) == next->table_share &&
             gal_strategy_same_shards(&cell->strategy[next->first], &cell->strategy[next->strategy]));
 }
 
@@ -237,12 +295,14 @@ static gal_code extend(search *s, uint32_t block, uint32_t first, const label *a
         next.staged += by->staged;
         next.stored += by->stored;
         next.part = by->part > next.part ? by->part : next.part;
+        next.master_part = by->master_part > next.master_part ? by->master_part : next.master_part;
         if (block == 0) {
             const bool tied = s->plain->types.table_shared;
             next.first = tied ? at->strategy : 0;
-            next.table_percent = tied ? by->percent : 0;
+            next.table_share = tied ? rank_of(&by->of) : 0;
         }
-        if (next.weighted + behind < s->cutoff && ties_hold(s, block, &next, by->percent) && fits(s, &next)) {
+        if (next.weighted + behind + charge_on_the_way(s, &next) < s->cutoff && ties_hold(s, block, &next, by) &&
+            fits(s, &next)) {
             code = keep(s, &s->layer[block], first, &next);
         }
     }
@@ -284,7 +344,8 @@ static bool reach(const search *s, uint32_t block, const label *from, label *at,
             return false;
         }
         next.path.bytes = 0;
-        next.state = next.staged = next.stored = next.part = 0;
+        next.weighted += charge_on_the_way(s, from);
+        next.state = next.staged = next.stored = next.part = next.master_part = 0;
         gal_cell_cross(s->plain, block, at->stage, from->strategy, at->strategy, &step);
     } else {
         gal_cell_follow(s->plain, block, at->stage, from->strategy, at->strategy, &step);
@@ -332,8 +393,7 @@ static void write_path(const search *s, uint32_t winner, gal_host_answer *out)
         const label *l = &s->layer[block].label[winner];
         const share_list *list = &s->shares[gal_cell_price_index(s->plain, block, l->stage, l->strategy)];
         out->stage[block] = l->stage;
-        out->strategy[block] = s->plain->strategy[l->strategy];
-        out->strategy[block].offload_storage_percent = list->share[l->share].percent;
+        out->strategy[block] = gal_price_share_strategy(&s->plain->strategy[l->strategy], &list->share[l->share].of);
         winner = l->parent;
     }
 }
@@ -373,13 +433,6 @@ static uint32_t choose(const gal_screened *screened, double cutoff, bool *allowe
         count += any;
     }
     return count;
-}
-
-static double charge_of_limit(const gal_host_chains *task)
-{
-    return task->charge.host_seconds_per_byte > 0.0
-               ? task->charge.host_seconds_per_byte * (double)task->limits.host_bytes
-               : 0.0;
 }
 
 /* The dual's weights of all paths; then what of them may be below the cutoff. */
@@ -437,6 +490,7 @@ static gal_code solve(search *s, const gal_screened *screened, gal_host_answer *
     if (s->dual->bound >= s->cutoff) {
         return GAL_OK;
     }
+    GAL_TRY(read_storage(s));
     GAL_TRY(start(s));
     for (uint32_t block = 1; block < s->plain->block_count && !s->stopped; block++) {
         GAL_TRY(advance(s, block));

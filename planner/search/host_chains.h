@@ -1,11 +1,13 @@
 /* Chains of a cell within limits of host and storage, exactly: each block's strategy and its share of moments on
- * storage together.
+ * storage together, with masters of 16 bits or without them, block by block.
  *
  * Labels along the chain, as in planner/stages/labels.h, with what their open stage has beside the device as further
  * coordinates: a node is extended by every share of its strategy. A label is dropped when its charged seconds
  * (costmodel/price_charged.c) under a dual's weights, plus what is to go at least, less the charge of the limit, reach
  * the best known plan; when its open stage cannot fit; or when another one at the node is no more in any coordinate.
- * What waits on its way from storage is charged at its most (gal_stage_host_bytes). */
+ * What waits on its way from storage is counted at its most (gal_stage_host_bytes), and charged with the open stage's
+ * label, for no price of a block has it. A label whose parts on the way are larger is still no more where it has as
+ * much less of the rest. */
 #ifndef GAL_PLANNER_SEARCH_HOST_CHAINS_H
 #define GAL_PLANNER_SEARCH_HOST_CHAINS_H
 

@@ -27,7 +27,7 @@ typedef struct joint {
     gal_certificate certificate; /* with what can be proved again */
     double proved_seconds, bound_seconds;
     double charge;   /* of bound_seconds */
-    bool storage;    /* moments may be there in the plans that are looked for at hand */
+    bool storage;    /* moments may be there in the plans that are looked for at hand, and what else the limits allow */
     probe low, high; /* the plan takes more than the limit; no more. high.seconds_per_byte 0: none is known */
 } joint;
 
@@ -86,8 +86,9 @@ static gal_code charged_block(const joint *j, const gal_plan *plan, uint32_t sta
                                    .stage_count = plan->stage_count,
                                    .microbatch_samples = gal_plan_microbatch_samples(plan),
                                    .prefetch_depth = plan->prefetch_depth};
-    const gal_code code = j->storage ? gal_price_shares(j->request->cache, &query, share, &count, err)
-                                     : gal_price_block(j->request->cache, &query, &share[0].price, err);
+    const gal_code code = j->storage
+                              ? gal_price_shares(j->request->cache, &query, j->limits->masters, share, &count, err)
+                              : gal_price_block(j->request->cache, &query, &share[0].price, err);
     double least = HUGE_VAL;
     for (uint32_t i = 0; code == GAL_OK && i < count; i++) {
         const gal_block_memory *memory = &share[i].price->memory;
@@ -133,10 +134,11 @@ static void take_bound(joint *j, const gal_search_result *found, double charge)
     const gal_plan *plan = &found->finalist[0].plan;
     const double of_limit = charge * (double)j->limits->host_bytes;
     const double proved = plan->lower_bound_seconds > 0.0 ? plan->lower_bound_seconds - of_limit : 0.0;
+    const bool stores = j->limits->storage_bytes > 0;
     if (proved > j->proved_seconds) {
         j->proved_seconds = proved;
         j->certificate = plan->certificate;
-        j->certificate.host = (gal_host_charge){j->limits->host_bytes, charge, j->limits->storage_bytes > 0};
+        j->certificate.host = (gal_host_charge){j->limits->host_bytes, charge, stores, stores && j->limits->masters};
     }
     if (found->lower_bound_seconds - of_limit > j->bound_seconds) {
         j->bound_seconds = found->lower_bound_seconds - of_limit;
@@ -148,7 +150,7 @@ static void take_bound(joint *j, const gal_search_result *found, double charge)
 static gal_code try_charge(joint *j, double charge, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_price_charge prices = {charge, j->storage};
+    const gal_price_charge prices = {charge, j->storage, j->storage && j->limits->masters};
     gal_price_cache *charged = NULL;
     gal_search_result found = {0};
     gal_search_request request = *j->request;
@@ -252,7 +254,8 @@ cleanup:
 }
 
 /* Every cell of the batch: what none of them has a plan below is the bound. */
-static gal_code solve_cells(joint *j, gal_price_cache *charged, gal_host_answer *answer, gal_error *err)
+static gal_code solve_cells(joint *j, const gal_price_charge *charge, gal_price_cache *charged, gal_host_answer *answer,
+                            gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_cell_numbers *numbers = NULL;
@@ -267,7 +270,7 @@ static gal_code solve_cells(joint *j, gal_price_cache *charged, gal_host_answer 
         const gal_host_chains task = {.spec = &spec,
                                       .types = &types,
                                       .charged = charged,
-                                      .charge = {j->charge, j->limits->storage_bytes > 0},
+                                      .charge = *charge,
                                       .limits = *j->limits,
                                       .give_up_seconds = best_seconds(j) / (1.0 + j->request->gap),
                                       .label_limit = j->request->label_limit};
@@ -291,7 +294,8 @@ static gal_code close_gap(joint *j, gal_error *err)
 {
     gal_code code = GAL_OK;
     const uint32_t blocks = gal_model_block_count(j->request->model);
-    const gal_price_charge charge = {j->charge, j->limits->storage_bytes > 0};
+    const bool stores = j->limits->storage_bytes > 0;
+    const gal_price_charge charge = {j->charge, stores, stores && j->limits->masters};
     gal_price_cache *charged = NULL;
     gal_host_answer answer = {.stage = calloc(blocks, sizeof *answer.stage),
                               .strategy = calloc(blocks, sizeof *answer.strategy)};
@@ -299,7 +303,7 @@ static gal_code close_gap(joint *j, gal_error *err)
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     GAL_TRY(gal_price_cache_create_charged(j->request->cache, &charge, &charged, err));
-    GAL_TRY(solve_cells(j, charged, &answer, err));
+    GAL_TRY(solve_cells(j, &charge, charged, &answer, err));
 cleanup:
     gal_price_cache_free(charged);
     free(answer.strategy);

@@ -1,5 +1,8 @@
 /* Strategies and shares on storage chosen together, of one batch, within limits of the host's memory and of storage.
  *
+ * Masters of 16 bits, where the limits let them, are a part of each block's share: the bound is of plans with masters
+ * on storage in any blocks. (storage_fit.h chooses for all blocks alike, labels for each.)
+ *
  * A byte of the host's memory is charged L seconds (costmodel/price_charged.c): what a search under such prices proves,
  * less L times the limit, bounds all plans within it, and its plans, with the share on storage of each block that then
  * is best for them (storage_fit.h), are tried. L is raised where the search's plan takes more than the limit and

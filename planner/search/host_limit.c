@@ -34,8 +34,9 @@ static gal_host_limits limits_of(const gal_search_request *request)
     const gal_device *own = &gal_durations_cluster(request->durations)->device;
     const uint64_t host = request->host_memory_bytes > 0 ? request->host_memory_bytes : own->host_memory_bytes;
     const uint64_t storage = request->storage_bytes > 0 ? request->storage_bytes : own->storage_bytes;
-    return (gal_host_limits){
-        .host_bytes = host > 0 ? host : UINT64_MAX, .storage_bytes = storage, .masters = request->storage_masters};
+    return (gal_host_limits){.host_bytes = host > 0 ? host : UINT64_MAX,
+                             .storage_bytes = storage,
+                             .masters = request->storage_masters && gal_dtype_is_narrow(request->model->compute_dtype)};
 }
 
 static bool fits(const gal_plan *plan, const gal_host_limits *most)

@@ -17,7 +17,16 @@
 #include "tests/support/every_path.h"
 #include "tests/support/random_plan.h"
 
-enum { MACHINES = 10, LIMITS = 12, LISTED_MAX = 128, TYPES = 4, CELLS_MAX = 4, MACHINES_ALL = 50, PLANS_ALL = 1000 };
+enum {
+    MACHINES = 6,
+    NARROW = 4,
+    LIMITS = 12,
+    LISTED_MAX = 128,
+    TYPES = 4,
+    CELLS_MAX = 4,
+    MACHINES_ALL = 50,
+    PLANS_ALL = 1000
+};
 static const double rounding = 1e-9;
 static const uint64_t some_storage = UINT64_C(1) << 40;
 
@@ -41,7 +50,7 @@ typedef struct machine {
 } machine;
 
 typedef struct counts {
-    uint32_t instances, feasible, stored, closed, exact, refused;
+    uint32_t instances, feasible, stored, masters, closed, exact, refused, refused_masters;
     double worst_gap;
 } counts;
 
@@ -54,8 +63,9 @@ static void must(gal_code code, const gal_error *err)
 
 /* ---- machines ---- */
 
-/* One layer of a decoder, some of whose matrices are several parts of storage. */
-static void draw_machine(uint64_t *random, uint32_t devices, bool tied, machine *out)
+/* One layer of a decoder, some of whose matrices are several parts of storage; of 16 bits, with masters, which may be
+ * on storage too, it has fewer strategies. */
+static void draw_machine(uint64_t *random, uint32_t devices, bool tied, bool narrow, machine *out)
 {
     gal_error err = {0};
     gal_plan plan;
@@ -71,11 +81,12 @@ static void draw_machine(uint64_t *random, uint32_t devices, bool tied, machine 
     out->model.ffn_hidden = 8192;
     out->model.head_count = 16;
     out->model.vocabulary = 8192;
-    out->model.compute_dtype = GAL_FP32;
+    out->model.compute_dtype = narrow ? GAL_BF16 : GAL_FP32;
     gal_device *device = &out->cluster.device;
     device->multiprocessor_count = 10; /* a GPU, whose host works beside it */
     device->memory_bytes = UINT64_C(1) << 40;
     device->fp32_flops_per_second = gal_random_between(random, 1e12, 1e14);
+    device->bf16_flops_per_second = 8.0 * device->fp32_flops_per_second;
     device->memory_bytes_per_second = gal_random_between(random, 1e11, 1e12);
     device->host_memory_bytes_per_second = gal_random_between(random, 1e10, 2e11);
     device->host_copy_bytes_per_second = gal_random_between(random, 5e9, 1e11);
@@ -96,9 +107,11 @@ static void draw_machine(uint64_t *random, uint32_t devices, bool tied, machine 
                                         .pp_degrees = {1, {devices}},
                                         .schedule = GAL_SCHEDULE_1F1B,
                                         .prefetch_depth = 2,
+                                        .storage_masters = narrow,
                                         .label_limit = 20000};
     must(gal_space_parse("dp,offload", &out->request.space, &err), &err);
-    out->request.space.offload_left_out = 2; /* half and all of the optimizer, with weights, and activations alone */
+    /* half and all of the optimizer, with weights, and activations alone; of 16 bits without these */
+    out->request.space.offload_left_out = narrow ? 3 : 2;
 }
 
 static bool stores_the_same(const gal_block_price *a, const gal_block_price *b)
@@ -106,55 +119,70 @@ static bool stores_the_same(const gal_block_price *a, const gal_block_price *b)
     return a->memory.host.stored == b->memory.host.stored && a->memory.host.state == b->memory.host.state;
 }
 
-static void add_listed(menu *m, const gal_strategy *strategy, uint32_t percent, uint32_t type)
+static void add_listed(menu *m, const gal_strategy *own, uint32_t type)
 {
     uint32_t at = 0;
-    gal_strategy own = *strategy;
-    own.offload_storage_percent = percent;
-    while (at < m->count && !gal_strategy_equal(&m->listed[at], &own)) {
+    while (at < m->count && !gal_strategy_equal(&m->listed[at], own)) {
         at++;
     }
     assert_true(at < LISTED_MAX);
-    m->listed[at] = own;
+    m->listed[at] = *own;
     m->count = at == m->count ? at + 1 : m->count;
     m->allowed[type * LISTED_MAX + at] = true;
 }
 
-/* Every percentage is priced. Holders of a token table of several have each where any of them changes. */
-static void make_menu(const gal_cell *cell, menu *out)
+/* A strategy with every percentage, from `first` on, that stores something else for the type than the one before, which
+ * stores as `before` says. Holders of a token table of several have each where any of them changes. */
+static void add_percents(const gal_cell *cell, uint32_t type, const gal_strategy *of, bool masters,
+                         const gal_block_price **before, menu *out)
 {
     gal_error err = {0};
+    gal_strategy strategy = *of;
+    strategy.offload_storage_masters = masters;
+    for (uint32_t percent = masters; percent <= strategy.offload_optimizer_percent; percent++) {
+        const gal_block_price *price = NULL;
+        strategy.offload_storage_percent = percent;
+        const gal_price_query query = {.type = cell->types.shape[type].type,
+                                       .strategy = &strategy,
+                                       .device_count = cell->stage_devices,
+                                       .stage_count = cell->spec.pp_degree,
+                                       .microbatch_samples = cell->samples,
+                                       .prefetch_depth = cell->spec.prefetch_depth};
+        must(gal_price_block(cell->spec.cache, &query, &price, &err), &err);
+        for (uint32_t other = 0; other < cell->types.type_count; other++) {
+            const bool both = gal_cell_holds_table(cell, cell->types.type_first[type]) &&
+                              gal_cell_holds_table(cell, cell->types.type_first[other]);
+            if ((*before == NULL || !stores_the_same(*before, price)) && (other == type || both)) {
+                add_listed(out, &strategy, other);
+            }
+        }
+        *before = price;
+    }
+}
+
+/* Every percentage is priced, of 16 bits with masters and without. */
+static void make_menu(const gal_cell *cell, menu *out)
+{
     memset(out, 0, sizeof *out);
     for (uint32_t type = 0; type < cell->types.type_count; type++) {
         for (uint32_t i = 0; i < cell->strategy_count; i++) {
-            const gal_block_price *before = NULL;
-            gal_strategy strategy = cell->strategy[i];
-            if (cell->price[gal_cell_price_index(
-                    cell, cell->types.type_first[type],
-                    cell->spec.pp_degree - 1 - (type == cell->types.type_of[0] ? cell->spec.pp_degree - 1 : 0), i)] ==
-                NULL) {
+            const uint32_t last = cell->spec.pp_degree - 1;
+            const uint32_t stage = type == cell->types.type_of[0] ? 0 : last;
+            const gal_block_price *before = NULL, *nothing = NULL;
+            if (cell->price[gal_cell_price_index(cell, cell->types.type_first[type], stage, i)] == NULL) {
                 continue;
             }
-            for (uint32_t percent = 0; percent <= strategy.offload_optimizer_percent; percent++) {
-                const gal_block_price *price = NULL;
-                strategy.offload_storage_percent = percent;
-                const gal_price_query query = {.type = cell->types.shape[type].type,
-                                               .strategy = &strategy,
-                                               .device_count = cell->stage_devices,
-                                               .stage_count = cell->spec.pp_degree,
-                                               .microbatch_samples = cell->samples,
-                                               .prefetch_depth = cell->spec.prefetch_depth};
-                must(gal_price_block(cell->spec.cache, &query, &price, &err), &err);
-                if (before == NULL || !stores_the_same(before, price)) {
-                    for (uint32_t other = 0; other < cell->types.type_count; other++) {
-                        const bool both = gal_cell_holds_table(cell, cell->types.type_first[type]) &&
-                                          gal_cell_holds_table(cell, cell->types.type_first[other]);
-                        if (other == type || both) {
-                            add_listed(out, &cell->strategy[i], percent, other);
-                        }
-                    }
-                }
-                before = price;
+            const gal_price_query query = {.type = cell->types.shape[type].type,
+                                           .strategy = &cell->strategy[i],
+                                           .device_count = cell->stage_devices,
+                                           .stage_count = cell->spec.pp_degree,
+                                           .microbatch_samples = cell->samples,
+                                           .prefetch_depth = cell->spec.prefetch_depth};
+            gal_error err = {0};
+            must(gal_price_block(cell->spec.cache, &query, &nothing, &err), &err);
+            add_percents(cell, type, &cell->strategy[i], false, &before, out);
+            if (gal_dtype_is_narrow(cell->spec.model->compute_dtype)) {
+                add_percents(cell, type, &cell->strategy[i], true, &nothing, out);
             }
         }
     }
@@ -280,6 +308,26 @@ static void check_refusals(const machine *m, const gal_plan *plan)
     assert_non_null(strstr(err.text, "host memory"));
 }
 
+static bool stores_masters(const gal_plan *plan)
+{
+    bool stores = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        stores = stores || plan->run[r].strategy.offload_storage_masters;
+    }
+    return stores;
+}
+
+/* A bound of plans whose masters stay in memory is none of a plan with masters on storage. */
+static void check_refusal_of_masters(const machine *m, const gal_plan *plan)
+{
+    gal_error err = {0};
+    gal_plan other = *plan;
+    assert_true(plan->certificate.host.masters);
+    other.certificate.host.masters = false;
+    assert_int_equal(gal_claims_check_plan(m->cache, m->durations, &other, &err), GAL_NO);
+    assert_non_null(strstr(err.text, "masters on storage, its bound is of plans without"));
+}
+
 static void check_instance(const machine *m, uint64_t memory, uint64_t host, uint64_t storage, counts *n)
 {
     gal_error err = {0};
@@ -304,8 +352,12 @@ static void check_instance(const machine *m, uint64_t memory, uint64_t host, uin
         if (gal_plan_stores(&f->plan) && f->plan.certificate.host.host_memory_bytes > 0 && n->refused++ == 0) {
             check_refusals(m, &f->plan);
         }
+        if (stores_masters(&f->plan) && f->plan.certificate.host.host_memory_bytes > 0 && n->refused_masters++ == 0) {
+            check_refusal_of_masters(m, &f->plan);
+        }
         n->feasible++;
         n->stored += gal_plan_stores(&f->plan);
+        n->masters += stores_masters(&f->plan);
         n->closed += closed;
         n->exact += seconds <= best * (1.0 + rounding);
         n->worst_gap = fmax(n->worst_gap, seconds / bound - 1.0);
@@ -313,20 +365,16 @@ static void check_instance(const machine *m, uint64_t memory, uint64_t host, uin
     gal_search_result_free(&found);
 }
 
-static void test_every_choice(void **state)
+/* Machines, each within several limits. */
+static void check_machines(uint32_t machines, bool narrow, uint64_t random, counts *n)
 {
-    (void)state;
     static menu menus[2][2];
     bool known[2][2] = {{false}};
-    const char *plans = getenv("PLANS");
-    const uint32_t machines = plans != NULL && strtoul(plans, NULL, 10) >= PLANS_ALL ? MACHINES_ALL : MACHINES;
-    uint64_t random = 7;
-    counts n = {0};
     for (uint32_t i = 0; i < machines; i++) {
         machine m;
         const bool tied = i % 2 == 1;
         const uint32_t devices = i % 3 == 2 ? 2 : 1;
-        draw_machine(&random, devices, tied, &m);
+        draw_machine(&random, devices, tied, narrow, &m);
         list_paths(&m, devices, &menus[tied][devices - 1], &known[tied][devices - 1]);
         const uint64_t least = least_memory(&m, HUGE_VAL);
         const uint64_t most = least_memory(&m, best_of_all(&m, UINT64_MAX, UINT64_MAX, UINT64_MAX));
@@ -336,21 +384,43 @@ static void test_every_choice(void **state)
             const uint64_t low = least_host(&m, memory, storage, HUGE_VAL);
             const uint64_t high = least_host(&m, memory, storage, best_of_all(&m, memory, UINT64_MAX, storage));
             const uint64_t host = low + (high - low) / 16 * gal_random_below(&random, 16);
-            check_instance(&m, memory, k == 0 && low > 0 ? low - 1 : host, storage, &n);
+            check_instance(&m, memory, k == 0 && low > 0 ? low - 1 : host, storage, n);
         }
         close_machine(&m);
     }
-    printf(
-        "%u instances: %u can be met, %u with moments on storage; %u equal to the best of all choices, %u said to be; "
-        "worst gap %.2f %%\n",
-        n.instances, n.feasible, n.stored, n.exact, n.closed, 100.0 * n.worst_gap);
-    assert_true(n.feasible > n.instances * 3 / 4 && n.feasible < n.instances && n.stored > n.instances / 10);
-    assert_int_equal(n.exact, n.feasible);
-    assert_true(n.refused > 0);
+    printf("%u instances: %u can be met, %u with moments on storage, %u with masters; %u equal to the best of all "
+           "choices, "
+           "%u said to be; worst gap %.2f %%\n",
+           n->instances, n->feasible, n->stored, n->masters, n->exact, n->closed, 100.0 * n->worst_gap);
+    assert_true(n->feasible > n->instances * 3 / 4 && n->feasible < n->instances && n->stored > n->instances / 10);
+    assert_int_equal(n->exact, n->feasible);
+    assert_true(n->refused > 0);
+}
+
+static bool is_long(void)
+{
+    const char *plans = getenv("PLANS");
+    return plans != NULL && strtoul(plans, NULL, 10) >= PLANS_ALL;
+}
+
+static void test_every_choice(void **state)
+{
+    (void)state;
+    counts n = {0};
+    check_machines(is_long() ? MACHINES_ALL : MACHINES, false, 7, &n);
+}
+
+static void test_masters(void **state)
+{
+    (void)state;
+    counts n = {0};
+    check_machines(is_long() ? MACHINES_ALL : NARROW, true, 11, &n);
+    assert_true(n.masters > n.instances / 10);
+    assert_true(n.refused_masters > 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_choice)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_choice), cmocka_unit_test(test_masters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
