@@ -20,7 +20,7 @@
 enum {
     MACHINES = 6,
     NARROW = 4,
-    LIMITS = 12,
+    LIMITS = 10,
     LISTED_MAX = 128,
     TYPES = 4,
     CELLS_MAX = 4,
@@ -50,7 +50,7 @@ typedef struct machine {
 } machine;
 
 typedef struct counts {
-    uint32_t instances, feasible, stored, masters, closed, exact, refused, refused_masters;
+    uint32_t instances, feasible, stored, masters, closed, exact, refused, refused_masters, charged_masters;
     double worst_gap;
 } counts;
 
@@ -233,6 +233,68 @@ static void close_machine(machine *m)
     gal_durations_free(m->durations);
 }
 
+/* ---- charges ---- */
+
+static bool is_share_of(const gal_strategy *strategy, const gal_strategy *plain)
+{
+    gal_strategy own = *strategy;
+    own.offload_storage_percent = 0;
+    own.offload_storage_masters = false;
+    return gal_strategy_equal(&own, plain);
+}
+
+/* The least of all shares of a strategy, and whether it has masters on storage. */
+static double least_charged(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t plain, double charge,
+                            bool *masters)
+{
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < cell->strategy_count; i++) {
+        const gal_block_price *price = gal_cell_price(cell, block, stage, i);
+        if (price != NULL && is_share_of(&cell->strategy[i], &cell->strategy[plain])) {
+            const gal_block_memory *memory = &price->memory;
+            const uint64_t kept = memory->host.state + memory->bytes.staged_input + memory->bytes.staged_saved;
+            const double seconds = price->update_seconds + charge * (double)kept;
+            *masters = seconds < least ? cell->strategy[i].offload_storage_masters : *masters;
+            least = fmin(least, seconds);
+        }
+    }
+    return least;
+}
+
+/* Prices with a charge are those of the share that costs least under it, masters on storage among them. */
+static void check_charges(const machine *m, bool narrow, counts *n)
+{
+    static const double charges[] = {1e-11, 1e-9, 1e-7};
+    const gal_cell *cell = m->cell[0];
+    for (uint32_t c = 0; c < sizeof charges / sizeof charges[0]; c++) {
+        gal_error err = {0};
+        gal_price_cache *charged = NULL;
+        const gal_price_charge charge = {charges[c], true, narrow};
+        must(gal_price_cache_create_charged(m->cache, &charge, &charged, &err), &err);
+        for (uint32_t at = 0; at < cell->block_count * cell->strategy_count; at++) {
+            const uint32_t block = at / cell->strategy_count, plain = at % cell->strategy_count;
+            const uint32_t stage = block == 0 ? 0 : cell->spec.pp_degree - 1;
+            const gal_block_price *price = NULL;
+            const gal_price_query query = {.type = cell->types.shape[cell->types.type_of[block]].type,
+                                           .strategy = &cell->strategy[plain],
+                                           .device_count = cell->stage_devices,
+                                           .stage = stage,
+                                           .stage_count = cell->spec.pp_degree,
+                                           .microbatch_samples = cell->samples,
+                                           .prefetch_depth = cell->spec.prefetch_depth};
+            if (gal_cell_price(cell, block, stage, plain) != NULL &&
+                cell->strategy[plain].offload_storage_percent == 0) {
+                bool masters = false;
+                const double least = least_charged(cell, block, stage, plain, charges[c], &masters);
+                must(gal_price_block(charged, &query, &price, &err), &err);
+                assert_true(fabs(price->update_seconds - least) <= rounding * fabs(least));
+                n->charged_masters += masters;
+            }
+        }
+        gal_price_cache_free(charged);
+    }
+}
+
 /* ---- limits ---- */
 
 static double best_of_all(const machine *m, uint64_t memory, uint64_t host, uint64_t storage)
@@ -376,6 +438,7 @@ static void check_machines(uint32_t machines, bool narrow, uint64_t random, coun
         const uint32_t devices = i % 3 == 2 ? 2 : 1;
         draw_machine(&random, devices, tied, narrow, &m);
         list_paths(&m, devices, &menus[tied][devices - 1], &known[tied][devices - 1]);
+        check_charges(&m, narrow, n);
         const uint64_t least = least_memory(&m, HUGE_VAL);
         const uint64_t most = least_memory(&m, best_of_all(&m, UINT64_MAX, UINT64_MAX, UINT64_MAX));
         for (uint32_t k = 0; k < LIMITS; k++) {
@@ -416,7 +479,7 @@ static void test_masters(void **state)
     counts n = {0};
     check_machines(is_long() ? MACHINES_ALL : NARROW, true, 11, &n);
     assert_true(n.masters > n.instances / 10);
-    assert_true(n.refused_masters > 0);
+    assert_true(n.refused_masters > 0 && n.charged_masters > 0);
 }
 
 int main(void)
