@@ -108,7 +108,7 @@ static void draw_machine(uint64_t *random, uint32_t devices, bool tied, bool nar
                                         .schedule = GAL_SCHEDULE_1F1B,
                                         .prefetch_depth = 2,
                                         .storage_masters = narrow,
-                                        .label_limit = 20000};
+                                        .label_limit = narrow ? 200000 : 20000}; /* more shares, more labels */
     must(gal_space_parse("dp,offload", &out->request.space, &err), &err);
     /* half and all of the optimizer, with weights, and activations alone; of 16 bits without these */
     out->request.space.offload_left_out = narrow ? 3 : 2;
