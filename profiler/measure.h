@@ -132,6 +132,7 @@ typedef struct gal_collective_run {
     gal_lane lane; /* as prepared: the compute lane; may be changed */
     double deadline_seconds;
     gal_comm_patience patience; /* of the one in flight */
+    uint32_t handle;            /* of the one that is kept in flight (gal_back_of_collective) */
     const char *source;
     char *target;
     uint64_t stride;
@@ -184,6 +185,34 @@ enum { GAL_OVERLAP_COLLECTIVES = 5 };
 uint32_t gal_overlap_collectives(const gal_overlap_settings *settings,
                                  const gal_candidate_collective *out[GAL_OVERLAP_COLLECTIVES]);
 
+/* measure_together.c: on ranks that are processors. What goes on behind the first thread's work, one after the other.
+ * start NULL: this rank has no part in it. due and rest may be NULL: when it will be complete, if that is known; gives
+ * others the core while it is waited for. */
+typedef struct gal_back {
+    gal_code (*start)(void *run, gal_error *err);
+    gal_code (*test)(void *run, bool *done, gal_error *err);
+    double (*due)(void *run);
+    void (*rest)(void *run);
+    void *run;
+} gal_back;
+gal_back gal_back_of_collective(gal_collective_run *run);
+
+/* What the first thread does: `count` units in turn, each by itself so long; or one that is started and tested. */
+typedef struct gal_front {
+    gal_timed run;          /* the next ones */
+    void *context;          /* of run */
+    const gal_back *polled; /* in place of both, count 1; NULL: none */
+    uint32_t count, next;
+    double alone_seconds[GAL_SEQUENCE_MAX];
+} gal_front;
+gal_front gal_front_of_kernels(gal_sequence *kernels);
+/* Fills alone_seconds by run: few units are run beside one behind them, and they differ. */
+gal_code gal_front_time(gal_bench *bench, gal_front *front, gal_error *err);
+
+/* factors: on the front and on what is behind it, medians over rounds of some 20 ms of that, the most of all ranks. */
+gal_code gal_measure_together(gal_bench *bench, gal_front *front, const gal_back *back, double back_alone_seconds,
+                              double factors[2], gal_error *err);
+
 /* The slowdown matrix: the kernels of two blocks' backward beside the collectives that take most of the time, each by
  * its share of a step's. One rank has no collectives: the factors of communication are 1. */
 gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *settings,
@@ -192,9 +221,19 @@ gal_code gal_measure_overlap(gal_bench *bench, const gal_overlap_settings *setti
 /* Who slows copies, and whom they slow: [copy] and [][copy] of the matrix. On a device with queues, each way: beside
  * the kernels, beside what communicates in the matrix (collectives that are queued, one rank's stand-in), and the two
  * ways beside each other; by the slower way each. Where the host communicates, a message is such copies. On ranks that
- * are processors a copy is a kernel: its factors are theirs. */
+ * are processors the first thread copies, between its kernels: beside them, beside the collective that takes most of
+ * the time, and the two ways in turn. */
 gal_code gal_measure_copy_slowdowns(gal_bench *bench, const gal_overlap_settings *settings,
                                     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
+
+gal_code gal_measure_host_copies(gal_bench *bench, const gal_overlap_settings *settings, gal_sequence *kernels,
+                                 double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
+
+/* On ranks that are processors, of [storage] and [][storage] all but what transfers are to each other, which is in
+ * their rates: transfers of a file in the directory beside the kernels, copies, and the collective that takes most of
+ * the time. */
+gal_code gal_measure_storage_slowdowns(gal_bench *bench, const gal_overlap_settings *settings, const char *directory,
+                                       double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
 
 /* On a device with queues, in place of the host's way: what runs beside kernels is the communicator's collectives where
  * it is queued, copies to the host where the host communicates, and one rank's stand-in for them (gpu.h). by_ctas: the
@@ -213,6 +252,17 @@ gal_code gal_measure_copies(gal_bench *bench, const gal_pools *pools, uint32_t o
 /* measure_adam.c: Adam on the host by 1, 2, 4, ... threads of each rank up to threads_most, and by the
  * threads_per_rank that *out has. */
 gal_code gal_measure_host_adam(const gal_bench *bench, uint32_t threads_most, gal_profile_host *out, gal_error *err);
+
+/* What is copied and transferred beside others at a time. */
+enum { GAL_BESIDE_BYTES = 1 << 20 };
+
+/* On the host by its kernel, one place after the other of both areas; gal_host_copy_repeat is its gal_timed. */
+typedef struct gal_host_copy {
+    gal_kernel kernel;
+    char *target, *source;
+    uint64_t bytes, area_bytes, next_byte;
+} gal_host_copy;
+gal_code gal_host_copy_repeat(void *host_copy, uint32_t count, gal_error *err);
 
 /* A copy of `bytes` between the pools' memory and pinned memory; gal_copy_repeat is its gal_timed. */
 typedef struct gal_copy_run {

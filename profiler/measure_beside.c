@@ -302,14 +302,15 @@ cleanup:
     return code;
 }
 
-/* As kernels of the rank's thread. */
-static void copies_are_kernels(double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT])
+static gal_code measure_on_host(gal_bench *bench, const gal_overlap_settings *o,
+                                double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err)
 {
-    for (uint32_t i = 0; i < GAL_ACTIVITY_COPY; i++) {
-        slowdown[i][GAL_ACTIVITY_COPY] = slowdown[i][GAL_ACTIVITY_COMPUTE];
-        slowdown[GAL_ACTIVITY_COPY][i] = slowdown[GAL_ACTIVITY_COMPUTE][i];
-    }
-    slowdown[GAL_ACTIVITY_COPY][GAL_ACTIVITY_COPY] = slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COMPUTE];
+    gal_sequence kernels = {.count = 0};
+    gal_code code = gal_sequence_choose(o, &kernels, err);
+    GAL_TRY(gal_world_agree(&bench->world, code, err));
+    GAL_TRY(gal_measure_host_copies(bench, o, &kernels, slowdown, err));
+cleanup:
+    return code;
 }
 
 gal_code gal_measure_copy_slowdowns(gal_bench *bench, const gal_overlap_settings *o,
@@ -318,12 +319,11 @@ gal_code gal_measure_copy_slowdowns(gal_bench *bench, const gal_overlap_settings
     gal_code code = GAL_OK;
     const gal_device_queue_ops *queue = bench->backend->device->queue;
     void *pinned[2] = {NULL, NULL};
-    if (queue == NULL) {
-        copies_are_kernels(slowdown);
-        return GAL_OK;
-    }
     for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
         slowdown[i][GAL_ACTIVITY_COPY] = slowdown[GAL_ACTIVITY_COPY][i] = 1.0;
+    }
+    if (queue == NULL) {
+        return measure_on_host(bench, o, slowdown, err);
     }
     for (int i = 0; i < 2 && code == GAL_OK; i++) {
         code = queue->host_allocate(part_bytes(o->pools), &pinned[i], err);

@@ -21,17 +21,10 @@ cleanup:
     return code;
 }
 
-/* On the host by the kernel, one place after the other of both areas. */
-typedef struct host_copy {
-    gal_kernel kernel;
-    char *target, *source;
-    uint64_t bytes, area_bytes, next_byte;
-} host_copy;
-
-static gal_code repeat_on_host(void *context, uint32_t count, gal_error *err)
+gal_code gal_host_copy_repeat(void *host_copy, uint32_t count, gal_error *err)
 {
     gal_code code = GAL_OK;
-    host_copy *run = context;
+    gal_host_copy *run = host_copy;
     const uint32_t dims[] = {(uint32_t)run->bytes, 1};
     for (uint32_t i = 0; i < count; i++) {
         run->next_byte = run->next_byte + 2 * run->bytes <= run->area_bytes ? run->next_byte + run->bytes : 0;
@@ -67,16 +60,16 @@ static gal_code time_copy(gal_bench *bench, const gal_pools *pools, const direct
                           gal_timing *timing, gal_error *err)
 {
     gal_copy_run queued = {.bench = bench, .target = at->target, .source = at->source, .bytes = bytes};
-    host_copy direct = {.kernel = pools->ops->kernel[at->op],
-                        .target = at->target,
-                        .source = at->source,
-                        .bytes = bytes,
-                        .area_bytes = at->bytes};
+    gal_host_copy direct = {.kernel = pools->ops->kernel[at->op],
+                            .target = at->target,
+                            .source = at->source,
+                            .bytes = bytes,
+                            .area_bytes = at->bytes};
     if (at->stands_by) {
         return gal_bench_time(bench, stand_by, NULL, timing, err);
     }
     return bench->backend->device->queue != NULL ? gal_bench_time(bench, gal_copy_repeat, &queued, timing, err)
-                                                 : gal_bench_time(bench, repeat_on_host, &direct, timing, err);
+                                                 : gal_bench_time(bench, gal_host_copy_repeat, &direct, timing, err);
 }
 
 static gal_code measure_direction(gal_bench *bench, const gal_pools *pools, const direction *at,

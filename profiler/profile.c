@@ -116,8 +116,7 @@ static gal_code measure(gal_profiling *p, gal_error *err)
     GAL_TRY(gal_profiling_slowdowns(p, err));
     GAL_TRY(gal_profiling_host(p, err));
     if (p->settings->storage_directory != NULL) {
-        gal_profiling_say(p, "storage", 0, 0);
-        GAL_TRY(gal_measure_storage(&p->bench, p->settings->storage_directory, &p->profile.cluster.device, err));
+        GAL_TRY(gal_profiling_storage(p, err));
     }
     gal_profiling_settle_gpu(p);
     gal_pools_free(&p->pools);

@@ -44,6 +44,8 @@ gal_code gal_profiling_fixed(gal_profiling *p, gal_error *err);
 gal_code gal_profiling_slowdowns(gal_profiling *p, gal_error *err);
 /* Copies to the host, Adam there. */
 gal_code gal_profiling_host(gal_profiling *p, gal_error *err);
+/* What a file is read and written at, and how that and other work slow each other. */
+gal_code gal_profiling_storage(gal_profiling *p, gal_error *err);
 gal_code gal_profiling_blocks(gal_profiling *p, gal_error *err);
 
 #endif

@@ -38,20 +38,25 @@ static uint32_t choose_samples(const gal_profile_settings *s, uint32_t replicas,
     return kept;
 }
 
+static gal_overlap_settings overlap_settings(gal_profiling *p)
+{
+    uint32_t samples[SESSION_SAMPLES_MAX];
+    const uint32_t count = choose_samples(p->settings, p->profile.rank_count, samples);
+    return (gal_overlap_settings){.model = &p->settings->model[0],
+                                  .until_seconds = slowdowns_share * p->settings->budget_seconds,
+                                  .rank_count = p->profile.rank_count,
+                                  .microbatch_samples = count > 0 ? samples[count / 2] : p->profile.rank_count,
+                                  .message_bytes_max = p->settings->message_bytes_max,
+                                  .candidates = &p->candidates,
+                                  .links = &p->links,
+                                  .pools = &p->pools};
+}
+
 gal_code gal_profiling_slowdowns(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
-    uint32_t samples[SESSION_SAMPLES_MAX];
-    const uint32_t count = choose_samples(p->settings, p->profile.rank_count, samples);
-    const gal_overlap_settings settings = {.model = &p->settings->model[0],
-                                           .until_seconds = slowdowns_share * p->settings->budget_seconds,
-                                           .rank_count = p->profile.rank_count,
-                                           .microbatch_samples = count > 0 ? samples[count / 2] : p->profile.rank_count,
-                                           .message_bytes_max = p->settings->message_bytes_max,
-                                           .candidates = &p->candidates,
-                                           .links = &p->links,
-                                           .pools = &p->pools};
-    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) { /* of storage, which is not measured beside others */
+    const gal_overlap_settings settings = overlap_settings(p);
+    for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) { /* of storage, unless it is measured */
         p->profile.slowdown[i][GAL_ACTIVITY_STORAGE] = p->profile.slowdown[GAL_ACTIVITY_STORAGE][i] = 1.0;
     }
     GAL_TRY(gal_measure_overlap(&p->bench, &settings, p->profile.slowdown, err));
@@ -59,6 +64,21 @@ gal_code gal_profiling_slowdowns(gal_profiling *p, gal_error *err)
     if (p->profile.has_gpu) {
         gal_profiling_say(p, "slowdowns by multiprocessors", 0, 0);
         GAL_TRY(gal_measure_ctas(&p->bench, &settings, &p->profile.gpu, err));
+    }
+cleanup:
+    return code;
+}
+
+/* Beside a GPU it slows nobody. */
+gal_code gal_profiling_storage(gal_profiling *p, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_overlap_settings settings = overlap_settings(p);
+    const char *directory = p->settings->storage_directory;
+    gal_profiling_say(p, "storage", 0, 0);
+    GAL_TRY(gal_measure_storage(&p->bench, directory, &p->profile.cluster.device, err));
+    if (p->bench.backend->device->queue == NULL) {
+        GAL_TRY(gal_measure_storage_slowdowns(&p->bench, &settings, directory, p->profile.slowdown, err));
     }
 cleanup:
     return code;

@@ -50,7 +50,8 @@ assert d["rank_count"] == 2 == d["cluster"]["device_count"] and d["cluster"]["de
 assert 2**20 < d["fixed_bytes"] < 2**29 and 0 < d["instruction_seconds"] < 1e-3 and d["blocks"]
 host = d["host"]
 assert host["threads_per_rank"] == 1 and host["adam_by_threads"][0]["threads"] == 1 and host["copies_by_node"]
-assert len(d["slowdown"]) == 4 and d["slowdown"][2][2] == d["slowdown"][0][0]
+# A thread copies and computes in turn, so these are about 2, and by a machine's straying less.
+assert len(d["slowdown"]) == 4 and all(1.1 < d["slowdown"][i][j] for i, j in ((0, 2), (2, 0), (2, 2)))
 assert "OpenBLAS" in d["libraries"] and "Open MPI" in d["libraries"] and "hwloc" in d["libraries"]
 END
 verdict $? "every kind of kernel and collective is measured, every field is filled"
