@@ -547,7 +547,7 @@ bench-adam:
 	@$(MAKE) $(J) all tests
 	@PYTHON=$${PYTHON:-/usr/bin/python3} bash tests/bench/adam.sh $(BUILD)
 
-## bench-offload: the largest model under a limit of the device's memory, by what lies in the host's (4 minutes)
+## bench-offload: the largest model under a limit of the device's memory, by what lies in the host's; hybrid Adam (2 minutes)
 .PHONY: bench-offload
 bench-offload:
 	@$(MAKE) $(J) all
