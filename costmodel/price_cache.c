@@ -67,9 +67,20 @@ uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type)
 uint32_t gal_price_key_grid(const gal_strategy *strategy)
 {
     GAL_ASSERT(strategy->tp_depth < UINT32_C(1) << 19);
-    return (uint32_t)strategy->tp_mode | strategy->tp_depth << 2 | strategy->offload_optimizer_percent << 21 |
-           (uint32_t)strategy->offload_parameters << 28 | (uint32_t)strategy->offload_activations << 29 |
-           (uint32_t)strategy->keep_weights << 30 | (uint32_t)strategy->offload_storage_masters << 31;
+    return (uint32_t)strategy->tp_mode | strategy->tp_depth << 2 | (uint32_t)strategy->keep_weights << 30;
+}
+
+/* What of it is on the host and on storage. */
+static uint64_t key_offload(const gal_strategy *strategy)
+{
+    enum { PERCENT_BITS = 7 };
+    const uint32_t percents[] = {strategy->offload_optimizer_percent, strategy->offload_storage_percent,
+                                 strategy->offload_parameters_percent};
+    uint64_t word = (uint64_t)strategy->offload_storage_masters << 1 | (uint64_t)strategy->offload_activations;
+    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
+        word = word << PERCENT_BITS | percents[i];
+    }
+    return word;
 }
 
 static gal_price_kind kind_of(const gal_price_key *key)
@@ -91,14 +102,12 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
     if (!any_stage) {
         out->word[1] |= (uint64_t)gal_price_place(cache->durations, query->device_count, query->stage) << 32;
     }
-    enum { PERCENT_FROM = 24 };
-    _Static_assert(GAL_DEVICES_MAX < 1 << PERCENT_FROM, "bits");
-    out->word[2] = (uint64_t)query->device_count | (uint64_t)query->strategy->offload_storage_percent << PERCENT_FROM |
-                   (uint64_t)(any_samples ? 0 : query->microbatch_samples) << 32;
+    out->word[2] = (uint64_t)query->device_count | (uint64_t)(any_samples ? 0 : query->microbatch_samples) << 32;
     out->word[3] = 0;
     out->word[4] = 0;
     out->word[5] = gal_price_key_grid(query->strategy) | (uint64_t)query->strategy->chunk_elements << 32;
     out->word[6] = 0;
+    out->word[7] = any_block ? 0 : key_offload(query->strategy);
 }
 
 static uint32_t hash_of(const gal_price_key *key)

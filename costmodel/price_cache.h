@@ -6,7 +6,7 @@
 #include "costmodel/price.h"
 #include "costmodel/structure.h"
 
-enum { GAL_PRICE_KEY_WORDS = 7 };
+enum { GAL_PRICE_KEY_WORDS = 8 };
 
 typedef struct gal_price_key {
     uint64_t word[GAL_PRICE_KEY_WORDS];

@@ -211,7 +211,6 @@ static gal_code find_conversion(gal_price_cache *cache, gal_price_kind kind, con
     key.word[3] = gal_price_key_axes(&to_plain);
     key.word[4] = gal_price_key_flags(&to_plain, to_type);
     key.word[5] |= (uint64_t)gal_price_key_grid(&to_plain) << 32;
-    key.word[6] |= (uint64_t)to_plain.offload_storage_percent << 32;
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {
         gal_code code = GAL_OK;

@@ -53,7 +53,9 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         }
         out->offload_storage_masters =
             gal_json_has(&offload, "storage_masters") && gal_json_bool(&offload, "storage_masters");
-        out->offload_parameters = gal_json_has(&offload, "parameters") && gal_json_bool(&offload, "parameters");
+        if (gal_json_has(&offload, "parameters_percent")) {
+            out->offload_parameters_percent = gal_json_u32(&offload, "parameters_percent", 1, 100);
+        }
         gal_json_reject_unknown(&offload);
     }
     if (gal_json_has(at, "shard_unit")) {
@@ -265,8 +267,8 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
         if (strategy->offload_storage_masters) {
             gal_json_put_bool(out, "storage_masters", true);
         }
-        if (strategy->offload_parameters) {
-            gal_json_put_bool(out, "parameters", true);
+        if (strategy->offload_parameters_percent > 0) {
+            gal_json_put_u64(out, "parameters_percent", strategy->offload_parameters_percent);
         }
         if (strategy->offload_activations) {
             gal_json_put_bool(out, "activations", true);

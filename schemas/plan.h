@@ -129,12 +129,13 @@ typedef struct gal_strategy {
     bool keep_weights; /* of a cube: weights stay as gathered along its first side, over which zero_stage, 1 or 2, then
                         * shards gradients and optimizer as over SDP */
     bool stepped;      /* of a square: products step by step, with prefetch_depth parts of each factor at a time */
-    uint32_t offload_optimizer_percent; /* so much of the block's parameters, whole units in their order, has its
-                                         * optimizer's data in the host's memory and is updated there */
-    uint32_t offload_storage_percent;   /* so much of them, of those on the host, has its moments on storage */
-    bool offload_storage_masters;       /* and the masters of these too: only of 16 bits, which have such */
-    bool offload_parameters;  /* weights too, but for norms and row biases: they are copied in before each use. Only
-                               * with all of the optimizer, and zero_stage 0 or 3 */
+    uint32_t offload_optimizer_percent;  /* so much of the block's parameters, whole units in their order, has its
+                                          * optimizer's data in the host's memory and is updated there */
+    uint32_t offload_storage_percent;    /* so much of them, of those on the host, has its moments on storage */
+    bool offload_storage_masters;        /* and the masters of these too: only of 16 bits, which have such */
+    uint32_t offload_parameters_percent; /* so much of them, of those on the host but for norms and row biases, has its
+                                          * weights there alone: they are copied in before each use. Only with
+                                          * zero_stage 0 or 3 */
     bool offload_activations; /* what forward keeps for backward, the block's input too: copied out behind its forward,
                                * in again before its backward. Of embeddings and heads nothing is. Not beside overlap
                                * and a zero_bubble schedule */

@@ -80,7 +80,7 @@ bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
 {
     bool are_same = a->axis_count == b->axis_count && a->zero_stage == b->zero_stage && a->tp_mode == b->tp_mode &&
                     a->tp_depth == b->tp_depth && a->keep_weights == b->keep_weights &&
-                    a->offload_parameters == b->offload_parameters &&
+                    a->offload_parameters_percent == b->offload_parameters_percent &&
                     a->offload_optimizer_percent == b->offload_optimizer_percent &&
                     a->offload_storage_percent == b->offload_storage_percent &&
                     a->offload_storage_masters == b->offload_storage_masters;
@@ -156,7 +156,7 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
     }
     if (gal_strategy_offloads(strategy) && used < BUFFER_BYTES) {
-        char percent[12] = "", stored[16] = "";
+        char percent[12] = "", stored[16] = "", weights[16] = "";
         if (strategy->offload_optimizer_percent > 0) {
             (void)snprintf(percent, sizeof percent, "%u", strategy->offload_optimizer_percent);
         }
@@ -164,8 +164,11 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
             (void)snprintf(stored, sizeof stored, "s%u%s", strategy->offload_storage_percent,
                            strategy->offload_storage_masters ? "m" : "");
         }
-        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s", percent, stored,
-                                 strategy->offload_parameters ? "w" : "", strategy->offload_activations ? "a" : "");
+        if (strategy->offload_parameters_percent > 0) {
+            (void)snprintf(weights, sizeof weights, "w%u", strategy->offload_parameters_percent);
+        }
+        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s", percent, stored, weights,
+                                 strategy->offload_activations ? "a" : "");
     }
     if (strategy->shard_unit != GAL_SHARD_MATRIX && used < BUFFER_BYTES) {
         (void)snprintf(buffer + used, BUFFER_BYTES - used, "-%s", gal_shard_unit_names[strategy->shard_unit]);

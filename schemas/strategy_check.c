@@ -166,13 +166,14 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->stepped && strategy->keep_panels) {
         return "stepped has no panels to keep";
     }
-    if (strategy->offload_parameters && strategy->offload_optimizer_percent != 100) {
-        return "offload of parameters needs that of 100 percent of the optimizer";
+    if (strategy->offload_parameters_percent > strategy->offload_optimizer_percent) {
+        return "offload of parameters is of what is updated on the host: parameters_percent must be at most "
+               "optimizer_percent";
     }
-    if (strategy->offload_parameters && strategy->zero_stage != 0 && strategy->zero_stage != 3) {
+    if (strategy->offload_parameters_percent > 0 && strategy->zero_stage != 0 && strategy->zero_stage != 3) {
         return "offload of parameters needs zero_stage 0 or 3";
     }
-    if (strategy->offload_parameters && strategy->zero_stage == 3 && strategy->tp_mode != GAL_TP_1D &&
+    if (strategy->offload_parameters_percent > 0 && strategy->zero_stage == 3 && strategy->tp_mode != GAL_TP_1D &&
         !strategy->stepped) {
         return "offload of parameters beside a tp grid needs zero_stage 0, or stepped";
     }
@@ -385,7 +386,7 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
 const char *gal_strategy_gathers_rule_broken(const gal_strategy *strategy, uint32_t prefetch_depth)
 {
     const bool grid = strategy->tp_mode != GAL_TP_1D, sharded = strategy->zero_stage == 3;
-    if (prefetch_depth < 2 && strategy->offload_parameters && (grid || sharded)) {
+    if (prefetch_depth < 2 && strategy->offload_parameters_percent > 0 && (grid || sharded)) {
         return "must be 2 with offload of parameters beside zero_stage 3 or a tp grid";
     }
     return prefetch_depth < 2 && grid && sharded ? "must be 2 with zero_stage 3 beside a tp grid" : NULL;

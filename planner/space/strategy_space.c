@@ -111,10 +111,10 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy, bool overlaps
 
 /* What of a block may be in the host's memory. */
 static const struct {
-    uint32_t optimizer_percent;
-    bool parameters, activations;
-} offloads[GAL_SPACE_OFFLOADS] = {{50, false, false}, {100, false, false}, {100, true, false},
-                                  {0, false, true},   {100, false, true},  {100, true, true}};
+    uint32_t optimizer_percent, parameters_percent;
+    bool activations;
+} offloads[GAL_SPACE_OFFLOADS] = {{50, 0, false}, {100, 0, false}, {100, 100, false},
+                                  {0, 0, true},   {100, 0, true},  {100, 100, true}};
 
 static bool may_fetch(const gal_strategy *strategy)
 {
@@ -129,9 +129,9 @@ static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
     for (uint32_t i = 0; e->space->offload && i + left_out < GAL_SPACE_OFFLOADS; i++) {
         strategy.offload_optimizer_percent = offloads[i].optimizer_percent;
         strategy.offload_storage_percent = offloads[i].optimizer_percent * e->space->storage_percent / 100;
-        strategy.offload_parameters = offloads[i].parameters;
+        strategy.offload_parameters_percent = offloads[i].parameters_percent;
         strategy.offload_activations = offloads[i].activations;
-        if (!strategy.offload_parameters || may_fetch(&strategy)) {
+        if (strategy.offload_parameters_percent == 0 || may_fetch(&strategy)) {
             emit_recomputes(e, strategy, overlaps);
         }
     }

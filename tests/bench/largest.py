@@ -28,8 +28,8 @@ ROWS = [
     ("gradients in the place of weights", OPTIMIZER, True, None),
     ("all in chunks", CHUNKS, False, None),
     ("optimizer on the host", CHUNKS, False, {"optimizer_percent": 100}),
-    ("weights on the host, too", CHUNKS, False, {"optimizer_percent": 100, "parameters": True}),
-    ("moments on storage", CHUNKS, False, {"optimizer_percent": 100, "storage_percent": 100, "parameters": True}),
+    ("weights on the host, too", CHUNKS, False, {"optimizer_percent": 100, "parameters_percent": 100}),
+    ("moments on storage", CHUNKS, False, {"optimizer_percent": 100, "storage_percent": 100, "parameters_percent": 100}),
 ]
 PLACES = [("of it arena", "arena_bytes"), ("in the host's", "host_bytes"), ("on storage", "storage_bytes")]
 

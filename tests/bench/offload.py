@@ -22,12 +22,12 @@ ROWS = [
     ("all on the device", "none", None),
     ("recompute", "full", None),
     ("optimizer on the host", "none", {"optimizer_percent": 100}),
-    ("optimizer and weights on the host", "none", {"optimizer_percent": 100, "parameters": True}),
+    ("optimizer and weights on the host", "none", {"optimizer_percent": 100, "parameters_percent": 100}),
     ("optimizer on the host, recompute", "full", {"optimizer_percent": 100}),
-    ("optimizer and weights on the host, recompute", "full", {"optimizer_percent": 100, "parameters": True}),
+    ("optimizer and weights on the host, recompute", "full", {"optimizer_percent": 100, "parameters_percent": 100}),
     ("activations on the host", "none", {"activations": True}),
     ("activations on the host, recompute", "full", {"activations": True}),
-    ("all on the host, recompute", "full", {"optimizer_percent": 100, "parameters": True, "activations": True}),
+    ("all on the host, recompute", "full", {"optimizer_percent": 100, "parameters_percent": 100, "activations": True}),
 ]
 LAYERS_MAX = 512
 ROUNDS = 3

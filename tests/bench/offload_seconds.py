@@ -21,13 +21,13 @@ OFFLOADS = [
     None,
     {"optimizer_percent": 50},
     {"optimizer_percent": 100},
-    {"optimizer_percent": 100, "parameters": True},
+    {"optimizer_percent": 100, "parameters_percent": 100},
     {"activations": True},
     {"optimizer_percent": 100, "activations": True},
-    {"optimizer_percent": 100, "parameters": True, "activations": True},
+    {"optimizer_percent": 100, "parameters_percent": 100, "activations": True},
     {"optimizer_percent": 100, "storage_percent": 50},
     {"optimizer_percent": 100, "storage_percent": 100},
-    {"optimizer_percent": 100, "storage_percent": 100, "parameters": True},
+    {"optimizer_percent": 100, "storage_percent": 100, "parameters_percent": 100},
 ]
 LAYERS = [2, 4, 8]
 RECOMPUTES = ["none", "full"]

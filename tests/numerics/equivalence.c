@@ -304,7 +304,7 @@ static bool gathers(const gal_plan *plan)
 {
     bool found = false;
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        found |= plan->run[r].strategy.zero_stage == 3 || plan->run[r].strategy.offload_parameters;
+        found |= plan->run[r].strategy.zero_stage == 3 || plan->run[r].strategy.offload_parameters_percent > 0;
     }
     return found;
 }
@@ -453,20 +453,23 @@ static void run_on_device(const gal_plan *plan, const gal_drawn *which, const ou
     copy_plan(plan, &variant);
     for (uint32_t r = 0; r < variant.run_count; r++) {
         variant.run[r].strategy.offload_optimizer_percent = variant.run[r].strategy.offload_storage_percent = 0;
-        variant.run[r].strategy.offload_parameters = variant.run[r].strategy.offload_activations = false;
+        variant.run[r].strategy.offload_parameters_percent = 0;
+        variant.run[r].strategy.offload_activations = false;
     }
     run_variant(&variant, which, base, CHECK_OFFLOAD, error);
     gal_plan_free(&variant);
 }
 
-/* Whether units are the same on either side: a part of the optimizer on the host cuts buckets and chunks, and the norm
- * is summed unit by unit. */
+/* Whether units are the same on either side: what is kept in parts on the host or on storage cuts buckets and chunks,
+ * and the norm is summed unit by unit. */
 static bool keeps_units(const gal_plan *plan)
 {
     bool keeps = true;
     for (uint32_t r = 0; r < plan->run_count; r++) {
         const gal_strategy *s = &plan->run[r].strategy;
-        keeps = keeps && (s->shard_unit == GAL_SHARD_MATRIX || s->offload_optimizer_percent % 100 == 0);
+        const bool whole = s->offload_optimizer_percent % 100 == 0 && s->offload_parameters_percent % 100 == 0 &&
+                           s->offload_storage_percent % 100 == 0;
+        keeps = keeps && (s->shard_unit == GAL_SHARD_MATRIX || whole);
     }
     return keeps;
 }

@@ -364,9 +364,8 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.keep_weights = s.tp_mode == GAL_TP_3D && s.zero_stage < 3 && below(seed, 2) == 0;
     s.zero_stage += s.keep_weights && s.zero_stage == 0 ? 1 + below(seed, 2) : 0;
     s.offload_optimizer_percent = below(seed, 2) * (1 + below(seed, 100));
-    s.offload_parameters = s.offload_optimizer_percent > 0 && below(seed, 2) == 0 &&
-                           (s.zero_stage == 0 || (s.zero_stage == 3 && (s.tp_mode == GAL_TP_1D || s.stepped)));
-    s.offload_optimizer_percent = s.offload_parameters ? 100 : s.offload_optimizer_percent;
+    const bool fetches = s.zero_stage == 0 || (s.zero_stage == 3 && (s.tp_mode == GAL_TP_1D || s.stepped));
+    s.offload_parameters_percent = fetches && below(seed, 2) == 0 ? below(seed, s.offload_optimizer_percent + 1) : 0;
     s.offload_storage_percent = below(seed, s.offload_optimizer_percent + 1);
     s.offload_storage_masters = s.offload_storage_percent > 0 && below(seed, 2) == 0;
     s.offload_activations = below(seed, 3) == 0 && s.overlap == GAL_OVERLAP_NONE;
@@ -524,7 +523,7 @@ static gal_plan random_plan(uint64_t *seed)
         p.stage[s].run_count = p.run_count - p.stage[s].first_run;
     }
     for (uint32_t r = 0; r < p.run_count; r++) {
-        p.prefetch_depth = p.run[r].strategy.offload_parameters ? 2 : p.prefetch_depth;
+        p.prefetch_depth = p.run[r].strategy.offload_parameters_percent > 0 ? 2 : p.prefetch_depth;
         p.model.compute_dtype = p.run[r].strategy.offload_storage_masters ? GAL_BF16 : p.model.compute_dtype;
     }
     p.model.tied_embeddings = false;

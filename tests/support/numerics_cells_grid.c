@@ -98,7 +98,7 @@ static void hit_cubes(const gal_plan *plan, bool *hit)
         hit[STEPPED_DEPTH] |= s->stepped && s->tp_mode == GAL_TP_2P5D;
         hit[STEPPED_ZERO] |= s->stepped && s->zero_stage > 0;
         hit[STEPPED_ZERO3] |= s->stepped && s->zero_stage == 3;
-        hit[STEPPED_FETCHED] |= s->stepped && s->offload_parameters;
+        hit[STEPPED_FETCHED] |= s->stepped && s->offload_parameters_percent > 0;
         hit[STEPPED_SPLIT] |= s->stepped && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
         hit[KEEP_SPLIT] |= s->keep_panels && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
         hit[KEEP_SELECTIVE] |= s->keep_panels && s->recompute == GAL_RECOMPUTE_SELECTIVE;

@@ -16,6 +16,7 @@
     X(OFFLOAD_MICROBATCHES, "optimizer on the host, several microbatches")                                             \
     X(OFFLOAD_CLIPPED, "optimizer on the host, clipped")                                                               \
     X(OFFLOAD_WEIGHTS, "weights on the host")                                                                          \
+    X(OFFLOAD_WEIGHTS_PART, "a part of a block's weights on the host")                                                 \
     X(OFFLOAD_WEIGHTS_ZERO_3, "weights on the host, zero3")                                                            \
     X(OFFLOAD_WEIGHTS_GRID, "weights on the host, a tp grid")                                                          \
     X(OFFLOAD_WEIGHTS_TIED, "tied table on the host, P > 1")                                                           \
@@ -70,7 +71,7 @@ static void hit_activations(const gal_plan *plan, bool *hit)
         hit[ACTIVATIONS_ULYSSES] |= gal_strategy_degree(s, GAL_AXIS_ULYSSES) > 1;
         hit[ACTIVATIONS_ZERO_3] |= s->zero_stage == 3;
         hit[ACTIVATIONS_OPTIMIZER] |= s->offload_optimizer_percent > 0;
-        hit[ACTIVATIONS_WEIGHTS] |= s->offload_parameters;
+        hit[ACTIVATIONS_WEIGHTS] |= s->offload_parameters_percent > 0;
     }
     hit[ACTIVATIONS] = any;
     hit[ACTIVATIONS_STAGES] = any && plan->stage_count > 1;
@@ -92,7 +93,7 @@ static void hit_storage(const gal_plan *plan, bool *hit)
         hit[STORAGE_BLOCKS] |= plan->storage_part_bytes == GAL_STORAGE_BLOCK_BYTES;
         hit[STORAGE_ZERO] |= s->zero_stage > 0;
         hit[STORAGE_GRID] |= s->tp_mode != GAL_TP_1D;
-        hit[STORAGE_WEIGHTS] |= s->offload_parameters;
+        hit[STORAGE_WEIGHTS] |= s->offload_parameters_percent > 0;
         hit[STORAGE_ACTIVATIONS] |= s->offload_activations;
         hit[STORAGE_STAGES] |= plan->stage_count > 1;
         hit[STORAGE_CLIPPED] |= plan->model.optimizer.gradient_clip_norm > 0;
@@ -118,17 +119,18 @@ static void hit_offload(const gal_plan *plan, bool *hit)
         }
         hit[OFFLOAD_GRID] |= s->tp_mode != GAL_TP_1D;
         hit[OFFLOAD_POSITIONS] |= gal_strategy_sequence_degree(s) > 1;
-        hit[OFFLOAD_WEIGHTS] |= s->offload_parameters;
-        hit[OFFLOAD_WEIGHTS_ZERO_3] |= s->offload_parameters && s->zero_stage == 3;
-        hit[OFFLOAD_WEIGHTS_GRID] |= s->offload_parameters && s->tp_mode != GAL_TP_1D;
-        hit[OFFLOAD_WEIGHTS_RECOMPUTE] |= s->offload_parameters && s->recompute == GAL_RECOMPUTE_FULL;
+        hit[OFFLOAD_WEIGHTS] |= s->offload_parameters_percent > 0;
+        hit[OFFLOAD_WEIGHTS_PART] |= s->offload_parameters_percent > 0 && s->offload_parameters_percent < 100;
+        hit[OFFLOAD_WEIGHTS_ZERO_3] |= s->offload_parameters_percent > 0 && s->zero_stage == 3;
+        hit[OFFLOAD_WEIGHTS_GRID] |= s->offload_parameters_percent > 0 && s->tp_mode != GAL_TP_1D;
+        hit[OFFLOAD_WEIGHTS_RECOMPUTE] |= s->offload_parameters_percent > 0 && s->recompute == GAL_RECOMPUTE_FULL;
         hit[OFFLOAD_SPLIT] |= plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
         hit[OFFLOAD_INTERLEAVED] |= plan->schedule == GAL_SCHEDULE_INTERLEAVED;
         hit[OFFLOAD_MICROBATCHES] |= plan->microbatch_count > 1;
         hit[OFFLOAD_CLIPPED] |= m->optimizer.gradient_clip_norm > 0;
     }
-    hit[OFFLOAD_WEIGHTS_TIED] =
-        m->tied_embeddings && plan->stage_count > 1 && gal_plan_block_strategy(plan, 0)->offload_parameters;
+    hit[OFFLOAD_WEIGHTS_TIED] = m->tied_embeddings && plan->stage_count > 1 &&
+                                gal_plan_block_strategy(plan, 0)->offload_parameters_percent == 100;
     hit[OFFLOAD_TIED] = m->tied_embeddings && plan->stage_count > 1 &&
                         gal_plan_block_strategy(plan, 0)->offload_optimizer_percent == 100;
 }

@@ -40,7 +40,7 @@ static void hit_strategy(const gal_plan *plan, const gal_strategy *s, bool *hit)
     hit[UNITS_NO_PREFETCH] |= s->zero_stage == 3 && plan->prefetch_depth == 1;
     hit[UNITS_OVERLAP] |= s->overlap >= GAL_OVERLAP_IN_PASS;
     hit[UNITS_HOST] |= s->offload_optimizer_percent > 0;
-    hit[UNITS_HOST_WEIGHTS] |= s->offload_parameters;
+    hit[UNITS_HOST_WEIGHTS] |= s->offload_parameters_percent > 0;
     hit[UNITS_MICROBATCHES] |= s->zero_stage == 2 && plan->microbatch_count > 1;
 }
 

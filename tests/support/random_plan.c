@@ -475,13 +475,20 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
 {
     static const uint32_t percents[] = {0, 30, 60, 100, 100};
     uint64_t random = seed ^ UINT64_C(0x8EBC6AF09C88C6E3);
+    static const struct {
+        uint32_t optimizer, parameters;
+    } shares[] = {{100, 100}, {100, 100}, {100, 60}, {60, 30}};
     const bool parameters = gal_random_below(&random, 3) == 0;
     for (uint32_t r = 0; seed % 8 != 0 && !plan->gradient_reuses_parameter && r < plan->run_count; r++) {
         gal_strategy *s = &plan->run[r].strategy;
-        s->offload_optimizer_percent =
-            parameters ? 100 : percents[gal_random_below(&random, sizeof percents / sizeof percents[0])];
         const bool gathers = s->tp_mode != GAL_TP_1D && !s->stepped;
-        s->offload_parameters = parameters && (s->zero_stage == 0 || (s->zero_stage == 3 && !gathers));
+        const uint32_t share = gal_random_below(&random, sizeof shares / sizeof shares[0]);
+        s->offload_optimizer_percent = parameters
+                                           ? shares[share].optimizer
+                                           : percents[gal_random_below(&random, sizeof percents / sizeof percents[0])];
+        if (parameters && (s->zero_stage == 0 || (s->zero_stage == 3 && !gathers))) {
+            s->offload_parameters_percent = shares[share].parameters;
+        }
         s->offload_activations = gal_random_below(&random, 3) == 0;
         if (s->overlap != GAL_OVERLAP_NONE || plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
             s->offload_activations = false;
@@ -491,7 +498,7 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
     gal_error err = {0}; /* the holders of a token table are alike */
     for (uint32_t r = plan->run_count; gal_plan_check(plan, NULL, &err) != GAL_OK && --r > 0;) {
         plan->run[r].strategy.offload_optimizer_percent = plan->run[0].strategy.offload_optimizer_percent;
-        plan->run[r].strategy.offload_parameters = plan->run[0].strategy.offload_parameters;
+        plan->run[r].strategy.offload_parameters_percent = plan->run[0].strategy.offload_parameters_percent;
     }
     GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
 }

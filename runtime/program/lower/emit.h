@@ -15,6 +15,12 @@ typedef struct gal_emit_half {
 
 typedef struct gal_block_emit gal_block_emit;
 
+/* Where a unit is kept, as the strategy says: it is updated on the host; its weights are there alone; its moments are
+ * in a file. */
+typedef struct gal_unit_places {
+    bool on_host, fetched, stored;
+} gal_unit_places;
+
 /* Where a unit began: that block keeps what is known of it while it is emitted, under that one of its units. */
 typedef struct gal_unit_home {
     gal_block_emit *block;
@@ -45,8 +51,7 @@ struct gal_block_emit {
 
     uint32_t unit[GAL_BLOCK_UNITS]; /* program units: of several of the graph's there may be one */
     gal_unit_home home[GAL_BLOCK_UNITS];
-    bool unit_on_host[GAL_BLOCK_UNITS];  /* it is updated there */
-    bool unit_stored[GAL_BLOCK_UNITS];   /* and has its moments on storage, or its master too (gal_strategy) */
+    gal_unit_places unit_at[GAL_BLOCK_UNITS];
     bool unit_borrowed[GAL_BLOCK_UNITS]; /* it belongs to an earlier block of the stage that holds the same tensor */
     bool unit_lent[GAL_BLOCK_UNITS];     /* a later one holds it too: the gradient already has that one's part */
     uint32_t gradients[GAL_BLOCK_UNITS]; /* of the unit that begins here, with those of other blocks: as many are
@@ -152,8 +157,7 @@ void gal_zero_gradient_panel_done(gal_builder *b, gal_block_emit *e, uint8_t ten
 uint32_t gal_zero_scratch(gal_builder *b, uint64_t bytes);
 /* Synchronises what was complete while sync_later was set. */
 void gal_zero_synchronise(gal_builder *b, gal_block_emit *e);
-/* zero_host.c: units that are updated on the host. Which ones of the block's own are, with the elements of each, as the
- * strategy says. */
+/* zero_host.c: units that are updated on the host. Where each of the block's own is kept, by their elements. */
 void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]);
 /* The buffers that such a unit has for that. */
 void gal_host_buffers(gal_builder *b, uint32_t block, gal_unit *unit);
@@ -165,9 +169,8 @@ void gal_host_take_norm(gal_builder *b);
 void gal_host_update(gal_builder *b, const gal_unit *unit);
 void gal_host_bring(gal_builder *b, const gal_unit *unit, const gal_operand *weight);
 
-/* storage.c: of these units, those whose moments are on storage, likewise chosen; the buffers of one, of its master too
- * or of its moments alone; what is read ahead of the updates; and the update of one, part by part. */
-void gal_storage_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]);
+/* storage.c: of these units, those whose moments are on storage: the buffers of one, of its master too or of its
+ * moments alone; what is read ahead of the updates; and the update of one, part by part. */
 void gal_storage_buffers(gal_builder *b, uint32_t block, bool master, gal_unit *unit);
 typedef struct gal_storage_cursor {
     uint32_t unit;  /* what is read next: of this unit ... */

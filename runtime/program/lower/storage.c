@@ -8,21 +8,7 @@
  * whole blocks of storage and are at most so many per unit, that programs of large units stay small. */
 #include "runtime/program/lower/zero.h"
 
-enum { PERCENT = 100, PARTS_MAX = 256 };
-
-void gal_storage_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS])
-{
-    const uint64_t percent = e->strategy->offload_storage_percent;
-    uint64_t total = 0, taken = 0;
-    for (uint8_t u = 0; u < e->graph.unit_count; u++) {
-        total += elements[u];
-    }
-    for (uint8_t u = 0; u < e->graph.unit_count; u++) {
-        const bool fits = (taken + elements[u]) * PERCENT <= total * percent;
-        e->unit_stored[u] = percent > 0 && e->unit_on_host[u] && fits;
-        taken += e->unit_stored[u] ? elements[u] : 0;
-    }
-}
+enum { PARTS_MAX = 256 };
 
 static uint64_t whole_blocks(uint64_t bytes)
 {

@@ -20,22 +20,38 @@ static bool may_leave(const gal_block_unit *unit)
     return unit->shared == GAL_SHARED_COUNT || unit->shared == GAL_SHARED_TABLE;
 }
 
-/* A unit that the block borrows counts as its own would: which others fit does not depend on where its neighbours are.
- */
-void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS])
+/* Hundredths of elements that a share of the block's parameters has; units take of it in their order, as far as they
+ * fit. A unit that the block borrows counts as its own would: which others fit does not depend on where its neighbours
+ * are. */
+static uint64_t share_of(const gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS], uint64_t percent)
 {
-    const uint64_t percent = e->strategy->offload_optimizer_percent;
-    uint64_t total = 0, taken = 0;
+    uint64_t total = 0;
     GAL_ASSERT(percent <= PERCENT);
     for (uint8_t u = 0; u < e->graph.unit_count; u++) {
         total += elements[u];
     }
+    return total * percent;
+}
+
+static bool take(uint64_t *left, uint64_t elements)
+{
+    const bool fits = elements > 0 && elements * PERCENT <= *left;
+    *left -= fits ? elements * PERCENT : 0;
+    return fits;
+}
+
+void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS])
+{
+    const gal_strategy *s = e->strategy;
+    uint64_t host = share_of(e, elements, s->offload_optimizer_percent);
+    uint64_t fetched = share_of(e, elements, s->offload_parameters_percent);
+    uint64_t stored = share_of(e, elements, s->offload_storage_percent);
     for (uint8_t u = 0; u < e->graph.unit_count; u++) {
-        e->unit_on_host[u] =
-            percent > 0 && may_leave(&e->graph.unit[u]) && (taken + elements[u]) * PERCENT <= total * percent;
-        taken += e->unit_on_host[u] ? elements[u] : 0;
+        gal_unit_places *at = &e->unit_at[u];
+        at->on_host = may_leave(&e->graph.unit[u]) && take(&host, elements[u]);
+        at->fetched = at->on_host && !e->graph.unit[u].persistent && take(&fetched, elements[u]);
+        at->stored = at->on_host && take(&stored, elements[u]);
     }
-    gal_storage_choose(e, elements);
 }
 
 void gal_host_buffers(gal_builder *b, uint32_t block, gal_unit *unit)

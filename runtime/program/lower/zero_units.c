@@ -132,14 +132,7 @@ static void size_unit(const gal_builder *b, gal_unit *u)
     u->replicas = b->program->device_count / (shards * gal_group_size(atoms, u->split_group)) * copies;
 }
 
-/* Where a unit's buffers are. */
-typedef struct unit_places {
-    bool on_host;                /* it is updated there */
-    bool stored, stored_masters; /* its moments are in a file; and its master, if it has one */
-    bool fetched;                /* its weights are on the host alone */
-} unit_places;
-
-static void make_buffers(gal_builder *b, unit_places at, gal_unit *u)
+static void make_buffers(gal_builder *b, gal_unit_places at, bool stores_masters, gal_unit *u)
 {
     const uint64_t item = gal_dtype_bytes(b->program->dtype), wide = gal_zero_wide_bytes(b);
     const uint64_t shard = u->shard_elements * wide;
@@ -148,7 +141,7 @@ static void make_buffers(gal_builder *b, unit_places at, gal_unit *u)
     u->weight = gal_builder_buffer(b, at.fetched ? GAL_CLASS_HOST : GAL_CLASS_STATE, u->block, "w",
                                    (u->zero_stage == 3 ? u->shard_elements : u->elements) * item);
     if (at.stored) {
-        gal_storage_buffers(b, u->block, has_master && at.stored_masters, u);
+        gal_storage_buffers(b, u->block, has_master && stores_masters, u);
     } else {
         u->first_moment = gal_builder_buffer(b, kept, u->block, "m", shard);
         u->second_moment = gal_builder_buffer(b, kept, u->block, "v", shard);
@@ -202,15 +195,9 @@ static void close_unit(gal_builder *b, gal_unit_home home, const gal_unit *begun
 {
     gal_unit u = *begun;
     const gal_block_emit *e = home.block;
-    const bool on_host = e->unit_on_host[home.index];
-    const unit_places places = {.on_host = on_host,
-                                .stored = e->unit_stored[home.index],
-                                .stored_masters = e->strategy->offload_storage_masters,
-                                .fetched = on_host && e->strategy->offload_parameters &&
-                                           !e->graph.unit[home.index].persistent};
     lay_out(b, home, b->program->unit_count, &u);
     size_unit(b, &u);
-    make_buffers(b, places, &u);
+    make_buffers(b, e->unit_at[home.index], e->strategy->offload_storage_masters, &u);
     (void)gal_builder_unit(b, &u);
 }
 
@@ -235,13 +222,18 @@ static bool is_alike(const gal_unit *a, const gal_unit *b)
     return a->zero_group == b->zero_group && a->sync_group == b->sync_group && a->split_group == b->split_group;
 }
 
+static bool is_kept_alike(gal_unit_places a, gal_unit_places b)
+{
+    return a.on_host == b.on_host && a.fetched == b.fetched && a.stored == b.stored;
+}
+
 /* Whether the unit that is open takes what would be a unit of its own. */
 static bool takes(const gal_holders *holders, const gal_block_emit *e, uint8_t index, const gal_unit *own)
 {
     const gal_unit_home open = holders->open;
     const bool fits = e->strategy->shard_unit != GAL_SHARD_CHUNK || !gal_block_joins_chunks(e->shape.kind) ||
                       holders->open_unit.used_elements + own->used_elements <= e->strategy->chunk_elements;
-    return open.block != NULL && fits && open.block->unit_on_host[open.index] == e->unit_on_host[index] &&
+    return open.block != NULL && fits && is_kept_alike(open.block->unit_at[open.index], e->unit_at[index]) &&
            is_alike(&holders->open_unit, own);
 }
 
