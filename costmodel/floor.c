@@ -103,7 +103,7 @@ gal_strategy gal_split_strategy(const gal_split_kind *split)
                         .chunk_elements = unit == GAL_SHARD_CHUNK ? GAL_CHUNK_ELEMENTS_MOST : 0,
                         .offload_optimizer_percent = split->offload ? 100 : 0,
                         .offload_parameters_percent = split->offload && !split->keep_weights ? 100 : 0,
-                        .offload_activations = split->offload};
+                        .offload_activations_percent = split->offload ? 100 : 0};
     const gal_axis tp = {GAL_AXIS_TP, split->tp_degree}, sequence = {split->sequence_kind, split->sequence_degree};
     const bool both = tp.degree > 1 && sequence.degree > 1;
     const bool turned = both && largest_prime(tp.degree) > smallest_prime(sequence.degree);

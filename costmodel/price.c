@@ -141,7 +141,7 @@ static uint32_t steady_count(const gal_strategy *strategy)
 {
     const bool late = strategy->zero_stage == 2 || strategy->overlap >= GAL_OVERLAP_IN_PASS;
     const bool whole = strategy->zero_stage == 2 && strategy->shard_unit != GAL_SHARD_MATRIX; /* both buckets full */
-    return whole ? 4 : late || strategy->offload_activations ? 3 : 2;
+    return whole ? 4 : late || strategy->offload_activations_percent > 0 ? 3 : 2;
 }
 
 static uint32_t stages_of(const gal_price_cache *cache, const gal_price_query *query)

@@ -176,7 +176,7 @@ static gal_code add_offloaded(gal_candidate_collector *c, const position *at, co
     alone.stage_count = 1;
     for (uint32_t i = 0; c->settings->cluster->device.multiprocessor_count == 0 && i < layouts; i++) {
         kept[i].offload_optimizer_percent = 100;
-        kept[i].offload_activations = true;
+        kept[i].offload_activations_percent = 100;
         const uint32_t blocks = list_types(at->model, &kept[i], chain);
         GAL_TRY(add_chain(c, &alone, chain, blocks, NULL, offload_weight / layouts, err));
     }

@@ -44,8 +44,10 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
     out->stepped = gal_json_has(at, "stepped") && gal_json_bool(at, "stepped");
     if (gal_json_has(at, "offload")) {
         const gal_json_cursor offload = gal_json_object(at, "offload");
-        out->offload_activations = gal_json_has(&offload, "activations") && gal_json_bool(&offload, "activations");
-        if (!out->offload_activations || gal_json_has(&offload, "optimizer_percent")) {
+        if (gal_json_has(&offload, "activations_percent")) {
+            out->offload_activations_percent = gal_json_u32(&offload, "activations_percent", 1, 100);
+        }
+        if (out->offload_activations_percent == 0 || gal_json_has(&offload, "optimizer_percent")) {
             out->offload_optimizer_percent = gal_json_u32(&offload, "optimizer_percent", 1, 100);
         }
         if (gal_json_has(&offload, "storage_percent")) {
@@ -270,8 +272,8 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
         if (strategy->offload_parameters_percent > 0) {
             gal_json_put_u64(out, "parameters_percent", strategy->offload_parameters_percent);
         }
-        if (strategy->offload_activations) {
-            gal_json_put_bool(out, "activations", true);
+        if (strategy->offload_activations_percent > 0) {
+            gal_json_put_u64(out, "activations_percent", strategy->offload_activations_percent);
         }
         gal_json_end_object(out);
     }

@@ -136,9 +136,10 @@ typedef struct gal_strategy {
     uint32_t offload_parameters_percent; /* so much of them, of those on the host but for norms and row biases, has its
                                           * weights there alone: they are copied in before each use. Only with
                                           * zero_stage 0 or 3 */
-    bool offload_activations; /* what forward keeps for backward, the block's input too: copied out behind its forward,
-                               * in again before its backward. Of embeddings and heads nothing is. Not beside overlap
-                               * and a zero_bubble schedule */
+    uint32_t offload_activations_percent; /* so much of what forward keeps for backward, by bytes of a microbatch: the
+                                           * block's input, then whole values in the order in which they are made; to
+                                           * the host behind its forward, in again before its backward. Of embeddings
+                                           * and heads nothing is. Not beside overlap and a zero_bubble schedule */
     gal_shard_unit shard_unit;
     uint32_t chunk_elements; /* with GAL_SHARD_CHUNK, else 0 */
 } gal_strategy;
@@ -296,7 +297,7 @@ uint32_t gal_strategy_grid_side(const gal_strategy *strategy);
 uint32_t gal_strategy_feature_parts(const gal_strategy *strategy);
 static inline bool gal_strategy_offloads(const gal_strategy *strategy)
 {
-    return strategy->offload_optimizer_percent > 0 || strategy->offload_activations;
+    return strategy->offload_optimizer_percent > 0 || strategy->offload_activations_percent > 0;
 }
 /* Into how many parts the samples of a microbatch are: DP, SDP and what a grid adds, q, depth q, l^2. */
 uint32_t gal_strategy_sample_parts(const gal_strategy *strategy);
@@ -319,6 +320,7 @@ static inline bool gal_block_joins_chunks(gal_block_kind kind)
 
 /* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4-dp2-ckpt-fine", "tp4.2d", "tp8.2.5d.d2",
  * "tp8.3d.keepw.z2", "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w" (parameters too),
+ * "dp2-off50a75" (three quarters of what forward keeps),
  * "dp2-off100s50m" (half of its moments on storage, and their masters), "sdp4.z3-chunk". The stage of ZeRO stands at
  * the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);

@@ -156,7 +156,7 @@ static gal_code check_gathers(const gal_plan *plan, const char *prefix, gal_erro
 static gal_code check_overlap(const gal_plan *plan, const char *prefix, gal_error *err)
 {
     for (uint32_t r = 0; r < plan->run_count && plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE; r++) {
-        if (plan->run[r].strategy.offload_activations) {
+        if (plan->run[r].strategy.offload_activations_percent > 0) {
             return refuse(prefix, err, "/schedule: zero_bubble must not stand beside offload of activations");
         }
     }

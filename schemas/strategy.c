@@ -94,7 +94,7 @@ bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
 {
     return gal_strategy_same_shards(a, b) && a->sequence_parallel == b->sequence_parallel &&
            a->recompute == b->recompute && a->overlap == b->overlap && a->keep_panels == b->keep_panels &&
-           a->stepped == b->stepped && a->offload_activations == b->offload_activations &&
+           a->stepped == b->stepped && a->offload_activations_percent == b->offload_activations_percent &&
            a->shard_unit == b->shard_unit && a->chunk_elements == b->chunk_elements;
 }
 
@@ -156,7 +156,7 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
     }
     if (gal_strategy_offloads(strategy) && used < BUFFER_BYTES) {
-        char percent[12] = "", stored[16] = "", weights[16] = "";
+        char percent[12] = "", stored[16] = "", weights[16] = "", activations[16] = "";
         if (strategy->offload_optimizer_percent > 0) {
             (void)snprintf(percent, sizeof percent, "%u", strategy->offload_optimizer_percent);
         }
@@ -167,8 +167,11 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         if (strategy->offload_parameters_percent > 0) {
             (void)snprintf(weights, sizeof weights, "w%u", strategy->offload_parameters_percent);
         }
+        if (strategy->offload_activations_percent > 0) {
+            (void)snprintf(activations, sizeof activations, "a%u", strategy->offload_activations_percent);
+        }
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s", percent, stored, weights,
-                                 strategy->offload_activations ? "a" : "");
+                                 activations);
     }
     if (strategy->shard_unit != GAL_SHARD_MATRIX && used < BUFFER_BYTES) {
         (void)snprintf(buffer + used, BUFFER_BYTES - used, "-%s", gal_shard_unit_names[strategy->shard_unit]);

@@ -183,7 +183,7 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->offload_storage_masters && strategy->offload_storage_percent == 0) {
         return "storage_masters needs a storage_percent, whose masters they are";
     }
-    if (strategy->offload_activations && strategy->overlap != GAL_OVERLAP_NONE) {
+    if (strategy->offload_activations_percent > 0 && strategy->overlap != GAL_OVERLAP_NONE) {
         return "offload of activations must not stand beside overlap";
     }
     return NULL;

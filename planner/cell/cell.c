@@ -63,7 +63,7 @@ bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, 
     const bool useless =
         (strategy->recompute != GAL_RECOMPUTE_NONE && !attends && shape->kind != GAL_BLOCK_FFN) ||
         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) ||
-        (strategy->offload_activations &&
+        (strategy->offload_activations_percent > 0 &&
          (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) || /* nothing to run again */
         (!attends && is_split_before(spec->space, strategy)) ||
         (strategy->overlap != GAL_OVERLAP_NONE && !gal_strategy_halves(strategy, shape->kind));

@@ -38,7 +38,8 @@ static bool is_legal(const gal_cert_prices *v, uint32_t type, const gal_strategy
     const bool useless =
         (strategy->recompute == GAL_RECOMPUTE_FULL && !attends && shape->kind != GAL_BLOCK_FFN) ||
         (strategy->recompute == GAL_RECOMPUTE_SELECTIVE && !attends) ||
-        (strategy->offload_activations && (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) ||
+        (strategy->offload_activations_percent > 0 &&
+         (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) ||
         (!attends && gal_strategy_ring_degree(strategy) > 1 && spaced[GAL_AXIS_ULYSSES]) ||
         (!attends && gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && spaced[GAL_AXIS_RING]) ||
         (strategy->overlap != GAL_OVERLAP_NONE && shape->kind != GAL_BLOCK_ATTENTION && shape->kind != GAL_BLOCK_FFN);

@@ -102,7 +102,7 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy, bool overlaps
         strategy.recompute = (gal_recompute)r;
         strategy.overlap = overlaps ? gal_space_overlap_of(&strategy) : GAL_OVERLAP_NONE;
         const bool keeps_none = strategy.keep_panels && r == GAL_RECOMPUTE_FULL;
-        const bool apart = !overlaps || !strategy.offload_activations;
+        const bool apart = !overlaps || strategy.offload_activations_percent == 0;
         if (allowed[r] && !keeps_none && apart && (!overlaps || strategy.overlap != GAL_OVERLAP_NONE)) {
             put(e, &strategy);
         }
@@ -111,10 +111,8 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy, bool overlaps
 
 /* What of a block may be in the host's memory. */
 static const struct {
-    uint32_t optimizer_percent, parameters_percent;
-    bool activations;
-} offloads[GAL_SPACE_OFFLOADS] = {{50, 0, false}, {100, 0, false}, {100, 100, false},
-                                  {0, 0, true},   {100, 0, true},  {100, 100, true}};
+    uint32_t optimizer_percent, parameters_percent, activations_percent;
+} offloads[GAL_SPACE_OFFLOADS] = {{50, 0, 0}, {100, 0, 0}, {100, 100, 0}, {0, 0, 100}, {100, 0, 100}, {100, 100, 100}};
 
 static bool may_fetch(const gal_strategy *strategy)
 {
@@ -130,7 +128,7 @@ static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
         strategy.offload_optimizer_percent = offloads[i].optimizer_percent;
         strategy.offload_storage_percent = offloads[i].optimizer_percent * e->space->storage_percent / 100;
         strategy.offload_parameters_percent = offloads[i].parameters_percent;
-        strategy.offload_activations = offloads[i].activations;
+        strategy.offload_activations_percent = offloads[i].activations_percent;
         if (strategy.offload_parameters_percent == 0 || may_fetch(&strategy)) {
             emit_recomputes(e, strategy, overlaps);
         }

@@ -25,9 +25,9 @@ ROWS = [
     ("optimizer and weights on the host", "none", {"optimizer_percent": 100, "parameters_percent": 100}),
     ("optimizer on the host, recompute", "full", {"optimizer_percent": 100}),
     ("optimizer and weights on the host, recompute", "full", {"optimizer_percent": 100, "parameters_percent": 100}),
-    ("activations on the host", "none", {"activations": True}),
-    ("activations on the host, recompute", "full", {"activations": True}),
-    ("all on the host, recompute", "full", {"optimizer_percent": 100, "parameters_percent": 100, "activations": True}),
+    ("activations on the host", "none", {"activations_percent": 100}),
+    ("activations on the host, recompute", "full", {"activations_percent": 100}),
+    ("all on the host, recompute", "full", {"optimizer_percent": 100, "parameters_percent": 100, "activations_percent": 100}),
 ]
 LAYERS_MAX = 512
 ROUNDS = 3

@@ -47,7 +47,11 @@
     X(ACTIVATIONS_MICROBATCHES, "activations on the host, several microbatches")                                       \
     X(ACTIVATIONS_ENCODER_DECODER, "activations on the host, t5")                                                      \
     X(ACTIVATIONS_SWIN, "activations on the host, swin")                                                               \
-    X(ACTIVATIONS_PADDING, "activations on the host, padded samples")
+    X(ACTIVATIONS_PADDING, "activations on the host, padded samples")                                                  \
+    X(ACTIVATIONS_PART, "a part of a block's activations on the host")                                                 \
+    X(ACTIVATIONS_PART_RECOMPUTE, "a part of them, selective recompute")                                               \
+    X(ACTIVATIONS_PART_STAGES, "a part of them, P > 1")                                                                \
+    X(ACTIVATIONS_PART_MICROBATCHES, "a part of them, several microbatches")
 
 GAL_CELLS(CELLS);
 
@@ -57,10 +61,15 @@ static void hit_activations(const gal_plan *plan, bool *hit)
     bool any = false;
     for (uint32_t r = 0; r < plan->run_count; r++) {
         const gal_strategy *s = &plan->run[r].strategy;
-        if (!s->offload_activations) {
+        if (s->offload_activations_percent == 0) {
             continue;
         }
+        const bool part = s->offload_activations_percent < 100;
         any = true;
+        hit[ACTIVATIONS_PART] |= part;
+        hit[ACTIVATIONS_PART_RECOMPUTE] |= part && s->recompute == GAL_RECOMPUTE_SELECTIVE;
+        hit[ACTIVATIONS_PART_STAGES] |= part && plan->stage_count > 1;
+        hit[ACTIVATIONS_PART_MICROBATCHES] |= part && plan->microbatch_count > 1;
         hit[ACTIVATIONS_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
         hit[ACTIVATIONS_SELECTIVE] |= s->recompute == GAL_RECOMPUTE_SELECTIVE;
         hit[ACTIVATIONS_TP] |=
@@ -94,7 +103,7 @@ static void hit_storage(const gal_plan *plan, bool *hit)
         hit[STORAGE_ZERO] |= s->zero_stage > 0;
         hit[STORAGE_GRID] |= s->tp_mode != GAL_TP_1D;
         hit[STORAGE_WEIGHTS] |= s->offload_parameters_percent > 0;
-        hit[STORAGE_ACTIVATIONS] |= s->offload_activations;
+        hit[STORAGE_ACTIVATIONS] |= s->offload_activations_percent > 0;
         hit[STORAGE_STAGES] |= plan->stage_count > 1;
         hit[STORAGE_CLIPPED] |= plan->model.optimizer.gradient_clip_norm > 0;
     }

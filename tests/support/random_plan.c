@@ -473,7 +473,7 @@ void gal_random_reuse(uint64_t seed, gal_plan *plan)
 
 void gal_random_offload(uint64_t seed, gal_plan *plan)
 {
-    static const uint32_t percents[] = {0, 30, 60, 100, 100};
+    static const uint32_t percents[] = {0, 30, 60, 100, 100}, kept[] = {15, 45, 75, 100, 100, 100};
     uint64_t random = seed ^ UINT64_C(0x8EBC6AF09C88C6E3);
     static const struct {
         uint32_t optimizer, parameters;
@@ -489,9 +489,10 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
         if (parameters && (s->zero_stage == 0 || (s->zero_stage == 3 && !gathers))) {
             s->offload_parameters_percent = shares[share].parameters;
         }
-        s->offload_activations = gal_random_below(&random, 3) == 0;
+        const uint32_t part = kept[gal_random_below(&random, sizeof kept / sizeof kept[0])];
+        s->offload_activations_percent = gal_random_below(&random, 3) == 0 ? part : 0;
         if (s->overlap != GAL_OVERLAP_NONE || plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
-            s->offload_activations = false;
+            s->offload_activations_percent = 0;
         }
         plan->prefetch_depth = gal_strategy_gathers_rule_broken(s, 1) != NULL ? 2 : plan->prefetch_depth;
     }

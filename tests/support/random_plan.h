@@ -21,8 +21,8 @@ void gal_random_plan(uint64_t seed, uint32_t world, gal_plan *out);
 void gal_random_reuse(uint64_t seed, gal_plan *plan);
 
 /* Of every eighth seed nothing. Of the others each run has none, a part or all of its optimizer in the host's memory,
- * or all runs have all and their weights where that is legal; every third its activations, where that is; then prefetch
- * is 2 where it must be, and the holders of a token table are alike. */
+ * or all runs have all and their weights where that is legal; every third its activations or a part of them, where that
+ * is; then prefetch is 2 where it must be, and the holders of a token table are alike. */
 void gal_random_offload(uint64_t seed, gal_plan *plan);
 /* Of plans that have a part of the optimizer in the host's memory two of three have moments on storage: all of that, or
  * of some runs a part; in parts of one block, two or all that there is. */

@@ -83,7 +83,7 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
         gal_shard_sequence(&out->graph, gal_strategy_sequence_axis(block->strategy), sequence_degree);
     }
     gal_recompute_policy(out);
-    gal_activations_begin(out);
+    gal_activations_choose(b, out);
     forget_buffers(out->forward, out->backward, out->gradient);
     if (out->halved) {
         forget_buffers(out->other.forward, out->other.backward, out->other.gradient);

@@ -64,7 +64,9 @@ struct gal_block_emit {
     bool cut;       /* products whose results a collective sums, and those: emit_chunks.c */
     uint8_t summed; /* the value, or the value of a gradient, that was last summed with its product */
 
-    bool puts_away;                             /* what backward reads goes to the host's memory: activations.c */
+    bool puts_x_away;                           /* of what backward reads the input goes to the host's memory ... */
+    uint32_t away_count;                        /* ... and so many values, as forward makes them: activations.c */
+    uint8_t away[GAL_GRAPH_MAX];                /* values that are their own storage */
     uint32_t staged, staged_x;                  /* its turn of the device's buffers for that, and of those for inputs */
     uint64_t staged_bytes;                      /* of kept values so far */
     uint64_t staged_offset[GAL_GRAPH_MAX];      /* value that is its own storage -> where it lies in `staged` */
@@ -122,9 +124,10 @@ bool gal_emit_passes_apart(const gal_block_emit *e);
 void gal_emit_set_dx(gal_builder *b, gal_block_emit *e, bool apart, uint32_t buffer);
 void gal_emit_set_dy(const gal_builder *b, gal_block_emit *e, bool apart, uint32_t buffer);
 
-/* activations.c: kept values in the host's memory. Whether a block's are; the place of its input, and of a value that
- * is kept; and the copies, behind its forward and in front of its backward. */
-void gal_activations_begin(gal_block_emit *e);
+/* activations.c: kept values in the host's memory. Which ones of a block's, and whether a value is one; the place of
+ * its input, and of a value that is kept; and the copies, behind its forward and in front of its backward. */
+void gal_activations_choose(const gal_builder *b, gal_block_emit *e);
+bool gal_activations_has(const gal_block_emit *e, uint8_t value);
 uint32_t gal_activations_input(gal_builder *b, gal_block_emit *e);
 uint32_t gal_activations_place(gal_builder *b, gal_block_emit *e, uint8_t value);
 void gal_activations_put_away(gal_builder *b, gal_block_emit *e);

@@ -26,8 +26,7 @@ uint32_t gal_emit_output(gal_builder *b, gal_block_emit *e, gal_emit_place at, u
 {
     if (at.buffer[value] == GAL_NO_BUFFER) {
         bool kept = !at.again && e->saved[gal_graph_storage(&e->graph, value)];
-        if (kept && e->puts_away) {
-            GAL_ASSERT(gal_graph_storage(&e->graph, value) == value); /* others are where their storage is */
+        if (kept && gal_activations_has(e, value)) {
             at.buffer[value] = gal_activations_place(b, e, value);
             return at.buffer[value];
         }

@@ -263,10 +263,10 @@ static void make_ports(stage *s, chunk *c)
         gal_block_emit *e = &s->block[i];
         if (e->graph.x != GAL_NO_VALUE) {
             bool received = i == c->first && s->convert[i].count == 0;
-            const uint32_t staged = e->puts_away ? gal_activations_input(&s->b, e) : GAL_NO_BUFFER;
-            e->x = received       ? c->x_in
-                   : e->puts_away ? staged
-                                  : gal_lower_port(s, GAL_CLASS_SAVED, i, "x", &e->layout, e->shape.in);
+            const uint32_t staged = e->puts_x_away ? gal_activations_input(&s->b, e) : GAL_NO_BUFFER;
+            e->x = received         ? c->x_in
+                   : e->puts_x_away ? staged
+                                    : gal_lower_port(s, GAL_CLASS_SAVED, i, "x", &e->layout, e->shape.in);
         }
         if (i > c->first && !gal_lower_keeps_dx(s, i) && s->b.boundary[i & 1u] == GAL_NO_BUFFER) {
             s->b.boundary[i & 1u] = gal_builder_buffer(&s->b, GAL_CLASS_BOUNDARY, GAL_NO_BUFFER, "boundary", 0);
