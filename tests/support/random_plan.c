@@ -471,25 +471,28 @@ void gal_random_reuse(uint64_t seed, gal_plan *plan)
     }
 }
 
+static bool may_fetch(const gal_strategy *s)
+{
+    const bool gathers = s->tp_mode != GAL_TP_1D && !s->stepped;
+    return s->zero_stage == 0 || (s->zero_stage == 3 && !gathers);
+}
+
 void gal_random_offload(uint64_t seed, gal_plan *plan)
 {
     static const uint32_t percents[] = {0, 30, 60, 100, 100}, kept[] = {15, 45, 75, 100, 100, 100};
-    uint64_t random = seed ^ UINT64_C(0x8EBC6AF09C88C6E3);
     static const struct {
         uint32_t optimizer, parameters;
     } shares[] = {{100, 100}, {100, 100}, {100, 60}, {60, 30}};
+    uint64_t random = seed ^ UINT64_C(0x8EBC6AF09C88C6E3), of_shares = seed ^ UINT64_C(0x510E527FADE682D1);
     const bool parameters = gal_random_below(&random, 3) == 0;
     for (uint32_t r = 0; seed % 8 != 0 && !plan->gradient_reuses_parameter && r < plan->run_count; r++) {
         gal_strategy *s = &plan->run[r].strategy;
-        const bool gathers = s->tp_mode != GAL_TP_1D && !s->stepped;
-        const uint32_t share = gal_random_below(&random, sizeof shares / sizeof shares[0]);
+        const uint32_t share = gal_random_below(&of_shares, sizeof shares / sizeof shares[0]);
         s->offload_optimizer_percent = parameters
                                            ? shares[share].optimizer
                                            : percents[gal_random_below(&random, sizeof percents / sizeof percents[0])];
-        if (parameters && (s->zero_stage == 0 || (s->zero_stage == 3 && !gathers))) {
-            s->offload_parameters_percent = shares[share].parameters;
-        }
-        const uint32_t part = kept[gal_random_below(&random, sizeof kept / sizeof kept[0])];
+        s->offload_parameters_percent = parameters && may_fetch(s) ? shares[share].parameters : 0;
+        const uint32_t part = kept[gal_random_below(&of_shares, sizeof kept / sizeof kept[0])];
         s->offload_activations_percent = gal_random_below(&random, 3) == 0 ? part : 0;
         if (s->overlap != GAL_OVERLAP_NONE || plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE) {
             s->offload_activations_percent = 0;
@@ -498,8 +501,11 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
     }
     gal_error err = {0}; /* the holders of a token table are alike */
     for (uint32_t r = plan->run_count; gal_plan_check(plan, NULL, &err) != GAL_OK && --r > 0;) {
-        plan->run[r].strategy.offload_optimizer_percent = plan->run[0].strategy.offload_optimizer_percent;
-        plan->run[r].strategy.offload_parameters_percent = plan->run[0].strategy.offload_parameters_percent;
+        gal_strategy *s = &plan->run[r].strategy;
+        const gal_strategy *first = &plan->run[0].strategy;
+        s->offload_optimizer_percent = first->offload_optimizer_percent;
+        s->offload_parameters_percent = may_fetch(s) ? first->offload_parameters_percent : 0;
+        plan->prefetch_depth = gal_strategy_gathers_rule_broken(s, 1) != NULL ? 2 : plan->prefetch_depth;
     }
     GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
 }
