@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,22 +113,6 @@ static gal_code write_in_place(const char *path, const void *bytes, size_t byte_
     return code;
 }
 
-/* The name survives a crash only if its folder reaches the disk too. Some file systems refuse; nothing is lost then
- * but that promise. */
-static void sync_folder_of(const char *path)
-{
-    char *copy = strdup(path);
-    if (copy == NULL) {
-        return;
-    }
-    int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-        (void)fsync(folder);
-        (void)close(folder);
-    }
-    free(copy);
-}
-
 static int open_temporary(const char *path, char *temporary, size_t capacity)
 {
     for (unsigned attempt = 0; attempt < TEMPORARY_NAMES; attempt++) {
@@ -167,7 +150,6 @@ static gal_code replace_regular(const char *path, const void *bytes, size_t byte
         goto cleanup;
     }
     temporary[0] = '\0';
-    sync_folder_of(path);
 cleanup:
     if (file >= 0) {
         (void)close(file);
