@@ -137,8 +137,8 @@ typedef struct gal_mix_group {
 } gal_mix_group;
 
 typedef struct gal_mix_sum {
-    double seconds, bytes;
-    double rate; /* seconds per byte of the last that was gained; 0: all that could be gained was */
+    double seconds, bytes; /* without what is used in turn */
+    double rate;           /* seconds per byte of the last that was gained; 0: all that could be gained was */
 } gal_mix_sum;
 
 /* The quickest choice that is found whose bytes, with the largest turn_bytes of an item taken, are not above the limit;

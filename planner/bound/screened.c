@@ -75,6 +75,7 @@ static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *typ
         const gal_shared_bytes turn = gal_cell_shared_of(&price->memory, spec->prefetch_depth);
         item->turn_bytes = (double)gal_shared_sum(&turn);
         item->boundary_bytes = bytes->boundary;
+        item->memory = &price->memory;
     }
     return GAL_OK;
 }

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cell/path.h"
 #include "planner/stages/stage_classes.h"
 
-enum { PARTS = 8, TIES_TRIED = 4 };
+/* REFITS: how often a choice is tried for less, where what it uses in turn has not fitted. */
+enum { PARTS = 8, TIES_TRIED = 4, REFITS = 4 };
 
 static const double aside =
     1e-6; /* share of a price by which it is left for a path that is larger, and a smaller one */
@@ -27,9 +29,10 @@ typedef struct filler {
     uint32_t class_before; /* of the last block of the stage before; class_count: there is none */
     gal_mix_stage menus;
     filled best, now;
-    uint32_t *path[2];            /* as filled.class: large and small */
-    uint32_t *blocks;             /* [type][class] of the choice at hand; else 0 */
-    gal_mix_group *group;         /* [type and class] */
+    uint32_t *path[2];    /* as filled.class: large and small */
+    uint32_t *blocks;     /* [type][class] of the choice at hand; else 0 */
+    gal_mix_group *group; /* [type and class] */
+    uint32_t *type_of_group;
     double price[GAL_STAGES_MAX]; /* per byte, that bounds the stage most; of ties too, which move it little */
 } filler;
 
@@ -67,6 +70,7 @@ static uint32_t list_groups(filler *f)
         if (*blocks > 0) {
             uint32_t items = 0;
             const uint32_t first = range_of(&f->menus.menu[type], class, &items);
+            f->type_of_group[count] = type;
             f->group[count++] =
                 (gal_mix_group){f->menus.menu[type].item + first, items, *blocks, taken_of(f, &f->now, type) + first};
             *blocks = 0;
@@ -119,6 +123,43 @@ static double limit_bytes(const filler *f)
            f->t->last_bytes[f->now.class[f->end - f->begin - 1]] - f->cut->spare_bytes[f->stage];
 }
 
+/* What the items taken use in turn: of each kind the most of any. */
+static double turn_bytes(const filler *f, uint32_t group_count)
+{
+    const gal_screened *s = f->t->s;
+    gal_shared_bytes most = {0};
+    for (uint32_t i = 0; i < group_count; i++) {
+        const gal_screened_item *own = &s->item[(size_t)f->type_of_group[i] * s->strategy_count];
+        for (uint32_t j = 0; j < f->group[i].item_count; j++) {
+            if (f->group[i].taken[j] > 0) {
+                const gal_shared_bytes one =
+                    gal_cell_shared_of(own[f->group[i].item[j].strategy].memory, s->spec.prefetch_depth);
+                gal_shared_join(&most, &one);
+            }
+        }
+    }
+    return (double)gal_shared_sum(&most);
+}
+
+/* Of the groups. The choice charges the largest sum of one item for what is used in turn; together items may use more,
+ * which is then left free: by this choice alone, others may be of items that do not. */
+static bool choose(const filler *f, uint32_t group_count, gal_mix_sum *sum)
+{
+    const double limit = limit_bytes(f);
+    double free_bytes = 0.0;
+    for (uint32_t i = 0; i < REFITS; i++) {
+        if (!gal_mix_choose(f->group, group_count, limit - free_bytes, sum)) {
+            return false;
+        }
+        const double over = sum->bytes + turn_bytes(f, group_count) - limit;
+        if (over <= 0.0) {
+            break;
+        }
+        free_bytes += over;
+    }
+    return true;
+}
+
 /* Keeps the choice at hand if it is the best so far; true if so. */
 static bool try_classes(filler *f)
 {
@@ -126,7 +167,7 @@ static bool try_classes(filler *f)
     const uint32_t count = list_groups(f);
     double least = quickest(f, count);
     least += least < f->best.seconds ? conversions(f) : 0.0;
-    if (least >= f->best.seconds || !gal_mix_choose(f->group, count, limit_bytes(f), &sum)) {
+    if (least >= f->best.seconds || !choose(f, count, &sum)) {
         return false;
     }
     const double seconds = sum.seconds + conversions(f);
@@ -406,7 +447,7 @@ gal_code gal_stages_fill(gal_stage_tables *tables, const gal_cut *cut, uint32_t 
     uint32_t class = tables->class_count;
     uint32_t first_classes[2] = {0};
     uint32_t *room =
-        calloc(4 * blocks + types * (2 * (size_t)s->strategy_count + tables->class_count) + 1, sizeof *room);
+        calloc(5 * blocks + types * (2 * (size_t)s->strategy_count + tables->class_count) + 1, sizeof *room);
     filler f = {.t = tables, .cut = cut, .group = calloc(blocks, sizeof *f.group)};
     if (room == NULL || f.group == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
@@ -415,7 +456,8 @@ gal_code gal_stages_fill(gal_stage_tables *tables, const gal_cut *cut, uint32_t 
     f.now.class = f.best.class + blocks;
     f.path[0] = f.now.class + blocks;
     f.path[1] = f.path[0] + blocks;
-    f.best.taken = f.path[1] + blocks;
+    f.type_of_group = f.path[1] + blocks;
+    f.best.taken = f.type_of_group + blocks;
     f.now.taken = f.best.taken + types * s->strategy_count;
     f.blocks = f.now.taken + types * s->strategy_count;
     GAL_TRY(
