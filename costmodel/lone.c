@@ -26,7 +26,7 @@ static uint64_t grain_of(uint64_t bytes)
 static bool grows(const gal_buffer *buffer)
 {
     return buffer->class == GAL_CLASS_SAVED || buffer->class == GAL_CLASS_WORK || buffer->class == GAL_CLASS_X_IN ||
-           buffer->class == GAL_CLASS_HOST_SAVED;
+           buffer->class == GAL_CLASS_HOST_SAVED || buffer->class == GAL_CLASS_STORAGE_SAVED;
 }
 
 static uint64_t read_grain(const gal_program *program)
@@ -76,12 +76,16 @@ static bool is_of_weights(const gal_program *program, const gal_instruction *in,
     return class == GAL_CLASS_GRADIENT || class == GAL_CLASS_BUCKET;
 }
 
-/* Whether a copy is of what forward keeps. */
+static bool is_away(const gal_buffer *buffer)
+{
+    return buffer->class == GAL_CLASS_HOST_SAVED || buffer->class == GAL_CLASS_STORED_SAVED;
+}
+
+/* Whether a copy, or a transfer of the file, is of what forward keeps. */
 static bool is_of_kept(const gal_program *program, const gal_instruction *in)
 {
     const gal_operand *operand = &program->operand[in->first_operand];
-    return program->buffer[operand[0].buffer].class == GAL_CLASS_HOST_SAVED ||
-           program->buffer[operand[1].buffer].class == GAL_CLASS_HOST_SAVED;
+    return is_away(&program->buffer[operand[0].buffer]) || is_away(&program->buffer[operand[1].buffer]);
 }
 
 /* The dimension of a shape that counts rows or samples; weights, optimizer and ZeRO kernels have none. */
@@ -104,9 +108,9 @@ static uint8_t scaled_dim(const gal_program *program, const gal_instruction *in)
     case GAL_OP_ADAM_IN_PLACE:
     case GAL_OP_HOST_ADAM:
     case GAL_OP_HOST_ADAM_PART:
+        return GAL_LONE_NOT_SCALED;
     case GAL_OP_STORAGE_READ:
     case GAL_OP_STORAGE_WRITE:
-        return GAL_LONE_NOT_SCALED;
     case GAL_OP_COPY_OUT:
     case GAL_OP_COPY_IN:
         return is_of_kept(program, in) ? 0 : GAL_LONE_NOT_SCALED;
@@ -193,9 +197,10 @@ static uint64_t scaled(const gal_lone *lone, uint64_t count, uint32_t samples)
 bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples)
 {
     const uint64_t was = lone->lowered_samples;
+    const uint64_t aligned = lone->memory.host.kept_stored > 0 ? GAL_STORAGE_BLOCK_BYTES : GAL_ALIGNMENT_BYTES;
     return microbatch_samples == was ||
-           (lone->grain_bytes % GAL_ALIGNMENT_BYTES == 0 &&
-            lone->grain_bytes * grain_of(microbatch_samples) % (grain_of(was) * GAL_ALIGNMENT_BYTES) == 0 &&
+           (lone->grain_bytes % aligned == 0 &&
+            lone->grain_bytes * grain_of(microbatch_samples) % (grain_of(was) * aligned) == 0 &&
             scaled(lone, lone->largest_dim, microbatch_samples) <= UINT32_MAX);
 }
 
@@ -209,6 +214,9 @@ void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_bloc
     bytes->work = scaled(lone, bytes->work, microbatch_samples);
     bytes->staged_input = scaled(lone, bytes->staged_input, microbatch_samples);
     bytes->staged_saved = scaled(lone, bytes->staged_saved, microbatch_samples);
+    out->host.kept = scaled(lone, out->host.kept, microbatch_samples);
+    out->host.kept_stored = scaled(lone, out->host.kept_stored, microbatch_samples);
+    out->host.kept_part = scaled(lone, out->host.kept_part, microbatch_samples);
 }
 
 /* ---- costs ---- */

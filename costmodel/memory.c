@@ -136,6 +136,11 @@ static void read_host(const gal_buffer *buffer, gal_block_host *out)
     const uint64_t bytes = gal_align_in((gal_class)buffer->class, buffer->bytes);
     if (buffer->class == GAL_CLASS_HOST) {
         out->state += bytes;
+    } else if (buffer->class == GAL_CLASS_HOST_SAVED) {
+        out->kept += bytes;
+    } else if (buffer->class == GAL_CLASS_STORAGE_SAVED) {
+        out->kept_stored += bytes;
+        out->kept_part = larger(out->kept_part, bytes);
     } else if (buffer->class == GAL_CLASS_STORAGE) {
         const uint64_t part = buffer->bytes < buffer->cut_bytes ? buffer->bytes : buffer->cut_bytes;
         out->stored += bytes;
@@ -208,6 +213,11 @@ static void read_all_gathers(const gal_program *program, uint32_t block, gal_blo
         larger(larger(most(&out->gathers_forward), most(&out->gathers_backward)), most(&out->gathers_evaluate));
 }
 
+static bool is_input(const gal_buffer *buffer)
+{
+    return strcmp(buffer->name, "host x") == 0 || strcmp(buffer->name, "stored x") == 0;
+}
+
 static void read_buffer(const gal_buffer *buffer, gal_block_bytes *out)
 {
     const uint64_t bytes = gal_align(buffer->bytes);
@@ -223,7 +233,8 @@ static void read_buffer(const gal_buffer *buffer, gal_block_bytes *out)
         out->input = strcmp(buffer->name, "x") == 0 ? bytes : out->input;
         break;
     case GAL_CLASS_HOST_SAVED:
-        *(strcmp(buffer->name, "host x") == 0 ? &out->staged_input : &out->staged_saved) += bytes;
+    case GAL_CLASS_STORAGE_SAVED:
+        *(is_input(buffer) ? &out->staged_input : &out->staged_saved) += bytes;
         break;
     case GAL_CLASS_WORK:
         out->work = larger(out->work, buffer->offset + bytes);
@@ -281,13 +292,13 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
 
 /* ---- of a stage ---- */
 
-uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t staged_bytes, uint32_t in_flight, uint64_t part_bytes,
-                              uint64_t master_part_bytes)
+uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t kept_bytes, uint32_t in_flight, uint64_t part_bytes,
+                              uint64_t master_part_bytes, uint64_t kept_part_bytes)
 {
     const uint64_t norm = state_bytes > 0 ? GAL_ALIGNMENT_BYTES : 0; /* of what is updated there */
-    const uint64_t ring = GAL_STORED_RING * (GAL_STORED_MOMENTS * part_bytes + master_part_bytes);
-    const uint64_t ends = part_bytes > 0 ? 2 * GAL_STORAGE_BLOCK_BYTES : 0; /* what is lost before it and behind it */
-    return in_flight * staged_bytes + state_bytes + norm + ring + ends;
+    const uint64_t ring = GAL_STORED_RING * (GAL_STORED_MOMENTS * part_bytes + master_part_bytes + kept_part_bytes);
+    const uint64_t ends = ring > 0 ? 2 * GAL_STORAGE_BLOCK_BYTES : 0; /* what is lost before it and behind it */
+    return in_flight * kept_bytes + state_bytes + norm + ring + ends;
 }
 
 enum { RING_MAX = 2 };

@@ -105,7 +105,7 @@ typedef struct charged {
 static charged charged_of(const gal_block_price *price, double seconds_per_byte)
 {
     const gal_block_memory *memory = &price->memory;
-    const uint64_t kept = memory->bytes.staged_input + memory->bytes.staged_saved + memory->host.state;
+    const uint64_t kept = memory->host.kept + memory->host.state;
     double update = price->update_seconds;
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         update -= shared != GAL_SHARED_TABLE ? price->shared_update_seconds[shared] : 0.0;

@@ -119,6 +119,7 @@ static bool is_cold(const gal_program *p, const gal_operand *operand, uint32_t f
     case GAL_CLASS_HOST:
     case GAL_CLASS_HOST_SAVED:
     case GAL_CLASS_STORED:
+    case GAL_CLASS_STORED_SAVED:
         return p->buffer[operand->buffer].bytes > sizeof(double[2]); /* the norm and the loss stay near */
     case GAL_CLASS_SAVED:
         return operand->access != GAL_READ || fragment != GAL_FRAGMENT_FORWARD;

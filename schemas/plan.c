@@ -47,6 +47,9 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         if (gal_json_has(&offload, "activations_percent")) {
             out->offload_activations_percent = gal_json_u32(&offload, "activations_percent", 1, 100);
         }
+        if (gal_json_has(&offload, "storage_activations_percent")) {
+            out->offload_storage_activations_percent = gal_json_u32(&offload, "storage_activations_percent", 1, 100);
+        }
         if (out->offload_activations_percent == 0 || gal_json_has(&offload, "optimizer_percent")) {
             out->offload_optimizer_percent = gal_json_u32(&offload, "optimizer_percent", 1, 100);
         }
@@ -275,6 +278,9 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
         if (strategy->offload_activations_percent > 0) {
             gal_json_put_u64(out, "activations_percent", strategy->offload_activations_percent);
         }
+        if (strategy->offload_storage_activations_percent > 0) {
+            gal_json_put_u64(out, "storage_activations_percent", strategy->offload_storage_activations_percent);
+        }
         gal_json_end_object(out);
     }
     if (strategy->shard_unit != GAL_SHARD_MATRIX) {
@@ -463,7 +469,8 @@ bool gal_plan_stores(const gal_plan *plan)
 {
     bool stores = false;
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        stores = stores || plan->run[r].strategy.offload_storage_percent > 0;
+        stores = stores || plan->run[r].strategy.offload_storage_percent > 0 ||
+                 plan->run[r].strategy.offload_storage_activations_percent > 0;
     }
     return stores;
 }

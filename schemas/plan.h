@@ -140,6 +140,7 @@ typedef struct gal_strategy {
                                            * block's input, then whole values in the order in which they are made; to
                                            * the host behind its forward, in again before its backward. Of embeddings
                                            * and heads nothing is. Not beside overlap and a zero_bubble schedule */
+    uint32_t offload_storage_activations_percent; /* so much of it, of what goes to the host, goes on to a file */
     gal_shard_unit shard_unit;
     uint32_t chunk_elements; /* with GAL_SHARD_CHUNK, else 0 */
 } gal_strategy;
@@ -277,7 +278,7 @@ uint32_t gal_plan_piece_count(const gal_plan *plan); /* stage_count * v */
 uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t piece);
 uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t piece);
 const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block);
-bool gal_plan_stores(const gal_plan *plan); /* some block has a part of the optimizer on storage */
+bool gal_plan_stores(const gal_plan *plan); /* some block has a part of the optimizer or of activations on storage */
 uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind); /* 1 if the axis is absent */
 /* Of the axis that splits the positions everywhere; 1 without one. A strategy has at most one. */
 uint32_t gal_strategy_sequence_degree(const gal_strategy *strategy);
@@ -320,7 +321,7 @@ static inline bool gal_block_joins_chunks(gal_block_kind kind)
 
 /* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4-dp2-ckpt-fine", "tp4.2d", "tp8.2.5d.d2",
  * "tp8.3d.keepw.z2", "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w" (parameters too),
- * "dp2-off50a75" (three quarters of what forward keeps),
+ * "dp2-off50a75s25" (three quarters of what forward keeps, one of them on storage),
  * "dp2-off100s50m" (half of its moments on storage, and their masters), "sdp4.z3-chunk". The stage of ZeRO stands at
  * the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);

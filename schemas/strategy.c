@@ -95,6 +95,7 @@ bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
     return gal_strategy_same_shards(a, b) && a->sequence_parallel == b->sequence_parallel &&
            a->recompute == b->recompute && a->overlap == b->overlap && a->keep_panels == b->keep_panels &&
            a->stepped == b->stepped && a->offload_activations_percent == b->offload_activations_percent &&
+           a->offload_storage_activations_percent == b->offload_storage_activations_percent &&
            a->shard_unit == b->shard_unit && a->chunk_elements == b->chunk_elements;
 }
 
@@ -168,7 +169,11 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
             (void)snprintf(weights, sizeof weights, "w%u", strategy->offload_parameters_percent);
         }
         if (strategy->offload_activations_percent > 0) {
-            (void)snprintf(activations, sizeof activations, "a%u", strategy->offload_activations_percent);
+            int length = snprintf(activations, sizeof activations, "a%u", strategy->offload_activations_percent);
+            if (strategy->offload_storage_activations_percent > 0) {
+                (void)snprintf(activations + length, sizeof activations - (size_t)length, "s%u",
+                               strategy->offload_storage_activations_percent);
+            }
         }
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s", percent, stored, weights,
                                  activations);

@@ -186,6 +186,10 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->offload_activations_percent > 0 && strategy->overlap != GAL_OVERLAP_NONE) {
         return "offload of activations must not stand beside overlap";
     }
+    if (strategy->offload_storage_activations_percent > strategy->offload_activations_percent) {
+        return "offload to storage is of what goes to the host: storage_activations_percent must be at most "
+               "activations_percent";
+    }
     return NULL;
 }
 

@@ -89,13 +89,25 @@ static bool stores_masters(const gal_plan *plan)
     return stores;
 }
 
-/* A charged bound is of plans within its limit, and of plans that store, moments alone or masters too, where it is
- * charged so. */
+static bool stores_activations(const gal_plan *plan)
+{
+    bool stores = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        stores = stores || plan->run[r].strategy.offload_storage_activations_percent > 0;
+    }
+    return stores;
+}
+
+/* A charged bound is of plans without activations on storage, within its limit, and of plans that store, moments alone
+ * or masters too, where it is charged so. */
 static gal_code check_host(const gal_plan *plan, gal_error *err)
 {
     const gal_host_charge *host = &plan->certificate.host;
     if (host->host_memory_bytes == 0) {
         return GAL_OK;
+    }
+    if (stores_activations(plan)) {
+        return gal_fail(err, GAL_NO, "certificate: the plan has activations on storage, its bound is of plans without");
     }
     if (gal_plan_stores(plan) && !host->storage) {
         return gal_fail(err, GAL_NO, "certificate: the plan has moments on storage, its bound is of plans without");

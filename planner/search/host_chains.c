@@ -83,7 +83,7 @@ static share share_of(const search *s, const gal_price_share *at, bool borrows)
     share out = {.of = *at,
                  .update_seconds = rint(update / s->plain->unit_seconds) * s->plain->unit_seconds,
                  .state = host->state - (borrows ? host->table_state : 0),
-                 .staged = price->memory.bytes.staged_input + price->memory.bytes.staged_saved,
+                 .staged = host->kept,
                  .stored = host->stored - (borrows ? host->table_stored : 0),
                  .part = host->part,
                  .master_part = host->master_part};
@@ -196,7 +196,7 @@ cleanup:
 static bool fits(const search *s, const label *l)
 {
     const uint64_t host =
-        gal_stage_host_bytes(l->state, l->staged, s->plain->in_flight[l->stage], l->part, l->master_part);
+        gal_stage_host_bytes(l->state, l->staged, s->plain->in_flight[l->stage], l->part, l->master_part, 0);
     return host <= s->task->limits.host_bytes && l->stored <= s->task->limits.storage_bytes &&
            gal_path_bytes(&l->path) <= (int64_t)s->task->spec->arena_limit_bytes;
 }
@@ -207,7 +207,7 @@ static bool takes_no_more(const search *s, const label *a, const label *b)
     const uint32_t in_flight = s->plain->in_flight[a->stage];
     const uint64_t part = a->part > b->part ? a->part - b->part : 0;
     const uint64_t master_part = a->master_part > b->master_part ? a->master_part - b->master_part : 0;
-    const uint64_t on_the_way = gal_stage_host_bytes(0, 0, in_flight, part, master_part);
+    const uint64_t on_the_way = gal_stage_host_bytes(0, 0, in_flight, part, master_part, 0);
     return (a->state == 0 || b->state > 0) && /* a norm too */
            a->state + in_flight * a->staged + on_the_way <= b->state + in_flight * b->staged;
 }
@@ -239,7 +239,7 @@ static double charge_of_limit(const gal_host_chains *task)
 static double charge_on_the_way(const search *s, const label *l)
 {
     const double weight = gal_rates_of(&s->dual->weights, &s->charged->spec, l->stage).update;
-    const uint64_t bytes = gal_stage_host_bytes(0, 0, 0, l->part, l->master_part);
+    const uint64_t bytes = gal_stage_host_bytes(0, 0, 0, l->part, l->master_part, 0);
     return weight * s->task->charge.host_seconds_per_byte * (double)bytes;
 }
 

@@ -92,7 +92,7 @@ static gal_code charged_block(const joint *j, const gal_plan *plan, uint32_t sta
     double least = HUGE_VAL;
     for (uint32_t i = 0; code == GAL_OK && i < count; i++) {
         const gal_block_memory *memory = &share[i].price->memory;
-        const double kept = (double)(memory->host.state + memory->bytes.staged_input + memory->bytes.staged_saved);
+        const double kept = (double)(memory->host.state + memory->host.kept);
         const double charged = share[i].price->update_seconds + charge * kept;
         if (charged < least) {
             least = charged;

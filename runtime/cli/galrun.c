@@ -113,7 +113,7 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_bytes("host-memory", "SIZE", "likewise of what a rank has in the host's memory beside a device's",
                          &s->host_memory_bytes, 1, GAL_BYTES_MAX),
         gal_option_string("storage", "DIR",
-                          "where a plan's optimizer on storage goes: a file of each rank, without a name",
+                          "where what a plan has on storage goes: a file of each rank, without a name",
                           &s->storage_directory),
         gal_option_enum("storage-io", "how it is read and written: default (io_uring, else threads), io_uring, threads",
                         &s->storage_way, gal_storage_way_names, GAL_STORAGE_WAY_COUNT),
@@ -175,7 +175,7 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
         return gal_fail(err, GAL_ERR_USAGE, "--tf32 needs --device cuda");
     }
     if (!s->dry_run && s->storage_directory == NULL && gal_plan_stores(plan)) {
-        return gal_fail(err, GAL_ERR_USAGE, "%s has a part of the optimizer on storage: say where, --storage DIR",
+        return gal_fail(err, GAL_ERR_USAGE, "%s has a part of what it keeps on storage: say where, --storage DIR",
                         s->plan_path);
     }
     if (s->device == DEVICE_CUDA && s->slow_link_bytes > 0) {

@@ -91,7 +91,7 @@ static gal_code open_storage(gal_engine *engine, gal_error *err)
 {
     const char *directory = engine->options.storage_directory;
     if (directory == NULL) {
-        return gal_fail(err, GAL_ERR_USAGE, "the plan has a part of the optimizer on storage: it needs --storage DIR");
+        return gal_fail(err, GAL_ERR_USAGE, "the plan keeps a part of what it has on storage: it needs --storage DIR");
     }
     return gal_storage_open(directory, engine->program->storage_bytes, engine->options.storage_way, &engine->storage,
                             err);

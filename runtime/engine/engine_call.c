@@ -3,13 +3,20 @@
 
 #include "runtime/engine/engine_internal.h"
 
-void *gal_engine_address(const gal_engine *engine, const gal_instruction *instruction, uint32_t operand,
-                         uint32_t microbatch)
+/* In the rank's arena, behind it in the host's memory, or behind that in the file. */
+static uint64_t offset_of(const gal_engine *engine, const gal_instruction *instruction, uint32_t operand,
+                          uint32_t microbatch)
 {
     const gal_program *program = engine->program;
     const uint32_t index = instruction->first_operand + operand;
     const gal_class_arena *arena = &program->arena[program->buffer[program->operand[index].buffer].arena];
-    const uint64_t offset = engine->operand_offset[index] + (uint64_t)(microbatch % arena->count) * arena->item_bytes;
+    return engine->operand_offset[index] + (uint64_t)(microbatch % arena->count) * arena->item_bytes;
+}
+
+void *gal_engine_address(const gal_engine *engine, const gal_instruction *instruction, uint32_t operand,
+                         uint32_t microbatch)
+{
+    const uint64_t offset = offset_of(engine, instruction, operand, microbatch);
     return offset < engine->memory.bytes ? (char *)engine->memory.base + offset
                                          : (char *)engine->host.base + (offset - engine->memory.bytes);
 }
@@ -173,15 +180,16 @@ static gal_storage_direction direction_of(const gal_instruction *instruction)
     return instruction->op == GAL_OP_STORAGE_READ ? GAL_STORAGE_READ : GAL_STORAGE_WRITE;
 }
 
-gal_code gal_engine_start_transfer(const gal_engine *engine, const gal_instruction *instruction, gal_error *err)
+gal_code gal_engine_start_transfer(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch,
+                                   gal_error *err)
 {
     const gal_storage_direction direction = direction_of(instruction);
     const uint32_t file = direction == GAL_STORAGE_READ ? 0 : 1, memory = 1 - file;
-    const uint64_t offset = engine->operand_offset[instruction->first_operand + file];
+    const uint64_t offset = offset_of(engine, instruction, file, microbatch);
     const uint64_t bytes = engine->program->operand[instruction->first_operand + file].bytes;
     return gal_storage_start(engine->storage, direction, offset - engine->memory.bytes - engine->host.bytes,
-                             gal_engine_address(engine, instruction, memory, 0), gal_align_in(GAL_CLASS_STORAGE, bytes),
-                             err);
+                             gal_engine_address(engine, instruction, memory, microbatch),
+                             gal_align_in(GAL_CLASS_STORAGE, bytes), err);
 }
 
 gal_code gal_engine_test_transfer(const gal_engine *engine, const gal_instruction *instruction, bool *done,

@@ -79,7 +79,8 @@ typedef struct gal_engine_copy {
     uint64_t bytes; /* 0: nothing to do */
 } gal_engine_copy;
 /* A transfer to or from the file: started, and whether it is done. */
-gal_code gal_engine_start_transfer(const gal_engine *engine, const gal_instruction *instruction, gal_error *err);
+gal_code gal_engine_start_transfer(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch,
+                                   gal_error *err);
 gal_code gal_engine_test_transfer(const gal_engine *engine, const gal_instruction *instruction, bool *done,
                                   gal_error *err);
 gal_engine_copy gal_engine_alone(const gal_engine *engine, const gal_instruction *instruction, uint32_t microbatch);

@@ -106,7 +106,7 @@ static gal_code advance(polled *run, uint32_t stream, bool *moved, gal_error *er
     }
     *moved = true;
     if (stores) {
-        GAL_TRY(gal_engine_start_transfer(engine, instruction, err));
+        GAL_TRY(gal_engine_start_transfer(engine, instruction, entry->microbatch, err));
         engine->in_flight[stream] = true;
     } else if (!collective) {
         const bool updates = instruction->op == GAL_OP_ADAM || instruction->op == GAL_OP_HOST_ADAM ||

@@ -218,9 +218,8 @@ cleanup:
 static gal_code test_request(gal_engine *engine, uint32_t stream, const gal_queue_entry *entry, bool *done,
                              gal_error *err)
 {
-    const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
     gal_comm *comm = engine->options.comm;
-    return gal_stream_stores(stream) ? gal_transfer_test(engine, stream, instruction, done, err)
+    return gal_stream_stores(stream) ? gal_transfer_test(engine, stream, entry, done, err)
                                      : comm->ops->test(comm, engine->handle[stream], done, err);
 }
 

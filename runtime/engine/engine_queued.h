@@ -97,7 +97,7 @@ void gal_transfers_free(const gal_queued *queued);
  * them. */
 gal_code gal_transfer_begin(gal_engine *engine, uint32_t stream, gal_error *err);
 /* Starts it if it may start by now; *done: it has ended. Never blocks. */
-gal_code gal_transfer_test(gal_engine *engine, uint32_t stream, const gal_instruction *instruction, bool *done,
+gal_code gal_transfer_test(gal_engine *engine, uint32_t stream, const gal_queue_entry *entry, bool *done,
                            gal_error *err);
 
 /* After one step as it is: by then libraries have loaded and connected all that they load and connect at first use. */

@@ -37,11 +37,12 @@ gal_code gal_transfer_begin(gal_engine *engine, uint32_t stream, gal_error *err)
     return queued->ops->record(queued->queue[stream], queued->may_move[direction], err);
 }
 
-gal_code gal_transfer_test(gal_engine *engine, uint32_t stream, const gal_instruction *instruction, bool *done,
+gal_code gal_transfer_test(gal_engine *engine, uint32_t stream, const gal_queue_entry *entry, bool *done,
                            gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_queued *queued = engine->queued;
+    const gal_instruction *instruction = &engine->program->instruction[entry->instruction];
     const gal_storage_direction direction = direction_of(stream);
     *done = false;
     if (!queued->moving[direction]) {
@@ -50,7 +51,7 @@ gal_code gal_transfer_test(gal_engine *engine, uint32_t stream, const gal_instru
         if (!may_start) {
             goto cleanup;
         }
-        GAL_TRY(gal_engine_start_transfer(engine, instruction, err));
+        GAL_TRY(gal_engine_start_transfer(engine, instruction, entry->microbatch, err));
         queued->moving[direction] = true;
     }
     GAL_TRY(gal_engine_test_transfer(engine, instruction, done, err));

@@ -67,7 +67,8 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_CLASS_DY_IN, "dy_in")           /* min(m, 2), or min(m, w + 1) where the weight part reads it */             \
     X(GAL_CLASS_DX_OUT, "dx_out")         /* min(m, 2) */                                                              \
     X(GAL_CLASS_HOST_SAVED, "host_saved") /* k  in the host's memory: what is kept there from forward to backward */   \
-    X(GAL_CLASS_BOUNDARY, "boundary")     /* 1  dx between blocks: a ring of two buffers */                            \
+    X(GAL_CLASS_STORAGE_SAVED, "storage_saved") /* k  in a file, likewise; whole blocks */                             \
+    X(GAL_CLASS_BOUNDARY, "boundary")           /* 1  dx between blocks: a ring of two buffers */                      \
     X(GAL_CLASS_DCARRIED, "dcarried") /* 1  the carried tensor's gradient, where it is neither received nor sent */    \
     X(GAL_CLASS_RELAYOUT, "relayout") /* 1  between the steps of a conversion */                                       \
     X(GAL_CLASS_CARRIED_RELAYOUT, "carried_relayout") /* 1  likewise of the carried tensor */                          \
@@ -81,8 +82,9 @@ static inline uint64_t gal_align(uint64_t bytes)
                                        *    there, their gradients and the norm as it reads them */                    \
     X(GAL_CLASS_STORED, "stored")     /* 1  in the host's memory: of what is on storage the parts that are on their    \
                                        *    way, a ring of three; whole blocks of storage, and at their addresses */   \
-    X(GAL_CLASS_STORAGE, "storage")   /* 1  in a file: moments, and where the plan says so masters, of units whose     \
-                                       *    update is on the host; whole blocks */
+    X(GAL_CLASS_STORED_SAVED, "stored_saved") /* 1  likewise: of storage_saved the values that are on their way */     \
+    X(GAL_CLASS_STORAGE, "storage") /* 1  in a file: moments, and where the plan says so masters, of units whose       \
+                                     *    update is on the host; whole blocks */
 
 /* X(enumerator, name) */
 #define GAL_FRAGMENTS(X)                                                                                               \
@@ -126,16 +128,25 @@ typedef enum gal_medium { GAL_MEDIUM_DEVICE, GAL_MEDIUM_HOST, GAL_MEDIUM_STORAGE
 
 static inline gal_medium gal_class_medium(gal_class class)
 {
-    const bool on_host = class == GAL_CLASS_HOST || class == GAL_CLASS_HOST_SAVED || class == GAL_CLASS_STORED;
-    return class == GAL_CLASS_STORAGE ? GAL_MEDIUM_STORAGE : on_host ? GAL_MEDIUM_HOST : GAL_MEDIUM_DEVICE;
+    const bool stored = class == GAL_CLASS_STORAGE || class == GAL_CLASS_STORAGE_SAVED;
+    const bool on_host = class == GAL_CLASS_HOST || class == GAL_CLASS_HOST_SAVED || class == GAL_CLASS_STORED ||
+                         class == GAL_CLASS_STORED_SAVED;
+    return stored ? GAL_MEDIUM_STORAGE : on_host ? GAL_MEDIUM_HOST : GAL_MEDIUM_DEVICE;
+}
+
+/* Whether buffers of the class are whole blocks of storage, at addresses of such: they are read or written as such. */
+static inline bool gal_class_in_blocks(gal_class class)
+{
+    return gal_class_medium(class) == GAL_MEDIUM_STORAGE || class == GAL_CLASS_STORED ||
+           class == GAL_CLASS_STORED_SAVED;
 }
 
 /* What a buffer of so many bytes takes in its class. */
 static inline uint64_t gal_align_in(gal_class class, uint64_t bytes)
 {
-    const bool blocks = class == GAL_CLASS_STORED || class == GAL_CLASS_STORAGE;
-    return blocks ? (bytes + GAL_STORAGE_BLOCK_BYTES - 1) / GAL_STORAGE_BLOCK_BYTES * GAL_STORAGE_BLOCK_BYTES
-                  : gal_align(bytes);
+    return gal_class_in_blocks(class)
+               ? (bytes + GAL_STORAGE_BLOCK_BYTES - 1) / GAL_STORAGE_BLOCK_BYTES * GAL_STORAGE_BLOCK_BYTES
+               : gal_align(bytes);
 }
 
 static inline uint32_t gal_fragment_number(gal_fragment_kind kind, uint32_t chunk)
@@ -487,7 +498,7 @@ typedef struct gal_block_bytes {
     uint64_t input;                      /* its own input x */
     uint64_t boundary, relayout;         /* its dx; the conversion in front of it */
     uint64_t gathered, bucket, scratch;  /* its largest unit in each */
-    uint64_t staged_input, staged_saved; /* its own input and the rest of what the host keeps; in saved neither is */
+    uint64_t staged_input, staged_saved; /* its own input and the rest of what leaves the device; in saved neither is */
     uint64_t work;                       /* max of forward, backward and update */
 } gal_block_bytes;
 

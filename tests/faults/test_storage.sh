@@ -43,7 +43,7 @@ cmp -s "$scratch"/{plain,twice}/step-00000004/rank-00000.bin
 verdict 'a run goes on from a checkpoint of moments on storage' $?
 
 train "$stored" --steps 4
-[ $? -eq 2 ] && refused '.* has a part of the optimizer on storage: say where, --storage DIR'
+[ $? -eq 2 ] && refused '.* has a part of what it keeps on storage: say where, --storage DIR'
 verdict 'without --storage it is refused' $?
 train "$stored" --steps 4 --storage "$scratch/nowhere"
 [ $? -eq 4 ] && refused "storage $scratch/nowhere: No such file or directory"

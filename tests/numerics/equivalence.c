@@ -455,6 +455,7 @@ static void run_on_device(const gal_plan *plan, const gal_drawn *which, const ou
         variant.run[r].strategy.offload_optimizer_percent = variant.run[r].strategy.offload_storage_percent = 0;
         variant.run[r].strategy.offload_parameters_percent = 0;
         variant.run[r].strategy.offload_activations_percent = 0;
+        variant.run[r].strategy.offload_storage_activations_percent = 0;
     }
     run_variant(&variant, which, base, CHECK_OFFLOAD, error);
     gal_plan_free(&variant);

@@ -369,6 +369,7 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.offload_storage_percent = below(seed, s.offload_optimizer_percent + 1);
     s.offload_storage_masters = s.offload_storage_percent > 0 && below(seed, 2) == 0;
     s.offload_activations_percent = s.overlap == GAL_OVERLAP_NONE ? below(seed, 2) * (1 + below(seed, 100)) : 0;
+    s.offload_storage_activations_percent = below(seed, s.offload_activations_percent + 1);
     s.shard_unit = s.tp_mode == GAL_TP_1D ? (gal_shard_unit)below(seed, GAL_SHARD_UNIT_COUNT) : GAL_SHARD_MATRIX;
     s.chunk_elements = s.shard_unit == GAL_SHARD_CHUNK ? 1 + below(seed, UINT32_MAX) : 0;
     return s;
@@ -510,6 +511,8 @@ static gal_plan random_plan(uint64_t *seed)
             }
             own.offload_activations_percent =
                 p.schedule != GAL_SCHEDULE_ZERO_BUBBLE ? own.offload_activations_percent : 0;
+            own.offload_storage_activations_percent =
+                own.offload_activations_percent > 0 ? own.offload_storage_activations_percent : 0;
             if (biased || own.zero_stage == 3) {
                 const bool shards = gal_strategy_degree(&own, GAL_AXIS_SDP) * gal_strategy_sequence_degree(&own) > 1;
                 own.zero_stage = shards ? own.zero_stage : 0;

@@ -29,7 +29,7 @@ static bool cuts(const gal_program *p, uint32_t buffer, uint32_t other)
 {
     uint8_t class = p->buffer[buffer].class;
     bool ring = class == GAL_CLASS_GATHERED || class == GAL_CLASS_BUCKET || class == GAL_CLASS_BOUNDARY ||
-                class == GAL_CLASS_STORED;
+                class == GAL_CLASS_STORED || class == GAL_CLASS_STORED_SAVED;
     return other == buffer || (ring && p->buffer[other].class == class);
 }
 

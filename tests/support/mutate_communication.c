@@ -79,15 +79,21 @@ static bool host_shard_misplaced(gal_program *const *programs, uint32_t stage_co
     return gal_mutate_one(programs, stage_count, random, views_a_shard, take_the_first);
 }
 
-/* Of what forward keeps in the host's memory: on its way there, and back. */
+/* Of what forward keeps in the host's memory, or beyond it: on its way there, and back. */
+static bool holds_kept(const gal_program *p, const gal_operand *operand)
+{
+    const uint8_t class = p->buffer[operand->buffer].class;
+    return class == GAL_CLASS_HOST_SAVED || class == GAL_CLASS_STORED_SAVED;
+}
+
 static bool puts_away(const gal_program *p, const gal_instruction *in)
 {
-    return in->op == GAL_OP_COPY_OUT && p->buffer[gal_mutate_operands(p, in)[1].buffer].class == GAL_CLASS_HOST_SAVED;
+    return in->op == GAL_OP_COPY_OUT && holds_kept(p, &gal_mutate_operands(p, in)[1]);
 }
 
 static bool brings_back(const gal_program *p, const gal_instruction *in)
 {
-    return in->op == GAL_OP_COPY_IN && p->buffer[gal_mutate_operands(p, in)[0].buffer].class == GAL_CLASS_HOST_SAVED;
+    return in->op == GAL_OP_COPY_IN && holds_kept(p, &gal_mutate_operands(p, in)[0]);
 }
 
 /* To the host before the value is there: in front of what writes it last. */

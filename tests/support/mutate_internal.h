@@ -15,6 +15,7 @@ extern const gal_mutation_set gal_mutations_of_sequence;
 extern const gal_mutation_set gal_mutations_of_storage;
 extern const gal_mutation_set gal_mutations_of_units;
 extern const gal_mutation_set gal_mutations_of_masters;
+extern const gal_mutation_set gal_mutations_of_kept;
 
 /* ---- mutate_edit.c ---- */
 

@@ -48,12 +48,33 @@
     X(ACTIVATIONS_ENCODER_DECODER, "activations on the host, t5")                                                      \
     X(ACTIVATIONS_SWIN, "activations on the host, swin")                                                               \
     X(ACTIVATIONS_PADDING, "activations on the host, padded samples")                                                  \
+    X(ACTIVATIONS_STORED, "activations on storage")                                                                    \
+    X(ACTIVATIONS_STORED_PART, "a part of the host's activations on storage")                                          \
+    X(ACTIVATIONS_STORED_MOMENTS, "activations and moments on storage")                                                \
+    X(ACTIVATIONS_STORED_RECOMPUTE, "activations on storage, recompute")                                               \
+    X(ACTIVATIONS_STORED_STAGES, "activations on storage, P > 1")                                                      \
+    X(ACTIVATIONS_STORED_INTERLEAVED, "activations on storage, interleaved")                                           \
+    X(ACTIVATIONS_STORED_MICROBATCHES, "activations on storage, several microbatches")                                 \
     X(ACTIVATIONS_PART, "a part of a block's activations on the host")                                                 \
     X(ACTIVATIONS_PART_RECOMPUTE, "a part of them, selective recompute")                                               \
     X(ACTIVATIONS_PART_STAGES, "a part of them, P > 1")                                                                \
     X(ACTIVATIONS_PART_MICROBATCHES, "a part of them, several microbatches")
 
 GAL_CELLS(CELLS);
+
+static void hit_stored(const gal_plan *plan, const gal_strategy *s, bool *hit)
+{
+    const uint32_t percent = s->offload_storage_activations_percent;
+    if (percent == 0) {
+        return;
+    }
+    hit[percent == s->offload_activations_percent ? ACTIVATIONS_STORED : ACTIVATIONS_STORED_PART] = true;
+    hit[ACTIVATIONS_STORED_MOMENTS] |= s->offload_storage_percent > 0;
+    hit[ACTIVATIONS_STORED_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
+    hit[ACTIVATIONS_STORED_STAGES] |= plan->stage_count > 1;
+    hit[ACTIVATIONS_STORED_INTERLEAVED] |= plan->schedule == GAL_SCHEDULE_INTERLEAVED;
+    hit[ACTIVATIONS_STORED_MICROBATCHES] |= plan->microbatch_count > 1;
+}
 
 static void hit_activations(const gal_plan *plan, bool *hit)
 {
@@ -66,6 +87,7 @@ static void hit_activations(const gal_plan *plan, bool *hit)
         }
         const bool part = s->offload_activations_percent < 100;
         any = true;
+        hit_stored(plan, s, hit);
         hit[ACTIVATIONS_PART] |= part;
         hit[ACTIVATIONS_PART_RECOMPUTE] |= part && s->recompute == GAL_RECOMPUTE_SELECTIVE;
         hit[ACTIVATIONS_PART_STAGES] |= part && plan->stage_count > 1;

@@ -510,6 +510,17 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
     GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);
 }
 
+static void store_activations(uint64_t seed, gal_plan *plan)
+{
+    uint64_t random = seed ^ UINT64_C(0x3C6EF372FE94F82B);
+    const uint32_t kind = gal_random_below(&random, 3);
+    for (uint32_t r = 0; kind > 0 && r < plan->run_count; r++) {
+        gal_strategy *s = &plan->run[r].strategy;
+        const uint32_t most = s->offload_activations_percent;
+        s->offload_storage_activations_percent = kind == 1 ? most : gal_random_below(&random, most + 1);
+    }
+}
+
 void gal_random_storage(uint64_t seed, gal_plan *plan)
 {
     static const uint32_t parts[] = {GAL_STORAGE_BLOCK_BYTES, 2 * GAL_STORAGE_BLOCK_BYTES, 0};
@@ -521,6 +532,7 @@ void gal_random_storage(uint64_t seed, gal_plan *plan)
         s->offload_storage_percent =
             kind == 1 ? s->offload_optimizer_percent : gal_random_below(&random, s->offload_optimizer_percent + 1);
     }
+    store_activations(seed, plan);
     gal_error err = {0}; /* the holders of a token table are alike */
     for (uint32_t r = plan->run_count; gal_plan_check(plan, NULL, &err) != GAL_OK && --r > 0;) {
         plan->run[r].strategy.offload_storage_percent = plan->run[r].strategy.offload_optimizer_percent;

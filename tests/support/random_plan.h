@@ -25,7 +25,8 @@ void gal_random_reuse(uint64_t seed, gal_plan *plan);
  * is; then prefetch is 2 where it must be, and the holders of a token table are alike. */
 void gal_random_offload(uint64_t seed, gal_plan *plan);
 /* Of plans that have a part of the optimizer in the host's memory two of three have moments on storage: all of that, or
- * of some runs a part; in parts of one block, two or all that there is. */
+ * of some runs a part; in parts of one block, two or all that there is. Likewise of their own of plans that have
+ * activations there. */
 void gal_random_storage(uint64_t seed, gal_plan *plan);
 /* Of plans of 16 bits each run, or all where tables are shared, has the masters there too, or not. */
 void gal_random_masters(uint64_t seed, gal_plan *plan);

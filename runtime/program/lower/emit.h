@@ -64,13 +64,14 @@ struct gal_block_emit {
     bool cut;       /* products whose results a collective sums, and those: emit_chunks.c */
     uint8_t summed; /* the value, or the value of a gradient, that was last summed with its product */
 
-    bool puts_x_away;                           /* of what backward reads the input goes to the host's memory ... */
-    uint32_t away_count;                        /* ... and so many values, as forward makes them: activations.c */
-    uint8_t away[GAL_GRAPH_MAX];                /* values that are their own storage */
-    uint32_t staged, staged_x;                  /* its turn of the device's buffers for that, and of those for inputs */
-    uint64_t staged_bytes;                      /* of kept values so far */
-    uint64_t staged_offset[GAL_GRAPH_MAX];      /* value that is its own storage -> where it lies in `staged` */
-    uint32_t host_x, host_saved[GAL_GRAPH_MAX]; /* value -> buffer in the host's memory, or GAL_NO_BUFFER */
+    bool puts_x_away;                        /* of what backward reads the input goes to the host's memory ... */
+    uint32_t away_count;                     /* ... and so many values, as forward makes them: activations.c */
+    uint8_t away[GAL_GRAPH_MAX];             /* values that are their own storage */
+    bool stores_x, stored[GAL_GRAPH_MAX];    /* of them: to a file; [of away] */
+    uint32_t staged, staged_x;               /* its turn of the device's buffers for that, and of those for inputs */
+    uint64_t staged_bytes;                   /* of kept values so far */
+    uint64_t staged_offset[GAL_GRAPH_MAX];   /* value that is its own storage -> where it lies in `staged` */
+    uint32_t away_x, away_in[GAL_GRAPH_MAX]; /* buffers there or in the file; [of away] */
 
     bool unsynchronised[GAL_BLOCK_UNITS]; /* complete in the input part of backward */
 
@@ -124,8 +125,9 @@ bool gal_emit_passes_apart(const gal_block_emit *e);
 void gal_emit_set_dx(gal_builder *b, gal_block_emit *e, bool apart, uint32_t buffer);
 void gal_emit_set_dy(const gal_builder *b, gal_block_emit *e, bool apart, uint32_t buffer);
 
-/* activations.c: kept values in the host's memory. Which ones of a block's, and whether a value is one; the place of
- * its input, and of a value that is kept; and the copies, behind its forward and in front of its backward. */
+/* activations.c: kept values in the host's memory, or in a file. Which ones of a block's, and whether a value is one;
+ * the place of its input, and of a value that is kept; and the copies, behind its forward and in front of its backward.
+ */
 void gal_activations_choose(const gal_builder *b, gal_block_emit *e);
 bool gal_activations_has(const gal_block_emit *e, uint8_t value);
 uint32_t gal_activations_input(gal_builder *b, gal_block_emit *e);

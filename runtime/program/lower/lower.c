@@ -11,6 +11,7 @@ static void begin_fragment(stage *s, uint32_t number)
 {
     s->b.program->fragment[number].first = s->b.program->instruction_count;
     gal_zero_begin_fragment(&s->b);
+    s->b.passing_next = 0;
 }
 
 static void end_fragment(stage *s, uint32_t number)
@@ -195,10 +196,9 @@ static void lower_weights(stage *s, const chunk *c)
 }
 
 /* Of forward what an evaluation leaves out: nobody asks for it again. */
-static bool is_put_away(const gal_program *p, const gal_instruction *in)
+static bool is_put_away(const gal_instruction *in)
 {
-    return in->op == GAL_OP_COPY_OUT &&
-           p->buffer[p->operand[in->first_operand + 1].buffer].class == GAL_CLASS_HOST_SAVED;
+    return in->op == GAL_OP_COPY_OUT || in->op == GAL_OP_STORAGE_WRITE;
 }
 
 /* The same instructions again, over the same operands. */
@@ -209,7 +209,7 @@ static void copy_fragment(stage *s, uint32_t from, bool evaluates, bool with_las
     gal_fragment source = p->fragment[from];
     for (uint32_t i = 0; i < source.count && !b->out_of_memory; i++) {
         const gal_instruction *in = &p->instruction[source.first + i];
-        if ((!with_last && in->only_last) || (evaluates && is_put_away(p, in))) {
+        if ((!with_last && in->only_last) || (evaluates && is_put_away(in))) {
             continue;
         }
         if (!gal_grow(&p->instruction, &p->room.instruction, p->instruction_count, sizeof *p->instruction)) {
@@ -296,6 +296,7 @@ static void count_items(stage *s)
         const bool dy_kept = p->split && gal_emit_weight_reads_dy(&s->b, &s->block[s->chunk[c].end - 1]);
         p->arena[gal_arena_number(GAL_CLASS_SAVED, c)].count = in_flight[c];
         p->arena[gal_arena_number(GAL_CLASS_HOST_SAVED, c)].count = in_flight[c];
+        p->arena[gal_arena_number(GAL_CLASS_STORAGE_SAVED, c)].count = in_flight[c];
         p->arena[gal_arena_number(GAL_CLASS_X_IN, c)].count = received ? ahead : two;
         p->arena[gal_arena_number(GAL_CLASS_CARRIED, c)].count = ahead;
         p->arena[gal_arena_number(GAL_CLASS_Y_OUT, c)].count = two;

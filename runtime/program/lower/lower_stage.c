@@ -113,6 +113,7 @@ static gal_code allocate(stage *s, const gal_stage_spec *spec)
     s->b.boundary_second[0] = s->b.boundary_second[1] = GAL_NO_BUFFER;
     s->b.rows[0] = s->b.rows[1] = GAL_NO_BUFFER;
     s->b.staged[0] = s->b.staged[1] = s->b.staged_x[0] = s->b.staged_x[1] = GAL_NO_BUFFER;
+    memset(s->b.passing, 0xFF, sizeof s->b.passing); /* GAL_NO_BUFFER */
     return s->b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
 }
 

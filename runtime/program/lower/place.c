@@ -104,7 +104,7 @@ static uint64_t lay_out(gal_program *p, gal_medium medium, uint64_t begin)
         const gal_class class = gal_arena_class(a);
         if (gal_class_medium(class) == medium) {
             end = p->arena[a].item_bytes > 0 ? gal_align_in(class, end) : end;
-            in_blocks = in_blocks || (class == GAL_CLASS_STORED && p->arena[a].item_bytes > 0);
+            in_blocks = in_blocks || (gal_class_in_blocks(class) && p->arena[a].item_bytes > 0);
             p->arena[a].offset = begin + end;
             end += p->arena[a].count * p->arena[a].item_bytes;
         }

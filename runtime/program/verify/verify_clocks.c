@@ -75,7 +75,13 @@ static bool keeps_microbatch(uint32_t class)
 static bool is_shared_ring(uint32_t class)
 {
     return class == GAL_CLASS_GATHERED || class == GAL_CLASS_BUCKET || class == GAL_CLASS_SCRATCH ||
-           class == GAL_CLASS_STAGED;
+           class == GAL_CLASS_STAGED || class == GAL_CLASS_STORED_SAVED;
+}
+
+/* Of what forward keeps: on its way. */
+static bool is_passage(uint32_t class)
+{
+    return class == GAL_CLASS_STAGED || class == GAL_CLASS_STORED_SAVED;
 }
 
 static bool is_forward(uint32_t fragment)
@@ -102,7 +108,7 @@ static bool is_of_block(const checker *c, uint32_t class, const cell *at)
 {
     const uint32_t own = c->event.instruction->block;
     return at->block == own || (class == GAL_CLASS_STAGED && is_forward(c->event.fragment) && at->block + 1 == own) ||
-           (class != GAL_CLASS_STAGED && share_chunk(c->program, at->block, own));
+           (!is_passage(class) && share_chunk(c->program, at->block, own));
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -276,8 +282,8 @@ static const char *read_rule_broken(const checker *c, const cell *at, uint32_t b
     if (is_shared_ring(class) && !is_of_block(c, class, at)) {
         return "is read with the value of another block";
     }
-    if (class == GAL_CLASS_STAGED && is_forward(c->result[at->event].fragment) != is_forward(c->event.fragment)) {
-        return "is read before it is back from the host";
+    if (is_passage(class) && is_forward(c->result[at->event].fragment) != is_forward(c->event.fragment)) {
+        return "is read before it is back from where forward left it";
     }
     if (!keeps_microbatch(class) && !c->is_initial[buffer] && at->list != c->list) {
         return "is read with the value of an earlier step";

@@ -155,6 +155,8 @@ gal_group gal_type_owners_of(const gal_typer *t, const gal_typed *value);
 bool gal_type_get_gradient(gal_typer *t, uint32_t k, uint64_t elements, gal_typed *out, gal_group *range);
 /* Whether the gradient, which is whole, is made of the unit's tensors. */
 bool gal_type_expect_tensors(gal_typer *t, const gal_typed *gradient, uint32_t unit);
+/* verify_types_update.c: a value, as it is, from operand 0 to operand 1. */
+void gal_type_move(gal_typer *t);
 /* verify_types_storage.c: all that the file has of a unit is back. */
 bool gal_type_is_stored(const gal_type_stage *stage, uint32_t unit);
 uint64_t gal_type_buffer_bytes(const gal_typer *t, uint32_t k);

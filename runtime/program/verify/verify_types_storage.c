@@ -1,5 +1,5 @@
 /* Typing rules of moments and masters on storage: every part is read, updated once and in order, and written back where
- * it was. */
+ * it was. And of what forward keeps there: it is what it was. */
 #include "runtime/program/verify/verify_typer.h"
 
 enum { WEIGHTS, GRADIENT, FIRST_MOMENT, SECOND_MOMENT, NORM, MASTER };
@@ -43,9 +43,19 @@ static bool part_in_file(gal_typer *t, uint32_t k, gal_typed *out)
     return true;
 }
 
+/* Whether it moves what forward keeps. */
+static bool moves_kept(const gal_typer *t, uint32_t file)
+{
+    return t->program->buffer[t->operand[file].buffer].class == GAL_CLASS_STORAGE_SAVED;
+}
+
 static void type_storage_read(gal_typer *t)
 {
     gal_typed part;
+    if (moves_kept(t, 0)) {
+        gal_type_move(t);
+        return;
+    }
     if (part_in_file(t, 0, &part) && gal_type_expect_elements(t, 1)) {
         gal_type_put(t, 1, &part);
     }
@@ -54,6 +64,10 @@ static void type_storage_read(gal_typer *t)
 static void type_storage_write(gal_typer *t)
 {
     gal_typed part, value;
+    if (moves_kept(t, 1)) {
+        gal_type_move(t);
+        return;
+    }
     if (!part_in_file(t, 1, &part) || !gal_type_expect_elements(t, 0) ||
         !gal_type_get_kind(t, 0, GAL_VALUE_STORED, &value) ||
         !gal_type_holds(t, value.unit == part.unit && value.moment == part.moment, "writes what is of another unit") ||

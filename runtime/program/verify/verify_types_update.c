@@ -254,11 +254,11 @@ static void type_host_adam(gal_typer *t)
 static bool moves_kept(const gal_typer *t)
 {
     const uint32_t host = t->in->op == GAL_OP_COPY_OUT ? 1 : 0;
-    return t->program->buffer[t->operand[host].buffer].class == GAL_CLASS_HOST_SAVED;
+    const uint8_t class = t->program->buffer[t->operand[host].buffer].class;
+    return class == GAL_CLASS_HOST_SAVED || class == GAL_CLASS_STORED_SAVED;
 }
 
-/* A value as it is. */
-static void type_move(gal_typer *t)
+void gal_type_move(gal_typer *t)
 {
     const gal_operand *to = &t->operand[1];
     gal_typed value;
@@ -275,7 +275,7 @@ static void type_copy_out(gal_typer *t)
     uint32_t unit = 0;
     gal_typed value;
     if (moves_kept(t)) {
-        type_move(t);
+        gal_type_move(t);
         return;
     }
     if (!gal_type_expect_elements(t, 1)) {
@@ -314,7 +314,7 @@ static void type_copy_in(gal_typer *t)
     gal_typed source;
     gal_group range;
     if (moves_kept(t)) {
-        type_move(t);
+        gal_type_move(t);
         return;
     }
     if (t->program->buffer[t->operand[1].buffer].class == GAL_CLASS_GATHERED) {
