@@ -91,13 +91,14 @@ uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared)
     return units;
 }
 
-/* Whether a weight, here or on the host, a gradient, a moment or a master is of one of these units. */
+/* Whether a weight or gradient, here or on the host, a moment or a master is of one of these units. */
 static bool is_of_units(const gal_program *program, uint32_t buffer, uint32_t units)
 {
     for (; units != 0; units &= units - 1) {
         const gal_unit *unit = &program->unit[__builtin_ctz(units)];
         if (unit->weight == buffer || unit->gradient == buffer || unit->host_weight == buffer ||
-            unit->first_moment == buffer || unit->second_moment == buffer || unit->master == buffer) {
+            unit->host_gradient == buffer || unit->first_moment == buffer || unit->second_moment == buffer ||
+            unit->master == buffer) {
             return true;
         }
     }
@@ -113,7 +114,8 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint
     double beside[GAL_STREAM_COUNT] = {0.0}; /* the host's: copies each way, its own Adam, storage */
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
-        const uint32_t of_unit = in->op == GAL_OP_STORAGE_WRITE ? 1 : 0; /* it comes from a ring of all units */
+        /* the other comes from a ring of all units, or may come */
+        const uint32_t of_unit = in->op == GAL_OP_STORAGE_WRITE || in->op == GAL_OP_HOST_ADAM_PART ? 1 : 0;
         const uint32_t buffer = program->operand[in->first_operand + of_unit].buffer;
         if ((in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
             !is_of_units(program, buffer, left_out)) {

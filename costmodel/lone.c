@@ -216,7 +216,7 @@ void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_bloc
     bytes->staged_saved = scaled(lone, bytes->staged_saved, microbatch_samples);
     out->host.kept = scaled(lone, out->host.kept, microbatch_samples);
     out->host.kept_stored = scaled(lone, out->host.kept_stored, microbatch_samples);
-    out->host.kept_part = scaled(lone, out->host.kept_part, microbatch_samples);
+    out->host.parts.kept = scaled(lone, out->host.parts.kept, microbatch_samples);
 }
 
 /* ---- costs ---- */

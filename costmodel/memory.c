@@ -140,24 +140,26 @@ static void read_host(const gal_buffer *buffer, gal_block_host *out)
         out->kept += bytes;
     } else if (buffer->class == GAL_CLASS_STORAGE_SAVED) {
         out->kept_stored += bytes;
-        out->kept_part = larger(out->kept_part, bytes);
+        out->parts.kept = larger(out->parts.kept, bytes);
     } else if (buffer->class == GAL_CLASS_STORAGE) {
-        const uint64_t part = buffer->bytes < buffer->cut_bytes ? buffer->bytes : buffer->cut_bytes;
         out->stored += bytes;
-        out->part = larger(out->part, gal_align_in(GAL_CLASS_STORED, part));
     }
 }
 
-/* Parts of masters are as large as those of their moments. */
-static void read_master_parts(const gal_program *program, uint32_t index, gal_block_host *out)
+/* The largest part of each kind. Those of masters are as large as those of their moments. */
+static void read_parts(const gal_program *program, uint32_t index, gal_block_host *out)
 {
+    uint64_t *const largest[GAL_STORED_KINDS] = {&out->parts.moment, &out->parts.moment, &out->parts.master,
+                                                 &out->parts.weight};
     for (uint32_t u = 0; u < program->unit_count; u++) {
-        const gal_unit *unit = &program->unit[u];
         uint32_t in_file[GAL_STORED_KINDS];
-        if (unit->block == index && gal_unit_in_file(program, unit, in_file) > GAL_STORED_MASTER) {
-            gal_block_host master = {0};
-            read_host(&program->buffer[in_file[GAL_STORED_MASTER]], &master);
-            out->master_part = larger(out->master_part, master.part);
+        gal_unit_in_file(program, &program->unit[u], in_file);
+        for (uint32_t k = 0; program->unit[u].block == index && k < GAL_STORED_KINDS; k++) {
+            if (in_file[k] != GAL_NO_BUFFER) {
+                const gal_buffer *buffer = &program->buffer[in_file[k]];
+                const uint64_t part = buffer->bytes < buffer->cut_bytes ? buffer->bytes : buffer->cut_bytes;
+                *largest[k] = larger(*largest[k], gal_align_in(GAL_CLASS_STORED, part));
+            }
         }
     }
 }
@@ -268,7 +270,7 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
     if (index == 0 && program->first_block > 0 && out->bytes.input == 0 && out->bytes.staged_input == 0) {
         read_received(program, &out->bytes);
     }
-    read_master_parts(program, index, &out->host);
+    read_parts(program, index, &out->host);
     read_shared(program, index, out);
     if (program->arena[GAL_CLASS_RELAYOUT].item_bytes > 0) {
         read_relayout(program, index, out);
@@ -292,11 +294,18 @@ void gal_block_memory_of(const gal_program *program, uint32_t index, gal_block_m
 
 /* ---- of a stage ---- */
 
-uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t kept_bytes, uint32_t in_flight, uint64_t part_bytes,
-                              uint64_t master_part_bytes, uint64_t kept_part_bytes)
+gal_stored_parts gal_stored_parts_join(const gal_stored_parts *a, const gal_stored_parts *b)
+{
+    return (gal_stored_parts){larger(a->moment, b->moment), larger(a->master, b->master), larger(a->weight, b->weight),
+                              larger(a->kept, b->kept)};
+}
+
+uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t kept_bytes, uint32_t in_flight,
+                              const gal_stored_parts *parts)
 {
     const uint64_t norm = state_bytes > 0 ? GAL_ALIGNMENT_BYTES : 0; /* of what is updated there */
-    const uint64_t ring = GAL_STORED_RING * (GAL_STORED_MOMENTS * part_bytes + master_part_bytes + kept_part_bytes);
+    const uint64_t ring =
+        GAL_STORED_RING * (GAL_STORED_MOMENTS * parts->moment + parts->master + parts->weight + parts->kept);
     const uint64_t ends = ring > 0 ? 2 * GAL_STORAGE_BLOCK_BYTES : 0; /* what is lost before it and behind it */
     return in_flight * kept_bytes + state_bytes + norm + ring + ends;
 }

@@ -28,15 +28,22 @@ typedef struct gal_ring_turns {
     uint64_t bytes[GAL_RING_TURNS]; /* behind count: 0 */
 } gal_ring_turns;
 
+/* Bytes of the largest part that is on its way from storage at a time: of a moment, of a master and of weights that are
+ * there too, and the largest value of what forward keeps there. */
+typedef struct gal_stored_parts {
+    uint64_t moment, master, weight, kept;
+} gal_stored_parts;
+
+/* Of each the larger. */
+gal_stored_parts gal_stored_parts_join(const gal_stored_parts *a, const gal_stored_parts *b);
+
 /* What a block has beside the device. */
 typedef struct gal_block_host {
     uint64_t kept, kept_stored; /* of every microbatch in flight: of what leaves the device (bytes.staged_input and
                                  * staged_saved) what stays in the host's memory; on storage, in whole blocks */
-    uint64_t kept_part;         /* the largest value of the latter */
     uint64_t state, stored;     /* in the host's memory, what is of the table included; on storage */
     uint64_t table_state, table_stored; /* of them: what is of the token table, if it is one of several holders */
-    uint64_t part, master_part; /* the largest part of a moment that is on its way from storage at a time; of a master
-                                 * that is there too */
+    gal_stored_parts parts;
 } gal_block_host;
 
 /* bytes.saved includes the block's own input; bytes.boundary are the rows that leave it, in its layout; bytes.relayout
@@ -89,11 +96,10 @@ typedef struct gal_stage_memory {
 
 uint64_t gal_stage_bytes(const gal_stage_memory *stage);
 /* Bytes of a stage of one chunk in the host's memory, from sums over its blocks: of host.state and host.kept, and the
- * largest host.part, host.master_part and host.kept_part. What is on its way from storage is charged at its most: a
- * ring of the largest parts, whatever the turns; so a program takes no more (gal_program.host_bytes), and exactly so
- * much where nothing is on storage. */
-uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t kept_bytes, uint32_t in_flight, uint64_t part_bytes,
-                              uint64_t master_part_bytes, uint64_t kept_part_bytes);
+ * largest of host.parts. What is on its way from storage is charged at its most: a ring of the largest parts, whatever
+ * the turns; so a program takes no more (gal_program.host_bytes), and exactly so much where nothing is on storage. */
+uint64_t gal_stage_host_bytes(uint64_t state_bytes, uint64_t kept_bytes, uint32_t in_flight,
+                              const gal_stored_parts *parts);
 /* Microbatches in flight on a stage that is one chunk: min(m, P - stage) for 1F1B, m for GPipe. */
 uint32_t gal_in_flight(gal_schedule schedule, uint32_t stage, uint32_t stage_count, uint32_t microbatch_count);
 

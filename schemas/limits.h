@@ -33,7 +33,7 @@ enum {
 #define GAL_BYTES_MAX (UINT64_C(1) << 53)
 #define GAL_SECONDS_MAX 1e9
 #define GAL_SECONDS_PER_BYTE_MIN 1e-24 /* a thousandth of a picosecond for a GiB */
-#define GAL_RATE_MAX 1e21 /* flops or bytes per second */
+#define GAL_RATE_MAX 1e21              /* flops or bytes per second */
 #define GAL_ROTARY_FACTOR_MAX 1e6
 #define GAL_POSITIVE_MIN DBL_MIN /* "> 0" in errors */
 

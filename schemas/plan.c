@@ -61,6 +61,9 @@ static void read_strategy(const gal_json_cursor *at, gal_strategy *out)
         if (gal_json_has(&offload, "parameters_percent")) {
             out->offload_parameters_percent = gal_json_u32(&offload, "parameters_percent", 1, 100);
         }
+        if (gal_json_has(&offload, "storage_parameters_percent")) {
+            out->offload_storage_parameters_percent = gal_json_u32(&offload, "storage_parameters_percent", 1, 100);
+        }
         gal_json_reject_unknown(&offload);
     }
     if (gal_json_has(at, "shard_unit")) {
@@ -274,6 +277,9 @@ static void write_strategy(gal_json_writer *out, const gal_strategy *strategy)
         }
         if (strategy->offload_parameters_percent > 0) {
             gal_json_put_u64(out, "parameters_percent", strategy->offload_parameters_percent);
+        }
+        if (strategy->offload_storage_parameters_percent > 0) {
+            gal_json_put_u64(out, "storage_parameters_percent", strategy->offload_storage_parameters_percent);
         }
         if (strategy->offload_activations_percent > 0) {
             gal_json_put_u64(out, "activations_percent", strategy->offload_activations_percent);

@@ -136,6 +136,9 @@ typedef struct gal_strategy {
     uint32_t offload_parameters_percent; /* so much of them, of those on the host but for norms and row biases, has its
                                           * weights there alone: they are copied in before each use. Only with
                                           * zero_stage 0 or 3 */
+    uint32_t offload_storage_parameters_percent; /* so much of them, of those whose moments are on storage and whose
+                                                  * weights are on the host alone, has these there as well: they are
+                                                  * read before each use, and updated in parts as the moments are */
     uint32_t offload_activations_percent; /* so much of what forward keeps for backward, by bytes of a microbatch: the
                                            * block's input, then whole values in the order in which they are made; to
                                            * the host behind its forward, in again before its backward. Of embeddings
@@ -320,10 +323,10 @@ static inline bool gal_block_joins_chunks(gal_block_kind kind)
 }
 
 /* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4-dp2-ckpt-fine", "tp4.2d", "tp8.2.5d.d2",
- * "tp8.3d.keepw.z2", "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w" (parameters too),
- * "dp2-off50a75s25" (three quarters of what forward keeps, one of them on storage),
- * "dp2-off100s50m" (half of its moments on storage, and their masters), "sdp4.z3-chunk". The stage of ZeRO stands at
- * the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
+ * "tp8.3d.keepw.z2", "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w50" (half of its weights
+ * too), "dp2-off50a75s25" (three quarters of what forward keeps, one of them on storage), "dp2-off100s50m" (half of its
+ * moments on storage, and their masters), "dp2-off100s100w100s50" (half of its weights too), "sdp4.z3-chunk". The stage
+ * of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
 
 #endif

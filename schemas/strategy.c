@@ -83,6 +83,7 @@ bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b)
                     a->offload_parameters_percent == b->offload_parameters_percent &&
                     a->offload_optimizer_percent == b->offload_optimizer_percent &&
                     a->offload_storage_percent == b->offload_storage_percent &&
+                    a->offload_storage_parameters_percent == b->offload_storage_parameters_percent &&
                     a->offload_storage_masters == b->offload_storage_masters;
     for (uint32_t i = 0; are_same && i < a->axis_count; i++) {
         are_same = a->axis[i].kind == b->axis[i].kind && a->axis[i].degree == b->axis[i].degree;
@@ -157,7 +158,7 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "%s", suffix[strategy->overlap]);
     }
     if (gal_strategy_offloads(strategy) && used < BUFFER_BYTES) {
-        char percent[12] = "", stored[16] = "", weights[16] = "", activations[16] = "";
+        char percent[12] = "", stored[16] = "", weights[16] = "", stored_weights[16] = "", activations[16] = "";
         if (strategy->offload_optimizer_percent > 0) {
             (void)snprintf(percent, sizeof percent, "%u", strategy->offload_optimizer_percent);
         }
@@ -168,6 +169,9 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
         if (strategy->offload_parameters_percent > 0) {
             (void)snprintf(weights, sizeof weights, "w%u", strategy->offload_parameters_percent);
         }
+        if (strategy->offload_storage_parameters_percent > 0) {
+            (void)snprintf(stored_weights, sizeof stored_weights, "s%u", strategy->offload_storage_parameters_percent);
+        }
         if (strategy->offload_activations_percent > 0) {
             int length = snprintf(activations, sizeof activations, "a%u", strategy->offload_activations_percent);
             if (strategy->offload_storage_activations_percent > 0) {
@@ -175,8 +179,8 @@ const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
                                strategy->offload_storage_activations_percent);
             }
         }
-        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s", percent, stored, weights,
-                                 activations);
+        used += (size_t)snprintf(buffer + used, BUFFER_BYTES - used, "-off%s%s%s%s%s", percent, stored, weights,
+                                 stored_weights, activations);
     }
     if (strategy->shard_unit != GAL_SHARD_MATRIX && used < BUFFER_BYTES) {
         (void)snprintf(buffer + used, BUFFER_BYTES - used, "-%s", gal_shard_unit_names[strategy->shard_unit]);

@@ -183,6 +183,11 @@ static const char *switches_rule_broken(const gal_strategy *strategy)
     if (strategy->offload_storage_masters && strategy->offload_storage_percent == 0) {
         return "storage_masters needs a storage_percent, whose masters they are";
     }
+    if (strategy->offload_storage_parameters_percent > strategy->offload_storage_percent ||
+        strategy->offload_storage_parameters_percent > strategy->offload_parameters_percent) {
+        return "weights on storage are of those on the host alone, with their moments: storage_parameters_percent must "
+               "be at most parameters_percent and storage_percent";
+    }
     if (strategy->offload_activations_percent > 0 && strategy->overlap != GAL_OVERLAP_NONE) {
         return "offload of activations must not stand beside overlap";
     }

@@ -66,54 +66,58 @@ static bool lists(const gal_u32_list *list, uint32_t value)
     return found;
 }
 
-/* The strategy of the space whose bound is one of this too: moments and masters on storage take of a device what they
- * take on the host, and no less time, and a charge for the host's memory is of the share that takes least (check_host);
- * smaller chunks no less than the largest (chunk_search.h). */
+/* The strategy of the space whose bound is one of this too: moments, masters and weights on storage take of a device
+ * what they take on the host, and no less time, and a charge for the host's memory is of the share that takes least
+ * (check_host); smaller chunks no less than the largest (chunk_search.h). */
 static gal_strategy bounding(const gal_strategy *strategy)
 {
     gal_strategy out = *strategy;
     out.offload_storage_percent = 0;
     out.offload_storage_masters = false;
+    out.offload_storage_parameters_percent = 0;
     if (out.shard_unit == GAL_SHARD_CHUNK && out.chunk_elements < GAL_CHUNK_ELEMENTS_MOST) {
         out.chunk_elements = GAL_CHUNK_ELEMENTS_MOST;
     }
     return out;
 }
 
-static bool stores_masters(const gal_plan *plan)
+/* What of a plan is on storage, but for moments. */
+typedef struct kinds_stored {
+    bool masters, weights, activations;
+} kinds_stored;
+
+static kinds_stored stored_by(const gal_plan *plan)
 {
-    bool stores = false;
+    kinds_stored out = {0};
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        stores = stores || plan->run[r].strategy.offload_storage_masters;
+        const gal_strategy *strategy = &plan->run[r].strategy;
+        out.masters = out.masters || strategy->offload_storage_masters;
+        out.weights = out.weights || strategy->offload_storage_parameters_percent > 0;
+        out.activations = out.activations || strategy->offload_storage_activations_percent > 0;
     }
-    return stores;
+    return out;
 }
 
-static bool stores_activations(const gal_plan *plan)
-{
-    bool stores = false;
-    for (uint32_t r = 0; r < plan->run_count; r++) {
-        stores = stores || plan->run[r].strategy.offload_storage_activations_percent > 0;
-    }
-    return stores;
-}
-
-/* A charged bound is of plans without activations on storage, within its limit, and of plans that store, moments alone
- * or masters too, where it is charged so. */
+/* A charged bound is of plans without weights and activations on storage, within its limit, and of plans that store,
+ * moments alone or masters too, where it is charged so. */
 static gal_code check_host(const gal_plan *plan, gal_error *err)
 {
     const gal_host_charge *host = &plan->certificate.host;
     if (host->host_memory_bytes == 0) {
         return GAL_OK;
     }
-    if (stores_activations(plan)) {
+    const kinds_stored stored = stored_by(plan);
+    if (stored.activations) {
         return gal_fail(err, GAL_NO, "certificate: the plan has activations on storage, its bound is of plans without");
     }
     if (gal_plan_stores(plan) && !host->storage) {
         return gal_fail(err, GAL_NO, "certificate: the plan has moments on storage, its bound is of plans without");
     }
-    if (stores_masters(plan) && !host->masters) {
+    if (stored.masters && !host->masters) {
         return gal_fail(err, GAL_NO, "certificate: the plan has masters on storage, its bound is of plans without");
+    }
+    if (stored.weights) {
+        return gal_fail(err, GAL_NO, "certificate: the plan has weights on storage, its bound is of plans without");
     }
     for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
         gal_program *program = NULL;

@@ -15,8 +15,9 @@ static const double rounding = 1e-12;
 /* A share on storage of a block under a strategy in a stage. */
 typedef struct share {
     gal_price_share of;
-    double update_seconds, excess_seconds;             /* true; charged, above the share of least charge */
-    uint64_t state, staged, stored, part, master_part; /* bytes */
+    double update_seconds, excess_seconds; /* true; charged, above the share of least charge */
+    uint64_t state, staged, stored;        /* bytes */
+    gal_stored_parts parts;
 } share;
 
 /* Of a place in the cell's tables; count 0: not read yet. */
@@ -26,9 +27,10 @@ typedef struct share_list {
 } share_list;
 
 typedef struct label {
-    gal_path path;                                     /* by true prices */
-    uint64_t state, staged, stored, part, master_part; /* of the open stage; the last two its largest */
-    double weighted;                                   /* charged */
+    gal_path path;                  /* by true prices */
+    uint64_t state, staged, stored; /* of the open stage */
+    gal_stored_parts parts;         /* its largest */
+    double weighted;                /* charged */
     uint32_t parent, stage, strategy, share;
     uint32_t first, table_share; /* where the token table is of several: the embedding's, and its rank_of */
 } label;
@@ -85,8 +87,7 @@ static share share_of(const search *s, const gal_price_share *at, bool borrows)
                  .state = host->state - (borrows ? host->table_state : 0),
                  .staged = host->kept,
                  .stored = host->stored - (borrows ? host->table_stored : 0),
-                 .part = host->part,
-                 .master_part = host->master_part};
+                 .parts = host->parts};
     out.excess_seconds = update + s->task->charge.host_seconds_per_byte * (double)(out.state + out.staged);
     return out;
 }
@@ -195,19 +196,23 @@ cleanup:
 
 static bool fits(const search *s, const label *l)
 {
-    const uint64_t host =
-        gal_stage_host_bytes(l->state, l->staged, s->plain->in_flight[l->stage], l->part, l->master_part, 0);
+    const uint64_t host = gal_stage_host_bytes(l->state, l->staged, s->plain->in_flight[l->stage], &l->parts);
     return host <= s->task->limits.host_bytes && l->stored <= s->task->limits.storage_bytes &&
            gal_path_bytes(&l->path) <= (int64_t)s->task->spec->arena_limit_bytes;
+}
+
+static uint64_t beyond(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
 }
 
 /* Of the host's memory, whatever follows: where b has less on its way, as if that stayed the largest. */
 static bool takes_no_more(const search *s, const label *a, const label *b)
 {
     const uint32_t in_flight = s->plain->in_flight[a->stage];
-    const uint64_t part = a->part > b->part ? a->part - b->part : 0;
-    const uint64_t master_part = a->master_part > b->master_part ? a->master_part - b->master_part : 0;
-    const uint64_t on_the_way = gal_stage_host_bytes(0, 0, in_flight, part, master_part, 0);
+    const gal_stored_parts more = {beyond(a->parts.moment, b->parts.moment), beyond(a->parts.master, b->parts.master),
+                                   beyond(a->parts.weight, b->parts.weight), beyond(a->parts.kept, b->parts.kept)};
+    const uint64_t on_the_way = gal_stage_host_bytes(0, 0, in_flight, &more);
     return (a->state == 0 || b->state > 0) && /* a norm too */
            a->state + in_flight * a->staged + on_the_way <= b->state + in_flight * b->staged;
 }
@@ -239,7 +244,7 @@ static double charge_of_limit(const gal_host_chains *task)
 static double charge_on_the_way(const search *s, const label *l)
 {
     const double weight = gal_rates_of(&s->dual->weights, &s->charged->spec, l->stage).update;
-    const uint64_t bytes = gal_stage_host_bytes(0, 0, 0, l->part, l->master_part, 0);
+    const uint64_t bytes = gal_stage_host_bytes(0, 0, 0, &l->parts);
     return weight * s->task->charge.host_seconds_per_byte * (double)bytes;
 }
 
@@ -294,8 +299,7 @@ static gal_code extend(search *s, uint32_t block, uint32_t first, const label *a
         next.state += by->state;
         next.staged += by->staged;
         next.stored += by->stored;
-        next.part = by->part > next.part ? by->part : next.part;
-        next.master_part = by->master_part > next.master_part ? by->master_part : next.master_part;
+        next.parts = gal_stored_parts_join(&next.parts, &by->parts);
         if (block == 0) {
             const bool tied = s->plain->types.table_shared;
             next.first = tied ? at->strategy : 0;
@@ -345,7 +349,8 @@ static bool reach(const search *s, uint32_t block, const label *from, label *at,
         }
         next.path.bytes = 0;
         next.weighted += charge_on_the_way(s, from);
-        next.state = next.staged = next.stored = next.part = next.master_part = 0;
+        next.state = next.staged = next.stored = 0;
+        next.parts = (gal_stored_parts){0};
         gal_cell_cross(s->plain, block, at->stage, from->strategy, at->strategy, &step);
     } else {
         gal_cell_follow(s->plain, block, at->stage, from->strategy, at->strategy, &step);

@@ -106,7 +106,7 @@ static void list_ways(const fit_work *w, uint32_t stage, uint64_t part_bytes, ui
 static uint64_t need_of(const fit_work *w, uint32_t stage, uint64_t part_bytes)
 {
     const uint64_t all = w->levels[stage].snapshot[0].host_bytes, most = w->most->host_bytes;
-    const uint64_t kinds = w->masters ? GAL_STORED_KINDS : GAL_STORED_MOMENTS;
+    const uint64_t kinds = w->masters ? GAL_STORED_MASTER + 1 : GAL_STORED_MOMENTS;
     const uint64_t ring = GAL_STORED_RING * kinds * part_bytes;
     const uint64_t ends = 2 * BLOCK; /* what is lost before the ring and behind it */
     return part_bytes == 0 ? (all > most ? all - most : 0) : all + ring + ends > most ? all + ring + ends - most : 0;

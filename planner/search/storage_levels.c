@@ -36,8 +36,11 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static void read_unit(const gal_program *program, const gal_unit *unit, gal_storage_level *out)
 {
     uint32_t in_file[GAL_STORED_KINDS];
-    const uint32_t kinds = gal_unit_in_file(program, unit, in_file);
-    for (uint32_t k = 0; k < kinds; k++) {
+    gal_unit_in_file(program, unit, in_file);
+    for (uint32_t k = 0; k < GAL_STORED_KINDS; k++) {
+        if (in_file[k] == GAL_NO_BUFFER) {
+            continue;
+        }
         const gal_buffer *buffer = &program->buffer[in_file[k]];
         const uint64_t part = buffer->bytes < buffer->cut_bytes ? buffer->bytes : buffer->cut_bytes;
         out->host_bytes += gal_align_in(GAL_CLASS_HOST, buffer->bytes);

@@ -27,9 +27,10 @@ typedef struct gal_builder {
     uint32_t boundary_second[2];                        /* of the second sub-batch, where it has one for itself */
     uint32_t staged[2], staged_x[2];                    /* what is on its way to or from the host: rings */
     uint32_t passing[GAL_STORED_RING], passing_next;    /* likewise values to or from a file: a ring */
-    uint32_t stored[GAL_STORED_RING][GAL_STORED_KINDS]; /* parts of what is on storage take turns in these, of which
-                                                         * those of masters are made when the first one comes ... */
+    uint32_t stored[GAL_STORED_RING][GAL_STORED_KINDS]; /* parts of what is on storage take turns in these, which are
+                                                         * made when one comes ... */
     uint32_t stored_parts;                              /* ... of so many; fewer than the ring: it has fewer */
+    uint32_t stored_turn;                               /* of weights that are read to be used, in the fragment */
     uint32_t rows[2], rows_next;                        /* gathered rows of the weight part: a ring */
     uint32_t block;                                     /* being emitted: index in the stage */
     uint32_t chunk;                                     /* whose buffers are being made */

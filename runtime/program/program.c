@@ -179,16 +179,13 @@ uint32_t gal_unit_kept(const gal_unit *unit, uint32_t buffers[GAL_UNIT_KEPT_MAX]
     return count;
 }
 
-uint32_t gal_unit_in_file(const gal_program *program, const gal_unit *unit, uint32_t buffers[GAL_STORED_KINDS])
+void gal_unit_in_file(const gal_program *program, const gal_unit *unit, uint32_t buffers[GAL_STORED_KINDS])
 {
-    if (!gal_unit_is_stored(program, unit)) {
-        return 0;
+    const uint32_t kept[GAL_STORED_KINDS] = {unit->first_moment, unit->second_moment, unit->master, unit->weight};
+    for (uint32_t k = 0; k < GAL_STORED_KINDS; k++) {
+        const bool in_file = kept[k] != GAL_NO_BUFFER && program->buffer[kept[k]].class == GAL_CLASS_STORAGE;
+        buffers[k] = in_file ? kept[k] : GAL_NO_BUFFER;
     }
-    buffers[0] = unit->first_moment;
-    buffers[1] = unit->second_moment;
-    buffers[GAL_STORED_MASTER] = unit->master;
-    const bool has_master = unit->master != GAL_NO_BUFFER && program->buffer[unit->master].class == GAL_CLASS_STORAGE;
-    return has_master ? GAL_STORED_KINDS : GAL_STORED_MOMENTS;
 }
 
 uint32_t gal_parameter_public_shape(const gal_parameter *parameter, uint64_t dims[GAL_PUBLIC_DIMS_MAX])

@@ -83,8 +83,8 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_CLASS_STORED, "stored")     /* 1  in the host's memory: of what is on storage the parts that are on their    \
                                        *    way, a ring of three; whole blocks of storage, and at their addresses */   \
     X(GAL_CLASS_STORED_SAVED, "stored_saved") /* 1  likewise: of storage_saved the values that are on their way */     \
-    X(GAL_CLASS_STORAGE, "storage") /* 1  in a file: moments, and where the plan says so masters, of units whose       \
-                                     *    update is on the host; whole blocks */
+    X(GAL_CLASS_STORAGE, "storage")   /* 1  in a file: moments, and where the plan says so masters and weights, of     \
+                                       *    units whose update is on the host; whole blocks */
 
 /* X(enumerator, name) */
 #define GAL_FRAGMENTS(X)                                                                                               \
@@ -98,8 +98,14 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_FRAGMENT_WEIGHT_SYNC, "weight+sync")   /* of the last microbatch */
 
 /* Of what is on storage one part is read while the one before it is updated and the one before that is written: of both
- * moments, and of the master where that is there too. */
-enum { GAL_STORED_RING = 3, GAL_STORED_MOMENTS = 2, GAL_STORED_MASTER = GAL_STORED_MOMENTS, GAL_STORED_KINDS };
+ * moments, and of the master and the weights where those are there too. */
+enum {
+    GAL_STORED_RING = 3,
+    GAL_STORED_MOMENTS = 2,
+    GAL_STORED_MASTER = GAL_STORED_MOMENTS,
+    GAL_STORED_WEIGHT,
+    GAL_STORED_KINDS
+};
 
 /* Chunks of a stage at most. */
 enum { GAL_CHUNKS_MAX = GAL_PLAN_CHUNKS_MAX };
@@ -309,7 +315,7 @@ typedef struct gal_unit {
                                           * shards as they are, the weights, which are copied to `weight` when they
                                           * are new, and the gradient. Else GAL_NO_BUFFER. Where the
                                           * weights are on the host alone, host_weight is `weight`, of class host, and
-                                          * is copied in before each use */
+                                          * is copied in before each use; or of class storage, and is read before */
 } gal_unit;
 
 /* The buffers that a unit keeps from step to step: weight, moments and, where there are such, master and host_weight.
@@ -390,7 +396,7 @@ typedef struct gal_program {
     gal_class_arena arena[GAL_ARENAS_MAX];    /* gal_program_arenas() of them */
 } gal_program;
 
-/* Whether the unit's weights are on the host alone. */
+/* Whether the unit's weights are on the host alone, or in a file. */
 static inline bool gal_unit_is_fetched(const gal_unit *unit)
 {
     return unit->host_weight != GAL_NO_BUFFER && unit->host_weight == unit->weight;
@@ -402,8 +408,20 @@ static inline bool gal_unit_is_stored(const gal_program *program, const gal_unit
     return program->buffer[unit->first_moment].class == GAL_CLASS_STORAGE;
 }
 
-/* What of it is in a file: nothing, both moments, or these and the master, in this order. Returns their count. */
-uint32_t gal_unit_in_file(const gal_program *program, const gal_unit *unit, uint32_t buffers[GAL_STORED_KINDS]);
+/* Whether its weights are in that file too. */
+static inline bool gal_unit_stores_weights(const gal_program *program, const gal_unit *unit)
+{
+    return program->buffer[unit->weight].class == GAL_CLASS_STORAGE;
+}
+
+/* What of it is in a file: of both moments, the master and the weights the buffer, or GAL_NO_BUFFER. */
+void gal_unit_in_file(const gal_program *program, const gal_unit *unit, uint32_t buffers[GAL_STORED_KINDS]);
+
+/* Bytes of an element of one of these. */
+static inline uint64_t gal_stored_item_bytes(const gal_program *program, uint32_t kind)
+{
+    return gal_dtype_bytes(kind == GAL_STORED_WEIGHT ? program->dtype : gal_dtype_wide(program->dtype));
+}
 
 static inline uint32_t gal_program_fragments(const gal_program *program)
 {

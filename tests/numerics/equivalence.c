@@ -456,6 +456,7 @@ static void run_on_device(const gal_plan *plan, const gal_drawn *which, const ou
         variant.run[r].strategy.offload_parameters_percent = 0;
         variant.run[r].strategy.offload_activations_percent = 0;
         variant.run[r].strategy.offload_storage_activations_percent = 0;
+        variant.run[r].strategy.offload_storage_parameters_percent = 0;
     }
     run_variant(&variant, which, base, CHECK_OFFLOAD, error);
     gal_plan_free(&variant);
@@ -469,7 +470,7 @@ static bool keeps_units(const gal_plan *plan)
     for (uint32_t r = 0; r < plan->run_count; r++) {
         const gal_strategy *s = &plan->run[r].strategy;
         const bool whole = s->offload_optimizer_percent % 100 == 0 && s->offload_parameters_percent % 100 == 0 &&
-                           s->offload_storage_percent % 100 == 0;
+                           s->offload_storage_percent % 100 == 0 && s->offload_storage_parameters_percent % 100 == 0;
         keeps = keeps && (s->shard_unit == GAL_SHARD_MATRIX || whole);
     }
     return keeps;

@@ -305,8 +305,8 @@ static void check_narrow(uint64_t seed, uint64_t *stored_masters)
     }
     for (uint32_t u = 0; u < trial[MASTERS].program->unit_count; u++) {
         uint32_t buffers[GAL_STORED_KINDS];
-        *stored_masters +=
-            gal_unit_in_file(trial[MASTERS].program, &trial[MASTERS].program->unit[u], buffers) > GAL_STORED_MASTER;
+        gal_unit_in_file(trial[MASTERS].program, &trial[MASTERS].program->unit[u], buffers);
+        *stored_masters += buffers[GAL_STORED_MASTER] != GAL_NO_BUFFER;
     }
     check_goes_on(on, &plan[MASTERS], &trial[MEMORY]);
     for (uint32_t w = 0; w < WAYS; w++) {

@@ -368,6 +368,9 @@ static gal_strategy random_strategy(uint64_t *seed, uint32_t devices)
     s.offload_parameters_percent = fetches && below(seed, 2) == 0 ? below(seed, s.offload_optimizer_percent + 1) : 0;
     s.offload_storage_percent = below(seed, s.offload_optimizer_percent + 1);
     s.offload_storage_masters = s.offload_storage_percent > 0 && below(seed, 2) == 0;
+    s.offload_storage_parameters_percent =
+        below(seed, 1 + (s.offload_storage_percent < s.offload_parameters_percent ? s.offload_storage_percent
+                                                                                  : s.offload_parameters_percent));
     s.offload_activations_percent = s.overlap == GAL_OVERLAP_NONE ? below(seed, 2) * (1 + below(seed, 100)) : 0;
     s.offload_storage_activations_percent = below(seed, s.offload_activations_percent + 1);
     s.shard_unit = s.tp_mode == GAL_TP_1D ? (gal_shard_unit)below(seed, GAL_SHARD_UNIT_COUNT) : GAL_SHARD_MATRIX;

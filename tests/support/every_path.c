@@ -264,8 +264,8 @@ static void brute_host_bytes(const gal_every_path *b, uint32_t first, uint32_t e
         bytes += k * (memory->bytes.staged_input + memory->bytes.staged_saved);
         bytes += own->state - (there ? own->table_state : 0);
         *stored += own->stored - (there ? own->table_stored : 0);
-        part = larger(part, own->part);
-        master = larger(master, cell->strategy[b->strategy[i]].offload_storage_masters ? own->part : 0);
+        part = larger(part, own->parts.moment);
+        master = larger(master, cell->strategy[b->strategy[i]].offload_storage_masters ? own->parts.moment : 0);
         updates = updates || own->state > 0;
     }
     *host = bytes + (updates ? 256 : 0) + (part > 0 ? 6 * part + 3 * master + 8192 : 0);

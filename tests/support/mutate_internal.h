@@ -16,6 +16,7 @@ extern const gal_mutation_set gal_mutations_of_storage;
 extern const gal_mutation_set gal_mutations_of_units;
 extern const gal_mutation_set gal_mutations_of_masters;
 extern const gal_mutation_set gal_mutations_of_kept;
+extern const gal_mutation_set gal_mutations_of_weights;
 
 /* ---- mutate_edit.c ---- */
 

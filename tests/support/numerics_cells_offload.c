@@ -27,6 +27,14 @@
     X(STORAGE_ZERO, "moments on storage, sharded by zero")                                                             \
     X(STORAGE_GRID, "moments on storage, a tp grid")                                                                   \
     X(STORAGE_WEIGHTS, "moments on storage, weights on the host")                                                      \
+    X(STORED_WEIGHTS_ALL, "all weights on storage")                                                                    \
+    X(STORED_WEIGHTS_PART, "a part of the host's weights on storage")                                                  \
+    X(STORED_WEIGHTS_BLOCKS, "weights on storage, in parts of one block")                                              \
+    X(STORED_WEIGHTS_ZERO_3, "weights on storage, zero3")                                                              \
+    X(STORED_WEIGHTS_GRID, "weights on storage, a tp grid")                                                            \
+    X(STORED_WEIGHTS_RECOMPUTE, "weights on storage, recompute")                                                       \
+    X(STORED_WEIGHTS_TIED, "tied table on storage, P > 1")                                                             \
+    X(STORED_WEIGHTS_MICROBATCHES, "weights on storage, several microbatches")                                         \
     X(STORAGE_ACTIVATIONS, "moments on storage, activations on the host")                                              \
     X(STORAGE_TIED, "moments of a tied table on storage, P > 1")                                                       \
     X(STORAGE_STAGES, "moments on storage, P > 1")                                                                     \
@@ -113,8 +121,28 @@ static void hit_activations(const gal_plan *plan, bool *hit)
     hit[ACTIVATIONS_PADDING] = any && plan->model.padding;
 }
 
+static void hit_stored_weights(const gal_plan *plan, bool *hit)
+{
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const gal_strategy *s = &plan->run[r].strategy;
+        if (s->offload_storage_parameters_percent == 0) {
+            continue;
+        }
+        const bool all = s->offload_storage_parameters_percent == s->offload_parameters_percent;
+        hit[all ? STORED_WEIGHTS_ALL : STORED_WEIGHTS_PART] = true;
+        hit[STORED_WEIGHTS_BLOCKS] |= plan->storage_part_bytes == GAL_STORAGE_BLOCK_BYTES;
+        hit[STORED_WEIGHTS_ZERO_3] |= s->zero_stage == 3;
+        hit[STORED_WEIGHTS_GRID] |= s->tp_mode != GAL_TP_1D;
+        hit[STORED_WEIGHTS_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
+        hit[STORED_WEIGHTS_MICROBATCHES] |= plan->microbatch_count > 1;
+    }
+    hit[STORED_WEIGHTS_TIED] = plan->model.tied_embeddings && plan->stage_count > 1 &&
+                               gal_plan_block_strategy(plan, 0)->offload_storage_parameters_percent == 100;
+}
+
 static void hit_storage(const gal_plan *plan, bool *hit)
 {
+    hit_stored_weights(plan, hit);
     for (uint32_t r = 0; r < plan->run_count; r++) {
         const gal_strategy *s = &plan->run[r].strategy;
         if (s->offload_storage_percent == 0) {

@@ -512,7 +512,7 @@ void gal_random_offload(uint64_t seed, gal_plan *plan)
 
 static void store_activations(uint64_t seed, gal_plan *plan)
 {
-    uint64_t random = seed ^ UINT64_C(0x3C6EF372FE94F82B);
+    uint64_t random = seed ^ UINT64_C(0xA54FF53A5F1D36F1);
     const uint32_t kind = gal_random_below(&random, 3);
     for (uint32_t r = 0; kind > 0 && r < plan->run_count; r++) {
         gal_strategy *s = &plan->run[r].strategy;
@@ -521,26 +521,38 @@ static void store_activations(uint64_t seed, gal_plan *plan)
     }
 }
 
+static void store_all(bool weights, gal_strategy *s)
+{
+    s->offload_storage_percent = s->offload_optimizer_percent;
+    s->offload_storage_parameters_percent = weights ? s->offload_parameters_percent : 0;
+}
+
 void gal_random_storage(uint64_t seed, gal_plan *plan)
 {
     static const uint32_t parts[] = {GAL_STORAGE_BLOCK_BYTES, 2 * GAL_STORAGE_BLOCK_BYTES, 0};
     uint64_t random = seed ^ UINT64_C(0x589965CC75374CC3);
     const uint32_t kind = gal_random_below(&random, 3);
+    uint64_t of_weights = seed ^ UINT64_C(0x3C6EF372FE94F82B);
+    const uint32_t weights = gal_random_below(&of_weights, 3);
     plan->storage_part_bytes = kind > 0 ? parts[gal_random_below(&random, sizeof parts / sizeof parts[0])] : 0;
     for (uint32_t r = 0; kind > 0 && r < plan->run_count; r++) {
         gal_strategy *s = &plan->run[r].strategy;
         s->offload_storage_percent =
             kind == 1 ? s->offload_optimizer_percent : gal_random_below(&random, s->offload_optimizer_percent + 1);
+        const uint32_t most = s->offload_storage_percent < s->offload_parameters_percent
+                                  ? s->offload_storage_percent
+                                  : s->offload_parameters_percent;
+        s->offload_storage_parameters_percent = weights < 2 ? weights * most : gal_random_below(&of_weights, most + 1);
     }
     store_activations(seed, plan);
     gal_error err = {0}; /* the holders of a token table are alike */
     for (uint32_t r = plan->run_count; gal_plan_check(plan, NULL, &err) != GAL_OK && --r > 0;) {
-        plan->run[r].strategy.offload_storage_percent = plan->run[r].strategy.offload_optimizer_percent;
+        store_all(weights > 0, &plan->run[r].strategy);
         err = (gal_error){0};
     }
     if (gal_plan_check(plan, NULL, NULL) != GAL_OK) {
         for (uint32_t r = 0; r < plan->run_count; r++) {
-            plan->run[r].strategy.offload_storage_percent = plan->run[r].strategy.offload_optimizer_percent;
+            store_all(weights > 0, &plan->run[r].strategy);
         }
     }
     GAL_ASSERT(gal_plan_check(plan, NULL, NULL) == GAL_OK);

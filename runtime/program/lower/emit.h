@@ -16,9 +16,9 @@ typedef struct gal_emit_half {
 typedef struct gal_block_emit gal_block_emit;
 
 /* Where a unit is kept, as the strategy says: it is updated on the host; its weights are there alone; its moments are
- * in a file. */
+ * in a file; its weights are. */
 typedef struct gal_unit_places {
-    bool on_host, fetched, stored;
+    bool on_host, fetched, stored, weight_stored;
 } gal_unit_places;
 
 /* Where a unit began: that block keeps what is known of it while it is emitted, under that one of its units. */
@@ -166,7 +166,7 @@ void gal_zero_synchronise(gal_builder *b, gal_block_emit *e);
 void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]);
 /* The buffers that such a unit has for that. */
 void gal_host_buffers(gal_builder *b, uint32_t block, gal_unit *unit);
-/* The weights of one that has them there alone, to a buffer of the device. */
+/* The weights of one that has them there alone, or in a file, to a buffer of the device. */
 void gal_host_fetch(gal_builder *b, const gal_unit *unit, uint32_t buffer);
 /* Its gradient, which is complete, to the host; the norm, which is summed; the update; and the weights back. */
 void gal_host_take_gradient(gal_builder *b, const gal_unit *unit, const gal_operand *gradient);
@@ -174,9 +174,14 @@ void gal_host_take_norm(gal_builder *b);
 void gal_host_update(gal_builder *b, const gal_unit *unit);
 void gal_host_bring(gal_builder *b, const gal_unit *unit, const gal_operand *weight);
 
-/* storage.c: of these units, those whose moments are on storage: the buffers of one, of its master too or of its
- * moments alone; what is read ahead of the updates; and the update of one, part by part. */
-void gal_storage_buffers(gal_builder *b, uint32_t block, bool master, gal_unit *unit);
+/* storage.c: of these units, those whose moments are on storage: the buffers of one, of its master and weights too or
+ * of its moments alone; its weights to a buffer of the device; what is read ahead of the updates; and the update of
+ * one, part by part. */
+typedef struct gal_storage_kinds {
+    bool master, weight;
+} gal_storage_kinds;
+void gal_storage_buffers(gal_builder *b, uint32_t block, gal_storage_kinds kinds, gal_unit *unit);
+void gal_storage_fetch(gal_builder *b, const gal_unit *unit, uint32_t buffer);
 typedef struct gal_storage_cursor {
     uint32_t unit;  /* what is read next: of this unit ... */
     uint64_t first; /* ... the part from this element on ... */

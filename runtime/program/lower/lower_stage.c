@@ -112,6 +112,11 @@ static gal_code allocate(stage *s, const gal_stage_spec *spec)
     s->b.boundary[0] = s->b.boundary[1] = s->b.scratch = GAL_NO_BUFFER;
     s->b.boundary_second[0] = s->b.boundary_second[1] = GAL_NO_BUFFER;
     s->b.rows[0] = s->b.rows[1] = GAL_NO_BUFFER;
+    for (uint32_t i = 0; i < GAL_STORED_RING; i++) {
+        for (uint32_t k = 0; k < GAL_STORED_KINDS; k++) {
+            s->b.stored[i][k] = GAL_NO_BUFFER;
+        }
+    }
     s->b.staged[0] = s->b.staged[1] = s->b.staged_x[0] = s->b.staged_x[1] = GAL_NO_BUFFER;
     memset(s->b.passing, 0xFF, sizeof s->b.passing); /* GAL_NO_BUFFER */
     return s->b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;

@@ -28,6 +28,7 @@ void gal_zero_begin_fragment(gal_builder *b)
     }
     b->gathered.next = 0;
     b->bucket.next = 0;
+    b->stored_turn = 0;
 }
 
 static void make_ring(gal_builder *b, gal_ring *ring, gal_class class, uint32_t count)

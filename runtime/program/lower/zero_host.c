@@ -46,11 +46,13 @@ void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]
     uint64_t host = share_of(e, elements, s->offload_optimizer_percent);
     uint64_t fetched = share_of(e, elements, s->offload_parameters_percent);
     uint64_t stored = share_of(e, elements, s->offload_storage_percent);
+    uint64_t weights = share_of(e, elements, s->offload_storage_parameters_percent);
     for (uint8_t u = 0; u < e->graph.unit_count; u++) {
         gal_unit_places *at = &e->unit_at[u];
         at->on_host = may_leave(&e->graph.unit[u]) && take(&host, elements[u]);
         at->fetched = at->on_host && !e->graph.unit[u].persistent && take(&fetched, elements[u]);
         at->stored = at->on_host && take(&stored, elements[u]);
+        at->weight_stored = at->fetched && at->stored && take(&weights, elements[u]);
     }
 }
 
@@ -59,7 +61,7 @@ void gal_host_buffers(gal_builder *b, uint32_t block, gal_unit *unit)
     gal_program *p = b->program;
     const gal_dtype wide = gal_dtype_wide(p->dtype);
     unit->host_weight = unit->weight;
-    if (p->buffer[unit->weight].class != GAL_CLASS_HOST && !b->out_of_memory) {
+    if (!b->out_of_memory && gal_class_medium((gal_class)p->buffer[unit->weight].class) == GAL_MEDIUM_DEVICE) {
         const uint64_t bytes = unit->shard_elements * gal_dtype_bytes(p->dtype);
         unit->host_weight = gal_builder_buffer(b, GAL_CLASS_HOST, block, "host w", bytes);
     }
@@ -79,6 +81,10 @@ static void copy(gal_builder *b, gal_op op, const char *name, gal_dtype dtype, u
 
 void gal_host_fetch(gal_builder *b, const gal_unit *unit, uint32_t buffer)
 {
+    if (gal_unit_stores_weights(b->program, unit)) {
+        gal_storage_fetch(b, unit, buffer);
+        return;
+    }
     const gal_dtype dtype = b->program->dtype;
     const uint64_t bytes = b->program->buffer[unit->weight].bytes;
     copy(b, GAL_OP_COPY_IN, "fetch w", dtype, bytes / gal_dtype_bytes(dtype));

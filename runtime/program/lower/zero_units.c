@@ -138,10 +138,11 @@ static void make_buffers(gal_builder *b, gal_unit_places at, bool stores_masters
     const uint64_t shard = u->shard_elements * wide;
     const gal_class kept = at.on_host ? GAL_CLASS_HOST : GAL_CLASS_STATE;
     const bool has_master = gal_dtype_is_narrow(b->program->dtype) || u->reuses;
-    u->weight = gal_builder_buffer(b, at.fetched ? GAL_CLASS_HOST : GAL_CLASS_STATE, u->block, "w",
-                                   (u->zero_stage == 3 ? u->shard_elements : u->elements) * item);
+    const gal_class holds = at.weight_stored ? GAL_CLASS_STORAGE : at.fetched ? GAL_CLASS_HOST : GAL_CLASS_STATE;
+    u->weight =
+        gal_builder_buffer(b, holds, u->block, "w", (u->zero_stage == 3 ? u->shard_elements : u->elements) * item);
     if (at.stored) {
-        gal_storage_buffers(b, u->block, has_master && stores_masters, u);
+        gal_storage_buffers(b, u->block, (gal_storage_kinds){has_master && stores_masters, at.weight_stored}, u);
     } else {
         u->first_moment = gal_builder_buffer(b, kept, u->block, "m", shard);
         u->second_moment = gal_builder_buffer(b, kept, u->block, "v", shard);
@@ -224,7 +225,8 @@ static bool is_alike(const gal_unit *a, const gal_unit *b)
 
 static bool is_kept_alike(gal_unit_places a, gal_unit_places b)
 {
-    return a.on_host == b.on_host && a.fetched == b.fetched && a.stored == b.stored;
+    return a.on_host == b.on_host && a.fetched == b.fetched && a.stored == b.stored &&
+           a.weight_stored == b.weight_stored;
 }
 
 /* Whether the unit that is open takes what would be a unit of its own. */

@@ -438,10 +438,19 @@ static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
     return GAL_OK;
 }
 
+/* A unit comes whole from storage, and of a part, as of a bias, backward may read nothing. */
+static bool is_part_of_unit(const gal_program *p, const gal_instruction *in)
+{
+    return in->op == GAL_OP_COPY_IN && p->buffer[p->operand[in->first_operand].buffer].class == GAL_CLASS_STORED;
+}
+
 /* State and gradients are read by the next step or by nobody; a send delivers elsewhere. */
 static bool must_be_read(const gal_program *p, const result *r)
 {
     const gal_instruction *in = &p->instruction[p->fragment[r->fragment].first + r->position];
+    if (is_part_of_unit(p, in)) {
+        return false;
+    }
     for (uint32_t k = 0; k < in->operand_count; k++) {
         const gal_operand *operand = &p->operand[in->first_operand + k];
         if (operand->access != GAL_READ && keeps_microbatch(p->buffer[operand->buffer].class)) {

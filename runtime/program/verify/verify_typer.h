@@ -31,8 +31,8 @@ typedef enum gal_tensor_use {
     GAL_USE_EVALUATION_TRANSPOSED = 32
 } gal_tensor_use;
 
-/* Of a unit whose moments are on storage: its first elements that are updated, and of each moment, and of its master,
- * those written back. */
+/* Of a unit whose moments are on storage: its first elements that are updated, and of each moment, of its master and of
+ * its weights those written back. */
 typedef struct gal_type_stored {
     uint64_t updated, written[GAL_STORED_KINDS];
 } gal_type_stored;
@@ -159,6 +159,8 @@ bool gal_type_expect_tensors(gal_typer *t, const gal_typed *gradient, uint32_t u
 void gal_type_move(gal_typer *t);
 /* verify_types_storage.c: all that the file has of a unit is back. */
 bool gal_type_is_stored(const gal_type_stage *stage, uint32_t unit);
+/* A part of weights, from the ring of those read to the device. */
+void gal_type_fetch_part(gal_typer *t);
 uint64_t gal_type_buffer_bytes(const gal_typer *t, uint32_t k);
 gal_group gal_type_devices_of_pieces(const gal_typer *t, const gal_typed *gradient);
 

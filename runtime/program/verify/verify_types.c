@@ -193,7 +193,7 @@ static gal_code check_units(const gal_type_stage *s, gal_error *err)
             return refuse_unit(p, u, "is not updated", err);
         }
         if (gal_unit_is_stored(p, &p->unit[u]) && !gal_type_is_stored(s, u)) {
-            return refuse_unit(p, u, "its moments, or its masters, are not written to storage", err);
+            return refuse_unit(p, u, "its moments, masters or weights are not written to storage", err);
         }
         if (weight->in_place || weight->range != held_range(p, &p->unit[u], p->unit[u].weight, p->dtype)) {
             return refuse_unit(p, u, "its weights are not gathered after the update", err);

@@ -1,5 +1,5 @@
-/* Typing rules of moments and masters on storage: every part is read, updated once and in order, and written back where
- * it was. And of what forward keeps there: it is what it was. */
+/* Typing rules of moments, masters and weights on storage: every part is read, updated once and in order, and written
+ * back where it was; and weights are whole where they are used. And of what forward keeps there: it is what it was. */
 #include "runtime/program/verify/verify_typer.h"
 
 enum { WEIGHTS, GRADIENT, FIRST_MOMENT, SECOND_MOMENT, NORM, MASTER };
@@ -8,8 +8,8 @@ static bool find_in_file(const gal_typer *t, uint32_t buffer, uint32_t *unit, ui
 {
     for (uint32_t u = 0; u < t->program->unit_count; u++) {
         uint32_t buffers[GAL_STORED_KINDS];
-        const uint32_t count = gal_unit_in_file(t->program, &t->program->unit[u], buffers);
-        for (uint32_t k = 0; k < count; k++) {
+        gal_unit_in_file(t->program, &t->program->unit[u], buffers);
+        for (uint32_t k = 0; k < GAL_STORED_KINDS; k++) {
             if (buffers[k] == buffer) {
                 *unit = u;
                 *kind = (uint8_t)k;
@@ -20,7 +20,7 @@ static bool find_in_file(const gal_typer *t, uint32_t buffer, uint32_t *unit, ui
     return false;
 }
 
-/* The part of a moment or master that an operand in a file means. */
+/* The part of a moment, master or weights that an operand in a file means. */
 static bool part_in_file(gal_typer *t, uint32_t k, gal_typed *out)
 {
     const gal_operand *o = &t->operand[k];
@@ -29,7 +29,10 @@ static bool part_in_file(gal_typer *t, uint32_t k, gal_typed *out)
     uint32_t unit = 0;
     uint8_t moment = 0;
     if (!gal_type_holds(t, find_in_file(t, o->buffer, &unit, &moment), "an operand that belongs to no unit") ||
-        !gal_type_holds(t, whole != NULL && whole->value.kind == GAL_VALUE_MOMENT, "a file without a moment") ||
+        !gal_type_holds(t,
+                        whole != NULL &&
+                            whole->value.kind == (moment == GAL_STORED_WEIGHT ? GAL_VALUE_WEIGHT : GAL_VALUE_MOMENT),
+                        "a file without a moment or weights") ||
         !gal_type_holds(t, o->offset_bytes % GAL_STORAGE_BLOCK_BYTES == 0, "a part that begins within a block") ||
         !gal_type_expect_elements(t, k)) {
         return false;
@@ -85,10 +88,10 @@ static void type_storage_write(gal_typer *t)
     }
 }
 
-static uint32_t unit_of_host_weight(const gal_typer *t, uint32_t buffer)
+static uint32_t unit_of_host_gradient(const gal_typer *t, uint32_t buffer)
 {
     uint32_t unit = 0;
-    while (unit < t->program->unit_count && t->program->unit[unit].host_weight != buffer) {
+    while (unit < t->program->unit_count && t->program->unit[unit].host_gradient != buffer) {
         unit++;
     }
     return unit;
@@ -123,13 +126,13 @@ static bool get_stored(gal_typer *t, uint32_t k, uint8_t kind, uint32_t unit, ga
 {
     gal_typed value;
     return gal_type_get_kind(t, k, GAL_VALUE_STORED, &value) && gal_type_expect_elements(t, k) &&
-           gal_type_holds(t, value.unit == unit && value.moment == kind, "a moment or master of another unit") &&
+           gal_type_holds(t, value.unit == unit && value.moment == kind, "what is of another unit") &&
            gal_type_holds(t,
                           value.first_element == t->shape->dims[3] && value.element_count == t->shape->dims[0] &&
                               value.range == range,
-                          "a moment or master of another part") &&
+                          "what is of another part") &&
            gal_type_holds(t, !value.updated, "updates a part twice") &&
-           gal_type_holds(t, t->operand[k].access == GAL_UPDATE, "a moment or master that is not kept");
+           gal_type_holds(t, t->operand[k].access == GAL_UPDATE, "what is read and not kept");
 }
 
 /* In the file, in the host's memory, or there is none. */
@@ -137,7 +140,8 @@ static bool get_master(gal_typer *t, const gal_unit *unit, uint32_t index, gal_g
 {
     gal_typed master;
     uint32_t in_file[GAL_STORED_KINDS];
-    if (gal_unit_in_file(t->program, unit, in_file) > GAL_STORED_MASTER) {
+    gal_unit_in_file(t->program, unit, in_file);
+    if (in_file[GAL_STORED_MASTER] != GAL_NO_BUFFER) {
         return gal_type_holds(t, t->in->operand_count > MASTER, "updates without the master") &&
                get_stored(t, MASTER, GAL_STORED_MASTER, index, range);
     }
@@ -160,15 +164,33 @@ static bool get_gradient(gal_typer *t, const gal_unit *unit, uint32_t index, gal
            gal_type_expect_tensors(t, &gradient, index);
 }
 
-static bool holds_for_part(gal_typer *t, const gal_unit *unit, uint32_t index)
+/* In the host's memory; or of the file's a part that was read. */
+static bool get_weights(gal_typer *t, const gal_unit *unit, uint32_t index, gal_group *range)
 {
-    gal_typed weight, norm;
-    const gal_value_kind kind = gal_unit_is_fetched(unit) ? GAL_VALUE_WEIGHT : GAL_VALUE_MOMENT;
-    return get_kept(t, WEIGHTS, unit->host_weight, kind, &weight) && get_gradient(t, unit, index, weight.range) &&
-           get_stored(t, FIRST_MOMENT, 0, index, weight.range) &&
-           get_stored(t, SECOND_MOMENT, 1, index, weight.range) && gal_type_get_kind(t, NORM, GAL_VALUE_NORM, &norm) &&
+    if (!gal_unit_stores_weights(t->program, unit)) {
+        gal_typed weight;
+        const gal_value_kind kind = gal_unit_is_fetched(unit) ? GAL_VALUE_WEIGHT : GAL_VALUE_MOMENT;
+        const bool kept = get_kept(t, WEIGHTS, unit->host_weight, kind, &weight);
+        *range = kept ? weight.range : GAL_GROUP_NONE;
+        return kept;
+    }
+    const gal_stretch *file = gal_store_around(&t->now->store, unit->weight, 0, 1);
+    if (!gal_type_holds(t, file != NULL && file->value.kind == GAL_VALUE_WEIGHT, "no weights")) {
+        return false;
+    }
+    *range = file->value.range;
+    return get_stored(t, WEIGHTS, GAL_STORED_WEIGHT, index, *range);
+}
+
+/* What the update of a part reads. */
+static bool holds_for_part(gal_typer *t, const gal_unit *unit, uint32_t index, gal_group *range)
+{
+    gal_typed norm;
+    return get_weights(t, unit, index, range) && get_gradient(t, unit, index, *range) &&
+           get_stored(t, FIRST_MOMENT, 0, index, *range) && get_stored(t, SECOND_MOMENT, 1, index, *range) &&
+           gal_type_get_kind(t, NORM, GAL_VALUE_NORM, &norm) &&
            gal_type_holds(t, norm.partial == GAL_GROUP_NONE, "reads a norm that is not yet summed") &&
-           get_master(t, unit, index, weight.range) &&
+           get_master(t, unit, index, *range) &&
            gal_type_holds(t, t->shape->dims[1] == unit->decay_elements, "decays other elements") &&
            gal_type_holds(t, t->shape->dims[2] == unit->shard_elements, "a part of another shard") &&
            gal_type_holds(t, t->now->stored[index].updated == t->shape->dims[3],
@@ -177,15 +199,16 @@ static bool holds_for_part(gal_typer *t, const gal_unit *unit, uint32_t index)
 
 static void type_host_adam_part(gal_typer *t)
 {
-    const uint32_t index = unit_of_host_weight(t, t->operand[WEIGHTS].buffer);
+    gal_group range = GAL_GROUP_NONE;
+    const uint32_t index = unit_of_host_gradient(t, t->operand[GRADIENT].buffer);
     if (!gal_type_holds(t, index < t->program->unit_count, "an operand that belongs to no unit")) {
         return;
     }
     const gal_unit *unit = &t->program->unit[index];
-    if (!holds_for_part(t, unit, index)) {
+    if (!holds_for_part(t, unit, index, &range)) {
         return;
     }
-    for (uint32_t k = FIRST_MOMENT; k < t->in->operand_count; k++) {
+    for (uint32_t k = 0; k < t->in->operand_count; k++) {
         const gal_operand *o = &t->operand[k];
         gal_stretch *at = gal_store_exact(&t->now->store, o->buffer, o->offset_bytes, o->offset_bytes + o->bytes);
         if (at != NULL && at->value.kind == GAL_VALUE_STORED) {
@@ -198,14 +221,51 @@ static void type_host_adam_part(gal_typer *t)
     }
 }
 
+/* Where all parts of a unit's weights lie one behind the other, as a part of it was put there now, they are these. */
+static void join_weights(gal_typer *t, uint32_t k, const gal_typed *part)
+{
+    gal_store *store = &t->now->store;
+    const uint32_t buffer = t->operand[k].buffer;
+    const uint64_t bytes = t->program->unit[part->unit].shard_elements * gal_type_item_bytes(t, k);
+    const gal_typed weight = {.kind = GAL_VALUE_WEIGHT, .unit = part->unit, .range = part->range};
+    const gal_stretch *s = NULL;
+    uint64_t end = 0;
+    uint32_t at = 0;
+    while ((s = gal_store_next(store, buffer, 0, bytes, &at)) != NULL) {
+        if (s->value.kind != GAL_VALUE_STORED || s->value.unit != part->unit || s->value.moment != part->moment ||
+            s->begin != end || s->end > bytes) {
+            return;
+        }
+        end = s->end;
+    }
+    if (end == bytes) {
+        gal_store_put(store, buffer, 0, bytes, &weight);
+    }
+}
+
+void gal_type_fetch_part(gal_typer *t)
+{
+    const gal_operand *to = &t->operand[1];
+    gal_typed part;
+    if (gal_type_get_kind(t, 0, GAL_VALUE_STORED, &part) &&
+        gal_type_holds(t, part.moment == GAL_STORED_WEIGHT && !part.updated, "fetches what are no weights") &&
+        gal_type_expect_elements(t, 0) && gal_type_expect_elements(t, 1) &&
+        gal_type_holds(t, part.element_count == t->shape->dims[0], "fetches another part than was read") &&
+        gal_type_holds(t, to->offset_bytes == part.first_element * gal_type_item_bytes(t, 1),
+                       "fetches a part to the place of another") &&
+        gal_type_put(t, 1, &part)) {
+        join_weights(t, 1, &part);
+    }
+}
+
 bool gal_type_is_stored(const gal_type_stage *stage, uint32_t unit)
 {
     const gal_unit *at = &stage->program->unit[unit];
     uint32_t in_file[GAL_STORED_KINDS];
-    const uint32_t kinds = gal_unit_in_file(stage->program, at, in_file);
+    gal_unit_in_file(stage->program, at, in_file);
     bool written = true;
-    for (uint32_t k = 0; k < kinds; k++) {
-        written = written && stage->stored[unit].written[k] == at->shard_elements;
+    for (uint32_t k = 0; k < GAL_STORED_KINDS; k++) {
+        written = written && (in_file[k] == GAL_NO_BUFFER || stage->stored[unit].written[k] == at->shard_elements);
     }
     return written;
 }

@@ -317,6 +317,10 @@ static void type_copy_in(gal_typer *t)
         gal_type_move(t);
         return;
     }
+    if (t->program->buffer[t->operand[0].buffer].class == GAL_CLASS_STORED) {
+        gal_type_fetch_part(t);
+        return;
+    }
     if (t->program->buffer[t->operand[1].buffer].class == GAL_CLASS_GATHERED) {
         type_fetch(t);
         return;

@@ -16,8 +16,8 @@ typedef enum gal_value_kind {
     GAL_VALUE_ZERO,
     GAL_VALUE_LOSS,   /* partial */
     GAL_VALUE_NORM,   /* partial over the world, or of everything */
-    GAL_VALUE_STORED, /* a part of a moment or master of `unit`: first_element, element_count, which one, whether
-                       * updated */
+    GAL_VALUE_STORED, /* a part of a moment, master or weights of `unit`: first_element, element_count, which one,
+                       * whether updated */
     GAL_VALUE_COUNT
 } gal_value_kind;
 
@@ -43,7 +43,7 @@ typedef struct gal_typed {
     gal_group mirrored;                /* the second half of the rows are those of the device's mirror among these */
     uint32_t turn;                     /* rows of the member so many before this one, counted round */
     uint32_t share_first, share_count; /* a sum of these steps alone; 0: of all */
-    uint8_t moment;                    /* 0 the first, 1 the second, 2 the master */
+    uint8_t moment;                    /* 0 the first, 1 the second; GAL_STORED_MASTER, GAL_STORED_WEIGHT */
     bool updated;
     uint64_t m, n;
     gal_group split_m, split_n;
