@@ -160,6 +160,42 @@ static void test_selective_recompute(void **state)
     release(&f);
 }
 
+/* 8 rows of 8 in fp32. Attention keeps x 256 bytes, its norm 256 and the norm's sums 64, queries, keys and values 768,
+ * context 256, log-sum-exps 64: 1664; of 50 % (832) leave x, norm, sums (576), not the next 768, then context (832).
+ * FFN keeps x 256, norm 256, sums 64, before and behind the activation 512 each: 1600; of 50 % (800) x, norm, sums. Of
+ * 25 % (416, 400) go on to the file x and, as the norm does not fit, the sums (320). 4 microbatches in flight; buffers
+ * are multiples of 256 bytes, of 4096 in the file and on the way there. */
+static void test_share_of_activations(void **state)
+{
+    (void)state;
+    fixture f;
+    gal_strategy share = one_axis(GAL_AXIS_DP, 1);
+    lower(&f, 1, 1, &share, GAL_SCHEDULE_GPIPE);
+    const uint64_t kept = class_bytes(f.program[0], GAL_CLASS_SAVED);
+    release(&f);
+    share.offload_activations_percent = 50;
+    lower(&f, 1, 1, &share, GAL_SCHEDULE_GPIPE);
+    assert_int_equal(class_bytes(f.program[0], GAL_CLASS_HOST_SAVED), 4 * (4 + 3) * 256);
+    assert_int_equal(class_bytes(f.program[0], GAL_CLASS_SAVED), kept - 4 * (4 + 3) * 256);
+    assert_int_equal(f.program[0]->storage_bytes, 0);
+    release(&f);
+    share.offload_storage_activations_percent = 25;
+    lower(&f, 1, 1, &share, GAL_SCHEDULE_GPIPE);
+    const gal_program *p = f.program[0];
+    assert_int_equal(class_bytes(p, GAL_CLASS_HOST_SAVED), 4 * (2 + 1) * 256);
+    assert_int_equal(class_bytes(p, GAL_CLASS_STORAGE_SAVED), 4 * (2 + 2) * 4096);
+    assert_int_equal(class_bytes(p, GAL_CLASS_STORED_SAVED), 3 * 4096);
+    assert_int_equal(p->storage_bytes, 4 * (2 + 2) * 4096);
+    static const gal_op out[] = {GAL_OP_COPY_OUT, GAL_OP_STORAGE_WRITE}, in[] = {GAL_OP_COPY_IN, GAL_OP_STORAGE_READ};
+    static const uint32_t moved[] = {4 + 3, 2 + 2};
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(count_ops(p, GAL_FRAGMENT_FORWARD, out[i]), moved[i]);
+        assert_int_equal(count_ops(p, GAL_FRAGMENT_BACKWARD_SYNC, in[i]), moved[i]);
+        assert_int_equal(count_ops(p, GAL_FRAGMENT_EVALUATE, out[i]), 0); /* nobody asks for it again */
+    }
+    release(&f);
+}
+
 /* With sequence parallelism the same volume: a gather in front of each column-parallel linear, a scatter behind each
  * row-parallel one; backward gathers the gradient and, again, the input. */
 static void test_sequence_parallel(void **state)
@@ -240,10 +276,13 @@ static void test_repeatable(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_serial),          cmocka_unit_test(test_selective_recompute),
-        cmocka_unit_test(test_tensor_parallel), cmocka_unit_test(test_sequence_parallel),
-        cmocka_unit_test(test_zero3),           cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_repeatable)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_serial),
+                                       cmocka_unit_test(test_selective_recompute),
+                                       cmocka_unit_test(test_tensor_parallel),
+                                       cmocka_unit_test(test_sequence_parallel),
+                                       cmocka_unit_test(test_zero3),
+                                       cmocka_unit_test(test_schedules),
+                                       cmocka_unit_test(test_share_of_activations),
+                                       cmocka_unit_test(test_repeatable)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
