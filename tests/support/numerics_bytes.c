@@ -24,14 +24,16 @@ static uint64_t targets_end(const gal_program *program, uint32_t arena)
     return end;
 }
 
-/* The bytes of the item from 0 to the end of its last written one, in whole alignments; up to `known` it is written. */
-static uint64_t written_bytes(const unsigned char *item, uint64_t item_bytes, uint64_t known)
+/* The bytes of the item from 0 to the end of its last written one, in whole alignments; up to `known` it is written. A
+ * value on its way to the file is followed there by what its last block had behind it, and so it comes back: poison.
+ */
+static uint64_t written_bytes(gal_class class, const unsigned char *item, uint64_t item_bytes, uint64_t known)
 {
     uint64_t end = item_bytes;
     while (end > known && item[end - 1] == POISON) {
         end--;
     }
-    return (end + GAL_ALIGNMENT_BYTES - 1) / GAL_ALIGNMENT_BYTES * GAL_ALIGNMENT_BYTES;
+    return class == GAL_CLASS_STORED_SAVED ? gal_align_in(class, end) : gal_align(end);
 }
 
 /* The first written byte that belongs to no buffer of the arena, item_bytes if there is none. */
@@ -93,7 +95,8 @@ bool gal_arena_as_planned(const gal_program *program, const gal_memory *memory, 
                                                                         (arena->offset - program->arena_bytes)
                                                                   : (const unsigned char *)memory->base + arena->offset;
             const unsigned char *item = base + i * arena->item_bytes;
-            const uint64_t written = written_bytes(item, arena->item_bytes, targets_end(program, c));
+            const uint64_t written =
+                written_bytes(gal_arena_class(c), item, arena->item_bytes, targets_end(program, c));
             const uint64_t stray = stray_byte(program, c, item);
             if (written != arena->item_bytes) {
                 (void)snprintf(text, capacity, "class %s item %u: written up to byte %llu of %llu planned",

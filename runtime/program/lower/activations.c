@@ -147,14 +147,15 @@ static void move(gal_builder *b, way by, gal_dtype dtype, gal_operand from, gal_
     gal_builder_operand_at(b, &to);
 }
 
-/* The next place of the ring in the host's memory: as large as the largest value that comes to it. */
+/* The next place of the ring in the host's memory: as large as the largest value that comes to it, in whole blocks, as
+ * they are moved. */
 static gal_operand pass_through(gal_builder *b, uint64_t bytes)
 {
     uint32_t *place = &b->passing[b->passing_next++ % GAL_STORED_RING];
     if (*place == GAL_NO_BUFFER) {
         *place = gal_builder_buffer(b, GAL_CLASS_STORED_SAVED, GAL_NO_BUFFER, "passing", 0);
     }
-    gal_builder_grow_buffer(b, *place, bytes);
+    gal_builder_grow_buffer(b, *place, gal_align_in(GAL_CLASS_STORED_SAVED, bytes));
     return (gal_operand){.buffer = *place, .bytes = bytes};
 }
 
