@@ -143,6 +143,21 @@ static uint32_t reach_on(const cutter *c, uint32_t stage, uint32_t begin, uint32
     return low;
 }
 
+/* Where a stage that ends at *end or behind it may begin first. Where the block before *end alone is above `most` every
+ * stage with it is: *end moves on. False: it would pass `last`. */
+static bool reach_first(const cutter *c, uint32_t stage, uint32_t *end, uint32_t last, double most, uint32_t *begin)
+{
+    uint32_t low = stage;
+    while (floor_of(c, stage, *end - 1, *end) > most) {
+        low = *end;
+        if (++*end > last) {
+            return false;
+        }
+    }
+    *begin = *end - 1 > low ? reach_back(c, stage, low, *end - 1, *end, most) : *end - 1;
+    return true;
+}
+
 /* Of stages none of which is above `most`: more blocks take longer, so each reaches back, and on, as far as it can.
  * False: there is no such cut. */
 static bool open_windows(cutter *c, double most)
@@ -151,10 +166,9 @@ static bool open_windows(cutter *c, double most)
     const uint32_t blocks = c->w->types->block_count;
     uint32_t end = blocks;
     for (uint32_t p = stages; p-- > 0;) {
-        if (floor_of(c, p, end - 1, end) > most) {
+        if (!reach_first(c, p, &end, blocks - (stages - 1 - p), most, &c->earliest[p])) {
             return false;
         }
-        c->earliest[p] = end - 1 > p ? reach_back(c, p, p, end - 1, end, most) : end - 1;
         end = c->earliest[p] > 0 ? c->earliest[p] : 1; /* the stage before has a block at least */
     }
     if (c->earliest[0] > 0) {
@@ -165,8 +179,11 @@ static bool open_windows(cutter *c, double most)
         const uint32_t next = c->latest[p] + 1;
         const uint32_t last = blocks - (stages - 1 - p);
         c->latest[p + 1] = next < last ? reach_on(c, p, c->latest[p], next, last, most) : next;
-        if (c->earliest[p + 1] < p + 1) {
-            c->earliest[p + 1] = p + 1;
+        if (c->earliest[p + 1] <= c->earliest[p]) {
+            c->earliest[p + 1] = c->earliest[p] + 1;
+        }
+        if (c->earliest[p + 1] > c->latest[p + 1]) {
+            return false;
         }
     }
     return true;
