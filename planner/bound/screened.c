@@ -365,6 +365,20 @@ static double least_work_of(const gal_relaxed_type *menu)
     return least < HUGE_VAL ? least : 0.0;
 }
 
+/* An end of the chain, while it is not priced: of its menu the least of all numbers, and no seconds. Its price may be
+ * below its kernels, by reductions of its neighbours that these hide (costmodel/price.h: sync_seconds). */
+static void list_end(const gal_relaxed_type *floors, gal_relaxed_type *menu)
+{
+    gal_relaxed_item least = {.bytes = HUGE_VAL, .saved_bytes = HUGE_VAL, .work_bytes = HUGE_VAL};
+    for (uint32_t i = 0; i < floors->item_count; i++) {
+        least.bytes = lesser(least.bytes, floors->item[i].bytes);
+        least.saved_bytes = lesser(least.saved_bytes, floors->item[i].saved_bytes);
+        least.work_bytes = lesser(least.work_bytes, floors->item[i].work_bytes);
+    }
+    menu->item_count = floors->item_count > 0 ? 1 : 0;
+    menu->item[0] = least;
+}
+
 gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
                                  double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err)
 {
@@ -384,10 +398,13 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     for (uint32_t type = 0; type < types->type_count; type++) {
-        menu[type] = floors[type];
+        menu[type] = (gal_relaxed_type){floors[type].block_count, 0, item + (size_t)type * own->strategy_count};
         if (own->priced[type]) {
-            menu[type] = (gal_relaxed_type){floors[type].block_count, 0, item + (size_t)type * own->strategy_count};
             list_priced(spec, own, type, &menu[type]);
+        } else if (is_end(types, type) && own->strategy_count > 0) {
+            list_end(&floors[type], &menu[type]);
+        } else {
+            menu[type] = floors[type];
         }
     }
     for (uint32_t type = largest_type(own, types); type < types->type_count && *bound < enough_seconds;
