@@ -113,7 +113,9 @@ typedef struct gal_cell {
 
 /* GAL_NO with the reason if the numbers do not divide. */
 gal_code gal_cell_refused(const gal_cell_spec *spec, gal_error *err);
-/* Whether a block of the type may take the strategy in such a cell: it is legal, and not the same as another. */
+/* Whether a block of the type may take the strategy in such a cell: it is legal, not the same program as another
+ * (property/test_prunings.c), and of what searches look at: attention and FFN alone run again, as in the papers, and
+ * activations of embedding and head stay on the device. */
 bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
                        const gal_strategy *strategy);
 /* GAL_NO as gal_cell_refused; GAL_ERR_SYSTEM without memory. */
