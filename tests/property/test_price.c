@@ -11,11 +11,11 @@
 #include <cmocka.h>
 
 #include "costmodel/alone.h"
-#include "costmodel/fit.h"
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
 #include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
+#include "tests/support/priced_plan.h"
 #include "tests/support/random_plan.h"
 
 enum { PLANS = 300, SEED = 20240607, SMALL_PLANS = 400, SEEDS = 4, PLANS_FOR_ALL = 1000 };
@@ -29,227 +29,15 @@ static uint32_t seed_count(void)
     return plans != NULL && strtol(plans, NULL, 10) >= PLANS_FOR_ALL ? SEEDS : 1;
 }
 
-/* Prices assume that a stage's round repeats: a layer or more per stage, and more microbatches than the shortest. */
-static void describe(uint64_t *state, gal_plan *plan)
-{
-    static const uint32_t hidden[] = {1024, 2048, 4096, 8192};
-    gal_model *model = &plan->model;
-    gal_cluster *cluster = &plan->cluster;
-    memset(plan, 0, sizeof *plan);
-    gal_model_defaults(model);
-    (void)snprintf(model->name, sizeof model->name, "random");
-    model->hidden = hidden[gal_random_below(state, 4)];
-    model->head_count = model->hidden / 64;
-    model->ffn_hidden = 4 * model->hidden;
-    model->sequence_length = 1024;
-    model->vocabulary = 50257;
-    model->vocabulary_multiple = 128;
-    model->tied_embeddings = gal_random_below(state, 2) == 0;
-    plan->pp_degree = UINT32_C(1) << gal_random_below(state, 4);
-    plan->stage_count = plan->pp_degree;
-    static const double inner[] = {300e9, 100e9, 30e9};
-    static const double outer[] = {50e9, 25e9, 10e9};
-    const uint32_t devices = UINT32_C(1) << gal_random_below(state, 5);
-    model->layer_count = plan->pp_degree * (3 + gal_random_below(state, 6));
-    plan->microbatch_count = plan->pp_degree * (2 + gal_random_below(state, 7));
-    plan->global_batch_samples = plan->microbatch_count * devices * (1 + gal_random_below(state, 2));
-    model->global_batch_samples = plan->global_batch_samples;
-    plan->schedule = GAL_SCHEDULE_1F1B;
-    plan->prefetch_depth = 2;
-    (void)snprintf(cluster->name, sizeof cluster->name, "random");
-    cluster->device_count = plan->pp_degree * devices;
-    cluster->device = (gal_device){.kind = "device",
-                                   .memory_bytes = UINT64_C(80) << 30,
-                                   .fp32_flops_per_second = 60e12,
-                                   .fp64_flops_per_second = 30e12,
-                                   .memory_bytes_per_second = 3.3e12};
-    cluster->level_count = cluster->device_count > 8 ? 2 : 1;
-    cluster->level[0] = (gal_link_level){.name = "inner",
-                                         .span_devices = cluster->device_count > 8 ? 8 : cluster->device_count,
-                                         .latency_seconds = 5e-6,
-                                         .bytes_per_second = inner[gal_random_below(state, 3)]};
-    cluster->level[1] = (gal_link_level){.name = "outer",
-                                         .span_devices = cluster->device_count,
-                                         .latency_seconds = 1e-5,
-                                         .bytes_per_second = outer[gal_random_below(state, 3)]};
-}
-
-/* The same sizes in the family; of vit with a sequence of its own. */
-static void turn_to(gal_family family, gal_model *model)
-{
-    model->family = family;
-    if (family == GAL_FAMILY_BERT) {
-        model->type_count = 2;
-    } else if (family == GAL_FAMILY_VIT) {
-        model->image_size = 112;
-        model->patch_size = 16;
-        model->channel_count = 3;
-        model->sequence_length = 50;
-        model->vocabulary = 1000;
-        model->pixel_standard_deviation = 1.0;
-        model->tied_embeddings = false;
-    } else if (family == GAL_FAMILY_T5) { /* blocks of both stacks take about as long: stages can be even */
-        model->layer_count = model->decoder_layer_count = (model->layer_count + 1) / 2;
-        model->decoder_sequence_length = model->sequence_length;
-        model->head_dim = model->hidden / model->head_count;
-        model->relative_bucket_count = 32;
-        model->relative_max_distance = 128;
-        model->activation = GAL_ACTIVATION_RELU;
-    } else if (family ==
-               GAL_FAMILY_SWIN) { /* 64 x 64, 32 x 32 and 16 x 16 positions; most layers in the second level */
-        model->image_size = 256;
-        model->patch_size = 4;
-        model->channel_count = 3;
-        model->sequence_length = 64 * 64;
-        model->window_size = 8;
-        model->vocabulary = 1000;
-        model->pixel_standard_deviation = 1.0;
-        model->tied_embeddings = false;
-        model->hidden /= 4;
-        model->ffn_hidden /= 4;
-        model->head_count = model->hidden / 32;
-        model->level_count = 3;
-        for (uint32_t level = 0; level < model->level_count; level++) {
-            model->level_layer_count[level] = level == 1 ? model->layer_count - 2 : 1;
-            model->level_head_count[level] = model->head_count << level;
-        }
-    }
-}
-
 static const gal_family families[] = {GAL_FAMILY_DECODER, GAL_FAMILY_BERT, GAL_FAMILY_VIT, GAL_FAMILY_T5,
                                       GAL_FAMILY_SWIN};
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
-/* A legal strategy; ZeRO-2 and 3 only if asked for. */
-static gal_strategy draw(uint64_t *state, const gal_plan *plan, bool sharded)
-{
-    const uint32_t devices = gal_plan_stage_devices(plan);
-    for (;;) {
-        gal_strategy s = {0};
-        uint32_t left = devices;
-        uint32_t degree = UINT32_C(1) << gal_random_below(state, 4);
-        degree = degree > left ? left : degree;
-        if (degree > 1) {
-            s.axis[s.axis_count++] = (gal_axis){GAL_AXIS_TP, degree};
-            s.sequence_parallel = gal_random_below(state, 2) == 0;
-            left /= degree;
-        }
-        if (left > 1) {
-            const bool sdp = sharded || gal_random_below(state, 2) == 0;
-            s.axis[s.axis_count++] = (gal_axis){sdp ? GAL_AXIS_SDP : GAL_AXIS_DP, left};
-            s.zero_stage = !sdp ? 0 : sharded ? 2 + gal_random_below(state, 2) : 1;
-        }
-        s.recompute = gal_random_below(state, 3) == 0 ? GAL_RECOMPUTE_FULL : GAL_RECOMPUTE_NONE;
-        if (gal_strategy_fits_all(&plan->model, &s, devices, gal_plan_microbatch_samples(plan))) {
-            return s;
-        }
-    }
-}
-
-static bool holds_table(const gal_model *model, uint32_t block)
-{
-    gal_block_shape shape;
-    gal_model_block(model, block, &shape);
-    return (shape.shared >> GAL_SHARED_TABLE & 1U) != 0;
-}
-
-/* The first block of a stage, of all: even in layers, or where they are of two kinds in blocks. */
-static uint32_t first_block(const gal_model *model, uint32_t stage, uint32_t stages)
-{
-    const uint32_t blocks = gal_model_block_count(model);
-    const bool alike = model->family != GAL_FAMILY_T5 && model->family != GAL_FAMILY_SWIN;
-    return stage == 0        ? 0
-           : stage == stages ? blocks
-           : alike           ? 1 + stage * (2 * model->layer_count / stages)
-                             : blocks * stage / stages;
-}
-
-/* Even stages; homogeneous, or another strategy every few blocks. */
-static void fill(uint64_t *state, gal_plan *plan, bool mixed, bool sharded)
-{
-    const uint32_t blocks = gal_model_block_count(&plan->model);
-    const uint32_t stages = plan->stage_count;
-    plan->stage = calloc(stages, sizeof *plan->stage);
-    plan->run = calloc(blocks, sizeof *plan->run);
-    assert_non_null(plan->stage);
-    assert_non_null(plan->run);
-    plan->run_count = blocks;
-    gal_strategy now = draw(state, plan, sharded);
-    const gal_strategy first = now;
-    for (uint32_t i = 0; i < blocks; i++) {
-        if (mixed && i > 0 && gal_random_below(state, 4) == 0) {
-            now = draw(state, plan, sharded);
-        }
-        plan->run[i] = (gal_plan_run){1, i + 1 == blocks || holds_table(&plan->model, i) ? first : now};
-    }
-    for (uint32_t s = 0; s < stages; s++) {
-        const uint32_t begin = first_block(&plan->model, s, stages);
-        plan->stage[s] =
-            (gal_plan_stage){.first_run = begin, .run_count = first_block(&plan->model, s + 1, stages) - begin};
-    }
-}
-
-static void free_programs(gal_program **programs, uint32_t count)
-{
-    for (uint32_t s = 0; s < count; s++) {
-        gal_program_free(programs[s]);
-    }
-    free(programs);
-}
-
-static gal_program **lower(const gal_plan *plan)
-{
-    gal_error err = {0};
-    gal_program **programs = calloc(plan->stage_count, sizeof *programs);
-    assert_non_null(programs);
-    if (gal_lower_plan(plan, programs, &err) != GAL_OK) {
-        fail_msg("%s", err.text);
-    }
-    return programs;
-}
-
-/* Objective / simulated - 1. */
 static double additive_error(const gal_plan *plan)
 {
-    gal_error err = {0};
-    gal_durations *durations = NULL;
-    gal_price_cache *cache = NULL;
-    gal_simulation simulation = {0};
-    double objective = 0.0;
-    gal_program **programs = lower(plan);
-    if (gal_durations_create_analytic(&plan->cluster, &durations, &err) != GAL_OK ||
-        gal_price_cache_create(&plan->model, durations, &cache, &err) != GAL_OK ||
-        gal_plan_objective(cache, durations, plan, &objective, &err) != GAL_OK ||
-        gal_simulate(programs, plan->stage_count, durations, false, &simulation, &err) != GAL_OK) {
-        fail_msg("%s", err.text);
-    }
-    const double error = objective / simulation.iteration_seconds - 1.0;
-    gal_simulation_free(&simulation);
-    gal_price_cache_free(cache);
-    gal_durations_free(durations);
-    free_programs(programs, plan->stage_count);
-    return error;
-}
-
-typedef struct errors {
-    double of[PLANS * SEEDS], worst;
-    uint32_t count;
-} errors;
-
-static void add_error(errors *e, double error)
-{
-    e->of[e->count++] = error;
-    e->worst = fmax(e->worst, error);
-}
-
-static void check_errors(const char *name, errors *e, double median_bound, double worst_bound)
-{
-    const double median = gal_median(e->of, e->count);
-    printf("prices, %s: %u seeds, %u plans, median %.2f %%, 90th percentile %.2f %%, 99th %.2f %%, worst %.2f %%\n",
-           name, seed_count(), e->count, 100 * median, 100 * e->of[e->count * 9 / 10], 100 * e->of[e->count * 99 / 100],
-           100 * e->worst);
-    assert_true(median <= median_bound);
-    assert_true(e->worst <= worst_bound);
+    gal_profile profile;
+    gal_profile_analytic(&plan->cluster, &profile);
+    return gal_priced_error(plan, &profile);
 }
 
 static void give_units(gal_plan *plan, gal_shard_unit unit)
@@ -266,16 +54,16 @@ static void check_units(const char *name, gal_family family, bool mixed, bool sh
                         double median_bound, double worst_bound)
 {
     uint64_t state = 0;
-    static errors all, apart[4];
-    all = (errors){.count = 0};
+    static gal_priced_errors all, apart[4];
+    all = (gal_priced_errors){.count = 0};
     memset(apart, 0, sizeof apart);
     for (uint32_t i = 0; i < PLANS * seed_count(); i++) {
         state = i % PLANS == 0 ? seeds[i / PLANS] + (mixed ? 1u : 0u) + (sharded ? 2u : 0u) : state;
         gal_plan plan;
         gal_error err = {0};
-        describe(&state, &plan);
-        turn_to(family, &plan.model);
-        fill(&state, &plan, mixed, sharded);
+        gal_priced_describe(&state, &plan);
+        gal_priced_turn_to(family, &plan.model);
+        gal_priced_fill(&state, &plan, mixed, sharded);
         give_units(&plan, unit);
         if (gal_plan_check(&plan, "", &err) != GAL_OK) {
             fail_msg("%s", err.text);
@@ -288,15 +76,15 @@ static void check_units(const char *name, gal_family family, bool mixed, bool sh
                    plan.model.hidden, gal_plan_microbatch_samples(&plan), plan.model.tied_embeddings,
                    mixed ? "mixed" : gal_strategy_name(&plan.run[0].strategy, text));
         }
-        add_error(&all, fabs(signed_error));
-        add_error(&apart[plan.run[0].strategy.zero_stage], fabs(signed_error));
+        gal_priced_add(&all, fabs(signed_error));
+        gal_priced_add(&apart[plan.run[0].strategy.zero_stage], fabs(signed_error));
         gal_plan_free(&plan);
     }
-    check_errors(name, &all, median_bound, worst_bound);
+    gal_priced_check(name, &all, median_bound, worst_bound);
     for (uint32_t stage = 2; stage <= 3 && sharded && !mixed; stage++) {
         char of_stage[96];
         (void)snprintf(of_stage, sizeof of_stage, "%s, those of ZeRO-%u", name, stage);
-        check_errors(of_stage, &apart[stage], median_bound, worst_bound);
+        gal_priced_check(of_stage, &apart[stage], median_bound, worst_bound);
     }
 }
 
@@ -383,7 +171,7 @@ static void check_bytes(gal_dtype dtype)
         gal_random_offload(seed, &plan);
         gal_random_shard_units(seed, &plan);
         plan.model.compute_dtype = dtype;
-        gal_program **programs = lower(&plan);
+        gal_program **programs = gal_priced_lower(&plan);
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &cache, &err), GAL_OK);
         for (uint32_t s = 0; s < plan.stage_count; s++) {
@@ -396,7 +184,7 @@ static void check_bytes(gal_dtype dtype)
         }
         gal_price_cache_free(cache);
         gal_durations_free(durations);
-        free_programs(programs, plan.stage_count);
+        gal_priced_free(programs, plan.stage_count);
         gal_plan_free(&plan);
     }
 }
@@ -427,9 +215,9 @@ static void kept_structure_is_exact(void **unused)
         gal_price_cache *fresh = NULL;
         const gal_block_price *a = NULL;
         const gal_block_price *b = NULL;
-        describe(&state, &plan);
-        turn_to(families[i % FAMILIES], &plan.model);
-        const gal_strategy strategy = draw(&state, &plan, gal_random_below(&state, 2) == 0);
+        gal_priced_describe(&state, &plan);
+        gal_priced_turn_to(families[i % FAMILIES], &plan.model);
+        const gal_strategy strategy = gal_priced_draw(&state, &plan, gal_random_below(&state, 2) == 0);
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &kept, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &fresh, &err), GAL_OK);
@@ -463,8 +251,8 @@ static void shared_structure_is_exact(void **unused)
         gal_durations *durations = NULL;
         gal_price_cache *shared = NULL;
         gal_space space;
-        describe(&state, &plan);
-        turn_to(families[i % FAMILIES], &plan.model);
+        gal_priced_describe(&state, &plan);
+        gal_priced_turn_to(families[i % FAMILIES], &plan.model);
         gal_space_all(&space);
         const uint32_t devices = 16;
         const uint32_t count = gal_space_strategies(&space, devices, strategy);
@@ -513,7 +301,7 @@ static void alone_is_the_simulation(void **unused)
         gal_expansion expansion = {0};
         gal_script script = {0};
         gal_alone_ends ends;
-        describe(&state, &plan);
+        gal_priced_describe(&state, &plan);
         plan.cluster.device_count = gal_plan_stage_devices(&plan);
         plan.cluster.level_count = 1;
         plan.cluster.level[0].span_devices = plan.cluster.device_count;
@@ -521,8 +309,8 @@ static void alone_is_the_simulation(void **unused)
         plan.model.layer_count = 1;
         plan.microbatch_count = 2;
         plan.global_batch_samples = 2 * plan.cluster.device_count;
-        fill(&state, &plan, true, gal_random_below(&state, 2) == 0);
-        gal_program **programs = lower(&plan);
+        gal_priced_fill(&state, &plan, true, gal_random_below(&state, 2) == 0);
+        gal_program **programs = gal_priced_lower(&plan);
         programs[0]->call_count--; /* without the update, which has a reduction over the world */
         gal_cost *cost = malloc(programs[0]->instruction_count * sizeof *cost);
         assert_non_null(cost);
@@ -542,7 +330,7 @@ static void alone_is_the_simulation(void **unused)
         gal_simulation_free(&simulation);
         gal_durations_free(durations);
         free(cost);
-        free_programs(programs, 1);
+        gal_priced_free(programs, 1);
         gal_plan_free(&plan);
     }
 }
