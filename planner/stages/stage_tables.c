@@ -143,12 +143,10 @@ static void keep(const gal_stage_tables *t, uint32_t type, uint32_t strategy)
     t->kept_count[type] = count + 1;
 }
 
-/* carries: of the types that hand on the carried tensor beside their rows; else of the others. */
-static void keep_best(gal_stage_tables *t, bool carries)
+static void keep_best(gal_stage_tables *t)
 {
     for (uint32_t type = 0; type < t->s->types->type_count; type++) {
-        for (uint32_t k = 0; k < t->listed_count && (t->s->types->shape[type].carried_out.positions > 0) == carries;
-             k++) {
+        for (uint32_t k = 0; k < t->listed_count; k++) {
             if (t->s->item[(size_t)type * t->s->strategy_count + t->listed[k]].legal) {
                 keep(t, type, t->listed[k]);
             }
@@ -501,11 +499,10 @@ gal_code gal_stage_tables_create(const gal_screened *screened, bool one_class, g
     t.first_bytes = t.rows_bytes + t.class_count;
     t.last_bytes = t.first_bytes + t.class_count;
     measure_rows(&t);
-    keep_best(&t, true); /* which lies as its class has it */
+    keep_best(&t); /* in their own classes: joined, hundreds of one would be compared for a few that are beaten */
     if (one_class) {
         join_classes(&t);
     }
-    keep_best(&t, false);
     t.conversion = malloc((pairs * t.class_count * t.class_count + 1) * sizeof *t.conversion);
     if (t.conversion == NULL) {
         GAL_TRY(no_memory(err));
