@@ -1,475 +1,253 @@
-/* The whole problem as one integer program in GLPK; the only file that knows it.
- *
- * Layers flow through (stage, class): 0 or 1 on every edge between neighbours, on every entry to a stage and every
- * exit. Which strategy of a class a layer takes is counted by parts of runs (rows of equal layers), not said for each:
- * layers that may change places are what GLPK loses its time on. Entries have counts of their own, for what a border
- * costs. Of the rows of Eq. 2 each stage has at first only sum of kept bytes <= budget, and the last layer's own. Where
- * the answer breaks the row of a layer, its part is cut so that the layer stands alone, which makes its row linear, and
- * the program is solved again: each time the optimum of a relaxation, so a bound, and in the end an answer that fits.
- *
- * With one stage, columns that no path as fast as that of the label search can use (by the Lagrangian bound) are left
- * out: the program checks that there is no faster one, and finds one as fast by itself.
- * A problem of more than 200,000 columns is not tried. GLPK computes in doubles, to tolerances: bounds are lowered by
- * 1e-6 of their value. */
+/* The only file that knows GLPK. It ends the process where it fails, unless its hook jumps: everything that calls it
+ * runs under the hook, and what it had allocated goes with its environment. */
+#include "planner/solve/ilp_glpk.h"
+
 #include <glpk.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-#include "planner/solve/solver.h"
-#include "planner/solve/stage_solve.h"
+/* ---- programs ---- */
 
-enum { COLUMNS_MAX = 200000, ROWS_MAX = 2000000 };
-#define TOLERANCE 1e-6
-
-typedef enum column_kind { EDGE, ENTRY, EXIT, INNER_COUNT, ENTRY_COUNT, SLOWEST } column_kind;
-
-typedef struct column {
-    column_kind kind;
-    uint32_t place; /* layer of what flows (of an edge: the later one); part of a count */
-    uint32_t stage, class, from;
-    const gal_choice *choice;
-} column;
-
-typedef struct program {
-    const gal_instance *g;
-    gal_menu **menu; /* (stage) */
-    /* Parts. */
-    bool *alone; /* (layer): a part of its own, with a peak row in every stage */
-    uint32_t *part;
-    uint32_t part_count;
-    /* GLPK's. */
-    glp_prob *lp;
-    column *columns; /* from 1 */
-    int column_count, column_capacity;
-    int *row_of, *column_of;
-    double *value;
-    int entry_count, entry_capacity;
-    bool no_memory, too_large;
-    /* Fixing, one stage: what no path of at most best_ps uses. */
-    gal_stage_bound bound;
-    bool has_bound;
-    /* Scales: GLPK likes numbers near 1. */
-    double second_scale_ps, byte_scale;
-    double *tightened; /* (layer + 1 for the base row, stage): share of the budget taken off where GLPK's tolerance let
-                          an answer by that does not fit */
-    /* What came of it. */
-    double deadline, best_bound;
-    uint64_t branch_count;
-    gal_assignment trial;
-} program;
-
-static double clock_seconds(void)
+void gal_lp_free(gal_lp *lp)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    free(lp->row);
+    free(lp->column);
+    free(lp->entry_row);
+    free(lp->entry_column);
+    free(lp->entry);
+    *lp = (gal_lp){0};
 }
 
-/* ---- rows, by number from 1 ---- */
-
-static int row_flow(const program *p, uint32_t layer, uint32_t stage, uint32_t class)
+void gal_lp_clear(gal_lp *lp)
 {
-    return (int)((layer * p->g->stage_count + stage) * p->g->class_count + class) + 1;
+    lp->row_count = lp->column_count = lp->entry_count = 0;
 }
 
-static int row_hub(const program *p, uint32_t layer, uint32_t stage)
+/* Room for one more behind `count`, which begins at 1. False without memory. */
+static bool has_room(void **list, int count, int *capacity, size_t bytes)
 {
-    return row_flow(p, p->g->layer_count, 0, 0) + (int)(layer * p->g->stage_count + stage);
+    if (count + 2 > *capacity) {
+        const int larger = *capacity == 0 ? 1024 : *capacity * 2;
+        void *moved = realloc(*list, (size_t)larger * bytes);
+        if (moved == NULL) {
+            return false;
+        }
+        *list = moved;
+        *capacity = larger;
+    }
+    return true;
 }
 
-static int row_count(const program *p, uint32_t part, uint32_t stage, uint32_t class, bool is_entry)
+int gal_lp_add_row(gal_lp *lp, double lower, double upper)
 {
-    const uint32_t at = ((part * p->g->stage_count + stage) * p->g->class_count + class) * 2 + (is_entry ? 1 : 0);
-    return row_hub(p, p->g->layer_count, 0) + (int)at;
+    void *list = lp->row;
+    lp->no_memory = lp->no_memory || !has_room(&list, lp->row_count, &lp->row_capacity, sizeof *lp->row);
+    lp->row = list;
+    if (lp->no_memory) {
+        return 0;
+    }
+    lp->row[++lp->row_count] = (gal_lp_row){lower, upper};
+    return lp->row_count;
 }
 
-static int row_time(const program *p, uint32_t stage)
+int gal_lp_add_column(gal_lp *lp, gal_lp_kind kind, double cost, double upper)
 {
-    return row_count(p, p->part_count, 0, 0, false) + (int)stage;
+    void *list = lp->column;
+    lp->no_memory = lp->no_memory || !has_room(&list, lp->column_count, &lp->column_capacity, sizeof *lp->column);
+    lp->column = list;
+    if (lp->no_memory) {
+        return 0;
+    }
+    lp->column[++lp->column_count] = (gal_lp_column){kind, cost, upper};
+    return lp->column_count;
 }
 
-/* layer == layer_count: the base row. */
-static int row_bytes(const program *p, uint32_t layer, uint32_t stage)
+void gal_lp_put(gal_lp *lp, int row, double entry)
 {
-    return row_time(p, p->g->stage_count) + (int)(layer * p->g->stage_count + stage);
-}
-
-static void put(program *p, int row, double value)
-{
-    if (p->too_large) {
+    if (lp->no_memory || entry == 0.0) {
         return;
     }
-    if (p->entry_count + 2 > p->entry_capacity) {
-        const int capacity = p->entry_capacity == 0 ? 4096 : p->entry_capacity * 2;
-        int *rows = realloc(p->row_of, (size_t)capacity * sizeof *rows);
-        p->row_of = rows == NULL ? p->row_of : rows;
-        int *columns = realloc(p->column_of, (size_t)capacity * sizeof *columns);
-        p->column_of = columns == NULL ? p->column_of : columns;
-        double *values = realloc(p->value, (size_t)capacity * sizeof *values);
-        p->value = values == NULL ? p->value : values;
-        if (rows == NULL || columns == NULL || values == NULL) {
-            p->no_memory = true;
-            return;
-        }
-        p->entry_capacity = capacity;
-    }
-    if (value != 0.0) {
-        p->entry_count++;
-        p->row_of[p->entry_count] = row;
-        p->column_of[p->entry_count] = p->column_count;
-        p->value[p->entry_count] = value;
-    }
-}
-
-static void add_column(program *p, column added, int kind, double upper, int64_t cost_ps)
-{
-    p->too_large = p->too_large || p->column_count >= COLUMNS_MAX;
-    if (p->too_large) {
+    int capacity[3] = {lp->entry_capacity, lp->entry_capacity, lp->entry_capacity};
+    void *rows = lp->entry_row;
+    void *columns = lp->entry_column;
+    void *entries = lp->entry;
+    const bool good = has_room(&rows, lp->entry_count, &capacity[0], sizeof *lp->entry_row) &&
+                      has_room(&columns, lp->entry_count, &capacity[1], sizeof *lp->entry_column) &&
+                      has_room(&entries, lp->entry_count, &capacity[2], sizeof *lp->entry);
+    lp->entry_row = rows;
+    lp->entry_column = columns;
+    lp->entry = entries;
+    if (!good) {
+        lp->no_memory = true;
         return;
     }
-    if (p->column_count + 2 > p->column_capacity) {
-        const int capacity = p->column_capacity == 0 ? 1024 : p->column_capacity * 2;
-        column *larger = realloc(p->columns, (size_t)capacity * sizeof *larger);
-        if (larger == NULL) {
-            p->no_memory = true;
-            return;
+    lp->entry_capacity = capacity[0];
+    lp->entry_count++;
+    lp->entry_row[lp->entry_count] = row;
+    lp->entry_column[lp->entry_count] = lp->column_count;
+    lp->entry[lp->entry_count] = entry;
+}
+
+/* ---- GLPK's copy ---- */
+
+static int bounds_of(double lower, double upper)
+{
+    if (lower == upper) {
+        return GLP_FX;
+    }
+    if (isinf(lower)) {
+        return isinf(upper) ? GLP_FR : GLP_UP;
+    }
+    return isinf(upper) ? GLP_LO : GLP_DB;
+}
+
+static glp_prob *copy_of(const gal_lp *lp)
+{
+    glp_prob *copy = glp_create_prob();
+    if (lp->row_count > 0) {
+        (void)glp_add_rows(copy, lp->row_count);
+    }
+    if (lp->column_count > 0) {
+        (void)glp_add_cols(copy, lp->column_count);
+    }
+    for (int r = 1; r <= lp->row_count; r++) {
+        const gal_lp_row *row = &lp->row[r];
+        glp_set_row_bnds(copy, r, bounds_of(row->lower, row->upper), row->lower, row->upper);
+    }
+    for (int c = 1; c <= lp->column_count; c++) {
+        const gal_lp_column *column = &lp->column[c];
+        glp_set_col_bnds(copy, c, bounds_of(0.0, column->upper), 0.0, column->upper);
+        glp_set_col_kind(copy, c, column->kind == GAL_LP_ANY ? GLP_CV : GLP_IV);
+        glp_set_obj_coef(copy, c, column->cost);
+    }
+    glp_load_matrix(copy, lp->entry_count, lp->entry_row, lp->entry_column, lp->entry);
+    return copy;
+}
+
+/* ---- under the hook ---- */
+
+typedef struct job {
+    const gal_lp *lp;
+    const gal_lp_search *how; /* NULL: relax */
+    double time_limit_seconds;
+    gal_lp_end end;
+    double objective;
+    double *price, *value;
+    gal_lp_found *found;
+} job;
+
+static int milliseconds(double seconds)
+{
+    return seconds < 1e-3 ? 1 : seconds > 2e6 ? 2000000000 : (int)(seconds * 1e3);
+}
+
+static gal_lp_end solve_relaxed(glp_prob *copy, double time_limit_seconds)
+{
+    glp_smcp how;
+    glp_init_smcp(&how);
+    how.msg_lev = GLP_MSG_OFF;
+    how.tm_lim = milliseconds(time_limit_seconds);
+    how.meth = GLP_DUALP;
+    glp_scale_prob(copy, GLP_SF_AUTO);
+    glp_adv_basis(copy, 0);
+    if (glp_simplex(copy, &how) != 0) {
+        return GAL_LP_LIMIT;
+    }
+    const int status = glp_get_status(copy);
+    return status == GLP_OPT ? GAL_LP_OPTIMUM : status == GLP_NOFEAS ? GAL_LP_NOTHING : GAL_LP_LIMIT;
+}
+
+static void run_relaxed(job *j)
+{
+    glp_prob *copy = copy_of(j->lp);
+    j->end = solve_relaxed(copy, j->time_limit_seconds);
+    if (j->end == GAL_LP_OPTIMUM) {
+        j->objective = glp_get_obj_val(copy);
+        for (int r = 1; r <= j->lp->row_count; r++) {
+            j->price[r] = glp_get_row_dual(copy, r);
         }
-        p->columns = larger;
-        p->column_capacity = capacity;
+        for (int c = 1; j->value != NULL && c <= j->lp->column_count; c++) {
+            j->value[c] = glp_get_col_prim(copy, c);
+        }
     }
-    const int at = glp_add_cols(p->lp, 1);
-    p->column_count = at;
-    p->columns[at] = added;
-    glp_set_col_bnds(p->lp, at, kind == GLP_CV ? GLP_LO : GLP_DB, 0.0, upper);
-    glp_set_col_kind(p->lp, at, kind);
-    const double cost = (double)cost_ps / p->second_scale_ps;
-    if (added.kind == SLOWEST) {
-        glp_set_obj_coef(p->lp, at, (double)(p->g->microbatch_count - 1));
-    } else {
-        glp_set_obj_coef(p->lp, at, cost);
-        put(p, row_time(p, added.stage), cost);
-    }
+    glp_delete_prob(copy);
 }
 
-/* ---- which columns there are ---- */
-
-static bool may_hold(const gal_instance *g, uint32_t layer, uint32_t stage)
+/* The column of the first kind in order that is farthest from whole; single ones are left to GLPK. */
+static void choose_branch(glp_tree *tree, const gal_lp *lp)
 {
-    return stage <= layer && g->stage_count - 1 - stage <= g->layer_count - 1 - layer;
-}
-
-static const uint32_t *start_of(const program *p, uint32_t layer, uint32_t stage, bool is_first)
-{
-    const gal_menu *menu = p->menu[stage];
-    const bool is_last = layer + 1 == p->g->layer_count;
-    return menu->start + gal_menu_slot(menu, p->g->kind[layer], is_first, is_last);
-}
-
-static const int64_t *change_into(const program *p, uint32_t layer)
-{
-    const gal_instance *g = p->g;
-    return g->class_change_ps + (size_t)g->transition[g->kind[layer]] * g->class_count * g->class_count;
-}
-
-/* Is a path of this relaxed length slower than the one that is known? */
-static bool is_slow(const program *p, double length)
-{
-    const gal_multiplier *m = &p->bound.multiplier[0];
-    const double best = (double)p->bound.best_ps;
-    return length - m->lambda * (double)p->g->budget_bytes > best + gal_multiplier_slack(m, p->g->budget_bytes, best);
-}
-
-static bool is_used(const program *p, uint32_t layer, uint32_t class)
-{
-    const size_t cell = (size_t)layer * p->g->class_count + class;
-    return !p->has_bound || !is_slow(p, p->bound.prefix[cell] + p->bound.multiplier[0].suffix[cell]);
-}
-
-static bool edge_is_used(const program *p, uint32_t layer, uint32_t from, uint32_t to)
-{
-    const size_t cell = (size_t)layer * p->g->class_count + to;
-    return !p->has_bound || !is_slow(p, p->bound.prefix[cell - to - p->g->class_count + from] +
-                                            (double)change_into(p, layer)[(size_t)from * p->g->class_count + to] +
-                                            p->bound.node[cell] + p->bound.multiplier[0].suffix[cell]);
-}
-
-static bool choice_is_used(const program *p, uint32_t layer, uint32_t class, const gal_choice *choice)
-{
-    if (!p->has_bound) {
-        return true;
-    }
-    const size_t cell = (size_t)layer * p->g->class_count + class;
-    const int64_t bytes = choice->kept_bytes + (layer + 1 == p->g->layer_count ? choice->backward_bytes : 0);
-    return !is_slow(p, p->bound.prefix[cell] + p->bound.multiplier[0].suffix[cell] - p->bound.node[cell] +
-                           (double)choice->seconds_ps + p->bound.multiplier[0].lambda * (double)bytes);
-}
-
-/* ---- building ---- */
-
-static void add_flows(program *p, uint32_t layer, uint32_t stage)
-{
-    const gal_instance *g = p->g;
-    for (uint32_t k = 0; k < g->class_count; k++) {
-        if (!is_used(p, layer, k)) {
+    glp_prob *here = glp_ios_get_prob(tree);
+    int best = 0;
+    double farthest = 0.0;
+    for (int c = 1; c <= lp->column_count; c++) {
+        const gal_lp_kind kind = lp->column[c].kind;
+        if (kind <= GAL_LP_WHOLE || (best != 0 && kind < lp->column[best].kind) || !glp_ios_can_branch(tree, c)) {
             continue;
         }
-        const int here = row_flow(p, layer, stage, k);
-        for (uint32_t from = 0; layer > stage && from < g->class_count; from++) {
-            if (may_hold(g, layer - 1, stage) && is_used(p, layer - 1, from) && edge_is_used(p, layer, from, k)) {
-                add_column(p, (column){EDGE, layer, stage, k, from, NULL}, GLP_BV, 1.0,
-                           change_into(p, layer)[(size_t)from * g->class_count + k]);
-                put(p, here, 1.0);
-                put(p, row_flow(p, layer - 1, stage, from), -1.0);
-                put(p, row_count(p, p->part[layer], stage, k, false), -1.0);
-            }
+        const double value = glp_get_col_prim(here, c);
+        const double away = fmin(value - floor(value), ceil(value) - value);
+        if (best == 0 || kind > lp->column[best].kind || away > farthest) {
+            best = c;
+            farthest = away;
         }
-        if (stage == 0 ? layer == 0 : may_hold(g, layer - 1, stage - 1)) {
-            add_column(p, (column){ENTRY, layer, stage, k, 0, NULL}, GLP_BV, 1.0, 0);
-            put(p, here, 1.0);
-            put(p, row_hub(p, layer, stage), 1.0);
-            put(p, row_count(p, p->part[layer], stage, k, true), -1.0);
-        }
-        if (layer + 1 == g->layer_count || (stage + 1 < g->stage_count && may_hold(g, layer + 1, stage + 1))) {
-            add_column(p, (column){EXIT, layer, stage, k, 0, NULL}, GLP_BV, 1.0, 0);
-            put(p, here, -1.0);
-            if (layer + 1 < g->layer_count) {
-                put(p, row_hub(p, layer + 1, stage + 1), -1.0);
-            }
-        }
+    }
+    if (best != 0) {
+        glp_ios_branch_upon(tree, best, GLP_NO_BRNCH);
     }
 }
-
-/* A count in the rows of bytes: its layers are before, at or behind the layer of each row. */
-static void put_bytes(program *p, uint32_t part, uint32_t stage, const gal_choice *choice)
-{
-    const gal_instance *g = p->g;
-    put(p, row_bytes(p, g->layer_count, stage), (double)choice->kept_bytes / p->byte_scale);
-    for (uint32_t l = 0; l < g->layer_count; l++) {
-        if (p->alone[l]) {
-            const uint32_t at = p->part[l];
-            const int64_t bytes =
-                part > at ? choice->held_bytes : choice->kept_bytes + (part == at ? choice->backward_bytes : 0);
-            put(p, row_bytes(p, l, stage), (double)bytes / p->byte_scale);
-        }
-    }
-}
-
-static void add_counts(program *p, uint32_t first, uint32_t end, uint32_t stage, bool is_entry)
-{
-    const gal_instance *g = p->g;
-    const uint32_t *start = start_of(p, first, stage, is_entry);
-    for (uint32_t k = 0; k < g->class_count; k++) {
-        for (uint32_t c = start[k]; c < start[k + 1]; c++) {
-            const gal_choice *choice = &p->menu[stage]->choice[c];
-            bool used = false;
-            for (uint32_t l = first; l < end && !used; l++) {
-                used = may_hold(g, l, stage) && choice_is_used(p, l, k, choice);
-            }
-            if (used) {
-                const uint32_t most = is_entry ? 1 : end - first;
-                add_column(p, (column){is_entry ? ENTRY_COUNT : INNER_COUNT, p->part[first], stage, k, 0, choice},
-                           GLP_IV, (double)most, choice->seconds_ps);
-                put(p, row_count(p, p->part[first], stage, k, is_entry), 1.0);
-                put_bytes(p, p->part[first], stage, choice);
-            }
-        }
-    }
-}
-
-static void cut_parts(program *p)
-{
-    const gal_instance *g = p->g;
-    p->part_count = 0;
-    for (uint32_t l = 0; l < g->layer_count; l++) {
-        p->part_count += l > 0 && (g->kind[l] != g->kind[l - 1] || p->alone[l] || p->alone[l - 1]);
-        p->part[l] = p->part_count;
-    }
-    p->part_count++;
-}
-
-static void bound_rows(program *p)
-{
-    const gal_instance *g = p->g;
-    (void)glp_add_rows(p->lp, row_bytes(p, g->layer_count + 1, 0) - 1);
-    for (int row = 1; row < row_time(p, 0); row++) {
-        glp_set_row_bnds(p->lp, row, GLP_FX, 0.0, 0.0);
-    }
-    glp_set_row_bnds(p->lp, row_hub(p, 0, 0), GLP_FX, 1.0, 1.0);
-    for (uint32_t i = 0; i < g->stage_count; i++) {
-        glp_set_row_bnds(p->lp, row_time(p, i), g->stage_count > 1 || p->has_bound ? GLP_UP : GLP_FR, 0.0,
-                         p->has_bound ? (double)p->bound.best_ps / p->second_scale_ps * (1.0 + 1e-9) : 0.0);
-        for (uint32_t l = 0; l <= g->layer_count; l++) {
-            const double room = (double)g->budget_bytes / p->byte_scale - p->tightened[l * g->stage_count + i];
-            glp_set_row_bnds(p->lp, row_bytes(p, l, i), l == g->layer_count || p->alone[l] ? GLP_UP : GLP_FR, 0.0,
-                             room);
-        }
-    }
-}
-
-static bool build(program *p)
-{
-    const gal_instance *g = p->g;
-    p->column_count = p->entry_count = 0;
-    p->lp = glp_create_prob();
-    cut_parts(p);
-    bound_rows(p);
-    if (g->stage_count > 1) {
-        add_column(p, (column){.kind = SLOWEST}, GLP_CV, 0.0, 0);
-        for (uint32_t i = 0; i < g->stage_count; i++) {
-            put(p, row_time(p, i), -1.0);
-        }
-    }
-    for (uint32_t l = 0; l < g->layer_count && !p->no_memory && !p->too_large; l++) {
-        for (uint32_t i = 0; i < g->stage_count; i++) {
-            if (may_hold(g, l, i)) {
-                add_flows(p, l, i);
-            }
-        }
-    }
-    for (uint32_t first = 0, end = 0; first < g->layer_count && !p->no_memory && !p->too_large; first = end) {
-        for (end = first + 1; end < g->layer_count && p->part[end] == p->part[first];) {
-            end++;
-        }
-        for (uint32_t i = 0; i < g->stage_count; i++) {
-            add_counts(p, first, end, i, false);
-            add_counts(p, first, end, i, true);
-        }
-    }
-    if (!p->no_memory && !p->too_large) {
-        glp_load_matrix(p->lp, p->entry_count, p->row_of, p->column_of, p->value);
-    }
-    return !p->no_memory && !p->too_large;
-}
-
-/* ---- reading the answer ---- */
-
-/* The stage and class of each layer by the edges, then strategies by the counts: inside a part and class those of
- * larger backward bytes come first, which no other order beats (all of them are of one kind, and a row ends in its
- * layer's backward). */
-static void read_answer(program *p)
-{
-    const gal_instance *g = p->g;
-    uint32_t *strategy = p->trial.strategy;
-    for (uint32_t l = 0; l < g->layer_count; l++) {
-        strategy[l] = UINT32_MAX;
-    }
-    for (int c = 1; c <= p->column_count; c++) {
-        const column *at = &p->columns[c];
-        if (at->kind == ENTRY && glp_mip_col_val(p->lp, c) > 0.5) {
-            p->trial.stage_first[at->stage] = at->place;
-        }
-    }
-    for (;;) {
-        int next = 0;
-        for (int c = 1; c <= p->column_count; c++) {
-            const column *at = &p->columns[c];
-            if ((at->kind == INNER_COUNT || at->kind == ENTRY_COUNT) && glp_mip_col_val(p->lp, c) > 0.5 &&
-                (next == 0 || at->choice->backward_bytes > p->columns[next].choice->backward_bytes)) {
-                next = c;
-            }
-        }
-        if (next == 0) {
-            return;
-        }
-        const column *count = &p->columns[next];
-        int left = (int)lround(glp_mip_col_val(p->lp, next));
-        for (int c = 1; c <= p->column_count && left > 0; c++) {
-            const column *at = &p->columns[c];
-            const column_kind flow = count->kind == INNER_COUNT ? EDGE : ENTRY;
-            if (at->kind == flow && at->stage == count->stage && at->class == count->class &&
-                p->part[at->place] == count->place && strategy[at->place] == UINT32_MAX &&
-                glp_mip_col_val(p->lp, c) > 0.5) {
-                strategy[at->place] = count->choice->strategy;
-                left--;
-            }
-        }
-        p->columns[next].kind = SLOWEST; /* done */
-    }
-}
-
-/* Cuts the layers out whose rows are broken; where one has its row already, the budget of that row shrinks by what the
- * tolerance let through. *is_relaxed: no budget has shrunk. True if something was broken. */
-static bool repair(program *p, bool *is_relaxed)
-{
-    const gal_instance *g = p->g;
-    bool broken = false;
-    for (uint32_t i = 0; i < g->stage_count; i++) {
-        const gal_stage_cost cost =
-            gal_instance_stage_cost(g, i, p->trial.stage_first[i], p->trial.stage_first[i + 1], p->trial.strategy);
-        if (cost.peak_bytes <= g->budget_bytes) {
-            continue;
-        }
-        broken = true;
-        if (p->alone[cost.peak_layer]) {
-            p->tightened[cost.peak_layer * g->stage_count + i] +=
-                1.5 * (double)(cost.peak_bytes - g->budget_bytes) / p->byte_scale;
-            *is_relaxed = false;
-        }
-        p->alone[cost.peak_layer] = true;
-    }
-    return broken;
-}
-
-/* ---- solving ---- */
 
 static void on_event(glp_tree *tree, void *context)
 {
-    program *p = context;
-    int active = 0;
-    int all = 0;
-    int total = 0;
+    job *j = context;
     const int best = glp_ios_best_node(tree);
-    glp_ios_tree_size(tree, &active, &all, &total);
-    p->branch_count += glp_ios_reason(tree) == GLP_ISELECT;
-    if (best != 0 && glp_ios_node_bound(tree, best) > p->best_bound && glp_ios_reason(tree) == GLP_ISELECT) {
-        p->best_bound = glp_ios_node_bound(tree, best);
+    switch (glp_ios_reason(tree)) {
+    case GLP_ISELECT:
+        j->found->branch_count++;
+        if (best != 0 && glp_ios_node_bound(tree, best) > j->found->bound) {
+            j->found->bound = glp_ios_node_bound(tree, best);
+        }
+        break;
+    case GLP_IHEUR:
+        if (j->how->known != NULL && glp_mip_status(glp_ios_get_prob(tree)) == GLP_UNDEF) {
+            (void)glp_ios_heur_sol(tree, j->how->known);
+        }
+        break;
+    case GLP_IBRANCH:
+        choose_branch(tree, j->lp);
+        break;
+    default:
+        break;
     }
 }
 
-/* The objective of the program in picoseconds, lowered by the tolerance. */
-static int64_t proven_ps(const program *p, double objective)
+static void run_search(job *j)
 {
-    const double factor = p->g->stage_count == 1 ? (double)p->g->microbatch_count : 1.0;
-    const double proven = objective * p->second_scale_ps * factor * (1.0 - TOLERANCE) - 1.0;
-    return proven > 0.0 ? (int64_t)proven : 0;
-}
-
-/* One relaxation. *done: its answer fits, there is none, or the time is up. */
-static void solve_once(program *p, bool *is_relaxed, bool *done, gal_solution *out)
-{
+    gal_lp_found *found = j->found;
+    glp_prob *copy = copy_of(j->lp);
     glp_iocp how;
     glp_init_iocp(&how);
-    const double left = (p->deadline - clock_seconds()) * 1e3;
     how.msg_lev = GLP_MSG_OFF;
-    how.presolve = GLP_ON;
     how.gmi_cuts = how.mir_cuts = how.cov_cuts = GLP_ON;
-    how.tm_lim = left < 1.0 ? 1 : left > 2e9 ? 2000000000 : (int)left;
+    how.tm_lim = milliseconds(j->how->time_limit_seconds);
     how.cb_func = on_event;
-    how.cb_info = p;
-    p->best_bound = 0.0;
-    const int returned = glp_intopt(p->lp, &how);
-    const int status = glp_mip_status(p->lp);
-    *done = true;
-    if (returned == GLP_ENOPFS || (returned == 0 && status == GLP_NOFEAS)) {
-        if (*is_relaxed) { /* with columns left out: nothing is faster than what they were left out for */
-            out->bound_ps = p->has_bound ? proven_ps(p, (double)p->bound.best_ps / p->second_scale_ps) : GAL_NEVER;
-        }
-        return;
+    how.cb_info = j;
+    *found = (gal_lp_found){.end = solve_relaxed(copy, j->how->time_limit_seconds), .bound = -INFINITY};
+    if (found->end == GAL_LP_OPTIMUM) {
+        found->bound = glp_get_obj_val(copy);
+        const bool ended = glp_intopt(copy, &how) == 0;
+        const int status = glp_mip_status(copy);
+        found->has_values = status == GLP_OPT || status == GLP_FEAS;
+        found->end = !ended ? GAL_LP_LIMIT : found->has_values ? GAL_LP_OPTIMUM : GAL_LP_NOTHING;
     }
-    const double objective = returned == 0 ? glp_mip_obj_val(p->lp) : p->best_bound;
-    const int64_t proven = proven_ps(p, objective);
-    out->bound_ps = *is_relaxed && proven > out->bound_ps ? proven : out->bound_ps;
-    if (status == GLP_OPT || status == GLP_FEAS) {
-        read_answer(p);
-        gal_assignment_price(p->g, &p->trial);
-        if (p->trial.value_ps < out->best.value_ps) {
-            gal_assignment_copy(p->g, &out->best, &p->trial);
+    if (found->has_values) {
+        found->objective = glp_mip_obj_val(copy);
+        found->bound = found->end == GAL_LP_OPTIMUM ? found->objective : fmin(found->bound, found->objective);
+        for (int c = 1; c <= j->lp->column_count; c++) {
+            j->value[c] = glp_mip_col_val(copy, c);
         }
-        *done = !repair(p, is_relaxed) || returned != 0;
     }
+    glp_delete_prob(copy);
 }
 
 static void on_failure(void *place)
@@ -477,102 +255,35 @@ static void on_failure(void *place)
     longjmp(*(jmp_buf *)place, 1);
 }
 
-/* GLPK ends the process where it fails, unless its hook jumps. */
-static bool solve_all(program *p, gal_solution *out)
+static gal_code run(job *j, gal_error *err)
 {
     volatile bool good = false;
     jmp_buf place;
     glp_term_out(GLP_OFF);
     glp_error_hook(on_failure, &place);
-    if (setjmp(place) == 0) {
-        bool done = false;
-        bool is_relaxed = true;
-        while (!done && build(p)) {
-            solve_once(p, &is_relaxed, &done, out);
-            glp_delete_prob(p->lp);
-            done = done || clock_seconds() > p->deadline;
-        }
-        good = !p->no_memory;
+    if (!j->lp->no_memory && setjmp(place) == 0) {
+        (j->how == NULL ? run_relaxed : run_search)(j);
+        good = true;
     }
     glp_error_hook(NULL, NULL);
     (void)glp_free_env();
-    return good;
+    return good ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory, or GLPK gave up");
 }
 
-/* Of rows; columns are counted as they are added. */
-static bool is_too_large(const gal_instance *g)
+gal_code gal_lp_relax(const gal_lp *lp, double time_limit_seconds, gal_lp_end *end, double *objective, double *value,
+                      double *price, gal_error *err)
 {
-    return 3.0 * g->layer_count * g->stage_count * g->class_count + 4.0 * g->layer_count * g->stage_count > ROWS_MAX;
-}
-
-static gal_code prepare(program *p, uint64_t label_limit, gal_error *err)
-{
-    const gal_instance *g = p->g;
-    gal_code code = GAL_OK;
-    double sum = 1.0;
-    p->menu = calloc(g->stage_count, sizeof *p->menu);
-    p->alone = calloc(g->layer_count, sizeof *p->alone);
-    p->part = calloc(g->layer_count, sizeof *p->part);
-    p->tightened = calloc((size_t)(g->layer_count + 1) * g->stage_count, sizeof *p->tightened);
-    if (p->menu == NULL || p->alone == NULL || p->part == NULL || p->tightened == NULL) {
-        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory"));
+    job j = {.lp = lp, .time_limit_seconds = time_limit_seconds, .value = value, .price = price};
+    const gal_code code = run(&j, err);
+    if (code == GAL_OK) {
+        *end = j.end;
+        *objective = j.objective;
     }
-    GAL_TRY(gal_assignment_create(g, &p->trial, err));
-    for (uint32_t i = 0; i < g->stage_count; i++) {
-        GAL_TRY(gal_menu_create(g, i, &p->menu[i], err));
-    }
-    p->alone[g->layer_count - 1] = true;
-    for (uint32_t l = 0; l < g->layer_count; l++) {
-        sum += (double)g->seconds_ps[(size_t)g->kind[l] * g->strategy_count];
-    }
-    p->second_scale_ps = sum / 1000.0;
-    p->byte_scale = (double)g->budget_bytes / 100.0;
-    if (g->stage_count == 1) {
-        const gal_stage stage = {p->menu[0], 0, g->layer_count};
-        GAL_TRY(gal_stage_bound_create(&stage, &p->bound, err));
-        if (p->bound.bound_ps != GAL_NEVER) {
-            gal_stage_answer answer;
-            GAL_TRY(gal_stage_solve(&stage, label_limit, p->trial.strategy, &answer, err));
-            if (answer.seconds_ps != GAL_NEVER) {
-                gal_stage_offer(&stage, &p->bound, p->trial.strategy);
-            }
-        }
-        p->has_bound = p->bound.bound_ps != GAL_NEVER && p->bound.best_ps != GAL_NEVER;
-    }
-cleanup:
     return code;
 }
 
-static void free_program(program *p)
+gal_code gal_lp_solve(const gal_lp *lp, const gal_lp_search *how, double *value, gal_lp_found *found, gal_error *err)
 {
-    for (uint32_t i = 0; p->menu != NULL && i < p->g->stage_count; i++) {
-        gal_menu_free(p->menu[i]);
-    }
-    gal_stage_bound_free(&p->bound);
-    gal_assignment_free(&p->trial);
-    free(p->menu);
-    free(p->alone);
-    free(p->part);
-    free(p->tightened);
-    free(p->columns);
-    free(p->row_of);
-    free(p->column_of);
-    free(p->value);
-}
-
-gal_code gal_solve_ilp(const gal_instance *g, const gal_solver_limits *limits, gal_solution *out, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    program p = {.g = g, .deadline = clock_seconds() + limits->time_limit_seconds};
-    if (is_too_large(g)) {
-        return GAL_OK;
-    }
-    GAL_TRY(prepare(&p, limits->label_limit, err));
-    if (!solve_all(&p, out)) {
-        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory, or GLPK gave up"));
-    }
-    out->effort_count = p.branch_count;
-cleanup:
-    free_program(&p);
-    return code;
+    job j = {.lp = lp, .how = how, .value = value, .found = found};
+    return run(&j, err);
 }

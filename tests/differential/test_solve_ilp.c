@@ -1,7 +1,7 @@
-/* exact against ilp, which share the tables of choices, and with one stage the Lagrangian bound that leaves columns
- * out, but no search: 20 small problems with any numbers, one to three stages, and 20 Transformers; with PLANS of 500
- * and more (make check-all) 200, of 12 to 48 layers and 8 to 44 strategies. GLPK computes to a tolerance: equal is
- * within 1e-6. timeout_seconds: 7200 */
+/* exact against ilp, which share the instance and the tables of choices, but no bound, search or answer: 20 small
+ * problems with any numbers, one to three stages, and 20 Transformers; with PLANS of 500 and more (make check-all) 200,
+ * of 12 to 48 layers and 8 to 44 strategies, each proven within 60 s. GLPK computes to a tolerance: equal is within
+ * 1e-6. timeout_seconds: 7200 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +93,7 @@ static void test_transformers(void **state)
         gal_problem_free(&p);
     }
     print_message("%u problems, %u not closed in 60 s, the slowest took %.1f s\n", count, open_count, worst);
-    assert_true(open_count * 20 <= count);
+    assert_int_equal(open_count, 0);
 }
 
 int main(void)
