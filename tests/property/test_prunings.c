@@ -364,7 +364,8 @@ static bool is_of_no_search(const gal_block_shape *shape, const gal_strategy *st
     const bool ends = shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD;
     const bool may_recompute =
         shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION || shape->kind == GAL_BLOCK_FFN;
-    return (strategy->recompute != GAL_RECOMPUTE_NONE && !may_recompute) || (ends && strategy->offload_activations);
+    return (strategy->recompute != GAL_RECOMPUTE_NONE && !may_recompute) ||
+           (ends && strategy->offload_activations_percent > 0);
 }
 
 /* The strategy that the space has in place of one that is as another for a block (gal_cell_is_legal). */
