@@ -56,6 +56,7 @@ typedef struct gal_type_stage {
     uint8_t *norm_count, *update_count; /* of each unit */
     gal_type_stored *stored;            /* of each unit */
     uint8_t *uses;                      /* of each parameter: tensor_use bits */
+    uint32_t *owner; /* of each parameter: who reads it, as read_by_owner numbers them; 0: nobody yet */
     gal_type_reader (*reader)[GAL_TYPE_READERS]; /* of each block of the model, by name and operand */
     gal_group *panels; /* of each block of the model: over which its weights were gathered to panels */
 } gal_type_stage;

@@ -96,6 +96,21 @@ static bool reads_again(gal_typer *t, uint32_t k, uint32_t unit)
     return gal_type_holds(t, reader[i].unit == unit, "reads weights of another unit than before");
 }
 
+/* A tensor is of one block: another may have one of its shape. Of several are the token table, which is tensor 0, and
+ * the tables of relative positions, one of attention to all positions and one of attention to earlier ones. */
+static bool read_by_owner(gal_typer *t, uint32_t parameter)
+{
+    enum { IS_CAUSAL = 4 }; /* dims of relative attention */
+    const bool relative = t->in->op == GAL_OP_RELATIVE_ATTENTION || t->in->op == GAL_OP_RELATIVE_ATTENTION_BACKWARD;
+    const uint32_t reader = relative ? UINT32_MAX - (t->shape->dims[IS_CAUSAL] != 0) : t->in->block + 1;
+    uint32_t *owner = &t->now->owner[parameter];
+    if (*owner == 0) {
+        *owner = reader;
+    }
+    return gal_type_holds(t, *owner == reader || t->program->parameter[parameter].tensor == 0,
+                          "reads weights of another block");
+}
+
 /* The tensors that elements [first, + m n) of a unit are, as m rows of n. */
 static bool use_tensors(gal_typer *t, uint32_t k, uint32_t unit, uint64_t first, uint64_t m, uint64_t n,
                         gal_group *by_rows, gal_group *by_columns)
@@ -109,6 +124,9 @@ static bool use_tensors(gal_typer *t, uint32_t k, uint32_t unit, uint64_t first,
     gal_type_split_of(t, p, gal_type_local_elements(t, p), n, by_rows, by_columns);
     for (uint32_t j = i; j < i + count; j++) {
         t->now->uses[j] |= use_of(t, k);
+        if (!read_by_owner(t, j)) {
+            return false;
+        }
     }
     return reads_again(t, k, unit);
 }

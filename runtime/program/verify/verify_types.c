@@ -304,9 +304,10 @@ static bool init_stage(gal_type_stage *s, const gal_program *p)
     s->norm_count = calloc((size_t)p->unit_count + 1, 1);
     s->update_count = calloc((size_t)p->unit_count + 1, 1);
     s->uses = calloc((size_t)p->parameter_count + 1, 1);
+    s->owner = calloc((size_t)p->parameter_count + 1, sizeof *s->owner);
     s->stored = calloc((size_t)p->unit_count + 1, sizeof *s->stored);
-    if (s->stored == NULL || !gal_store_init(&s->store, p) || s->first_parameter == NULL || s->norm_count == NULL ||
-        s->update_count == NULL || s->uses == NULL || s->panels == NULL || s->reader == NULL) {
+    if (s->stored == NULL || s->owner == NULL || !gal_store_init(&s->store, p) || s->first_parameter == NULL ||
+        s->norm_count == NULL || s->update_count == NULL || s->uses == NULL || s->panels == NULL || s->reader == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < p->parameter_count; i++) {
@@ -401,6 +402,7 @@ gal_code gal_verify_types(gal_program *const *programs, uint32_t stage_count, ga
         free(t.stage[s].norm_count);
         free(t.stage[s].update_count);
         free(t.stage[s].uses);
+        free(t.stage[s].owner);
         free(t.stage[s].stored);
         free(t.stage[s].panels);
         free(t.stage[s].reader);
