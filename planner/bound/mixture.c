@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/bound/mixture_ways.h"
 #include "planner/bound/slope.h"
 
 /* ---- a level under a price ---- */
@@ -25,6 +26,7 @@ typedef struct level {
     bool at_end[GAL_TYPES_MAX]; /* the types that may begin or end a stage */
     double rate, price;         /* at hand: what a second and a byte cost */
     choice *best;               /* [type][class] of the least HALF */
+    uint32_t *open;             /* [2 * class] room */
     double *cost[COST_COUNT];   /* FIRST and LAST: once price_ends was called */
     gal_mix_line *line;         /* where those are written that are tried */
 } level;
@@ -124,76 +126,15 @@ static void price_ends(level *l, double *one)
     }
 }
 
-/* Two neighbours by class, converted between them where classes differ. */
-typedef struct way {
-    uint32_t from, to;
-    double conversion, cost;
-} way;
-
-/* Where nothing is converted. */
-static way cheapest_alike(const double *from, const double *to, uint32_t classes)
-{
-    way best = {0, 0, 0.0, HUGE_VAL};
-    for (uint32_t class = 0; class < classes; class ++) {
-        if (from[class] + to[class] < best.cost) {
-            best = (way){class, class, 0.0, from[class] + to[class]};
-        }
-    }
-    return best;
-}
-
-/* Where conversions cost nothing. */
-static way cheapest_apart(const double *from, const double *to, uint32_t classes)
-{
-    way best = {0, 0, 0.0, HUGE_VAL};
-    for (uint32_t class = 1; class < classes; class ++) {
-        best.from = from[class] < from[best.from] ? class : best.from;
-        best.to = to[class] < to[best.to] ? class : best.to;
-    }
-    best.cost = from[best.from] + to[best.to];
-    return best;
-}
-
-/* Improves best by conversions that are known. Of the others the one that would be least at no cost; its cost is no
- * less than that of the best where there is none. */
-static way improve(const level *l, uint32_t pair, const double *from, const double *to, way *best)
-{
-    const uint32_t classes = l->stage->class_count;
-    const double least_to = to[cheapest_apart(from, to, classes).to];
-    way hope = *best;
-    for (uint32_t a = 0; a < classes; a++) {
-        for (uint32_t b = 0; b < classes && from[a] + least_to < best->cost; b++) {
-            const double apart = from[a] + to[b];
-            if (a == b || apart >= best->cost) {
-                continue;
-            }
-            const double conversion = gal_mix_known(l->stage, pair, a, b);
-            if (apart + conversion < best->cost) {
-                *best = (way){a, b, conversion, apart + conversion};
-            } else if (isnan(conversion) && apart < hope.cost) {
-                hope = (way){a, b, 0.0, apart};
-            }
-        }
-    }
-    return hope;
-}
-
-static way cheapest_way(const level *l, uint32_t pair, int from_cost, int to_cost)
+/* At the costs at hand. */
+static gal_mix_way cheapest_way(const level *l, uint32_t pair, int from_cost, int to_cost)
 {
     const gal_block_types *types = l->stage->types;
     const uint32_t block = types->pair_first[pair];
     const double *from = &l->cost[from_cost][row_of(l, types->type_of[block - 1])];
     const double *to = &l->cost[to_cost][row_of(l, types->type_of[block])];
-    if (l->rate == 0.0) {
-        return cheapest_apart(from, to, l->stage->class_count);
-    }
-    way best = cheapest_alike(from, to, l->stage->class_count);
-    way hope = improve(l, pair, from, to, &best);
-    while (hope.cost < best.cost) {
-        (void)gal_mix_ask(l->stage, pair, hope.from, hope.to);
-        hope = improve(l, pair, from, to, &best);
-    }
-    return best;
+    return l->rate == 0.0 ? gal_mix_cheapest_apart(l->stage, from, to)
+                          : gal_mix_cheapest_way(l->stage, pair, from, to, l->open);
 }
 
 /* The pairs of a line, and what they are made of for the counts that prices are made for. */
@@ -209,7 +150,7 @@ static gal_priced_choice write_pairs(level *l, double rate, double price, gal_mi
         }
         const double count = l->stage->pair_counts[pair];
         const uint32_t block = types->pair_first[pair];
-        const way own = cheapest_way(l, pair, HALF, HALF);
+        const gal_mix_way own = cheapest_way(l, pair, HALF, HALF);
         line->pair[pair] = own.cost;
         if (count > 0.0 && own.cost < HUGE_VAL) {
             const choice *from = &l->best[row_of(l, types->type_of[block - 1]) + own.from];
@@ -516,10 +457,11 @@ static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, co
     level l = {.stage = stage,
                .changed = changed,
                .best = malloc((places + 1) * sizeof *l.best),
+               .open = malloc((2 * (size_t)stage->class_count + 1) * sizeof *l.open),
                .cost = {malloc((COST_COUNT * places + 1) * sizeof *l.cost[0])}};
     *out = (gal_mix_bound){.pair_count = types->pair_count,
                            .memory = malloc((lines + types->type_count + items) * sizeof(double))};
-    const bool have = out->memory != NULL && l.best != NULL && l.cost[HALF] != NULL;
+    const bool have = out->memory != NULL && l.best != NULL && l.open != NULL && l.cost[HALF] != NULL;
     if (have) {
         l.cost[FIRST] = l.cost[HALF] + places;
         l.cost[LAST] = l.cost[FIRST] + places;
@@ -535,6 +477,7 @@ static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, co
         }
     }
     free(l.cost[HALF]);
+    free(l.open);
     free(l.best);
     return have ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
