@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "costmodel/together.h"
+
 enum { FORWARD_0, BACKWARD_0, FORWARD_1, SYNC, MICROBATCHES = 2 };
 
 const gal_call gal_chain_calls[GAL_CHAIN_CALLS] = {
@@ -105,30 +107,34 @@ static bool is_of_units(const gal_program *program, uint32_t buffer, uint32_t un
     return false;
 }
 
-double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, uint32_t left_out)
+/* Of what begins when the norm is known: Adam, the host's included, and what it moves; else a sum of squares. */
+static bool follows_norm(const gal_instruction *in)
+{
+    return in->stream != GAL_STREAM_COMPUTE || in->op == GAL_OP_ADAM || in->op == GAL_OP_ADAM_IN_PLACE;
+}
+
+double gal_update_seconds(const gal_program *program, const gal_cost *cost, const gal_slowdowns *slowdowns,
+                          uint32_t block, uint32_t left_out)
 {
     const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_UPDATE];
     double squares = 0.0;
-    double adam = 0.0;
-    double gather = 0.0;
-    double beside[GAL_STREAM_COUNT] = {0.0}; /* the host's: copies each way, its own Adam, storage */
+    gal_stream_work behind = {.unstored_seconds = 0.0};
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
         /* the other comes from a ring of all units, or may come */
         const uint32_t of_unit = in->op == GAL_OP_STORAGE_WRITE || in->op == GAL_OP_HOST_ADAM_PART ? 1 : 0;
         const uint32_t buffer = program->operand[in->first_operand + of_unit].buffer;
-        if ((in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
-            !is_of_units(program, buffer, left_out)) {
-            double *sum = cost[i].beside                                            ? &beside[in->stream]
-                          : in->stream == GAL_STREAM_GATHER                         ? &gather
-                          : in->op == GAL_OP_ADAM || in->op == GAL_OP_ADAM_IN_PLACE ? &adam
-                                                                                    : &squares;
+        const bool counts = (in->group & GAL_GROUP_RELATION) == 0 && program->buffer[buffer].block == block &&
+                            !is_of_units(program, buffer, left_out);
+        if (counts) {
+            double *sum = !follows_norm(in)            ? &squares
+                          : in->op == GAL_OP_HOST_ADAM ? &behind.unstored_seconds
+                                                       : &behind.seconds[in->stream];
             *sum += cost[i].seconds;
+            behind.activity[in->stream] = cost[i].activity;
         }
     }
-    const double storage = fmax(beside[GAL_STREAM_STORAGE_IN], beside[GAL_STREAM_STORAGE_OUT]);
-    const double host = fmax(fmax(beside[GAL_STREAM_HOST], beside[GAL_STREAM_HOST_IN]), storage);
-    return squares + fmax(fmax(adam, gather), host);
+    return squares + gal_together_seconds(&behind, slowdowns);
 }
 
 /* Costs in company of a step's fragments; what goes between stages belongs to no block and stays 0. Kernels of one

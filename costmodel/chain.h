@@ -48,10 +48,12 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
  * nothing. The caller frees them; NULL without memory. */
 gal_cost *gal_chain_costs(const gal_chain_spec *spec, const gal_program *program);
 
-/* Seconds of an update of the units that one block brings: sums of squares, then Adam with the gathers of other blocks
- * beside it, and what a GPU's host does of others: the longest of them. cost: [instruction] in company. left_out: units
- * that do not count, as bits. */
-double gal_update_seconds(const gal_program *program, const gal_cost *cost, uint32_t block, uint32_t left_out);
+/* Seconds of an update of the units that one block brings: sums of squares, then Adam, and beside it all that runs on
+ * other streams for it (together.h): gathers of other blocks, a host's Adam, its copies, its storage both ways. The
+ * ring of parts lets no stream run far ahead. cost: [instruction] in company. left_out: units that do not count, as
+ * bits. */
+double gal_update_seconds(const gal_program *program, const gal_cost *cost, const gal_slowdowns *slowdowns,
+                          uint32_t block, uint32_t left_out);
 /* As bits, the units that have copies of a shared tensor on other stages. */
 uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared);
 

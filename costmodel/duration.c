@@ -297,7 +297,7 @@ static uint8_t activity_of(const gal_durations *d, gal_op op)
 
 gal_cost gal_kernel_cost(const gal_durations *d, gal_op op, double seconds)
 {
-    return (gal_cost){.seconds = seconds, .activity = activity_of(d, op), .beside = is_beside(d, op)};
+    return (gal_cost){.seconds = seconds, .activity = activity_of(d, op)};
 }
 
 double gal_kernel_in_company(const gal_durations *d, const gal_program *program, uint32_t fragment,

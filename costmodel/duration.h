@@ -84,7 +84,6 @@ typedef struct gal_cost {
     double seconds;
     uint8_t activity; /* gal_activity, or GAL_ACTIVITY_BESIDE */
     uint8_t level;    /* outermost link level crossed; messages slow each other on equal levels, in equal directions */
-    bool beside;      /* takes none of the time of what runs the device's kernels, nor of messages between ranks */
 } gal_cost;
 
 /* cost[count] of the instructions [first, first + count) of the program's list. Backward fragments take the backward
@@ -98,7 +97,7 @@ gal_cost gal_one_cost(const gal_durations *durations, const gal_place_in_cluster
 /* A collective whose group has these level counts. */
 gal_cost gal_collective_cost(const gal_durations *durations, gal_op op,
                              const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes);
-/* Of an operator that is no collective, of so many seconds: activity, beside. */
+/* Of an operator that is no collective, of so many seconds. */
 gal_cost gal_kernel_cost(const gal_durations *durations, gal_op op, double seconds);
 /* The seconds of a program's kernel in a fragment (its number), from those alone. */
 double gal_kernel_in_company(const gal_durations *durations, const gal_program *program, uint32_t fragment,

@@ -27,6 +27,8 @@
  * but a block's price is of a block among its like: a token table's, before forward, is hidden by the backward of
  * blocks that are under ZeRO-2, and no price of the table knows them. As a gain of pairs it would be below 0 and no
  * longer of rows alone, by which bounds and the certificate tell neighbours apart.
+ * Nor does it know that the first parts of what is on storage are read before the update (test_price_offload.c), which
+ * counts where a stage stores few.
  * Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 % off for 13: 7
  * are such gathers, at worst 16 % too dear, 6 are of Swin, whose stages are unequal; of 2,400 with buckets or chunks
  * for none. When it was for 14, it was for 11 with the longest path, for 35 with n = m - 1 and k = 1.

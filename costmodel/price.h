@@ -41,7 +41,7 @@ typedef struct gal_block_price {
     double forward_seconds, backward_seconds, sync_seconds;
     double enter_seconds, leave_seconds, tail_seconds;
     double wait_seconds;   /* of leave: for reductions that the backward before has left */
-    double update_seconds; /* sums of squares, Adam, gathers of ZeRO-1 and 2 where Adam does not hide them */
+    double update_seconds; /* sums of squares, then Adam and all that runs beside it (gal_update_seconds) */
     double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */
     double table_sync_seconds; /* of sync: the token table's, where the embedding of the stage may have brought it */
     gal_block_memory

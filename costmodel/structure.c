@@ -342,13 +342,14 @@ static gal_code fill_costs(gal_structures *structures, const gal_lone_chain *cha
     return code;
 }
 
-static void read_update(const gal_lone *lone, const gal_cost *cost, gal_chain_times *out)
+static void read_update(const gal_lone *lone, const gal_cost *cost, const gal_slowdowns *slowdowns,
+                        gal_chain_times *out)
 {
-    out->update_seconds = gal_update_seconds(lone->like, cost, 0, 0);
+    out->update_seconds = gal_update_seconds(lone->like, cost, slowdowns, 0, 0);
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         const uint32_t units = lone->shared_units[shared];
         out->shared_update_seconds[shared] =
-            units == 0 ? 0.0 : out->update_seconds - gal_update_seconds(lone->like, cost, 0, units);
+            units == 0 ? 0.0 : out->update_seconds - gal_update_seconds(lone->like, cost, slowdowns, 0, units);
     }
 }
 
@@ -377,6 +378,6 @@ gal_code gal_structures_measure(gal_structures *structures, gal_structure *struc
     const uint32_t samples = chain->query->microbatch_samples;
     out->own_forward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
     out->own_backward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
-    read_update(lone, cost[update_block], out);
+    read_update(lone, cost[update_block], &slowdowns, out);
     return GAL_OK;
 }

@@ -2,13 +2,14 @@
 
 #include <stdlib.h>
 
-static void read_update(const gal_program *program, const gal_cost *cost, uint32_t memory_block, gal_chain_times *out)
+static void read_update(const gal_program *program, const gal_cost *cost, const gal_slowdowns *slowdowns,
+                        uint32_t memory_block, gal_chain_times *out)
 {
-    out->update_seconds = gal_update_seconds(program, cost, memory_block, 0);
+    out->update_seconds = gal_update_seconds(program, cost, slowdowns, memory_block, 0);
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         const uint32_t units = gal_units_of_shared(program, (gal_shared)shared);
         out->shared_update_seconds[shared] =
-            out->update_seconds - gal_update_seconds(program, cost, memory_block, units);
+            out->update_seconds - gal_update_seconds(program, cost, slowdowns, memory_block, units);
     }
 }
 
@@ -44,7 +45,7 @@ static gal_code measure(const gal_chain_spec *spec, const gal_program *program, 
     gal_chain_read(&ends, spec->block_count, out);
     out->own_forward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_FORWARD);
     out->own_backward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_BACKWARD_SYNC);
-    read_update(program, cost, memory_block, out);
+    read_update(program, cost, &slowdowns, memory_block, out);
 cleanup:
     gal_script_free(&script);
     gal_expansion_free(&expansion);
