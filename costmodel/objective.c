@@ -12,9 +12,12 @@ gal_round_counts gal_round_counts_of(gal_schedule schedule, uint32_t stage_count
 {
     const uint32_t before = schedule == GAL_SCHEDULE_1F1B ? stage_count - 1 : 0;
     const uint32_t waits = before < microbatch_count - 1 ? before : microbatch_count - 1;
-    const uint32_t eighths = 4 * waits / stage_count;
-    const double again = 0.125 * eighths;
-    return (gal_round_counts){.each = 1.0 + again, .slowest = microbatch_count - 1.0 - again * stage_count};
+    gal_round_counts rounds = {.slowest = microbatch_count - 1.0};
+    rounds.later_eighths = before > 0 ? 8.0 * waits / (stage_count * before) : 0.0;
+    for (uint32_t i = 0; i < stage_count; i++) {
+        rounds.slowest -= gal_rounds_of_stage(&rounds, i) - 1.0;
+    }
+    return rounds;
 }
 
 double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, gal_schedule schedule,
@@ -25,6 +28,7 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, g
     double slowest = 0.0;
     double slowest_weight = 0.0;
     double sum = 0.0;
+    double counted = 0.0; /* as often as the stage's place has it */
     double weight = 0.0;
     double drained = 0.0; /* backward of the stages before */
     double exposed = 0.0;
@@ -38,6 +42,7 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, g
         slowest = fmax(slowest, round);
         weight += stage[i].weight_seconds;
         sum += round;
+        counted += gal_rounds_of_stage(&rounds, i) * (round + stage[i].transfer_seconds);
         exposed = fmax(exposed, stage[i].tail_seconds - drained);
         drained += stage[i].weight_seconds > 0.0 ? 0.0 : stage[i].backward_seconds / chunk_count;
         transfers += stage[i].transfer_seconds;
@@ -45,8 +50,7 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, g
     }
     /* of the bubble, by other chunks or by weight parts */
     const double filled = (1.0 - 1.0 / chunk_count) * (sum - slowest) + 2.0 * (weight - slowest_weight);
-    return rounds.slowest * pace + rounds.each * (sum + transfers) - filled + exposed + transfers + update +
-           common_update_seconds;
+    return rounds.slowest * pace + counted - filled + exposed + transfers + update + common_update_seconds;
 }
 
 static uint32_t stage_of(const gal_plan *plan, uint32_t piece)

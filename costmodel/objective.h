@@ -1,6 +1,6 @@
 /* The objective of the search: the time of a pipelined step as a sum of prices.
  *
- *     T = n max r_i + k sum r_i + sum p2p_i + max_i (tail_i - sum_{j<i} b_j)+ + update       r_i = g_i + p2p_i
+ *     T = n max r_i + sum k_i r_i + sum p2p_i + max_i (tail_i - sum_{j<i} b_j)+ + update       r_i = g_i + p2p_i
  * g forward + backward without sync, b backward, tail what sync adds: stage i's sync hides behind the backward of
  * stages 0 .. i-1, which drain after it. p2p of a round: with 1F1B a microbatch goes from stage i to the next and back
  * while stage i does two, so (g_i + g_{i+1} + 2 p2p_i) / 2 is the least round, of equal stages g + p2p. update: the
@@ -8,9 +8,10 @@
  * n and k (gal_round_counts_of): in 1F1B's order stage i with w = P - 1 - i behind it has its round m - 1 - w times
  * beside the others, and waits w times for those behind. So the longest path is about
  *     sum (r_i + p2p_i) + max_i ((m - 1 - w) r_i + sum_{j>i} r_j)
- * T has it as of a slowest stage in the middle and others of mean seconds behind: n = m - 1 - (P - 1) / 2, k = 1 +
- * (P - 1) / 2P; so a stage's place decides nothing. Of equal stages both are (m - 1 + P) r. With GPipe all forwards
- * come first, and no stage waits for those behind in the middle of its rounds: n = m - 1, k = 1.
+ * T has its mean over the P places that the slowest stage may have: n = m - 1 - (P - 1) / 2, k_i = 1 + i / P, as i of
+ * these have stage i behind them. So a slow stage counts for more the later it is, and none for less than its own
+ * round. Of equal stages both are (m - 1 + P) r. With GPipe all forwards come first, and no stage waits for those
+ * behind in the middle of its rounds: n = m - 1, k_i = 1.
  * Of v chunks, (m - 1) max g_i + max g_i + (sum g_i - max g_i) / v: a stage has the sums of its chunks, more
  * microbatches are in flight, and in the bubble it fills and drains one chunk instead of all (D. Narayanan et
  * al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021, section 2.2.2), and p2p
@@ -21,21 +22,23 @@
  * head outweighs its piece they fall short (gpt2-medium on 4 stages: ZB-H1 by 5 %, 2 chunks by 11 % of the simulation).
  * Of a token table that several blocks of a stage hold one has the update; that of relative biases, some
  * microseconds, is left out.
- * What the sum leaves out: where the slowest stage lies; that transfers share a link with a stage's gathers and
- * reductions (of two Swin plans on 10 GB/s the last stage takes 7 and 19 % more for it); and what overlap is gained
- * where strategies of ZeRO-3 and others meet. A gather runs beside a neighbour that gathers nothing, two units ahead,
- * but a block's price is of a block among its like: a token table's, before forward, is hidden by the backward of
- * blocks that are under ZeRO-2, and no price of the table knows them. As a gain of pairs it would be below 0 and no
- * longer of rows alone, by which bounds and the certificate tell neighbours apart.
- * Nor does it know that the first parts of what is on storage are read before the update (test_price_offload.c), which
- * counts where a stage stores few.
- * Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 % off for 13: 7
- * are such gathers, at worst 16 % too dear, 6 are of Swin, whose stages are unequal; of 2,400 with buckets or chunks
- * for none. When it was for 14, it was for 11 with the longest path, for 35 with n = m - 1 and k = 1.
- * A stage with chunks of weights is no sum: it takes no less than its program alone (chunk_round.h).
- * Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the pipeline's critical path:
- * here the reduce stream runs beside compute, and on programs of 16 stages that equation was 16 to 95 % above their
- * simulation where n = m - 1 and k = 1 were within 5 %. */
+ * What the sum leaves out: where the slowest stage lies, beyond that; that transfers share a link with a stage's
+ * gathers and reductions (of two Swin plans on 10 GB/s the last stage takes 7 and 19 % more for it); that in the last
+ * backward blocks hide the reductions of those behind them, where prices of sync are of blocks among their like; and
+ * what overlap is gained where strategies of ZeRO-3 and others meet. A gather runs beside a neighbour that gathers
+ * nothing, two units ahead, but a block's price is of a block among its like: a token table's, before forward, is
+ * hidden by the backward of blocks that are under ZeRO-2, and no price of the table knows them. As a gain of pairs it
+ * would be below 0 and no longer of rows alone, by which bounds and the certificate tell neighbours apart. Nor does it
+ * know that the first parts of what is on storage are read before the update (test_price_offload.c), which counts where
+ * a stage stores few. Of 14,400
+ * random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 % off for 9: 7 are such
+ * gathers, at worst 16 % too dear, one each are such a transfer and such reductions, 11 and 12 % off; of 2,400 with
+ * buckets or chunks for none. Of all 16,800 the median is 0.44 % (0.62 % and 13 plans with the mean of k_i for every
+ * stage; 0.15 % and 10 with the longest path itself, whose maximum no search of sums has; each stage's round as its
+ * program alone takes it leaves 2 of the 9). A stage with chunks of weights is no sum: it takes no less than its
+ * program alone (chunk_round.h). Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of
+ * the pipeline's critical path: here the reduce stream runs beside compute, and on programs of 16 stages that equation
+ * was 16 to 95 % above their simulation where n = m - 1 and k = 1 were within 5 %. */
 #ifndef GAL_COSTMODEL_OBJECTIVE_H
 #define GAL_COSTMODEL_OBJECTIVE_H
 
@@ -50,14 +53,20 @@ typedef struct gal_stage_sum {
     double transfer_seconds; /* to the next piece, one way, of every chunk; 0 for the last */
 } gal_stage_sum;
 
-/* k and n, with (P - 1) / 2P rounded down to eighths: what is counted in some power of two stays exact. With fewer
- * microbatches than stages (m - 1) / 2P. */
+/* k_i and n. k_i is rounded down to eighths, and n what then makes equal stages right: what is counted in some power of
+ * two stays exact. With fewer microbatches than stages m - 1 stands for P - 1 in (P - 1) / 2, and k_i is 1 + i (m - 1)
+ * / (P (P - 1)). */
 typedef struct gal_round_counts {
-    double each, slowest;
+    double slowest;       /* n: (m - 1) / 2 or more */
+    double later_eighths; /* of k, by which it is more for each stage before */
 } gal_round_counts;
 
-/* Both counts at least 1. */
 gal_round_counts gal_round_counts_of(gal_schedule schedule, uint32_t stage_count, uint32_t microbatch_count);
+/* k of a stage: 1 or more. */
+static inline double gal_rounds_of_stage(const gal_round_counts *rounds, uint32_t stage)
+{
+    return 1.0 + 0.125 * (uint32_t)(stage * rounds->later_eighths);
+}
 
 double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, gal_schedule schedule,
                              uint32_t chunk_count, uint32_t microbatch_count, double common_update_seconds);

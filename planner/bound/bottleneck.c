@@ -208,8 +208,8 @@ gal_code gal_bottleneck_create(const gal_dual *dual, gal_bottleneck **out, gal_e
     for (w.stage = 0; w.stage < cell->spec.pp_degree; w.stage++) {
         w.per_byte = 0.0;
         run_sweeps(&w, &b->plain);
-        w.per_byte = dual->weights.per_byte[w.stage] /
-                     (cell->rounds.each + cell->rounds.slowest * dual->weights.slowest[w.stage]);
+        w.per_byte = dual->weights.per_byte[w.stage] / (gal_rounds_of_stage(&cell->rounds, w.stage) +
+                                                        cell->rounds.slowest * dual->weights.slowest[w.stage]);
         b->per_byte[w.stage] = w.per_byte;
         run_sweeps(&w, &b->priced);
     }

@@ -211,7 +211,7 @@ void gal_dual_free(gal_dual *dual)
 gal_rates gal_rates_of(const gal_weights *weights, const gal_cell_spec *spec, uint32_t stage)
 {
     const gal_round_counts rounds = gal_round_counts_of(spec->schedule, spec->pp_degree, spec->microbatch_count);
-    const double round = rounds.each + rounds.slowest * weights->slowest[stage];
+    const double round = gal_rounds_of_stage(&rounds, stage) + rounds.slowest * weights->slowest[stage];
     double later = 0.0; /* backward of this stage hides the sync of every later one */
     for (uint32_t p = stage + 1; p < spec->pp_degree; p++) {
         later += weights->exposed[p];

@@ -30,7 +30,7 @@ static void fill_stages(const gal_dual *dual, gal_view *view)
         slowest += w->slowest[p];
         exposed += w->exposed[p];
         update += w->update[p];
-        s->round = rounds.each + rounds.slowest * w->slowest[p];
+        s->round = gal_rounds_of_stage(&rounds, p) + rounds.slowest * w->slowest[p];
         s->tail = w->exposed[p];
         s->update = w->update[p];
         s->byte = w->per_byte[p];
@@ -49,8 +49,8 @@ static void set_slowest(gal_dual *dual, const gal_weights *base, const double *s
     dual->weights = *base;
     for (uint32_t p = 0; p < dual->cell->spec.pp_degree; p++) {
         dual->weights.slowest[p] = slowest[p];
-        dual->weights.per_byte[p] *=
-            (rounds.each + rounds.slowest * slowest[p]) / (rounds.each + rounds.slowest * base->slowest[p]);
+        const double each = gal_rounds_of_stage(&rounds, p);
+        dual->weights.per_byte[p] *= (each + rounds.slowest * slowest[p]) / (each + rounds.slowest * base->slowest[p]);
     }
 }
 

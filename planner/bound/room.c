@@ -187,7 +187,8 @@ double gal_room_slower_by(const gal_room *room, size_t node, uint32_t stage, con
 {
     const gal_least_rest *least = &room->least[node];
     const gal_round_counts rounds = room->cell->rounds;
-    const double additive = (a->additive - b->additive) + rounds.each * (a->stage_round - b->stage_round);
+    const double additive =
+        (a->additive - b->additive) + gal_rounds_of_stage(&rounds, stage) * (a->stage_round - b->stage_round);
     double slowest = apart(a->slowest, a->stage_round, b->slowest, b->stage_round, least->round);
     double exposed = apart(a->exposed, a->stage_tail - a->drained, b->exposed, b->stage_tail - b->drained, least->tail);
     double update = apart(a->update, a->stage_update, b->update, b->stage_update, least->update);

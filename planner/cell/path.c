@@ -38,12 +38,14 @@ int64_t gal_path_bytes(const gal_path *path)
 bool gal_path_close(gal_path *path, const gal_cell *cell, const gal_cell_step *step)
 {
     gal_path_add(path, step);
-    *path = (gal_path){.additive = path->additive + cell->rounds.each * path->stage_round,
-                       .slowest = fmax(path->slowest, path->stage_round),
-                       .exposed = fmax(path->exposed, path->stage_tail - path->drained),
-                       .drained = path->drained + path->stage_backward,
-                       .update = fmax(path->update, path->stage_update),
-                       .bytes = gal_path_bytes(path)};
+    *path =
+        (gal_path){.additive = path->additive + gal_rounds_of_stage(&cell->rounds, path->closed) * path->stage_round,
+                   .closed = path->closed + 1,
+                   .slowest = fmax(path->slowest, path->stage_round),
+                   .exposed = fmax(path->exposed, path->stage_tail - path->drained),
+                   .drained = path->drained + path->stage_backward,
+                   .update = fmax(path->update, path->stage_update),
+                   .bytes = gal_path_bytes(path)};
     return path->bytes <= (int64_t)cell->spec.arena_limit_bytes;
 }
 

@@ -10,6 +10,7 @@ int64_t gal_shared_sum(const gal_shared_bytes *shared);
 /* Running sums of a path. */
 typedef struct gal_path {
     double additive; /* rounds of finished stages as they count, and what is once in an iteration */
+    uint32_t closed; /* finished stages */
     double slowest, exposed, drained, update; /* of finished stages: max g, max (tail - drained before), sum b, max */
     double stage_round, stage_backward, stage_tail, stage_update; /* of the open stage */
     int64_t bytes;           /* of the open stage, without what is shared; of the stage just closed, with all */

@@ -35,7 +35,8 @@ typedef struct table {
 
 typedef struct prover {
     gal_cert_prices t;
-    double rounds, each;       /* how often the slowest stage counts, and what tables say that stages add */
+    double rounds;             /* how often the slowest stage counts */
+    gal_round_counts added;    /* how often what tables say that stages add */
     double weight, good, most; /* of the first stage's tail; a bound is not raised beyond; slower stages are no use */
     double limit_bytes, top, limit; /* of the open menus items above are left out, so many bytes are left */
     effort effort;
@@ -370,7 +371,7 @@ static double sum_to(prover *v, uint32_t stage, uint32_t end, const chain *begin
     const uint32_t kind = v->t.kind_of[stage], common = kind == 0 ? 0 : v->t.like[end].common;
     const uint32_t lowest = end > v->longest[stage] ? end - v->longest[stage] : 0;
     const double *before = &v->sum[place_of(v, stage, 0)], *round = NULL, *added = NULL;
-    const double each = v->each;
+    const double rounds = gal_rounds_of_stage(&v->added, stage);
     chain c = {begins->end < end ? begins->end : end, end};
     double least = HUGE_VAL;
     uint32_t from = end;
@@ -378,7 +379,7 @@ static double sum_to(prover *v, uint32_t stage, uint32_t end, const chain *begin
         if (round == NULL || end - c.begin == common + 1) { /* else the chain is one block more of the same row */
             round = known_of(v, stage, GAL_CERT_ROUND, &c), added = known_of(v, stage, GAL_CERT_ADDED, &c);
         }
-        const double sum = *round++ < most ? before[c.begin] + each * *added : HUGE_VAL;
+        const double sum = *round++ < most ? before[c.begin] + rounds * *added : HUGE_VAL;
         from = sum <= least ? c.begin : from;
         least = gal_cert_lesser(least, sum);
         added++;
@@ -488,7 +489,7 @@ static void weigh(prover *v, double weight)
 static double prove(prover *v, double weight, double enough)
 {
     weigh(v, weight);
-    const double added = v->each * least_anywhere(v, GAL_CERT_ADDED);
+    const double added = gal_rounds_of_stage(&v->added, 0) * least_anywhere(v, GAL_CERT_ADDED);
     const double mean = fmax(least_anywhere(v, GAL_CERT_ROUND), 0.0) / v->t.stages;
     double least = v->rounds > 0.0 ? v->rounds * mean + added : added;
     if (least >= enough) {
@@ -561,7 +562,7 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
 {
     const gal_round_counts rounds = gal_round_counts_of(cell->schedule, cell->pp_degree, cell->microbatch_count);
     prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : rounds.slowest,
-                .each = source == GAL_CERT_KERNELS ? rounds.each : 1.0, /* of prices they have it */
+                .added = source == GAL_CERT_KERNELS ? rounds : (gal_round_counts){0.0, 0.0}, /* prices have it */
                 .limit_bytes = (double)cell->arena_limit_bytes,
                 .tables = source == GAL_CERT_KERNELS || cell->pp_degree == 1 ? 1 : GAL_CERT_TABLES};
     gal_code code = gal_cert_prices_create(cell, from, source, &v.t, err);

@@ -185,9 +185,11 @@ static double price_conversion(gal_cert_prices *v, const gal_cert_kind *k, uint3
 }
 
 /* How often a stage's round counts in a table. */
-static double rounds_in(const gal_cert_prices *v, gal_cert_table table)
+static double rounds_in(const gal_cert_prices *v, const gal_cert_kind *kind, gal_cert_table table)
 {
-    return table == GAL_CERT_ROUND ? 1.0 : v->stages == 1 ? v->cell->microbatch_count : v->rounds.each;
+    return table == GAL_CERT_ROUND ? 1.0
+           : v->stages == 1        ? v->cell->microbatch_count
+                                   : gal_rounds_of_stage(&v->rounds, kind->stage);
 }
 
 double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uint32_t to)
@@ -202,7 +204,7 @@ double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uin
         *known = price_conversion(v, k, pair, from, to);
         v->asked_count++;
     }
-    return rounds_in(v, v->menus.table) * *known;
+    return rounds_in(v, k, v->menus.table) * *known;
 }
 
 /* ---- kernels ---- */
@@ -249,7 +251,7 @@ static gal_cert_item kernel_item(const gal_cert_prices *v, const gal_cert_kind *
                                  gal_cert_table table)
 {
     const gal_block_floor *floor = &v->kernels[(size_t)type * v->split_count + split].floor;
-    const double rounds = rounds_in(v, table);
+    const double rounds = rounds_in(v, k, table);
     const double bytes = (double)floor->state_bytes + (double)k->in_flight * (double)floor->saved_bytes;
     /* of two sub-batches, one of which may be done before the other begins, at least half */
     gal_cert_item own = {.turn_bytes = (double)floor->work_bytes / (v->cell->space->overlap ? 2.0 : 1.0)};
@@ -304,7 +306,7 @@ static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, u
     const gal_block_bytes *bytes = &price->memory.bytes;
     const uint32_t m = v->cell->microbatch_count;
     const bool added = table == GAL_CERT_ADDED;
-    const double rounds = rounds_in(v, table);
+    const double rounds = rounds_in(v, k, table);
     const double weight = added && k->stage == 0 ? tail_weight : 0.0;
     const bool last = k->stage + 1 == v->stages;
     const double sync =
@@ -500,7 +502,7 @@ static void number_stages(gal_cert_prices *v)
             .probe_seconds = last ? 0.0 : gal_price_transfer(durations, v->devices, p, v->stages, 1 << 20)};
         const gal_cert_kind *before = p > 1 && !last ? &v->kind[v->kind_count - 1] : NULL;
         if (before == NULL || before->place != own.place || before->in_flight != own.in_flight ||
-            before->probe_seconds != own.probe_seconds) {
+            before->probe_seconds != own.probe_seconds || v->rounds.later_eighths > 0.0) {
             v->kind[v->kind_count++] = own;
         }
         v->kind_of[p] = v->kind_count - 1;

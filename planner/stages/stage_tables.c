@@ -191,20 +191,20 @@ static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_
                           : not_allowed;
 }
 
-static double rounds_of(const gal_stage_tables *t, gal_stage_table table)
+static double rounds_of(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
 {
     const gal_cell_spec *spec = &t->s->spec;
     const gal_round_counts rounds = gal_round_counts_of(spec->schedule, spec->pp_degree, spec->microbatch_count);
     return spec->pp_degree == 1 || table == GAL_TABLE_STEP ? spec->microbatch_count
            : table == GAL_TABLE_ROUND                      ? 1.0
-           : table == GAL_TABLE_BOTH                       ? rounds.each + rounds.slowest / spec->pp_degree
-                                                           : rounds.each;
+           : table == GAL_TABLE_BOTH ? gal_rounds_of_stage(&rounds, stage) + rounds.slowest / spec->pp_degree
+                                     : gal_rounds_of_stage(&rounds, stage);
 }
 
 /* In a stage; backward hides later tails. */
 static gal_mix_rates rates_of(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
 {
-    const double rounds = rounds_of(t, table);
+    const double rounds = rounds_of(t, stage, table);
     const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
     return once ? (gal_mix_rates){rounds, rounds - t->drained[stage], t->exposed[stage]}
                 : (gal_mix_rates){rounds, rounds, 0.0};

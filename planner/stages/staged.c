@@ -130,11 +130,11 @@ static gal_code cut_stages(solver *v, double enough_seconds, double *bound)
 }
 
 /* How often a round counts where an item's seconds are of all of them: a byte's best price is nearly so many of one. */
-static double rounds_counted(const solver *v, gal_stage_table table)
+static double rounds_counted(const solver *v, uint32_t stage, gal_stage_table table)
 {
     const gal_cell_spec *spec = &v->s->spec;
     const gal_round_counts rounds = gal_round_counts_of(spec->schedule, spec->pp_degree, spec->microbatch_count);
-    return rounds.each + (table == GAL_TABLE_BOTH ? rounds.slowest / spec->pp_degree : 0.0);
+    return gal_rounds_of_stage(&rounds, stage) + (table == GAL_TABLE_BOTH ? rounds.slowest / spec->pp_degree : 0.0);
 }
 
 /* Of one table and stage. While the table is tied from the untied one, which differs in what its holders may take; else
@@ -158,8 +158,8 @@ static gal_code bound_stage(solver *v, uint32_t stage, gal_stage_table table, ui
     }
     return table == GAL_TABLE_ROUND || v->s->spec.pp_degree == 1
                ? gal_mix_bound_create(&menus, &v->bound[at], v->err)
-               : gal_mix_bound_create_like(&menus, &v->bound[stage], NULL, rounds_counted(v, table), &v->bound[at],
-                                           v->err);
+               : gal_mix_bound_create_like(&menus, &v->bound[stage], NULL, rounds_counted(v, stage, table),
+                                           &v->bound[at], v->err);
 }
 
 static gal_code find_bound(solver *v, double enough_seconds, double *bound)

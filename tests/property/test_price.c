@@ -89,19 +89,20 @@ static void check_units(const char *name, gal_family family, bool mixed, bool sh
 }
 
 /* A gather of ZeRO-3 that a neighbour without one hides is in no price of a block (costmodel/objective.h): of 1,200
- * mixed decoders 3, of as many encoder-decoders, whose table is gathered twice, 4 are more than 10 % too dear. */
+ * mixed decoders 2, of as many encoder-decoders, whose table is gathered twice, 4 are more than 10 % too dear. */
 static double mixed_worst(void)
 {
     return seed_count() > 1 ? 0.16 : 0.10;
 }
 static const double mixed_encoder_decoder_worst = 0.13;
 
-/* Of 2,400 plans of unequal stages 4 are off by as much. */
+/* Of 2,400 plans of unequal stages 2 are off by as much: a transfer's link is a gather's too, and reductions of the
+ * last backward are hidden by blocks of another strategy. */
 static double unequal_worst(void)
 {
-    return seed_count() > 1 ? 0.13 : 0.10;
+    return seed_count() > 1 ? 0.12 : 0.10;
 }
-static const double mixed_unequal_worst = 0.12; /* of 1,200 2 */
+static const double mixed_unequal_worst = 0.11; /* of 1,200 1, by such a gather */
 
 static void check_group(const char *name, gal_family family, bool mixed, bool sharded, double median_bound,
                         double worst_bound)
