@@ -1,6 +1,6 @@
 /* A lower bound of a cell by Lagrangian relaxation, and the path that attains it.
  *
- * The objective is a maximum of sums: n max g + k sum g + max(tail - drained) + max update, under a limit of bytes
+ * The objective is a maximum of sums: n max g + sum k g + max(tail - drained) + max update, under a limit of bytes
  * per stage. For any weights mu, xi on the simplex and nu with sum at most 1, all non-negative, and prices lambda >= 0
  * per byte, replacing each maximum by its weighted sum and each limit by its price gives a sum over the nodes and edges
  * of the path that never exceeds the objective of a path that fits; its shortest path is a proven bound.

@@ -446,7 +446,8 @@ static void check_machines(uint32_t machines, bool narrow, uint64_t random, coun
             const uint64_t storage = k % 3 == 0 ? 0 : some_storage;
             const uint64_t low = least_host(&m, memory, storage, HUGE_VAL);
             const uint64_t high = least_host(&m, memory, storage, best_of_all(&m, memory, UINT64_MAX, storage));
-            const uint64_t host = low + (high - low) / 16 * gal_random_below(&random, 16);
+            const uint64_t drawn = low + (high - low) / 16 * gal_random_below(&random, 16);
+            const uint64_t host = drawn > 0 ? drawn : 1; /* 0: no limit */
             check_instance(&m, memory, k == 0 && low > 0 ? low - 1 : host, storage, n);
         }
         close_machine(&m);
