@@ -58,6 +58,49 @@ released:
     return seconds;
 }
 
+/* Six layers of one kind under a budget of 330 bytes. a: 10 ps, 100 bytes; b and c: 20 ps, 10 bytes. From b to c and
+ * back 1 ps, from b to b or c to c 100, between a and these 1,000. So: b and c in turn, 6 * 20 + 5 * 1 = 125. Without
+ * the rule that a round trip is entered from somewhere: a, four layers b, c, b, c round, a: 2 * 10 + 4 * 20 + 4 = 104
+ * in 240 bytes. */
+static void test_round_trips(void **state)
+{
+    (void)state;
+    static const double change_ps[] = {0, 1000, 1000, 1000, 100, 1, 1000, 1, 100};
+    gal_problem p = {.name = "round trips",
+                     .schedule = GAL_SCHEDULE_1F1B,
+                     .stage_count = 1,
+                     .microbatch_count = 1,
+                     .budget_bytes = 330,
+                     .strategy_count = 3,
+                     .transition_count = 1,
+                     .kind_count = 1,
+                     .run_count = 1,
+                     .strategy = calloc(3, sizeof *p.strategy),
+                     .transition_seconds = calloc(9, sizeof *p.transition_seconds),
+                     .kind = calloc(1, sizeof *p.kind),
+                     .cost = calloc(3, sizeof *p.cost),
+                     .run = calloc(1, sizeof *p.run)};
+    assert_true(p.strategy != NULL && p.transition_seconds != NULL && p.kind != NULL && p.cost != NULL &&
+                p.run != NULL);
+    for (uint32_t i = 0; i < 9; i++) {
+        p.transition_seconds[i] = change_ps[i] * 1e-12;
+    }
+    for (uint32_t s = 0; s < 3; s++) {
+        p.cost[s] = (gal_problem_cost){.seconds = s == 0 ? 10e-12 : 20e-12, .state_bytes = s == 0 ? 100 : 10};
+    }
+    p.run[0].layer_count = 6;
+    const gal_solver_limits limits = {.label_limit = 10000000, .time_limit_seconds = 60.0};
+    gal_instance *g = NULL;
+    gal_solution ilp;
+    assert_int_equal(gal_instance_create(&p, &g, NULL), GAL_OK);
+    assert_int_equal(gal_solve(&gal_solvers[GAL_SOLVER_ILP], g, &limits, &ilp, NULL), GAL_OK);
+    assert_int_equal(ilp.best.value_ps, 125);
+    assert_in_range(ilp.bound_ps, 123, 125); /* the optimum, lowered by the tolerance */
+    gal_solution_free(&ilp);
+    gal_instance_free(g);
+    gal_problem_free(&p);
+}
+
 static void test_small(void **state)
 {
     (void)state;
@@ -98,6 +141,7 @@ static void test_transformers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_transformers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trips), cmocka_unit_test(test_small),
+                                       cmocka_unit_test(test_transformers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
