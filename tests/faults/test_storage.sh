@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Moments on storage: the run is bit by bit the one without, also when it goes on from a checkpoint, by either way of
-# moving bytes; a disk that is full at the start or on the way, or is not there, is one message and exit 4, and the last
-# checkpoint is whole. timeout_seconds: 120
+# Moments and weights on storage: the run is bit by bit the one without, also when it goes on from a checkpoint, by either
+# way of moving bytes; a disk that is full at the start or on the way, or is not there, is one message and exit 4, and the
+# last checkpoint is whole. timeout_seconds: 120
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh
@@ -31,8 +31,8 @@ refused() { # pattern: the last run said one line, an error like this
 train "$plain" --steps 4 --save "$scratch/plain"
 train "$stored" --steps 4 --save "$scratch/stored" --storage "$disk"
 cmp -s "$scratch"/{plain,stored}/step-00000004/rank-00000.bin
-verdict 'moments on storage give the bits of moments on the device' $?
-grep -q '  on storage  *- *0.9[0-9]' "$scratch/out"
+verdict 'moments and weights on storage give the bits of those on the device' $?
+grep -q '  on storage  *- *1.20' "$scratch/out"
 verdict 'the file is reported' $?
 [ -z "$(ls -A "$disk")" ]
 verdict 'no file is left' $?
@@ -40,7 +40,7 @@ verdict 'no file is left' $?
 train "$stored" --steps 2 --save "$scratch/twice" --storage "$disk" --storage-io threads
 train "$stored" --steps 4 --save "$scratch/twice" --resume latest --storage "$disk"
 cmp -s "$scratch"/{plain,twice}/step-00000004/rank-00000.bin
-verdict 'a run goes on from a checkpoint of moments on storage' $?
+verdict 'a run goes on from a checkpoint of what is on storage' $?
 
 train "$stored" --steps 4
 [ $? -eq 2 ] && refused '.* has a part of what it keeps on storage: say where, --storage DIR'
