@@ -471,12 +471,20 @@ const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block
     return &plan->run[run].strategy;
 }
 
-bool gal_plan_stores(const gal_plan *plan)
+bool gal_plan_stores_activations(const gal_plan *plan)
 {
     bool stores = false;
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        stores = stores || plan->run[r].strategy.offload_storage_percent > 0 ||
-                 plan->run[r].strategy.offload_storage_activations_percent > 0;
+        stores = stores || plan->run[r].strategy.offload_storage_activations_percent > 0;
+    }
+    return stores;
+}
+
+bool gal_plan_stores(const gal_plan *plan)
+{
+    bool stores = gal_plan_stores_activations(plan);
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        stores = stores || plan->run[r].strategy.offload_storage_percent > 0;
     }
     return stores;
 }

@@ -178,7 +178,8 @@ typedef struct gal_space {
     bool overlap;                    /* of plain TP, besides those without: fine with full recompute, else in_pass */
     bool offload;                    /* to the host's memory, in some ways (planner/space/strategy_space.c) */
     uint32_t storage_percent;        /* of the optimizer that is offloaded, its moments on storage: of no certificate */
-    bool bucket;                     /* of all matrices of a block, besides a matrix each, where data parallel */
+    uint32_t storage_activations_percent; /* likewise of what forward keeps on the host */
+    bool bucket;                          /* of all matrices of a block, besides a matrix each, where data parallel */
     bool chunk;                /* of those of consecutive blocks, likewise; of any size (GAL_CHUNK_ELEMENTS_MOST) */
     uint32_t offload_left_out; /* of these ways the last ones (planner/search/host_limit.h): of no certificate */
 } gal_space;
@@ -281,6 +282,7 @@ uint32_t gal_plan_piece_count(const gal_plan *plan); /* stage_count * v */
 uint32_t gal_plan_stage_block_count(const gal_plan *plan, uint32_t piece);
 uint32_t gal_plan_stage_first_block(const gal_plan *plan, uint32_t piece);
 const gal_strategy *gal_plan_block_strategy(const gal_plan *plan, uint32_t block);
+bool gal_plan_stores_activations(const gal_plan *plan); /* some block has a share of them on storage */
 bool gal_plan_stores(const gal_plan *plan); /* some block has a part of the optimizer or of activations on storage */
 uint32_t gal_strategy_degree(const gal_strategy *strategy, gal_axis_kind kind); /* 1 if the axis is absent */
 /* Of the axis that splits the positions everywhere; 1 without one. A strategy has at most one. */

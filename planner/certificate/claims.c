@@ -72,7 +72,7 @@ static bool lists(const gal_u32_list *list, uint32_t value)
 static gal_strategy bounding(const gal_strategy *strategy)
 {
     gal_strategy out = *strategy;
-    out.offload_storage_percent = 0;
+    out.offload_storage_percent = out.offload_storage_activations_percent = 0;
     out.offload_storage_masters = false;
     out.offload_storage_parameters_percent = 0;
     if (out.shard_unit == GAL_SHARD_CHUNK && out.chunk_elements < GAL_CHUNK_ELEMENTS_MOST) {
@@ -81,9 +81,9 @@ static gal_strategy bounding(const gal_strategy *strategy)
     return out;
 }
 
-/* What of a plan is on storage, but for moments. */
+/* What of updates is on storage, but for moments. */
 typedef struct kinds_stored {
-    bool masters, weights, activations;
+    bool masters, weights;
 } kinds_stored;
 
 static kinds_stored stored_by(const gal_plan *plan)
@@ -93,7 +93,6 @@ static kinds_stored stored_by(const gal_plan *plan)
         const gal_strategy *strategy = &plan->run[r].strategy;
         out.masters = out.masters || strategy->offload_storage_masters;
         out.weights = out.weights || strategy->offload_storage_parameters_percent > 0;
-        out.activations = out.activations || strategy->offload_storage_activations_percent > 0;
     }
     return out;
 }
@@ -107,7 +106,7 @@ static gal_code check_host(const gal_plan *plan, gal_error *err)
         return GAL_OK;
     }
     const kinds_stored stored = stored_by(plan);
-    if (stored.activations) {
+    if (gal_plan_stores_activations(plan)) {
         return gal_fail(err, GAL_NO, "certificate: the plan has activations on storage, its bound is of plans without");
     }
     if (gal_plan_stores(plan) && !host->storage) {

@@ -175,6 +175,33 @@ cleanup:
     return code;
 }
 
+/* With a share of what forward keeps on storage too, half of it and all, beside all moments, of which fewer are where
+ * they fit. No bound is about such plans in particular: one that is taken has that of the whole space, whose plans do
+ * the same but for the way to storage and back. */
+static gal_code try_stored_activations(const gal_search_request *request, const gal_host_limits *most,
+                                       gal_search_result *whole, gal_search_result *best, gal_error *err)
+{
+    static const uint32_t percents[] = {50, 100};
+    gal_code code = GAL_OK;
+    gal_search_result found = {0}, fastest = {0};
+    gal_search_request stored = *request;
+    stored.space.storage_percent = 100;
+    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
+        stored.space.storage_activations_percent = percents[i];
+        GAL_TRY(gal_search(&stored, &found, err));
+        GAL_TRY(consider(request, most, &found, &fastest, err));
+    }
+    if (fastest.feasible) {
+        GAL_TRY(gal_search_take_bound(request, whole, &fastest, err));
+        drop_beyond(&fastest, most);
+        keep_faster(best, &fastest, most);
+    }
+cleanup:
+    gal_search_result_free(&fastest);
+    gal_search_result_free(&found);
+    return code;
+}
+
 /* With less to be offloaded, one way after the other left out, until the first plan within the limits. */
 static gal_code leave_out(const gal_search_request *request, const gal_host_limits *most, gal_search_result *best,
                           gal_error *err)
@@ -269,6 +296,9 @@ static gal_code search_within(const gal_search_request *request, const gal_host_
     }
     if (!best.feasible) { /* of uniform plans, or where labels did not suffice to find any */
         GAL_TRY(search_parts(request, most, &whole, &best, err));
+    }
+    if (most->storage_bytes > 0 && !is_good_enough(request, &whole, &best)) {
+        GAL_TRY(try_stored_activations(request, most, &whole, &best, err));
     }
     if (!best.feasible) {
         best.beyond_host_bytes = gal_plan_host_bytes(&whole.finalist[0].plan);

@@ -103,7 +103,9 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy, bool overlaps
         strategy.overlap = overlaps ? gal_space_overlap_of(&strategy) : GAL_OVERLAP_NONE;
         const bool keeps_none = strategy.keep_panels && r == GAL_RECOMPUTE_FULL;
         const bool apart = !overlaps || strategy.offload_activations_percent == 0;
-        if (allowed[r] && !keeps_none && apart && (!overlaps || strategy.overlap != GAL_OVERLAP_NONE)) {
+        /* recomputed in full a block keeps its input alone: all or nothing */
+        const bool splits_one = strategy.offload_activations_percent % 100 > 0 && r == GAL_RECOMPUTE_FULL;
+        if (allowed[r] && !keeps_none && apart && !splits_one && (!overlaps || strategy.overlap != GAL_OVERLAP_NONE)) {
             put(e, &strategy);
         }
     }
@@ -112,7 +114,8 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy, bool overlaps
 /* What of a block may be in the host's memory. */
 static const struct {
     uint32_t optimizer_percent, parameters_percent, activations_percent;
-} offloads[GAL_SPACE_OFFLOADS] = {{50, 0, 0}, {100, 0, 0}, {100, 100, 0}, {0, 0, 100}, {100, 0, 100}, {100, 100, 100}};
+} offloads[GAL_SPACE_OFFLOADS] = {{50, 0, 0},   {100, 0, 0},   {100, 100, 0},  {0, 0, 50},     {0, 0, 100},
+                                  {100, 0, 50}, {100, 0, 100}, {100, 100, 50}, {100, 100, 100}};
 
 static bool may_fetch(const gal_strategy *strategy)
 {
@@ -129,6 +132,8 @@ static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
         strategy.offload_storage_percent = offloads[i].optimizer_percent * e->space->storage_percent / 100;
         strategy.offload_parameters_percent = offloads[i].parameters_percent;
         strategy.offload_activations_percent = offloads[i].activations_percent;
+        strategy.offload_storage_activations_percent =
+            offloads[i].activations_percent * e->space->storage_activations_percent / 100;
         if (strategy.offload_parameters_percent == 0 || may_fetch(&strategy)) {
             emit_recomputes(e, strategy, overlaps);
         }

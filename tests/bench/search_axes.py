@@ -4,7 +4,7 @@
 Usage: tests/bench/search_axes.py GALPLAN [RUNS [DEVICES]]
 
 Processor seconds (one thread) of `galplan search --space ...` from catalogue names, the least of RUNS (1), beside the
-target: of all axes but offload, which multiplies the strategies by seven and is timed by itself. A search of more than
+target: of all axes but offload, which multiplies the strategies by up to ten and is timed by itself. A search of more than
 LIMIT_SECONDS is stopped and reported as such. Exit 1 if a target is missed."""
 import sys
 

@@ -110,8 +110,8 @@ static void draw_machine(uint64_t *random, uint32_t devices, bool tied, bool nar
                                         .storage_masters = narrow,
                                         .label_limit = narrow ? 200000 : 20000}; /* more shares, more labels */
     must(gal_space_parse("dp,offload", &out->request.space, &err), &err);
-    /* half and all of the optimizer, with weights, and activations alone; of 16 bits without these */
-    out->request.space.offload_left_out = narrow ? 3 : 2;
+    /* half and all of the optimizer, with weights, half of the activations and all of them; of 16 bits without these */
+    out->request.space.offload_left_out = narrow ? 6 : 4;
 }
 
 static bool stores_the_same(const gal_block_price *a, const gal_block_price *b)
