@@ -13,6 +13,7 @@
 #ifndef GAL_PLANNER_BOUND_MIXTURE_H
 #define GAL_PLANNER_BOUND_MIXTURE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,24 +55,29 @@ typedef struct gal_mix_stage {
     const double *first_bytes, *last_bytes; /* [class] more, of a stage of several blocks whose first, last is of it */
     const double *pair_counts;              /* [pair]: for which the prices are best, fractions too */
     double limit_bytes;
-    bool begins_chain, ends_chain;  /* every stage cut from it does, with the chain's first block, with its last one */
-    gal_mix_conversion *conversion; /* [pair][class][class], priced when they are asked for */
-    gal_mix_rates rates;            /* of conversions */
+    bool begins_chain, ends_chain;   /* every stage cut from it does, with the chain's first block, with its last one */
+    gal_mix_conversion **conversion; /* [pair][class]: rows of [class], priced when they are asked for; NULL: none of it
+                                      * was. Of thousands of classes few rows are */
+    gal_mix_rates rates;             /* of conversions */
+    /* Gives the row too. */
     gal_mix_conversion (*price)(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class);
     void *context;
 } gal_mix_stage;
 
-static inline gal_mix_conversion *gal_mix_conversion_at(const gal_mix_stage *stage, uint32_t pair, uint32_t from_class,
-                                                        uint32_t to_class)
+static inline gal_mix_conversion **gal_mix_row(const gal_mix_stage *stage, uint32_t pair, uint32_t from_class)
 {
-    return &stage->conversion[((size_t)pair * stage->class_count + from_class) * stage->class_count + to_class];
+    return &stage->conversion[(size_t)pair * stage->class_count + from_class];
 }
 
 /* Seconds as they count; infinity: not allowed; NaN: not known yet. To price one takes longer than to look at hundreds:
  * who looks for the least takes those not known for 0, and asks for those alone that the least then has. */
 static inline double gal_mix_known(const gal_mix_stage *stage, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
-    const gal_mix_conversion *own = gal_mix_conversion_at(stage, pair, from_class, to_class);
+    const gal_mix_conversion *row = *gal_mix_row(stage, pair, from_class);
+    if (row == NULL) {
+        return NAN;
+    }
+    const gal_mix_conversion *own = &row[to_class];
     return stage->rates.forward * own->forward_seconds + stage->rates.backward * own->backward_seconds +
            stage->rates.tail * own->tail_seconds;
 }

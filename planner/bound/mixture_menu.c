@@ -6,10 +6,12 @@
 
 double gal_mix_ask(const gal_mix_stage *stage, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
-    gal_mix_conversion *own = gal_mix_conversion_at(stage, pair, from_class, to_class);
-    if (isnan(own->forward_seconds)) {
-        *own = stage->price(stage->context, pair, from_class, to_class);
+    const double known = gal_mix_known(stage, pair, from_class, to_class);
+    if (!isnan(known)) {
+        return known;
     }
+    const gal_mix_conversion own = stage->price(stage->context, pair, from_class, to_class);
+    (*gal_mix_row(stage, pair, from_class))[to_class] = own;
     return gal_mix_known(stage, pair, from_class, to_class);
 }
 

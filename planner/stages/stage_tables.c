@@ -162,10 +162,32 @@ static bool may_convert(const gal_block_shape *to)
     return to->carried_in.positions == 0 || to->kind == GAL_BLOCK_CROSS_ATTENTION;
 }
 
+static const gal_mix_conversion not_allowed = {HUGE_VAL, 0.0, 0.0};
+
+static gal_mix_conversion *new_row(uint32_t class_count, gal_mix_conversion with)
+{
+    gal_mix_conversion *row = malloc(class_count * sizeof *row);
+    for (uint32_t class = 0; class < class_count && row != NULL; class ++) {
+        row[class] = with;
+    }
+    return row;
+}
+
+/* Of a pair and a class, unless it is there. */
+static void open_row(gal_stage_tables *t, gal_mix_conversion **row)
+{
+    if (*row == NULL) {
+        *row = new_row(t->class_count, (gal_mix_conversion){.forward_seconds = NAN});
+    }
+    if (*row == NULL) {
+        *row = t->no_row;
+        t->code = no_memory(t->err);
+    }
+}
+
 /* On the stage at hand. */
 static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
-    static const gal_mix_conversion not_allowed = {HUGE_VAL, 0.0, 0.0};
     gal_stage_tables *t = context;
     const gal_screened *s = t->s;
     const uint32_t block = s->types->pair_first[pair];
@@ -178,6 +200,7 @@ static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_
                                    .stage_count = s->spec.pp_degree,
                                    .microbatch_samples = s->spec.global_batch_samples / s->spec.microbatch_count,
                                    .prefetch_depth = s->spec.prefetch_depth};
+    open_row(t, &t->conversion[(size_t)pair * t->class_count + from_class]);
     if (!may_convert(to)) {
         return not_allowed;
     }
@@ -233,9 +256,12 @@ void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed)
 
 static void forget_conversions(gal_stage_tables *t)
 {
-    const size_t count = (size_t)t->s->types->pair_count * t->class_count * t->class_count;
+    const size_t count = (size_t)t->s->types->pair_count * t->class_count;
     for (size_t i = 0; i < count; i++) {
-        t->conversion[i].forward_seconds = NAN;
+        if (t->conversion[i] != t->no_row) {
+            free(t->conversion[i]);
+        }
+        t->conversion[i] = NULL;
     }
 }
 
@@ -503,11 +529,11 @@ gal_code gal_stage_tables_create(const gal_screened *screened, bool one_class, g
     if (one_class) {
         join_classes(&t);
     }
-    t.conversion = malloc((pairs * t.class_count * t.class_count + 1) * sizeof *t.conversion);
-    if (t.conversion == NULL) {
+    t.conversion = calloc(pairs * t.class_count + 1, sizeof *t.conversion);
+    t.no_row = new_row(t.class_count + 1, not_allowed);
+    if (t.conversion == NULL || t.no_row == NULL) {
         GAL_TRY(no_memory(err));
     }
-    forget_conversions(&t);
     *out = t;
     t = (gal_stage_tables){0};
 cleanup:
@@ -520,7 +546,11 @@ void gal_stage_tables_free(gal_stage_tables *tables)
     if (tables->known != NULL) {
         forget_menus(tables, 0, GAL_TABLE_COUNT);
     }
+    if (tables->conversion != NULL) {
+        forget_conversions(tables);
+    }
     gal_table_ways_free(&tables->ways);
+    free(tables->no_row);
     free(tables->conversion);
     free(tables->kept);
     free(tables->kept_count);

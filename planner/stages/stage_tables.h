@@ -38,11 +38,12 @@ typedef struct gal_stage_tables {
                           * owned. Items NULL: not asked for yet */
     double *pair_counts; /* its share, if all stages have the same */
     double *first_bytes, *last_bytes;
-    double *table_seconds;          /* [strategy] of the token table's reduction between the stages that hold it */
-    gal_table_ways ways;            /* to keep it, if several hold it */
-    gal_mix_conversion *conversion; /* [pair][class][class] on stages of `place` */
-    uint32_t stage, place;          /* at hand; of the stages whose conversions are known (gal_price_place) */
-    gal_code code;                  /* of a conversion */
+    double *table_seconds;           /* [strategy] of the token table's reduction between the stages that hold it */
+    gal_table_ways ways;             /* to keep it, if several hold it */
+    gal_mix_conversion **conversion; /* [pair][class] rows on stages of `place`; owned */
+    gal_mix_conversion *no_row;      /* that stands for those that there is no memory for: nothing is allowed */
+    uint32_t stage, place;           /* at hand; of the stages whose conversions are known (gal_price_place) */
+    gal_code code;                   /* of a conversion */
     gal_error *err;
 } gal_stage_tables;
 

@@ -23,15 +23,16 @@ typedef struct trial {
     gal_mix_menu menu[TYPES];
     double first_bytes[CLASSES], last_bytes[CLASSES], pair_counts[PAIRS];
     double conversion[PAIRS][CLASSES][CLASSES];
-    gal_mix_conversion known[PAIRS][CLASSES][CLASSES];
+    gal_mix_conversion known[PAIRS][CLASSES][CLASSES], *row[PAIRS][CLASSES]; /* NULL: not opened */
     gal_mix_stage stage;
 } trial;
 
 /* The stage counts one second of forward once, one of backward twice. */
 static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_t from_class, uint32_t to_class)
 {
-    const trial *t = context;
+    trial *t = context;
     const double seconds = t->conversion[pair][from_class][to_class];
+    t->row[pair][from_class] = t->known[pair][from_class];
     return (gal_mix_conversion){0.5 * seconds, 0.25 * seconds, 0.0};
 }
 
@@ -40,7 +41,8 @@ static void forget_conversions(trial *t)
     for (uint32_t i = 0; i < PAIRS * CLASSES * CLASSES; i++) {
         t->known[i / (CLASSES * CLASSES)][i / CLASSES % CLASSES][i % CLASSES].forward_seconds = NAN;
     }
-    t->stage.conversion = t->known[0][0];
+    memset(t->row, 0, sizeof t->row);
+    t->stage.conversion = t->row[0];
     t->stage.context = t;
 }
 
