@@ -91,17 +91,22 @@ typedef struct gal_price_query {
  * GAL_ERR_SYSTEM without memory; also of those that follow. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
+/* What may be on storage beside moments, of what has these there: masters of 16 bits; weights that are on the host. */
+typedef struct gal_stored_kinds {
+    bool masters, weights;
+} gal_stored_kinds;
 /* The shares of its moments that a block may have on storage: of every percentage up to the strategy's
- * offload_optimizer_percent the least of those that store the same, ascending, the first 0; with `masters` and in a
- * model of 16 bits behind them those with which masters are there too, likewise. out: GAL_PRICE_SHARES_MAX. */
-enum { GAL_PRICE_SHARES_MAX = 201 };
+ * offload_optimizer_percent the least of those that store the same, ascending, the first 0; behind them those with
+ * which masters are there too, with weights, with both, as far as `kinds` allows and there are such, likewise. Of a
+ * share with weights other seconds than those of the update are other ones, too. out: GAL_PRICE_SHARES_MAX. */
+enum { GAL_PRICE_SHARES_MAX = 401 };
 typedef struct gal_price_share {
     uint32_t percent;
-    bool masters; /* are there too */
+    gal_stored_kinds beside; /* are there too */
     const gal_block_price *price;
 } gal_price_share;
-gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, bool masters, gal_price_share *out,
-                          uint32_t *count, gal_error *err);
+gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, gal_stored_kinds kinds,
+                          gal_price_share *out, uint32_t *count, gal_error *err);
 /* The strategy with a share. */
 gal_strategy gal_price_share_strategy(const gal_strategy *strategy, const gal_price_share *share);
 
@@ -110,6 +115,7 @@ typedef struct gal_price_charge {
     double host_seconds_per_byte; /* >= 0 */
     bool storage;                 /* moments may be on storage, in any share: that of least charged seconds */
     bool masters;                 /* with storage: masters of 16 bits too, of any block */
+    bool weights;                 /* with storage: weights too, whose reads before each use are taken for nothing */
 } gal_price_charge;
 /* of: not charged itself; stays the caller's and is to be freed later than *out. GAL_ERR_SYSTEM without memory. */
 gal_code gal_price_cache_create_charged(gal_price_cache *of, const gal_price_charge *charge, gal_price_cache **out,

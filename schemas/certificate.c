@@ -52,6 +52,7 @@ static void read_host(const gal_json_cursor *at, gal_host_charge *out)
     out->seconds_per_byte = gal_json_f64(at, "seconds_per_byte", GAL_SECONDS_PER_BYTE_MIN, GAL_SECONDS_MAX);
     out->storage = gal_json_bool(at, "storage");
     out->masters = gal_json_has(at, "storage_masters") && gal_json_bool(at, "storage_masters");
+    out->weights = gal_json_has(at, "storage_parameters") && gal_json_bool(at, "storage_parameters");
     gal_json_reject_unknown(at);
 }
 
@@ -108,6 +109,9 @@ void gal_certificate_write_at(gal_json_writer *out, const gal_certificate *certi
         gal_json_put_bool(out, "storage", certificate->host.storage);
         if (certificate->host.masters) {
             gal_json_put_bool(out, "storage_masters", true);
+        }
+        if (certificate->host.weights) {
+            gal_json_put_bool(out, "storage_parameters", true);
         }
         gal_json_end_object(out);
     }

@@ -200,6 +200,7 @@ typedef struct gal_host_charge {
     double seconds_per_byte;    /* > 0 with a limit */
     bool storage;               /* it is of plans with moments on storage, too, in any shares */
     bool masters;               /* with storage: and with masters there */
+    bool weights;               /* with storage: and with weights there */
 } gal_host_charge;
 
 /* What a search has looked through, for its lower bound to be proved again: every plan of the plan's batch and schedule

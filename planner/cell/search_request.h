@@ -25,6 +25,7 @@ typedef struct gal_search_request {
     uint64_t memory_bytes;          /* per device; 0: the cluster's */
     uint64_t storage_bytes;         /* likewise of its storage; 0 there too: nothing goes there */
     bool storage_masters;           /* of 16 bits may go there too, with their moments */
+    bool storage_parameters;        /* weights may, with theirs */
     uint64_t
         host_memory_bytes; /* likewise of its host; gal_search alone does not read it (planner/search/host_limit.h) */
     gal_u32_list batches;  /* empty: the model's own */

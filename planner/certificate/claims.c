@@ -81,42 +81,39 @@ static gal_strategy bounding(const gal_strategy *strategy)
     return out;
 }
 
-/* What of updates is on storage, but for moments. */
-typedef struct kinds_stored {
+/* What of a plan is on storage beside moments. */
+typedef struct stored {
     bool masters, weights;
-} kinds_stored;
+} stored;
 
-static kinds_stored stored_by(const gal_plan *plan)
+static stored stored_of(const gal_plan *plan)
 {
-    kinds_stored out = {0};
+    stored found = {false, false};
     for (uint32_t r = 0; r < plan->run_count; r++) {
-        const gal_strategy *strategy = &plan->run[r].strategy;
-        out.masters = out.masters || strategy->offload_storage_masters;
-        out.weights = out.weights || strategy->offload_storage_parameters_percent > 0;
+        found.masters = found.masters || plan->run[r].strategy.offload_storage_masters;
+        found.weights = found.weights || plan->run[r].strategy.offload_storage_parameters_percent > 0;
     }
-    return out;
+    return found;
 }
 
-/* A charged bound is of plans without weights and activations on storage, within its limit, and of plans that store,
- * moments alone or masters too, where it is charged so. */
+/* A charged bound is of plans without activations on storage, within its limit, and of plans that store, moments alone
+ * or masters or weights too, where it is charged so. */
 static gal_code check_host(const gal_plan *plan, gal_error *err)
 {
     const gal_host_charge *host = &plan->certificate.host;
     if (host->host_memory_bytes == 0) {
         return GAL_OK;
     }
-    const kinds_stored stored = stored_by(plan);
     if (gal_plan_stores_activations(plan)) {
         return gal_fail(err, GAL_NO, "certificate: the plan has activations on storage, its bound is of plans without");
     }
     if (gal_plan_stores(plan) && !host->storage) {
         return gal_fail(err, GAL_NO, "certificate: the plan has moments on storage, its bound is of plans without");
     }
-    if (stored.masters && !host->masters) {
-        return gal_fail(err, GAL_NO, "certificate: the plan has masters on storage, its bound is of plans without");
-    }
-    if (stored.weights) {
-        return gal_fail(err, GAL_NO, "certificate: the plan has weights on storage, its bound is of plans without");
+    const stored own = stored_of(plan);
+    if ((own.masters && !host->masters) || (own.weights && !host->weights)) {
+        return gal_fail(err, GAL_NO, "certificate: the plan has %s on storage, its bound is of plans without",
+                        own.weights && !host->weights ? "weights" : "masters");
     }
     for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
         gal_program *program = NULL;
@@ -230,7 +227,7 @@ gal_code gal_claims_check_bound(gal_price_cache *cache, const gal_durations *dur
 {
     gal_code code = GAL_OK;
     const gal_certificate *c = &plan->certificate;
-    const gal_price_charge charge = {c->host.seconds_per_byte, c->host.storage, c->host.masters};
+    const gal_price_charge charge = {c->host.seconds_per_byte, c->host.storage, c->host.masters, c->host.weights};
     gal_certificate_sources from = {.durations = durations, .cache = cache};
     gal_price_cache *charged = NULL;
     GAL_TRY(check_order(plan, err));

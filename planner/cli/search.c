@@ -36,7 +36,7 @@ typedef struct search_options {
     double risk; /* quantile; 0: not given */
     double time_limit_seconds;
     double gap_percent; /* below 0: not given */
-    bool compare, pareto, json, counts, timing, quiet, storage_masters;
+    bool compare, pareto, json, counts, timing, quiet, storage_masters, storage_parameters;
     gal_ctas ctas; /* of communication_ctas */
 } search_options;
 
@@ -83,7 +83,9 @@ static const char notes[] =
     "may be in the host's memory, within a limit (--host-memory), and with --storage-memory moments and activations "
     "on\n"
     "storage (galrun --storage), with --storage-masters masters of 16 bits too: chosen with the rest of each block's\n"
-    "strategy; what may be lost is in the gap.\n"
+    "strategy; what may be lost is in the gap. --storage-parameters: weights too, of all blocks or of none, where "
+    "their\n"
+    "moments go.\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
     "\nExamples:\n"
@@ -108,6 +110,8 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                          &o->storage_bytes, 1, UINT64_C(1) << 50),
         gal_option_flag("storage-masters", "masters of 16 bits may be on storage too, where their moments are",
                         &o->storage_masters),
+        gal_option_flag("storage-parameters", "weights that are on the host may be on storage too, likewise",
+                        &o->storage_parameters),
         gal_option_string("batch", "LIST", "global batch in samples", &o->batch),
         gal_option_string("microbatches", "LIST", "microbatch counts", &o->microbatches),
         gal_option_u32_list("pp", "LIST", "pipeline degrees; without it all divisors of the devices", &o->pp_degrees, 1,
@@ -279,6 +283,7 @@ static gal_code usage_rules(search_options *o, gal_search_request *request, gal_
     const char *limit = o->host_memory_bytes > 0 ? "host-memory"
                         : o->storage_bytes > 0   ? "storage-memory"
                         : o->storage_masters     ? "storage-masters"
+                        : o->storage_parameters  ? "storage-parameters"
                                                  : NULL;
     if (code == GAL_OK && limit != NULL && (!request->space.offload || o->compare || o->pareto)) {
         return gal_fail(err, GAL_ERR_USAGE, "--%s goes with --space ...,offload, and without --compare and --pareto",
@@ -524,6 +529,7 @@ static gal_code run(search_options *o, gal_error *err)
                                   .host_memory_bytes = o->host_memory_bytes,
                                   .storage_bytes = o->storage_bytes,
                                   .storage_masters = o->storage_masters,
+                                  .storage_parameters = o->storage_parameters,
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
                                   .label_limit = o->label_limit,

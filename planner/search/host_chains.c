@@ -71,7 +71,7 @@ static gal_price_query query_of(const gal_cell *cell, uint32_t block, uint32_t s
 /* In the order of gal_price_shares. */
 static uint32_t rank_of(const gal_price_share *at)
 {
-    return (at->masters ? GAL_PRICE_SHARES_MAX : 0) + at->percent;
+    return (at->beside.masters ? GAL_PRICE_SHARES_MAX : 0) + at->percent;
 }
 
 static share share_of(const search *s, const gal_price_share *at, bool borrows)
@@ -115,15 +115,15 @@ static gal_code list_shares(search *s, uint32_t block, const gal_price_query *qu
     gal_code code = GAL_OK;
     const gal_block_types *types = &s->plain->types;
     gal_price_cache *cache = s->task->spec->cache;
-    const bool masters = s->task->charge.masters;
-    GAL_TRY(gal_price_shares(cache, query, masters, out, count, s->err));
+    const gal_stored_kinds kinds = {.masters = s->task->charge.masters}; /* a path has a strategy's forward */
+    GAL_TRY(gal_price_shares(cache, query, kinds, out, count, s->err));
     for (uint32_t type = 0; gal_cell_holds_table(s->plain, block) && type < types->type_count; type++) {
         gal_price_share other[GAL_PRICE_SHARES_MAX];
         uint32_t other_count = 0;
         gal_price_query of_type = *query;
         of_type.type = types->shape[type].type;
         if (gal_cell_holds_table(s->plain, types->type_first[type]) && types->type_of[block] != type) {
-            GAL_TRY(gal_price_shares(cache, &of_type, masters, other, &other_count, s->err));
+            GAL_TRY(gal_price_shares(cache, &of_type, kinds, other, &other_count, s->err));
             join(out, count, other, other_count);
         }
     }

@@ -34,7 +34,7 @@ typedef struct joint {
 /* ---- plans ---- */
 
 /* A plan's true objective, with as much on storage as the limits ask for; kept if it is the fastest. */
-static gal_code take(joint *j, const gal_finalist *from, gal_error *err)
+static gal_code take_within(joint *j, const gal_host_limits *limits, const gal_finalist *from, gal_error *err)
 {
     gal_code code = GAL_OK;
     bool fits = false;
@@ -43,7 +43,7 @@ static gal_code take(joint *j, const gal_finalist *from, gal_error *err)
     gal_search_result *best = j->best;
     GAL_TRY(gal_plan_copy(&from->plan, &own.plan, err));
     own.peak_bytes = 0;
-    GAL_TRY(gal_storage_fit(r->cache, j->limits, &own.plan, &fits, err));
+    GAL_TRY(gal_storage_fit(r->cache, limits, &own.plan, &fits, err));
     if (fits) {
         GAL_TRY(gal_plan_objective(r->cache, r->durations, &own.plan, &own.objective_seconds, err));
         own.plan.objective_seconds = own.objective_seconds;
@@ -58,6 +58,20 @@ static gal_code take(joint *j, const gal_finalist *from, gal_error *err)
     }
 cleanup:
     gal_plan_free(&own.plan);
+    return code;
+}
+
+/* With weights in memory, and where they may be there on storage. */
+static gal_code take(joint *j, const gal_finalist *from, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_host_limits limits = *j->limits;
+    limits.weights = false;
+    GAL_TRY(take_within(j, &limits, from, err));
+    if (j->limits->weights && j->limits->storage_bytes > 0) {
+        GAL_TRY(take_within(j, j->limits, from, err));
+    }
+cleanup:
     return code;
 }
 
@@ -86,9 +100,10 @@ static gal_code charged_block(const joint *j, const gal_plan *plan, uint32_t sta
                                    .stage_count = plan->stage_count,
                                    .microbatch_samples = gal_plan_microbatch_samples(plan),
                                    .prefetch_depth = plan->prefetch_depth};
-    const gal_code code = j->storage
-                              ? gal_price_shares(j->request->cache, &query, j->limits->masters, share, &count, err)
-                              : gal_price_block(j->request->cache, &query, &share[0].price, err);
+    const gal_code code =
+        j->storage ? gal_price_shares(j->request->cache, &query,
+                                      (gal_stored_kinds){j->limits->masters, j->limits->weights}, share, &count, err)
+                   : gal_price_block(j->request->cache, &query, &share[0].price, err);
     double least = HUGE_VAL;
     for (uint32_t i = 0; code == GAL_OK && i < count; i++) {
         const gal_block_memory *memory = &share[i].price->memory;
@@ -138,7 +153,8 @@ static void take_bound(joint *j, const gal_search_result *found, double charge)
     if (proved > j->proved_seconds) {
         j->proved_seconds = proved;
         j->certificate = plan->certificate;
-        j->certificate.host = (gal_host_charge){j->limits->host_bytes, charge, stores, stores && j->limits->masters};
+        j->certificate.host = (gal_host_charge){j->limits->host_bytes, charge, stores, stores && j->limits->masters,
+                                                stores && j->limits->weights};
     }
     if (found->lower_bound_seconds - of_limit > j->bound_seconds) {
         j->bound_seconds = found->lower_bound_seconds - of_limit;
@@ -150,7 +166,8 @@ static void take_bound(joint *j, const gal_search_result *found, double charge)
 static gal_code try_charge(joint *j, double charge, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_price_charge prices = {charge, j->storage, j->storage && j->limits->masters};
+    const gal_price_charge prices = {charge, j->storage, j->storage && j->limits->masters,
+                                     j->storage && j->limits->weights};
     gal_price_cache *charged = NULL;
     gal_search_result found = {0};
     gal_search_request request = *j->request;
@@ -283,7 +300,9 @@ static gal_code solve_cells(joint *j, const gal_price_charge *charge, gal_price_
             GAL_TRY(take_chain(j, &spec, answer, err));
         }
     }
-    j->bound_seconds = fmax(j->bound_seconds, fmin(bound, best_seconds(j)));
+    if (!j->limits->weights) { /* chains have none on storage */
+        j->bound_seconds = fmax(j->bound_seconds, fmin(bound, best_seconds(j)));
+    }
 cleanup:
     gal_block_types_free(&types);
     free(numbers);
@@ -295,7 +314,7 @@ static gal_code close_gap(joint *j, gal_error *err)
     gal_code code = GAL_OK;
     const uint32_t blocks = gal_model_block_count(j->request->model);
     const bool stores = j->limits->storage_bytes > 0;
-    const gal_price_charge charge = {j->charge, stores, stores && j->limits->masters};
+    const gal_price_charge charge = {j->charge, stores, stores && j->limits->masters, stores && j->limits->weights};
     gal_price_cache *charged = NULL;
     gal_host_answer answer = {.stage = calloc(blocks, sizeof *answer.stage),
                               .strategy = calloc(blocks, sizeof *answer.strategy)};

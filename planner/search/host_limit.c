@@ -36,7 +36,8 @@ static gal_host_limits limits_of(const gal_search_request *request)
     const uint64_t storage = request->storage_bytes > 0 ? request->storage_bytes : own->storage_bytes;
     return (gal_host_limits){.host_bytes = host > 0 ? host : UINT64_MAX,
                              .storage_bytes = storage,
-                             .masters = request->storage_masters && gal_dtype_is_narrow(request->model->compute_dtype)};
+                             .masters = request->storage_masters && gal_dtype_is_narrow(request->model->compute_dtype),
+                             .weights = request->storage_parameters};
 }
 
 static bool fits(const gal_plan *plan, const gal_host_limits *most)
@@ -106,7 +107,8 @@ static void keep_faster(gal_search_result *best, gal_search_result *other, const
     *other = (gal_search_result){0};
 }
 
-/* The winner alone, of its moments as many on storage as the limits ask for. Not feasible: that cannot be. */
+/* The winner alone, of its moments, and of weights with them, as many on storage as the limits ask for. Not feasible:
+ * that cannot be. */
 static gal_code store(const gal_search_request *request, const gal_host_limits *most, const gal_search_result *from,
                       gal_search_result *out, gal_error *err)
 {
@@ -139,17 +141,31 @@ cleanup:
     return code;
 }
 
+/* *best becomes that if it is faster, with weights in memory or, where they may be there, on storage. */
+static gal_code store_either(const gal_search_request *request, const gal_host_limits *most,
+                             const gal_search_result *from, gal_search_result *best, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_search_result stored = {0};
+    gal_host_limits limits = *most;
+    for (uint32_t w = 0; w <= most->weights; w++) {
+        limits.weights = w > 0;
+        GAL_TRY(store(request, &limits, from, &stored, err));
+        keep_faster(best, &stored, most);
+    }
+cleanup:
+    return code;
+}
+
 /* *best becomes what of `from` is within the limits, if it is faster: as it is, or else with as much on storage as it
  * needs there, be it nothing. `from` is freed unless it is taken. */
 static gal_code consider(const gal_search_request *request, const gal_host_limits *most, gal_search_result *from,
                          gal_search_result *best, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_search_result stored = {0};
     const bool is_plan = from->feasible && is_within(from, most) && !gal_plan_stores(&from->finalist[0].plan);
     if (from->feasible && !is_plan) {
-        GAL_TRY(store(request, most, from, &stored, err));
-        keep_faster(best, &stored, most);
+        GAL_TRY(store_either(request, most, from, best, err));
     }
     keep_faster(best, from, most);
 cleanup:
@@ -235,7 +251,7 @@ static gal_code search_parts(const gal_search_request *request, const gal_host_l
                              gal_search_result *best, gal_error *err)
 {
     gal_code code = GAL_OK;
-    GAL_TRY(store(request, most, whole, best, err));
+    GAL_TRY(store_either(request, most, whole, best, err));
     if (!is_good_enough(request, whole, best)) {
         GAL_TRY(try_storage(request, most, best, err));
         GAL_TRY(leave_out(request, most, best, err));

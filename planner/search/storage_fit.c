@@ -21,9 +21,9 @@ typedef struct fit_work {
     const gal_host_limits *most;
     gal_storage_levels *levels; /* [stage] */
     bool *table;                /* [block]: holds a token table of several */
-    bool masters;               /* of the choice at hand: they lie where the moments do */
+    gal_stored_kinds beside;    /* of the choice at hand: these lie where the moments do */
     uint32_t *percent, *best;   /* [block]: of the choice at hand, and of the best one */
-    bool best_masters;
+    gal_stored_kinds best_beside;
 } fit_work;
 
 /* Of a choice for all stages: the slowest stage's update, and bytes of all of them. */
@@ -106,7 +106,7 @@ static void list_ways(const fit_work *w, uint32_t stage, uint64_t part_bytes, ui
 static uint64_t need_of(const fit_work *w, uint32_t stage, uint64_t part_bytes)
 {
     const uint64_t all = w->levels[stage].snapshot[0].host_bytes, most = w->most->host_bytes;
-    const uint64_t kinds = w->masters ? GAL_STORED_MASTER + 1 : GAL_STORED_MOMENTS;
+    const uint64_t kinds = GAL_STORED_MOMENTS + (uint64_t)w->beside.masters + (uint64_t)w->beside.weights;
     const uint64_t ring = GAL_STORED_RING * kinds * part_bytes;
     const uint64_t ends = 2 * BLOCK; /* what is lost before the ring and behind it */
     return part_bytes == 0 ? (all > most ? all - most : 0) : all + ring + ends > most ? all + ring + ends - most : 0;
@@ -206,7 +206,7 @@ static gal_code try_table(fit_work *w, uint32_t table_percent, fit_cost *least, 
     if (!*fits || is_less(all, *least)) {
         *fits = true;
         *least = all;
-        w->best_masters = w->masters;
+        w->best_beside = w->beside;
         memcpy(w->best, w->percent, gal_model_block_count(&w->plan->model) * sizeof *w->best);
     }
     return GAL_OK;
@@ -239,8 +239,8 @@ static gal_code write_percents(const fit_work *w, gal_plan *plan, gal_error *err
         for (; block < end; block++) {
             gal_strategy strategy = *gal_plan_block_strategy(plan, block);
             const uint32_t most = strategy.offload_optimizer_percent;
-            strategy.offload_storage_percent = w->best[block] < most ? w->best[block] : most;
-            strategy.offload_storage_masters = w->best_masters && strategy.offload_storage_percent > 0;
+            const gal_price_share share = {w->best[block] < most ? w->best[block] : most, w->best_beside, NULL};
+            strategy = gal_price_share_strategy(&strategy, &share);
             if (count == first || !gal_strategy_equal(&run[count - 1].strategy, &strategy)) {
                 run[count++] = (gal_plan_run){0, strategy};
             }
@@ -295,14 +295,14 @@ static void free_levels(fit_work *w)
     }
 }
 
-/* With masters where the moments are, or in memory. */
-static gal_code choose_with(fit_work *w, gal_price_cache *cache, bool masters, fit_cost *least, bool *fits,
+/* With masters and weights where the moments are, or in memory. */
+static gal_code choose_with(fit_work *w, gal_price_cache *cache, gal_stored_kinds beside, fit_cost *least, bool *fits,
                             gal_error *err)
 {
     gal_code code = GAL_OK;
-    w->masters = masters;
+    w->beside = beside;
     for (uint32_t stage = 0; stage < w->plan->stage_count; stage++) {
-        GAL_TRY(gal_storage_levels_create(cache, w->plan, stage, masters, &w->levels[stage], err));
+        GAL_TRY(gal_storage_levels_create(cache, w->plan, stage, beside, &w->levels[stage], err));
     }
     GAL_TRY(choose_all(w, least, fits, err));
 cleanup:
@@ -340,9 +340,9 @@ gal_code gal_storage_fit(gal_price_cache *cache, const gal_host_limits *most, ga
         goto cleanup;
     }
     find_table(&w, blocks);
-    GAL_TRY(choose_with(&w, cache, false, &least, fits, err));
+    GAL_TRY(choose_with(&w, cache, (gal_stored_kinds){.weights = most->weights}, &least, fits, err));
     if (most->masters && gal_dtype_is_narrow(plan->model.compute_dtype)) {
-        GAL_TRY(choose_with(&w, cache, true, &least, fits, err));
+        GAL_TRY(choose_with(&w, cache, (gal_stored_kinds){true, most->weights}, &least, fits, err));
     }
     if (*fits) {
         GAL_TRY(write_percents(&w, plan, err));

@@ -14,7 +14,7 @@ typedef struct levels_work {
     gal_price_cache *cache;
     gal_plan plan; /* a copy, whose percentages change */
     uint32_t stage, block_count;
-    bool masters; /* lie where the moments do */
+    gal_stored_kinds beside; /* lie where the moments do */
     gal_storage_snapshot at[SNAPSHOTS_MAX];
 } levels_work;
 
@@ -23,8 +23,8 @@ static void set_percent(levels_work *w, uint32_t percent)
     for (uint32_t r = 0; r < w->plan.run_count; r++) {
         gal_strategy *strategy = &w->plan.run[r].strategy;
         const uint32_t most = strategy->offload_optimizer_percent;
-        strategy->offload_storage_percent = percent < most ? percent : most;
-        strategy->offload_storage_masters = w->masters && strategy->offload_storage_percent > 0;
+        const gal_price_share share = {percent < most ? percent : most, w->beside, NULL};
+        *strategy = gal_price_share_strategy(strategy, &share);
     }
 }
 
@@ -108,6 +108,23 @@ static uint32_t keep_distinct(levels_work *w)
     return kept;
 }
 
+/* Weights on storage are read in every microbatch. */
+static gal_code add_rounds(levels_work *w, uint32_t block, double *seconds, gal_error *err)
+{
+    const gal_plan *plan = &w->plan;
+    const gal_block_price *of = NULL;
+    const gal_price_query query = {.type = gal_model_block_type(&plan->model, block),
+                                   .strategy = gal_plan_block_strategy(plan, block),
+                                   .device_count = gal_plan_stage_devices(plan),
+                                   .stage = w->stage,
+                                   .stage_count = plan->stage_count,
+                                   .microbatch_samples = gal_plan_microbatch_samples(plan),
+                                   .prefetch_depth = plan->prefetch_depth};
+    const gal_code code = gal_price_block(w->cache, &query, &of, err);
+    *seconds += code == GAL_OK ? plan->microbatch_count * (of->forward_seconds + of->backward_seconds) : 0.0;
+    return code;
+}
+
 static gal_code price(levels_work *w, gal_storage_snapshot *s, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -116,18 +133,21 @@ static gal_code price(levels_work *w, gal_storage_snapshot *s, gal_error *err)
     for (uint32_t i = 0; i < w->block_count; i++) {
         double seconds = 0.0;
         GAL_TRY(gal_plan_block_update(w->cache, &w->plan, w->stage, first + i, &seconds, err));
+        if (w->beside.weights) {
+            GAL_TRY(add_rounds(w, first + i, &seconds, err));
+        }
         s->block[i].picoseconds = (uint64_t)llrint(fmax(0.0, seconds) * picoseconds);
     }
 cleanup:
     return code;
 }
 
-gal_code gal_storage_levels_create(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, bool masters,
-                                   gal_storage_levels *out, gal_error *err)
+gal_code gal_storage_levels_create(gal_price_cache *cache, const gal_plan *plan, uint32_t stage,
+                                   gal_stored_kinds beside, gal_storage_levels *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     levels_work w = {
-        .cache = cache, .stage = stage, .block_count = gal_plan_stage_block_count(plan, stage), .masters = masters};
+        .cache = cache, .stage = stage, .block_count = gal_plan_stage_block_count(plan, stage), .beside = beside};
     uint32_t count = 0;
     gal_storage_snapshot *snapshots = NULL;
     GAL_TRY(gal_plan_copy(plan, &w.plan, err));

@@ -37,7 +37,7 @@ static double additive_error(const gal_plan *plan)
 {
     gal_profile profile;
     gal_profile_analytic(&plan->cluster, &profile);
-    return gal_priced_error(plan, &profile);
+    return gal_priced_error(plan, &profile, NULL);
 }
 
 static void give_units(gal_plan *plan, gal_shard_unit unit)
