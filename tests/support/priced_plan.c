@@ -188,7 +188,7 @@ gal_program **gal_priced_lower(const gal_plan *plan)
     return programs;
 }
 
-double gal_priced_error(const gal_plan *plan, const gal_profile *profile)
+double gal_priced_error(const gal_plan *plan, const gal_profile *profile, double *simulated_seconds)
 {
     gal_error err = {0};
     gal_durations *durations = NULL;
@@ -203,6 +203,9 @@ double gal_priced_error(const gal_plan *plan, const gal_profile *profile)
         fail_msg("%s", err.text);
     }
     const double error = objective / simulation.iteration_seconds - 1.0;
+    if (simulated_seconds != NULL) {
+        *simulated_seconds = simulation.iteration_seconds;
+    }
     gal_simulation_free(&simulation);
     gal_price_cache_free(cache);
     gal_durations_free(durations);

@@ -20,8 +20,8 @@ bool gal_priced_holds_table(const gal_model *model, uint32_t block);
 /* [stage], for gal_priced_free. */
 gal_program **gal_priced_lower(const gal_plan *plan);
 void gal_priced_free(gal_program **programs, uint32_t count);
-/* Objective / simulated - 1, by the durations of a profile. */
-double gal_priced_error(const gal_plan *plan, const gal_profile *profile);
+/* Objective / simulated - 1, by the durations of a profile; simulated_seconds may be NULL. */
+double gal_priced_error(const gal_plan *plan, const gal_profile *profile, double *simulated_seconds);
 
 /* Sizes of errors. */
 enum { GAL_PRICED_ERRORS_MAX = 1200 };
