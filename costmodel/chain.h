@@ -32,9 +32,10 @@ typedef struct gal_chain_times {
     double late_seconds;                      /* by what, for that, compute of backward with sync ends later */
     /* [block]: ends since the beginning of the call; sync's on all streams */
     double forward_end[GAL_CHAIN_MAX], backward_end[GAL_CHAIN_MAX], sync_end[GAL_CHAIN_MAX];
-    double own_forward_seconds, own_backward_seconds; /* of one of the blocks: of its kernels alone */
-    double update_seconds;                            /* of that block */
-    double shared_update_seconds[GAL_SHARED_COUNT];   /* of them: what is of each shared tensor */
+    double own_forward_seconds, own_backward_seconds;       /* of one of the blocks: of its kernels alone */
+    double stored_forward_seconds, stored_backward_seconds; /* likewise of its transfers to and from a file */
+    double update_seconds;                                  /* of that block */
+    double shared_update_seconds[GAL_SHARED_COUNT];         /* of them: what is of each shared tensor */
 } gal_chain_times;
 
 /* All but what is of the update, from the ends of the calls. */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "costmodel/host_work.h"
+
 /* ---- creation ---- */
 
 gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, gal_program *recycled, gal_program **out,
@@ -343,6 +345,21 @@ double gal_lone_own_seconds(const gal_lone *lone, const gal_durations *durations
         const gal_instruction *in = &lone->like->instruction[i];
         const bool counts = in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] && !in->only_last;
         seconds += counts ? kernel[i] : 0.0;
+    }
+    return seconds;
+}
+
+double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples,
+                               gal_fragment_kind kind)
+{
+    if (lone->memory.host.kept_stored == 0) {
+        return 0.0;
+    }
+    const double *transfer = find_kernels(lone, durations, microbatch_samples);
+    const gal_fragment *fragment = &lone->like->fragment[kind];
+    double seconds = 0.0;
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        seconds += gal_is_storage_work((gal_op)lone->like->instruction[i].op) ? transfer[i] : 0.0;
     }
     return seconds;
 }

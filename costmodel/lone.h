@@ -63,6 +63,9 @@ double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durat
 /* Kernels of forward or of backward of one microbatch (GAL_FRAGMENT_BACKWARD_SYNC), one after the other. */
 double gal_lone_own_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples,
                             gal_fragment_kind kind);
+/* Likewise of transfers to and from a file. */
+double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples,
+                               gal_fragment_kind kind);
 void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out);
 
 #endif

@@ -321,6 +321,10 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     } else {
         read_steady(&t, chain.block_count, cache, query, out);
     }
+    /* Values on their way to a file wait in a ring and in front of it for some blocks, which is longer than the chain:
+     * of many blocks each takes as long as its own transfers. */
+    out->forward_seconds = fmax(out->forward_seconds, t.stored_forward_seconds);
+    out->backward_seconds = fmax(out->backward_seconds, t.stored_backward_seconds);
     out->update_seconds = t.update_seconds;
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
     gal_lone_memory(own, query->microbatch_samples, &out->memory);

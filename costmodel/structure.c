@@ -378,6 +378,8 @@ gal_code gal_structures_measure(gal_structures *structures, gal_structure *struc
     const uint32_t samples = chain->query->microbatch_samples;
     out->own_forward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
     out->own_backward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
+    out->stored_forward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
+    out->stored_backward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
     read_update(lone, cost[update_block], &slowdowns, out);
     return GAL_OK;
 }
