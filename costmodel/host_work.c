@@ -58,9 +58,9 @@ void gal_host_work_of(const gal_profile *profile, gal_host_work *out)
     *out = (gal_host_work){.beside = profile->has_gpu || device->multiprocessor_count > 0,
                            .out = assumed,
                            .in = assumed,
-                           .read = {storage_latency_seconds,
+                           .read = {said_or(device->storage_read_latency_seconds, storage_latency_seconds),
                                     said_or(device->storage_read_bytes_per_second, default_read_bytes_per_second)},
-                           .write = {storage_latency_seconds,
+                           .write = {said_or(device->storage_write_latency_seconds, storage_latency_seconds),
                                      said_or(device->storage_write_bytes_per_second, default_write_bytes_per_second)},
                            .memory_bytes_per_second =
                                said_or(device->host_memory_bytes_per_second, default_memory_bytes_per_second)};

@@ -6,7 +6,8 @@
  * Rates: of the profile where it has measured them (copies: of the NUMA node whose ranks have the slowest; Adam: by as
  * many threads as galrun gives a rank), else of the cluster's device, else of a PCI Express 4.0 x16 link, of a channel
  * of DDR4-3200 and of an NVMe device on PCI Express 3.0 x4 (assumed). Adam moves its operands through the host's memory
- * once: 28 bytes an element of fp32.
+ * once: 28 bytes an element of fp32. Storage is read and written at its rates while the other way rests; what both at
+ * once take is the profile's factor of storage on itself.
  *
  * Beside a GPU Adam slows nobody; copies, which its own engines do, and transfers of storage slow and are slowed by
  * what the profile says (nothing where it says nothing: the link has both directions at once). On ranks that are

@@ -94,9 +94,11 @@ gal_code gal_operator_repeat(void *operator_run, uint32_t count, gal_error *err)
  * the models; out: its memory_bytes are read. */
 gal_code gal_measure_peaks(gal_bench *bench, gal_dtype dtype, gal_device *out, gal_error *err);
 
-/* measure_storage.c: what a file in the directory is read and written at, all ranks at once, and this rank's share of
- * the room there. Collective. GAL_ERR_SYSTEM: no directory, no room, or it fails. */
-gal_code gal_measure_storage(gal_bench *bench, const char *directory, gal_device *out, gal_error *err);
+/* measure_storage.c: what a file in the directory is read and written at, each way alone and all ranks at once, and this
+ * rank's share of the room there. slowdown: factor on either way while both go on; left alone where nothing was to be
+ * measured. Collective. GAL_ERR_SYSTEM: no directory, no room, or it fails. */
+gal_code gal_measure_storage(gal_bench *bench, const char *directory, gal_device *out, double *slowdown,
+                             gal_error *err);
 
 /* ---- collectives ---- */
 
@@ -229,9 +231,9 @@ gal_code gal_measure_copy_slowdowns(gal_bench *bench, const gal_overlap_settings
 gal_code gal_measure_host_copies(gal_bench *bench, const gal_overlap_settings *settings, gal_sequence *kernels,
                                  double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
 
-/* On ranks that are processors, of [storage] and [][storage] all but what transfers are to each other, which is in
- * their rates: transfers of a file in the directory beside the kernels, copies, and the collective that takes most of
- * the time. */
+/* On ranks that are processors, of [storage] and [][storage] all but what transfers are to each other: transfers of a
+ * file in the directory, of parts as a plan's, beside the kernels, copies, and the collective that takes most of the
+ * time. */
 gal_code gal_measure_storage_slowdowns(gal_bench *bench, const gal_overlap_settings *settings, const char *directory,
                                        double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT], gal_error *err);
 

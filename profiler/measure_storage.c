@@ -1,58 +1,102 @@
-/* Storage of a directory: what galrun's file there is read and written at, all ranks at once. In a step parts are read
- * and written at the same time, and a device shares its rate between them: each way is measured alone, then both at
- * once, and both rates are taken to fall by what that takes longer than the slower one alone. */
+/* Storage of a directory: what galrun's file there is read and written at, all ranks at once, by transfers of several
+ * sizes: of units smaller than a part a part is no more. In a step parts are read and written at the same time, and a
+ * device shares its rate between them: each way is measured alone, then both at once. What those take longer is one
+ * factor on either while both go on, as the simulation has it: of ways that take r and w a part alone, r the shorter, n
+ * parts each take n r factor + n (w - r). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "profiler/fit.h"
 #include "profiler/measure.h"
 #include "runtime/device/storage.h"
 #include "schemas/plan.h"
 
-/* Transfers as a plan's by default, over as many places as defeat what a device remembers of the last one. */
-enum { TRANSFER_BYTES = GAL_STORAGE_PART_BYTES, PLACES = 8 };
+/* Transfers up to a plan's by default, some one behind the other each way, over as many places as defeat what a device
+ * remembers of the last one. */
+enum { TRANSFER_BYTES = GAL_STORAGE_PART_BYTES, SIZES = 3, PLACES = 8, RUN_TRANSFERS = 4 };
+static const uint64_t transfer_bytes[SIZES] = {TRANSFER_BYTES / 16, TRANSFER_BYTES / 4, TRANSFER_BYTES};
+static const double latency_seconds_min = 1e-6; /* 0 in a document means that it is not known */
+
+/* One way. */
+typedef struct storage_way {
+    bool moves, busy;
+    uint32_t left;  /* of a run: still to be started */
+    uint32_t place; /* of the next transfer; the other way's is as far away as can be */
+} storage_way;
 
 typedef struct storage_run {
     gal_storage *storage;
-    bool moves[GAL_STORAGE_DIRECTIONS];
-    char *memory;   /* TRANSFER_BYTES for each direction */
-    uint32_t place; /* of the next transfer; the other direction's is as far away as can be */
+    storage_way way[GAL_STORAGE_DIRECTIONS];
+    uint64_t bytes; /* of a transfer */
+    char *memory;   /* TRANSFER_BYTES for each way */
 } storage_run;
 
-/* One transfer of each direction that moves, at the same time. */
+/* Starts the way's next transfer, or looks whether the one under way is done. */
+static gal_code move_on(storage_run *run, gal_storage_direction direction, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    storage_way *way = &run->way[direction];
+    bool done = false;
+    if (way->busy) {
+        GAL_TRY(gal_storage_test(run->storage, direction, &done, err));
+        way->busy = !done;
+    } else if (way->left > 0) {
+        const uint64_t offset = (uint64_t)(way->place++ % PLACES) * TRANSFER_BYTES;
+        GAL_TRY(gal_storage_start(run->storage, direction, offset, run->memory + (size_t)direction * TRANSFER_BYTES,
+                                  run->bytes, err));
+        way->left--;
+        way->busy = true;
+    }
+cleanup:
+    return code;
+}
+
+/* Runs of RUN_TRANSFERS each way that moves; neither way waits for the other within a run. */
 static gal_code transfer(void *context, uint32_t count, gal_error *err)
 {
     gal_code code = GAL_OK;
     storage_run *run = context;
-    for (uint32_t i = 0; i < count; i++, run->place++) {
-        bool done[GAL_STORAGE_DIRECTIONS] = {!run->moves[GAL_STORAGE_READ], !run->moves[GAL_STORAGE_WRITE]};
-        for (uint32_t d = 0; d < GAL_STORAGE_DIRECTIONS; d++) {
-            const uint64_t offset = (uint64_t)((run->place + d * PLACES / 2) % PLACES) * TRANSFER_BYTES;
-            if (run->moves[d]) {
-                GAL_TRY(gal_storage_start(run->storage, (gal_storage_direction)d, offset,
-                                          run->memory + (size_t)d * TRANSFER_BYTES, TRANSFER_BYTES, err));
-            }
-        }
-        while (!done[GAL_STORAGE_READ] || !done[GAL_STORAGE_WRITE]) {
-            for (uint32_t d = 0; d < GAL_STORAGE_DIRECTIONS; d++) {
-                if (!done[d]) {
-                    GAL_TRY(gal_storage_test(run->storage, (gal_storage_direction)d, &done[d], err));
-                }
-            }
+    storage_way *read = &run->way[GAL_STORAGE_READ], *write = &run->way[GAL_STORAGE_WRITE];
+    for (uint32_t i = 0; i < count; i++) {
+        read->left = read->moves ? RUN_TRANSFERS : 0;
+        write->left = write->moves ? RUN_TRANSFERS : 0;
+        while (read->busy || write->busy || read->left + write->left > 0) {
+            GAL_TRY(move_on(run, GAL_STORAGE_READ, err));
+            GAL_TRY(move_on(run, GAL_STORAGE_WRITE, err));
         }
     }
 cleanup:
     return code;
 }
 
-static gal_code measure(gal_bench *bench, storage_run *run, bool reads, bool writes, double *seconds, gal_error *err)
+/* Of one transfer of each way that moves. */
+static gal_code measure(gal_bench *bench, storage_run *run, uint64_t bytes, double *seconds, gal_error *err)
 {
     gal_timing timing = {0};
-    run->moves[GAL_STORAGE_READ] = reads;
-    run->moves[GAL_STORAGE_WRITE] = writes;
+    run->bytes = bytes;
     const gal_code code = gal_bench_time(bench, transfer, run, &timing, err);
-    *seconds = timing.seconds;
+    *seconds = timing.seconds / RUN_TRANSFERS;
+    return code;
+}
+
+/* One way by itself; *whole: of a transfer of the largest size. */
+static gal_code measure_way(gal_bench *bench, storage_run *run, gal_storage_direction direction,
+                            double *latency_seconds, double *bytes_per_second, double *whole, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_transfer transfers[SIZES];
+    for (uint32_t d = 0; d < GAL_STORAGE_DIRECTIONS; d++) {
+        run->way[d].moves = d == direction;
+    }
+    for (uint32_t i = 0; i < SIZES; i++) {
+        GAL_TRY(measure(bench, run, transfer_bytes[i], whole, err));
+        transfers[i] = (gal_transfer){(double)transfer_bytes[i], *whole};
+    }
+    gal_fit_link(transfers, SIZES, latency_seconds, bytes_per_second);
+    *latency_seconds = fmax(*latency_seconds, latency_seconds_min);
+cleanup:
     return code;
 }
 
@@ -66,26 +110,28 @@ static gal_code open_run(const char *directory, storage_run *run, gal_error *err
     }
     run->memory = memset(memory, 1, (size_t)GAL_STORAGE_DIRECTIONS * TRANSFER_BYTES);
     GAL_TRY(gal_storage_open(directory, (uint64_t)PLACES * TRANSFER_BYTES, GAL_STORAGE_DEFAULT, &run->storage, err));
-    run->moves[GAL_STORAGE_WRITE] = true;
-    GAL_TRY(transfer(run, PLACES, err));
+    run->way[GAL_STORAGE_WRITE] = (storage_way){.moves = true, .place = PLACES / 2};
+    run->bytes = TRANSFER_BYTES;
+    GAL_TRY(transfer(run, PLACES / RUN_TRANSFERS, err));
 cleanup:
     return code;
 }
 
-gal_code gal_measure_storage(gal_bench *bench, const char *directory, gal_device *out, gal_error *err)
+gal_code gal_measure_storage(gal_bench *bench, const char *directory, gal_device *out, double *slowdown, gal_error *err)
 {
     storage_run run = {0};
     struct statvfs room;
     double read = 0.0, write = 0.0, both = 0.0;
     gal_code code = open_run(directory, &run, err);
     GAL_TRY(gal_world_agree(&bench->world, code, err));
-    GAL_TRY(measure(bench, &run, false, true, &write, err));
-    GAL_TRY(measure(bench, &run, true, false, &read, err));
-    GAL_TRY(measure(bench, &run, true, true, &both, err));
+    GAL_TRY(measure_way(bench, &run, GAL_STORAGE_WRITE, &out->storage_write_latency_seconds,
+                        &out->storage_write_bytes_per_second, &write, err));
+    GAL_TRY(measure_way(bench, &run, GAL_STORAGE_READ, &out->storage_read_latency_seconds,
+                        &out->storage_read_bytes_per_second, &read, err));
+    run.way[GAL_STORAGE_WRITE].moves = true;
+    GAL_TRY(measure(bench, &run, TRANSFER_BYTES, &both, err));
     if (read > 0.0 && write > 0.0) {
-        const double slowdown = fmax(1.0, both / fmax(read, write));
-        out->storage_read_bytes_per_second = TRANSFER_BYTES / (read * slowdown);
-        out->storage_write_bytes_per_second = TRANSFER_BYTES / (write * slowdown);
+        *slowdown = fmax(1.0, (both - fabs(write - read)) / fmin(read, write));
     }
     if (statvfs(directory, &room) == 0) {
         out->storage_bytes = (uint64_t)room.f_bavail * room.f_frsize / gal_world_size(&bench->world);

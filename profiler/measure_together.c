@@ -10,6 +10,7 @@
 #include "runtime/clock.h"
 #include "runtime/device/storage.h"
 #include "runtime/engine/courier.h"
+#include "schemas/plan.h"
 
 enum { ROUNDS = 9, ROUND_MAX = 100 };
 static const double round_seconds = 0.02; /* of what goes on behind, were it alone */
@@ -307,14 +308,15 @@ cleanup:
 
 /* ---- storage ---- */
 
-/* Transfers one behind the other, read and written in turn. */
+/* Transfers one behind the other, read and written in turn: parts as a plan's by default, each of many pieces that are
+ * under way together, so that what a look comes late for is little of it. */
 typedef struct transfers {
     gal_storage *storage;
     char *memory;
     uint32_t next;
 } transfers;
 
-enum { PLACES = 16 };
+enum { TRANSFER_BYTES = GAL_STORAGE_PART_BYTES, PLACES = 4 };
 
 static gal_storage_direction direction_of(const transfers *t)
 {
@@ -325,8 +327,8 @@ static gal_code start_transfer(void *context, gal_error *err)
 {
     transfers *t = context;
     t->next++;
-    return gal_storage_start(t->storage, direction_of(t), (uint64_t)(t->next % PLACES) * GAL_BESIDE_BYTES, t->memory,
-                             GAL_BESIDE_BYTES, err);
+    return gal_storage_start(t->storage, direction_of(t), (uint64_t)(t->next % PLACES) * TRANSFER_BYTES, t->memory,
+                             TRANSFER_BYTES, err);
 }
 
 static gal_code test_transfer(void *context, bool *done, gal_error *err)
@@ -352,13 +354,13 @@ cleanup:
 static gal_code open_transfers(const char *directory, transfers *out, gal_error *err)
 {
     void *memory = NULL;
-    if (posix_memalign(&memory, GAL_STORAGE_BLOCK_BYTES, GAL_BESIDE_BYTES) != 0) {
+    if (posix_memalign(&memory, GAL_STORAGE_BLOCK_BYTES, TRANSFER_BYTES) != 0) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: storage");
     }
     out->memory = memory;
-    memset(memory, 1, GAL_BESIDE_BYTES);
+    memset(memory, 1, TRANSFER_BYTES);
     gal_code code =
-        gal_storage_open(directory, (uint64_t)PLACES * GAL_BESIDE_BYTES, GAL_STORAGE_DEFAULT, &out->storage, err);
+        gal_storage_open(directory, (uint64_t)PLACES * TRANSFER_BYTES, GAL_STORAGE_DEFAULT, &out->storage, err);
     return code == GAL_OK ? repeat_transfers(out, 2 * PLACES, err) : code; /* what was never written has other rates */
 }
 

@@ -69,14 +69,15 @@ cleanup:
     return code;
 }
 
-/* Beside a GPU it slows nobody. */
+/* Beside a GPU it slows nobody but itself. */
 gal_code gal_profiling_storage(gal_profiling *p, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_overlap_settings settings = overlap_settings(p);
     const char *directory = p->settings->storage_directory;
     gal_profiling_say(p, "storage", 0, 0);
-    GAL_TRY(gal_measure_storage(&p->bench, directory, &p->profile.cluster.device, err));
+    GAL_TRY(gal_measure_storage(&p->bench, directory, &p->profile.cluster.device,
+                                &p->profile.slowdown[GAL_ACTIVITY_STORAGE][GAL_ACTIVITY_STORAGE], err));
     if (p->bench.backend->device->queue == NULL) {
         GAL_TRY(gal_measure_storage_slowdowns(&p->bench, &settings, directory, p->profile.slowdown, err));
     }

@@ -45,6 +45,8 @@ static void read_device(const gal_json_cursor *at, gal_device *out)
     }
     out->storage_read_bytes_per_second = read_optional(at, "storage_read_bytes_per_second", GAL_RATE_MAX);
     out->storage_write_bytes_per_second = read_optional(at, "storage_write_bytes_per_second", GAL_RATE_MAX);
+    out->storage_read_latency_seconds = read_optional(at, "storage_read_latency_seconds", GAL_SECONDS_MAX);
+    out->storage_write_latency_seconds = read_optional(at, "storage_write_latency_seconds", GAL_SECONDS_MAX);
     gal_json_reject_unknown(at);
 }
 
@@ -122,6 +124,8 @@ void gal_device_write_members(gal_json_writer *out, const gal_device *device)
     }
     write_optional(out, "storage_read_bytes_per_second", device->storage_read_bytes_per_second);
     write_optional(out, "storage_write_bytes_per_second", device->storage_write_bytes_per_second);
+    write_optional(out, "storage_read_latency_seconds", device->storage_read_latency_seconds);
+    write_optional(out, "storage_write_latency_seconds", device->storage_write_latency_seconds);
 }
 
 void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster)

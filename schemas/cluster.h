@@ -33,7 +33,8 @@ typedef struct gal_device {
     double host_copy_bytes_per_second; /* between the two, each way, also while the other way is busy */
     /* Of its storage, likewise: */
     uint64_t storage_bytes;
-    double storage_read_bytes_per_second, storage_write_bytes_per_second;
+    double storage_read_bytes_per_second, storage_write_bytes_per_second; /* each way alone */
+    double storage_read_latency_seconds, storage_write_latency_seconds;   /* of a transfer of any size */
 } gal_device;
 
 typedef struct gal_link_level {

@@ -314,7 +314,8 @@ static void work_of_the_host(void **unused)
                    .host_memory_bytes_per_second = 2.8016e9,
                    .host_copy_bytes_per_second = 4e9,
                    .storage_read_bytes_per_second = 2e9,
-                   .storage_write_bytes_per_second = 1e9},
+                   .storage_write_bytes_per_second = 1e9,
+                   .storage_write_latency_seconds = 30e-6},
         .level_count = 1,
         .level = {{.name = "l", .span_devices = 1, .latency_seconds = 1e-6, .bytes_per_second = 1e9}}};
     gal_profile profile;
@@ -327,7 +328,7 @@ static void work_of_the_host(void **unused)
     assert_near(gal_kernel_seconds(d, &adam, NULL), 10e-6);
     assert_near(gal_kernel_seconds(d, &part, NULL), 10e-6);
     assert_near(gal_kernel_seconds(d, &read, NULL), 100e-6 + 2e-6);
-    assert_near(gal_kernel_seconds(d, &write, NULL), 100e-6 + 4e-6);
+    assert_near(gal_kernel_seconds(d, &write, NULL), 30e-6 + 4e-6);
     check_activity(d, GAL_OP_STORAGE_WRITE, GAL_ACTIVITY_STORAGE);
     check_activity(d, GAL_OP_COPY_OUT, GAL_ACTIVITY_COPY);
     check_activity(d, GAL_OP_HOST_ADAM, GAL_ACTIVITY_BESIDE);
