@@ -15,7 +15,8 @@
 
 enum { ISLAND_ROUNDS_MAX = 60 };
 #define TOLERANCE 1e-6
-#define EDGES_MAX 5e7 /* of (layer, stage, from, to): bytes of the table of what is used */
+#define START_SHARE 0.25 /* of the time, for bound and start at most */
+#define EDGES_MAX 5e7    /* of (layer, stage, from, to): bytes of the table of what is used */
 
 static double clock_seconds(void)
 {
@@ -116,7 +117,7 @@ gal_code gal_solve_ilp(const gal_instance *g, const gal_solver_limits *limits, g
         return GAL_OK;
     }
     GAL_TRY(gal_relaxed_create(g, &relaxed, err));
-    GAL_TRY(gal_ilp_start(&relaxed, deadline - clock_seconds(), &out->best, &out->bound_ps, err));
+    GAL_TRY(gal_ilp_start(&relaxed, START_SHARE * limits->time_limit_seconds, &out->best, &out->bound_ps, err));
     GAL_TRY(gal_ilp_create(&relaxed, &p, err));
     while (!done && clock_seconds() < deadline) {
         GAL_TRY(build(&p, deadline, err));

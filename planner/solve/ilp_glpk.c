@@ -228,7 +228,6 @@ static void run_search(job *j)
     glp_iocp how;
     glp_init_iocp(&how);
     how.msg_lev = GLP_MSG_OFF;
-    how.gmi_cuts = how.mir_cuts = how.cov_cuts = GLP_ON;
     how.tm_lim = milliseconds(j->how->time_limit_seconds);
     how.cb_func = on_event;
     how.cb_info = j;
