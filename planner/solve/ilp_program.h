@@ -12,7 +12,8 @@
  *   and the model's last layer its own. Where another layer's row is broken, its part is cut so that it stands alone,
  *   which makes its row linear.
  * - that a stage reaches all changes it makes inside a part: a round trip between classes that nothing enters is cut
- *   off by layers in these classes <= layers of the part x changes into them. */
+ *   off by layers in these classes <= layers of the part x changes into them. Such rows that the optimum breaks while
+ *   nothing has to be whole are added before the first branch (ilp_islands.c). */
 #ifndef GAL_PLANNER_SOLVE_ILP_PROGRAM_H
 #define GAL_PLANNER_SOLVE_ILP_PROGRAM_H
 
