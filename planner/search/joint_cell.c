@@ -39,9 +39,9 @@ void gal_joint_close(gal_joint *o, gal_joint_cell *c)
     c->level = GAL_JOINT_CLOSED;
     gal_screened_free(&c->screened);
     free(c->stage);
-    free(c->exposed);
+    free(c->weights);
     c->stage = c->strategy = NULL;
-    c->exposed = NULL;
+    c->weights = NULL;
     o->now.closed_cell_count++;
     tell_work(o, 0, 0);
 }
@@ -126,14 +126,14 @@ static gal_code keep_path(gal_joint *o, gal_joint_cell *c, const gal_staged *sta
 {
     const size_t blocks = o->types.block_count;
     c->stage = malloc(2 * blocks * sizeof *c->stage);
-    c->exposed = malloc(c->numbers.pp_degree * sizeof *c->exposed);
-    if (c->stage == NULL || c->exposed == NULL) {
+    c->weights = malloc(2 * (size_t)c->numbers.pp_degree * sizeof *c->weights);
+    if (c->stage == NULL || c->weights == NULL) {
         return no_memory(err);
     }
     c->strategy = c->stage + blocks;
     memcpy(c->stage, staged->stage, blocks * sizeof *c->stage);
     memcpy(c->strategy, staged->strategy, blocks * sizeof *c->strategy);
-    memcpy(c->exposed, staged->exposed, c->numbers.pp_degree * sizeof *c->exposed);
+    memcpy(c->weights, staged->weights, 2 * (size_t)c->numbers.pp_degree * sizeof *c->weights);
     return note_path(o, c, c->stage, c->strategy, staged->seconds, err);
 }
 
@@ -142,13 +142,13 @@ static gal_code solve_staged(gal_joint *o, gal_joint_cell *c, gal_staged_effort 
                              gal_error *err)
 {
     gal_code code = GAL_OK;
-    double exposed[GAL_STAGES_MAX];
+    double weights[2 * GAL_STAGES_MAX];
     const gal_joint_level below = effort == GAL_STAGED_QUICK ? GAL_JOINT_STAGED : GAL_JOINT_CLOSED;
     const double hopeless = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(o, below);
-    gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy, .exposed = exposed};
+    gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy, .weights = weights};
     if (effort == GAL_STAGED_AGAIN) {
         const double seconds = o->result->finalist[c->finalist].objective_seconds;
-        staged = (gal_staged){c->bound, seconds, c->stage, c->strategy, c->exposed};
+        staged = (gal_staged){c->bound, seconds, c->stage, c->strategy, c->weights};
     }
     o->result->solved_cell_count += effort == GAL_STAGED_QUICK;
     GAL_TRY(gal_staged_solve(&c->screened, fmin(hopeless, enough_seconds), gap_of(o, below), effort, &staged, err));

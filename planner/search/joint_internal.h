@@ -24,7 +24,7 @@ typedef struct gal_joint_cell {
     gal_screened screened;
     uint32_t finalist;          /* its number in the result, or GAL_JOINT_NO_FINALIST */
     uint32_t *stage, *strategy; /* [block] of its path, as screened numbers strategies; owned, NULL: none */
-    double *exposed;            /* [stage] as gal_staged has it with that path; owned */
+    double *weights;            /* as gal_staged has it with that path; owned */
 } gal_joint_cell;
 
 typedef struct gal_joint {

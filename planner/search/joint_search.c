@@ -266,7 +266,7 @@ static void joint_free(gal_joint *o)
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         gal_screened_free(&o->candidate[i].screened);
         free(o->candidate[i].stage);
-        free(o->candidate[i].exposed);
+        free(o->candidate[i].weights);
     }
     free(o->candidate);
     gal_screened_prices_free(o->prices);

@@ -243,11 +243,12 @@ static void forget_menus(gal_stage_tables *t, uint32_t first, uint32_t end)
     }
 }
 
-void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed)
+void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed, const double *update)
 {
     double behind = 0.0;
     for (uint32_t p = t->s->spec.pp_degree; p-- > 0;) {
         t->exposed[p] = exposed[p];
+        t->update[p] = update[p];
         t->drained[p] = behind;
         behind += exposed[p];
     }
@@ -273,7 +274,7 @@ double gal_stage_tables_seconds(const gal_stage_tables *t, const gal_screened_it
     const gal_mix_rates rates = rates_of(t, stage, table);
     const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
     return rates.forward * item->forward_seconds + rates.backward * item->backward_seconds +
-           rates.tail * item->tail_seconds + (once ? item->update_seconds / t->s->spec.pp_degree : 0.0);
+           rates.tail * item->tail_seconds + (once ? t->update[stage] * item->update_seconds : 0.0);
 }
 
 /* The embedding where the head holds the table too, else the other holder on a stage of its own. */

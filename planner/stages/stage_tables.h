@@ -21,6 +21,7 @@ typedef enum gal_stage_table {
 typedef struct gal_stage_tables {
     const gal_screened *s;
     double exposed[GAL_STAGES_MAX]; /* weights of the stages' tails (planner/bound/dual.h: nu) */
+    double update[GAL_STAGES_MAX];  /* of their updates (xi) */
     double drained[GAL_STAGES_MAX]; /* of those behind: what a stage's backward hides */
     uint32_t class_count;
     uint32_t *class;  /* [strategy] */
@@ -53,8 +54,9 @@ typedef struct gal_stage_tables {
 gal_code gal_stage_tables_create(const gal_screened *screened, bool one_class, gal_stage_tables *out, gal_error *err);
 void gal_stage_tables_free(gal_stage_tables *tables); /* accepts a zeroed one */
 
-/* Tails count with these weights from now on: [stage], 0 or more, with a sum of at most 1; at first all are 0. */
-void gal_stage_tables_weigh(gal_stage_tables *tables, const double *exposed);
+/* Tails and updates count with these weights from now on: [stage], 0 or more, with a sum of at most 1; at first all are
+ * 0. */
+void gal_stage_tables_weigh(gal_stage_tables *tables, const double *exposed, const double *update);
 
 /* The menus of a stage. allowed: [way] holders of the token table keep it in one of these, each in its own; NULL: as
  * they like. The stage refers to the tables until the next call. */

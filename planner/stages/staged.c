@@ -9,23 +9,28 @@
 #include "planner/cell/path.h"
 #include "planner/stages/stage_classes.h"
 #include "planner/stages/stage_filling.h"
+#include "planner/stages/tail_weights.h"
 
-enum { TIGHTENINGS = 8, TAIL_ROUNDS = 6, TIGHT_MAX = 24, KNOWN_MAX = 1 << 22 };
+enum { TIGHTENINGS = 8, TAIL_ROUNDS = 6, CUT_ROUNDS = 10, TIGHT_MAX = 24, KNOWN_MAX = 1 << 22 };
 
 /* Share of a target: a bound that is closer is not raised by paths through classes. */
 static const double matters = 5e-3;
+
+/* Share of the bound: weights that promise less are not looked at. */
+static const double promising = 2e-3;
 
 typedef struct solver {
     const gal_screened *s;
     gal_stage_tables tables;
     gal_stage_classes *classes;
-    gal_mix_bound *bound;           /* [table][stage] */
-    bool have_rounds;               /* of the rounds, which no weights are in */
-    gal_mix_bound *untied;          /* of them, while the table is tied: its holders as they like */
-    gal_chain_kinds chains;         /* of the model's blocks */
-    double *known;                  /* what bound says of them (planner/bound/whole_stages.h) */
-    const bool *ways;               /* how the holders of the table may keep it; NULL: as they like */
-    double exposed[GAL_STAGES_MAX]; /* weights at hand */
+    gal_mix_bound *bound;   /* [table][stage] */
+    bool have_rounds;       /* of the rounds, which no weights are in */
+    gal_mix_bound *untied;  /* of them, while the table is tied: its holders as they like */
+    gal_chain_kinds chains; /* of the model's blocks */
+    double *known;          /* what bound says of them (planner/bound/whole_stages.h) */
+    const bool *ways;       /* how the holders of the table may keep it; NULL: as they like */
+    gal_tails weights;      /* at hand */
+    gal_tail_weights tails; /* what is known of weights */
     gal_cut cut;
     gal_tight_stage tight[TIGHT_MAX];
     uint32_t tight_count;
@@ -43,11 +48,15 @@ typedef struct solver {
 static gal_code create_bounds(const gal_screened *screened, bool one_class, solver *v)
 {
     gal_code code = GAL_OK;
+    for (uint32_t p = 0; p < screened->spec.pp_degree; p++) {
+        v->weights.update[p] = 1.0 / screened->spec.pp_degree;
+    }
     v->bound = calloc(3 * (size_t)screened->spec.pp_degree, sizeof *v->bound);
     if (v->bound == NULL) {
         GAL_TRY(gal_fail(v->err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     GAL_TRY(gal_chain_kinds_create(screened->types, &v->chains, v->err));
+    GAL_TRY(gal_tail_weights_create(screened->spec.pp_degree, &v->tails, v->err));
     const size_t known = (size_t)GAL_WHOLE_ROWS * screened->spec.pp_degree * v->chains.count;
     v->known = screened->spec.pp_degree > 1 && known <= KNOWN_MAX ? calloc(known, sizeof *v->known) : NULL;
     GAL_TRY(gal_stage_tables_create(screened, one_class, &v->tables, v->err));
@@ -68,6 +77,7 @@ static void free_solver(solver *v)
     gal_stage_classes_free(v->classes);
     gal_stage_tables_free(&v->tables);
     free(v->known);
+    gal_tail_weights_free(&v->tails);
     gal_chain_kinds_free(&v->chains);
     free(v->allowed);
     free(v->strategy);
@@ -278,28 +288,6 @@ static gal_code find_path(solver *v, bool *any)
     return code;
 }
 
-/* The stage whose tail is exposed most in the path found last; *most: how much, or less than nothing. */
-static uint32_t most_exposed(const solver *v, double *most)
-{
-    double tail[GAL_STAGES_MAX] = {0};
-    double backward[GAL_STAGES_MAX] = {0};
-    double drained = 0.0;
-    uint32_t stage = 0;
-    for (uint32_t block = 0; block < v->s->types->block_count; block++) {
-        const gal_screened_item *item =
-            &v->s->item[(size_t)v->s->types->type_of[block] * v->s->strategy_count + v->strategy[block]];
-        tail[v->stage[block]] += item->tail_seconds;
-        backward[v->stage[block]] += item->backward_seconds;
-    }
-    *most = -HUGE_VAL;
-    for (uint32_t p = 0; p < v->s->spec.pp_degree; p++) {
-        stage = tail[p] - drained > *most ? p : stage;
-        *most = fmax(*most, tail[p] - drained);
-        drained += backward[p];
-    }
-    return stage;
-}
-
 /* ---- both ---- */
 
 /* Under the weights at hand; *found: a path that they are best for. */
@@ -308,44 +296,75 @@ static gal_code solve_at(solver *v, double enough_seconds, bool *found)
     gal_code code = GAL_OK;
     double bound = 0.0;
     *found = false;
-    gal_stage_tables_weigh(&v->tables, v->exposed);
+    gal_stage_tables_weigh(&v->tables, v->weights.exposed, v->weights.update);
     GAL_TRY(find_bound(v, enough_seconds, &bound));
     v->out->bound = fmax(v->out->bound, bound);
     if (v->out->bound < enough_seconds && v->cut.first[0] != GAL_NO_CUT) {
         GAL_TRY(find_path(v, found));
     }
+    if (*found) {
+        const gal_tails path = gal_tails_of_path(v->s, v->stage, v->strategy);
+        gal_tail_weights_note(&v->tails, &v->weights, bound, &path);
+    }
 cleanup:
     return code;
 }
 
-/* By so much towards the stage, or where nothing is exposed towards no weights at all; false: they stay. */
-static bool move_weights(solver *v, uint32_t stage, double exposed_seconds, double step)
+/* The bound is more than the share `gap` below the path, and not enough. */
+static bool is_open(const solver *v, double enough_seconds, double gap)
 {
-    bool moved = false;
-    for (uint32_t p = 0; p < v->s->spec.pp_degree; p++) {
-        const double own = (1.0 - step) * v->exposed[p] + (p == stage && exposed_seconds > 0.0 ? step : 0.0);
-        moved = moved || own != v->exposed[p];
-        v->exposed[p] = own;
+    return v->out->bound < fmin(enough_seconds, v->out->seconds * (1.0 - gap));
+}
+
+/* Under weights by cutting planes, as long as they promise more than the bound. The solver's bounds are then of the
+ * best weights; *bound: what they say, where others were looked at behind them. */
+static gal_code solve_by_cuts(solver *v, double enough_seconds, double gap, double *bound)
+{
+    gal_code code = GAL_OK;
+    gal_tails best = v->weights;
+    gal_tails next;
+    bool found = true;
+    bool at_best = true;
+    for (uint32_t round = 0; round < CUT_ROUNDS && found && is_open(v, enough_seconds, gap); round++) {
+        const double known = v->out->bound;
+        if (gal_tail_weights_find(&v->tails, &next) < known * (1.0 + promising)) {
+            break;
+        }
+        v->weights = next;
+        GAL_TRY(solve_at(v, enough_seconds, &found));
+        at_best = v->out->bound > known;
+        best = at_best ? v->weights : best;
     }
-    return moved;
+    if (!at_best) {
+        v->weights = best;
+        gal_stage_tables_weigh(&v->tables, best.exposed, best.update);
+        GAL_TRY(find_bound(v, enough_seconds, bound));
+    }
+cleanup:
+    return code;
 }
 
 /* Until the bound is no more than the share `gap` below the path, or the weights stay: of one stage the second ones. */
 static gal_code solve(solver *v, double enough_seconds, double gap)
 {
+    const size_t bytes = v->s->spec.pp_degree * sizeof *v->out->weights;
     bool found = false;
+    double bound = 0.0;
     gal_code code = solve_at(v, enough_seconds, &found);
-    for (uint32_t round = 1; code == GAL_OK && found && round <= TAIL_ROUNDS &&
-                             v->out->bound < fmin(enough_seconds, v->out->seconds * (1.0 - gap));
+    for (uint32_t round = 1; code == GAL_OK && found && round <= TAIL_ROUNDS && is_open(v, enough_seconds, gap);
          round++) {
-        double most = 0.0;
-        const uint32_t stage = most_exposed(v, &most);
-        if (!move_weights(v, stage, most, 1.0 / round)) {
+        const gal_tails path = gal_tails_of_path(v->s, v->stage, v->strategy);
+        if (!gal_tails_move(&v->weights, v->s->spec.pp_degree, &path, 1.0 / round)) {
             break;
         }
         code = solve_at(v, enough_seconds, &found);
     }
-    memcpy(v->out->exposed, v->exposed, v->s->spec.pp_degree * sizeof *v->exposed);
+    if (code == GAL_OK && found && v->s->spec.pp_degree > 1) {
+        code = solve_by_cuts(v, enough_seconds, gap, &bound);
+        v->out->bound = fmax(v->out->bound, bound);
+    }
+    memcpy(v->out->weights, v->weights.exposed, bytes);
+    memcpy(v->out->weights + v->s->spec.pp_degree, v->weights.update, bytes);
     return code;
 }
 
@@ -353,8 +372,10 @@ static gal_code solve(solver *v, double enough_seconds, double gap)
 static gal_code solve_again(solver *v, double enough_seconds)
 {
     double bound = 0.0;
-    memcpy(v->exposed, v->out->exposed, v->s->spec.pp_degree * sizeof *v->exposed);
-    gal_stage_tables_weigh(&v->tables, v->exposed);
+    const size_t bytes = v->s->spec.pp_degree * sizeof *v->out->weights;
+    memcpy(v->weights.exposed, v->out->weights, bytes);
+    memcpy(v->weights.update, v->out->weights + v->s->spec.pp_degree, bytes);
+    gal_stage_tables_weigh(&v->tables, v->weights.exposed, v->weights.update);
     const gal_code code = find_bound(v, enough_seconds, &bound);
     v->out->bound = fmax(v->out->bound, bound);
     return code;
@@ -511,8 +532,8 @@ static gal_code bound_in_one_class(const gal_screened *screened, double enough_s
     gal_code code = create_bounds(screened, true, &v);
     for (uint32_t tail = 0; code == GAL_OK && tail < 2 && *bound < enough_seconds; tail++) {
         double own = 0.0;
-        v.exposed[0] = tail;
-        gal_stage_tables_weigh(&v.tables, v.exposed);
+        v.weights.exposed[0] = tail;
+        gal_stage_tables_weigh(&v.tables, v.weights.exposed, v.weights.update);
         code = find_bound(&v, enough_seconds, &own);
         *bound = fmax(*bound, own);
     }

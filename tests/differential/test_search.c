@@ -203,8 +203,8 @@ static uint32_t tied_one_stage,
 static double staged_bound(const gal_screened *screened, gal_staged_effort effort, double *again)
 {
     uint32_t stage[GAL_EVERY_PATH_BLOCKS_MAX] = {0}, strategy[GAL_EVERY_PATH_BLOCKS_MAX] = {0};
-    double exposed[GAL_EVERY_PATH_BLOCKS_MAX] = {0.0};
-    gal_staged staged = {.stage = stage, .strategy = strategy, .exposed = exposed};
+    double weights[2 * GAL_EVERY_PATH_BLOCKS_MAX] = {0.0};
+    gal_staged staged = {.stage = stage, .strategy = strategy, .weights = weights};
     gal_error err = {0};
     assert_int_equal(gal_staged_solve(screened, HUGE_VAL, 0.0, effort, &staged, &err), GAL_OK);
     const double bound = *again = staged.bound;
