@@ -260,8 +260,8 @@ static void check_before_prices(trial *t, const off *cell, const gal_cell_spec *
 static void check_stages(const trial *t, const off *cell, const gal_screened *screened, double enough)
 {
     uint32_t stage[BLOCKS_MOST] = {0}, strategy[BLOCKS_MOST] = {0};
-    double exposed[GAL_STAGES_MAX] = {0};
-    gal_staged staged = {.stage = stage, .strategy = strategy, .exposed = exposed};
+    double weights[2 * GAL_STAGES_MAX] = {0};
+    gal_staged staged = {.stage = stage, .strategy = strategy, .weights = weights};
     gal_error err = {0};
     assert_int_equal(gal_staged_solve(screened, enough, 0.0, GAL_STAGED_QUICK, &staged, &err), GAL_OK);
     check_bound(t, cell, STAGES, staged.bound);
