@@ -74,10 +74,10 @@ uint32_t gal_price_key_grid(const gal_strategy *strategy)
 static uint64_t key_offload(const gal_strategy *strategy)
 {
     enum { PERCENT_BITS = 7 };
-    const uint32_t percents[] = {strategy->offload_optimizer_percent, strategy->offload_storage_percent,
-                                 strategy->offload_parameters_percent, strategy->offload_activations_percent,
-                                 strategy->offload_storage_parameters_percent,
-                                 strategy->offload_storage_activations_percent};
+    const uint32_t percents[] = {
+        strategy->offload_optimizer_percent,          strategy->offload_storage_percent,
+        strategy->offload_parameters_percent,         strategy->offload_activations_percent,
+        strategy->offload_storage_parameters_percent, strategy->offload_storage_activations_percent};
     uint64_t word = strategy->offload_storage_masters;
     for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
         word = word << PERCENT_BITS | percents[i];
