@@ -94,9 +94,9 @@ gal_code gal_operator_repeat(void *operator_run, uint32_t count, gal_error *err)
  * the models; out: its memory_bytes are read. */
 gal_code gal_measure_peaks(gal_bench *bench, gal_dtype dtype, gal_device *out, gal_error *err);
 
-/* measure_storage.c: what a file in the directory is read and written at, each way alone and all ranks at once, and this
- * rank's share of the room there. slowdown: factor on either way while both go on; left alone where nothing was to be
- * measured. Collective. GAL_ERR_SYSTEM: no directory, no room, or it fails. */
+/* measure_storage.c: what a file in the directory is read and written at, each way alone and all ranks at once, and
+ * this rank's share of the room there. slowdown: factor on either way while both go on; left alone where nothing was to
+ * be measured. Collective. GAL_ERR_SYSTEM: no directory, no room, or it fails. */
 gal_code gal_measure_storage(gal_bench *bench, const char *directory, gal_device *out, double *slowdown,
                              gal_error *err);
 
