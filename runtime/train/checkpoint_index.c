@@ -30,6 +30,14 @@ static void put_strategy(gal_json_writer *out, const gal_strategy *strategy)
         gal_json_put_string(out, "shard_unit", gal_shard_unit_names[strategy->shard_unit]);
         gal_json_put_u64(out, "chunk_elements", strategy->chunk_elements);
     }
+    if (strategy->shard_unit != GAL_SHARD_MATRIX && strategy->offload_optimizer_percent > 0) {
+        gal_json_begin_array(out, "cut_percents"); /* a bucket ends where the next matrix is kept elsewhere */
+        gal_json_put_u64(out, NULL, strategy->offload_optimizer_percent);
+        gal_json_put_u64(out, NULL, strategy->offload_parameters_percent);
+        gal_json_put_u64(out, NULL, strategy->offload_storage_percent);
+        gal_json_put_u64(out, NULL, strategy->offload_storage_parameters_percent);
+        gal_json_end_array(out);
+    }
 }
 
 gal_code gal_checkpoint_plan_hash(const gal_plan *plan, char hash[GAL_HASH_BYTES], gal_error *err)

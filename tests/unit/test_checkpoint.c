@@ -272,7 +272,8 @@ static void test_refusals(void **state)
     close_stage(&s);
 }
 
-/* Plans under which ranks hold other elements have other hashes: 1d, 2.5d, 3d, and 3d whose weights stay. */
+/* Plans under which ranks hold other elements have other hashes: 1d, 2.5d, 3d, and 3d whose weights stay; buckets that
+ * are cut where matrices are kept elsewhere. */
 static void test_hashes_tell_layouts_apart(void **state)
 {
     (void)state;
@@ -282,6 +283,17 @@ static void test_hashes_tell_layouts_apart(void **state)
         {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D},
         {.axis_count = 1, .axis = {{GAL_AXIS_SDP, 8}}, .zero_stage = 2},
         {.axis_count = 1, .axis = {{GAL_AXIS_SDP, 8}}, .zero_stage = 2, .shard_unit = GAL_SHARD_BUCKET},
+        {.axis_count = 1,
+         .axis = {{GAL_AXIS_SDP, 8}},
+         .zero_stage = 2,
+         .shard_unit = GAL_SHARD_BUCKET,
+         .offload_optimizer_percent = 60},
+        {.axis_count = 1,
+         .axis = {{GAL_AXIS_SDP, 8}},
+         .zero_stage = 2,
+         .shard_unit = GAL_SHARD_BUCKET,
+         .offload_optimizer_percent = 60,
+         .offload_storage_percent = 30},
         {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D, .zero_stage = 2},
         {.axis_count = 1, .axis = {{GAL_AXIS_TP, 8}}, .tp_mode = GAL_TP_3D, .zero_stage = 2, .keep_weights = true}};
     enum { COUNT = sizeof strategies / sizeof strategies[0] };
@@ -298,6 +310,15 @@ static void test_hashes_tell_layouts_apart(void **state)
             assert_string_not_equal(hash[i], hash[j]);
         }
     }
+    char of_matrices[2][GAL_HASH_BYTES]; /* lie where they do wherever they are kept */
+    for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t r = 0; r < plan.run_count; r++) {
+            plan.run[r].strategy = (gal_strategy){
+                .axis_count = 1, .axis = {{GAL_AXIS_SDP, 8}}, .zero_stage = 2, .offload_optimizer_percent = 60 * i};
+        }
+        assert_int_equal(gal_checkpoint_plan_hash(&plan, of_matrices[i], &err), GAL_OK);
+    }
+    assert_string_equal(of_matrices[0], of_matrices[1]);
     gal_plan_free(&plan);
 }
 
