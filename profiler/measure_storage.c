@@ -23,7 +23,7 @@ static const double latency_seconds_min = 1e-6; /* 0 in a document means that it
 typedef struct storage_way {
     bool moves, busy;
     uint32_t left;  /* of a run: still to be started */
-    uint32_t place; /* of the next transfer; the other way's is as far away as can be */
+    uint32_t place; /* of the next transfer; where both move, the other way's is as far away as can be */
 } storage_way;
 
 typedef struct storage_run {
@@ -128,7 +128,8 @@ gal_code gal_measure_storage(gal_bench *bench, const char *directory, gal_device
                         &out->storage_write_bytes_per_second, &write, err));
     GAL_TRY(measure_way(bench, &run, GAL_STORAGE_READ, &out->storage_read_latency_seconds,
                         &out->storage_read_bytes_per_second, &read, err));
-    run.way[GAL_STORAGE_WRITE].moves = true;
+    run.way[GAL_STORAGE_READ] = (storage_way){.moves = true};
+    run.way[GAL_STORAGE_WRITE] = (storage_way){.moves = true, .place = PLACES / 2};
     GAL_TRY(measure(bench, &run, TRANSFER_BYTES, &both, err));
     if (read > 0.0 && write > 0.0) {
         *slowdown = fmax(1.0, (both - fabs(write - read)) / fmin(read, write));

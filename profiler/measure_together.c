@@ -309,7 +309,8 @@ cleanup:
 /* ---- storage ---- */
 
 /* Transfers one behind the other, read and written in turn: parts as a plan's by default, each of many pieces that are
- * under way together, so that what a look comes late for is little of it. */
+ * under way together, so that what a look comes late for is little of it. Either way goes through all places: what no
+ * write has reached is read without the device. */
 typedef struct transfers {
     gal_storage *storage;
     char *memory;
@@ -327,7 +328,7 @@ static gal_code start_transfer(void *context, gal_error *err)
 {
     transfers *t = context;
     t->next++;
-    return gal_storage_start(t->storage, direction_of(t), (uint64_t)(t->next % PLACES) * TRANSFER_BYTES, t->memory,
+    return gal_storage_start(t->storage, direction_of(t), (uint64_t)(t->next / 2 % PLACES) * TRANSFER_BYTES, t->memory,
                              TRANSFER_BYTES, err);
 }
 
