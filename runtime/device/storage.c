@@ -57,8 +57,8 @@ int gal_storage_move(int file, gal_storage_direction direction, uint64_t offset,
 static gal_code fail(const gal_storage *s, gal_storage_direction direction, uint64_t offset, uint64_t bytes, int cause,
                      gal_error *err)
 {
-    return gal_fail(err, GAL_ERR_SYSTEM, "storage %s: %s %llu bytes of the optimizer at %llu: %s", s->directory,
-                    doing[direction], (unsigned long long)bytes, (unsigned long long)offset, strerror(cause));
+    return gal_fail(err, GAL_ERR_SYSTEM, "storage %s: %s %llu bytes at %llu: %s", s->directory, doing[direction],
+                    (unsigned long long)bytes, (unsigned long long)offset, strerror(cause));
 }
 
 /* ---- the file ---- */
@@ -89,7 +89,7 @@ static gal_code create_file(gal_storage *s, uint64_t bytes, gal_error *err)
         cause = posix_fallocate(s->file, 0, (off_t)bytes);
     }
     if (cause != 0) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "storage %s: a file of %llu bytes for the optimizer: %s", s->directory,
+        return gal_fail(err, GAL_ERR_SYSTEM, "storage %s: a file of %llu bytes: %s", s->directory,
                         (unsigned long long)bytes, strerror(cause));
     }
     try_direct(s);

@@ -73,7 +73,7 @@ train "$stored" --steps 2 --save "$scratch/full" --storage "$disk"
     ulimit -f 500
     train "$stored" --steps 4 --save "$scratch/full" --resume latest --storage "$disk"
 )
-[ $? -eq 4 ] && refused 'storage .*: a file of [0-9]* bytes for the optimizer: File too large'
+[ $? -eq 4 ] && refused 'storage .*: a file of [0-9]* bytes: File too large'
 verdict 'no room for the file' $?
 whole
 verdict 'no room for the file: the last checkpoint is whole' $?
@@ -84,7 +84,7 @@ resume=(--save "$scratch/full" --resume latest --storage "$disk" --storage-io th
 GALPLAN_FAULT_AT=0 LD_PRELOAD=$interposer train "$stored" --steps 2 "${resume[@]}"
 before=$(cat "$scratch/calls")
 GALPLAN_FAULT_AT=$((before + 20)) LD_PRELOAD=$interposer train "$stored" --steps 8 "${resume[@]}"
-[ $? -eq 4 ] && refused 'storage .*: writing [0-9]* bytes of the optimizer at [0-9]*: No space left on device'
+[ $? -eq 4 ] && refused 'storage .*: writing [0-9]* bytes at [0-9]*: No space left on device'
 verdict 'a disk that is full on the way' $?
 unset GALPLAN_FAULT_FOLDER GALPLAN_FAULT_KIND GALPLAN_FAULT_FILE
 whole
