@@ -249,7 +249,8 @@ typedef struct gal_plan {
     uint32_t prefetch_depth;     /* 1: gathers wait for the previous use, 2: one gather, or step, runs ahead */
     uint32_t communication_ctas; /* thread blocks, so multiprocessors, that one collective or transfer takes of a GPU;
                                   * 0: the library's choice. Nothing to ranks on the host */
-    uint32_t storage_part_bytes; /* of a moment on storage, that are read, updated and written at a time; a multiple of
+    uint32_t storage_part_bytes; /* of a moment on storage, that are read, updated and written at a time, of its master
+                                  * and weights there as many elements, which are read for use so, too; a multiple of
                                   * GAL_STORAGE_BLOCK_BYTES; 0: GAL_STORAGE_PART_BYTES */
     bool gradient_reuses_parameter; /* gradients lie where their weights were (Colossal-AI, Figure 10): beside masters,
                                      * so with one backward per step */
@@ -309,8 +310,8 @@ static inline bool gal_strategy_offloads(const gal_strategy *strategy)
 /* Into how many parts the samples of a microbatch are: DP, SDP and what a grid adds, q, depth q, l^2. */
 uint32_t gal_strategy_sample_parts(const gal_strategy *strategy);
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);
-/* Equal axes (with mode and depth), zero_stage and place of the parameters: every device holds the same part of them.
- * Sequence parallelism, recompute, overlap and where the optimizer's data lies may differ. */
+/* Equal axes (with mode and depth), zero_stage and places of parameters and optimizer: every device holds the same part
+ * of them. Sequence parallelism, recompute, overlap and where activations lie may differ. */
 bool gal_strategy_same_shards(const gal_strategy *a, const gal_strategy *b);
 
 /* The overlap that a block of this kind has under the strategy: none where it has no such collectives. */

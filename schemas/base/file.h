@@ -12,7 +12,7 @@ gal_code gal_file_read(const char *path, size_t max_bytes, char **text, size_t *
 
 /* Writes path as a whole: temporary file beside it, fsync, rename; a reader sees the old or the new text, never a
  * part, after a crash too. Which of them it is then is only sure once the folder is on disk as well: that is the
- * caller's, where it matters, as it takes longer than many a search (4 ms where blocks that become free are discarded).
+ * caller's, where it matters: that takes longer than the file itself where blocks that become free are discarded.
  * "-" is stdout; pipes and devices are written in place; of a symbolic link the target is replaced. GAL_ERR_SYSTEM. */
 gal_code gal_file_replace(const char *path, const void *bytes, size_t byte_count, gal_error *err);
 
