@@ -25,8 +25,10 @@ uint32_t gal_emit_input(gal_builder *b, gal_block_emit *e, gal_emit_place at, ui
 uint32_t gal_emit_output(gal_builder *b, gal_block_emit *e, gal_emit_place at, uint8_t value)
 {
     if (at.buffer[value] == GAL_NO_BUFFER) {
-        bool kept = !at.again && e->saved[gal_graph_storage(&e->graph, value)];
-        if (kept && gal_activations_has(e, value)) {
+        const uint8_t storage = gal_graph_storage(&e->graph, value);
+        bool kept = !at.again && e->saved[storage];
+        if (kept && gal_activations_has(e, storage)) {
+            GAL_ASSERT(storage == value); /* others are where their storage is */
             at.buffer[value] = gal_activations_place(b, e, value);
             return at.buffer[value];
         }
