@@ -201,6 +201,8 @@ static gal_cluster random_cluster(uint64_t *seed)
     c.device.storage_bytes = below(seed, 2) == 0 ? 0 : 1 + bytes(seed);
     c.device.storage_read_bytes_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
     c.device.storage_write_bytes_per_second = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_RATE_MAX);
+    c.device.storage_read_latency_seconds = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_SECONDS_MAX);
+    c.device.storage_write_latency_seconds = below(seed, 2) == 0 ? 0.0 : real(seed, DBL_MIN, GAL_SECONDS_MAX);
     c.level_count = 1 + below(seed, GAL_LINK_LEVELS_MAX);
     c.device_count = 1;
     for (uint32_t i = 0; i < c.level_count; i++) {
@@ -416,9 +418,17 @@ static gal_certificate random_certificate(uint64_t *seed)
                           &c.space.stepped,
                           &c.space.overlap,
                           &c.space.offload,
-                          &c.space.bucket};
+                          &c.space.bucket,
+                          &c.space.chunk};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         *part[i] = below(seed, 2) == 0;
+    }
+    if (below(seed, 2) == 0) {
+        c.host = (gal_host_charge){.host_memory_bytes = 1 + bytes(seed),
+                                   .seconds_per_byte = real(seed, GAL_SECONDS_PER_BYTE_MIN, GAL_SECONDS_MAX)};
+        c.host.storage = below(seed, 2) == 0;
+        c.host.masters = c.host.storage && below(seed, 2) == 0;
+        c.host.weights = c.host.storage && below(seed, 2) == 0;
     }
     return c;
 }
@@ -620,16 +630,35 @@ static bool equal_models(const gal_model *a, const gal_model *b)
            equal_optimizers(&a->optimizer, &b->optimizer);
 }
 
+/* Of the device all that may be left out. */
+static bool equal_options(const gal_device *a, const gal_device *b)
+{
+    return a->tf32_flops_per_second == b->tf32_flops_per_second &&
+           a->fp16_flops_per_second == b->fp16_flops_per_second &&
+           a->bf16_flops_per_second == b->bf16_flops_per_second && a->multiprocessor_count == b->multiprocessor_count &&
+           a->launch_seconds == b->launch_seconds && a->gemm_fraction == b->gemm_fraction &&
+           a->memory_fraction == b->memory_fraction && a->host_memory_bytes == b->host_memory_bytes &&
+           a->host_memory_bytes_per_second == b->host_memory_bytes_per_second &&
+           a->host_copy_bytes_per_second == b->host_copy_bytes_per_second && a->storage_bytes == b->storage_bytes &&
+           a->storage_read_bytes_per_second == b->storage_read_bytes_per_second &&
+           a->storage_write_bytes_per_second == b->storage_write_bytes_per_second &&
+           a->storage_read_latency_seconds == b->storage_read_latency_seconds &&
+           a->storage_write_latency_seconds == b->storage_write_latency_seconds;
+}
+
 static bool equal_clusters(const gal_cluster *a, const gal_cluster *b)
 {
     bool are_equal =
         strcmp(a->name, b->name) == 0 && a->device_count == b->device_count && a->level_count == b->level_count &&
         strcmp(a->device.kind, b->device.kind) == 0 && a->device.memory_bytes == b->device.memory_bytes &&
-        memcmp(&a->device.fp32_flops_per_second, &b->device.fp32_flops_per_second, 3 * sizeof(double)) == 0;
+        memcmp(&a->device.fp32_flops_per_second, &b->device.fp32_flops_per_second, 3 * sizeof(double)) == 0 &&
+        equal_options(&a->device, &b->device);
     for (uint32_t i = 0; are_equal && i < a->level_count; i++) {
         are_equal = strcmp(a->level[i].name, b->level[i].name) == 0 &&
                     a->level[i].span_devices == b->level[i].span_devices &&
-                    memcmp(&a->level[i].latency_seconds, &b->level[i].latency_seconds, 2 * sizeof(double)) == 0;
+                    memcmp(&a->level[i].latency_seconds, &b->level[i].latency_seconds, 2 * sizeof(double)) == 0 &&
+                    a->level[i].achievable_fraction == b->level[i].achievable_fraction &&
+                    a->level[i].shared == b->level[i].shared;
     }
     return are_equal;
 }
@@ -682,10 +711,16 @@ static bool equal_lists(const gal_u32_list *a, const gal_u32_list *b)
     return a->count == b->count && memcmp(a->value, b->value, a->count * sizeof *a->value) == 0;
 }
 
+static bool equal_charges(const gal_host_charge *a, const gal_host_charge *b)
+{
+    return a->host_memory_bytes == b->host_memory_bytes && a->seconds_per_byte == b->seconds_per_byte &&
+           a->storage == b->storage && a->masters == b->masters && a->weights == b->weights;
+}
+
 static bool equal_certificates(const gal_certificate *a, const gal_certificate *b)
 {
     return a->present == b->present && a->objective == b->objective && a->memory_bytes == b->memory_bytes &&
-           memcmp(&a->space, &b->space, sizeof a->space) == 0 &&
+           memcmp(&a->space, &b->space, sizeof a->space) == 0 && equal_charges(&a->host, &b->host) &&
            equal_lists(&a->microbatch_counts, &b->microbatch_counts) && equal_lists(&a->pp_degrees, &b->pp_degrees) &&
            memcmp(&a->searched_bound_seconds, &b->searched_bound_seconds, sizeof(double)) == 0;
 }
