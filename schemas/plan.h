@@ -326,11 +326,13 @@ static inline bool gal_block_joins_chunks(gal_block_kind kind)
            kind == GAL_BLOCK_MERGE;
 }
 
+/* Room for the name of any legal strategy: four axes, of ten digits in all, take 33 letters, the rest 44 at most. */
+enum { GAL_STRATEGY_NAME_BYTES = 96 };
 /* A short name, innermost axis first: "tp2.sp-dp2", "sdp4.z3-ckpt", "tp4-dp2-ckpt-fine", "tp4.2d", "tp8.2.5d.d2",
  * "tp8.3d.keepw.z2", "ulysses2-dp2", "ulysses4.z3", "serial", "sdp2.z1-off50", "tp2-off100w50" (half of its weights
  * too), "dp2-off50a75s25" (three quarters of what forward keeps, one of them on storage), "dp2-off100s50m" (half of its
  * moments on storage, and their masters), "dp2-off100s100w100s50" (half of its weights too), "sdp4.z3-chunk". The stage
- * of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds at least 64 bytes. */
+ * of ZeRO stands at the SDP axis, without one at that of the positions. buffer holds GAL_STRATEGY_NAME_BYTES. */
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer);
 
 #endif

@@ -119,7 +119,7 @@ static bool names_zero_stage(const gal_strategy *strategy, gal_axis_kind kind)
 
 const char *gal_strategy_name(const gal_strategy *strategy, char *buffer)
 {
-    enum { BUFFER_BYTES = 64 };
+    enum { BUFFER_BYTES = GAL_STRATEGY_NAME_BYTES };
     size_t used = 0;
     for (uint32_t i = 0; i < strategy->axis_count && used < BUFFER_BYTES; i++) {
         const gal_axis *axis = &strategy->axis[i];

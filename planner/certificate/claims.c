@@ -147,7 +147,7 @@ static gal_code check_membership(const gal_plan *plan, gal_error *err)
                         plan->microbatch_count, plan->pp_degree);
     }
     for (uint32_t r = 0; r < plan->run_count && code == GAL_OK; r++) {
-        char name[64];
+        char name[GAL_STRATEGY_NAME_BYTES];
         bool found = false;
         const gal_strategy like = bounding(&plan->run[r].strategy);
         for (uint32_t s = 0; s < count && !found; s++) {

@@ -7,7 +7,7 @@ static double gap_of(const gal_search_result *result)
 
 void gal_search_print_plan(FILE *out, const gal_plan *plan)
 {
-    char name[64];
+    char name[GAL_STRATEGY_NAME_BYTES];
     fprintf(out, "\n  stage  devices  blocks  strategy                     bytes per device\n");
     for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
         uint32_t first = gal_plan_stage_first_block(plan, p);
@@ -181,7 +181,7 @@ static void put_prices(gal_json_writer *out, const gal_plan *plan)
 
 void gal_search_put_strategies(gal_json_writer *out, const gal_plan *plan)
 {
-    char name[64];
+    char name[GAL_STRATEGY_NAME_BYTES];
     gal_json_begin_array(out, "strategies");
     for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
         for (uint32_t r = 0; r < plan->stage[p].run_count; r++) {

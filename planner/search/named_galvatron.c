@@ -155,7 +155,7 @@ static gal_code view_of(const gal_named_cell *named, gal_named_view *out, gal_er
 {
     const gal_cell *cell = named->cell;
     const size_t n = cell->strategy_count;
-    char name[64];
+    char name[GAL_STRATEGY_NAME_BYTES];
     if (n == 0 || cell->spec.arena_limit_bytes == 0) {
         return GAL_NO;
     }

@@ -7,8 +7,6 @@
 #include "runtime/train/data.h"
 #include "runtime/train/session.h"
 
-enum { STRATEGY_NAME_BYTES = 64 };
-
 static double mib(uint64_t bytes)
 {
     return (double)bytes / (1024.0 * 1024.0);
@@ -141,7 +139,7 @@ static gal_code print_stage(const gal_plan *plan, uint32_t stage, FILE *out, gal
 {
     gal_code code = GAL_OK;
     gal_program *program = NULL;
-    char name[STRATEGY_NAME_BYTES];
+    char name[GAL_STRATEGY_NAME_BYTES];
     const gal_plan_stage *at = &plan->stage[stage]; /* its first piece */
     GAL_TRY(gal_lower(plan, stage, &program, err));
     fprintf(out, "stage %u: %u devices, ", stage, program->device_count);

@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
     gal_plan plan = {0};
     gal_plan again = {0};
     if (gal_fuzz_round_trip(GAL_DOCUMENT_PLAN, bytes, byte_count, &plan, &again)) {
-        char name[64];
+        char name[GAL_STRATEGY_NAME_BYTES];
         for (uint32_t r = 0; r < plan.run_count; r++) {
             (void)gal_strategy_name(&plan.run[r].strategy, name);
             GAL_FUZZ_REQUIRE(gal_strategy_equal(&plan.run[r].strategy, &again.run[r].strategy));

@@ -549,7 +549,7 @@ static void print_plan(const gal_drawn *which, const gal_plan *plan, bool failed
     for (uint32_t s = 0; s < gal_plan_piece_count(plan); s++) {
         for (uint32_t r = 0; r < plan->stage[s].run_count; r++) {
             const gal_plan_run *run = &plan->run[plan->stage[s].first_run + r];
-            char name[64];
+            char name[GAL_STRATEGY_NAME_BYTES];
             (void)printf("%s %ux %s", r == 0 && s > 0 ? " |" : "", run->block_count,
                          gal_strategy_name(&run->strategy, name));
         }

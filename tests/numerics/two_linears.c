@@ -129,7 +129,7 @@ static void measure(const gal_strategy *strategy, uint32_t batch, uint32_t hidde
     gal_model model;
     layers l = {0};
     gal_step_result result;
-    char name[64];
+    char name[GAL_STRATEGY_NAME_BYTES];
     const uint32_t device = gal_mpi_rank();
     make_model(hidden, &model);
     l.program = lower(&model, strategy, batch, RANKS);

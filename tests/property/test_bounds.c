@@ -161,13 +161,13 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
         update -= price->shared_update_seconds[shared];
     }
     if (!(floor.seconds <= (seconds + fmin(tail, 0.0)) * (1.0 + 1e-12)) || !(update >= -1e-12 * seconds)) {
-        char name[64];
+        char name[GAL_STRATEGY_NAME_BYTES];
         fail_msg("type %u, %s: floor %.17g, price %.17g, tail %.17g, update %.17g", type,
                  gal_strategy_name(strategy, name), floor.seconds, seconds, tail, update);
     }
     assert_true(floor.saved_bytes <= price->memory.bytes.saved);
     if (floor.work_bytes > price->memory.bytes.work) {
-        char name[64];
+        char name[GAL_STRATEGY_NAME_BYTES];
         fail_msg("type %u, %s: floor %llu bytes of work, price %llu", type, gal_strategy_name(strategy, name),
                  (unsigned long long)floor.work_bytes, (unsigned long long)price->memory.bytes.work);
     }

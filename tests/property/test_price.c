@@ -70,7 +70,7 @@ static void check_units(const char *name, gal_family family, bool mixed, bool sh
         }
         const double signed_error = additive_error(&plan);
         if (getenv("GAL_VERBOSE") != NULL) {
-            char text[64];
+            char text[GAL_STRATEGY_NAME_BYTES];
             printf("  %+6.2f %% P %u D %u m %u layers %u hidden %u samples %u tied %d %s\n", 100 * signed_error,
                    plan.stage_count, gal_plan_stage_devices(&plan), plan.microbatch_count, plan.model.layer_count,
                    plan.model.hidden, gal_plan_microbatch_samples(&plan), plan.model.tied_embeddings,

@@ -202,7 +202,7 @@ static void compare(bed *b, const gal_price_query *query, const gal_block_shape 
     }
     expected.memory.bytes.boundary = price->memory.bytes.boundary; /* of the next block: price_common.c */
     if (memcmp(&expected, price, sizeof expected) != 0) {
-        char name[64];
+        char name[GAL_STRATEGY_NAME_BYTES];
         fail_msg("%s, type %u, %s, %u samples, stage %u of %u: forward %.17g for %.17g", b->model.name, query->type,
                  gal_strategy_name(query->strategy, name), query->microbatch_samples, query->stage, query->stage_count,
                  price->forward_seconds, expected.forward_seconds);

@@ -136,7 +136,7 @@ static void check(const char *name, bool gpu, bool mixed)
         const uint64_t ring_bytes = little_ring_bytes(&plan);
         const double ring_share = ring_seconds(&plan.cluster.device, ring_bytes) / simulated_seconds;
         if (getenv("GAL_VERBOSE") != NULL) {
-            char text[64];
+            char text[GAL_STRATEGY_NAME_BYTES];
             printf("  %+6.2f %% (a ring %.2f %%) P %u D %u m %u layers %u hidden %u %s\n", 100 * error,
                    100 * ring_share, plan.stage_count, gal_plan_stage_devices(&plan), plan.microbatch_count,
                    plan.model.layer_count, plan.model.hidden, gal_strategy_name(&plan.run[0].strategy, text));

@@ -407,7 +407,7 @@ static void check_equal_programs(const trial *t, uint32_t type, const gal_strate
     static uint16_t key[2][KEY_MOST];
     const gal_strategy plain = plainest(&t->search.request.space, &t->types.shape[type], left_out);
     gal_program *program[2] = {NULL, NULL};
-    char name[2][64];
+    char name[2][GAL_STRATEGY_NAME_BYTES];
     uint32_t count[2];
     lower(t, type, left_out, &program[0]);
     lower(t, type, &plain, &program[1]);

@@ -658,7 +658,7 @@ static void test_other_sides(void **state)
         f.run[0].block_count = gal_model_block_count(&f.plan.model);
         if (gal_plan_check(&f.plan, NULL, &err) != GAL_OK || gal_lower_plan(&f.plan, &f.program, &err) != GAL_OK ||
             gal_verify(&f.program, 1, &err) != GAL_OK) {
-            char name[64];
+            char name[GAL_STRATEGY_NAME_BYTES];
             fail_msg("%s: %s", gal_strategy_name(&f.run[0].strategy, name), err.text);
         }
         gal_program_free(f.program);

@@ -526,7 +526,7 @@ static void test_plan(void **state)
 static void test_strategy_names(void **state)
 {
     (void)state;
-    char text[64];
+    char text[GAL_STRATEGY_NAME_BYTES];
     gal_strategy s = {.axis_count = 2, .axis = {{GAL_AXIS_TP, 2}, {GAL_AXIS_DP, 2}}, .sequence_parallel = true};
     assert_string_equal(gal_strategy_name(&s, text), "tp2.sp-dp2");
     s = (gal_strategy){.axis_count = 1, .axis = {{GAL_AXIS_SDP, 4}}, .zero_stage = 3, .recompute = GAL_RECOMPUTE_FULL};
@@ -540,6 +540,21 @@ static void test_strategy_names(void **state)
     assert_string_equal(gal_strategy_name(&s, text), "serial");
     s.recompute = GAL_RECOMPUTE_FULL;
     assert_string_equal(gal_strategy_name(&s, text), "serial-ckpt");
+    s = (gal_strategy){.axis_count = 4,
+                       .axis = {{GAL_AXIS_TP, 16}, {GAL_AXIS_ULYSSES, 16}, {GAL_AXIS_SDP, 16}, {GAL_AXIS_DP, 256}},
+                       .sequence_parallel = true,
+                       .zero_stage = 3,
+                       .recompute = GAL_RECOMPUTE_REPEAT,
+                       .shard_unit = GAL_SHARD_BUCKET,
+                       .offload_optimizer_percent = 100,
+                       .offload_storage_percent = 100,
+                       .offload_storage_masters = true,
+                       .offload_parameters_percent = 100,
+                       .offload_storage_parameters_percent = 100,
+                       .offload_activations_percent = 100,
+                       .offload_storage_activations_percent = 100};
+    assert_string_equal(gal_strategy_name(&s, text),
+                        "tp16.sp-ulysses16-sdp16.z3-dp256-repeat-off100s100mw100s100a100s100-bucket");
 }
 
 int main(void)

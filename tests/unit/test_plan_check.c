@@ -296,7 +296,7 @@ static void test_ring_and_padding(void **state)
 static void test_zero_along_ulysses(void **state)
 {
     (void)state;
-    char name[64];
+    char name[GAL_STRATEGY_NAME_BYTES];
     gal_strategy s = two_axes(GAL_AXIS_DP, 2, GAL_AXIS_ULYSSES, 2);
     for (s.zero_stage = 0; s.zero_stage <= 4; s.zero_stage++) {
         expect_rule(&s, GAL_BLOCK_FFN, 4, 2, s.zero_stage > 3 ? "zero_stage must be at most 3" : NULL);
