@@ -128,6 +128,7 @@ static void take_least(const gal_block_price *share, gal_block_price *out)
     out->backward_seconds = fmin(round, fmax(out->backward_seconds, share->backward_seconds));
     out->forward_seconds = round - out->backward_seconds;
     out->sync_seconds = fmin(out->sync_seconds, share->sync_seconds);
+    out->table_sync_seconds = fmax(out->table_sync_seconds, share->table_sync_seconds); /* is taken off that */
     out->enter_seconds = fmin(out->enter_seconds, share->enter_seconds);
     out->leave_seconds = fmin(out->leave_seconds, share->leave_seconds);
     out->tail_seconds = fmin(out->tail_seconds, share->tail_seconds);
