@@ -502,7 +502,8 @@ static void number_stages(gal_cert_prices *v)
             .probe_seconds = last ? 0.0 : gal_price_transfer(durations, v->devices, p, v->stages, 1 << 20)};
         const gal_cert_kind *before = p > 1 && !last ? &v->kind[v->kind_count - 1] : NULL;
         if (before == NULL || before->place != own.place || before->in_flight != own.in_flight ||
-            before->probe_seconds != own.probe_seconds || v->rounds.later_eighths > 0.0) {
+            before->probe_seconds != own.probe_seconds ||
+            gal_rounds_of_stage(&v->rounds, before->stage) != gal_rounds_of_stage(&v->rounds, p)) {
             v->kind[v->kind_count++] = own;
         }
         v->kind_of[p] = v->kind_count - 1;
