@@ -258,9 +258,12 @@ static gal_code run(job *j, gal_error *err)
 {
     volatile bool good = false;
     jmp_buf place;
+    if (j->lp->no_memory) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
     glp_term_out(GLP_OFF);
     glp_error_hook(on_failure, &place);
-    if (!j->lp->no_memory && setjmp(place) == 0) {
+    if (setjmp(place) == 0) {
         (j->how == NULL ? run_relaxed : run_search)(j);
         good = true;
     }

@@ -47,9 +47,9 @@ typedef enum gal_lp_end {
     GAL_LP_LIMIT    /* the time was up, or the simplex method gave up */
 } gal_lp_end;
 
-/* As if no column had to be whole. value (column_count + 1), unless NULL, and price (row_count + 1): what the optimum
- * falls by for one more on a row's bound (of both signs:
- * <= 0 on an upper one). GAL_ERR_SYSTEM without memory or where GLPK fails. */
+/* As if no column had to be whole. value (column_count + 1), unless NULL, and price (row_count + 1), written at an
+ * optimum: what it rises by for one more on a row's bound, so <= 0 on an upper one. GAL_ERR_SYSTEM without memory or
+ * where GLPK fails. */
 gal_code gal_lp_relax(const gal_lp *lp, double time_limit_seconds, gal_lp_end *end, double *objective, double *value,
                       double *price, gal_error *err);
 

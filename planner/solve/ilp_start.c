@@ -281,6 +281,13 @@ static gal_code create(start *s, const gal_instance *g, gal_error *err)
     return gal_assignment_create(g, &s->path, err);
 }
 
+/* Above what seconds can be the prices of excess bytes alone are: nothing fits. */
+static void raise(int64_t *bound_ps, double proven_ps)
+{
+    const int64_t proven = proven_ps < (double)GAL_NEVER ? (int64_t)proven_ps : GAL_NEVER;
+    *bound_ps = proven > *bound_ps ? proven : *bound_ps;
+}
+
 gal_code gal_ilp_start(gal_relaxed *relaxed, double seconds_left, gal_assignment *best, int64_t *bound_ps,
                        gal_error *err)
 {
@@ -291,9 +298,7 @@ gal_code gal_ilp_start(gal_relaxed *relaxed, double seconds_left, gal_assignment
     GAL_TRY(raise_bound(&s, err));
     try_dearer(&s);
     leave_out(&s);
-    if (s.bound_ps * (1.0 - CLOSED) > (double)*bound_ps) {
-        *bound_ps = (int64_t)(s.bound_ps * (1.0 - CLOSED));
-    }
+    raise(bound_ps, s.bound_ps * (1.0 - CLOSED));
 cleanup:
     gal_lp_free(&s.master);
     gal_assignment_free(&s.path);
