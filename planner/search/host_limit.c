@@ -88,7 +88,6 @@ gal_code gal_search_take_bound(const gal_search_request *request, gal_search_res
     winner->plan.lower_bound_seconds = whole->finalist[0].plan.lower_bound_seconds;
     winner->bound_seconds = whole->finalist[0].bound_seconds;
     found->lower_bound_seconds = whole->lower_bound_seconds;
-    found->lower_bound_seconds = whole->lower_bound_seconds;
     found->unproven_cell_count += winner->objective_seconds > whole->lower_bound_seconds * (1.0 + request->gap);
     return GAL_OK;
 }

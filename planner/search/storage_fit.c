@@ -26,7 +26,7 @@ typedef struct fit_work {
     gal_stored_kinds best_beside;
 } fit_work;
 
-/* Of a choice for all stages: the slowest stage's update, and bytes of all of them. */
+/* Of a choice for all stages: seconds of the slowest (gal_storage_level), and bytes of all of them. */
 typedef struct fit_cost {
     uint64_t picoseconds, bytes;
 } fit_cost;

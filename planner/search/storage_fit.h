@@ -20,9 +20,9 @@ typedef struct gal_host_limits {
                                          * on the host as much as moments are, at most */
 } gal_host_limits;
 
-/* plan: legal; its storage_percents and storage_masters are replaced, its predictions are void. *fits false: no choice
- * does, or it is interleaved or has weights in chunks (neither is looked into); then plan is as it was. GAL_ERR_SYSTEM
- * without memory, else as gal_lower and gal_price_block. */
+/* plan: legal; its storage_percents, storage_masters and storage_parameters_percents are replaced, its predictions are
+ * void. *fits false: no choice does, or it is interleaved or has weights in chunks (neither is looked into); then plan
+ * is as it was. GAL_ERR_SYSTEM without memory, else as gal_lower and gal_price_block. */
 gal_code gal_storage_fit(gal_price_cache *cache, const gal_host_limits *most, gal_plan *plan, bool *fits,
                          gal_error *err);
 

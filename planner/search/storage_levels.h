@@ -14,7 +14,7 @@
 typedef struct gal_storage_level {
     uint64_t host_bytes;  /* that its moments, masters and weights no longer take there */
     uint64_t bytes;       /* that they take on storage */
-    uint64_t part_bytes;  /* the largest part of a moment that is on its way at a time */
+    uint64_t part_bytes;  /* the largest part of any of them that is on its way at a time */
     uint64_t picoseconds; /* of its update, by the prices of the search; with weights on storage, of its forward and
                            * backward in every microbatch, too */
 } gal_storage_level;

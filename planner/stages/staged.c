@@ -368,7 +368,7 @@ static gal_code solve(solver *v, double enough_seconds, double gap)
     return code;
 }
 
-/* Under the weights found last. */
+/* Under the weights that an earlier look found best. */
 static gal_code solve_again(solver *v, double enough_seconds)
 {
     double bound = 0.0;
@@ -497,7 +497,7 @@ static double price_of(const solver *v, uint32_t stage)
     return bound->level_count > 0 ? bound->price[bound->least_level] : 0.0;
 }
 
-/* All holders keep it in one way, under the weights found last. */
+/* All holders keep it in one way, under the weights at hand. */
 static gal_code bound_ties(solver *v)
 {
     gal_code code = GAL_OK;
