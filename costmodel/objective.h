@@ -30,15 +30,16 @@
  * hidden by the backward of blocks that are under ZeRO-2, and no price of the table knows them. As a gain of pairs it
  * would be below 0 and no longer of rows alone, by which bounds and the certificate tell neighbours apart. Nor does it
  * know that the first parts of what is on storage are read before the update (test_price_offload.c), which counts where
- * a stage stores few. Of 14,400
- * random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 % off for 9: 7 are such
- * gathers, at worst 16 % too dear, one each are such a transfer and such reductions, 11 and 12 % off; of 2,400 with
- * buckets or chunks for none. Of all 16,800 the median is 0.44 % (0.62 % and 13 plans with the mean of k_i for every
- * stage; 0.15 % and 10 with the longest path itself, whose maximum no search of sums has; each stage's round as its
- * program alone takes it leaves 2 of the 9). A stage with chunks of weights is no sum: it takes no less than its
- * program alone (chunk_round.h). Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of
- * the pipeline's critical path: here the reduce stream runs beside compute, and on programs of 16 stages that equation
- * was 16 to 95 % above their simulation where n = m - 1 and k = 1 were within 5 %. */
+ * a stage stores few.
+ * Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 % off for 9: 7
+ * are such gathers, at worst 16 % too dear, one each are such a transfer and such reductions, 11 and 12 % off; of 2,400
+ * with buckets or chunks for none. Of all 16,800 the median is 0.44 % (0.62 % and 13 plans with the mean of k_i for
+ * every stage; 0.15 % and 10 with the longest path itself, whose maximum no search of sums has; each stage's round as
+ * its program alone takes it leaves 2 of the 9). A stage with chunks of weights is no sum: it takes no less than its
+ * program alone (chunk_round.h).
+ * Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the pipeline's critical path:
+ * here the reduce stream runs beside compute, and on programs of 16 stages that equation was 16 to 95 % above their
+ * simulation where n = m - 1 and k = 1 were within 5 %. */
 #ifndef GAL_COSTMODEL_OBJECTIVE_H
 #define GAL_COSTMODEL_OBJECTIVE_H
 
@@ -55,7 +56,10 @@ typedef struct gal_stage_sum {
 
 /* k_i and n. k_i is rounded down to eighths, and n what then makes equal stages right: what is counted in some power of
  * two stays exact. With fewer microbatches than stages m - 1 stands for P - 1 in (P - 1) / 2, and k_i is 1 + i (m - 1)
- * / (P (P - 1)). */
+ * / (P (P - 1)).
+ * Stages that take R together take at least (m - 1 + P) R / P, as equal ones do: n + sum k_j = m - 1 + P >= P k_i for
+ * every i, so by weights u_i = (m - 1 + P) / P - k_i >= 0, which sum up to n, n max r_i + sum k_i r_i is no less than
+ * sum (u_i + k_i) r_i. Bounds of all blocks together are by that (planner/bound/screen.h). */
 typedef struct gal_round_counts {
     double slowest;       /* n: (m - 1) / 2 or more */
     double later_eighths; /* of k, by which it is more for each stage before */

@@ -29,7 +29,7 @@ gal_code gal_screen_menus(gal_screens *screens, const gal_cell_spec *spec, const
                           gal_error *err);
 
 /* What bounds of cells share. How often a block's round counts at least: the mean stage's m, and of the others' one in
- * the bubble what the schedule leaves of it (costmodel/objective.h). */
+ * the bubble what the schedule leaves of it (costmodel/objective.h: gal_round_counts). */
 double gal_screen_rounds(const gal_cell_spec *spec);
 /* Microbatches in flight on a stage; of stages of several pieces, and of those whose backward is split, one at least.
  */
