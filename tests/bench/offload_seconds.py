@@ -8,7 +8,7 @@ predicted by that profile and run, STEPS steps behind the first (3), whose media
 strays does so for both. A plan's error is the median of its rounds'. Its spread is how far the longest of its rounds is
 above the shortest; no prediction is nearer than a plan is to itself, so what is asked of plans with storage is asked of
 those that are steady: whose spread is within 10 %, too.
-Exit 1 if fewer than 30 plans are within 10 %, or fewer than half of those with storage that are steady.
+Exit 1 if fewer than 30 plans are within 10 %, or fewer than half of those with storage that are steady, or if none is.
 """
 import json
 import statistics
@@ -120,7 +120,7 @@ def report(cases, predicted, measured):
               f"{statistics.median(seconds):11.4f} {100 * spread:6.1f}% {100 * error:7.1f}%")
     print(f"{near} of {len(cases)} plans within {100 * WITHIN:.0f} %, of {stored} with storage {len(steady_stored)} "
           f"steady and {sum(steady_stored)} of these within, median error {100 * statistics.median(errors):.1f} %")
-    return near >= WANTED and 2 * sum(steady_stored) >= len(steady_stored)
+    return near >= WANTED and len(steady_stored) > 0 and 2 * sum(steady_stored) >= len(steady_stored)
 
 
 def main():
