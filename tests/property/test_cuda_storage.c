@@ -398,7 +398,7 @@ static void test_full_disk(void **state)
     put_gradients(&trial, 1, 4.0);
     assert_int_equal(gal_engine_step(trial.engine, &settings, &result, &err), GAL_ERR_SYSTEM);
     assert_non_null(strstr(err.text, ": writing "));
-    assert_non_null(strstr(err.text, " bytes of the optimizer at "));
+    assert_non_null(strstr(err.text, " bytes at "));
     assert_non_null(strstr(err.text, ": No space left on device"));
     writes_left = UINT64_MAX;
     const gal_checkpoint_state at = checkpoint_of(&trial);
