@@ -78,7 +78,7 @@ static void hit_stored(const gal_plan *plan, const gal_strategy *s, bool *hit)
     }
     hit[percent == s->offload_activations_percent ? ACTIVATIONS_STORED : ACTIVATIONS_STORED_PART] = true;
     hit[ACTIVATIONS_STORED_MOMENTS] |= s->offload_storage_percent > 0;
-    hit[ACTIVATIONS_STORED_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
+    hit[ACTIVATIONS_STORED_RECOMPUTE] |= percent == 100 && s->recompute == GAL_RECOMPUTE_FULL;
     hit[ACTIVATIONS_STORED_STAGES] |= plan->stage_count > 1;
     hit[ACTIVATIONS_STORED_INTERLEAVED] |= plan->schedule == GAL_SCHEDULE_INTERLEAVED;
     hit[ACTIVATIONS_STORED_MICROBATCHES] |= plan->microbatch_count > 1;
@@ -100,7 +100,7 @@ static void hit_activations(const gal_plan *plan, bool *hit)
         hit[ACTIVATIONS_PART_RECOMPUTE] |= part && s->recompute == GAL_RECOMPUTE_SELECTIVE;
         hit[ACTIVATIONS_PART_STAGES] |= part && plan->stage_count > 1;
         hit[ACTIVATIONS_PART_MICROBATCHES] |= part && plan->microbatch_count > 1;
-        hit[ACTIVATIONS_RECOMPUTE] |= s->recompute == GAL_RECOMPUTE_FULL;
+        hit[ACTIVATIONS_RECOMPUTE] |= !part && s->recompute == GAL_RECOMPUTE_FULL; /* of its input a part is nothing */
         hit[ACTIVATIONS_SELECTIVE] |= s->recompute == GAL_RECOMPUTE_SELECTIVE;
         hit[ACTIVATIONS_TP] |=
             gal_strategy_degree(s, GAL_AXIS_TP) > 1 && s->tp_mode == GAL_TP_1D && !s->sequence_parallel;
