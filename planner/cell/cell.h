@@ -50,7 +50,8 @@ typedef enum gal_shared_kind {
     GAL_SHARED_SCRATCH,
     GAL_SHARED_RELAYOUT,
     GAL_SHARED_WORK,
-    GAL_SHARED_STAGED,
+    GAL_SHARED_STAGED_INPUT, /* what leaves the device: inputs, and the rest, which another block may have most of */
+    GAL_SHARED_STAGED_SAVED,
     GAL_SHARED_BESIDE, /* boundary rows of second sub-batches */
     GAL_SHARED_KIND_COUNT
 } gal_shared_kind;

@@ -23,13 +23,13 @@ gal_shared_bytes gal_cell_shared_of(const gal_block_memory *memory, uint32_t pre
     const uint64_t gathers =
         larger(largest_turn(&memory->gathers_forward),
                larger(largest_turn(&memory->gathers_backward), largest_turn(&memory->gathers_evaluate)));
-    return (gal_shared_bytes){
-        .of = {[GAL_SHARED_GATHERED] = (int64_t)(prefetch_depth * gathers),
-               [GAL_SHARED_BUCKET] = (int64_t)(2 * largest_turn(&memory->buckets)),
-               [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
-               [GAL_SHARED_WORK] = (int64_t)memory->bytes.work,
-               [GAL_SHARED_STAGED] = (int64_t)(2 * (memory->bytes.staged_input + memory->bytes.staged_saved)),
-               [GAL_SHARED_BESIDE] = (int64_t)memory->beside}};
+    return (gal_shared_bytes){.of = {[GAL_SHARED_GATHERED] = (int64_t)(prefetch_depth * gathers),
+                                     [GAL_SHARED_BUCKET] = (int64_t)(2 * largest_turn(&memory->buckets)),
+                                     [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
+                                     [GAL_SHARED_WORK] = (int64_t)memory->bytes.work,
+                                     [GAL_SHARED_STAGED_INPUT] = (int64_t)(2 * memory->bytes.staged_input),
+                                     [GAL_SHARED_STAGED_SAVED] = (int64_t)(2 * memory->bytes.staged_saved),
+                                     [GAL_SHARED_BESIDE] = (int64_t)memory->beside}};
 }
 
 /* ---- rounding ---- */

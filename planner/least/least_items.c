@@ -13,15 +13,6 @@ static int64_t larger(uint64_t a, uint64_t b)
     return (int64_t)(a > b ? a : b);
 }
 
-static uint64_t largest_turn(const gal_ring_turns *turns)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < turns->count; i++) {
-        most = turns->bytes[i] > most ? turns->bytes[i] : most;
-    }
-    return most;
-}
-
 /* ---- layouts and shards ---- */
 
 static uint32_t layout_of(gal_least_items *items, uint32_t strategy)
@@ -74,9 +65,6 @@ static gal_least_item item_of(gal_least_items *items, uint32_t type, uint32_t st
 {
     const gal_block_shape *shape = &items->types->shape[type];
     const bool holds = items->types->table_shared && (shape->shared >> GAL_SHARED_TABLE & 1U) != 0;
-    const uint64_t gathers = (uint64_t)larger(
-        largest_turn(&memory->gathers_forward),
-        (uint64_t)larger(largest_turn(&memory->gathers_backward), largest_turn(&memory->gathers_evaluate)));
     uint64_t state = memory->bytes.state + memory->bytes.gradient;
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         state -= shared != GAL_SHARED_TABLE ? memory->shared_bytes[shared] : 0;
@@ -91,13 +79,7 @@ static gal_least_item item_of(gal_least_items *items, uint32_t type, uint32_t st
                             .boundary = (int64_t)memory->bytes.boundary,
                             .carried_out = carried_bytes(items, shape->carried_out, strategy),
                             .carried_in = carried_bytes(items, shape->carried_in, strategy),
-                            .shared = {.of = {[GAL_SHARED_GATHERED] = (int64_t)(items->spec->prefetch_depth * gathers),
-                                              [GAL_SHARED_BUCKET] = (int64_t)(2 * largest_turn(&memory->buckets)),
-                                              [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
-                                              [GAL_SHARED_WORK] = (int64_t)memory->bytes.work,
-                                              [GAL_SHARED_STAGED] = (int64_t)(2 * (memory->bytes.staged_input +
-                                                                                   memory->bytes.staged_saved)),
-                                              [GAL_SHARED_BESIDE] = (int64_t)memory->beside}}};
+                            .shared = gal_cell_shared_of(memory, items->spec->prefetch_depth)};
 }
 
 /* Where they stand alike and a is nowhere larger. */

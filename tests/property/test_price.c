@@ -13,6 +13,7 @@
 #include "costmodel/alone.h"
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
+#include "planner/cell/path.h"
 #include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
 #include "tests/support/priced_plan.h"
@@ -160,9 +161,39 @@ static void swins(void **unused)
     check_group("Swin, ZeRO-2 and 3, mixed", GAL_FAMILY_SWIN, true, true, 0.03, mixed_unequal_worst);
 }
 
+/* What leaves the device, of one chunk: a search charges no less than its program has (planner/cell/cell.h). Returns
+ * whether blocks' inputs and the rest are most in different ones. */
+static bool check_staged(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, const gal_program *program)
+{
+    gal_shared_bytes charged = {0};
+    int64_t most_of_one = 0;
+    const uint32_t first = gal_plan_stage_first_block(plan, stage);
+    for (uint32_t block = first; block < first + gal_plan_stage_block_count(plan, stage); block++) {
+        gal_error err = {0};
+        const gal_block_price *price = NULL;
+        const gal_price_query query = {.type = gal_model_block_type(&plan->model, block),
+                                       .strategy = gal_plan_block_strategy(plan, block),
+                                       .device_count = gal_plan_stage_devices(plan),
+                                       .stage = stage,
+                                       .stage_count = plan->stage_count,
+                                       .microbatch_samples = gal_plan_microbatch_samples(plan),
+                                       .prefetch_depth = plan->prefetch_depth};
+        assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
+        const gal_shared_bytes own = gal_cell_shared_of(&price->memory, plan->prefetch_depth);
+        const int64_t of_one = own.of[GAL_SHARED_STAGED_INPUT] + own.of[GAL_SHARED_STAGED_SAVED];
+        most_of_one = of_one > most_of_one ? of_one : most_of_one;
+        gal_shared_join(&charged, &own);
+    }
+    const gal_class_arena *staged = &program->arena[GAL_CLASS_STAGED];
+    const int64_t all = charged.of[GAL_SHARED_STAGED_INPUT] + charged.of[GAL_SHARED_STAGED_SAVED];
+    assert_true((uint64_t)all >= staged->item_bytes * staged->count);
+    return staged->item_bytes * staged->count > (uint64_t)most_of_one;
+}
+
 static void check_bytes(gal_dtype dtype)
 {
     static const uint32_t worlds[] = {1, 2, 3, 4, 6, 8};
+    uint32_t apart = 0;
     for (uint64_t seed = 1; seed <= SMALL_PLANS; seed++) {
         gal_error err = {0};
         gal_plan plan;
@@ -182,12 +213,14 @@ static void check_bytes(gal_dtype dtype)
                 fail_msg("seed %u, stage %u of %u: closed form %lu, placed %lu", (unsigned)seed, s, plan.stage_count,
                          (unsigned long)bytes, (unsigned long)programs[s]->arena_bytes);
             }
+            apart += gal_plan_chunk_count(&plan) == 1 && check_staged(cache, &plan, s, programs[s]);
         }
         gal_price_cache_free(cache);
         gal_durations_free(durations);
         gal_priced_free(programs, plan.stage_count);
         gal_plan_free(&plan);
     }
+    assert_true(apart > 0);
 }
 
 static void bytes_are_exact(void **unused)
