@@ -12,6 +12,13 @@ static bool is_end(const gal_block_types *types, uint32_t type)
     return types->shape[type].kind == GAL_BLOCK_EMBEDDING || types->shape[type].kind == GAL_BLOCK_HEAD;
 }
 
+/* Priced by what two blocks of another type gain beside it (costmodel/price.h). */
+static bool is_gained(const gal_block_types *types, uint32_t type)
+{
+    const gal_block_kind kind = types->shape[type].kind;
+    return is_end(types, type) || kind == GAL_BLOCK_BRIDGE || kind == GAL_BLOCK_MERGE;
+}
+
 static const gal_screened_item *item_at(const gal_screened *s, uint32_t type, uint32_t strategy)
 {
     return &s->item[(size_t)type * s->strategy_count + strategy];
@@ -365,9 +372,10 @@ static double least_work_of(const gal_relaxed_type *menu)
     return least < HUGE_VAL ? least : 0.0;
 }
 
-/* An end of the chain, while it is not priced: of its menu the least of all numbers, and no seconds. Its price may be
- * below its kernels, by reductions of its neighbours that these hide (costmodel/price.h: sync_seconds). */
-static void list_end(const gal_relaxed_type *floors, gal_relaxed_type *menu)
+/* A type that is priced by what others gain, while it is not priced: of its menu the least of all numbers, and no
+ * seconds. Its price may be below its kernels, by reductions of its neighbours that these hide: by no more than its
+ * backward, as a longer chain takes no less (costmodel/price.h: sync_seconds). */
+static void list_gained(const gal_relaxed_type *floors, gal_relaxed_type *menu)
 {
     gal_relaxed_item least = {.bytes = HUGE_VAL, .saved_bytes = HUGE_VAL, .work_bytes = HUGE_VAL};
     for (uint32_t i = 0; i < floors->item_count; i++) {
@@ -401,8 +409,8 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
         menu[type] = (gal_relaxed_type){floors[type].block_count, 0, item + (size_t)type * own->strategy_count};
         if (own->priced[type]) {
             list_priced(spec, own, type, &menu[type]);
-        } else if (is_end(types, type) && own->strategy_count > 0) {
-            list_end(&floors[type], &menu[type]);
+        } else if (is_gained(types, type) && own->strategy_count > 0) {
+            list_gained(&floors[type], &menu[type]);
         } else {
             menu[type] = floors[type];
         }
