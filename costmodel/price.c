@@ -342,6 +342,34 @@ cleanup:
     return code;
 }
 
+/* With activations or weights on storage a block takes no less than with them in the host's memory: bounds of what is
+ * there are of what is on storage too (planner/certificate/claims.c). A price of a short chain may say otherwise, where
+ * blocks that wait for storage hide what else they wait for, or where beside such blocks one gains less. */
+static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
+{
+    gal_strategy in_memory = *query->strategy;
+    gal_price_query alike = *query;
+    const gal_block_price *than = NULL;
+    if (in_memory.offload_storage_activations_percent == 0 && in_memory.offload_storage_parameters_percent == 0) {
+        return GAL_OK;
+    }
+    in_memory.offload_storage_activations_percent = in_memory.offload_storage_parameters_percent = 0;
+    alike.strategy = &in_memory;
+    const gal_code code = gal_price_block(cache, &alike, &than, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    const double sync = fmax(out->sync_seconds, than->sync_seconds);
+    out->table_sync_seconds = fmin(out->table_sync_seconds, than->table_sync_seconds + sync - than->sync_seconds);
+    out->sync_seconds = sync;
+    out->forward_seconds = fmax(out->forward_seconds, than->forward_seconds);
+    out->backward_seconds = fmax(out->backward_seconds, than->backward_seconds);
+    out->enter_seconds = fmax(out->enter_seconds, than->enter_seconds);
+    out->leave_seconds = fmax(out->leave_seconds, than->leave_seconds);
+    out->tail_seconds = fmax(out->tail_seconds, than->tail_seconds);
+    return GAL_OK;
+}
+
 /* The key of all queries that differ in the order of axes and in stages, but not in where the groups lie that the
  * blocks use: their prices are equal. */
 static void key_of_like(const gal_price_cache *cache, const gal_price_query *query, const parts *of,
@@ -376,6 +404,7 @@ static gal_code find_like(gal_price_cache *cache, const gal_price_query *query, 
     *out = gal_price_find(cache, &key);
     if (*out == NULL) {
         GAL_TRY(price_anew(cache, query, &of, &axes->levels, &price, err));
+        GAL_TRY(take_no_less(cache, query, &price, err));
         GAL_TRY(gal_price_keep(cache, &key, &price, sizeof price, out, err));
     }
 cleanup:

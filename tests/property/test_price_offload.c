@@ -1,6 +1,6 @@
 /* Sum of prices against the event simulation where blocks have optimizer states in the host's memory and moments on
  * storage, and kernels, copies and transfers of storage slow each other: of GPUs, and of ranks that are processors.
- * Weights and kept activations there are not drawn. Of the latter, a block that copies them is priced among its like,
+ * Weights and kept activations there are not simulated; they take no less than in memory. Of the latter, a block that copies them is priced among its like,
  * while in a plan attention and feed-forward copy in turn: up to 19 % too cheap where copies take longer than kernels.
  */
 #include <math.h>
@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "costmodel/duration.h"
+#include "costmodel/price.h"
 #include "schemas/plan_check.h"
 #include "tests/support/priced_plan.h"
 #include "tests/support/random_plan.h"
@@ -163,11 +164,78 @@ static void on_processors(void **unused)
     check("offload on processors, mixed", false, true);
 }
 
+/* Whether the block may have it so; then no part of its price is below that of what stays in the host's memory. */
+static bool check_stored(gal_price_cache *cache, const gal_plan *plan, uint32_t type, const gal_strategy *in_memory,
+                         const gal_strategy *stored)
+{
+    gal_error err = {0};
+    gal_block_shape shape;
+    const gal_block_price *less = NULL, *more = NULL;
+    gal_price_query query = {.type = type,
+                             .strategy = in_memory,
+                             .device_count = gal_plan_stage_devices(plan),
+                             .stage_count = 2,
+                             .microbatch_samples = gal_plan_microbatch_samples(plan),
+                             .prefetch_depth = 2};
+    uint32_t block = 0;
+    while (gal_model_block_type(&plan->model, block) != type) {
+        block++;
+    }
+    gal_model_block(&plan->model, block, &shape);
+    if (gal_strategy_gathers_rule_broken(stored, query.prefetch_depth) != NULL ||
+        gal_strategy_block_rule_broken(&plan->model, &shape, stored, query.device_count, query.microbatch_samples) !=
+            NULL) {
+        return false;
+    }
+    assert_int_equal(gal_price_block(cache, &query, &less, &err), GAL_OK);
+    query.strategy = stored;
+    assert_int_equal(gal_price_block(cache, &query, &more, &err), GAL_OK);
+    assert_true(more->forward_seconds >= less->forward_seconds && more->backward_seconds >= less->backward_seconds);
+    assert_true(more->sync_seconds >= less->sync_seconds && more->tail_seconds >= less->tail_seconds);
+    assert_true(more->enter_seconds >= less->enter_seconds && more->leave_seconds >= less->leave_seconds);
+    return true;
+}
+
+/* Bounds of what is in the host's memory are of what is on storage too. */
+static void storage_takes_no_less(void **unused)
+{
+    (void)unused;
+    uint64_t state = SEED;
+    uint32_t weights = 0, activations = 0;
+    for (uint32_t i = 0; i < plan_count(); i++) {
+        gal_plan plan;
+        gal_profile profile;
+        gal_error err = {0};
+        gal_durations *durations = NULL;
+        gal_price_cache *cache = NULL;
+        gal_priced_describe(&state, &plan);
+        draw_profile(&state, i % 2 == 0, &plan, &profile);
+        assert_int_equal(gal_durations_create(&profile, &durations, &err), GAL_OK);
+        assert_int_equal(gal_price_cache_create(&plan.model, durations, &cache, &err), GAL_OK);
+        gal_strategy in_memory = gal_priced_draw(&state, &plan, false);
+        in_memory.offload_optimizer_percent = in_memory.offload_storage_percent = 100;
+        in_memory.offload_activations_percent = 100;
+        const uint32_t type = (uint32_t)gal_random_below(&state, gal_model_type_count(&plan.model));
+        gal_strategy stored = in_memory;
+        stored.offload_storage_activations_percent = 100;
+        activations += (uint32_t)check_stored(cache, &plan, type, &in_memory, &stored);
+        in_memory.offload_parameters_percent = 100;
+        stored = in_memory;
+        stored.offload_storage_parameters_percent = 100;
+        weights += (uint32_t)check_stored(cache, &plan, type, &in_memory, &stored);
+        gal_price_cache_free(cache);
+        gal_durations_free(durations);
+        gal_plan_free(&plan);
+    }
+    assert_true(weights > 0 && activations > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(beside_gpus),
         cmocka_unit_test(on_processors),
+        cmocka_unit_test(storage_takes_no_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
