@@ -114,8 +114,8 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy, bool overlaps
 /* What of a block may be in the host's memory. */
 static const struct {
     uint32_t optimizer_percent, parameters_percent, activations_percent;
-} offloads[GAL_SPACE_OFFLOADS] = {{50, 0, 0},  {100, 0, 0},  {100, 50, 0},  {100, 100, 0},  {0, 0, 50},
-                                  {0, 0, 100}, {100, 0, 50}, {100, 0, 100}, {100, 100, 50}, {100, 100, 100}};
+} offloads[GAL_SPACE_OFFLOADS] = {{50, 0, 0},   {100, 0, 0},   {100, 100, 0},  {0, 0, 50},     {0, 0, 100},
+                                  {100, 0, 50}, {100, 0, 100}, {100, 100, 50}, {100, 100, 100}};
 
 static bool may_fetch(const gal_strategy *strategy)
 {
