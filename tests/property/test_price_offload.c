@@ -1,7 +1,8 @@
 /* Sum of prices against the event simulation where blocks have optimizer states in the host's memory and moments on
  * storage, and kernels, copies and transfers of storage slow each other: of GPUs, and of ranks that are processors.
- * Weights and kept activations there are not simulated; they take no less than in memory. Of the latter, a block that copies them is priced among its like,
- * while in a plan attention and feed-forward copy in turn: up to 19 % too cheap where copies take longer than kernels.
+ * Weights and kept activations there are not simulated, but take no less than in memory. Of activations that are copied
+ * alone, a block is priced among its like, while in a plan attention and feed-forward copy in turn: up to 19 % too
+ * cheap where copies take longer than kernels.
  */
 #include <math.h>
 #include <setjmp.h>
