@@ -52,7 +52,8 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
 void gal_lone_free(gal_lone *lone); /* the arrays; accepts a zeroed one */
 
 /* Whether it also stands for so many samples: every buffer that grows with them stays a multiple of
- * GAL_ALIGNMENT_BYTES, so that its placement scales, and no tensor becomes too large. */
+ * GAL_ALIGNMENT_BYTES, of GAL_STORAGE_BLOCK_BYTES where some are in a file, so that its placement scales, and no tensor
+ * becomes too large. */
 bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples);
 /* cost[instruction] in company, where the axes lie so; left as they are: what goes between stages, and plain backward,
  * whose costs are those of backward+sync. */
