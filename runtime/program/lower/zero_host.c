@@ -14,10 +14,12 @@
 
 enum { PERCENT = 100 };
 
-/* Biases of relative positions are a few kilobytes that all stages hold. */
-static bool may_leave(const gal_block_unit *unit)
+/* Biases of relative positions are a few kilobytes that all stages hold. Of a token table all copies are updated alike,
+ * bit for bit, so on the host or on the device on every stage: a share of one block need not have it where another
+ * block's has. */
+static bool may_leave(const gal_block_unit *unit, uint32_t optimizer_percent)
 {
-    return unit->shared == GAL_SHARED_COUNT || unit->shared == GAL_SHARED_TABLE;
+    return unit->shared == GAL_SHARED_COUNT || (unit->shared == GAL_SHARED_TABLE && optimizer_percent == PERCENT);
 }
 
 /* Hundredths of elements that a share of the block's parameters has; units take of it in their order, as far as they
@@ -49,7 +51,7 @@ void gal_host_choose(gal_block_emit *e, const uint64_t elements[GAL_BLOCK_UNITS]
     uint64_t weights = share_of(e, elements, s->offload_storage_parameters_percent);
     for (uint8_t u = 0; u < e->graph.unit_count; u++) {
         gal_unit_places *at = &e->unit_at[u];
-        at->on_host = may_leave(&e->graph.unit[u]) && take(&host, elements[u]);
+        at->on_host = may_leave(&e->graph.unit[u], s->offload_optimizer_percent) && take(&host, elements[u]);
         at->fetched = at->on_host && !e->graph.unit[u].persistent && take(&fetched, elements[u]);
         at->stored = at->on_host && take(&stored, elements[u]);
         at->weight_stored = at->fetched && at->stored && take(&weights, elements[u]);
