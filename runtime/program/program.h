@@ -83,8 +83,8 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_CLASS_STORED, "stored")     /* 1  in the host's memory: of what is on storage the parts that are on their    \
                                        *    way, a ring of three; whole blocks of storage, and at their addresses */   \
     X(GAL_CLASS_STORED_SAVED, "stored_saved") /* 1  likewise: of storage_saved the values that are on their way */     \
-    X(GAL_CLASS_STORAGE, "storage")   /* 1  in a file: moments, and where the plan says so masters and weights, of     \
-                                       *    units whose update is on the host; whole blocks */
+    X(GAL_CLASS_STORAGE, "storage") /* 1  in a file: moments, and where the plan says so masters and weights, of       \
+                                     *    units whose update is on the host; whole blocks */
 
 /* X(enumerator, name) */
 #define GAL_FRAGMENTS(X)                                                                                               \
