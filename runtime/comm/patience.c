@@ -7,7 +7,9 @@
  * do. On 6.18, 2 cores, 8 processes that compute for 0 to 3 ms, then give away 10 times at most, each with a thread
  * that sleeps for 100 us at a time: a process of another session that sleeps for 20 ms came 6.9 s late of 7, one of the
  * same session 3 ms. With a rest of 20 us at each of the 10 it was 0.15 s. Threads of the kernel wait as well (60 s
- * were seen), and with them the end of every write past the page cache.
+ * were seen), and with them the end of every write past the page cache. One such thread on each core is enough, to
+ * which a yield does not look shared (2 that yield for 6 s, each with a sleeper: 0.9 s late; 8: 5.4). So who has given
+ * away for a millisecond rests in any case (0.004 and 0.2 s).
  * (Sessions are groups to the scheduler, sched(7): autogroup. Mended there of what sched_yield does are 79104becf42b,
  * "sched/fair: Forfeit vruntime on yield", and 1319ea57529e, of tasks that overtake each other by it.)
  *
@@ -31,6 +33,7 @@
 /* Of calls in which it did, less those in which it did not: from how many on it is taken for shared. A courier of one's
  * own wakes up in some of 50 calls. */
 enum { SHARED_CALLS = 8, SHARED_CALLS_MAX = 16 };
+#define SPELL_SECONDS 1e-3 /* longer, nobody gives away without a rest */
 #define REST_SHARE 0.125
 #define REST_SECONDS_MIN 20e-6
 #define REST_SECONDS_MAX 200e-6 /* as the courier's */
@@ -55,10 +58,23 @@ static void rest(double seconds)
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
 }
 
-/* Gives the core away once. Whether others have it too, by this call and those before. */
+/* Whether calls have followed each other for a spell, which ends with that. */
+static bool ends_spell(double now_seconds)
+{
+    static _Thread_local double begin_seconds, last_seconds;
+    const bool follows = now_seconds - last_seconds < SPELL_SECONDS;
+    const bool ends = follows && now_seconds - begin_seconds > SPELL_SECONDS;
+    begin_seconds = follows && !ends ? begin_seconds : now_seconds;
+    last_seconds = now_seconds;
+    return ends;
+}
+
+/* Gives the core away once. Whether a rest is due: others have the core too, by this call and those before, or nobody
+ * has rested for long. */
 static bool yield(double now_seconds)
 {
     static _Thread_local int shared_calls;
+    const bool ends = ends_spell(now_seconds);
     (void)syscall(SYS_sched_yield);
     const bool changed_hands = gal_now_seconds() - now_seconds > CHANGED_HANDS_SECONDS;
     if (changed_hands && shared_calls < SHARED_CALLS_MAX) {
@@ -66,7 +82,7 @@ static bool yield(double now_seconds)
     } else if (!changed_hands && shared_calls > 0) {
         shared_calls--;
     }
-    return shared_calls >= SHARED_CALLS;
+    return ends || shared_calls >= SHARED_CALLS;
 }
 
 static _Thread_local bool is_looking;

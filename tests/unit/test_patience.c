@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -97,8 +98,27 @@ static void test_libraries(void **unused)
     assert_in_range(looks_on_a_shared_core(library_gives_way), 1, 15100);
 }
 
+static long sleeps_in_a_wait(void (*look)(double begin_seconds))
+{
+    struct rusage before, after;
+    assert_int_equal(getrusage(RUSAGE_THREAD, &before), 0);
+    (void)looks_in_a_wait(look);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &after), 0);
+    return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+/* Also where nobody is seen to want the core: of 0.3 s every 1.2 ms at least, looks and a rest of 0.2 ms, makes 250;
+ * half of them where this thread itself does not get the core. */
+static void test_alone(void **unused)
+{
+    (void)unused;
+    assert_in_range(sleeps_in_a_wait(give_way), 125, 15100);
+    assert_in_range(sleeps_in_a_wait(library_gives_way), 125, 15100);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shared_core), cmocka_unit_test(test_libraries)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_alone), cmocka_unit_test(test_shared_core),
+                                       cmocka_unit_test(test_libraries)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
