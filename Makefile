@@ -559,7 +559,7 @@ bench-largest:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/largest.py $(BUILD)
 
-## bench-offload-seconds: predicted against measured seconds of 60 plans with offload (15 minutes, an idle machine)
+## bench-offload-seconds: predicted against measured seconds of 84 plans with offload (18 minutes, an idle machine)
 .PHONY: bench-offload-seconds
 bench-offload-seconds:
 	@$(MAKE) $(J) all
