@@ -126,7 +126,7 @@ static void judge(const gal_mutation *mutation, uint64_t seed, const lowered *l,
         count->refused++;
         if (!names_the_place(err.text)) {
             count->unnamed++;
-            print_message("%s, seed %llu: %s\n", mutation->name, (unsigned long long)seed, err.text);
+            print_message("%s, seed %llu: %s\n", gal_mutation_name(mutation), (unsigned long long)seed, err.text);
         }
         return;
     }
@@ -135,7 +135,7 @@ static void judge(const gal_mutation *mutation, uint64_t seed, const lowered *l,
         count->harmless++;
     } else {
         count->wrong++;
-        print_message("%s, seed %llu: accepted, but %u of %u interleavings differ\n", mutation->name,
+        print_message("%s, seed %llu: accepted, but %u of %u interleavings differ\n", gal_mutation_name(mutation),
                       (unsigned long long)seed, different, (uint32_t)INTERLEAVINGS);
     }
 }
@@ -149,7 +149,7 @@ static void try_mutation(const gal_mutation *mutation, uint64_t seed, uint64_t r
         changed[s] = gal_program_clone(l.program[s]);
         assert_non_null(changed[s]);
     }
-    if (mutation->apply(changed, l.plan.stage_count, &random)) {
+    if (gal_mutation_apply(mutation, changed, l.plan.stage_count, &random)) {
         judge(mutation, seed, &l, changed, count);
     }
     for (uint32_t s = 0; s < l.plan.stage_count; s++) {
@@ -169,8 +169,8 @@ static void test_mutations(void **unused)
              seed++) {
             try_mutation(gal_mutation_at(m), seed, seed * 64 + m, &count);
         }
-        print_message("%-36s %8u %8u %8u %8u\n", gal_mutation_at(m)->name, count.tried, count.refused, count.harmless,
-                      count.wrong);
+        print_message("%-36s %8u %8u %8u %8u\n", gal_mutation_name(gal_mutation_at(m)), count.tried, count.refused,
+                      count.harmless, count.wrong);
         wrong += count.wrong + count.unnamed + (count.tried == 0);
     }
     assert_int_equal(wrong, 0);
@@ -179,7 +179,7 @@ static void test_mutations(void **unused)
 static const gal_mutation *mutation_named(const char *name)
 {
     uint32_t index = 0;
-    while (gal_mutation_at(index) != NULL && strcmp(gal_mutation_at(index)->name, name) != 0) {
+    while (gal_mutation_at(index) != NULL && strcmp(gal_mutation_name(gal_mutation_at(index)), name) != 0) {
         index++;
     }
     return gal_mutation_at(index);

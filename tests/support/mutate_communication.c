@@ -1,9 +1,5 @@
 /* Mistakes of collectives, transfers and what lies in the host's memory. */
 #include "tests/support/mutate_internal.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/random_plan.h"
 
 /* ---- communication ---- */
@@ -38,26 +34,6 @@ static bool receives(const gal_program *p, const gal_instruction *in)
     return in->op == GAL_OP_RECEIVE;
 }
 
-static bool reduction_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, reduces, gal_mutate_drop);
-}
-
-static bool reduction_doubled(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, all_reduces, gal_mutate_repeat);
-}
-
-static bool host_work_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, gal_mutate_is_of_host, gal_mutate_drop);
-}
-
-static bool host_work_repeated(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, gal_mutate_is_of_host, gal_mutate_repeat);
-}
-
 static bool views_a_shard(const gal_program *p, const gal_instruction *in)
 {
     return gal_mutate_is_of_host(p, in) && in->stream != GAL_STREAM_HOST &&
@@ -72,11 +48,6 @@ static void take_the_first(gal_program *p, uint32_t fragment, uint32_t position)
         operand[k].view = GAL_GROUP_NONE;
         operand[k].view_stride_bytes = 0;
     }
-}
-
-static bool host_shard_misplaced(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, views_a_shard, take_the_first);
 }
 
 /* Of what forward keeps in the host's memory, or beyond it: on its way there, and back. */
@@ -94,69 +65,6 @@ static bool puts_away(const gal_program *p, const gal_instruction *in)
 static bool brings_back(const gal_program *p, const gal_instruction *in)
 {
     return in->op == GAL_OP_COPY_IN && holds_kept(p, &gal_mutate_operands(p, in)[0]);
-}
-
-/* To the host before the value is there: in front of what writes it last. */
-static bool kept_taken_early(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, puts_away, random, &where)) {
-        return false;
-    }
-    const gal_operand place =
-        gal_mutate_operands(where.program, gal_mutate_at(where.program, where.fragment, where.position))[0];
-    for (uint32_t i = where.position; i-- > 0;) {
-        if (gal_mutate_touches(where.program, gal_mutate_at(where.program, where.fragment, i), &place, true)) {
-            gal_mutate_move(where.program, where.fragment, where.position, i);
-            return true;
-        }
-    }
-    return false; /* it was received */
-}
-
-/* From the host when somebody has read the place already. */
-static bool kept_brought_late(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, brings_back, random, &where)) {
-        return false;
-    }
-    const gal_operand place =
-        gal_mutate_operands(where.program, gal_mutate_at(where.program, where.fragment, where.position))[1];
-    for (uint32_t i = where.position + 1; i < where.program->fragment[where.fragment].count; i++) {
-        if (gal_mutate_touches(where.program, gal_mutate_at(where.program, where.fragment, i), &place, false)) {
-            gal_mutate_move(where.program, where.fragment, where.position, i);
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool gather_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, gathers, gal_mutate_drop);
-}
-
-/* A send has no partner name of its own to share with other stages: only this stage's. */
-static bool drop_transfer(gal_program *const *programs, uint32_t stage_count, uint64_t *random,
-                          gal_mutate_chooser wanted)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, wanted, random, &where)) {
-        return false;
-    }
-    gal_mutate_drop(where.program, where.fragment, where.position);
-    return true;
-}
-
-static bool receive_missing(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return drop_transfer(programs, stage_count, random, receives);
-}
-
-static bool send_missing(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return drop_transfer(programs, stage_count, random, sends);
 }
 
 static gal_group chosen_group; /* tests run on one thread */
@@ -196,15 +104,10 @@ static bool permutes(const gal_program *p, const gal_instruction *in)
 }
 
 /* Two strides change places, or one grows by a row. */
-static bool permute_stride(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool alter_stride(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
     enum { COUNTS = 5 };
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, permutes, random, &where)) {
-        return false;
-    }
-    gal_program *p = where.program;
-    uint32_t *dims = p->shape[gal_mutate_at(p, where.fragment, where.position)->shape].dims;
+    uint32_t *dims = p->shape[gal_mutate_at(p, fragment, position)->shape].dims;
     uint32_t i = gal_random_below(random, COUNTS);
     uint32_t j = gal_random_below(random, COUNTS);
     if (dims[1 + i] < 2) {
@@ -235,18 +138,19 @@ static bool replicated_sum(gal_program *const *programs, uint32_t stage_count, u
 }
 
 static const gal_mutation rows[] = {
-    {"reduction dropped", reduction_dropped},
-    {"reduction doubled", reduction_doubled},
-    {"reduction over a wrong group", wrong_group},
-    {"gather dropped", gather_dropped},
-    {"host work dropped", host_work_dropped},
-    {"host work doubled", host_work_repeated},
-    {"host copy of another shard", host_shard_misplaced},
-    {"kept values taken early", kept_taken_early},
-    {"kept values brought late", kept_brought_late},
-    {"send missing", send_missing},
-    {"receive missing", receive_missing},
-    {"permute stride altered", permute_stride},
-    {"replicas of a norm altered", replicated_sum},
+    {"reduction dropped", .wanted = reduces, .everywhere = gal_mutate_drop},
+    {"reduction doubled", .wanted = all_reduces, .everywhere = gal_mutate_repeat},
+    {"reduction over a wrong group", .whole = wrong_group},
+    {"gather dropped", .wanted = gathers, .everywhere = gal_mutate_drop},
+    {"host work dropped", .wanted = gal_mutate_is_of_host, .everywhere = gal_mutate_drop},
+    {"host work doubled", .wanted = gal_mutate_is_of_host, .everywhere = gal_mutate_repeat},
+    {"host copy of another shard", .wanted = views_a_shard, .everywhere = take_the_first},
+    /* To the host before the value is there; from the host when somebody has read the place already. */
+    {"kept values taken early", .wanted = puts_away, .past = {GAL_MUTATE_EARLIER, 0, GAL_WRITE, NULL}},
+    {"kept values brought late", .wanted = brings_back, .past = {GAL_MUTATE_LATER, 1, GAL_READ, NULL}},
+    {"send missing", .wanted = sends, .here = gal_mutate_drop_here},
+    {"receive missing", .wanted = receives, .here = gal_mutate_drop_here},
+    {"permute stride altered", .wanted = permutes, .here = alter_stride},
+    {"replicas of a norm altered", .whole = replicated_sum},
 };
 const gal_mutation_set gal_mutations_of_communication = {sizeof rows / sizeof rows[0], rows};

@@ -101,6 +101,20 @@ void gal_mutate_drop(gal_program *p, uint32_t fragment, uint32_t position)
     f->count--;
 }
 
+bool gal_mutate_drop_here(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
+{
+    (void)random;
+    gal_mutate_drop(p, fragment, position);
+    return true;
+}
+
+bool gal_mutate_lose_waits(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
+{
+    (void)random;
+    gal_mutate_at(p, fragment, position)->wait_count = 0;
+    return true;
+}
+
 /* Room for one more instruction of the fragment; what is there moves one on, it too. */
 static void make_room(gal_program *p, uint32_t fragment, uint32_t position)
 {
@@ -201,17 +215,6 @@ void gal_mutate_everywhere(gal_program *const *programs, uint32_t stage_count, c
             }
         }
     }
-}
-
-bool gal_mutate_one(gal_program *const *programs, uint32_t stage_count, uint64_t *random, gal_mutate_chooser wanted,
-                    gal_mutate_editor edit)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, wanted, random, &where)) {
-        return false;
-    }
-    gal_mutate_everywhere(programs, stage_count, &where, edit);
-    return true;
 }
 
 /* What the host copies and computes: early, or late for those who wait for it. */

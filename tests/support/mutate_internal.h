@@ -1,8 +1,39 @@
-/* What the files of mutations share. A mutation of a new subject is a function and a row of its file. */
+/* What the files of mutations share. A new mutation is a row of its subject's file; what is done to the instruction is
+ * one of the functions below, or one of the file. */
 #ifndef GAL_TESTS_SUPPORT_MUTATE_INTERNAL_H
 #define GAL_TESTS_SUPPORT_MUTATE_INTERNAL_H
 
 #include "tests/support/mutate.h"
+
+typedef bool (*gal_mutate_chooser)(const gal_program *p, const gal_instruction *in);
+
+/* What is done at one place; of those at the same place of the list in every fragment and, for what spans stages, in
+ * every stage. */
+typedef void (*gal_mutate_editor)(gal_program *p, uint32_t fragment, uint32_t position);
+/* False: there is no room for it here. */
+typedef bool (*gal_mutate_change)(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random);
+
+typedef enum gal_mutate_direction { GAL_MUTATE_STAYS, GAL_MUTATE_EARLIER, GAL_MUTATE_LATER } gal_mutate_direction;
+
+/* In front of the nearest one before it in its fragment, or behind the nearest one after it, that touches what the
+ * operand of the moved one means. */
+typedef struct gal_mutate_way {
+    gal_mutate_direction direction;
+    uint32_t operand;
+    gal_access access;     /* the other's: GAL_READ, or else any that writes */
+    gal_mutate_chooser of; /* the other; NULL: any */
+} gal_mutate_way;
+
+/* One of the instructions that `wanted` accepts is chosen; of what may be done to it one is set. */
+struct gal_mutation {
+    const char *name;
+    gal_mutate_chooser wanted;
+    gal_mutate_editor everywhere; /* to it and its like, in every fragment and stage */
+    gal_mutate_change here;       /* to it alone */
+    gal_mutate_way past;
+    /* Without an instruction to begin with (wanted is NULL). */
+    bool (*whole)(gal_program *const *programs, uint32_t stage_count, uint64_t *random);
+};
 
 typedef struct gal_mutation_set {
     uint32_t count;
@@ -30,20 +61,18 @@ static inline gal_operand *gal_mutate_operands(const gal_program *p, const gal_i
     return &p->operand[in->first_operand];
 }
 
-typedef bool (*gal_mutate_chooser)(const gal_program *p, const gal_instruction *in);
-
 typedef struct gal_mutate_spot {
     gal_program *program;
     uint32_t fragment, position;
 } gal_mutate_spot;
 
-/* The same place of the list in every fragment and, for what spans stages, in every stage. */
-typedef void (*gal_mutate_editor)(gal_program *p, uint32_t fragment, uint32_t position);
-
 /* Index of the new wait. */
 uint32_t gal_mutate_append_wait(gal_program *p, gal_wait wait);
 /* Who waited for the instruction waits for what it waited for. */
 void gal_mutate_drop(gal_program *p, uint32_t fragment, uint32_t position);
+/* It alone: partners of other stages keep theirs. */
+bool gal_mutate_drop_here(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random);
+bool gal_mutate_lose_waits(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random);
 /* The instruction twice, one behind the other; who waited for it waits for the second. */
 void gal_mutate_repeat(gal_program *p, uint32_t fragment, uint32_t position);
 /* Takes the instruction to another place in its fragment; waits follow from the new order. */
@@ -58,9 +87,6 @@ bool gal_mutate_choose(gal_program *const *programs, uint32_t stage_count, gal_m
                        gal_mutate_spot *out);
 void gal_mutate_everywhere(gal_program *const *programs, uint32_t stage_count, const gal_mutate_spot *where,
                            gal_mutate_editor edit);
-/* Both. */
-bool gal_mutate_one(gal_program *const *programs, uint32_t stage_count, uint64_t *random, gal_mutate_chooser wanted,
-                    gal_mutate_editor edit);
 /* Whether it runs on one of the host's streams. */
 bool gal_mutate_is_of_host(const gal_program *p, const gal_instruction *in);
 /* The program of one of the stages. */

@@ -30,16 +30,12 @@ static bool updates_stored_master(const gal_program *p, const gal_instruction *i
 }
 
 /* A part of as many bytes, of this unit or another one. */
-static bool master_of_another_part(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool read_another_part(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, reads_master, random, &where)) {
-        return false;
-    }
-    const gal_program *p = where.program;
-    gal_operand *file = gal_mutate_operands(p, gal_mutate_at(p, where.fragment, where.position));
-    for (uint32_t i = 0; i < p->fragment[where.fragment].count; i++) {
-        const gal_instruction *in = gal_mutate_at(p, where.fragment, i);
+    gal_operand *file = gal_mutate_operands(p, gal_mutate_at(p, fragment, position));
+    (void)random;
+    for (uint32_t i = 0; i < p->fragment[fragment].count; i++) {
+        const gal_instruction *in = gal_mutate_at(p, fragment, i);
         const gal_operand *other = gal_mutate_operands(p, in);
         if (reads_master(p, in) && other->bytes == file->bytes &&
             (other->buffer != file->buffer || other->offset_bytes != file->offset_bytes)) {
@@ -50,20 +46,11 @@ static bool master_of_another_part(gal_program *const *programs, uint32_t stage_
     return false;
 }
 
-/* What the ring had of an earlier part is updated instead. */
-static bool stale_master(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, reads_master, gal_mutate_drop);
-}
-
 /* A step ends before it, and a checkpoint has the one before. */
-static bool master_written_next_step(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool write_next_step(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, writes_master, random, &where)) {
-        return false;
-    }
-    gal_mutate_move_to(where.program, where.fragment, where.position, GAL_FRAGMENT_FORWARD);
+    (void)random;
+    gal_mutate_move_to(p, fragment, position, GAL_FRAGMENT_FORWARD);
     return true;
 }
 
@@ -75,15 +62,11 @@ static void exchange_master(gal_program *p, uint32_t fragment, uint32_t position
     operand[MASTER] = kept;
 }
 
-static bool master_exchanged(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, updates_stored_master, exchange_master);
-}
-
 static const gal_mutation rows[] = {
-    {"master of another part read", master_of_another_part},
-    {"master not read: a stale one", stale_master},
-    {"master written in the next step", master_written_next_step},
-    {"master and second moment exchanged", master_exchanged},
+    {"master of another part read", .wanted = reads_master, .here = read_another_part},
+    /* What the ring had of an earlier part is updated instead. */
+    {"master not read: a stale one", .wanted = reads_master, .everywhere = gal_mutate_drop},
+    {"master written in the next step", .wanted = writes_master, .here = write_next_step},
+    {"master and second moment exchanged", .wanted = updates_stored_master, .everywhere = exchange_master},
 };
 const gal_mutation_set gal_mutations_of_masters = {sizeof rows / sizeof rows[0], rows};

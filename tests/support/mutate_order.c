@@ -1,9 +1,5 @@
 /* Mistakes of waits, places and order. */
 #include "tests/support/mutate_internal.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/random_plan.h"
 
 /* ---- waits ---- */
@@ -31,14 +27,8 @@ static bool has_across(const gal_program *p, const gal_instruction *in)
     return has;
 }
 
-static bool remove_wait(gal_program *const *programs, uint32_t stage_count, uint64_t *random, bool inside)
+static bool lose_wait(const gal_program *p, gal_instruction *in, uint64_t *random, bool inside)
 {
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, inside ? has_inside : has_across, random, &where)) {
-        return false;
-    }
-    gal_program *p = where.program;
-    gal_instruction *in = gal_mutate_at(p, where.fragment, where.position);
     uint32_t w = gal_random_below(random, in->wait_count);
     while (is_inside(&p->wait[in->first_wait + w]) != inside) {
         w = (w + 1) % in->wait_count;
@@ -48,9 +38,14 @@ static bool remove_wait(gal_program *const *programs, uint32_t stage_count, uint
     return true;
 }
 
-static bool wait_inside_removed(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool lose_wait_inside(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    return remove_wait(programs, stage_count, random, true);
+    return lose_wait(p, gal_mutate_at(p, fragment, position), random, true);
+}
+
+static bool lose_wait_across(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
+{
+    return lose_wait(p, gal_mutate_at(p, fragment, position), random, false);
 }
 
 static bool waits_for_host(const gal_program *p, const gal_instruction *in)
@@ -61,21 +56,6 @@ static bool waits_for_host(const gal_program *p, const gal_instruction *in)
         waits = waits || gal_mutate_is_of_host(p, &of_stream);
     }
     return waits;
-}
-
-static bool host_waits_removed(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, waits_for_host, random, &where)) {
-        return false;
-    }
-    gal_mutate_at(where.program, where.fragment, where.position)->wait_count = 0;
-    return true;
-}
-
-static bool wait_across_removed(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return remove_wait(programs, stage_count, random, false);
 }
 
 /* ---- places ---- */
@@ -139,14 +119,10 @@ static bool reads_and_writes_work(const gal_program *p, const gal_instruction *i
 }
 
 /* An output is placed on an input of the same instruction. */
-static bool early_reuse(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool place_on_input(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, reads_and_writes_work, random, &where)) {
-        return false;
-    }
-    gal_program *p = where.program;
-    const gal_instruction *in = gal_mutate_at(p, where.fragment, where.position);
+    (void)random;
+    const gal_instruction *in = gal_mutate_at(p, fragment, position);
     uint32_t input = GAL_NO_BUFFER;
     uint32_t output = GAL_NO_BUFFER;
     for (uint32_t k = 0; k < in->operand_count; k++) {
@@ -294,18 +270,18 @@ static bool sync_on_wrong_backward(gal_program *const *programs, uint32_t stage_
 }
 
 static const gal_mutation rows[] = {
-    {"wait inside a fragment removed", wait_inside_removed},
-    {"wait across fragments removed", wait_across_removed},
-    {"work buffer moved to offset 0", work_to_zero},
-    {"work buffer moved onto another", work_onto_another},
-    {"output placed on an input", early_reuse},
-    {"class one item shorter", class_shorter},
-    {"ring one buffer shorter", ring_shorter},
-    {"neighbouring calls swapped", calls_swapped},
-    {"neighbouring instructions swapped", instructions_swapped},
-    {"update before the last backward", update_early},
-    {"wrong microbatch in a call", wrong_microbatch},
-    {"sync on a wrong backward", sync_on_wrong_backward},
-    {"host work without its waits", host_waits_removed},
+    {"wait inside a fragment removed", .wanted = has_inside, .here = lose_wait_inside},
+    {"wait across fragments removed", .wanted = has_across, .here = lose_wait_across},
+    {"work buffer moved to offset 0", .whole = work_to_zero},
+    {"work buffer moved onto another", .whole = work_onto_another},
+    {"output placed on an input", .wanted = reads_and_writes_work, .here = place_on_input},
+    {"class one item shorter", .whole = class_shorter},
+    {"ring one buffer shorter", .whole = ring_shorter},
+    {"neighbouring calls swapped", .whole = calls_swapped},
+    {"neighbouring instructions swapped", .whole = instructions_swapped},
+    {"update before the last backward", .whole = update_early},
+    {"wrong microbatch in a call", .whole = wrong_microbatch},
+    {"sync on a wrong backward", .whole = sync_on_wrong_backward},
+    {"host work without its waits", .wanted = waits_for_host, .here = gal_mutate_lose_waits},
 };
 const gal_mutation_set gal_mutations_of_order = {sizeof rows / sizeof rows[0], rows};

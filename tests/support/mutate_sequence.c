@@ -1,9 +1,5 @@
 /* Mistakes of split positions and of sub-batches. */
 #include "tests/support/mutate_internal.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/random_plan.h"
 
 /* ---- sequence parallelism ---- */
@@ -14,17 +10,6 @@ static bool rotates(const gal_program *p, const gal_instruction *in)
     return in->op == GAL_OP_ROTATE;
 }
 
-/* A hop that everybody leaves out. */
-static bool hop_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, rotates, random, &where)) {
-        return false;
-    }
-    gal_mutate_everywhere(programs, stage_count, &where, gal_mutate_drop);
-    return true;
-}
-
 static bool steps(const gal_program *p, const gal_instruction *in)
 {
     (void)p;
@@ -32,14 +17,10 @@ static bool steps(const gal_program *p, const gal_instruction *in)
 }
 
 /* Every step of this shape takes the keys for those of another chunk. */
-static bool step_altered(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool take_another_chunk(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, steps, random, &where)) {
-        return false;
-    }
-    gal_program *p = where.program;
-    uint32_t *dims = p->shape[gal_mutate_at(p, where.fragment, where.position)->shape].dims;
+    (void)random;
+    uint32_t *dims = p->shape[gal_mutate_at(p, fragment, position)->shape].dims;
     dims[6] = (dims[6] + 1) % dims[7];
     return true;
 }
@@ -50,26 +31,10 @@ static bool trades(const gal_program *p, const gal_instruction *in)
     return in->op == GAL_OP_MIRROR;
 }
 
-/* A trade that everybody leaves out. */
-static bool trade_dropped(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, trades, random, &where)) {
-        return false;
-    }
-    gal_mutate_everywhere(programs, stage_count, &where, gal_mutate_drop);
-    return true;
-}
-
 /* A trade of all shapes like one's moves a row more or less than the half. */
-static bool trade_off_by_one(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool trade_another_row(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, trades, random, &where)) {
-        return false;
-    }
-    gal_program *p = where.program;
-    gal_shape *shape = &p->shape[gal_mutate_at(p, where.fragment, where.position)->shape];
+    gal_shape *shape = &p->shape[gal_mutate_at(p, fragment, position)->shape];
     shape->dims[0] += gal_random_below(random, 2) == 0 ? 1 : UINT32_MAX;
     return true;
 }
@@ -80,14 +45,10 @@ static bool steps_zigzag(const gal_program *p, const gal_instruction *in)
 }
 
 /* Every step of this shape takes its chunks for whole ones. */
-static bool zigzag_forgotten(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool forget_zigzag(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, steps_zigzag, random, &where)) {
-        return false;
-    }
-    gal_program *p = where.program;
-    p->shape[gal_mutate_at(p, where.fragment, where.position)->shape].dims[5] &= ~(uint32_t)GAL_ATTENTION_ZIGZAG;
+    (void)random;
+    p->shape[gal_mutate_at(p, fragment, position)->shape].dims[5] &= ~(uint32_t)GAL_ATTENTION_ZIGZAG;
     return true;
 }
 
@@ -97,14 +58,10 @@ static bool steps_in_order(const gal_program *p, const gal_instruction *in)
 }
 
 /* Every step of this shape takes whole chunks for halves of two. */
-static bool zigzag_assumed(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool assume_zigzag(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, steps_in_order, random, &where)) {
-        return false;
-    }
-    gal_program *p = where.program;
-    p->shape[gal_mutate_at(p, where.fragment, where.position)->shape].dims[5] |= GAL_ATTENTION_ZIGZAG;
+    (void)random;
+    p->shape[gal_mutate_at(p, fragment, position)->shape].dims[5] |= GAL_ATTENTION_ZIGZAG;
     return true;
 }
 
@@ -115,14 +72,10 @@ static bool deals(const gal_program *p, const gal_instruction *in)
 }
 
 /* Queries, keys and values dealt out as one part, or a part less to the one before it. */
-static bool parts_altered(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool alter_parts(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, deals, random, &where)) {
-        return false;
-    }
-    gal_program *p = where.program;
-    uint32_t *dims = p->shape[gal_mutate_at(p, where.fragment, where.position)->shape].dims;
+    (void)random;
+    uint32_t *dims = p->shape[gal_mutate_at(p, fragment, position)->shape].dims;
     if (dims[3] == 0) {
         return false;
     }
@@ -143,16 +96,6 @@ static void forget_within(gal_program *p, uint32_t fragment, uint32_t position)
     gal_mutate_at(p, fragment, position)->within = GAL_GROUP_NONE;
 }
 
-static bool heads_misplaced(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, attends_dealt, random, &where)) {
-        return false;
-    }
-    gal_mutate_everywhere(programs, stage_count, &where, forget_within);
-    return true;
-}
-
 /* ---- sub-batches ---- */
 
 static bool is_added(const gal_program *p, const gal_operand *o)
@@ -171,14 +114,10 @@ static bool adds_to_first(const gal_program *p, const gal_instruction *in)
 }
 
 /* What the second adds to a gradient takes the place of what the first wrote. */
-static bool first_lost(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool lose_first(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot found;
-    if (!gal_mutate_choose(programs, stage_count, adds_to_first, random, &found)) {
-        return false;
-    }
-    gal_program *p = found.program;
-    const gal_instruction *in = gal_mutate_at(p, found.fragment, found.position);
+    (void)random;
+    const gal_instruction *in = gal_mutate_at(p, fragment, position);
     for (uint32_t i = 0; i < in->operand_count; i++) {
         gal_operand *o = &p->operand[in->first_operand + i];
         o->access = is_added(p, o) ? GAL_WRITE : o->access;
@@ -197,27 +136,24 @@ static bool reads_second(const gal_program *p, const gal_instruction *in)
            is_second_half(p, &p->operand[in->first_operand]);
 }
 
-static bool first_read_twice(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
+static bool read_first(gal_program *p, uint32_t fragment, uint32_t position, uint64_t *random)
 {
-    gal_mutate_spot found;
-    if (!gal_mutate_choose(programs, stage_count, reads_second, random, &found)) {
-        return false;
-    }
-    gal_program *p = found.program;
-    p->operand[gal_mutate_at(p, found.fragment, found.position)->first_operand].offset_bytes = 0;
+    (void)random;
+    p->operand[gal_mutate_at(p, fragment, position)->first_operand].offset_bytes = 0;
     return true;
 }
 
 static const gal_mutation rows[] = {
-    {"hop of a ring dropped", hop_dropped},
-    {"step of a ring altered", step_altered},
-    {"trade of halves dropped", trade_dropped},
-    {"trade of halves off by one", trade_off_by_one},
-    {"zig-zag forgotten by a step", zigzag_forgotten},
-    {"zig-zag assumed by a step", zigzag_assumed},
-    {"parts dealt out altered", parts_altered},
-    {"heads in another place", heads_misplaced},
-    {"second sub-batch over the first", first_lost},
-    {"first sub-batch read for the second", first_read_twice},
+    /* By everybody; trades likewise. */
+    {"hop of a ring dropped", .wanted = rotates, .everywhere = gal_mutate_drop},
+    {"step of a ring altered", .wanted = steps, .here = take_another_chunk},
+    {"trade of halves dropped", .wanted = trades, .everywhere = gal_mutate_drop},
+    {"trade of halves off by one", .wanted = trades, .here = trade_another_row},
+    {"zig-zag forgotten by a step", .wanted = steps_zigzag, .here = forget_zigzag},
+    {"zig-zag assumed by a step", .wanted = steps_in_order, .here = assume_zigzag},
+    {"parts dealt out altered", .wanted = deals, .here = alter_parts},
+    {"heads in another place", .wanted = attends_dealt, .everywhere = forget_within},
+    {"second sub-batch over the first", .wanted = adds_to_first, .here = lose_first},
+    {"first sub-batch read for the second", .wanted = reads_second, .here = read_first},
 };
 const gal_mutation_set gal_mutations_of_sequence = {sizeof rows / sizeof rows[0], rows};

@@ -48,57 +48,13 @@ static bool gather_of_another(gal_program *const *programs, uint32_t stage_count
     return met > 0;
 }
 
-/* Weights that are gathered when somebody has read their place already. */
-static bool gather_late(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, fills_ring, random, &where)) {
-        return false;
-    }
-    gal_program *p = where.program;
-    const gal_operand place = gal_mutate_operands(p, gal_mutate_at(p, where.fragment, where.position))[1];
-    for (uint32_t i = where.position + 1; i < p->fragment[where.fragment].count; i++) {
-        if (gal_mutate_touches(p, gal_mutate_at(p, where.fragment, i), &place, false)) {
-            gal_mutate_move(p, where.fragment, where.position, i);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Moves an instruction in front of the last one before it that writes, or else reads, its operand. */
-static bool move_in_front(const gal_mutate_spot *where, uint32_t operand, bool writes)
-{
-    gal_program *p = where->program;
-    const gal_operand place = gal_mutate_operands(p, gal_mutate_at(p, where->fragment, where->position))[operand];
-    for (uint32_t i = where->position; i-- > 0;) {
-        if (gal_mutate_touches(p, gal_mutate_at(p, where->fragment, i), &place, writes)) {
-            gal_mutate_move(p, where->fragment, where->position, i);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The weights of a unit are gone before their last reader: the next unit takes their turn. */
-static bool ring_taken_early(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    return gal_mutate_choose(programs, stage_count, fills_ring, random, &where) && move_in_front(&where, 1, false);
-}
-
-/* A bucket is scattered before its last gradient is in it. */
-static bool bucket_left_early(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    return gal_mutate_choose(programs, stage_count, empties_bucket, random, &where) && move_in_front(&where, 0, true);
-}
-
 static const gal_mutation rows[] = {
-    {"gather of another unit", gather_of_another},
-    {"gather behind its first reader", gather_late},
-    {"gather before the last reader", ring_taken_early},
-    {"bucket scattered too early", bucket_left_early},
+    {"gather of another unit", .whole = gather_of_another},
+    {"gather behind its first reader", .wanted = fills_ring, .past = {GAL_MUTATE_LATER, 1, GAL_READ, NULL}},
+    /* The weights of a unit are gone: the next unit takes their turn. */
+    {"gather before the last reader", .wanted = fills_ring, .past = {GAL_MUTATE_EARLIER, 1, GAL_READ, NULL}},
+    /* Before its last gradient is in it. */
+    {"bucket scattered too early", .wanted = empties_bucket, .past = {GAL_MUTATE_EARLIER, 0, GAL_WRITE, NULL}},
 };
 
 const gal_mutation_set gal_mutations_of_units = {sizeof rows / sizeof rows[0], rows};

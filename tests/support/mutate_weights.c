@@ -33,36 +33,6 @@ static bool fetches_later_part(const gal_program *p, const gal_instruction *in)
     return fetches_part(p, in) && gal_mutate_operands(p, in)[TARGET_OF_COPY].offset_bytes > 0;
 }
 
-/* To where the copy is that takes the place in the ring to the device: the next one, or the one before. */
-static bool move_past_copy(gal_program *const *programs, uint32_t stage_count, uint64_t *random, bool next)
-{
-    gal_mutate_spot where = {NULL, 0, 0};
-    if (!gal_mutate_choose(programs, stage_count, reads_weights, random, &where)) {
-        return false;
-    }
-    const gal_program *p = where.program;
-    const gal_operand ring = gal_mutate_operands(p, gal_mutate_at(p, where.fragment, where.position))[RING_OF_READ];
-    const uint32_t count = p->fragment[where.fragment].count;
-    for (uint32_t i = where.position; next ? ++i < count : i-- > 0;) {
-        const gal_instruction *in = gal_mutate_at(p, where.fragment, i);
-        if (fetches_part(p, in) && gal_mutate_touches(p, in, &ring, false)) {
-            gal_mutate_move(where.program, where.fragment, where.position, i);
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool read_late(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return move_past_copy(programs, stage_count, random, true);
-}
-
-static bool ring_reused_early(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return move_past_copy(programs, stage_count, random, false);
-}
-
 static bool waits_for_file(const gal_program *p, const gal_instruction *in)
 {
     bool waits = false;
@@ -73,6 +43,7 @@ static bool waits_for_file(const gal_program *p, const gal_instruction *in)
     return waits;
 }
 
+/* Before the write of the last step's update has landed. */
 static void read_old_file(gal_program *p, uint32_t fragment, uint32_t position)
 {
     gal_instruction *in = gal_mutate_at(p, fragment, position);
@@ -86,38 +57,19 @@ static void read_old_file(gal_program *p, uint32_t fragment, uint32_t position)
     in->wait_count = (uint16_t)kept;
 }
 
-/* Before the write of the last step's update has landed. */
-static bool old_file_read(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, waits_for_file, read_old_file);
-}
-
-static bool update_not_written(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, writes_weights, gal_mutate_drop);
-}
-
-static bool part_not_fetched(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, fetches_part, gal_mutate_drop);
-}
-
 static void fetch_to_begin(gal_program *p, uint32_t fragment, uint32_t position)
 {
     gal_mutate_operands(p, gal_mutate_at(p, fragment, position))[TARGET_OF_COPY].offset_bytes = 0;
 }
 
-static bool part_fetched_elsewhere(gal_program *const *programs, uint32_t stage_count, uint64_t *random)
-{
-    return gal_mutate_one(programs, stage_count, random, fetches_later_part, fetch_to_begin);
-}
-
 static const gal_mutation rows[] = {
-    {"weights read from storage late", read_late},
-    {"weights' ring reused early", ring_reused_early},
-    {"weights read before they are written", old_file_read},
-    {"updated weights not written", update_not_written},
-    {"part of weights not fetched", part_not_fetched},
-    {"part of weights fetched elsewhere", part_fetched_elsewhere},
+    {"weights read from storage late", .wanted = reads_weights,
+     .past = {GAL_MUTATE_LATER, RING_OF_READ, GAL_READ, fetches_part}},
+    {"weights' ring reused early", .wanted = reads_weights,
+     .past = {GAL_MUTATE_EARLIER, RING_OF_READ, GAL_READ, fetches_part}},
+    {"weights read before they are written", .wanted = waits_for_file, .everywhere = read_old_file},
+    {"updated weights not written", .wanted = writes_weights, .everywhere = gal_mutate_drop},
+    {"part of weights not fetched", .wanted = fetches_part, .everywhere = gal_mutate_drop},
+    {"part of weights fetched elsewhere", .wanted = fetches_later_part, .everywhere = fetch_to_begin},
 };
 const gal_mutation_set gal_mutations_of_weights = {sizeof rows / sizeof rows[0], rows};
