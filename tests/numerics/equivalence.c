@@ -25,60 +25,23 @@
  *
  * From 500 plans on, every legal cell of the coverage matrix must be met by 3 plans. Plans are drawn at random; of
  * several the one that meets most of the cells still short is taken (numerics_draw.h). */
-#include <dlfcn.h>
 #include <math.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "runtime/program/verify/verify.h"
 #include "schemas/plan_check.h"
 #include "tests/numerics/equivalence_on.h"
-#include "tests/support/numerics_bytes.h"
+#include "tests/numerics/equivalence_run.h"
 #include "tests/support/numerics_draw.h"
 #include "tests/support/numerics_trial.h"
 
-enum { COVERED_PLANS = 500, WORDS_SECONDS = 5 };
+enum { COVERED_PLANS = 500 };
 
 static const double learning_rate = 1e-3;
 /* Of the plans: 300 of the 1,000 of make check-all. */
 static const double offloaded_share = 0.3;
-/* Resident growth after step 1: 1 % of the arena, or 256 KiB where that is more. What grows with every step does so in
- * both halves of the steps behind, and twice the lesser is what is compared. What does not: Open MPI's lists of
- * requests, fragments and messages that came early grow when more are in use at once than ever before in the process,
- * in any step of any plan, by how ranks and their two threads happen to meet. */
-static const double resident_fraction = 0.01;
-static const double resident_floor_bytes = 262144.0;
-
-/* X(enumerator, name): what is checked, as an error in units of the allowed one. */
-#define CHECKS(X)                                                                                                      \
-    X(CHECK_VERIFY, "verify accepts the plan's programs")                                                              \
-    X(CHECK_LOSS, "losses of 5 steps")                                                                                 \
-    X(CHECK_NORM, "gradient norms of 5 steps")                                                                         \
-    X(CHECK_GRADIENT, "every gradient after step 1, on every replica")                                                 \
-    X(CHECK_REPLICAS, "each gradient element is held by as many ranks as planned")                                     \
-    X(CHECK_WEIGHT, "weights after 5 steps, on every replica")                                                         \
-    X(CHECK_EVALUATION, "evaluation loss")                                                                             \
-    X(CHECK_SCHEDULE, "1F1B and GPipe or zero bubble, bit for bit")                                                    \
-    X(CHECK_PREFETCH, "prefetch on and off, bit for bit")                                                              \
-    X(CHECK_OVERLAP, "in-pass, cross-pass and fine overlap, with delays in streams, bit for bit")                      \
-    X(CHECK_PLAIN, "any overlap and none, losses and norms within 1e-12")                                              \
-    X(CHECK_OFFLOAD, "offloaded to the host and all on the device, bit for bit")                                       \
-    X(CHECK_BYTES, "highest byte written is the plan's, in every item")                                                \
-    X(CHECK_RESIDENT, "resident growth after step 1, at most 1 % or 256 KiB")
-enum {
-#define X(enumerator, name) enumerator,
-    CHECKS(X)
-#undef X
-        CHECK_COUNT
-};
-static const char *const check_names[CHECK_COUNT] = {
-#define X(enumerator, name) name,
-    CHECKS(X)
-#undef X
-};
 
 /* What of a plan is changed, to be compared with it as it was. */
 typedef enum others {
@@ -99,21 +62,14 @@ typedef struct settings {
 } settings;
 
 typedef struct report {
-    double error[CHECK_COUNT];
-    uint32_t plans[CHECK_COUNT];
+    double error[GAL_CHECK_COUNT];
+    uint32_t plans[GAL_CHECK_COUNT];
     uint32_t failed;
     uint32_t offloaded, stored; /* plans that offload something; of these, moments to storage */
 } report;
 
 /* Where the plans are carried out; the reference always on the host in fp64. */
 static const gal_trial_on *on;
-
-static void stop_all(const char *what, const gal_error *err)
-{
-    (void)fprintf(stderr, "rank %u: %s: %s\n", gal_mpi_rank(), what, err->text);
-    sleep(WORDS_SECONDS); /* the one that the others wait for may be a little later to say what for */
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
 
 /* Ranks that a plan does not need leave the cores to the others. */
 static void wait_for_all(void)
@@ -127,177 +83,6 @@ static void wait_for_all(void)
     }
 }
 
-/* ISO C has no cast from an object pointer to a function pointer; POSIX says that the bytes are the function's. */
-static void name_phase(const char *name)
-{
-    static bool looked_up;
-    static void (*phase)(const char *);
-    if (!looked_up) {
-        void *symbol = dlsym(RTLD_DEFAULT, "alloc_count_phase");
-        memcpy(&phase, &symbol, sizeof phase);
-        looked_up = true;
-    }
-    if (phase != NULL) {
-        phase(name);
-    }
-}
-
-/* ---- one run of a plan ---- */
-
-/* What must be equal to the bit between runs of one plan under other schedules: losses, norms, and of each unit weights
- * and moments as they lie on this rank. */
-typedef struct outcome {
-    double loss[GAL_TRIAL_STEPS], norm[GAL_TRIAL_STEPS], evaluation;
-    unsigned char *state; /* owned */
-    size_t state_bytes;
-} outcome;
-
-static void keep_state(const gal_trial *trial, outcome *out)
-{
-    const gal_program *p = trial->program;
-    size_t used = 0;
-    for (uint32_t u = 0; u < p->unit_count; u++) {
-        const uint32_t buffers[] = {p->unit[u].weight, p->unit[u].first_moment, p->unit[u].second_moment};
-        for (uint32_t i = 0; i < 3; i++) {
-            out->state_bytes += p->buffer[buffers[i]].bytes;
-        }
-    }
-    out->state = malloc(out->state_bytes + 1);
-    GAL_ASSERT(out->state != NULL);
-    for (uint32_t u = 0; u < p->unit_count; u++) {
-        const uint32_t buffers[] = {p->unit[u].weight, p->unit[u].first_moment, p->unit[u].second_moment};
-        for (uint32_t i = 0; i < 3; i++) {
-            const gal_buffer *buffer = &p->buffer[buffers[i]];
-            trial->on->device->read(gal_engine_memory(trial->engine), p->arena[buffer->class].offset + buffer->offset,
-                                    out->state + used, buffer->bytes);
-            used += buffer->bytes;
-        }
-    }
-}
-
-static bool equal_bits(const outcome *a, const outcome *b)
-{
-    return memcmp(a->loss, b->loss, sizeof a->loss) == 0 && memcmp(a->norm, b->norm, sizeof a->norm) == 0 &&
-           memcmp(&a->evaluation, &b->evaluation, sizeof a->evaluation) == 0 && a->state_bytes == b->state_bytes &&
-           memcmp(a->state, b->state, a->state_bytes) == 0;
-}
-
-/* The first refusal of each check of a plan is told by every rank that finds one. */
-static void note(double *error, double found, const char *text)
-{
-    if (!(found <= 1.0) && *error <= 1.0) {
-        (void)fprintf(stderr, "rank %u: %s\n", gal_mpi_rank(), text);
-    }
-    *error = isnan(found) ? INFINITY : fmax(*error, found);
-}
-
-/* After the first step: the gradient, and by how many ranks each of its elements is held. */
-static void check_gradient(const gal_trial *trial, const gal_reference *reference, uint32_t *held, uint32_t *planned,
-                           double *error)
-{
-    char text[512] = "";
-    const double found = gal_trial_compare(trial, GAL_STATE_GRADIENT, &reference->table, reference->gradient,
-                                           on->relative_bound, 0.0, held, text, sizeof text);
-    note(&error[CHECK_GRADIENT], found, text);
-    for (uint32_t i = 0; i < trial->program->parameter_count; i++) {
-        const gal_parameter *p = &trial->program->parameter[i];
-        for (uint64_t at = reference->table.offset[p->tensor]; at < reference->table.offset[p->tensor + 1]; at++) {
-            planned[at] = trial->program->unit[p->unit].replicas;
-        }
-    }
-}
-
-static void check_numbers(const gal_trial *trial, const gal_reference *reference, const outcome *run, double *error)
-{
-    char text[512] = "";
-    for (uint32_t s = 0; s < GAL_TRIAL_STEPS; s++) {
-        (void)snprintf(text, sizeof text, "step %u: loss %.17g norm %.17g, expected %.17g and %.17g", s, run->loss[s],
-                       run->norm[s], reference->loss[s], reference->norm[s]);
-        const double loss = fabs(run->loss[s] - reference->loss[s]) / (on->relative_bound * reference->loss[s]);
-        const double norm = fabs(run->norm[s] - reference->norm[s]) / (on->relative_bound * reference->norm[s]);
-        note(&error[CHECK_LOSS], loss, text);
-        note(&error[CHECK_NORM], norm, text);
-    }
-    (void)snprintf(text, sizeof text, "evaluation loss %.17g, expected %.17g", run->evaluation, reference->evaluation);
-    note(&error[CHECK_EVALUATION],
-         fabs(run->evaluation - reference->evaluation) / (on->relative_bound * reference->evaluation), text);
-    const double moved = on->weight_bound * GAL_TRIAL_STEPS * learning_rate;
-    const double weight = gal_trial_compare(trial, GAL_STATE_WEIGHT, &reference->table, reference->weight,
-                                            on->relative_bound, moved, NULL, text, sizeof text);
-    note(&error[CHECK_WEIGHT], weight, text);
-}
-
-static void check_memory(const gal_trial *trial, uint64_t grown_bytes, double *error)
-{
-    char text[512] = "";
-    if (!on->same_memory) {
-        const uint64_t bytes = gal_engine_memory(trial->engine)->bytes;
-        note(&error[CHECK_BYTES], bytes == trial->program->arena_bytes ? 0.0 : INFINITY, "the arena is not as planned");
-        return;
-    }
-    const bool fits = gal_arena_as_planned(trial->program, gal_engine_memory(trial->engine), text, sizeof text);
-    note(&error[CHECK_BYTES], fits ? 0.0 : INFINITY, text);
-    if (dlsym(RTLD_DEFAULT, "__asan_report_load1") != NULL || dlsym(RTLD_DEFAULT, "__tsan_read1") != NULL) {
-        return; /* the sanitizer keeps what is freed, or a shadow of it */
-    }
-    const double allowed = fmax(resident_fraction * (double)trial->program->arena_bytes, resident_floor_bytes);
-    (void)snprintf(text, sizeof text, "resident memory grew by %llu bytes after step 1, allowed are %.0f",
-                   (unsigned long long)grown_bytes, allowed);
-    note(&error[CHECK_RESIDENT], (double)grown_bytes / allowed, text);
-}
-
-/* By steps that go on growing: twice what came in the half of the steps behind the first that brought less. */
-static uint64_t growth_of(const uint64_t resident_bytes[GAL_TRIAL_STEPS])
-{
-    const uint64_t first = resident_bytes[0], last = resident_bytes[GAL_TRIAL_STEPS - 1];
-    const uint64_t middle = resident_bytes[(GAL_TRIAL_STEPS - 1) / 2];
-    const uint64_t early = middle > first ? middle - first : 0, late = last > middle ? last - middle : 0;
-    return 2 * (early < late ? early : late);
-}
-
-/* Trains and evaluates. reference NULL: not compared. held, planned: see check_gradient. */
-static void run_plan(const gal_plan *plan, uint64_t seed, const gal_reference *reference, uint32_t *held,
-                     uint32_t *planned, outcome *out, double *error)
-{
-    gal_error err = {GAL_OK, ""};
-    gal_trial trial;
-    uint64_t resident_bytes[GAL_TRIAL_STEPS] = {0}; /* behind each step */
-    memset(out, 0, sizeof *out);
-    if (gal_trial_world(plan) == 1 && gal_mpi_rank() > 0) {
-        return;
-    }
-    if (gal_trial_create_on(on, plan, seed, NULL, &trial, &err) != GAL_OK) {
-        stop_all("create", &err);
-    }
-    if (trial.engine == NULL) {
-        return;
-    }
-    for (uint32_t s = 0; s < GAL_TRIAL_STEPS; s++) {
-        const gal_step_settings step = {s, seed, learning_rate};
-        gal_step_result result;
-        name_phase(s > 0 ? "step" : "other");
-        if (gal_engine_step(trial.engine, &step, &result, &err) != GAL_OK) {
-            stop_all("step", &err);
-        }
-        out->loss[s] = result.loss;
-        out->norm[s] = result.gradient_norm;
-        if (s == 0 && reference != NULL && !plan->gradient_reuses_parameter) { /* else the weights are there again */
-            check_gradient(&trial, reference, held, planned, error);
-        }
-        resident_bytes[s] = gal_resident_anonymous_bytes();
-    }
-    name_phase("other");
-    if (gal_engine_evaluate(trial.engine, 0, &out->evaluation, NULL, &err) != GAL_OK) {
-        stop_all("evaluate", &err);
-    }
-    keep_state(&trial, out);
-    if (reference != NULL) {
-        check_numbers(&trial, reference, out, error);
-    }
-    check_memory(&trial, growth_of(resident_bytes), error);
-    gal_trial_free(&trial);
-}
-
 /* ---- one plan ---- */
 
 static bool gathers(const gal_plan *plan)
@@ -309,52 +94,35 @@ static bool gathers(const gal_plan *plan)
     return found;
 }
 
-static void verify_plan(const gal_plan *plan, double *error)
-{
-    gal_error err = {GAL_OK, ""};
-    gal_program **programs = calloc(plan->stage_count, sizeof *programs);
-    GAL_ASSERT(programs != NULL);
-    gal_code code = gal_lower_plan(plan, programs, &err);
-    if (code == GAL_OK) {
-        code = gal_verify(programs, plan->stage_count, &err);
-    }
-    note(&error[CHECK_VERIFY], code == GAL_OK ? 0.0 : INFINITY, err.text);
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
-        gal_program_free(programs[s]);
-    }
-    free(programs);
-}
-
-/* One rank verifies, the last: few plans need it for more. */
-static void run_checked(const gal_plan *plan, uint64_t seed, const gal_reference *reference, uint32_t *held,
-                        uint32_t *planned, outcome *out, double *error)
-{
-    if (gal_mpi_rank() + 1 == gal_mpi_world_size()) {
-        verify_plan(plan, error);
-    }
-    run_plan(plan, seed, reference, held, planned, out, error);
-}
-
 /* Of fp64: u = 2^-53, and what differs is the order of sums of at most 256 terms, 48 of them on the way through a model
  * and back (equivalence_on.h): 48 * 264 u = 1.4e-12 of the largest entry were all of it in one direction; losses and
  * norms are sums of many such numbers. */
 static const double plain_bound = 1e-12;
 
-static void compare_plain(const outcome *base, const outcome *plain, double *error)
+static void compare_plain(const gal_outcome *base, const gal_outcome *plain, double *error)
 {
     for (uint32_t s = 0; base->state != NULL && s < GAL_TRIAL_STEPS; s++) {
-        note(&error[CHECK_PLAIN], fabs(base->loss[s] - plain->loss[s]) / (plain_bound * plain->loss[s]), "loss");
-        note(&error[CHECK_PLAIN], fabs(base->norm[s] - plain->norm[s]) / (plain_bound * plain->norm[s]), "norm");
+        gal_check_note(&error[GAL_CHECK_PLAIN], fabs(base->loss[s] - plain->loss[s]) / (plain_bound * plain->loss[s]),
+                       "loss");
+        gal_check_note(&error[GAL_CHECK_PLAIN], fabs(base->norm[s] - plain->norm[s]) / (plain_bound * plain->norm[s]),
+                       "norm");
     }
 }
 
-static void run_variant(const gal_plan *plan, const gal_drawn *which, const outcome *base, uint32_t check,
+/* Compared with other runs alone. */
+static void run_plan(const gal_plan *plan, uint64_t seed, gal_outcome *out, double *error)
+{
+    const gal_equivalence_run run = {.on = on, .plan = plan, .seed = seed, .learning_rate = learning_rate};
+    gal_equivalence_run_plan(&run, out, error);
+}
+
+static void run_variant(const gal_plan *plan, const gal_drawn *which, const gal_outcome *base, uint32_t check,
                         double *error)
 {
-    outcome other;
-    run_checked(plan, which->seed, NULL, NULL, NULL, &other, error);
-    const bool equal = base->state == NULL || equal_bits(base, &other);
-    note(&error[check], equal ? 0.0 : INFINITY, check_names[check]);
+    gal_outcome other;
+    run_plan(plan, which->seed, &other, error);
+    const bool equal = base->state == NULL || gal_outcome_equal(base, &other);
+    gal_check_note(&error[check], equal ? 0.0 : INFINITY, gal_check_names[check]);
     free(other.state);
 }
 
@@ -371,7 +139,7 @@ static void check_replicas(const gal_tensor_table *table, const uint32_t *held, 
         (void)snprintf(text, sizeof text, "element %llu of all gradients: on %u ranks, planned are %u",
                        (unsigned long long)i, sum[i], sum[elements + i]);
         if (sum[i] == 0 || sum[i] != sum[elements + i]) {
-            note(&error[CHECK_REPLICAS], INFINITY, text);
+            gal_check_note(&error[GAL_CHECK_REPLICAS], INFINITY, text);
             break;
         }
     }
@@ -400,12 +168,12 @@ static void copy_plan(const gal_plan *plan, gal_plan *out)
 {
     gal_error err = {GAL_OK, ""};
     if (gal_plan_copy(plan, out, &err) != GAL_OK) {
-        stop_all("copy", &err);
+        gal_equivalence_stop("copy", &err);
     }
 }
 
 /* The two other kinds, with random delays in the streams of every rank; false: there are none. */
-static bool run_other_overlaps(const gal_plan *plan, const gal_drawn *which, const outcome *base, double *error)
+static bool run_other_overlaps(const gal_plan *plan, const gal_drawn *which, const gal_outcome *base, double *error)
 {
     const gal_trial_on *as_it_is = on;
     gal_trial_on delayed = *on;
@@ -416,7 +184,7 @@ static bool run_other_overlaps(const gal_plan *plan, const gal_drawn *which, con
         gal_plan variant;
         copy_plan(plan, &variant);
         if (gal_drawn_turn_overlap(&variant, steps)) {
-            run_variant(&variant, which, base, CHECK_OVERLAP, error);
+            run_variant(&variant, which, base, GAL_CHECK_OVERLAP, error);
             has = true;
         }
         gal_plan_free(&variant);
@@ -426,10 +194,10 @@ static bool run_other_overlaps(const gal_plan *plan, const gal_drawn *which, con
 }
 
 /* The same without overlap; false: there is none, or figures are not fp64. */
-static bool run_plain(const gal_plan *plan, const gal_drawn *which, const outcome *base, double *error)
+static bool run_plain(const gal_plan *plan, const gal_drawn *which, const gal_outcome *base, double *error)
 {
     gal_plan variant;
-    outcome plain;
+    gal_outcome plain;
     bool has = false;
     copy_plan(plan, &variant);
     for (uint32_t r = 0; r < variant.run_count; r++) {
@@ -438,7 +206,7 @@ static bool run_plain(const gal_plan *plan, const gal_drawn *which, const outcom
     }
     has = has && on->ops->dtype == GAL_FP64;
     if (has) {
-        run_checked(&variant, which->seed, NULL, NULL, NULL, &plain, error);
+        run_plan(&variant, which->seed, &plain, error);
         compare_plain(base, &plain, error);
         free(plain.state);
     }
@@ -447,7 +215,7 @@ static bool run_plain(const gal_plan *plan, const gal_drawn *which, const outcom
 }
 
 /* The same plan with all on the device. */
-static void run_on_device(const gal_plan *plan, const gal_drawn *which, const outcome *base, double *error)
+static void run_on_device(const gal_plan *plan, const gal_drawn *which, const gal_outcome *base, double *error)
 {
     gal_plan variant;
     copy_plan(plan, &variant);
@@ -458,7 +226,7 @@ static void run_on_device(const gal_plan *plan, const gal_drawn *which, const ou
         variant.run[r].strategy.offload_storage_activations_percent = 0;
         variant.run[r].strategy.offload_storage_parameters_percent = 0;
     }
-    run_variant(&variant, which, base, CHECK_OFFLOAD, error);
+    run_variant(&variant, which, base, GAL_CHECK_OFFLOAD, error);
     gal_plan_free(&variant);
 }
 
@@ -490,12 +258,13 @@ static void try_plan(const gal_drawn *which, const gal_plan *plan, others compar
                      report *total)
 {
     const bool all = compared == ALL || compared == ALL_BUT_KINDS, kinds = compared == ALL || compared == KINDS;
-    double error[CHECK_COUNT] = {0.0};
-    outcome base;
+    double error[GAL_CHECK_COUNT] = {0.0};
+    gal_outcome base;
     const uint64_t elements = reference->table.offset[reference->table.count];
     uint32_t *counts = calloc(2 * elements, sizeof *counts);
     GAL_ASSERT(counts != NULL);
-    run_checked(plan, which->seed, reference, counts, counts + elements, &base, error);
+    const gal_equivalence_run run = {on, plan, which->seed, learning_rate, reference, counts, counts + elements};
+    gal_equivalence_run_plan(&run, &base, error);
     if (!plan->gradient_reuses_parameter) {
         check_replicas(&reference->table, counts, counts + elements, error);
     }
@@ -507,12 +276,12 @@ static void try_plan(const gal_drawn *which, const gal_plan *plan, others compar
     gal_plan variant = *plan;
     if (other_schedule) {
         variant.schedule = plan->schedule == GAL_SCHEDULE_1F1B ? GAL_SCHEDULE_GPIPE : GAL_SCHEDULE_1F1B;
-        run_variant(&variant, which, &base, CHECK_SCHEDULE, error);
+        run_variant(&variant, which, &base, GAL_CHECK_SCHEDULE, error);
         variant.schedule = plan->schedule;
     }
     if (other_prefetch) {
         variant.prefetch_depth = 3 - plan->prefetch_depth;
-        run_variant(&variant, which, &base, CHECK_PREFETCH, error);
+        run_variant(&variant, which, &base, GAL_CHECK_PREFETCH, error);
     }
     const bool overlapped = kinds && run_other_overlaps(plan, which, &base, error);
     const bool plain = all && run_plain(plan, which, &base, error);
@@ -521,12 +290,12 @@ static void try_plan(const gal_drawn *which, const gal_plan *plan, others compar
     }
     free(base.state);
     free(counts);
-    MPI_Allreduce(MPI_IN_PLACE, error, CHECK_COUNT, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, error, GAL_CHECK_COUNT, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     bool failed = false;
-    for (uint32_t c = 0; c < CHECK_COUNT; c++) {
-        const bool tried = (c != CHECK_SCHEDULE || other_schedule) && (c != CHECK_PREFETCH || other_prefetch) &&
-                           (c != CHECK_OVERLAP || overlapped) && (c != CHECK_PLAIN || plain) &&
-                           (c != CHECK_OFFLOAD || other_place);
+    for (uint32_t c = 0; c < GAL_CHECK_COUNT; c++) {
+        const bool tried = (c != GAL_CHECK_SCHEDULE || other_schedule) && (c != GAL_CHECK_PREFETCH || other_prefetch) &&
+                           (c != GAL_CHECK_OVERLAP || overlapped) && (c != GAL_CHECK_PLAIN || plain) &&
+                           (c != GAL_CHECK_OFFLOAD || other_place);
         total->plans[c] += tried;
         total->error[c] = fmax(total->error[c], error[c]);
         failed |= error[c] > 1.0;
@@ -588,7 +357,7 @@ static void try_batch(const gal_drawn *which, uint32_t count, const settings *at
     }
     if (rank < count &&
         gal_reference_run(&plan[count + rank], which[rank].seed, learning_rate, &reference[rank], &err) != GAL_OK) {
-        stop_all("reference", &err);
+        gal_equivalence_stop("reference", &err);
     }
     wait_for_all();
     for (uint32_t i = 0; i < count; i++) {
@@ -616,14 +385,14 @@ static bool print_report(const report *total, const gal_coverage *coverage, cons
     if (at->kind != GAL_DRAW_OVERLAPS && at->kind != GAL_DRAW_GRIDS) {
         gal_coverage_print(coverage, stdout);
     }
-    for (uint32_t c = 0; c < CHECK_COUNT; c++) {
+    for (uint32_t c = 0; c < GAL_CHECK_COUNT; c++) {
         if (total->plans[c] == 0) {
             continue;
         }
         const bool good = total->error[c] <= 1.0;
         passed &= good;
         (void)printf("%s %s (%u plans; the largest error is %.2g of the allowed)\n", good ? "ok" : "not ok",
-                     check_names[c], total->plans[c], total->error[c]);
+                     gal_check_names[c], total->plans[c], total->error[c]);
     }
     if (at->plans >= COVERED_PLANS && at->kind == GAL_DRAW_CELLS) {
         const bool covered = gal_coverage_short(coverage) == 0;
@@ -634,9 +403,9 @@ static bool print_report(const report *total, const gal_coverage *coverage, cons
         (void)printf("%s coverage: every legal cell is met by %d plans\n", covered ? "ok" : "not ok",
                      GAL_COVERAGE_PLANS);
     }
-    if (at->kind == GAL_DRAW_OVERLAPS && total->plans[CHECK_OVERLAP] < at->plans) {
+    if (at->kind == GAL_DRAW_OVERLAPS && total->plans[GAL_CHECK_OVERLAP] < at->plans) {
         passed = false;
-        (void)printf("not ok kinds of overlap were compared of %u plans, not of %u\n", total->plans[CHECK_OVERLAP],
+        (void)printf("not ok kinds of overlap were compared of %u plans, not of %u\n", total->plans[GAL_CHECK_OVERLAP],
                      at->plans);
     }
     return passed;
