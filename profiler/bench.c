@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/clock.h"
+#include "schemas/base/clock.h"
 
 enum { COVER_MAX = 512, COVER_TRIES = 4 };
 enum { REPEATS_MAX = 15, REPEATS_MEDIUM = 9, REPEATS_MIN = 5, REPEATS_LONG = 3, BATCH_MAX = 4096 };

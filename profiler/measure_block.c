@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "profiler/measure.h"
-#include "runtime/clock.h"
 #include "runtime/engine/resident.h"
 #include "runtime/train/session.h"
 #include "runtime/train/weights.h"
+#include "schemas/base/clock.h"
 #include "schemas/plan_check.h"
 
 enum { WARM_STEPS = 2, STEPS = 5, SAMPLES = 16, INSTRUCTION_STEPS = 200, TINY_HOST = 8, TINY_DEVICE = 64 };

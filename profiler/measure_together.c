@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "profiler/measure.h"
-#include "runtime/clock.h"
 #include "runtime/device/storage.h"
 #include "runtime/engine/courier.h"
+#include "schemas/base/clock.h"
 #include "schemas/plan.h"
 
 enum { ROUNDS = 9, ROUND_MAX = 100 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "profiler/profile_internal.h"
-#include "runtime/clock.h"
+#include "schemas/base/clock.h"
 
 static const double pool_bytes_per_second_host = 16e6, pool_bytes_per_second_device = 4e9;
 static const uint64_t pool_bytes_min = UINT64_C(48) << 20;

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "costmodel/interval.h"
 #include "planner/cli/reproduce_colossal.h"
@@ -12,6 +11,7 @@
 #include "planner/cli/reproduce_paper.h"
 #include "planner/galvatron/galvatron_search.h"
 #include "planner/space/ranges.h"
+#include "schemas/base/clock.h"
 #include "schemas/base/json.h"
 #include "schemas/limits.h"
 
@@ -239,13 +239,6 @@ cleanup:
 
 /* ---- the command ---- */
 
-static double clock_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static gal_code check_usage(const reproduce_options *o, gal_error *err)
 {
     const gal_paper_options *p = &o->paper;
@@ -301,9 +294,9 @@ static gal_code run(const reproduce_options *o, gal_error *err)
     GAL_TRY(gal_galvatron_tables_create(&profile, &tables, err));
     request.tables = tables;
     request.device_count = o->devices != 0 ? o->devices : profile.device_count;
-    const double begin = clock_seconds();
+    const double begin = gal_now_seconds();
     GAL_TRY(gal_galvatron_search_plans(&request, &found, err));
-    GAL_TRY(report(o, &found, clock_seconds() - begin, err));
+    GAL_TRY(report(o, &found, gal_now_seconds() - begin, err));
 cleanup:
     gal_galvatron_found_free(&found);
     gal_galvatron_tables_free(tables);

@@ -1,11 +1,11 @@
 /* galplan reproduce galvatron --figure: Figures 4 (with Eq. 7), 5 and 6. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "planner/cli/reproduce_paper.h"
 #include "planner/cli/search_print.h"
 #include "planner/published/paper.h"
+#include "schemas/base/clock.h"
 
 static const double gibibyte = 1073741824.0;
 
@@ -36,13 +36,6 @@ static gal_code set_up(const char *model, const char *cluster_name, uint32_t dev
                                         .prefetch_depth = 2};
 cleanup:
     return code;
-}
-
-static double clock_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* ---- Figure 4, Eq. 7 ---- */
@@ -142,10 +135,10 @@ static gal_code time_search(stand *s, uint32_t layers, const gal_paper_strategy 
 {
     gal_paper_answer answer;
     s->model.layer_count = layers;
-    const double begin = clock_seconds();
+    const double begin = gal_now_seconds();
     const gal_code code = gal_paper_answer_of(&s->request, strategy, &answer, err);
     if (code == GAL_OK) {
-        printf("  %8.3f", clock_seconds() - begin);
+        printf("  %8.3f", gal_now_seconds() - begin);
         (void)fflush(stdout);
         gal_plan_free(&answer.plan);
     }

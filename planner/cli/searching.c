@@ -6,16 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "schemas/base/clock.h"
 #include "schemas/base/progress.h"
 
 enum { INTERVAL_NANOSECONDS = 500000000 };
-
-static double now_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void add_interval(struct timespec *at)
 {
@@ -59,7 +53,7 @@ static void *show(void *argument)
         if (!s->done && s->now.closed_cell_count < s->now.cell_count) {
             const gal_search_progress now = s->now;
             pthread_mutex_unlock(&s->mutex); /* the search does not wait for the terminal */
-            write_line(&progress, &now, now_seconds() - s->begin_seconds);
+            write_line(&progress, &now, gal_now_seconds() - s->begin_seconds);
             pthread_mutex_lock(&s->mutex);
         }
     }
@@ -71,7 +65,7 @@ static void *show(void *argument)
 void gal_searching_begin(gal_searching *searching)
 {
     pthread_condattr_t clock;
-    searching->begin_seconds = now_seconds();
+    searching->begin_seconds = gal_now_seconds();
     if (searching->quiet || isatty(STDERR_FILENO) == 0) {
         return;
     }
@@ -100,7 +94,7 @@ void gal_searching_tell(void *searching, const gal_search_progress *now)
 
 double gal_searching_end(gal_searching *searching)
 {
-    const double seconds = now_seconds() - searching->begin_seconds;
+    const double seconds = gal_now_seconds() - searching->begin_seconds;
     if (searching->running) {
         pthread_mutex_lock(&searching->mutex);
         searching->done = true;

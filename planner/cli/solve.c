@@ -2,9 +2,9 @@
 #include "planner/cli/solve.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "planner/solve/solver.h"
+#include "schemas/base/clock.h"
 #include "schemas/base/options.h"
 #include "schemas/document.h"
 
@@ -70,13 +70,6 @@ static bool parse(int argc, char **argv, solve_options *o, int *exit_code)
     }
     o->path = arguments.positional[0];
     return true;
-}
-
-static double clock_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 static double seconds_of(int64_t picoseconds)
@@ -275,13 +268,13 @@ static gal_code solve_all(report *r, gal_error *err)
             continue;
         }
         run *next = &r->runs[r->run_count];
-        const double begin = clock_seconds();
+        const double begin = gal_now_seconds();
         const gal_code code = gal_solve(&gal_solvers[i], r->instance, &r->o->limits, &next->solution, err);
         if (code != GAL_OK) {
             return code;
         }
         next->solver = &gal_solvers[i];
-        next->seconds = clock_seconds() - begin;
+        next->seconds = gal_now_seconds() - begin;
         r->run_count++;
         r->bound_ps = next->solution.bound_ps > r->bound_ps ? next->solution.bound_ps : r->bound_ps;
     }

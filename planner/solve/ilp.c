@@ -7,23 +7,16 @@
  * tolerances: bounds are lowered by 1e-6 of their value. */
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "planner/solve/ilp_program.h"
 #include "planner/solve/ilp_start.h"
 #include "planner/solve/solver.h"
+#include "schemas/base/clock.h"
 
 enum { ISLAND_ROUNDS_MAX = 60 };
 #define TOLERANCE 1e-6
 #define START_SHARE 0.25 /* of the time, for bound and start at most */
 #define EDGES_MAX 5e7    /* of (layer, stage, from, to): bytes of the table of what is used */
-
-static double clock_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static bool is_too_large(const gal_instance *g)
 {
@@ -57,7 +50,7 @@ static gal_code build(gal_ilp *p, double deadline, gal_error *err)
         if (price == NULL) {
             GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory"));
         }
-        GAL_TRY(gal_lp_relax(&p->lp, deadline - clock_seconds(), &end, &objective, p->value, price, err));
+        GAL_TRY(gal_lp_relax(&p->lp, deadline - gal_now_seconds(), &end, &objective, p->value, price, err));
         if (end != GAL_LP_OPTIMUM) {
             break;
         }
@@ -78,7 +71,7 @@ static gal_code solve_once(gal_ilp *p, double deadline, bool *is_relaxed, bool *
     gal_lp_found found;
     gal_ilp_verdict verdict = GAL_ILP_FITS;
     const bool is_known = out->best.value_ps != GAL_NEVER && gal_ilp_express(p, &out->best);
-    const gal_lp_search how = {deadline - clock_seconds(), is_known ? p->value : NULL};
+    const gal_lp_search how = {deadline - gal_now_seconds(), is_known ? p->value : NULL};
     *done = true;
     GAL_TRY(gal_lp_solve(&p->lp, &how, p->value, &found, err));
     out->effort_count += found.branch_count;
@@ -108,7 +101,7 @@ cleanup:
 gal_code gal_solve_ilp(const gal_instance *g, const gal_solver_limits *limits, gal_solution *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const double deadline = clock_seconds() + limits->time_limit_seconds;
+    const double deadline = gal_now_seconds() + limits->time_limit_seconds;
     gal_relaxed relaxed = {0};
     gal_ilp p = {0};
     bool is_relaxed = true;
@@ -119,7 +112,7 @@ gal_code gal_solve_ilp(const gal_instance *g, const gal_solver_limits *limits, g
     GAL_TRY(gal_relaxed_create(g, &relaxed, err));
     GAL_TRY(gal_ilp_start(&relaxed, START_SHARE * limits->time_limit_seconds, &out->best, &out->bound_ps, err));
     GAL_TRY(gal_ilp_create(&relaxed, &p, err));
-    while (!done && clock_seconds() < deadline) {
+    while (!done && gal_now_seconds() < deadline) {
         GAL_TRY(build(&p, deadline, err));
         if (p.is_too_large) {
             break;

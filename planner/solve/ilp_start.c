@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "planner/solve/ilp_glpk.h"
+#include "schemas/base/clock.h"
 
 enum {
     ROUNDS_MAX = 300,  /* of the master program */
@@ -28,13 +28,6 @@ typedef struct start {
     gal_assignment path, *best;
     double second_scale_ps, bound_ps, deadline;
 } start;
-
-static double clock_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* ---- paths that fit ---- */
 
@@ -71,7 +64,7 @@ static bool change_ranges(start *s, uint32_t stage)
 {
     const uint32_t end = s->path.stage_first[stage + 1];
     bool gains = false;
-    for (uint32_t l = s->path.stage_first[stage]; l < end && clock_seconds() < s->deadline; l++) {
+    for (uint32_t l = s->path.stage_first[stage]; l < end && gal_now_seconds() < s->deadline; l++) {
         for (uint32_t length = 1; length <= end - l; length += 1 + length / 4) {
             gains = change_layers(s, stage, l, l + length) || gains;
         }
@@ -117,7 +110,7 @@ static void offer(start *s)
     }
     bool gains =
         s->best->value_ps == GAL_NEVER || (double)s->path.value_ps < (double)s->best->value_ps * WORTH_A_CHANGE;
-    for (uint32_t pass = 0; gains && pass < PASSES_MAX && clock_seconds() < s->deadline; pass++) {
+    for (uint32_t pass = 0; gains && pass < PASSES_MAX && gal_now_seconds() < s->deadline; pass++) {
         gains = false;
         for (uint32_t i = 1; i < g->stage_count; i++) {
             gains = move_border(s, i, true) || gains;
@@ -216,13 +209,13 @@ static gal_code raise_bound(start *s, gal_error *err)
     for (uint32_t i = 0; i < g->stage_count; i++) {
         s->relaxed->weight[i] = 1.0 + (double)(g->microbatch_count - 1) / g->stage_count;
     }
-    for (uint32_t round = 0; round < ROUNDS_MAX && clock_seconds() < s->deadline; round++) {
+    for (uint32_t round = 0; round < ROUNDS_MAX && gal_now_seconds() < s->deadline; round++) {
         gal_lp_end end;
         double objective;
         take_path(s);
         add_path(s);
         offer(s);
-        GAL_TRY(gal_lp_relax(&s->master, s->deadline - clock_seconds(), &end, &objective, NULL, s->price, err));
+        GAL_TRY(gal_lp_relax(&s->master, s->deadline - gal_now_seconds(), &end, &objective, NULL, s->price, err));
         if (end != GAL_LP_OPTIMUM || objective * s->second_scale_ps - s->bound_ps <= CLOSED * s->bound_ps) {
             break;
         }
@@ -240,7 +233,7 @@ static void try_dearer(start *s)
     for (uint32_t i = 0; i < g->stage_count; i++) {
         mean += s->relaxed->byte_price[i] / g->stage_count;
     }
-    for (uint32_t step = 0; step < DEARER_STEPS && clock_seconds() < s->deadline; step++) {
+    for (uint32_t step = 0; step < DEARER_STEPS && gal_now_seconds() < s->deadline; step++) {
         for (uint32_t i = 0; i < g->stage_count; i++) {
             s->relaxed->byte_price[i] = s->relaxed->byte_price[i] * DEARER + mean * (DEARER - 1.0);
         }
@@ -293,7 +286,7 @@ gal_code gal_ilp_start(gal_relaxed *relaxed, double seconds_left, gal_assignment
 {
     gal_code code = GAL_OK;
     start s = {
-        .relaxed = relaxed, .instance = relaxed->instance, .best = best, .deadline = clock_seconds() + seconds_left};
+        .relaxed = relaxed, .instance = relaxed->instance, .best = best, .deadline = gal_now_seconds() + seconds_left};
     GAL_TRY(create(&s, relaxed->instance, err));
     GAL_TRY(raise_bound(&s, err));
     try_dearer(&s);

@@ -5,9 +5,9 @@
  * all its members. That needs lists that agree, which is checked first, with a deadline. */
 #include <stdlib.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/mpi_internal.h"
 #include "runtime/comm/splits.h"
+#include "schemas/base/clock.h"
 
 enum { TAG_RANGE = 1 << 14 };
 

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/mpi_internal.h"
+#include "schemas/base/clock.h"
 
 enum {
     TAG_NOTICE = 1,

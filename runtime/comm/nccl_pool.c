@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/nccl_internal.h"
 #include "runtime/program/program.h"
+#include "schemas/base/clock.h"
 
 enum { SCRATCH_BYTES = 256 };
 static const double failed_seconds = 5.0;

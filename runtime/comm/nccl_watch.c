@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/nccl_internal.h"
+#include "schemas/base/clock.h"
 
 enum { LOOK_NANOSECONDS = 100 * 1000 * 1000, SECOND_NANOSECONDS = 1000 * 1000 * 1000, ABORT_SECONDS = 10 };
 enum { LIST_BYTES = 1024 };

@@ -24,8 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/comm.h"
+#include "schemas/base/clock.h"
 
 /* Of a call of sched_yield: 0.7 us where nobody else wants the core, 2.8 and more where it changes hands and comes back
  * (AMD EPYC 9004, Linux 6.18, tests/unit/test_patience.c; a slower machine rests where it need not). */

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "runtime/clock.h"
+#include "schemas/base/clock.h"
 
 enum { SLOTS = 128 }; /* requests in flight: half of what MPI's table has, as each is two there */
 

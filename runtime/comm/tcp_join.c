@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/tcp_internal.h"
+#include "schemas/base/clock.h"
 
 enum {
     CALLERS_MAX = 128,

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/tcp_internal.h"
+#include "schemas/base/clock.h"
 
 enum { END_SECONDS = 10, STAGGER_SECONDS_MAX = 10, POLL_MICROSECONDS = 5000, LIST_BYTES = 128 };
 

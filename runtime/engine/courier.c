@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
+#include "schemas/base/clock.h"
 
 /* Between looks: at first, and when nothing moves slowly longer, in some 45 looks. A look and the two changes of thread
  * take some 5 us, so the longest interval costs a kernel 2 or 3 % of its core. Open MPI moves three pieces through

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/clock.h"
 #include "runtime/engine/courier.h"
 #include "runtime/engine/engine_internal.h"
+#include "schemas/base/clock.h"
 
 static gal_code run_kernel(const gal_engine *engine, uint32_t index, uint32_t microbatch, gal_error *err)
 {

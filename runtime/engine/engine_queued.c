@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "runtime/clock.h"
+#include "schemas/base/clock.h"
 
 /* ---- one entry ---- */
 

@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "runtime/clock.h"
 #include "runtime/engine/engine_internal.h"
+#include "schemas/base/clock.h"
 
 enum { WAITS_MAX = 4, WAIT_BYTES = 256, STATE_BYTES = 96 };
 

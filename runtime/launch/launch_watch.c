@@ -12,8 +12,8 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
 #include "runtime/launch/launch_record.h"
+#include "schemas/base/clock.h"
 
 /* Numbers of events that are not a rank's. */
 #define LAUNCHER UINT32_MAX

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "runtime/clock.h"
+#include "schemas/base/clock.h"
 
 enum { REPEAT_SECONDS = 2 };
 

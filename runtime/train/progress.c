@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/clock.h"
+#include "schemas/base/clock.h"
 
 static const double terminal_interval_seconds = 0.1, plain_interval_seconds = 10.0;
 

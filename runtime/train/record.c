@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/clock.h"
+#include "schemas/base/clock.h"
 
 gal_code gal_step_record_create(const gal_program *program, const gal_queues *queues, gal_step_record *out,
                                 gal_error *err)

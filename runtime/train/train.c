@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/clock.h"
 #include "runtime/engine/resident.h"
 #include "runtime/train/data.h"
 #include "runtime/train/progress.h"
@@ -12,6 +11,7 @@
 #include "runtime/train/session.h"
 #include "runtime/train/trace_file.h"
 #include "runtime/train/weights.h"
+#include "schemas/base/clock.h"
 
 enum { TIMED_STEPS_MAX = 1 << 20, DEFAULT_EVALUATE_BATCHES = 20, WHERE_BYTES = 96 };
 

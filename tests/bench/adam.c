@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "runtime/clock.h"
 #include "runtime/ops/host/parallel.h"
 #include "runtime/ops/ops.h"
+#include "schemas/base/clock.h"
 
 enum { RUNS_MAX = 101, BYTES_PER_PARAMETER = 28, UNIT = 1024, LEAST = 1 << 14, PAGE = 4096 };
 

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/clock.h"
 #include "runtime/ops/host/blas.h"
 #include "runtime/train/data.h"
 #include "runtime/train/session.h"
 #include "runtime/train/train.h"
 #include "runtime/train/weights.h"
+#include "schemas/base/clock.h"
 
 typedef void (*sgemm)(CBLAS_ORDER, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, blasint, blasint, blasint, float, const float *,
                       blasint, const float *, blasint, float, float *, blasint);

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/nccl_internal.h"
 #include "runtime/device/cuda/cuda.h"
+#include "schemas/base/clock.h"
 
 enum { ELEMENTS = 4099, REPLAYS = 3, SLOTS = 4, CTAS = 8 };
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/comm.h"
 #include "runtime/comm/mpi_internal.h"
+#include "schemas/base/clock.h"
 
 enum { RANKS_MAX = 16, ELEMENTS_MAX = 40000, CHANNELS_MAX = 64 };
 

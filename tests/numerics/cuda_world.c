@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/clock.h"
 #include "runtime/device/cuda/cuda.h"
 #include "runtime/narrow.h"
 #include "runtime/staged.h"
+#include "schemas/base/clock.h"
 #include "tests/support/cuda_double.h"
 #include "tests/support/cuda_kernels.h"
 #include "tests/support/numerics_trial.h"

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "runtime/clock.h"
+#include "schemas/base/clock.h"
 #include "tests/support/random_plan.h"
 
 enum { HANDLES_MAX = 1024, SHORT_MICROSECONDS = 200, LONG_MICROSECONDS = 2000, LONG_EVERY = 16 };

@@ -3,8 +3,8 @@
  * interface; calls of these are in no count of a step's messages. */
 #include <mpi.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/comm.h"
+#include "schemas/base/clock.h"
 
 static int wait_for(int result, MPI_Request *request)
 {

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/clock.h"
 #include "runtime/engine/courier.h"
+#include "schemas/base/clock.h"
 
 static const double limit_seconds = 20.0;
 

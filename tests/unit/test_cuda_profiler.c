@@ -14,8 +14,8 @@
 
 #include "profiler/measure.h"
 #include "profiler/profile.h"
-#include "runtime/clock.h"
 #include "runtime/device/cuda/cuda.h"
+#include "schemas/base/clock.h"
 #include "tests/support/cuda_double.h"
 #include "tests/support/cuda_kernels.h"
 

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "runtime/clock.h"
 #include "runtime/launch/launch_rank.h"
 #include "runtime/launch/launch_watch.h"
 #include "runtime/launch/signals.h"
+#include "schemas/base/clock.h"
 
 enum { RANKS = 3 };
 

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "profiler/measure.h"
-#include "runtime/clock.h"
 #include "runtime/comm/nccl.h"
+#include "schemas/base/clock.h"
 #include "tests/support/nccl_double.h"
 #include "tests/support/thread_world.h"
 

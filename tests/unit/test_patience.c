@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/comm.h"
+#include "schemas/base/clock.h"
 
 static const double wait_seconds = 0.3;
 

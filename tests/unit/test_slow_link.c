@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/slow_link.h"
+#include "schemas/base/clock.h"
 
 enum { REQUESTS_MAX = 16, RANKS = 4, ELEMENTS = 1000 };
 

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/clock.h"
 #include "runtime/device/storage.h"
+#include "schemas/base/clock.h"
 #include "schemas/plan.h"
 
 enum { BLOCK = GAL_STORAGE_BLOCK_BYTES, FILE_BYTES = 3 << 20, SMALL_TRANSFERS = 3000 };

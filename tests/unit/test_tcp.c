@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/clock.h"
 #include "runtime/comm/tcp_internal.h"
+#include "schemas/base/clock.h"
 #include "tests/support/random_plan.h"
 
 enum { RANKS = 4, LINES = 8, LINE_BYTES = GAL_ERROR_TEXT_BYTES, SOON_SECONDS = 30 };

@@ -1,6 +1,6 @@
 /* Seconds of a clock that only goes forward; the zero is arbitrary. */
-#ifndef GAL_RUNTIME_CLOCK_H
-#define GAL_RUNTIME_CLOCK_H
+#ifndef GAL_SCHEMAS_BASE_CLOCK_H
+#define GAL_SCHEMAS_BASE_CLOCK_H
 
 #include <time.h>
 
