@@ -58,17 +58,6 @@ static uint32_t stage_of(const gal_plan *plan, uint32_t piece)
     return piece % plan->stage_count;
 }
 
-static gal_price_query query_of(const gal_plan *plan, uint32_t stage, uint32_t block)
-{
-    return (gal_price_query){.type = gal_model_block_type(&plan->model, block),
-                             .strategy = gal_plan_block_strategy(plan, block),
-                             .device_count = gal_plan_stage_devices(plan),
-                             .stage = stage,
-                             .stage_count = plan->stage_count,
-                             .microbatch_samples = gal_plan_microbatch_samples(plan),
-                             .prefetch_depth = plan->prefetch_depth};
-}
-
 /* The strategy whose rows the carried tensor has in front of a block that it enters: of the last one that made or
  * converted it. */
 static const gal_strategy *carried_strategy(const gal_plan *plan, uint32_t block)
@@ -91,8 +80,8 @@ static void add_conversion(const gal_pair_price *pair, gal_stage_sum *sum)
 static gal_code add_conversions(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
                                 gal_stage_sum *sum, gal_error *err)
 {
-    const gal_price_query query = query_of(plan, stage, block);
-    const gal_price_query before = query_of(plan, stage, block - 1);
+    const gal_price_query query = gal_price_query_of(plan, stage, block);
+    const gal_price_query before = gal_price_query_of(plan, stage, block - 1);
     const gal_pair_price *pair = NULL;
     gal_code code = gal_price_pair(cache, &before, query.type, query.strategy, &pair, err);
     if (code == GAL_OK) {
@@ -137,7 +126,7 @@ static double less_borrowed(const gal_plan *plan, uint32_t stage, uint32_t block
 gal_code gal_plan_block_update(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
                                double *seconds, gal_error *err)
 {
-    const gal_price_query query = query_of(plan, stage, block);
+    const gal_price_query query = gal_price_query_of(plan, stage, block);
     const gal_block_price *price = NULL;
     const gal_code code = gal_price_block(cache, &query, &price, err);
     if (code == GAL_OK) {
@@ -149,7 +138,7 @@ gal_code gal_plan_block_update(gal_price_cache *cache, const gal_plan *plan, uin
 static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
                           gal_stage_sum *sum, const gal_block_price **price, gal_error *err)
 {
-    const gal_price_query query = query_of(plan, stage, block);
+    const gal_price_query query = gal_price_query_of(plan, stage, block);
     gal_code code = gal_price_block(cache, &query, price, err);
     if (code != GAL_OK) {
         return code;
@@ -168,8 +157,8 @@ static gal_code add_ends(gal_price_cache *cache, const gal_plan *plan, uint32_t 
 {
     const uint32_t first = gal_plan_stage_first_block(plan, piece);
     const uint32_t last = first + gal_plan_stage_block_count(plan, piece) - 1;
-    const gal_price_query bottom = query_of(plan, stage_of(plan, piece), first);
-    const gal_price_query top = query_of(plan, stage_of(plan, piece), last);
+    const gal_price_query bottom = gal_price_query_of(plan, stage_of(plan, piece), first);
+    const gal_price_query top = gal_price_query_of(plan, stage_of(plan, piece), last);
     const gal_block_price *enter = NULL;
     const gal_block_price *leave = NULL;
     gal_code code = gal_price_block(cache, &bottom, &enter, err);
@@ -319,8 +308,8 @@ static void enter_block(const gal_plan *plan, uint32_t block, gal_flow_layouts *
 static gal_code conversion_bytes(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint32_t block,
                                  const gal_layout *from, bool *converts, uint64_t *bytes, gal_error *err)
 {
-    const gal_price_query before = query_of(plan, stage_of(plan, piece), block - 1);
-    const gal_price_query here = query_of(plan, stage_of(plan, piece), block);
+    const gal_price_query before = gal_price_query_of(plan, stage_of(plan, piece), block - 1);
+    const gal_price_query here = gal_price_query_of(plan, stage_of(plan, piece), block);
     const gal_pair_price *pair = NULL;
     gal_code code = gal_price_pair(cache, &before, here.type, here.strategy, &pair, err);
     *bytes = 0;
@@ -342,7 +331,7 @@ static gal_code entry_bytes(gal_price_cache *cache, const gal_plan *plan, uint32
                             gal_error *err)
 {
     const uint32_t block = gal_plan_stage_first_block(plan, piece) - 1;
-    const gal_price_query upstream = query_of(plan, stage_of(plan, piece - 1), block);
+    const gal_price_query upstream = gal_price_query_of(plan, stage_of(plan, piece - 1), block);
     const gal_block_price *price = NULL;
     const gal_code code = gal_price_block(cache, &upstream, &price, err);
     if (code == GAL_OK) {
@@ -373,7 +362,7 @@ static void add_version(collection *c, const gal_plan *plan, const gal_strategy 
 static void add_carried(const gal_plan *plan, uint32_t piece, uint32_t block, const gal_layout *before,
                         const gal_layout *now, collection *c)
 {
-    const gal_price_query query = query_of(plan, stage_of(plan, piece), block);
+    const gal_price_query query = gal_price_query_of(plan, stage_of(plan, piece), block);
     gal_block_shape shape;
     uint64_t bytes = 0;
     gal_model_block(&plan->model, block, &shape);
@@ -406,7 +395,7 @@ static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t
     chunk->receives = piece > 0;
     chunk->sends = piece + 1 < gal_plan_piece_count(plan);
     for (uint32_t block = first; block < first + chunk->block_count; block++) {
-        const gal_price_query query = query_of(plan, stage_of(plan, piece), block);
+        const gal_price_query query = gal_price_query_of(plan, stage_of(plan, piece), block);
         const gal_block_price *price = NULL;
         gal_stage_block *at = &c->block[c->block_count++];
         const gal_flow_layouts before = *now;

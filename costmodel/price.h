@@ -87,6 +87,9 @@ typedef struct gal_price_query {
     uint32_t prefetch_depth;
 } gal_price_query;
 
+/* Of a block of a plan on a stage. */
+gal_price_query gal_price_query_of(const gal_plan *plan, uint32_t stage, uint32_t block);
+
 /* *out belongs to the cache and stays valid until it is freed. GAL_ERR_DOCUMENT if a tensor is too large for a program,
  * GAL_ERR_SYSTEM without memory; also of those that follow. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,

@@ -1,5 +1,16 @@
-/* What prices need besides blocks: rows, transfers, and what of the update no block owns. */
+/* What prices need besides blocks: queries of plans, rows, transfers, and what of the update no block owns. */
 #include "costmodel/price.h"
+
+gal_price_query gal_price_query_of(const gal_plan *plan, uint32_t stage, uint32_t block)
+{
+    return (gal_price_query){.type = gal_model_block_type(&plan->model, block),
+                             .strategy = gal_plan_block_strategy(plan, block),
+                             .device_count = gal_plan_stage_devices(plan),
+                             .stage = stage,
+                             .stage_count = plan->stage_count,
+                             .microbatch_samples = gal_plan_microbatch_samples(plan),
+                             .prefetch_depth = plan->prefetch_depth};
+}
 
 gal_price_rows gal_price_rows_of(const gal_strategy *strategy, const gal_atoms *atoms)
 {

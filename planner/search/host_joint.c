@@ -93,13 +93,7 @@ static gal_code charged_block(const joint *j, const gal_plan *plan, uint32_t sta
 {
     gal_price_share share[GAL_PRICE_SHARES_MAX];
     uint32_t count = 1;
-    const gal_price_query query = {.type = gal_model_block_type(&plan->model, block),
-                                   .strategy = gal_plan_block_strategy(plan, block),
-                                   .device_count = gal_plan_stage_devices(plan),
-                                   .stage = stage,
-                                   .stage_count = plan->stage_count,
-                                   .microbatch_samples = gal_plan_microbatch_samples(plan),
-                                   .prefetch_depth = plan->prefetch_depth};
+    const gal_price_query query = gal_price_query_of(plan, stage, block);
     const gal_code code =
         j->storage ? gal_price_shares(j->request->cache, &query,
                                       (gal_stored_kinds){j->limits->masters, j->limits->weights}, share, &count, err)

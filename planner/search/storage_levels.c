@@ -113,13 +113,7 @@ static gal_code add_rounds(levels_work *w, uint32_t block, double *seconds, gal_
 {
     const gal_plan *plan = &w->plan;
     const gal_block_price *of = NULL;
-    const gal_price_query query = {.type = gal_model_block_type(&plan->model, block),
-                                   .strategy = gal_plan_block_strategy(plan, block),
-                                   .device_count = gal_plan_stage_devices(plan),
-                                   .stage = w->stage,
-                                   .stage_count = plan->stage_count,
-                                   .microbatch_samples = gal_plan_microbatch_samples(plan),
-                                   .prefetch_depth = plan->prefetch_depth};
+    const gal_price_query query = gal_price_query_of(plan, w->stage, block);
     const gal_code code = gal_price_block(w->cache, &query, &of, err);
     *seconds += code == GAL_OK ? plan->microbatch_count * (of->forward_seconds + of->backward_seconds) : 0.0;
     return code;

@@ -171,13 +171,7 @@ static bool check_staged(gal_price_cache *cache, const gal_plan *plan, uint32_t 
     for (uint32_t block = first; block < first + gal_plan_stage_block_count(plan, stage); block++) {
         gal_error err = {0};
         const gal_block_price *price = NULL;
-        const gal_price_query query = {.type = gal_model_block_type(&plan->model, block),
-                                       .strategy = gal_plan_block_strategy(plan, block),
-                                       .device_count = gal_plan_stage_devices(plan),
-                                       .stage = stage,
-                                       .stage_count = plan->stage_count,
-                                       .microbatch_samples = gal_plan_microbatch_samples(plan),
-                                       .prefetch_depth = plan->prefetch_depth};
+        const gal_price_query query = gal_price_query_of(plan, stage, block);
         assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
         const gal_shared_bytes own = gal_cell_shared_of(&price->memory, plan->prefetch_depth);
         const int64_t of_one = own.of[GAL_SHARED_STAGED_INPUT] + own.of[GAL_SHARED_STAGED_SAVED];
