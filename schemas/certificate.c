@@ -53,6 +53,9 @@ static void read_host(const gal_json_cursor *at, gal_host_charge *out)
     out->storage = gal_json_bool(at, "storage");
     out->masters = gal_json_has(at, "storage_masters") && gal_json_bool(at, "storage_masters");
     out->weights = gal_json_has(at, "storage_parameters") && gal_json_bool(at, "storage_parameters");
+    if ((out->masters || out->weights) && !out->storage) {
+        gal_json_member_error(at, "storage", "must be true with storage_masters or storage_parameters");
+    }
     gal_json_reject_unknown(at);
 }
 
