@@ -249,9 +249,10 @@ typedef struct gal_plan {
     uint32_t prefetch_depth;     /* 1: gathers wait for the previous use, 2: one gather, or step, runs ahead */
     uint32_t communication_ctas; /* thread blocks, so multiprocessors, that one collective or transfer takes of a GPU;
                                   * 0: the library's choice. Nothing to ranks on the host */
-    uint32_t storage_part_bytes; /* of a moment on storage, that are read, updated and written at a time, of its master
-                                  * and weights there as many elements, which are read for use so, too; a multiple of
-                                  * GAL_STORAGE_BLOCK_BYTES; 0: GAL_STORAGE_PART_BYTES */
+    uint32_t storage_part_bytes; /* of a moment on storage, that are read, updated and written at a time at most, of its
+                                  * master and weights there as many elements, which are read for use so, too; larger
+                                  * where a unit would be more than 256 parts; a multiple of GAL_STORAGE_BLOCK_BYTES,
+                                  * with weights of 16 bits there at least two; 0: GAL_STORAGE_PART_BYTES */
     bool gradient_reuses_parameter; /* gradients lie where their weights were (Colossal-AI, Figure 10): beside masters,
                                      * so with one backward per step */
     uint32_t chunk_count;  /* v >= 2, only with GAL_SCHEDULE_INTERLEAVED; else 0 or 1, and a piece is a stage */

@@ -75,14 +75,34 @@ static gal_code check_counts(const gal_plan *plan, const char *prefix, gal_error
     if (plan->gradient_reuses_parameter && shares_weights(&plan->model)) {
         return refuse(prefix, err, "/gradient_reuses_parameter: needs weights that no two blocks share");
     }
-    if (plan->storage_part_bytes > GAL_STORAGE_PART_BYTES_MAX ||
-        plan->storage_part_bytes % GAL_STORAGE_BLOCK_BYTES != 0) {
-        return refuse(prefix, err, "/storage_part_bytes: must be a multiple of %u and at most %u, got %u",
-                      GAL_STORAGE_BLOCK_BYTES, GAL_STORAGE_PART_BYTES_MAX, plan->storage_part_bytes);
-    }
     if (plan->communication_ctas > GAL_COMMUNICATION_CTAS_MAX) {
         return refuse(prefix, err, "/communication_ctas: must be at most %u, got %u", GAL_COMMUNICATION_CTAS_MAX,
                       plan->communication_ctas);
+    }
+    return GAL_OK;
+}
+
+static bool stores_narrow_weights(const gal_plan *plan)
+{
+    bool stores = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        stores = stores || plan->run[r].strategy.offload_storage_parameters_percent > 0;
+    }
+    return stores && gal_dtype_is_narrow(plan->model.compute_dtype);
+}
+
+/* Of every kind that is on storage a part is whole blocks. */
+static gal_code check_parts(const gal_plan *plan, const char *prefix, gal_error *err)
+{
+    const uint32_t bytes = plan->storage_part_bytes;
+    if (bytes > GAL_STORAGE_PART_BYTES_MAX || bytes % GAL_STORAGE_BLOCK_BYTES != 0) {
+        return refuse(prefix, err, "/storage_part_bytes: must be a multiple of %u and at most %u, got %u",
+                      GAL_STORAGE_BLOCK_BYTES, GAL_STORAGE_PART_BYTES_MAX, bytes);
+    }
+    if (bytes == GAL_STORAGE_BLOCK_BYTES && stores_narrow_weights(plan)) {
+        return refuse(prefix, err,
+                      "/storage_part_bytes: must be at least %u with weights of 16 bits on storage, got %u",
+                      2 * GAL_STORAGE_BLOCK_BYTES, bytes);
     }
     return GAL_OK;
 }
@@ -230,6 +250,7 @@ gal_code gal_plan_check(const gal_plan *plan, const char *prefix, gal_error *err
 {
     gal_code code = GAL_OK;
     GAL_TRY(check_counts(plan, prefix, err));
+    GAL_TRY(check_parts(plan, prefix, err));
     GAL_TRY(check_cover(plan, prefix, err));
     GAL_TRY(check_strategies(plan, prefix, err));
     GAL_TRY(check_gathers(plan, prefix, err));

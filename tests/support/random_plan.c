@@ -527,6 +527,19 @@ static void store_all(bool weights, gal_strategy *s)
     s->offload_storage_parameters_percent = weights ? s->offload_parameters_percent : 0;
 }
 
+/* Weights of 16 bits are whole blocks in parts of two. */
+static void fit_parts(gal_plan *plan)
+{
+    bool weights = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        weights = weights || plan->run[r].strategy.offload_storage_parameters_percent > 0;
+    }
+    if (weights && gal_dtype_is_narrow(plan->model.compute_dtype) &&
+        plan->storage_part_bytes == GAL_STORAGE_BLOCK_BYTES) {
+        plan->storage_part_bytes = 2 * GAL_STORAGE_BLOCK_BYTES;
+    }
+}
+
 void gal_random_storage(uint64_t seed, gal_plan *plan)
 {
     static const uint32_t parts[] = {GAL_STORAGE_BLOCK_BYTES, 2 * GAL_STORAGE_BLOCK_BYTES, 0};
@@ -544,6 +557,7 @@ void gal_random_storage(uint64_t seed, gal_plan *plan)
                                   : s->offload_parameters_percent;
         s->offload_storage_parameters_percent = weights < 2 ? weights * most : gal_random_below(&of_weights, most + 1);
     }
+    fit_parts(plan);
     store_activations(seed, plan);
     gal_error err = {0}; /* the holders of a token table are alike */
     for (uint32_t r = plan->run_count; gal_plan_check(plan, NULL, &err) != GAL_OK && --r > 0;) {
@@ -563,6 +577,7 @@ void gal_random_masters(uint64_t seed, gal_plan *plan)
     uint64_t random = seed ^ UINT64_C(0xA4093822299F31D0);
     const bool all = coin(&random);
     const bool narrow = gal_dtype_is_narrow(plan->model.compute_dtype);
+    fit_parts(plan);
     for (uint32_t r = 0; narrow && r < plan->run_count; r++) {
         gal_strategy *s = &plan->run[r].strategy;
         s->offload_storage_masters = s->offload_storage_percent > 0 && (all || coin(&random));

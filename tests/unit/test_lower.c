@@ -253,6 +253,32 @@ static void test_schedules(void **state)
     release(&f);
 }
 
+/* Parts are no larger than the plan says, and whole blocks of every kind: of weights half of it. */
+static void test_parts_of_narrow_weights(void **state)
+{
+    enum { BLOCKS = 3 };
+    (void)state;
+    gal_error err = {0};
+    gal_plan plan;
+    gal_program *program = NULL;
+    uint64_t most = 0;
+    assert_int_equal(gal_plan_read("tests/numerics/plans/storage.json", &plan, &err), GAL_OK);
+    plan.model.compute_dtype = GAL_BF16;
+    plan.storage_part_bytes = BLOCKS * GAL_STORAGE_BLOCK_BYTES;
+    plan.run[0].strategy.offload_storage_parameters_percent = 100;
+    assert_int_equal(gal_plan_check(&plan, NULL, &err), GAL_OK);
+    assert_int_equal(gal_lower(&plan, 0, &program, &err), GAL_OK);
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const uint64_t bytes = program->operand[in->first_operand].bytes;
+        const bool moves = in->op == GAL_OP_STORAGE_READ || in->op == GAL_OP_STORAGE_WRITE;
+        most = moves && bytes > most ? bytes : most;
+    }
+    assert_int_equal(most, (BLOCKS - 1) * GAL_STORAGE_BLOCK_BYTES);
+    gal_program_free(program);
+    gal_plan_free(&plan);
+}
+
 /* The same plan gives the same program, byte for byte in print. */
 static void test_repeatable(void **state)
 {
@@ -283,6 +309,7 @@ int main(void)
                                        cmocka_unit_test(test_zero3),
                                        cmocka_unit_test(test_schedules),
                                        cmocka_unit_test(test_share_of_activations),
+                                       cmocka_unit_test(test_parts_of_narrow_weights),
                                        cmocka_unit_test(test_repeatable)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

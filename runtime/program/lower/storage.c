@@ -19,21 +19,18 @@ static uint64_t whole_blocks(uint64_t bytes)
     return gal_align_in(GAL_CLASS_STORAGE, bytes);
 }
 
-static uint64_t blocks_up(uint64_t bytes, uint64_t blocks)
-{
-    const uint64_t unit = blocks * GAL_STORAGE_BLOCK_BYTES;
-    return (bytes + unit - 1) / unit * unit;
-}
-
-/* Elements that are moved at a time at most: of each kind they are whole blocks. */
+/* Elements that are moved at a time at most: of each kind they are whole blocks, and of none more bytes than the plan
+ * says, unless the unit would be more parts than PARTS_MAX. */
 static uint64_t most_elements(const gal_builder *b, const gal_unit *unit)
 {
     const uint64_t wide = gal_zero_wide_bytes(b);
-    const uint64_t wanted = b->spec->storage_part_bytes > 0 ? b->spec->storage_part_bytes : GAL_STORAGE_PART_BYTES;
-    const uint64_t least = whole_blocks(unit->shard_elements * wide / PARTS_MAX + 1);
     const bool weights = gal_unit_stores_weights(b->program, unit);
     const uint64_t narrower = weights ? wide / gal_stored_item_bytes(b->program, GAL_STORED_WEIGHT) : 1;
-    return blocks_up(wanted > least ? wanted : least, narrower) / wide;
+    const uint64_t grain = narrower * GAL_STORAGE_BLOCK_BYTES;
+    const uint64_t wanted = b->spec->storage_part_bytes > 0 ? b->spec->storage_part_bytes : GAL_STORAGE_PART_BYTES;
+    const uint64_t most_grains = wanted / grain;
+    const uint64_t least_grains = unit->shard_elements * wide / PARTS_MAX / grain + 1;
+    return (most_grains > least_grains ? most_grains : least_grains) * grain / wide;
 }
 
 static uint64_t part_elements(const gal_builder *b, const gal_unit *unit, uint64_t first)
