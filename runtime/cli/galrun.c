@@ -144,6 +144,23 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
     return true;
 }
 
+/* Shares that come to no unit and no value keep nothing there. */
+static gal_code check_storage(const settings *s, const gal_plan *plan, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const bool may = !s->dry_run && s->storage_directory == NULL && gal_plan_stores(plan);
+    for (uint32_t stage = 0; may && stage < plan->stage_count && code == GAL_OK; stage++) {
+        gal_program *program = NULL;
+        code = gal_lower(plan, stage, &program, err);
+        if (code == GAL_OK && program->storage_bytes > 0) {
+            code = gal_fail(err, GAL_ERR_USAGE, "%s has a part of what it keeps on storage: say where, --storage DIR",
+                            s->plan_path);
+        }
+        gal_program_free(program);
+    }
+    return code;
+}
+
 static gal_code check_settings(const settings *s, const gal_plan *plan, gal_error *err)
 {
     const uint32_t ranks = gal_plan_rank_count(plan);
@@ -173,10 +190,6 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
     }
     if (s->device == DEVICE_HOST && s->tf32) {
         return gal_fail(err, GAL_ERR_USAGE, "--tf32 needs --device cuda");
-    }
-    if (!s->dry_run && s->storage_directory == NULL && gal_plan_stores(plan)) {
-        return gal_fail(err, GAL_ERR_USAGE, "%s has a part of what it keeps on storage: say where, --storage DIR",
-                        s->plan_path);
     }
     if (s->device == DEVICE_CUDA && s->slow_link_bytes > 0) {
         return gal_fail(err, GAL_ERR_USAGE, "--slow-link is for CPU ranks");
@@ -395,6 +408,7 @@ static gal_code run(settings *s, int argc, char **argv, char *const *given, int 
         GAL_TRY(gal_tcp_place_read(&s->place, &s->placed, err));
     }
     GAL_TRY(check_settings(s, &plan, err));
+    GAL_TRY(check_storage(s, &plan, err));
     if (s->device == DEVICE_CUDA && !s->dry_run && !gal_launched() && !s->placed) {
         GAL_TRY(gal_backend_cuda_probe(err)); /* once, and not by every rank */
     }

@@ -5,28 +5,10 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh
-interposer=$(preloaded libfault_count.so)
-export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
-[ -f "$interposer" ] || { echo 'no MPI: the interposer is not built'; exit 77; }
-stored=$plans/storage.json plain=$scratch/plain.json disk=$scratch/disk
-mkdir "$disk"
-python3 - "$stored" "$plain" <<'END'
-import json, sys
-plan = json.load(open(sys.argv[1]))
-del plan["storage_part_bytes"]
-for stage in plan["stages"]:
-    for run in stage["runs"]:
-        del run["strategy"]["offload"]
-json.dump(plan, open(sys.argv[2], "w"))
-END
-
-train() { # plan arguments...
-    "$galrun" "$1" --data "$data" --evaluate-batches 1 "${@:2}" >"$scratch/out" 2>"$scratch/err"
-}
-
-refused() { # pattern: the last run said one line, an error like this
-    [ "$(grep -c 'error:' "$scratch/err")" -eq 1 ] && grep -q "^galrun: error: $1" "$scratch/err"
-}
+. tests/faults/storage.sh
+stored=$plans/storage.json plain=$scratch/plain.json little=$scratch/little.json
+plan_with "$plain" null
+plan_with "$little" '{"activations_percent": 99, "storage_activations_percent": 99}' full # of inputs alone: whole or not
 
 train "$plain" --steps 4 --save "$scratch/plain"
 train "$stored" --steps 4 --save "$scratch/stored" --storage "$disk"
@@ -49,6 +31,9 @@ train "$stored" --steps 4 --storage "$scratch/nowhere"
 [ $? -eq 4 ] && refused "storage $scratch/nowhere: No such file or directory"
 verdict 'a directory that is not there is named' $?
 
+train "$little" --steps 1
+verdict 'shares that come to nothing ask for no --storage' $?
+
 read -r device host < <("${BUILD:-build}/galplan" simulate --json "$stored" | python3 -c '
 import json, sys
 stage = json.load(sys.stdin)["stages"][0]
@@ -62,12 +47,6 @@ train "$stored" --steps 1 --storage "$disk" --host-memory $((host - 1))
 [ $? -eq 4 ] && refused "the plan takes $host bytes of the host's memory, the limit is $((host - 1))"
 verdict 'a byte less of the host: refused' $?
 
-whole() { # the checkpoint of step 2 of an undisturbed run is there, and loads
-    [ "$(cat "$scratch/full/latest")" = step-00000002 ] &&
-        cmp -s "$scratch"/{full,twice}/step-00000002/rank-00000.bin &&
-        train "$stored" --steps 2 --resume "$scratch/full" --storage "$disk"
-}
-
 train "$stored" --steps 2 --save "$scratch/full" --storage "$disk"
 (
     ulimit -f 500
@@ -75,18 +54,16 @@ train "$stored" --steps 2 --save "$scratch/full" --storage "$disk"
 )
 [ $? -eq 4 ] && refused 'storage .*: a file of [0-9]* bytes: File too large'
 verdict 'no room for the file' $?
-whole
+whole "$stored" "$scratch/twice"
 verdict 'no room for the file: the last checkpoint is whole' $?
 
 # Behind what a checkpoint brings: in the first step that writes.
-export GALPLAN_FAULT_FOLDER=$disk GALPLAN_FAULT_KIND=full GALPLAN_FAULT_FILE=$scratch/calls
-resume=(--save "$scratch/full" --resume latest --storage "$disk" --storage-io threads)
-GALPLAN_FAULT_AT=0 LD_PRELOAD=$interposer train "$stored" --steps 2 "${resume[@]}"
+resume=(--save "$scratch/full" --resume latest)
+train_on full 0 "$stored" --steps 2 "${resume[@]}"
 before=$(cat "$scratch/calls")
-GALPLAN_FAULT_AT=$((before + 20)) LD_PRELOAD=$interposer train "$stored" --steps 8 "${resume[@]}"
+train_on full $((before + 20)) "$stored" --steps 8 "${resume[@]}"
 [ $? -eq 4 ] && refused 'storage .*: writing [0-9]* bytes at [0-9]*: No space left on device'
 verdict 'a disk that is full on the way' $?
-unset GALPLAN_FAULT_FOLDER GALPLAN_FAULT_KIND GALPLAN_FAULT_FILE
-whole
+whole "$stored" "$scratch/twice"
 verdict 'a disk that is full on the way: the last checkpoint is whole' $?
 exit $status

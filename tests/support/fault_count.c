@@ -5,10 +5,15 @@
  *     GALPLAN_FAULT_AT=17              1-based; 0: only counts
  *     GALPLAN_FAULT_KIND=kill          SIGKILL just before the call (a write is carried out by half)
  *                        full          ENOSPC from that call on, of all that may need room (a write is done by half)
+ *                        broken        EIO, likewise
+ *                        unreadable    EIO from that pread on
+ *                        ended         from that pread on there is nothing to read
+ *                        short         from that call on pread and pwrite move half, in whole blocks
  *     GALPLAN_FAULT_RANK=2             only in this rank of Open MPI
  *     GALPLAN_FAULT_FILE=/tmp/count    the calls so far, as a number, rewritten at each
  *
- * Counted: open for creation, mkdir, write, pwrite, fsync, close, rename, renameat2, unlink, rmdir. */
+ * Counted: open for creation, mkdir, write, pwrite, fsync, close, rename, renameat2, unlink, rmdir; of unreadable and
+ * ended pread alone, of short pread and pwrite. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,22 +27,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+typedef enum kind { KILL, FULL, BROKEN, UNREADABLE, ENDED, SHORT, KINDS } kind;
+static const char *const kind_names[KINDS] = {"kill", "full", "broken", "unreadable", "ended", "short"};
+enum { BLOCK_BYTES = 4096 /* what a file past the page cache is read and written in */ };
+
 static const char *folder;
 static long at, calls;
-static bool full;
+static kind fault;
 static int count_file = -1;
 
 __attribute__((constructor)) static void begin(void)
 {
     const char *rank = getenv("GALPLAN_FAULT_RANK"), *launched = getenv("OMPI_COMM_WORLD_RANK");
-    const char *number = getenv("GALPLAN_FAULT_AT"), *kind = getenv("GALPLAN_FAULT_KIND");
+    const char *number = getenv("GALPLAN_FAULT_AT"), *name = getenv("GALPLAN_FAULT_KIND");
     const char *file = getenv("GALPLAN_FAULT_FILE");
     if (rank != NULL && (launched == NULL || strcmp(rank, launched) != 0)) {
         return;
     }
     folder = getenv("GALPLAN_FAULT_FOLDER");
     at = number != NULL ? strtol(number, NULL, 10) : 0;
-    full = kind != NULL && strcmp(kind, "full") == 0;
+    for (kind k = KILL; name != NULL && k < KINDS; k++) {
+        fault = strcmp(name, kind_names[k]) == 0 ? k : fault;
+    }
     if (folder != NULL && file != NULL) {
         count_file = (int)syscall(SYS_openat, AT_FDCWD, file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     }
@@ -69,28 +80,41 @@ static bool due(void)
         const int length = snprintf(text, sizeof text, "%ld\n", calls);
         (void)syscall(SYS_pwrite64, count_file, text, (size_t)length, 0L);
     }
-    return at > 0 && (full ? calls >= at : calls == at);
+    return at > 0 && (fault == KILL ? calls == at : calls >= at);
+}
+
+/* Whether the fault is of what changes files. */
+static bool is_of_changes(void)
+{
+    return fault == KILL || fault == FULL || fault == BROKEN;
 }
 
 /* A call that needs room: ends the process or is refused. */
 static bool refused(void)
 {
-    if (!due()) {
+    if (!is_of_changes() || !due()) {
         return false;
     }
-    if (!full) {
+    if (fault == KILL) {
         (void)syscall(SYS_kill, getpid(), SIGKILL);
     }
-    errno = ENOSPC;
+    errno = fault == FULL ? ENOSPC : EIO;
     return true;
 }
 
 /* One that gives room back goes on when the disk is full. */
 static void passed(void)
 {
-    if (due() && !full) {
+    if (is_of_changes() && due() && fault == KILL) {
         (void)syscall(SYS_kill, getpid(), SIGKILL);
     }
+}
+
+/* Of so many bytes what a call moves that is due to move half. */
+static size_t half_of(size_t byte_count)
+{
+    const size_t half = byte_count / 2 / BLOCK_BYTES * BLOCK_BYTES;
+    return half > 0 ? half : byte_count;
 }
 
 int open(const char *path, int flags, ...)
@@ -115,15 +139,15 @@ int mkdir(const char *path, mode_t mode)
 
 ssize_t write(int descriptor, const void *bytes, size_t byte_count)
 {
-    if (descriptor_below(descriptor) && due()) {
-        if (!full || (calls == at && byte_count > 1)) {
+    if (descriptor_below(descriptor) && is_of_changes() && due()) {
+        if (fault == KILL || (calls == at && byte_count > 1)) {
             const long half = syscall(SYS_write, descriptor, bytes, byte_count / 2);
-            if (full) {
+            if (fault != KILL) {
                 return (ssize_t)half;
             }
             (void)syscall(SYS_kill, getpid(), SIGKILL);
         }
-        errno = ENOSPC;
+        errno = fault == FULL ? ENOSPC : EIO;
         return -1;
     }
     return (ssize_t)syscall(SYS_write, descriptor, bytes, byte_count);
@@ -131,10 +155,23 @@ ssize_t write(int descriptor, const void *bytes, size_t byte_count)
 
 ssize_t pwrite(int descriptor, const void *bytes, size_t byte_count, off_t offset)
 {
-    if (descriptor_below(descriptor) && refused()) {
+    const bool ours = descriptor_below(descriptor);
+    if (ours && refused()) {
         return -1;
     }
-    return (ssize_t)syscall(SYS_pwrite64, descriptor, bytes, byte_count, offset);
+    const size_t moved = ours && fault == SHORT && due() ? half_of(byte_count) : byte_count;
+    return (ssize_t)syscall(SYS_pwrite64, descriptor, bytes, moved, offset);
+}
+
+ssize_t pread(int descriptor, void *bytes, size_t byte_count, off_t offset)
+{
+    const bool faulty = !is_of_changes() && descriptor_below(descriptor) && due();
+    if (faulty && fault == UNREADABLE) {
+        errno = EIO;
+        return -1;
+    }
+    const size_t moved = !faulty ? byte_count : fault == ENDED ? 0 : half_of(byte_count);
+    return (ssize_t)syscall(SYS_pread64, descriptor, bytes, moved, offset);
 }
 
 int fsync(int descriptor)
