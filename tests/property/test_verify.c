@@ -198,6 +198,20 @@ static void test_gather_of_forward_serves_backward(void **unused)
     assert_int_equal(count.harmless, 1);
 }
 
+/* It changes no state, and takes time: what is fetched is read by somebody, of a unit in parts some part of it. */
+static void test_fetch_for_nobody_is_refused(void **unused)
+{
+    enum { TRIES = 10 };
+    (void)unused;
+    const gal_mutation *mutation = mutation_named("first part of weights fetched twice");
+    tally count = {0, 0, 0, 0, 0};
+    assert_non_null(mutation);
+    for (uint64_t seed = first_seed; count.tried < TRIES; seed++) {
+        try_mutation(mutation, seed, seed, &count);
+    }
+    assert_int_equal(count.refused, count.tried);
+}
+
 int main(int argc, char **argv)
 {
     const char *plans = getenv("PLANS"); /* how many random plans this run of the tests can afford */
@@ -210,6 +224,7 @@ int main(int argc, char **argv)
     first_seed = argc > 3 ? strtoull(argv[3], NULL, 10) : first_seed;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_plans_verify),
                                        cmocka_unit_test(test_same_seed_same_plan), cmocka_unit_test(test_mutations),
-                                       cmocka_unit_test(test_gather_of_forward_serves_backward)};
+                                       cmocka_unit_test(test_gather_of_forward_serves_backward),
+                                       cmocka_unit_test(test_fetch_for_nobody_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,11 @@ static void fetch_to_begin(gal_program *p, uint32_t fragment, uint32_t position)
     gal_mutate_operands(p, gal_mutate_at(p, fragment, position))[TARGET_OF_COPY].offset_bytes = 0;
 }
 
+static bool fetches_first_part(const gal_program *p, const gal_instruction *in)
+{
+    return fetches_part(p, in) && gal_mutate_operands(p, in)[TARGET_OF_COPY].offset_bytes == 0;
+}
+
 static const gal_mutation rows[] = {
     {"weights read from storage late", .wanted = reads_weights,
      .past = {GAL_MUTATE_LATER, RING_OF_READ, GAL_READ, fetches_part}},
@@ -71,5 +76,6 @@ static const gal_mutation rows[] = {
     {"updated weights not written", .wanted = writes_weights, .everywhere = gal_mutate_drop},
     {"part of weights not fetched", .wanted = fetches_part, .everywhere = gal_mutate_drop},
     {"part of weights fetched elsewhere", .wanted = fetches_later_part, .everywhere = fetch_to_begin},
+    {"first part of weights fetched twice", .wanted = fetches_first_part, .everywhere = gal_mutate_repeat},
 };
 const gal_mutation_set gal_mutations_of_weights = {sizeof rows / sizeof rows[0], rows};

@@ -33,9 +33,11 @@ typedef struct cell {
     uint32_t read_number[GAL_STREAM_COUNT];
 } cell;
 
-/* An event: where it stands, and whether somebody has read what it wrote. */
+/* An event: where it stands, and whether somebody has read what it wrote. A unit that comes from storage in parts is
+ * one result, its first part's: of a part alone, as of a bias, backward may read nothing. */
 typedef struct result {
     uint32_t position;
+    uint32_t whole; /* the event whose result it is a part of; mostly itself */
     uint16_t fragment;
     bool read;
 } result;
@@ -61,6 +63,7 @@ typedef struct checker {
     bool *is_initial;     /* per buffer: holds a value before the first call */
     result *result;
     uint32_t result_count;
+    uint32_t *first_part; /* per buffer: the event that brought the first part of what it has; 0: none did */
     uint8_t list;
     uint32_t known[GAL_STREAM_COUNT], number;
     gal_event event;
@@ -178,7 +181,9 @@ static gal_code make_cells(checker *c, const gal_call_list *lists, uint32_t list
     c->hint = calloc((size_t)p->buffer_count + 1, sizeof *c->hint);
     c->is_initial = calloc((size_t)p->buffer_count + 1, sizeof *c->is_initial);
     c->result = calloc(expanded_count(p, lists, list_count) + 1, sizeof *c->result);
-    if (c->cell == NULL || c->item_count == NULL || c->hint == NULL || c->is_initial == NULL || c->result == NULL) {
+    c->first_part = calloc((size_t)p->buffer_count + 1, sizeof *c->first_part);
+    if (c->cell == NULL || c->item_count == NULL || c->hint == NULL || c->is_initial == NULL || c->result == NULL ||
+        c->first_part == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
     }
     for (uint32_t a = 0; a < gal_program_arenas(p); a++) {
@@ -303,7 +308,7 @@ static gal_code read_cells(checker *c, item *in, uint32_t first, uint32_t last, 
         }
         at->readers |= (uint16_t)(1u << stream);
         at->read_number[stream] = c->number;
-        c->result[at->event].read |= counts;
+        c->result[c->result[at->event].whole].read |= counts;
     }
     return GAL_OK;
 }
@@ -417,6 +422,24 @@ static gal_code access_operands(checker *c, const gal_instruction *in, gal_error
     return code;
 }
 
+static bool is_part_of_unit(const gal_program *p, const gal_instruction *in)
+{
+    return in->op == GAL_OP_COPY_IN && p->buffer[p->operand[in->first_operand].buffer].class == GAL_CLASS_STORED;
+}
+
+/* Of the newest event. */
+static uint32_t whole_of(checker *c, const gal_instruction *in)
+{
+    enum { TARGET = 1 };
+    const gal_operand *to = &c->program->operand[in->first_operand + TARGET];
+    if (!is_part_of_unit(c->program, in)) {
+        return c->result_count;
+    }
+    uint32_t *first = &c->first_part[to->buffer];
+    *first = to->offset_bytes == 0 || *first == 0 ? c->result_count : *first;
+    return *first;
+}
+
 static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
 {
     const gal_program *p = c->program;
@@ -429,7 +452,8 @@ static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
         c->event.instruction = in;
         c->event.position = i;
         c->number = gal_order_issue(&c->order, &c->event, c->known);
-        c->result[++c->result_count] = (result){i, call->fragment, false};
+        c->result_count++;
+        c->result[c->result_count] = (result){.position = i, .whole = whole_of(c, in), .fragment = call->fragment};
         const gal_code code = access_operands(c, in, err);
         if (code != GAL_OK) {
             return code;
@@ -438,19 +462,10 @@ static gal_code run_call(checker *c, const gal_call *call, gal_error *err)
     return GAL_OK;
 }
 
-/* A unit comes whole from storage, and of a part, as of a bias, backward may read nothing. */
-static bool is_part_of_unit(const gal_program *p, const gal_instruction *in)
-{
-    return in->op == GAL_OP_COPY_IN && p->buffer[p->operand[in->first_operand].buffer].class == GAL_CLASS_STORED;
-}
-
 /* State and gradients are read by the next step or by nobody; a send delivers elsewhere. */
 static bool must_be_read(const gal_program *p, const result *r)
 {
     const gal_instruction *in = &p->instruction[p->fragment[r->fragment].first + r->position];
-    if (is_part_of_unit(p, in)) {
-        return false;
-    }
     for (uint32_t k = 0; k < in->operand_count; k++) {
         const gal_operand *operand = &p->operand[in->first_operand + k];
         if (operand->access != GAL_READ && keeps_microbatch(p->buffer[operand->buffer].class)) {
@@ -463,7 +478,7 @@ static bool must_be_read(const gal_program *p, const result *r)
 static gal_code check_results(const checker *c, uint32_t count, gal_error *err)
 {
     for (uint32_t i = 1; i <= count; i++) {
-        if (!c->result[i].read && must_be_read(c->program, &c->result[i])) {
+        if (!c->result[c->result[i].whole].read && must_be_read(c->program, &c->result[i])) {
             return gal_refuse(err, c->program, c->result[i].fragment, c->result[i].position, "nobody reads the result");
         }
     }
@@ -526,6 +541,7 @@ cleanup:
     free(c->hint);
     free(c->is_initial);
     free(c->result);
+    free(c->first_part);
     return code;
 }
 
