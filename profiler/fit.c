@@ -1,5 +1,7 @@
 #include "profiler/fit.h"
 
+#include <math.h>
+
 /* With u = 1 / t and v = b / t the relative error of a transfer is latency u + v / bandwidth - 1: a linear problem. */
 void gal_fit_link(const gal_transfer *transfer, uint32_t count, double *latency_seconds, double *bytes_per_second)
 {
@@ -23,4 +25,18 @@ void gal_fit_link(const gal_transfer *transfer, uint32_t count, double *latency_
     }
     *latency_seconds = latency;
     *bytes_per_second = inverse > 0.0 ? 1.0 / inverse : transfer[largest].bytes / transfer[largest].seconds;
+}
+
+void gal_balance_runs(const double item_seconds[2], uint32_t count, uint32_t most, uint32_t items[2])
+{
+    const uint32_t slower = item_seconds[1] > item_seconds[0] ? 1 : 0;
+    const double wanted = round(count * item_seconds[slower] / item_seconds[1 - slower]);
+    items[slower] = count;
+    items[1 - slower] = wanted < most ? (uint32_t)wanted : most;
+}
+
+double gal_slowdown_of_runs(double one_seconds, double other_seconds, double both_seconds)
+{
+    const double alone_seconds = fabs(one_seconds - other_seconds); /* of the longer one, when the other has ended */
+    return fmax(1.0, (both_seconds - alone_seconds) / fmin(one_seconds, other_seconds));
 }

@@ -1,4 +1,5 @@
 /* The profiler's parts that measure nothing: fits, levels, candidates, medians. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,6 +39,36 @@ static void test_latency_is_not_negative(void **state)
     const gal_transfer falling[] = {{1e3, 2e-6}, {1e4, 1e-6}};
     gal_fit_link(falling, 2, &latency, &bandwidth);
     assert_true(latency >= 0.0 && bandwidth > 0.0);
+}
+
+/* Twice as long while both go on: 4 and 6 s alone are 4 x 2 s together and the last 2 alone. */
+static void test_slowdown_of_runs(void **state)
+{
+    (void)state;
+    assert_float_equal(gal_slowdown_of_runs(4.0, 6.0, 10.0), 2.0, 1e-12);
+    assert_float_equal(gal_slowdown_of_runs(6.0, 4.0, 10.0), 2.0, 1e-12);
+    assert_float_equal(gal_slowdown_of_runs(4.0, 6.0, 5.0), 1.0, 1e-12);
+}
+
+/* One way up to sixteen times as fast as the other, which takes 5 ms an item: of balanced runs an error of 5 % in what
+ * both take is 6 % of the factor at most (the runs differ by half an item of four at most). Of four items each it was
+ * 5 % of the longer run over the shorter one: 38 % of a factor of 2. */
+static void test_balanced_runs_are_well_conditioned(void **state)
+{
+    (void)state;
+    for (double ratio = 1.0; ratio <= 16.0; ratio += 0.25) {
+        uint32_t items[2];
+        const double item_seconds[] = {5e-3, 5e-3 / ratio}, factor = 2.0;
+        gal_balance_runs(item_seconds, 4, 64, items);
+        assert_int_equal(items[0], 4);
+        const double one = items[0] * item_seconds[0], other = items[1] * item_seconds[1];
+        const double both = fmin(one, other) * factor + fabs(one - other);
+        assert_float_equal(gal_slowdown_of_runs(one, other, both), factor, 1e-9);
+        assert_true(fabs(gal_slowdown_of_runs(one, other, 1.05 * both) / factor - 1.0) <= 0.06);
+    }
+    uint32_t items[2];
+    gal_balance_runs((const double[]){1e-3, 1.0}, 4, 64, items);
+    assert_true(items[0] == 64 && items[1] == 4);
 }
 
 /* 1 2 3 4: at 0.75, 1.5 and 2.25 places from the first. */
@@ -296,6 +327,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_link_is_found),
         cmocka_unit_test(test_latency_is_not_negative),
+        cmocka_unit_test(test_slowdown_of_runs),
+        cmocka_unit_test(test_balanced_runs_are_well_conditioned),
         cmocka_unit_test(test_quartiles),
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_level_counts),
