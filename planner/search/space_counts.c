@@ -17,9 +17,10 @@ static void count_type(const gal_cell_spec *spec, const gal_screened *screened, 
     for (uint32_t s = 0; s < screened->strategy_count; s++) {
         const gal_strategy *strategy = &screened->strategy[s];
         const size_t at = (size_t)type * screened->strategy_count + s;
-        out->divide += gal_strategy_block_rule_broken(spec->model, shape, strategy,
-                                                      spec->device_count / spec->pp_degree, samples) == NULL;
-        out->differ += gal_cell_is_legal(spec, screened->types, type, strategy);
+        out->legal += gal_strategy_gathers_rule_broken(strategy, spec->prefetch_depth) == NULL &&
+                      gal_strategy_block_rule_broken(spec->model, shape, strategy, spec->device_count / spec->pp_degree,
+                                                     samples) == NULL;
+        out->tried += gal_cell_is_legal(spec, screened->types, type, strategy);
         out->open += screened->item[at].legal && screened->reduced_seconds[at] <= plan_seconds;
     }
 }

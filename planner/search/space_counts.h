@@ -9,8 +9,8 @@ typedef struct gal_space_count {
     gal_block_kind kind;
     uint32_t block_count; /* of the type */
     uint32_t listed; /* gal_space_strategies: takeaways, and DP outside a 2d grid where 2.5d is that, are applied */
-    uint32_t divide; /* of them: legal for the block (gal_strategy_block_rule_broken) */
-    uint32_t differ; /* of them: no other one is the same program (gal_cell_is_legal) */
+    uint32_t legal;  /* of them: for the block, in plans of the cell's prefetch depth */
+    uint32_t tried;  /* of them: of equal programs one; attention and FFN alone run again (gal_cell_is_legal) */
     uint32_t open;   /* of them: not ruled out of a plan within the memory that is faster (planner/bound/screened.h) */
 } gal_space_count;
 
