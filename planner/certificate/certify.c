@@ -18,22 +18,11 @@ typedef struct batch {
     uint32_t count;
 } batch;
 
-static void list_once(gal_u32_list *list, uint32_t value)
-{
-    bool known = false;
-    for (uint32_t i = 0; i < list->count; i++) {
-        known = known || list->value[i] == value;
-    }
-    if (!known && list->count < GAL_U32_LIST_MAX) {
-        list->value[list->count++] = value;
-    }
-}
-
 static void list_cells(const batch *b, gal_certificate *out)
 {
     for (uint32_t i = 0; i < b->count; i++) {
-        list_once(&out->microbatch_counts, b->cell[i].numbers.microbatch_count);
-        list_once(&out->pp_degrees, b->cell[i].numbers.pp_degree);
+        gal_u32_list_add_once(&out->microbatch_counts, b->cell[i].numbers.microbatch_count);
+        gal_u32_list_add_once(&out->pp_degrees, b->cell[i].numbers.pp_degree);
     }
 }
 

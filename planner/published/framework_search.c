@@ -162,17 +162,6 @@ static gal_code check_request(const gal_search_request *r, gal_error *err)
     return GAL_OK;
 }
 
-static void list_once(gal_u32_list *list, uint32_t value)
-{
-    bool known = false;
-    for (uint32_t i = 0; i < list->count; i++) {
-        known = known || list->value[i] == value;
-    }
-    if (!known && list->count < GAL_U32_LIST_MAX) {
-        list->value[list->count++] = value;
-    }
-}
-
 /* The plan of the winner, with what it says of itself. */
 static gal_code write_plan(const gal_search_request *request, const gal_pricing *pricing, const winner *best,
                            const gal_cell_numbers *numbers, uint32_t count, uint64_t memory_bytes, gal_plan *out,
@@ -192,8 +181,8 @@ static gal_code write_plan(const gal_search_request *request, const gal_pricing 
         .present = true, .objective = GAL_OBJECTIVE_FRAMEWORK, .memory_bytes = memory_bytes, .space = request->space};
     for (uint32_t i = 0; i < count; i++) {
         if (numbers[i].global_batch_samples == out->global_batch_samples) {
-            list_once(&out->certificate.microbatch_counts, numbers[i].microbatch_count);
-            list_once(&out->certificate.pp_degrees, numbers[i].pp_degree);
+            gal_u32_list_add_once(&out->certificate.microbatch_counts, numbers[i].microbatch_count);
+            gal_u32_list_add_once(&out->certificate.pp_degrees, numbers[i].pp_degree);
         }
     }
     return GAL_OK;

@@ -14,6 +14,17 @@ typedef struct parser {
     bool given[GAL_OPTIONS_MAX];
 } parser;
 
+void gal_u32_list_add_once(gal_u32_list *list, uint32_t value)
+{
+    bool known = false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        known = known || list->value[i] == value;
+    }
+    if (!known && list->count < GAL_U32_LIST_MAX) {
+        list->value[list->count++] = value;
+    }
+}
+
 /* ---- reading values ---- */
 
 /* Decimal digits alone; *rest is what follows them. */

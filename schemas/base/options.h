@@ -34,6 +34,9 @@ typedef struct gal_u32_list {
     uint32_t value[GAL_U32_LIST_MAX];
 } gal_u32_list;
 
+/* Behind the others, unless it is among them or the list is full. */
+void gal_u32_list_add_once(gal_u32_list *list, uint32_t value);
+
 typedef enum gal_option_kind {
     GAL_OPTION_FLAG,     /* bool */
     GAL_OPTION_COUNT,    /* uint32_t: how often it was given (-v, -vv) */

@@ -4,23 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "costmodel/objective.h"
 #include "costmodel/price.h"
 #include "costmodel/simulate.h"
 #include "planner/space/strategy_space.h"
 #include "runtime/program/verify/verify.h"
+#include "schemas/base/clock.h"
 #include "schemas/plan_check.h"
 
 enum { LAYERS = 96, STAGES = 16, DEVICES = 1024, MICROBATCHES = 64, MICROBATCH_SAMPLES = 64, STRATEGIES = 12 };
-
-static double now_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 #define TP(n)                                                                                                          \
     {                                                                                                                  \
@@ -153,9 +146,9 @@ static void bench_whole(const gal_plan *plan, const gal_durations *durations)
     double best_verify = 1e9;
     double best_simulate = 1e9;
     for (int i = 0; i < 60; i++) {
-        const double start = now_seconds();
+        const double start = gal_now_seconds();
         check(gal_lower_plan(plan, programs, &err), &err);
-        const double took = now_seconds() - start;
+        const double took = gal_now_seconds() - start;
         best_lower = took < best_lower ? took : best_lower;
         if (i < 59) {
             free_all(programs);
@@ -168,15 +161,15 @@ static void bench_whole(const gal_plan *plan, const gal_durations *durations)
     gal_simulation simulation = {0};
     bool refused = false;
     for (int i = 0; i < 5; i++) {
-        double start = now_seconds();
+        double start = gal_now_seconds();
         refused = gal_verify(programs, STAGES, &err) != GAL_OK;
-        const double verified = now_seconds() - start;
+        const double verified = gal_now_seconds() - start;
         best_verify = verified < best_verify ? verified : best_verify;
         gal_simulation_free(&simulation);
         gal_error failed = {0};
-        start = now_seconds();
+        start = gal_now_seconds();
         check(gal_simulate(programs, STAGES, durations, false, &simulation, &failed), &failed);
-        const double simulated = now_seconds() - start;
+        const double simulated = gal_now_seconds() - start;
         best_simulate = simulated < best_simulate ? simulated : best_simulate;
     }
     printf("%llu instructions, %llu events, iteration %.3f s\n", (unsigned long long)instructions,
@@ -208,14 +201,14 @@ static double price_all(gal_price_cache *cache, uint32_t samples, uint32_t repea
 {
     gal_error err = {0};
     const gal_block_price *price = NULL;
-    const double start = now_seconds();
+    const double start = gal_now_seconds();
     for (uint32_t r = 0; r < repeats; r++) {
         for (uint32_t i = 0; i < 2 * STRATEGIES; i++) {
             const gal_price_query query = query_of(i, samples);
             check(gal_price_block(cache, &query, &price, &err), &err);
         }
     }
-    return (now_seconds() - start) / (repeats * 2 * STRATEGIES);
+    return (gal_now_seconds() - start) / (repeats * 2 * STRATEGIES);
 }
 
 /* Seconds per price over the search's whole space of a stage of 64 devices, from an empty cache. */
@@ -237,12 +230,12 @@ static double price_space(const gal_plan *plan, const gal_durations *durations, 
         *count += gal_strategy_rule_broken(&plan->model, (gal_block_kind)next->type, next->strategy, next->device_count,
                                            next->microbatch_samples) == NULL;
     }
-    const double start = now_seconds();
+    const double start = gal_now_seconds();
     check(gal_price_cache_create(&plan->model, durations, &cache, &err), &err);
     for (uint32_t i = 0; i < *count; i++) {
         check(gal_price_block(cache, &query[i], &price, &err), &err);
     }
-    const double seconds = (now_seconds() - start) / *count;
+    const double seconds = (gal_now_seconds() - start) / *count;
     gal_price_cache_free(cache);
     return seconds;
 }

@@ -9,19 +9,12 @@
 
 #include <cmocka.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "planner/solve/solver.h"
+#include "schemas/base/clock.h"
 #include "tests/support/random_problem.h"
 
 #define TOLERANCE 1e-6
-
-static double now_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* *closed: ilp ended before its time did. Where it did not, exact must lie between what it has and what it proved. */
 static double compare(uint64_t seed, const gal_problem *p, bool *closed)
@@ -32,9 +25,9 @@ static double compare(uint64_t seed, const gal_problem *p, bool *closed)
     gal_solution ilp;
     assert_int_equal(gal_instance_create(p, &g, NULL), GAL_OK);
     assert_int_equal(gal_solve(&gal_solvers[GAL_SOLVER_EXACT], g, &limits, &exact, NULL), GAL_OK);
-    const double begin = now_seconds();
+    const double begin = gal_now_seconds();
     assert_int_equal(gal_solve(&gal_solvers[GAL_SOLVER_ILP], g, &limits, &ilp, NULL), GAL_OK);
-    const double seconds = now_seconds() - begin;
+    const double seconds = gal_now_seconds() - begin;
     assert_int_equal(exact.bound_ps, exact.best.value_ps);
     const double value = (double)exact.best.value_ps;
     if (exact.best.value_ps == GAL_NEVER) {
