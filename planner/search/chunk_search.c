@@ -362,7 +362,9 @@ static gal_code search_with(const gal_search_request *request, gal_price_cache *
     if (plain.finalist == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: chunks"));
     }
-    memcpy(plain.finalist, found->finalist, found->finalist_count * sizeof *plain.finalist);
+    if (found->finalist_count > 0) { /* else it is NULL, which memcpy does not take */
+        memcpy(plain.finalist, found->finalist, found->finalist_count * sizeof *plain.finalist);
+    }
     GAL_TRY(try_all(&c, &plain, true, err));
     put_first(request, found);
     if (found->feasible) {
