@@ -73,12 +73,13 @@ PLAN_CFLAGS := $(call flags,libcjson)
 RUN_CFLAGS := $(PLAN_CFLAGS) $(if $(HAVE_MPI),$(call flags,ompi-c)) $(if $(HAVE_BLAS),$(call flags,openblas)) \
 	$(if $(HAVE_HWLOC),$(call flags,hwloc)) $(if $(HAVE_URING),$(call flags,liburing))
 TEST_CFLAGS := $(RUN_CFLAGS) $(if $(HAVE_CMOCKA),$(call flags,cmocka))
-# GLPK is GPL: galplan alone links it (LICENSE). Tests link it too, and are not distributed.
+# GLPK is GPL: galplan alone calls it (LICENSE), and tests, which are not distributed. planner/solve/late_glpk.c loads
+# it.
 BASE_LIBS := $(call libs,libcjson) -lm
-PLAN_LIBS := $(BASE_LIBS) -lglpk
+PLAN_LIBS := $(BASE_LIBS) -ldl
 RUN_LIBS := $(BASE_LIBS) $(if $(HAVE_MPI),$(call libs,ompi-c)) $(if $(HAVE_BLAS),$(call libs,openblas)) \
 	$(if $(HAVE_HWLOC),$(call libs,hwloc)) $(if $(HAVE_URING),$(call libs,liburing))
-TEST_LIBS := $(RUN_LIBS) -lglpk -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
+TEST_LIBS := $(RUN_LIBS) -ldl $(if $(HAVE_CMOCKA),$(call libs,cmocka))
 
 # nvcc compiles kernels alone, and as C sees them: no exceptions, no objects to construct, so that gcc can link them.
 # One PTX, that of the oldest architecture, becomes code for each, and goes along for devices that are newer still; but

@@ -1,11 +1,13 @@
-/* The only file that knows GLPK. It ends the process where it fails, unless its hook jumps: everything that calls it
- * runs under the hook, and what it had allocated goes with its environment. */
+/* The only file that knows GLPK, beside the one that loads it. It ends the process where it fails, unless its hook
+ * jumps: everything that calls it runs under the hook, and what it had allocated goes with its environment. */
 #include "planner/solve/ilp_glpk.h"
 
 #include <glpk.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
+
+#include "planner/solve/late_glpk.h"
 
 /* ---- programs ---- */
 
@@ -260,6 +262,9 @@ static gal_code run(job *j, gal_error *err)
     jmp_buf place;
     if (j->lp->no_memory) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory");
+    }
+    if (gal_glpk_load(err) != GAL_OK) {
+        return GAL_ERR_SYSTEM;
     }
     glp_term_out(GLP_OFF);
     glp_error_hook(on_failure, &place);
