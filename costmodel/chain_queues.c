@@ -131,7 +131,7 @@ static gal_code lay_out(gal_chain_queues *queues, uint32_t key_count, uint64_t h
         GAL_TRY(out_of_memory(err));
     }
     memcpy(made.key, queues->key, key_count * sizeof *made.key);
-    GAL_TRY(gal_program_derive_waits(queues->program, err));
+    GAL_TRY(gal_program_derive_waits(queues->program, GAL_FRAGMENT_UPDATE, err));
     GAL_TRY(gal_expand(queues->program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true},
                        &made.expansion, err));
     GAL_TRY(gal_script_create(&made.expansion, &made.script, err));

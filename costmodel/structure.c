@@ -236,7 +236,7 @@ static gal_code lower_chain(gal_structures *structures, const gal_lone_chain *ch
     stage.recycled = structures->chain;
     structures->chain = NULL;
     const gal_code code = gal_lower_spec(&stage, &structures->chain, err);
-    return code == GAL_OK ? gal_program_derive_waits(structures->chain, err) : code;
+    return code == GAL_OK ? gal_program_derive_waits(structures->chain, GAL_FRAGMENT_UPDATE, err) : code;
 }
 
 static gal_code structure_create(gal_structures *structures, const gal_lone_chain *chain, gal_structure **out,

@@ -73,8 +73,9 @@ void gal_program_empty(gal_program *program);
 /* Grows *array of element_bytes each to hold count + 1. False without memory. */
 bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_bytes);
 
-/* A pass over the finished lists (waits.c); false without memory. clock: [instruction][GAL_STREAM_COUNT], what is known
- * complete when an instruction starts: numbers within the fragment and stream, plus one. */
-bool gal_derive_waits(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT]);
+/* A pass over the finished lists (waits.c), for the first fragment_count of them; false without memory. clock:
+ * [instruction][GAL_STREAM_COUNT], what is known complete when an instruction starts: numbers within the fragment and
+ * stream, plus one. */
+bool gal_derive_waits(gal_program *program, uint32_t fragment_count, uint32_t (*clock)[GAL_STREAM_COUNT]);
 
 #endif

@@ -115,21 +115,21 @@ static bool derive_lives(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUN
     return !m.out_of_memory;
 }
 
-static gal_code derive(gal_program *program, bool with_lives, gal_error *err)
+static gal_code derive(gal_program *program, uint32_t fragment_count, bool with_lives, gal_error *err)
 {
     uint32_t(*clock)[GAL_STREAM_COUNT] = malloc(((size_t)program->instruction_count + 1) * sizeof *clock);
-    const bool done =
-        clock != NULL && gal_derive_waits(program, clock) && (!with_lives || derive_lives(program, clock));
+    const bool done = clock != NULL && gal_derive_waits(program, fragment_count, clock) &&
+                      (!with_lives || derive_lives(program, clock));
     free(clock);
     return done ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to lower stage %u", program->stage);
 }
 
 gal_code gal_program_derive(gal_program *program, gal_error *err)
 {
-    return derive(program, true, err);
+    return derive(program, gal_program_fragments(program), true, err);
 }
 
-gal_code gal_program_derive_waits(gal_program *program, gal_error *err)
+gal_code gal_program_derive_waits(gal_program *program, uint32_t fragment_count, gal_error *err)
 {
-    return derive(program, false, err);
+    return derive(program, fragment_count, false, err);
 }

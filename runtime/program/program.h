@@ -499,8 +499,9 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
 
 /* Waits and lives of a program of lists. GAL_ERR_SYSTEM without memory. */
 gal_code gal_program_derive(gal_program *program, gal_error *err);
-/* Its waits alone: all that a simulation asks for. */
-gal_code gal_program_derive_waits(gal_program *program, gal_error *err);
+/* Its waits alone: all that a simulation asks for; those of the first fragment_count fragments, as they are where all
+ * are derived. */
+gal_code gal_program_derive_waits(gal_program *program, uint32_t fragment_count, gal_error *err);
 
 /* What waits and lives depend on, as numbers: operators, streams, buffers and their classes, accesses. Programs of
  * equal keys have equal ones, whatever their shapes and bytes. Returns their count; writes them if key is not NULL. */

@@ -27,13 +27,14 @@ typedef struct buffer_state {
 typedef struct deriver {
     gal_program *program;
     bool out_of_memory;
-    buffer_state *state;                 /* [first_row of a buffer + part]; owns the memory of the next five */
-    uint32_t *stamp;                     /* likewise: the fragment that its state is of, from 1 */
-    uint32_t *first_row;                 /* [buffer] */
-    uint16_t *readers, *writers;         /* [buffer]: streams that access it in any fragment, as bits */
-    uint8_t *owner;                      /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
-    uint32_t (*clock)[GAL_STREAM_COUNT]; /* [instruction] */
-    uint32_t fragment;                   /* from 1 */
+    uint32_t fragment_count;     /* that are asked for */
+    buffer_state *state;         /* [first_row of a buffer + part], as stamp says; owns the memory of the next five */
+    uint32_t *stamp;             /* likewise: the fragment that its state is of, from 1 */
+    uint32_t *first_row;         /* [buffer] */
+    uint16_t *readers, *writers; /* [buffer]: streams that access it in any fragment, as bits */
+    uint8_t *owner;              /* [buffer]: the one stream whose order is all it needs, or NO_OWNER */
+    uint32_t (*clock)[GAL_STREAM_COUNT];              /* [instruction] */
+    uint32_t fragment;                                /* from 1 */
     uint32_t now[GAL_STREAM_COUNT][GAL_STREAM_COUNT]; /* what each stream knows complete; of itself: was given */
     uint32_t sharing[GAL_STREAM_COUNT]; /* number of the last instruction that touched shared bytes, from 1 */
     uint16_t called;                    /* streams that have waited for compute's earlier calls */
@@ -312,12 +313,29 @@ static void wait_for_left_running(deriver *d, const gal_fragment *fragment)
     }
 }
 
+/* Whether another stream than compute touches shared bytes in a fragment: it may be left running. */
+static bool may_leave_running(const deriver *d, const gal_fragment *fragment)
+{
+    const gal_program *p = d->program;
+    bool may = false;
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count && !may; i++) {
+        const gal_instruction *at = &p->instruction[i];
+        for (uint32_t o = 0; at->stream != GAL_STREAM_COMPUTE && o < at->operand_count; o++) {
+            may = may || shares_bytes(d, p->operand[at->first_operand + o].buffer);
+        }
+    }
+    return may;
+}
+
 static void derive_fragments(deriver *d)
 {
     gal_program *p = d->program;
     p->wait_count = 0;
     find_owners(d);
     for (uint32_t f = 0; f < gal_program_fragments(p); f++) {
+        if (f >= d->fragment_count && !may_leave_running(d, &p->fragment[f])) {
+            continue;
+        }
         begin_fragment(d);
         for (uint32_t i = 0; i < p->fragment[f].count && !d->out_of_memory; i++) {
             derive_instruction(d, p->fragment[f].first, i);
@@ -345,23 +363,24 @@ static void number_rows(deriver *d)
     }
 }
 
-bool gal_derive_waits(gal_program *program, uint32_t (*clock)[GAL_STREAM_COUNT])
+bool gal_derive_waits(gal_program *program, uint32_t fragment_count, uint32_t (*clock)[GAL_STREAM_COUNT])
 {
     const size_t buffers = (size_t)program->buffer_count + 1, rows = count_rows(program);
-    deriver d = {.program = program, .clock = clock};
-    d.state = calloc(1, rows * (sizeof *d.state + sizeof *d.stamp) +
-                            buffers * (sizeof *d.first_row + 2 * sizeof *d.readers + sizeof *d.owner));
+    const size_t zeroed = rows * sizeof(uint32_t) + buffers * (sizeof(uint32_t) + 2 * sizeof(uint16_t) + 1);
+    deriver d = {.program = program, .fragment_count = fragment_count, .clock = clock};
+    d.state = malloc(rows * sizeof *d.state + zeroed);
     if (d.state == NULL) {
         return false;
     }
     d.stamp = (uint32_t *)(d.state + rows);
+    memset(d.stamp, 0, zeroed);
     d.first_row = d.stamp + rows;
     d.readers = (uint16_t *)(d.first_row + buffers);
     d.writers = d.readers + buffers;
     d.owner = (uint8_t *)(d.writers + buffers);
     number_rows(&d);
     derive_fragments(&d);
-    for (uint32_t f = 0; d.left_running != 0 && f < gal_program_fragments(program) && !d.out_of_memory; f++) {
+    for (uint32_t f = 0; d.left_running != 0 && f < fragment_count && !d.out_of_memory; f++) {
         wait_for_left_running(&d, &program->fragment[f]);
     }
     free(d.state);

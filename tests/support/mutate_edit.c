@@ -142,7 +142,7 @@ static void wait_anew(gal_program *p)
 {
     gal_error err = {0};
     p->room.wait = p->wait_count; /* a clone has no more */
-    GAL_ASSERT(gal_program_derive_waits(p, &err) == GAL_OK);
+    GAL_ASSERT(gal_program_derive_waits(p, gal_program_fragments(p), &err) == GAL_OK);
 }
 
 void gal_mutate_move_to(gal_program *p, uint32_t fragment, uint32_t position, uint32_t other)
