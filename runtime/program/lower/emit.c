@@ -33,7 +33,30 @@ static void forget_buffers(uint32_t forward[GAL_GRAPH_MAX], uint32_t backward[GA
     memset(gradient, 0xFF, GAL_GRAPH_MAX * sizeof *gradient);
 }
 
-void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal_block_emit *out)
+/* Blocks of one type under one strategy have one graph, but for the layer that it is of: it is made once. */
+static bool is_like(const gal_block_emit *before, const gal_block_spec *block)
+{
+    gal_block_shape shape = before->shape;
+    shape.layer = block->shape.layer;
+    return before->strategy == block->strategy && memcmp(&shape, &block->shape, sizeof shape) == 0;
+}
+
+static void make_graph(const gal_builder *b, const gal_block_spec *block, const gal_mesh *mesh, gal_graph *out)
+{
+    const gal_atoms *atoms = &b->program->atoms;
+    gal_graph_of(b->spec->model, &block->shape, out);
+    if (mesh->output != GAL_GROUP_NONE) {
+        gal_shard_3d(out, atoms, mesh->column, mesh->tp, mesh->output);
+    } else if (mesh->column != GAL_GROUP_NONE) {
+        gal_shard_2d(out, atoms, mesh->tp, mesh->column, block->strategy->stepped);
+    } else {
+        gal_shard_1d(out, atoms, mesh->tp, block->strategy->sequence_parallel);
+        gal_shard_sequence(out, gal_strategy_sequence_axis(block->strategy), gal_group_size(atoms, mesh->sequence));
+    }
+}
+
+void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, const gal_block_emit *before,
+                   gal_block_emit *out)
 {
     const gal_block_spec *block = &b->spec->block[index];
     memset(out, 0, sizeof *out);
@@ -73,14 +96,11 @@ void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal
     out->carried_positions = carried.positions;
     out->carried_sequence = carried.positions / sequence_degree;
     out->carried_chunk = carried.positions / gal_group_size(&b->program->atoms, layout->sequence_group);
-    gal_graph_of(b->spec->model, &block->shape, &out->graph);
-    if (out->mesh.output != GAL_GROUP_NONE) {
-        gal_shard_3d(&out->graph, &b->program->atoms, out->mesh.column, out->mesh.tp, out->mesh.output);
-    } else if (out->mesh.column != GAL_GROUP_NONE) {
-        gal_shard_2d(&out->graph, &b->program->atoms, out->mesh.tp, out->mesh.column, out->strategy->stepped);
+    if (before != NULL && is_like(before, block)) {
+        out->graph = before->graph;
+        out->graph.shape = block->shape;
     } else {
-        gal_shard_1d(&out->graph, &b->program->atoms, out->mesh.tp, block->strategy->sequence_parallel);
-        gal_shard_sequence(&out->graph, gal_strategy_sequence_axis(block->strategy), sequence_degree);
+        make_graph(b, block, &out->mesh, &out->graph);
     }
     gal_recompute_policy(out);
     gal_activations_choose(b, out);

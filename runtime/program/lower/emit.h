@@ -95,8 +95,9 @@ typedef struct gal_holders {
     gal_unit open_unit; /* it, as far as it is known; used_elements are those so far */
 } gal_holders;
 
-/* emit.c: the nodes of a block. Ports are set by the caller. */
-void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, gal_block_emit *out);
+/* emit.c: the nodes of a block. Ports are set by the caller. before: the one in front of it; NULL: there is none. */
+void gal_emit_init(gal_builder *b, uint32_t index, const gal_layout *layout, const gal_block_emit *before,
+                   gal_block_emit *out);
 void gal_emit_forward(gal_builder *b, gal_block_emit *e);
 /* The forward of a block again, all of it: what a pass of recompute does that knows nothing of the backward behind it.
  */

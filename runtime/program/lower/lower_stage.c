@@ -211,7 +211,7 @@ static void make_blocks(stage *s, chunk *c)
         gal_layout next;
         const uint32_t count = enter_block(&s->b.program->atoms, &spec->block[i], &now, steps, &next);
         s->b.block = i;
-        gal_emit_init(&s->b, i, &next, &s->block[i]);
+        gal_emit_init(&s->b, i, &next, i > 0 ? &s->block[i - 1] : NULL, &s->block[i]);
         const bool from_halved = i > c->first ? s->block[i - 1].halved : ends_halved(s, i);
         keep_steps(s, &s->convert[i], steps,
                    gal_halves_add_steps(from_halved, s->block[i].halved, &now, &next, steps, count));
