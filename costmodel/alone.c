@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = GAL_ALONE_STREAMS, COMPANIES = 1 << GAL_ACTIVITY_COUNT };
+enum { LANES = GAL_ALONE_STREAMS };
 
 /* ---- scripts ---- */
 
@@ -92,7 +92,8 @@ typedef struct lane {
     const gal_step *step;                   /* of the head */
     const gal_script_wait *wait, *wait_end; /* of the head: those before are met */
     uint32_t completed;
-    uint32_t waiting;         /* streams that wait for this one, as bits */
+    uint32_t awaited;         /* completed: the next that streams wait for; none is: the largest number */
+    uint32_t waiting;         /* those streams, as bits */
     double since_seconds;     /* remaining_seconds and factor hold from here on */
     double remaining_seconds; /* at full speed */
     double factor;
@@ -101,12 +102,12 @@ typedef struct lane {
 
 typedef struct player {
     const gal_step *step;
+    const gal_company_factors *factors;
     gal_alone_ends *ends;
     uint32_t last_call;
     uint32_t running; /* bits of streams */
-    lane lane[LANES];
     double now_seconds;
-    double factor[GAL_ACTIVITY_COUNT][COMPANIES]; /* of an activity, beside those whose bits are set */
+    lane lane[LANES];
 } player;
 
 static uint32_t lowest(uint32_t bits)
@@ -114,61 +115,67 @@ static uint32_t lowest(uint32_t bits)
     return (uint32_t)__builtin_ctz(bits);
 }
 
-/* The head starts, or its stream is noted where it waits. */
-static inline void start(player *p, uint32_t stream)
+/* The stream comes to its head, whose waits follow those of the one before. False: there is none. */
+static inline bool comes_to_head(player *p, uint32_t stream)
+{
+    lane *l = &p->lane[stream];
+    if (l->event == l->end) {
+        return false;
+    }
+    l->step = &p->step[l->event->step];
+    l->wait_end = l->wait + l->event->wait_count;
+    return true;
+}
+
+/* The head starts. False: it has to wait, which is noted there. */
+static inline bool starts(player *p, uint32_t stream)
 {
     lane *l = &p->lane[stream];
     for (; l->wait < l->wait_end; l->wait++) {
         lane *other = &p->lane[l->wait->stream];
         if (other->completed < l->wait->completed) {
             other->waiting |= 1u << stream;
-            return;
+            other->awaited = l->wait->completed < other->awaited ? l->wait->completed : other->awaited;
+            return false;
         }
     }
-    const double seconds = l->step->seconds;
     l->since_seconds = p->now_seconds;
-    l->remaining_seconds = seconds;
+    l->remaining_seconds = l->step->seconds;
     l->factor = 1.0;
-    l->end_seconds = p->now_seconds + seconds;
-    p->running |= 1u << stream;
+    l->end_seconds = p->now_seconds + l->remaining_seconds;
+    return true;
 }
 
-/* The waits of a stream's events follow each other. */
-static inline void come_to(player *p, uint32_t stream)
+/* Those that wait for no more than the stream has completed start. */
+static void wake(player *p, lane *l)
 {
-    lane *l = &p->lane[stream];
-    if (l->event < l->end) {
-        l->step = &p->step[l->event->step];
-        l->wait_end = l->wait + l->event->wait_count;
-        start(p, stream);
+    const uint32_t waiting = l->waiting;
+    l->waiting = 0;
+    l->awaited = UINT32_MAX;
+    for (uint32_t left = waiting; left != 0; left &= left - 1) { /* the others come to wait again */
+        const uint32_t waiter = lowest(left);
+        p->running |= starts(p, waiter) ? 1u << waiter : 0;
     }
 }
 
-static inline void end(player *p, uint32_t stream)
+/* The head has ended. */
+static inline void note_end(player *p, uint32_t stream, lane *l)
 {
-    lane *l = &p->lane[stream];
-    const gal_script_event *event = l->event;
-    p->running &= ~(1u << stream);
-    if (event->closes && stream == GAL_STREAM_COMPUTE) {
+    const gal_script_event *event = l->event++;
+    l->completed++;
+    if (!event->closes) {
+        return;
+    }
+    if (stream == GAL_STREAM_COMPUTE) {
         p->ends->compute_seconds[event->call] = p->now_seconds;
-    } else if (event->closes && stream == GAL_STREAM_REDUCE) {
+    } else if (stream == GAL_STREAM_REDUCE) {
         p->ends->reduce_seconds[event->call] = p->now_seconds;
     }
-    if (event->closes && (stream == GAL_STREAM_COMPUTE || event->call == p->last_call)) {
+    if (stream == GAL_STREAM_COMPUTE || event->call == p->last_call) {
         if (l->step->block < GAL_ALONE_BLOCKS_MAX) {
             p->ends->block_seconds[event->call][l->step->block] = p->now_seconds;
         }
         p->ends->call_seconds[event->call] = p->now_seconds;
-    }
-    l->completed++;
-    l->event++;
-    come_to(p, stream);
-    for (uint32_t left = l->waiting; left != 0; left &= left - 1) {
-        const uint32_t waiter = lowest(left);
-        if (p->lane[waiter].wait->completed <= l->completed) {
-            l->waiting &= ~(1u << waiter);
-            start(p, waiter);
-        }
     }
 }
 
@@ -181,6 +188,14 @@ static inline void set_factor(const player *p, lane *l, double factor)
         l->factor = factor;
         l->end_seconds = l->since_seconds + l->remaining_seconds * factor;
     }
+}
+
+/* One beside one other. Messages slow each other on one level. */
+static inline double factor_beside(const player *p, const gal_step *step, const gal_step *other)
+{
+    const bool apart = step->activity == GAL_ACTIVITY_COMMUNICATION && other->activity == GAL_ACTIVITY_COMMUNICATION &&
+                       step->level != other->level;
+    return p->factors->of[step->activity][apart ? 0 : 1u << other->activity & (GAL_COMPANIES - 1u)];
 }
 
 /* What runs at the same time: bits of activities that one, and that several do. */
@@ -203,72 +218,83 @@ static company company_of(const player *p)
     return c;
 }
 
-static double factor_of(const player *p, const company *c, const gal_step *step)
+static double factor_among(const player *p, const company *c, const gal_step *step)
 {
-    if (step->activity == GAL_ACTIVITY_BESIDE) {
-        return 1.0;
-    }
     const uint32_t own = 1u << step->activity;
     const bool more =
         step->activity == GAL_ACTIVITY_COMMUNICATION ? c->messages_on[step->level] > 1 : (c->several & own) != 0;
-    return p->factor[step->activity][(c->present & ~own & (COMPANIES - 1)) | (more ? own : 0)];
+    return p->factors->of[step->activity][((c->present & ~own) | (more ? own : 0)) & (GAL_COMPANIES - 1u)];
 }
 
-static uint32_t next_of_several(player *p)
+static uint32_t first_of_two(player *p)
+{
+    const uint32_t one = lowest(p->running), other = lowest(p->running & (p->running - 1));
+    lane *a = &p->lane[one], *b = &p->lane[other];
+    set_factor(p, a, factor_beside(p, a->step, b->step));
+    set_factor(p, b, factor_beside(p, b->step, a->step));
+    return b->end_seconds < a->end_seconds ? other : one;
+}
+
+static uint32_t first_of_many(player *p)
 {
     const company c = company_of(p);
-    uint32_t next = 0;
-    double next_seconds = INFINITY;
+    uint32_t first = 0;
+    double first_seconds = INFINITY;
     for (uint32_t left = p->running; left != 0; left &= left - 1) {
         const uint32_t stream = lowest(left);
         lane *l = &p->lane[stream];
-        set_factor(p, l, factor_of(p, &c, l->step));
-        next = l->end_seconds < next_seconds ? stream : next;
-        next_seconds = l->end_seconds < next_seconds ? l->end_seconds : next_seconds;
+        set_factor(p, l, factor_among(p, &c, l->step));
+        first = l->end_seconds < first_seconds ? stream : first;
+        first_seconds = l->end_seconds < first_seconds ? l->end_seconds : first_seconds;
     }
-    return next;
+    return first;
 }
 
-/* The stream whose head ends next in the company that runs now; most of the time it is the only one. */
-static inline uint32_t next_to_end(player *p)
+/* The end of the stream's head, which is the first to end in this company. */
+static inline void end_first(player *p, uint32_t stream)
 {
-    const uint32_t only = lowest(p->running);
-    if ((p->running & (p->running - 1)) != 0) {
-        return next_of_several(p);
+    lane *l = &p->lane[stream];
+    p->now_seconds = l->end_seconds;
+    note_end(p, stream, l);
+    if (!comes_to_head(p, stream) || !starts(p, stream)) {
+        p->running &= ~(1u << stream);
     }
-    set_factor(p, &p->lane[only], 1.0);
-    return only;
+    if (l->completed >= l->awaited) {
+        wake(p, l);
+    }
 }
 
-/* of[activity]: of one that runs beside. */
-static void set_factors(const double of[GAL_ACTIVITY_COUNT], double factor[COMPANIES])
+/* Most of the time one stream runs: until it has to wait or another one starts. */
+static void run_alone(player *p, uint32_t stream)
 {
-    for (uint32_t present = 0; present < COMPANIES; present++) {
-        factor[present] = 1.0;
-        for (uint32_t i = 0; i < GAL_ACTIVITY_COUNT; i++) {
-            factor[present] *= (present >> i & 1u) != 0 ? of[i] : 1.0;
-        }
-    }
+    lane *l = &p->lane[stream];
+    set_factor(p, l, 1.0);
+    do {
+        end_first(p, stream);
+    } while (p->running == 1u << stream);
 }
 
-void gal_play_alone(const gal_script *script, const gal_expansion *expansion, const gal_slowdowns *slowdowns,
+void gal_play_alone(const gal_script *script, const gal_expansion *expansion, const gal_company_factors *factors,
                     gal_alone_ends *ends)
 {
-    player p = {.step = expansion->step, .ends = ends, .last_call = expansion->call_count - 1};
-    for (uint32_t activity = 0; activity < GAL_ACTIVITY_COUNT; activity++) {
-        set_factors(slowdowns->of[activity], p.factor[activity]);
-    }
+    player p = {.step = expansion->step, .factors = factors, .ends = ends, .last_call = expansion->call_count - 1};
     memset(ends, 0, sizeof *ends);
+    for (uint32_t stream = 0; stream < LANES; stream++) {
+        p.lane[stream].awaited = UINT32_MAX;
+    }
     for (uint32_t stream = 0; stream < LANES; stream++) {
         lane *l = &p.lane[stream];
         l->event = script->event + script->first[stream];
         l->end = script->event + script->first[stream + 1];
         l->wait = script->wait + script->first_wait[stream];
-        come_to(&p, stream);
+        p.running |= comes_to_head(&p, stream) && starts(&p, stream) ? 1u << stream : 0;
     }
     while (p.running != 0) {
-        const uint32_t stream = next_to_end(&p);
-        p.now_seconds = p.lane[stream].end_seconds;
-        end(&p, stream);
+        const uint32_t others = p.running & (p.running - 1);
+        if (others == 0) {
+            run_alone(&p, lowest(p.running));
+        } else {
+            end_first(&p, (others & (others - 1)) == 0 ? first_of_two(&p) : first_of_many(&p));
+        }
     }
 }

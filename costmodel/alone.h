@@ -3,6 +3,7 @@
 #ifndef GAL_COSTMODEL_ALONE_H
 #define GAL_COSTMODEL_ALONE_H
 
+#include "costmodel/company.h"
 #include "costmodel/expand.h"
 #include "costmodel/simulate.h"
 
@@ -41,7 +42,7 @@ typedef struct gal_alone_ends {
 
 /* The expansion is the script's, its seconds and levels filled in. Programs that verify cannot wait for ever here.
  * Allocates nothing. */
-void gal_play_alone(const gal_script *script, const gal_expansion *expansion, const gal_slowdowns *slowdowns,
+void gal_play_alone(const gal_script *script, const gal_expansion *expansion, const gal_company_factors *factors,
                     gal_alone_ends *ends);
 
 #endif

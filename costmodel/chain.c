@@ -113,7 +113,7 @@ static bool follows_norm(const gal_instruction *in)
     return in->stream != GAL_STREAM_COMPUTE || in->op == GAL_OP_ADAM || in->op == GAL_OP_ADAM_IN_PLACE;
 }
 
-double gal_update_seconds(const gal_program *program, const gal_cost *cost, const gal_slowdowns *slowdowns,
+double gal_update_seconds(const gal_program *program, const gal_cost *cost, const gal_company_factors *factors,
                           uint32_t block, uint32_t left_out)
 {
     const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_UPDATE];
@@ -134,44 +134,71 @@ double gal_update_seconds(const gal_program *program, const gal_cost *cost, cons
             behind.activity[in->stream] = cost[i].activity;
         }
     }
-    return squares + gal_together_seconds(&behind, slowdowns);
+    return squares + gal_together_seconds(&behind, factors);
 }
 
-/* Costs in company of a step's fragments; what goes between stages belongs to no block and stays 0. Kernels of one
- * shape are looked up once: shape_seconds[shape_count], negative. */
-static void fill_costs(const gal_durations *durations, const gal_program *program, const gal_place_in_cluster *place,
-                       double *shape_seconds, gal_cost *cost)
+/* What a chain's costs come from. */
+typedef struct costs {
+    const gal_durations *durations;
+    const gal_program *program;
+    gal_place_in_cluster place;
+    gal_known_kernels *known; /* or NULL */
+    double *shape_seconds;    /* [shape]: negative: not known yet */
+} costs;
+
+static double shape_seconds(const costs *c, uint32_t number)
 {
+    const gal_shape *shape = &c->program->shape[number];
+    double *seconds = &c->shape_seconds[number];
+    if (*seconds < 0.0) {
+        *seconds = c->known != NULL ? gal_known_kernel_seconds(c->known, c->durations, shape)
+                                    : gal_kernel_seconds(c->durations, shape, NULL);
+    }
+    return *seconds;
+}
+
+/* Costs in company of a step's fragments; what goes between stages belongs to no block and stays 0. Where a group lies
+ * is looked up once for collectives that follow each other. */
+static void fill_costs(const costs *c, gal_cost *cost)
+{
+    uint32_t level_counts[GAL_LINK_LEVELS_MAX] = {0};
+    gal_group group = GAL_GROUP_NONE;
     for (uint32_t f = 0; f <= GAL_FRAGMENT_UPDATE; f++) {
-        const gal_fragment *fragment = &program->fragment[f];
+        const gal_fragment *fragment = &c->program->fragment[f];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-            const gal_instruction *in = &program->instruction[i];
-            double *seconds = &shape_seconds[in->shape];
+            const gal_instruction *in = &c->program->instruction[i];
             if ((in->group & GAL_GROUP_RELATION) != 0) {
                 cost[i] = (gal_cost){.activity = GAL_ACTIVITY_COMMUNICATION};
             } else if (gal_op_is_collective[in->op]) {
-                cost[i] = gal_one_cost(durations, place, in, &program->shape[in->shape]);
+                if (in->group != group || group == GAL_GROUP_NONE) {
+                    group = in->group;
+                    gal_group_level_counts(gal_durations_cluster(c->durations), &c->place, group, level_counts);
+                }
+                cost[i] = gal_collective_cost(c->durations, (gal_op)in->op, level_counts, in->bytes);
             } else {
-                *seconds = *seconds < 0.0 ? gal_kernel_seconds(durations, &program->shape[in->shape], NULL) : *seconds;
-                cost[i] = gal_kernel_cost(durations, (gal_op)in->op,
-                                          gal_kernel_in_company(durations, program, f, in, *seconds));
+                cost[i] = gal_kernel_cost(
+                    c->durations, (gal_op)in->op,
+                    gal_kernel_in_company(c->durations, c->program, f, in, shape_seconds(c, in->shape)));
             }
         }
     }
 }
 
-gal_cost *gal_chain_costs(const gal_chain_spec *spec, const gal_program *program)
+gal_cost *gal_chain_costs(const gal_chain_spec *spec, const gal_program *program, gal_known_kernels *known)
 {
     const gal_price_query *query = spec->query;
-    const gal_place_in_cluster place = {&program->atoms, program->device_count, query->stage, query->stage_count};
     const size_t count = (size_t)program->instruction_count + 1;
     gal_cost *cost = malloc(count * sizeof *cost + program->shape_count * sizeof(double));
     if (cost != NULL) {
-        double *shape_seconds = (double *)(cost + count);
+        const costs c = {.durations = spec->durations,
+                         .program = program,
+                         .place = {&program->atoms, program->device_count, query->stage, query->stage_count},
+                         .known = known,
+                         .shape_seconds = (double *)(cost + count)};
         for (uint32_t i = 0; i < program->shape_count; i++) {
-            shape_seconds[i] = -1.0;
+            c.shape_seconds[i] = -1.0;
         }
-        fill_costs(spec->durations, program, &place, shape_seconds, cost);
+        fill_costs(&c, cost);
     }
     return cost;
 }

@@ -7,6 +7,7 @@
 #define GAL_COSTMODEL_CHAIN_H
 
 #include "costmodel/alone.h"
+#include "costmodel/known_kernels.h"
 #include "costmodel/price.h"
 
 enum { GAL_CHAIN_MAX = 5, GAL_CHAIN_CALLS = 4 };
@@ -46,14 +47,14 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
 void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_spec *block, gal_stage_spec *out);
 
 /* [instruction] of the chain's program: costs in company where the query's stage lies; what goes between stages costs
- * nothing. The caller frees them; NULL without memory. */
-gal_cost *gal_chain_costs(const gal_chain_spec *spec, const gal_program *program);
+ * nothing. known: of the kernels, or NULL. The caller frees them; NULL without memory. */
+gal_cost *gal_chain_costs(const gal_chain_spec *spec, const gal_program *program, gal_known_kernels *known);
 
 /* Seconds of an update of the units that one block brings: sums of squares, then Adam, and beside it all that runs on
  * other streams for it (together.h): gathers of other blocks, a host's Adam, its copies, its storage both ways. The
  * ring of parts lets no stream run far ahead. cost: [instruction] in company. left_out: units that do not count, as
  * bits. */
-double gal_update_seconds(const gal_program *program, const gal_cost *cost, const gal_slowdowns *slowdowns,
+double gal_update_seconds(const gal_program *program, const gal_cost *cost, const gal_company_factors *factors,
                           uint32_t block, uint32_t left_out);
 /* As bits, the units that have copies of a shared tensor on other stages. */
 uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared);

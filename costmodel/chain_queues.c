@@ -19,6 +19,7 @@ struct gal_chain_queues {
     uint32_t layout_count, layout_capacity;
     layout *layout;
     uint32_t *slot; /* open addressing, 2 * layout_capacity: number of a layout and 1; 0: free */
+    gal_known_kernels known;
 };
 
 static gal_code out_of_memory(gal_error *err)
@@ -192,18 +193,17 @@ gal_code gal_chain_queues_run(gal_chain_queues *queues, const gal_chain_spec *sp
     gal_alone_ends ends;
     layout *of = NULL;
     gal_cost *cost = NULL;
-    const gal_slowdowns slowdowns = gal_slowdowns_of(spec->durations);
     gal_chain_stage(spec, GAL_LOWERED_LISTS, block, &stage);
     stage.recycled = queues->program;
     queues->program = NULL;
     GAL_TRY(gal_lower_spec(&stage, &queues->program, err));
     GAL_TRY(find_layout(queues, &of, err));
-    cost = gal_chain_costs(spec, queues->program);
+    cost = gal_chain_costs(spec, queues->program, &queues->known);
     if (cost == NULL) {
         GAL_TRY(out_of_memory(err));
     }
     fill_steps(queues->program, cost, &of->expansion);
-    gal_play_alone(&of->script, &of->expansion, &slowdowns, &ends);
+    gal_play_alone(&of->script, &of->expansion, gal_durations_company(spec->durations), &ends);
     gal_chain_read(&ends, spec->block_count, out);
 cleanup:
     free(cost);

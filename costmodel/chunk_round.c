@@ -31,7 +31,6 @@ gal_code gal_chunk_round(const gal_durations *durations, const gal_plan *plan, u
     gal_expansion expansion = {0};
     gal_script script = {0};
     gal_alone_ends ends;
-    const gal_slowdowns slowdowns = gal_slowdowns_of(durations);
     GAL_TRY(gal_lower(plan, stage, &program, err));
     cost = calloc((size_t)program->instruction_count + 1, sizeof *cost);
     if (cost == NULL) {
@@ -41,7 +40,7 @@ gal_code gal_chunk_round(const gal_durations *durations, const gal_plan *plan, u
     GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, cost, (gal_expand_options){.alone = true}, &expansion,
                        err));
     GAL_TRY(gal_script_create(&expansion, &script, err));
-    gal_play_alone(&script, &expansion, &slowdowns, &ends);
+    gal_play_alone(&script, &expansion, gal_durations_company(durations), &ends);
     *seconds = ends.compute_seconds[SYNC] - ends.call_seconds[BACKWARD_0];
 cleanup:
     gal_script_free(&script);

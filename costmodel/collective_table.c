@@ -81,9 +81,13 @@ static gal_origin of_entry(const gal_profile_collective *entry, gal_source sourc
 double gal_collective_table_seconds(const gal_collective_table *table, const gal_cluster *cluster, gal_op op,
                                     const uint32_t level_counts[GAL_LINK_LEVELS_MAX], uint64_t bytes, gal_origin *from)
 {
-    gal_profile_collective key = {.op = op == GAL_OP_RECEIVE ? GAL_OP_SEND : op};
-    memcpy(key.level_counts, level_counts, sizeof key.level_counts);
+    const gal_op either = op == GAL_OP_RECEIVE ? GAL_OP_SEND : op;
     *from = (gal_origin){GAL_SOURCE_ANALYTIC, 0.0};
+    if (table->count == 0) {
+        return gal_collective_analytic_seconds(cluster, either, level_counts, bytes);
+    }
+    gal_profile_collective key = {.op = either};
+    memcpy(key.level_counts, level_counts, sizeof key.level_counts);
     uint32_t first = 0;
     uint32_t end = 0;
     if (member_count(level_counts) <= 1 || bytes == 0 || !find_range(table, &key, &first, &end)) {

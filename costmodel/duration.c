@@ -21,6 +21,7 @@ struct gal_durations {
     double deviations; /* that all durations are off by, upwards */
     bool borrows;      /* its tables are another's */
     double slowdown[GAL_ACTIVITY_COUNT][GAL_ACTIVITY_COUNT];
+    gal_company_factors company;
     double communication_alone;                           /* factor on what a message takes beyond one byte */
     double forward_factor, backward_factor, again_factor; /* again: of kernels that backward runs again */
     gal_kernel_table kernels;
@@ -160,6 +161,7 @@ gal_code gal_durations_create_at(const gal_profile *profile, uint32_t communicat
     d->instruction_seconds = profile->instruction_seconds;
     gal_host_work_of(profile, &d->host);
     set_slowdown(d, profile, communication_ctas);
+    d->company = gal_company_factors_of((const double(*)[GAL_ACTIVITY_COUNT])d->slowdown);
     GAL_TRY(gal_kernel_table_create(profile, &d->kernels, err));
     GAL_TRY(gal_collective_table_create(profile, &d->collectives, err));
     GAL_TRY(company_factors(d, profile, err));
@@ -254,6 +256,11 @@ uint64_t gal_durations_fixed_bytes(const gal_durations *d)
 double gal_durations_slowdown(const gal_durations *d, gal_activity slowed, gal_activity beside)
 {
     return d->slowdown[slowed][beside];
+}
+
+const gal_company_factors *gal_durations_company(const gal_durations *d)
+{
+    return &d->company;
 }
 
 /* ---- programs ---- */

@@ -14,6 +14,7 @@
 #ifndef GAL_COSTMODEL_DURATION_H
 #define GAL_COSTMODEL_DURATION_H
 
+#include "costmodel/company.h"
 #include "runtime/program/program.h"
 #include "schemas/profile.h"
 
@@ -57,6 +58,8 @@ double gal_durations_fixed_step_seconds(const gal_durations *durations);
 uint64_t gal_durations_fixed_bytes(const gal_durations *durations);
 /* Factor on activity `slowed` while `beside` runs on another stream; >= 1. */
 double gal_durations_slowdown(const gal_durations *durations, gal_activity slowed, gal_activity beside);
+/* The same of all that runs at a time; the durations'. */
+const gal_company_factors *gal_durations_company(const gal_durations *durations);
 
 /* Seconds of one kernel alone. source (may be NULL): how it was had. > 0. */
 double gal_kernel_seconds(const gal_durations *durations, const gal_shape *shape, gal_source *source);

@@ -150,12 +150,31 @@ static void read_sizes(const gal_program *program, const gal_strategy *strategy,
     }
 }
 
+static const gal_fragment_kind own_fragments[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC,
+                                                  GAL_FRAGMENT_UPDATE};
+enum { OWN_FRAGMENTS = sizeof own_fragments / sizeof own_fragments[0] };
+
+/* But for transfers and the norm, which belong to no block. */
+static void list_collectives(gal_lone *out)
+{
+    for (uint32_t f = 0; f < OWN_FRAGMENTS; f++) {
+        const gal_fragment *fragment = &out->like->fragment[own_fragments[f]];
+        for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+            const gal_instruction *in = &out->like->instruction[i];
+            if (gal_op_is_collective[in->op] && (in->group & GAL_GROUP_RELATION) == 0) {
+                out->collective[out->collective_count++] = i;
+            }
+        }
+    }
+}
+
 gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, const gal_program *like,
-                         uint32_t list_class, gal_lone *out, gal_error *err)
+                         uint32_t list_class, gal_known_kernels *known, gal_lone *out, gal_error *err)
 {
     const size_t count = program->instruction_count;
-    gal_lone_size *size = malloc(sizeof *out->kernels + count * (sizeof *size + sizeof *out->kernels->seconds) +
-                                 program->shape_count * sizeof *out->dims);
+    gal_lone_size *size =
+        malloc(sizeof *out->kernels + count * (sizeof *size + sizeof *out->kernels->cost + sizeof *out->collective) +
+               program->shape_count * sizeof *out->dims);
     if (size == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
     }
@@ -166,10 +185,13 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
                       .grain_bytes = read_grain(program),
                       .largest_dim = read_largest_dim(program),
                       .size = size,
-                      .kernels = (gal_lone_kernels *)(size + count)};
+                      .kernels = (gal_lone_kernels *)(size + count),
+                      .known = known};
     out->kernels->samples = 0;
-    out->kernels->seconds = (double *)(out->kernels + 1);
-    out->dims = (uint32_t(*)[GAL_LONE_DIMS])(out->kernels->seconds + count);
+    out->kernels->cost = (gal_cost *)(out->kernels + 1);
+    memset(out->kernels->cost, 0, count * sizeof *out->kernels->cost);
+    out->collective = (uint32_t *)(out->kernels->cost + count);
+    out->dims = (uint32_t(*)[GAL_LONE_DIMS])(out->collective + count);
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         out->shared_units[shared] = gal_units_of_shared(program, (gal_shared)shared);
     }
@@ -179,6 +201,7 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
         leave_out_rounding(program, &out->memory.bytes);
     }
     read_sizes(program, strategy, out);
+    list_collectives(out);
     return GAL_OK;
 }
 
@@ -235,12 +258,21 @@ static double kernel_seconds(const gal_lone *lone, const gal_durations *duration
             shape.dims[dim] = (uint32_t)scaled(lone, shape.dims[dim], samples);
         }
     }
-    return gal_kernel_seconds(durations, &shape, NULL);
+    return gal_known_kernel_seconds(lone->known, durations, &shape);
 }
 
-static const gal_fragment_kind own_fragments[] = {GAL_FRAGMENT_FORWARD, GAL_FRAGMENT_BACKWARD_SYNC,
-                                                  GAL_FRAGMENT_UPDATE};
-enum { OWN_FRAGMENTS = sizeof own_fragments / sizeof own_fragments[0] };
+/* Kernels of forward or of backward of one microbatch (GAL_FRAGMENT_BACKWARD_SYNC), one after the other. */
+static double own_seconds(const gal_lone *lone, gal_fragment_kind kind)
+{
+    const gal_fragment *fragment = &lone->like->fragment[kind];
+    double seconds = 0.0;
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &lone->like->instruction[i];
+        const bool counts = in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] && !in->only_last;
+        seconds += counts ? lone->kernels->cost[i].seconds : 0.0;
+    }
+    return seconds;
+}
 
 /* Kernels that do not grow with the samples are the same for all. Of one shape and growth those that follow each other
  * in a list, some operators apart, are looked up once. */
@@ -254,9 +286,9 @@ static void fill_kernels(const gal_lone *lone, const gal_durations *durations, u
     for (uint32_t f = 0; f < OWN_FRAGMENTS; f++) {
         const gal_fragment *fragment = &lone->like->fragment[own_fragments[f]];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+            const gal_instruction *in = &lone->like->instruction[i];
             const gal_lone_size *size = &lone->size[i];
-            if (gal_op_is_collective[lone->like->instruction[i].op] ||
-                (kernels->samples != 0 && size->scaled_dim == GAL_LONE_NOT_SCALED)) {
+            if (gal_op_is_collective[in->op] || (kernels->samples != 0 && size->scaled_dim == GAL_LONE_NOT_SCALED)) {
                 continue;
             }
             const uint32_t at = size->dims % SEEN;
@@ -264,23 +296,26 @@ static void fill_kernels(const gal_lone *lone, const gal_durations *durations, u
                               lone->size[seen[at]].scaled_dim == size->scaled_dim;
             alone[at] = same ? alone[at] : kernel_seconds(lone, durations, i, samples);
             seen[at] = i;
-            kernels->seconds[i] =
-                gal_kernel_in_company(durations, lone->like, own_fragments[f], &lone->like->instruction[i], alone[at]);
+            kernels->cost[i] =
+                gal_kernel_cost(durations, (gal_op)in->op,
+                                gal_kernel_in_company(durations, lone->like, own_fragments[f], in, alone[at]));
         }
     }
+    kernels->own_forward_seconds = own_seconds(lone, GAL_FRAGMENT_FORWARD);
+    kernels->own_backward_seconds = own_seconds(lone, GAL_FRAGMENT_BACKWARD_SYNC);
     kernels->samples = samples;
 }
 
-static const double *find_kernels(const gal_lone *lone, const gal_durations *durations, uint32_t samples)
+static const gal_lone_kernels *find_kernels(const gal_lone *lone, const gal_durations *durations, uint32_t samples)
 {
     if (lone->kernels->samples != samples) {
         fill_kernels(lone, durations, samples);
     }
-    return lone->kernels->seconds;
+    return lone->kernels;
 }
 
-/* Of a collective. A chunk's is of several blocks, which it costs in proportion to what they have of it: a chunk is
- * taken for full. */
+/* Of a collective of so many bytes. A chunk's is of several blocks, which it costs in proportion to what they have of
+ * it: a chunk is taken for full. */
 static gal_cost collective_cost(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
                                 uint32_t instruction, uint64_t bytes)
 {
@@ -296,32 +331,48 @@ static gal_cost collective_cost(const gal_lone *lone, const gal_durations *durat
     return cost;
 }
 
-void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
-                    uint32_t microbatch_samples, gal_cost *cost)
+/* Collectives of equal bytes over equal groups cost the same: a block has few that differ. */
+typedef struct alike {
+    uint32_t instruction; /* UINT32_MAX: none */
+    uint64_t bytes;
+    gal_cost cost;
+} alike;
+
+static bool is_alike(const gal_lone *lone, const alike *other, uint32_t instruction, uint64_t bytes)
 {
-    const double *seconds = find_kernels(lone, durations, microbatch_samples);
-    for (uint32_t f = 0; f < OWN_FRAGMENTS; f++) {
-        const gal_fragment *fragment = &lone->like->fragment[own_fragments[f]];
-        for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-            const gal_lone_size *size = &lone->size[i];
-            const gal_instruction *in = &lone->like->instruction[i];
-            if ((in->group & GAL_GROUP_RELATION) != 0) {
-                continue; /* transfers and the norm, which belong to no block */
-            }
-            if (gal_op_is_collective[in->op]) {
-                const bool rows = lone->size[i].scaled_dim != GAL_LONE_NOT_SCALED;
-                cost[i] = collective_cost(lone, durations, levels, i,
-                                          rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes);
-            } else {
-                cost[i] = gal_kernel_cost(durations, (gal_op)in->op, seconds[i]);
-            }
-        }
+    const gal_instruction *in = &lone->like->instruction[instruction];
+    return other->instruction != UINT32_MAX && other->bytes == bytes && lone->chunk_elements == 0 &&
+           lone->like->instruction[other->instruction].op == in->op &&
+           lone->size[other->instruction].axes == lone->size[instruction].axes;
+}
+
+const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
+                               uint32_t microbatch_samples)
+{
+    enum { ALIKE = 8 };
+    alike known[ALIKE]; /* [operator, stream and axes]: the last such collective */
+    gal_cost *cost = find_kernels(lone, durations, microbatch_samples)->cost;
+    for (uint32_t i = 0; i < ALIKE; i++) {
+        known[i].instruction = UINT32_MAX;
     }
+    for (uint32_t c = 0; c < lone->collective_count; c++) {
+        const uint32_t i = lone->collective[c];
+        const gal_lone_size *size = &lone->size[i];
+        const gal_instruction *in = &lone->like->instruction[i];
+        const bool rows = size->scaled_dim != GAL_LONE_NOT_SCALED;
+        const uint64_t bytes = rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes;
+        alike *other = &known[(in->op + in->stream + size->axes) % ALIKE];
+        if (!is_alike(lone, other, i, bytes)) {
+            *other = (alike){i, bytes, collective_cost(lone, durations, levels, i, bytes)};
+        }
+        cost[i] = other->cost;
+    }
+    return cost;
 }
 
 double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples)
 {
-    const double *kernel = find_kernels(lone, durations, microbatch_samples);
+    const gal_cost *kernel = find_kernels(lone, durations, microbatch_samples)->cost;
     double seconds = 0.0;
     for (uint32_t f = 0; f < OWN_FRAGMENTS && own_fragments[f] != GAL_FRAGMENT_UPDATE; f++) {
         const gal_fragment *fragment = &lone->like->fragment[own_fragments[f]];
@@ -329,7 +380,7 @@ double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durat
             const gal_instruction *in = &lone->like->instruction[i];
             const bool counts = in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] &&
                                 lone->size[i].scaled_dim != GAL_LONE_NOT_SCALED;
-            seconds += counts ? kernel[i] : 0.0;
+            seconds += counts ? kernel[i].seconds : 0.0;
         }
     }
     return seconds;
@@ -338,15 +389,8 @@ double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durat
 double gal_lone_own_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples,
                             gal_fragment_kind kind)
 {
-    const double *kernel = find_kernels(lone, durations, microbatch_samples);
-    const gal_fragment *fragment = &lone->like->fragment[kind];
-    double seconds = 0.0;
-    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-        const gal_instruction *in = &lone->like->instruction[i];
-        const bool counts = in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] && !in->only_last;
-        seconds += counts ? kernel[i] : 0.0;
-    }
-    return seconds;
+    const gal_lone_kernels *kernels = find_kernels(lone, durations, microbatch_samples);
+    return kind == GAL_FRAGMENT_FORWARD ? kernels->own_forward_seconds : kernels->own_backward_seconds;
 }
 
 double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples,
@@ -355,11 +399,11 @@ double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durati
     if (lone->memory.host.kept_stored == 0) {
         return 0.0;
     }
-    const double *transfer = find_kernels(lone, durations, microbatch_samples);
+    const gal_cost *transfer = find_kernels(lone, durations, microbatch_samples)->cost;
     const gal_fragment *fragment = &lone->like->fragment[kind];
     double seconds = 0.0;
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-        seconds += gal_is_storage_work((gal_op)lone->like->instruction[i].op) ? transfer[i] : 0.0;
+        seconds += gal_is_storage_work((gal_op)lone->like->instruction[i].op) ? transfer[i].seconds : 0.0;
     }
     return seconds;
 }

@@ -9,6 +9,7 @@
 
 #include "costmodel/axes.h"
 #include "costmodel/chain.h"
+#include "costmodel/known_kernels.h"
 
 enum { GAL_LONE_DIMS = 11 /* no operator of such a block has more */, GAL_LONE_NOT_SCALED = 255 };
 
@@ -20,10 +21,13 @@ typedef struct gal_lone_size {
     uint32_t dims;      /* into gal_lone.dims */
 } gal_lone_size;
 
-/* What kernels take in company, for the samples that were asked for last: other orders and places ask for the same. */
+/* What instructions cost in company: kernels for the samples that were asked for last, which other orders and places
+ * ask for too; collectives where the axes lay then. */
 typedef struct gal_lone_kernels {
     uint32_t samples; /* 0: none yet */
-    double *seconds;  /* [instruction] */
+    double own_forward_seconds, own_backward_seconds;
+    gal_cost *cost; /* [instruction]; 0 of what goes between stages, and of plain backward, whose costs are those of
+                     * backward+sync */
 } gal_lone_kernels;
 
 typedef struct gal_lone {
@@ -38,27 +42,30 @@ typedef struct gal_lone {
     gal_block_memory memory;
     gal_lone_size *size; /* [instruction]; owns the memory of dims and kernels */
     uint32_t (*dims)[GAL_LONE_DIMS];
+    uint32_t collective_count;
+    uint32_t *collective; /* the instructions that are collectives of this stage */
     gal_lone_kernels *kernels;
+    gal_known_kernels *known; /* of all blocks; not owned */
 } gal_lone;
 
 /* The lists of the query's block, a stage between others; of an embedding or a head with one on its other side.
  * GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT if a tensor is too large. */
 gal_code gal_lone_lower(const gal_model *model, const gal_price_query *query, gal_program *recycled, gal_program **out,
                         gal_error *err);
-/* Places the program like `like`, reads it; it is not referred to afterwards. strategy: it was lowered under.
- * GAL_ERR_SYSTEM without memory. */
+/* Places the program like `like`, reads it; it is not referred to afterwards. strategy: it was lowered under. known is
+ * referred to. GAL_ERR_SYSTEM without memory. */
 gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, const gal_program *like,
-                         uint32_t list_class, gal_lone *out, gal_error *err);
+                         uint32_t list_class, gal_known_kernels *known, gal_lone *out, gal_error *err);
 void gal_lone_free(gal_lone *lone); /* the arrays; accepts a zeroed one */
 
 /* Whether it also stands for so many samples: every buffer that grows with them stays a multiple of
  * GAL_ALIGNMENT_BYTES, of GAL_STORAGE_BLOCK_BYTES where some are in a file, so that its placement scales, and no tensor
  * becomes too large. */
 bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples);
-/* cost[instruction] in company, where the axes lie so; left as they are: what goes between stages, and plain backward,
- * whose costs are those of backward+sync. */
-void gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
-                    uint32_t microbatch_samples, gal_cost *cost);
+/* [instruction] in company, where the axes lie so, as gal_lone_kernels has them: the block's, until it is asked again.
+ */
+const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
+                               uint32_t microbatch_samples);
 /* Of the kernels of forward and backward whose work grows with the samples: what they take one after the other. */
 double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples);
 /* Kernels of forward or of backward of one microbatch (GAL_FRAGMENT_BACKWARD_SYNC), one after the other. */

@@ -314,8 +314,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     if (of->own->structure == NULL) {
         GAL_TRY(gal_structures_chain(cache->structures, &chain, &of->own->structure, err));
     }
-    GAL_TRY(gal_structures_measure(cache->structures, of->own->structure, &chain, cache->durations, levels, place, &t,
-                                   err));
+    gal_structures_measure(of->own->structure, &chain, cache->durations, levels, place, &t);
     if (gained) {
         GAL_TRY(read_gain(cache, query, of, &t, out, err));
     } else {

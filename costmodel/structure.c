@@ -39,8 +39,7 @@ struct gal_structures {
     gal_program *lists;            /* of the block lowered last, whose memory the next one takes over; or NULL */
     gal_program *chain;            /* laid out last, whose memory the next one takes over; or NULL */
     gal_structure *shelf[SHELVES]; /* of chains of the classes that shelf_of says */
-    uint32_t cost_capacity;
-    gal_cost *cost; /* of the blocks measured last */
+    gal_known_kernels known;
 };
 
 static gal_code out_of_memory(gal_error *err)
@@ -86,7 +85,6 @@ void gal_structures_free(gal_structures *structures)
     }
     gal_program_free(structures->chain);
     gal_program_free(structures->lists);
-    free(structures->cost);
     free(structures->class);
     free(structures);
 }
@@ -143,7 +141,8 @@ gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *
     gal_code code = gal_lone_lower(structures->model, query, recycled, &structures->lists, err);
     gal_program *program = structures->lists;
     code = code == GAL_OK ? find_class(structures, &class, err) : code;
-    return code == GAL_OK ? gal_lone_create(program, query->strategy, structures->class[class].like, class, out, err)
+    return code == GAL_OK ? gal_lone_create(program, query->strategy, structures->class[class].like, class,
+                                            &structures->known, out, err)
                           : code;
 }
 
@@ -307,63 +306,35 @@ gal_code gal_structures_chain(gal_structures *structures, const gal_lone_chain *
     return GAL_OK;
 }
 
-static gal_code reserve_costs(gal_structures *structures, uint32_t count, gal_error *err)
+/* cost[block][instruction] of the block alone. */
+static void find_costs(const gal_lone_chain *chain, const gal_durations *durations, const gal_axis_levels *levels,
+                       const gal_cost *cost[GAL_CHAIN_MAX])
 {
-    if (count > structures->cost_capacity) {
-        gal_cost *grown = realloc(structures->cost, count * sizeof *grown);
-        if (grown == NULL) {
-            return out_of_memory(err);
-        }
-        structures->cost = grown;
-        structures->cost_capacity = count;
-    }
-    return GAL_OK;
-}
-
-/* cost[block][instruction] of the block alone; neighbours of one type have one. */
-static gal_code fill_costs(gal_structures *structures, const gal_lone_chain *chain, const gal_durations *durations,
-                           const gal_axis_levels *levels, const gal_cost *cost[GAL_CHAIN_MAX], gal_error *err)
-{
-    uint32_t count = 0;
-    uint32_t first[GAL_CHAIN_MAX];
     for (uint32_t i = 0; i < chain->block_count; i++) {
-        const bool repeats = i > 0 && chain->lone[i] == chain->lone[i - 1];
-        first[i] = repeats ? first[i - 1] : count;
-        count += repeats ? 0 : chain->lone[i]->like->instruction_count;
+        cost[i] = i > 0 && chain->lone[i] == chain->lone[i - 1]
+                      ? cost[i - 1]
+                      : gal_lone_costs(chain->lone[i], durations, levels, chain->query->microbatch_samples);
     }
-    const gal_code code = reserve_costs(structures, count, err);
-    for (uint32_t i = 0; i < chain->block_count && code == GAL_OK; i++) {
-        cost[i] = structures->cost + first[i];
-        if (i == 0 || chain->lone[i] != chain->lone[i - 1]) {
-            gal_lone_costs(chain->lone[i], durations, levels, chain->query->microbatch_samples,
-                           structures->cost + first[i]);
-        }
-    }
-    return code;
 }
 
-static void read_update(const gal_lone *lone, const gal_cost *cost, const gal_slowdowns *slowdowns,
+static void read_update(const gal_lone *lone, const gal_cost *cost, const gal_company_factors *factors,
                         gal_chain_times *out)
 {
-    out->update_seconds = gal_update_seconds(lone->like, cost, slowdowns, 0, 0);
+    out->update_seconds = gal_update_seconds(lone->like, cost, factors, 0, 0);
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         const uint32_t units = lone->shared_units[shared];
         out->shared_update_seconds[shared] =
-            units == 0 ? 0.0 : out->update_seconds - gal_update_seconds(lone->like, cost, slowdowns, 0, units);
+            units == 0 ? 0.0 : out->update_seconds - gal_update_seconds(lone->like, cost, factors, 0, units);
     }
 }
 
-gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone_chain *chain,
-                                const gal_durations *durations, const gal_axis_levels *levels, uint32_t update_block,
-                                gal_chain_times *out, gal_error *err)
+void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chain, const gal_durations *durations,
+                            const gal_axis_levels *levels, uint32_t update_block, gal_chain_times *out)
 {
     gal_alone_ends ends;
     const gal_cost *cost[GAL_CHAIN_MAX];
-    const gal_slowdowns slowdowns = gal_slowdowns_of(durations);
-    const gal_code code = fill_costs(structures, chain, durations, levels, cost, err);
-    if (code != GAL_OK) {
-        return code;
-    }
+    const gal_company_factors *factors = gal_durations_company(durations);
+    find_costs(chain, durations, levels, cost);
     for (uint32_t i = 0; i < structure->part_count; i++) {
         const part *from = &structure->part[i];
         const gal_cost *own = &cost[from->block][from->instruction];
@@ -372,7 +343,7 @@ gal_code gal_structures_measure(gal_structures *structures, gal_structure *struc
         step->level = own->level;
         step->activity = own->activity;
     }
-    gal_play_alone(&structure->script, &structure->expansion, &slowdowns, &ends);
+    gal_play_alone(&structure->script, &structure->expansion, factors, &ends);
     gal_chain_read(&ends, structure->block_count, out);
     const gal_lone *lone = chain->lone[update_block];
     const uint32_t samples = chain->query->microbatch_samples;
@@ -380,6 +351,5 @@ gal_code gal_structures_measure(gal_structures *structures, gal_structure *struc
     out->own_backward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
     out->stored_forward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
     out->stored_backward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
-    read_update(lone, cost[update_block], &slowdowns, out);
-    return GAL_OK;
+    read_update(lone, cost[update_block], factors, out);
 }

@@ -31,9 +31,8 @@ typedef struct gal_lone_chain {
 gal_code gal_structures_chain(gal_structures *structures, const gal_lone_chain *chain, gal_structure **out,
                               gal_error *err);
 
-/* The chain's times where the axes lie so; the update's of one block. GAL_ERR_SYSTEM without memory. */
-gal_code gal_structures_measure(gal_structures *structures, gal_structure *structure, const gal_lone_chain *chain,
-                                const gal_durations *durations, const gal_axis_levels *levels, uint32_t update_block,
-                                gal_chain_times *out, gal_error *err);
+/* The chain's times where the axes lie so; the update's of one block. */
+void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chain, const gal_durations *durations,
+                            const gal_axis_levels *levels, uint32_t update_block, gal_chain_times *out);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef GAL_COSTMODEL_TOGETHER_H
 #define GAL_COSTMODEL_TOGETHER_H
 
+#include "costmodel/company.h"
 #include "costmodel/simulate.h"
 
 /* Of each stream: what its work takes alone, 0: none, and the activity that all of it is. */
@@ -15,6 +16,6 @@ typedef struct gal_stream_work {
 
 /* Seconds until all of it is done, with the factors of gal_simulate; messages share a link. No less than any stream's,
  * and never less with more work. */
-double gal_together_seconds(const gal_stream_work *work, const gal_slowdowns *slowdowns);
+double gal_together_seconds(const gal_stream_work *work, const gal_company_factors *factors);
 
 #endif

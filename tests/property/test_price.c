@@ -343,14 +343,13 @@ static void alone_is_the_simulation(void **unused)
         gal_cost *cost = malloc(programs[0]->instruction_count * sizeof *cost);
         assert_non_null(cost);
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
-        const gal_slowdowns slowdowns = gal_slowdowns_of(durations);
         gal_instruction_costs(durations, programs[0], 0, programs[0]->instruction_count, cost);
         assert_int_equal(gal_simulate(programs, 1, durations, false, &simulation, &err), GAL_OK);
         assert_int_equal(gal_expand(programs[0], programs[0]->call, programs[0]->call_count, cost,
                                     (gal_expand_options){.alone = true}, &expansion, &err),
                          GAL_OK);
         assert_int_equal(gal_script_create(&expansion, &script, &err), GAL_OK);
-        gal_play_alone(&script, &expansion, &slowdowns, &ends);
+        gal_play_alone(&script, &expansion, gal_durations_company(durations), &ends);
         const double seconds = simulation.iteration_seconds - gal_durations_fixed_step_seconds(durations);
         assert_true(fabs(ends.call_seconds[3] - seconds) <= 1e-12 * seconds);
         gal_script_free(&script);

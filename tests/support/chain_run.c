@@ -2,14 +2,14 @@
 
 #include <stdlib.h>
 
-static void read_update(const gal_program *program, const gal_cost *cost, const gal_slowdowns *slowdowns,
+static void read_update(const gal_program *program, const gal_cost *cost, const gal_company_factors *factors,
                         uint32_t memory_block, gal_chain_times *out)
 {
-    out->update_seconds = gal_update_seconds(program, cost, slowdowns, memory_block, 0);
+    out->update_seconds = gal_update_seconds(program, cost, factors, memory_block, 0);
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         const uint32_t units = gal_units_of_shared(program, (gal_shared)shared);
         out->shared_update_seconds[shared] =
-            out->update_seconds - gal_update_seconds(program, cost, slowdowns, memory_block, units);
+            out->update_seconds - gal_update_seconds(program, cost, factors, memory_block, units);
     }
 }
 
@@ -33,19 +33,19 @@ static gal_code measure(const gal_chain_spec *spec, const gal_program *program, 
     gal_expansion expansion = {0};
     gal_script script = {0};
     gal_alone_ends ends;
-    const gal_slowdowns slowdowns = gal_slowdowns_of(spec->durations);
-    gal_cost *cost = gal_chain_costs(spec, program);
+    const gal_company_factors *factors = gal_durations_company(spec->durations);
+    gal_cost *cost = gal_chain_costs(spec, program, NULL);
     if (cost == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price"));
     }
     GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, cost, (gal_expand_options){.alone = true}, &expansion,
                        err));
     GAL_TRY(gal_script_create(&expansion, &script, err));
-    gal_play_alone(&script, &expansion, &slowdowns, &ends);
+    gal_play_alone(&script, &expansion, factors, &ends);
     gal_chain_read(&ends, spec->block_count, out);
     out->own_forward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_FORWARD);
     out->own_backward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_BACKWARD_SYNC);
-    read_update(program, cost, &slowdowns, memory_block, out);
+    read_update(program, cost, factors, memory_block, out);
 cleanup:
     gal_script_free(&script);
     gal_expansion_free(&expansion);

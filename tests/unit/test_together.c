@@ -26,6 +26,12 @@ static gal_slowdowns nobody_slows(void)
     return out;
 }
 
+static double seconds_of(const gal_stream_work *work, const gal_slowdowns *slowdowns)
+{
+    const gal_company_factors factors = gal_company_factors_of(slowdowns->of);
+    return gal_together_seconds(work, &factors);
+}
+
 static void the_longest_stream_counts(void **unused)
 {
     (void)unused;
@@ -36,8 +42,8 @@ static void the_longest_stream_counts(void **unused)
     work.activity[GAL_STREAM_HOST] = GAL_ACTIVITY_BESIDE;
     work.seconds[GAL_STREAM_STORAGE_IN] = 5.0;
     work.activity[GAL_STREAM_STORAGE_IN] = GAL_ACTIVITY_STORAGE;
-    assert_near(gal_together_seconds(&none, &slowdowns), 0.0);
-    assert_near(gal_together_seconds(&work, &slowdowns), 5.0);
+    assert_near(seconds_of(&none, &slowdowns), 0.0);
+    assert_near(seconds_of(&work, &slowdowns), 5.0);
 }
 
 /* Read 3 and written 4 s alone, twice as long while both are: read until 6, when 3 s are written; the last one alone.
@@ -51,7 +57,7 @@ static void both_ways_share_a_device(void **unused)
     work.seconds[GAL_STREAM_STORAGE_IN] = 3.0;
     work.seconds[GAL_STREAM_STORAGE_OUT] = 4.0;
     work.activity[GAL_STREAM_STORAGE_IN] = work.activity[GAL_STREAM_STORAGE_OUT] = GAL_ACTIVITY_STORAGE;
-    assert_near(gal_together_seconds(&work, &slowdowns), 7.0);
+    assert_near(seconds_of(&work, &slowdowns), 7.0);
 }
 
 /* A kernel of 2 s beside a transfer of 3: 1.5 and 2 times as long. It ends at 3, when 1.5 s are transferred: 4.5. Of
@@ -67,11 +73,11 @@ static void what_is_not_stored_comes_behind(void **unused)
     work.activity[GAL_STREAM_COMPUTE] = GAL_ACTIVITY_COMPUTE;
     work.seconds[GAL_STREAM_STORAGE_OUT] = 3.0;
     work.activity[GAL_STREAM_STORAGE_OUT] = GAL_ACTIVITY_STORAGE;
-    assert_near(gal_together_seconds(&work, &slowdowns), 4.5);
+    assert_near(seconds_of(&work, &slowdowns), 4.5);
     work.seconds[GAL_STREAM_HOST] = 1.0;
     work.activity[GAL_STREAM_HOST] = GAL_ACTIVITY_BESIDE;
     work.unstored_seconds = 2.0;
-    assert_near(gal_together_seconds(&work, &slowdowns), 6.5);
+    assert_near(seconds_of(&work, &slowdowns), 6.5);
 }
 
 /* No less with more work, nor than any stream's. */
@@ -95,10 +101,10 @@ static void more_work_takes_no_less(void **unused)
             work.seconds[streams[i]] = gal_random_between(&state, 1e-3, 1.0);
             work.activity[streams[i]] = activities[i];
         }
-        const double before = gal_together_seconds(&work, &slowdowns);
+        const double before = seconds_of(&work, &slowdowns);
         const gal_stream more = streams[gal_random_below(&state, STREAMS)];
         work.seconds[more] += gal_random_between(&state, 1e-3, 1.0);
-        const double behind = gal_together_seconds(&work, &slowdowns);
+        const double behind = seconds_of(&work, &slowdowns);
         assert_true(behind >= before * (1.0 - 1e-12));
         assert_true(behind >= work.seconds[more]);
     }
