@@ -425,7 +425,8 @@ static uint64_t chunk_bytes(const gal_chunk_memory *chunk, const gal_stage_block
         saved += block[i].memory->bytes.saved;
     }
     if (chunk->receives) {
-        ports += ((chunk->converts_entry ? two : ahead) + two) * gal_align(chunk->entry_bytes);
+        const bool passes = chunk->converts_entry || block[0].memory->bytes.staged_input > 0;
+        ports += ((passes ? two : ahead) + two) * gal_align(chunk->entry_bytes);
         saved -= chunk->converts_entry ? 0 : block[0].memory->bytes.input;
     }
     if (chunk->sends) {

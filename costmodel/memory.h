@@ -4,8 +4,8 @@
  *     bytes = sum(state + gradient) + sum over chunks (k sum(saved) + c x_in + 2 (y_out + dy_in + dx_out)) + boundary
  *           + max(relayout) + gathered + bucket + staged + max(scratch) + max(work) + carried
  *           + the stage's own numbers (norm, loss)
- * with k microbatches of the chunk in flight, c = min(m, k + 1), or min(m, 2) where x_in is converted; the 2 is
- * min(m, 2). What has no k is of the stage: the chunks share it.
+ * with k microbatches of the chunk in flight, c = min(m, k + 1), or min(m, 2) where x_in is converted or goes on to the
+ * host; the 2 is min(m, 2). What has no k is of the stage: the chunks share it.
  * boundary, gathered, bucket and staged are rings of buffers that blocks use in turn: a buffer is as large as the
  * largest use whose turn it was, so the blocks' uses are replayed in order. gathered <= prefetch_depth max, the others
  * <= 2 max: what a search may charge without knowing the order. Of a tensor that several blocks of the stage hold

@@ -183,7 +183,8 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
     return node;
 }
 
-/* c items of what is received and dx_out; of the rows in place of the saved input. */
+/* c items of what is received and dx_out; of the rows in place of the saved input, unless backward does not read them:
+ * they are converted, or come back from the host. */
 static int64_t entry_port_bytes(const gal_cell *cell, uint32_t stage, const gal_cell_node *from,
                                 const gal_cell_node *to, bool converts, int64_t carried)
 {
@@ -192,7 +193,8 @@ static int64_t entry_port_bytes(const gal_cell *cell, uint32_t stage, const gal_
     const int64_t two = at_most_two(cell);
     const int64_t ahead = k < m ? k + 1 : m;
     const int64_t received = from->boundary_bytes;
-    return (converts ? 2 * two * received : (ahead + two) * received - k * to->input_bytes) + (ahead + two) * carried;
+    const bool passes = converts || to->block.shared.of[GAL_SHARED_STAGED_INPUT] > 0;
+    return (passes ? 2 * two * received : (ahead + two) * received - k * to->input_bytes) + (ahead + two) * carried;
 }
 
 static gal_cell_edge edge_of(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t to)

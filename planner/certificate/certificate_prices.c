@@ -290,13 +290,15 @@ static double turn_bytes(const gal_cert_prices *v, const gal_block_memory *m)
            (double)m->bytes.work + (double)m->beside;
 }
 
-/* Of rows that come from the stage before: as the block has them, or smaller and then converted. */
+/* Of rows that come from the stage before: as the block has them, or smaller and then converted; two items where they
+ * go on to the host. */
 static double entry_bytes(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, const gal_block_bytes *own)
 {
     const double m = v->cell->microbatch_count;
     const double two = fmin(m, 2.0);
-    return fmin((fmin(m, k->in_flight + 1.0) + two - k->in_flight) * (double)own->input,
-                2.0 * two * v->received_bytes[type]);
+    const double passing = 2.0 * two * v->received_bytes[type];
+    const double kept = (fmin(m, k->in_flight + 1.0) + two - k->in_flight) * (double)own->input;
+    return own->staged_input > 0 ? passing : fmin(kept, passing);
 }
 
 static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t strategy,

@@ -59,7 +59,8 @@ int64_t gal_least_entry_bytes(const gal_least_stages *l, uint32_t stage, const g
     const int64_t m = l->spec->microbatch_count;
     const int64_t two = at_most_two(l);
     const int64_t ahead = k < m ? k + 1 : m;
-    const int64_t rows = c != NULL ? 2 * two * from->boundary : (ahead + two) * from->boundary - k * to->input;
+    const bool passes = c != NULL || to->shared.of[GAL_SHARED_STAGED_INPUT] > 0; /* as in cell_steps.c */
+    const int64_t rows = passes ? 2 * two * from->boundary : (ahead + two) * from->boundary - k * to->input;
     return rows + (ahead + two) * from->carried_out;
 }
 

@@ -61,7 +61,7 @@ static inline uint64_t gal_align(uint64_t bytes)
     X(GAL_CLASS_GRADIENT, "gradient")     /* 1 */                                                                      \
     X(GAL_CLASS_SAVED, "saved")           /* k  kept from forward to backward */                                       \
     X(GAL_CLASS_KEPT, "kept")             /* w  from the input part of backward to the weight part */                  \
-    X(GAL_CLASS_X_IN, "x_in")             /* min(m, k + 1), or min(m, 2) where it is converted */                      \
+    X(GAL_CLASS_X_IN, "x_in")             /* min(m, k + 1), or min(m, 2) where backward does not read it */            \
     X(GAL_CLASS_CARRIED, "carried")       /* min(m, k + 1)  the carried tensor as received, where blocks read it so */ \
     X(GAL_CLASS_Y_OUT, "y_out")           /* min(m, 2); also carried tensors that no block reads as they are */        \
     X(GAL_CLASS_DY_IN, "dy_in")           /* min(m, 2), or min(m, w + 1) where the weight part reads it */             \

@@ -237,9 +237,10 @@ static uint64_t brute_stage_bytes(const gal_every_path *b, uint32_t first, uint3
     const uint64_t ahead = k + 1 < m ? k + 1 : m;
     if (first > 0) {
         const uint64_t received = price_at(b, first - 1)->memory.bytes.boundary;
+        const gal_block_bytes *own = &price_at(b, first)->memory.bytes;
         const bool converts = pair_at(b, first)->converts || halves(b, first);
-        bytes += ((converts ? two : ahead) + two) * received;
-        bytes -= converts ? 0 : k * price_at(b, first)->memory.bytes.input;
+        bytes += ((converts || own->staged_input > 0 ? two : ahead) + two) * received;
+        bytes -= converts ? 0 : k * own->input;
     }
     bytes += last ? 0 : (2 * two + (halves(b, end - 1) ? 2 : 0)) * price_at(b, end - 1)->memory.bytes.boundary;
     bytes += brute_carried_bytes(b, first, end, k, ahead, two);

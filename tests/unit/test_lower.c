@@ -253,6 +253,24 @@ static void test_schedules(void **state)
     release(&f);
 }
 
+/* What the second stage receives goes on to the host, for its four microbatches in flight: on the device are two. */
+static void test_received_input_leaves(void **state)
+{
+    (void)state;
+    fixture kept, away;
+    gal_strategy serial = one_axis(GAL_AXIS_DP, 1);
+    lower(&kept, 2, 2, &serial, GAL_SCHEDULE_GPIPE);
+    serial.offload_activations_percent = 100;
+    lower(&away, 2, 2, &serial, GAL_SCHEDULE_GPIPE);
+    const gal_class_arena *x_in = &away.program[1]->arena[GAL_CLASS_X_IN];
+    assert_int_equal(kept.program[1]->arena[GAL_CLASS_X_IN].count, 4);
+    assert_int_equal(x_in->count, 2);
+    assert_int_equal(x_in->item_bytes, kept.program[1]->arena[GAL_CLASS_X_IN].item_bytes);
+    assert_true(away.program[1]->arena[GAL_CLASS_HOST_SAVED].item_bytes > x_in->item_bytes); /* of x and of more */
+    release(&kept);
+    release(&away);
+}
+
 /* Parts are no larger than the plan says, and whole blocks of every kind: of weights half of it. */
 static void test_parts_of_narrow_weights(void **state)
 {
@@ -309,6 +327,7 @@ int main(void)
                                        cmocka_unit_test(test_zero3),
                                        cmocka_unit_test(test_schedules),
                                        cmocka_unit_test(test_share_of_activations),
+                                       cmocka_unit_test(test_received_input_leaves),
                                        cmocka_unit_test(test_parts_of_narrow_weights),
                                        cmocka_unit_test(test_repeatable)};
     return cmocka_run_group_tests(tests, NULL, NULL);

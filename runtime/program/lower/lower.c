@@ -292,7 +292,8 @@ static void count_items(stage *s)
     }
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         const uint32_t ahead = in_flight[c] + 1 < m ? in_flight[c] + 1 : m;
-        const bool received = s->convert[s->chunk[c].first].count == 0;
+        const uint32_t first = s->chunk[c].first; /* backward reads what is received, if that is the block's input */
+        const bool received = s->convert[first].count == 0 && !s->block[first].puts_x_away;
         const bool dy_kept = p->split && gal_emit_weight_reads_dy(&s->b, &s->block[s->chunk[c].end - 1]);
         p->arena[gal_arena_number(GAL_CLASS_SAVED, c)].count = in_flight[c];
         p->arena[gal_arena_number(GAL_CLASS_HOST_SAVED, c)].count = in_flight[c];
