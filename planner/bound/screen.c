@@ -32,13 +32,21 @@ uint32_t gal_screen_in_flight(const gal_cell_spec *spec, uint32_t stage)
 
 /* ---- menus ---- */
 
+/* Of so many devices per stage. */
+typedef struct splits {
+    uint32_t stage_devices, count;
+    gal_split_kind *split; /* owned */
+    uint8_t *legal;        /* [type][split], of samples that its group divides: 0: not asked yet; owned */
+    struct splits *next;
+} splits;
+
+enum { LEGAL = 1, NOT_LEGAL };
+
 /* Of cells of so many devices per stage and samples per microbatch. */
 typedef struct menus {
     uint32_t stage_devices, samples;
     gal_relaxed_type *type; /* owned, with the items of all */
     gal_relaxed_item *item;
-    uint32_t split_count;
-    gal_split_kind *split; /* owned */
 } menus;
 
 struct gal_screens {
@@ -48,6 +56,7 @@ struct gal_screens {
     gal_floors *floors;
     uint32_t menus_count, menus_capacity;
     menus *menus;
+    splits *splits; /* owned */
 };
 
 static gal_code no_memory(gal_error *err)
@@ -74,9 +83,17 @@ gal_code gal_screens_create(const gal_model *model, const gal_durations *duratio
 
 static void menus_free(menus *m)
 {
-    free(m->split);
     free(m->item);
     free(m->type);
+}
+
+static void splits_free(splits *s)
+{
+    if (s != NULL) {
+        free(s->legal);
+        free(s->split);
+        free(s);
+    }
 }
 
 void gal_screens_free(gal_screens *screens)
@@ -86,6 +103,11 @@ void gal_screens_free(gal_screens *screens)
             menus_free(&screens->menus[i]);
         }
         free(screens->menus);
+        while (screens->splits != NULL) {
+            splits *next = screens->splits->next;
+            splits_free(screens->splits);
+            screens->splits = next;
+        }
         gal_floors_free(screens->floors);
         free(screens);
     }
@@ -96,35 +118,52 @@ gal_floors *gal_screens_floors(const gal_screens *screens)
     return screens->floors;
 }
 
-static bool is_legal(const gal_screens *screens, uint32_t type, const gal_split_kind *split, uint32_t samples)
+/* One group, of as many samples as it divides at least. */
+static bool is_legal_alone(const gal_screens *screens, uint32_t type, const gal_split_kind *split)
 {
-    const gal_cell_spec alone = {.model = screens->model, /* one split group */
+    gal_split_kind plain = *split;
+    plain.offload = false;
+    const gal_strategy strategy = gal_split_strategy(&plain);
+    const gal_cell_spec alone = {.model = screens->model,
                                  .space = screens->space,
                                  .device_count = split->tp_degree * split->sequence_degree,
                                  .pp_degree = 1,
                                  .microbatch_count = 1,
-                                 .global_batch_samples = samples};
-    gal_split_kind plain = *split;
-    plain.offload = false;
-    const gal_strategy strategy = gal_split_strategy(&plain);
+                                 .global_batch_samples = gal_strategy_sample_parts(&strategy)};
     return gal_cell_is_legal(&alone, screens->types, type, &strategy);
+}
+
+/* Of rules that count samples there is one: what splits them, in a group a grid alone, divides them. */
+static bool is_legal(const gal_screens *screens, const splits *s, uint32_t type, uint32_t number, uint32_t samples)
+{
+    uint8_t *known = &s->legal[(size_t)type * s->count + number];
+    const gal_split_kind *split = &s->split[number];
+    if (*known == 0) {
+        *known = is_legal_alone(screens, type, split) ? LEGAL : NOT_LEGAL;
+    }
+    if (*known == LEGAL && split->tp_mode != GAL_TP_1D) {
+        const gal_strategy strategy = gal_split_strategy(split);
+        return samples % gal_strategy_sample_parts(&strategy) == 0;
+    }
+    return *known == LEGAL;
 }
 
 /* The items of a type; data parallel groups share the samples and, where the space has sharding, the states, which
  * devices that split positions share too. */
-static gal_code list_items(gal_screens *screens, const menus *m, uint32_t type, gal_relaxed_type *menu, gal_error *err)
+static gal_code list_items(gal_screens *screens, const menus *m, const splits *of, uint32_t type,
+                           gal_relaxed_type *menu, gal_error *err)
 {
     const bool shards = screens->space->axis[GAL_AXIS_SDP], *zero = screens->space->zero_stage;
     const double work_share = screens->space->overlap ? 0.5 : 1.0; /* of a sub-batch, with the other one not begun */
-    for (uint32_t i = 0; i < m->split_count; i++) {
-        const gal_split_kind *split = m->split;
+    for (uint32_t i = 0; i < of->count; i++) {
+        const gal_split_kind *split = of->split;
         const uint32_t groups = m->stage_devices / split[i].tp_degree / split[i].sequence_degree;
         const uint32_t shares = (shards ? groups : 1) * (zero[1] || zero[2] || zero[3] ? split[i].sequence_degree : 1);
         gal_block_floor floor;
         if (m->samples % groups != 0 ||
             (groups > 1 && !shards && !screens->space->axis[GAL_AXIS_DP] &&
              !(split[i].tp_mode == GAL_TP_2D && screens->space->tp_grid[GAL_TP_2P5D])) ||
-            !is_legal(screens, type, &split[i], m->samples / groups)) {
+            !is_legal(screens, of, type, i, m->samples / groups)) {
             continue;
         }
         gal_error reason = {0};
@@ -144,22 +183,49 @@ static gal_code list_items(gal_screens *screens, const menus *m, uint32_t type, 
     return GAL_OK;
 }
 
-static gal_code list_menus(gal_screens *screens, menus *m, gal_error *err)
+static gal_code find_splits(gal_screens *screens, uint32_t stage_devices, splits **out, gal_error *err)
 {
-    gal_code code = GAL_OK;
-    const gal_block_types *types = screens->types;
-    const size_t most = m->split_count = gal_space_splits(screens->space, m->stage_devices, NULL); /* of a type */
-    m->split = calloc(most + 1, sizeof *m->split);
-    m->type = calloc(types->type_count, sizeof *m->type);
-    m->item = malloc((types->type_count * most + 1) * sizeof *m->item);
-    if (m->split == NULL || m->type == NULL || m->item == NULL) {
+    for (*out = screens->splits; *out != NULL; *out = (*out)->next) {
+        if ((*out)->stage_devices == stage_devices) {
+            return GAL_OK;
+        }
+    }
+    splits *made = calloc(1, sizeof *made);
+    if (made == NULL) {
         return no_memory(err);
     }
-    (void)gal_space_splits(screens->space, m->stage_devices, m->split);
+    made->stage_devices = stage_devices;
+    made->count = gal_space_splits(screens->space, stage_devices, NULL);
+    made->split = calloc((size_t)made->count + 1, sizeof *made->split);
+    made->legal = calloc((size_t)screens->types->type_count * made->count + 1, sizeof *made->legal);
+    if (made->split == NULL || made->legal == NULL) {
+        splits_free(made);
+        return no_memory(err);
+    }
+    (void)gal_space_splits(screens->space, stage_devices, made->split);
+    made->next = screens->splits;
+    *out = screens->splits = made;
+    return GAL_OK;
+}
+
+static gal_code list_menus(gal_screens *screens, menus *m, gal_error *err)
+{
+    const gal_block_types *types = screens->types;
+    splits *of = NULL;
+    gal_code code = find_splits(screens, m->stage_devices, &of, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    const size_t most = of->count; /* of a type */
+    m->type = calloc(types->type_count, sizeof *m->type);
+    m->item = malloc((types->type_count * most + 1) * sizeof *m->item);
+    if (m->type == NULL || m->item == NULL) {
+        return no_memory(err);
+    }
     for (uint32_t type = 0; code == GAL_OK && type < types->type_count; type++) {
         m->type[type] =
             (gal_relaxed_type){.block_count = gal_screen_block_count(types, type), .item = m->item + type * most};
-        code = list_items(screens, m, type, &m->type[type], err);
+        code = list_items(screens, m, of, type, &m->type[type], err);
     }
     return code;
 }
