@@ -21,14 +21,25 @@ typedef struct list {
 typedef struct group {
     const gal_mix_item *item; /* of the type's menu; the ends of a stage have their own numbers added */
     uint32_t item_count, block_count;
+    const gal_mix_item *best; /* at the last level's price, of the items that may be taken; NULL: none */
+    double least;             /* what it costs */
 } group;
+
+/* An item, by what it uses in turn. */
+typedef struct turn {
+    double bytes;
+    uint32_t group;
+    const gal_mix_item *item;
+} turn;
 
 typedef struct search {
     const gal_mix_stage *stage;
     group group[GAL_TYPES_MAX + 2];
     uint32_t group_count;
     gal_mix_item *ends; /* the items of the first and of the last block */
-    double top_bytes;   /* items above it may not be taken */
+    turn *turn;         /* [turn_count] of all groups, ascending; owned */
+    size_t turn_count, taken_count;
+    double top_bytes;   /* items above it may not be taken: those behind taken_count */
     double limit_bytes; /* less that */
     double price;       /* seconds per byte */
     double least;       /* the relaxation at that price */
@@ -75,11 +86,50 @@ static gal_priced_choice take_priced(void *context, double price)
     return take_cheapest(context, 1.0, price);
 }
 
-/* No choice takes less, by the price that was the last level's best: a look at each item instead of a dozen. */
+/* One more item may be taken. */
+static void offer(const search *s, group *g, const gal_mix_item *item)
+{
+    const double cost = item->seconds + s->price * item->bytes;
+    if (g->best == NULL || cost < g->least || (cost == g->least && item->bytes < g->best->bytes)) {
+        g->least = cost;
+        g->best = item;
+    }
+}
+
+/* The next level: all items that use up to as much in turn as the least of those that were too large. False: there are
+ * none. */
+static bool raise_top(search *s)
+{
+    const size_t before = s->taken_count;
+    while (s->taken_count < s->turn_count &&
+           (s->taken_count == before || s->turn[s->taken_count].bytes == s->top_bytes)) {
+        const turn *own = &s->turn[s->taken_count++];
+        s->top_bytes = own->bytes;
+        offer(s, &s->group[own->group], own->item);
+    }
+    return s->taken_count > before;
+}
+
+/* At another price. */
+static void offer_again(search *s)
+{
+    for (uint32_t g = 0; g < s->group_count; g++) {
+        s->group[g].best = NULL;
+    }
+    for (size_t i = 0; i < s->taken_count; i++) {
+        offer(s, &s->group[s->turn[i].group], s->turn[i].item);
+    }
+}
+
+/* No choice takes less, by the price that was the last level's best: a look at the new items instead of a dozen at
+ * all. */
 static double least_at_last_price(const search *s)
 {
-    const gal_priced_choice choice = take_cheapest(s, 1.0, s->price);
-    return choice.seconds < HUGE_VAL ? choice.seconds + s->price * (choice.bytes - s->limit_bytes) : HUGE_VAL;
+    double sum = -s->price * s->limit_bytes;
+    for (uint32_t g = 0; g < s->group_count; g++) {
+        sum += s->group[g].best == NULL ? HUGE_VAL : s->group[g].block_count * s->group[g].least;
+    }
+    return sum;
 }
 
 /* False: nothing fits. */
@@ -91,6 +141,7 @@ static bool relax(search *s)
     const gal_slope slope = gal_best_slope(take_priced, s, s->limit_bytes);
     s->price = slope.price;
     s->least = slope.best.seconds + slope.price * (slope.best.bytes - s->limit_bytes);
+    offer_again(s);
     return true;
 }
 
@@ -271,7 +322,7 @@ static void add_end(search *s, uint32_t type, bool first, gal_mix_item *own)
         own[i].seconds += first ? own[i].first_seconds : own[i].last_seconds;
         own[i].bytes += (first ? s->stage->first_bytes : s->stage->last_bytes)[own[i].class];
     }
-    s->group[s->group_count++] = (group){own, menu->count, 1};
+    s->group[s->group_count++] = (group){.item = own, .item_count = menu->count, .block_count = 1};
 }
 
 static void list_groups(search *s, uint32_t begin, uint32_t end)
@@ -286,21 +337,51 @@ static void list_groups(search *s, uint32_t begin, uint32_t end)
     add_end(s, types->type_of[end - 1], false, s->ends + s->stage->menu[first].count);
     for (uint32_t type = 0; type < types->type_count; type++) {
         if (count[type] > 0) {
-            s->group[s->group_count++] = (group){s->stage->menu[type].item, s->stage->menu[type].count, count[type]};
+            s->group[s->group_count++] = (group){.item = s->stage->menu[type].item,
+                                                 .item_count = s->stage->menu[type].count,
+                                                 .block_count = count[type]};
         }
     }
 }
 
-static double next_top(const search *s)
+static int fewer_in_turn_first(const void *x, const void *y)
 {
-    double top = HUGE_VAL;
+    const turn *a = x;
+    const turn *b = y;
+    return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+}
+
+/* False: there is no memory. */
+static bool list_turns(search *s)
+{
+    size_t count = 0;
     for (uint32_t g = 0; g < s->group_count; g++) {
+        count += s->group[g].item_count;
+    }
+    s->turn = malloc((count + 1) * sizeof *s->turn);
+    for (uint32_t g = 0; g < s->group_count && s->turn != NULL; g++) {
         for (uint32_t i = 0; i < s->group[g].item_count; i++) {
-            const double own = s->group[g].item[i].turn_bytes;
-            top = own > s->top_bytes && own < top ? own : top;
+            const gal_mix_item *item = &s->group[g].item[i];
+            s->turn[s->turn_count++] = (turn){item->turn_bytes, g, item};
         }
     }
-    return top;
+    if (s->turn != NULL) {
+        qsort(s->turn, s->turn_count, sizeof *s->turn, fewer_in_turn_first);
+    }
+    return s->turn != NULL;
+}
+
+/* Level by level of what the largest item uses in turn. */
+static double solve_levels(search *s, double cutoff)
+{
+    double least = cutoff;
+    while (raise_top(s)) {
+        s->limit_bytes = s->stage->limit_bytes - s->top_bytes;
+        if (least_at_last_price(s) < least && relax(s) && s->least < least) {
+            least = fmin(least, solve_level(s, least));
+        }
+    }
+    return least * (1.0 - 1e-12);
 }
 
 gal_code gal_mix_exact(const gal_mix_stage *stage, uint32_t begin, uint32_t end, double cutoff_seconds, double *least,
@@ -310,7 +391,6 @@ gal_code gal_mix_exact(const gal_mix_stage *stage, uint32_t begin, uint32_t end,
     const size_t ends = (size_t)stage->menu[types->type_of[begin]].count + stage->menu[types->type_of[end - 1]].count;
     search s = {.stage = stage,
                 .ends = malloc((ends + 1) * sizeof *s.ends),
-                .top_bytes = -1.0,
                 .sum = malloc(SUMS_AT_FIRST * sizeof *s.sum),
                 .sum_capacity = SUMS_AT_FIRST};
     s.total.entry = malloc(2 * (size_t)ENTRIES_MAX * sizeof *s.total.entry);
@@ -318,15 +398,12 @@ gal_code gal_mix_exact(const gal_mix_stage *stage, uint32_t begin, uint32_t end,
     if (!s.no_memory) {
         s.power.entry = s.total.entry + ENTRIES_MAX;
         list_groups(&s, begin, end);
-        *least = cutoff_seconds;
-        for (s.top_bytes = next_top(&s); s.top_bytes < HUGE_VAL; s.top_bytes = next_top(&s)) {
-            s.limit_bytes = stage->limit_bytes - s.top_bytes;
-            if (least_at_last_price(&s) < *least && relax(&s) && s.least < *least) {
-                *least = fmin(*least, solve_level(&s, *least));
-            }
-        }
-        *least *= 1.0 - 1e-12;
+        s.no_memory = !list_turns(&s);
     }
+    if (!s.no_memory) {
+        *least = solve_levels(&s, cutoff_seconds);
+    }
+    free(s.turn);
     free(s.total.entry);
     free(s.sum);
     free(s.ends);
