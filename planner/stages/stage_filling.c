@@ -41,12 +41,18 @@ static uint32_t *taken_of(const filler *f, const filled *fill, uint32_t type)
     return fill->taken + (size_t)type * f->t->s->strategy_count;
 }
 
-/* Items of the class in the type's menu; returns the first. */
+/* Items of the class in the type's menu, whose classes ascend; returns the first. */
 static uint32_t range_of(const gal_mix_menu *menu, uint32_t class, uint32_t *count)
 {
     uint32_t first = 0;
-    while (first < menu->count && menu->item[first].class != class) {
-        first++;
+    uint32_t end = menu->count;
+    while (first < end) {
+        const uint32_t middle = first + (end - first) / 2;
+        if (menu->item[middle].class < class) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
     }
     *count = 0;
     while (first + *count < menu->count && menu->item[first + *count].class == class) {

@@ -26,7 +26,7 @@ typedef struct gal_stage_tables {
     uint32_t class_count;
     uint32_t *class;  /* [strategy] */
     uint32_t *stands; /* [class]: its first strategy */
-    uint32_t *listed; /* [listed_count] legal strategies, class by class */
+    uint32_t *listed; /* [listed_count] legal strategies, class by class: items of a menu are in this order */
     uint32_t listed_count;
     uint32_t *kept, *kept_count; /* [type][kept_count[type]] of them, what no other beats on any stage */
     double *rows_bytes;          /* [class] at the borders of stages */
